@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The records that cross from BPF to user space, and nothing else.
+ *
+ * A record is at once the form in the per-CPU buffers and the form on disk: the streams of a
+ * recording are CTF whose event layout is exactly this, so that the consumer copies bytes and
+ * touches no field. The table in crates/kernel-records/src/layout.rs says the same in Rust (and
+ * writes the CTF metadata); a test compiles this header and holds the two against each other.
+ *
+ * Rules: little endian, every record a multiple of 8 bytes, no hidden padding, header first.
+ */
+#ifndef WAKEPATH_RECORDS_H
+#define WAKEPATH_RECORDS_H
+
+#ifndef __bpf__
+#include <stdint.h>
+typedef uint8_t __u8;
+typedef uint16_t __u16;
+typedef int32_t __s32;
+typedef uint32_t __u32;
+typedef uint64_t __u64;
+#endif
+
+#define WP_COMM_LEN 16
+#define WP_PATH_LEN 128
+#define WP_MAX_FRAMES 127
+
+enum wp_kind {
+	WP_SWITCH = 1,
+	WP_SWITCH_CALL = 2,
+	WP_SWITCH_LOCK = 3,
+	WP_WAKING = 4,
+	WP_WAKING_NEW = 5,
+	WP_PACKET = 8,
+	WP_SOCKET_READY = 9,
+	WP_FLOW = 10,
+	WP_THREAD = 16,
+	WP_FORK = 17,
+	WP_EXEC = 18,
+	WP_EXIT = 19,
+	WP_RENAME = 20,
+	WP_BLOCK_ISSUE = 24,
+	WP_BLOCK_COMPLETE = 25,
+	WP_LOCK_BEGIN = 28,
+	WP_LOCK_END = 29,
+	WP_SAMPLE = 32,
+	WP_STACK = 33,
+	WP_FILE = 34,
+	/* Written by user space only. */
+	WP_LOSS = 48,
+	WP_CLOCKS = 49,
+	WP_NAME = 50,
+	WP_MAPPING = 51,
+	WP_MARK = 52,
+};
+
+/* What the CPU was doing when a record was made. Softirq vectors keep the kernel's numbers. */
+enum wp_context {
+	WP_CTX_TASK = 0,
+	WP_CTX_SOFTIRQ = 1, /* 1 + vector: HI TIMER NET_TX NET_RX BLOCK IRQ_POLL TASKLET SCHED HRTIMER RCU */
+	WP_CTX_SOFTIRQ_LAST = 10,
+	WP_CTX_LOCAL_TIMER = 32, /* the local timer interrupt: ticks and high-resolution timers */
+	WP_CTX_RESCHEDULE = 33,
+	WP_CTX_CALL_FUNCTION = 34,
+	WP_CTX_IRQ_WORK = 35,
+	WP_CTX_DEVICE = 64, /* a device's interrupt; its number stands in the record where there is room */
+	WP_CTX_UNKNOWN = 255,
+};
+
+/* First in every record; in CTF terms the event header. */
+struct wp_header {
+	__u64 stamp;   /* CLOCK_MONOTONIC, ns */
+	__u16 seq;     /* counts the records of one buffer, so that a missing one shows */
+	__u8 kind;     /* enum wp_kind */
+	__u8 context;  /* enum wp_context */
+	__u32 tid;     /* the thread current on that CPU (0: idle), in interrupts too */
+};
+_Static_assert(sizeof(struct wp_header) == 16, "header");
+
+enum wp_switch_flags {
+	WP_SWITCH_PREEMPT = 1,   /* runnable, whatever prev_state says */
+	WP_SWITCH_THROTTLED = 2, /* a cgroup's CPU limit took it off the CPU */
+};
+
+/* header.tid is the thread switched out. */
+struct wp_switch {
+	struct wp_header h;
+	__u32 next_tid;
+	__u32 prev_state;    /* the kernel's task state bits, as the tracepoint passed them */
+	__u32 interrupts_ns; /* hard and soft interrupts since it was switched in */
+	__u32 flags;
+};
+_Static_assert(sizeof(struct wp_switch) == 32, "switch");
+
+#define WP_CALL_NONE 0xffffffffu /* a kernel thread, or user code interrupted outside a system call */
+
+/* A blocking switch-out, with the system call it blocks in. */
+struct wp_switch_call {
+	struct wp_switch s;
+	__u32 call; /* x86-64 system call number or WP_CALL_NONE */
+	__u32 spare;
+	__u64 arg0; /* its first argument */
+};
+_Static_assert(sizeof(struct wp_switch_call) == 48, "switch_call");
+
+/* A blocking switch-out inside a futex wait; arg0 is the lock word's address. */
+struct wp_switch_lock {
+	struct wp_switch_call c;
+	__u32 op;    /* the futex operation, with its flags */
+	__u32 value; /* the lock word, read at block time */
+	__u32 claim; /* the word 8 bytes on, where glibc's mutex keeps its owner: a claim, no more */
+	__u32 valid; /* bit 0: value was readable, bit 1: claim was */
+};
+_Static_assert(sizeof(struct wp_switch_lock) == 64, "switch_lock");
+
+/* WP_WAKING and WP_WAKING_NEW. header.tid is the thread current on the waking CPU. */
+struct wp_waking {
+	struct wp_header h;
+	__u32 target_tid;
+	__u16 irq;        /* number of the device interrupt we are in, if context says so */
+	__u16 target_cpu; /* where the target last ran */
+};
+_Static_assert(sizeof(struct wp_waking) == 24, "waking");
+
+enum wp_direction { WP_OUT = 0, WP_IN = 1 };
+
+struct wp_packet {
+	struct wp_header h;
+	__u64 flow; /* id of a struct wp_flow; the same on both sides of a packet */
+	__u32 seq;  /* TCP sequence number, else the IP id */
+	__u32 ack;
+	__u32 len;  /* payload bytes, from the buffer less header offsets */
+	__u32 netns;
+	__u16 tcp_flags;
+	__u8 direction;
+	__u8 spare;
+	__u32 ifindex;
+};
+_Static_assert(sizeof(struct wp_packet) == 48, "packet");
+
+/* The socket for which received data is ready. */
+struct wp_socket_ready {
+	struct wp_header h;
+	__u64 flow; /* id of the incoming flow */
+};
+_Static_assert(sizeof(struct wp_socket_ready) == 24, "socket_ready");
+
+struct wp_flow {
+	struct wp_header h;
+	__u64 flow;
+	__u8 source[16]; /* IPv4 in the first four bytes */
+	__u8 target[16];
+	__u16 source_port; /* host byte order */
+	__u16 target_port;
+	__u8 family; /* 4 or 6 */
+	__u8 protocol;
+	__u16 spare;
+};
+_Static_assert(sizeof(struct wp_flow) == 64, "flow");
+
+enum wp_thread_flags { WP_THREAD_KERNEL = 1, WP_THREAD_RUNNING = 2 };
+
+/* Who a thread is. WP_THREAD in the snapshot at the start, WP_FORK at birth (header.tid forked it). */
+struct wp_thread {
+	struct wp_header h;
+	__u32 tid;
+	__u32 tgid;
+	__u32 parent_tgid;
+	__u32 ns_tid; /* as its own pid namespace numbers it */
+	__u32 ns_tgid;
+	__u32 flags;
+	__u64 start;      /* ns, CLOCK_MONOTONIC */
+	__u64 cgroup;     /* id in the v2 hierarchy */
+	__u64 cpu_cgroup; /* id in the hierarchy that has the cpu controller */
+	__u32 state;      /* task state bits at the snapshot */
+	__u32 call;       /* system call it is blocked in at the snapshot, or WP_CALL_NONE */
+	__u8 comm[WP_COMM_LEN];
+};
+_Static_assert(sizeof(struct wp_thread) == 88, "thread");
+
+/* header.tid goes on as the leader of its process. */
+struct wp_exec {
+	struct wp_header h;
+	__u32 old_tid; /* differs from header.tid when the caller was not the leader */
+	__u32 tgid;
+	__u8 comm[WP_COMM_LEN];
+	__u8 path[WP_PATH_LEN];
+};
+_Static_assert(sizeof(struct wp_exec) == 168, "exec");
+
+struct wp_exit {
+	struct wp_header h;
+	__u32 tgid;
+	__u32 group_dead; /* the last thread of its process */
+};
+_Static_assert(sizeof(struct wp_exit) == 24, "exit");
+
+struct wp_rename {
+	struct wp_header h;
+	__u32 tid;
+	__u32 spare;
+	__u8 comm[WP_COMM_LEN];
+};
+_Static_assert(sizeof(struct wp_rename) == 40, "rename");
+
+/* WP_BLOCK_ISSUE and WP_BLOCK_COMPLETE. */
+struct wp_block {
+	struct wp_header h;
+	__u64 request; /* identifies it until completion */
+	__u64 sector;
+	__u64 start;  /* ns, when the request was allocated; 0 without iostats */
+	__u64 issued; /* ns, when it went to the device; 0 without iostats */
+	__u32 device; /* major << 20 | minor */
+	__u32 bytes;
+	__u32 operation; /* low 8 bits of cmd_flags: 0 read, 1 write, 2 flush, 3 discard */
+	__u32 error;
+};
+_Static_assert(sizeof(struct wp_block) == 64, "block");
+
+struct wp_lock {
+	struct wp_header h;
+	__u64 lock;  /* address */
+	__u32 flags; /* LCB_F_*: 1 spin, 2 read, 4 write, 8 rt, 16 percpu, 32 mutex */
+	__u32 owner; /* tid of a mutex's or rwsem's owner where it can be read, else 0 */
+};
+_Static_assert(sizeof(struct wp_lock) == 32, "lock");
+
+/* WP_SAMPLE: header.tid was running. WP_STACK: where a switch-out or a waking came from. */
+struct wp_sample {
+	struct wp_header h;
+	__u32 tgid;
+	__u16 kernel_frames; /* first in frames, innermost first */
+	__u16 user_frames;   /* behind them */
+	__u32 spare;
+	__u32 frames_len; /* kernel_frames + user_frames */
+	__u64 frames[];
+};
+_Static_assert(sizeof(struct wp_sample) == 32, "sample");
+
+/* What a descriptor refers to, once for each pair. Emitted when a call blocks on it. */
+struct wp_file {
+	struct wp_header h;
+	__u32 tgid;
+	__u32 fd;
+	__u32 mode;    /* S_IFMT bits of the inode */
+	__u32 spare;
+	__u64 inode;
+	__u64 peer;    /* a socket's outgoing flow id, else 0 */
+	__u8 name[64]; /* last component, NUL-padded */
+};
+_Static_assert(sizeof(struct wp_file) == 112, "file");
+
+#endif

@@ -1,0 +1,124 @@
+//! Stamps that know their clock.
+//!
+//! Every host has clocks of its own, and two clocks never agree. A stamp therefore carries its
+//! clock in its type: comparing or subtracting stamps of different clocks does not compile, and
+//! the only way from one clock to another is a conversion that hands back its error bound.
+//!
+//! All stamps and durations are in nanoseconds.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+
+/// A host's own `CLOCK_MONOTONIC`, as the recording holds it.
+#[derive(Debug, Clone, Copy)]
+pub enum Local {}
+
+/// The clock that an analysis reports in: the monotonic clock of the reference host.
+#[derive(Debug, Clone, Copy)]
+pub enum Reference {}
+
+/// A point in time on clock `C`, in nanoseconds since that clock's own origin.
+pub struct Stamp<C> {
+    ns: u64,
+    clock: PhantomData<C>,
+}
+
+impl<C> Stamp<C> {
+    /// The earliest stamp there is.
+    pub const MIN: Self = Self::from_ns(0);
+    /// The latest stamp there is.
+    pub const MAX: Self = Self::from_ns(u64::MAX);
+
+    /// A stamp `ns` nanoseconds after the clock's origin.
+    pub const fn from_ns(ns: u64) -> Self {
+        Self { ns, clock: PhantomData }
+    }
+
+    /// Nanoseconds since the clock's origin.
+    pub const fn ns(self) -> u64 {
+        self.ns
+    }
+
+    /// Nanoseconds from `earlier` to this stamp; 0 when `earlier` is not earlier.
+    pub const fn since(self, earlier: Self) -> u64 {
+        self.ns.saturating_sub(earlier.ns)
+    }
+
+    /// This stamp moved later by `ns`, at most to [`Stamp::MAX`].
+    pub const fn plus(self, ns: u64) -> Self {
+        Self::from_ns(self.ns.saturating_add(ns))
+    }
+
+    /// This stamp moved earlier by `ns`, at most to [`Stamp::MIN`].
+    pub const fn minus(self, ns: u64) -> Self {
+        Self::from_ns(self.ns.saturating_sub(ns))
+    }
+}
+
+impl Stamp<Local> {
+    /// Reads a stamp of the reference host itself: its clock *is* the reference, error 0.
+    pub const fn on_reference_host(self) -> Stamp<Reference> {
+        Stamp::from_ns(self.ns)
+    }
+}
+
+// Derived impls would ask `C: Clone` and so on; a clock is only a name.
+impl<C> Clone for Stamp<C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<C> Copy for Stamp<C> {}
+impl<C> PartialEq for Stamp<C> {
+    fn eq(&self, other: &Self) -> bool {
+        self.ns == other.ns
+    }
+}
+impl<C> Eq for Stamp<C> {}
+impl<C> PartialOrd for Stamp<C> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<C> Ord for Stamp<C> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.ns.cmp(&other.ns)
+    }
+}
+impl<C> Hash for Stamp<C> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.ns.hash(state);
+    }
+}
+impl<C> Default for Stamp<C> {
+    fn default() -> Self {
+        Self::MIN
+    }
+}
+impl<C> fmt::Debug for Stamp<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ns", self.ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_stamp_is_never_before_an_earlier_one() {
+        let early = Stamp::<Local>::from_ns(5);
+        let late = early.plus(7);
+        assert!(early < late);
+        assert_eq!(late.since(early), 7);
+        assert_eq!(early.since(late), 0, "a duration is never negative");
+    }
+
+    #[test]
+    fn stamps_saturate_instead_of_wrapping() {
+        assert_eq!(Stamp::<Local>::MAX.plus(1), Stamp::MAX);
+        assert_eq!(Stamp::<Local>::MIN.minus(1), Stamp::MIN);
+    }
+}

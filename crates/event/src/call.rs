@@ -1,0 +1,24 @@
+use crate::Tid;
+
+/// The system call that a thread is in when it blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Call {
+    /// Its x86-64 number.
+    pub number: u32,
+    /// Its first argument: a descriptor, an address.
+    pub arg0: u64,
+    /// For futex waits: the lock word as it was read when the wait began.
+    pub lock: Option<LockWord>,
+}
+
+/// A futex word, read when a wait for it began. The word's address is [`Call::arg0`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LockWord {
+    /// The futex operation, with its flags.
+    pub operation: u32,
+    /// The word; `None` when it could not be read.
+    pub value: Option<u32>,
+    /// What stands where a glibc mutex keeps its owner. A claim, to be checked against who lives
+    /// in that process and who ends the wait: a condition variable has other things there.
+    pub claimed_owner: Option<Tid>,
+}

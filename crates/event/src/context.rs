@@ -1,0 +1,78 @@
+/// What a CPU was doing: a thread's own work, or an interrupt that borrowed it.
+///
+/// Interrupts nest (G15 §4.4); this is the innermost one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Context {
+    /// The current thread's own work.
+    Task,
+    /// A softirq, in the tail of an interrupt, in a section that re-enabled them, or in ksoftirqd.
+    Softirq(Softirq),
+    /// The local timer's interrupt: ticks and high-resolution timers.
+    LocalTimer,
+    /// The inter-processor interrupt that asks for a reschedule.
+    Reschedule,
+    /// The inter-processor interrupt that runs a function.
+    CallFunction,
+    /// Deferred work in interrupt context.
+    IrqWork,
+    /// A device's interrupt.
+    Device,
+    /// Some interrupt; the tracer did not see which.
+    UnknownInterrupt,
+}
+
+/// A softirq vector, in the kernel's order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the kernel's names say it")]
+#[repr(u8)]
+pub enum Softirq {
+    Hi,
+    Timer,
+    NetTx,
+    NetRx,
+    Block,
+    IrqPoll,
+    Tasklet,
+    Sched,
+    Hrtimer,
+    Rcu,
+}
+
+impl Softirq {
+    /// All vectors, by number.
+    pub const ALL: [Self; 10] = [
+        Self::Hi,
+        Self::Timer,
+        Self::NetTx,
+        Self::NetRx,
+        Self::Block,
+        Self::IrqPoll,
+        Self::Tasklet,
+        Self::Sched,
+        Self::Hrtimer,
+        Self::Rcu,
+    ];
+
+    /// The kernel's name of this vector.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hi => "HI",
+            Self::Timer => "TIMER",
+            Self::NetTx => "NET_TX",
+            Self::NetRx => "NET_RX",
+            Self::Block => "BLOCK",
+            Self::IrqPoll => "IRQ_POLL",
+            Self::Tasklet => "TASKLET",
+            Self::Sched => "SCHED",
+            Self::Hrtimer => "HRTIMER",
+            Self::Rcu => "RCU",
+        }
+    }
+}
+
+impl Context {
+    /// Whether an interrupt borrowed the CPU.
+    pub const fn is_interrupt(self) -> bool {
+        !matches!(self, Self::Task)
+    }
+}

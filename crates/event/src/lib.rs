@@ -1,0 +1,250 @@
+//! The normalised events: the common language between whatever recorded a machine and whatever
+//! explains it. This crate holds data only; it reads no format and draws no conclusion.
+//!
+//! An [`Event`] happened at a stamp, on a CPU, in a [`Context`], while a thread was current.
+//! Numbers are the kernel's own: thread ids of the initial pid namespace, nanoseconds, bytes.
+
+mod call;
+mod context;
+mod identity;
+mod net;
+mod state;
+
+pub use call::{Call, LockWord};
+pub use context::{Context, Softirq};
+pub use identity::{CgroupId, Comm, Cpu, ThreadIdentity, Tid};
+pub use net::{Address, Direction, Flow, FlowId, Packet};
+pub use state::{BlockedState, SwitchOut};
+
+use wakepath_clock::{Local, Stamp};
+
+/// One thing that a tracer saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// When, on the recording host's monotonic clock.
+    pub at: Stamp<Local>,
+    /// On which CPU.
+    pub cpu: Cpu,
+    /// What that CPU was doing.
+    pub context: Context,
+    /// The thread current on that CPU, in interrupts too; [`Tid::IDLE`] for the idle thread.
+    pub current: Tid,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// [`Event::current`] left the CPU and `next` took it.
+    Switch {
+        /// The thread that runs from now on.
+        next: Tid,
+        /// Why the current thread left.
+        out: SwitchOut,
+        /// Time that interrupts took from the current thread since it was switched in, ns.
+        interrupts_ns: u32,
+        /// The system call that a blocking thread is in, where the tracer saw it.
+        call: Option<Call>,
+    },
+    /// `target` is being made runnable, from this context.
+    Waking {
+        /// The thread that is woken.
+        target: Tid,
+        /// The device interrupt we are in, where `context` says device.
+        irq: u16,
+        /// The thread was just born: it was never blocked.
+        newborn: bool,
+    },
+    /// A thread as the snapshot at the start of the recording found it.
+    Thread {
+        /// Who it is.
+        identity: ThreadIdentity,
+        /// `None`: it was running or runnable.
+        blocked: Option<BlockedState>,
+        /// The system call it was blocked in.
+        call: Option<Call>,
+    },
+    /// [`Event::current`] gave birth to a thread.
+    Fork {
+        /// The newborn.
+        child: ThreadIdentity,
+    },
+    /// [`Event::current`] goes on as another program.
+    Exec {
+        /// The tid that the calling thread had; differs from the current one when it was not the leader.
+        old: Tid,
+        /// Its new name.
+        comm: Comm,
+        /// The program's path, as given, possibly cut.
+        path: Box<[u8]>,
+    },
+    /// [`Event::current`] ends.
+    Exit,
+    /// A thread changed its name.
+    Rename {
+        /// Which thread.
+        tid: Tid,
+        /// Its new name.
+        comm: Comm,
+    },
+    /// A packet passed the edge of the host.
+    Packet(Packet),
+    /// Received data is ready on the socket of this incoming flow.
+    SocketReady(FlowId),
+    /// Defines a flow that packets refer to.
+    Flow(FlowId, Flow),
+    /// A request went to a block device.
+    BlockIssue(BlockRequest),
+    /// A block device finished a request.
+    BlockComplete(BlockRequest),
+    /// [`Event::current`] begins to wait for a kernel lock.
+    LockBegin(KernelLock),
+    /// It stopped waiting for that lock.
+    LockEnd(KernelLock),
+    /// [`Event::current`] was running here.
+    Sample(Stack),
+    /// A descriptor's meaning.
+    File(FileName),
+    /// Records were lost on this event's CPU.
+    Loss {
+        /// The earliest time at which one may have been lost; the event's stamp is the latest.
+        from: Stamp<Local>,
+        /// How many; 0 when only the fact is known.
+        count: u64,
+    },
+    /// The host's clocks, read together.
+    Clocks(Clocks),
+    /// A number's name.
+    Name(NameSpace, u64, Box<[u8]>),
+    /// A process has a file mapped as code.
+    Mapping(Mapping),
+    /// Something about the session itself.
+    Mark(Mark),
+}
+
+/// A request to a block device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockRequest {
+    /// Identifies it between issue and completion.
+    pub id: u64,
+    /// Major << 20 | minor.
+    pub device: u32,
+    /// First 512-byte sector.
+    pub sector: u64,
+    /// Bytes.
+    pub bytes: u32,
+    /// The kernel's operation: 0 read, 1 write, 2 flush, 3 discard.
+    pub operation: u8,
+    /// When the request was made; `None` where the kernel keeps no statistics.
+    pub start: Option<Stamp<Local>>,
+    /// When it went to the device.
+    pub issued: Option<Stamp<Local>>,
+}
+
+/// A kernel lock that was contended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelLock {
+    /// Its address.
+    pub address: u64,
+    /// The kernel's `LCB_F_*` flags.
+    pub flags: u32,
+    /// Who owned it when the wait began, where it could be read.
+    pub owner: Option<Tid>,
+}
+
+/// A call stack: addresses, innermost first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stack {
+    /// The process whose address space the user frames are of.
+    pub tgid: Tid,
+    /// Kernel addresses.
+    pub kernel: Box<[u64]>,
+    /// User addresses.
+    pub user: Box<[u64]>,
+}
+
+/// What a descriptor of a process refers to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileName {
+    /// The process.
+    pub tgid: Tid,
+    /// The descriptor.
+    pub fd: u32,
+    /// The file type bits of the inode's mode (`S_IFMT`).
+    pub mode: u32,
+    /// The inode's number.
+    pub inode: u64,
+    /// A socket's outgoing flow.
+    pub flow: Option<FlowId>,
+    /// The last component of its path.
+    pub name: Box<[u8]>,
+}
+
+/// The clocks of a host, read together, and what the hypervisor took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clocks {
+    /// `CLOCK_BOOTTIME`, ns. Ahead of monotonic by the time spent suspended.
+    pub boottime_ns: u64,
+    /// `CLOCK_REALTIME`, ns since 1970.
+    pub realtime_ns: u64,
+    /// Steal time of all CPUs since boot, ns.
+    pub steal_ns: u64,
+}
+
+/// What the key of a [`What::Name`] means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum NameSpace {
+    /// Key: cgroup id. Name: its path.
+    Cgroup = 1,
+    /// Key: interrupt number. Name: its handlers.
+    Interrupt = 2,
+    /// Key: major << 20 | minor. Name: as in `/dev`.
+    BlockDevice = 3,
+    /// Key: interface index. Name: the interface.
+    Interface = 4,
+    /// Key: cgroup id. Name: `quota_us period_us`.
+    CpuLimit = 5,
+    /// Key: tgid. Name: the command line's first word, for processes that lived at the start.
+    Program = 6,
+}
+
+/// Code that a process has mapped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapping {
+    /// The process.
+    pub tgid: Tid,
+    /// First address.
+    pub from: u64,
+    /// One past the last address.
+    pub to: u64,
+    /// Where `from` lies in the file, bytes.
+    pub offset: u64,
+    /// The ELF build id, or empty.
+    pub build_id: Box<[u8]>,
+    /// The file's path.
+    pub path: Box<[u8]>,
+}
+
+/// Something about the session itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mark {
+    /// All sources are attached from here on.
+    Started,
+    /// Recording stopped here.
+    Stopped,
+    /// The command that the session runs, and its process.
+    Command {
+        /// Its first process.
+        tgid: Tid,
+        /// Its words, separated by NUL.
+        words: Box<[u8]>,
+    },
+    /// A process that the session asks about (`-p`).
+    Target(Tid),
+    /// A thread of the recorder itself.
+    Observer(Tid),
+    /// The command ended with this wait status.
+    Ended(u32),
+}

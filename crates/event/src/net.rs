@@ -1,0 +1,64 @@
+use std::net::{IpAddr, SocketAddr};
+
+/// One direction of a connection. The sender's and the receiver's record of a packet carry the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowId(pub u64);
+
+/// An address and a port.
+pub type Address = SocketAddr;
+
+/// What a [`FlowId`] stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Flow {
+    /// Who sends.
+    pub source: Address,
+    /// Who receives.
+    pub target: Address,
+    /// The IP protocol: 6 TCP, 17 UDP.
+    pub protocol: u8,
+}
+
+impl Flow {
+    /// The other direction of the same connection.
+    pub const fn reversed(self) -> Self {
+        Self { source: self.target, target: self.source, protocol: self.protocol }
+    }
+
+    /// Whether both ends carry the same address or loopback ones: the peer is on this host.
+    pub fn is_within_host(&self) -> bool {
+        self.source.ip() == self.target.ip() || (loopback(self.source.ip()) && loopback(self.target.ip()))
+    }
+}
+
+fn loopback(ip: IpAddr) -> bool {
+    ip.is_loopback()
+}
+
+/// Which way a packet crossed the edge of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Direction {
+    Out,
+    In,
+}
+
+/// A packet's header, as it passed the edge of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Packet {
+    /// Its flow, in the direction it travels.
+    pub flow: FlowId,
+    /// Which way it crossed the edge.
+    pub direction: Direction,
+    /// TCP sequence number, or the IP id of other protocols.
+    pub seq: u32,
+    /// TCP acknowledgement number.
+    pub ack: u32,
+    /// Payload, bytes.
+    pub len: u32,
+    /// TCP flags.
+    pub tcp_flags: u16,
+    /// Network namespace.
+    pub netns: u32,
+    /// Interface index.
+    pub interface: u32,
+}
