@@ -70,7 +70,7 @@ enum wp_context {
 /* First in every record; in CTF terms the event header. */
 struct wp_header {
 	__u64 stamp;   /* CLOCK_MONOTONIC, ns */
-	__u16 seq;     /* counts the records of one buffer, so that a missing one shows */
+	__u16 seq;     /* of a ring: counts its records, so that a missing one shows; elsewhere: the CPU */
 	__u8 kind;     /* enum wp_kind */
 	__u8 context;  /* enum wp_context */
 	__u32 tid;     /* the thread current on that CPU (0: idle), in interrupts too */
