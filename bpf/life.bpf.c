@@ -105,6 +105,24 @@ int BPF_PROG(task_rename, struct task_struct *task, const char *comm)
 	return 0;
 }
 
+SEC("tp_btf/cgroup_attach_task")
+int BPF_PROG(cgroup_attach_task, struct cgroup *to, const char *path, struct task_struct *task,
+	     bool threadgroup)
+{
+	struct wp_move *r = life_reserve(sizeof(*r), WP_MOVE, current_tid());
+
+	if (!r)
+		return 0;
+	r->tid = task->pid;
+	r->tgid = task->tgid;
+	r->cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
+	r->cpu_cgroup = cpu_cgroup(task);
+	r->whole = threadgroup;
+	r->spare = 0;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
 SEC("iter/task")
 int threads(struct bpf_iter__task *ctx)
 {
