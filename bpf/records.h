@@ -70,7 +70,9 @@ enum wp_context {
 /* First in every record; in CTF terms the event header. */
 struct wp_header {
 	__u64 stamp;   /* CLOCK_MONOTONIC, ns */
-	__u16 seq;     /* counts the records of one buffer, so that a missing one shows */
+	__u16 seq;     /* per-CPU rings: counts their records, the lost ones too, so that a missing one
+			* shows. The buffer that all CPUs share: the CPU's number, which nothing else
+			* tells there. Records that user space writes: 0xffff, no CPU. */
 	__u8 kind;     /* enum wp_kind */
 	__u8 context;  /* enum wp_context */
 	__u32 tid;     /* the thread current on that CPU (0: idle), in interrupts too */
