@@ -89,7 +89,8 @@ static __always_inline void tell_file(struct task_struct *task, __u64 fd)
 			back.ports = t.ports >> 16 | t.ports << 16;
 			r->peer = flow_id(&back);
 		}
-	} else {
+	} else if (BPF_CORE_READ(file, f_path.dentry, d_name.len)) {
+		/* Pipes and the like have no name, and what stands in its place is not cleared. */
 		bpf_probe_read_kernel_str(r->name, sizeof(r->name),
 					  BPF_CORE_READ(file, f_path.dentry, d_name.name));
 	}

@@ -83,6 +83,13 @@ struct css_set {
 };
 
 struct qstr {
+	union {
+		struct {
+			__u32 hash;
+			__u32 len;
+		};
+		__u64 hash_len;
+	};
 	const unsigned char *name;
 };
 
