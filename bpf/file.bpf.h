@@ -89,10 +89,12 @@ static __always_inline void tell_file(struct task_struct *task, __u64 fd)
 			back.ports = t.ports >> 16 | t.ports << 16;
 			r->peer = flow_id(&back);
 		}
-	} else if (BPF_CORE_READ(file, f_path.dentry, d_name.len)) {
-		/* Pipes and the like have no name, and what stands in its place is not cleared. */
-		bpf_probe_read_kernel_str(r->name, sizeof(r->name),
-					  BPF_CORE_READ(file, f_path.dentry, d_name.name));
+	} else {
+		struct dentry *dentry = BPF_CORE_READ(file, f_path.dentry);
+
+		/* A pipe without a place in a file system has no name, and rubbish where one would be. */
+		if ((r->mode & S_IFMT) != S_IFIFO || BPF_CORE_READ(dentry, d_parent) != dentry)
+			bpf_probe_read_kernel_str(r->name, sizeof(r->name), BPF_CORE_READ(dentry, d_name.name));
 	}
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	cache->told[key % FILE_CACHE] = key;

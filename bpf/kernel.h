@@ -83,13 +83,6 @@ struct css_set {
 };
 
 struct qstr {
-	union {
-		struct {
-			__u32 hash;
-			__u32 len;
-		};
-		__u64 hash_len;
-	};
 	const unsigned char *name;
 };
 
@@ -99,6 +92,7 @@ struct inode {
 };
 
 struct dentry {
+	struct dentry *d_parent;
 	struct qstr d_name;
 };
 
@@ -260,5 +254,6 @@ enum cgroup_subsys_id { cpu_cgrp_id = 1 };
 #define IPPROTO_UDP 17
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000
+#define S_IFIFO 0010000
 
 #endif
