@@ -89,12 +89,10 @@ static __always_inline void tell_file(struct task_struct *task, __u64 fd)
 			back.ports = t.ports >> 16 | t.ports << 16;
 			r->peer = flow_id(&back);
 		}
-	} else {
-		struct dentry *dentry = BPF_CORE_READ(file, f_path.dentry);
-
-		/* A pipe without a place in a file system has no name, and rubbish where one would be. */
-		if ((r->mode & S_IFMT) != S_IFIFO || BPF_CORE_READ(dentry, d_parent) != dentry)
-			bpf_probe_read_kernel_str(r->name, sizeof(r->name), BPF_CORE_READ(dentry, d_name.name));
+	} else if (BPF_CORE_READ(inode, i_sb, s_magic) != PIPEFS_MAGIC) {
+		/* A pipe has no name, and rubbish where one would be. */
+		bpf_probe_read_kernel_str(r->name, sizeof(r->name),
+					  BPF_CORE_READ(file, f_path.dentry, d_name.name));
 	}
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	cache->told[key % FILE_CACHE] = key;
