@@ -89,8 +89,7 @@ static __always_inline void tell_file(struct task_struct *task, __u64 fd)
 			back.ports = t.ports >> 16 | t.ports << 16;
 			r->peer = flow_id(&back);
 		}
-	} else if (BPF_CORE_READ(inode, i_sb, s_magic) != PIPEFS_MAGIC) {
-		/* A pipe has no name, and rubbish where one would be. */
+	} else {
 		bpf_probe_read_kernel_str(r->name, sizeof(r->name),
 					  BPF_CORE_READ(file, f_path.dentry, d_name.name));
 	}

@@ -86,13 +86,8 @@ struct qstr {
 	const unsigned char *name;
 };
 
-struct super_block {
-	unsigned long s_magic;
-};
-
 struct inode {
 	__u16 i_mode;
-	struct super_block *i_sb;
 	unsigned long i_ino;
 };
 
@@ -258,6 +253,5 @@ enum cgroup_subsys_id { cpu_cgrp_id = 1 };
 #define IPPROTO_UDP 17
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000
-#define PIPEFS_MAGIC 0x50495045
 
 #endif
