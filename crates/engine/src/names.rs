@@ -27,6 +27,8 @@ pub struct Names {
     named: BTreeMap<(NameSpace, u64), Name>,
     /// What a thread was called, from when on.
     comms: HashMap<Tid, Vec<(Stamp<Local>, Comm)>>,
+    /// A process's parent at its birth, or when the recording began.
+    parents: HashMap<Tid, Tid>,
     files: descriptor::Files,
     flows: flow::Flows,
 }
@@ -44,8 +46,12 @@ impl Names {
     /// Takes what this event tells about names. Events come in time order.
     pub fn observe(&mut self, event: &Event) {
         match &event.what {
-            What::Thread { identity, .. } => self.called(identity.tid, event.at, identity.comm),
-            What::Fork { child } => self.called(child.tid, event.at, child.comm),
+            What::Thread { identity: thread, .. } | What::Fork { child: thread } => {
+                self.called(thread.tid, event.at, thread.comm);
+                if thread.parent != thread.tgid {
+                    self.parents.insert(thread.tgid, thread.parent);
+                }
+            }
             What::Exec { comm, .. } => self.called(event.current, event.at, *comm),
             What::Rename { tid, comm } => self.called(*tid, event.at, *comm),
             What::Name(space, key, name) => {
@@ -77,6 +83,15 @@ impl Names {
         names.get(after.saturating_sub(1)).map(|(_, comm)| *comm)
     }
 
+    /// Whether a process is `ancestor`, a child of it, a child's child and so on, by who gave birth
+    /// to whom. Process ids are reused, so the chain is followed only so far.
+    pub fn descends(&self, process: Tid, ancestor: Tid) -> bool {
+        const GENERATIONS: usize = 100;
+        std::iter::successors(Some(process), |child| self.parents.get(child).copied())
+            .take(GENERATIONS)
+            .any(|process| process == ancestor)
+    }
+
     /// A cgroup's path.
     pub fn cgroup(&self, id: CgroupId) -> Option<&Name> {
         self.named.get(&(NameSpace::Cgroup, id.0))
@@ -99,6 +114,17 @@ impl Names {
         let (quota, period) = text.trim().split_once(' ')?;
         let ns = |us: &str| us.parse::<u64>().ok().and_then(|us| us.checked_mul(1000));
         Some(CpuLimit { quota_ns: ns(quota)?, period_ns: ns(period)? })
+    }
+
+    /// The innermost CPU limit that a thread is under, its own cgroup's or one further out, and the
+    /// path of the cgroup that has it.
+    pub fn limit_over(&self, thread: &ThreadIdentity) -> Option<(&Name, CpuLimit)> {
+        let path = self.cgroup(thread.cpu_cgroup)?.bytes();
+        let limited = self.named.range((NameSpace::CpuLimit, 0)..=(NameSpace::CpuLimit, u64::MAX));
+        limited
+            .filter_map(|((_, id), _)| Some((self.cgroup(CgroupId(*id))?, self.cpu_limit(CgroupId(*id))?)))
+            .filter(|(outer, _)| is_within(path, outer.bytes()))
+            .max_by_key(|(outer, _)| outer.bytes().len())
     }
 
     /// An interrupt's handlers, as `/proc/interrupts` names them.
@@ -127,6 +153,12 @@ impl Names {
     }
 }
 
+/// Whether the cgroup at `path` is the one at `outer` or below it.
+fn is_within(path: &[u8], outer: &[u8]) -> bool {
+    let outer = outer.strip_suffix(b"/").unwrap_or(outer);
+    path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,6 +178,51 @@ mod tests {
             assert_eq!(names.comm_at(Tid(7), Stamp::from_ns(when)), Some(comm(expected)), "at {when}");
         }
         assert_eq!(names.comm_at(Tid(8), Stamp::from_ns(5)), None);
+    }
+
+    #[test]
+    fn a_thread_is_under_the_innermost_limit_around_it() {
+        let mut names = Names::default();
+        for (id, path) in [(1, "/"), (2, "/shop"), (3, "/shop/web"), (4, "/shopping"), (5, "/shop/web/a")] {
+            names.observe(&at(0, 0, What::Name(NameSpace::Cgroup, id, path.as_bytes().into())));
+        }
+        for (id, text) in [(2, "50000 100000"), (3, "20000 100000"), (4, "1 2")] {
+            names.observe(&at(0, 0, What::Name(NameSpace::CpuLimit, id, text.as_bytes().into())));
+        }
+        let limit = |cgroup| {
+            let thread = thread(7, 1, CgroupId(cgroup));
+            names.limit_over(&thread).map(|(path, limit)| (path.clone(), limit.quota_ns))
+        };
+        assert_eq!(limit(5), Some(("/shop/web".into(), 20_000_000)));
+        assert_eq!(limit(2), Some(("/shop".into(), 50_000_000)));
+        assert_eq!(limit(1), None);
+        assert_eq!(limit(9), None, "a cgroup without a name");
+    }
+
+    #[test]
+    fn a_grandchild_descends_and_a_circle_of_reused_ids_ends() {
+        let mut names = Names::default();
+        for (tgid, parent) in [(2, 1), (3, 2), (8, 9), (9, 8)] {
+            let child = thread(tgid, parent, CgroupId(0));
+            names.observe(&at(0, parent, What::Fork { child }));
+        }
+        assert!(names.descends(Tid(3), Tid(1)) && names.descends(Tid(3), Tid(3)));
+        assert!(!names.descends(Tid(1), Tid(3)) && !names.descends(Tid(8), Tid(1)));
+    }
+
+    fn thread(tgid: u32, parent: u32, cpu_cgroup: CgroupId) -> ThreadIdentity {
+        ThreadIdentity {
+            tid: Tid(tgid),
+            tgid: Tid(tgid),
+            parent: Tid(parent),
+            ns_tid: Tid(tgid),
+            ns_tgid: Tid(tgid),
+            start: Stamp::MIN,
+            cgroup: CgroupId(0),
+            cpu_cgroup,
+            kernel: false,
+            comm: Comm::default(),
+        }
     }
 
     #[test]

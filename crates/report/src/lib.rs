@@ -1,1 +1,14 @@
-//! Plain views.
+//! Plain views of answers: text, JSON, Perfetto. Alone serialises results; never prints.
+
+mod plain;
+mod quantity;
+mod rows;
+#[cfg(test)]
+mod sample;
+mod screen;
+pub mod text;
+mod utc;
+mod wording;
+
+pub use plain::escape;
+pub use screen::{Paper, Screen};
