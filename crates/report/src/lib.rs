@@ -1,5 +1,6 @@
 //! Plain views of answers: text, JSON, Perfetto. Alone serialises results; never prints.
 
+mod cause_tree;
 mod plain;
 mod quantity;
 mod rows;

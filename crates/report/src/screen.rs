@@ -124,6 +124,12 @@ impl Screen {
 
     /// Writes `head` as it is and `line` behind it from column `indent` on, wrapped there.
     pub fn hanging(&mut self, head: &Line, indent: usize, line: &Line) {
+        self.beside(head, &" ".repeat(indent), line);
+    }
+
+    /// Writes `head` as it is and `line` behind it, wrapped there; further lines begin with `margin`.
+    pub fn beside(&mut self, head: &Line, margin: &str, line: &Line) {
+        let indent = margin.width();
         let mut column = 0;
         for Piece { style, text } in &head.0 {
             let text = escape(text.as_bytes());
@@ -144,7 +150,8 @@ impl Screen {
             let full = column + pending_space + width > self.paper.width;
             if full && word.after_space && column > indent.max(first_column) {
                 self.end_line();
-                column = self.spaces(indent);
+                self.styled(Style::Faint, margin);
+                column = indent;
             } else {
                 column += self.spaces(pending_space);
             }

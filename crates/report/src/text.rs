@@ -1,9 +1,15 @@
 //! Answers as text for people.
 
+mod explain;
 mod footer;
 mod path;
+mod segments;
+mod tree;
 
+pub use explain::explain;
 pub use path::path;
+pub use segments::segments;
+pub use tree::tree;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::Head;

@@ -149,6 +149,26 @@ pub const fn kind_phrase(kind: Kind) -> &'static str {
     }
 }
 
+/// What a segment's time went to, as a person reads it: `waiting for a CPU that stress (555) had`.
+pub fn doing(answer: &PathAnswer, kind: Kind, by: Responsible) -> String {
+    let names = &answer.survey.names;
+    match (kind, by) {
+        (Kind::Runnable, Responsible::Competitor(other)) => {
+            format!("waiting for a CPU that {} had", thread(answer, other, answer.path.window.to))
+        }
+        (Kind::Runnable, Responsible::IdleCpu) => String::from("waiting for a CPU that was idle"),
+        (Kind::BlockDevice, Responsible::Disk { device: Some(device), queued }) => {
+            let disk = disk(names, Some(device)).unwrap_or_default();
+            format!("waiting {} disk {disk}", if queued { "in the queue of" } else { "for" })
+        }
+        (Kind::Timer, Responsible::Timer) => String::from(kind_phrase(kind)),
+        (kind, by) => match responsible(answer, by) {
+            Some(what) => format!("{}: {what}", kind_phrase(kind)),
+            None => String::from(kind_phrase(kind)),
+        },
+    }
+}
+
 /// A link as the contract spells it; `None` at depth 0.
 pub const fn via_word(via: Via) -> Option<&'static str> {
     Some(match via {

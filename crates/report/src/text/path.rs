@@ -13,7 +13,7 @@ use crate::wording;
 const SMALLEST_ROW: f64 = 0.0005;
 const MOST_ROWS: usize = 12;
 /// The column in which a row's text begins.
-const TEXT: usize = 16;
+const TEXT: usize = 17;
 
 /// The first screen. `source` is how to name the recording when asking further.
 pub fn path(answer: &PathAnswer, source: Option<&str>, paper: Paper) -> String {
@@ -256,14 +256,14 @@ mod tests {
 
                  share     time  what the time went to, largest first
                  61.1%   728 ms  disk sda, 14 × fdatasync of orders.db, through jbd2/sda1-8  mostly measured
-                                device 686 ms, queue 28.0 ms, kernel thread 14.0 ms
+                                 device 686 ms, queue 28.0 ms, kernel thread 14.0 ms
                  20.1%   240 ms  running checkout
                  10.9%   130 ms  not allowed to run: CPU limit of shop.service (50.0 ms per 100 ms), 5 times
                   7.4%  88.0 ms  waiting for postgres (912) in postgresql.service, 1 × read on tcp 10.0.0.3:5432
-                                61.0 ms in fdatasync of pg_wal, 27.0 ms running
+                                 61.0 ms in fdatasync of pg_wal, 27.0 ms running
                   0.3%  4.00 ms  unknown: wait began before the recording, 1 × read
                   0.2%  2.10 ms  waiting for a CPU
-                                it had: stress (555) 2.00 ms, idle CPU 100 µs
+                                 it had: stress (555) 2.00 ms, idle CPU 100 µs
 
                 lost 0 records; recording took 1.2% of a CPU
                 saved in ./wakepath.rec   next: wakepath path --tree
@@ -281,17 +281,17 @@ mod tests {
         check(
             &story.answer(command()),
             expect![[r#"
-            \x1b[2J\x1b[1;1H\xff took 20 ns: most of all running (50%, measured)
-            2026-11-21 02:58:41.310000000 to 02:58:41.310000020 UTC on web3
+                \x1b[2J\x1b[1;1H\xff took 20 ns: most of all running (50%, measured)
+                2026-11-21 02:58:41.310000000 to 02:58:41.310000020 UTC on web3
 
-             share     time  what the time went to, largest first
-             50.0%    10 ns  running \x1b[2J\x1b[1;1H\xff
-             50.0%    10 ns  waiting for a CPU
-                            it had: \u{9b}2J\u{202e} (8) 10 ns
+                 share     time  what the time went to, largest first
+                 50.0%    10 ns  running \x1b[2J\x1b[1;1H\xff
+                 50.0%    10 ns  waiting for a CPU
+                                 it had: \u{9b}2J\u{202e} (8) 10 ns
 
-            lost 0 records; recording took 1.2% of a CPU
-            saved in ./wakepath.rec   next: wakepath path --tree
-        "#]],
+                lost 0 records; recording took 1.2% of a CPU
+                saved in ./wakepath.rec   next: wakepath path --tree
+            "#]],
         );
     }
 
@@ -304,17 +304,17 @@ mod tests {
         check(
             &story.answer(command()),
             expect![[r#"
-            hung is still waiting in futex after 100 µs: mostly waiting for a lock (90%, measured)
-            2026-11-21 02:58:41.310000 to 02:58:41.310100 UTC on web3
+                hung is still waiting in futex after 100 µs: mostly waiting for a lock (90%, measured)
+                2026-11-21 02:58:41.310000 to 02:58:41.310100 UTC on web3
 
-             share     time  what the time went to, largest first
-             90.0%  90.0 µs  waiting for a lock, 1 × futex
-                            still waiting 90.0 µs
-             10.0%  10.0 µs  running hung
+                 share     time  what the time went to, largest first
+                 90.0%  90.0 µs  waiting for a lock, 1 × futex
+                                 still waiting 90.0 µs
+                 10.0%  10.0 µs  running hung
 
-            lost 0 records; recording took 1.2% of a CPU
-            saved in ./wakepath.rec   next: wakepath path --tree
-        "#]],
+                lost 0 records; recording took 1.2% of a CPU
+                saved in ./wakepath.rec   next: wakepath path --tree
+            "#]],
         );
     }
 
