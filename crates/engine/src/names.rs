@@ -92,23 +92,30 @@ impl Names {
             .any(|process| process == ancestor)
     }
 
-    /// A cgroup's path.
+    /// The path of a cgroup of the v2 hierarchy.
     pub fn cgroup(&self, id: CgroupId) -> Option<&Name> {
         self.named.get(&(NameSpace::Cgroup, id.0))
     }
 
-    /// The unit or container that a thread belongs to. The v2 hierarchy is asked first, then the
-    /// one with the CPU controller: where both exist, systemd keeps its units in the first.
+    /// The path of a cgroup of the hierarchy that has the CPU controller.
+    pub fn cpu_cgroup(&self, id: CgroupId) -> Option<&Name> {
+        self.named.get(&(NameSpace::CpuCgroup, id.0))
+    }
+
+    /// The path of a thread's cgroup: in the v2 hierarchy, or where that says nothing, in the one
+    /// that has the CPU controller. Where both exist, systemd keeps its units in the first.
+    pub fn cgroup_of(&self, thread: &ThreadIdentity) -> Option<&Name> {
+        let says_something = |path: &&Name| path.bytes().iter().any(|&b| b != b'/');
+        let v2 = self.cgroup(thread.cgroup).filter(says_something);
+        v2.or_else(|| self.cpu_cgroup(thread.cpu_cgroup).filter(says_something))
+    }
+
+    /// The unit or container that a thread belongs to.
     pub fn unit(&self, thread: &ThreadIdentity) -> Option<Unit> {
-        self.unit_of(thread.cgroup).or_else(|| self.unit_of(thread.cpu_cgroup))
+        Unit::of_path(self.cgroup_of(thread)?.bytes())
     }
 
-    /// The unit or container that a cgroup is.
-    pub fn unit_of(&self, cgroup: CgroupId) -> Option<Unit> {
-        Unit::of_path(self.cgroup(cgroup)?.bytes())
-    }
-
-    /// A cgroup's CPU limit, where it has one.
+    /// A CPU limit, where this cgroup of the hierarchy that has the CPU controller has one.
     pub fn cpu_limit(&self, cgroup: CgroupId) -> Option<CpuLimit> {
         let text = std::str::from_utf8(self.named.get(&(NameSpace::CpuLimit, cgroup.0))?.bytes()).ok()?;
         let (quota, period) = text.trim().split_once(' ')?;
@@ -119,10 +126,12 @@ impl Names {
     /// The innermost CPU limit that a thread is under, its own cgroup's or one further out, and the
     /// path of the cgroup that has it.
     pub fn limit_over(&self, thread: &ThreadIdentity) -> Option<(&Name, CpuLimit)> {
-        let path = self.cgroup(thread.cpu_cgroup)?.bytes();
+        let path = self.cpu_cgroup(thread.cpu_cgroup)?.bytes();
         let limited = self.named.range((NameSpace::CpuLimit, 0)..=(NameSpace::CpuLimit, u64::MAX));
         limited
-            .filter_map(|((_, id), _)| Some((self.cgroup(CgroupId(*id))?, self.cpu_limit(CgroupId(*id))?)))
+            .filter_map(|((_, id), _)| {
+                Some((self.cpu_cgroup(CgroupId(*id))?, self.cpu_limit(CgroupId(*id))?))
+            })
             .filter(|(outer, _)| is_within(path, outer.bytes()))
             .max_by_key(|(outer, _)| outer.bytes().len())
     }
@@ -184,7 +193,7 @@ mod tests {
     fn a_thread_is_under_the_innermost_limit_around_it() {
         let mut names = Names::default();
         for (id, path) in [(1, "/"), (2, "/shop"), (3, "/shop/web"), (4, "/shopping"), (5, "/shop/web/a")] {
-            names.observe(&at(0, 0, What::Name(NameSpace::Cgroup, id, path.as_bytes().into())));
+            names.observe(&at(0, 0, What::Name(NameSpace::CpuCgroup, id, path.as_bytes().into())));
         }
         for (id, text) in [(2, "50000 100000"), (3, "20000 100000"), (4, "1 2")] {
             names.observe(&at(0, 0, What::Name(NameSpace::CpuLimit, id, text.as_bytes().into())));

@@ -150,7 +150,7 @@ impl Session {
 pub struct Counts([u64; EVENT_NAMES.len()]);
 
 /// The kinds of events by name, in [`Counts`]' order.
-const EVENT_NAMES: [&str; 22] = [
+const EVENT_NAMES: [&str; 23] = [
     "switch",
     "waking",
     "thread",
@@ -173,6 +173,7 @@ const EVENT_NAMES: [&str; 22] = [
     "name",
     "mapping",
     "mark",
+    "move",
 ];
 
 impl Counts {
@@ -200,6 +201,7 @@ impl Counts {
             What::Name(..) => 19,
             What::Mapping(_) => 20,
             What::Mark(_) => 21,
+            What::Move { .. } => 22,
         };
         self.0[kind] += 1;
     }

@@ -201,6 +201,7 @@ pub fn checkout() -> Story {
     let postgres = story.thread(912, 1, b"postgres", 8);
     let stress = story.thread(555, 1, b"stress", 0);
     story.name(NameSpace::Cgroup, 7, "/system.slice/shop.service");
+    story.name(NameSpace::CpuCgroup, 7, "/shop.service");
     story.name(NameSpace::CpuLimit, 7, "50000 100000");
     story.name(NameSpace::Cgroup, 8, "/system.slice/postgresql.service");
     story.name(NameSpace::BlockDevice, 8 << 20, "sda");
