@@ -160,6 +160,11 @@ impl Names {
     pub fn sender(&self, flow: FlowId) -> Option<Peer> {
         self.flows.sender(flow)
     }
+
+    /// Where a flow leads: who receives it.
+    pub fn receiver(&self, flow: FlowId) -> Option<Peer> {
+        self.flows.receiver(flow)
+    }
 }
 
 /// Whether the cgroup at `path` is the one at `outer` or below it.

@@ -1,6 +1,7 @@
 //! Plain views of answers: text, JSON, Perfetto. Alone serialises results; never prints.
 
 mod cause_tree;
+pub mod json;
 mod plain;
 mod quantity;
 mod rows;

@@ -23,8 +23,8 @@ pub const FUTEX: u32 = 202;
 pub struct Story {
     pub survey: Survey,
     threads: BTreeMap<ThreadIndex, ThreadIdentity>,
-    segments: Vec<Segment>,
-    waits: Vec<Wait>,
+    pub segments: Vec<Segment>,
+    pub waits: Vec<Wait>,
     at: u64,
 }
 

@@ -64,14 +64,19 @@ impl Files {
 }
 
 impl Names {
+    /// A system call's name, or its number where the table has none.
+    pub fn call_name(&self, number: u32) -> Cow<'static, str> {
+        match syscall::name(number) {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(format!("system call {number}")),
+        }
+    }
+
     /// A system call by name, and what its descriptor referred to at `at`, in process `tgid`.
     pub fn call(&self, call: &Call, tgid: Tid, at: Stamp<Local>) -> CallName {
-        let name = match syscall::name(call.number) {
-            Some(name) => Cow::Borrowed(name),
-            None => Cow::Owned(format!("system call {}", call.number)),
-        };
         // The kernel reads the low half of the register: a descriptor is an `unsigned int`.
         let descriptor = syscall::takes_descriptor(call.number).then_some(call.arg0 as u32);
+        let name = self.call_name(call.number);
         CallName { name, object: descriptor.and_then(|fd| self.descriptor(tgid, fd, at)) }
     }
 
