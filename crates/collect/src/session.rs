@@ -17,7 +17,7 @@ use crate::child::{self, Held, Start};
 use crate::mappings::Mappings;
 use crate::programs::{Missing, Programs};
 use crate::rings::Rings;
-use crate::{Error, Options, clocks, names, sampling};
+use crate::{Error, Options, clocks, names, rights, sampling};
 
 /// Sleep between drains when little happens; a ring then fills by far less than it holds.
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
@@ -76,7 +76,7 @@ pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Resu
     let buffer = programs.life(move |record| incoming.borrow_mut().push(Box::from(record)))?;
     let held = match options.command.as_slice() {
         [] => None,
-        words => Some(Held::spawn(words, options.identity.as_ref())?),
+        words => Some(Held::spawn(words, options.caller.as_ref().filter(|_| !options.as_root))?),
     };
     programs.attach(options)?;
 
@@ -100,6 +100,7 @@ pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Resu
     {
         return Err(Error::Exec { command: options.command[0].clone(), source });
     }
+    rights::lower_for_session(options.caller.as_ref()).map_err(|source| Error::Rights { source })?;
     let (reason, status) = match session.run(options, command, stop, began) {
         Err(Error::Write(error)) if error.is_out_of_room() => (EndReason::OutOfRoom, None),
         other => other?,
