@@ -58,7 +58,7 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// What this kernel did not let us see.
     pub missing: Vec<Missing>,
-    /// CPU time that the consumer took.
+    /// CPU time that this process took while recording.
     pub consumer: Duration,
 }
 
@@ -80,7 +80,7 @@ pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Resu
     };
     programs.attach(options)?;
 
-    let began = Instant::now();
+    let (began, spent) = (Instant::now(), cpu_time());
     let mut session = Session {
         programs,
         sched,
@@ -110,7 +110,13 @@ pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Resu
         Err(Error::Write(error)) if error.is_out_of_room() => {}
         other => other?,
     }
-    Ok(Outcome { reason, status, elapsed, missing: session.programs.missing, consumer: cpu_time() })
+    Ok(Outcome {
+        reason,
+        status,
+        elapsed,
+        missing: session.programs.missing,
+        consumer: cpu_time().saturating_sub(spent),
+    })
 }
 
 struct Session<'a, 'obj> {
