@@ -39,6 +39,7 @@ enum wp_kind {
 	WP_EXEC = 18,
 	WP_EXIT = 19,
 	WP_RENAME = 20,
+	WP_MOVE = 21,
 	WP_BLOCK_ISSUE = 24,
 	WP_BLOCK_COMPLETE = 25,
 	WP_LOCK_BEGIN = 28,
@@ -204,6 +205,18 @@ struct wp_rename {
 	__u8 comm[WP_COMM_LEN];
 };
 _Static_assert(sizeof(struct wp_rename) == 40, "rename");
+
+/* A thread, or all of a process, now belongs to other cgroups. */
+struct wp_move {
+	struct wp_header h;
+	__u32 tid;
+	__u32 tgid;
+	__u64 cgroup;
+	__u64 cpu_cgroup;
+	__u32 whole; /* all threads of the process moved */
+	__u32 spare;
+};
+_Static_assert(sizeof(struct wp_move) == 48, "move");
 
 /* WP_BLOCK_ISSUE and WP_BLOCK_COMPLETE. */
 struct wp_block {

@@ -378,7 +378,9 @@ impl Cursor {
             self.latest = u64::MAX;
         }
         self.number = header.number.wrapping_add(1);
-        self.losses.packet(header.begin, header.discarded);
+        // The losses of a buffer that all CPUs share are records of their own, with their CPU; its
+        // counter is for other readers.
+        self.losses.packet(header.begin, if self.buffer.counts() { header.discarded } else { 0 });
         self.window.set(packet.from, packet.to);
         self.read = 0;
         self.skipping = false;
