@@ -1,8 +1,7 @@
-use std::fs::File;
 use std::io;
 
 use wakepath_clock::Stamp;
-use wakepath_ctf::{FaultKind, Found, PacketAt, Packets, Window};
+use wakepath_ctf::{FaultKind, Found, PacketAt, Packets, Source, Window};
 use wakepath_event::{Context, Cpu, Event, Tid, What};
 use wakepath_kernel_records::layout::{HEADER_BYTES, MAX_RECORD_BYTES};
 use wakepath_kernel_records::{Buffer, DecodeError, Decoder, Header, Kind, fixed_length, record_length};
@@ -19,8 +18,8 @@ use crate::metadata::stream_id;
 /// predecessor's and the end of its packet, it decodes, and another such record (or the packet's
 /// end) follows where it says to end. Nearly all do, and pass in a tight loop; [`Cursor::careful`]
 /// looks at the others, and finds by the same marks where records go on behind damage.
-pub(super) struct Cursor {
-    file: File,
+pub(super) struct Cursor<S> {
+    source: S,
     buffer: Buffer,
     cpu: Cpu,
     decoder: Decoder,
@@ -75,11 +74,11 @@ const LEAST: usize = 24;
 /// Behind damage, a record is believed to be the stream's when its number is this close.
 const NEAR: u16 = 4096;
 
-impl Cursor {
+impl<S: Source> Cursor<S> {
     /// A cursor at the beginning of a stream. `end` is the recording's last stamp.
     pub fn new(
         stream: &StreamInfo,
-        file: File,
+        source: S,
         uuid: [u8; 16],
         decoder: Decoder,
         end: u64,
@@ -89,8 +88,8 @@ impl Cursor {
             ours[usize::from(kind.number())] = stream.buffer.holds(kind);
         }
         Ok(Self {
-            packets: Packets::new(&file, uuid)?,
-            file,
+            packets: Packets::new(&source, uuid)?,
+            source,
             buffer: stream.buffer,
             cpu: stream.cpu,
             decoder,
@@ -172,7 +171,7 @@ impl Cursor {
         }
         let sight = (2 * MAX_RECORD_BYTES) as u64;
         if (self.window.bytes().len() as u64) < self.window.left().min(sight)
-            && let Err(e) = self.window.fill(&self.file)
+            && let Err(e) = self.window.fill(&self.source)
         {
             return self.give_up(&e);
         }
@@ -326,7 +325,7 @@ impl Cursor {
 
     /// Goes to the next packet, or to what is wrong there; says whether there was any.
     fn next_packet(&mut self) -> io::Result<bool> {
-        let found = if self.given_up { None } else { self.packets.next(&self.file)? };
+        let found = if self.given_up { None } else { self.packets.next(&self.source)? };
         match found {
             None => {
                 self.leave_packet();

@@ -69,7 +69,7 @@ impl Losses {
     /// Whether nothing was lost before the next record, of a stream whose records have no numbers.
     #[inline]
     pub const fn expects_any(&self) -> bool {
-        self.before_packet == 0 && !self.damaged
+        !self.damaged
     }
 
     /// The number that the next record of a stream that counts should have.
@@ -111,11 +111,8 @@ impl Losses {
     /// Any record of a stream whose records have no sequence numbers.
     pub fn uncounted(&mut self, stamp: u64) -> Option<Loss> {
         let damaged = std::mem::take(&mut self.damaged);
-        let counted = std::mem::take(&mut self.before_packet);
-        let (from, count) = if counted > 0 { (self.last_packet_from, counted) } else { (self.last, 0) };
-        self.last = stamp;
-        self.owed -= count;
-        (damaged || counted > 0).then_some(Loss { from, count: u64::try_from(count).unwrap_or(0) })
+        let from = std::mem::replace(&mut self.last, stamp);
+        damaged.then_some(Loss { from, count: 0 })
     }
 
     /// What was lost behind the last record.

@@ -1,6 +1,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use wakepath_ctf::Source;
 use wakepath_event::Event;
 
 use super::ReadProblem;
@@ -11,7 +12,7 @@ use super::cursor::{Cursor, Head};
 /// A cursor tells a whole run of events, up to where another one's next event is due, so that the
 /// cost of choosing is paid once a run.
 pub(super) fn merge(
-    mut cursors: Vec<Cursor>,
+    mut cursors: Vec<Cursor<impl Source>>,
     problems: &mut Vec<ReadProblem>,
     tell: &mut impl FnMut(&Event),
 ) {

@@ -5,6 +5,7 @@ mod problem;
 mod stream;
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -89,12 +90,13 @@ impl Recording {
                 self.problems.push(problem("no stream has this name: not read".to_owned()));
                 continue;
             };
-            let cpu = match buffer {
-                Buffer::Life => Cpu::UNKNOWN,
-                _ => u16::try_from(number).map_or(Cpu::UNKNOWN, Cpu),
-            };
-            match StreamInfo::scan(&self.kernel, &text, buffer, cpu, self.about.uuid) {
-                Ok((info, _)) => self.streams.push(info),
+            let cpu = cpu_of(buffer, number);
+            let info = self
+                .kernel
+                .open_file(&name)
+                .and_then(|file| StreamInfo::scan(&text, buffer, cpu, &file, self.about.uuid));
+            match info {
+                Ok(info) => self.streams.push(info),
                 Err(e) => self.problems.push(problem(format!("cannot be read: {e}"))),
             }
         }
@@ -172,7 +174,7 @@ impl Recording {
         problems
     }
 
-    fn cursors(&self, streams: &[usize], problems: &mut Vec<ReadProblem>) -> Vec<Cursor> {
+    fn cursors(&self, streams: &[usize], problems: &mut Vec<ReadProblem>) -> Vec<Cursor<File>> {
         let decoder = Decoder::for_release(&self.about.host.kernel_release);
         let end = self.span().map_or(0, |(_, last)| last.ns());
         let mut cursors = Vec::new();
@@ -188,5 +190,33 @@ impl Recording {
             }
         }
         cursors
+    }
+}
+
+/// Reads one stream from memory, of a file that would be called `name`, in a recording with this
+/// uuid of a kernel of this release. For tests and for fuzzing: the same code reads files.
+pub fn read_stream(
+    name: &str,
+    bytes: &[u8],
+    uuid: [u8; 16],
+    release: &str,
+    mut tell: impl FnMut(&Event),
+) -> Vec<ReadProblem> {
+    let Some((buffer, number)) = stream_of_name(name) else { return Vec::new() };
+    let cpu = cpu_of(buffer, number);
+    let cursor = StreamInfo::scan(name, buffer, cpu, &bytes, uuid).and_then(|info| {
+        let end = info.last.unwrap_or(0);
+        Cursor::new(&info, bytes, uuid, Decoder::for_release(release), end)
+    });
+    let mut problems = Vec::new();
+    // Memory has no errors.
+    merge::merge(cursor.into_iter().collect(), &mut problems, &mut tell);
+    problems
+}
+
+fn cpu_of(buffer: Buffer, number: u32) -> Cpu {
+    match buffer {
+        Buffer::Life => Cpu::UNKNOWN,
+        Buffer::Sched | Buffer::Net => u16::try_from(number).map_or(Cpu::UNKNOWN, Cpu),
     }
 }

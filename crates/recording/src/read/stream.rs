@@ -1,12 +1,8 @@
-use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 
-use wakepath_ctf::{Found, Packets};
+use wakepath_ctf::{Found, Packets, Source};
 use wakepath_event::Cpu;
 use wakepath_kernel_records::Buffer;
-
-use crate::directory::Directory;
 
 /// One stream of a recording: what can be said of it without looking into its packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,27 +30,29 @@ pub struct StreamInfo {
 impl StreamInfo {
     /// Goes through the headers of the packets. What is damaged is left out here and told when the
     /// stream is read.
+    ///
+    /// # Errors
+    /// Of the operating system.
     pub(super) fn scan(
-        kernel: &Directory,
         name: &str,
         buffer: Buffer,
         cpu: Cpu,
+        source: &impl Source,
         uuid: [u8; 16],
-    ) -> io::Result<(Self, File)> {
-        let file = kernel.open_file(OsStr::new(name))?;
-        let mut packets = Packets::new(&file, uuid)?;
+    ) -> io::Result<Self> {
+        let mut packets = Packets::new(source, uuid)?;
         let mut info = Self {
             name: name.to_owned(),
             buffer,
             cpu,
-            bytes: file.metadata()?.len(),
+            bytes: source.size()?,
             packets: 0,
             records: 0,
             discarded: 0,
             first: None,
             last: None,
         };
-        while let Some(found) = packets.next(&file)? {
+        while let Some(found) = packets.next(source)? {
             let Found::Packet(packet) = found else { continue };
             let header = packet.header;
             info.packets += 1;
@@ -65,6 +63,6 @@ impl StreamInfo {
                 info.last = Some(info.last.map_or(header.end, |last| last.max(header.end)));
             }
         }
-        Ok((info, file))
+        Ok(info)
     }
 }
