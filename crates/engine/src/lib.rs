@@ -5,12 +5,14 @@
 
 mod answer;
 mod contributors;
+mod moment;
 mod name;
 mod names;
 mod survey;
 
 pub use answer::{Cost, Head, Host, PathAnswer, Question};
 pub use contributors::{Contributor, Responsible, contributors};
+pub use moment::{Moment, NoMoment, NoRealtime, duration};
 pub use name::Name;
 pub use names::{CallName, CpuLimit, Names, Object, Peer, Unit, waits_for_work};
 pub use survey::{Command, Counts, Loss, Sample, Session, Survey};

@@ -125,6 +125,7 @@ mod tests {
             a.d.e is -1, not count
             a.new is in no shape
             list[].x is "three", not "one" or "two"
-            list[].y is 2, not share or optional"#]].assert_eq(&misfits(SHAPE, &document).join("\n"));
+            list[].y is 2, not share or optional"#]]
+        .assert_eq(&misfits(SHAPE, &document).join("\n"));
     }
 }
