@@ -284,16 +284,17 @@ void wait_ends(lane_t lane, lane_t otherwise)
 {
 	struct lane *l = &lanes->lane[lane];
 	uint64_t began = l->at, released = atomic_load(&l->released);
-	if (released < began) {
+	if (released < began) { /* or never */
 		wait_over(lane, BY_LANE, otherwise);
 		return;
 	}
 	struct stretch *s = wait_over(lane, BY_LANE, atomic_load(&l->released_by));
 	/*
 	 * From the release on the thread was on its way back. The kernel counts it as runnable only
-	 * once its own CPU has heard of it, which an interrupt to a sleeping CPU delays.
+	 * once its own CPU has heard of it, which an interrupt to a sleeping CPU delays. On one and the
+	 * same CPU the kernel's count is exact, and leaves out what the releaser still had to do.
 	 */
-	if (s->to - released > s->delayed && s->to - s->from > s->cpu + (s->to - released))
+	if (!lanes->one_cpu && s->to - released > s->delayed && s->to - s->from > s->cpu + (s->to - released))
 		s->delayed = s->to - released;
 }
 
@@ -337,4 +338,5 @@ void pin_to_one_cpu(void)
 	CPU_SET(cpu, &one);
 	if (sched_setaffinity(0, sizeof one, &one))
 		die("cannot stay on one CPU");
+	lanes->one_cpu = true;
 }

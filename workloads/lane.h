@@ -63,6 +63,7 @@ struct entry {
 struct lanes {
 	_Atomic int count;
 	_Atomic int chunks;
+	bool one_cpu; /* all lanes stay on the same */
 	struct lane lane[MAX_LANES];
 	struct chunk chunk[MAX_CHUNKS];
 };
