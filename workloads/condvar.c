@@ -76,6 +76,8 @@ int main(int argc, char **argv)
 	wait_begins(lane, "futex");
 	pthread_join(thread, NULL);
 	wait_ends(lane, 1);
+	never("waits lock.kernel=false lock.owner");
+	never("segments cause.type=lock");
 	window_close();
 	return 0;
 }

@@ -60,6 +60,7 @@ int main(int argc, char **argv)
 	work(lane, (uint64_t)own_ms * MS);
 	rest(lane, 20 * MS); /* by now both are stuck */
 	wait_begins(lane, "futex");
+	must("segments call=futex comm=deadlock cause.type=still_waiting");
 	window_stays_open("lock", "futex");
 	pthread_join(threads[0], NULL);
 	return 0;

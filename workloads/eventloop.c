@@ -86,6 +86,8 @@ int main(int argc, char **argv)
 			die("cannot read an event");
 		work(lane, (uint64_t)own_ms * MS);
 	}
+	never("waits lock.kernel=false lock.owner");
+	never("segments cause.type=lock");
 	window_close();
 	return 0;
 }

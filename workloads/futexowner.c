@@ -57,6 +57,7 @@ int main(int argc, char **argv)
 	wait_begins(lane, "futex");
 	pthread_join(thread, NULL);
 	wait_ends(lane, 1);
+	must("waits call=futex comm=futexowner via=lock lock.owner.comm=futexowner-held");
 	window_close();
 	return 0;
 }

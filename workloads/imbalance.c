@@ -69,6 +69,8 @@ int main(int argc, char **argv)
 		pthread_join(births[rank].thread, NULL);
 		wait_ends(lane, NO_LANE);
 	}
+	never("waits lock.kernel=false lock.owner");
+	never("segments cause.type=lock");
 	window_close();
 	return 0;
 }

@@ -79,6 +79,7 @@ int main(int argc, char **argv)
 			die("cannot start a thread");
 	}
 	fight(lane, 0);
+	must("waits call=futex comm=lockfight via=lock lock.owner.comm=lockfight-*");
 	window_close();
 	return 0; /* the others are ended by it: their waits are not main's */
 }

@@ -123,6 +123,8 @@ int main(int argc, char **argv)
 	wait_begins(lane, "wait4");
 	waitpid(child, NULL, 0);
 	wait_ends_with(lane, child);
+	if (!async)
+		must("segments comm=rpc-server kind=timer call=clock_nanosleep");
 	window_close();
 	return 0;
 }

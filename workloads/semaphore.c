@@ -62,9 +62,8 @@ int main(int argc, char **argv)
 	wait_begins(lane, "futex");
 	pthread_join(thread, NULL);
 	wait_ends(lane, 1);
-	must("waits call=futex");
-	never("waits lock.owner");
-	never("segments kind=lock");
+	never("waits lock.kernel=false lock.owner");
+	never("segments cause.type=lock");
 	window_close();
 	return 0;
 }

@@ -129,7 +129,8 @@ int main(int argc, char **argv)
 		pthread_join(thread, NULL);
 		wait_ends(lane, lane_named("timers-sleeper", i));
 	}
-	never("waits lock.owner");
+	never("waits lock.kernel=false lock.owner");
+	never("segments cause.type=lock");
 	window_close();
 	return 0;
 }

@@ -37,7 +37,10 @@ fn holds(item: &Value, test: &str) -> bool {
         (Value::Null, _) => false,
         (_, None) => true,
         (Value::String(text), Some(wanted)) => matches_text(text, wanted),
-        (other, Some(wanted)) => other.to_string() == wanted,
+        (other, Some(wanted)) => {
+            let text = other.to_string();
+            text == wanted
+        }
     }
 }
 

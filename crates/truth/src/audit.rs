@@ -73,7 +73,8 @@ pub fn path(path: &PathDocument) -> Vec<String> {
         violations.push(format!("the shares sum to {shares}"));
     }
     if !path.losses.is_empty() {
-        violations.push(format!("records were lost ({} stretches): nothing can be judged", path.losses.len()));
+        violations
+            .push(format!("records were lost ({} stretches): nothing can be judged", path.losses.len()));
     }
     violations
 }

@@ -192,7 +192,7 @@ fn check_schema(which: &'static str, found: &str, expected: &'static str) -> Res
 }
 
 /// The parts of the segments that lie in [from, to).
-fn clip(segments: &[Segment], from: i64, to: i64) -> Vec<Segment> {
+pub(crate) fn clip(segments: &[Segment], from: i64, to: i64) -> Vec<Segment> {
     segments
         .iter()
         .map(|segment| Segment {

@@ -10,5 +10,9 @@ pub mod assertion;
 pub mod audit;
 pub mod compare;
 pub mod document;
+pub mod noise;
+pub mod runner;
+pub mod table;
+pub mod workloads;
 
 pub use compare::{BadDocument, Limits, Part, Verdict, compare};

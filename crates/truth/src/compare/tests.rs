@@ -186,12 +186,7 @@ fn a_holder_where_there_must_be_none_fails() {
 fn what_must_be_said_and_is_not_fails() {
     let mut truth = truth();
     truth["must"] = json!(["segments kind=running cause.comm=rival"]);
-    check(
-        &truth,
-        &path("60 main running<rival, 10 worker timer, 30 worker running"),
-        0.0,
-        &[],
-    );
+    check(&truth, &path("60 main running<rival, 10 worker timer, 30 worker running"), 0.0, &[]);
     check(
         &truth,
         &path("60 main running, 10 worker timer, 30 worker running"),
@@ -262,7 +257,9 @@ fn a_window_of_another_thread_or_length_fails() {
     }
     check(&late, &long, 0.0, &["begins 501 ms before"]);
     let short = path("58 main running, 10 worker timer, 30 worker running");
-    assert!(judge(&truth(), &short).violations.iter().any(|text| text.contains("inside of the program's own")));
+    assert!(
+        judge(&truth(), &short).violations.iter().any(|text| text.contains("inside of the program's own"))
+    );
 }
 
 #[test]
