@@ -77,7 +77,7 @@ int main(int argc, char **argv)
 	pthread_join(thread, NULL);
 	wait_ends(lane, 1);
 	never("waits lock.kernel=false lock.owner");
-	never("segments cause.type=lock");
+	never("segments call=futex cause.type=lock");
 	window_close();
 	return 0;
 }

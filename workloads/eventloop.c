@@ -87,7 +87,7 @@ int main(int argc, char **argv)
 		work(lane, (uint64_t)own_ms * MS);
 	}
 	never("waits lock.kernel=false lock.owner");
-	never("segments cause.type=lock");
+	never("segments call=futex cause.type=lock");
 	window_close();
 	return 0;
 }

@@ -130,7 +130,7 @@ int main(int argc, char **argv)
 		wait_ends(lane, lane_named("timers-sleeper", i));
 	}
 	never("waits lock.kernel=false lock.owner");
-	never("segments cause.type=lock");
+	never("segments call=futex cause.type=lock");
 	window_close();
 	return 0;
 }

@@ -59,6 +59,10 @@ mod tests {
     #[test]
     fn clocks_read_together_are_not_zero() {
         let (at, clocks) = together();
-        assert!(at.ns() > 0 && clocks.boottime_ns >= at.ns() && clocks.realtime_ns > 0);
+        assert!(at.ns() > 0 && clocks.realtime_ns > 0);
+        assert!(
+            clocks.boottime_ns + 1_000_000 > at.ns(),
+            "boottime is never behind, but for the time between two reads"
+        );
     }
 }
