@@ -39,6 +39,7 @@ enum wp_kind {
 	WP_EXEC = 18,
 	WP_EXIT = 19,
 	WP_RENAME = 20,
+	WP_MOVE = 21,
 	WP_BLOCK_ISSUE = 24,
 	WP_BLOCK_COMPLETE = 25,
 	WP_LOCK_BEGIN = 28,
@@ -70,7 +71,7 @@ enum wp_context {
 /* First in every record; in CTF terms the event header. */
 struct wp_header {
 	__u64 stamp;   /* CLOCK_MONOTONIC, ns */
-	__u16 seq;     /* counts the records of one buffer, so that a missing one shows */
+	__u16 seq;     /* of a ring: counts its records, so that a missing one shows; elsewhere: the CPU */
 	__u8 kind;     /* enum wp_kind */
 	__u8 context;  /* enum wp_context */
 	__u32 tid;     /* the thread current on that CPU (0: idle), in interrupts too */
@@ -202,6 +203,18 @@ struct wp_rename {
 	__u8 comm[WP_COMM_LEN];
 };
 _Static_assert(sizeof(struct wp_rename) == 40, "rename");
+
+/* A thread, or all of a process, now belongs to other cgroups. */
+struct wp_move {
+	struct wp_header h;
+	__u32 tid;
+	__u32 tgid;
+	__u64 cgroup;
+	__u64 cpu_cgroup;
+	__u32 whole; /* all threads of the process moved */
+	__u32 spare;
+};
+_Static_assert(sizeof(struct wp_move) == 48, "move");
 
 /* WP_BLOCK_ISSUE and WP_BLOCK_COMPLETE. */
 struct wp_block {

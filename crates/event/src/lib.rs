@@ -88,6 +88,19 @@ pub enum What {
         /// Its new name.
         comm: Comm,
     },
+    /// A thread, or its whole process, moved to other cgroups.
+    Move {
+        /// The thread.
+        tid: Tid,
+        /// Its process.
+        tgid: Tid,
+        /// All threads of the process moved.
+        whole: bool,
+        /// Its cgroup in the v2 hierarchy now.
+        cgroup: CgroupId,
+        /// Its cgroup in the hierarchy that has the CPU controller now.
+        cpu_cgroup: CgroupId,
+    },
     /// A packet passed the edge of the host.
     Packet(Packet),
     /// Received data is ready on the socket of this incoming flow.
@@ -196,7 +209,7 @@ pub struct Clocks {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum NameSpace {
-    /// Key: cgroup id. Name: its path.
+    /// Key: cgroup id in the v2 hierarchy. Name: its path there.
     Cgroup = 1,
     /// Key: interrupt number. Name: its handlers.
     Interrupt = 2,
@@ -204,10 +217,12 @@ pub enum NameSpace {
     BlockDevice = 3,
     /// Key: interface index. Name: the interface.
     Interface = 4,
-    /// Key: cgroup id. Name: `quota_us period_us`.
+    /// Key: cgroup id in the hierarchy that has the CPU controller. Name: `quota_us period_us`.
     CpuLimit = 5,
     /// Key: tgid. Name: the command line's first word, for processes that lived at the start.
     Program = 6,
+    /// Key: cgroup id in the hierarchy that has the CPU controller. Name: its path there.
+    CpuCgroup = 7,
 }
 
 /// Code that a process has mapped.

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * What is this CPU doing? Keeps the interrupt under way in the head of the CPU's ring, so that
+ * each waking and packet can carry it and no record per entry and exit is needed (G15 §5.5 names
+ * interrupts as the most frequent events), and sums the time that interrupts took.
+ *
+ * Hard interrupts do not nest (the kernel keeps interrupts off in handlers); one can interrupt a
+ * softirq, whose span then covers it. All programs here run with interrupts off or, at softirq
+ * entry and exit, on the CPU whose softirqs are busy, so that the fields have one writer.
+ */
+#include "ring.bpf.h"
+
+static __always_inline int hard_entry(__u8 context, __u16 irq)
+{
+	struct wp_ring *ring = sched_ring();
+
+	if (!ring)
+		return 0;
+	ring->hard = context;
+	ring->irq = irq;
+	ring->hard_since = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline int hard_exit(void)
+{
+	struct wp_ring *ring = sched_ring();
+
+	if (!ring || !ring->hard)
+		return 0;
+	if (!ring->soft)
+		ring->interrupts_ns += bpf_ktime_get_ns() - ring->hard_since;
+	ring->hard = 0;
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(irq_handler_entry, int irq)
+{
+	return hard_entry(WP_CTX_DEVICE, irq);
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(irq_handler_exit)
+{
+	return hard_exit();
+}
+
+SEC("tp_btf/local_timer_entry")
+int BPF_PROG(local_timer_entry)
+{
+	return hard_entry(WP_CTX_LOCAL_TIMER, 0);
+}
+
+SEC("tp_btf/local_timer_exit")
+int BPF_PROG(local_timer_exit)
+{
+	return hard_exit();
+}
+
+SEC("tp_btf/reschedule_entry")
+int BPF_PROG(reschedule_entry)
+{
+	return hard_entry(WP_CTX_RESCHEDULE, 0);
+}
+
+SEC("tp_btf/reschedule_exit")
+int BPF_PROG(reschedule_exit)
+{
+	return hard_exit();
+}
+
+SEC("tp_btf/call_function_entry")
+int BPF_PROG(call_function_entry)
+{
+	return hard_entry(WP_CTX_CALL_FUNCTION, 0);
+}
+
+SEC("tp_btf/call_function_exit")
+int BPF_PROG(call_function_exit)
+{
+	return hard_exit();
+}
+
+SEC("tp_btf/call_function_single_entry")
+int BPF_PROG(call_function_single_entry)
+{
+	return hard_entry(WP_CTX_CALL_FUNCTION, 0);
+}
+
+SEC("tp_btf/call_function_single_exit")
+int BPF_PROG(call_function_single_exit)
+{
+	return hard_exit();
+}
+
+SEC("tp_btf/irq_work_entry")
+int BPF_PROG(irq_work_entry)
+{
+	return hard_entry(WP_CTX_IRQ_WORK, 0);
+}
+
+SEC("tp_btf/irq_work_exit")
+int BPF_PROG(irq_work_exit)
+{
+	return hard_exit();
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(softirq_entry, unsigned int vector)
+{
+	struct wp_ring *ring = sched_ring();
+
+	if (!ring)
+		return 0;
+	ring->soft = WP_CTX_SOFTIRQ + vector;
+	ring->soft_since = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(softirq_exit, unsigned int vector)
+{
+	struct wp_ring *ring = sched_ring();
+
+	if (!ring || !ring->soft)
+		return 0;
+	ring->soft = 0;
+	/* In its own thread a softirq is that thread's work, not an interruption of it. */
+	if (current_tid() != ring->ksoftirqd)
+		ring->interrupts_ns += bpf_ktime_get_ns() - ring->soft_since;
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

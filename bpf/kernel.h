@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The few kernel types that the programs read, with only the members they read.
+ *
+ * Offsets here mean nothing: preserve_access_index makes the loader find each member in the
+ * running kernel's BTF (CO-RE), so one object serves all kernels and no build needs a kernel's
+ * own headers. A name with a ___suffix is the same type as another kernel version knows it.
+ */
+#ifndef WAKEPATH_KERNEL_H
+#define WAKEPATH_KERNEL_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u16 __le16;
+typedef __u32 __le32;
+typedef __u64 __be64;
+typedef __u32 __wsum;
+typedef __u16 __sum16;
+typedef _Bool bool;
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+enum bpf_map_type {
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
+enum { BPF_F_MMAPABLE = 1024, BPF_F_USER_STACK = 256 };
+/* BPF_RB_NO_WAKEUP: the consumer looks when it wants to; a wake-up per record would feed back on itself. */
+enum { BPF_RB_NO_WAKEUP = 1 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct rq {
+	int cpu;
+};
+
+struct cfs_rq {
+	int throttle_count;
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+};
+
+struct thread_info {
+	__u32 cpu;
+};
+
+struct upid {
+	int nr;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[16];
+	struct cgroup *dfl_cgrp;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct inode {
+	__u16 i_mode;
+	unsigned long i_ino;
+};
+
+struct dentry {
+	struct qstr d_name;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+struct file {
+	struct path f_path;
+	struct inode *f_inode;
+	void *private_data;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct task_struct {
+	struct thread_info thread_info;
+	unsigned int __state;
+	unsigned int flags;
+	int on_cpu;
+	struct sched_entity se;
+	bool throttled; /* 6.18 */
+	int pid;
+	int tgid;
+	struct task_struct *real_parent;
+	struct pid *thread_pid;
+	struct task_struct *group_leader;
+	__u64 start_time;
+	char comm[16];
+	struct files_struct *files;
+	struct css_set *cgroups;
+};
+
+struct linux_binprm {
+	const char *filename;
+};
+
+struct pt_regs {
+	unsigned long si;
+	unsigned long di;
+	unsigned long orig_ax;
+};
+
+struct in6_addr {
+	union {
+		__u8 u6_addr8[16];
+		__u64 halves[2];
+	} in6_u;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
+};
+
+struct sk_buff {
+	struct net_device *dev;
+	unsigned int len;
+	__be16 protocol;
+	__u16 network_header;
+	unsigned char *head;
+	unsigned char *data;
+};
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	__u16 skc_num;
+	unsigned short skc_family;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	__u16 sk_protocol;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+typedef struct {
+	__s64 counter;
+} atomic64_t;
+
+struct mutex {
+	atomic64_t owner;
+};
+
+struct rw_semaphore {
+	atomic64_t owner;
+};
+
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct request_queue {
+	struct gendisk *disk;
+};
+
+struct request {
+	struct request_queue *q;
+	unsigned int cmd_flags;
+	unsigned int __data_len;
+	__u64 __sector;
+	__u64 start_time_ns;
+	__u64 io_start_time_ns;
+};
+
+struct seq_file {
+	unsigned long count;
+};
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+#pragma clang attribute pop
+
+struct bpf_perf_event_data;
+
+/* Read as values, never relocated to an offset. */
+enum cgroup_subsys_id { cpu_cgrp_id = 1 };
+
+#define PF_KTHREAD 0x00200000
+#define AF_INET 2
+#define AF_INET6 10
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86dd
+#define IPPROTO_TCP 6
+#define IPPROTO_UDP 17
+#define S_IFMT 0170000
+#define S_IFSOCK 0140000
+
+#endif

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * Who is there: births, names, programs, deaths, and a snapshot of all threads at the start.
+ */
+#include "ring.bpf.h"
+
+static __always_inline __u32 namespace_pid(struct task_struct *task)
+{
+	struct pid *pid = BPF_CORE_READ(task, thread_pid);
+	unsigned int level;
+	__u32 number = 0;
+
+	if (!pid)
+		return 0;
+	level = BPF_CORE_READ(pid, level);
+	/* One upid a level; the type's size is the running kernel's, not ours. */
+	bpf_probe_read_kernel(&number, sizeof(number),
+			      (void *)__builtin_preserve_access_index(&pid->numbers) +
+				      level * bpf_core_type_size(struct upid) +
+				      bpf_core_field_offset(struct upid, nr));
+	return number;
+}
+
+static __always_inline __u64 cpu_cgroup(struct task_struct *task)
+{
+	int id = 0;
+
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, cpu_cgrp_id))
+		return 0;
+	id = bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id);
+	if (id < 0 || id > 15)
+		return 0;
+	return BPF_CORE_READ(task, cgroups, subsys[id], cgroup, kn, id);
+}
+
+static __always_inline void fill_thread(struct wp_thread *r, struct task_struct *task)
+{
+	r->tid = BPF_CORE_READ(task, pid);
+	r->tgid = BPF_CORE_READ(task, tgid);
+	r->parent_tgid = BPF_CORE_READ(task, real_parent, tgid);
+	r->ns_tid = namespace_pid(task);
+	r->ns_tgid = namespace_pid(BPF_CORE_READ(task, group_leader));
+	r->flags = BPF_CORE_READ(task, flags) & PF_KTHREAD ? WP_THREAD_KERNEL : 0;
+	r->start = BPF_CORE_READ(task, start_time);
+	r->cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
+	r->cpu_cgroup = cpu_cgroup(task);
+	r->state = BPF_CORE_READ(task, __state);
+	r->call = WP_CALL_NONE;
+	BPF_CORE_READ_INTO(&r->comm, task, comm);
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct wp_thread *r = life_reserve(sizeof(*r), WP_FORK, parent->pid);
+
+	if (!r)
+		return 0;
+	fill_thread(r, child);
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(sched_process_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
+{
+	struct wp_exec *r = life_reserve(sizeof(*r), WP_EXEC, task->pid);
+
+	if (!r)
+		return 0;
+	r->old_tid = old_pid;
+	r->tgid = task->tgid;
+	BPF_CORE_READ_INTO(&r->comm, task, comm);
+	__builtin_memset(r->path, 0, sizeof(r->path));
+	bpf_probe_read_kernel_str(r->path, sizeof(r->path), BPF_CORE_READ(bprm, filename));
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(sched_process_exit, struct task_struct *task)
+{
+	struct wp_exit *r = life_reserve(sizeof(*r), WP_EXIT, task->pid);
+
+	if (!r)
+		return 0;
+	r->tgid = task->tgid;
+	r->group_dead = 0;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+SEC("tp_btf/task_rename")
+int BPF_PROG(task_rename, struct task_struct *task, const char *comm)
+{
+	struct wp_rename *r = life_reserve(sizeof(*r), WP_RENAME, current_tid());
+
+	if (!r)
+		return 0;
+	r->tid = task->pid;
+	r->spare = 0;
+	__builtin_memset(r->comm, 0, sizeof(r->comm));
+	bpf_probe_read_kernel_str(r->comm, sizeof(r->comm), comm);
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+SEC("tp_btf/cgroup_attach_task")
+int BPF_PROG(cgroup_attach_task, struct cgroup *to, const char *path, struct task_struct *task,
+	     bool threadgroup)
+{
+	struct wp_move *r = life_reserve(sizeof(*r), WP_MOVE, current_tid());
+
+	if (!r)
+		return 0;
+	r->tid = task->pid;
+	r->tgid = task->tgid;
+	r->cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
+	r->cpu_cgroup = cpu_cgroup(task);
+	r->whole = threadgroup;
+	r->spare = 0;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+SEC("iter/task")
+int threads(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct wp_thread r = {};
+	struct pt_regs *regs;
+
+	if (!task)
+		return 0;
+	fill_header(&r.h, WP_THREAD, task->pid, WP_CTX_TASK);
+	r.h.seq = task->thread_info.cpu;
+	fill_thread(&r, task);
+	if (task->on_cpu)
+		r.flags |= WP_THREAD_RUNNING;
+	if (r.state && !(r.flags & WP_THREAD_KERNEL)) {
+		regs = (struct pt_regs *)bpf_task_pt_regs(task);
+		if ((long)regs->orig_ax >= 0)
+			r.call = regs->orig_ax;
+	}
+	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * Which packet ended a wait, and who sent it: TCP and UDP headers as packets pass the host's edge.
+ *
+ * 1. A packet carries its flow's id: a hash of the addresses, ports and protocol in the direction
+ *    of travel, so that sender and receiver compute the same.
+ * 2. What an id means goes out once for each CPU and flow: a small direct-mapped cache a CPU
+ *    remembers the flows it has told. A flow that another one has pushed out is told again.
+ * 3. Lengths come from the buffer less header offsets, never from the IP length, which is 0 when
+ *    the card segments.
+ */
+#include <bpf/bpf_endian.h>
+
+#include "ring.bpf.h"
+
+#define FLOW_CACHE 1024
+
+struct flow_cache {
+	__u64 told[FLOW_CACHE];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct flow_cache);
+} flow_caches SEC(".maps");
+
+struct tuple {
+	__u64 source[2];
+	__u64 target[2];
+	__u32 ports; /* network order, source in the low half */
+	__u8 protocol;
+	__u8 family;
+};
+
+/* The network and transport headers, as far as they are read, in one copy. */
+struct headers4 {
+	__u8 version_ihl, tos;
+	__be16 len, id, fragment;
+	__u8 ttl, protocol;
+	__u16 sum;
+	__u32 source, target;
+	__u8 transport[20];
+};
+
+struct headers6 {
+	__u32 version_class_flow;
+	__be16 len;
+	__u8 protocol, hops;
+	__u64 source[2], target[2];
+	__u8 transport[20];
+};
+
+struct transport {
+	__u32 ports;
+	__be32 seq, ack;
+	__be16 offset_flags;
+};
+
+static __always_inline __u64 mix(__u64 h, __u64 v)
+{
+	h = (h ^ v) * 0x9e3779b97f4a7c15ULL;
+	return h ^ (h >> 29);
+}
+
+static __always_inline __u64 flow_id(const struct tuple *t)
+{
+	__u64 h = mix(0, (__u64)t->ports << 16 | t->protocol << 8 | t->family);
+
+	h = mix(mix(h, t->source[0]), t->target[0]);
+	if (t->family == 6)
+		h = mix(mix(h, t->source[1]), t->target[1]);
+	return h;
+}
+
+static __always_inline void tell_flow(const struct tuple *t, __u64 flow)
+{
+	__u32 zero = 0;
+	struct flow_cache *cache = bpf_map_lookup_elem(&flow_caches, &zero);
+	struct wp_flow *r;
+
+	if (!cache || cache->told[flow % FLOW_CACHE] == flow)
+		return;
+	r = life_reserve(sizeof(*r), WP_FLOW, current_tid());
+	if (!r)
+		return;
+	r->flow = flow;
+	__builtin_memcpy(r->source, t->source, sizeof(r->source));
+	__builtin_memcpy(r->target, t->target, sizeof(r->target));
+	r->source_port = bpf_ntohs((__u16)t->ports);
+	r->target_port = bpf_ntohs(t->ports >> 16);
+	r->family = t->family;
+	r->protocol = t->protocol;
+	r->spare = 0;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	cache->told[flow % FLOW_CACHE] = flow;
+}
+
+static __always_inline int packet(struct sk_buff *skb, __u8 direction, const unsigned char *network)
+{
+	__u16 protocol = bpf_ntohs(skb->protocol);
+	struct wp_ring *ring, *sched;
+	struct transport *transport;
+	struct tuple t = {};
+	__u32 header_len, id;
+	struct wp_packet *r;
+	__u64 flow;
+	union {
+		struct headers4 v4;
+		struct headers6 v6;
+	} h;
+
+	if (protocol == ETH_P_IP) {
+		if (bpf_probe_read_kernel(&h.v4, sizeof(h.v4), network))
+			return 0;
+		t.family = 4;
+		t.protocol = h.v4.protocol;
+		t.source[0] = h.v4.source;
+		t.target[0] = h.v4.target;
+		header_len = (h.v4.version_ihl & 15) * 4;
+		id = bpf_ntohs(h.v4.id);
+		transport = (struct transport *)h.v4.transport;
+		/* Options push the transport header back: rare, and worth a second copy. */
+		if (header_len != 20 && bpf_probe_read_kernel(h.v4.transport, 20, network + header_len))
+			return 0;
+	} else if (protocol == ETH_P_IPV6) {
+		if (bpf_probe_read_kernel(&h.v6, sizeof(h.v6), network))
+			return 0;
+		t.family = 6;
+		t.protocol = h.v6.protocol;
+		__builtin_memcpy(t.source, h.v6.source, 16);
+		__builtin_memcpy(t.target, h.v6.target, 16);
+		header_len = 40;
+		id = 0;
+		transport = (struct transport *)h.v6.transport;
+	} else {
+		return 0;
+	}
+	if (t.protocol != IPPROTO_TCP && t.protocol != IPPROTO_UDP)
+		return 0;
+	t.ports = transport->ports;
+	flow = flow_id(&t);
+	tell_flow(&t, flow);
+
+	ring = net_ring();
+	sched = sched_ring();
+	if (!ring || !sched)
+		return 0;
+	r = ring_reserve(ring, net_ring_mask);
+	if (!r)
+		return 0;
+	if (t.protocol == IPPROTO_TCP) {
+		header_len += (bpf_ntohs(transport->offset_flags) >> 12) * 4;
+		r->seq = bpf_ntohl(transport->seq);
+		r->ack = bpf_ntohl(transport->ack);
+		r->tcp_flags = bpf_ntohs(transport->offset_flags) & 0xfff;
+	} else {
+		header_len += 8;
+		r->seq = id;
+		r->ack = 0;
+		r->tcp_flags = 0;
+	}
+	header_len += network - skb->data;
+	r->h.stamp = bpf_ktime_get_ns();
+	r->h.seq = ring->seq;
+	r->h.kind = WP_PACKET;
+	r->h.context = context_of(sched);
+	r->h.tid = current_tid();
+	r->flow = flow;
+	r->len = skb->len > header_len ? skb->len - header_len : 0;
+	r->netns = BPF_CORE_READ(skb, dev, nd_net.net, ns.inum);
+	r->direction = direction;
+	r->spare = 0;
+	r->ifindex = BPF_CORE_READ(skb, dev, ifindex);
+	ring_commit(ring, sizeof(*r));
+	return 0;
+}
+
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(net_dev_queue, struct sk_buff *skb)
+{
+	return packet(skb, WP_OUT, skb->head + skb->network_header);
+}
+
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
+{
+	/* The network header's offset is only set after this tracepoint; data starts there. */
+	return packet(skb, WP_IN, skb->data);
+}
+
+/* Which socket a wake-up that follows is for: receive offload hands over packets of many at once. */
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(sk_data_ready, struct sock *sk)
+{
+	struct wp_ring *ring = net_ring(), *sched = sched_ring();
+	struct wp_socket_ready *r;
+	struct tuple t = {};
+	__u16 family = sk->__sk_common.skc_family;
+
+	if (!ring || !sched)
+		return 0;
+	if (family == AF_INET) {
+		t.family = 4;
+		t.source[0] = sk->__sk_common.skc_daddr;
+		t.target[0] = sk->__sk_common.skc_rcv_saddr;
+	} else if (family == AF_INET6) {
+		t.family = 6;
+		BPF_CORE_READ_INTO(&t.source, sk, __sk_common.skc_v6_daddr);
+		BPF_CORE_READ_INTO(&t.target, sk, __sk_common.skc_v6_rcv_saddr);
+		/* An IPv6 socket whose peer speaks IPv4 (::ffff:a.b.c.d). */
+		if (!t.source[0] && (__u32)t.source[1] == 0xffff0000) {
+			t.family = 4;
+			t.source[0] = t.source[1] >> 32;
+			t.target[0] = t.target[1] >> 32;
+			t.source[1] = t.target[1] = 0;
+		}
+	} else {
+		return 0;
+	}
+	t.protocol = sk->sk_protocol;
+	t.ports = sk->__sk_common.skc_dport | (__u32)bpf_htons(sk->__sk_common.skc_num) << 16;
+	/* In process context (backlog) bottom halves may be on, and the ring has no protection. */
+	if (!context_of(sched))
+		return 0;
+	r = ring_reserve(ring, net_ring_mask);
+	if (!r)
+		return 0;
+	r->h.stamp = bpf_ktime_get_ns();
+	r->h.seq = ring->seq;
+	r->h.kind = WP_SOCKET_READY;
+	r->h.context = context_of(sched);
+	r->h.tid = current_tid();
+	r->flow = flow_id(&t);
+	ring_commit(ring, sizeof(*r));
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Where records go: mechanism only, no policy.
+ *
+ * 1. Hot records (switches, wakings; packets) go to rings in memory that user space has mapped.
+ *    Each CPU has one ring a class, and each ring has one writer at a time, because all of a
+ *    class's writers run in contexts that exclude each other on one CPU:
+ *      - `sched`: interrupts are off (the tracepoints are under the run queue's or the task's lock);
+ *      - `net`: bottom halves are off, and no hard interrupt sends or receives packets.
+ *    So the writer's position needs no atomic: fill, compiler barrier, move the head.
+ * 2. A record is never split: one that starts before the end of the ring runs on into the slack
+ *    behind it, and the next one starts as far into the ring as it ran over. The reader walks
+ *    records and so finds the same place.
+ * 3. A full ring loses the record, and still counts it in `seq`: the gap in the numbers tells the
+ *    reader how many were lost and between which stamps.
+ * 4. Rare records (births, disks, locks, samples) go to one BPF ring buffer that any context may
+ *    write. It never wakes the consumer.
+ */
+#ifndef WAKEPATH_RING_H
+#define WAKEPATH_RING_H
+
+#include "kernel.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "records.h"
+#include "ring.h"
+
+#define barrier() asm volatile("" ::: "memory")
+
+/* Bytes in a ring less one; a power of two less one. Set before loading, so the verifier knows them. */
+__weak const volatile __u64 sched_ring_mask = 0xfff;
+__weak const volatile __u64 net_ring_mask = 0xfff;
+
+/* value_size and max_entries (CPUs) are set before loading. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, 4);
+	__uint(value_size, WP_RING_DATA + 0x1000 + WP_RING_SLACK);
+} sched_rings SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, 4);
+	__uint(value_size, WP_RING_DATA + 0x1000 + WP_RING_SLACK);
+} net_rings SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} life SEC(".maps") __weak;
+
+/* Rare records that found no room, by CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} life_lost SEC(".maps") __weak;
+
+static __always_inline struct wp_ring *sched_ring(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&sched_rings, &cpu);
+}
+
+static __always_inline struct wp_ring *net_ring(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&net_rings, &cpu);
+}
+
+/* Room for a record of at most WP_RING_SLACK bytes, or NULL when the ring is full. */
+static __always_inline void *ring_reserve(struct wp_ring *ring, __u64 mask)
+{
+	__u64 head = ring->head;
+
+	if (head + WP_RING_SLACK - ring->tail > mask + 1) {
+		ring->lost++;
+		ring->seq++;
+		return NULL;
+	}
+	return (void *)ring + WP_RING_DATA + (head & mask);
+}
+
+static __always_inline void ring_commit(struct wp_ring *ring, __u64 len)
+{
+	ring->seq++;
+	barrier();
+	*(volatile __u64 *)&ring->head = ring->head + len;
+}
+
+/* The innermost interrupt on this CPU. */
+static __always_inline __u8 context_of(const struct wp_ring *ring)
+{
+	return ring->hard ? ring->hard : ring->soft;
+}
+
+static __always_inline __u32 current_tid(void)
+{
+	return (__u32)bpf_get_current_pid_tgid();
+}
+
+static __always_inline void fill_header(struct wp_header *h, __u8 kind, __u32 tid, __u8 context)
+{
+	h->stamp = bpf_ktime_get_ns();
+	h->seq = 0; /* the ring buffer counts what it loses in life_lost */
+	h->kind = kind;
+	h->context = context;
+	h->tid = tid;
+}
+
+/* Room in the ring buffer with the header filled, or NULL with the loss counted. */
+static __always_inline void *life_reserve(__u64 size, __u8 kind, __u32 tid)
+{
+	struct wp_header *h = bpf_ringbuf_reserve(&life, size, 0);
+	struct wp_ring *ring = sched_ring();
+	__u32 zero = 0;
+	__u64 *lost;
+
+	if (!h) {
+		lost = bpf_map_lookup_elem(&life_lost, &zero);
+		if (lost)
+			(*lost)++;
+		return NULL;
+	}
+	fill_header(h, kind, tid, ring ? context_of(ring) : WP_CTX_UNKNOWN);
+	/* One buffer for all CPUs: which one it was stands in the sequence number's place. */
+	h->seq = bpf_get_smp_processor_id();
+	return h;
+}
+
+#endif

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * Who ran, who waited, who woke whom.
+ *
+ * 1. sched_switch: who left the CPU, why, and who took it. When it blocks inside a system call,
+ *    the call and its first argument come along, from the registers saved at its entry; when that
+ *    call is a futex wait, the lock word too. All this is read only then: what does not block
+ *    costs nothing.
+ * 2. sched_waking, in the waker's context, with the interrupt under way. (sched_wakeup may run on
+ *    the sleeper's CPU, in an interrupt that has nothing to do with the waker.)
+ */
+#include "ring.bpf.h"
+
+__weak const volatile bool record_calls = true;
+
+enum { SYS_futex = 202, SYS_futex_waitv = 449, SYS_futex_wait = 455 };
+enum { FUTEX_WAIT = 0, FUTEX_LOCK_PI = 6, FUTEX_WAIT_BITSET = 9, FUTEX_WAIT_REQUEUE_PI = 11, FUTEX_LOCK_PI2 = 13 };
+
+static __always_inline bool is_throttled(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->throttled))
+		return task->throttled;
+	/* Before 6.18 a limit takes whole run queues off, not tasks. */
+	if (bpf_core_field_exists(task->se.cfs_rq))
+		return BPF_CORE_READ(task, se.cfs_rq, throttle_count) > 0;
+	return false;
+}
+
+/* Whether a futex operation waits, so that its word says something about a lock. */
+static __always_inline bool is_futex_wait(__u32 call, __u32 operation)
+{
+	if (call == SYS_futex_wait)
+		return true;
+	if (call != SYS_futex)
+		return false;
+	switch (operation & 0x7f) {
+	case FUTEX_WAIT:
+	case FUTEX_WAIT_BITSET:
+	case FUTEX_LOCK_PI:
+	case FUTEX_LOCK_PI2:
+	case FUTEX_WAIT_REQUEUE_PI:
+		return true;
+	}
+	return false;
+}
+
+/* Fills the record's tail and returns its whole length. */
+static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_struct *prev)
+{
+	struct pt_regs *regs;
+	__u32 words[3];
+
+	regs = (struct pt_regs *)bpf_task_pt_regs(prev);
+	r->c.s.h.kind = WP_SWITCH_CALL;
+	r->c.spare = 0;
+	/* Negative: the kernel was entered by an interrupt or a fault, not by a system call. */
+	if ((long)regs->orig_ax < 0) {
+		r->c.call = WP_CALL_NONE;
+		r->c.arg0 = 0;
+		return sizeof(struct wp_switch_call);
+	}
+	r->c.call = regs->orig_ax;
+	r->c.arg0 = regs->di;
+	if (!is_futex_wait(regs->orig_ax, regs->si))
+		return sizeof(struct wp_switch_call);
+
+	r->c.s.h.kind = WP_SWITCH_LOCK;
+	r->op = r->c.call == SYS_futex ? (__u32)regs->si : 0;
+	if (!bpf_probe_read_user(words, sizeof(words), (void *)regs->di)) {
+		r->value = words[0];
+		r->claim = words[2];
+		r->valid = 3;
+	} else {
+		r->valid = !bpf_probe_read_user(&words[0], sizeof(words[0]), (void *)regs->di);
+		r->value = r->valid ? words[0] : 0;
+		r->claim = 0;
+	}
+	return sizeof(struct wp_switch_lock);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	__u64 len = sizeof(struct wp_switch);
+	struct wp_ring *ring = sched_ring();
+	struct wp_switch_lock *r;
+	__u32 prev_tid;
+
+	if (!ring)
+		return 0;
+	r = ring_reserve(ring, sched_ring_mask);
+	if (!r) {
+		ring->interrupts_at_switch = ring->interrupts_ns;
+		return 0;
+	}
+	prev_tid = prev->pid;
+	r->c.s.h.stamp = bpf_ktime_get_ns();
+	r->c.s.h.seq = ring->seq;
+	r->c.s.h.kind = WP_SWITCH;
+	r->c.s.h.context = WP_CTX_TASK;
+	r->c.s.h.tid = prev_tid;
+	r->c.s.next_tid = next->pid;
+	r->c.s.prev_state = prev_state;
+	r->c.s.interrupts_ns = ring->interrupts_ns - ring->interrupts_at_switch;
+	r->c.s.flags = preempt ? WP_SWITCH_PREEMPT : 0;
+	ring->interrupts_at_switch = ring->interrupts_ns;
+	if (preempt || !prev_state) {
+		if (prev_tid && is_throttled(prev))
+			r->c.s.flags |= WP_SWITCH_THROTTLED;
+	} else if (record_calls && !(prev->flags & PF_KTHREAD)) {
+		len = fill_call(r, prev);
+	}
+	ring_commit(ring, len);
+	return 0;
+}
+
+static __always_inline int waking(struct task_struct *task, __u8 kind)
+{
+	struct wp_ring *ring = sched_ring();
+	struct wp_waking *r;
+
+	if (!ring)
+		return 0;
+	r = ring_reserve(ring, sched_ring_mask);
+	if (!r)
+		return 0;
+	r->h.stamp = bpf_ktime_get_ns();
+	r->h.seq = ring->seq;
+	r->h.kind = kind;
+	r->h.context = context_of(ring);
+	r->h.tid = current_tid();
+	r->target_tid = task->pid;
+	r->irq = ring->irq;
+	r->target_cpu = task->thread_info.cpu;
+	ring_commit(ring, sizeof(*r));
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(sched_waking, struct task_struct *task)
+{
+	struct wp_ring *ring;
+	struct wp_waking *r;
+
+	/*
+	 * A task that wakes itself (it was about to sleep) is the one case in which interrupts may
+	 * be on here: the ring has no protection from an interrupt, so such a record goes to the
+	 * ring buffer, which has.
+	 */
+	if (task == bpf_get_current_task_btf()) {
+		r = life_reserve(sizeof(*r), WP_WAKING, task->pid);
+		if (!r)
+			return 0;
+		ring = sched_ring();
+		r->target_tid = task->pid;
+		r->irq = ring ? ring->irq : 0;
+		r->target_cpu = task->thread_info.cpu;
+		bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+		return 0;
+	}
+	return waking(task, WP_WAKING);
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(sched_wakeup_new, struct task_struct *task)
+{
+	return waking(task, WP_WAKING_NEW);
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
