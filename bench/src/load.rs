@@ -24,11 +24,11 @@ pub struct Load {
     /// For people.
     pub name: &'static str,
     program: PathBuf,
-    seconds: f64,
+    trips: u64,
 }
 
 /// What one run of the load did.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Run {
     /// Round trips a second.
     pub rate: f64,
@@ -36,25 +36,26 @@ pub struct Run {
     pub count: f64,
 }
 
-/// The chosen loads; all if none is chosen.
+/// The chosen loads; all if none is chosen. Each does a fixed number of round trips, as many as take
+/// about `seconds` where a switch takes a microsecond.
 pub fn chosen(names: &[Name], folder: &Path, seconds: f64) -> Vec<Load> {
     let names = if names.is_empty() { &[Name::Schedfreq, Name::Tcpping] } else { names };
     let load = |name: &Name| {
-        let (name, file) = match name {
-            Name::Schedfreq => ("semaphore ping-pong on one CPU", "schedfreq"),
-            Name::Tcpping => ("TCP request and response of 32 bytes on one CPU", "tcpping"),
+        let (name, file, nominal) = match name {
+            Name::Schedfreq => ("semaphore ping-pong on one CPU", "schedfreq", 350e3),
+            Name::Tcpping => ("TCP request and response of 32 bytes on one CPU", "tcpping", 140e3),
         };
-        Load { name, program: folder.join(file), seconds }
+        Load { name, program: folder.join(file), trips: (seconds * nominal).max(1.0) as u64 }
     };
     names.iter().map(load).collect()
 }
 
 impl Load {
     fn words(&self) -> Vec<String> {
-        let cpu = LOAD_CPU.to_string();
-        let seconds = self.seconds.to_string();
+        let (cpu, trips) = (LOAD_CPU.to_string(), self.trips.to_string());
         let program = self.program.display().to_string();
-        ["chrt", "-f", PRIORITY, "taskset", "-c", &cpu, &program, &seconds].map(str::to_owned).to_vec()
+        let words = ["chrt", "-f", PRIORITY, "taskset", "-c", &cpu, &program, "--rounds", &trips];
+        words.map(str::to_owned).to_vec()
     }
 
     /// What is run, so that it can be run again.
@@ -78,27 +79,32 @@ impl Load {
             output.status,
             String::from_utf8_lossy(&output.stderr).trim()
         );
-        let rate = rate(&said).ok_or_else(|| anyhow!("`{}` printed no rate", self.command()))?;
-        Ok(Run { rate, count: rate * self.seconds })
+        parse(&said).ok_or_else(|| anyhow!("`{}` printed no rate", self.command()))
     }
 }
 
-/// The figure of the line that begins with `rate`.
-fn rate(said: &str) -> Option<f64> {
-    let line = said.lines().find_map(|line| line.trim_start().strip_prefix("rate"))?;
-    let figure = line.split(|c: char| !c.is_ascii_digit() && c != '.').find(|piece| !piece.is_empty())?;
-    figure.parse().ok().filter(|rate: &f64| *rate > 0.0)
+/// Reads `schedfreq: round_trips 200000 seconds 0.564 per_second 354609.2`.
+fn parse(said: &str) -> Option<Run> {
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let after = |name: &str| -> Option<f64> {
+        let index = words.iter().position(|word| *word == name)?;
+        words.get(index + 1)?.parse().ok().filter(|figure: &f64| figure.is_finite() && *figure > 0.0)
+    };
+    Some(Run { rate: after("per_second")?, count: after("round_trips")? })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::rate;
+    use super::{Run, parse};
 
     #[test]
-    fn the_rate_is_read_from_its_line() {
-        assert_eq!(rate("round trips: 700\nrate: 354610.5 round trips a second\n"), Some(354_610.5));
-        for bad in ["", "rate: none", "rate: 0", "rates high"] {
-            assert_eq!(rate(bad), None, "{bad}");
+    fn the_rate_is_read_from_what_the_load_prints() {
+        assert_eq!(
+            parse("schedfreq: round_trips 200000 seconds 0.564 per_second 354609.2\n"),
+            Some(Run { rate: 354_609.2, count: 200_000.0 })
+        );
+        for bad in ["", "round_trips 7", "round_trips 7 per_second 0", "round_trips 7 per_second nan"] {
+            assert_eq!(parse(bad), None, "{bad}");
         }
     }
 }

@@ -31,12 +31,12 @@ const OTHER_CPU: usize = 0;
 /// Measures what recording costs: the load alone and under each recorder, in turns.
 #[derive(Debug, Parser)]
 struct Options {
-    /// How long the load runs each time.
+    /// About how long the load runs each time; it does a fixed number of round trips.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
     /// How many pairs of runs each recorder gets.
     #[arg(long, default_value_t = 11)]
-    rounds: usize,
+    pairs: usize,
     /// Which loads run; both if none is named.
     #[arg(long, value_enum)]
     load: Vec<load::Name>,
@@ -56,7 +56,7 @@ struct Options {
 
 fn main() -> Result<()> {
     let options = Options::parse();
-    ensure!(options.rounds > 0 && options.seconds > 0.0, "nothing to run: no rounds or no seconds");
+    ensure!(options.pairs > 0 && options.seconds > 0.0, "nothing to run: no pairs or no seconds");
     ensure!(machine::cpus() > LOAD_CPU, "needs 2 CPUs: one for the load, one for the recorders");
     if !machine::is_root() {
         bail!("recording needs root for the peers too\nhint: sudo make bench");
@@ -70,7 +70,7 @@ fn main() -> Result<()> {
     for load in load::chosen(&options.load, &options.workloads, options.seconds) {
         let mut rows = Vec::new();
         for mut recorder in recorders::chosen(&options.recorder, &options.wakepath, &options.output) {
-            match measure(&load, recorder.as_mut(), options.rounds) {
+            match measure(&load, recorder.as_mut(), options.pairs) {
                 Ok(row) => rows.push(row),
                 Err(error) => println!("skipped: {}: {error:#}\n", recorder.name()),
             }
@@ -81,10 +81,10 @@ fn main() -> Result<()> {
 }
 
 /// Runs pairs of the load, alone and recorded.
-fn measure(load: &Load, recorder: &mut dyn Recorder, rounds: usize) -> Result<Row> {
+fn measure(load: &Load, recorder: &mut dyn Recorder, pairs: usize) -> Result<Row> {
     let mut row = Row::new(recorder);
-    for round in 1..=rounds {
-        progress(&format!("{}, {}, round {round} of {rounds}", load.name, recorder.name()));
+    for pair in 1..=pairs {
+        progress(&format!("{}, {}, pair {pair} of {pairs}", load.name, recorder.name()));
         let alone = load.run()?;
         let mut recording = recorder.start()?;
         let before = recording.consumer_cpu()?;
