@@ -2,14 +2,18 @@
 //! are, the licences of dependencies, a few rules for files, and documents against what they name.
 //!
 //! Every check is a function from text to findings, so that each can be shown to fail; only
-//! [`tree`] and [`packages`] look at the disk. Nothing here goes over the network.
+//! [`tree`], [`packages`] and [`notices`] look at the disk. Nothing here goes over the network.
 
 pub mod documents;
 pub mod files;
 pub mod layers;
 pub mod licences;
+pub mod notices;
 pub mod packages;
 pub mod tree;
+
+/// What we build for. Packages for other targets are neither built nor shipped.
+pub const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// One thing that is wrong: where it stands and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

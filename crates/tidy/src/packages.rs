@@ -1,5 +1,6 @@
 //! What `cargo metadata` says of the packages that this workspace builds and is built from.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,6 +13,30 @@ pub struct Metadata {
     /// Our own packages and all they depend on, whatever for.
     pub packages: Vec<Package>,
     workspace_members: Vec<String>,
+    resolve: Resolve,
+}
+
+#[derive(Debug, Deserialize)]
+struct Resolve {
+    nodes: Vec<Node>,
+}
+
+/// What one package came to depend on.
+#[derive(Debug, Deserialize)]
+struct Node {
+    id: String,
+    deps: Vec<NodeDependency>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NodeDependency {
+    pkg: String,
+    dep_kinds: Vec<Kind>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Kind {
+    kind: Option<String>,
 }
 
 /// One package.
@@ -65,6 +90,27 @@ impl Metadata {
     /// The packages of this workspace.
     pub fn ours(&self) -> impl Iterator<Item = &Package> {
         self.packages.iter().filter(|package| self.workspace_members.contains(&package.id))
+    }
+
+    /// The packages of others that become part of `program`: its dependencies and theirs, but for
+    /// those that only build or test. Sorted by name.
+    pub fn linked_into(&self, program: &str) -> Result<Vec<&Package>> {
+        let found = self.ours().find(|package| package.name == program);
+        let program = found.with_context(|| format!("there is no package `{program}` here"))?;
+        let mut open = vec![&program.id];
+        let mut linked = BTreeSet::new();
+        while let Some(id) = open.pop() {
+            let node = self.resolve.nodes.iter().find(|node| node.id == *id);
+            for dependency in node.into_iter().flat_map(|node| &node.deps) {
+                let is_linked = dependency.dep_kinds.iter().any(|kind| kind.kind.is_none());
+                if is_linked && linked.insert(&dependency.pkg) {
+                    open.push(&dependency.pkg);
+                }
+            }
+        }
+        let mut packages: Vec<_> = self.theirs().filter(|package| linked.contains(&package.id)).collect();
+        packages.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
+        Ok(packages)
     }
 
     /// The packages of others.

@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use wakepath_tidy::documents::{self, Document};
 use wakepath_tidy::packages::Metadata;
 use wakepath_tidy::tree::Tree;
-use wakepath_tidy::{Finding, files, layers, licences};
-
-/// What we build for. Packages for others are neither built nor shipped.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
+use wakepath_tidy::{Finding, TARGET, files, layers, licences, notices};
 
 fn tree() -> Tree {
     Tree::of_this_checkout().unwrap()
@@ -35,6 +32,21 @@ fn every_dependency_has_a_licence_that_lets_us_ship_it() {
     let metadata = Metadata::read(tree().root(), TARGET).unwrap();
     assert!(metadata.theirs().any(|package| package.name == "spdx"), "cargo metadata shows dependencies");
     assert_none(licences::check(metadata.theirs()));
+}
+
+#[test]
+fn notices_name_what_is_linked_in_and_not_what_only_tests_or_builds() {
+    let metadata = Metadata::read(tree().root(), TARGET).unwrap();
+    let names = |program| -> Vec<String> {
+        let linked = metadata.linked_into(program).unwrap();
+        linked.iter().map(|package| package.name.clone()).collect()
+    };
+    let linked = names("wakepath-bench");
+    assert!(linked.contains(&"libbpf-sys".to_owned()), "through libbpf-rs: {linked:?}");
+    assert!(!linked.contains(&"libbpf-cargo".to_owned()), "it only builds: {linked:?}");
+    let text = notices::notices(&metadata, "wakepath-bench").unwrap();
+    assert!(text.contains("\nclap ") && text.contains("Permission is hereby granted"), "{text}");
+    assert!(metadata.linked_into("nonesuch").is_err());
 }
 
 #[test]
