@@ -68,12 +68,14 @@ enum wp_context {
 	WP_CTX_UNKNOWN = 255,
 };
 
-/* First in every record; in CTF terms the event header. */
+/* First in every record; in CTF terms the event header (stamp, kind) and the event context (the rest). */
 struct wp_header {
 	__u64 stamp;   /* CLOCK_MONOTONIC, ns */
-	__u16 seq;     /* of a ring: counts its records, so that a missing one shows; elsewhere: the CPU */
 	__u8 kind;     /* enum wp_kind */
 	__u8 context;  /* enum wp_context */
+	__u16 seq;     /* per-CPU rings: counts their records, the lost ones too, so that a missing one
+			* shows. The buffer that all CPUs share: the CPU's number, which nothing else
+			* tells there. Records that user space writes: 0xffff, no CPU. */
 	__u32 tid;     /* the thread current on that CPU (0: idle), in interrupts too */
 };
 _Static_assert(sizeof(struct wp_header) == 16, "header");

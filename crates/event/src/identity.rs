@@ -22,6 +22,11 @@ impl fmt::Display for Tid {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Cpu(pub u16);
 
+impl Cpu {
+    /// Nobody noted which.
+    pub const UNKNOWN: Self = Self(u16::MAX);
+}
+
 /// A cgroup's id: the number of its directory's inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct CgroupId(pub u64);

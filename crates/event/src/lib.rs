@@ -117,6 +117,8 @@ pub enum What {
     LockEnd(KernelLock),
     /// [`Event::current`] was running here.
     Sample(Stack),
+    /// Where the switch-out or the waking came from that [`Event::current`] did just before, on the same CPU.
+    Stack(Stack),
     /// A descriptor's meaning.
     File(FileName),
     /// Records were lost on this event's CPU.

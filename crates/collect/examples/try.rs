@@ -1,0 +1,1 @@
+fn main() { if let Err(e) = wakepath_collect::try_it() { println!("{e} {:?}", e); } }
