@@ -78,7 +78,8 @@ fn grant(capability: Capability) -> String {
 /// Tries everything that a session of `options` would do, and leaves nothing running.
 pub fn examine(options: &Options) -> Vec<Check> {
     let mut checks = vec![kernel_types()];
-    let blocked = |checks: &[Check]| checks.iter().any(|check| matches!(check.verdict, Verdict::Blocking { .. }));
+    let blocked =
+        |checks: &[Check]| checks.iter().any(|check| matches!(check.verdict, Verdict::Blocking { .. }));
     if !blocked(&checks) {
         checks.push(map_creation());
     }
@@ -125,7 +126,8 @@ fn map_creation() -> Check {
         let hint = match error.kind() {
             io::ErrorKind::PermissionDenied if !BPF.held() => grant(BPF),
             io::ErrorKind::PermissionDenied => {
-                "the rights are there: a security module or a container's filter refuses the bpf system call".into()
+                "the rights are there: a security module or a container's filter refuses the bpf system call"
+                    .into()
             }
             _ => "BPF ring buffers need Linux 5.8".into(),
         };

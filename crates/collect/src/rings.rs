@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use wakepath_kernel_records::record_len;
+use wakepath_kernel_records::record_length;
 
 /// Where records begin in a ring, bytes; `WP_RING_DATA` in `bpf/ring.h`.
 pub(crate) const DATA: usize = 128;
@@ -63,6 +63,11 @@ impl Rings {
         self.cpus
     }
 
+    /// Bytes that a ring holds.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
     fn word(&self, cpu: usize, offset: usize) -> &AtomicU64 {
         assert!(cpu < self.cpus && offset + 8 <= DATA);
         // SAFETY: in bounds by the assertion, 8-aligned because stride and offsets are multiples of
@@ -79,9 +84,8 @@ impl Rings {
     pub(crate) fn set_ksoftirqd(&self, cpu: usize, tid: u32) {
         assert!(cpu < self.cpus);
         // SAFETY: inside the ring's head, 4-aligned, an atomic from this side.
-        let word = unsafe {
-            AtomicU32::from_ptr(self.base.as_ptr().add(cpu * self.stride + KSOFTIRQD).cast())
-        };
+        let word =
+            unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(cpu * self.stride + KSOFTIRQD).cast()) };
         word.store(tid, Ordering::Relaxed);
     }
 
@@ -128,9 +132,9 @@ impl Rings {
 fn overrun(data: &[u8], from: usize, end: usize) -> usize {
     let mut at = from;
     while at < end {
-        match record_len(&data[at..]) {
-            Some(len) => at += len,
-            None => return 0,
+        match record_length(&data[at..]) {
+            Ok(len) => at += len,
+            Err(_) => return 0,
         }
     }
     at - end

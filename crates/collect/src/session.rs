@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 use libbpf_rs::RingBuffer;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Context, Cpu, Event, Mark, Tid, What};
-use wakepath_kernel_records::{Encoder, Header, Kind};
-use wakepath_recording::Writer;
+use wakepath_kernel_records::{Buffer, Header, Kind, walk};
+use wakepath_recording::{Stream, Writer};
 
 use crate::child::{self, Held, Start};
-use crate::life::Life;
 use crate::mappings::Mappings;
 use crate::programs::{Missing, Programs};
 use crate::rings::Rings;
@@ -29,6 +28,12 @@ const SECOND: Duration = Duration::from_secs(1);
 /// How long an interrupted command has to end before recording stops without it.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// Bytes of a record of the snapshot, `struct wp_thread`.
+const THREAD_BYTES: usize = 88;
+/// How long a rare record is held back so that an earlier one can still come before it, ns: far
+/// longer than a tracepoint's program runs, though a virtual CPU may be stopped for as long.
+const HOLD_NS: u64 = 200_000_000;
+
 /// Why a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndReason {
@@ -39,7 +44,7 @@ pub enum EndReason {
     /// Somebody asked to stop.
     Interrupted,
     /// The recording reached its largest size, or the disk its fullest.
-    Limit,
+    OutOfRoom,
 }
 
 /// What a session came to.
@@ -66,9 +71,9 @@ pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Resu
     let mut storage = MaybeUninit::uninit();
     let mut programs = Programs::load(&mut storage, options, cpus)?;
     let (sched, net) = programs.rings(options, cpus)?;
-    let life = Rc::new(RefCell::new(Life::default()));
-    let incoming = Rc::clone(&life);
-    let buffer = programs.life(move |record| incoming.borrow_mut().push(record))?;
+    let arrived = Rc::new(RefCell::new(Vec::new()));
+    let incoming = Rc::clone(&arrived);
+    let buffer = programs.life(move |record| incoming.borrow_mut().push(Box::from(record)))?;
     let held = match options.command.as_slice() {
         [] => None,
         words => Some(Held::spawn(words, options.identity.as_ref())?),
@@ -76,15 +81,13 @@ pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Resu
     programs.attach(options)?;
 
     let began = Instant::now();
-    let encoder = Encoder::for_release(writer.identity().release());
     let mut session = Session {
         programs,
         sched,
         net,
-        life,
+        arrived,
         buffer,
         writer,
-        encoder,
         mappings: Mappings::default(),
         life_lost: vec![0; cpus],
         misses: 0,
@@ -97,9 +100,15 @@ pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Resu
     {
         return Err(Error::Exec { command: options.command[0].clone(), source });
     }
-    let (reason, status) = session.run(options, command, stop, began)?;
+    let (reason, status) = match session.run(options, command, stop, began) {
+        Err(Error::Write(error)) if error.is_out_of_room() => (EndReason::OutOfRoom, None),
+        other => other?,
+    };
     let elapsed = began.elapsed();
-    session.end(status)?;
+    match session.end(status) {
+        Err(Error::Write(error)) if error.is_out_of_room() => {}
+        other => other?,
+    }
     Ok(Outcome { reason, status, elapsed, missing: session.programs.missing, consumer: cpu_time() })
 }
 
@@ -107,10 +116,10 @@ struct Session<'a, 'obj> {
     programs: Programs<'obj>,
     sched: Rings,
     net: Rings,
-    life: Rc<RefCell<Life>>,
+    /// Rare records, as the buffer handed them over.
+    arrived: Rc<RefCell<Vec<Box<[u8]>>>>,
     buffer: RingBuffer<'a>,
     writer: &'a mut Writer,
-    encoder: Encoder,
     mappings: Mappings,
     /// What each CPU had lost of rare records when we last looked.
     life_lost: Vec<u64>,
@@ -123,11 +132,10 @@ struct Session<'a, 'obj> {
 impl Session<'_, '_> {
     /// What stands at a recording's beginning: clocks, threads, names, and what is asked.
     fn begin(&mut self, options: &Options, held: Option<&Held>) -> Result<(), Error> {
-        self.note_clocks();
+        self.note_clocks()?;
         let snapshot = self.programs.snapshot()?;
-        let layout = Kind::Thread.fixed_length();
-        for record in snapshot.chunks_exact(layout) {
-            self.life.borrow_mut().push(record);
+        for record in snapshot.chunks_exact(THREAD_BYTES) {
+            self.writer.life().push(record)?;
         }
         for (cpu, tid) in softirq_threads(&snapshot) {
             if cpu < self.sched.cpus() {
@@ -135,19 +143,19 @@ impl Session<'_, '_> {
             }
         }
         for (space, key, name) in names::all() {
-            self.note(What::Name(space, key, name));
+            self.note(What::Name(space, key, name))?;
         }
-        self.note(What::Mark(Mark::Observer(Tid(std::process::id()))));
+        self.note(What::Mark(Mark::Observer(Tid(std::process::id()))))?;
         for &target in &options.targets {
-            self.note(What::Mark(Mark::Target(Tid(target))));
+            self.note(What::Mark(Mark::Target(Tid(target))))?;
         }
         if let Some(held) = held {
             use std::os::unix::ffi::OsStrExt;
             let words: Vec<&[u8]> = options.command.iter().map(|word| word.as_bytes()).collect();
             let words = words.join(&0).into();
-            self.note(What::Mark(Mark::Command { tgid: Tid(held.pid as u32), words }));
+            self.note(What::Mark(Mark::Command { tgid: Tid(held.pid as u32), words }))?;
         }
-        self.note(What::Mark(Mark::Started));
+        self.note(What::Mark(Mark::Started))?;
         self.drain()?;
         Ok(())
     }
@@ -179,10 +187,8 @@ impl Session<'_, '_> {
             };
             if Instant::now() >= next_look {
                 next_look += SECOND;
-                self.look();
-                if self.writer.limit_reached() {
-                    return Ok((EndReason::Limit, None));
-                }
+                self.look()?;
+                self.writer.check_space()?;
             }
             if let Some(pid) = command
                 && let Some(status) = child::ended(pid)
@@ -210,109 +216,118 @@ impl Session<'_, '_> {
     fn end(&mut self, status: Option<i32>) -> Result<(), Error> {
         self.programs.detach();
         if let Some(status) = status {
-            self.note(What::Mark(Mark::Ended(status as u32)));
+            self.note(What::Mark(Mark::Ended(status as u32)))?;
         }
-        self.note(What::Mark(Mark::Stopped));
-        let lost_before: Vec<u64> = (0..self.sched.cpus()).map(|cpu| self.sched.lost(cpu)).collect();
+        self.note(What::Mark(Mark::Stopped))?;
         self.drain()?;
         // Cgroups, disks and interfaces that came while we recorded.
         for (space, key, name) in names::all() {
-            self.note(What::Name(space, key, name));
+            self.note(What::Name(space, key, name))?;
         }
-        self.look();
-        let _ = lost_before;
-        let mut life = self.life.borrow_mut();
-        let ready = life.rest();
-        self.writer.life(ready.bytes).map_err(Error::Write)?;
-        drop(life);
-        self.writer.finish().map_err(Error::Write)
+        self.look()?;
+        self.writer.life().flush(u64::MAX, self.life_lost.iter().sum())?;
+        Ok(())
     }
 
     /// Takes what all buffers hold. Returns how full the fullest ring was, 0 to 1.
     fn drain(&mut self) -> Result<f64, Error> {
         let mut fullest = 0.0f64;
         for cpu in 0..self.sched.cpus() {
-            let writer = &mut *self.writer;
+            // The counter before the position: a loss that it counts then lies before the end of
+            // this packet or right behind it.
             let lost = self.sched.lost(cpu);
-            let used = self.sched.drain(cpu, |runs| writer.sched(cpu, &runs, lost)).map_err(Error::Write)?;
+            let stream = self.writer.sched(Cpu(cpu as u16))?;
+            let used = self.sched.drain(cpu, |runs| append(stream, Buffer::Sched, &runs, lost))?;
             fullest = fullest.max(used as f64 / self.sched.size() as f64);
             let lost = self.net.lost(cpu);
-            let used = self.net.drain(cpu, |runs| writer.net(cpu, &runs, lost)).map_err(Error::Write)?;
+            let stream = self.writer.net(Cpu(cpu as u16))?;
+            let used = self.net.drain(cpu, |runs| append(stream, Buffer::Net, &runs, lost))?;
             fullest = fullest.max(used as f64 / self.net.size() as f64);
         }
-        // Errors other than an interrupted call do not exist for consumption of mapped memory.
+        // Before the buffer is read: what is stamped later than this may still be on its way.
+        let now = clocks::now();
+        // Its errors are those of callbacks, and ours has none.
         self.buffer.consume_raw();
-        self.learn_mappings();
-        let late = {
-            let mut life = self.life.borrow_mut();
-            let ready = life.ready(clocks::now());
-            if !ready.bytes.is_empty() {
-                self.writer.life(ready.bytes).map_err(Error::Write)?;
+        for record in self.arrived.take() {
+            if let Some((tgid, address)) = sampled(&record) {
+                for mapping in self.mappings.sampled(tgid, address) {
+                    self.note(What::Mapping(mapping))?;
+                }
             }
-            ready.late
-        };
-        if late > 0 {
-            self.note_loss(Cpu::UNKNOWN, late);
+            self.writer.life().push(&record)?;
         }
+        self.writer.life().flush(now.minus(HOLD_NS).ns(), self.life_lost.iter().sum())?;
         Ok(fullest)
     }
 
     /// Once a second: the clocks, and what was lost since.
-    fn look(&mut self) {
-        self.note_clocks();
+    fn look(&mut self) -> Result<(), Error> {
+        self.note_clocks()?;
         for (cpu, lost) in self.programs.life_lost().into_iter().enumerate() {
             let before = self.life_lost.get(cpu).copied().unwrap_or(lost);
             if lost > before {
-                self.note_loss(Cpu(cpu as u16), lost - before);
+                self.note_loss(Cpu(cpu as u16), lost - before)?;
                 self.life_lost[cpu] = lost;
             }
         }
         let misses = self.programs.recursion_misses();
         if misses > self.misses {
-            self.note_loss(Cpu::UNKNOWN, misses - self.misses);
+            self.note_loss(Cpu::UNKNOWN, misses - self.misses)?;
             self.misses = misses;
         }
         self.looked = clocks::now();
+        Ok(())
     }
 
-    /// Reads the mappings of processes that samples are of.
-    fn learn_mappings(&mut self) {
-        let sampled = self.life.borrow_mut().take_sampled();
-        for (tgid, address) in sampled {
-            for mapping in self.mappings.sampled(tgid, address) {
-                self.note(What::Mapping(mapping));
-            }
-        }
-    }
-
-    fn note_clocks(&mut self) {
+    fn note_clocks(&mut self) -> Result<(), Error> {
         let (at, clocks) = clocks::together();
-        self.note_at(at, Cpu::UNKNOWN, What::Clocks(clocks));
+        self.note_at(at, Cpu::UNKNOWN, What::Clocks(clocks))
     }
 
-    fn note_loss(&mut self, cpu: Cpu, count: u64) {
-        self.note_at(clocks::now(), cpu, What::Loss { from: self.looked, count });
+    fn note_loss(&mut self, cpu: Cpu, count: u64) -> Result<(), Error> {
+        self.note_at(clocks::now(), cpu, What::Loss { from: self.looked, count })
     }
 
-    fn note(&mut self, what: What) {
-        self.note_at(clocks::now(), Cpu::UNKNOWN, what);
+    fn note(&mut self, what: What) -> Result<(), Error> {
+        self.note_at(clocks::now(), Cpu::UNKNOWN, what)
     }
 
     /// Adds a record of our own.
-    fn note_at(&mut self, at: Stamp<Local>, cpu: Cpu, what: What) {
-        let event = Event { at, cpu, context: Context::Task, current: Tid(std::process::id()), what };
-        let mut record = Vec::new();
-        // A name too long for a record is cut by the encoder; nothing else of ours can fail.
-        if self.encoder.encode(&event, cpu.0, &mut record).is_ok() {
-            self.life.borrow_mut().push(&record);
-        }
+    fn note_at(&mut self, at: Stamp<Local>, cpu: Cpu, what: What) -> Result<(), Error> {
+        let current = Tid(std::process::id());
+        self.writer.life().push_event(&Event { at, cpu, context: Context::Task, current, what })?;
+        Ok(())
     }
+}
+
+/// Writes a stretch of a ring. A program that wrote what is no record would be a fault of ours: what
+/// stands before it is kept, the rest is dropped and shows as a gap in the sequence numbers.
+fn append(stream: &mut Stream, buffer: Buffer, runs: &[&[u8]; 2], lost: u64) -> Result<(), Error> {
+    let summary = match walk(buffer, runs) {
+        Ok(summary) => summary,
+        Err(error) => error.before,
+    };
+    let first = runs[0].len().min(summary.bytes);
+    let runs = [&runs[0][..first], &runs[1][..summary.bytes - first]];
+    stream.append(&runs, summary.first_stamp, summary.last_stamp, summary.records, lost)?;
+    Ok(())
+}
+
+/// Process and innermost user address, if the record is a sample; offsets as in `struct wp_sample`.
+fn sampled(record: &[u8]) -> Option<(u32, u64)> {
+    if Header::read(record)?.kind != Kind::Sample.number() {
+        return None;
+    }
+    let tgid = u32::from_le_bytes(*record.get(16..)?.first_chunk()?);
+    let kernel_frames = usize::from(u16::from_le_bytes(*record.get(20..)?.first_chunk()?));
+    let address = u64::from_le_bytes(*record.get(32 + kernel_frames * 8..)?.first_chunk()?);
+    Some((tgid, address))
 }
 
 /// Which thread serves softirqs on which CPU, from a snapshot's records.
 fn softirq_threads(snapshot: &[u8]) -> Vec<(usize, u32)> {
     const COMM: usize = 72;
-    let threads = snapshot.chunks_exact(Kind::Thread.fixed_length());
+    let threads = snapshot.chunks_exact(THREAD_BYTES);
     threads
         .filter_map(|record| {
             let comm = record.get(COMM..)?.split(|&b| b == 0).next()?;
@@ -340,7 +355,9 @@ fn wait(processes: &mut Vec<OwnedFd>, at_most: Duration) {
         tv_nsec: libc::c_long::from(at_most.subsec_nanos() as i32),
     };
     // SAFETY: `polled` and `time` live across the call and the count is theirs; no signal mask.
-    unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, &raw const time, std::ptr::null()) };
+    unsafe {
+        libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, &raw const time, std::ptr::null())
+    };
     let mut ended = polled.iter().map(|poll| poll.revents != 0);
     processes.retain(|_| !ended.next().unwrap_or(false));
 }

@@ -1,7 +1,26 @@
 //! Walks the execution graph and says what a window of a thread's time went to.
+//!
+//! [`active`] replaces each wait by what its waker did meanwhile (G15 §5.3.2, Algorithm 5), [`exact`]
+//! goes back from the window's end along what decided when it came (G15 §4.3.1). Both tile the
+//! window to the nanosecond: what nobody saw is a segment of kind [`Kind::Unknown`].
+//!
+//! The cost is linear: every nanosecond of the window is explained once, by one stretch of one
+//! thread. Nothing recurses, so that a chain of a million waits is only long.
 
+mod active;
+mod contributors;
+mod doubts;
+mod exact;
+mod explain;
+mod hang;
+mod own;
 mod path;
+mod tiles;
 
+pub use active::active;
+pub use contributors::{Contributor, contributors};
+pub use exact::exact;
+pub use hang::{Hang, deadlocks, hangs};
 pub use path::{
     Algorithm, Basis, Cause, Kind, LockCause, Path, Problem, Rule, Segment, Severity, Via, Wait, WaitId,
     Window,

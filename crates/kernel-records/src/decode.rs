@@ -140,6 +140,13 @@ impl Decoder {
             }
             Kind::Exit => What::Exit,
             Kind::Rename => What::Rename { tid: Tid(r.u32(16)), comm: Comm::new(r.octets(24, 16)) },
+            Kind::Move => What::Move {
+                tid: Tid(r.u32(16)),
+                tgid: Tid(r.u32(20)),
+                whole: r.u32(40) != 0,
+                cgroup: CgroupId(r.u64(24)),
+                cpu_cgroup: CgroupId(r.u64(32)),
+            },
             Kind::BlockIssue => What::BlockIssue(block(&r)?),
             Kind::BlockComplete => What::BlockComplete(block(&r)?),
             Kind::LockBegin => What::LockBegin(lock(&r)),
@@ -362,6 +369,7 @@ fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {
         4 => NameSpace::Interface,
         5 => NameSpace::CpuLimit,
         6 => NameSpace::Program,
+        7 => NameSpace::CpuCgroup,
         other => return Err(r.bad("space", other.into())),
     })
 }

@@ -112,6 +112,15 @@ impl Encoder {
                 w.octets(comm.padded());
                 Kind::Rename
             }
+            What::Move { tid, tgid, whole, cgroup, cpu_cgroup } => {
+                w.u32(tid.0);
+                w.u32(tgid.0);
+                w.u64(cgroup.0);
+                w.u64(cpu_cgroup.0);
+                w.u32(u32::from(*whole));
+                w.u32(0);
+                Kind::Move
+            }
             What::Packet(packet) => write_packet(packet, w),
             What::SocketReady(flow) => {
                 w.u64(flow.0);

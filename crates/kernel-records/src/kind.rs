@@ -16,6 +16,7 @@ pub enum Kind {
     Exec = 18,
     Exit = 19,
     Rename = 20,
+    Move = 21,
     BlockIssue = 24,
     BlockComplete = 25,
     LockBegin = 28,
@@ -32,7 +33,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, by number.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Switch,
         Self::SwitchCall,
         Self::SwitchLock,
@@ -46,6 +47,7 @@ impl Kind {
         Self::Exec,
         Self::Exit,
         Self::Rename,
+        Self::Move,
         Self::BlockIssue,
         Self::BlockComplete,
         Self::LockBegin,
@@ -102,7 +104,8 @@ impl Buffer {
         match self {
             Self::Sched => matches!(kind, Switch | SwitchCall | SwitchLock | Waking | WakingNew),
             Self::Net => matches!(kind, Packet | SocketReady | Flow),
-            Self::Life => !matches!(kind, Switch | SwitchCall | SwitchLock | Waking | WakingNew | Packet),
+            // A thread that wakes itself may do so with interrupts on, where a ring is not safe.
+            Self::Life => !matches!(kind, Switch | SwitchCall | SwitchLock | WakingNew | Packet),
         }
     }
 

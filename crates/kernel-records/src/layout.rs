@@ -377,6 +377,21 @@ pub const LAYOUTS: &[Layout] = &[
         tail: &[],
     },
     Layout {
+        kind: Kind::Move,
+        name: "move",
+        c_struct: "wp_move",
+        bytes: 48,
+        fields: &[
+            f("thread_tid", "tid", 16, Number(4)),
+            f("tgid", "tgid", 20, Number(4)),
+            f("cgroup", "cgroup", 24, Number(8)),
+            f("cpu_cgroup", "cpu_cgroup", 32, Number(8)),
+            f("whole", "whole", 40, Number(4)),
+            f("spare", "spare", 44, Number(4)),
+        ],
+        tail: &[],
+    },
+    Layout {
         kind: Kind::BlockIssue,
         name: "block_issue",
         c_struct: "wp_block",

@@ -1,5 +1,31 @@
 //! The execution graph: who ran, who waited, who woke whom (G15 §4.3, §5.3.2).
+//!
+//! [`Builder`] takes events in time order and gives a [`Graph`]. The graph is G15's two-dimensional
+//! mesh, stored as what it is: a thread's horizontal edges are a vector of spans, 16 bytes each, in
+//! time order and without gap, so that any moment is found by binary search; a vertical edge is
+//! part of the wait that it ended. Who had a CPU when is a vector per CPU, 12 bytes a switch.
+//!
+//! The graph draws no conclusion beyond what `wakepath-timeline` says; the walk over it is
+//! `wakepath-critical-path`.
 
-/// A thread of the graph: (host, tid, start) made into a dense number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ThreadIndex(pub u32);
+mod builder;
+mod graph;
+mod lane;
+mod losses;
+mod samples;
+mod span;
+mod thread;
+mod wait;
+
+pub use builder::Builder;
+pub use graph::{Bytes, Graph};
+pub use lane::Stay;
+pub use losses::Losses;
+pub use samples::{Sample, SampledAt};
+pub use span::{Doing, Span, Spans};
+pub use thread::Thread;
+pub use wait::WaitIndex;
+pub use wakepath_timeline::{
+    Completion, Counts, Evidence, EvidenceIndex, Link, Loss, Occupant, Received, Seen, Sender, Sent,
+    ThreadIndex, Wait, Waker,
+};

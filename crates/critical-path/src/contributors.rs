@@ -1,0 +1,95 @@
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use wakepath_event::Comm;
+use wakepath_wait_graph::{Graph, ThreadIndex};
+
+use crate::{Cause, Kind, Path};
+
+/// A part of the window, added up over the path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contributor {
+    /// Whose time, running or waiting; `None` in flight between hosts.
+    pub thread: Option<ThreadIndex>,
+    /// Its name then.
+    pub comm: Comm,
+    /// What the time went to.
+    pub kind: Kind,
+    /// Who or what is responsible beyond the thread: the cause of the first segment of this sort.
+    pub what: Cause,
+    /// The sum, ns.
+    pub total_ns: u64,
+    /// Of how many segments.
+    pub segments: u64,
+}
+
+/// Adds up a path's segments by thread, name, kind and who is responsible; the largest first, equals
+/// in the order of those four. A segment that a change of name falls into counts for both names.
+pub fn contributors(graph: &Graph, path: &Path) -> Vec<Contributor> {
+    let mut sums: BTreeMap<_, Contributor> = BTreeMap::new();
+    for segment in &path.segments {
+        let mut from = segment.from;
+        while from < segment.to {
+            let (comm, to) = match segment.thread {
+                None => (Comm::default(), segment.to),
+                Some(thread) => {
+                    let row = graph.thread(thread);
+                    let next = row.names.partition_point(|&(at, _)| at <= from);
+                    // A thread has its first name from the start.
+                    let change = row.names.get(next).filter(|_| next > 0).map_or(segment.to, |&(at, _)| at);
+                    (row.name_at(from), change.min(segment.to))
+                }
+            };
+            let sum = sums
+                .entry((segment.thread, comm, segment.kind, responsible(&segment.cause)))
+                .or_insert_with(|| Contributor {
+                    thread: segment.thread,
+                    comm,
+                    kind: segment.kind,
+                    what: segment.cause.clone(),
+                    total_ns: 0,
+                    segments: 0,
+                });
+            sum.total_ns += to.since(from);
+            sum.segments += 1;
+            from = to;
+        }
+    }
+    let mut all: Vec<_> = sums.into_values().collect();
+    all.sort_by_key(|contributor| Reverse(contributor.total_ns));
+    all
+}
+
+/// A cause without what differs from one wait to the next, as numbers that can be compared: which
+/// cause, and up to two numbers that name it.
+fn responsible(cause: &Cause) -> (u8, u64, u64) {
+    match *cause {
+        Cause::None => (0, 0, 0),
+        Cause::Competitor(thread) => (1, u64::from(thread.0), 0),
+        Cause::IdleCpu => (2, 0, 0),
+        Cause::Timer { .. } => (3, 0, 0),
+        Cause::Block { request, queued } => {
+            (4, u64::from(queued), request.map_or(u64::MAX, |request| u64::from(request.device)))
+        }
+        Cause::Network { flow } => (5, u64::from(flow.is_some()), flow.map_or(0, |flow| flow.0)),
+        Cause::Interrupt { context, irq } => {
+            let context = match context {
+                wakepath_event::Context::Softirq(vector) => 256 + vector as u64,
+                wakepath_event::Context::LocalTimer => 1,
+                wakepath_event::Context::Reschedule => 2,
+                wakepath_event::Context::CallFunction => 3,
+                wakepath_event::Context::IrqWork => 4,
+                wakepath_event::Context::Device => 5,
+                wakepath_event::Context::UnknownInterrupt => 6,
+                wakepath_event::Context::Task => 7,
+            };
+            (6, context, irq.map_or(u64::MAX, u64::from))
+        }
+        Cause::Lock(lock) => (7, lock.address, lock.owner.map_or(u64::MAX, |owner| u64::from(owner.0))),
+        Cause::StillWaiting => (8, 0, 0),
+        Cause::BeforeRecording => (9, 0, 0),
+        Cause::NoWakeupSeen => (10, 0, 0),
+        Cause::Lost => (11, 0, 0),
+        Cause::NotAlive => (12, 0, 0),
+    }
+}

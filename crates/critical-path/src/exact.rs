@@ -1,0 +1,176 @@
+use wakepath_clock::{Reference, Stamp};
+use wakepath_wait_graph::{Doing, Graph, Occupant};
+
+use crate::explain::{Part, call, explain};
+use crate::own::own;
+use crate::tiles::{Place, Tiles};
+use crate::{Algorithm, Basis, Cause, Kind, Path, Segment, Via, Wait, Window, doubts};
+
+/// The exact path to a window's end (G15 §4.3.1): with waits that threads ended taken as zero, the
+/// longest path back from the end.
+///
+/// A waking, a packet or a birth that ended a wait decided when its thread went on, so the walk
+/// leaves the waiting thread there and goes on backward with the one that did it, at that moment;
+/// it does not come back. Where a wait was for a lock and its holder is proved, the holder's time
+/// counts only from when it got the lock (G15 *lock holder*), or from the wait's beginning where
+/// that was not seen; before that the waiter's own time counts.
+pub fn exact(graph: &Graph, window: Window) -> Path {
+    let mut backward = Backward { graph, from: window.from, segments: Vec::new(), waits: Vec::new() };
+    backward.walk(&window);
+    let Backward { segments, waits, .. } = backward;
+    let mut tiles = Tiles { segments: Vec::with_capacity(segments.len()), waits };
+    for segment in segments.into_iter().rev() {
+        tiles.push(segment);
+    }
+    let Tiles { segments, waits } = tiles;
+    let problems = doubts::of(graph, &window, &segments);
+    Path { window, algorithm: Algorithm::Exact, segments, waits, problems }
+}
+
+struct Backward<'a> {
+    graph: &'a Graph,
+    from: Stamp<Reference>,
+    /// The latest first.
+    segments: Vec<Segment>,
+    waits: Vec<Wait>,
+}
+
+/// Where a lock's holder hands back to the waiter.
+struct Return {
+    at: Stamp<Reference>,
+    place: Place,
+}
+
+impl Backward<'_> {
+    fn walk(&mut self, window: &Window) {
+        let graph = self.graph;
+        let mut place =
+            Place { thread: window.thread, parent: None, depth: 0, via: Via::Window, doubtful: false };
+        let mut at = window.to.max(window.from);
+        let mut returns: Vec<Return> = Vec::new();
+        while at > self.from {
+            if let Some(back) = returns.pop_if(|back| back.at >= at) {
+                place = back.place;
+                continue;
+            }
+            let floor = returns.last().map_or(self.from, |back| back.at).max(self.from);
+            let spans = graph.spans(place.thread);
+            let thread = graph.thread(place.thread);
+            if at > thread.last {
+                let from = thread.last.max(floor);
+                let cause = if thread.last < graph.to() || thread.exited.is_some() {
+                    Cause::NotAlive
+                } else {
+                    Cause::BeforeRecording
+                };
+                self.put(place.segment(from, at, Kind::Unknown, cause, Basis::Measured));
+                at = from;
+                continue;
+            }
+            let Some((index, span)) =
+                spans.find_before(at).and_then(|index| Some((index, spans.get(index)?)))
+            else {
+                // Before the first that is known of it: whoever forked it decided that it is there.
+                match thread.born {
+                    Some((_, Occupant::Thread(forker))) if forker != place.thread => {
+                        place = Place { thread: forker, via: Via::Fork, ..place };
+                    }
+                    born => {
+                        let start = thread.identity.as_ref().map(|who| who.start.on_reference_host());
+                        let start =
+                            start.filter(|_| born.is_none()).map_or(floor, |start| start.clamp(floor, at));
+                        let cause = if born.is_some() { Cause::NotAlive } else { Cause::BeforeRecording };
+                        self.put(place.segment(start, at, Kind::Unknown, cause, Basis::Measured));
+                        self.put(place.segment(
+                            floor,
+                            start,
+                            Kind::Unknown,
+                            Cause::NotAlive,
+                            Basis::Measured,
+                        ));
+                        at = floor;
+                    }
+                }
+                continue;
+            };
+            let from = span.from.max(floor);
+            if let (Doing::Blocked(_), Some(wait)) = (span.doing, graph.wait(&span)) {
+                let hidden = graph.losses().hide_a_stay(span.from, span.to);
+                let here = Place { doubtful: place.doubtful || hidden, ..place };
+                let parts = explain(graph, place.thread, &span, &wait, from, at);
+                at = self.back_through(parts, &here, &wait, (floor, from), at, &mut place, &mut returns);
+                continue;
+            }
+            let mut pieces = Vec::new();
+            own(graph, &place, spans, index, from, at, |segment| pieces.push(segment));
+            while let Some(segment) = pieces.pop() {
+                self.put(segment);
+            }
+            at = from;
+        }
+    }
+
+    /// Goes back through a wait's parts. Hands back where the walk goes on, with `place` set to the
+    /// thread that it goes on with.
+    #[allow(clippy::too_many_arguments, reason = "the walk's whole state")]
+    fn back_through(
+        &mut self,
+        mut parts: Vec<Part>,
+        here: &Place,
+        wait: &wakepath_wait_graph::Wait,
+        (floor, from): (Stamp<Reference>, Stamp<Reference>),
+        mut at: Stamp<Reference>,
+        place: &mut Place,
+        returns: &mut Vec<Return>,
+    ) -> Stamp<Reference> {
+        while let Some(part) = parts.pop() {
+            // Where this part begins is where the one before ends.
+            let mut begin = parts.last().map_or(from, |before| match before {
+                Part::Thread { to, .. } | Part::Thing { to, .. } | Part::InFlight { to, .. } => *to,
+            });
+            match part {
+                Part::Thread { thread, via, lock, doubtful, .. } => {
+                    self.waits.push(Wait {
+                        from: begin,
+                        to: at,
+                        thread: here.thread,
+                        parent: None,
+                        depth: 0,
+                        call: call(wait),
+                        ended_by: Some(thread),
+                        via,
+                        lock,
+                        basis: if here.doubtful { Basis::Ambiguous } else { Basis::Measured },
+                    });
+                    if let (Via::Lock, Some(lock)) = (via, lock) {
+                        if lock.owner == Some(thread) {
+                            let got = lock.kernel.then(|| self.graph.acquired(thread, lock.address, at));
+                            let got = got.flatten().map_or(begin, |got| got.min(begin));
+                            returns.push(Return { at: got.max(self.from), place: *place });
+                        }
+                    }
+                    let doubtful = here.doubtful || doubtful;
+                    *place = Place { thread, parent: None, depth: 0, via, doubtful };
+                    return at;
+                }
+                Part::Thing { kind, cause, basis, .. } => {
+                    self.put(here.blocked(begin, at, kind, cause, basis, call(wait)));
+                }
+                Part::InFlight { sent, cause, basis, .. } => {
+                    // What the waiter did before it waited for what was on its way did not matter.
+                    begin = begin.min(sent).max(floor);
+                    let segment = here.segment(begin, at, Kind::Network, cause, basis);
+                    self.put(Segment { thread: None, via: Via::Packet, ..segment });
+                }
+            }
+            at = begin;
+        }
+        at
+    }
+
+    fn put(&mut self, segment: Segment) {
+        if segment.from < segment.to {
+            self.segments.push(segment);
+        }
+    }
+}

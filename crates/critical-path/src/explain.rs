@@ -1,0 +1,184 @@
+//! What a wait is replaced by.
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_event::{Call, Context, FlowId, Softirq};
+use wakepath_wait_graph::{
+    Completion, Evidence, Graph, Link, Occupant, Received, Sender, Span, ThreadIndex, Wait, Waker,
+};
+
+use crate::{Basis, Cause, Kind, LockCause, Rule, Via};
+
+/// A part of a wait, explained. The parts of a wait follow each other without gap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// By what another thread did meanwhile, up to `to`.
+    Thread {
+        thread: ThreadIndex,
+        to: Stamp<Reference>,
+        via: Via,
+        lock: Option<LockCause>,
+        /// That it was this thread may not be so.
+        doubtful: bool,
+    },
+    /// By something that is no thread, while the waiter waited.
+    Thing { to: Stamp<Reference>, kind: Kind, cause: Cause, basis: Basis },
+    /// A packet was on its way, since `sent`, which may be before the wait.
+    InFlight { sent: Stamp<Reference>, to: Stamp<Reference>, cause: Cause, basis: Basis },
+}
+
+/// What happened in a wait from `from` to `to`, both within its span.
+pub(crate) fn explain(
+    graph: &Graph,
+    waiter: ThreadIndex,
+    span: &Span,
+    wait: &Wait,
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+) -> Vec<Part> {
+    let thing = |kind, cause, basis| vec![Part::Thing { to, kind, cause, basis }];
+    let (current, context, irq, evidence) = match wait.end {
+        Waker::Woken { current, context, irq, evidence, .. } => (current, context, irq, evidence),
+        Waker::Unseen if graph.losses().touch(span.from, span.to) => {
+            return thing(Kind::Unknown, Cause::Lost, Basis::Ambiguous);
+        }
+        Waker::Unseen if wait.began_before => {
+            return thing(Kind::Unknown, Cause::BeforeRecording, Basis::Measured);
+        }
+        Waker::Unseen => return thing(Kind::Unknown, Cause::NoWakeupSeen, Basis::Measured),
+        Waker::Open => return still(wait.lock, thing),
+    };
+    if !context.is_interrupt() {
+        return match current {
+            Occupant::Thread(thread) if thread != waiter => {
+                let lock = wait.lock.filter(|lock| lock.proved);
+                let via = match (wait.newborn, lock) {
+                    (true, _) => Via::Fork,
+                    (false, Some(_)) => Via::Lock,
+                    (false, None) => Via::Wakeup,
+                };
+                vec![Part::Thread { thread, to, via, lock: lock.map(lock_cause), doubtful: false }]
+            }
+            // The idle thread wakes nobody on its own account.
+            Occupant::Idle => {
+                let cause = Cause::Interrupt { context: Context::UnknownInterrupt, irq: None };
+                thing(Kind::OtherDevice, cause, Basis::Measured)
+            }
+            _ => thing(Kind::Unknown, Cause::NoWakeupSeen, Basis::Ambiguous),
+        };
+    }
+    match graph.evidence(evidence) {
+        Some(Evidence::Block(completion)) => disk(waiter, completion, from, to),
+        Some(Evidence::Packet(received)) => network(graph, waiter, received, current, from, to),
+        doubtful => {
+            let basis = if doubtful.is_some() { Basis::Ambiguous } else { Basis::Measured };
+            let (kind, cause) = interrupt(context, irq);
+            thing(kind, cause, basis)
+        }
+    }
+}
+
+/// A wait that the recording's end cut off.
+fn still(lock: Option<Link>, thing: impl Fn(Kind, Cause, Basis) -> Vec<Part>) -> Vec<Part> {
+    match lock {
+        Some(link) => {
+            let basis = if link.proved { Basis::Measured } else { Basis::Ambiguous };
+            thing(Kind::Lock, Cause::Lock(lock_cause(link)), basis)
+        }
+        None => thing(Kind::Unknown, Cause::StillWaiting, Basis::Measured),
+    }
+}
+
+fn lock_cause(link: Link) -> LockCause {
+    LockCause { address: link.address, kernel: link.kernel, owner: link.owner }
+}
+
+/// An interrupt that left no evidence but its context.
+fn interrupt(context: Context, irq: u16) -> (Kind, Cause) {
+    match context {
+        Context::LocalTimer | Context::Softirq(Softirq::Timer | Softirq::Hrtimer) => {
+            (Kind::Timer, Cause::Timer { context })
+        }
+        Context::Softirq(Softirq::Block) => {
+            (Kind::BlockDevice, Cause::Block { request: None, queued: false })
+        }
+        Context::Softirq(Softirq::NetRx) => (Kind::Network, Cause::Network { flow: None }),
+        Context::Device => (Kind::OtherDevice, Cause::Interrupt { context, irq: Some(irq) }),
+        _ => (Kind::OtherDevice, Cause::Interrupt { context, irq: None }),
+    }
+}
+
+/// A disk request: who made it, then the queue, then the device.
+fn disk(
+    waiter: ThreadIndex,
+    completion: &Completion,
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+) -> Vec<Part> {
+    let start = completion.start.unwrap_or(from).clamp(from, to);
+    let issued = completion.issued.unwrap_or(start).clamp(start, to);
+    let basis = if completion.alone { Basis::Measured } else { Basis::Inferred(Rule::LastCompletion) };
+    let part = |to, queued, basis| {
+        let cause = Cause::Block { request: Some(completion.request), queued };
+        Part::Thing { to, kind: Kind::BlockDevice, cause, basis }
+    };
+    let mut parts = Vec::with_capacity(3);
+    if start > from {
+        parts.push(match completion.submitter {
+            Some(thread) if thread != waiter => {
+                Part::Thread { thread, to: start, via: Via::Device, lock: None, doubtful: false }
+            }
+            // What it waited for before its request was even made is not known.
+            _ => part(start, true, Basis::Ambiguous),
+        });
+    }
+    parts.push(part(issued, true, basis));
+    parts.push(part(to, false, basis));
+    parts
+}
+
+/// A packet: its sender until it was sent, then the way.
+fn network(
+    graph: &Graph,
+    waiter: ThreadIndex,
+    received: &Received,
+    interrupted: Occupant,
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+) -> Vec<Part> {
+    let cause = Cause::Network { flow: Some(received.flow) };
+    let basis = if received.alone { Basis::Measured } else { Basis::Inferred(Rule::LastPacket) };
+    let unmatched = |basis| vec![Part::Thing { to, kind: Kind::Network, cause: cause.clone(), basis }];
+    let Some(sent) = received.sent else {
+        let foreign = !received.doubtful && leaves_host(graph, received.flow);
+        return unmatched(if foreign { basis } else { Basis::Ambiguous });
+    };
+    let at = sent.at.clamp(from, to);
+    let in_flight = Part::InFlight { sent: sent.at, to, cause: cause.clone(), basis };
+    match sent.by {
+        Sender::Thread(thread) if thread == waiter => unmatched(Basis::Ambiguous),
+        Sender::Thread(thread) => {
+            let sender = |to| Part::Thread { thread, to, via: Via::Packet, lock: None, doubtful: false };
+            // On loopback the packet is received within the sender's own time.
+            if interrupted == Occupant::Thread(thread) {
+                vec![sender(to)]
+            } else {
+                vec![sender(at), in_flight]
+            }
+        }
+        Sender::Timer(context) => {
+            let timer = Cause::Timer { context };
+            vec![Part::Thing { to: at, kind: Kind::Timer, cause: timer, basis }, in_flight]
+        }
+        Sender::Interrupt(_) => unmatched(Basis::Ambiguous),
+    }
+}
+
+/// Whether a flow's other end is on another host, so that its packets can have no sender here.
+fn leaves_host(graph: &Graph, flow: FlowId) -> bool {
+    graph.flow(flow).is_some_and(|flow| !flow.is_within_host())
+}
+
+/// The system call to show with a wait: what stands beside a word that is no lock is not shown.
+pub(crate) fn call(wait: &Wait) -> Option<Call> {
+    wait.call
+}

@@ -1,0 +1,16 @@
+//! Plain views of answers: text, JSON, Perfetto. Alone serialises results; never prints.
+
+mod cause_tree;
+pub mod json;
+mod plain;
+mod quantity;
+mod rows;
+#[cfg(test)]
+mod sample;
+mod screen;
+pub mod text;
+mod utc;
+mod wording;
+
+pub use plain::escape;
+pub use screen::{Paper, Screen};

@@ -1,0 +1,78 @@
+//! What stands under an answer: losses, doubts, cost, where it is saved, what to ask next.
+
+use wakepath_critical_path::{Basis, Severity};
+use wakepath_engine::{Head, Loss, PathAnswer};
+
+use crate::quantity::{count, percent_text};
+use crate::screen::{Line, Screen, Style};
+use crate::wording;
+
+/// At most so many problems stand on the first screen.
+const PROBLEMS: usize = 5;
+
+/// What is doubtful, before the last lines.
+pub fn problems(screen: &mut Screen, head: &Head) {
+    let serious = || head.problems.iter().filter(|problem| problem.severity > Severity::Note);
+    for problem in serious().take(PROBLEMS) {
+        let line = Line::new().add(Style::Warning, "warning: ").add(Style::Normal, problem.text.as_str());
+        screen.wrapped(9, &line);
+    }
+    if let Some(more @ 1..) = serious().count().checked_sub(PROBLEMS) {
+        screen.wrapped(
+            0,
+            &Line::from(format!("and {}: --explain lists them", count(more as u64, "more warning"))),
+        );
+    }
+}
+
+/// How many records were lost.
+pub fn lost(losses: &[Loss]) -> String {
+    let known: u64 = losses.iter().filter_map(|loss| loss.count).sum();
+    match losses.iter().any(|loss| loss.count.is_none()) {
+        true if known == 0 => String::from("lost records, nobody knows how many"),
+        true => format!("lost {} or more", count(known, "record")),
+        false => format!("lost {}", count(known, "record")),
+    }
+}
+
+/// One line: losses, doubts, cost.
+pub fn trust(answer: &PathAnswer) -> Line {
+    let head = &answer.head;
+    let mut line = Line::new();
+    let style = if head.losses.is_empty() { Style::Faint } else { Style::Warning };
+    line.push(style, lost(&head.losses));
+    let ambiguous = answer.path.segments.iter().filter(|s| s.basis == Basis::Ambiguous).count()
+        + answer.path.waits.iter().filter(|w| w.basis == Basis::Ambiguous).count();
+    if ambiguous > 0 {
+        line.push(Style::Warning, format!(", {} ambiguous", count(ambiguous as u64, "wake-up")));
+    }
+    if let Some(cost) = cost(head) {
+        line.push(Style::Faint, format!("; {cost}"));
+    }
+    line
+}
+
+/// What recording cost.
+pub fn cost(head: &Head) -> Option<String> {
+    let cost = head.cost.filter(|cost| cost.over_ns > 0)?;
+    Some(format!("recording took {} of a CPU", percent_text(cost.observer_ns, cost.over_ns)))
+}
+
+/// Where the recording is and what to ask next.
+pub fn next(source: Option<&str>, commands: &[String]) -> Line {
+    let mut line = Line::new();
+    if let Some(source) = source {
+        line.push(Style::Faint, format!("saved in {source}   "));
+    }
+    if !commands.is_empty() {
+        line.push(Style::Faint, "next: ");
+        line.push(Style::Normal, commands.join(", "));
+    }
+    line
+}
+
+/// How the file of a recording is shown.
+pub fn shown(path: &std::path::Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    wording::name(&path.as_os_str().as_bytes().into())
+}

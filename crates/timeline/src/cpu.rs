@@ -1,0 +1,51 @@
+use wakepath_clock::{Reference, Stamp};
+use wakepath_event::Tid;
+
+use crate::Occupant;
+use crate::instance::Instance;
+
+/// What is believed of a CPU now.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) occupant: Occupant,
+    /// The occupant's tid, so that most records need no look-up.
+    pub(crate) tid: Option<Tid>,
+    /// The last record that showed the occupant, or since when it is unknown.
+    pub(crate) last: Option<Stamp<Reference>>,
+    /// Records were lost since then.
+    pub(crate) doubt: Option<Doubt>,
+    pub(crate) instance: Instance,
+}
+
+/// A loss that no record has followed yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Doubt {
+    pub(crate) from: Stamp<Reference>,
+    pub(crate) to: Stamp<Reference>,
+    /// 0: any number.
+    pub(crate) count: u64,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self {
+            occupant: Occupant::Unknown,
+            tid: None,
+            last: None,
+            doubt: None,
+            instance: Instance::default(),
+        }
+    }
+}
+
+impl Lane {
+    /// Adds a loss to what is in doubt.
+    pub(crate) fn lose(&mut self, from: Stamp<Reference>, to: Stamp<Reference>, count: u64) {
+        let sum = |a: u64, b: u64| if a == 0 || b == 0 { 0 } else { a.saturating_add(b) };
+        self.doubt = Some(match self.doubt {
+            None => Doubt { from, to, count },
+            Some(d) => Doubt { from: d.from.min(from), to: d.to.max(to), count: sum(d.count, count) },
+        });
+        self.instance.lose();
+    }
+}

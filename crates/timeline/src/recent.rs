@@ -1,0 +1,104 @@
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+
+const WAYS: usize = 4;
+
+/// A map of bounded size that forgets what is oldest.
+///
+/// Keys share sets of four; when a set is full its oldest entry goes. Nothing is allocated before
+/// the first entry, and the same insertions always forget the same entries.
+#[derive(Debug)]
+pub(crate) struct Recent<K, V> {
+    sets: usize,
+    entries: Vec<Option<Entry<K, V>>>,
+    inserted: u64,
+    /// How many entries were forgotten for want of room.
+    pub(crate) forgotten: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Entry<K, V> {
+    key: K,
+    value: V,
+    age: u64,
+}
+
+impl<K: Hash + Eq + Copy, V: Copy> Recent<K, V> {
+    /// Room for about `capacity` entries.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { sets: (capacity / WAYS).max(1), entries: Vec::new(), inserted: 0, forgotten: 0 }
+    }
+
+    fn set(&self, key: &K) -> std::ops::Range<usize> {
+        // DefaultHasher::default() has fixed keys: the same run after run.
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
+        let set = (hash % self.sets as u64) as usize * WAYS;
+        set..set + WAYS
+    }
+
+    /// Keeps `value`, in place of what `key` had.
+    pub(crate) fn insert(&mut self, key: K, value: V) {
+        if self.entries.is_empty() {
+            self.entries.resize_with(self.sets * WAYS, || None);
+        }
+        self.inserted += 1;
+        let age = self.inserted;
+        let set = self.set(&key);
+        let ways = &mut self.entries[set];
+        let mut oldest = (0, u64::MAX);
+        for (way, entry) in ways.iter_mut().enumerate() {
+            match entry {
+                Some(entry) if entry.key == key => {
+                    (entry.value, entry.age) = (value, age);
+                    return;
+                }
+                Some(entry) if entry.age < oldest.1 => oldest = (way, entry.age),
+                Some(_) => {}
+                None if oldest.1 > 0 => oldest = (way, 0),
+                None => {}
+            }
+        }
+        self.forgotten += u64::from(ways[oldest.0].is_some());
+        ways[oldest.0] = Some(Entry { key, value, age });
+    }
+
+    /// What `key` has.
+    pub(crate) fn get(&self, key: &K) -> Option<V> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        self.entries[self.set(key)].iter().flatten().find(|entry| entry.key == *key).map(|entry| entry.value)
+    }
+
+    /// Takes what `key` has.
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let set = self.set(key);
+        let entry =
+            self.entries[set].iter_mut().find(|entry| entry.as_ref().is_some_and(|e| e.key == *key))?;
+        entry.take().map(|entry| entry.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_oldest_is_forgotten_and_counted() {
+        let mut recent = Recent::new(4);
+        for key in 0..4 {
+            recent.insert(key, key * 10);
+        }
+        recent.insert(0, 99);
+        recent.insert(4, 40);
+        assert_eq!(
+            (0..5).map(|key| recent.get(&key)).collect::<Vec<_>>(),
+            [Some(99), None, Some(20), Some(30), Some(40)]
+        );
+        assert_eq!(recent.forgotten, 1);
+        assert_eq!(recent.remove(&4), Some(40));
+        assert_eq!(recent.get(&4), None);
+    }
+}

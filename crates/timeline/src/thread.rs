@@ -1,0 +1,89 @@
+use wakepath_clock::{Local, Reference, Stamp};
+use wakepath_event::{BlockedState, Call, Context, Cpu, Tid};
+
+use crate::{EvidenceIndex, Link, Occupant, ThreadIndex, Waker};
+
+/// What is believed of a thread now.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) tid: Tid,
+    pub(crate) tgid: Tid,
+    /// Its identity's start, where known.
+    pub(crate) start: Option<Stamp<Local>>,
+    pub(crate) now: Now,
+    /// When `now` began; all before has gone out.
+    pub(crate) since: Stamp<Reference>,
+    /// A waking that came while it was running.
+    pub(crate) pending: Option<Woken>,
+    /// The kernel lock it is waiting for, awake or asleep.
+    pub(crate) lock: Option<Link>,
+    /// It began to exit.
+    pub(crate) exiting: bool,
+    pub(crate) next_in_process: Option<ThreadIndex>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Now {
+    /// Running or runnable when the snapshot found it.
+    Ready,
+    /// Being made by the thread that forked it.
+    Newborn,
+    Running(Cpu),
+    Runnable,
+    Throttled(Cpu),
+    Blocked(Asleep),
+    /// It left its CPU unseen, between `since` and `lost_until`; or it was never seen.
+    Unknown {
+        lost_until: Option<Stamp<Reference>>,
+    },
+    Dead,
+}
+
+/// A wait that is not over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asleep {
+    pub(crate) state: Option<BlockedState>,
+    pub(crate) call: Option<Call>,
+    pub(crate) lock: Option<Link>,
+    pub(crate) began_before: bool,
+}
+
+/// [`Waker::Woken`] as a type of its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Woken {
+    pub(crate) at: Stamp<Reference>,
+    pub(crate) current: Occupant,
+    pub(crate) context: Context,
+    pub(crate) irq: u16,
+    pub(crate) evidence: EvidenceIndex,
+}
+
+impl Woken {
+    /// The thread that did it, unless it was an interrupt.
+    pub(crate) fn thread(&self) -> Option<ThreadIndex> {
+        if self.context.is_interrupt() { None } else { self.current.thread() }
+    }
+}
+
+impl From<Woken> for Waker {
+    fn from(woken: Woken) -> Self {
+        let Woken { at, current, context, irq, evidence } = woken;
+        Self::Woken { at, current, context, irq, evidence }
+    }
+}
+
+impl Thread {
+    pub(crate) fn new(tid: Tid, at: Stamp<Reference>, now: Now) -> Self {
+        Self {
+            tid,
+            tgid: tid,
+            start: None,
+            now,
+            since: at,
+            pending: None,
+            lock: None,
+            exiting: false,
+            next_in_process: None,
+        }
+    }
+}

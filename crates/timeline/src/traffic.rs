@@ -1,0 +1,85 @@
+//! Packets and disk requests: who sent what then arrives.
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_event::{BlockRequest, Context, Direction, Event, Packet as Header, Softirq};
+
+use crate::instance::Packet;
+use crate::{Completion, Occupant, Sender, Sent, Sink, Timeline};
+
+impl Timeline {
+    pub(crate) fn packet(
+        &mut self,
+        event: &Event,
+        at: Stamp<Reference>,
+        header: &Header,
+        sink: &mut impl Sink,
+    ) {
+        let current = self.see(event, at, sink);
+        let key = (header.flow, header.seq, header.len, header.ack);
+        match header.direction {
+            Direction::Out => {
+                let sent = self.sent(event, at, header, current);
+                self.sends.insert(key, sent);
+            }
+            Direction::In => {
+                let sent = self.sends.get(&key);
+                if let Some(lane) = self.lane(event.cpu) {
+                    lane.instance.receive(Packet { flow: header.flow, at, sent });
+                }
+            }
+        }
+    }
+
+    /// Who sends this packet. One that is sent while packets are received is caused by what the
+    /// same socket received there (acknowledgements, the window that they open), or is that packet
+    /// on its way through.
+    fn sent(&mut self, event: &Event, at: Stamp<Reference>, header: &Header, current: Occupant) -> Sent {
+        let context = event.context;
+        let by = match (context, current) {
+            (Context::Task, Occupant::Thread(thread)) => Sender::Thread(thread),
+            (Context::Softirq(Softirq::NetRx), _) => {
+                let back = self.reversed.get(&header.flow).copied();
+                let caused_by = self.lane(event.cpu).and_then(|lane| {
+                    let instance = &lane.instance;
+                    instance.packet(header.flow, at).or_else(|| instance.packet(back?, at))?.sent
+                });
+                match caused_by {
+                    Some(sent) => return sent,
+                    None => Sender::Interrupt(context),
+                }
+            }
+            (Context::LocalTimer | Context::Softirq(Softirq::Timer | Softirq::Hrtimer), _) => {
+                Sender::Timer(context)
+            }
+            _ => Sender::Interrupt(context),
+        };
+        Sent { at, by }
+    }
+
+    pub(crate) fn completed(
+        &mut self,
+        event: &Event,
+        at: Stamp<Reference>,
+        request: &BlockRequest,
+        sink: &mut impl Sink,
+    ) {
+        self.see(event, at, sink);
+        let issue = self.issues.remove(&request.id);
+        let seen = issue.map(|(_, at)| at);
+        let noted = |stamp: Option<Stamp<_>>| stamp.map(Stamp::on_reference_host);
+        let issued = noted(request.issued).or(seen);
+        let start = noted(request.start).or(issued);
+        let completion = Completion {
+            request: *request,
+            at,
+            // Whoever issued it was there then; a stamp behind that is none of the kernel's.
+            start: seen.map_or(start, |seen| start.map(|start| start.min(seen))),
+            issued,
+            submitter: issue.and_then(|(submitter, _)| submitter),
+            alone: true,
+        };
+        if let Some(lane) = self.lane(event.cpu) {
+            lane.instance.complete(completion);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+use std::collections::HashMap;
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_event::{Cpu, Flow, FlowId, Tid};
+
+use crate::lane::Lane;
+use crate::samples::Samples;
+use crate::wait::Waits;
+use crate::{
+    Counts, Doing, Evidence, EvidenceIndex, Losses, Sample, Span, Spans, Stay, Thread, ThreadIndex, Wait,
+};
+
+/// The execution graph of one recording.
+#[derive(Debug, Default)]
+pub struct Graph {
+    pub(crate) threads: Vec<Thread>,
+    pub(crate) waits: Waits,
+    pub(crate) evidence: Vec<Evidence>,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) losses: Losses,
+    pub(crate) flows: HashMap<FlowId, Flow>,
+    pub(crate) samples: Samples,
+    /// When a thread got a contended kernel lock, by lock and time.
+    pub(crate) acquisitions: Vec<(u64, Stamp<Reference>, ThreadIndex)>,
+    pub(crate) counts: Counts,
+    pub(crate) events: u64,
+    pub(crate) from: Stamp<Reference>,
+    pub(crate) to: Stamp<Reference>,
+}
+
+impl Graph {
+    /// The first event's stamp.
+    pub fn from(&self) -> Stamp<Reference> {
+        self.from
+    }
+
+    /// The last event's stamp.
+    pub fn to(&self) -> Stamp<Reference> {
+        self.to
+    }
+
+    /// How many events it was made of.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// What was odd about them.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// All threads, in the order of their first appearance; [`ThreadIndex`] counts them.
+    pub fn threads(&self) -> impl ExactSizeIterator<Item = (ThreadIndex, &Thread)> {
+        self.threads.iter().enumerate().map(|(index, thread)| (ThreadIndex(index as u32), thread))
+    }
+
+    /// A thread. Panics if it is of another graph and this one is smaller, as a slice does.
+    pub fn thread(&self, thread: ThreadIndex) -> &Thread {
+        &self.threads[thread.0 as usize]
+    }
+
+    /// The threads that had a tid, in the order of their first appearance: tids are reused.
+    pub fn with_tid(&self, tid: Tid) -> impl Iterator<Item = (ThreadIndex, &Thread)> {
+        self.threads().filter(move |(_, thread)| thread.had_tid(tid))
+    }
+
+    /// What a thread did, from the first that is known of it to the last.
+    pub fn spans(&self, thread: ThreadIndex) -> Spans<'_> {
+        let thread = self.thread(thread);
+        Spans { packed: &thread.spans, end: thread.last }
+    }
+
+    /// The wait of a blocked span.
+    pub fn wait(&self, span: &Span) -> Option<Wait> {
+        match span.doing {
+            Doing::Blocked(index) => self.waits.get(index, span.to),
+            _ => None,
+        }
+    }
+
+    /// What a waking referred to.
+    pub fn evidence(&self, index: EvidenceIndex) -> Option<&Evidence> {
+        self.evidence.get(index.0 as usize)
+    }
+
+    /// The CPUs that were seen.
+    pub fn cpus(&self) -> impl Iterator<Item = Cpu> {
+        (0..self.lanes.len()).map(|cpu| Cpu(cpu as u16))
+    }
+
+    /// Who had a CPU, tiling a window.
+    pub fn stays(
+        &self,
+        cpu: Cpu,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> impl Iterator<Item = Stay> {
+        const EMPTY: &Lane = &Lane::new();
+        self.lanes.get(usize::from(cpu.0)).unwrap_or(EMPTY).stays(from, to)
+    }
+
+    /// Where records were lost.
+    pub fn losses(&self) -> &Losses {
+        &self.losses
+    }
+
+    /// What a flow stands for, where the recording says.
+    pub fn flow(&self, flow: FlowId) -> Option<&Flow> {
+        self.flows.get(&flow)
+    }
+
+    /// A thread's stacks within a window, in time order.
+    pub fn samples(
+        &self,
+        thread: ThreadIndex,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> impl Iterator<Item = Sample<'_>> {
+        self.samples.of(thread, from, to)
+    }
+
+    /// When `thread` last got the contended kernel lock at `address` before `at`, where that was seen.
+    pub fn acquired(
+        &self,
+        thread: ThreadIndex,
+        address: u64,
+        at: Stamp<Reference>,
+    ) -> Option<Stamp<Reference>> {
+        let until = self.acquisitions.partition_point(|&(lock, when, _)| (lock, when) <= (address, at));
+        let &(lock, when, who) = self.acquisitions[..until].last()?;
+        (lock == address && who == thread).then_some(when)
+    }
+
+    /// How much memory it takes.
+    pub fn bytes(&self) -> Bytes {
+        Bytes {
+            spans: self.threads.iter().map(|thread| size_of_val(&*thread.spans)).sum(),
+            threads: self.threads.iter().map(Thread::bytes).sum(),
+            waits: self.waits.bytes(),
+            evidence: size_of_val(&*self.evidence) + size_of_val(&*self.acquisitions),
+            lanes: self.lanes.iter().map(Lane::bytes).sum(),
+            samples: self.samples.bytes(),
+            losses: self.losses.bytes(),
+        }
+    }
+}
+
+/// What a graph's memory goes to, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Bytes {
+    pub spans: usize,
+    pub threads: usize,
+    pub waits: usize,
+    pub evidence: usize,
+    pub lanes: usize,
+    pub samples: usize,
+    pub losses: usize,
+}
+
+impl Bytes {
+    /// All of it.
+    pub fn total(&self) -> usize {
+        self.spans + self.threads + self.waits + self.evidence + self.lanes + self.samples + self.losses
+    }
+}

@@ -1,0 +1,119 @@
+use wakepath_clock::{Reference, Stamp};
+use wakepath_event::Cpu;
+
+use crate::Loss;
+
+/// Where records were lost, to be asked by time.
+#[derive(Debug, Default)]
+pub struct Losses {
+    /// All, in the order of their first nanosecond once sorted.
+    all: Lossy,
+    /// Those in which more than one record may be missing.
+    several: Lossy,
+    /// The same by CPU.
+    several_on: Vec<(Cpu, Lossy)>,
+}
+
+#[derive(Debug, Default)]
+struct Lossy {
+    losses: Vec<Loss>,
+    /// The latest end among the first so many.
+    reach: Vec<Stamp<Reference>>,
+}
+
+impl Losses {
+    pub(crate) fn new(mut losses: Vec<Loss>) -> Self {
+        losses.sort_by_key(|loss| (loss.from, loss.to, loss.cpu));
+        let several: Vec<_> = losses.iter().copied().filter(|loss| loss.count != 1).collect();
+        let mut cpus: Vec<_> = several.iter().map(|loss| loss.cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let several_on = cpus
+            .into_iter()
+            .map(|cpu| {
+                let on = several.iter().copied().filter(|loss| loss.cpu == cpu || loss.cpu == Cpu::UNKNOWN);
+                (cpu, Lossy::new(on.collect()))
+            })
+            .collect();
+        Self { all: Lossy::new(losses), several: Lossy::new(several), several_on }
+    }
+
+    /// All of them, by their first nanosecond.
+    pub fn all(&self) -> &[Loss] {
+        &self.all.losses
+    }
+
+    /// Whether any record may have been lost from `from` to `to`, both included, on any CPU.
+    pub fn touch(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
+        self.all.reaches(from, to, true)
+    }
+
+    /// Whether two records or more may be missing from one place between `from` and `to`: enough
+    /// for a thread to have come and gone.
+    pub fn hide_a_stay(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
+        self.several.reaches(from, to, false)
+    }
+
+    /// The same, on one CPU.
+    pub fn hide_a_stay_on(&self, cpu: Cpu, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
+        let on = |cpu| self.several_on.iter().find(|(c, _)| *c == cpu).map(|(_, lossy)| lossy);
+        on(cpu).or_else(|| on(Cpu::UNKNOWN)).is_some_and(|lossy| lossy.reaches(from, to, false))
+    }
+
+    /// The losses that share time with a window.
+    pub fn overlapping(
+        &self,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> impl Iterator<Item = &Loss> + '_ {
+        let until = self.all.losses.partition_point(|loss| loss.from <= to);
+        self.all.losses[..until].iter().filter(move |loss| loss.to >= from)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.all.losses) * 3
+    }
+}
+
+impl Lossy {
+    fn new(losses: Vec<Loss>) -> Self {
+        let mut latest = Stamp::MIN;
+        let reach = losses
+            .iter()
+            .map(|loss| {
+                latest = latest.max(loss.to);
+                latest
+            })
+            .collect();
+        Self { losses, reach }
+    }
+
+    fn reaches(&self, from: Stamp<Reference>, to: Stamp<Reference>, ends_too: bool) -> bool {
+        let until = self.losses.partition_point(|loss| loss.from < to || (ends_too && loss.from == to));
+        let Some(&reach) = until.checked_sub(1).and_then(|last| self.reach.get(last)) else { return false };
+        reach > from || (ends_too && reach == from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loss(cpu: u16, from: u64, to: u64, count: u64) -> Loss {
+        Loss { cpu: Cpu(cpu), from: Stamp::from_ns(from), to: Stamp::from_ns(to), count, reported: true }
+    }
+
+    #[test]
+    fn a_long_loss_reaches_past_the_short_ones_behind_it() {
+        let losses = Losses::new(vec![loss(0, 10, 90, 5), loss(1, 20, 30, 1), loss(1, 95, 99, 0)]);
+        let at = Stamp::from_ns;
+        assert!(losses.touch(at(50), at(60)), "the loss from 10 to 90");
+        assert!(losses.touch(at(90), at(92)), "ends count");
+        assert!(!losses.touch(at(91), at(94)));
+        assert!(losses.hide_a_stay(at(50), at(60)));
+        assert!(!losses.hide_a_stay(at(90), at(95)), "only what is between counts");
+        assert!(losses.hide_a_stay_on(Cpu(0), at(50), at(60)));
+        assert!(!losses.hide_a_stay_on(Cpu(1), at(20), at(30)), "one record is no stay");
+        assert!(losses.hide_a_stay_on(Cpu(1), at(96), at(97)), "an unknown number may be one");
+    }
+}
