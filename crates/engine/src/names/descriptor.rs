@@ -152,7 +152,7 @@ mod tests {
             protocol: 6,
         };
         names.flows.define(FlowId(1), flow);
-        let peer = Peer { protocol: 6, address: flow.target, process: None };
+        let peer = Peer { own: flow.source, protocol: 6, address: flow.target, process: None };
         assert_eq!(socket(&names), Some(Object::Socket(Some(peer))));
     }
 }
