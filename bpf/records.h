@@ -23,7 +23,8 @@ typedef uint64_t __u64;
 
 #define WP_COMM_LEN 16
 #define WP_PATH_LEN 128
-#define WP_MAX_FRAMES 127
+#define WP_MAX_FRAMES 127 /* of a stack in all */
+#define WP_MAX_KERNEL_FRAMES 47 /* of these in the kernel */
 
 enum wp_kind {
 	WP_SWITCH = 1,
