@@ -146,7 +146,7 @@ impl Backward<'_> {
                     if let Some(lock) = lock.filter(|lock| via == Via::Lock && lock.owner == Some(thread)) {
                         let got = lock.kernel.then(|| self.graph.acquired(thread, lock.address, at));
                         let got = got.flatten().map_or(begin, |got| got.min(begin));
-                        returns.push(Return { at: got.max(self.from), place: *place });
+                        returns.push(Return { at: got.max(floor), place: *place });
                     }
                     let doubtful = here.doubtful || doubtful;
                     *place = Place { thread, parent: None, depth: 0, via, doubtful };
