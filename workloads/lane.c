@@ -12,7 +12,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -161,7 +163,8 @@ lane_t lane_open(const char *comm, lane_t parent)
 	l->born = l->at - l->at_cpu - l->at_delay;
 	if (forked && forked < l->born)
 		l->born = forked;
-	l->born_delay = l->at - l->at_cpu - l->born;
+	/* What the hypervisor took is in neither clock. It was running, so far as the guest knows. */
+	l->born_delay = lanes->one_cpu ? l->at_delay : l->at - l->at_cpu - l->born;
 	return lane;
 }
 
@@ -316,16 +319,31 @@ lane_t lane_named(const char *comm, long n)
 	return NO_LANE;
 }
 
-void wait_ends_with(lane_t lane, int pid)
+static lane_t lane_of(pid_t process)
 {
-	for (lane_t i = atomic_load(&lanes->count) - 1; i >= 0; i--) {
-		if (lanes->lane[i].tid == pid) {
-			wait_over(lane, BY_LANE, i);
-			return;
-		}
-	}
+	for (lane_t i = atomic_load(&lanes->count) - 1; i >= 0; i--)
+		if (lanes->lane[i].tid == process)
+			return i;
 	errno = ESRCH;
 	die("a child ended without having opened its lane");
+}
+
+void wait_for_child(lane_t lane, int process)
+{
+	struct rusage used;
+	wait_begins(lane, "wait4");
+	if (wait4(process, NULL, 0, &used) != process)
+		die("cannot wait for a child");
+	lane_t child = lane_of(process);
+	const struct stretch *s = wait_over(lane, BY_LANE, child);
+
+	/* What the child did after its last boundary has no stamp, but its CPU time is known now. */
+	struct lane *c = &lanes->lane[child];
+	uint64_t ran = ((uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 +
+			(uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec)) * US - c->at_cpu;
+	uint64_t ended = s->to - s->delayed - s->cpu; /* or later: part of that CPU time was on the way in */
+	if (ended > c->at && ended - c->at > ran)
+		c->end_delay = ended - c->at - ran;
 }
 
 void rest(lane_t lane, uint64_t ns)
