@@ -9,7 +9,8 @@ use crate::window::Source;
 ///
 /// A packet's size is believed only as far as another packet begins where it says to end, or the
 /// file ends there. Where it does not, the next packet is found by its first 20 bytes, which hold
-/// the trace's random uuid. Every byte is looked at a bounded number of times.
+/// the trace's random uuid. Every byte is looked at a bounded number of times. One damaged number in
+/// a header does not cost the packet: those 20 bytes and the size vouch for each other.
 #[derive(Debug)]
 pub struct Packets {
     finder: Finder<'static>,
@@ -70,9 +71,16 @@ pub enum FaultKind {
     PacketCut { claimed: u64, found: u64 },
     #[error("the packet says it has {claimed} bytes, and another begins after {found}")]
     PacketOverrun { claimed: u64, found: u64 },
-    #[error("no packet begins here: {0}; {1} bytes skipped")]
-    NoPacket(&'static str, u64),
+    #[error("the packet's two sizes disagree; it is taken to end after {found} bytes")]
+    SizesDisagree { found: u64 },
+    #[error("the packet's first bytes are damaged")]
+    Signature,
+    #[error("no packet begins here; {0} bytes skipped")]
+    NoPacket(u64),
 }
+
+/// As many wrong bits in 20 bytes are taken for damage; more, for something else than a packet.
+const MOST_WRONG_BITS: u32 = 8;
 
 impl Packets {
     /// All packets of a trace in `source`, which now has the size that it is taken to have.
@@ -104,59 +112,67 @@ impl Packets {
             self.at = self.size;
             return Ok(Some(Found::Fault(fault)));
         }
-        let header = match PacketHeader::from_bytes(&bytes) {
-            Ok(header) if bytes[..20] == self.signature => header,
-            Ok(_) => return self.skip(source, "it belongs to another recording").map(Some),
-            Err(why) => return self.skip(source, why).map(Some),
-        };
-        self.packet(source, header).map(Some)
+        let (header, sizes_agree) = PacketHeader::from_bytes(&bytes);
+        let wrong: u32 = bytes.iter().zip(&self.signature).map(|(a, b)| (a ^ b).count_ones()).sum();
+        if wrong == 0 && sizes_agree {
+            return self.packet(source, header).map(Some);
+        }
+        let (offset, from) = (self.at, self.at + HEADER_BYTES as u64);
+        if wrong == 0 {
+            let to = self.find(source, from)?.unwrap_or(self.size);
+            let kind = FaultKind::SizesDisagree { found: to - offset };
+            return Ok(Some(self.packet_with_fault(PacketAt { offset, header, from, to }, kind)));
+        }
+        let to = from.saturating_add(header.content);
+        if wrong <= MOST_WRONG_BITS && sizes_agree && (to == self.size || self.begins(source, to)?) {
+            let packet = PacketAt { offset, header, from, to };
+            return Ok(Some(self.packet_with_fault(packet, FaultKind::Signature)));
+        }
+        let to = self.find(source, offset + 1)?.unwrap_or(self.size);
+        self.at = to;
+        Ok(Some(Found::Fault(Fault { offset, to, kind: FaultKind::NoPacket(to - offset) })))
     }
 
     fn packet(&mut self, source: &impl Source, header: PacketHeader) -> io::Result<Found> {
-        let from = self.at + HEADER_BYTES as u64;
+        let (offset, from) = (self.at, self.at + HEADER_BYTES as u64);
         let claimed = header.content.saturating_add(HEADER_BYTES as u64);
-        let claimed_end = self.at.saturating_add(claimed);
-        let packet = |to| PacketAt { offset: from - HEADER_BYTES as u64, header, from, to };
-        if claimed_end == self.size || (claimed_end < self.size && self.begins(source, claimed_end)?) {
-            self.at = claimed_end;
-            return Ok(Found::Packet(packet(claimed_end)));
+        let to = offset.saturating_add(claimed);
+        if to == self.size || self.begins(source, to)? {
+            self.at = to;
+            return Ok(Found::Packet(PacketAt { offset, header, from, to }));
         }
         // Its size may be wrong, or what follows is: whichever packet begins next says.
-        let end = match self.find(source, from)? {
-            Some(next) if next < claimed_end => {
-                let found = next - self.at;
-                self.pending = Some(Fault {
-                    offset: self.at,
-                    to: next,
-                    kind: FaultKind::PacketOverrun { claimed, found },
-                });
-                next
+        match self.find(source, from)? {
+            Some(next) if next < to => {
+                let packet = PacketAt { offset, header, from, to: next };
+                let kind = FaultKind::PacketOverrun { claimed, found: next - offset };
+                Ok(self.packet_with_fault(packet, kind))
             }
-            _ if claimed_end > self.size => {
-                let found = self.size - self.at;
-                self.pending = Some(Fault {
-                    offset: self.at,
-                    to: self.size,
-                    kind: FaultKind::PacketCut { claimed, found },
-                });
-                self.size
+            _ if to > self.size => {
+                let packet = PacketAt { offset, header, from, to: self.size };
+                let kind = FaultKind::PacketCut { claimed, found: self.size - offset };
+                Ok(self.packet_with_fault(packet, kind))
             }
             // The next header is what is damaged; it will be told in its turn.
-            _ => claimed_end,
-        };
-        self.at = end;
-        Ok(Found::Packet(packet(end)))
+            _ => {
+                self.at = to;
+                Ok(Found::Packet(PacketAt { offset, header, from, to }))
+            }
+        }
     }
 
-    fn skip(&mut self, source: &impl Source, why: &'static str) -> io::Result<Found> {
-        let to = self.find(source, self.at + 1)?.unwrap_or(self.size);
-        let fault = Fault { offset: self.at, to, kind: FaultKind::NoPacket(why, to - self.at) };
-        self.at = to;
-        Ok(Found::Fault(fault))
+    /// Goes behind the packet and keeps the fault for next time.
+    fn packet_with_fault(&mut self, packet: PacketAt, kind: FaultKind) -> Found {
+        self.at = packet.to;
+        self.pending = Some(Fault { offset: packet.offset, to: packet.to, kind });
+        Found::Packet(packet)
     }
 
     /// Whether a packet begins at `offset`; the remains of one at the end of the file count too.
     fn begins(&self, source: &impl Source, offset: u64) -> io::Result<bool> {
+        if offset >= self.size {
+            return Ok(false);
+        }
         let mut bytes = [0; 20];
         let n = source.read_at(offset, &mut bytes)?;
         Ok(bytes[..n] == self.signature[..n])

@@ -4,13 +4,19 @@
 //! that `report` turns into text, JSON or a Perfetto trace.
 
 mod answer;
-mod contributors;
+mod moment;
 mod name;
 mod names;
+mod recorded;
+mod responsible;
 mod survey;
+#[cfg(test)]
+mod testing;
 
 pub use answer::{Cost, Head, Host, PathAnswer, Question};
-pub use contributors::{Contributor, Responsible, contributors};
+pub use moment::{Moment, NoMoment, NoRealtime, duration};
 pub use name::Name;
 pub use names::{CallName, CpuLimit, Names, Object, Peer, Unit, waits_for_work};
-pub use survey::{Command, Counts, Loss, Sample, Session, Survey};
+pub use recorded::{Recorded, Who};
+pub use responsible::Responsible;
+pub use survey::{Command, Counts, Session, Survey};

@@ -164,6 +164,7 @@ pub const NAME_SPACES: &[(&str, u64)] = &[
     ("INTERFACE", 4),
     ("CPU_LIMIT", 5),
     ("PROGRAM", 6),
+    ("CPU_CGROUP", 7),
 ];
 
 /// What a mark says: `event::Mark`.

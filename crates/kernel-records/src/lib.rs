@@ -8,6 +8,7 @@
 
 mod decode;
 mod encode;
+mod fields;
 mod kind;
 pub mod layout;
 mod length;
@@ -16,6 +17,7 @@ mod walk;
 
 pub use decode::{DecodeError, Decoder};
 pub use encode::{EncodeError, Encoder};
+pub use fields::{Value, fields};
 pub use kind::{Buffer, Kind};
 pub use length::{Header, fixed_length, record_length};
 pub use state::TaskStates;

@@ -47,7 +47,7 @@ pub struct WalkError {
 pub enum WalkFault {
     #[error(transparent)]
     Record(#[from] DecodeError),
-    #[error("a {0} record does not belong here")]
+    #[error("{0} records do not belong here")]
     Foreign(&'static str),
     #[error("stamp {stamp} comes after stamp {after}")]
     Backwards { stamp: u64, after: u64 },

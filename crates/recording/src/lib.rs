@@ -14,10 +14,13 @@
 mod directory;
 mod identity;
 mod metadata;
+mod read;
 mod rotate;
+pub mod synthetic;
 mod write;
 
 pub use identity::{ClockReading, HostIdentity};
 pub use metadata::FORMAT;
+pub use read::{OpenError, ReadProblem, Recording, StreamInfo, read_stream};
 pub use rotate::{RotateError, rotate};
 pub use write::{Life, Options, Owner, Space, Stream, WriteError, Writer};

@@ -74,7 +74,8 @@ impl Life {
     }
 
     /// Writes the records that wait with stamps up to and including `until`. `lost_total` is how
-    /// many records the buffer has lost since the beginning.
+    /// many records the buffer has lost since the beginning: this goes into the packets for other
+    /// readers; ours takes the losses of this buffer from records of [`What::Loss`], which know the CPU.
     ///
     /// # Errors
     /// When they cannot be written: then they wait on, so that the flush can be tried again.
