@@ -129,6 +129,16 @@ impl Directory {
         Ok(fs::renameat_with(&self.fd, from, &self.fd, to, fs::RenameFlags::NOREPLACE)?)
     }
 
+    /// Renames within this directory; `to` may be an empty directory and nothing else.
+    pub fn rename_over_empty(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(fs::renameat(&self.fd, from, &self.fd, to)?)
+    }
+
+    /// The same directory under the name that it has got.
+    pub fn renamed(self, path: PathBuf) -> Self {
+        Self { path, ..self }
+    }
+
     /// Bytes free for ordinary users, and all bytes, of the file system.
     pub fn space(&self) -> io::Result<(u64, u64)> {
         let stat = fs::fstatvfs(&self.fd)?;
@@ -139,12 +149,6 @@ impl Directory {
     pub fn owner(&self) -> io::Result<Owner> {
         let stat = fs::fstat(&self.fd)?;
         Ok(Owner { uid: stat.st_uid, gid: stat.st_gid })
-    }
-
-    /// Makes it private, and `owner`'s.
-    pub fn take_over(&self, owner: Option<Owner>) -> io::Result<()> {
-        fs::fchmod(&self.fd, Mode::RWXU)?;
-        give(&self.fd, owner)
     }
 }
 

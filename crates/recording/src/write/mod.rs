@@ -1,4 +1,5 @@
 mod budget;
+mod create;
 mod error;
 mod life;
 mod stream;
@@ -10,8 +11,8 @@ use wakepath_ctf::tsdl;
 use wakepath_event::Cpu;
 use wakepath_kernel_records::{Buffer, Encoder};
 
+use crate::directory::Directory;
 pub use crate::directory::Owner;
-use crate::directory::{Directory, split};
 use crate::metadata::{About, metadata, offset_ns};
 use crate::{ClockReading, HostIdentity};
 use budget::Budget;
@@ -79,26 +80,6 @@ impl Writer {
     /// # Errors
     /// When something is in the way, or of the operating system.
     pub fn create(path: &Path, host: &HostIdentity, options: &Options) -> Result<Self, WriteError> {
-        let io = |source| WriteError::from_io(path, source);
-        let (parent, name) = split(path).map_err(io)?;
-        let parent = Directory::at(parent).map_err(io)?;
-        let owner = options.owner;
-        let recording = match parent.create(name, owner) {
-            Ok(made) => made,
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-                let there = parent.open(name).map_err(|_| WriteError::InTheWay(path.to_owned()))?;
-                let whose = there.owner().map_err(io)?.uid;
-                let ours =
-                    whose == rustix::process::geteuid().as_raw() || owner.is_some_and(|o| o.uid == whose);
-                if !ours || !there.names().map_err(io)?.is_empty() {
-                    return Err(WriteError::InTheWay(path.to_owned()));
-                }
-                there.take_over(owner).map_err(io)?;
-                there
-            }
-            Err(e) => return Err(io(e)),
-        };
-        let kernel = recording.create("kernel".as_ref(), owner).map_err(io)?;
         let uuid = options.uuid.unwrap_or_else(random_uuid);
         let about = About {
             uuid,
@@ -107,11 +88,8 @@ impl Writer {
             wakepath: options.wakepath.clone(),
             options: options.options.clone(),
         };
-        let text = tsdl::write(&metadata(&about));
-        let metadata_path = kernel.path.join("metadata");
-        let io = |source| WriteError::from_io(&metadata_path, source);
-        let mut file = kernel.create_file("metadata", owner).map_err(io)?;
-        std::io::Write::write_all(&mut file, text.as_bytes()).map_err(io)?;
+        let owner = options.owner;
+        let kernel = create::create(path, owner, &tsdl::write(&metadata(&about)))?;
         let kernel = Arc::new(kernel);
         let budget = Arc::new(Budget::new(options.most_bytes, options.least_free_percent));
         let maker = stream::Maker { kernel: Arc::clone(&kernel), uuid, owner, budget: Arc::clone(&budget) };
