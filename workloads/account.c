@@ -45,6 +45,9 @@ static void add(lane_t lane, const char *kind, const char *call, int64_t ns)
 
 static void explain(lane_t lane, uint64_t from, uint64_t to);
 
+/* Lanes whose time is being explained: each explains a wait of the one before. */
+static bool asked[MAX_LANES];
+
 /* The part of [from, to) that lies in [a, b) is `kind` of that lane. */
 static void add_within(lane_t lane, const char *kind, const char *call, uint64_t a, uint64_t b, uint64_t from,
 		       uint64_t to)
@@ -75,9 +78,9 @@ static void explain_stretch(lane_t lane, const struct stretch *s, uint64_t from,
 		add(lane, "timer", s->call, (int64_t)(b - a));
 	else if (s->end == BY_DISK)
 		add(lane, "block_device", s->call, (int64_t)(b - a));
-	else if (s->end == BY_LANE && s->by != NO_LANE)
+	else if (s->end == BY_LANE && s->by != NO_LANE && !asked[s->by])
 		explain(s->by, a, b);
-	else /* it never slept: what looks blocked are the clocks' errors */
+	else /* it never slept, or two seem to wait for each other: the clocks' errors, below a microsecond */
 		add(lane, "running", "", (int64_t)(b - a));
 }
 
@@ -87,14 +90,15 @@ static void explain(lane_t lane, uint64_t from, uint64_t to)
 	const struct lane *l = &lanes->lane[lane];
 	if (from < l->born) {
 		uint64_t until = to < l->born ? to : l->born;
-		if (l->parent == NO_LANE)
-			add(lane, "unknown", "", (int64_t)(until - from));
-		else
+		if (l->parent != NO_LANE && !asked[l->parent])
 			explain(l->parent, from, until);
+		else
+			add(lane, "running", "", (int64_t)(until - from));
 		from = until;
 	}
 	if (from >= to)
 		return;
+	asked[lane] = true;
 	add_within(lane, "runnable", "", l->born, l->born + l->born_delay, from, to);
 	add_within(lane, "running", "", l->born + l->born_delay, l->opened, from, to);
 	for (int c = l->first; c >= 0; c = lanes->chunk[c].next) {
@@ -103,7 +107,7 @@ static void explain(lane_t lane, uint64_t from, uint64_t to)
 		if (chunk->stretches[used - 1].to <= from)
 			continue;
 		if (chunk->stretches[0].from >= to)
-			return;
+			break;
 		for (int i = 0; i < used; i++) {
 			const struct stretch *s = &chunk->stretches[i];
 			if (s->to > from && s->from < to)
@@ -111,7 +115,9 @@ static void explain(lane_t lane, uint64_t from, uint64_t to)
 		}
 	}
 	/* After its last word it runs towards its end. */
-	add_within(lane, "running", "", l->at, UINT64_MAX, from, to);
+	add_within(lane, "runnable", "", l->at, l->at + l->end_delay, from, to);
+	add_within(lane, "running", "", l->at + l->end_delay, UINT64_MAX, from, to);
+	asked[lane] = false;
 }
 
 void must(const char *assertion)

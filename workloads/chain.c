@@ -16,7 +16,6 @@
 #include "truth.h"
 
 #include <stdio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define MAX_DEPTH 8
@@ -101,9 +100,7 @@ static pid_t start(lane_t lane, int rank, int below[2], make_link *link)
 		close(next[0]);
 		if (next[1] != next[0])
 			close(next[1]);
-		wait_begins(mine, "wait4");
-		waitpid(grandchild, NULL, 0);
-		wait_ends_with(mine, grandchild);
+		wait_for_child(mine, grandchild);
 	}
 	_exit(0);
 }
@@ -125,9 +122,7 @@ int chain_main(int argc, char **argv, const char *workload, const char *call, co
 	close(below[0]);
 	if (below[1] != below[0])
 		close(below[1]);
-	wait_begins(lane, "wait4");
-	waitpid(child, NULL, 0);
-	wait_ends_with(lane, child);
+	wait_for_child(lane, child);
 	window_close();
 	return 0;
 }

@@ -13,7 +13,6 @@
  */
 #include "truth.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 static long rounds = 6, unit_ms = 10;
@@ -42,9 +41,7 @@ static void generation(lane_t lane, int depth, bool late)
 	}
 	if (late)
 		work(lane, 2 * unit);
-	wait_begins(lane, "wait4");
-	waitpid(child, NULL, 0);
-	wait_ends_with(lane, child);
+	wait_for_child(lane, child);
 	work(lane, unit);
 }
 

@@ -49,6 +49,8 @@ struct lane {
 	_Atomic uint64_t released; /* when, by whom: the last time */
 	_Atomic int released_by;
 
+	uint64_t end_delay; /* of a process that has been waited for: runnable on its way to its end */
+
 	int first, last, used; /* chunks, and stretches used in the last */
 };
 

@@ -14,7 +14,6 @@
 #include "truth.h"
 
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define ITEM 4096
@@ -64,9 +63,7 @@ int main(int argc, char **argv)
 		wait_ends(lane, NO_LANE);
 		work(lane, (uint64_t)(i < items / 2 ? fast_ms : slow_ms) * MS);
 	}
-	wait_begins(lane, "wait4");
-	waitpid(child, NULL, 0);
-	wait_ends_with(lane, child);
+	wait_for_child(lane, child);
 	window_close();
 	return 0;
 }

@@ -5,7 +5,7 @@
  *
  *     reparent           =f....|=.................|=      waits for the parent, then for the pipe
  *     reparent-parent     =f==^                           ends
- *     reparent-orphan       =======--==========^          closes the pipe by ending
+ *     reparent-orphan       =======--==========^          closes its end of the pipe
  *
  * Truth: main's second wait is the orphan's work and sleep, whoever is its parent by then.
  *
@@ -13,7 +13,6 @@
  */
 #include "truth.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 static long rounds = 5, parent_ms = 20, orphan_ms = 70, sleep_ms = 20;
@@ -25,11 +24,15 @@ static const struct flag flags[] = {
 	{ 0 },
 };
 
+static int pipe_end; /* that the orphan alone has open in the end */
+
 static void be_orphan(lane_t lane)
 {
 	work(lane, (uint64_t)orphan_ms * MS / 2);
 	rest(lane, (uint64_t)sleep_ms * MS);
 	work(lane, (uint64_t)orphan_ms * MS / 2);
+	releases(lane, 0);
+	close(pipe_end);
 	_exit(0);
 }
 
@@ -55,21 +58,19 @@ int main(int argc, char **argv)
 		if (pipe(ends))
 			die("cannot make a pipe");
 		forks(lane);
+		pipe_end = ends[1];
 		pid_t child = fork();
 		if (child < 0)
 			die("cannot fork");
 		if (!child)
 			be_parent(lane_open("reparent-parent", lane));
 		close(ends[1]);
-		wait_begins(lane, "wait4");
-		waitpid(child, NULL, 0);
-		wait_ends_with(lane, child);
+		wait_for_child(lane, child);
 		work(lane, 5 * MS);
 		wait_begins(lane, "read");
 		while (read(ends[0], &byte, 1) > 0)
 			;
-		/* The orphan opened the lane after its parent's. */
-		wait_ends(lane, lane_named("reparent-orphan", i));
+		wait_ends(lane, NO_LANE);
 		close(ends[0]);
 	}
 	window_close();

@@ -21,7 +21,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static long rounds = 8, work_ms = 30, sleep_ms = 30, own_ms = 10, async, event_loop, timeout_ms = 16;
@@ -120,9 +119,7 @@ int main(int argc, char **argv)
 		hear(lane, fd);
 	}
 	close(fd);
-	wait_begins(lane, "wait4");
-	waitpid(child, NULL, 0);
-	wait_ends_with(lane, child);
+	wait_for_child(lane, child);
 	if (!async)
 		must("segments comm=rpc-server kind=timer call=clock_nanosleep");
 	window_close();

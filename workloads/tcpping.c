@@ -19,7 +19,6 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static long rounds, work_us = 200;
@@ -101,9 +100,7 @@ int main(int argc, char **argv)
 	}
 	double seconds = (double)(now() - from) / 1e9;
 	close(fd);
-	wait_begins(lane, "wait4");
-	waitpid(child, NULL, 0);
-	wait_ends_with(lane, child);
+	wait_for_child(lane, child);
 	window_close();
 	printf("tcpping: round_trips %ld seconds %.3f per_second %.1f\n", rounds, seconds, (double)rounds / seconds);
 	return 0;

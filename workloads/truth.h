@@ -89,6 +89,9 @@ void lanes_adopt(int descriptor);
 /* Runs until the thread has had that much more CPU time. Notices and logs each loss of the CPU. */
 void work(lane_t lane, uint64_t ns);
 
+/* Waits until that child process, which has a lane, has ended. */
+void wait_for_child(lane_t lane, int process);
+
 /* Sleeps that long, as a wait ended by a timer. */
 void rest(lane_t lane, uint64_t ns);
 
@@ -96,8 +99,6 @@ void rest(lane_t lane, uint64_t ns);
 void wait_begins(lane_t lane, const char *call);
 /* ...until here: ended by the lane that said it releases us, or, if none did, by `otherwise`... */
 void wait_ends(lane_t lane, lane_t otherwise);
-/* ...or ended by the end of that child process... */
-void wait_ends_with(lane_t lane, int pid);
 /* ...or ended by something that is no lane. */
 void wait_ends_by(lane_t lane, enum end end);
 
