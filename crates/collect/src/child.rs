@@ -23,6 +23,15 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// A user, its group and all its groups.
+    pub const fn new(uid: u32, gid: u32, groups: Vec<u32>) -> Self {
+        Self { uid, gid, groups }
+    }
+
+    pub(crate) fn groups(&self) -> &[u32] {
+        &self.groups
+    }
+
     /// Who called sudo, if somebody did. Running the command as root instead would change what is measured.
     pub fn from_sudo() -> Option<Self> {
         let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();

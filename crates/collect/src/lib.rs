@@ -10,6 +10,7 @@ mod doctor;
 mod mappings;
 mod names;
 mod programs;
+mod rights;
 mod rings;
 mod sampling;
 mod session;
@@ -22,6 +23,7 @@ use std::time::Duration;
 pub use child::{Identity, exit_code};
 pub use doctor::{Check, Verdict, examine};
 pub use programs::Missing;
+pub use rights::drop_capabilities;
 pub use session::{EndReason, Outcome, record};
 use wakepath_recording::WriteError;
 
@@ -44,8 +46,10 @@ pub struct Options {
     pub command: Vec<OsString>,
     /// Processes that the session asks about.
     pub targets: Vec<u32>,
-    /// Who the command runs as; `None`: as the recorder itself.
-    pub identity: Option<Identity>,
+    /// Who called sudo: the command runs as that user, and so does the recorder once it is attached.
+    pub caller: Option<Identity>,
+    /// The command runs as root all the same.
+    pub as_root: bool,
 }
 
 impl Default for Options {
@@ -59,7 +63,8 @@ impl Default for Options {
             duration: None,
             command: Vec::new(),
             targets: Vec::new(),
-            identity: None,
+            caller: None,
+            as_root: false,
         }
     }
 }
@@ -97,6 +102,8 @@ pub enum Error {
     CommandNotFound { command: OsString },
     #[error("cannot run {}: {source}", command.to_string_lossy())]
     Exec { command: OsString, source: io::Error },
+    #[error("cannot give up rights after attaching: {source}")]
+    Rights { source: io::Error },
     #[error(transparent)]
     Write(#[from] WriteError),
 }

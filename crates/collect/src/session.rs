@@ -17,7 +17,7 @@ use crate::child::{self, Held, Start};
 use crate::mappings::Mappings;
 use crate::programs::{Missing, Programs};
 use crate::rings::Rings;
-use crate::{Error, Options, clocks, names, sampling};
+use crate::{Error, Options, clocks, names, rights, sampling};
 
 /// Sleep between drains when little happens; a ring then fills by far less than it holds.
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
@@ -58,7 +58,7 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// What this kernel did not let us see.
     pub missing: Vec<Missing>,
-    /// CPU time that the consumer took.
+    /// CPU time that this process took while recording.
     pub consumer: Duration,
 }
 
@@ -76,11 +76,11 @@ pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Resu
     let buffer = programs.life(move |record| incoming.borrow_mut().push(Box::from(record)))?;
     let held = match options.command.as_slice() {
         [] => None,
-        words => Some(Held::spawn(words, options.identity.as_ref())?),
+        words => Some(Held::spawn(words, options.caller.as_ref().filter(|_| !options.as_root))?),
     };
     programs.attach(options)?;
 
-    let began = Instant::now();
+    let (began, spent) = (Instant::now(), cpu_time());
     let mut session = Session {
         programs,
         sched,
@@ -100,6 +100,7 @@ pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Resu
     {
         return Err(Error::Exec { command: options.command[0].clone(), source });
     }
+    rights::lower_for_session(options.caller.as_ref()).map_err(|source| Error::Rights { source })?;
     let (reason, status) = match session.run(options, command, stop, began) {
         Err(Error::Write(error)) if error.is_out_of_room() => (EndReason::OutOfRoom, None),
         other => other?,
@@ -109,7 +110,13 @@ pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Resu
         Err(Error::Write(error)) if error.is_out_of_room() => {}
         other => other?,
     }
-    Ok(Outcome { reason, status, elapsed, missing: session.programs.missing, consumer: cpu_time() })
+    Ok(Outcome {
+        reason,
+        status,
+        elapsed,
+        missing: session.programs.missing,
+        consumer: cpu_time().saturating_sub(spent),
+    })
 }
 
 struct Session<'a, 'obj> {
@@ -254,7 +261,10 @@ impl Session<'_, '_> {
                     self.note(What::Mapping(mapping))?;
                 }
             }
-            self.writer.life().push(&record)?;
+            if self.writer.life().push(&record).is_err() {
+                // A fault of ours in one record is no reason to lose the others.
+                self.note_loss(Cpu::UNKNOWN, 1)?;
+            }
         }
         self.writer.life().flush(now.minus(HOLD_NS).ns(), self.life_lost.iter().sum())?;
         Ok(fullest)

@@ -1,13 +1,10 @@
 //! Answers as data, with everything in them that a shell needs to show them.
 
-use std::collections::BTreeMap;
-
 use wakepath_clock::{Local, Reference, Stamp};
-use wakepath_critical_path::{Path, Problem, Segment, Wait};
-use wakepath_event::{Comm, ThreadIdentity, Tid};
-use wakepath_wait_graph::ThreadIndex;
+use wakepath_critical_path::{Contributor, Path, Problem, Segment, Wait};
+use wakepath_wait_graph::{Loss, ThreadIndex};
 
-use crate::{CallName, Contributor, Loss, Name, Survey};
+use crate::{CallName, Name, Recorded, Who};
 
 /// The machine that was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -18,6 +15,8 @@ pub struct Host {
     pub name: Name,
     /// Its kernel's release.
     pub kernel: Name,
+    /// Its kind of machine.
+    pub machine: Name,
 }
 
 /// What every document begins with.
@@ -63,7 +62,7 @@ pub enum Question {
 }
 
 /// Why a window took its time.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct PathAnswer<'r> {
     /// What every document begins with.
     pub head: Head,
@@ -73,10 +72,8 @@ pub struct PathAnswer<'r> {
     pub path: Path,
     /// What the window's time went to, the largest first; together they are the whole window.
     pub contributors: Vec<Contributor>,
-    /// Who the threads on the path are, named as they were when the window closed.
-    pub threads: BTreeMap<ThreadIndex, ThreadIdentity>,
-    /// The rest of the recording.
-    pub survey: &'r Survey,
+    /// The recording that was asked.
+    pub recorded: &'r Recorded,
 }
 
 impl PathAnswer<'_> {
@@ -85,35 +82,26 @@ impl PathAnswer<'_> {
         self.path.window.to.since(self.path.window.from)
     }
 
-    /// Who a thread is; `None` for one that the recording does not introduce.
-    pub fn thread(&self, index: ThreadIndex) -> Option<&ThreadIdentity> {
-        self.threads.get(&index)
+    /// The window's own thread, as it was when the window closed.
+    pub fn subject(&self) -> Who {
+        self.who(self.path.window.thread)
     }
 
-    /// The window's own thread.
-    pub fn subject(&self) -> Option<&ThreadIdentity> {
-        self.thread(self.path.window.thread)
-    }
-
-    /// What a thread was called at `at`: a process has one name before an exec and another after.
-    pub fn comm_at(&self, thread: &ThreadIdentity, at: Stamp<Reference>) -> Comm {
-        self.survey.names.comm_at(thread.tid, local(at)).unwrap_or(thread.comm)
+    /// Who a thread was when the window closed.
+    pub fn who(&self, index: ThreadIndex) -> Who {
+        self.recorded.who(index, self.path.window.to)
     }
 
     /// The system call that a segment's thread was blocked in.
     pub fn segment_call(&self, segment: &Segment) -> Option<CallName> {
-        let call = segment.call.as_ref()?;
-        Some(self.survey.names.call(call, self.tgid(segment.thread), local(segment.to)))
+        let tgid = self.recorded.who(segment.thread?, segment.to).tgid;
+        Some(self.recorded.survey.names.call(segment.call.as_ref()?, tgid, local(segment.to)))
     }
 
     /// The system call of a wait.
     pub fn wait_call(&self, wait: &Wait) -> Option<CallName> {
-        let call = wait.call.as_ref()?;
-        Some(self.survey.names.call(call, self.tgid(Some(wait.thread)), local(wait.to)))
-    }
-
-    fn tgid(&self, thread: Option<ThreadIndex>) -> Tid {
-        thread.and_then(|index| self.thread(index)).map_or(Tid::IDLE, |thread| thread.tgid)
+        let tgid = self.recorded.who(wait.thread, wait.to).tgid;
+        Some(self.recorded.survey.names.call(wait.call.as_ref()?, tgid, local(wait.to)))
     }
 
     /// The innermost wait that a segment explains.

@@ -4,13 +4,31 @@
 //! that `report` turns into text, JSON or a Perfetto trace.
 
 mod answer;
-mod contributors;
+mod clocks;
+mod info;
+mod moment;
 mod name;
 mod names;
+mod open;
+mod overview;
+mod path;
+mod query;
+mod recorded;
+mod responsible;
 mod survey;
+#[cfg(test)]
+mod testing;
 
 pub use answer::{Cost, Head, Host, PathAnswer, Question};
-pub use contributors::{Contributor, Responsible, contributors};
+pub use info::{InfoAnswer, info};
+pub use moment::{Moment, NoMoment, NoRealtime, duration};
 pub use name::Name;
-pub use names::{CallName, CpuLimit, Names, Object, Peer, Unit, waits_for_work};
-pub use survey::{Command, Counts, Loss, Sample, Session, Survey};
+pub use names::{CallName, CpuLimit, Names, Object, Peer, Unit};
+pub use open::open;
+pub use overview::{LongestWait, Overview, ThreadTimes};
+pub use path::{Answer, path};
+pub use query::{Candidate, PathQuery, QueryError, Scope, Subject};
+pub use recorded::{Format, Recorded, Who};
+pub use responsible::Responsible;
+pub use survey::{Command, Counts, Session, Survey};
+pub use wakepath_recording::{FORMAT, OpenError};

@@ -8,27 +8,22 @@ mod flow;
 mod syscall;
 mod unit;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use wakepath_clock::{Local, Stamp};
-use wakepath_event::{CgroupId, Comm, Event, FlowId, NameSpace, ThreadIdentity, Tid, What};
+use wakepath_event::{CgroupId, Event, FlowId, NameSpace, Tid, What};
 
 pub use descriptor::{CallName, Object};
 pub use flow::Peer;
 pub use syscall::waits_for_work;
 pub use unit::Unit;
 
-use crate::Name;
+use crate::{Name, Who};
 
 /// All names that a recording gives.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     /// A number's names, the latest last: cgroups, interrupts, devices, programs.
     named: BTreeMap<(NameSpace, u64), Name>,
-    /// What a thread was called, from when on.
-    comms: HashMap<Tid, Vec<(Stamp<Local>, Comm)>>,
-    /// A process's parent at its birth, or when the recording began.
-    parents: HashMap<Tid, Tid>,
     files: descriptor::Files,
     flows: flow::Flows,
 }
@@ -46,14 +41,6 @@ impl Names {
     /// Takes what this event tells about names. Events come in time order.
     pub fn observe(&mut self, event: &Event) {
         match &event.what {
-            What::Thread { identity: thread, .. } | What::Fork { child: thread } => {
-                self.called(thread.tid, event.at, thread.comm);
-                if thread.parent != thread.tgid {
-                    self.parents.insert(thread.tgid, thread.parent);
-                }
-            }
-            What::Exec { comm, .. } => self.called(event.current, event.at, *comm),
-            What::Rename { tid, comm } => self.called(*tid, event.at, *comm),
             What::Name(space, key, name) => {
                 self.named.insert((*space, *key), Name::from(&**name));
             }
@@ -68,30 +55,6 @@ impl Names {
         }
     }
 
-    fn called(&mut self, tid: Tid, at: Stamp<Local>, comm: Comm) {
-        let names = self.comms.entry(tid).or_default();
-        if names.last().is_none_or(|(_, last)| *last != comm) {
-            names.push((at, comm));
-        }
-    }
-
-    /// What a thread was called at a moment: its name since the latest change up to then, or its
-    /// first known name where the recording has none that early. `None` for a thread never named.
-    pub fn comm_at(&self, tid: Tid, at: Stamp<Local>) -> Option<Comm> {
-        let names = self.comms.get(&tid)?;
-        let after = names.partition_point(|(since, _)| *since <= at);
-        names.get(after.saturating_sub(1)).map(|(_, comm)| *comm)
-    }
-
-    /// Whether a process is `ancestor`, a child of it, a child's child and so on, by who gave birth
-    /// to whom. Process ids are reused, so the chain is followed only so far.
-    pub fn descends(&self, process: Tid, ancestor: Tid) -> bool {
-        const GENERATIONS: usize = 100;
-        std::iter::successors(Some(process), |child| self.parents.get(child).copied())
-            .take(GENERATIONS)
-            .any(|process| process == ancestor)
-    }
-
     /// The path of a cgroup of the v2 hierarchy.
     pub fn cgroup(&self, id: CgroupId) -> Option<&Name> {
         self.named.get(&(NameSpace::Cgroup, id.0))
@@ -104,14 +67,14 @@ impl Names {
 
     /// The path of a thread's cgroup: in the v2 hierarchy, or where that says nothing, in the one
     /// that has the CPU controller. Where both exist, systemd keeps its units in the first.
-    pub fn cgroup_of(&self, thread: &ThreadIdentity) -> Option<&Name> {
+    pub fn cgroup_of(&self, thread: &Who) -> Option<&Name> {
         let says_something = |path: &&Name| path.bytes().iter().any(|&b| b != b'/');
         let v2 = self.cgroup(thread.cgroup).filter(says_something);
         v2.or_else(|| self.cpu_cgroup(thread.cpu_cgroup).filter(says_something))
     }
 
     /// The unit or container that a thread belongs to.
-    pub fn unit(&self, thread: &ThreadIdentity) -> Option<Unit> {
+    pub fn unit(&self, thread: &Who) -> Option<Unit> {
         Unit::of_path(self.cgroup_of(thread)?.bytes())
     }
 
@@ -125,7 +88,7 @@ impl Names {
 
     /// The innermost CPU limit that a thread is under, its own cgroup's or one further out, and the
     /// path of the cgroup that has it.
-    pub fn limit_over(&self, thread: &ThreadIdentity) -> Option<(&Name, CpuLimit)> {
+    pub fn limit_over(&self, thread: &Who) -> Option<(&Name, CpuLimit)> {
         let path = self.cpu_cgroup(thread.cpu_cgroup)?.bytes();
         let limited = self.named.range((NameSpace::CpuLimit, 0)..=(NameSpace::CpuLimit, u64::MAX));
         limited
@@ -176,35 +139,33 @@ fn is_within(path: &[u8], outer: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_event::{Context, Cpu};
+    use crate::testing::event;
+    use wakepath_event::Comm;
 
-    fn at(ns: u64, current: u32, what: What) -> Event {
-        Event { at: Stamp::from_ns(ns), cpu: Cpu(0), context: Context::Task, current: Tid(current), what }
-    }
-
-    #[test]
-    fn a_thread_has_the_name_it_had_at_that_moment() {
-        let mut names = Names::default();
-        let comm = |name: &str| Comm::new(name.as_bytes());
-        names.observe(&at(10, 7, What::Rename { tid: Tid(7), comm: comm("sh") }));
-        names.observe(&at(20, 7, What::Exec { old: Tid(7), comm: comm("cc1"), path: Box::default() }));
-        for (when, expected) in [(5, "sh"), (10, "sh"), (19, "sh"), (20, "cc1"), (99, "cc1")] {
-            assert_eq!(names.comm_at(Tid(7), Stamp::from_ns(when)), Some(comm(expected)), "at {when}");
+    fn in_cgroup(cpu_cgroup: u64) -> Who {
+        Who {
+            tid: Tid(7),
+            tgid: None,
+            ns_tgid: None,
+            start: None,
+            kernel: false,
+            comm: Comm::default(),
+            cgroup: CgroupId(0),
+            cpu_cgroup: CgroupId(cpu_cgroup),
         }
-        assert_eq!(names.comm_at(Tid(8), Stamp::from_ns(5)), None);
     }
 
     #[test]
     fn a_thread_is_under_the_innermost_limit_around_it() {
         let mut names = Names::default();
         for (id, path) in [(1, "/"), (2, "/shop"), (3, "/shop/web"), (4, "/shopping"), (5, "/shop/web/a")] {
-            names.observe(&at(0, 0, What::Name(NameSpace::CpuCgroup, id, path.as_bytes().into())));
+            names.observe(&event(0, 0, 0, What::Name(NameSpace::CpuCgroup, id, path.as_bytes().into())));
         }
         for (id, text) in [(2, "50000 100000"), (3, "20000 100000"), (4, "1 2")] {
-            names.observe(&at(0, 0, What::Name(NameSpace::CpuLimit, id, text.as_bytes().into())));
+            names.observe(&event(0, 0, 0, What::Name(NameSpace::CpuLimit, id, text.as_bytes().into())));
         }
         let limit = |cgroup| {
-            let thread = thread(7, 1, CgroupId(cgroup));
+            let thread = in_cgroup(cgroup);
             names.limit_over(&thread).map(|(path, limit)| (path.clone(), limit.quota_ns))
         };
         assert_eq!(limit(5), Some(("/shop/web".into(), 20_000_000)));
@@ -214,36 +175,10 @@ mod tests {
     }
 
     #[test]
-    fn a_grandchild_descends_and_a_circle_of_reused_ids_ends() {
-        let mut names = Names::default();
-        for (tgid, parent) in [(2, 1), (3, 2), (8, 9), (9, 8)] {
-            let child = thread(tgid, parent, CgroupId(0));
-            names.observe(&at(0, parent, What::Fork { child }));
-        }
-        assert!(names.descends(Tid(3), Tid(1)) && names.descends(Tid(3), Tid(3)));
-        assert!(!names.descends(Tid(1), Tid(3)) && !names.descends(Tid(8), Tid(1)));
-    }
-
-    fn thread(tgid: u32, parent: u32, cpu_cgroup: CgroupId) -> ThreadIdentity {
-        ThreadIdentity {
-            tid: Tid(tgid),
-            tgid: Tid(tgid),
-            parent: Tid(parent),
-            ns_tid: Tid(tgid),
-            ns_tgid: Tid(tgid),
-            start: Stamp::MIN,
-            cgroup: CgroupId(0),
-            cpu_cgroup,
-            kernel: false,
-            comm: Comm::default(),
-        }
-    }
-
-    #[test]
     fn a_limit_that_is_no_pair_of_numbers_is_no_limit() {
         let mut names = Names::default();
         for (id, text) in [(1, "50000 100000"), (2, "max 100000"), (3, ""), (4, "99999999999999999999 1")] {
-            names.observe(&at(0, 0, What::Name(NameSpace::CpuLimit, id, text.as_bytes().into())));
+            names.observe(&event(0, 0, 0, What::Name(NameSpace::CpuLimit, id, text.as_bytes().into())));
         }
         let limit = CpuLimit { quota_ns: 50_000_000, period_ns: 100_000_000 };
         assert_eq!(names.cpu_limit(CgroupId(1)), Some(limit));

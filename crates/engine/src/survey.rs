@@ -1,9 +1,9 @@
-//! What one pass over the events tells besides the graph: names, losses, clocks, samples, counts.
+//! What one pass over the events tells besides the graph: names, clocks, counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Clocks, Cpu, Event, Mapping, Mark, Stack, Tid, What};
+use wakepath_event::{Clocks, Event, Mapping, Mark, Tid, What};
 
 use crate::{Name, Names};
 
@@ -14,18 +14,12 @@ pub struct Survey {
     pub names: Names,
     /// The session's own marks.
     pub session: Session,
-    /// Where threads were seen running, in time order.
-    pub samples: Vec<Sample>,
     /// The code that processes have mapped, in time order.
     pub mappings: Vec<(Stamp<Local>, Mapping)>,
-    /// Records that were lost.
-    pub losses: Vec<Loss>,
     /// The clocks, each time they were read together.
     pub clocks: Vec<(Stamp<Local>, Clocks)>,
     /// How many events there are, by kind.
     pub counts: Counts,
-    /// The first and the last event's stamp.
-    pub extent: Option<(Stamp<Local>, Stamp<Local>)>,
 }
 
 /// What the recording session noted about itself.
@@ -56,51 +50,14 @@ pub struct Command {
     pub status: Option<u32>,
 }
 
-/// Records that were lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Loss {
-    /// On this CPU; [`Cpu::UNKNOWN`] where it is not known.
-    pub cpu: Cpu,
-    /// The earliest time at which one may have been lost.
-    pub from: Stamp<Local>,
-    /// The latest.
-    pub to: Stamp<Local>,
-    /// How many; `None` when only the fact is known.
-    pub count: Option<u64>,
-}
-
-/// A thread was seen running here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sample {
-    /// When.
-    pub at: Stamp<Local>,
-    /// Which thread.
-    pub tid: Tid,
-    /// Where.
-    pub stack: Stack,
-}
-
 impl Survey {
     /// Takes what this event tells. Events come in time order.
     pub fn observe(&mut self, event: &Event) {
         self.counts.add(&event.what);
-        self.extent = Some(match self.extent {
-            Some((first, last)) => (first.min(event.at), last.max(event.at)),
-            None => (event.at, event.at),
-        });
         match &event.what {
             // The bulk of all events; they are the graph's.
             What::Switch { .. } | What::Waking { .. } | What::Packet(_) | What::SocketReady(_) => {}
-            What::Sample(stack) => {
-                self.samples.push(Sample { at: event.at, tid: event.current, stack: stack.clone() });
-            }
             What::Mapping(mapping) => self.mappings.push((event.at, mapping.clone())),
-            What::Loss { from, count } => self.losses.push(Loss {
-                cpu: event.cpu,
-                from: *from,
-                to: event.at,
-                count: Some(*count).filter(|&count| count > 0),
-            }),
             What::Clocks(clocks) => self.clocks.push((event.at, *clocks)),
             What::Mark(mark) => self.session.observe(event.at, mark),
             _ => self.names.observe(event),
@@ -150,7 +107,7 @@ impl Session {
 pub struct Counts([u64; EVENT_NAMES.len()]);
 
 /// The kinds of events by name, in [`Counts`]' order.
-const EVENT_NAMES: [&str; 23] = [
+const EVENT_NAMES: [&str; 24] = [
     "switch",
     "waking",
     "thread",
@@ -174,6 +131,7 @@ const EVENT_NAMES: [&str; 23] = [
     "mapping",
     "mark",
     "move",
+    "current",
 ];
 
 impl Counts {
@@ -202,6 +160,7 @@ impl Counts {
             What::Mapping(_) => 20,
             What::Mark(_) => 21,
             What::Move { .. } => 22,
+            What::Current => 23,
         };
         self.0[kind] += 1;
     }
@@ -220,7 +179,7 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_event::Context;
+    use wakepath_event::{Context, Cpu};
 
     fn event(ns: u64, what: What) -> Event {
         Event { at: Stamp::from_ns(ns), cpu: Cpu(1), context: Context::Task, current: Tid(7), what }
@@ -242,14 +201,6 @@ mod tests {
         {
             assert_eq!(survey.realtime(Stamp::from_ns(at)), Some(expected), "at {at}");
         }
-    }
-
-    #[test]
-    fn a_loss_of_unknown_size_is_not_a_loss_of_none() {
-        let mut survey = Survey::default();
-        survey.observe(&event(50, What::Loss { from: Stamp::from_ns(20), count: 0 }));
-        let expected = Loss { cpu: Cpu(1), from: Stamp::from_ns(20), to: Stamp::from_ns(50), count: None };
-        assert_eq!(survey.losses, [expected]);
     }
 
     #[test]

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Basis, Cause, Kind, Segment, WaitId};
-use wakepath_engine::{PathAnswer, Responsible};
-use wakepath_event::{Comm, ThreadIdentity, Tid};
+use wakepath_engine::{PathAnswer, Responsible, Who};
+use wakepath_event::{Comm, Tid};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::wording;
@@ -168,7 +168,7 @@ struct Grouping<'a> {
 impl<'a> Grouping<'a> {
     fn new(answer: &'a PathAnswer<'a>) -> Self {
         let path = &answer.path;
-        let is_kernel = |index| answer.thread(index).is_some_and(|thread| thread.kernel);
+        let is_kernel = |index| answer.who(index).kernel;
         // A wait's parent comes before it.
         let mut user_wait: Vec<Option<WaitId>> = Vec::with_capacity(path.waits.len());
         for (i, wait) in path.waits.iter().enumerate() {
@@ -198,8 +198,7 @@ impl<'a> Grouping<'a> {
             previous: None,
         };
         for (i, wait) in path.waits.iter().enumerate() {
-            let thread = answer.thread(wait.thread);
-            let own = thread.is_some_and(|thread| !thread.kernel && grouping.is_own(thread.tgid));
+            let own = grouping.is_own(&answer.who(wait.thread));
             let outer =
                 wait.parent.and_then(|parent| grouping.own_wait.get(parent.0 as usize).copied().flatten());
             let itself = u32::try_from(i).ok().map(WaitId);
@@ -215,7 +214,7 @@ impl<'a> Grouping<'a> {
     fn add(&mut self, segment: &Segment) {
         let ns = segment.to.since(segment.from);
         let answer = self.answer;
-        let thread = segment.thread.and_then(|index| answer.thread(index));
+        let thread = segment.thread.map(|index| answer.recorded.who(index, segment.to));
         let user_wait = segment.parent.and_then(|wait| *self.user_wait.get(wait.0 as usize)?);
         let party = self.party(segment, thread, user_wait);
 
@@ -256,30 +255,25 @@ impl<'a> Grouping<'a> {
             if thread.kernel {
                 row.through.insert(wording::comm(thread.comm));
             } else {
-                row.processes.insert(thread.tgid);
+                row.processes.extend(thread.tgid);
             }
         }
     }
 
-    fn party(
-        &mut self,
-        segment: &Segment,
-        thread: Option<&ThreadIdentity>,
-        user_wait: Option<WaitId>,
-    ) -> Party {
+    fn party(&mut self, segment: &Segment, thread: Option<Who>, user_wait: Option<WaitId>) -> Party {
         let answer = self.answer;
         // On whose behalf: a kernel thread's time is its waiter's.
         let (whose, for_kernel_thread) = match thread {
             Some(thread) if thread.kernel => {
                 let waiter = user_wait.and_then(|wait| answer.path.waits.get(wait.0 as usize));
-                (waiter.and_then(|wait| answer.thread(wait.thread)), true)
+                (waiter.map(|wait| answer.who(wait.thread)), true)
             }
             thread => (thread, false),
         };
-        if let Some(other) = whose.filter(|whose| !self.is_own(whose.tgid)) {
-            return Party::Process(self.process_comm(other));
+        if let Some(other) = whose.filter(|whose| !whose.kernel && !self.is_own(whose)) {
+            return Party::Process(self.process_comm(&other));
         }
-        let names = &answer.survey.names;
+        let names = &answer.recorded.survey.names;
         if for_kernel_thread && segment.kind != Kind::BlockDevice {
             if let Some(&device) = user_wait.and_then(|wait| self.disk_of.get(&wait)) {
                 return Party::Disk(wording::disk(names, device));
@@ -290,11 +284,9 @@ impl<'a> Grouping<'a> {
         }
         let what = || wording::responsible(answer, Responsible::from(&segment.cause));
         match segment.kind {
-            Kind::Running => {
-                Party::Running(thread.map(|thread| answer.comm_at(thread, segment.to)).unwrap_or_default())
-            }
+            Kind::Running => Party::Running(thread.map(|thread| thread.comm).unwrap_or_default()),
             Kind::Runnable => Party::Cpu,
-            Kind::Throttled => Party::Limit(thread.and_then(|thread| limit(answer, thread))),
+            Kind::Throttled => Party::Limit(thread.and_then(|thread| limit(answer, &thread))),
             Kind::Interrupted => Party::Interrupts,
             Kind::Timer => Party::Timer,
             Kind::BlockDevice => match &segment.cause {
@@ -338,23 +330,24 @@ impl<'a> Grouping<'a> {
         }
     }
 
-    fn is_own(&mut self, process: Tid) -> bool {
-        let Some(subject) = self.answer.subject() else { return true };
-        let names = &self.answer.survey.names;
-        *self.own.entry(process).or_insert_with(|| names.descends(process, subject.tgid))
+    /// Whether a thread is of the window's own processes. One that was never introduced is not.
+    fn is_own(&mut self, who: &Who) -> bool {
+        let (recorded, at) = (self.answer.recorded, self.answer.path.window.to);
+        let subject = self.answer.subject();
+        let (Some(process), Some(ancestor)) = (who.tgid, subject.tgid) else { return who.tid == subject.tid };
+        !who.kernel && *self.own.entry(process).or_insert_with(|| recorded.descends(process, ancestor, at))
     }
 
     /// A process is named by its main thread.
-    fn process_comm(&self, thread: &ThreadIdentity) -> Comm {
+    fn process_comm(&self, who: &Who) -> Comm {
         let at = self.answer.path.window.to;
-        let leader = Stamp::from_ns(at.ns());
-        self.answer.survey.names.comm_at(thread.tgid, leader).unwrap_or(thread.comm)
+        who.tgid.and_then(|process| self.answer.recorded.process_comm(process, at)).unwrap_or(who.comm)
     }
 }
 
 /// The cgroup that limits a thread, with its limit: `shop.service (50.0 ms per 100 ms)`.
-pub fn limit(answer: &PathAnswer, thread: &ThreadIdentity) -> Option<String> {
-    let names = &answer.survey.names;
+pub fn limit(answer: &PathAnswer, thread: &Who) -> Option<String> {
+    let names = &answer.recorded.survey.names;
     let Some((path, limit)) = names.limit_over(thread) else {
         return names.unit(thread).as_ref().map(wording::unit);
     };

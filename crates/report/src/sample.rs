@@ -1,15 +1,15 @@
 //! Answers for tests, told as stories: who ran, who waited for what.
 
-use std::collections::BTreeMap;
-
 use wakepath_clock::Stamp;
-use wakepath_critical_path::{Algorithm, Basis, Cause, Kind, Path, Rule, Segment, Via, Wait, WaitId, Window};
-use wakepath_engine::{Cost, Head, Host, Name, PathAnswer, Question, Survey, contributors};
-use wakepath_event::{
-    BlockRequest, Call, CgroupId, Clocks, Comm, Context, Cpu, Event, FileName, Flow, FlowId, NameSpace,
-    ThreadIdentity, Tid, What,
+use wakepath_critical_path::{
+    Algorithm, Basis, Cause, Kind, Path, Rule, Segment, Via, Wait, WaitId, Window, contributors,
 };
-use wakepath_wait_graph::ThreadIndex;
+use wakepath_engine::{Cost, Head, Host, Name, PathAnswer, Question, Recorded, Survey};
+use wakepath_event::{
+    BlockRequest, BlockedState, Call, CgroupId, Clocks, Comm, Context, Cpu, Event, FileName, Flow, FlowId,
+    NameSpace, ThreadIdentity, Tid, What,
+};
+use wakepath_wait_graph::{Builder, ThreadIndex};
 
 /// Where the story begins on the monotonic clock: past 2^53 ns, where a double no longer holds it.
 pub const ORIGIN: u64 = (1 << 53) + 1;
@@ -21,8 +21,9 @@ const FDATASYNC: u32 = 75;
 pub const FUTEX: u32 = 202;
 
 pub struct Story {
-    pub survey: Survey,
-    threads: BTreeMap<ThreadIndex, ThreadIdentity>,
+    builder: Builder,
+    survey: Survey,
+    threads: u32,
     pub segments: Vec<Segment>,
     pub waits: Vec<Wait>,
     at: u64,
@@ -31,8 +32,9 @@ pub struct Story {
 impl Story {
     pub fn new() -> Self {
         let mut story = Self {
+            builder: Builder::default(),
             survey: Survey::default(),
-            threads: BTreeMap::new(),
+            threads: 0,
             segments: Vec::new(),
             waits: Vec::new(),
             at: ORIGIN,
@@ -44,6 +46,7 @@ impl Story {
     pub fn tell(&mut self, what: What) {
         let event =
             Event { at: Stamp::from_ns(ORIGIN), cpu: Cpu(0), context: Context::Task, current: Tid(0), what };
+        self.builder.push(&event);
         self.survey.observe(&event);
     }
 
@@ -64,10 +67,10 @@ impl Story {
             kernel: parent == 2,
             comm: Comm::new(comm),
         };
-        self.tell(What::Thread { identity: identity.clone(), blocked: None, call: None });
-        let index = ThreadIndex(self.threads.len() as u32);
-        self.threads.insert(index, identity);
-        index
+        let blocked = Some(BlockedState::Interruptible);
+        self.tell(What::Thread { identity, blocked, call: None });
+        self.threads += 1;
+        ThreadIndex(self.threads - 1)
     }
 
     pub fn file(&mut self, tgid: u32, fd: u32, mode: u32, flow: Option<u64>, name: &str) {
@@ -136,6 +139,29 @@ impl Story {
         id
     }
 
+    /// The recording, and what the path is made of.
+    pub fn told(self) -> Told {
+        let host = Host {
+            boot_id: String::from("11112222-3333-4444-5555-666677778888"),
+            name: Name::from("web3"),
+            kernel: Name::from("6.18.44"),
+            machine: Name::from("x86_64"),
+        };
+        let graph = self.builder.finish();
+        let recorded = Recorded::new("./wakepath.rec".into(), host, graph, self.survey, Vec::new());
+        Told { recorded, segments: self.segments, waits: self.waits, at: self.at }
+    }
+}
+
+/// A story that is over.
+pub struct Told {
+    pub recorded: Recorded,
+    segments: Vec<Segment>,
+    waits: Vec<Wait>,
+    at: u64,
+}
+
+impl Told {
     pub fn answer(&self, question: Question) -> PathAnswer<'_> {
         let from = Stamp::from_ns(ORIGIN);
         let window = Window { thread: ThreadIndex(0), from, to: Stamp::from_ns(self.at) };
@@ -148,11 +174,7 @@ impl Story {
         };
         PathAnswer {
             head: Head {
-                host: Host {
-                    boot_id: String::from("11112222-3333-4444-5555-666677778888"),
-                    name: Name::from("web3"),
-                    kernel: Name::from("6.18.44"),
-                },
+                host: self.recorded.host.clone(),
                 origin: from,
                 origin_realtime_ns: Some(REALTIME),
                 clock_error_ns: 0,
@@ -161,10 +183,9 @@ impl Story {
                 cost: Some(Cost { observer_ns: 14_400_000, over_ns: 1_204_000_000 }),
             },
             question,
-            contributors: contributors(&path),
+            contributors: contributors(&self.recorded.graph, &path),
             path,
-            threads: self.threads.clone(),
-            survey: &self.survey,
+            recorded: &self.recorded,
         }
     }
 }
@@ -194,7 +215,7 @@ const MS: u64 = 1_000_000;
 
 /// A shop's checkout: disk writes through the journal, own work, a CPU limit, a database on the same
 /// host, a competitor, and a wait from before the recording.
-pub fn checkout() -> Story {
+pub fn checkout() -> Told {
     let mut story = Story::new();
     let checkout = story.thread(4711, 1, b"checkout", 7);
     let journal = story.thread(80, 2, b"jbd2/sda1-8", 0);
@@ -229,5 +250,5 @@ pub fn checkout() -> Story {
     story.then(61 * MS, postgres, Some(wait), Kind::BlockDevice, disk(false)).call = Some(call(FDATASYNC, 9));
     story.then(2 * MS, checkout, None, Kind::Runnable, Cause::Competitor(stress));
     story.then(MS / 10, checkout, None, Kind::Runnable, Cause::IdleCpu);
-    story
+    story.told()
 }

@@ -2,11 +2,16 @@
 
 mod explain;
 mod footer;
+mod info;
+mod overview;
 mod path;
 mod segments;
 mod tree;
 
 pub use explain::explain;
+pub use footer::shown;
+pub use info::info;
+pub use overview::overview;
 pub use path::path;
 pub use segments::segments;
 pub use tree::tree;

@@ -3,8 +3,8 @@
 use wakepath_clock::Reference;
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{Basis, Kind, Rule, Severity, Via};
-use wakepath_engine::{CallName, Name, Names, Object, PathAnswer, Responsible, Unit};
-use wakepath_event::{Comm, Context, ThreadIdentity};
+use wakepath_engine::{CallName, Name, Names, Object, PathAnswer, Recorded, Responsible, Unit, Who};
+use wakepath_event::{Comm, Context};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::plain::escape;
@@ -27,20 +27,17 @@ pub fn unit(unit: &Unit) -> String {
     }
 }
 
-/// A thread with its number: `postgres (912)`, `kernel thread jbd2/sda1-8`.
-pub fn thread(answer: &PathAnswer, index: ThreadIndex, at: Stamp<Reference>) -> String {
-    match answer.thread(index) {
-        Some(thread) => named_thread(thread, answer.comm_at(thread, at)),
-        None => String::from("a thread that is not known"),
-    }
+/// A thread at a moment: `postgres (912)`, `kernel thread jbd2/sda1-8`.
+pub fn thread(recorded: &Recorded, index: ThreadIndex, at: Stamp<Reference>) -> String {
+    who(&recorded.who(index, at))
 }
 
-/// A thread with the name it has in the answer.
-pub fn named_thread(thread: &ThreadIdentity, called: Comm) -> String {
-    match (thread.kernel, comm(called)) {
+/// A thread with its number: `postgres (912)`, `kernel thread jbd2/sda1-8`.
+pub fn who(who: &Who) -> String {
+    match (who.kernel, comm(who.comm)) {
         (true, comm) => format!("kernel thread {comm}"),
-        (false, comm) if comm.is_empty() => format!("thread {}", thread.tid),
-        (false, comm) => format!("{comm} ({})", thread.tid),
+        (false, comm) if comm.is_empty() => format!("thread {}", who.tid),
+        (false, comm) => format!("{comm} ({})", who.tid),
     }
 }
 
@@ -94,10 +91,10 @@ pub fn lock(address: u64, kernel: bool) -> String {
 
 /// Who or what is responsible, in a few words; `None` for the thread itself.
 pub fn responsible(answer: &PathAnswer, responsible: Responsible) -> Option<String> {
-    let names = &answer.survey.names;
+    let names = &answer.recorded.survey.names;
     Some(match responsible {
         Responsible::Itself => return None,
-        Responsible::Competitor(other) => thread(answer, other, answer.path.window.to),
+        Responsible::Competitor(other) => thread(answer.recorded, other, answer.path.window.to),
         Responsible::IdleCpu => String::from("idle CPU"),
         Responsible::Timer => String::from("timer"),
         Responsible::Disk { device, queued } => {
@@ -151,10 +148,10 @@ pub const fn kind_phrase(kind: Kind) -> &'static str {
 
 /// What a segment's time went to, as a person reads it: `waiting for a CPU that stress (555) had`.
 pub fn doing(answer: &PathAnswer, kind: Kind, by: Responsible) -> String {
-    let names = &answer.survey.names;
+    let names = &answer.recorded.survey.names;
     match (kind, by) {
         (Kind::Runnable, Responsible::Competitor(other)) => {
-            format!("waiting for a CPU that {} had", thread(answer, other, answer.path.window.to))
+            format!("waiting for a CPU that {} had", thread(answer.recorded, other, answer.path.window.to))
         }
         (Kind::Runnable, Responsible::IdleCpu) => String::from("waiting for a CPU that was idle"),
         (Kind::BlockDevice, Responsible::Disk { device: Some(device), queued }) => {

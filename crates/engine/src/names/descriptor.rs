@@ -73,11 +73,11 @@ impl Names {
     }
 
     /// A system call by name, and what its descriptor referred to at `at`, in process `tgid`.
-    pub fn call(&self, call: &Call, tgid: Tid, at: Stamp<Local>) -> CallName {
+    pub fn call(&self, call: &Call, tgid: Option<Tid>, at: Stamp<Local>) -> CallName {
         // The kernel reads the low half of the register: a descriptor is an `unsigned int`.
         let descriptor = syscall::takes_descriptor(call.number).then_some(call.arg0 as u32);
         let name = self.call_name(call.number);
-        CallName { name, object: descriptor.and_then(|fd| self.descriptor(tgid, fd, at)) }
+        CallName { name, object: descriptor.and_then(|fd| self.descriptor(tgid?, fd, at)) }
     }
 
     /// What a descriptor of a process referred to.
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn a_descriptor_means_what_it_meant_at_that_moment() {
         let names = names(&[(10, 5, 0o100_644, None, "orders.db"), (20, 5, 0o010_600, None, "")]);
-        let object = |at| names.call(&call(75, 5), Tid(7), Stamp::from_ns(at)).object;
+        let object = |at| names.call(&call(75, 5), Some(Tid(7)), Stamp::from_ns(at)).object;
         assert_eq!(object(10), Some(Object::File("orders.db".into())));
         assert_eq!(object(19), Some(Object::File("orders.db".into())));
         assert_eq!(object(20), Some(Object::Pipe));
@@ -132,9 +132,13 @@ mod tests {
         let names = names(&[(10, 5, 0o100_644, None, "orders.db")]);
         // 202 futex, 230 clock_nanosleep: their first argument is no descriptor, though it may look like one.
         for number in [202, 230, 9999] {
-            assert_eq!(names.call(&call(number, 5), Tid(7), Stamp::from_ns(10)).object, None, "{number}");
+            assert_eq!(
+                names.call(&call(number, 5), Some(Tid(7)), Stamp::from_ns(10)).object,
+                None,
+                "{number}"
+            );
         }
-        assert_eq!(names.call(&call(9999, 5), Tid(7), Stamp::from_ns(10)).name, "system call 9999");
+        assert_eq!(names.call(&call(9999, 5), Some(Tid(7)), Stamp::from_ns(10)).name, "system call 9999");
     }
 
     #[test]
@@ -148,7 +152,7 @@ mod tests {
             protocol: 6,
         };
         names.flows.define(FlowId(1), flow);
-        let peer = Peer { protocol: 6, address: flow.target, process: None };
+        let peer = Peer { own: flow.source, protocol: 6, address: flow.target, process: None };
         assert_eq!(socket(&names), Some(Object::Socket(Some(peer))));
     }
 }

@@ -1,10 +1,11 @@
 //! What every document has.
 
 use serde::Serialize;
-use wakepath_clock::{Local, Reference, Stamp};
+use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Problem;
-use wakepath_engine::{Cost, Head, Loss};
+use wakepath_engine::{Cost, Head};
 use wakepath_event::Cpu;
+use wakepath_wait_graph::Loss;
 
 use super::text;
 use crate::wording;
@@ -61,6 +62,8 @@ struct LossJson {
     to_ns: i64,
     /// Null where only the fact is known.
     count: Option<u64>,
+    /// The recorder says so; else it follows from records that do not fit together.
+    reported: bool,
 }
 
 #[derive(Serialize)]
@@ -108,12 +111,12 @@ impl ProblemJson {
 
 impl LossJson {
     fn new(head: &Head, loss: &Loss) -> Self {
-        let at = |at: Stamp<Local>| since_origin(head, at.on_reference_host());
         Self {
             cpu: Some(loss.cpu.0).filter(|_| loss.cpu != Cpu::UNKNOWN),
-            from_ns: at(loss.from),
-            to_ns: at(loss.to),
-            count: loss.count,
+            from_ns: since_origin(head, loss.from),
+            to_ns: since_origin(head, loss.to),
+            count: Some(loss.count).filter(|&count| count > 0),
+            reported: loss.reported,
         }
     }
 }

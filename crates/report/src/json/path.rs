@@ -4,9 +4,8 @@ use std::io::{self, Write};
 
 use serde::{Serialize, Serializer};
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Algorithm, Basis, Cause, Kind, LockCause, Segment, Wait};
-use wakepath_engine::{CallName, Contributor, Head, Object, PathAnswer, Question, Responsible};
-use wakepath_event::ThreadIdentity;
+use wakepath_critical_path::{Algorithm, Basis, Cause, Contributor, Kind, LockCause, Segment, Wait};
+use wakepath_engine::{CallName, Head, Object, PathAnswer, Question, Responsible, Who};
 use wakepath_wait_graph::ThreadIndex;
 
 use super::head::{HeadJson, since_origin};
@@ -175,26 +174,22 @@ impl<'a> Documents<'a> {
         &self.0.head
     }
 
-    fn thread(&self, index: Option<ThreadIndex>) -> Option<&'a ThreadIdentity> {
-        self.0.thread(index?)
-    }
-
     fn whose(&self, index: Option<ThreadIndex>, at: Stamp<Reference>) -> WhoseJson<'a> {
-        let thread = self.thread(index);
+        let who = index.map(|index| self.0.recorded.who(index, at));
         WhoseJson {
-            host: index.map(|_| self.head().host.boot_id.as_str()),
-            pid: thread.map(|thread| thread.tgid.0),
-            tid: thread.map(|thread| thread.tid.0),
-            comm: thread.map(|thread| text(self.0.comm_at(thread, at).bytes())),
+            host: who.map(|_| self.head().host.boot_id.as_str()),
+            pid: who.and_then(|who| who.tgid).map(|tgid| tgid.0),
+            tid: who.map(|who| who.tid.0),
+            comm: who.map(|who| text(who.comm.bytes())),
         }
     }
 
-    fn cgroup(&self, index: Option<ThreadIndex>) -> Option<String> {
-        self.0.survey.names.cgroup_of(self.thread(index)?).map(|path| text(path.bytes()))
+    fn cgroup(&self, who: &Who) -> Option<String> {
+        self.0.recorded.survey.names.cgroup_of(who).map(|path| text(path.bytes()))
     }
 
-    fn unit(&self, index: Option<ThreadIndex>) -> Option<String> {
-        self.0.survey.names.unit(self.thread(index)?).as_ref().map(wording::unit)
+    fn unit(&self, who: &Who) -> Option<String> {
+        self.0.recorded.survey.names.unit(who).as_ref().map(wording::unit)
     }
 
     fn window(&self) -> WindowJson<'a> {
@@ -203,8 +198,8 @@ impl<'a> Documents<'a> {
             whose: self.whose(Some(window.thread), window.to),
             from_ns: since_origin(self.head(), window.from),
             to_ns: since_origin(self.head(), window.to),
-            cgroup: self.cgroup(Some(window.thread)),
-            unit: self.unit(Some(window.thread)),
+            cgroup: self.cgroup(&self.0.subject()),
+            unit: self.unit(&self.0.subject()),
         }
     }
 
@@ -221,16 +216,15 @@ impl<'a> Documents<'a> {
 
     fn segment(&self, id: u64, segment: &Segment) -> SegmentJson<'a> {
         let call = self.0.segment_call(segment);
+        let who = segment.thread.map(|index| self.0.recorded.who(index, segment.to));
         SegmentJson {
             from_ns: since_origin(self.head(), segment.from),
             to_ns: since_origin(self.head(), segment.to),
             kind: wording::kind_word(segment.kind),
             whose: self.whose(segment.thread, segment.to),
-            start_ns: self
-                .thread(segment.thread)
-                .map(|thread| since_origin(self.head(), thread.start.on_reference_host())),
-            cgroup: self.cgroup(segment.thread),
-            unit: self.unit(segment.thread),
+            start_ns: who.and_then(|who| who.start).map(|start| since_origin(self.head(), start)),
+            cgroup: who.as_ref().and_then(|who| self.cgroup(who)),
+            unit: who.as_ref().and_then(|who| self.unit(who)),
             id,
             parent: segment.parent.map(|wait| wait.0),
             depth: segment.depth,
@@ -272,19 +266,24 @@ impl<'a> Documents<'a> {
     }
 
     fn contributor(&self, part: &Contributor) -> ContributorJson<'a> {
+        let who = part.thread.map(|index| self.0.who(index));
         let what = match part.kind {
-            Kind::Throttled => self.thread(part.thread).and_then(|thread| crate::rows::limit(self.0, thread)),
-            _ => wording::responsible(self.0, part.responsible),
+            Kind::Throttled => who.and_then(|who| crate::rows::limit(self.0, &who)),
+            _ => wording::responsible(self.0, Responsible::from(&part.what)),
         };
+        let window = self.0.window_ns();
         ContributorJson {
-            whose: self.whose(part.thread, self.0.path.window.to),
+            whose: WhoseJson {
+                comm: part.thread.map(|_| text(part.comm.bytes())),
+                ..self.whose(part.thread, self.0.path.window.to)
+            },
             kind: wording::kind_word(part.kind),
             what,
-            call: part.call.map(|call| self.0.survey.names.call_name(call).into_owned()),
-            unit: self.unit(part.thread),
+            call: part.call.map(|call| self.0.recorded.survey.names.call_name(call).into_owned()),
+            unit: who.as_ref().and_then(|who| self.unit(who)),
             segments: part.segments,
             total_ns: part.total_ns,
-            share: part.share,
+            share: if window == 0 { 0.0 } else { part.total_ns as f64 / window as f64 },
         }
     }
 
@@ -309,7 +308,7 @@ impl<'a> Documents<'a> {
             segment.cause,
             Cause::Timer { .. } | Cause::Block { .. } | Cause::Network { .. } | Cause::Interrupt { .. }
         );
-        let names = &self.0.survey.names;
+        let names = &self.0.recorded.survey.names;
         let flow = match segment.cause {
             Cause::Network { flow } => flow,
             _ => None,
@@ -353,12 +352,12 @@ mod tests {
 
     use serde_json::Value;
     use wakepath_critical_path::{Problem, Rule, Severity, Via};
-    use wakepath_engine::Loss;
     use wakepath_event::{Comm, Context, Cpu, FlowId, Tid};
+    use wakepath_wait_graph::Loss;
 
     use super::*;
     use crate::json::shape::misfits;
-    use crate::sample::{FUTEX, Story, call, checkout, command, disk};
+    use crate::sample::{FUTEX, Story, Told, call, checkout, command, disk};
 
     const SHAPE: &str = include_str!("../../contract/path.txt");
 
@@ -369,7 +368,7 @@ mod tests {
     }
 
     /// One segment of every kind and every cause, problems and losses.
-    fn everything() -> Story {
+    fn everything() -> Told {
         let mut story = Story::new();
         let own = story.thread(7, 1, b"own\xff", 7);
         let other = story.thread(8, 1, b"\x1bother", 8);
@@ -405,7 +404,7 @@ mod tests {
             segment.basis = if i % 2 == 0 { Basis::Ambiguous } else { Basis::Inferred(Rule::LastPacket) };
         }
         story.then(5, own, None, Kind::Network, Cause::None).thread = None;
-        story
+        story.told()
     }
 
     #[test]
@@ -420,8 +419,8 @@ mod tests {
             to: from.plus(9),
             thread: Some((Tid(7), Comm::new(b"own"))),
         });
-        let at = wakepath_clock::Stamp::from_ns(from.ns() - 5);
-        full.head.losses.push(Loss { cpu: Cpu::UNKNOWN, from: at, to: at, count: None });
+        let at = from.minus(5);
+        full.head.losses.push(Loss { cpu: Cpu::UNKNOWN, from: at, to: at, count: 0, reported: true });
         let checkout = checkout();
         let mut bare = checkout.answer(Question::Thread);
         bare.head.origin_realtime_ns = None;

@@ -126,17 +126,18 @@ fn largest(screen: &mut Screen, answer: &PathAnswer) {
         const SHOWN: usize = 4;
         for _ in 0..SHOWN {
             let Some(wait) = parent else { break };
-            let mut text = format!("explains a wait of {}", wording::thread(answer, wait.thread, wait.to));
+            let mut text =
+                format!("explains a wait of {}", wording::thread(answer.recorded, wait.thread, wait.to));
             if let Some(call) = answer.wait_call(wait) {
                 text += &format!(" in {}", wording::call(&call));
             }
             if let Some(by) = wait.ended_by {
-                text += &format!(", ended by {}", wording::thread(answer, by, wait.to));
+                text += &format!(", ended by {}", wording::thread(answer.recorded, by, wait.to));
             }
             if let Some(lock) = wait.lock {
                 text += &format!(", {}", wording::lock(lock.address, lock.kernel));
                 if let Some(owner) = lock.owner {
-                    let owner_name = wording::thread(answer, owner, wait.to);
+                    let owner_name = wording::thread(answer.recorded, owner, wait.to);
                     if Some(owner) == wait.ended_by {
                         text += ", which it owned";
                     } else {
@@ -155,8 +156,8 @@ fn doubts(screen: &mut Screen, answer: &PathAnswer) {
     let head = &answer.head;
     screen.wrapped(0, &Line::from(footer::lost(&head.losses)));
     for loss in &head.losses {
-        let [from, to] = [loss.from, loss.to].map(|at| duration(at.ns().saturating_sub(head.origin.ns())));
-        let number = loss.count.map_or(String::from("an unknown number"), |n| n.to_string());
+        let [from, to] = [loss.from, loss.to].map(|at| duration(at.since(head.origin)));
+        let number = if loss.count == 0 { String::from("an unknown number") } else { loss.count.to_string() };
         let cpu = if loss.cpu == wakepath_event::Cpu::UNKNOWN {
             String::from("some CPU")
         } else {
@@ -189,10 +190,9 @@ mod tests {
     use super::*;
     use crate::sample::{checkout, command};
     use expect_test::expect;
-    use wakepath_clock::Stamp;
     use wakepath_critical_path::{Problem, Severity};
-    use wakepath_engine::Loss;
     use wakepath_event::{Comm, Cpu, Tid};
+    use wakepath_wait_graph::Loss;
 
     #[test]
     fn each_number_says_how_it_was_made() {
@@ -206,10 +206,10 @@ mod tests {
             to: from.plus(10),
             thread: Some((Tid(7), Comm::new(b"\x1bevil"))),
         });
-        let at = |ns: u64| Stamp::from_ns(from.ns() + ns);
+        let at = |ns: u64| from.plus(ns);
         answer.head.losses = vec![
-            Loss { cpu: Cpu(1), from: at(1_000_000), to: at(2_000_000), count: Some(12) },
-            Loss { cpu: Cpu::UNKNOWN, from: at(3_000_000), to: at(4_000_000), count: None },
+            Loss { cpu: Cpu(1), from: at(1_000_000), to: at(2_000_000), count: 12, reported: true },
+            Loss { cpu: Cpu::UNKNOWN, from: at(3_000_000), to: at(4_000_000), count: 0, reported: false },
         ];
         expect![[r#"
             How the path was made

@@ -1,7 +1,8 @@
 //! What stands under an answer: losses, doubts, cost, where it is saved, what to ask next.
 
 use wakepath_critical_path::{Basis, Severity};
-use wakepath_engine::{Head, Loss, PathAnswer};
+use wakepath_engine::{Head, PathAnswer};
+use wakepath_wait_graph::Loss;
 
 use crate::quantity::{count, percent_text};
 use crate::screen::{Line, Screen, Style};
@@ -27,8 +28,8 @@ pub fn problems(screen: &mut Screen, head: &Head) {
 
 /// How many records were lost.
 pub fn lost(losses: &[Loss]) -> String {
-    let known: u64 = losses.iter().filter_map(|loss| loss.count).sum();
-    match losses.iter().any(|loss| loss.count.is_none()) {
+    let known: u64 = losses.iter().map(|loss| loss.count).sum();
+    match losses.iter().any(|loss| loss.count == 0) {
         true if known == 0 => String::from("lost records, nobody knows how many"),
         true => format!("lost {} or more", count(known, "record")),
         false => format!("lost {}", count(known, "record")),

@@ -34,10 +34,9 @@ pub fn path(answer: &PathAnswer, source: Option<&str>, paper: Paper) -> String {
 /// One sentence: what took how long, mostly why, and how well that is known.
 fn headline(answer: &PathAnswer, first: Option<&(Party, Row)>) -> Line {
     let took = answer.window_ns();
-    let window = answer.path.window;
-    let subject = match (answer.subject(), &answer.question) {
-        (Some(thread), Question::Command { .. }) => wording::comm(answer.comm_at(thread, window.to)),
-        _ => wording::thread(answer, window.thread, window.to),
+    let subject = match &answer.question {
+        Question::Command { .. } => wording::comm(answer.subject().comm),
+        Question::Thread => wording::who(&answer.subject()),
     };
     let mut line = Line::new();
     if let Some(still) = still_waiting(answer) {
@@ -110,12 +109,10 @@ fn process(answer: &PathAnswer, comm: &str, row: &Row) -> String {
         (0 | 1, Some(tgid)) => format!("{comm} ({tgid})"),
         (n, _) => format!("{comm} ({n} processes)"),
     };
-    let names = &answer.survey.names;
-    let subject = answer.subject().and_then(|thread| names.unit(thread));
-    let member = row.threads.iter().filter_map(|&index| answer.thread(index)).find(|thread| !thread.kernel);
-    if let Some(unit) =
-        member.and_then(|thread| names.unit(thread)).filter(|unit| Some(unit) != subject.as_ref())
-    {
+    let names = &answer.recorded.survey.names;
+    let own = names.unit(&answer.subject());
+    let member = row.threads.iter().map(|&index| answer.who(index)).find(|who| !who.kernel);
+    if let Some(unit) = member.and_then(|who| names.unit(&who)).filter(|unit| Some(unit) != own.as_ref()) {
         text += &format!(" in {}", wording::unit(&unit));
     }
     text
@@ -279,7 +276,7 @@ mod tests {
         story.then(10, evil, None, Kind::Running, Cause::None);
         story.then(10, evil, None, Kind::Runnable, Cause::Competitor(worse));
         check(
-            &story.answer(command()),
+            &story.told().answer(command()),
             expect![[r#"
                 \x1b[2J\x1b[1;1H\xff took 20 ns: most of all running (50%, measured)
                 2026-11-21 02:58:41.310000000 to 02:58:41.310000020 UTC on web3
@@ -302,7 +299,7 @@ mod tests {
         story.then(10_000, hung, None, Kind::Running, Cause::None);
         story.then(90_000, hung, None, Kind::Lock, Cause::StillWaiting).call = Some(call(FUTEX, 0x1000));
         check(
-            &story.answer(command()),
+            &story.told().answer(command()),
             expect![[r#"
                 hung is still waiting in futex after 100 µs: mostly waiting for a lock (90%, measured)
                 2026-11-21 02:58:41.310000 to 02:58:41.310100 UTC on web3
@@ -323,7 +320,7 @@ mod tests {
         let mut story = Story::new();
         story.thread(7, 1, b"gone", 0);
         check(
-            &story.answer(Question::Thread),
+            &story.told().answer(Question::Thread),
             expect![[r#"
             gone (7) took 0 ns, an empty window
             2026-11-21 02:58:41.310000000 to 02:58:41.310000000 UTC on web3

@@ -42,7 +42,7 @@ fn indentation(depth: u32) -> String {
 /// A segment in a line: who, what, by which link, how well known.
 pub fn describe(answer: &PathAnswer, segment: &Segment) -> Line {
     let who = match segment.thread {
-        Some(thread) => wording::thread(answer, thread, segment.to),
+        Some(thread) => wording::thread(answer.recorded, thread, segment.to),
         None => String::from("in flight"),
     };
     let mut line = Line::new().add(Style::Strong, who);

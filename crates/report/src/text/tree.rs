@@ -104,7 +104,7 @@ impl Drawing<'_> {
         let Node { thread, call, link, waits, .. } = &self.tree.nodes[node];
         let window = self.answer.path.window;
         let who = match thread {
-            Some(thread) => wording::thread(self.answer, *thread, window.to),
+            Some(thread) => wording::thread(self.answer.recorded, *thread, window.to),
             None => String::from("in flight"),
         };
         let mut line = Line::new();
@@ -113,9 +113,8 @@ impl Drawing<'_> {
             line.push(Style::Normal, format!("{wait}for "));
         }
         line.push(Style::Strong, who);
-        if let Some(unit) = thread
-            .and_then(|thread| self.answer.thread(thread))
-            .and_then(|thread| self.answer.survey.names.unit(thread))
+        if let Some(unit) =
+            thread.and_then(|thread| self.answer.recorded.survey.names.unit(&self.answer.who(thread)))
         {
             line.push(Style::Faint, format!(" in {}", wording::unit(&unit)));
         }
@@ -166,6 +165,7 @@ mod tests {
             parent = Some(story.wait(10, pair[0], parent, call(0, 3), Via::Wakeup, pair[1]));
         }
         story.then(10, threads[threads.len() - 1], parent, Kind::Running, Cause::None);
+        let story = story.told();
         let answer = story.answer(command());
         let tree = cause_tree(&answer);
         assert_eq!(tree.nodes[0].total_ns, 10);

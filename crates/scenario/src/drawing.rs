@@ -1,0 +1,208 @@
+use wakepath_clock::Stamp;
+use wakepath_event::{
+    BlockedState, CgroupId, Comm, Context, Cpu, Event, Mark, Softirq, SwitchOut, ThreadIdentity, Tid, What,
+};
+
+/// A column of a drawing, ns.
+pub const STEP: u64 = 1000;
+
+/// Events of a drawing.
+#[derive(Debug, Clone)]
+pub struct Drawing {
+    /// In time order.
+    pub events: Vec<Event>,
+    /// The threads' tids, row by row.
+    pub tids: Vec<Tid>,
+    /// The end, ns.
+    pub end: u64,
+}
+
+/// The events of threads drawn in ASCII, a row each, a column a [`STEP`]:
+///
+/// ```text
+/// 0   =.....1=     runs, sleeps, is woken by 1 at the end of the sleep's last column, runs
+/// 1   ==...2==
+/// 2   ========
+/// ```
+///
+/// | | |
+/// |---|---|
+/// | `=` | runs |
+/// | `.` | sleeps; the last sleeping column names the waker, or nobody saw it |
+/// | `0`…`9` | woken by the thread of that row, which runs in this column |
+/// | `t` `h` `m` | woken by the local timer, the HRTIMER or the TIMER softirq |
+/// | `b` `n` `c` | woken by the BLOCK, the NET_RX or the RCU softirq |
+/// | `d` `i` `w` `s` `u` | woken by a device's interrupt, a function call, irq work, a reschedule, an unknown interrupt |
+/// | `r` `x` | runnable; throttled |
+/// | `_` | not alive; the last column before a birth names the forker |
+///
+/// Row n's thread has tid 100 + n and runs on CPU n, or on the one that its label names: `1@0`.
+/// Interrupts come on the sleeper's CPU.
+///
+/// # Panics
+///
+/// If the drawing contradicts itself: it is a test's own.
+pub fn draw(drawing: &str) -> Drawing {
+    let rows: Vec<Row> = drawing.lines().filter(|line| !line.trim().is_empty()).map(Row::parse).collect();
+    let end = rows[0].states.len();
+    assert!(rows.iter().all(|row| row.states.len() == end), "all rows are equally long");
+    let cpus = rows.iter().map(|row| row.cpu.0).max().unwrap_or(0) + 1;
+    let mut pen = Pen { rows, events: Vec::new() };
+    pen.write(0, 0, Context::Task, Tid::IDLE, What::Mark(Mark::Started));
+    for row in 0..pen.rows.len() {
+        pen.introduce(row);
+    }
+    for step in 0..=end {
+        pen.wakings(step);
+        for cpu in 0..cpus {
+            pen.switch(step, Cpu(cpu));
+        }
+    }
+    let tids = (0..pen.rows.len()).map(tid).collect();
+    pen.write(end, 0, Context::Task, pen.on(end.saturating_sub(1), Cpu(0)), What::Mark(Mark::Stopped));
+    Drawing { events: pen.events, tids, end: end as u64 * STEP }
+}
+
+struct Row {
+    cpu: Cpu,
+    states: Vec<u8>,
+}
+
+struct Pen {
+    rows: Vec<Row>,
+    events: Vec<Event>,
+}
+
+fn tid(row: usize) -> Tid {
+    Tid(100 + row as u32)
+}
+
+impl Row {
+    fn parse(line: &str) -> Self {
+        let (label, states) = line.trim().split_once(' ').expect("a label, a space, the columns");
+        let (name, cpu) = label.split_once('@').unwrap_or((label, label));
+        let _: usize = name.parse().expect("a row's label is its number");
+        Self { cpu: Cpu(cpu.parse().expect("a CPU's number")), states: states.trim().bytes().collect() }
+    }
+
+    fn at(&self, step: usize) -> Option<u8> {
+        self.states.get(step).copied()
+    }
+}
+
+/// The waker that a sleep's last column names.
+fn waker(state: u8) -> Option<Result<usize, Context>> {
+    Some(match state {
+        b'0'..=b'9' => Ok(usize::from(state - b'0')),
+        b't' => Err(Context::LocalTimer),
+        b'h' => Err(Context::Softirq(Softirq::Hrtimer)),
+        b'm' => Err(Context::Softirq(Softirq::Timer)),
+        b'b' => Err(Context::Softirq(Softirq::Block)),
+        b'n' => Err(Context::Softirq(Softirq::NetRx)),
+        b'c' => Err(Context::Softirq(Softirq::Rcu)),
+        b'd' => Err(Context::Device),
+        b'i' => Err(Context::CallFunction),
+        b'w' => Err(Context::IrqWork),
+        b's' => Err(Context::Reschedule),
+        b'u' => Err(Context::UnknownInterrupt),
+        _ => return None,
+    })
+}
+
+impl Pen {
+    fn write(&mut self, step: usize, cpu: u16, context: Context, current: Tid, what: What) {
+        let at = Stamp::from_ns(step as u64 * STEP);
+        self.events.push(Event { at, cpu: Cpu(cpu), context, current, what });
+    }
+
+    fn identity(row: usize, start: u64) -> ThreadIdentity {
+        ThreadIdentity {
+            tid: tid(row),
+            tgid: tid(row),
+            parent: Tid(1),
+            ns_tid: tid(row),
+            ns_tgid: tid(row),
+            start: Stamp::from_ns(start),
+            cgroup: CgroupId(1),
+            cpu_cgroup: CgroupId(1),
+            kernel: false,
+            comm: Comm::new(row.to_string().as_bytes()),
+        }
+    }
+
+    /// The snapshot of a thread that is alive at the start.
+    fn introduce(&mut self, row: usize) {
+        let states = &self.rows[row].states;
+        let born_later = states[0] == b'_' || self.birth(row).is_some();
+        if born_later {
+            return;
+        }
+        let asleep = states[0] == b'.' || waker(states[0]).is_some();
+        let blocked = asleep.then_some(BlockedState::Interruptible);
+        let what = What::Thread { identity: Self::identity(row, 0), blocked, call: None };
+        self.write(0, 0, Context::Task, Tid::IDLE, what);
+    }
+
+    /// The step at whose beginning a row's thread is born.
+    fn birth(&self, row: usize) -> Option<usize> {
+        let states = &self.rows[row].states;
+        let label = states.iter().position(|&state| state != b'_')?;
+        (label > 0 && matches!(waker(states[label]), Some(Ok(_)))).then_some(label + 1)
+    }
+
+    /// Whom a CPU runs in a step.
+    fn on(&self, step: usize, cpu: Cpu) -> Tid {
+        let mut on = (0..self.rows.len())
+            .filter(|&row| self.rows[row].cpu == cpu && self.rows[row].at(step) == Some(b'='));
+        let thread = on.next().map_or(Tid::IDLE, tid);
+        assert!(on.next().is_none(), "two threads on {cpu:?} in column {step}");
+        thread
+    }
+
+    /// The wakings and births at the end of the step before.
+    fn wakings(&mut self, step: usize) {
+        let Some(before) = step.checked_sub(1) else { return };
+        for row in 0..self.rows.len() {
+            let Some(by) = self.rows[row].at(before).and_then(waker) else { continue };
+            let newborn = self.birth(row) == Some(step);
+            let (cpu, context, current) = match by {
+                Ok(by) => {
+                    assert_eq!(
+                        self.rows[by].at(before),
+                        Some(b'='),
+                        "a waker runs: row {row} column {before}"
+                    );
+                    (self.rows[by].cpu, Context::Task, tid(by))
+                }
+                Err(context) => (self.rows[row].cpu, context, self.on(before, self.rows[row].cpu)),
+            };
+            if newborn {
+                let child = Self::identity(row, step as u64 * STEP);
+                self.write(step, cpu.0, context, current, What::Fork { child });
+            }
+            let irq = if context == Context::Device { 33 } else { 0 };
+            self.write(step, cpu.0, context, current, What::Waking { target: tid(row), irq, newborn });
+        }
+    }
+
+    /// The switch between the step before and this one, if there is one.
+    fn switch(&mut self, step: usize, cpu: Cpu) {
+        let prev = step.checked_sub(1).map_or(Tid::IDLE, |before| self.on(before, cpu));
+        let next = self.on(step, cpu);
+        if prev == next || self.rows[0].at(step).is_none() {
+            return;
+        }
+        let row = (0..self.rows.len()).find(|&row| tid(row) == prev);
+        let out = match row.and_then(|row| self.rows[row].at(step)) {
+            None | Some(b'r') => SwitchOut::Runnable,
+            Some(b'x') => SwitchOut::Throttled,
+            Some(b'_') => {
+                self.write(step, cpu.0, Context::Task, prev, What::Exit);
+                SwitchOut::Dead
+            }
+            Some(_) => SwitchOut::Blocked(BlockedState::Interruptible),
+        };
+        let what = What::Switch { next, out, interrupts_ns: 0, call: None };
+        self.write(step, cpu.0, Context::Task, prev, what);
+    }
+}

@@ -1,0 +1,14 @@
+//! Made-up machines whose truth is known, for tests of what explains real ones.
+//!
+//! * [`draw`]: a drawing of threads in ASCII, one column a step of time;
+//! * [`text`]: a trace in lines that a person can write and read, as `cases/` has them;
+//! * [`simulate`]: programs run by a small scheduler.
+//!
+//! All give events as a recorder would: this crate knows nothing of graphs and paths, so that a
+//! test's truth never comes from what it tests.
+
+mod drawing;
+pub mod simulate;
+pub mod text;
+
+pub use drawing::{Drawing, STEP, draw};
