@@ -38,11 +38,14 @@ fn records(count: u64) -> Vec<u8> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let path = arguments.first().ok_or("usage: write_speed DIR [EVENTS_PER_SECOND [SECONDS [DRAINS_PER_SECOND]]]")?;
+    let path = arguments
+        .first()
+        .ok_or("usage: write_speed DIR [EVENTS_PER_SECOND [SECONDS [DRAINS_PER_SECOND]]]")?;
     let number = |index: usize, default: u64| arguments.get(index).map_or(Ok(default), |text| text.parse());
     let (rate, seconds, drains) = (number(1, 1_300_000)?, number(2, 10)?, number(3, 20)?);
     let mut ring = records(rate / drains);
-    let mut writer = Writer::create(Path::new(path), &synthetic::host(1), &Options::new("0.0.0", "write_speed"))?;
+    let mut writer =
+        Writer::create(Path::new(path), &synthetic::host(1), &Options::new("0.0.0", "write_speed"))?;
     let (mut walking, mut appending) = (Duration::ZERO, Duration::ZERO);
     for drain in 0..seconds * drains {
         // The stamps of this drain: the last one's are over. Not counted, as the kernel does this.

@@ -3,7 +3,7 @@ use std::io;
 use wakepath_clock::Stamp;
 use wakepath_ctf::{FaultKind, Found, PacketAt, Packets, Source, Window};
 use wakepath_event::{Context, Cpu, Event, Tid, What};
-use wakepath_kernel_records::layout::{HEADER_BYTES, MAX_RECORD_BYTES};
+use wakepath_kernel_records::layout::{HEADER_BYTES, LAYOUTS, MAX_RECORD_BYTES};
 use wakepath_kernel_records::{Buffer, DecodeError, Decoder, Header, Kind, fixed_length, record_length};
 
 use super::ReadProblem;
@@ -25,6 +25,8 @@ pub(super) struct Cursor<S> {
     decoder: Decoder,
     /// By kind number: whether it belongs here.
     ours: [bool; 256],
+    /// Bytes of the shortest record that belongs here.
+    least: usize,
     packets: Packets,
     window: Window,
     packet: Option<PacketAt>,
@@ -70,9 +72,6 @@ enum Step {
 const BLOCK: usize = 256 * 1024;
 const _: () = assert!(BLOCK >= 2 * MAX_RECORD_BYTES);
 
-/// The shortest record.
-const LEAST: usize = 24;
-
 /// Behind damage, a record is believed to be the stream's when its number is this close.
 const NEAR: u16 = 4096;
 
@@ -89,7 +88,9 @@ impl<S: Source> Cursor<S> {
         for kind in Kind::ALL {
             ours[usize::from(kind.number())] = stream.buffer.holds(kind);
         }
+        let layouts = LAYOUTS.iter().filter(|layout| stream.buffer.holds(layout.kind));
         Ok(Self {
+            least: layouts.map(|layout| layout.bytes).min().unwrap_or(HEADER_BYTES),
             packets: Packets::new(&source, uuid)?,
             source,
             buffer: stream.buffer,
@@ -216,7 +217,7 @@ impl<S: Source> Cursor<S> {
         let Err(why) = self.believe_or_end(length, header.stamp) else {
             // When the next number is not there, it may be in here, swallowed by a wrong length.
             let swallowed = wanted.is_some() && self.numbered(length) != wanted;
-            return match self.resume(LEAST, header.stamp).filter(|&to| swallowed && to < length) {
+            return match self.resume(self.least, header.stamp).filter(|&to| swallowed && to < length) {
                 Some(to) if self.numbered(to) == wanted => {
                     Verdict::Damaged("inside this record another begins".to_owned(), to)
                 }
@@ -228,15 +229,15 @@ impl<S: Source> Cursor<S> {
             return self.blame(header, length, next, next_length);
         }
         let rest = self.window.left() - length as u64;
-        match self.resume(LEAST, header.stamp) {
+        match self.resume(self.least, header.stamp) {
             Some(to) if to < length => {
                 Verdict::Damaged(format!("inside this record another begins: {why}"), to)
             }
             // No record fits in between, or none is missing: it is this one that should be longer.
-            Some(to) if to < length + LEAST || (wanted.is_some() && self.numbered(to) == wanted) => {
+            Some(to) if to < length + self.least || (wanted.is_some() && self.numbered(to) == wanted) => {
                 Verdict::Damaged(format!("this record ends where none begins: {why}"), to)
             }
-            None if rest < LEAST as u64 => {
+            None if rest < self.least as u64 || self.is_last() => {
                 Verdict::Damaged(format!("this record ends where none begins: {why}"), usize::MAX)
             }
             _ => Verdict::Good(header, length),
@@ -258,6 +259,11 @@ impl<S: Source> Cursor<S> {
             (false, true) => Verdict::Damaged(text, length),
             (false, false) => Verdict::Damaged(text, length + next_length),
         }
+    }
+
+    /// Whether the record that stands next is the last one of its packet, by the packet's count.
+    fn is_last(&self) -> bool {
+        self.packet.is_some_and(|packet| u64::from(packet.header.events) == self.read + 1)
     }
 
     /// The number of the record at `at`, in a stream whose records have numbers.
@@ -332,7 +338,7 @@ impl<S: Source> Cursor<S> {
         let event = match self.decoder.decode(bytes, cpu) {
             Ok((event, _)) => event,
             // Its length may be as wrong as the rest of it.
-            Err(e) => return self.skip(self.resume(LEAST, self.last).unwrap_or(length), &e.to_string()),
+            Err(e) => return self.skip(self.resume(self.least, self.last).unwrap_or(length), &e.to_string()),
         };
         let loss = if counts {
             let next = bytes.get(length..).and_then(Header::read).map(|next| next.seq);
@@ -385,7 +391,7 @@ impl<S: Source> Cursor<S> {
                     (FaultKind::PacketCut { claimed, found }, Some(packet)) => {
                         let missing = u64::from(packet.header.events).saturating_sub(self.read);
                         // A number of records that the missing bytes cannot have held is damaged itself.
-                        let possible = missing <= (claimed - found) / LEAST as u64 + 1;
+                        let possible = missing <= (claimed - found) / self.least as u64 + 1;
                         self.tail.push(Loss { from: self.last, count: if possible { missing } else { 0 } });
                         self.packet = None;
                     }
