@@ -40,8 +40,6 @@ pub struct TruthWindow {
 pub struct Clocks {
     /// CPU time, ns.
     pub running_ns: i64,
-    /// Time runnable, by the kernel's count, ns.
-    pub runnable_ns: i64,
 }
 
 /// A thread by its numbers and name.

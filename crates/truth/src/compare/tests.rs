@@ -43,7 +43,7 @@ fn truth_of(parts: &[(&str, &str, Option<&str>, i64)]) -> Value {
         "schema": "wakepath.truth/1", "workload": "prog",
         "window": {"pid": 10, "tid": 10, "comm": "prog",
                    "from_ns": ORIGIN + 1_000_000, "to_ns": ORIGIN + 1_000_000 + window * 1_000_000},
-        "clocks": {"running_ns": of_main("running"), "runnable_ns": of_main("runnable")},
+        "clocks": {"running_ns": of_main("running")},
         "must": [], "never": [],
         "threads": [thread(MAIN), thread(WORKER)],
         "contributors": contributors,
@@ -288,7 +288,7 @@ fn a_truth_that_contradicts_itself_fails() {
     check(&sum, &path, 0.005, &["the truth's parts sum to 99000000 ns"]);
     let mut clock = truth();
     clock["clocks"]["running_ns"] = json!(50_000_000);
-    check(&clock, &path, 0.0, &["the truth has main running for 60000000 ns, its clocks for 50000000 ns"]);
+    check(&clock, &path, 0.0, &["the truth has main running for 60000000 ns, its clock for 50000000 ns"]);
 }
 
 #[test]
