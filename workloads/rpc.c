@@ -120,7 +120,7 @@ int main(int argc, char **argv)
 	}
 	close(fd);
 	wait_for_child(lane, child);
-	if (!async)
+	if (!async && !event_loop)
 		must("segments comm=rpc-server kind=timer call=clock_nanosleep");
 	window_close();
 	return 0;
