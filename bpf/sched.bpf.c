@@ -105,6 +105,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	r->c.s.h.context = WP_CTX_TASK;
 	r->c.s.h.tid = prev_tid;
 	r->c.s.next_tid = next->pid;
+	ring->current_tid = next->pid;
 	r->c.s.prev_state = prev_state;
 	r->c.s.interrupts_ns = ring->interrupts_ns - ring->interrupts_at_switch;
 	r->c.s.flags = preempt ? WP_SWITCH_PREEMPT : 0;

@@ -68,12 +68,13 @@ fn quantile(values: &[f64], fraction: f64) -> Option<f64> {
     Some(below + (above - below) * at.fract())
 }
 
-fn median(values: &[f64]) -> Option<f64> {
+/// The middle value; `None` of none.
+pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
 /// A figure, or a dash where there is none.
-fn or_dash(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
+pub fn or_dash(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), text)
 }
 

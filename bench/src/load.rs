@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use crate::LOAD_CPU;
+/// The CPU of the load; recorders have another.
+pub const LOAD_CPU: usize = 1;
 
 /// Real-time, so that nothing of the machine's daily life comes between.
 const PRIORITY: &str = "50";

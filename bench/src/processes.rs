@@ -35,6 +35,49 @@ pub fn cpu_time(pid: u32) -> Result<Duration> {
     Ok(Duration::from_millis((user + system) * 10))
 }
 
+/// The CPU time of this process and its threads, to the nanosecond.
+pub fn own_cpu_time() -> Result<Duration> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock is written to a timespec of ours.
+    if unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) } != 0 {
+        return Err(std::io::Error::last_os_error()).context("cannot read the CPU clock");
+    }
+    Ok(Duration::new(u64::try_from(time.tv_sec)?, u32::try_from(time.tv_nsec)?))
+}
+
+/// What a process used from its beginning to its end.
+pub struct Used {
+    /// CPU time, its own and the kernel's for it.
+    pub cpu: Duration,
+    /// The most memory it had at once, bytes.
+    pub memory: u64,
+    /// Whether it ended with code 0.
+    pub succeeded: bool,
+}
+
+/// Waits for a child to end.
+pub fn wait(child: Child) -> Result<Used> {
+    let pid = libc::pid_t::try_from(child.id())?;
+    let mut status = 0;
+    // SAFETY: a rusage is plain numbers, for which zeros will do; wait4 writes it and the status, both
+    // ours. The child is not waited for a second time: dropping a `Child` does not.
+    let (waited, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::wait4(pid, &raw mut status, 0, &raw mut usage), usage)
+    };
+    if waited != pid {
+        return Err(std::io::Error::last_os_error()).context("cannot wait for a child");
+    }
+    let time = |it: libc::timeval| -> Result<Duration> {
+        Ok(Duration::new(u64::try_from(it.tv_sec)?, u32::try_from(it.tv_usec)? * 1000))
+    };
+    Ok(Used {
+        cpu: time(usage.ru_utime)? + time(usage.ru_stime)?,
+        memory: u64::try_from(usage.ru_maxrss)? * 1024,
+        succeeded: libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+    })
+}
+
 /// Asks a process to end as Ctrl-C would and waits until it has.
 pub fn interrupt(mut child: Child, patience: Duration) -> Result<std::process::Output> {
     let pid = libc::pid_t::try_from(child.id())?;

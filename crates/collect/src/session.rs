@@ -261,7 +261,10 @@ impl Session<'_, '_> {
                     self.note(What::Mapping(mapping))?;
                 }
             }
-            self.writer.life().push(&record)?;
+            if self.writer.life().push(&record).is_err() {
+                // A fault of ours in one record is no reason to lose the others.
+                self.note_loss(Cpu::UNKNOWN, 1)?;
+            }
         }
         self.writer.life().flush(now.minus(HOLD_NS).ns(), self.life_lost.iter().sum())?;
         Ok(fullest)

@@ -123,6 +123,7 @@ impl Backward<'_> {
         place: &mut Place,
         returns: &mut Vec<Return>,
     ) -> Stamp<Reference> {
+        let ended = at;
         while let Some(part) = parts.pop() {
             // Where this part begins is where the one before ends.
             let mut begin = parts.last().map_or(from, |before| match before {
@@ -131,8 +132,8 @@ impl Backward<'_> {
             match part {
                 Part::Thread { thread, via, lock, doubtful, .. } => {
                     self.waits.push(Wait {
-                        from: begin,
-                        to: at,
+                        from,
+                        to: ended,
                         thread: here.thread,
                         parent: None,
                         depth: 0,
@@ -142,12 +143,10 @@ impl Backward<'_> {
                         lock,
                         basis: if here.doubtful { Basis::Ambiguous } else { Basis::Measured },
                     });
-                    if let (Via::Lock, Some(lock)) = (via, lock) {
-                        if lock.owner == Some(thread) {
-                            let got = lock.kernel.then(|| self.graph.acquired(thread, lock.address, at));
-                            let got = got.flatten().map_or(begin, |got| got.min(begin));
-                            returns.push(Return { at: got.max(self.from), place: *place });
-                        }
+                    if let Some(lock) = lock.filter(|lock| via == Via::Lock && lock.owner == Some(thread)) {
+                        let got = lock.kernel.then(|| self.graph.acquired(thread, lock.address, at));
+                        let got = got.flatten().map_or(begin, |got| got.min(begin));
+                        returns.push(Return { at: got.max(floor), place: *place });
                     }
                     let doubtful = here.doubtful || doubtful;
                     *place = Place { thread, parent: None, depth: 0, via, doubtful };

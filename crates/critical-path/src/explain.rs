@@ -155,7 +155,8 @@ fn network(
     let at = sent.at.clamp(from, to);
     let in_flight = Part::InFlight { sent: sent.at, to, cause: cause.clone(), basis };
     match sent.by {
-        Sender::Thread(thread) if thread == waiter => unmatched(Basis::Ambiguous),
+        // One who waits sends nothing: what it sends itself was sent before.
+        Sender::Thread(thread) if thread == waiter && at > from => unmatched(Basis::Ambiguous),
         Sender::Thread(thread) => {
             let sender = |to| Part::Thread { thread, to, via: Via::Packet, lock: None, doubtful: false };
             // On loopback the packet is received within the sender's own time.

@@ -44,6 +44,7 @@ pub(crate) fn own(
                 let cpu = if cpu == Cpu::UNKNOWN { last_cpu(spans, index) } else { cpu };
                 for stay in graph.stays(cpu, from, to) {
                     let cause = competitor(graph, place.thread, stay.occupant, stay.from, stay.to);
+                    let basis = if stay.occupant == Occupant::Unknown { Basis::Ambiguous } else { basis };
                     give(place.segment(stay.from, stay.to, Kind::Runnable, cause, basis));
                 }
             }

@@ -133,6 +133,17 @@ impl Packets {
         Ok(Some(Found::Fault(Fault { offset, to, kind: FaultKind::NoPacket(to - offset) })))
     }
 
+    /// The header of the packet that comes next, if one begins there as it was written.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    pub fn peek(&self, source: &impl Source) -> io::Result<Option<PacketHeader>> {
+        let mut bytes = [0; HEADER_BYTES];
+        let found = source.read_at(self.at, &mut bytes)?;
+        let whole = found == HEADER_BYTES && bytes[..20] == self.signature;
+        Ok(whole.then(|| PacketHeader::from_bytes(&bytes).0))
+    }
+
     fn packet(&mut self, source: &impl Source, header: PacketHeader) -> io::Result<Found> {
         let (offset, from) = (self.at, self.at + HEADER_BYTES as u64);
         let claimed = header.content.saturating_add(HEADER_BYTES as u64);

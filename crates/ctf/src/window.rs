@@ -96,7 +96,7 @@ impl Window {
     /// Moves forward by `n` of the bytes that can be seen.
     #[inline]
     pub fn consume(&mut self, n: usize) {
-        self.from = self.to.min(self.from + n);
+        self.from = self.to.min(self.from.saturating_add(n));
     }
 
     /// Reads on until the buffer is full or the range ends; says whether anything came. When the

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Problem;
 use wakepath_event::{CgroupId, Comm, Tid};
-use wakepath_wait_graph::{Graph, ThreadIndex};
+use wakepath_wait_graph::{Doing, Graph, ThreadIndex};
 
-use crate::{Host, Survey};
+use crate::{Cost, Host, Survey};
 
 /// A recording, read: what every question is put to.
 #[derive(Debug)]
@@ -21,7 +21,26 @@ pub struct Recorded {
     pub survey: Survey,
     /// What is doubtful about all of it.
     pub problems: Vec<Problem>,
+    /// Realtime less monotonic time at the beginning, as the recording's metadata says it.
+    pub realtime_offset_ns: Option<i128>,
+    /// How it is written down; `None` for one that was never on disk.
+    pub format: Option<Format>,
     by_tid: HashMap<Tid, Vec<ThreadIndex>>,
+}
+
+/// How a recording is written down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Format {
+    /// The version of wakepath that wrote it.
+    pub writer: String,
+    /// What the recorder was asked for.
+    pub options: String,
+    /// Bytes of its streams.
+    pub bytes: u64,
+    /// How many streams.
+    pub streams: usize,
+    /// Records that the recorder lost, by its own count.
+    pub discarded: u64,
 }
 
 /// Who a thread is, at a moment.
@@ -54,7 +73,7 @@ impl Recorded {
                 by_tid.entry(tid).or_default().push(index);
             }
         }
-        Self { source, host, graph, survey, problems, by_tid }
+        Self { source, host, graph, survey, problems, realtime_offset_ns: None, format: None, by_tid }
     }
 
     /// Who a thread is at `at`: names and cgroups change.
@@ -105,9 +124,38 @@ impl Recorded {
         std::iter::successors(Some(process), parent).take(GENERATIONS).any(|process| process == ancestor)
     }
 
-    /// Realtime at `at`, ns since 1970; `None` where the clocks were never read.
+    /// Realtime at `at`, ns since 1970, by the clocks read last before it, else as the metadata
+    /// says; `None` where neither is there.
     pub fn realtime(&self, at: Stamp<Reference>) -> Option<u64> {
-        self.survey.realtime(Stamp::from_ns(at.ns()))
+        self.survey
+            .realtime(Stamp::from_ns(at.ns()))
+            .or_else(|| u64::try_from(self.realtime_offset_ns?.checked_add(i128::from(at.ns()))?).ok())
+    }
+
+    /// When recording began: all sources were attached, or the first event where that is not said.
+    pub fn from(&self) -> Stamp<Reference> {
+        self.survey.session.started.map_or(self.graph.from(), |at| at.on_reference_host())
+    }
+
+    /// When recording ended: it was stopped, or the last event where it was cut off.
+    pub fn to(&self) -> Stamp<Reference> {
+        self.survey.session.stopped.map_or(self.graph.to(), |at| at.on_reference_host())
+    }
+
+    /// What the recorder's own threads cost between `from` and `to`; `None` where it did not note
+    /// which threads they are.
+    pub fn cost(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> Option<Cost> {
+        let observers = &self.survey.session.observers;
+        if observers.is_empty() || to <= from {
+            return None;
+        }
+        let threads = observers.iter().flat_map(|&tid| self.with_tid(tid));
+        let running =
+            threads.flat_map(|&index| self.graph.spans(index).overlapping(from, to)).filter_map(|span| {
+                let ran = matches!(span.doing, Doing::Running { .. });
+                ran.then(|| span.to.min(to).since(span.from.max(from)))
+            });
+        Some(Cost { observer_ns: running.sum(), over_ns: to.since(from) })
     }
 }
 

@@ -107,7 +107,7 @@ impl Session {
 pub struct Counts([u64; EVENT_NAMES.len()]);
 
 /// The kinds of events by name, in [`Counts`]' order.
-const EVENT_NAMES: [&str; 23] = [
+const EVENT_NAMES: [&str; 24] = [
     "switch",
     "waking",
     "thread",
@@ -131,6 +131,7 @@ const EVENT_NAMES: [&str; 23] = [
     "mapping",
     "mark",
     "move",
+    "current",
 ];
 
 impl Counts {
@@ -159,6 +160,7 @@ impl Counts {
             What::Mapping(_) => 20,
             What::Mark(_) => 21,
             What::Move { .. } => 22,
+            What::Current => 23,
         };
         self.0[kind] += 1;
     }

@@ -150,6 +150,7 @@ impl Decoder {
             Kind::BlockIssue => What::BlockIssue(block(&r)?),
             Kind::BlockComplete => What::BlockComplete(block(&r)?),
             Kind::LockBegin => What::LockBegin(lock(&r)),
+            Kind::Current => What::Current,
             Kind::LockEnd => What::LockEnd(lock(&r)),
             Kind::Sample => What::Sample(stack(&r)?),
             Kind::Stack => What::Stack(stack(&r)?),

@@ -133,6 +133,7 @@ impl Encoder {
             What::BlockIssue(request) => block(request, Kind::BlockIssue, w),
             What::BlockComplete(request) => block(request, Kind::BlockComplete, w),
             What::LockBegin(l) => lock(l, Kind::LockBegin, w),
+            What::Current => Kind::Current,
             What::LockEnd(l) => lock(l, Kind::LockEnd, w),
             What::Sample(s) => stack(s, Kind::Sample, w)?,
             What::Stack(s) => stack(s, Kind::Stack, w)?,

@@ -8,6 +8,7 @@ pub enum Kind {
     SwitchLock = 3,
     Waking = 4,
     WakingNew = 5,
+    Current = 6,
     Packet = 8,
     SocketReady = 9,
     Flow = 10,
@@ -33,12 +34,13 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, by number.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Switch,
         Self::SwitchCall,
         Self::SwitchLock,
         Self::Waking,
         Self::WakingNew,
+        Self::Current,
         Self::Packet,
         Self::SocketReady,
         Self::Flow,
@@ -102,10 +104,10 @@ impl Buffer {
     pub const fn holds(self, kind: Kind) -> bool {
         use Kind::*;
         match self {
-            Self::Sched => matches!(kind, Switch | SwitchCall | SwitchLock | Waking | WakingNew),
+            Self::Sched => matches!(kind, Switch | SwitchCall | SwitchLock | Waking | WakingNew | Current),
             Self::Net => matches!(kind, Packet | SocketReady | Flow),
             // A thread that wakes itself may do so with interrupts on, where a ring is not safe.
-            Self::Life => !matches!(kind, Switch | SwitchCall | SwitchLock | WakingNew | Packet),
+            Self::Life => !matches!(kind, Switch | SwitchCall | SwitchLock | WakingNew | Current | Packet),
         }
     }
 

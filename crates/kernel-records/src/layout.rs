@@ -293,6 +293,14 @@ pub const LAYOUTS: &[Layout] = &[
         tail: &[],
     },
     Layout {
+        kind: Kind::Current,
+        name: "current",
+        c_struct: "wp_current",
+        bytes: 16,
+        fields: &[],
+        tail: &[],
+    },
+    Layout {
         kind: Kind::Packet,
         name: "packet",
         c_struct: "wp_packet",

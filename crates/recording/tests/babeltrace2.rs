@@ -57,13 +57,13 @@ fn line(record: &[u8], cpu: Option<Cpu>, events: usize) -> Vec<u8> {
         }
         None => write!(line, "{{ event_count = {events} }}, {{ context = {context}, cpu"),
     };
-    let _ = write!(line, " = {number}, tid = {} }}, {{ ", header.tid);
+    let _ = write!(line, " = {number}, tid = {} }}, {{", header.tid);
     let mut line = line.into_bytes();
     for (i, (name, value)) in fields(record).expect("a record").into_iter().enumerate() {
         if i > 0 {
-            line.extend(b", ");
+            line.extend(b",");
         }
-        line.extend(format!("{name} = ").bytes());
+        line.extend(format!(" {name} = ").bytes());
         let ty = layout.fields.get(i).map(|field| field.ty);
         match (value, ty) {
             (Value::Number(number), Some(FieldType::Choice(_, names))) => {

@@ -5,10 +5,14 @@
 //! that is none is spelled `\xff`.
 
 mod head;
+mod info;
+mod overview;
 mod path;
 #[cfg(test)]
 mod shape;
 
+pub use info::info;
+pub use overview::overview;
 pub use path::path;
 
 use std::io::{self, Write};

@@ -2,11 +2,15 @@
 
 mod explain;
 mod footer;
+mod info;
+mod overview;
 mod path;
 mod segments;
 mod tree;
 
 pub use explain::explain;
+pub use info::info;
+pub use overview::{candidate, overview};
 pub use path::path;
 pub use segments::segments;
 pub use tree::tree;

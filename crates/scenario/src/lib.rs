@@ -8,6 +8,7 @@
 //! test's truth never comes from what it tests.
 
 mod drawing;
+pub mod simulate;
 pub mod text;
 
 pub use drawing::{Drawing, STEP, draw};

@@ -58,13 +58,6 @@ pub(crate) struct Woken {
     pub(crate) evidence: EvidenceIndex,
 }
 
-impl Woken {
-    /// The thread that did it, unless it was an interrupt.
-    pub(crate) fn thread(&self) -> Option<ThreadIndex> {
-        if self.context.is_interrupt() { None } else { self.current.thread() }
-    }
-}
-
 impl From<Woken> for Waker {
     fn from(woken: Woken) -> Self {
         let Woken { at, current, context, irq, evidence } = woken;

@@ -37,7 +37,10 @@ const S_IFSOCK: u32 = 0o140_000;
 
 /// The descriptors of all processes; numbers are reused, so each meaning has a time.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Files(HashMap<(Tid, u32), Vec<(Stamp<Local>, Meaning)>>);
+pub(super) struct Files(HashMap<(Tid, u32), Meanings>);
+
+/// What a descriptor meant, from when on.
+type Meanings = Vec<(Stamp<Local>, Meaning)>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Meaning {
@@ -152,7 +155,7 @@ mod tests {
             protocol: 6,
         };
         names.flows.define(FlowId(1), flow);
-        let peer = Peer { protocol: 6, address: flow.target, process: None };
+        let peer = Peer { own: flow.source, protocol: 6, address: flow.target, process: None };
         assert_eq!(socket(&names), Some(Object::Socket(Some(peer))));
     }
 }

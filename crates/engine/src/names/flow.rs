@@ -8,12 +8,23 @@ use wakepath_event::{Address, Flow, FlowId, Tid};
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Peer {
+    /// Our end's address and port.
+    pub own: Address,
     /// The IP protocol: 6 TCP, 17 UDP.
     pub protocol: u8,
     /// Its address and port.
     pub address: Address,
     /// The process there, where it is on this host and held the socket when it was seen.
     pub process: Option<Tid>,
+}
+
+impl Peer {
+    /// Whether our end opened the connection, as far as its ports tell: who calls takes a port from
+    /// the range that Linux keeps for that (`ip_local_port_range`), who is called has another.
+    pub fn called_by_us(&self) -> bool {
+        const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;
+        EPHEMERAL.contains(&self.own.port()) && !EPHEMERAL.contains(&self.address.port())
+    }
 }
 
 impl fmt::Display for Peer {
@@ -48,6 +59,7 @@ impl Flows {
     pub fn sender(&self, flow: FlowId) -> Option<Peer> {
         let ends = self.by_id.get(&flow)?;
         Some(Peer {
+            own: ends.target,
             protocol: ends.protocol,
             address: ends.source,
             process: self.senders.get(&flow).copied(),
@@ -59,6 +71,7 @@ impl Flows {
         let ends = self.by_id.get(&flow)?;
         let back = self.by_ends.get(&ends.reversed());
         Some(Peer {
+            own: ends.source,
             protocol: ends.protocol,
             address: ends.target,
             process: back.and_then(|back| self.senders.get(back)).copied(),
@@ -84,6 +97,8 @@ mod tests {
         assert_eq!((peer.to_string().as_str(), peer.process), ("tcp 10.0.0.3:5432", Some(Tid(912))));
         let peer = flows.sender(FlowId(1)).unwrap();
         assert_eq!((peer.to_string().as_str(), peer.process), ("tcp 10.0.0.2:40000", None));
+        assert!(flows.receiver(FlowId(1)).unwrap().called_by_us());
+        assert!(!flows.receiver(FlowId(2)).unwrap().called_by_us());
         assert_eq!(flows.receiver(FlowId(3)), None, "a flow that nobody defined has no ends");
     }
 }

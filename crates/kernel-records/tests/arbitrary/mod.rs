@@ -94,6 +94,7 @@ fn sched() -> impl Strategy<Value = What> {
     prop_oneof![
         (tid(), switch_out(), any::<u32>(), option::of(call()))
             .prop_map(|(next, out, interrupts_ns, call)| What::Switch { next, out, interrupts_ns, call }),
+        Just(What::Current),
         (tid(), any::<u16>(), any::<bool>()).prop_map(|(target, irq, newborn)| What::Waking {
             target,
             irq,

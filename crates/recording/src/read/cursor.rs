@@ -30,6 +30,8 @@ pub(super) struct Cursor<S> {
     packet: Option<PacketAt>,
     /// The number that the next packet should have.
     number: u64,
+    /// The same, if the last packet's number was damaged.
+    number_otherwise: Option<u64>,
     /// Records of this packet that were read.
     read: u64,
     /// In the middle of damage that has been told.
@@ -97,6 +99,7 @@ impl<S: Source> Cursor<S> {
             window: Window::new(BLOCK),
             packet: None,
             number: 0,
+            number_otherwise: None,
             read: 0,
             skipping: false,
             given_up: false,
@@ -141,7 +144,10 @@ impl<S: Source> Cursor<S> {
             }
             let Some(length) = fixed_length(header.kind) else { break };
             match bytes.get(at + length..).and_then(Header::read) {
-                Some(next) if next.stamp >= header.stamp && self.ours[usize::from(next.kind)] => {}
+                Some(next)
+                    if next.stamp >= header.stamp
+                        && self.ours[usize::from(next.kind)]
+                        && (!counts || next.seq == header.seq.wrapping_add(1)) => {}
                 _ => break,
             }
             if header.stamp > limit {
@@ -193,7 +199,11 @@ impl<S: Source> Cursor<S> {
                 return Verdict::CutOff;
             }
             Err(Disbelief::TooLate { .. }) if self.is_end_wrong() => {
-                self.problems.add(self.window.offset(), "the packet goes on after the end that it tells");
+                let offset = self.packet.map_or(self.window.offset(), |packet| packet.offset);
+                self.problems.add(
+                    offset,
+                    format_args!("the packet says it ends at stamp {}, and goes on", self.latest),
+                );
                 self.latest = u64::MAX;
                 return self.examine();
             }
@@ -202,27 +212,58 @@ impl<S: Source> Cursor<S> {
                 return Verdict::Damaged(why.to_string(), to);
             }
         };
+        let wanted = self.buffer.counts().then_some(header.seq.wrapping_add(1));
         let Err(why) = self.believe_or_end(length, header.stamp) else {
-            return Verdict::Good(header, length);
+            // When the next number is not there, it may be in here, swallowed by a wrong length.
+            let swallowed = wanted.is_some() && self.numbered(length) != wanted;
+            return match self.resume(LEAST, header.stamp).filter(|&to| swallowed && to < length) {
+                Some(to) if self.numbered(to) == wanted => {
+                    Verdict::Damaged("inside this record another begins".to_owned(), to)
+                }
+                _ => Verdict::Good(header, length),
+            };
         };
         // This record and what follows do not fit together: which of them is damaged?
         if let Ok((next, next_length)) = self.believe(length, self.last) {
-            // Their stamps are the wrong way round. The one after them decides, or the packet's end.
-            let is_next_wrong = match self.believe(length + next_length, header.stamp) {
-                Ok(_) => true,
-                Err(_) => self.window.left() == (length + next_length) as u64 && next.stamp != self.latest,
-            };
-            if is_next_wrong {
-                return Verdict::Good(header, length);
-            }
-            return Verdict::Damaged(format!("stamp {} is later than what follows", header.stamp), length);
+            return self.blame(header, length, next, next_length);
         }
+        let rest = self.window.left() - length as u64;
         match self.resume(LEAST, header.stamp) {
             Some(to) if to < length => {
                 Verdict::Damaged(format!("inside this record another begins: {why}"), to)
             }
+            // No record fits in between, or none is missing: it is this one that should be longer.
+            Some(to) if to < length + LEAST || (wanted.is_some() && self.numbered(to) == wanted) => {
+                Verdict::Damaged(format!("this record ends where none begins: {why}"), to)
+            }
+            None if rest < LEAST as u64 => {
+                Verdict::Damaged(format!("this record ends where none begins: {why}"), usize::MAX)
+            }
             _ => Verdict::Good(header, length),
         }
+    }
+
+    /// Of two records whose stamps are the wrong way round, which is wrong? The one after them
+    /// knows, or the packet's end; when neither does, both are left out.
+    fn blame(&self, this: Header, length: usize, next: Header, next_length: usize) -> Verdict {
+        let text = format!("stamps {} and {} are the wrong way round", this.stamp, next.stamp);
+        let is_end = self.window.left() == (length + next_length) as u64;
+        let is_this_right = is_end && this.stamp == self.latest;
+        let is_next_right = match self.believe(length + next_length, this.stamp) {
+            _ if is_end => next.stamp == self.latest,
+            fits_this => fits_this.is_err(),
+        };
+        match (is_this_right, is_next_right) {
+            (true, _) => Verdict::Good(this, length),
+            (false, true) => Verdict::Damaged(text, length),
+            (false, false) => Verdict::Damaged(text, length + next_length),
+        }
+    }
+
+    /// The number of the record at `at`, in a stream whose records have numbers.
+    fn numbered(&self, at: usize) -> Option<u16> {
+        let header = self.window.bytes().get(at..).and_then(Header::read)?;
+        self.buffer.counts().then_some(header.seq)
     }
 
     /// The record at `at` of what can be seen, not before stamp `after`.
@@ -255,14 +296,17 @@ impl<S: Source> Cursor<S> {
         }
     }
 
-    /// Whether the next two records agree with each other and only the packet's end disagrees.
+    /// Whether the record that stands next is later than its packet's end and yet right: the record
+    /// behind it says so, or behind the last one the packet that follows.
     fn is_end_wrong(&self) -> bool {
         let bytes = self.window.bytes();
-        let next = record_length(bytes).ok().and_then(|length| Header::read(bytes.get(length..)?));
-        match (Header::read(bytes), next) {
-            (Some(this), Some(next)) => this.stamp <= next.stamp && self.ours[usize::from(next.kind)],
-            _ => false,
+        let (Some(this), Ok(length)) = (Header::read(bytes), record_length(bytes)) else { return false };
+        if self.window.left() == length as u64 {
+            let next = self.packets.peek(&self.source).ok().flatten();
+            return next.is_some_and(|next| this.stamp <= next.begin && next.begin <= next.end);
         }
+        let next = bytes.get(length..).and_then(Header::read);
+        next.is_some_and(|next| this.stamp <= next.stamp && self.ours[usize::from(next.kind)])
     }
 
     /// Where, at `from` or behind it, a record begins that can be believed and that another follows.
@@ -287,7 +331,8 @@ impl<S: Source> Cursor<S> {
         let cpu = if counts { self.cpu } else { Cpu(header.seq) };
         let event = match self.decoder.decode(bytes, cpu) {
             Ok((event, _)) => event,
-            Err(e) => return self.skip(length, &e.to_string()),
+            // Its length may be as wrong as the rest of it.
+            Err(e) => return self.skip(self.resume(LEAST, self.last).unwrap_or(length), &e.to_string()),
         };
         let loss = if counts {
             let next = bytes.get(length..).and_then(Header::read).map(|next| next.seq);
@@ -316,11 +361,11 @@ impl<S: Source> Cursor<S> {
     /// Leaves out `length` bytes. Damage is told once, however long it is.
     fn skip(&mut self, length: usize, why: &str) {
         if !self.skipping {
-            self.problems.add(self.window.offset(), format_args!("{why}; {length} bytes skipped"));
+            self.problems.add(self.window.offset(), why);
         }
         self.skipping = true;
         self.losses.damage();
-        self.window.consume(length.max(8));
+        self.window.consume(length);
     }
 
     /// Goes to the next packet, or to what is wrong there; says whether there was any.
@@ -362,13 +407,17 @@ impl<S: Source> Cursor<S> {
             let (stream, cpu) = (header.stream_id, header.cpu);
             self.problems.add(offset, format_args!("the packet says it is of stream {stream}, CPU {cpu}"));
         }
-        if header.number != self.number {
-            let (is, should) = (header.number, self.number);
+        // The number after the last one's, or after what the last one's should have been.
+        let should = self.number;
+        self.number = header.number.wrapping_add(1);
+        if header.number != should && Some(header.number) != self.number_otherwise {
+            let is = header.number;
             self.problems.add(offset, format_args!("packet {is} stands where {should} belongs"));
             if is > should && !self.buffer.counts() {
                 self.losses.damage();
             }
         }
+        self.number_otherwise = Some(should.wrapping_add(1));
         self.latest = header.end;
         if header.end < header.begin || header.end < self.last {
             let (begin, end) = (header.begin, header.end);

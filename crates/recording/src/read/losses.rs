@@ -87,10 +87,13 @@ impl Losses {
     /// Any record of a stream that counts: what was lost before it.
     pub fn record(&mut self, stamp: u64, seq: u16) -> Option<Loss> {
         let gap = i128::from(self.expected.map_or(0, |expected| seq.wrapping_sub(expected)));
-        let from = self.last;
+        let (first, from) = (self.expected.is_none(), self.last);
         let before_packet = std::mem::take(&mut self.before_packet);
         let damaged = std::mem::take(&mut self.damaged);
         self.regular(stamp, seq);
+        if damaged && first {
+            return Some(Loss { from: self.packet_from, count: 0 });
+        }
         if damaged {
             return (gap > 0).then_some(Loss { from, count: gap as u64 });
         }

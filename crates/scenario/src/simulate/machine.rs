@@ -1,0 +1,385 @@
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use wakepath_event::{Context, Direction, Mark, Softirq, Tid, What};
+
+use super::scribe::{Leaving, Scribe, request};
+use super::truth::{End, Stretch, Truth, Was};
+use super::{Action, Program, Run, tid};
+
+/// The machine while it runs. Time goes from one due thing to the next.
+pub(crate) struct Machine<'a> {
+    program: &'a Program,
+    now: u64,
+    due: BinaryHeap<Reverse<(u64, u64, Due)>>,
+    order: u64,
+    threads: Vec<Thread>,
+    /// Whom each CPU runs, and how often it has switched.
+    cpus: Vec<(Option<usize>, u64)>,
+    queue: VecDeque<usize>,
+    semaphores: Vec<Gate>,
+    sockets: Vec<Gate>,
+    scribe: Scribe,
+    truth: Truth,
+}
+
+/// A semaphore, or a socket's receive queue.
+#[derive(Debug, Clone, Default)]
+struct Gate {
+    count: usize,
+    waiters: VecDeque<usize>,
+}
+
+#[derive(Debug, Clone)]
+struct Thread {
+    next: usize,
+    state: State,
+    since: u64,
+    /// Run time that the current action still needed when it was last resumed.
+    left: u64,
+    resumed: u64,
+    cpu: usize,
+    began: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Unborn,
+    Runnable,
+    Running,
+    /// Still running, and will leave the CPU unless... `Some`: it was woken meanwhile.
+    Leaving(Option<End>),
+    Blocked,
+    Dead,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// A thread has run for what it had to; `u64`: the switch count that this is about.
+    Ran(usize, u64),
+    /// A time slice is over.
+    Slice(usize, u64),
+    /// A thread that decided to wait leaves its CPU.
+    Leave(usize),
+    Timer(usize),
+    Disk(usize),
+    /// A packet arrives: sender, socket, id, when it was sent.
+    Packet(usize, usize, u32, u64),
+}
+
+impl<'a> Machine<'a> {
+    pub(crate) fn new(program: &'a Program) -> Self {
+        let count = program.threads.len();
+        let sockets = 1 + program.threads.iter().flatten().map(|action| action.gate()).max().unwrap_or(0);
+        let thread =
+            Thread { next: 0, state: State::Unborn, since: 0, left: 0, resumed: 0, cpu: 0, began: 0 };
+        Self {
+            program,
+            now: 0,
+            due: BinaryHeap::new(),
+            order: 0,
+            threads: vec![thread; count],
+            cpus: vec![(None, 0); program.cpus.unwrap_or(count)],
+            queue: VecDeque::new(),
+            semaphores: vec![Gate::default(); sockets],
+            sockets: vec![Gate::default(); sockets],
+            scribe: Scribe::default(),
+            truth: Truth {
+                threads: vec![Vec::new(); count],
+                completed: vec![None; count],
+                actions: program.threads.iter().map(|actions| vec![None; actions.len()]).collect(),
+                forkers: vec![None; count],
+            },
+        }
+    }
+
+    pub(crate) fn run(mut self) -> Run {
+        let forked: Vec<usize> = self
+            .program
+            .threads
+            .iter()
+            .flatten()
+            .filter_map(|action| if let Action::Fork(child) = action { Some(*child) } else { None })
+            .collect();
+        let alive: Vec<usize> = (0..self.threads.len()).filter(|thread| !forked.contains(thread)).collect();
+        self.scribe.begin(alive.iter().copied(), self.sockets.len());
+        for thread in alive {
+            self.threads[thread].state = State::Runnable;
+            self.threads[thread].cpu = thread % self.cpus.len();
+            self.queue.push_back(thread);
+        }
+        self.dispatch();
+        while let Some(Reverse((at, _, due))) = self.due.pop() {
+            self.now = at;
+            self.happen(due);
+        }
+        for thread in 0..self.threads.len() {
+            match self.threads[thread].state {
+                State::Blocked => self.close(thread, Was::Blocked(End::Open)),
+                State::Unborn | State::Dead => {}
+                other => unreachable!("thread {thread} ends {other:?}"),
+            }
+        }
+        self.scribe.beside(self.now, What::Mark(Mark::Stopped));
+        Run { events: self.scribe.events, truth: self.truth, end: self.now }
+    }
+
+    fn after(&mut self, ns: u64, due: Due) {
+        self.order += 1;
+        self.due.push(Reverse((self.now + ns, self.order, due)));
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Ran(thread, stay) if self.stay(thread) == Some(stay) => {
+                self.threads[thread].left = 0;
+                self.done(thread);
+                self.step(thread);
+            }
+            Due::Slice(thread, stay) if self.stay(thread) == Some(stay) && !self.queue.is_empty() => {
+                let ran = self.now - self.threads[thread].resumed;
+                self.threads[thread].left -= ran;
+                self.leave(thread, Leaving::Runnable);
+                self.queue.push_back(thread);
+                self.dispatch();
+            }
+            Due::Slice(thread, stay) if self.stay(thread) == Some(stay) => {
+                self.after(self.program.slice, Due::Slice(thread, stay));
+            }
+            Due::Ran(..) | Due::Slice(..) => {}
+            Due::Leave(thread) => {
+                let State::Leaving(woken) = self.threads[thread].state else { return };
+                self.leave(thread, Leaving::Blocked);
+                if let Some(end) = woken {
+                    self.runnable(thread, end);
+                }
+                self.dispatch();
+            }
+            Due::Timer(thread) => {
+                let cpu = self.threads[thread].cpu;
+                self.wake(thread, cpu, Context::LocalTimer, End::Timer);
+                self.dispatch();
+            }
+            Due::Disk(thread) => {
+                let cpu = self.threads[thread].cpu;
+                let (current, context) = (self.current(cpu), Context::Softirq(Softirq::Block));
+                let request = request(thread, self.threads[thread].began);
+                self.scribe.write(self.now, cpu, context, current, What::BlockComplete(request));
+                self.wake(thread, cpu, context, End::Disk);
+                self.dispatch();
+            }
+            Due::Packet(sender, socket, id, sent) => {
+                self.arrive(sender, socket, id, sent, None);
+                self.dispatch();
+            }
+        }
+    }
+
+    /// Which of its CPU's stays a running thread is in.
+    fn stay(&self, thread: usize) -> Option<u64> {
+        let running = matches!(self.threads[thread].state, State::Running);
+        running.then(|| self.cpus[self.threads[thread].cpu].1)
+    }
+
+    fn current(&self, cpu: usize) -> Tid {
+        self.cpus[cpu].0.map_or(Tid::IDLE, tid)
+    }
+
+    fn close(&mut self, thread: usize, was: Was) {
+        let from = self.threads[thread].since;
+        self.threads[thread].since = self.now;
+        if from < self.now {
+            self.truth.threads[thread].push(Stretch { from, to: self.now, was });
+        }
+    }
+
+    /// Takes a thread off its CPU, which is idle then.
+    fn leave(&mut self, thread: usize, out: Leaving) {
+        let cpu = self.threads[thread].cpu;
+        let stay = self.now - self.threads[thread].since;
+        let interrupts = (stay % 7).min(stay / 3) as u32;
+        self.close(thread, Was::Running);
+        self.threads[thread].state = match out {
+            Leaving::Runnable => State::Runnable,
+            Leaving::Blocked => State::Blocked,
+            Leaving::Dead => State::Dead,
+        };
+        self.cpus[cpu].0 = None;
+        self.cpus[cpu].1 += 1;
+        let next = self.next_for(cpu);
+        if let Some(next) = next {
+            self.queue.retain(|&queued| queued != next);
+        }
+        let to = next.map_or(Tid::IDLE, tid);
+        self.scribe.switch(self.now, cpu, (tid(thread), to), out, interrupts);
+        if let Some(next) = next {
+            self.enter(next, cpu);
+        }
+    }
+
+    /// Who of the queue would take a CPU that has become free.
+    fn next_for(&self, cpu: usize) -> Option<usize> {
+        self.queue.iter().copied().find(|&thread| self.program.cpus.is_some() || thread == cpu)
+    }
+
+    /// Gives free CPUs to those that wait.
+    fn dispatch(&mut self) {
+        for cpu in 0..self.cpus.len() {
+            if self.cpus[cpu].0.is_some() {
+                continue;
+            }
+            let Some(next) = self.next_for(cpu) else { continue };
+            self.queue.retain(|&queued| queued != next);
+            self.scribe.switch(self.now, cpu, (Tid::IDLE, tid(next)), Leaving::Runnable, 0);
+            self.enter(next, cpu);
+        }
+    }
+
+    /// A thread is on a CPU; the switch is written.
+    fn enter(&mut self, thread: usize, cpu: usize) {
+        self.close(thread, Was::Runnable);
+        self.threads[thread].state = State::Running;
+        self.threads[thread].cpu = cpu;
+        self.threads[thread].resumed = self.now;
+        self.cpus[cpu].0 = Some(thread);
+        self.cpus[cpu].1 += 1;
+        let stay = self.cpus[cpu].1;
+        if self.program.cpus.is_some() {
+            self.after(self.program.slice, Due::Slice(thread, stay));
+        }
+        // Even one that only goes on to its next action does so at its own turn.
+        self.after(self.threads[thread].left, Due::Ran(thread, stay));
+    }
+
+    fn done(&mut self, thread: usize) {
+        let Thread { next, began, .. } = self.threads[thread];
+        if let Some(Some(action)) = next.checked_sub(1).map(|n| self.truth.actions[thread].get_mut(n)) {
+            *action = Some((began, self.now));
+        }
+    }
+
+    /// A running thread goes on to its next actions, until one takes time.
+    fn step(&mut self, thread: usize) {
+        let cpu = self.threads[thread].cpu;
+        loop {
+            let next = self.threads[thread].next;
+            self.threads[thread].began = self.now;
+            self.threads[thread].next += 1;
+            let Some(&action) = self.program.threads[thread].get(next) else {
+                self.truth.completed[thread] = Some(self.now);
+                self.scribe.write(self.now, cpu, Context::Task, tid(thread), What::Exit);
+                self.leave(thread, Leaving::Dead);
+                return self.dispatch();
+            };
+            match action {
+                Action::Run(ns) => {
+                    self.threads[thread].left = ns;
+                    self.threads[thread].resumed = self.now;
+                    self.after(ns, Due::Ran(thread, self.cpus[cpu].1));
+                    return;
+                }
+                Action::Post(gate) => {
+                    match self.semaphores[gate].waiters.pop_front() {
+                        Some(waiter) => self.wake(waiter, cpu, Context::Task, End::Thread(thread)),
+                        None => self.semaphores[gate].count += 1,
+                    }
+                    self.dispatch();
+                }
+                Action::Wait(gate) | Action::Receive(gate) => {
+                    let gate = match action {
+                        Action::Wait(_) => &mut self.semaphores[gate],
+                        _ => &mut self.sockets[gate],
+                    };
+                    if gate.count > 0 {
+                        gate.count -= 1;
+                    } else {
+                        gate.waiters.push_back(thread);
+                        return self.decide_to_wait(thread);
+                    }
+                }
+                Action::Sleep(ns) => {
+                    self.after(ns, Due::Timer(thread));
+                    return self.decide_to_wait(thread);
+                }
+                Action::Disk(ns) => {
+                    let issue = What::BlockIssue(request(thread, self.now));
+                    self.scribe.write(self.now, cpu, Context::Task, tid(thread), issue);
+                    self.after(ns, Due::Disk(thread));
+                    return self.decide_to_wait(thread);
+                }
+                Action::Send(socket) => {
+                    let id = self.scribe.next_packet();
+                    let (context, out) = (Context::Task, Direction::Out);
+                    self.scribe.packet(self.now, cpu, context, tid(thread), out, (socket, id));
+                    if self.program.flight == 0 {
+                        self.arrive(thread, socket, id, self.now, Some(cpu));
+                        self.dispatch();
+                    } else {
+                        self.after(self.program.flight, Due::Packet(thread, socket, id, self.now));
+                    }
+                }
+                Action::Fork(child) => {
+                    self.scribe.fork(self.now, cpu, tid(thread), child);
+                    self.truth.forkers[child] = Some(thread);
+                    let waking = What::Waking { target: tid(child), irq: 0, newborn: true };
+                    self.scribe.write(self.now, cpu, Context::Task, tid(thread), waking);
+                    self.threads[child].state = State::Runnable;
+                    self.threads[child].since = self.now;
+                    self.threads[child].cpu = child % self.cpus.len();
+                    self.queue.push_back(child);
+                    self.dispatch();
+                }
+            }
+            self.done(thread);
+        }
+    }
+
+    fn decide_to_wait(&mut self, thread: usize) {
+        self.threads[thread].state = State::Leaving(None);
+        self.after(self.program.latency, Due::Leave(thread));
+    }
+
+    /// A packet arrives: on `cpu`, in its sender's context, or on the CPU of who waits for it.
+    fn arrive(&mut self, sender: usize, socket: usize, id: u32, sent: u64, at_sender: Option<usize>) {
+        let waiter = self.sockets[socket].waiters.pop_front();
+        let cpu = at_sender.unwrap_or_else(|| waiter.map_or(0, |waiter| self.threads[waiter].cpu));
+        let (current, context) = (self.current(cpu), Context::Softirq(Softirq::NetRx));
+        self.scribe.packet(self.now, cpu, context, current, Direction::In, (socket, id));
+        self.scribe.ready(self.now, cpu, context, current, socket);
+        match waiter {
+            Some(waiter) => {
+                // Where it arrives on a CPU that its sender has by then, that is its context too.
+                let at_sender = current == tid(sender);
+                self.wake(waiter, cpu, context, End::Packet { sender, sent, at_sender });
+            }
+            None => self.sockets[socket].count += 1,
+        }
+    }
+
+    /// Wakes a thread that waits or has decided to.
+    fn wake(&mut self, thread: usize, cpu: usize, context: Context, end: End) {
+        let waking = What::Waking { target: tid(thread), irq: 0, newborn: false };
+        self.scribe.write(self.now, cpu, context, self.current(cpu), waking);
+        match self.threads[thread].state {
+            State::Leaving(_) => self.threads[thread].state = State::Leaving(Some(end)),
+            State::Blocked => self.runnable(thread, end),
+            other => unreachable!("thread {thread} is woken while {other:?}"),
+        }
+    }
+
+    fn runnable(&mut self, thread: usize, end: End) {
+        self.close(thread, Was::Blocked(end));
+        self.threads[thread].state = State::Runnable;
+        self.threads[thread].left = 0;
+        self.queue.push_back(thread);
+    }
+}
+
+impl Action {
+    fn gate(&self) -> usize {
+        match *self {
+            Self::Post(gate) | Self::Wait(gate) | Self::Send(gate) | Self::Receive(gate) => gate,
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+use std::net::{Ipv4Addr, SocketAddr};
+
+use wakepath_clock::Stamp;
+use wakepath_event::{
+    BlockRequest, BlockedState, CgroupId, Comm, Context, Cpu, Direction, Event, Flow, FlowId, Mark, Packet,
+    SwitchOut, ThreadIdentity, Tid, What,
+};
+
+use super::tid;
+
+/// Writes down what a recorder would see.
+#[derive(Debug, Default)]
+pub(crate) struct Scribe {
+    pub(crate) events: Vec<Event>,
+    packets: u32,
+}
+
+impl Scribe {
+    pub(crate) fn write(&mut self, ns: u64, cpu: usize, context: Context, current: Tid, what: What) {
+        let at = Stamp::from_ns(ns);
+        self.events.push(Event { at, cpu: Cpu(cpu as u16), context, current, what });
+    }
+
+    pub(crate) fn beside(&mut self, ns: u64, what: What) {
+        let at = Stamp::from_ns(ns);
+        let (cpu, context, current) = (Cpu::UNKNOWN, Context::Task, Tid::IDLE);
+        self.events.push(Event { at, cpu, context, current, what });
+    }
+
+    pub(crate) fn begin(&mut self, alive: impl Iterator<Item = usize>, sockets: usize) {
+        self.beside(0, What::Mark(Mark::Started));
+        for thread in alive {
+            let identity = identity(thread, 0);
+            self.beside(0, What::Thread { identity, blocked: None, call: None });
+        }
+        for socket in 0..sockets {
+            let port = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            let flow = Flow { source: port(40_000 + socket as u16), target: port(80), protocol: 17 };
+            self.beside(0, What::Flow(flow_id(socket), flow));
+        }
+    }
+
+    pub(crate) fn switch(
+        &mut self,
+        ns: u64,
+        cpu: usize,
+        (prev, next): (Tid, Tid),
+        out: Leaving,
+        interrupts_ns: u32,
+    ) {
+        let out = match out {
+            Leaving::Runnable => SwitchOut::Runnable,
+            Leaving::Blocked => SwitchOut::Blocked(BlockedState::Interruptible),
+            Leaving::Dead => SwitchOut::Dead,
+        };
+        let what = What::Switch { next, out, interrupts_ns, call: None };
+        self.write(ns, cpu, Context::Task, prev, what);
+    }
+
+    pub(crate) fn fork(&mut self, ns: u64, cpu: usize, parent: Tid, child: usize) {
+        self.write(ns, cpu, Context::Task, parent, What::Fork { child: identity(child, ns) });
+    }
+
+    /// A packet's header: `id` tells it from all others.
+    pub(crate) fn packet(
+        &mut self,
+        ns: u64,
+        cpu: usize,
+        context: Context,
+        current: Tid,
+        direction: Direction,
+        (socket, id): (usize, u32),
+    ) {
+        let packet = Packet {
+            flow: flow_id(socket),
+            direction,
+            seq: id,
+            ack: 0,
+            len: 32,
+            tcp_flags: 0,
+            netns: 1,
+            interface: 1,
+        };
+        self.write(ns, cpu, context, current, What::Packet(packet));
+    }
+
+    pub(crate) fn next_packet(&mut self) -> u32 {
+        self.packets += 1;
+        self.packets
+    }
+
+    pub(crate) fn ready(&mut self, ns: u64, cpu: usize, context: Context, current: Tid, socket: usize) {
+        self.write(ns, cpu, context, current, What::SocketReady(flow_id(socket)));
+    }
+}
+
+/// How a thread leaves its CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    Runnable,
+    Blocked,
+    Dead,
+}
+
+fn flow_id(socket: usize) -> FlowId {
+    FlowId(socket as u64 + 1)
+}
+
+pub(crate) fn request(thread: usize, start: u64) -> BlockRequest {
+    let start = Some(Stamp::from_ns(start));
+    let id = thread as u64;
+    BlockRequest { id, device: 8 << 20, sector: id, bytes: 4096, operation: 1, start, issued: start }
+}
+
+fn identity(thread: usize, start: u64) -> ThreadIdentity {
+    ThreadIdentity {
+        tid: tid(thread),
+        tgid: tid(thread),
+        parent: Tid(1),
+        ns_tid: tid(thread),
+        ns_tgid: tid(thread),
+        start: Stamp::from_ns(start),
+        cgroup: CgroupId(1),
+        cpu_cgroup: CgroupId(1),
+        kernel: false,
+        comm: Comm::new(format!("t{thread}").as_bytes()),
+    }
+}

@@ -1,1 +1,0 @@
-//! Traces as text.

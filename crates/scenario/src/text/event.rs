@@ -1,0 +1,183 @@
+//! The verbs of a trace's lines.
+
+use wakepath_clock::Stamp;
+use wakepath_event::{
+    BlockRequest, BlockedState, Call, Comm, Context, Direction, KernelLock, LockWord, Mark, Packet, Softirq,
+    Stack, SwitchOut, Tid, What,
+};
+
+use super::words::{Words, number};
+use super::{Reader, identity};
+
+impl Reader {
+    /// | line | meaning |
+    /// |---|---|
+    /// | `switch NEXT [runnable, throttled, dead, blocked[=STATE]] [irq=NS] [call=N:ARG [op= value= claim=]]` | |
+    /// | `waking TARGET [irq=N] [newborn]` | |
+    /// | `fork NAME tid=N [tgid=N] [ns=N/N] [start=NS]` | declares NAME |
+    /// | `exec COMM [from=OLD]`, `exit`, `rename THREAD COMM` | |
+    /// | `out FLOW seq=N len=N [ack=N]`, `in FLOW …`, `ready FLOW` | packets |
+    /// | `issue ID [start=NS] [issued=NS]`, `complete ID …` | disk requests |
+    /// | `lock ADDRESS [owner=THREAD]`, `unlock ADDRESS` | kernel locks |
+    /// | `sample`, `loss from=NS [count=N]`, `started`, `stopped` | |
+    pub(super) fn what(&mut self, ns: u64, current: Tid, words: &mut Words<'_>) -> Result<What, String> {
+        let verb = words.need("what happened")?;
+        Ok(match verb {
+            "switch" => {
+                let next = self.named(words)?;
+                let call = self.lock_call(words)?;
+                let interrupts_ns = words.option("irq")?.unwrap_or(0);
+                What::Switch { next, out: switch_out(words)?, interrupts_ns, call }
+            }
+            "waking" => What::Waking {
+                target: self.named(words)?,
+                irq: words.option("irq")?.unwrap_or(0),
+                newborn: words.flag("newborn"),
+            },
+            "fork" => {
+                let name = words.need("a name")?.to_owned();
+                let child = identity(&name, words, ns)?;
+                self.threads.insert(name, child.tid);
+                What::Fork { child }
+            }
+            "exec" => {
+                let comm = words.need("a name")?;
+                let old = match words.text("from") {
+                    Some(old) => self.tid(old)?,
+                    None => current,
+                };
+                let path = format!("/bin/{comm}").into_bytes().into();
+                What::Exec { old, comm: Comm::new(comm.as_bytes()), path }
+            }
+            "exit" => What::Exit,
+            "rename" => {
+                let tid = self.named(words)?;
+                What::Rename { tid, comm: Comm::new(words.need("a name")?.as_bytes()) }
+            }
+            "out" => What::Packet(self.packet(words, Direction::Out)?),
+            "in" => What::Packet(self.packet(words, Direction::In)?),
+            "ready" => What::SocketReady(self.flow_id(words)?),
+            "issue" => What::BlockIssue(request(words)?),
+            "complete" => What::BlockComplete(request(words)?),
+            "lock" => What::LockBegin(self.lock(words)?),
+            "unlock" => What::LockEnd(self.lock(words)?),
+            "sample" => What::Sample(Stack { tgid: Tid(0), kernel: [].into(), user: [].into() }),
+            "loss" => What::Loss {
+                from: Stamp::from_ns(words.option("from")?.ok_or("a loss needs from=")?),
+                count: words.option("count")?.unwrap_or(0),
+            },
+            "started" => What::Mark(Mark::Started),
+            "stopped" => What::Mark(Mark::Stopped),
+            other => return Err(format!("no such verb: {other}")),
+        })
+    }
+
+    fn named(&self, words: &mut Words<'_>) -> Result<Tid, String> {
+        self.tid(words.need("a thread")?)
+    }
+
+    fn flow_id(&self, words: &mut Words<'_>) -> Result<wakepath_event::FlowId, String> {
+        let name = words.need("a flow")?;
+        self.flows.get(name).copied().ok_or_else(|| format!("no flow is called {name}"))
+    }
+
+    fn packet(&self, words: &mut Words<'_>, direction: Direction) -> Result<Packet, String> {
+        Ok(Packet {
+            flow: self.flow_id(words)?,
+            direction,
+            seq: words.option("seq")?.unwrap_or(0),
+            ack: words.option("ack")?.unwrap_or(0),
+            len: words.option("len")?.unwrap_or(0),
+            tcp_flags: 0,
+            netns: 1,
+            interface: 1,
+        })
+    }
+
+    fn lock(&self, words: &mut Words<'_>) -> Result<KernelLock, String> {
+        let address = number(words.need("an address")?).ok_or("an address is a number")?;
+        let owner = words.text("owner").map(|owner| self.tid(owner)).transpose()?;
+        Ok(KernelLock { address, flags: 32, owner })
+    }
+
+    /// `call=202:0x1000 op=0 value=2 claim=THREAD`
+    fn lock_call(&self, words: &mut Words<'_>) -> Result<Option<Call>, String> {
+        let mut found = call(words)?;
+        if let (Some(call), Some(operation)) = (&mut found, words.option("op")?) {
+            let claimed_owner = words.text("claim").map(|claim| self.tid(claim)).transpose()?;
+            call.lock = Some(LockWord { operation, value: words.option("value")?, claimed_owner });
+        }
+        Ok(found)
+    }
+}
+
+/// `call=NUMBER:ARGUMENT`
+pub(super) fn call(words: &mut Words<'_>) -> Result<Option<Call>, String> {
+    let Some(text) = words.text("call") else { return Ok(None) };
+    let (name, arg0) = text.split_once(':').unwrap_or((text, "0"));
+    let bad = || format!("not a call: {text}");
+    Ok(Some(Call { number: number(name).ok_or_else(bad)?, arg0: number(arg0).ok_or_else(bad)?, lock: None }))
+}
+
+fn switch_out(words: &mut Words<'_>) -> Result<SwitchOut, String> {
+    if let Some(state) = words.text("blocked") {
+        return Ok(SwitchOut::Blocked(blocked_state(state)?));
+    }
+    Ok(match words.next() {
+        None | Some("runnable") => SwitchOut::Runnable,
+        Some("throttled") => SwitchOut::Throttled,
+        Some("dead") => SwitchOut::Dead,
+        Some("blocked") => SwitchOut::Blocked(BlockedState::Interruptible),
+        Some(other) => return Err(format!("no such way to leave a CPU: {other}")),
+    })
+}
+
+pub(super) fn blocked_state(text: &str) -> Result<BlockedState, String> {
+    Ok(match text {
+        "interruptible" => BlockedState::Interruptible,
+        "uninterruptible" => BlockedState::Uninterruptible,
+        "idle" => BlockedState::Idle,
+        "stopped" => BlockedState::Stopped,
+        "traced" => BlockedState::Traced,
+        "parked" => BlockedState::Parked,
+        "frozen" => BlockedState::Frozen,
+        "rtlock" => BlockedState::RtLockWait,
+        other => return Err(format!("no such state: {other}")),
+    })
+}
+
+pub(super) fn context(text: &str) -> Result<Context, String> {
+    Ok(match text {
+        "task" => Context::Task,
+        "timer" => Context::LocalTimer,
+        "reschedule" => Context::Reschedule,
+        "function" => Context::CallFunction,
+        "irq_work" => Context::IrqWork,
+        "device" => Context::Device,
+        "unknown" => Context::UnknownInterrupt,
+        vector => Context::Softirq(
+            *Softirq::ALL
+                .iter()
+                .find(|softirq| {
+                    let name = softirq.name().to_lowercase();
+                    name == vector || vector.strip_prefix("soft_") == Some(name.as_str())
+                })
+                .ok_or_else(|| format!("no such context: {vector}"))?,
+        ),
+    })
+}
+
+fn request(words: &mut Words<'_>) -> Result<BlockRequest, String> {
+    let id = number(words.need("a request")?).ok_or("a request is a number")?;
+    let start: Option<u64> = words.option("start")?;
+    let issued: Option<u64> = words.option("issued")?;
+    Ok(BlockRequest {
+        id,
+        device: 8 << 20,
+        sector: 0,
+        bytes: 4096,
+        operation: 1,
+        start: start.map(Stamp::from_ns),
+        issued: issued.map(Stamp::from_ns),
+    })
+}
