@@ -13,6 +13,8 @@ mod open;
 mod overview;
 mod path;
 mod query;
+#[cfg(feature = "collect")]
+pub mod record;
 mod recorded;
 mod responsible;
 mod survey;
@@ -31,4 +33,6 @@ pub use query::{Candidate, PathQuery, QueryError, Scope, Subject};
 pub use recorded::{Format, Recorded, Who};
 pub use responsible::Responsible;
 pub use survey::{Command, Counts, Session, Survey};
+pub use wakepath_critical_path::{Algorithm, Severity};
+pub use wakepath_event::{Comm, Tid};
 pub use wakepath_recording::{FORMAT, OpenError};

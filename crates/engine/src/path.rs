@@ -11,7 +11,7 @@ pub enum Answer<'r> {
     /// Windows, each explained.
     Paths(Vec<PathAnswer<'r>>),
     /// There is no single window: the threads that could be asked about.
-    Overview(Overview<'r>),
+    Overview(Box<Overview<'r>>),
 }
 
 /// Why a window took its time; where the question has no single window, which threads it could be
@@ -33,7 +33,7 @@ pub fn path<'r>(recorded: &'r Recorded, query: &PathQuery) -> Result<Answer<'r>,
             if from >= to {
                 return Err(QueryError::EmptyWindow);
             }
-            Ok(Answer::Overview(overview(recorded, scope, &threads, from, to)))
+            Ok(Answer::Overview(Box::new(overview(recorded, scope, &threads, from, to))))
         }
     }
 }

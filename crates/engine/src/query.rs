@@ -233,11 +233,11 @@ fn window(
     Ok(Window { thread, from, to: to.max(from) })
 }
 
+/// The ends of a window, as far as they were asked for.
+type Ends = (Option<Stamp<Reference>>, Option<Stamp<Reference>>);
+
 /// The times asked for, placed in the recording.
-pub(crate) fn asked(
-    recorded: &Recorded,
-    query: &PathQuery,
-) -> Result<(Option<Stamp<Reference>>, Option<Stamp<Reference>>), NoRealtime> {
+pub(crate) fn asked(recorded: &Recorded, query: &PathQuery) -> Result<Ends, NoRealtime> {
     let (begin, end) = (recorded.from(), recorded.to());
     let realtime = recorded.realtime(begin);
     let place = |moment: Option<Moment>| moment.map(|moment| moment.place(begin, end, realtime)).transpose();

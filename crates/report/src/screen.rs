@@ -127,6 +127,16 @@ impl Screen {
         self.beside(head, &" ".repeat(indent), line);
     }
 
+    /// Writes `what: text`, as errors and warnings are told.
+    pub fn complaint(&mut self, what: &str, text: &str) {
+        let style = if what == "hint" { Style::Strong } else { Style::Warning };
+        let lead =
+            if what.is_empty() { Line::from("  ") } else { Line::new().add(style, format!("{what}:")) };
+        let mut line = lead;
+        line.push(Style::Normal, format!(" {text}"));
+        self.unwrapped(&line);
+    }
+
     /// Writes `head` as it is and `line` behind it, wrapped there; further lines begin with `margin`.
     pub fn beside(&mut self, head: &Line, margin: &str, line: &Line) {
         let indent = margin.width();

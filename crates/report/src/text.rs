@@ -9,9 +9,8 @@ mod segments;
 mod tree;
 
 pub use explain::explain;
-pub use footer::shown;
 pub use info::info;
-pub use overview::overview;
+pub use overview::{candidate, overview};
 pub use path::path;
 pub use segments::segments;
 pub use tree::tree;

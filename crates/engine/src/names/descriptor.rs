@@ -37,7 +37,10 @@ const S_IFSOCK: u32 = 0o140_000;
 
 /// The descriptors of all processes; numbers are reused, so each meaning has a time.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Files(HashMap<(Tid, u32), Vec<(Stamp<Local>, Meaning)>>);
+pub(super) struct Files(HashMap<(Tid, u32), Meanings>);
+
+/// What a descriptor meant, from when on.
+type Meanings = Vec<(Stamp<Local>, Meaning)>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Meaning {

@@ -60,11 +60,8 @@ pub fn cost(head: &Head) -> Option<String> {
 }
 
 /// Where the recording is and what to ask next.
-pub fn next(source: Option<&str>, commands: &[String]) -> Line {
-    let mut line = Line::new();
-    if let Some(source) = source {
-        line.push(Style::Faint, format!("saved in {source}   "));
-    }
+pub fn next(saved: &str, commands: &[String]) -> Line {
+    let mut line = Line::new().add(Style::Faint, format!("saved in {saved}   "));
     if !commands.is_empty() {
         line.push(Style::Faint, "next: ");
         line.push(Style::Normal, commands.join(", "));

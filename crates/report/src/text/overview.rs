@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use wakepath_critical_path::Hang;
-use wakepath_engine::{CallName, Overview, Scope, ThreadTimes, Who};
+use wakepath_engine::{CallName, Candidate, Overview, Recorded, Scope, ThreadTimes, Who};
 use wakepath_event::Tid;
 
 use super::{footer, when};
@@ -17,8 +17,9 @@ const THREADS: usize = 4;
 /// How many open waits are listed.
 const WAITS: usize = 10;
 
-/// What threads did, and the flag that asks further. `command` is how to ask, without the flag.
-pub fn overview(overview: &Overview, command: &str, source: Option<&str>, paper: Paper) -> String {
+/// What threads did, and the flag that asks further. `argument` names the recording in the next
+/// command, with a space before it; empty for the recording that is read when none is named.
+pub fn overview(overview: &Overview, argument: &str, paper: Paper) -> String {
     let mut screen = Screen::new(paper);
     screen.wrapped(0, &headline(overview));
     screen.wrapped(0, &Line::new().add(Style::Faint, when(&overview.head, overview.from, overview.to)));
@@ -37,8 +38,11 @@ pub fn overview(overview: &Overview, command: &str, source: Option<&str>, paper:
         .first()
         .map(|hang| hang.thread)
         .or_else(|| overview.threads.first().map(|times| times.thread));
-    let next = ask.map(|thread| format!("{command} --tid {}", overview.recorded.graph.thread(thread).tid()));
-    screen.wrapped(0, &footer::next(source, &next.into_iter().collect::<Vec<_>>()));
+    let next = ask.map(|thread| {
+        format!("wakepath path{argument} --tid {}", overview.recorded.graph.thread(thread).tid())
+    });
+    let saved = footer::shown(&overview.recorded.source);
+    screen.wrapped(0, &footer::next(&saved, &next.into_iter().collect::<Vec<_>>()));
     screen.into_text()
 }
 
@@ -224,4 +228,16 @@ fn thread(overview: &Overview, times: &ThreadTimes, first: bool) -> Line {
         line.push(Style::Faint, format!(", unknown {}", duration(times.unknown_ns)));
     }
     line
+}
+
+/// A thread that fits a question that several fit: who, how long it lived, where it belongs.
+pub fn candidate(recorded: &Recorded, candidate: &Candidate) -> String {
+    let who = recorded.who(candidate.thread, candidate.to);
+    let lived = duration(candidate.to.since(candidate.from));
+    let since = duration(candidate.from.since(recorded.from()));
+    let of =
+        who.tgid.filter(|tgid| *tgid != who.tid).map_or(String::new(), |tgid| format!(" of process {tgid}"));
+    let unit = recorded.survey.names.unit(&who).as_ref().map(wording::unit);
+    let unit = unit.map_or(String::new(), |unit| format!(" in {unit}"));
+    format!("--tid {}: {}{of}{unit}, {lived} from {since} on", who.tid, wording::comm(who.comm))
 }

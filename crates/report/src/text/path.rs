@@ -15,8 +15,9 @@ const MOST_ROWS: usize = 12;
 /// The column in which a row's text begins.
 const TEXT: usize = 17;
 
-/// The first screen. `source` is how to name the recording when asking further.
-pub fn path(answer: &PathAnswer, source: Option<&str>, paper: Paper) -> String {
+/// The first screen. `argument` names the recording in the next command, with a space before it;
+/// empty for the recording that is read when none is named.
+pub fn path(answer: &PathAnswer, argument: &str, paper: Paper) -> String {
     let mut screen = Screen::new(paper);
     let rows = rows(answer);
     screen.wrapped(0, &headline(answer, rows.first()));
@@ -27,7 +28,8 @@ pub fn path(answer: &PathAnswer, source: Option<&str>, paper: Paper) -> String {
     screen.blank();
     footer::problems(&mut screen, &answer.head);
     screen.wrapped(0, &footer::trust(answer));
-    screen.wrapped(0, &footer::next(source, &[String::from("wakepath path --tree")]));
+    let saved = footer::shown(&answer.recorded.source);
+    screen.wrapped(0, &footer::next(&saved, &[format!("wakepath path{argument} --tree")]));
     screen.into_text()
 }
 
@@ -239,7 +241,7 @@ mod tests {
     use wakepath_critical_path::Kind;
 
     fn check(answer: &PathAnswer, expected: Expect) {
-        let text = path(answer, Some("./wakepath.rec"), Paper::PLAIN);
+        let text = path(answer, "", Paper::PLAIN);
         expected.assert_eq(&text);
     }
 
