@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 #[cfg(feature = "collect")]
 use crate::record;
-use crate::{completion, info, path};
+use crate::{completion, export, info, path};
 
 /// Tells why it was slow.
 ///
@@ -48,6 +48,7 @@ pub enum Verb {
     Record(record::RecordArguments),
     Path(path::PathArguments),
     Info(info::InfoArguments),
+    Export(export::ExportArguments),
     #[command(hide = true)]
     Completion(completion::CompletionArguments),
     /// Print the manual page

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod completion;
+mod export;
 mod failure;
 mod info;
 mod input;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Verb::Record(record) => record::run(record, &output),
         Verb::Path(path) => path::run(path, &output),
         Verb::Info(info) => info::run(info, &output),
+        Verb::Export(export) => export::run(export, &output),
         Verb::Completion(completion) => completion::run(completion, &output),
         Verb::Man => man::run(&output),
     };

@@ -2,6 +2,7 @@
 
 mod cause_tree;
 pub mod json;
+mod perfetto;
 mod plain;
 mod quantity;
 mod rows;
@@ -12,5 +13,6 @@ pub mod text;
 mod utc;
 mod wording;
 
+pub use perfetto::perfetto;
 pub use plain::escape;
 pub use screen::{Paper, Screen};

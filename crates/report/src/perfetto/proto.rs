@@ -75,7 +75,10 @@ mod tests {
         assert_eq!(Message::new().message(3, &inner).bytes(), [0x1a, 0x03, 0x08, 0x96, 0x01]);
         assert_eq!(Message::new().packed(6, [3, 270, 86_942]).bytes(), b"\x32\x06\x03\x8e\x02\x9e\xa7\x05");
         assert_eq!(Message::new().signed(1, -2).bytes(), b"\x08\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01");
-        assert_eq!(Message::new().number(16, u64::MAX).bytes(), b"\x80\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
+        assert_eq!(
+            Message::new().number(16, u64::MAX).bytes(),
+            b"\x80\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
+        );
         assert_eq!(Message::new().packed(6, []).bytes(), b"");
     }
 }
