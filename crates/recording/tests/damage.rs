@@ -1,9 +1,9 @@
 //! Files that are not as they were written: cut, with bits turned over, with pieces missing or
 //! foreign. Everything that can be read is, in time order, and what is wrong is said.
 
-mod made;
 #[path = "../../kernel-records/tests/arbitrary/mod.rs"]
 mod arbitrary;
+mod made;
 
 use arbitrary::flip;
 use proptest::prelude::*;
@@ -29,16 +29,22 @@ fn events() -> Vec<(Buffer, Event)> {
         let call = [None, Some(Call { number: 202, arg0: 0x7ffc_1234_5678, lock: None })][i as usize % 2];
         let out = SwitchOut::Blocked(BlockedState::Interruptible);
         let next = Tid(1000 + (i as u32 + 1) % 3);
-        events.push((Buffer::Sched, event(match i % 3 {
-            0 => What::Waking { target: next, irq: 0, newborn: false },
-            _ => What::Switch { next, out, interrupts_ns: 70, call },
-        })));
+        events.push((
+            Buffer::Sched,
+            event(match i % 3 {
+                0 => What::Waking { target: next, irq: 0, newborn: false },
+                _ => What::Switch { next, out, interrupts_ns: 70, call },
+            }),
+        ));
         events.push((Buffer::Net, event(What::SocketReady(wakepath_event::FlowId(i)))));
-        events.push((Buffer::Life, event(match i % 3 {
-            0 => What::Rename { tid: next, comm: Comm::new(b"worker") },
-            1 => What::Exit,
-            _ => What::Sample(Stack { tgid: Tid(1000), kernel: [1, 2].into(), user: [3].into() }),
-        })));
+        events.push((
+            Buffer::Life,
+            event(match i % 3 {
+                0 => What::Rename { tid: next, comm: Comm::new(b"worker") },
+                1 => What::Exit,
+                _ => What::Sample(Stack { tgid: Tid(1000), kernel: [1, 2].into(), user: [3].into() }),
+            }),
+        ));
     }
     events
 }
@@ -106,10 +112,14 @@ fn a_stream_cut_anywhere_gives_every_whole_record_before_the_cut() {
             let begun = packets.iter().rfind(|&&packet| packet < cut).expect("a packet");
             assert_eq!(problems[0].offset, *begun as u64, "{name} cut at {cut}");
             // As many as the packet says it has and are not there; unknown when not even that is there.
-            let in_packet = records.iter().filter(|&&end| end > *begun && end <= begun + size(&bytes, *begun));
+            let in_packet =
+                records.iter().filter(|&&end| end > *begun && end <= begun + size(&bytes, *begun));
             let lost = in_packet.filter(|&&end| end > cut).count() as u64;
             let lost = if cut - begun < 80 { 0 } else { lost };
-            assert!(matches!(losses[..], [Event { what: What::Loss { count, .. }, .. }] if count == lost), "{losses:?}");
+            assert!(
+                matches!(losses[..], [Event { what: What::Loss { count, .. }, .. }] if count == lost),
+                "{losses:?}"
+            );
         }
     }
 }
@@ -231,7 +241,8 @@ fn a_bit_turned_over_costs_the_record_it_is_in_and_no_other_that_is_beyond_doubt
                 assert!(!problems.is_empty() && !losses.is_empty(), "{at}");
             }
             for problem in &problems {
-                let here = problem.offset as usize <= bit / 8 || (last_end..last_end + 8).contains(&(bit / 8));
+                let here =
+                    problem.offset as usize <= bit / 8 || (last_end..last_end + 8).contains(&(bit / 8));
                 assert!(here, "{at}");
             }
         }

@@ -200,7 +200,10 @@ impl<S: Source> Cursor<S> {
             }
             Err(Disbelief::TooLate { .. }) if self.is_end_wrong() => {
                 let offset = self.packet.map_or(self.window.offset(), |packet| packet.offset);
-                self.problems.add(offset, format_args!("the packet says it ends at stamp {}, and goes on", self.latest));
+                self.problems.add(
+                    offset,
+                    format_args!("the packet says it ends at stamp {}, and goes on", self.latest),
+                );
                 self.latest = u64::MAX;
                 return self.examine();
             }
@@ -226,7 +229,9 @@ impl<S: Source> Cursor<S> {
         }
         let rest = self.window.left() - length as u64;
         match self.resume(LEAST, header.stamp) {
-            Some(to) if to < length => Verdict::Damaged(format!("inside this record another begins: {why}"), to),
+            Some(to) if to < length => {
+                Verdict::Damaged(format!("inside this record another begins: {why}"), to)
+            }
             // No record fits in between, or none is missing: it is this one that should be longer.
             Some(to) if to < length + LEAST || (wanted.is_some() && self.numbered(to) == wanted) => {
                 Verdict::Damaged(format!("this record ends where none begins: {why}"), to)

@@ -245,7 +245,7 @@ mod tests {
                 explains a wait of checkout (4711) in fdatasync of orders.db, ended by kernel thread jbd2/sda1-8
 
             What is doubtful
-            lost 12 records or more
+            lost 12 records, 1 switch untraced by the kernel
               12 on CPU 1 between 1.00 ms and 2.00 ms after the start
               an unknown number on some CPU between 3.00 ms and 4.00 ms after the start
             doubt: 2 wake-ups fit one wait [\x1bevil (7)]

@@ -26,14 +26,26 @@ pub fn problems(screen: &mut Screen, head: &Head) {
     }
 }
 
-/// How many records were lost.
+/// How many records were lost, and how many switches the kernel did not trace.
 pub fn lost(losses: &[Loss]) -> String {
-    let known: u64 = losses.iter().map(|loss| loss.count).sum();
-    match losses.iter().any(|loss| loss.count == 0) {
+    let (reported, left_out): (Vec<&Loss>, Vec<&Loss>) = losses.iter().partition(|loss| loss.reported);
+    let known: u64 = reported.iter().map(|loss| loss.count).sum();
+    let mut text = match reported.iter().any(|loss| loss.count == 0) {
         true if known == 0 => String::from("lost records, nobody knows how many"),
         true => format!("lost {} or more", count(known, "record")),
         false => format!("lost {}", count(known, "record")),
+    };
+    if !left_out.is_empty() {
+        text.push_str(&format!(
+            ", {} untraced by the kernel",
+            count_of(left_out.len(), "switch", "switches")
+        ));
     }
+    text
+}
+
+fn count_of(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// One line: losses, doubts, cost.
