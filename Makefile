@@ -33,11 +33,13 @@ program: setup ## build the program alone, for release: target/release/wakepath
 	$(CARGO) build $(LOCKED) --release --package wakepath-cli
 
 .PHONY: test
+# A test that cannot run here prints a line that says what it would have shown; the harness hides the
+# output of tests that pass unless it is told otherwise.
 test: setup ## formatter, lints, all tests, licences, layers: at most 20 minutes on 2 CPUs
 	$(CARGO) fmt --all --check
 	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST)
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- $(DENY)
-	$(CARGO) test $(LOCKED) --workspace --no-fail-fast
+	$(CARGO) test $(LOCKED) --workspace --no-fail-fast -- --show-output
 
 .PHONY: demo
 demo: program ## record a small backup, tell why it took its time, write a file for Perfetto
