@@ -5,6 +5,8 @@
 
 mod answer;
 mod clocks;
+#[cfg(feature = "collect")]
+pub mod doctor;
 mod info;
 mod moment;
 mod name;
