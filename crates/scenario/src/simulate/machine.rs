@@ -71,7 +71,8 @@ impl<'a> Machine<'a> {
     pub(crate) fn new(program: &'a Program) -> Self {
         let count = program.threads.len();
         let sockets = 1 + program.threads.iter().flatten().map(|action| action.gate()).max().unwrap_or(0);
-        let thread = Thread { next: 0, state: State::Unborn, since: 0, left: 0, resumed: 0, cpu: 0, began: 0 };
+        let thread =
+            Thread { next: 0, state: State::Unborn, since: 0, left: 0, resumed: 0, cpu: 0, began: 0 };
         Self {
             program,
             now: 0,
