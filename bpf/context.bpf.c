@@ -46,10 +46,38 @@ int BPF_PROG(irq_handler_exit)
 	return hard_exit();
 }
 
+/*
+ * The tick looks whether the thread on this CPU is the one that the last switch put there. Where a
+ * kernel leaves a switch untraced, its consequences then last for a tick, not until the next switch.
+ */
+static __always_inline void check_current(struct wp_ring *ring)
+{
+	__u32 tid = current_tid();
+	struct wp_current *r;
+
+	if (ring->current_tid == tid)
+		return;
+	ring->current_tid = tid;
+	r = ring_reserve(ring, sched_ring_mask);
+	if (!r)
+		return;
+	r->h.stamp = ring->hard_since;
+	r->h.kind = WP_CURRENT;
+	r->h.context = WP_CTX_LOCAL_TIMER;
+	r->h.seq = ring->seq;
+	r->h.tid = tid;
+	ring_commit(ring, sizeof(*r));
+}
+
 SEC("tp_btf/local_timer_entry")
 int BPF_PROG(local_timer_entry)
 {
-	return hard_entry(WP_CTX_LOCAL_TIMER, 0);
+	struct wp_ring *ring = sched_ring();
+
+	hard_entry(WP_CTX_LOCAL_TIMER, 0);
+	if (ring)
+		check_current(ring);
+	return 0;
 }
 
 SEC("tp_btf/local_timer_exit")

@@ -9,9 +9,7 @@
  * 3. Lengths come from the buffer less header offsets, never from the IP length, which is 0 when
  *    the card segments.
  */
-#include <bpf/bpf_endian.h>
-
-#include "ring.bpf.h"
+#include "flow.bpf.h"
 
 #define FLOW_CACHE 1024
 
@@ -25,14 +23,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct flow_cache);
 } flow_caches SEC(".maps");
-
-struct tuple {
-	__u64 source[2];
-	__u64 target[2];
-	__u32 ports; /* network order, source in the low half */
-	__u8 protocol;
-	__u8 family;
-};
 
 /* The network and transport headers, as far as they are read, in one copy. */
 struct headers4 {
@@ -57,22 +47,6 @@ struct transport {
 	__be32 seq, ack;
 	__be16 offset_flags;
 };
-
-static __always_inline __u64 mix(__u64 h, __u64 v)
-{
-	h = (h ^ v) * 0x9e3779b97f4a7c15ULL;
-	return h ^ (h >> 29);
-}
-
-static __always_inline __u64 flow_id(const struct tuple *t)
-{
-	__u64 h = mix(0, (__u64)t->ports << 16 | t->protocol << 8 | t->family);
-
-	h = mix(mix(h, t->source[0]), t->target[0]);
-	if (t->family == 6)
-		h = mix(mix(h, t->source[1]), t->target[1]);
-	return h;
-}
 
 static __always_inline void tell_flow(const struct tuple *t, __u64 flow)
 {
@@ -197,30 +171,11 @@ int BPF_PROG(sk_data_ready, struct sock *sk)
 	struct wp_ring *ring = net_ring(), *sched = sched_ring();
 	struct wp_socket_ready *r;
 	struct tuple t = {};
-	__u16 family = sk->__sk_common.skc_family;
 
 	if (!ring || !sched)
 		return 0;
-	if (family == AF_INET) {
-		t.family = 4;
-		t.source[0] = sk->__sk_common.skc_daddr;
-		t.target[0] = sk->__sk_common.skc_rcv_saddr;
-	} else if (family == AF_INET6) {
-		t.family = 6;
-		BPF_CORE_READ_INTO(&t.source, sk, __sk_common.skc_v6_daddr);
-		BPF_CORE_READ_INTO(&t.target, sk, __sk_common.skc_v6_rcv_saddr);
-		/* An IPv6 socket whose peer speaks IPv4 (::ffff:a.b.c.d). */
-		if (!t.source[0] && (__u32)t.source[1] == 0xffff0000) {
-			t.family = 4;
-			t.source[0] = t.source[1] >> 32;
-			t.target[0] = t.target[1] >> 32;
-			t.source[1] = t.target[1] = 0;
-		}
-	} else {
+	if (!socket_tuple(&t, sk))
 		return 0;
-	}
-	t.protocol = sk->sk_protocol;
-	t.ports = sk->__sk_common.skc_dport | (__u32)bpf_htons(sk->__sk_common.skc_num) << 16;
 	/* In process context (backlog) bottom halves may be on, and the ring has no protection. */
 	if (!context_of(sched))
 		return 0;

@@ -23,7 +23,8 @@ typedef uint64_t __u64;
 
 #define WP_COMM_LEN 16
 #define WP_PATH_LEN 128
-#define WP_MAX_FRAMES 127
+#define WP_MAX_FRAMES 127 /* of a stack in all */
+#define WP_MAX_KERNEL_FRAMES 47 /* of these in the kernel */
 
 enum wp_kind {
 	WP_SWITCH = 1,
@@ -31,6 +32,7 @@ enum wp_kind {
 	WP_SWITCH_LOCK = 3,
 	WP_WAKING = 4,
 	WP_WAKING_NEW = 5,
+	WP_CURRENT = 6,
 	WP_PACKET = 8,
 	WP_SOCKET_READY = 9,
 	WP_FLOW = 10,
@@ -68,12 +70,14 @@ enum wp_context {
 	WP_CTX_UNKNOWN = 255,
 };
 
-/* First in every record; in CTF terms the event header. */
+/* First in every record; in CTF terms the event header (stamp, kind) and the event context (the rest). */
 struct wp_header {
 	__u64 stamp;   /* CLOCK_MONOTONIC, ns */
-	__u16 seq;     /* of a ring: counts its records, so that a missing one shows; elsewhere: the CPU */
 	__u8 kind;     /* enum wp_kind */
 	__u8 context;  /* enum wp_context */
+	__u16 seq;     /* per-CPU rings: counts their records, the lost ones too, so that a missing one
+			* shows. The buffer that all CPUs share: the CPU's number, which nothing else
+			* tells there. Records that user space writes: 0xffff, no CPU. */
 	__u32 tid;     /* the thread current on that CPU (0: idle), in interrupts too */
 };
 _Static_assert(sizeof(struct wp_header) == 16, "header");
@@ -122,6 +126,12 @@ struct wp_waking {
 	__u16 target_cpu; /* where the target last ran */
 };
 _Static_assert(sizeof(struct wp_waking) == 24, "waking");
+
+/* At a tick: header.tid runs here, though no switch to it was recorded. Some kernels do not trace some. */
+struct wp_current {
+	struct wp_header h;
+};
+_Static_assert(sizeof(struct wp_current) == 16, "current");
 
 enum wp_direction { WP_OUT = 0, WP_IN = 1 };
 

@@ -21,7 +21,8 @@ struct wp_ring {
 	__u16 irq;  /* number of the device interrupt under way */
 	__u8 hard;  /* enum wp_context of the hard interrupt under way, or 0 */
 	__u8 soft;  /* of the softirq under way, or 0 */
-	__u8 pad[6];
+	__u8 pad[2];
+	__u32 current_tid; /* who runs, as far as records tell */
 	/* The consumer's line. */
 	__u64 tail; /* bytes ever taken */
 	__u8 pad2[56];

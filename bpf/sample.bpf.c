@@ -7,7 +7,7 @@
 /* A sample record with room for its frames. */
 union scratch {
 	struct wp_sample r;
-	__u8 bytes[sizeof(struct wp_sample) + 2 * WP_MAX_FRAMES * sizeof(__u64)];
+	__u8 bytes[sizeof(struct wp_sample) + WP_MAX_FRAMES * sizeof(__u64)];
 };
 
 struct {
@@ -36,12 +36,13 @@ int sample(struct bpf_perf_event_data *ctx)
 	s->r.h.seq = bpf_get_smp_processor_id();
 	s->r.tgid = who >> 32;
 	s->r.spare = 0;
-	kernel = bpf_get_stack(ctx, s->r.frames, WP_MAX_FRAMES * sizeof(__u64), 0);
+	kernel = bpf_get_stack(ctx, s->r.frames, WP_MAX_KERNEL_FRAMES * sizeof(__u64), 0);
 	if (kernel < 0)
 		kernel = 0;
-	if (kernel > WP_MAX_FRAMES * (long)sizeof(__u64))
+	if (kernel > WP_MAX_KERNEL_FRAMES * (long)sizeof(__u64))
 		return 0;
-	user = bpf_get_stack(ctx, (void *)s->r.frames + kernel, WP_MAX_FRAMES * sizeof(__u64), BPF_F_USER_STACK);
+	user = bpf_get_stack(ctx, (void *)s->r.frames + kernel,
+			     (WP_MAX_FRAMES - WP_MAX_KERNEL_FRAMES) * sizeof(__u64), BPF_F_USER_STACK);
 	if (user < 0)
 		user = 0;
 	s->r.kernel_frames = kernel / sizeof(__u64);

@@ -4,12 +4,12 @@
  *
  * 1. sched_switch: who left the CPU, why, and who took it. When it blocks inside a system call,
  *    the call and its first argument come along, from the registers saved at its entry; when that
- *    call is a futex wait, the lock word too. All this is read only then: what does not block
+ *    call is a futex wait, the lock word too; when it is on a descriptor, what that is. All this is read only then: what does not block
  *    costs nothing.
  * 2. sched_waking, in the waker's context, with the interrupt under way. (sched_wakeup may run on
  *    the sleeper's CPU, in an interrupt that has nothing to do with the waker.)
  */
-#include "ring.bpf.h"
+#include "file.bpf.h"
 
 __weak const volatile bool record_calls = true;
 
@@ -61,6 +61,10 @@ static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_str
 	}
 	r->c.call = regs->orig_ax;
 	r->c.arg0 = regs->di;
+	if (takes_descriptor(r->c.call)) {
+		tell_file(prev, regs->di);
+		return sizeof(struct wp_switch_call);
+	}
 	if (!is_futex_wait(regs->orig_ax, regs->si))
 		return sizeof(struct wp_switch_call);
 
@@ -101,6 +105,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	r->c.s.h.context = WP_CTX_TASK;
 	r->c.s.h.tid = prev_tid;
 	r->c.s.next_tid = next->pid;
+	ring->current_tid = next->pid;
 	r->c.s.prev_state = prev_state;
 	r->c.s.interrupts_ns = ring->interrupts_ns - ring->interrupts_at_switch;
 	r->c.s.flags = preempt ? WP_SWITCH_PREEMPT : 0;

@@ -26,7 +26,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         SkeletonBuilder::new()
             .source(source)
             .obj(&object)
-            .clang_args(["-I", bpf.to_str().ok_or("the path of bpf/ is not UTF-8")?, "-mcpu=v3", "-Wall", "-Werror"])
+            .clang_args([
+                "-I",
+                bpf.to_str().ok_or("the path of bpf/ is not UTF-8")?,
+                "-mcpu=v3",
+                "-Wall",
+                "-Werror",
+            ])
             .build()?;
         linker.add_file(&object)?;
     }

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use wakepath_kernel_records::record_len;
+use wakepath_kernel_records::record_length;
 
 /// Where records begin in a ring, bytes; `WP_RING_DATA` in `bpf/ring.h`.
 pub(crate) const DATA: usize = 128;
@@ -63,6 +63,11 @@ impl Rings {
         self.cpus
     }
 
+    /// Bytes that a ring holds.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
     fn word(&self, cpu: usize, offset: usize) -> &AtomicU64 {
         assert!(cpu < self.cpus && offset + 8 <= DATA);
         // SAFETY: in bounds by the assertion, 8-aligned because stride and offsets are multiples of
@@ -79,9 +84,8 @@ impl Rings {
     pub(crate) fn set_ksoftirqd(&self, cpu: usize, tid: u32) {
         assert!(cpu < self.cpus);
         // SAFETY: inside the ring's head, 4-aligned, an atomic from this side.
-        let word = unsafe {
-            AtomicU32::from_ptr(self.base.as_ptr().add(cpu * self.stride + KSOFTIRQD).cast())
-        };
+        let word =
+            unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(cpu * self.stride + KSOFTIRQD).cast()) };
         word.store(tid, Ordering::Relaxed);
     }
 
@@ -128,9 +132,9 @@ impl Rings {
 fn overrun(data: &[u8], from: usize, end: usize) -> usize {
     let mut at = from;
     while at < end {
-        match record_len(&data[at..]) {
-            Some(len) => at += len,
-            None => return 0,
+        match record_length(&data[at..]) {
+            Ok(len) => at += len,
+            Err(_) => return 0,
         }
     }
     at - end
@@ -140,5 +144,126 @@ impl Drop for Rings {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `map` with this length, and no slice outlives `self`.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn the_head_of_a_ring_is_as_the_c_header_says() {
+        let source = r#"
+            #include <stddef.h>
+            #include <stdio.h>
+            #include <stdint.h>
+            #include "records.h"
+            #include "ring.h"
+            int main(void) {
+                printf("%zu %zu %zu %zu %d %d", offsetof(struct wp_ring, head), offsetof(struct wp_ring, lost),
+                       offsetof(struct wp_ring, ksoftirqd), offsetof(struct wp_ring, tail), WP_RING_DATA,
+                       WP_RING_SLACK);
+            }"#;
+        let folder = std::env::temp_dir().join(format!("wakepath-ring-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (c, program) = (folder.join("ring.c"), folder.join("ring"));
+        std::fs::write(&c, source).unwrap();
+        let bpf = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bpf");
+        let compiled = Command::new("cc").arg("-I").arg(bpf).arg("-o").arg(&program).arg(&c).status();
+        assert!(compiled.unwrap().success(), "the C compiler refused bpf/ring.h");
+        let said = Command::new(&program).output().unwrap().stdout;
+        std::fs::remove_dir_all(&folder).unwrap();
+        let expected = format!("{HEAD} {LOST} {KSOFTIRQD} {TAIL} {DATA} {SLACK}");
+        assert_eq!(String::from_utf8(said).unwrap(), expected);
+    }
+
+    /// A ring in ordinary memory, written as the programs write it.
+    struct Producer {
+        rings: Rings,
+        size: usize,
+    }
+
+    impl Producer {
+        fn new(size: usize) -> Self {
+            let mapped = value_size(size);
+            // SAFETY: a fresh private mapping, which `Rings` unmaps.
+            let base = unsafe {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    mapped,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                    -1,
+                    0,
+                )
+            };
+            let base = NonNull::new(base.cast()).unwrap();
+            Self { rings: Rings { base, mapped, stride: mapped, size, cpus: 1 }, size }
+        }
+
+        /// Puts a record of `kind` there; false when the ring is full.
+        fn put(&self, kind: u8, len: usize, number: u64) -> bool {
+            let head = self.rings.word(0, HEAD).load(Ordering::Relaxed);
+            let tail = self.rings.word(0, TAIL).load(Ordering::Relaxed);
+            if head + SLACK as u64 - tail > self.size as u64 {
+                return false;
+            }
+            let at = DATA + (head as usize & (self.size - 1));
+            let mut record = vec![0; len];
+            record[..8].copy_from_slice(&number.to_le_bytes());
+            record[8] = kind;
+            // SAFETY: within the mapping: the data and the slack behind it.
+            unsafe { std::ptr::copy_nonoverlapping(record.as_ptr(), self.rings.base.as_ptr().add(at), len) };
+            self.rings.word(0, HEAD).store(head + len as u64, Ordering::Release);
+            true
+        }
+
+        fn taken(&self) -> Vec<u64> {
+            let mut numbers = Vec::new();
+            let drained = self.rings.drain(0, |runs| {
+                for mut run in runs {
+                    while !run.is_empty() {
+                        let len = record_length(run).map_err(|error| error.to_string())?;
+                        numbers.push(u64::from_le_bytes(*run.first_chunk().ok_or("short")?));
+                        run = &run[len..];
+                    }
+                }
+                Ok::<(), String>(())
+            });
+            drained.unwrap();
+            numbers
+        }
+    }
+
+    #[test]
+    fn records_come_out_as_they_went_in_however_they_meet_the_end_of_the_ring() {
+        // Switches of 32 bytes, with a call 48, with a lock 64; wakings of 24.
+        let kinds = [(1, 32), (2, 48), (4, 24), (3, 64), (4, 24), (4, 24)];
+        let producer = Producer::new(1024);
+        let (mut put, mut next) = (0, 0);
+        for round in 0..2000u64 {
+            for _ in 0..round % 17 {
+                let (kind, len) = kinds[(put % kinds.len() as u64) as usize];
+                if producer.put(kind, len, put) {
+                    put += 1;
+                }
+            }
+            for number in producer.taken() {
+                assert_eq!(number, next);
+                next += 1;
+            }
+        }
+        assert_eq!(next, put);
+        assert!(put > 5_000, "the ring went round many times");
+    }
+
+    #[test]
+    fn a_drain_that_fails_keeps_the_records() {
+        let producer = Producer::new(1024);
+        producer.put(1, 32, 7);
+        assert!(producer.rings.drain(0, |_| Err("disk full")).is_err());
+        assert_eq!(producer.taken(), [7]);
     }
 }

@@ -17,17 +17,20 @@ pub struct Contributor {
     pub kind: Kind,
     /// Who or what is responsible beyond the thread: the cause of the first segment of this sort.
     pub what: Cause,
+    /// The number of the system call that the thread was blocked in.
+    pub call: Option<u32>,
     /// The sum, ns.
     pub total_ns: u64,
     /// Of how many segments.
     pub segments: u64,
 }
 
-/// Adds up a path's segments by thread, name, kind and who is responsible; the largest first, equals
-/// in the order of those four. A segment that a change of name falls into counts for both names.
+/// Adds up a path's segments by thread, name, kind, who is responsible and system call; the largest
+/// first, equals in the order of those five. A segment that a change of name falls into counts for both names.
 pub fn contributors(graph: &Graph, path: &Path) -> Vec<Contributor> {
     let mut sums: BTreeMap<_, Contributor> = BTreeMap::new();
     for segment in &path.segments {
+        let call = segment.call.map(|call| call.number);
         let mut from = segment.from;
         while from < segment.to {
             let (comm, to) = match segment.thread {
@@ -41,12 +44,13 @@ pub fn contributors(graph: &Graph, path: &Path) -> Vec<Contributor> {
                 }
             };
             let sum = sums
-                .entry((segment.thread, comm, segment.kind, responsible(&segment.cause)))
+                .entry((segment.thread, comm, segment.kind, responsible(&segment.cause), call))
                 .or_insert_with(|| Contributor {
                     thread: segment.thread,
                     comm,
                     kind: segment.kind,
                     what: segment.cause.clone(),
+                    call,
                     total_ns: 0,
                     segments: 0,
                 });

@@ -1,6 +1,6 @@
 //! What a reader of a path should know about it.
 
-use wakepath_wait_graph::Graph;
+use wakepath_wait_graph::{Graph, Loss};
 
 use crate::active::named;
 use crate::{Basis, Problem, Segment, Severity, Window};
@@ -18,24 +18,30 @@ pub(crate) fn of(graph: &Graph, window: &Window, segments: &[Segment]) -> Vec<Pr
             thread,
         });
     }
-    let (mut ranges, mut records, mut counted, mut hull) = (0u64, 0u64, true, None);
-    for loss in graph.losses().overlapping(window.from, window.to) {
-        ranges += 1;
-        records = records.saturating_add(loss.count);
-        counted &= loss.count > 0;
-        let (from, to) = hull.unwrap_or((loss.from, loss.to));
-        hull = Some((loss.from.min(from), loss.to.max(to)));
-    }
-    if let Some((from, to)) = hull {
-        let records = if counted { format!("{records}") } else { format!("{records} or more") };
-        problems.push(Problem {
-            severity: Severity::Loss,
-            text: format!("records were lost while this happened: {records}, in {ranges} places"),
-            from: from.max(window.from),
-            to: to.min(window.to),
-            thread: None,
-        });
-    }
+    let (reported, left_out): (Vec<&Loss>, Vec<&Loss>) =
+        graph.losses().overlapping(window.from, window.to).partition(|loss| loss.reported);
+    let mut tell = |losses: &[&Loss], severity, text: String| {
+        if let (Some(from), Some(to)) =
+            (losses.iter().map(|loss| loss.from).min(), losses.iter().map(|loss| loss.to).max())
+        {
+            let (from, to) = (from.max(window.from), to.min(window.to));
+            problems.push(Problem { severity, text, from, to, thread: None });
+        }
+    };
+    let records: u64 = reported.iter().map(|loss| loss.count).fold(0, u64::saturating_add);
+    let more = if reported.iter().all(|loss| loss.count > 0) { "" } else { " or more" };
+    let places = reported.len();
+    tell(
+        &reported,
+        Severity::Loss,
+        format!("{records}{more} records were lost while this happened, in {places} places"),
+    );
+    let switches = left_out.len();
+    tell(
+        &left_out,
+        Severity::Doubt,
+        format!("the kernel left {switches} switches untraced while this happened: who ran then is unknown"),
+    );
     let mut doubtful = segments.iter().filter(|segment| segment.basis == Basis::Ambiguous);
     if let Some(first) = doubtful.next() {
         let (mut ns, mut to) = (first.to.since(first.from), first.to);
@@ -45,7 +51,10 @@ pub(crate) fn of(graph: &Graph, window: &Window, segments: &[Segment]) -> Vec<Pr
         }
         problems.push(Problem {
             severity: Severity::Doubt,
-            text: format!("{ns} ns have more than one explanation, or none that is sure"),
+            text: match ns {
+                0..1_000_000 => format!("{ns} ns have more than one explanation, or none that is sure"),
+                _ => format!("{} ms have more than one explanation, or none that is sure", ns / 1_000_000),
+            },
             from: first.from,
             to,
             thread,

@@ -56,6 +56,8 @@ pub enum What {
         /// The thread was just born: it was never blocked.
         newborn: bool,
     },
+    /// [`Event::current`] runs here, though no switch to it may have been recorded.
+    Current,
     /// A thread as the snapshot at the start of the recording found it.
     Thread {
         /// Who it is.

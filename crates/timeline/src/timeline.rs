@@ -170,7 +170,7 @@ impl Timeline {
                     sink.acquired(thread, at, lock.address);
                 }
             }
-            What::Sample(_) => {
+            What::Sample(_) | What::Current => {
                 self.see(event, at, sink);
             }
             What::Loss { from, count } => {

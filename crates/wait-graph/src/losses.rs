@@ -8,7 +8,8 @@ use crate::Loss;
 pub struct Losses {
     /// All, in the order of their first nanosecond once sorted.
     all: Lossy,
-    /// Those in which more than one record may be missing.
+    /// Reported ones in which more than one record may be missing. A switch that only shows by its
+    /// absence is not among them: it was left out alone, and no thread comes and goes unwoken.
     several: Lossy,
     /// The same by CPU.
     several_on: Vec<(Cpu, Lossy)>,
@@ -24,7 +25,8 @@ struct Lossy {
 impl Losses {
     pub(crate) fn new(mut losses: Vec<Loss>) -> Self {
         losses.sort_by_key(|loss| (loss.from, loss.to, loss.cpu));
-        let several: Vec<_> = losses.iter().copied().filter(|loss| loss.count != 1).collect();
+        let several: Vec<_> =
+            losses.iter().copied().filter(|loss| loss.reported && loss.count != 1).collect();
         let mut cpus: Vec<_> = several.iter().map(|loss| loss.cpu).collect();
         cpus.sort_unstable();
         cpus.dedup();
@@ -115,5 +117,13 @@ mod tests {
         assert!(losses.hide_a_stay_on(Cpu(0), at(50), at(60)));
         assert!(!losses.hide_a_stay_on(Cpu(1), at(20), at(30)), "one record is no stay");
         assert!(losses.hide_a_stay_on(Cpu(1), at(96), at(97)), "an unknown number may be one");
+    }
+
+    #[test]
+    fn a_switch_that_was_left_out_hides_no_thread_that_nobody_woke() {
+        let losses = Losses::new(vec![Loss { reported: false, ..loss(0, 10, 90, 0) }]);
+        let at = Stamp::from_ns;
+        assert!(losses.touch(at(50), at(60)));
+        assert!(!losses.hide_a_stay(at(0), at(100)));
     }
 }

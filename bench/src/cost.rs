@@ -1,0 +1,90 @@
+//! Measures what recording costs, against its floor and its peers, as a table in Markdown.
+//!
+//! Runs alternate: the load alone, then with one recorder, again and again; each pair gives one
+//! ratio, and the median of the ratios is the figure. What drifts over seconds (clock speeds,
+//! neighbours of a virtual machine) so takes both halves of a pair alike.
+//!
+//! The load has one CPU to itself, under a real-time priority; recorders read and write on another.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+use crate::figures::{self, Row};
+use crate::load::{self, LOAD_CPU, Load};
+use crate::recorders::{self, Recorder};
+use crate::{machine, processes, progress, tracepoints};
+
+/// The CPU for everything but the load.
+const OTHER_CPU: usize = 0;
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// About how long the load runs each time; it does a fixed number of round trips.
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// How many pairs of runs each recorder gets.
+    #[arg(long, default_value_t = 11)]
+    pairs: usize,
+    /// Which loads run; both if none is named.
+    #[arg(long, value_enum)]
+    load: Vec<load::Name>,
+    /// Which recorders run; all if none is named.
+    #[arg(long, value_enum)]
+    recorder: Vec<recorders::Name>,
+    /// The programs that make the load.
+    #[arg(long, default_value = "workloads/bin")]
+    workloads: PathBuf,
+    /// The program under test.
+    #[arg(long, default_value = "target/release/wakepath")]
+    wakepath: PathBuf,
+    /// Where the recorders write; what they wrote is removed.
+    #[arg(long, default_value = "target/bench")]
+    output: PathBuf,
+}
+
+/// Prints a table for each load.
+pub fn run(options: &Options) -> Result<()> {
+    ensure!(options.pairs > 0 && options.seconds > 0.0, "nothing to run: no pairs or no seconds");
+    ensure!(machine::cpus() > LOAD_CPU, "needs 2 CPUs: one for the load, one for the recorders");
+    if !machine::is_root() {
+        bail!("recording needs root for the peers too\nhint: sudo make bench");
+    }
+    std::fs::create_dir_all(&options.output)
+        .with_context(|| format!("cannot make {}", options.output.display()))?;
+    processes::pin_this_process(OTHER_CPU)?;
+
+    println!("## Cost of recording\n\n{}\n", machine::describe());
+    println!("EVENTS, of peers: {}\n", tracepoints::here().join(" "));
+    for load in load::chosen(&options.load, &options.workloads, options.seconds) {
+        let mut rows = Vec::new();
+        for mut recorder in recorders::chosen(&options.recorder, &options.wakepath, &options.output) {
+            match measure(&load, recorder.as_mut(), options.pairs) {
+                Ok(row) => rows.push(row),
+                Err(error) => println!("skipped: {}: {error:#}\n", recorder.name()),
+            }
+        }
+        println!("{}", figures::table(&load, &rows));
+    }
+    Ok(())
+}
+
+/// Runs pairs of the load, alone and recorded.
+fn measure(load: &Load, recorder: &mut dyn Recorder, pairs: usize) -> Result<Row> {
+    let mut row = Row::new(recorder);
+    for pair in 1..=pairs {
+        progress(&format!("{}, {}, pair {pair} of {pairs}", load.name, recorder.name()));
+        let alone = load.run()?;
+        let mut recording = recorder.start()?;
+        let before = recording.consumer_cpu()?;
+        let recorded = load.run()?;
+        let consumer = recording.consumer_cpu()?.saturating_sub(before);
+        row.add(&alone, &recorded, consumer, recording.stop()?);
+        // What was written in one run is not to be flushed in the next.
+        processes::settle(Duration::from_millis(200));
+    }
+    progress("");
+    Ok(row)
+}

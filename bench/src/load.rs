@@ -1,0 +1,111 @@
+//! What is recorded: a program that does one small thing as often as it can and prints how often.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, ensure};
+
+/// The CPU of the load; recorders have another.
+pub const LOAD_CPU: usize = 1;
+
+/// Real-time, so that nothing of the machine's daily life comes between.
+const PRIORITY: &str = "50";
+
+/// Loads by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Name {
+    /// Two threads pass a semaphore to and fro on one CPU: the most switches there can be.
+    Schedfreq,
+    /// A client and a server pass 32 bytes to and fro over loopback TCP on one CPU.
+    Tcpping,
+}
+
+/// A load, ready to run.
+pub struct Load {
+    /// For people.
+    pub name: &'static str,
+    program: PathBuf,
+    trips: u64,
+}
+
+/// What one run of the load did.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Run {
+    /// Round trips a second.
+    pub rate: f64,
+    /// Round trips in all.
+    pub count: f64,
+}
+
+/// The chosen loads; all if none is chosen. Each does a fixed number of round trips, as many as take
+/// about `seconds` where a switch takes a microsecond.
+pub fn chosen(names: &[Name], folder: &Path, seconds: f64) -> Vec<Load> {
+    let names = if names.is_empty() { &[Name::Schedfreq, Name::Tcpping] } else { names };
+    let load = |name: &Name| {
+        let (name, file, nominal) = match name {
+            Name::Schedfreq => ("semaphore ping-pong on one CPU", "schedfreq", 350e3),
+            Name::Tcpping => ("TCP request and response of 32 bytes on one CPU", "tcpping", 140e3),
+        };
+        Load { name, program: folder.join(file), trips: (seconds * nominal).max(1.0) as u64 }
+    };
+    names.iter().map(load).collect()
+}
+
+impl Load {
+    fn words(&self) -> Vec<String> {
+        let (cpu, trips) = (LOAD_CPU.to_string(), self.trips.to_string());
+        let program = self.program.display().to_string();
+        let words = ["chrt", "-f", PRIORITY, "taskset", "-c", &cpu, &program, "--rounds", &trips];
+        words.map(str::to_owned).to_vec()
+    }
+
+    /// What is run, so that it can be run again.
+    pub fn command(&self) -> String {
+        self.words().join(" ")
+    }
+
+    /// Runs it once.
+    pub fn run(&self) -> Result<Run> {
+        let words = self.words();
+        let output = Command::new(&words[0])
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .output()
+            .with_context(|| format!("cannot run {}", words[0]))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        ensure!(
+            output.status.success(),
+            "`{}` failed ({}): {}",
+            self.command(),
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+        parse(&said).ok_or_else(|| anyhow!("`{}` printed no rate", self.command()))
+    }
+}
+
+/// Reads `schedfreq: round_trips 200000 seconds 0.564 per_second 354609.2`.
+fn parse(said: &str) -> Option<Run> {
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let after = |name: &str| -> Option<f64> {
+        let index = words.iter().position(|word| *word == name)?;
+        words.get(index + 1)?.parse().ok().filter(|figure: &f64| figure.is_finite() && *figure > 0.0)
+    };
+    Some(Run { rate: after("per_second")?, count: after("round_trips")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Run, parse};
+
+    #[test]
+    fn the_rate_is_read_from_what_the_load_prints() {
+        assert_eq!(
+            parse("schedfreq: round_trips 200000 seconds 0.564 per_second 354609.2\n"),
+            Some(Run { rate: 354_609.2, count: 200_000.0 })
+        );
+        for bad in ["", "round_trips 7", "round_trips 7 per_second 0", "round_trips 7 per_second nan"] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+}

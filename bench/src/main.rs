@@ -1,0 +1,40 @@
+//! Measures wakepath and prints tables in Markdown: what recording costs against its floor and its
+//! peers, and how fast recordings are analysed.
+
+mod analysis;
+mod cost;
+mod figures;
+mod load;
+mod machine;
+mod processes;
+mod recorders;
+mod tracepoints;
+
+use std::io::{IsTerminal, Write};
+
+use anyhow::Result;
+use clap::Parser;
+
+/// Measures wakepath, and prints tables in Markdown.
+#[derive(Debug, Parser)]
+enum Command {
+    /// What recording costs: a load alone and under each recorder, in turns.
+    Cost(cost::Options),
+    /// How fast recordings are analysed, over their sizes.
+    Analysis(analysis::Options),
+}
+
+fn main() -> Result<()> {
+    match Command::parse() {
+        Command::Cost(options) => cost::run(&options),
+        Command::Analysis(options) => analysis::run(&options),
+    }
+}
+
+/// Shows what is running, on a terminal only: the tables are what the program prints.
+fn progress(text: &str) {
+    let mut terminal = std::io::stderr();
+    if terminal.is_terminal() {
+        let _ = write!(terminal, "\r\x1b[K{text}");
+    }
+}

@@ -1,0 +1,102 @@
+//! Processes: where they run, what they use, how they end.
+
+use std::fs;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// Keeps this process, its threads to come and its children on one CPU, unless they choose another.
+pub fn pin_this_process(cpu: usize) -> Result<()> {
+    // SAFETY: a cpu_set_t of zeros is an empty set, and CPU_SET stays within it for this small index;
+    // sched_setaffinity only reads the set.
+    let result = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
+    };
+    if result != 0 {
+        return Err(std::io::Error::last_os_error()).context("cannot choose a CPU for the recorders");
+    }
+    Ok(())
+}
+
+/// The CPU time that a process and its threads have used.
+pub fn cpu_time(pid: u32) -> Result<Duration> {
+    let stat =
+        fs::read_to_string(format!("/proc/{pid}/stat")).with_context(|| format!("process {pid} is gone"))?;
+    // Fields are counted after the name, which may hold anything but ends at the last parenthesis.
+    let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect::<Vec<_>>());
+    let ticks = |index: usize| fields.as_ref()?.get(index)?.parse::<u64>().ok();
+    let (Some(user), Some(system)) = (ticks(11), ticks(12)) else {
+        bail!("cannot read /proc/{pid}/stat");
+    };
+    // USER_HZ is 100 on every Linux that BPF runs on.
+    Ok(Duration::from_millis((user + system) * 10))
+}
+
+/// The CPU time of this process and its threads, to the nanosecond.
+pub fn own_cpu_time() -> Result<Duration> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock is written to a timespec of ours.
+    if unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) } != 0 {
+        return Err(std::io::Error::last_os_error()).context("cannot read the CPU clock");
+    }
+    Ok(Duration::new(u64::try_from(time.tv_sec)?, u32::try_from(time.tv_nsec)?))
+}
+
+/// What a process used from its beginning to its end.
+pub struct Used {
+    /// CPU time, its own and the kernel's for it.
+    pub cpu: Duration,
+    /// The most memory it had at once, bytes.
+    pub memory: u64,
+    /// Whether it ended with code 0.
+    pub succeeded: bool,
+}
+
+/// Waits for a child to end.
+pub fn wait(child: Child) -> Result<Used> {
+    let pid = libc::pid_t::try_from(child.id())?;
+    let mut status = 0;
+    // SAFETY: a rusage is plain numbers, for which zeros will do; wait4 writes it and the status, both
+    // ours. The child is not waited for a second time: dropping a `Child` does not.
+    let (waited, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::wait4(pid, &raw mut status, 0, &raw mut usage), usage)
+    };
+    if waited != pid {
+        return Err(std::io::Error::last_os_error()).context("cannot wait for a child");
+    }
+    let time = |it: libc::timeval| -> Result<Duration> {
+        Ok(Duration::new(u64::try_from(it.tv_sec)?, u32::try_from(it.tv_usec)? * 1000))
+    };
+    Ok(Used {
+        cpu: time(usage.ru_utime)? + time(usage.ru_stime)?,
+        memory: u64::try_from(usage.ru_maxrss)? * 1024,
+        succeeded: libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+    })
+}
+
+/// Asks a process to end as Ctrl-C would and waits until it has.
+pub fn interrupt(mut child: Child, patience: Duration) -> Result<std::process::Output> {
+    let pid = libc::pid_t::try_from(child.id())?;
+    // SAFETY: kill takes no memory; the process is our own child and not yet waited for.
+    unsafe { libc::kill(pid, libc::SIGINT) };
+    let end = Instant::now() + patience;
+    while child.try_wait()?.is_none() {
+        if Instant::now() > end {
+            child.kill()?;
+            bail!("did not end within {} s of Ctrl-C", patience.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(child.wait_with_output()?)
+}
+
+/// Lets writes that are under way reach the disk.
+pub fn settle(at_least: Duration) {
+    // SAFETY: sync takes nothing and returns nothing.
+    unsafe { libc::sync() };
+    std::thread::sleep(at_least);
+}

@@ -1,0 +1,69 @@
+//! What records: nothing less than a whole tool each, started and stopped as a person would.
+
+mod floor;
+mod ftrace;
+mod perf;
+mod wakepath;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+
+/// Recorders by name, in the order of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Name {
+    /// Empty BPF programs on the same tracepoints.
+    Floor,
+    /// `wakepath record`.
+    Wakepath,
+    /// ftrace, with a reader for each CPU.
+    Ftrace,
+    /// `perf record`.
+    Perf,
+}
+
+/// Something that records what the system does.
+pub trait Recorder {
+    /// For people.
+    fn name(&self) -> String;
+    /// What was run, so that it can be run again.
+    fn command(&self) -> String;
+    /// Begins, and returns once events are being recorded.
+    fn start(&mut self) -> Result<Box<dyn Recording>>;
+}
+
+/// A recording under way.
+pub trait Recording {
+    /// CPU time used so far to fetch and write events, outside the load.
+    fn consumer_cpu(&mut self) -> Result<Duration>;
+    /// Ends it, counts what it recorded, and removes it.
+    fn stop(self: Box<Self>) -> Result<Recorded>;
+}
+
+/// What was recorded. `None` is not known, or nothing that this recorder has.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Recorded {
+    /// Events.
+    pub events: Option<u64>,
+    /// Events that it knows it lost.
+    pub lost: Option<u64>,
+    /// Bytes written.
+    pub bytes: Option<u64>,
+}
+
+/// The chosen recorders; all if none is chosen.
+pub fn chosen(names: &[Name], program: &Path, output: &Path) -> Vec<Box<dyn Recorder>> {
+    let every = [Name::Floor, Name::Wakepath, Name::Ftrace, Name::Perf];
+    let names = if names.is_empty() { &every[..] } else { names };
+    let mut recorders: Vec<Box<dyn Recorder>> = Vec::new();
+    for name in names {
+        match name {
+            Name::Floor => recorders.push(Box::new(floor::Floor)),
+            Name::Wakepath => recorders.extend(wakepath::rows(program, output)),
+            Name::Ftrace => recorders.push(Box::new(ftrace::Ftrace::new(output))),
+            Name::Perf => recorders.push(Box::new(perf::Perf::new(output))),
+        }
+    }
+    recorders
+}

@@ -1,0 +1,106 @@
+//! `perf record -a` of the same events.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::{Recorded, Recorder, Recording};
+use crate::{processes, tracepoints};
+
+/// Large enough that nothing is lost at a million events a second.
+const BUFFER: &str = "64M";
+
+/// perf does not say when it records; it does well before this.
+const START: Duration = Duration::from_secs(1);
+
+pub struct Perf {
+    output: PathBuf,
+}
+
+struct Running {
+    child: Child,
+    output: PathBuf,
+}
+
+impl Perf {
+    pub fn new(folder: &Path) -> Self {
+        Self { output: folder.join("perf.data") }
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let events = tracepoints::here().join(",");
+        let output = self.output.display().to_string();
+        let words = ["record", "-a", "-m", BUFFER, "-e", &events, "-o", &output];
+        words.map(str::to_owned).to_vec()
+    }
+}
+
+impl Recorder for Perf {
+    fn name(&self) -> String {
+        "perf".to_owned()
+    }
+
+    fn command(&self) -> String {
+        format!("perf record -a -m {BUFFER} -e EVENTS")
+    }
+
+    fn start(&mut self) -> Result<Box<dyn Recording>> {
+        let mut command = Command::new("perf");
+        command.args(self.arguments()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().context("cannot run perf")?;
+        std::thread::sleep(START);
+        if child.try_wait()?.is_some() {
+            let output = child.wait_with_output()?;
+            bail!("perf ended at once: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(Box::new(Running { child, output: self.output.clone() }))
+    }
+}
+
+impl Recording for Running {
+    fn consumer_cpu(&mut self) -> Result<Duration> {
+        processes::cpu_time(self.child.id())
+    }
+
+    fn stop(self: Box<Self>) -> Result<Recorded> {
+        // It reads all it wrote once more, for build ids, before it ends.
+        let output = processes::interrupt(self.child, Duration::from_secs(60))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        let bytes = fs::metadata(&self.output).ok().map(|metadata| metadata.len());
+        fs::remove_file(&self.output).context("perf left no recording")?;
+        Ok(Recorded { events: number_before(&said, "samples)"), lost: Some(lost(&said)), bytes })
+    }
+}
+
+/// `… (123 samples) ]`
+fn number_before(said: &str, unit: &str) -> Option<u64> {
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let index = words.iter().position(|word| *word == unit)?;
+    words.get(index.checked_sub(1)?)?.trim_start_matches('(').parse().ok()
+}
+
+/// `Processed 123 events and lost 4 chunks!` or `lost 4 samples`; silence means none.
+fn lost(said: &str) -> u64 {
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let after = words.iter().position(|word| *word == "lost").and_then(|index| words.get(index + 1));
+    after.and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{lost, number_before};
+
+    #[test]
+    fn what_perf_says_at_its_end_is_read() {
+        let said = "[ perf record: Woken up 3 times to write data ]\n\
+            Processed 130 events and lost 2 chunks!\n\nCheck IO/CPU overload!\n\n\
+            [ perf record: Captured and wrote 1.2 MB perf.data (12345 samples) ]\n";
+        assert_eq!(number_before(said, "samples)"), Some(12345));
+        assert_eq!(lost(said), 2);
+        assert_eq!(number_before("nothing", "samples)"), None);
+        assert_eq!(lost("[ perf record: Captured and wrote 1.2 MB perf.data (1 samples) ]"), 0);
+    }
+}

@@ -1,0 +1,83 @@
+//! `wakepath record`, whole.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::Value;
+
+use super::{Recorded, Recorder, Recording};
+use crate::processes;
+
+/// Loading and attaching its programs takes well less.
+const START: Duration = Duration::from_secs(1);
+
+pub struct Wakepath {
+    name: &'static str,
+    program: PathBuf,
+    options: &'static [&'static str],
+    output: PathBuf,
+}
+
+struct Running {
+    child: Child,
+    program: PathBuf,
+    output: PathBuf,
+}
+
+/// The rows of the table: what a person gets who asks for nothing, and the least that makes a path.
+pub fn rows(program: &Path, folder: &Path) -> Vec<Box<dyn Recorder>> {
+    let row = |name, options| -> Box<dyn Recorder> {
+        let output = folder.join("wakepath.rec");
+        Box::new(Wakepath { name, program: program.to_path_buf(), options, output })
+    };
+    vec![row("wakepath", &[])]
+}
+
+impl Recorder for Wakepath {
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+
+    fn command(&self) -> String {
+        ["wakepath record -a"].iter().chain(self.options).copied().collect::<Vec<_>>().join(" ")
+    }
+
+    fn start(&mut self) -> Result<Box<dyn Recording>> {
+        let mut command = Command::new(&self.program);
+        command.arg("record").arg("-a").args(self.options).arg("-o").arg(&self.output);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("cannot run {}", self.program.display()))?;
+        std::thread::sleep(START);
+        if child.try_wait()?.is_some() {
+            let output = child.wait_with_output()?;
+            bail!("wakepath ended at once: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(Box::new(Running { child, program: self.program.clone(), output: self.output.clone() }))
+    }
+}
+
+impl Recording for Running {
+    fn consumer_cpu(&mut self) -> Result<Duration> {
+        processes::cpu_time(self.child.id())
+    }
+
+    fn stop(self: Box<Self>) -> Result<Recorded> {
+        processes::interrupt(self.child, Duration::from_secs(60))?;
+        let info = Command::new(&self.program).arg("info").arg("--json").arg(&self.output).output()?;
+        let info: Value =
+            serde_json::from_slice(&info.stdout).context("cannot read `wakepath info --json`")?;
+        let events =
+            info["events"].as_object().ok_or_else(|| anyhow!("no events in `wakepath info --json`"))?;
+        let losses =
+            info["losses"].as_array().map(|losses| losses.iter().filter_map(|it| it["count"].as_u64()));
+        fs::remove_dir_all(&self.output)?;
+        Ok(Recorded {
+            events: Some(events.values().filter_map(Value::as_u64).sum()),
+            lost: losses.map(Iterator::sum),
+            bytes: info["recording"]["bytes"].as_u64(),
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! `wakepath export`: the recording in another tool's format.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use wakepath_engine::{Answer, path};
+use wakepath_report::perfetto;
+
+use crate::failure::{Code, Failure};
+use crate::input::Input;
+use crate::output::Output;
+use crate::path::WindowArguments;
+
+/// Write the recording for another tool, with the path as its own tracks
+///
+/// A Perfetto trace opens at https://ui.perfetto.dev, which keeps it in the browser.
+#[derive(Debug, Args)]
+pub struct ExportArguments {
+    #[command(flatten)]
+    input: Input,
+    /// The format
+    #[arg(long, value_name = "FORMAT")]
+    format: Format,
+    /// Write here; `-` for stdout
+    #[arg(short = 'o', long = "output", value_name = "FILE", default_value = "wakepath.perfetto-trace")]
+    output: PathBuf,
+    #[command(flatten)]
+    window: WindowArguments,
+}
+
+/// What can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Perfetto's protocol buffers
+    Perfetto,
+}
+
+/// Reads the recording and writes it.
+pub fn run(arguments: &ExportArguments, output: &Output) -> Result<ExitCode, Failure> {
+    let recorded = arguments.input.read()?;
+    let answer = path(&recorded, &arguments.window.query(false))?;
+    let paths = match &answer {
+        Answer::Paths(paths) => paths.as_slice(),
+        // No single window: thread states alone.
+        Answer::Overview(_) => &[],
+    };
+    let Format::Perfetto = arguments.format;
+    if arguments.output == Path::new("-") {
+        output.write(|out| perfetto(&recorded, paths, out))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let cannot =
+        |error| Failure::new(Code::Input, format!("cannot write {}: {error}", arguments.output.display()));
+    let mut out = BufWriter::new(File::create(&arguments.output).map_err(cannot)?);
+    perfetto(&recorded, paths, &mut out).and_then(|()| out.flush()).map_err(cannot)?;
+    output.note(&format!("wrote {}: open it at https://ui.perfetto.dev", arguments.output.display()));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,33 @@
+//! `wakepath info`: what is in a recording.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use wakepath_engine::info;
+use wakepath_report::{json, text};
+
+use crate::failure::Failure;
+use crate::input::Input;
+use crate::output::Output;
+
+/// Say what is in a recording: when, how much, what was lost, what recording cost
+#[derive(Debug, Args)]
+pub struct InfoArguments {
+    #[command(flatten)]
+    input: Input,
+    /// As JSON, for scripts
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads the recording and says it.
+pub fn run(arguments: &InfoArguments, output: &Output) -> Result<ExitCode, Failure> {
+    let recorded = arguments.input.read()?;
+    let answer = info(&recorded);
+    if arguments.json {
+        output.write(|out| json::info(&answer, out))?;
+    } else {
+        output.text(&text::info(&answer, output.paper()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

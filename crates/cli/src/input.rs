@@ -1,0 +1,72 @@
+//! How a recording is found and read.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use wakepath_engine::{Recorded, open};
+
+use crate::failure::Failure;
+
+/// Which recording.
+#[derive(Debug, Args)]
+pub struct Input {
+    /// The recording
+    #[arg(value_name = "REC", default_value = DEFAULT)]
+    pub recording: PathBuf,
+}
+
+/// What every verb reads when given none, and what `record` writes.
+pub const DEFAULT: &str = "./wakepath.rec";
+
+impl Input {
+    /// Reads it. Says on a terminal how far it is, where that takes long.
+    pub fn read(&self) -> Result<Recorded, Failure> {
+        let mut progress = Progress::new();
+        let recorded = open(&self.recording, |done, total| progress.tell(done, total));
+        progress.end();
+        Ok(recorded?)
+    }
+
+    /// How to ask for this recording on the command line: nothing for the default one.
+    pub fn argument(&self) -> String {
+        if self.recording == Path::new(DEFAULT) {
+            String::new()
+        } else {
+            format!(" {}", self.recording.display())
+        }
+    }
+}
+
+/// A line on a terminal that says how far reading is.
+struct Progress {
+    began: Instant,
+    wanted: bool,
+    told: bool,
+}
+
+/// Who waits no longer than this needs no progress.
+const PATIENCE: Duration = Duration::from_millis(700);
+
+impl Progress {
+    fn new() -> Self {
+        Self { began: Instant::now(), wanted: io::stderr().is_terminal(), told: false }
+    }
+
+    fn tell(&mut self, done: u64, total: u64) {
+        if !self.wanted || self.began.elapsed() < PATIENCE {
+            return;
+        }
+        self.told = true;
+        let [done, total] = [done, total.max(done)].map(|n| n as f64 / 1e6);
+        let _ = write!(io::stderr(), "\rreading: {done:.0} of {total:.0} million events ");
+    }
+
+    fn end(&self) {
+        if self.told {
+            // Back to the line's beginning, and erase it.
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! `wakepath man`: the manual page, made of what can be typed.
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+
+use crate::arguments::Arguments;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Prints one page for the program and all its verbs.
+pub fn run(output: &Output) -> Result<ExitCode, Failure> {
+    let page = page()?;
+    output.write(|out| out.write_all(&page))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn page() -> io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    let command = Arguments::command();
+    let verbs: Vec<_> = command.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
+    let man = clap_mangen::Man::new(command);
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    for verb in verbs {
+        let name = verb.get_name().to_uppercase();
+        let usage = verb.get_about().map(|about| about.to_string()).unwrap_or_default();
+        page.extend(format!(".SH {name}\n{usage}\n").bytes());
+        let man = clap_mangen::Man::new(
+            verb.bin_name(format!("wakepath {}", name.to_lowercase())).disable_help_flag(true),
+        );
+        let mut options = Vec::new();
+        man.render_options_section(&mut options)?;
+        // The section's own heading would stand where the verb's does.
+        page.extend(
+            options
+                .split_inclusive(|&b| b == b'\n')
+                .skip_while(|line| !line.starts_with(b".SH"))
+                .skip(1)
+                .flatten(),
+        );
+    }
+    page.extend(b".SH \"EXIT STATUS\"\n");
+    for (code, meaning) in EXIT_CODES {
+        page.extend(format!(".TP\n{code}\n{meaning}\n").bytes());
+    }
+    Ok(page)
+}
+
+const EXIT_CODES: [(&str, &str); 6] = [
+    ("0", "Answered."),
+    ("1", "Answered, with losses or doubts that touch the answer; only with \\-\\-strict."),
+    ("2", "Wrong usage."),
+    ("3", "Input that cannot be read."),
+    ("4", "Rights or kernel features are missing."),
+    (
+        "125, 126, 127",
+        "Of record with a command, whose own code is passed on: a failure of ours, a command that cannot be run, one that was not found.",
+    ),
+];

@@ -1,0 +1,221 @@
+//! `wakepath record`: records this machine, and tells at once where the time went.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use wakepath_engine::record::{
+    CollectError, EndReason, Identity, Options, Outcome, RecordError, Request, drop_rights, exit_code, record,
+};
+use wakepath_engine::{Algorithm, Name, PathQuery, Subject, duration};
+
+use crate::failure::{Code, Failure};
+use crate::input::{DEFAULT, Input};
+use crate::output::Output;
+use crate::path;
+
+/// Record this machine, and tell where the time went
+///
+/// The whole machine is recorded whatever is asked, since who is waited for may be anyone: a command,
+/// processes or a cgroup choose the question. Recordings are private to who made them. Under sudo, the
+/// command runs as the user who called sudo.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RecordArguments {
+    /// Ask about these processes, until they end
+    #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',', conflicts_with_all = ["cgroup", "command"])]
+    pids: Vec<u32>,
+    /// Ask about the threads of this cgroup, systemd unit or container
+    #[arg(long, value_name = "CGROUP", conflicts_with_all = ["command", "everything"])]
+    cgroup: Option<String>,
+    /// Ask about the whole machine
+    #[arg(short = 'a', long = "all", conflicts_with_all = ["pids", "command"])]
+    everything: bool,
+    /// Stop after this time: 10, 2.5s, 5min
+    #[arg(short = 'd', long, value_name = "TIME", value_parser = time)]
+    duration: Option<Duration>,
+    /// Write the recording here; one that is there becomes REC.old
+    #[arg(short = 'o', long = "output", value_name = "REC", default_value = DEFAULT)]
+    output: PathBuf,
+    /// Stop when the recording has this size: 512M, 2G
+    #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size)]
+    max_size: u64,
+    /// Stacks of running threads, so many a second; 0 for none
+    #[arg(long, value_name = "RATE", default_value_t = 99)]
+    samples: u32,
+    /// Run the command as root, though sudo was called by somebody else
+    #[arg(long)]
+    as_root: bool,
+    /// Tell the answer as JSON, on stdout
+    #[arg(long)]
+    json: bool,
+    /// The command to run and to ask about, and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo wakepath record -- make -j4       why does the build take so long?
+  sudo wakepath record -p 912 -d 10      what does this server do for ten seconds?
+  sudo wakepath record -a                everything, until Ctrl-C
+
+With a command, its own exit code is passed on; 125 is a failure of wakepath, 126 a command that
+cannot be run, 127 one that was not found.";
+
+/// A disk with less free than this is left alone, percent.
+const LEAST_FREE: u8 = 10;
+/// How a command that could not be run is told, as shells do; and failures of our own beside a command.
+const OURS: u8 = 125;
+const CANNOT_RUN: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Records, and answers.
+pub fn run(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Failure> {
+    let result = recorded(arguments, output);
+    // Beside a command every failure of ours has one code, which the command's own are told from.
+    let ours = |failure: Failure| if arguments.command.is_empty() { failure } else { failure.or_code(OURS) };
+    result.map_err(ours)
+}
+
+fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Failure> {
+    if arguments.command.is_empty()
+        && arguments.pids.is_empty()
+        && arguments.cgroup.is_none()
+        && !arguments.everything
+    {
+        return Err(Failure::new(Code::Usage, "nothing to ask about")
+            .hint("wakepath record -- COMMAND, or -p PID, --cgroup CGROUP, or -a for the whole machine"));
+    }
+    let caller = Identity::from_sudo();
+    let request = Request {
+        destination: arguments.output.clone(),
+        options: Options {
+            samples_per_second: arguments.samples,
+            duration: arguments.duration,
+            command: arguments.command.clone(),
+            targets: arguments.pids.clone(),
+            caller,
+            as_root: arguments.as_root,
+            ..Options::default()
+        },
+        most_bytes: arguments.max_size,
+        least_free_percent: LEAST_FREE,
+        asked: std::env::args_os().skip(1).collect(),
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked_to_stop = Arc::clone(&stop);
+    ctrlc::set_handler(move || asked_to_stop.store(true, Ordering::Relaxed))
+        .map_err(|error| Failure::new(Code::Rights, format!("cannot watch for Ctrl-C: {error}")))?;
+    if arguments.everything || !arguments.pids.is_empty() || arguments.cgroup.is_some() {
+        output.note("recording; Ctrl-C ends it and answers");
+    }
+    let outcome = record(&request, &stop).map_err(why_not)?;
+    // The answer is computed without any rights.
+    drop_rights().map_err(|error| Failure::new(Code::Rights, format!("cannot give up rights: {error}")))?;
+    for missing in &outcome.missing {
+        output.complain("warning", &format!("this kernel has no {}: {}", missing.what, missing.consequence));
+    }
+    if outcome.reason == EndReason::OutOfRoom {
+        output.complain("warning", "recording stopped for want of room: --max-size allows more, as long as a tenth of the disk stays free");
+    }
+    tell(arguments, output)?;
+    Ok(code(&outcome, !arguments.command.is_empty()))
+}
+
+/// The answer to what was recorded.
+fn tell(arguments: &RecordArguments, output: &Output) -> Result<(), Failure> {
+    let input = Input { recording: arguments.output.clone() };
+    let recorded = input.read()?;
+    let subject = match &arguments.cgroup {
+        Some(cgroup) => Subject::Cgroup(Name::from(cgroup.as_str())),
+        None => Subject::Recorded,
+    };
+    let query = PathQuery { subject, from: None, to: None, algorithm: Algorithm::Active, all: false };
+    // A command's stdout is its own.
+    let beside = if arguments.command.is_empty() { output.clone() } else { output.on_stderr() };
+    let view = if arguments.json { path::View::Json } else { path::View::Screen };
+    let output = if arguments.json { output } else { &beside };
+    path::answer(&recorded, &query, view, &input.argument(), output)?;
+    Ok(())
+}
+
+/// The command's own code; else whether we did what was asked.
+fn code(outcome: &Outcome, command: bool) -> ExitCode {
+    match outcome.status {
+        Some(status) if command => ExitCode::from(exit_code(status) as u8),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn why_not(error: RecordError) -> Failure {
+    let text = error.to_string();
+    let needs_rights = |source: &std::io::Error| source.kind() == ErrorKind::PermissionDenied;
+    match &error {
+        RecordError::Collect(CollectError::CommandNotFound { .. }) => {
+            Failure::new(Code::Usage, text).or_code(NOT_FOUND)
+        }
+        RecordError::Collect(CollectError::Exec { .. }) => {
+            Failure::new(Code::Usage, text).or_code(CANNOT_RUN)
+        }
+        RecordError::Collect(
+            CollectError::Load { source }
+            | CollectError::Attach { source, .. }
+            | CollectError::MapRings { source }
+            | CollectError::Snapshot { source },
+        ) if needs_rights(source) => Failure::new(Code::Rights, text)
+            .hint("run with sudo, or grant CAP_BPF and CAP_PERFMON; wakepath doctor says what is missing"),
+        RecordError::Collect(CollectError::Write(_)) | RecordError::Write(_) | RecordError::Rotate(_) => {
+            Failure::new(Code::Input, text).hint("choose another place with -o")
+        }
+        RecordError::Collect(_) => Failure::new(Code::Rights, text)
+            .hint("wakepath doctor says what this kernel and these rights allow"),
+    }
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let ns = duration(text).filter(|&ns| ns > 0);
+    ns.map(Duration::from_nanos).ok_or_else(|| String::from("write 10, 2.5s, 500ms or 5min"))
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let wrong = || String::from("write bytes, or 512K, 100M, 2G");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "K" | "k" | "KiB" => 10,
+        "M" | "m" | "MiB" => 20,
+        "G" | "g" | "GiB" => 30,
+        "T" | "t" | "TiB" => 40,
+        _ => return Err(wrong()),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift)).filter(|&n| n > 0);
+    bytes.ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        for (text, expected) in [
+            ("2G", Some(2 << 30)),
+            ("512K", Some(512 << 10)),
+            ("7", Some(7)),
+            ("0", None),
+            ("G", None),
+            ("2X", None),
+            ("-1", None),
+            ("99999999T", None),
+        ] {
+            assert_eq!(size(text).ok(), expected, "{text}");
+        }
+    }
+}

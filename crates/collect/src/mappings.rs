@@ -1,0 +1,117 @@
+//! Which files a process has mapped as code, read while it lives, so that sampled addresses keep
+//! their meaning after its end.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use wakepath_event::{Mapping, Tid};
+
+/// Reads mappings of processes that are sampled, once, and again when an address is outside of
+/// what is known (a library came later).
+#[derive(Default)]
+pub(crate) struct Mappings {
+    known: HashMap<u32, Known>,
+    build_ids: HashMap<(u64, u64), Box<[u8]>>,
+}
+
+#[derive(Default)]
+struct Known {
+    ranges: Vec<(u64, u64)>,
+    reads: u32,
+}
+
+/// A process whose addresses keep being unknown (generated code) is not read forever.
+const MOST_READS: u32 = 20;
+
+impl Mappings {
+    /// What became known with a sample of process `tgid` at `address`.
+    pub(crate) fn sampled(&mut self, tgid: u32, address: u64) -> Vec<Mapping> {
+        let known = self.known.entry(tgid).or_default();
+        let covered = known.ranges.iter().any(|&(from, to)| (from..to).contains(&address));
+        if covered || known.reads >= MOST_READS {
+            return Vec::new();
+        }
+        known.reads += 1;
+        let Ok(maps) = fs::read(format!("/proc/{tgid}/maps")) else { return Vec::new() };
+        let mut new = Vec::new();
+        for line in maps.split(|&b| b == b'\n') {
+            let Some((mut mapping, inode)) = parse(line) else { continue };
+            if known.ranges.contains(&(mapping.from, mapping.to)) {
+                continue;
+            }
+            known.ranges.push((mapping.from, mapping.to));
+            mapping.tgid = Tid(tgid);
+            mapping.build_id = self
+                .build_ids
+                .entry(inode)
+                .or_insert_with(|| {
+                    // By way of the mapping itself: the path may mean another file by now, or one
+                    // of another mount namespace.
+                    let file = format!("/proc/{tgid}/map_files/{:x}-{:x}", mapping.from, mapping.to);
+                    build_id(Path::new(&file))
+                })
+                .clone();
+            new.push(mapping);
+        }
+        new
+    }
+}
+
+/// A line of `/proc/PID/maps` that maps a file as code, with its device and inode as a key.
+fn parse(line: &[u8]) -> Option<(Mapping, (u64, u64))> {
+    let mut fields = line.splitn(6, |&b| b == b' ');
+    let mut text = || std::str::from_utf8(fields.next()?).ok();
+    let (from, to) = text()?.split_once('-')?;
+    if text()?.as_bytes().get(2) != Some(&b'x') {
+        return None;
+    }
+    let hex = |digits| u64::from_str_radix(digits, 16).ok();
+    let offset = hex(text()?)?;
+    let (major, minor) = text()?.split_once(':')?;
+    let device = hex(major)? << 32 | hex(minor)?;
+    let inode = text()?.parse().ok()?;
+    let path = fields.next()?.trim_ascii_start();
+    if !path.starts_with(b"/") && path != b"[vdso]" {
+        return None;
+    }
+    let mapping = Mapping {
+        tgid: Tid(0),
+        from: hex(from)?,
+        to: hex(to)?,
+        offset,
+        build_id: Box::default(),
+        path: path.into(),
+    };
+    Some((mapping, (device, inode)))
+}
+
+/// The GNU build id of an ELF file, or nothing.
+fn build_id(file: &Path) -> Box<[u8]> {
+    use object::Object;
+
+    let id = || -> Option<Box<[u8]>> {
+        let data = fs::File::open(file).ok()?;
+        let cache = object::ReadCache::new(data);
+        let object = object::File::parse(&cache).ok()?;
+        Some(object.build_id().ok()??.into())
+    };
+    id().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_code_from_files_is_a_mapping() {
+        let line = b"7f1000-7f2000 r-xp 00001000 fe:00 1234   /usr/lib/libz.so.1 (deleted)";
+        let (mapping, inode) = parse(line).unwrap();
+        assert_eq!((mapping.from, mapping.to, mapping.offset), (0x7f1000, 0x7f2000, 0x1000));
+        assert_eq!(&*mapping.path, b"/usr/lib/libz.so.1 (deleted)");
+        assert_eq!(inode, (0xfe << 32, 1234));
+        assert!(parse(b"7f1000-7f2000 rw-p 00001000 fe:00 1234   /usr/lib/libz.so.1").is_none());
+        assert!(parse(b"7ffd000-7ffe000 r-xp 00000000 00:00 0 [stack]").is_none());
+        assert!(parse(b"").is_none());
+    }
+}

@@ -1,0 +1,141 @@
+//! Names behind the numbers in records: cgroups and their limits, interrupts, disks, interfaces.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use wakepath_event::NameSpace;
+
+/// A name: what kind, which number, which bytes.
+pub(crate) type Name = (NameSpace, u64, Box<[u8]>);
+
+/// More cgroups than this are not named: a machine with more has other worries, and so has its disk.
+const MOST_CGROUPS: usize = 20_000;
+
+/// All names as of now.
+pub(crate) fn all() -> Vec<Name> {
+    let mut names = Vec::new();
+    if let Some(root) = Hierarchy::V2.root() {
+        cgroups(&root, NameSpace::Cgroup, &mut names);
+    }
+    if let Some(root) = Hierarchy::Cpu.root() {
+        cgroups(&root, NameSpace::CpuCgroup, &mut names);
+    }
+    interrupts(&fs::read("/proc/interrupts").unwrap_or_default(), &mut names);
+    numbered("/sys/class/block", "dev", NameSpace::BlockDevice, &mut names);
+    numbered("/sys/class/net", "ifindex", NameSpace::Interface, &mut names);
+    names
+}
+
+enum Hierarchy {
+    V2,
+    /// Whichever has the CPU controller.
+    Cpu,
+}
+
+impl Hierarchy {
+    fn root(&self) -> Option<PathBuf> {
+        let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+        let find = |wanted: &dyn Fn(&str, &str) -> bool| {
+            mounts.lines().find_map(|line| {
+                let mut fields = line.split_whitespace().skip(1);
+                let (path, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+                wanted(kind, options).then(|| PathBuf::from(path))
+            })
+        };
+        let v2 = || find(&|kind, _| kind == "cgroup2");
+        match self {
+            Self::V2 => v2(),
+            Self::Cpu => {
+                find(&|kind, options| kind == "cgroup" && options.split(',').any(|o| o == "cpu")).or_else(v2)
+            }
+        }
+    }
+}
+
+/// Names every cgroup under `root` by its inode, and its CPU limit where it has one.
+fn cgroups(root: &Path, space: NameSpace, names: &mut Vec<Name>) {
+    let mut folders = vec![root.to_path_buf()];
+    let mut count = 0;
+    while let Some(folder) = folders.pop() {
+        count += 1;
+        if count > MOST_CGROUPS {
+            return;
+        }
+        let Ok(data) = folder.symlink_metadata() else { continue };
+        let path = folder.strip_prefix(root).unwrap_or(&folder);
+        let path: Vec<u8> = [b"/", path.as_os_str().as_bytes()].concat();
+        names.push((space, data.ino(), path.into()));
+        if space == NameSpace::CpuCgroup
+            && let Some(limit) = cpu_limit(&folder)
+        {
+            names.push((NameSpace::CpuLimit, data.ino(), limit.into_bytes().into()));
+        }
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(entry.path());
+            }
+        }
+    }
+}
+
+/// `quota period` in microseconds, of a v1 or v2 cgroup that has a CPU limit.
+fn cpu_limit(folder: &Path) -> Option<String> {
+    let number = |file| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<i64>().ok();
+    if let (Some(quota), Some(period)) = (number("cpu.cfs_quota_us"), number("cpu.cfs_period_us")) {
+        return (quota > 0).then(|| format!("{quota} {period}"));
+    }
+    let limit = fs::read_to_string(folder.join("cpu.max")).ok()?;
+    (!limit.starts_with("max")).then(|| limit.trim().to_owned())
+}
+
+/// Device interrupts in `/proc/interrupts`: lines such as ` 36:  0  821  PCI-MSIX-0000:00:02.0  1-edge  virtio1-req.0`.
+fn interrupts(text: &[u8], names: &mut Vec<Name>) {
+    let text = String::from_utf8_lossy(text);
+    for line in text.lines() {
+        let Some((number, rest)) = line.split_once(':') else { continue };
+        let Ok(number) = number.trim().parse::<u64>() else { continue };
+        // Counts come first; what follows the chip and the trigger are the handlers.
+        let words: Vec<&str> =
+            rest.split_whitespace().skip_while(|word| word.parse::<u64>().is_ok()).collect();
+        let handlers = words.iter().rposition(|word| word.ends_with("-edge") || word.ends_with("-fasteoi"));
+        let name = words[handlers.map_or(0, |at| at + 1)..].join(" ");
+        if !name.is_empty() {
+            names.push((NameSpace::Interrupt, number, name.into_bytes().into()));
+        }
+    }
+}
+
+/// Entries of a class in sysfs that carry their number in a file.
+fn numbered(class: &str, file: &str, space: NameSpace, names: &mut Vec<Name>) {
+    for entry in fs::read_dir(class).into_iter().flatten().flatten() {
+        let Ok(text) = fs::read_to_string(entry.path().join(file)) else { continue };
+        let key = match text.trim().split_once(':') {
+            Some((major, minor)) => match (major.parse::<u64>(), minor.parse::<u64>()) {
+                (Ok(major), Ok(minor)) => major << 20 | minor,
+                _ => continue,
+            },
+            None => match text.trim().parse() {
+                Ok(number) => number,
+                Err(_) => continue,
+            },
+        };
+        names.push((space, key, entry.file_name().as_bytes().into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_interrupt_is_named_by_its_handlers() {
+        let mut names = Vec::new();
+        interrupts(
+            b"           CPU0       CPU1       \n 36:          0      82077 PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0\nLOC:      16446      16782   Local timer interrupts\n",
+            &mut names,
+        );
+        assert_eq!(names, [(NameSpace::Interrupt, 36, b"virtio1-req.0".to_vec().into())]);
+    }
+}

@@ -1,0 +1,222 @@
+//! Loads the BPF programs and attaches those that the kernel and the options allow.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{
+    Iter, IterOpts, Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder, libbpf_sys,
+};
+
+use crate::rings::{Rings, value_size};
+use crate::sampling;
+use crate::skeleton::{WakepathSkel, WakepathSkelBuilder};
+use crate::{Error, Options};
+
+/// Without these there is nothing to say about a wait.
+const REQUIRED: [&str; 3] = ["sched_switch", "sched_waking", "sched_wakeup_new"];
+
+/// Something that this kernel does not let us see, and what an answer lacks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// The tracepoint or facility.
+    pub what: String,
+    /// What an answer lacks.
+    pub consequence: &'static str,
+}
+
+/// What an answer lacks when `program` cannot run.
+fn consequence(program: &str) -> &'static str {
+    match program {
+        "sched_process_fork" | "sched_process_exec" | "sched_process_exit" | "task_rename" | "threads"
+        | "cgroup_attach_task" => "threads may be without name, process or cgroup",
+        "net_dev_queue" | "netif_receive_skb" | "sk_data_ready" => {
+            "waits for the network cannot name the sender"
+        }
+        "block_rq_issue" | "block_rq_complete" => "waits for disks cannot tell the queue from the device",
+        "contention_begin" => "waits for kernel locks cannot name the holder",
+        "sample" => "running time cannot be told by function",
+        _ => "wake-ups from interrupts cannot name the interrupt",
+    }
+}
+
+/// The loaded programs. They record until this is dropped.
+pub(crate) struct Programs<'obj> {
+    skeleton: WakepathSkel<'obj>,
+    links: Vec<Link>,
+    pub(crate) missing: Vec<Missing>,
+}
+
+impl<'obj> Programs<'obj> {
+    /// Loads into `storage`. Nothing is recorded yet.
+    pub(crate) fn load(
+        storage: &'obj mut MaybeUninit<OpenObject>,
+        options: &Options,
+        cpus: usize,
+    ) -> Result<Self, Error> {
+        silence_libbpf();
+        let kernel = Btf::from_vmlinux().map_err(|source| Error::NoBtf { source: into_io(source) })?;
+        let mut open = WakepathSkelBuilder::default()
+            .open(storage)
+            .map_err(|source| Error::Load { source: into_io(source) })?;
+
+        let mut missing = Vec::new();
+        for mut program in open.open_object_mut().progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            let section = program.section().to_string_lossy().into_owned();
+            let wanted = options.wants(&name);
+            let there = match section.strip_prefix("tp_btf/") {
+                Some(tracepoint) => {
+                    kernel.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some()
+                }
+                None => true,
+            };
+            if wanted && !there {
+                if REQUIRED.contains(&name.as_str()) {
+                    return Err(Error::NoTracepoint { name });
+                }
+                missing.push(Missing { consequence: consequence(&name), what: name });
+            }
+            program.set_autoload(wanted && there);
+        }
+
+        let rodata = open.maps.rodata_data.as_deref_mut().ok_or(Error::Skeleton("no .rodata"))?;
+        rodata.sched_ring_mask = options.sched_ring_bytes as u64 - 1;
+        rodata.net_ring_mask = options.net_ring_bytes as u64 - 1;
+        rodata.record_calls = options.calls;
+        let too_large = |_| Error::Skeleton("ring size");
+        let maps = &mut open.maps;
+        for (map, size) in
+            [(&mut maps.sched_rings, options.sched_ring_bytes), (&mut maps.net_rings, options.net_ring_bytes)]
+        {
+            let size = u32::try_from(value_size(size)).map_err(too_large)?;
+            map.set_value_size(size).map_err(|source| Error::Load { source: into_io(source) })?;
+            map.set_max_entries(cpus as u32).map_err(|source| Error::Load { source: into_io(source) })?;
+        }
+        maps.life
+            .set_max_entries(options.life_bytes as u32)
+            .map_err(|source| Error::Load { source: into_io(source) })?;
+
+        let skeleton = open.load().map_err(|source| Error::Load { source: into_io(source) })?;
+        Ok(Self { skeleton, links: Vec::new(), missing })
+    }
+
+    /// Maps the rings: switches and wakings, and packets.
+    pub(crate) fn rings(&self, options: &Options, cpus: usize) -> Result<(Rings, Rings), Error> {
+        let map = |fd, size| Rings::map(fd, cpus, size).map_err(|source| Error::MapRings { source });
+        Ok((
+            map(self.skeleton.maps.sched_rings.as_fd(), options.sched_ring_bytes)?,
+            map(self.skeleton.maps.net_rings.as_fd(), options.net_ring_bytes)?,
+        ))
+    }
+
+    /// A reader of the rare records, each handed to `take`.
+    pub(crate) fn life<'cb>(&self, mut take: impl FnMut(&[u8]) + 'cb) -> Result<RingBuffer<'cb>, Error> {
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&self.skeleton.maps.life, move |record| {
+                take(record);
+                0
+            })
+            .and_then(|_| Ok(()))
+            .map_err(|source| Error::Load { source: into_io(source) })?;
+        builder.build().map_err(|source| Error::Load { source: into_io(source) })
+    }
+
+    /// Rare records that found no room so far, by CPU.
+    pub(crate) fn life_lost(&self) -> Vec<u64> {
+        let zero = 0u32.to_ne_bytes();
+        match self.skeleton.maps.life_lost.lookup_percpu(&zero, MapFlags::ANY) {
+            Ok(Some(values)) => values
+                .iter()
+                .map(|bytes| bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word)))
+                .collect(),
+            Ok(None) | Err(_) => Vec::new(),
+        }
+    }
+
+    /// Begins to record. The interrupt context comes first, so that the first waking has it right.
+    pub(crate) fn attach(&mut self, options: &Options) -> Result<(), Error> {
+        let object = self.skeleton.object();
+        let mut programs: Vec<_> = object.progs_mut().filter(|program| program.autoload()).collect();
+        programs.sort_by_key(|program| REQUIRED.contains(&program.name().to_string_lossy().as_ref()));
+        for program in programs {
+            let name = program.name().to_string_lossy().into_owned();
+            match program.section().to_string_lossy().as_ref() {
+                "perf_event" => match sampling::attach(&program, options.samples_per_second) {
+                    Ok(links) => self.links.extend(links),
+                    Err(_) => self
+                        .missing
+                        .push(Missing { consequence: consequence(&name), what: "sampling".into() }),
+                },
+                "iter/task" => {}
+                _ => match program.attach() {
+                    Ok(link) => self.links.push(link),
+                    Err(source) if REQUIRED.contains(&name.as_str()) => {
+                        return Err(Error::Attach { name, source: into_io(source) });
+                    }
+                    Err(_) => self.missing.push(Missing { consequence: consequence(&name), what: name }),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// The threads that live now, as `WP_THREAD` records end to end.
+    pub(crate) fn snapshot(&self) -> Result<Vec<u8>, Error> {
+        let failed = |source| Error::Snapshot { source };
+        let object = self.skeleton.object();
+        let program = object
+            .progs_mut()
+            .find(|program| program.name() == "threads")
+            .ok_or(Error::Skeleton("no task iterator"))?;
+        let link = program.attach_iter_with_opts(IterOpts::None).map_err(|source| failed(into_io(source)))?;
+        let mut iterator = Iter::new(&link).map_err(|source| failed(into_io(source)))?;
+        let mut records = Vec::new();
+        io::Read::read_to_end(&mut iterator, &mut records).map_err(failed)?;
+        Ok(records)
+    }
+
+    /// How often the kernel skipped one of our programs because it was already running on that CPU.
+    pub(crate) fn recursion_misses(&self) -> u64 {
+        let mut misses = 0;
+        for program in self.skeleton.object().progs().filter(|program| program.autoload()) {
+            misses += recursion_misses(program.as_fd());
+        }
+        misses
+    }
+
+    /// Stops recording.
+    pub(crate) fn detach(&mut self) {
+        self.links.clear();
+    }
+}
+
+fn recursion_misses(program: BorrowedFd<'_>) -> u64 {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut len = size_of_val(&info) as u32;
+    // SAFETY: `info` is plain data of `len` bytes that the call fills; its array fields are zero,
+    // which asks for none of them.
+    let failed = unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(program.as_raw_fd(), (&raw mut info).cast(), &raw mut len)
+    };
+    if failed == 0 { info.recursion_misses } else { 0 }
+}
+
+fn into_io(error: libbpf_rs::Error) -> io::Error {
+    let kind = match error.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied,
+        libbpf_rs::ErrorKind::OutOfMemory => io::ErrorKind::OutOfMemory,
+        libbpf_rs::ErrorKind::NotFound => io::ErrorKind::NotFound,
+        _ => io::ErrorKind::Other,
+    };
+    io::Error::new(kind, error)
+}
+
+/// libbpf prints to stderr by itself; what went wrong is in the errors we return.
+fn silence_libbpf() {
+    libbpf_rs::set_print(None);
+}

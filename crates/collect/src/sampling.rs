@@ -1,0 +1,74 @@
+//! The CPU-clock timer behind samples.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use libbpf_rs::{Link, ProgramMut, libbpf_sys};
+
+/// Opens a CPU-clock event of `per_second` on every online CPU and attaches `program` to each.
+///
+/// # Errors
+/// When perf events are not allowed or not there on any CPU.
+pub(crate) fn attach(program: &ProgramMut<'_>, per_second: u32) -> io::Result<Vec<Link>> {
+    let mut links = Vec::new();
+    for cpu in online_cpus()? {
+        let event = cpu_clock(cpu, per_second)?;
+        // The link keeps its own reference to the event.
+        links.push(program.attach_perf_event(event.as_raw_fd()).map_err(io::Error::other)?);
+        std::mem::forget(event);
+    }
+    Ok(links)
+}
+
+fn cpu_clock(cpu: usize, per_second: u32) -> io::Result<OwnedFd> {
+    let mut attributes = libbpf_sys::perf_event_attr {
+        type_: libbpf_sys::PERF_TYPE_SOFTWARE,
+        size: size_of::<libbpf_sys::perf_event_attr>() as u32,
+        config: u64::from(libbpf_sys::PERF_COUNT_SW_CPU_CLOCK),
+        ..Default::default()
+    };
+    attributes.set_freq(1);
+    attributes.__bindgen_anon_1.sample_freq = u64::from(per_second);
+    // SAFETY: the attributes live across the call and carry their own size; the other arguments are
+    // plain numbers: any process (-1), this CPU, no group, close-on-exec.
+    let fd =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, -1, cpu as i32, -1, 8u64) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// CPUs that are online now, from the kernel's list such as `0-3,6`.
+pub(crate) fn online_cpus() -> io::Result<Vec<usize>> {
+    cpu_list(&std::fs::read_to_string("/sys/devices/system/cpu/online")?)
+}
+
+/// CPUs that there may ever be; the rings are as many.
+pub(crate) fn possible_cpus() -> io::Result<usize> {
+    let last = cpu_list(&std::fs::read_to_string("/sys/devices/system/cpu/possible")?)?.pop();
+    last.map(|cpu| cpu + 1).ok_or_else(|| io::Error::other("the kernel lists no CPU"))
+}
+
+fn cpu_list(text: &str) -> io::Result<Vec<usize>> {
+    let bad = |_| io::Error::other(format!("not a list of CPUs: `{}`", text.trim()));
+    let mut cpus = Vec::new();
+    for range in text.trim().split(',').filter(|range| !range.is_empty()) {
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        cpus.extend(from.parse::<usize>().map_err(bad)?..=to.parse::<usize>().map_err(bad)?);
+    }
+    Ok(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_list_has_single_numbers_and_ranges() {
+        assert_eq!(cpu_list("0-2,5\n").unwrap(), [0, 1, 2, 5]);
+        assert_eq!(cpu_list("0").unwrap(), [0]);
+        assert!(cpu_list("a-b").is_err());
+    }
+}

@@ -1,0 +1,384 @@
+//! A recording session from the first attach to the last drain.
+
+use std::cell::RefCell;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use libbpf_rs::RingBuffer;
+use wakepath_clock::{Local, Stamp};
+use wakepath_event::{Context, Cpu, Event, Mark, Tid, What};
+use wakepath_kernel_records::{Buffer, Header, Kind, walk};
+use wakepath_recording::{Stream, Writer};
+
+use crate::child::{self, Held, Start};
+use crate::mappings::Mappings;
+use crate::programs::{Missing, Programs};
+use crate::rings::Rings;
+use crate::{Error, Options, clocks, names, rights, sampling};
+
+/// Sleep between drains when little happens; a ring then fills by far less than it holds.
+const LONGEST_SLEEP: Duration = Duration::from_millis(200);
+/// Sleep between drains when a ring was more than a quarter full.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
+/// How often clocks, losses and limits are looked at.
+const SECOND: Duration = Duration::from_secs(1);
+/// How long an interrupted command has to end before recording stops without it.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Bytes of a record of the snapshot, `struct wp_thread`.
+const THREAD_BYTES: usize = 88;
+/// How long a rare record is held back so that an earlier one can still come before it, ns: far
+/// longer than a tracepoint's program runs, though a virtual CPU may be stopped for as long.
+const HOLD_NS: u64 = 200_000_000;
+
+/// Why a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndReason {
+    /// The command, or all processes asked about, ended.
+    Ended,
+    /// The time asked for was over.
+    Duration,
+    /// Somebody asked to stop.
+    Interrupted,
+    /// The recording reached its largest size, or the disk its fullest.
+    OutOfRoom,
+}
+
+/// What a session came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Why it ended.
+    pub reason: EndReason,
+    /// The command's wait status, if it ran and ended.
+    pub status: Option<i32>,
+    /// How long it recorded.
+    pub elapsed: Duration,
+    /// What this kernel did not let us see.
+    pub missing: Vec<Missing>,
+    /// CPU time that this process took while recording.
+    pub consumer: Duration,
+}
+
+/// Runs a session: records until the command ends, the time is over or `stop` is set.
+///
+/// # Errors
+/// When recording could not start, the command could not run, or the recording could not be written.
+pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Result<Outcome, Error> {
+    let cpus = sampling::possible_cpus().map_err(|source| Error::MapRings { source })?;
+    let mut storage = MaybeUninit::uninit();
+    let mut programs = Programs::load(&mut storage, options, cpus)?;
+    let (sched, net) = programs.rings(options, cpus)?;
+    let arrived = Rc::new(RefCell::new(Vec::new()));
+    let incoming = Rc::clone(&arrived);
+    let buffer = programs.life(move |record| incoming.borrow_mut().push(Box::from(record)))?;
+    let held = match options.command.as_slice() {
+        [] => None,
+        words => Some(Held::spawn(words, options.caller.as_ref().filter(|_| !options.as_root))?),
+    };
+    programs.attach(options)?;
+
+    let (began, spent) = (Instant::now(), cpu_time());
+    let mut session = Session {
+        programs,
+        sched,
+        net,
+        arrived,
+        buffer,
+        writer,
+        mappings: Mappings::default(),
+        life_lost: vec![0; cpus],
+        misses: 0,
+        looked: clocks::now(),
+    };
+    session.begin(options, held.as_ref())?;
+    let command = held.as_ref().map(|held| held.pid);
+    if let Some(held) = held
+        && let Start::Failed(source) = held.release()
+    {
+        return Err(Error::Exec { command: options.command[0].clone(), source });
+    }
+    rights::lower_for_session(options.caller.as_ref()).map_err(|source| Error::Rights { source })?;
+    let (reason, status) = match session.run(options, command, stop, began) {
+        Err(Error::Write(error)) if error.is_out_of_room() => (EndReason::OutOfRoom, None),
+        other => other?,
+    };
+    let elapsed = began.elapsed();
+    match session.end(status) {
+        Err(Error::Write(error)) if error.is_out_of_room() => {}
+        other => other?,
+    }
+    Ok(Outcome {
+        reason,
+        status,
+        elapsed,
+        missing: session.programs.missing,
+        consumer: cpu_time().saturating_sub(spent),
+    })
+}
+
+struct Session<'a, 'obj> {
+    programs: Programs<'obj>,
+    sched: Rings,
+    net: Rings,
+    /// Rare records, as the buffer handed them over.
+    arrived: Rc<RefCell<Vec<Box<[u8]>>>>,
+    buffer: RingBuffer<'a>,
+    writer: &'a mut Writer,
+    mappings: Mappings,
+    /// What each CPU had lost of rare records when we last looked.
+    life_lost: Vec<u64>,
+    /// How often programs had been skipped when we last looked.
+    misses: u64,
+    /// When we last looked.
+    looked: Stamp<Local>,
+}
+
+impl Session<'_, '_> {
+    /// What stands at a recording's beginning: clocks, threads, names, and what is asked.
+    fn begin(&mut self, options: &Options, held: Option<&Held>) -> Result<(), Error> {
+        self.note_clocks()?;
+        let snapshot = self.programs.snapshot()?;
+        for record in snapshot.chunks_exact(THREAD_BYTES) {
+            self.writer.life().push(record)?;
+        }
+        for (cpu, tid) in softirq_threads(&snapshot) {
+            if cpu < self.sched.cpus() {
+                self.sched.set_ksoftirqd(cpu, tid);
+            }
+        }
+        for (space, key, name) in names::all() {
+            self.note(What::Name(space, key, name))?;
+        }
+        self.note(What::Mark(Mark::Observer(Tid(std::process::id()))))?;
+        for &target in &options.targets {
+            self.note(What::Mark(Mark::Target(Tid(target))))?;
+        }
+        if let Some(held) = held {
+            use std::os::unix::ffi::OsStrExt;
+            let words: Vec<&[u8]> = options.command.iter().map(|word| word.as_bytes()).collect();
+            let words = words.join(&0).into();
+            self.note(What::Mark(Mark::Command { tgid: Tid(held.pid as u32), words }))?;
+        }
+        self.note(What::Mark(Mark::Started))?;
+        self.drain()?;
+        Ok(())
+    }
+
+    fn run(
+        &mut self,
+        options: &Options,
+        command: Option<i32>,
+        stop: &AtomicBool,
+        began: Instant,
+    ) -> Result<(EndReason, Option<i32>), Error> {
+        let watched = match command {
+            Some(pid) => vec![pid as u32],
+            None => options.targets.clone(),
+        };
+        let mut watched: Vec<OwnedFd> = watched.into_iter().filter_map(pidfd).collect();
+        let until_ended = command.is_some() || !options.targets.is_empty();
+        let mut sleep = SHORTEST_SLEEP;
+        let mut next_look = began + SECOND;
+        let mut interrupted = None;
+        loop {
+            let left = options.duration.map(|duration| duration.saturating_sub(began.elapsed()));
+            wait(&mut watched, left.map_or(sleep, |left| left.min(sleep)));
+            let fullest = self.drain()?;
+            sleep = match fullest {
+                full if full > 0.25 => SHORTEST_SLEEP,
+                full if full < 0.05 => (sleep * 2).min(LONGEST_SLEEP),
+                _ => sleep,
+            };
+            if Instant::now() >= next_look {
+                next_look += SECOND;
+                self.look()?;
+                self.writer.check_space()?;
+            }
+            if let Some(pid) = command
+                && let Some(status) = child::ended(pid)
+            {
+                let reason = if interrupted.is_some() { EndReason::Interrupted } else { EndReason::Ended };
+                return Ok((reason, Some(status)));
+            }
+            if until_ended && watched.is_empty() && command.is_none() {
+                return Ok((EndReason::Ended, None));
+            }
+            if left == Some(Duration::ZERO) {
+                return Ok((EndReason::Duration, None));
+            }
+            if stop.load(Ordering::Relaxed) {
+                // The terminal's interrupt went to the command as well: give it time to end.
+                let since = *interrupted.get_or_insert_with(Instant::now);
+                if command.is_none() || since.elapsed() > GRACE {
+                    return Ok((EndReason::Interrupted, None));
+                }
+            }
+        }
+    }
+
+    /// Stops recording and writes what is left.
+    fn end(&mut self, status: Option<i32>) -> Result<(), Error> {
+        self.programs.detach();
+        if let Some(status) = status {
+            self.note(What::Mark(Mark::Ended(status as u32)))?;
+        }
+        self.note(What::Mark(Mark::Stopped))?;
+        self.drain()?;
+        // Cgroups, disks and interfaces that came while we recorded.
+        for (space, key, name) in names::all() {
+            self.note(What::Name(space, key, name))?;
+        }
+        self.look()?;
+        self.writer.life().flush(u64::MAX, self.life_lost.iter().sum())?;
+        Ok(())
+    }
+
+    /// Takes what all buffers hold. Returns how full the fullest ring was, 0 to 1.
+    fn drain(&mut self) -> Result<f64, Error> {
+        let mut fullest = 0.0f64;
+        for cpu in 0..self.sched.cpus() {
+            // The counter before the position: a loss that it counts then lies before the end of
+            // this packet or right behind it.
+            let lost = self.sched.lost(cpu);
+            let stream = self.writer.sched(Cpu(cpu as u16))?;
+            let used = self.sched.drain(cpu, |runs| append(stream, Buffer::Sched, &runs, lost))?;
+            fullest = fullest.max(used as f64 / self.sched.size() as f64);
+            let lost = self.net.lost(cpu);
+            let stream = self.writer.net(Cpu(cpu as u16))?;
+            let used = self.net.drain(cpu, |runs| append(stream, Buffer::Net, &runs, lost))?;
+            fullest = fullest.max(used as f64 / self.net.size() as f64);
+        }
+        // Before the buffer is read: what is stamped later than this may still be on its way.
+        let now = clocks::now();
+        // Its errors are those of callbacks, and ours has none.
+        self.buffer.consume_raw();
+        for record in self.arrived.take() {
+            if let Some((tgid, address)) = sampled(&record) {
+                for mapping in self.mappings.sampled(tgid, address) {
+                    self.note(What::Mapping(mapping))?;
+                }
+            }
+            if self.writer.life().push(&record).is_err() {
+                // A fault of ours in one record is no reason to lose the others.
+                self.note_loss(Cpu::UNKNOWN, 1)?;
+            }
+        }
+        self.writer.life().flush(now.minus(HOLD_NS).ns(), self.life_lost.iter().sum())?;
+        Ok(fullest)
+    }
+
+    /// Once a second: the clocks, and what was lost since.
+    fn look(&mut self) -> Result<(), Error> {
+        self.note_clocks()?;
+        for (cpu, lost) in self.programs.life_lost().into_iter().enumerate() {
+            let before = self.life_lost.get(cpu).copied().unwrap_or(lost);
+            if lost > before {
+                self.note_loss(Cpu(cpu as u16), lost - before)?;
+                self.life_lost[cpu] = lost;
+            }
+        }
+        let misses = self.programs.recursion_misses();
+        if misses > self.misses {
+            self.note_loss(Cpu::UNKNOWN, misses - self.misses)?;
+            self.misses = misses;
+        }
+        self.looked = clocks::now();
+        Ok(())
+    }
+
+    fn note_clocks(&mut self) -> Result<(), Error> {
+        let (at, clocks) = clocks::together();
+        self.note_at(at, Cpu::UNKNOWN, What::Clocks(clocks))
+    }
+
+    fn note_loss(&mut self, cpu: Cpu, count: u64) -> Result<(), Error> {
+        self.note_at(clocks::now(), cpu, What::Loss { from: self.looked, count })
+    }
+
+    fn note(&mut self, what: What) -> Result<(), Error> {
+        self.note_at(clocks::now(), Cpu::UNKNOWN, what)
+    }
+
+    /// Adds a record of our own.
+    fn note_at(&mut self, at: Stamp<Local>, cpu: Cpu, what: What) -> Result<(), Error> {
+        let current = Tid(std::process::id());
+        self.writer.life().push_event(&Event { at, cpu, context: Context::Task, current, what })?;
+        Ok(())
+    }
+}
+
+/// Writes a stretch of a ring. A program that wrote what is no record would be a fault of ours: what
+/// stands before it is kept, the rest is dropped and shows as a gap in the sequence numbers.
+fn append(stream: &mut Stream, buffer: Buffer, runs: &[&[u8]; 2], lost: u64) -> Result<(), Error> {
+    let summary = match walk(buffer, runs) {
+        Ok(summary) => summary,
+        Err(error) => error.before,
+    };
+    let first = runs[0].len().min(summary.bytes);
+    let runs = [&runs[0][..first], &runs[1][..summary.bytes - first]];
+    stream.append(&runs, summary.first_stamp, summary.last_stamp, summary.records, lost)?;
+    Ok(())
+}
+
+/// Process and innermost user address, if the record is a sample; offsets as in `struct wp_sample`.
+fn sampled(record: &[u8]) -> Option<(u32, u64)> {
+    if Header::read(record)?.kind != Kind::Sample.number() {
+        return None;
+    }
+    let tgid = u32::from_le_bytes(*record.get(16..)?.first_chunk()?);
+    let kernel_frames = usize::from(u16::from_le_bytes(*record.get(20..)?.first_chunk()?));
+    let address = u64::from_le_bytes(*record.get(32 + kernel_frames * 8..)?.first_chunk()?);
+    Some((tgid, address))
+}
+
+/// Which thread serves softirqs on which CPU, from a snapshot's records.
+fn softirq_threads(snapshot: &[u8]) -> Vec<(usize, u32)> {
+    const COMM: usize = 72;
+    let threads = snapshot.chunks_exact(THREAD_BYTES);
+    threads
+        .filter_map(|record| {
+            let comm = record.get(COMM..)?.split(|&b| b == 0).next()?;
+            let cpu = std::str::from_utf8(comm.strip_prefix(b"ksoftirqd/")?).ok()?.parse().ok()?;
+            Some((cpu, Header::read(record)?.tid))
+        })
+        .collect()
+}
+
+fn pidfd(pid: u32) -> Option<OwnedFd> {
+    // SAFETY: plain numbers; the result is checked.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Sleeps until one of the processes ends, a signal comes or the time is over; forgets ended ones.
+fn wait(processes: &mut Vec<OwnedFd>, at_most: Duration) {
+    let mut polled: Vec<libc::pollfd> = processes
+        .iter()
+        .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+        .collect();
+    let time = libc::timespec {
+        tv_sec: at_most.as_secs() as libc::time_t,
+        tv_nsec: libc::c_long::from(at_most.subsec_nanos() as i32),
+    };
+    // SAFETY: `polled` and `time` live across the call and the count is theirs; no signal mask.
+    unsafe {
+        libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, &raw const time, std::ptr::null())
+    };
+    let mut ended = polled.iter().map(|poll| poll.revents != 0);
+    processes.retain(|_| !ended.next().unwrap_or(false));
+}
+
+/// CPU time of this process, user and kernel.
+fn cpu_time() -> Duration {
+    let mut time = MaybeUninit::<libc::timespec>::zeroed();
+    // SAFETY: the kernel fills the timespec; zero is a valid one.
+    let time = unsafe {
+        libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, time.as_mut_ptr());
+        time.assume_init()
+    };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

@@ -1,0 +1,11 @@
+//! What the build generated from `bpf/`.
+#![allow(
+    missing_docs,
+    unused_imports,
+    unsafe_op_in_unsafe_fn,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    reason = "generated code"
+)]
+
+include!(concat!(env!("OUT_DIR"), "/wakepath.skel.rs"));

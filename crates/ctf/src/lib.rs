@@ -1,0 +1,16 @@
+//! The Common Trace Format, version 1.8: metadata as data and as TSDL text, packets in files.
+//!
+//! Knows no kernel: only clocks, streams, event classes and fields. [`schema`] is what a trace says
+//! about itself, as data. [`tsdl`] is its text form. [`packet`] frames the events of our own
+//! streams, and [`Packets`] finds them again in a file, whatever happened to it.
+//!
+//! Reads no number from a file without a bound, and never panics on what it reads.
+
+pub mod packet;
+mod packets;
+pub mod schema;
+pub mod tsdl;
+mod window;
+
+pub use packets::{Fault, FaultKind, Found, PacketAt, Packets};
+pub use window::{Source, Window};

@@ -1,0 +1,116 @@
+//! How our own streams frame their events: a header and context of fixed size in front of each
+//! packet (CTF 1.8, section 5.1 and 5.2), little endian, a multiple of 8 bytes.
+
+use crate::schema::{Field, FieldType, Integer};
+
+/// What every CTF packet begins with.
+pub const MAGIC: u32 = 0xc1fc_1fc1;
+
+/// Bytes of header and context together.
+pub const HEADER_BYTES: usize = 80;
+
+/// Header and context of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketHeader {
+    /// The trace's.
+    pub uuid: [u8; 16],
+    /// The stream class's number.
+    pub stream_id: u32,
+    /// The CPU whose buffer the events come from; 0 when all share one.
+    pub cpu: u32,
+    /// Stamp of the first event, or earlier.
+    pub begin: u64,
+    /// Stamp of the last event, or later.
+    pub end: u64,
+    /// Bytes of the events.
+    pub content: u64,
+    /// How many events of this stream had been lost when the packet was made, since its beginning.
+    pub discarded: u64,
+    /// Counts the packets of a stream, from 0.
+    pub number: u64,
+    /// How many events the packet has.
+    pub events: u32,
+}
+
+impl PacketHeader {
+    /// The bytes to write in front of `content` bytes of events.
+    pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        let size = (self.content + HEADER_BYTES as u64) * 8;
+        bytes[0..4].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[4..20].copy_from_slice(&self.uuid);
+        bytes[20..24].copy_from_slice(&self.stream_id.to_le_bytes());
+        for (i, value) in
+            [self.begin, self.end, size, size, self.discarded, self.number].into_iter().enumerate()
+        {
+            bytes[24 + 8 * i..32 + 8 * i].copy_from_slice(&value.to_le_bytes());
+        }
+        bytes[72..76].copy_from_slice(&self.events.to_le_bytes());
+        bytes[76..80].copy_from_slice(&self.cpu.to_le_bytes());
+        bytes
+    }
+
+    /// What the first bytes of a packet say, and whether its two sizes agree and are possible. When
+    /// they do not, [`PacketHeader::content`] means nothing. Checks nothing else.
+    pub fn from_bytes(bytes: &[u8; HEADER_BYTES]) -> (Self, bool) {
+        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        let mut uuid = [0; 16];
+        uuid.copy_from_slice(&bytes[4..20]);
+        let (content, size) = (u64_at(40), u64_at(48));
+        let events = (size / 8).checked_sub(HEADER_BYTES as u64);
+        let header = Self {
+            uuid,
+            stream_id: u32_at(20),
+            cpu: u32_at(76),
+            begin: u64_at(24),
+            end: u64_at(32),
+            content: events.unwrap_or(0),
+            discarded: u64_at(56),
+            number: u64_at(64),
+            events: u32_at(72),
+        };
+        (header, content == size && size.is_multiple_of(64) && events.is_some())
+    }
+
+    /// The first 20 bytes of every packet of a trace, to look for.
+    pub fn signature(uuid: [u8; 16]) -> [u8; 20] {
+        let mut signature = [0; 20];
+        signature[..4].copy_from_slice(&MAGIC.to_le_bytes());
+        signature[4..].copy_from_slice(&uuid);
+        signature
+    }
+}
+
+/// The header as metadata says it, for [`crate::schema::Metadata::packet_header`].
+pub fn header_fields() -> Vec<Field> {
+    let byte = FieldType::Integer(Integer::unsigned(8));
+    vec![
+        Field::new("magic", FieldType::Integer(Integer::hexadecimal(32))),
+        Field::new("uuid", FieldType::Array(Box::new(byte), 16)),
+        Field::new("stream_id", FieldType::Integer(Integer::unsigned(32))),
+    ]
+}
+
+/// The context as metadata says it, for [`crate::schema::StreamClass::packet_context`]. `clock` is
+/// the clock's name; `per_cpu` whether each of the streams is of one CPU.
+pub fn context_fields(clock: &str, per_cpu: bool) -> Vec<Field> {
+    let number = |bits| FieldType::Integer(Integer::unsigned(bits));
+    let stamp = || FieldType::Integer(Integer { clock: Some(clock.to_owned()), ..Integer::unsigned(64) });
+    let mut fields = vec![
+        Field::new("timestamp_begin", stamp()),
+        Field::new("timestamp_end", stamp()),
+        Field::new("content_size", number(64)),
+        Field::new("packet_size", number(64)),
+        Field::new("events_discarded", number(64)),
+        Field::new("packet_seq_num", number(64)),
+    ];
+    if per_cpu {
+        fields.push(Field::new("event_count", number(32)));
+        fields.push(Field::new("cpu_id", number(32)));
+    } else {
+        // The CPU is 0 then: together they are one number.
+        fields.push(Field::new("event_count", number(64)));
+    }
+    fields
+}

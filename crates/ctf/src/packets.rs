@@ -1,0 +1,212 @@
+use std::io;
+
+use memchr::memmem::Finder;
+
+use crate::packet::{HEADER_BYTES, PacketHeader};
+use crate::window::Source;
+
+/// Finds the packets of one stream file, front to back, whatever happened to the file.
+///
+/// A packet's size is believed only as far as another packet begins where it says to end, or the
+/// file ends there. Where it does not, the next packet is found by its first 20 bytes, which hold
+/// the trace's random uuid. Every byte is looked at a bounded number of times. One damaged number in
+/// a header does not cost the packet: those 20 bytes and the size vouch for each other.
+#[derive(Debug)]
+pub struct Packets {
+    finder: Finder<'static>,
+    signature: [u8; 20],
+    at: u64,
+    size: u64,
+    /// Found together with a packet and told after it.
+    pending: Option<Fault>,
+}
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// A packet.
+    Packet(PacketAt),
+    /// Something that is not as it was written.
+    Fault(Fault),
+}
+
+/// A packet in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketAt {
+    /// Where it begins.
+    pub offset: u64,
+    /// What it says about itself; [`PacketHeader::content`] is a claim.
+    pub header: PacketHeader,
+    /// Where its events begin.
+    pub from: u64,
+    /// Where they end, in the file.
+    pub to: u64,
+}
+
+impl PacketAt {
+    /// Whether less is there than the header says.
+    pub const fn is_cut(&self) -> bool {
+        self.to - self.from < self.header.content
+    }
+}
+
+/// Bytes that cannot be read as they were written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where it begins, bytes from the file's beginning.
+    pub offset: u64,
+    /// Where what can be read goes on.
+    pub to: u64,
+    /// What is wrong.
+    pub kind: FaultKind,
+}
+
+/// What is wrong with a file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum FaultKind {
+    #[error("the file ends {found} bytes into a packet's header, which takes {HEADER_BYTES}")]
+    HeaderCut { found: u64 },
+    #[error("the packet says it has {claimed} bytes, and the file ends after {found}")]
+    PacketCut { claimed: u64, found: u64 },
+    #[error("the packet says it has {claimed} bytes, and another begins after {found}")]
+    PacketOverrun { claimed: u64, found: u64 },
+    #[error("the packet's two sizes disagree; it is taken to end after {found} bytes")]
+    SizesDisagree { found: u64 },
+    #[error("the packet's first bytes are damaged")]
+    Signature,
+    #[error("no packet begins here; {0} bytes skipped")]
+    NoPacket(u64),
+}
+
+/// As many wrong bits in 20 bytes are taken for damage; more, for something else than a packet.
+const MOST_WRONG_BITS: u32 = 8;
+
+impl Packets {
+    /// All packets of a trace in `source`, which now has the size that it is taken to have.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    pub fn new(source: &impl Source, uuid: [u8; 16]) -> io::Result<Self> {
+        let signature = PacketHeader::signature(uuid);
+        let finder = Finder::new(&signature).into_owned();
+        Ok(Self { finder, signature, at: 0, size: source.size()?, pending: None })
+    }
+
+    /// The next finding; `None` at the end.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    pub fn next(&mut self, source: &impl Source) -> io::Result<Option<Found>> {
+        if let Some(fault) = self.pending.take() {
+            return Ok(Some(Found::Fault(fault)));
+        }
+        if self.at >= self.size {
+            return Ok(None);
+        }
+        let mut bytes = [0; HEADER_BYTES];
+        let found = source.read_at(self.at, &mut bytes)?;
+        if found < HEADER_BYTES {
+            let fault =
+                Fault { offset: self.at, to: self.size, kind: FaultKind::HeaderCut { found: found as u64 } };
+            self.at = self.size;
+            return Ok(Some(Found::Fault(fault)));
+        }
+        let (header, sizes_agree) = PacketHeader::from_bytes(&bytes);
+        let wrong: u32 = bytes.iter().zip(&self.signature).map(|(a, b)| (a ^ b).count_ones()).sum();
+        if wrong == 0 && sizes_agree {
+            return self.packet(source, header).map(Some);
+        }
+        let (offset, from) = (self.at, self.at + HEADER_BYTES as u64);
+        if wrong == 0 {
+            let to = self.find(source, from)?.unwrap_or(self.size);
+            let kind = FaultKind::SizesDisagree { found: to - offset };
+            return Ok(Some(self.packet_with_fault(PacketAt { offset, header, from, to }, kind)));
+        }
+        let to = from.saturating_add(header.content);
+        if wrong <= MOST_WRONG_BITS && sizes_agree && (to == self.size || self.begins(source, to)?) {
+            let packet = PacketAt { offset, header, from, to };
+            return Ok(Some(self.packet_with_fault(packet, FaultKind::Signature)));
+        }
+        let to = self.find(source, offset + 1)?.unwrap_or(self.size);
+        self.at = to;
+        Ok(Some(Found::Fault(Fault { offset, to, kind: FaultKind::NoPacket(to - offset) })))
+    }
+
+    /// The header of the packet that comes next, if one begins there as it was written.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    pub fn peek(&self, source: &impl Source) -> io::Result<Option<PacketHeader>> {
+        let mut bytes = [0; HEADER_BYTES];
+        let found = source.read_at(self.at, &mut bytes)?;
+        let whole = found == HEADER_BYTES && bytes[..20] == self.signature;
+        Ok(whole.then(|| PacketHeader::from_bytes(&bytes).0))
+    }
+
+    fn packet(&mut self, source: &impl Source, header: PacketHeader) -> io::Result<Found> {
+        let (offset, from) = (self.at, self.at + HEADER_BYTES as u64);
+        let claimed = header.content.saturating_add(HEADER_BYTES as u64);
+        let to = offset.saturating_add(claimed);
+        if to == self.size || self.begins(source, to)? {
+            self.at = to;
+            return Ok(Found::Packet(PacketAt { offset, header, from, to }));
+        }
+        // Its size may be wrong, or what follows is: whichever packet begins next says.
+        match self.find(source, from)? {
+            Some(next) if next < to => {
+                let packet = PacketAt { offset, header, from, to: next };
+                let kind = FaultKind::PacketOverrun { claimed, found: next - offset };
+                Ok(self.packet_with_fault(packet, kind))
+            }
+            _ if to > self.size => {
+                let packet = PacketAt { offset, header, from, to: self.size };
+                let kind = FaultKind::PacketCut { claimed, found: self.size - offset };
+                Ok(self.packet_with_fault(packet, kind))
+            }
+            // The next header is what is damaged; it will be told in its turn.
+            _ => {
+                self.at = to;
+                Ok(Found::Packet(PacketAt { offset, header, from, to }))
+            }
+        }
+    }
+
+    /// Goes behind the packet and keeps the fault for next time.
+    fn packet_with_fault(&mut self, packet: PacketAt, kind: FaultKind) -> Found {
+        self.at = packet.to;
+        self.pending = Some(Fault { offset: packet.offset, to: packet.to, kind });
+        Found::Packet(packet)
+    }
+
+    /// Whether a packet begins at `offset`; the remains of one at the end of the file count too.
+    fn begins(&self, source: &impl Source, offset: u64) -> io::Result<bool> {
+        if offset >= self.size {
+            return Ok(false);
+        }
+        let mut bytes = [0; 20];
+        let n = source.read_at(offset, &mut bytes)?;
+        Ok(bytes[..n] == self.signature[..n])
+    }
+
+    /// Where the first packet at or after `from` begins.
+    fn find(&self, source: &impl Source, from: u64) -> io::Result<Option<u64>> {
+        let overlap = self.signature.len() - 1;
+        // Little first: the next packet is near, or else it may be anywhere.
+        let mut buffer = vec![0; 1024];
+        let mut at = from;
+        loop {
+            let n = source.read_at(at, &mut buffer)?;
+            if let Some(i) = self.finder.find(&buffer[..n]) {
+                return Ok(Some(at + i as u64));
+            }
+            if n < buffer.len() {
+                return Ok(None);
+            }
+            at += (n - overlap) as u64;
+            if buffer.len() < 256 * 1024 {
+                buffer.resize(2 * buffer.len(), 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+use super::lexer::{Lexer, Token, TsdlError};
+use crate::schema::{Clock, EnvValue};
+
+/// What metadata says about its trace as a whole. What its events look like is skipped: our own
+/// streams are of a layout that the format's version names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Every packet repeats it.
+    pub uuid: [u8; 16],
+    /// The `env` block, in order.
+    pub env: Vec<(String, EnvValue)>,
+    /// The clock.
+    pub clock: Clock,
+}
+
+impl Facts {
+    /// A text of the `env` block.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        match self.value(key) {
+            Some(EnvValue::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// A number of the `env` block.
+    pub fn number(&self, key: &str) -> Option<i64> {
+        match self.value(key) {
+            Some(EnvValue::Number(number)) => Some(*number),
+            _ => None,
+        }
+    }
+
+    fn value(&self, key: &str) -> Option<&EnvValue> {
+        self.env.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+}
+
+/// Most properties that a block may have; more is not metadata of ours.
+const MOST_PROPERTIES: usize = 1000;
+
+/// Reads the `trace`, `env` and `clock` blocks of metadata. One of each must be there, all else is
+/// skipped by its braces.
+///
+/// # Errors
+/// With the line, when the text is not TSDL as we write it.
+pub fn read_facts(text: &str) -> Result<Facts, TsdlError> {
+    let mut lexer = Lexer::new(text);
+    let (mut uuid, mut env, mut clock) = (None, None, None);
+    // Words before a block's opening brace; the first says what block it is.
+    let mut block: Option<String> = None;
+    while let Some(token) = lexer.next()? {
+        match token {
+            Token::Sign('{') => {
+                match block.take().as_deref() {
+                    Some("trace") => {
+                        let properties = properties(&mut lexer)?;
+                        let text = text_of(&properties, "uuid");
+                        let read = text.and_then(read_uuid);
+                        uuid = Some(read.ok_or_else(|| lexer.error("the trace block has no uuid"))?);
+                    }
+                    Some("env") => env = Some(properties(&mut lexer)?),
+                    Some("clock") => {
+                        let properties = properties(&mut lexer)?;
+                        clock = Some(read_clock(&properties).ok_or_else(|| {
+                        lexer.error("the clock block lacks name, freq, offset_s or offset, or they are out of range")
+                    })?);
+                    }
+                    _ => skip_block(&mut lexer)?,
+                }
+            }
+            Token::Sign(';') => block = None,
+            Token::Word(word) if block.is_none() => block = Some(word),
+            _ => {}
+        }
+    }
+    let missing = |what: &str| lexer.error(format!("the metadata ends without {what} block"));
+    Ok(Facts {
+        uuid: uuid.ok_or_else(|| missing("a trace"))?,
+        env: env.ok_or_else(|| missing("an env"))?,
+        clock: clock.ok_or_else(|| missing("a clock"))?,
+    })
+}
+
+/// The properties `key = value;` of a block up to its closing brace; nested structures are skipped.
+fn properties(lexer: &mut Lexer<'_>) -> Result<Vec<(String, EnvValue)>, TsdlError> {
+    let mut found = Vec::new();
+    loop {
+        match lexer.next()? {
+            Some(Token::Sign('}')) => return Ok(found),
+            Some(Token::Word(key)) => {
+                if let Some(value) = value(lexer)? {
+                    if found.len() == MOST_PROPERTIES {
+                        return Err(lexer.error("a block has too many properties"));
+                    }
+                    found.push((key, value));
+                }
+            }
+            Some(other) => return Err(lexer.error(format!("expected a property, found {other:?}"))),
+            None => return Err(lexer.error("a block does not end")),
+        }
+    }
+}
+
+/// What stands between a property's name and its semicolon; `None` for what is neither a text nor
+/// a number.
+fn value(lexer: &mut Lexer<'_>) -> Result<Option<EnvValue>, TsdlError> {
+    let mut value = None;
+    let (mut tokens, mut assigned, mut negative) = (0, false, false);
+    loop {
+        match lexer.next()? {
+            None => return Err(lexer.error("a property does not end")),
+            Some(Token::Sign(';')) => return Ok(if tokens == 1 { value } else { None }),
+            Some(Token::Sign('=')) if !assigned => assigned = true,
+            Some(Token::Sign('-')) if assigned && tokens == 0 => negative = true,
+            Some(Token::Sign('{')) => {
+                skip_block(lexer)?;
+                tokens += 1;
+            }
+            Some(token) => {
+                if assigned {
+                    tokens += 1;
+                }
+                value = match token {
+                    Token::Text(text) => Some(EnvValue::Text(text)),
+                    Token::Number(number) => {
+                        let number = if negative { -number } else { number };
+                        Some(EnvValue::Number(
+                            i64::try_from(number).map_err(|_| lexer.error("number too large"))?,
+                        ))
+                    }
+                    _ => None,
+                };
+            }
+        }
+    }
+}
+
+/// Everything up to the brace that closes the one just read.
+fn skip_block(lexer: &mut Lexer<'_>) -> Result<(), TsdlError> {
+    let begun = lexer.line();
+    let mut depth = 1;
+    while depth > 0 {
+        match lexer.next()? {
+            Some(Token::Sign('{')) => depth += 1,
+            Some(Token::Sign('}')) => depth -= 1,
+            Some(_) => {}
+            None => return Err(TsdlError { line: begun, text: "a block does not end".to_owned() }),
+        }
+    }
+    Ok(())
+}
+
+fn text_of<'a>(properties: &'a [(String, EnvValue)], key: &str) -> Option<&'a str> {
+    properties.iter().find_map(|(name, value)| match value {
+        EnvValue::Text(text) if name == key => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+fn read_clock(properties: &[(String, EnvValue)]) -> Option<Clock> {
+    let number = |key: &str| {
+        properties.iter().find_map(|(name, value)| match value {
+            EnvValue::Number(number) if name == key => Some(*number),
+            _ => None,
+        })
+    };
+    Some(Clock {
+        name: text_of(properties, "name")?.to_owned(),
+        description: text_of(properties, "description").unwrap_or_default().to_owned(),
+        frequency: u64::try_from(number("freq")?).ok().filter(|&hertz| hertz > 0)?,
+        offset_s: number("offset_s")?,
+        offset: u64::try_from(number("offset")?).ok()?,
+    })
+}
+
+fn read_uuid(text: &str) -> Option<[u8; 16]> {
+    let digits: String = text.chars().filter(|&c| c != '-').collect();
+    if digits.len() != 32 || !digits.is_ascii() {
+        return None;
+    }
+    let mut uuid = [0; 16];
+    for (byte, pair) in uuid.iter_mut().zip(0..) {
+        *byte = u8::from_str_radix(&digits[2 * pair..2 * pair + 2], 16).ok()?;
+    }
+    Some(uuid)
+}

@@ -1,0 +1,217 @@
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::schema::{Base, Encoding, EnvValue, Field, FieldType, Integer, Metadata};
+
+/// The metadata as TSDL text: little endian, so that it says what [`crate::packet`] writes.
+pub fn write(metadata: &Metadata) -> String {
+    let mut text = Text { out: String::from("/* CTF 1.8 */\n"), names: BTreeMap::new() };
+    text.aliases(metadata);
+    text.trace(metadata);
+    text.env(metadata);
+    text.clock(metadata);
+    for stream in &metadata.streams {
+        text.line(0, "stream {");
+        text.line(1, &format!("id = {};", stream.id));
+        text.structure(1, "packet.context", &stream.packet_context);
+        text.structure(1, "event.header", &stream.event_header);
+        if !stream.event_context.is_empty() {
+            text.structure(1, "event.context", &stream.event_context);
+        }
+        text.line(0, "};\n");
+        for event in &stream.events {
+            text.line(0, "event {");
+            text.line(1, &format!("name = {};", quoted(&event.name)));
+            text.line(1, &format!("id = {};", event.id));
+            text.line(1, &format!("stream_id = {};", stream.id));
+            text.structure(1, "fields", &event.fields);
+            text.line(0, "};\n");
+        }
+    }
+    text.out
+}
+
+struct Text {
+    out: String,
+    /// Integer types and what we call them.
+    names: BTreeMap<Integer, String>,
+}
+
+impl Text {
+    fn line(&mut self, depth: usize, line: &str) {
+        for _ in 0..depth {
+            self.out.push('\t');
+        }
+        self.out.push_str(line);
+        self.out.push('\n');
+    }
+
+    /// Names every integer type that occurs, so that the events read like C.
+    fn aliases(&mut self, metadata: &Metadata) {
+        let mut integers = Vec::new();
+        for field in &metadata.packet_header {
+            collect(&field.ty, &mut integers);
+        }
+        for stream in &metadata.streams {
+            let events = stream.events.iter().flat_map(|event| &event.fields);
+            for field in [&stream.packet_context, &stream.event_header, &stream.event_context]
+                .into_iter()
+                .flatten()
+                .chain(events)
+            {
+                collect(&field.ty, &mut integers);
+            }
+        }
+        integers.sort();
+        integers.dedup();
+        for integer in integers {
+            let name = alias(&integer);
+            let mut properties =
+                format!("size = {}; align = {}; signed = {};", integer.bits, integer.align, integer.signed);
+            if integer.base == Base::Hexadecimal {
+                properties.push_str(" base = 16;");
+            }
+            if integer.encoding == Encoding::Utf8 {
+                properties.push_str(" encoding = UTF8;");
+            }
+            if let Some(clock) = &integer.clock {
+                let _ = write!(properties, " map = clock.{clock}.value;");
+            }
+            self.line(0, &format!("typealias integer {{ {properties} }} := {name};"));
+            self.names.insert(integer, name);
+        }
+        self.out.push('\n');
+    }
+
+    fn trace(&mut self, metadata: &Metadata) {
+        self.line(0, "trace {");
+        self.line(1, "major = 1;");
+        self.line(1, "minor = 8;");
+        self.line(1, &format!("uuid = \"{}\";", uuid_text(metadata.uuid)));
+        self.line(1, "byte_order = le;");
+        self.structure(1, "packet.header", &metadata.packet_header);
+        self.line(0, "};\n");
+    }
+
+    fn env(&mut self, metadata: &Metadata) {
+        self.line(0, "env {");
+        for (key, value) in &metadata.env {
+            let value = match value {
+                EnvValue::Text(text) => quoted(text),
+                EnvValue::Number(number) => number.to_string(),
+            };
+            self.line(1, &format!("{key} = {value};"));
+        }
+        self.line(0, "};\n");
+    }
+
+    fn clock(&mut self, metadata: &Metadata) {
+        let clock = &metadata.clock;
+        self.line(0, "clock {");
+        self.line(1, &format!("name = {};", quoted(&clock.name)));
+        self.line(1, &format!("description = {};", quoted(&clock.description)));
+        self.line(1, &format!("freq = {};", clock.frequency));
+        self.line(1, &format!("offset_s = {};", clock.offset_s));
+        self.line(1, &format!("offset = {};", clock.offset));
+        self.line(0, "};\n");
+    }
+
+    fn structure(&mut self, depth: usize, name: &str, fields: &[Field]) {
+        self.line(depth, &format!("{name} := struct {{"));
+        for field in fields {
+            let (before, after) = self.declarator(&field.ty);
+            self.line(depth + 1, &format!("{before} {}{after};", field.name));
+        }
+        self.line(depth, "};");
+    }
+
+    /// What stands before a field's name, and behind it.
+    fn declarator(&self, ty: &FieldType) -> (String, String) {
+        match ty {
+            FieldType::Integer(integer) => (self.name(integer), String::new()),
+            FieldType::Enumeration(integer, mappings) => {
+                let names: Vec<_> =
+                    mappings.iter().map(|m| format!("{} = {}", quoted(&m.name), m.value)).collect();
+                (format!("enum : {} {{ {} }}", self.name(integer), names.join(", ")), String::new())
+            }
+            FieldType::Array(element, count) => {
+                let (before, after) = self.declarator(element);
+                (before, format!("[{count}]{after}"))
+            }
+            FieldType::Sequence(element, count) => {
+                let (before, after) = self.declarator(element);
+                (before, format!("[{count}]{after}"))
+            }
+            FieldType::Struct(fields) => {
+                let members: Vec<_> = fields
+                    .iter()
+                    .map(|field| {
+                        let (before, after) = self.declarator(&field.ty);
+                        format!("{before} {}{after};", field.name)
+                    })
+                    .collect();
+                (format!("struct {{ {} }}", members.join(" ")), String::new())
+            }
+        }
+    }
+
+    fn name(&self, integer: &Integer) -> String {
+        self.names.get(integer).cloned().unwrap_or_else(|| alias(integer))
+    }
+}
+
+fn collect(ty: &FieldType, into: &mut Vec<Integer>) {
+    match ty {
+        FieldType::Integer(integer) | FieldType::Enumeration(integer, _) => into.push(integer.clone()),
+        FieldType::Array(element, _) | FieldType::Sequence(element, _) => collect(element, into),
+        FieldType::Struct(fields) => fields.iter().for_each(|field| collect(&field.ty, into)),
+    }
+}
+
+/// A name that says all there is to an integer type, so that two types never share one.
+fn alias(integer: &Integer) -> String {
+    let mut name = format!("{}int{}", if integer.signed { "" } else { "u" }, integer.bits);
+    if integer.align != 8 {
+        let _ = write!(name, "_align{}", integer.align);
+    }
+    if integer.base == Base::Hexadecimal {
+        name.push_str("_hex");
+    }
+    if integer.encoding == Encoding::Utf8 {
+        name.push_str("_utf8");
+    }
+    if let Some(clock) = &integer.clock {
+        let _ = write!(name, "_{clock}");
+    }
+    name + "_t"
+}
+
+/// A TSDL string. Control characters other than those with a name of their own do not belong into
+/// metadata; each becomes a question mark.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => out.push('?'),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
+pub(super) fn uuid_text(uuid: [u8; 16]) -> String {
+    let mut text = String::new();
+    for (i, byte) in uuid.iter().enumerate() {
+        if matches!(i, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}

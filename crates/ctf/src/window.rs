@@ -1,0 +1,120 @@
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Bytes that can be read at any offset. A file may shrink while it is read; then reads come short.
+pub trait Source {
+    /// Bytes that there are, as far as is known.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Fills `into` from `offset` on, as far as there are bytes; says how many there were.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
+}
+
+impl Source for File {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        let mut done = 0;
+        while done < into.len() {
+            match FileExt::read_at(self, &mut into[done..], offset.saturating_add(done as u64)) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl Source for &[u8] {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.get(offset..)).unwrap_or_default();
+        let n = rest.len().min(into.len());
+        into[..n].copy_from_slice(&rest[..n]);
+        Ok(n)
+    }
+}
+
+/// A view of a range of a source that moves forward in blocks.
+///
+/// Reading in blocks and not by mapping: a mapped file that another process truncates kills the
+/// reader with SIGBUS, and copying out of the page cache costs a twentieth of what decoding does.
+#[derive(Debug)]
+pub struct Window {
+    buffer: Vec<u8>,
+    /// Of `buffer`, what is read and not consumed.
+    from: usize,
+    to: usize,
+    /// Where in the source `buffer[to]` would come from, and where the range ends.
+    next: u64,
+    end: u64,
+}
+
+impl Window {
+    /// A view that reads `block` bytes at a time and shows at least as many as long as the range has them.
+    pub fn new(block: usize) -> Self {
+        Self { buffer: vec![0; block.max(4096)], from: 0, to: 0, next: 0, end: 0 }
+    }
+
+    /// Goes to another range.
+    pub fn set(&mut self, from: u64, end: u64) {
+        (self.from, self.to, self.next, self.end) = (0, 0, from, end.max(from));
+    }
+
+    /// What can be seen without reading.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[self.from..self.to]
+    }
+
+    /// Where in the source [`Window::bytes`] begin.
+    #[inline]
+    pub const fn offset(&self) -> u64 {
+        self.next - (self.to - self.from) as u64
+    }
+
+    /// Bytes of the range that are not consumed, seen or not.
+    #[inline]
+    pub const fn left(&self) -> u64 {
+        self.end - self.offset()
+    }
+
+    /// Moves forward by `n` of the bytes that can be seen.
+    #[inline]
+    pub fn consume(&mut self, n: usize) {
+        self.from = self.to.min(self.from.saturating_add(n));
+    }
+
+    /// Reads on until the buffer is full or the range ends; says whether anything came. When the
+    /// source ends before the range does, the range ends there.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    pub fn fill(&mut self, source: &impl Source) -> io::Result<bool> {
+        self.buffer.copy_within(self.from..self.to, 0);
+        (self.from, self.to) = (0, self.to - self.from);
+        let room = (self.buffer.len() - self.to) as u64;
+        let wanted = room.min(self.end - self.next) as usize;
+        let read = source.read_at(self.next, &mut self.buffer[self.to..self.to + wanted])?;
+        self.to += read;
+        self.next += read as u64;
+        if read < wanted {
+            self.end = self.next;
+        }
+        Ok(read > 0)
+    }
+}

@@ -1,0 +1,116 @@
+//! Answers as data, with everything in them that a shell needs to show them.
+
+use wakepath_clock::{Local, Reference, Stamp};
+use wakepath_critical_path::{Contributor, Path, Problem, Segment, Wait};
+use wakepath_wait_graph::{Loss, ThreadIndex};
+
+use crate::{CallName, Name, Recorded, Who};
+
+/// The machine that was recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Host {
+    /// Its boot id: what tells one host, and one boot of it, from another.
+    pub boot_id: String,
+    /// What it calls itself.
+    pub name: Name,
+    /// Its kernel's release.
+    pub kernel: Name,
+    /// Its kind of machine.
+    pub machine: Name,
+}
+
+/// What every document begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The machine.
+    pub host: Host,
+    /// Where a document's time begins: all its stamps count from here.
+    pub origin: Stamp<Reference>,
+    /// Realtime at the origin, ns since 1970; `None` where the clocks were never read.
+    pub origin_realtime_ns: Option<u64>,
+    /// How far stamps may be off from those of other hosts, ns. 0 on one host.
+    pub clock_error_ns: u64,
+    /// What a reader should know, the worst first.
+    pub problems: Vec<Problem>,
+    /// Records lost where the answer looks.
+    pub losses: Vec<Loss>,
+    /// The recorder's own CPU time, where its threads were recorded.
+    pub cost: Option<Cost>,
+}
+
+/// What recording cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// CPU time of the recorder's own threads, ns.
+    pub observer_ns: u64,
+    /// The time it was measured over, ns.
+    pub over_ns: u64,
+}
+
+/// How the window was chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Question {
+    /// The command that was recorded: its first process's main thread, exec to exit.
+    Command {
+        /// Its words.
+        words: Vec<Name>,
+        /// Its wait status, where its end was seen.
+        status: Option<u32>,
+    },
+    /// A thread, over its whole life in the recording or a part of it.
+    Thread,
+}
+
+/// Why a window took its time.
+#[derive(Debug)]
+pub struct PathAnswer<'r> {
+    /// What every document begins with.
+    pub head: Head,
+    /// How the window was chosen.
+    pub question: Question,
+    /// The path that explains it.
+    pub path: Path,
+    /// What the window's time went to, the largest first; together they are the whole window.
+    pub contributors: Vec<Contributor>,
+    /// The recording that was asked.
+    pub recorded: &'r Recorded,
+}
+
+impl PathAnswer<'_> {
+    /// The window's length, ns.
+    pub fn window_ns(&self) -> u64 {
+        self.path.window.to.since(self.path.window.from)
+    }
+
+    /// The window's own thread, as it was when the window closed.
+    pub fn subject(&self) -> Who {
+        self.who(self.path.window.thread)
+    }
+
+    /// Who a thread was when the window closed.
+    pub fn who(&self, index: ThreadIndex) -> Who {
+        self.recorded.who(index, self.path.window.to)
+    }
+
+    /// The system call that a segment's thread was blocked in.
+    pub fn segment_call(&self, segment: &Segment) -> Option<CallName> {
+        let tgid = self.recorded.who(segment.thread?, segment.to).tgid;
+        Some(self.recorded.survey.names.call(segment.call.as_ref()?, tgid, local(segment.to)))
+    }
+
+    /// The system call of a wait.
+    pub fn wait_call(&self, wait: &Wait) -> Option<CallName> {
+        let tgid = self.recorded.who(wait.thread, wait.to).tgid;
+        Some(self.recorded.survey.names.call(wait.call.as_ref()?, tgid, local(wait.to)))
+    }
+
+    /// The innermost wait that a segment explains.
+    pub fn parent(&self, segment: &Segment) -> Option<&Wait> {
+        self.path.waits.get(segment.parent?.0 as usize)
+    }
+}
+
+/// One host: its own clock is the reference.
+pub(crate) fn local(at: Stamp<Reference>) -> Stamp<Local> {
+    Stamp::from_ns(at.ns())
+}

@@ -1,0 +1,127 @@
+//! What the host's clocks did while it was recorded: jumps, suspends, time that a hypervisor took.
+
+use wakepath_clock::{Local, Reference, Stamp};
+use wakepath_critical_path::{Problem, Severity};
+use wakepath_event::Clocks;
+
+/// Clocks that drift apart by less than this between two readings are only being steered.
+const JUMP_NS: u64 = 10_000_000;
+/// Boottime moves ahead of monotonic time by the time suspended, and by nothing else.
+const SUSPEND_NS: u64 = 1_000_000;
+
+/// What happened to the clocks between `from` and `to` that a reader of an answer should know.
+pub fn problems(
+    readings: &[(Stamp<Local>, Clocks)],
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let problem = |severity, text, from: Stamp<Local>, to: Stamp<Local>| Problem {
+        severity,
+        text,
+        from: from.on_reference_host(),
+        to: to.on_reference_host(),
+        thread: None,
+    };
+    for pair in readings.windows(2) {
+        let [(before, then), (after, now)] = pair else { continue };
+        if after.on_reference_host() <= from || before.on_reference_host() >= to {
+            continue;
+        }
+        let passed = after.since(*before);
+        let realtime = i128::from(now.realtime_ns) - i128::from(then.realtime_ns);
+        let jump = realtime - i128::from(passed);
+        if jump.unsigned_abs() >= u128::from(JUMP_NS) {
+            let way = if jump > 0 { "forward" } else { "back" };
+            let text = format!("the realtime clock was set {way} by {} ms", jump.unsigned_abs() / 1_000_000);
+            problems.push(problem(Severity::Note, text, *before, *after));
+        }
+        let boottime = now.boottime_ns.saturating_sub(then.boottime_ns);
+        let suspended = boottime.saturating_sub(passed);
+        if suspended >= SUSPEND_NS {
+            let text = format!(
+                "the machine was suspended for {} ms; that time is in no figure",
+                suspended / 1_000_000
+            );
+            problems.push(problem(Severity::Doubt, text, *before, *after));
+        }
+    }
+    problems.extend(steal(readings, from, to));
+    problems
+}
+
+/// On a guest, what the hypervisor took of the CPUs: known for the time between the readings around
+/// the window, so at most so much of it lies within.
+fn steal(
+    readings: &[(Stamp<Local>, Clocks)],
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+) -> Option<Problem> {
+    let first = readings.iter().rev().find(|(at, _)| at.on_reference_host() <= from).or(readings.first())?;
+    let last = readings.iter().find(|(at, _)| at.on_reference_host() >= to).or(readings.last())?;
+    let stolen = last.1.steal_ns.saturating_sub(first.1.steal_ns);
+    let window = to.since(from);
+    if window == 0 || stolen <= window / 100 {
+        return None;
+    }
+    let text = format!(
+        "the hypervisor took up to {} ms of CPU time here; so much of `running` may be its",
+        stolen.div_ceil(1_000_000)
+    );
+    Some(Problem { severity: Severity::Doubt, text, from, to, thread: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Readings once a second: what boottime, realtime and steal gained besides that second, ms.
+    fn problems_of(gains: &[(u64, i64, u64)], from: u64, to: u64) -> Vec<String> {
+        let start = Clocks { boottime_ns: 5000 * MS, realtime_ns: 1 << 60, steal_ns: 77 };
+        let mut readings = vec![(Stamp::from_ns(0), start)];
+        for &(boottime, realtime, steal) in gains {
+            let (at, last) = readings[readings.len() - 1];
+            let clocks = Clocks {
+                boottime_ns: last.boottime_ns + (1000 + boottime) * MS,
+                realtime_ns: last.realtime_ns.wrapping_add_signed((1000 + realtime) * MS as i64),
+                steal_ns: last.steal_ns + steal * MS,
+            };
+            readings.push((at.plus(1000 * MS), clocks));
+        }
+        let at = |ms| Stamp::from_ns(ms * MS);
+        problems(&readings, at(from), at(to)).into_iter().map(|problem| problem.text).collect()
+    }
+
+    #[test]
+    fn steady_clocks_are_no_problem() {
+        assert_eq!(problems_of(&[(0, 0, 0), (0, 3, 5), (0, -9, 0)], 0, 3000), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_jump_a_suspend_and_stolen_time_are_told() {
+        for (gain, expected) in [
+            ((0, 3_600_000, 0), "the realtime clock was set forward by 3600000 ms"),
+            ((0, -20, 0), "the realtime clock was set back by 20 ms"),
+            ((2000, 2000, 0), "the realtime clock was set forward by 2000 ms"),
+            ((0, 0, 31), "the hypervisor took up to 31 ms of CPU time here; so much of `running` may be its"),
+        ] {
+            let texts = problems_of(&[(0, 0, 0), gain, (0, 0, 0)], 0, 3000);
+            assert_eq!(texts[0], expected);
+            assert_eq!(
+                problems_of(&[(0, 0, 0), gain, (0, 0, 0)], 100, 900),
+                Vec::<String>::new(),
+                "elsewhere"
+            );
+        }
+        let suspend = problems_of(&[(2000, 2000, 0)], 0, 1000);
+        assert_eq!(suspend[1], "the machine was suspended for 2000 ms; that time is in no figure");
+    }
+
+    #[test]
+    fn one_reading_or_none_says_nothing() {
+        assert_eq!(problems_of(&[], 0, 1000), Vec::<String>::new());
+        assert_eq!(problems(&[], Stamp::from_ns(0), Stamp::from_ns(9)), []);
+    }
+}

@@ -1,0 +1,38 @@
+//! One function per question: what the command line, and every other shell, asks for.
+//!
+//! The engine never prints and never serialises: it returns data ([`PathAnswer`] and its siblings)
+//! that `report` turns into text, JSON or a Perfetto trace.
+
+mod answer;
+mod clocks;
+mod info;
+mod moment;
+mod name;
+mod names;
+mod open;
+mod overview;
+mod path;
+mod query;
+#[cfg(feature = "collect")]
+pub mod record;
+mod recorded;
+mod responsible;
+mod survey;
+#[cfg(test)]
+mod testing;
+
+pub use answer::{Cost, Head, Host, PathAnswer, Question};
+pub use info::{InfoAnswer, info};
+pub use moment::{Moment, NoMoment, NoRealtime, duration};
+pub use name::Name;
+pub use names::{CallName, CpuLimit, Names, Object, Peer, Unit};
+pub use open::open;
+pub use overview::{LongestWait, Overview, ThreadTimes};
+pub use path::{Answer, path};
+pub use query::{Candidate, PathQuery, QueryError, Scope, Subject};
+pub use recorded::{Format, Recorded, Who};
+pub use responsible::Responsible;
+pub use survey::{Command, Counts, Session, Survey};
+pub use wakepath_critical_path::{Algorithm, Severity};
+pub use wakepath_event::{Comm, Tid};
+pub use wakepath_recording::{FORMAT, OpenError};

@@ -1,0 +1,235 @@
+//! Points in time as people name them: UTC, seconds since the start, time before the end.
+
+use std::str::FromStr;
+
+use wakepath_clock::{Reference, Stamp};
+
+/// A moment within a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// So long after the recording's beginning, ns.
+    AfterStart(u64),
+    /// So long before the recording's end, ns.
+    BeforeEnd(u64),
+    /// A date and time in UTC, ns since 1970.
+    Utc(u64),
+    /// A time of day in UTC, ns since midnight: the first one in the recording.
+    TimeOfDay(u64),
+}
+
+/// Why a text names no moment.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no time: write UTC (`02:58:41.310` or `2026-11-21T02:58:41`), seconds since the start (`1.5`), or time before the end (`-5s`)"
+)]
+pub struct NoMoment(String);
+
+/// Why a moment cannot be placed in a recording.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the recording does not say what time of day it was made: write seconds since the start")]
+pub struct NoRealtime;
+
+const SECOND: u64 = 1_000_000_000;
+const DAY: u64 = 86_400 * SECOND;
+
+impl Moment {
+    /// Where the moment lies between `from` and `to`, the recording's beginning and end;
+    /// `realtime_ns` is UTC at `from`. A moment outside is its nearer end.
+    ///
+    /// # Errors
+    /// When it is in UTC and `realtime_ns` is not known.
+    pub fn place(
+        self,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+        realtime_ns: Option<u64>,
+    ) -> Result<Stamp<Reference>, NoRealtime> {
+        let utc = |ns: u64| {
+            let start = realtime_ns.ok_or(NoRealtime)?;
+            Ok(from.plus(ns.saturating_sub(start)))
+        };
+        let at = match self {
+            Self::AfterStart(ns) => from.plus(ns),
+            Self::BeforeEnd(ns) => to.minus(ns),
+            Self::Utc(ns) => utc(ns)?,
+            Self::TimeOfDay(of_day) => {
+                let start = realtime_ns.ok_or(NoRealtime)?;
+                let today = start - start % DAY + of_day;
+                let tomorrow = today.saturating_add(DAY);
+                // Before the start may mean after midnight: whichever is nearer to the recording.
+                let end = start.saturating_add(to.since(from));
+                let next_day = today < start && tomorrow.saturating_sub(end) < start - today;
+                utc(if next_day { tomorrow } else { today })?
+            }
+        };
+        Ok(at.clamp(from, to.max(from)))
+    }
+}
+
+impl FromStr for Moment {
+    type Err = NoMoment;
+
+    fn from_str(text: &str) -> Result<Self, NoMoment> {
+        let fail = || NoMoment(text.to_owned());
+        let utc = text.strip_suffix('Z').unwrap_or(text);
+        if let Some((date, time)) = utc.split_once(['T', ' ']) {
+            let days = days(date).ok_or_else(fail)?;
+            let of_day = time_of_day(time).ok_or_else(fail)?;
+            return days
+                .checked_mul(DAY)
+                .and_then(|ns| ns.checked_add(of_day))
+                .map(Self::Utc)
+                .ok_or_else(fail);
+        }
+        if utc.contains(':') {
+            return time_of_day(utc).map(Self::TimeOfDay).ok_or_else(fail);
+        }
+        match text.strip_prefix('-') {
+            Some(before) => duration(before).map(Self::BeforeEnd),
+            None => duration(text).map(Self::AfterStart),
+        }
+        .ok_or_else(fail)
+    }
+}
+
+/// `5s`, `250ms`, `10us`, `7ns`, `2min`, `1.5` (seconds), as ns.
+pub fn duration(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit = match unit {
+        "" | "s" => SECOND,
+        "ms" => 1_000_000,
+        "us" | "µs" => 1_000,
+        "ns" => 1,
+        "min" | "m" => 60 * SECOND,
+        "h" => 3600 * SECOND,
+        _ => return None,
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() || fraction.len() > 18 {
+        return None;
+    }
+    let digits = |text: &str| if text.is_empty() { Some(0) } else { text.parse::<u64>().ok() };
+    let part = u128::from(digits(fraction)?) * u128::from(unit) / 10_u128.pow(fraction.len() as u32);
+    digits(whole)?.checked_mul(unit)?.checked_add(u64::try_from(part).ok()?)
+}
+
+/// `02:58` or `02:58:41.310`, as ns since midnight.
+fn time_of_day(text: &str) -> Option<u64> {
+    let mut parts = text.split(':');
+    let (hours, minutes) = (two_digits(parts.next()?, 24)?, two_digits(parts.next()?, 60)?);
+    let seconds = match parts.next() {
+        None => 0,
+        // 60: a leap second, which counts as the next minute's first.
+        Some(seconds) => {
+            let whole = seconds.split('.').next()?;
+            two_digits(whole, 61)?;
+            duration(seconds).filter(|_| seconds.bytes().all(|b| b.is_ascii_digit() || b == b'.'))?
+        }
+    };
+    parts.next().is_none().then_some((hours * 60 + minutes) * 60 * SECOND + seconds)
+}
+
+fn two_digits(text: &str, below: u64) -> Option<u64> {
+    let all_digits = text.len() == 2 && text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|&n| all_digits && n < below)
+}
+
+/// `2026-11-21`, as days since 1970-01-01 in the Gregorian calendar. Years are counted from March,
+/// so that the leap day is a year's last.
+fn days(date: &str) -> Option<u64> {
+    let mut parts = date.split('-');
+    let year = parts.next().filter(|year| year.len() == 4)?.parse::<u64>().ok()?;
+    let (month, day) = (two_digits(parts.next()?, 13)?, two_digits(parts.next()?, 32)?);
+    if parts.next().is_some() || month == 0 || day == 0 || year < 1970 || day > days_in(year, month) {
+        return None;
+    }
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    Some(365 * year + year / 4 - year / 100 + year / 400 + day_of_year - 719_468)
+}
+
+const fn days_in(year: u64, month: u64) -> u64 {
+    let leap = year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_read_as_people_write_them() {
+        let of_day = (2 * 3600 + 58 * 60 + 41) * SECOND + 310_000_000;
+        for (text, expected) in [
+            ("1.5", Moment::AfterStart(1_500_000_000)),
+            ("0", Moment::AfterStart(0)),
+            ("250ms", Moment::AfterStart(250_000_000)),
+            ("-5s", Moment::BeforeEnd(5 * SECOND)),
+            ("-.5", Moment::BeforeEnd(SECOND / 2)),
+            ("02:58:41.310", Moment::TimeOfDay(of_day)),
+            ("02:58", Moment::TimeOfDay((2 * 60 + 58) * 60 * SECOND)),
+            // `date -u -d '2026-11-21 02:58:41' +%s`
+            ("2026-11-21T02:58:41.310Z", Moment::Utc(1_795_229_921 * SECOND + 310_000_000)),
+            ("2026-11-21 02:58:41.31", Moment::Utc(1_795_229_921 * SECOND + 310_000_000)),
+            ("2024-02-29T00:00", Moment::Utc(1_709_164_800 * SECOND)),
+        ] {
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused_by_name() {
+        for text in [
+            "",
+            "-",
+            ".",
+            "yesterday",
+            "5x",
+            "1e3",
+            "25:00",
+            "2:58",
+            "02:58:61",
+            "02:58:41:10",
+            "2026-13-01T00:00",
+            "2023-02-29T00:00",
+            "2026-11-21",
+            "99999999999999999999",
+            "1.5.2",
+            "26-11-21T00:00",
+            "1969-12-31T00:00",
+            "02:58:1s",
+        ] {
+            let error = text.parse::<Moment>().expect_err(text);
+            assert!(error.to_string().contains(&format!("`{text}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_moment_has_its_place_in_the_recording() {
+        let (from, to) = (Stamp::from_ns(1000), Stamp::from_ns(1000 + 10 * SECOND));
+        // It began five seconds before midnight.
+        let realtime = Some(20_000 * DAY - 5 * SECOND);
+        for (text, expected) in [
+            ("1.5", 1_500_000_000),
+            ("99", 10 * SECOND),
+            ("-1s", 9 * SECOND),
+            ("-99s", 0),
+            ("23:59:58", 3 * SECOND),
+            ("00:00:02", 7 * SECOND),
+            ("00:00:42", 10 * SECOND),
+            ("23:59:42", 0),
+            ("2024-10-04T00:00:00", 5 * SECOND),
+        ] {
+            let at = text.parse::<Moment>().expect(text).place(from, to, realtime).expect(text);
+            assert_eq!(at.since(from), expected, "{text}");
+        }
+        let no_clock = "23:59:58".parse::<Moment>().expect("a time").place(from, to, None);
+        assert_eq!(no_clock, Err(NoRealtime));
+    }
+}

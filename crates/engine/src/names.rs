@@ -1,0 +1,189 @@
+//! From the kernel's numbers to the names that people use.
+//!
+//! Every table is filled from the recording's own events; nothing is looked up on the machine that
+//! does the analysis, which may be another one.
+
+mod descriptor;
+mod flow;
+mod syscall;
+mod unit;
+
+use std::collections::BTreeMap;
+
+use wakepath_event::{CgroupId, Event, FlowId, NameSpace, Tid, What};
+
+pub use descriptor::{CallName, Object};
+pub use flow::Peer;
+pub use syscall::waits_for_work;
+pub use unit::Unit;
+
+use crate::{Name, Who};
+
+/// All names that a recording gives.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    /// A number's names, the latest last: cgroups, interrupts, devices, programs.
+    named: BTreeMap<(NameSpace, u64), Name>,
+    files: descriptor::Files,
+    flows: flow::Flows,
+}
+
+/// A cgroup's CPU limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuLimit {
+    /// CPU time allowed in each period, ns.
+    pub quota_ns: u64,
+    /// The period, ns.
+    pub period_ns: u64,
+}
+
+impl Names {
+    /// Takes what this event tells about names. Events come in time order.
+    pub fn observe(&mut self, event: &Event) {
+        match &event.what {
+            What::Name(space, key, name) => {
+                self.named.insert((*space, *key), Name::from(&**name));
+            }
+            What::File(file) => {
+                if let Some(flow) = file.flow {
+                    self.flows.owned(flow, file.tgid);
+                }
+                self.files.observe(event.at, file);
+            }
+            What::Flow(id, flow) => self.flows.define(*id, *flow),
+            _ => {}
+        }
+    }
+
+    /// The path of a cgroup of the v2 hierarchy.
+    pub fn cgroup(&self, id: CgroupId) -> Option<&Name> {
+        self.named.get(&(NameSpace::Cgroup, id.0))
+    }
+
+    /// The path of a cgroup of the hierarchy that has the CPU controller.
+    pub fn cpu_cgroup(&self, id: CgroupId) -> Option<&Name> {
+        self.named.get(&(NameSpace::CpuCgroup, id.0))
+    }
+
+    /// The path of a thread's cgroup: in the v2 hierarchy, or where that says nothing, in the one
+    /// that has the CPU controller. Where both exist, systemd keeps its units in the first.
+    pub fn cgroup_of(&self, thread: &Who) -> Option<&Name> {
+        let says_something = |path: &&Name| path.bytes().iter().any(|&b| b != b'/');
+        let v2 = self.cgroup(thread.cgroup).filter(says_something);
+        v2.or_else(|| self.cpu_cgroup(thread.cpu_cgroup).filter(says_something))
+    }
+
+    /// The unit or container that a thread belongs to.
+    pub fn unit(&self, thread: &Who) -> Option<Unit> {
+        Unit::of_path(self.cgroup_of(thread)?.bytes())
+    }
+
+    /// A CPU limit, where this cgroup of the hierarchy that has the CPU controller has one.
+    pub fn cpu_limit(&self, cgroup: CgroupId) -> Option<CpuLimit> {
+        let text = std::str::from_utf8(self.named.get(&(NameSpace::CpuLimit, cgroup.0))?.bytes()).ok()?;
+        let (quota, period) = text.trim().split_once(' ')?;
+        let ns = |us: &str| us.parse::<u64>().ok().and_then(|us| us.checked_mul(1000));
+        Some(CpuLimit { quota_ns: ns(quota)?, period_ns: ns(period)? })
+    }
+
+    /// The innermost CPU limit that a thread is under, its own cgroup's or one further out, and the
+    /// path of the cgroup that has it.
+    pub fn limit_over(&self, thread: &Who) -> Option<(&Name, CpuLimit)> {
+        let path = self.cpu_cgroup(thread.cpu_cgroup)?.bytes();
+        let limited = self.named.range((NameSpace::CpuLimit, 0)..=(NameSpace::CpuLimit, u64::MAX));
+        limited
+            .filter_map(|((_, id), _)| {
+                Some((self.cpu_cgroup(CgroupId(*id))?, self.cpu_limit(CgroupId(*id))?))
+            })
+            .filter(|(outer, _)| is_within(path, outer.bytes()))
+            .max_by_key(|(outer, _)| outer.bytes().len())
+    }
+
+    /// An interrupt's handlers, as `/proc/interrupts` names them.
+    pub fn interrupt(&self, irq: u16) -> Option<&Name> {
+        self.named.get(&(NameSpace::Interrupt, u64::from(irq)))
+    }
+
+    /// A block device's name in `/dev`, by major << 20 | minor.
+    pub fn block_device(&self, device: u32) -> Option<&Name> {
+        self.named.get(&(NameSpace::BlockDevice, u64::from(device)))
+    }
+
+    /// A network interface's name.
+    pub fn interface(&self, index: u32) -> Option<&Name> {
+        self.named.get(&(NameSpace::Interface, u64::from(index)))
+    }
+
+    /// The program of a process that lived when the recording began.
+    pub fn program(&self, tgid: Tid) -> Option<&Name> {
+        self.named.get(&(NameSpace::Program, u64::from(tgid.0)))
+    }
+
+    /// Where a flow leads, seen from the end that receives it: the sender.
+    pub fn sender(&self, flow: FlowId) -> Option<Peer> {
+        self.flows.sender(flow)
+    }
+
+    /// Where a flow leads: who receives it.
+    pub fn receiver(&self, flow: FlowId) -> Option<Peer> {
+        self.flows.receiver(flow)
+    }
+}
+
+/// Whether the cgroup at `path` is the one at `outer` or below it.
+fn is_within(path: &[u8], outer: &[u8]) -> bool {
+    let outer = outer.strip_suffix(b"/").unwrap_or(outer);
+    path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::event;
+    use wakepath_event::Comm;
+
+    fn in_cgroup(cpu_cgroup: u64) -> Who {
+        Who {
+            tid: Tid(7),
+            tgid: None,
+            ns_tgid: None,
+            start: None,
+            kernel: false,
+            comm: Comm::default(),
+            cgroup: CgroupId(0),
+            cpu_cgroup: CgroupId(cpu_cgroup),
+        }
+    }
+
+    #[test]
+    fn a_thread_is_under_the_innermost_limit_around_it() {
+        let mut names = Names::default();
+        for (id, path) in [(1, "/"), (2, "/shop"), (3, "/shop/web"), (4, "/shopping"), (5, "/shop/web/a")] {
+            names.observe(&event(0, 0, 0, What::Name(NameSpace::CpuCgroup, id, path.as_bytes().into())));
+        }
+        for (id, text) in [(2, "50000 100000"), (3, "20000 100000"), (4, "1 2")] {
+            names.observe(&event(0, 0, 0, What::Name(NameSpace::CpuLimit, id, text.as_bytes().into())));
+        }
+        let limit = |cgroup| {
+            let thread = in_cgroup(cgroup);
+            names.limit_over(&thread).map(|(path, limit)| (path.clone(), limit.quota_ns))
+        };
+        assert_eq!(limit(5), Some(("/shop/web".into(), 20_000_000)));
+        assert_eq!(limit(2), Some(("/shop".into(), 50_000_000)));
+        assert_eq!(limit(1), None);
+        assert_eq!(limit(9), None, "a cgroup without a name");
+    }
+
+    #[test]
+    fn a_limit_that_is_no_pair_of_numbers_is_no_limit() {
+        let mut names = Names::default();
+        for (id, text) in [(1, "50000 100000"), (2, "max 100000"), (3, ""), (4, "99999999999999999999 1")] {
+            names.observe(&event(0, 0, 0, What::Name(NameSpace::CpuLimit, id, text.as_bytes().into())));
+        }
+        let limit = CpuLimit { quota_ns: 50_000_000, period_ns: 100_000_000 };
+        assert_eq!(names.cpu_limit(CgroupId(1)), Some(limit));
+        for id in 2..=5 {
+            assert_eq!(names.cpu_limit(CgroupId(id)), None, "cgroup {id}");
+        }
+    }
+}

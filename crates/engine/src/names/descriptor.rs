@@ -1,0 +1,161 @@
+//! What a descriptor of a process referred to at a moment, and system calls with their object.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use wakepath_clock::{Local, Stamp};
+use wakepath_event::{Call, FileName, FlowId, Tid};
+
+use super::{Names, Peer, syscall};
+use crate::Name;
+
+/// A system call as people read it: `fdatasync` of `orders.db`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CallName {
+    /// The call's name, or its number where the table has none.
+    pub name: Cow<'static, str>,
+    /// What its descriptor referred to, where it takes one and that was recorded.
+    pub object: Option<Object>,
+}
+
+/// What a descriptor refers to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Object {
+    /// A file, directory or device: the last component of its path.
+    File(Name),
+    /// A pipe or FIFO.
+    Pipe,
+    /// A socket; its other end, where it is connected and known.
+    Socket(Option<Peer>),
+    /// Something without a place in the file system (`[eventpoll]`), by the kernel's name.
+    Anonymous(Name),
+}
+
+const S_IFMT: u32 = 0o170_000;
+const S_IFIFO: u32 = 0o010_000;
+const S_IFSOCK: u32 = 0o140_000;
+
+/// The descriptors of all processes; numbers are reused, so each meaning has a time.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Files(HashMap<(Tid, u32), Meanings>);
+
+/// What a descriptor meant, from when on.
+type Meanings = Vec<(Stamp<Local>, Meaning)>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Meaning {
+    mode: u32,
+    flow: Option<FlowId>,
+    name: Name,
+}
+
+impl Files {
+    pub fn observe(&mut self, at: Stamp<Local>, file: &FileName) {
+        let meaning =
+            Meaning { mode: file.mode & S_IFMT, flow: file.flow, name: Name::from(file.name.as_ref()) };
+        let meanings = self.0.entry((file.tgid, file.fd)).or_default();
+        if meanings.last().is_none_or(|(_, last)| *last != meaning) {
+            meanings.push((at, meaning));
+        }
+    }
+
+    fn at(&self, tgid: Tid, fd: u32, at: Stamp<Local>) -> Option<&Meaning> {
+        let meanings = self.0.get(&(tgid, fd))?;
+        let after = meanings.partition_point(|(since, _)| *since <= at);
+        meanings.get(after.saturating_sub(1)).map(|(_, meaning)| meaning)
+    }
+}
+
+impl Names {
+    /// A system call's name, or its number where the table has none.
+    pub fn call_name(&self, number: u32) -> Cow<'static, str> {
+        match syscall::name(number) {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(format!("system call {number}")),
+        }
+    }
+
+    /// A system call by name, and what its descriptor referred to at `at`, in process `tgid`.
+    pub fn call(&self, call: &Call, tgid: Option<Tid>, at: Stamp<Local>) -> CallName {
+        // The kernel reads the low half of the register: a descriptor is an `unsigned int`.
+        let descriptor = syscall::takes_descriptor(call.number).then_some(call.arg0 as u32);
+        let name = self.call_name(call.number);
+        CallName { name, object: descriptor.and_then(|fd| self.descriptor(tgid?, fd, at)) }
+    }
+
+    /// What a descriptor of a process referred to.
+    pub fn descriptor(&self, tgid: Tid, fd: u32, at: Stamp<Local>) -> Option<Object> {
+        let meaning = self.files.at(tgid, fd, at)?;
+        Some(match meaning.mode {
+            S_IFIFO => Object::Pipe,
+            S_IFSOCK => Object::Socket(meaning.flow.and_then(|flow| self.flows.receiver(flow))),
+            0 => Object::Anonymous(meaning.name.clone()),
+            _ => Object::File(meaning.name.clone()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_event::{Context, Cpu, Event, Flow, What};
+
+    fn names(files: &[(u64, u32, u32, Option<u64>, &str)]) -> Names {
+        let mut names = Names::default();
+        for &(at, fd, mode, flow, name) in files {
+            let what = What::File(FileName {
+                tgid: Tid(7),
+                fd,
+                mode,
+                inode: 0,
+                flow: flow.map(FlowId),
+                name: name.as_bytes().into(),
+            });
+            let at = Stamp::from_ns(at);
+            names.observe(&Event { at, cpu: Cpu(0), context: Context::Task, current: Tid(7), what });
+        }
+        names
+    }
+
+    fn call(number: u32, arg0: u64) -> Call {
+        Call { number, arg0, lock: None }
+    }
+
+    #[test]
+    fn a_descriptor_means_what_it_meant_at_that_moment() {
+        let names = names(&[(10, 5, 0o100_644, None, "orders.db"), (20, 5, 0o010_600, None, "")]);
+        let object = |at| names.call(&call(75, 5), Some(Tid(7)), Stamp::from_ns(at)).object;
+        assert_eq!(object(10), Some(Object::File("orders.db".into())));
+        assert_eq!(object(19), Some(Object::File("orders.db".into())));
+        assert_eq!(object(20), Some(Object::Pipe));
+    }
+
+    #[test]
+    fn a_call_without_a_descriptor_has_no_object() {
+        let names = names(&[(10, 5, 0o100_644, None, "orders.db")]);
+        // 202 futex, 230 clock_nanosleep: their first argument is no descriptor, though it may look like one.
+        for number in [202, 230, 9999] {
+            assert_eq!(
+                names.call(&call(number, 5), Some(Tid(7)), Stamp::from_ns(10)).object,
+                None,
+                "{number}"
+            );
+        }
+        assert_eq!(names.call(&call(9999, 5), Some(Tid(7)), Stamp::from_ns(10)).name, "system call 9999");
+    }
+
+    #[test]
+    fn a_connected_socket_is_named_by_its_other_end() {
+        let mut names = names(&[(10, 3, 0o140_777, Some(1), "")]);
+        let socket = |names: &Names| names.descriptor(Tid(7), 3, Stamp::from_ns(10));
+        assert_eq!(socket(&names), Some(Object::Socket(None)));
+        let flow = Flow {
+            source: "127.0.0.1:1".parse().unwrap(),
+            target: "127.0.0.1:5432".parse().unwrap(),
+            protocol: 6,
+        };
+        names.flows.define(FlowId(1), flow);
+        let peer = Peer { own: flow.source, protocol: 6, address: flow.target, process: None };
+        assert_eq!(socket(&names), Some(Object::Socket(Some(peer))));
+    }
+}

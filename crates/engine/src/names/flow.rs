@@ -1,0 +1,104 @@
+//! Connections: their ends' addresses, and the processes at them where those are on this host.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use wakepath_event::{Address, Flow, FlowId, Tid};
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Peer {
+    /// Our end's address and port.
+    pub own: Address,
+    /// The IP protocol: 6 TCP, 17 UDP.
+    pub protocol: u8,
+    /// Its address and port.
+    pub address: Address,
+    /// The process there, where it is on this host and held the socket when it was seen.
+    pub process: Option<Tid>,
+}
+
+impl Peer {
+    /// Whether our end opened the connection, as far as its ports tell: who calls takes a port from
+    /// the range that Linux keeps for that (`ip_local_port_range`), who is called has another.
+    pub fn called_by_us(&self) -> bool {
+        const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;
+        EPHEMERAL.contains(&self.own.port()) && !EPHEMERAL.contains(&self.address.port())
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.protocol {
+            6 => write!(f, "tcp {}", self.address),
+            17 => write!(f, "udp {}", self.address),
+            other => write!(f, "IP protocol {other} {}", self.address),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Flows {
+    by_id: HashMap<FlowId, Flow>,
+    by_ends: HashMap<Flow, FlowId>,
+    /// The process that sends a flow.
+    senders: HashMap<FlowId, Tid>,
+}
+
+impl Flows {
+    pub fn define(&mut self, id: FlowId, flow: Flow) {
+        self.by_id.insert(id, flow);
+        self.by_ends.insert(flow, id);
+    }
+
+    pub fn owned(&mut self, outgoing: FlowId, process: Tid) {
+        self.senders.insert(outgoing, process);
+    }
+
+    /// Who sends `flow`.
+    pub fn sender(&self, flow: FlowId) -> Option<Peer> {
+        let ends = self.by_id.get(&flow)?;
+        Some(Peer {
+            own: ends.target,
+            protocol: ends.protocol,
+            address: ends.source,
+            process: self.senders.get(&flow).copied(),
+        })
+    }
+
+    /// Who receives `flow`: who sends its other direction.
+    pub fn receiver(&self, flow: FlowId) -> Option<Peer> {
+        let ends = self.by_id.get(&flow)?;
+        let back = self.by_ends.get(&ends.reversed());
+        Some(Peer {
+            own: ends.source,
+            protocol: ends.protocol,
+            address: ends.target,
+            process: back.and_then(|back| self.senders.get(back)).copied(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_other_end_of_a_connection_is_found_by_its_addresses() {
+        let client: Address = "10.0.0.2:40000".parse().unwrap();
+        let server: Address = "10.0.0.3:5432".parse().unwrap();
+        let request = Flow { source: client, target: server, protocol: 6 };
+        let mut flows = Flows::default();
+        flows.define(FlowId(1), request);
+        flows.define(FlowId(2), request.reversed());
+        flows.owned(FlowId(2), Tid(912));
+
+        let peer = flows.receiver(FlowId(1)).unwrap();
+        assert_eq!((peer.to_string().as_str(), peer.process), ("tcp 10.0.0.3:5432", Some(Tid(912))));
+        let peer = flows.sender(FlowId(1)).unwrap();
+        assert_eq!((peer.to_string().as_str(), peer.process), ("tcp 10.0.0.2:40000", None));
+        assert!(flows.receiver(FlowId(1)).unwrap().called_by_us());
+        assert!(!flows.receiver(FlowId(2)).unwrap().called_by_us());
+        assert_eq!(flows.receiver(FlowId(3)), None, "a flow that nobody defined has no ends");
+    }
+}

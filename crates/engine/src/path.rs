@@ -1,0 +1,84 @@
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::{Algorithm, Problem, Severity, Window, active, contributors, exact};
+
+use crate::overview::overview;
+use crate::query::{Selection, asked, select};
+use crate::{Head, Overview, PathAnswer, PathQuery, QueryError, Question, Recorded, clocks};
+
+/// What a question for a path comes to.
+#[derive(Debug)]
+pub enum Answer<'r> {
+    /// Windows, each explained.
+    Paths(Vec<PathAnswer<'r>>),
+    /// There is no single window: the threads that could be asked about.
+    Overview(Box<Overview<'r>>),
+}
+
+/// Why a window took its time; where the question has no single window, which threads it could be
+/// put to.
+///
+/// # Errors
+/// When nothing fits the question, or several threads do and [`PathQuery::all`] is not set.
+pub fn path<'r>(recorded: &'r Recorded, query: &PathQuery) -> Result<Answer<'r>, QueryError> {
+    match select(recorded, query)? {
+        Selection::Windows(windows) => {
+            let answers = windows
+                .into_iter()
+                .map(|(window, question)| explain(recorded, query.algorithm, window, question));
+            Ok(Answer::Paths(answers.collect()))
+        }
+        Selection::Threads(scope, threads) => {
+            let (from, to) = asked(recorded, query)?;
+            let (from, to) = (from.unwrap_or(recorded.from()), to.unwrap_or(recorded.to()));
+            if from >= to {
+                return Err(QueryError::EmptyWindow);
+            }
+            Ok(Answer::Overview(Box::new(overview(recorded, scope, &threads, from, to))))
+        }
+    }
+}
+
+/// Explains one window.
+fn explain<'r>(
+    recorded: &'r Recorded,
+    algorithm: Algorithm,
+    window: Window,
+    question: Question,
+) -> PathAnswer<'r> {
+    let graph = &recorded.graph;
+    let path = match algorithm {
+        Algorithm::Active => active(graph, window),
+        Algorithm::Exact => exact(graph, window),
+    };
+    let mut head = head(recorded, window.from, window.to);
+    head.problems.extend(path.problems.iter().cloned());
+    head.problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
+    PathAnswer { head, question, contributors: contributors(graph, &path), path, recorded }
+}
+
+/// What every document about the time between `from` and `to` begins with.
+pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Reference>) -> Head {
+    let mut problems = recorded.problems.clone();
+    problems.extend(clocks::problems(&recorded.survey.clocks, from, to));
+    let session = &recorded.survey.session;
+    if session.started.is_some() && session.stopped.is_none() {
+        problems.push(Problem {
+            severity: Severity::Note,
+            text: String::from("the recording was cut off: it ends at its last packet that was written"),
+            from: recorded.graph.to(),
+            to: recorded.graph.to(),
+            thread: None,
+        });
+    }
+    problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
+    let origin = recorded.from();
+    Head {
+        host: recorded.host.clone(),
+        origin,
+        origin_realtime_ns: recorded.realtime(origin),
+        clock_error_ns: 0,
+        problems,
+        losses: recorded.graph.losses().overlapping(from, to).copied().collect(),
+        cost: recorded.cost(recorded.from(), recorded.to()),
+    }
+}

@@ -1,0 +1,245 @@
+//! Which window of which thread is asked about.
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::{Algorithm, Window};
+use wakepath_event::{Comm, Tid};
+use wakepath_wait_graph::ThreadIndex;
+
+use crate::{Moment, Name, NoRealtime, Question, Recorded, Unit};
+
+/// A question for a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathQuery {
+    /// Whose time.
+    pub subject: Subject,
+    /// From here on; `None`: from its beginning.
+    pub from: Option<Moment>,
+    /// Up to here; `None`: to its end.
+    pub to: Option<Moment>,
+    /// How the path is made.
+    pub algorithm: Algorithm,
+    /// Where several threads fit: answer for each, instead of asking back.
+    pub all: bool,
+}
+
+impl Default for PathQuery {
+    fn default() -> Self {
+        Self { subject: Subject::Recorded, from: None, to: None, algorithm: Algorithm::Active, all: false }
+    }
+}
+
+/// Whose time is asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// What the recording was made for: its command, else the processes it names, else all.
+    Recorded,
+    /// A process.
+    Pid(Tid),
+    /// A thread.
+    Tid(Tid),
+    /// Threads of this name.
+    Comm(Comm),
+    /// Threads of this cgroup or unit: its path, its last component, or as `systemctl` names it.
+    Cgroup(Name),
+}
+
+/// Why a question cannot be answered.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum QueryError {
+    #[error("no {what} in this recording")]
+    NoSuch { what: String },
+    #[error("{} threads fit {what}", candidates.len())]
+    Several { what: String, candidates: Vec<Candidate> },
+    #[error("the window is empty: it ends where it begins, or before")]
+    EmptyWindow,
+    #[error(transparent)]
+    NoRealtime(#[from] NoRealtime),
+    #[error("the recording holds no events")]
+    NoEvents,
+}
+
+/// A thread that fits a question that several fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// The thread.
+    pub thread: ThreadIndex,
+    /// Its life in the recording.
+    pub from: Stamp<Reference>,
+    /// Its end in the recording.
+    pub to: Stamp<Reference>,
+}
+
+/// What a question comes to.
+pub(crate) enum Selection {
+    /// Windows, each to be explained.
+    Windows(Vec<(Window, Question)>),
+    /// Threads without a single window.
+    Threads(Scope, Vec<ThreadIndex>),
+}
+
+/// Which threads an overview is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// All.
+    All,
+    /// Those of these processes.
+    Processes(Vec<Tid>),
+    /// Those of a cgroup or unit.
+    Cgroup(Name),
+}
+
+/// Finds the windows or threads that a question is about.
+pub(crate) fn select(recorded: &Recorded, query: &PathQuery) -> Result<Selection, QueryError> {
+    let graph = &recorded.graph;
+    if graph.events() == 0 {
+        return Err(QueryError::NoEvents);
+    }
+    let found = match &query.subject {
+        Subject::Recorded => return of_recording(recorded, query),
+        Subject::Pid(pid) => return of_process(recorded, query, *pid),
+        Subject::Cgroup(cgroup) => return of_cgroup(recorded, cgroup),
+        Subject::Tid(tid) => named(format!("thread {tid}"), recorded.with_tid(*tid).to_vec())?,
+        Subject::Comm(comm) => {
+            let with_name =
+                graph.threads().filter(|(_, thread)| thread.names.iter().any(|(_, name)| name == comm));
+            let what = format!("thread named `{}`", comm.lossy());
+            named(what, with_name.map(|(index, _)| index).collect())?
+        }
+    };
+    let (what, threads) = found;
+    let mut windows = Vec::new();
+    for &thread in &threads {
+        match window(recorded, query, thread, life(recorded, thread)) {
+            Ok(window) => windows.push((window, Question::Thread)),
+            // Of several threads, some did not live in the window asked for.
+            Err(QueryError::EmptyWindow) if threads.len() > 1 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    match windows.len() {
+        0 => Err(QueryError::EmptyWindow),
+        1 => Ok(Selection::Windows(windows)),
+        _ if query.all => Ok(Selection::Windows(windows)),
+        _ => {
+            let candidates = windows
+                .iter()
+                .map(|(window, _)| Candidate { thread: window.thread, from: window.from, to: window.to })
+                .collect();
+            Err(QueryError::Several { what, candidates })
+        }
+    }
+}
+
+fn named(what: String, threads: Vec<ThreadIndex>) -> Result<(String, Vec<ThreadIndex>), QueryError> {
+    if threads.is_empty() { Err(QueryError::NoSuch { what }) } else { Ok((what, threads)) }
+}
+
+/// What the recording was made for.
+fn of_recording(recorded: &Recorded, query: &PathQuery) -> Result<Selection, QueryError> {
+    let session = &recorded.survey.session;
+    if let Some(command) = &session.command {
+        let at = command.at.on_reference_host();
+        if let Some(thread) = recorded.leader(command.tgid, at) {
+            let (begin, end) = life(recorded, thread);
+            let exec =
+                recorded.graph.thread(thread).execs.iter().map(|&(when, _)| when).find(|&when| when >= at);
+            let window = window(recorded, query, thread, (exec.unwrap_or(begin.max(at)), end))?;
+            let question = Question::Command { words: command.words.clone(), status: command.status };
+            return Ok(Selection::Windows(vec![(window, question)]));
+        }
+    }
+    let targets: Vec<Tid> = session.targets.iter().copied().collect();
+    if targets.is_empty() {
+        return Ok(Selection::Threads(
+            Scope::All,
+            recorded.graph.threads().map(|(index, _)| index).collect(),
+        ));
+    }
+    let threads = of_processes(recorded, |tgid| session.targets.contains(&tgid));
+    Ok(Selection::Threads(Scope::Processes(targets), threads))
+}
+
+/// A process of one thread has one window; one of several has none.
+fn of_process(recorded: &Recorded, query: &PathQuery, pid: Tid) -> Result<Selection, QueryError> {
+    let threads = of_processes(recorded, |tgid| tgid == pid);
+    match threads.as_slice() {
+        [] => Err(QueryError::NoSuch { what: format!("process {pid}") }),
+        [thread] => {
+            let window = window(recorded, query, *thread, life(recorded, *thread))?;
+            Ok(Selection::Windows(vec![(window, Question::Thread)]))
+        }
+        _ => Ok(Selection::Threads(Scope::Processes(vec![pid]), threads)),
+    }
+}
+
+fn of_processes(recorded: &Recorded, wanted: impl Fn(Tid) -> bool) -> Vec<ThreadIndex> {
+    let threads = recorded.graph.threads();
+    threads.filter(|(_, thread)| thread.tgid().is_some_and(&wanted)).map(|(index, _)| index).collect()
+}
+
+fn of_cgroup(recorded: &Recorded, cgroup: &Name) -> Result<Selection, QueryError> {
+    let names = &recorded.survey.names;
+    let wanted = cgroup.bytes();
+    let below = |path: &[u8]| {
+        let outer = wanted.strip_suffix(b"/").unwrap_or(wanted);
+        path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+    };
+    let fits = |path: &Name| match Unit::of_path(path.bytes()) {
+        _ if wanted.starts_with(b"/") => below(path.bytes()),
+        Some(Unit::Container { id, .. }) => {
+            wanted.len() >= 4 && wanted.starts_with(&id.as_bytes()[..id.len().min(wanted.len())])
+        }
+        Some(Unit::Systemd(unit) | Unit::Cgroup(unit)) => unit.bytes() == wanted,
+        None => false,
+    };
+    let threads: Vec<_> = recorded
+        .graph
+        .threads()
+        .filter(|(_, thread)| {
+            thread.cgroups.iter().any(|&(_, v2, cpu)| {
+                names.cgroup(v2).is_some_and(&fits) || names.cpu_cgroup(cpu).is_some_and(&fits)
+            })
+        })
+        .map(|(index, _)| index)
+        .collect();
+    if threads.is_empty() {
+        let what = format!("thread of cgroup or unit `{}`", String::from_utf8_lossy(wanted));
+        return Err(QueryError::NoSuch { what });
+    }
+    Ok(Selection::Threads(Scope::Cgroup(cgroup.clone()), threads))
+}
+
+/// From a thread's birth, or the recording's beginning, to its exit, or the recording's end.
+fn life(recorded: &Recorded, thread: ThreadIndex) -> (Stamp<Reference>, Stamp<Reference>) {
+    let thread = recorded.graph.thread(thread);
+    // Before all sources were attached a thread's doings are not known.
+    let begin = if thread.born.is_some() { thread.first } else { thread.first.max(recorded.from()) };
+    (begin, thread.exited.unwrap_or(thread.last))
+}
+
+/// The part of a thread's `life` that is asked about.
+fn window(
+    recorded: &Recorded,
+    query: &PathQuery,
+    thread: ThreadIndex,
+    life: (Stamp<Reference>, Stamp<Reference>),
+) -> Result<Window, QueryError> {
+    let (from, to) = asked(recorded, query)?;
+    let (from, to) = (from.unwrap_or(life.0).max(life.0), to.unwrap_or(life.1).min(life.1));
+    if from >= to && (query.from.is_some() || query.to.is_some() || life.0 > life.1) {
+        return Err(QueryError::EmptyWindow);
+    }
+    Ok(Window { thread, from, to: to.max(from) })
+}
+
+/// The ends of a window, as far as they were asked for.
+type Ends = (Option<Stamp<Reference>>, Option<Stamp<Reference>>);
+
+/// The times asked for, placed in the recording.
+pub(crate) fn asked(recorded: &Recorded, query: &PathQuery) -> Result<Ends, NoRealtime> {
+    let (begin, end) = (recorded.from(), recorded.to());
+    let realtime = recorded.realtime(begin);
+    let place = |moment: Option<Moment>| moment.map(|moment| moment.place(begin, end, realtime)).transpose();
+    Ok((place(query.from)?, place(query.to)?))
+}

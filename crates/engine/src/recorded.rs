@@ -1,0 +1,187 @@
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::Problem;
+use wakepath_event::{CgroupId, Comm, Tid};
+use wakepath_wait_graph::{Doing, Graph, ThreadIndex};
+
+use crate::{Cost, Host, Survey};
+
+/// A recording, read: what every question is put to.
+#[derive(Debug)]
+pub struct Recorded {
+    /// Where it was read from.
+    pub source: PathBuf,
+    /// The machine.
+    pub host: Host,
+    /// The execution graph.
+    pub graph: Graph,
+    /// All else.
+    pub survey: Survey,
+    /// What is doubtful about all of it.
+    pub problems: Vec<Problem>,
+    /// Realtime less monotonic time at the beginning, as the recording's metadata says it.
+    pub realtime_offset_ns: Option<i128>,
+    /// How it is written down; `None` for one that was never on disk.
+    pub format: Option<Format>,
+    by_tid: HashMap<Tid, Vec<ThreadIndex>>,
+}
+
+/// How a recording is written down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Format {
+    /// The version of wakepath that wrote it.
+    pub writer: String,
+    /// What the recorder was asked for.
+    pub options: String,
+    /// Bytes of its streams.
+    pub bytes: u64,
+    /// How many streams.
+    pub streams: usize,
+    /// Records that the recorder lost, by its own count.
+    pub discarded: u64,
+}
+
+/// Who a thread is, at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Who {
+    /// Its id.
+    pub tid: Tid,
+    /// Its process; `None` for a thread that was never introduced.
+    pub tgid: Option<Tid>,
+    /// Its process, as its own pid namespace numbers it.
+    pub ns_tgid: Option<Tid>,
+    /// When it was born, where that is known.
+    pub start: Option<Stamp<Reference>>,
+    /// It belongs to the kernel.
+    pub kernel: bool,
+    /// What it was called; empty where that is not known.
+    pub comm: Comm,
+    /// Its cgroup in the v2 hierarchy, 0 where it is not known.
+    pub cgroup: CgroupId,
+    /// Its cgroup in the hierarchy that has the CPU controller, 0 where it is not known.
+    pub cpu_cgroup: CgroupId,
+}
+
+impl Recorded {
+    /// Puts together what was read.
+    pub fn new(source: PathBuf, host: Host, graph: Graph, survey: Survey, problems: Vec<Problem>) -> Self {
+        let mut by_tid: HashMap<Tid, Vec<ThreadIndex>> = HashMap::new();
+        for (index, thread) in graph.threads() {
+            for &(_, tid) in &thread.tids {
+                by_tid.entry(tid).or_default().push(index);
+            }
+        }
+        Self { source, host, graph, survey, problems, realtime_offset_ns: None, format: None, by_tid }
+    }
+
+    /// Who a thread is at `at`: names and cgroups change.
+    pub fn who(&self, index: ThreadIndex, at: Stamp<Reference>) -> Who {
+        let thread = self.graph.thread(index);
+        let identity = thread.identity.as_ref();
+        let moved = thread.cgroups.partition_point(|&(since, ..)| since <= at).saturating_sub(1);
+        let cgroups = thread.cgroups.get(moved).map(|&(_, v2, cpu)| (v2, cpu));
+        let (cgroup, cpu_cgroup) = cgroups.unwrap_or_default();
+        Who {
+            tid: thread.tid_at(at),
+            tgid: identity.map(|identity| identity.tgid),
+            ns_tgid: identity.map(|identity| identity.ns_tgid),
+            start: identity.map(|identity| identity.start.on_reference_host()),
+            kernel: identity.is_some_and(|identity| identity.kernel),
+            comm: thread.name_at(at),
+            cgroup,
+            cpu_cgroup,
+        }
+    }
+
+    /// The threads that ever had a tid, in the order of their first appearance.
+    pub fn with_tid(&self, tid: Tid) -> &[ThreadIndex] {
+        self.by_tid.get(&tid).map_or(&[], Vec::as_slice)
+    }
+
+    /// The main thread of a process at `at`, or the nearest that had its id: ids are reused.
+    pub fn leader(&self, process: Tid, at: Stamp<Reference>) -> Option<ThreadIndex> {
+        let candidates = self.with_tid(process);
+        let last_before = candidates.iter().rev().find(|&&index| self.graph.thread(index).first <= at);
+        last_before.or(candidates.first()).copied()
+    }
+
+    /// What a process is called at `at`: its main thread's name.
+    pub fn process_comm(&self, process: Tid, at: Stamp<Reference>) -> Option<Comm> {
+        let leader = self.leader(process, at)?;
+        Some(self.graph.thread(leader).name_at(at)).filter(|comm| !comm.bytes().is_empty())
+    }
+
+    /// Whether at `at` a process is `ancestor`, a child of it, a child's child and so on, by who
+    /// gave birth to whom. Ids are reused, so the chain is followed only so far.
+    pub fn descends(&self, process: Tid, ancestor: Tid, at: Stamp<Reference>) -> bool {
+        const GENERATIONS: usize = 100;
+        let parent = |child: &Tid| {
+            let leader = self.graph.thread(self.leader(*child, at)?);
+            leader.identity.as_ref().map(|identity| identity.parent)
+        };
+        std::iter::successors(Some(process), parent).take(GENERATIONS).any(|process| process == ancestor)
+    }
+
+    /// Realtime at `at`, ns since 1970, by the clocks read last before it, else as the metadata
+    /// says; `None` where neither is there.
+    pub fn realtime(&self, at: Stamp<Reference>) -> Option<u64> {
+        self.survey
+            .realtime(Stamp::from_ns(at.ns()))
+            .or_else(|| u64::try_from(self.realtime_offset_ns?.checked_add(i128::from(at.ns()))?).ok())
+    }
+
+    /// When recording began: all sources were attached, or the first event where that is not said.
+    pub fn from(&self) -> Stamp<Reference> {
+        self.survey.session.started.map_or(self.graph.from(), |at| at.on_reference_host())
+    }
+
+    /// When recording ended: it was stopped, or the last event where it was cut off.
+    pub fn to(&self) -> Stamp<Reference> {
+        self.survey.session.stopped.map_or(self.graph.to(), |at| at.on_reference_host())
+    }
+
+    /// What the recorder's own threads cost between `from` and `to`; `None` where it did not note
+    /// which threads they are.
+    pub fn cost(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> Option<Cost> {
+        let observers = &self.survey.session.observers;
+        if observers.is_empty() || to <= from {
+            return None;
+        }
+        let threads = observers.iter().flat_map(|&tid| self.with_tid(tid));
+        let running =
+            threads.flat_map(|&index| self.graph.spans(index).overlapping(from, to)).filter_map(|span| {
+                let ran = matches!(span.doing, Doing::Running { .. });
+                ran.then(|| span.to.min(to).since(span.from.max(from)))
+            });
+        Some(Cost { observer_ns: running.sum(), over_ns: to.since(from) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{recorded, thread};
+    use wakepath_event::{Mark, What};
+
+    #[test]
+    fn a_grandchild_descends_and_a_circle_of_reused_ids_ends() {
+        let tree = [(2, 1), (3, 2), (8, 9), (9, 8)];
+        let events = tree.map(|(tgid, parent)| (1, thread(tgid, tgid, parent, "x")));
+        let recorded = recorded(&events);
+        let at = Stamp::from_ns(5);
+        assert!(recorded.descends(Tid(3), Tid(1), at) && recorded.descends(Tid(3), Tid(3), at));
+        assert!(!recorded.descends(Tid(1), Tid(3), at) && !recorded.descends(Tid(8), Tid(1), at));
+    }
+
+    #[test]
+    fn a_reused_id_means_the_process_of_that_time() {
+        let events =
+            [(10, thread(7, 7, 1, "first")), (20, What::Mark(Mark::Started)), (30, thread(8, 8, 1, "other"))];
+        let recorded = recorded(&events);
+        let name = |tid, at| recorded.process_comm(Tid(tid), Stamp::from_ns(at));
+        assert_eq!(name(7, 5), Some(Comm::new(b"first")), "nearest where it is not there yet");
+        assert_eq!(name(9, 5), None);
+    }
+}

@@ -1,0 +1,73 @@
+use wakepath_critical_path::Cause;
+use wakepath_event::{Context, FlowId};
+use wakepath_wait_graph::ThreadIndex;
+
+/// A [`Cause`] without what differs from one wait to the next: what contributors are told apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Responsible {
+    /// The thread itself.
+    Itself,
+    /// Who had the CPU.
+    Competitor(ThreadIndex),
+    /// A CPU that was idle or on its way out of idleness.
+    IdleCpu,
+    /// A timer.
+    Timer,
+    /// A disk, by major << 20 | minor.
+    Disk {
+        /// Which; `None` where the request was not seen.
+        device: Option<u32>,
+        /// Waiting in its queue (else: in the device).
+        queued: bool,
+    },
+    /// The other end of a flow.
+    Flow(Option<FlowId>),
+    /// An interrupt.
+    Interrupt {
+        /// Its context.
+        context: Context,
+        /// Its number.
+        irq: Option<u16>,
+    },
+    /// A lock.
+    Lock {
+        /// Its address.
+        address: u64,
+        /// It is the kernel's (else a futex).
+        kernel: bool,
+        /// Its owner when the wait began.
+        owner: Option<ThreadIndex>,
+    },
+    /// Still waiting when the window closed.
+    StillWaiting,
+    /// The wait began before the recording did.
+    BeforeRecording,
+    /// A blocked wait with no waking.
+    NoWakeupSeen,
+    /// Records were lost.
+    Lost,
+    /// The thread was not alive.
+    NotAlive,
+}
+
+impl From<&Cause> for Responsible {
+    fn from(cause: &Cause) -> Self {
+        match *cause {
+            Cause::None => Self::Itself,
+            Cause::Competitor(thread) => Self::Competitor(thread),
+            Cause::IdleCpu => Self::IdleCpu,
+            Cause::Timer { .. } => Self::Timer,
+            Cause::Block { request, queued } => {
+                Self::Disk { device: request.map(|request| request.device), queued }
+            }
+            Cause::Network { flow } => Self::Flow(flow),
+            Cause::Interrupt { context, irq } => Self::Interrupt { context, irq },
+            Cause::Lock(lock) => Self::Lock { address: lock.address, kernel: lock.kernel, owner: lock.owner },
+            Cause::StillWaiting => Self::StillWaiting,
+            Cause::BeforeRecording => Self::BeforeRecording,
+            Cause::NoWakeupSeen => Self::NoWakeupSeen,
+            Cause::Lost => Self::Lost,
+            Cause::NotAlive => Self::NotAlive,
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What one pass over the events tells besides the graph: names, clocks, counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wakepath_clock::{Local, Stamp};
+use wakepath_event::{Clocks, Event, Mapping, Mark, Tid, What};
+
+use crate::{Name, Names};
+
+/// Everything in a recording that is not the graph.
+#[derive(Debug, Clone, Default)]
+pub struct Survey {
+    /// Names of all things.
+    pub names: Names,
+    /// The session's own marks.
+    pub session: Session,
+    /// The code that processes have mapped, in time order.
+    pub mappings: Vec<(Stamp<Local>, Mapping)>,
+    /// The clocks, each time they were read together.
+    pub clocks: Vec<(Stamp<Local>, Clocks)>,
+    /// How many events there are, by kind.
+    pub counts: Counts,
+}
+
+/// What the recording session noted about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Session {
+    /// All sources were attached from here on.
+    pub started: Option<Stamp<Local>>,
+    /// Recording stopped here; `None`: it was cut off.
+    pub stopped: Option<Stamp<Local>>,
+    /// The command that was run.
+    pub command: Option<Command>,
+    /// The processes that were asked about.
+    pub targets: BTreeSet<Tid>,
+    /// The recorder's own threads.
+    pub observers: BTreeSet<Tid>,
+}
+
+/// The command that a session ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// Its first process.
+    pub tgid: Tid,
+    /// Its words.
+    pub words: Vec<Name>,
+    /// When it was noted.
+    pub at: Stamp<Local>,
+    /// Its wait status, where its end was seen.
+    pub status: Option<u32>,
+}
+
+impl Survey {
+    /// Takes what this event tells. Events come in time order.
+    pub fn observe(&mut self, event: &Event) {
+        self.counts.add(&event.what);
+        match &event.what {
+            // The bulk of all events; they are the graph's.
+            What::Switch { .. } | What::Waking { .. } | What::Packet(_) | What::SocketReady(_) => {}
+            What::Mapping(mapping) => self.mappings.push((event.at, mapping.clone())),
+            What::Clocks(clocks) => self.clocks.push((event.at, *clocks)),
+            What::Mark(mark) => self.session.observe(event.at, mark),
+            _ => self.names.observe(event),
+        }
+    }
+
+    /// Realtime at `at`, ns since 1970, by the nearest reading of the clocks before it, else the
+    /// first; `None` where they were never read.
+    pub fn realtime(&self, at: Stamp<Local>) -> Option<u64> {
+        let after = self.clocks.partition_point(|(read, _)| *read <= at);
+        let (read, clocks) = self.clocks.get(after.saturating_sub(1))?;
+        if at >= *read {
+            clocks.realtime_ns.checked_add(at.since(*read))
+        } else {
+            clocks.realtime_ns.checked_sub(read.since(at))
+        }
+    }
+}
+
+impl Session {
+    fn observe(&mut self, at: Stamp<Local>, mark: &Mark) {
+        match mark {
+            Mark::Started => self.started = self.started.or(Some(at)),
+            Mark::Stopped => self.stopped = Some(at),
+            Mark::Command { tgid, words } => {
+                let words =
+                    words.split(|&b| b == 0).filter(|word| !word.is_empty()).map(Name::from).collect();
+                self.command = Some(Command { tgid: *tgid, words, at, status: None });
+            }
+            Mark::Target(tgid) => {
+                self.targets.insert(*tgid);
+            }
+            Mark::Observer(tid) => {
+                self.observers.insert(*tid);
+            }
+            Mark::Ended(status) => {
+                if let Some(command) = &mut self.command {
+                    command.status = Some(*status);
+                }
+            }
+        }
+    }
+}
+
+/// How many events of each kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts([u64; EVENT_NAMES.len()]);
+
+/// The kinds of events by name, in [`Counts`]' order.
+const EVENT_NAMES: [&str; 24] = [
+    "switch",
+    "waking",
+    "thread",
+    "fork",
+    "exec",
+    "exit",
+    "rename",
+    "packet",
+    "socket_ready",
+    "flow",
+    "block_issue",
+    "block_complete",
+    "lock_begin",
+    "lock_end",
+    "sample",
+    "stack",
+    "file",
+    "loss",
+    "clocks",
+    "name",
+    "mapping",
+    "mark",
+    "move",
+    "current",
+];
+
+impl Counts {
+    fn add(&mut self, what: &What) {
+        let kind = match what {
+            What::Switch { .. } => 0,
+            What::Waking { .. } => 1,
+            What::Thread { .. } => 2,
+            What::Fork { .. } => 3,
+            What::Exec { .. } => 4,
+            What::Exit => 5,
+            What::Rename { .. } => 6,
+            What::Packet(_) => 7,
+            What::SocketReady(_) => 8,
+            What::Flow(..) => 9,
+            What::BlockIssue(_) => 10,
+            What::BlockComplete(_) => 11,
+            What::LockBegin(_) => 12,
+            What::LockEnd(_) => 13,
+            What::Sample(_) => 14,
+            What::Stack(_) => 15,
+            What::File(_) => 16,
+            What::Loss { .. } => 17,
+            What::Clocks(_) => 18,
+            What::Name(..) => 19,
+            What::Mapping(_) => 20,
+            What::Mark(_) => 21,
+            What::Move { .. } => 22,
+            What::Current => 23,
+        };
+        self.0[kind] += 1;
+    }
+
+    /// Counts by name, those that are not 0.
+    pub fn by_name(&self) -> BTreeMap<&'static str, u64> {
+        EVENT_NAMES.into_iter().zip(self.0).filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// All events.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_event::{Context, Cpu};
+
+    fn event(ns: u64, what: What) -> Event {
+        Event { at: Stamp::from_ns(ns), cpu: Cpu(1), context: Context::Task, current: Tid(7), what }
+    }
+
+    fn clocks(realtime_ns: u64) -> What {
+        What::Clocks(Clocks { boottime_ns: 0, realtime_ns, steal_ns: 0 })
+    }
+
+    #[test]
+    fn realtime_follows_the_last_reading_before_a_stamp() {
+        let mut survey = Survey::default();
+        assert_eq!(survey.realtime(Stamp::from_ns(5)), None, "clocks never read");
+        survey.observe(&event(100, clocks(1_000_000)));
+        // The realtime clock was set forward between the readings.
+        survey.observe(&event(200, clocks(2_000_000)));
+        for (at, expected) in
+            [(100, 1_000_000), (150, 1_000_050), (90, 999_990), (200, 2_000_000), (201, 2_000_001)]
+        {
+            assert_eq!(survey.realtime(Stamp::from_ns(at)), Some(expected), "at {at}");
+        }
+    }
+
+    #[test]
+    fn a_commands_words_come_apart_at_nul() {
+        let mut survey = Survey::default();
+        let words = b"./checkout\0--cart\x0017\0".as_slice().into();
+        survey.observe(&event(1, What::Mark(Mark::Command { tgid: Tid(9), words })));
+        survey.observe(&event(2, What::Mark(Mark::Ended(256))));
+        let command = survey.session.command.expect("a command");
+        assert_eq!(command.words, ["./checkout", "--cart", "17"].map(Name::from));
+        assert_eq!(command.status, Some(256));
+        assert_eq!(survey.counts.by_name(), BTreeMap::from([("mark", 2)]));
+    }
+}

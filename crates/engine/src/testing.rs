@@ -1,0 +1,46 @@
+//! Recordings for tests, from events.
+
+use wakepath_clock::Stamp;
+use wakepath_event::{BlockedState, CgroupId, Comm, Context, Cpu, Event, ThreadIdentity, Tid, What};
+use wakepath_wait_graph::Builder;
+
+use crate::{Host, Recorded, Survey};
+
+/// A recording of these events, all on CPU 0 while it is idle; by stamp.
+pub fn recorded(events: &[(u64, What)]) -> Recorded {
+    let events: Vec<_> = events.iter().map(|(at, what)| event(*at, 0, 0, what.clone())).collect();
+    read(&events)
+}
+
+/// An event on a CPU while a thread is current.
+pub fn event(at: u64, cpu: u16, current: u32, what: What) -> Event {
+    Event { at: Stamp::from_ns(at), cpu: Cpu(cpu), context: Context::Task, current: Tid(current), what }
+}
+
+/// A recording of these events.
+pub fn read(events: &[Event]) -> Recorded {
+    let mut builder = Builder::default();
+    let mut survey = Survey::default();
+    for event in events {
+        builder.push(event);
+        survey.observe(event);
+    }
+    Recorded::new("./wakepath.rec".into(), Host::default(), builder.finish(), survey, Vec::new())
+}
+
+/// A thread that sleeps when the recording begins.
+pub fn thread(tid: u32, tgid: u32, parent: u32, comm: &str) -> What {
+    let identity = ThreadIdentity {
+        tid: Tid(tid),
+        tgid: Tid(tgid),
+        parent: Tid(parent),
+        ns_tid: Tid(tid),
+        ns_tgid: Tid(tgid),
+        start: Stamp::MIN,
+        cgroup: CgroupId(0),
+        cpu_cgroup: CgroupId(0),
+        kernel: parent == 2,
+        comm: Comm::new(comm.as_bytes()),
+    };
+    What::Thread { identity, blocked: Some(BlockedState::Interruptible), call: None }
+}

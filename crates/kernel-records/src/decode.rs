@@ -1,0 +1,420 @@
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use wakepath_clock::{Local, Stamp};
+use wakepath_event::{
+    BlockRequest, BlockedState, Call, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event, FileName, Flow,
+    FlowId, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet, Softirq, Stack, SwitchOut,
+    ThreadIdentity, Tid, What,
+};
+
+use crate::layout::{CALL_NONE, Layout};
+use crate::length::number;
+use crate::{Header, Kind, TaskStates, record_length};
+
+/// Why bytes are not a record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum DecodeError {
+    #[error("{record} record needs {needs} bytes, found {found}")]
+    Short { record: &'static str, needs: usize, found: usize },
+    #[error("no record has kind {0}")]
+    UnknownKind(u8),
+    #[error("{record} record has {field} {value}, which means nothing")]
+    BadField { record: &'static str, field: &'static str, value: u64 },
+    #[error("{record} record claims {claims} bytes, at most {most}")]
+    TooLong { record: &'static str, claims: usize, most: usize },
+}
+
+/// Makes events out of records of one kernel.
+#[derive(Debug, Clone, Copy)]
+pub struct Decoder {
+    states: &'static TaskStates,
+}
+
+/// `enum wp_switch_flags`.
+pub(crate) const PREEMPT: u32 = 1;
+pub(crate) const THROTTLED: u32 = 2;
+/// `enum wp_thread_flags`.
+pub(crate) const THREAD_KERNEL: u32 = 1;
+pub(crate) const THREAD_RUNNING: u32 = 2;
+/// Bits of `wp_switch_lock.valid`.
+pub(crate) const LOCK_VALUE: u32 = 1;
+pub(crate) const LOCK_CLAIM: u32 = 2;
+
+impl Decoder {
+    /// A decoder for records of the kernel of this release, as `uname -r` prints it.
+    pub fn for_release(release: &str) -> Self {
+        Self { states: TaskStates::of_release(release) }
+    }
+
+    /// The event that the record at the beginning of `bytes` tells, and the record's length in
+    /// bytes. `cpu` is the CPU whose buffer it comes from; for [`crate::Buffer::Life`], the header's
+    /// `seq`.
+    ///
+    /// # Errors
+    /// Where [`record_length`] knows a length nonetheless, the record can be skipped.
+    #[inline]
+    pub fn decode(&self, bytes: &[u8], cpu: Cpu) -> Result<(Event, usize), DecodeError> {
+        // Switches and wakings are all but everything in a recording; the rest is out of their way.
+        let Some(header) = Header::read(bytes) else {
+            return Err(DecodeError::Short { record: "any", needs: 16, found: bytes.len() });
+        };
+        const WAKING: u8 = Kind::Waking as u8;
+        const WAKING_NEW: u8 = Kind::WakingNew as u8;
+        const SWITCH: u8 = Kind::Switch as u8;
+        const SWITCH_CALL: u8 = Kind::SwitchCall as u8;
+        const SWITCH_LOCK: u8 = Kind::SwitchLock as u8;
+        match header.kind {
+            WAKING | WAKING_NEW => {
+                if let Some(r) = bytes.first_chunk::<24>() {
+                    let what = What::Waking {
+                        target: Tid(u32_at(r, 16)),
+                        irq: u16_at(r, 20),
+                        newborn: header.kind == WAKING_NEW,
+                    };
+                    return Ok((event(header, cpu, what), 24));
+                }
+            }
+            SWITCH => {
+                if let Some(r) = bytes.first_chunk::<32>() {
+                    return Ok((event(header, cpu, self.switch(r, None)), 32));
+                }
+            }
+            SWITCH_CALL => {
+                if let Some(r) = bytes.first_chunk::<48>() {
+                    return Ok((event(header, cpu, self.switch(r, call(r, None))), 48));
+                }
+            }
+            SWITCH_LOCK => {
+                if let Some(r) = bytes.first_chunk::<64>() {
+                    let valid = u32_at(r, 60);
+                    let lock = LockWord {
+                        operation: u32_at(r, 48),
+                        value: (valid & LOCK_VALUE != 0).then(|| u32_at(r, 52)),
+                        claimed_owner: (valid & LOCK_CLAIM != 0).then(|| Tid(u32_at(r, 56))),
+                    };
+                    return Ok((event(header, cpu, self.switch(r, call(r, Some(lock)))), 64));
+                }
+            }
+            _ => {}
+        }
+        self.rare(bytes, header, cpu)
+    }
+
+    #[inline(always)]
+    fn switch<const N: usize>(&self, r: &[u8; N], call: Option<Call>) -> What {
+        let flags = u32_at(r, 28);
+        // A throttled thread also reads as preempted, and a preempted one may have any state.
+        let out = if flags & THROTTLED != 0 {
+            SwitchOut::Throttled
+        } else if flags & PREEMPT != 0 {
+            SwitchOut::Runnable
+        } else {
+            self.states.switch_out(u32_at(r, 20))
+        };
+        What::Switch { next: Tid(u32_at(r, 16)), out, interrupts_ns: u32_at(r, 24), call }
+    }
+
+    #[inline(never)]
+    fn rare(&self, bytes: &[u8], header: Header, cpu: Cpu) -> Result<(Event, usize), DecodeError> {
+        let length = record_length(bytes)?;
+        let kind = Kind::from_number(header.kind).ok_or(DecodeError::UnknownKind(header.kind))?;
+        let r = Record { bytes: &bytes[..length], layout: Layout::of(kind) };
+        let mut cpu = cpu;
+        let what = match kind {
+            // All that brings a short one here; `record_length` has refused it.
+            Kind::Switch | Kind::SwitchCall | Kind::SwitchLock | Kind::Waking | Kind::WakingNew => {
+                return Err(DecodeError::Short {
+                    record: r.layout.name,
+                    needs: r.layout.bytes,
+                    found: length,
+                });
+            }
+            Kind::Packet => What::Packet(packet(&r)?),
+            Kind::SocketReady => What::SocketReady(FlowId(r.u64(16))),
+            Kind::Flow => flow(&r)?,
+            Kind::Thread => self.thread(&r),
+            Kind::Fork => What::Fork { child: identity(&r) },
+            Kind::Exec => {
+                What::Exec { old: Tid(r.u32(16)), comm: Comm::new(r.octets(24, 16)), path: r.text(40, 128) }
+            }
+            Kind::Exit => What::Exit,
+            Kind::Rename => What::Rename { tid: Tid(r.u32(16)), comm: Comm::new(r.octets(24, 16)) },
+            Kind::Move => What::Move {
+                tid: Tid(r.u32(16)),
+                tgid: Tid(r.u32(20)),
+                whole: r.u32(40) != 0,
+                cgroup: CgroupId(r.u64(24)),
+                cpu_cgroup: CgroupId(r.u64(32)),
+            },
+            Kind::BlockIssue => What::BlockIssue(block(&r)?),
+            Kind::BlockComplete => What::BlockComplete(block(&r)?),
+            Kind::LockBegin => What::LockBegin(lock(&r)),
+            Kind::Current => What::Current,
+            Kind::LockEnd => What::LockEnd(lock(&r)),
+            Kind::Sample => What::Sample(stack(&r)?),
+            Kind::Stack => What::Stack(stack(&r)?),
+            Kind::File => What::File(FileName {
+                tgid: Tid(r.u32(16)),
+                fd: r.u32(20),
+                mode: r.u32(24),
+                inode: r.u64(32),
+                flow: (r.u64(40) != 0).then(|| FlowId(r.u64(40))),
+                name: r.text(48, 64),
+            }),
+            Kind::Loss => {
+                cpu = u16::try_from(r.u32(32)).map_or(Cpu::UNKNOWN, Cpu);
+                What::Loss { from: Stamp::from_ns(r.u64(16)), count: r.u64(24) }
+            }
+            Kind::Clocks => {
+                What::Clocks(Clocks { boottime_ns: r.u64(16), realtime_ns: r.u64(24), steal_ns: r.u64(32) })
+            }
+            Kind::Name => What::Name(name_space(&r)?, r.u64(16), r.counted(40, "name_len", "name_padded")?),
+            Kind::Mapping => {
+                let build_id_padded = r.u32(48) as usize;
+                What::Mapping(Mapping {
+                    tgid: Tid(r.u32(40)),
+                    from: r.u64(16),
+                    to: r.u64(24),
+                    offset: r.u64(32),
+                    build_id: r.counted(64, "build_id_len", "build_id_padded")?,
+                    path: r.counted(64 + build_id_padded, "path_len", "path_padded")?,
+                })
+            }
+            Kind::Mark => What::Mark(mark(&r)?),
+        };
+        Ok((event(header, cpu, what), length))
+    }
+
+    fn thread(&self, r: &Record<'_>) -> What {
+        let running = r.u32(36) & THREAD_RUNNING != 0;
+        let blocked = match self.states.switch_out(r.u32(64)) {
+            _ if running => None,
+            SwitchOut::Blocked(how) => Some(how),
+            SwitchOut::Dead => Some(BlockedState::Other(r.u32(64))),
+            SwitchOut::Runnable | SwitchOut::Throttled => None,
+        };
+        let call = match r.u32(68) {
+            CALL_NONE => None,
+            // The snapshot does not hold the argument.
+            number => Some(Call { number, arg0: 0, lock: None }),
+        };
+        What::Thread { identity: identity(r), blocked, call }
+    }
+}
+
+#[inline(always)]
+fn event(header: Header, cpu: Cpu, what: What) -> Event {
+    Event {
+        at: Stamp::from_ns(header.stamp),
+        cpu,
+        context: CONTEXT_BY_NUMBER[usize::from(header.context)],
+        current: Tid(header.tid),
+        what,
+    }
+}
+
+#[inline(always)]
+fn call<const N: usize>(r: &[u8; N], lock: Option<LockWord>) -> Option<Call> {
+    match u32_at(r, 32) {
+        CALL_NONE => None,
+        number => Some(Call { number, arg0: u64_at(r, 40), lock }),
+    }
+}
+
+#[inline(always)]
+fn u16_at<const N: usize>(r: &[u8; N], at: usize) -> u16 {
+    u16::from_le_bytes([r[at], r[at + 1]])
+}
+
+#[inline(always)]
+fn u32_at<const N: usize>(r: &[u8; N], at: usize) -> u32 {
+    u32::from_le_bytes([r[at], r[at + 1], r[at + 2], r[at + 3]])
+}
+
+#[inline(always)]
+fn u64_at<const N: usize>(r: &[u8; N], at: usize) -> u64 {
+    u64::from(u32_at(r, at)) | u64::from(u32_at(r, at + 4)) << 32
+}
+
+/// A whole record whose length has been checked.
+struct Record<'a> {
+    bytes: &'a [u8],
+    layout: &'static Layout,
+}
+
+impl Record<'_> {
+    fn u16(&self, at: usize) -> u16 {
+        number(self.bytes, at, 2) as u16
+    }
+
+    fn u32(&self, at: usize) -> u32 {
+        number(self.bytes, at, 4) as u32
+    }
+
+    fn u64(&self, at: usize) -> u64 {
+        number(self.bytes, at, 8)
+    }
+
+    fn octets(&self, at: usize, len: usize) -> &[u8] {
+        self.bytes.get(at..at + len).unwrap_or_default()
+    }
+
+    /// A NUL-padded text.
+    fn text(&self, at: usize, len: usize) -> Box<[u8]> {
+        let all = self.octets(at, len);
+        let end = all.iter().position(|&b| b == 0).unwrap_or(all.len());
+        all[..end].into()
+    }
+
+    /// The bytes at `at` that mean something: as many as the field `len` says, which fit into as
+    /// many as the field `padded` says stand there.
+    fn counted(&self, at: usize, len: &'static str, padded: &'static str) -> Result<Box<[u8]>, DecodeError> {
+        let count = |name| self.layout.field(name).map_or(0, |field| self.u32(field.offset));
+        let (meaning, standing) = (count(len), count(padded));
+        match self.bytes.get(at..at.saturating_add(meaning as usize)) {
+            Some(bytes) if meaning <= standing => Ok(bytes.into()),
+            _ => Err(self.bad(len, meaning.into())),
+        }
+    }
+
+    fn bad(&self, field: &'static str, value: u64) -> DecodeError {
+        DecodeError::BadField { record: self.layout.name, field, value }
+    }
+}
+
+fn packet(r: &Record<'_>) -> Result<Packet, DecodeError> {
+    Ok(Packet {
+        flow: FlowId(r.u64(16)),
+        direction: match r.bytes[42] {
+            0 => Direction::Out,
+            1 => Direction::In,
+            other => return Err(r.bad("direction", other.into())),
+        },
+        seq: r.u32(24),
+        ack: r.u32(28),
+        len: r.u32(32),
+        tcp_flags: r.u16(40),
+        netns: r.u32(36),
+        interface: r.u32(44),
+    })
+}
+
+fn flow(r: &Record<'_>) -> Result<What, DecodeError> {
+    let address = |at| -> Result<IpAddr, DecodeError> {
+        let mut octets = [0; 16];
+        octets.copy_from_slice(r.octets(at, 16));
+        match r.bytes[60] {
+            4 => Ok(Ipv4Addr::new(octets[0], octets[1], octets[2], octets[3]).into()),
+            6 => Ok(Ipv6Addr::from(octets).into()),
+            other => Err(r.bad("family", other.into())),
+        }
+    };
+    let flow = Flow {
+        source: SocketAddr::new(address(24)?, r.u16(56)),
+        target: SocketAddr::new(address(40)?, r.u16(58)),
+        protocol: r.bytes[61],
+    };
+    Ok(What::Flow(FlowId(r.u64(16)), flow))
+}
+
+fn identity(r: &Record<'_>) -> ThreadIdentity {
+    ThreadIdentity {
+        tid: Tid(r.u32(16)),
+        tgid: Tid(r.u32(20)),
+        parent: Tid(r.u32(24)),
+        ns_tid: Tid(r.u32(28)),
+        ns_tgid: Tid(r.u32(32)),
+        start: Stamp::from_ns(r.u64(40)),
+        cgroup: CgroupId(r.u64(48)),
+        cpu_cgroup: CgroupId(r.u64(56)),
+        kernel: r.u32(36) & THREAD_KERNEL != 0,
+        comm: Comm::new(r.octets(72, 16)),
+    }
+}
+
+fn block(r: &Record<'_>) -> Result<BlockRequest, DecodeError> {
+    let stamp = |at| -> Option<Stamp<Local>> { (r.u64(at) != 0).then(|| Stamp::from_ns(r.u64(at))) };
+    Ok(BlockRequest {
+        id: r.u64(16),
+        device: r.u32(48),
+        sector: r.u64(24),
+        bytes: r.u32(52),
+        operation: u8::try_from(r.u32(56)).map_err(|_| r.bad("operation", r.u32(56).into()))?,
+        start: stamp(32),
+        issued: stamp(40),
+    })
+}
+
+fn lock(r: &Record<'_>) -> KernelLock {
+    let owner = r.u32(28);
+    KernelLock { address: r.u64(16), flags: r.u32(24), owner: (owner != 0).then_some(Tid(owner)) }
+}
+
+fn stack(r: &Record<'_>) -> Result<Stack, DecodeError> {
+    let (kernel, user, all) = (r.u16(20), r.u16(22), r.u32(28));
+    if u32::from(kernel) + u32::from(user) != all {
+        return Err(r.bad("frames_len", all.into()));
+    }
+    let frames: Vec<u64> = r.bytes[32..].chunks_exact(8).map(|frame| number(frame, 0, 8)).collect();
+    let (kernel, user) =
+        frames.split_at_checked(kernel.into()).ok_or(r.bad("kernel_frames", kernel.into()))?;
+    Ok(Stack { tgid: Tid(r.u32(16)), kernel: kernel.into(), user: user.into() })
+}
+
+fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {
+    Ok(match r.u32(24) {
+        1 => NameSpace::Cgroup,
+        2 => NameSpace::Interrupt,
+        3 => NameSpace::BlockDevice,
+        4 => NameSpace::Interface,
+        5 => NameSpace::CpuLimit,
+        6 => NameSpace::Program,
+        7 => NameSpace::CpuCgroup,
+        other => return Err(r.bad("space", other.into())),
+    })
+}
+
+fn mark(r: &Record<'_>) -> Result<Mark, DecodeError> {
+    let value = r.u32(20);
+    Ok(match r.u32(16) {
+        1 => Mark::Started,
+        2 => Mark::Stopped,
+        3 => Mark::Command { tgid: Tid(value), words: r.counted(32, "words_len", "words_padded")? },
+        4 => Mark::Target(Tid(value)),
+        5 => Mark::Observer(Tid(value)),
+        6 => Mark::Ended(value),
+        other => return Err(r.bad("mark", other.into())),
+    })
+}
+
+/// By `enum wp_context`. A number that nothing has is an interrupt that we did not recognise.
+const CONTEXT_BY_NUMBER: [Context; 256] = {
+    let mut table = [Context::UnknownInterrupt; 256];
+    table[0] = Context::Task;
+    let mut vector = 0;
+    while vector < Softirq::ALL.len() {
+        table[1 + vector] = Context::Softirq(Softirq::ALL[vector]);
+        vector += 1;
+    }
+    table[32] = Context::LocalTimer;
+    table[33] = Context::Reschedule;
+    table[34] = Context::CallFunction;
+    table[35] = Context::IrqWork;
+    table[64] = Context::Device;
+    table
+};
+
+/// The number of a context in a record's header.
+pub(crate) const fn context_number(context: Context) -> u8 {
+    match context {
+        Context::Task => 0,
+        Context::Softirq(vector) => 1 + vector as u8,
+        Context::LocalTimer => 32,
+        Context::Reschedule => 33,
+        Context::CallFunction => 34,
+        Context::IrqWork => 35,
+        Context::Device => 64,
+        Context::UnknownInterrupt => 255,
+    }
+}

@@ -1,0 +1,358 @@
+use std::net::IpAddr;
+
+use wakepath_event::{
+    BlockRequest, BlockedState, Call, Direction, Event, Flow, KernelLock, Mapping, Mark, Packet, Stack,
+    SwitchOut, ThreadIdentity, What,
+};
+
+use crate::decode::{
+    LOCK_CLAIM, LOCK_VALUE, PREEMPT, THREAD_KERNEL, THREAD_RUNNING, THROTTLED, context_number,
+};
+use crate::layout::{CALL_NONE, MAX_FRAMES, MAX_RECORD_BYTES};
+use crate::{Kind, TaskStates};
+
+/// Why an event cannot be written as a record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum EncodeError {
+    #[error("a record cannot hold {found} {what}, at most {most}")]
+    TooMany { what: &'static str, found: usize, most: usize },
+    #[error("this kernel has no state {0:?}")]
+    NoSuchState(SwitchOut),
+}
+
+/// Makes records out of events: those that user space contributes to a recording, and those of
+/// generators and tests. What an event does not hold (a waking's target CPU, a request's error) is 0.
+#[derive(Debug, Clone, Copy)]
+pub struct Encoder {
+    states: &'static TaskStates,
+}
+
+impl Encoder {
+    /// An encoder that writes task states as the kernel of this release does.
+    pub fn for_release(release: &str) -> Self {
+        Self { states: TaskStates::of_release(release) }
+    }
+
+    /// Appends the record of `event` to `out`; nothing is appended on error. `seq` counts the
+    /// records of a per-CPU buffer; in [`crate::Buffer::Life`] it is `event.cpu.0`.
+    ///
+    /// # Errors
+    /// For what no record can hold.
+    pub fn encode(&self, event: &Event, seq: u16, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        let begin = out.len();
+        let mut w = Record { out };
+        w.u64(event.at.ns());
+        w.u8(0);
+        w.u8(context_number(event.context));
+        w.u16(seq);
+        w.u32(event.current.0);
+        match self.body(event, &mut w) {
+            Ok(kind) => {
+                out[begin + 8] = kind.number();
+                Ok(())
+            }
+            Err(error) => {
+                out.truncate(begin);
+                Err(error)
+            }
+        }
+    }
+
+    fn body(&self, event: &Event, w: &mut Record<'_>) -> Result<Kind, EncodeError> {
+        Ok(match &event.what {
+            What::Switch { next, out, interrupts_ns, call } => {
+                w.u32(next.0);
+                w.u32(self.states.bits(*out).ok_or(EncodeError::NoSuchState(*out))?);
+                w.u32(*interrupts_ns);
+                w.u32(match out {
+                    SwitchOut::Runnable => PREEMPT,
+                    SwitchOut::Throttled => PREEMPT | THROTTLED,
+                    SwitchOut::Blocked(_) | SwitchOut::Dead => 0,
+                });
+                switch_call(call.as_ref(), w)
+            }
+            What::Waking { target, irq, newborn } => {
+                w.u32(target.0);
+                w.u16(*irq);
+                w.u16(0);
+                if *newborn { Kind::WakingNew } else { Kind::Waking }
+            }
+            What::Thread { identity, blocked, call } => {
+                let state = match blocked {
+                    None => 0,
+                    Some(BlockedState::Other(bits)) => *bits,
+                    Some(how) => {
+                        let out = SwitchOut::Blocked(*how);
+                        self.states.bits(out).ok_or(EncodeError::NoSuchState(out))?
+                    }
+                };
+                let running = if blocked.is_none() { THREAD_RUNNING } else { 0 };
+                thread(identity, running, state, call.as_ref(), w);
+                Kind::Thread
+            }
+            What::Fork { child } => {
+                thread(child, 0, 0, None, w);
+                Kind::Fork
+            }
+            What::Exec { old, comm, path } => {
+                w.u32(old.0);
+                w.u32(event.current.0);
+                w.octets(comm.padded());
+                w.text(path, 128);
+                Kind::Exec
+            }
+            What::Exit => {
+                w.u64(0);
+                Kind::Exit
+            }
+            What::Rename { tid, comm } => {
+                w.u32(tid.0);
+                w.u32(0);
+                w.octets(comm.padded());
+                Kind::Rename
+            }
+            What::Move { tid, tgid, whole, cgroup, cpu_cgroup } => {
+                w.u32(tid.0);
+                w.u32(tgid.0);
+                w.u64(cgroup.0);
+                w.u64(cpu_cgroup.0);
+                w.u32(u32::from(*whole));
+                w.u32(0);
+                Kind::Move
+            }
+            What::Packet(packet) => write_packet(packet, w),
+            What::SocketReady(flow) => {
+                w.u64(flow.0);
+                Kind::SocketReady
+            }
+            What::Flow(id, flow) => {
+                w.u64(id.0);
+                write_flow(flow, w)
+            }
+            What::BlockIssue(request) => block(request, Kind::BlockIssue, w),
+            What::BlockComplete(request) => block(request, Kind::BlockComplete, w),
+            What::LockBegin(l) => lock(l, Kind::LockBegin, w),
+            What::Current => Kind::Current,
+            What::LockEnd(l) => lock(l, Kind::LockEnd, w),
+            What::Sample(s) => stack(s, Kind::Sample, w)?,
+            What::Stack(s) => stack(s, Kind::Stack, w)?,
+            What::File(file) => {
+                w.u32(file.tgid.0);
+                w.u32(file.fd);
+                w.u32(file.mode);
+                w.u32(0);
+                w.u64(file.inode);
+                w.u64(file.flow.map_or(0, |flow| flow.0));
+                w.text(&file.name, 64);
+                Kind::File
+            }
+            What::Loss { from, count } => {
+                w.u64(from.ns());
+                w.u64(*count);
+                w.u32(event.cpu.0.into());
+                w.u32(0);
+                Kind::Loss
+            }
+            What::Clocks(clocks) => {
+                w.u64(clocks.boottime_ns);
+                w.u64(clocks.realtime_ns);
+                w.u64(clocks.steal_ns);
+                Kind::Clocks
+            }
+            What::Name(space, key, name) => {
+                w.u64(*key);
+                w.u32(*space as u32);
+                w.counts(name, "bytes of a name")?;
+                w.u32(0);
+                w.padded(name);
+                Kind::Name
+            }
+            What::Mapping(m) => mapping(m, w)?,
+            What::Mark(m) => mark(m, w)?,
+        })
+    }
+}
+
+fn switch_call(call: Option<&Call>, w: &mut Record<'_>) -> Kind {
+    let Some(call) = call else { return Kind::Switch };
+    w.u32(call.number);
+    w.u32(0);
+    w.u64(call.arg0);
+    let Some(lock) = call.lock else { return Kind::SwitchCall };
+    w.u32(lock.operation);
+    w.u32(lock.value.unwrap_or(0));
+    w.u32(lock.claimed_owner.map_or(0, |tid| tid.0));
+    let value = if lock.value.is_some() { LOCK_VALUE } else { 0 };
+    let claim = if lock.claimed_owner.is_some() { LOCK_CLAIM } else { 0 };
+    w.u32(value | claim);
+    Kind::SwitchLock
+}
+
+fn thread(who: &ThreadIdentity, flags: u32, state: u32, call: Option<&Call>, w: &mut Record<'_>) {
+    for tid in [who.tid, who.tgid, who.parent, who.ns_tid, who.ns_tgid] {
+        w.u32(tid.0);
+    }
+    w.u32(flags | if who.kernel { THREAD_KERNEL } else { 0 });
+    w.u64(who.start.ns());
+    w.u64(who.cgroup.0);
+    w.u64(who.cpu_cgroup.0);
+    w.u32(state);
+    w.u32(call.map_or(CALL_NONE, |call| call.number));
+    w.octets(who.comm.padded());
+}
+
+fn write_packet(packet: &Packet, w: &mut Record<'_>) -> Kind {
+    w.u64(packet.flow.0);
+    w.u32(packet.seq);
+    w.u32(packet.ack);
+    w.u32(packet.len);
+    w.u32(packet.netns);
+    w.u16(packet.tcp_flags);
+    w.u8(match packet.direction {
+        Direction::Out => 0,
+        Direction::In => 1,
+    });
+    w.u8(0);
+    w.u32(packet.interface);
+    Kind::Packet
+}
+
+fn write_flow(flow: &Flow, w: &mut Record<'_>) -> Kind {
+    let mut family = 4;
+    for address in [flow.source, flow.target] {
+        let mut octets = [0; 16];
+        match address.ip() {
+            IpAddr::V4(ip) => octets[..4].copy_from_slice(&ip.octets()),
+            IpAddr::V6(ip) => {
+                octets = ip.octets();
+                family = 6;
+            }
+        }
+        w.octets(&octets);
+    }
+    w.u16(flow.source.port());
+    w.u16(flow.target.port());
+    w.u8(family);
+    w.u8(flow.protocol);
+    w.u16(0);
+    Kind::Flow
+}
+
+fn block(request: &BlockRequest, kind: Kind, w: &mut Record<'_>) -> Kind {
+    w.u64(request.id);
+    w.u64(request.sector);
+    w.u64(request.start.map_or(0, |stamp| stamp.ns()));
+    w.u64(request.issued.map_or(0, |stamp| stamp.ns()));
+    w.u32(request.device);
+    w.u32(request.bytes);
+    w.u32(request.operation.into());
+    w.u32(0);
+    kind
+}
+
+fn lock(lock: &KernelLock, kind: Kind, w: &mut Record<'_>) -> Kind {
+    w.u64(lock.address);
+    w.u32(lock.flags);
+    w.u32(lock.owner.map_or(0, |tid| tid.0));
+    kind
+}
+
+fn stack(stack: &Stack, kind: Kind, w: &mut Record<'_>) -> Result<Kind, EncodeError> {
+    let found = stack.kernel.len().saturating_add(stack.user.len());
+    if found > MAX_FRAMES {
+        return Err(EncodeError::TooMany { what: "frames", found, most: MAX_FRAMES });
+    }
+    w.u32(stack.tgid.0);
+    // All three are at most MAX_FRAMES.
+    w.u16(stack.kernel.len() as u16);
+    w.u16(stack.user.len() as u16);
+    w.u32(0);
+    w.u32(found as u32);
+    for &frame in stack.kernel.iter().chain(&stack.user) {
+        w.u64(frame);
+    }
+    Ok(kind)
+}
+
+fn mapping(mapping: &Mapping, w: &mut Record<'_>) -> Result<Kind, EncodeError> {
+    w.u64(mapping.from);
+    w.u64(mapping.to);
+    w.u64(mapping.offset);
+    w.u32(mapping.tgid.0);
+    w.counts(&mapping.build_id, "bytes of a build id")?;
+    w.counts(&mapping.path, "bytes of a path")?;
+    w.u32(0);
+    w.padded(&mapping.build_id);
+    w.padded(&mapping.path);
+    Ok(Kind::Mapping)
+}
+
+fn mark(mark: &Mark, w: &mut Record<'_>) -> Result<Kind, EncodeError> {
+    let (number, value, words): (u32, u32, &[u8]) = match mark {
+        Mark::Started => (1, 0, &[]),
+        Mark::Stopped => (2, 0, &[]),
+        Mark::Command { tgid, words } => (3, tgid.0, words),
+        Mark::Target(tgid) => (4, tgid.0, &[]),
+        Mark::Observer(tid) => (5, tid.0, &[]),
+        Mark::Ended(status) => (6, *status, &[]),
+    };
+    w.u32(number);
+    w.u32(value);
+    w.counts(words, "bytes of a command")?;
+    w.padded(words);
+    Ok(Kind::Mark)
+}
+
+/// A record that is being written.
+struct Record<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+impl Record<'_> {
+    /// Half of the longest record, so that two sequences and the fixed part always fit.
+    const MOST_COUNTED: usize = MAX_RECORD_BYTES / 2 - 64;
+
+    fn u8(&mut self, value: u8) {
+        self.out.push(value);
+    }
+
+    fn u16(&mut self, value: u16) {
+        self.out.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.out.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn u64(&mut self, value: u64) {
+        self.out.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn octets(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// A text, cut so that a NUL follows it, as the kernel does.
+    fn text(&mut self, text: &[u8], width: usize) {
+        let text = &text[..text.len().min(width - 1)];
+        self.octets(text);
+        self.out.resize(self.out.len() + width - text.len(), 0);
+    }
+
+    /// The two counts of a sequence.
+    fn counts(&mut self, bytes: &[u8], what: &'static str) -> Result<(), EncodeError> {
+        if bytes.len() > Self::MOST_COUNTED {
+            return Err(EncodeError::TooMany { what, found: bytes.len(), most: Self::MOST_COUNTED });
+        }
+        self.u32(bytes.len() as u32);
+        self.u32(bytes.len().next_multiple_of(8) as u32);
+        Ok(())
+    }
+
+    /// The sequence itself.
+    fn padded(&mut self, bytes: &[u8]) {
+        self.octets(bytes);
+        self.out.resize(self.out.len() + bytes.len().next_multiple_of(8) - bytes.len(), 0);
+    }
+}

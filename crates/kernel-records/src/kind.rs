@@ -1,0 +1,118 @@
+/// What a record tells: the second field of its header, `enum wp_kind`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "bpf/records.h says it")]
+#[repr(u8)]
+pub enum Kind {
+    Switch = 1,
+    SwitchCall = 2,
+    SwitchLock = 3,
+    Waking = 4,
+    WakingNew = 5,
+    Current = 6,
+    Packet = 8,
+    SocketReady = 9,
+    Flow = 10,
+    Thread = 16,
+    Fork = 17,
+    Exec = 18,
+    Exit = 19,
+    Rename = 20,
+    Move = 21,
+    BlockIssue = 24,
+    BlockComplete = 25,
+    LockBegin = 28,
+    LockEnd = 29,
+    Sample = 32,
+    Stack = 33,
+    File = 34,
+    Loss = 48,
+    Clocks = 49,
+    Name = 50,
+    Mapping = 51,
+    Mark = 52,
+}
+
+impl Kind {
+    /// Every kind, by number.
+    pub const ALL: [Self; 27] = [
+        Self::Switch,
+        Self::SwitchCall,
+        Self::SwitchLock,
+        Self::Waking,
+        Self::WakingNew,
+        Self::Current,
+        Self::Packet,
+        Self::SocketReady,
+        Self::Flow,
+        Self::Thread,
+        Self::Fork,
+        Self::Exec,
+        Self::Exit,
+        Self::Rename,
+        Self::Move,
+        Self::BlockIssue,
+        Self::BlockComplete,
+        Self::LockBegin,
+        Self::LockEnd,
+        Self::Sample,
+        Self::Stack,
+        Self::File,
+        Self::Loss,
+        Self::Clocks,
+        Self::Name,
+        Self::Mapping,
+        Self::Mark,
+    ];
+
+    /// The kind with this number; `None` when no kind has it.
+    pub fn from_number(number: u8) -> Option<Self> {
+        // One indexed load: this is asked of every record.
+        const BY_NUMBER: [Option<Kind>; 256] = {
+            let mut table = [None; 256];
+            let mut i = 0;
+            while i < Kind::ALL.len() {
+                table[Kind::ALL[i] as usize] = Some(Kind::ALL[i]);
+                i += 1;
+            }
+            table
+        };
+        BY_NUMBER[usize::from(number)]
+    }
+
+    /// Its number in a record's header.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+}
+
+/// The kinds of buffers that records come from, which are also the kinds of streams on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Buffer {
+    /// One a CPU: switches and wakings, written with interrupts off. Header's `seq` counts.
+    Sched,
+    /// One a CPU: packets and what they mean to sockets. Header's `seq` counts.
+    Net,
+    /// One for all CPUs: everything rarer, and what user space writes. Header's `seq` is the CPU.
+    Life,
+}
+
+impl Buffer {
+    /// Every buffer.
+    pub const ALL: [Self; 3] = [Self::Sched, Self::Net, Self::Life];
+
+    /// Whether records of this kind may stand in this buffer.
+    pub const fn holds(self, kind: Kind) -> bool {
+        use Kind::*;
+        match self {
+            Self::Sched => matches!(kind, Switch | SwitchCall | SwitchLock | Waking | WakingNew | Current),
+            Self::Net => matches!(kind, Packet | SocketReady | Flow),
+            // A thread that wakes itself may do so with interrupts on, where a ring is not safe.
+            Self::Life => !matches!(kind, Switch | SwitchCall | SwitchLock | WakingNew | Current | Packet),
+        }
+    }
+
+    /// Whether the header's `seq` counts the buffer's records; else it is the CPU's number.
+    pub const fn counts(self) -> bool {
+        !matches!(self, Self::Life)
+    }
+}

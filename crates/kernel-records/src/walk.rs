@@ -1,0 +1,133 @@
+use crate::layout::{HEADER_BYTES, MAX_RECORD_BYTES};
+use crate::length::fixed_length;
+use crate::{Buffer, DecodeError, Header, Kind, record_length};
+
+/// What stands in a stretch of a buffer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Whole records.
+    pub records: u64,
+    /// Bytes that they take, from the stretch's beginning.
+    pub bytes: usize,
+    /// Stamp of the first record, ns; 0 without one.
+    pub first_stamp: u64,
+    /// Stamp of the last record, ns; 0 without one.
+    pub last_stamp: u64,
+    /// How many of each kind, by [`Kind::number`].
+    pub per_kind: [u32; KINDS],
+}
+
+/// One more than the largest kind number.
+pub const KINDS: usize = 64;
+
+impl Summary {
+    /// How many records of this kind.
+    pub fn of_kind(&self, kind: Kind) -> u32 {
+        self.per_kind[usize::from(kind.number())]
+    }
+
+    const fn empty() -> Self {
+        Self { records: 0, bytes: 0, first_stamp: 0, last_stamp: 0, per_kind: [0; KINDS] }
+    }
+}
+
+/// A stretch that holds something else than whole records in time order.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{fault} at byte {} of what a buffer held", .before.bytes)]
+pub struct WalkError {
+    /// The records before the fault: these are good.
+    pub before: Summary,
+    /// What is wrong with the next.
+    pub fault: WalkFault,
+}
+
+/// What is wrong with a record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum WalkFault {
+    #[error(transparent)]
+    Record(#[from] DecodeError),
+    #[error("{0} records do not belong here")]
+    Foreign(&'static str),
+    #[error("stamp {stamp} comes after stamp {after}")]
+    Backwards { stamp: u64, after: u64 },
+}
+
+/// Walks the records of a stretch of a buffer: what the writer needs to know to make a packet of it.
+///
+/// `chunks` are parts of one stretch (a ring's end and its beginning); a record may straddle them.
+/// Reads the headers only, touches nothing else, allocates nothing.
+///
+/// # Errors
+/// At the first thing that is not a whole record of this buffer or lies before its predecessor. The
+/// error holds the summary of what came before, so that this much can be written.
+pub fn walk(buffer: Buffer, chunks: &[&[u8]]) -> Result<Summary, Box<WalkError>> {
+    let mut summary = Summary::empty();
+    let mut last = 0;
+    // Bytes of the next chunk that belong to a record begun in the one before.
+    let mut into_next = 0;
+    for (i, chunk) in chunks.iter().enumerate() {
+        let mut at = into_next;
+        into_next = 0;
+        while at < chunk.len() {
+            let rest = &chunk[at..];
+            let (header, length) = match Header::read(rest).map(|header| (header, fixed_length(header.kind)))
+            {
+                Some((header, Some(length))) if length <= rest.len() => (header, length),
+                _ => match straddling(rest, &chunks[i + 1..]) {
+                    Ok(found) => found,
+                    Err(fault) => return fail(summary, fault.into()),
+                },
+            };
+            if header.stamp < last {
+                let fault = WalkFault::Backwards { stamp: header.stamp, after: last };
+                return fail(summary, fault);
+            }
+            // Only kinds with a length come here, all below KINDS.
+            let slot = usize::from(header.kind) % KINDS;
+            if summary.per_kind[slot] == 0 {
+                match Kind::from_number(header.kind) {
+                    Some(kind) if buffer.holds(kind) => {}
+                    Some(kind) => {
+                        let name = crate::layout::Layout::of(kind).name;
+                        return fail(summary, WalkFault::Foreign(name));
+                    }
+                    None => return fail(summary, DecodeError::UnknownKind(header.kind).into()),
+                }
+            }
+            summary.per_kind[slot] += 1;
+            if summary.records == 0 {
+                summary.first_stamp = header.stamp;
+            }
+            last = header.stamp;
+            summary.last_stamp = last;
+            summary.records += 1;
+            summary.bytes += length;
+            into_next = length.saturating_sub(rest.len());
+            at += length;
+        }
+    }
+    Ok(summary)
+}
+
+#[cold]
+fn fail(before: Summary, fault: WalkFault) -> Result<Summary, Box<WalkError>> {
+    Err(Box::new(WalkError { before, fault }))
+}
+
+/// A record of odd length, or one that goes on in the next chunk (never in the one after that).
+#[cold]
+fn straddling(rest: &[u8], following: &[&[u8]]) -> Result<(Header, usize), DecodeError> {
+    if let (Some(header), Ok(length)) = (Header::read(rest), record_length(rest)) {
+        return Ok((header, length));
+    }
+    let mut bytes = rest[..rest.len().min(MAX_RECORD_BYTES)].to_vec();
+    if let Some(next) = following.first() {
+        bytes.extend_from_slice(&next[..next.len().min(MAX_RECORD_BYTES - bytes.len())]);
+    }
+    let length = record_length(&bytes)?;
+    match Header::read(&bytes) {
+        Some(header) => Ok((header, length)),
+        None => Err(DecodeError::Short { record: "any", needs: HEADER_BYTES, found: bytes.len() }),
+    }
+}

@@ -1,0 +1,286 @@
+//! Any event that a record can hold, for property tests of this crate and of those that write records.
+#![allow(dead_code, reason = "each test that includes this uses a part of it")]
+
+use std::net::{IpAddr, SocketAddr};
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use wakepath_clock::Stamp;
+use wakepath_event::{
+    BlockRequest, BlockedState, Call, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event, FileName, Flow,
+    FlowId, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet, Softirq, Stack, SwitchOut,
+    ThreadIdentity, Tid, What,
+};
+use wakepath_kernel_records::Buffer;
+use wakepath_kernel_records::layout::{CALL_NONE, MAX_FRAMES};
+
+/// The kernel whose records these are.
+pub const RELEASE: &str = "6.18.0";
+
+/// An event of this buffer, at any stamp.
+pub fn event(buffer: Buffer) -> impl Strategy<Value = Event> {
+    let what = match buffer {
+        Buffer::Sched => sched().boxed(),
+        Buffer::Net => net().boxed(),
+        Buffer::Life => life().boxed(),
+    };
+    (any::<u64>(), any::<u16>(), context(), tid(), what).prop_map(|(at, cpu, context, current, what)| Event {
+        at: Stamp::from_ns(at),
+        cpu: Cpu(cpu),
+        context,
+        current,
+        what,
+    })
+}
+
+/// An event of any buffer, at any stamp.
+pub fn any_event() -> impl Strategy<Value = (Buffer, Event)> {
+    prop_oneof![Just(Buffer::Sched), Just(Buffer::Net), Just(Buffer::Life)]
+        .prop_flat_map(|buffer| (Just(buffer), event(buffer)))
+}
+
+fn tid() -> impl Strategy<Value = Tid> {
+    any::<u32>().prop_map(Tid)
+}
+
+fn context() -> impl Strategy<Value = Context> {
+    prop_oneof![
+        Just(Context::Task),
+        (0..Softirq::ALL.len()).prop_map(|vector| Context::Softirq(Softirq::ALL[vector])),
+        Just(Context::LocalTimer),
+        Just(Context::Reschedule),
+        Just(Context::CallFunction),
+        Just(Context::IrqWork),
+        Just(Context::Device),
+        Just(Context::UnknownInterrupt),
+    ]
+}
+
+fn blocked() -> impl Strategy<Value = BlockedState> {
+    prop_oneof![
+        Just(BlockedState::Interruptible),
+        Just(BlockedState::Uninterruptible),
+        Just(BlockedState::Idle),
+        Just(BlockedState::Stopped),
+        Just(BlockedState::Traced),
+        Just(BlockedState::Parked),
+        Just(BlockedState::Frozen),
+        Just(BlockedState::RtLockWait),
+        (0x1_0000..u32::MAX / 2).prop_map(|bits| BlockedState::Other(bits & !0xff)),
+    ]
+}
+
+fn switch_out() -> impl Strategy<Value = SwitchOut> {
+    prop_oneof![
+        Just(SwitchOut::Runnable),
+        Just(SwitchOut::Throttled),
+        blocked().prop_map(SwitchOut::Blocked),
+        Just(SwitchOut::Dead),
+    ]
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let lock = (any::<u32>(), option::of(any::<u32>()), option::of(tid()))
+        .prop_map(|(operation, value, claimed_owner)| LockWord { operation, value, claimed_owner });
+    (0..CALL_NONE, any::<u64>(), option::of(lock)).prop_map(|(number, arg0, lock)| Call {
+        number,
+        arg0,
+        lock,
+    })
+}
+
+fn sched() -> impl Strategy<Value = What> {
+    prop_oneof![
+        (tid(), switch_out(), any::<u32>(), option::of(call()))
+            .prop_map(|(next, out, interrupts_ns, call)| What::Switch { next, out, interrupts_ns, call }),
+        Just(What::Current),
+        (tid(), any::<u16>(), any::<bool>()).prop_map(|(target, irq, newborn)| What::Waking {
+            target,
+            irq,
+            newborn
+        }),
+    ]
+}
+
+fn net() -> impl Strategy<Value = What> {
+    let packet = (
+        any::<(u64, u32, u32, u32, u16, u32, u32)>(),
+        prop_oneof![Just(Direction::Out), Just(Direction::In)],
+    )
+        .prop_map(|((flow, seq, ack, len, tcp_flags, netns, interface), direction)| Packet {
+            flow: FlowId(flow),
+            direction,
+            seq,
+            ack,
+            len,
+            tcp_flags,
+            netns,
+            interface,
+        });
+    prop_oneof![
+        packet.prop_map(What::Packet),
+        any::<u64>().prop_map(|flow| What::SocketReady(FlowId(flow))),
+        flow(),
+    ]
+}
+
+fn flow() -> impl Strategy<Value = What> {
+    let ends = prop_oneof![
+        any::<([u8; 4], [u8; 4])>().prop_map(|(a, b)| (IpAddr::from(a), IpAddr::from(b))),
+        any::<([u8; 16], [u8; 16])>().prop_map(|(a, b)| (IpAddr::from(a), IpAddr::from(b))),
+    ];
+    (any::<u64>(), ends, any::<(u16, u16, u8)>()).prop_map(|(id, (source, target), (from, to, protocol))| {
+        let (source, target) = (SocketAddr::new(source, from), SocketAddr::new(target, to));
+        What::Flow(FlowId(id), Flow { source, target, protocol })
+    })
+}
+
+/// Bytes without NUL, at most so many.
+fn text(most: usize) -> impl Strategy<Value = Box<[u8]>> {
+    vec(1..=255u8, 0..=most).prop_map(Vec::into)
+}
+
+/// Any bytes, at most so many.
+fn bytes(most: usize) -> impl Strategy<Value = Box<[u8]>> {
+    vec(any::<u8>(), 0..=most).prop_map(Vec::into)
+}
+
+fn comm() -> impl Strategy<Value = Comm> {
+    text(15).prop_map(|name| Comm::new(&name))
+}
+
+fn identity() -> impl Strategy<Value = ThreadIdentity> {
+    (any::<[u32; 5]>(), any::<[u64; 3]>(), any::<bool>(), comm()).prop_map(
+        |([tid, tgid, parent, ns_tid, ns_tgid], [start, cgroup, cpu_cgroup], kernel, comm)| ThreadIdentity {
+            tid: Tid(tid),
+            tgid: Tid(tgid),
+            parent: Tid(parent),
+            ns_tid: Tid(ns_tid),
+            ns_tgid: Tid(ns_tgid),
+            start: Stamp::from_ns(start),
+            cgroup: CgroupId(cgroup),
+            cpu_cgroup: CgroupId(cpu_cgroup),
+            kernel,
+            comm,
+        },
+    )
+}
+
+fn block() -> impl Strategy<Value = BlockRequest> {
+    (any::<(u64, u32, u64, u32, u8)>(), option::of(1..=u64::MAX), option::of(1..=u64::MAX)).prop_map(
+        |((id, device, sector, bytes, operation), start, issued)| BlockRequest {
+            id,
+            device,
+            sector,
+            bytes,
+            operation,
+            start: start.map(Stamp::from_ns),
+            issued: issued.map(Stamp::from_ns),
+        },
+    )
+}
+
+fn kernel_lock() -> impl Strategy<Value = KernelLock> {
+    (any::<u64>(), any::<u32>(), option::of((1..=u32::MAX).prop_map(Tid)))
+        .prop_map(|(address, flags, owner)| KernelLock { address, flags, owner })
+}
+
+fn stack() -> impl Strategy<Value = Stack> {
+    (tid(), vec(any::<u64>(), 0..=MAX_FRAMES), any::<prop::sample::Index>()).prop_map(
+        |(tgid, frames, split)| {
+            let (kernel, user) = frames.split_at(split.index(frames.len() + 1));
+            Stack { tgid, kernel: kernel.into(), user: user.into() }
+        },
+    )
+}
+
+fn file() -> impl Strategy<Value = FileName> {
+    (any::<(u32, u32, u32, u64)>(), option::of((1..=u64::MAX).prop_map(FlowId)), text(63)).prop_map(
+        |((tgid, fd, mode, inode), flow, name)| FileName { tgid: Tid(tgid), fd, mode, inode, flow, name },
+    )
+}
+
+fn name() -> impl Strategy<Value = What> {
+    let space = prop::sample::select(vec![
+        NameSpace::Cgroup,
+        NameSpace::Interrupt,
+        NameSpace::BlockDevice,
+        NameSpace::Interface,
+        NameSpace::CpuLimit,
+        NameSpace::Program,
+        NameSpace::CpuCgroup,
+    ]);
+    (space, any::<u64>(), bytes(300)).prop_map(|(space, key, name)| What::Name(space, key, name))
+}
+
+fn mapping() -> impl Strategy<Value = Mapping> {
+    (any::<(u32, u64, u64, u64)>(), bytes(32), bytes(300)).prop_map(
+        |((tgid, from, to, offset), build_id, path)| Mapping {
+            tgid: Tid(tgid),
+            from,
+            to,
+            offset,
+            build_id,
+            path,
+        },
+    )
+}
+
+fn mark() -> impl Strategy<Value = Mark> {
+    prop_oneof![
+        Just(Mark::Started),
+        Just(Mark::Stopped),
+        (tid(), bytes(200)).prop_map(|(tgid, words)| Mark::Command { tgid, words }),
+        tid().prop_map(Mark::Target),
+        tid().prop_map(Mark::Observer),
+        any::<u32>().prop_map(Mark::Ended),
+    ]
+}
+
+fn life() -> impl Strategy<Value = What> {
+    let thread = (identity(), option::of(blocked()), option::of(0..CALL_NONE)).prop_map(
+        |(identity, blocked, number)| What::Thread {
+            identity,
+            blocked,
+            call: number.map(|number| Call { number, arg0: 0, lock: None }),
+        },
+    );
+    let moved =
+        (tid(), tid(), any::<(bool, u64, u64)>()).prop_map(|(tid, tgid, (whole, cgroup, cpu_cgroup))| {
+            What::Move { tid, tgid, whole, cgroup: CgroupId(cgroup), cpu_cgroup: CgroupId(cpu_cgroup) }
+        });
+    let clocks = any::<(u64, u64, u64)>().prop_map(|(boottime_ns, realtime_ns, steal_ns)| Clocks {
+        boottime_ns,
+        realtime_ns,
+        steal_ns,
+    });
+    prop_oneof![
+        thread,
+        identity().prop_map(|child| What::Fork { child }),
+        (tid(), comm(), text(127)).prop_map(|(old, comm, path)| What::Exec { old, comm, path }),
+        Just(What::Exit),
+        (tid(), comm()).prop_map(|(tid, comm)| What::Rename { tid, comm }),
+        moved,
+        flow(),
+        any::<u64>().prop_map(|flow| What::SocketReady(FlowId(flow))),
+        (tid(), any::<u16>()).prop_map(|(target, irq)| What::Waking { target, irq, newborn: false }),
+        block().prop_map(What::BlockIssue),
+        block().prop_map(What::BlockComplete),
+        kernel_lock().prop_map(What::LockBegin),
+        kernel_lock().prop_map(What::LockEnd),
+        stack().prop_map(What::Sample),
+        stack().prop_map(What::Stack),
+        file().prop_map(What::File),
+        any::<(u64, u64)>().prop_map(|(from, count)| What::Loss { from: Stamp::from_ns(from), count }),
+        clocks.prop_map(What::Clocks),
+        name(),
+        mapping().prop_map(What::Mapping),
+        mark().prop_map(What::Mark),
+    ]
+}
+
+/// One bit of `bytes` turned over.
+pub fn flip(bytes: &mut [u8], bit: usize) {
+    bytes[bit / 8] ^= 1 << (bit % 8);
+}

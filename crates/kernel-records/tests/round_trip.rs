@@ -1,0 +1,143 @@
+//! Events and records, there and back, and whatever else bytes may be.
+
+mod arbitrary;
+
+use arbitrary::{RELEASE, any_event, flip};
+use proptest::prelude::*;
+use wakepath_event::{Cpu, Event, What};
+use wakepath_kernel_records::layout::{LAYOUTS, MAX_RECORD_BYTES};
+use wakepath_kernel_records::{
+    Buffer, DecodeError, Decoder, Encoder, Header, Kind, fields, record_length, walk,
+};
+
+fn encoded(event: &Event) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Encoder::for_release(RELEASE).encode(event, event.cpu.0, &mut bytes).expect("an event that fits");
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn an_event_comes_back_from_its_record((buffer, event) in any_event()) {
+        let bytes = encoded(&event);
+        prop_assert_eq!(bytes.len() % 8, 0);
+        prop_assert_eq!(record_length(&bytes), Ok(bytes.len()));
+        let header = Header::read(&bytes).expect("a header");
+        prop_assert!(buffer.holds(Kind::from_number(header.kind).expect("a kind")));
+        let decoder = Decoder::for_release(RELEASE);
+        prop_assert_eq!(decoder.decode(&bytes, Cpu(header.seq)), Ok((event, bytes.len())));
+    }
+
+    #[test]
+    fn a_cut_record_says_what_it_needs((_, event) in any_event(), cut in any::<prop::sample::Index>()) {
+        let bytes = encoded(&event);
+        let cut = cut.index(bytes.len());
+        match Decoder::for_release(RELEASE).decode(&bytes[..cut], Cpu(0)) {
+            Err(DecodeError::Short { needs, found, .. }) => {
+                prop_assert_eq!(found, cut);
+                prop_assert!(needs > found && needs <= bytes.len());
+            }
+            other => prop_assert!(false, "{other:?}"),
+        }
+    }
+
+    #[test]
+    fn any_bytes_decode_or_say_why(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in 0..64u8) {
+        let mut bytes = bytes;
+        if let Some(byte) = bytes.get_mut(8) {
+            *byte = kind;
+        }
+        total(&bytes)?;
+    }
+
+    #[test]
+    fn a_damaged_record_decodes_or_says_why((_, event) in any_event(), bits in any::<[prop::sample::Index; 3]>()) {
+        let mut bytes = encoded(&event);
+        for bit in bits {
+            let bit = bit.index(bytes.len() * 8);
+            flip(&mut bytes, bit);
+        }
+        total(&bytes)?;
+    }
+}
+
+/// Nothing that reads records panics on these bytes, and all agree about the length.
+fn total(bytes: &[u8]) -> Result<(), TestCaseError> {
+    let length = record_length(bytes);
+    if let Ok(length) = length {
+        prop_assert!(length <= bytes.len() && length <= MAX_RECORD_BYTES && length.is_multiple_of(8));
+    }
+    if let Ok((_, decoded)) = Decoder::for_release(RELEASE).decode(bytes, Cpu(0)) {
+        prop_assert_eq!(length.clone(), Ok(decoded));
+    }
+    prop_assert_eq!(fields(bytes).is_ok(), length.is_ok());
+    for buffer in Buffer::ALL {
+        let _ = walk(buffer, &[bytes]);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_short_record_names_itself_and_its_needs() {
+    let mut waking = vec![0; 23];
+    waking[8] = Kind::Waking.number();
+    let error = Decoder::for_release(RELEASE).decode(&waking, Cpu(0)).expect_err("too short");
+    assert_eq!(error.to_string(), "waking record needs 24 bytes, found 23");
+    let error = record_length(&waking[..7]).expect_err("too short");
+    assert_eq!(error.to_string(), "any record needs 16 bytes, found 7");
+}
+
+#[test]
+fn nobody_believes_how_long_a_record_says_it_is() {
+    for (kind, field, claim) in [
+        (Kind::Sample, "frames_len", 128),
+        (Kind::Sample, "frames_len", u32::MAX),
+        (Kind::Name, "name_padded", 65_536),
+        (Kind::Name, "name_padded", 12),
+        (Kind::Mapping, "path_padded", !7),
+        (Kind::Mark, "words_padded", 0x8000_0000),
+    ] {
+        let layout = LAYOUTS.iter().find(|layout| layout.kind == kind).expect("a layout");
+        let offset = layout.field(field).expect("a count").offset;
+        let mut bytes = vec![0; 70_000];
+        bytes[8] = kind.number();
+        bytes[offset..offset + 4].copy_from_slice(&claim.to_le_bytes());
+        let error = record_length(&bytes).expect_err("a length that nothing has");
+        assert_eq!(error, DecodeError::BadField { record: layout.name, field, value: claim.into() });
+    }
+}
+
+#[test]
+fn a_mapping_whose_two_sequences_are_each_small_enough_can_still_be_too_long() {
+    let mut bytes = vec![0; 200_000];
+    bytes[8] = Kind::Mapping.number();
+    for offset in [48, 56] {
+        bytes[offset..offset + 4].copy_from_slice(&60_000u32.to_le_bytes());
+    }
+    assert!(matches!(record_length(&bytes), Err(DecodeError::TooLong { claims: 120_064, .. })));
+}
+
+#[test]
+fn preemption_and_throttling_outrank_the_state() {
+    use wakepath_event::{BlockedState, SwitchOut};
+    let mut switch = vec![0; 32];
+    switch[8] = Kind::Switch.number();
+    for (state, flags, out) in [
+        (1, 0, SwitchOut::Blocked(BlockedState::Interruptible)),
+        (1, 1, SwitchOut::Runnable),
+        (0x80, 1, SwitchOut::Runnable),
+        (0, 0, SwitchOut::Runnable),
+        (0, 3, SwitchOut::Throttled),
+        (0, 2, SwitchOut::Throttled),
+    ] {
+        switch[20] = state;
+        switch[28] = flags;
+        let (event, _) = Decoder::for_release(RELEASE).decode(&switch, Cpu(0)).expect("a switch");
+        assert!(
+            matches!(event.what, What::Switch { out: is, .. } if is == out),
+            "{state:#x} {flags}: {event:?}"
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! What a recording's metadata says: the layouts of the kernel records as CTF, and whose they are.
+
+use wakepath_ctf::packet;
+use wakepath_ctf::schema::{
+    Clock, EnvValue, EventClass, Field, FieldType, Integer, Mapping, Metadata, StreamClass,
+};
+use wakepath_ctf::tsdl::Facts;
+use wakepath_kernel_records::Buffer;
+use wakepath_kernel_records::layout::{self, CONTEXTS, Element, LAYOUTS, Layout};
+
+use crate::{ClockReading, HostIdentity};
+
+/// The version of the format that this crate writes, and the newest that it reads.
+pub const FORMAT: i64 = 1;
+
+/// What `tracer_name` says in our metadata and in nobody else's.
+pub(crate) const TRACER: &str = "wakepath";
+
+const CLOCK: &str = "monotonic";
+
+/// What the metadata tells besides layouts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct About {
+    pub uuid: [u8; 16],
+    pub host: HostIdentity,
+    /// Realtime − monotonic at the beginning, ns.
+    pub offset_ns: i128,
+    pub wakepath: String,
+    pub options: String,
+}
+
+pub(crate) fn offset_ns(clock: ClockReading) -> i128 {
+    i128::from(clock.realtime_ns) - i128::from(clock.monotonic_ns)
+}
+
+pub(crate) const fn stream_id(buffer: Buffer) -> u32 {
+    match buffer {
+        Buffer::Sched => 0,
+        Buffer::Net => 1,
+        Buffer::Life => 2,
+    }
+}
+
+/// The metadata of a recording.
+pub(crate) fn metadata(about: &About) -> Metadata {
+    let text = |key: &str, value: &str| (key.to_owned(), EnvValue::Text(value.to_owned()));
+    let number = |key: &str, value: i64| (key.to_owned(), EnvValue::Number(value));
+    let host = &about.host;
+    Metadata {
+        uuid: about.uuid,
+        env: vec![
+            text("tracer_name", TRACER),
+            number("format", FORMAT),
+            text("wakepath", &about.wakepath),
+            text("domain", "kernel"),
+            text("sysname", "Linux"),
+            text("hostname", &host.name),
+            text("boot_id", &host.boot_id),
+            text("kernel_release", &host.kernel_release),
+            text("machine", &host.machine),
+            number("cpus", host.cpus.into()),
+            text("options", &about.options),
+        ],
+        clock: Clock {
+            name: CLOCK.to_owned(),
+            description: "CLOCK_MONOTONIC".to_owned(),
+            frequency: 1_000_000_000,
+            // The remainder of a Euclidean division is never negative, as CTF wants it.
+            offset_s: about.offset_ns.div_euclid(1_000_000_000) as i64,
+            offset: about.offset_ns.rem_euclid(1_000_000_000) as u64,
+        },
+        packet_header: packet::header_fields(),
+        streams: Buffer::ALL.into_iter().map(stream).collect(),
+    }
+}
+
+fn stream(buffer: Buffer) -> StreamClass {
+    let stamp = Integer { clock: Some(CLOCK.to_owned()), ..Integer::unsigned(64) };
+    StreamClass {
+        id: stream_id(buffer).into(),
+        packet_context: packet::context_fields(CLOCK, buffer.counts()),
+        // `struct wp_header`, in two parts: readers show an event's context and hide its header.
+        // babeltrace2 warns of anything in the header that it does not need.
+        event_header: vec![
+            Field::new("timestamp", FieldType::Integer(stamp)),
+            Field::new("id", FieldType::Integer(Integer::unsigned(8))),
+        ],
+        event_context: vec![
+            Field::new("context", enumeration(1, CONTEXTS)),
+            Field::new(
+                if buffer.counts() { "seq" } else { "cpu" },
+                FieldType::Integer(Integer::unsigned(16)),
+            ),
+            Field::new("tid", FieldType::Integer(Integer::unsigned(32))),
+        ],
+        events: LAYOUTS.iter().filter(|layout| buffer.holds(layout.kind)).map(event).collect(),
+    }
+}
+
+fn event(layout: &Layout) -> EventClass {
+    let fixed = layout.fields.iter().map(|field| Field::new(field.name, fixed_type(field.ty)));
+    let tail = layout.tail.iter().map(|tail| {
+        let element = match tail.element {
+            Element::Address => Integer::hexadecimal(64),
+            Element::Text => Integer::character(),
+            Element::Octet => Integer::hexadecimal(8),
+        };
+        let element = Box::new(FieldType::Integer(element));
+        Field::new(tail.name, FieldType::Sequence(element, tail.count.to_owned()))
+    });
+    EventClass {
+        id: layout.kind.number().into(),
+        name: layout.name.to_owned(),
+        fields: fixed.chain(tail).collect(),
+    }
+}
+
+fn fixed_type(ty: layout::FieldType) -> FieldType {
+    let array = |element, count: usize| FieldType::Array(Box::new(FieldType::Integer(element)), count as u64);
+    match ty {
+        layout::FieldType::Number(bytes) => FieldType::Integer(Integer::unsigned(bits(bytes))),
+        layout::FieldType::Bits(bytes) => FieldType::Integer(Integer::hexadecimal(bits(bytes))),
+        layout::FieldType::Choice(bytes, names) => enumeration(bytes, names),
+        layout::FieldType::Text(bytes) => array(Integer::character(), bytes),
+        layout::FieldType::Octets(bytes) => array(Integer::unsigned(8), bytes),
+    }
+}
+
+fn enumeration(bytes: usize, names: &[(&str, u64)]) -> FieldType {
+    let names = names.iter().map(|&(name, value)| Mapping { name: name.to_owned(), value });
+    FieldType::Enumeration(Integer::unsigned(bits(bytes)), names.collect())
+}
+
+const fn bits(bytes: usize) -> u32 {
+    bytes as u32 * 8
+}
+
+/// Why metadata is not that of a recording that we can read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NotOurs {
+    /// Something else wrote it.
+    Foreign,
+    /// A later wakepath wrote it, in this format.
+    Newer(i64),
+    /// It lacks this.
+    Lacks(&'static str),
+}
+
+/// Reads what [`metadata`] says beside layouts.
+pub(crate) fn about(facts: &Facts) -> Result<About, NotOurs> {
+    if facts.text("tracer_name") != Some(TRACER) {
+        return Err(NotOurs::Foreign);
+    }
+    match facts.number("format") {
+        Some(format) if format > FORMAT => return Err(NotOurs::Newer(format)),
+        Some(1..) => {}
+        _ => return Err(NotOurs::Lacks("the number of its format")),
+    }
+    let text = |key: &'static str| facts.text(key).map(str::to_owned).ok_or(NotOurs::Lacks(key));
+    if facts.clock.frequency != 1_000_000_000 {
+        return Err(NotOurs::Lacks("a clock that counts nanoseconds"));
+    }
+    Ok(About {
+        uuid: facts.uuid,
+        host: HostIdentity {
+            name: text("hostname")?,
+            boot_id: text("boot_id")?,
+            kernel_release: text("kernel_release")?,
+            machine: text("machine")?,
+            cpus: facts
+                .number("cpus")
+                .and_then(|cpus| u32::try_from(cpus).ok())
+                .ok_or(NotOurs::Lacks("the number of CPUs"))?,
+        },
+        offset_ns: i128::from(facts.clock.offset_s) * 1_000_000_000 + i128::from(facts.clock.offset),
+        wakepath: text("wakepath")?,
+        options: text("options")?,
+    })
+}
+
+/// Most bytes of metadata that we read.
+pub(crate) const MOST_METADATA: u64 = 4 << 20;

@@ -1,0 +1,351 @@
+mod examine;
+
+use std::io;
+
+use wakepath_clock::Stamp;
+use wakepath_ctf::{FaultKind, Found, PacketAt, Packets, Source, Window};
+use wakepath_event::{Context, Cpu, Event, Tid, What};
+use wakepath_kernel_records::layout::{HEADER_BYTES, LAYOUTS, MAX_RECORD_BYTES};
+use wakepath_kernel_records::{Buffer, Decoder, Header, Kind, fixed_length};
+
+use super::ReadProblem;
+use super::losses::{Loss, Losses};
+use super::problem::Problems;
+use super::stream::StreamInfo;
+use crate::metadata::stream_id;
+use examine::Verdict;
+
+/// Reads one stream front to back as events in time order, whatever its file holds.
+///
+/// A record is believed when its kind belongs into the stream, its stamp lies between its
+/// predecessor's and the end of its packet, it decodes, and another such record (or the packet's
+/// end) follows where it says to end. Nearly all do, and pass in a tight loop; [`Cursor::careful`]
+/// looks at the others, and finds by the same marks where records go on behind damage.
+pub(super) struct Cursor<S> {
+    source: S,
+    buffer: Buffer,
+    cpu: Cpu,
+    decoder: Decoder,
+    /// By kind number: whether it belongs here.
+    ours: [bool; 256],
+    /// Bytes of the shortest record that belongs here.
+    least: usize,
+    packets: Packets,
+    window: Window,
+    packet: Option<PacketAt>,
+    /// The number that the next packet should have.
+    number: u64,
+    /// The same, if the last packet's number was damaged.
+    number_otherwise: Option<u64>,
+    /// Records of this packet that were read.
+    read: u64,
+    /// In the middle of damage that has been told.
+    skipping: bool,
+    /// The operating system refused to read on.
+    given_up: bool,
+    /// The latest stamp that a record of this packet may have.
+    latest: u64,
+    /// The last record's stamp.
+    last: u64,
+    losses: Losses,
+    /// What was lost behind the last record: to be told at the recording's end.
+    tail: Vec<Loss>,
+    end: u64,
+    problems: Problems,
+}
+
+/// Where a cursor stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Head {
+    /// The next event has this stamp.
+    At(u64),
+    /// There are no more.
+    End,
+}
+
+/// What one careful step came to.
+enum Step {
+    /// On to the next.
+    On,
+    Stop(Head),
+}
+
+/// So much is read at a time: two of the longest records fit, and a few hundred streams of it are
+/// still little.
+const BLOCK: usize = 256 * 1024;
+const _: () = assert!(BLOCK >= 2 * MAX_RECORD_BYTES);
+
+impl<S: Source> Cursor<S> {
+    /// A cursor at the beginning of a stream. `end` is the recording's last stamp.
+    pub fn new(
+        stream: &StreamInfo,
+        source: S,
+        uuid: [u8; 16],
+        decoder: Decoder,
+        end: u64,
+    ) -> io::Result<Self> {
+        let mut ours = [false; 256];
+        for kind in Kind::ALL {
+            ours[usize::from(kind.number())] = stream.buffer.holds(kind);
+        }
+        let layouts = LAYOUTS.iter().filter(|layout| stream.buffer.holds(layout.kind));
+        Ok(Self {
+            least: layouts.map(|layout| layout.bytes).min().unwrap_or(HEADER_BYTES),
+            packets: Packets::new(&source, uuid)?,
+            source,
+            buffer: stream.buffer,
+            cpu: stream.cpu,
+            decoder,
+            ours,
+            window: Window::new(BLOCK),
+            packet: None,
+            number: 0,
+            number_otherwise: None,
+            read: 0,
+            skipping: false,
+            given_up: false,
+            latest: 0,
+            last: 0,
+            losses: Losses::default(),
+            tail: Vec::new(),
+            end,
+            problems: Problems::new(format!("kernel/{}", stream.name)),
+        })
+    }
+
+    /// Tells every event up to and including stamp `limit`, and where the next one is.
+    pub fn run(&mut self, limit: u64, tell: &mut impl FnMut(&Event)) -> Head {
+        loop {
+            if let Some(head) = self.regular(limit, tell) {
+                return head;
+            }
+            if let Step::Stop(head) = self.careful(limit, tell) {
+                return head;
+            }
+        }
+    }
+
+    /// What was not as it was written.
+    pub fn problems(self) -> Vec<ReadProblem> {
+        self.problems.finish()
+    }
+
+    /// Tells records as long as nothing about them is odd; says where it stands when that is known.
+    #[inline]
+    fn regular(&mut self, limit: u64, tell: &mut impl FnMut(&Event)) -> Option<Head> {
+        let bytes = self.window.bytes();
+        let counts = self.buffer.counts();
+        let mut head = None;
+        let mut at = 0;
+        while let Some(header) = Header::read(&bytes[at..]) {
+            let in_order = self.last <= header.stamp && header.stamp <= self.latest;
+            let in_number = if counts { self.losses.expects(header.seq) } else { self.losses.expects_any() };
+            if !in_order || !in_number || !self.ours[usize::from(header.kind)] {
+                break;
+            }
+            let Some(length) = fixed_length(header.kind) else { break };
+            match bytes.get(at + length..).and_then(Header::read) {
+                Some(next)
+                    if next.stamp >= header.stamp
+                        && self.ours[usize::from(next.kind)]
+                        && (!counts || next.seq == header.seq.wrapping_add(1)) => {}
+                _ => break,
+            }
+            if header.stamp > limit {
+                head = Some(Head::At(header.stamp));
+                break;
+            }
+            let cpu = if counts { self.cpu } else { Cpu(header.seq) };
+            let Ok((event, _)) = self.decoder.decode(&bytes[at..], cpu) else { break };
+            tell(&event);
+            self.losses.regular(header.stamp, header.seq);
+            self.last = header.stamp;
+            self.read += 1;
+            at += length;
+        }
+        self.window.consume(at);
+        head
+    }
+
+    /// Deals with whatever stands next, however odd.
+    fn careful(&mut self, limit: u64, tell: &mut impl FnMut(&Event)) -> Step {
+        if self.window.left() == 0 {
+            return match self.next_packet() {
+                Ok(true) => Step::On,
+                Ok(false) => self.finish(limit, tell),
+                Err(e) => self.give_up(&e),
+            };
+        }
+        let sight = (2 * MAX_RECORD_BYTES) as u64;
+        if (self.window.bytes().len() as u64) < self.window.left().min(sight)
+            && let Err(e) = self.window.fill(&self.source)
+        {
+            return self.give_up(&e);
+        }
+        match self.examine() {
+            Verdict::Good(header, length) if header.stamp <= limit => self.take(header, length, tell),
+            Verdict::Good(header, _) => return Step::Stop(Head::At(header.stamp)),
+            Verdict::Damaged(why, length) => self.skip(length, &why),
+            Verdict::CutOff => self.window.consume(usize::MAX),
+        }
+        Step::On
+    }
+
+    /// Tells the record that stands next, and what was lost before it.
+    fn take(&mut self, header: Header, length: usize, tell: &mut impl FnMut(&Event)) {
+        let bytes = self.window.bytes();
+        let counts = self.buffer.counts();
+        let cpu = if counts { self.cpu } else { Cpu(header.seq) };
+        let event = match self.decoder.decode(bytes, cpu) {
+            Ok((event, _)) => event,
+            // Its length may be as wrong as the rest of it.
+            Err(e) => return self.skip(self.resume(self.least, self.last).unwrap_or(length), &e.to_string()),
+        };
+        let loss = if counts {
+            let next = bytes.get(length..).and_then(Header::read).map(|next| next.seq);
+            let seq = match self.losses.expected() {
+                Some(expected) if expected != header.seq && next == Some(expected.wrapping_add(1)) => {
+                    let text = format!("record number {} stands where {expected} belongs", header.seq);
+                    self.problems.add(self.window.offset(), text);
+                    expected
+                }
+                _ => header.seq,
+            };
+            self.losses.record(header.stamp, seq)
+        } else {
+            self.losses.uncounted(header.stamp)
+        };
+        if let Some(loss) = loss {
+            tell(&self.loss(loss, header.stamp));
+        }
+        tell(&event);
+        self.last = header.stamp;
+        self.read += 1;
+        self.skipping = false;
+        self.window.consume(length);
+    }
+
+    /// Leaves out `length` bytes. Damage is told once, however long it is.
+    fn skip(&mut self, length: usize, why: &str) {
+        if !self.skipping {
+            self.problems.add(self.window.offset(), why);
+        }
+        self.skipping = true;
+        self.losses.damage();
+        self.window.consume(length);
+    }
+
+    /// Goes to the next packet, or to what is wrong there; says whether there was any.
+    fn next_packet(&mut self) -> io::Result<bool> {
+        let found = if self.given_up { None } else { self.packets.next(&self.source)? };
+        match found {
+            None => {
+                self.leave_packet();
+                return Ok(false);
+            }
+            Some(Found::Packet(packet)) => {
+                self.leave_packet();
+                self.enter(packet);
+            }
+            Some(Found::Fault(fault)) => {
+                match (fault.kind.clone(), self.packet) {
+                    (FaultKind::PacketCut { claimed, found }, Some(packet)) => {
+                        let missing = u64::from(packet.header.events).saturating_sub(self.read);
+                        // A number of records that the missing bytes cannot have held is damaged itself.
+                        let possible = missing <= (claimed - found) / self.least as u64 + 1;
+                        self.tail.push(Loss { from: self.last, count: if possible { missing } else { 0 } });
+                        self.packet = None;
+                    }
+                    (FaultKind::Signature | FaultKind::SizesDisagree { .. }, _) => {}
+                    _ => self.losses.damage(),
+                }
+                self.problems.add(fault.offset, fault.kind);
+            }
+        }
+        Ok(true)
+    }
+
+    fn enter(&mut self, packet: PacketAt) {
+        let header = packet.header;
+        let offset = packet.offset;
+        if header.stream_id != stream_id(self.buffer)
+            || (self.buffer.counts() && header.cpu != u32::from(self.cpu.0))
+        {
+            let (stream, cpu) = (header.stream_id, header.cpu);
+            self.problems.add(offset, format_args!("the packet says it is of stream {stream}, CPU {cpu}"));
+        }
+        // The number after the last one's, or after what the last one's should have been.
+        let should = self.number;
+        self.number = header.number.wrapping_add(1);
+        if header.number != should && Some(header.number) != self.number_otherwise {
+            let is = header.number;
+            self.problems.add(offset, format_args!("packet {is} stands where {should} belongs"));
+            if is > should && !self.buffer.counts() {
+                self.losses.damage();
+            }
+        }
+        self.number_otherwise = Some(should.wrapping_add(1));
+        self.latest = header.end;
+        if header.end < header.begin || header.end < self.last {
+            let (begin, end) = (header.begin, header.end);
+            self.problems
+                .add(offset, format_args!("the packet says it begins at stamp {begin} and ends at {end}"));
+            self.latest = u64::MAX;
+        }
+        self.number = header.number.wrapping_add(1);
+        // The losses of a buffer that all CPUs share are records of their own, with their CPU; its
+        // counter is for other readers.
+        self.losses.packet(header.begin, if self.buffer.counts() { header.discarded } else { 0 });
+        self.window.set(packet.from, packet.to);
+        self.read = 0;
+        self.skipping = false;
+        self.packet = Some(packet);
+    }
+
+    fn leave_packet(&mut self) {
+        let Some(packet) = self.packet.take() else { return };
+        let (says, has) = (u64::from(packet.header.events), self.read);
+        if says != has && !packet.is_cut() {
+            self.problems
+                .add(packet.offset, format_args!("the packet says it has {says} records, {has} can be read"));
+            if has < says && !self.buffer.counts() {
+                self.losses.damage();
+            }
+        }
+    }
+
+    /// At the end of the stream: what was lost behind its last record, told at the recording's end.
+    fn finish(&mut self, limit: u64, tell: &mut impl FnMut(&Event)) -> Step {
+        self.tail.extend(self.losses.end());
+        let at = self.end.max(self.last);
+        if self.tail.is_empty() {
+            return Step::Stop(Head::End);
+        }
+        if at > limit {
+            return Step::Stop(Head::At(at));
+        }
+        for loss in std::mem::take(&mut self.tail) {
+            tell(&self.loss(loss, at));
+        }
+        Step::Stop(Head::End)
+    }
+
+    fn give_up(&mut self, error: &io::Error) -> Step {
+        self.problems.add(self.window.offset(), format_args!("cannot be read: {error}"));
+        self.losses.damage();
+        self.given_up = true;
+        self.window.set(0, 0);
+        self.packet = None;
+        Step::On
+    }
+
+    fn loss(&self, loss: Loss, at: u64) -> Event {
+        Event {
+            at: Stamp::from_ns(at),
+            cpu: if self.buffer.counts() { self.cpu } else { Cpu::UNKNOWN },
+            context: Context::Task,
+            current: Tid::IDLE,
+            what: What::Loss { from: Stamp::from_ns(loss.from.min(at)), count: loss.count },
+        }
+    }
+}

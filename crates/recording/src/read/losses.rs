@@ -1,0 +1,204 @@
+//! How many records a stream lost, and between which two of those that are there.
+//!
+//! Two things tell: a gap in the sequence numbers says *where*, and how many modulo 2^16; the
+//! packets' `events_discarded` says *how many* in all, up to about the end of each packet. The
+//! writer reads that counter before the buffer's end, so that what it has counted and no gap in
+//! the packet shows was lost right behind the packet, and what a gap shows and it has not counted
+//! yet, it counts in the next.
+//!
+//! Example: records 0 to 9 in a packet that says "7 discarded", then a packet "7 discarded" that
+//! begins with record 17: one loss, of 7 records, between records 9 and 17.
+
+/// A loss that has been placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Loss {
+    /// The stamp of the last record before it, as far as one can tell.
+    pub from: u64,
+    /// How many records; 0 when nobody knows.
+    pub count: u64,
+}
+
+/// Records lost between two packets, at most.
+const MOST_AT_ONCE: u64 = 1 << 32;
+
+/// The account of one stream.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    /// What the next record's sequence number is when nothing is lost.
+    expected: Option<u16>,
+    /// The counter at the last packet.
+    discarded: u64,
+    /// Counted and not placed yet; negative for placed and not counted yet.
+    owed: i128,
+    /// Of `owed`, what was counted before this packet, and lies before its first record.
+    before_packet: i128,
+    /// Where the packet began in whose time `before_packet` was lost, if no gap says it better.
+    packet_from: u64,
+    last_packet_from: u64,
+    /// The stamp of the last record.
+    last: u64,
+    /// Something could not be read since the last record: a gap is no sign of the recorder's loss.
+    damaged: bool,
+}
+
+impl Losses {
+    /// A packet begins whose first record is not before `begin`, with this counter.
+    pub fn packet(&mut self, begin: u64, discarded: u64) {
+        self.before_packet = self.owed.max(0);
+        // A counter that went backwards, or by more than anybody loses between two drains, is
+        // damaged; the next one will be right again.
+        if let Some(more @ ..=MOST_AT_ONCE) = discarded.checked_sub(self.discarded) {
+            self.owed += i128::from(more);
+            self.discarded = discarded;
+        }
+        self.last_packet_from = self.packet_from;
+        self.packet_from = begin.max(self.last);
+    }
+
+    /// Something could not be read here.
+    pub const fn damage(&mut self) {
+        self.damaged = true;
+    }
+
+    /// What the next sequence number is when nothing is lost.
+    #[inline]
+    pub const fn expects(&self, seq: u16) -> bool {
+        matches!(self.expected, Some(expected) if expected == seq) && self.before_packet == 0 && !self.damaged
+    }
+
+    /// Whether nothing was lost before the next record, of a stream whose records have no numbers.
+    #[inline]
+    pub const fn expects_any(&self) -> bool {
+        !self.damaged
+    }
+
+    /// The number that the next record of a stream that counts should have.
+    pub const fn expected(&self) -> Option<u16> {
+        self.expected
+    }
+
+    /// A record at `stamp` that [`Losses::expects`].
+    #[inline]
+    pub const fn regular(&mut self, stamp: u64, seq: u16) {
+        self.expected = Some(seq.wrapping_add(1));
+        self.last = stamp;
+    }
+
+    /// Any record of a stream that counts: what was lost before it.
+    pub fn record(&mut self, stamp: u64, seq: u16) -> Option<Loss> {
+        let gap = i128::from(self.expected.map_or(0, |expected| seq.wrapping_sub(expected)));
+        let (first, from) = (self.expected.is_none(), self.last);
+        let before_packet = std::mem::take(&mut self.before_packet);
+        let damaged = std::mem::take(&mut self.damaged);
+        self.regular(stamp, seq);
+        if damaged && first {
+            return Some(Loss { from: self.packet_from, count: 0 });
+        }
+        if damaged {
+            return (gap > 0).then_some(Loss { from, count: gap as u64 });
+        }
+        // The gap says where; whatever was counted and differs by whole rounds says how many.
+        let rounds = |counted: i128| counted >= gap && (counted - gap) % 65_536 == 0;
+        let (from, count) = match (gap, before_packet) {
+            (0, 0) => return None,
+            (0, counted) => (self.last_packet_from, counted),
+            (_, 0) if rounds(self.owed) => (from, self.owed),
+            (_, 0) => (from, gap),
+            (_, counted) if rounds(counted) => (from, counted),
+            (_, counted) => (from, gap.max(counted)),
+        };
+        self.owed -= count;
+        Some(Loss { from, count: u64::try_from(count).unwrap_or(0) })
+    }
+
+    /// Any record of a stream whose records have no sequence numbers.
+    pub fn uncounted(&mut self, stamp: u64) -> Option<Loss> {
+        let damaged = std::mem::take(&mut self.damaged);
+        let from = std::mem::replace(&mut self.last, stamp);
+        damaged.then_some(Loss { from, count: 0 })
+    }
+
+    /// What was lost behind the last record.
+    pub fn end(&mut self) -> Option<Loss> {
+        let owed = std::mem::take(&mut self.owed);
+        let damaged = std::mem::take(&mut self.damaged);
+        let from = self.last;
+        (owed > 0 || damaged).then_some(Loss { from, count: u64::try_from(owed.max(0)).unwrap_or(0) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packets as `discarded: first..=last first..=last`, stamp = number of the record; says the
+    /// losses as `from-at count`.
+    fn losses(packets: &str) -> String {
+        let mut account = Losses::default();
+        let mut said = Vec::new();
+        for packet in packets.split('|') {
+            let (discarded, ranges) = packet.split_once(':').expect("discarded: ranges");
+            let numbers: Vec<u64> = ranges
+                .split_whitespace()
+                .flat_map(|range| {
+                    let (from, to) = range.split_once("..=").expect("a range");
+                    from.parse().expect("a number")..=to.parse().expect("a number")
+                })
+                .collect();
+            account.packet(numbers[0], discarded.trim().parse().expect("a number"));
+            for number in numbers {
+                if account.expects(number as u16) {
+                    account.regular(number, number as u16);
+                } else if let Some(loss) = account.record(number, number as u16) {
+                    said.push(format!("{}-{number} {}", loss.from, loss.count));
+                }
+            }
+        }
+        if let Some(loss) = account.end() {
+            said.push(format!("{}-end {}", loss.from, loss.count));
+        }
+        said.join(", ")
+    }
+
+    #[test]
+    fn each_lost_record_is_counted_once_and_where_it_was() {
+        for (packets, said) in [
+            ("0: 0..=9 | 0: 10..=19", ""),
+            // The usual case: the buffer was full when it was drained.
+            ("7: 0..=9 | 7: 17..=19", "9-17 7"),
+            // Lost and counted inside the packet.
+            ("7: 0..=4 12..=19 | 7: 20..=21", "4-12 7"),
+            // Lost inside the packet, after the counter was read.
+            ("0: 0..=4 12..=19 | 7: 20..=21 | 7: 22..=23", "4-12 7"),
+            // Two losses, one counted in time and one behind.
+            ("3: 0..=4 8..=9 | 5: 12..=19 | 5: 20..=21", "4-8 3, 9-12 2"),
+            // More than a round of the sequence number, in a gap of 7.
+            ("65543: 0..=9 | 65543: 65553..=65559", "9-65553 65543"),
+            ("65543: 0..=9 65553..=65559", "9-65553 65543"),
+            // Exactly a round: no gap shows it, the counter does.
+            ("65536: 0..=9 | 65536: 65546..=65549", "0-65546 65536"),
+            // Nothing was recorded after the loss.
+            ("0: 0..=9 | 5: 10..=11", "11-end 5"),
+            // The recording began in the middle of a buffer's life.
+            ("0: 500..=509 | 0: 510..=511", ""),
+            // The sequence number passes its end.
+            ("0: 65530..=65540 | 0: 65541..=65545", ""),
+            // A counter that is damaged once.
+            ("7: 0..=9 | 3: 17..=19 | 7: 20..=21", "9-17 7"),
+        ] {
+            assert_eq!(losses(packets), said, "{packets}");
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_not_charged_to_the_recorder() {
+        let mut account = Losses::default();
+        account.packet(0, 0);
+        assert_eq!(account.record(0, 0), None);
+        account.damage();
+        assert_eq!(account.record(5, 5), Some(Loss { from: 0, count: 4 }));
+        account.packet(6, 2);
+        account.regular(6, 6);
+        assert_eq!(account.end(), Some(Loss { from: 6, count: 2 }), "the two that the counter knows");
+    }
+}

@@ -1,0 +1,68 @@
+use std::io;
+
+use wakepath_ctf::{Found, Packets, Source};
+use wakepath_event::Cpu;
+use wakepath_kernel_records::Buffer;
+
+/// One stream of a recording: what can be said of it without looking into its packets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamInfo {
+    /// Its file's name.
+    pub name: String,
+    /// Which buffer it comes from.
+    pub buffer: Buffer,
+    /// Whose CPU's; [`Cpu::UNKNOWN`] for the buffer that all share.
+    pub cpu: Cpu,
+    /// Bytes of its file.
+    pub bytes: u64,
+    /// Its packets.
+    pub packets: u64,
+    /// Records, as the packets tell.
+    pub records: u64,
+    /// Records that the recorder lost, as the last packet tells.
+    pub discarded: u64,
+    /// Stamp of the first record, ns, as the packets tell; `None` without any.
+    pub first: Option<u64>,
+    /// Stamp of the last record, ns, as the packets tell; `None` without any.
+    pub last: Option<u64>,
+}
+
+impl StreamInfo {
+    /// Goes through the headers of the packets. What is damaged is left out here and told when the
+    /// stream is read.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    pub(super) fn scan(
+        name: &str,
+        buffer: Buffer,
+        cpu: Cpu,
+        source: &impl Source,
+        uuid: [u8; 16],
+    ) -> io::Result<Self> {
+        let mut packets = Packets::new(source, uuid)?;
+        let mut info = Self {
+            name: name.to_owned(),
+            buffer,
+            cpu,
+            bytes: source.size()?,
+            packets: 0,
+            records: 0,
+            discarded: 0,
+            first: None,
+            last: None,
+        };
+        while let Some(found) = packets.next(source)? {
+            let Found::Packet(packet) = found else { continue };
+            let header = packet.header;
+            info.packets += 1;
+            info.records += u64::from(header.events);
+            info.discarded = info.discarded.max(header.discarded);
+            if header.begin <= header.end {
+                info.first = Some(info.first.map_or(header.begin, |first| first.min(header.begin)));
+                info.last = Some(info.last.map_or(header.end, |last| last.max(header.end)));
+            }
+        }
+        Ok(info)
+    }
+}

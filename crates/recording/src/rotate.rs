@@ -1,0 +1,93 @@
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FileType;
+use wakepath_ctf::tsdl;
+
+use crate::directory::{Directory, split};
+use crate::metadata::{NotOurs, about};
+
+/// Why an earlier recording cannot make room.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum RotateError {
+    #[error("{} is not a recording of wakepath ({why}): it stays where it is", .path.display())]
+    Foreign { path: PathBuf, why: String },
+    #[error("cannot move {} out of the way: {source}", .path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+/// Moves the recording at `path` to the same name with `.old` behind it, and deletes the recording
+/// that has that name. Says whether there was anything to move.
+///
+/// # Errors
+/// When either is something else than a recording of ours, or holds anything that no recording
+/// has; then nothing is changed.
+pub fn rotate(path: &Path) -> Result<bool, RotateError> {
+    let io = |source| RotateError::Io { path: path.to_owned(), source };
+    let (parent, name) = split(path).map_err(io)?;
+    let parent = Directory::at(parent).map_err(io)?;
+    if parent.kind_of(name).map_err(io)?.is_none() {
+        return Ok(false);
+    }
+    inspect(&parent, name)?;
+    let mut old = name.to_owned();
+    old.push(".old");
+    if parent.kind_of(&old).map_err(io)?.is_some() {
+        let inspected = inspect(&parent, &old)?;
+        delete(&inspected).map_err(io)?;
+        parent.remove_directory(&old).map_err(io)?;
+    }
+    parent.rename(name, &old).map_err(io)?;
+    Ok(true)
+}
+
+/// A recording whose every file we know.
+struct Inspected {
+    recording: Directory,
+    kernel: Directory,
+    kernel_files: Vec<OsString>,
+}
+
+/// Holds the recording `name` open, so that what is deleted later is what was looked at now.
+fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, RotateError> {
+    let path = parent.path.join(name);
+    let foreign = |why: String| RotateError::Foreign { path: path.clone(), why };
+    let cannot = |what: &str, e: io::Error| foreign(format!("{what}: {e}"));
+    let recording = parent.open(name).map_err(|e| cannot("it cannot be opened as a directory", e))?;
+    let names = recording.names().map_err(|e| cannot("it cannot be listed", e))?;
+    for (name, kind) in names {
+        if name != "kernel" || kind != FileType::Directory {
+            return Err(foreign(format!("it holds {}", name.to_string_lossy().escape_debug())));
+        }
+    }
+    let kernel = recording.open(OsStr::new("kernel")).map_err(|e| cannot("kernel/", e))?;
+    let text = kernel.read_text("metadata", crate::metadata::MOST_METADATA);
+    let text = text.map_err(|e| cannot("kernel/metadata", e))?;
+    let facts = tsdl::read_facts(&text).map_err(|e| foreign(format!("kernel/metadata {e}")))?;
+    match about(&facts) {
+        // A newer one is as much a recording.
+        Ok(_) | Err(NotOurs::Newer(_)) => {}
+        Err(_) => return Err(foreign("its metadata says so".to_owned())),
+    }
+    let mut kernel_files = Vec::new();
+    for (name, kind) in kernel.names().map_err(|e| cannot("kernel/ cannot be listed", e))? {
+        let ours = name.to_str().is_some_and(|name| name == "metadata" || crate::write::is_stream_name(name));
+        if !ours || kind != FileType::RegularFile {
+            return Err(foreign(format!("it holds kernel/{}", name.to_string_lossy().escape_debug())));
+        }
+        kernel_files.push(name);
+    }
+    Ok(Inspected { recording, kernel, kernel_files })
+}
+
+fn delete(inspected: &Inspected) -> io::Result<()> {
+    // The metadata goes last: what is left of an interrupted deletion still shows whose it is.
+    let (last, streams): (Vec<_>, Vec<_>) =
+        inspected.kernel_files.iter().partition(|name| *name == "metadata");
+    for name in streams.into_iter().chain(last) {
+        inspected.kernel.remove_file(name)?;
+    }
+    inspected.recording.remove_directory(OsStr::new("kernel"))
+}

@@ -1,0 +1,45 @@
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a recording cannot be written, or not any further.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum WriteError {
+    #[error("{} is in the way: only an empty directory of one's own is made a recording", .0.display())]
+    InTheWay(PathBuf),
+    #[error("no space left to write {}", .0.display())]
+    DiskFull(PathBuf),
+    #[error("the recording has reached its limit of {limit} bytes")]
+    SizeLimit { limit: u64 },
+    #[error(
+        "{} has only {free} of {total} bytes free, and {least_percent}% are to stay so",
+        .path.display()
+    )]
+    DiskReserve { path: PathBuf, free: u64, total: u64, least_percent: u8 },
+    #[error("{}: stamp {stamp} comes after stamp {after}", .path.display())]
+    Backwards { path: PathBuf, stamp: u64, after: u64 },
+    #[error("{}: a packet of {bytes} bytes in {chunks} pieces is not made of records", .path.display())]
+    NotRecords { path: PathBuf, bytes: usize, chunks: usize },
+    #[error("no machine has a CPU {0}")]
+    NoSuchCpu(u16),
+    #[error("not a record of this stream: {0}")]
+    Record(#[from] wakepath_kernel_records::DecodeError),
+    #[error("{0}")]
+    Event(#[from] wakepath_kernel_records::EncodeError),
+    #[error("cannot write {}: {source}", .path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl WriteError {
+    pub(crate) fn from_io(path: &Path, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull(path.to_owned()),
+            _ => Self::Io { path: path.to_owned(), source },
+        }
+    }
+
+    /// Whether there is no room: what is written so far is good, and more cannot be.
+    pub const fn is_out_of_room(&self) -> bool {
+        matches!(self, Self::DiskFull(_) | Self::SizeLimit { .. } | Self::DiskReserve { .. })
+    }
+}

@@ -1,0 +1,142 @@
+use wakepath_clock::Stamp;
+use wakepath_event::{Context, Cpu, Event, Tid, What};
+use wakepath_kernel_records::{Buffer, DecodeError, Encoder, Header, Kind, record_length};
+
+use super::WriteError;
+use super::stream::{Maker, Stream};
+
+/// Writes the records of the buffer that all CPUs share, and those that user space makes.
+///
+/// They come nearly in time order. They wait here until [`Life::flush`] says that nothing earlier
+/// will come, and are written sorted. One that comes later still goes into a second stream, so that
+/// each stream keeps its order; one that is too late even there is dropped, and a loss is recorded
+/// in its place.
+#[derive(Debug)]
+pub struct Life {
+    maker: Maker,
+    encoder: Encoder,
+    /// Records as they came.
+    waiting: Vec<u8>,
+    /// Where in `waiting`, by stamp once sorted.
+    order: Vec<Waiting>,
+    /// Made when first needed: in time, and late.
+    streams: [Option<Stream>; 2],
+    lost_total: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Waiting {
+    stamp: u64,
+    /// Where its bytes are; in order of arrival, which decides between equal stamps.
+    from: usize,
+    to: usize,
+}
+
+const NAMES: [&str; 2] = ["life", "life_late"];
+
+impl Life {
+    pub(super) fn new(maker: Maker, encoder: Encoder) -> Self {
+        Self { maker, encoder, waiting: Vec::new(), order: Vec::new(), streams: [None, None], lost_total: 0 }
+    }
+
+    /// Takes one record.
+    ///
+    /// # Errors
+    /// When `record` is not one record of this buffer, whole.
+    pub fn push(&mut self, record: &[u8]) -> Result<(), WriteError> {
+        let length = record_length(record)?;
+        let header = Header::read(record);
+        match header.map(|header| (header, Kind::from_number(header.kind))) {
+            Some((header, Some(kind))) if length == record.len() && Buffer::Life.holds(kind) => {
+                let from = self.waiting.len();
+                self.waiting.extend_from_slice(record);
+                self.order.push(Waiting { stamp: header.stamp, from, to: self.waiting.len() });
+                Ok(())
+            }
+            Some((header, _)) => Err(DecodeError::UnknownKind(header.kind).into()),
+            None => Err(DecodeError::Short { record: "any", needs: 16, found: record.len() }.into()),
+        }
+    }
+
+    /// Takes the record of an event that user space contributes. Its CPU is `event.cpu`.
+    ///
+    /// # Errors
+    /// When no record of this buffer holds such an event.
+    pub fn push_event(&mut self, event: &Event) -> Result<(), WriteError> {
+        let mut record = Vec::new();
+        self.encoder.encode(event, event.cpu.0, &mut record)?;
+        self.push(&record)
+    }
+
+    /// Bytes that wait.
+    pub const fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Writes the records that wait with stamps up to and including `until`. `lost_total` is how
+    /// many records the buffer has lost since the beginning: this goes into the packets for other
+    /// readers; ours takes the losses of this buffer from records of [`What::Loss`], which know the CPU.
+    ///
+    /// # Errors
+    /// When they cannot be written: then they wait on, so that the flush can be tried again.
+    pub fn flush(&mut self, until: u64, lost_total: u64) -> Result<(), WriteError> {
+        self.lost_total = self.lost_total.max(lost_total);
+        self.order.sort_unstable();
+        let last = self.streams[0].as_ref().map_or(0, Stream::last);
+        let late_last = self.streams[1].as_ref().map_or(0, Stream::last);
+        self.drop_before(last.min(late_last), last)?;
+        let due = self.order.partition_point(|waiting| waiting.stamp <= until);
+        let late = self.order[..due].partition_point(|waiting| waiting.stamp < last);
+        // From the back, so that a failure leaves the indices before it as they are.
+        self.write(0, late, due)?;
+        self.write(1, 0, late)?;
+        self.compact();
+        Ok(())
+    }
+
+    /// Drops what is too late for both streams, and leaves a record that says so, in time at `now`.
+    fn drop_before(&mut self, stamp: u64, now: u64) -> Result<(), WriteError> {
+        let dropped = self.order.partition_point(|waiting| waiting.stamp < stamp);
+        let Some(first) = self.order.first().filter(|_| dropped > 0).copied() else { return Ok(()) };
+        self.order.drain(..dropped);
+        self.push_event(&Event {
+            at: Stamp::from_ns(now),
+            cpu: Cpu::UNKNOWN,
+            context: Context::Task,
+            current: Tid::IDLE,
+            what: What::Loss { from: Stamp::from_ns(first.stamp), count: dropped as u64 },
+        })?;
+        self.order.sort_unstable();
+        Ok(())
+    }
+
+    /// Writes and forgets `order[from..to]`.
+    fn write(&mut self, which: usize, from: usize, to: usize) -> Result<(), WriteError> {
+        let batch = &self.order[from..to];
+        let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return Ok(()) };
+        let stream = match &mut self.streams[which] {
+            Some(stream) => stream,
+            empty => empty.insert(self.maker.make(NAMES[which], Buffer::Life, 0)?),
+        };
+        let mut sorted = Vec::with_capacity(self.waiting.len());
+        for waiting in batch {
+            sorted.extend_from_slice(&self.waiting[waiting.from..waiting.to]);
+        }
+        // Counted once, in the stream that has most to do.
+        let lost = if which == 0 { self.lost_total } else { 0 };
+        stream.append(&[&sorted], first.stamp, last.stamp, batch.len() as u64, lost)?;
+        self.order.drain(from..to);
+        Ok(())
+    }
+
+    /// Forgets the bytes of what is written.
+    fn compact(&mut self) {
+        let mut kept = Vec::new();
+        for waiting in &mut self.order {
+            let from = kept.len();
+            kept.extend_from_slice(&self.waiting[waiting.from..waiting.to]);
+            (waiting.from, waiting.to) = (from, kept.len());
+        }
+        self.waiting = kept;
+    }
+}

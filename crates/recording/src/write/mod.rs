@@ -1,0 +1,197 @@
+mod budget;
+mod create;
+mod error;
+mod life;
+mod stream;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use wakepath_ctf::tsdl;
+use wakepath_event::Cpu;
+use wakepath_kernel_records::{Buffer, Encoder};
+
+use crate::directory::Directory;
+pub use crate::directory::Owner;
+use crate::metadata::{About, metadata, offset_ns};
+use crate::{ClockReading, HostIdentity};
+use budget::Budget;
+pub use budget::Space;
+pub use error::WriteError;
+pub use life::Life;
+pub use stream::Stream;
+
+/// How a recording shall be written.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The program's version, for the metadata.
+    pub wakepath: String,
+    /// What was asked for, for the metadata.
+    pub options: String,
+    /// The clocks at the beginning.
+    pub clock: ClockReading,
+    /// Identifies the recording; random when `None`.
+    pub uuid: Option<[u8; 16]>,
+    /// Who shall own it; who runs us when `None`.
+    pub owner: Option<Owner>,
+    /// Most bytes that the streams may take in all.
+    pub most_bytes: Option<u64>,
+    /// Least share of the file system that has to stay free, in percent.
+    pub least_free_percent: Option<u8>,
+}
+
+impl Options {
+    /// Random uuid, the clocks of now, no limits, owned by who runs us.
+    pub fn new(wakepath: &str, options: &str) -> Self {
+        Self {
+            wakepath: wakepath.to_owned(),
+            options: options.to_owned(),
+            clock: ClockReading::now(),
+            uuid: None,
+            owner: None,
+            most_bytes: None,
+            least_free_percent: None,
+        }
+    }
+}
+
+/// Writes one recording.
+#[derive(Debug)]
+pub struct Writer {
+    kernel: Arc<Directory>,
+    path: PathBuf,
+    uuid: [u8; 16],
+    owner: Option<Owner>,
+    budget: Arc<Budget>,
+    /// By CPU.
+    sched: Vec<Option<Stream>>,
+    net: Vec<Option<Stream>>,
+    life: Life,
+}
+
+/// More CPUs than Linux supports.
+const MOST_CPUS: u16 = 16_384;
+
+impl Writer {
+    /// Makes the directory `path`, private, with metadata and no events. It must not exist, or be
+    /// an empty directory that belongs to who runs us or to the owner to be; `path` itself must not
+    /// be a symbolic link.
+    ///
+    /// # Errors
+    /// When something is in the way, or of the operating system.
+    pub fn create(path: &Path, host: &HostIdentity, options: &Options) -> Result<Self, WriteError> {
+        let uuid = options.uuid.unwrap_or_else(random_uuid);
+        let about = About {
+            uuid,
+            host: host.clone(),
+            offset_ns: offset_ns(options.clock),
+            wakepath: options.wakepath.clone(),
+            options: options.options.clone(),
+        };
+        let owner = options.owner;
+        let kernel = create::create(path, owner, &tsdl::write(&metadata(&about)))?;
+        let kernel = Arc::new(kernel);
+        let budget = Arc::new(Budget::new(options.most_bytes, options.least_free_percent));
+        let maker = stream::Maker { kernel: Arc::clone(&kernel), uuid, owner, budget: Arc::clone(&budget) };
+        let life = Life::new(maker, Encoder::for_release(&host.kernel_release));
+        Ok(Self { kernel, path: path.to_owned(), uuid, owner, budget, sched: vec![], net: vec![], life })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The stream of a CPU's switches and wakings; made when first asked for.
+    ///
+    /// # Errors
+    /// When its file cannot be made.
+    pub fn sched(&mut self, cpu: Cpu) -> Result<&mut Stream, WriteError> {
+        self.per_cpu(Buffer::Sched, cpu)
+    }
+
+    /// The stream of a CPU's packets; made when first asked for.
+    ///
+    /// # Errors
+    /// When its file cannot be made.
+    pub fn net(&mut self, cpu: Cpu) -> Result<&mut Stream, WriteError> {
+        self.per_cpu(Buffer::Net, cpu)
+    }
+
+    /// The stream of everything rarer.
+    pub const fn life(&mut self) -> &mut Life {
+        &mut self.life
+    }
+
+    /// Bytes written to all streams.
+    pub fn bytes(&self) -> u64 {
+        self.budget.written()
+    }
+
+    /// The file system's free space. To be asked for every second or so: a disk that is about to
+    /// fill is an error here.
+    ///
+    /// # Errors
+    /// [`WriteError::DiskReserve`] when less is free than [`Options::least_free_percent`].
+    pub fn check_space(&self) -> Result<Space, WriteError> {
+        let (free, total) = self.kernel.space().map_err(|e| WriteError::from_io(&self.path, e))?;
+        self.budget.check(&self.path, Space { free, total })
+    }
+
+    fn per_cpu(&mut self, buffer: Buffer, cpu: Cpu) -> Result<&mut Stream, WriteError> {
+        let (streams, name) = match buffer {
+            Buffer::Sched => (&mut self.sched, "sched"),
+            _ => (&mut self.net, "net"),
+        };
+        let index = usize::from(cpu.0);
+        if cpu.0 >= MOST_CPUS {
+            return Err(WriteError::NoSuchCpu(cpu.0));
+        }
+        if streams.len() <= index {
+            streams.resize_with(index + 1, || None);
+        }
+        let slot = &mut streams[index];
+        if slot.is_none() {
+            let maker = stream::Maker {
+                kernel: Arc::clone(&self.kernel),
+                uuid: self.uuid,
+                owner: self.owner,
+                budget: Arc::clone(&self.budget),
+            };
+            *slot = Some(maker.make(&format!("{name}_{}", cpu.0), buffer, cpu.0.into())?);
+        }
+        slot.as_mut().ok_or(WriteError::NoSuchCpu(cpu.0))
+    }
+}
+
+/// Whether a file of this name is a stream of a recording.
+pub(crate) fn is_stream_name(name: &str) -> bool {
+    stream_of_name(name).is_some()
+}
+
+/// The buffer, and the CPU or a number that orders, that a stream's name stands for.
+pub(crate) fn stream_of_name(name: &str) -> Option<(Buffer, u32)> {
+    let cpu = |digits: &str| match digits.parse::<u16>() {
+        Ok(cpu) if cpu < MOST_CPUS && cpu.to_string() == digits => Some(u32::from(cpu)),
+        _ => None,
+    };
+    match name {
+        "life" => Some((Buffer::Life, 0)),
+        "life_late" => Some((Buffer::Life, 1)),
+        _ => match name.split_once('_') {
+            Some(("sched", digits)) => Some((Buffer::Sched, cpu(digits)?)),
+            Some(("net", digits)) => Some((Buffer::Net, cpu(digits)?)),
+            _ => None,
+        },
+    }
+}
+
+/// A random uuid, version 4 (RFC 9562, section 5.4).
+fn random_uuid() -> [u8; 16] {
+    let mut uuid = [0; 16];
+    // Never short below 256 bytes, by its manual page; a zero would only make the uuid less random.
+    let _ = rustix::rand::getrandom(&mut uuid, rustix::rand::GetRandomFlags::empty());
+    uuid[6] = uuid[6] & 0x0f | 0x40;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
+}

@@ -1,0 +1,151 @@
+use std::fs::File;
+use std::io::{self, IoSlice, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use wakepath_ctf::packet::{HEADER_BYTES, PacketHeader};
+use wakepath_kernel_records::Buffer;
+
+use super::WriteError;
+use super::budget::Budget;
+use crate::directory::{Directory, Owner};
+use crate::metadata::stream_id;
+
+/// What it takes to make the files of streams.
+#[derive(Debug)]
+pub(super) struct Maker {
+    pub kernel: Arc<Directory>,
+    pub uuid: [u8; 16],
+    pub owner: Option<Owner>,
+    pub budget: Arc<Budget>,
+}
+
+impl Maker {
+    /// Makes an empty stream.
+    pub fn make(&self, name: &str, buffer: Buffer, cpu: u32) -> Result<Stream, WriteError> {
+        let path = self.kernel.path.join(name);
+        let file =
+            self.kernel.create_file(name, self.owner).map_err(|source| WriteError::from_io(&path, source))?;
+        let header = PacketHeader {
+            uuid: self.uuid,
+            stream_id: stream_id(buffer),
+            cpu,
+            begin: 0,
+            end: 0,
+            content: 0,
+            discarded: 0,
+            number: 0,
+            events: 0,
+        };
+        Ok(Stream { file, path, header, bytes: 0, budget: Arc::clone(&self.budget) })
+    }
+}
+
+/// One file of packets in time order.
+#[derive(Debug)]
+pub struct Stream {
+    file: File,
+    path: PathBuf,
+    /// Of the last packet.
+    header: PacketHeader,
+    bytes: u64,
+    budget: Arc<Budget>,
+}
+
+/// Most pieces that a packet may come in.
+const MOST_CHUNKS: usize = 7;
+
+impl Stream {
+    /// Writes `chunks`, which hold `records` whole records one behind the other, as one packet, in
+    /// one system call and without a copy of our own. `first` and `last` are the stamps of the first
+    /// and the last record, as [`wakepath_kernel_records::walk`] finds them.
+    ///
+    /// `lost_total` is how many records this buffer has lost since the beginning. Read that counter
+    /// *before* the buffer's write position: then a loss that it counts lies before the end of this
+    /// packet or right behind it, which is how the reader places it.
+    ///
+    /// No records, no packet.
+    ///
+    /// # Errors
+    /// When there is no room ([`WriteError::is_out_of_room`]) or the file cannot be written: the
+    /// packet is taken back as a whole. When `first` lies before the end of the packet before.
+    pub fn append(
+        &mut self,
+        chunks: &[&[u8]],
+        first: u64,
+        last: u64,
+        records: u64,
+        lost_total: u64,
+    ) -> Result<(), WriteError> {
+        let content: usize = chunks.iter().map(|chunk| chunk.len()).sum();
+        if content == 0 {
+            return Ok(());
+        }
+        if chunks.len() > MOST_CHUNKS || !content.is_multiple_of(8) || records == 0 {
+            return Err(WriteError::NotRecords {
+                path: self.path.clone(),
+                bytes: content,
+                chunks: chunks.len(),
+            });
+        }
+        if first < self.header.end || last < first {
+            let (stamp, after) = if last < first { (last, first) } else { (first, self.header.end) };
+            return Err(WriteError::Backwards { path: self.path.clone(), stamp, after });
+        }
+        let header = PacketHeader {
+            begin: first,
+            end: last,
+            content: content as u64,
+            discarded: lost_total.max(self.header.discarded),
+            number: if self.bytes == 0 { 0 } else { self.header.number + 1 },
+            events: u32::try_from(records).unwrap_or(u32::MAX),
+            ..self.header
+        };
+        let packet = (HEADER_BYTES + content) as u64;
+        self.budget.take(packet)?;
+        let framing = header.to_bytes();
+        let mut slices = [IoSlice::new(&[]); MOST_CHUNKS + 1];
+        slices[0] = IoSlice::new(&framing);
+        for (slice, chunk) in slices[1..].iter_mut().zip(chunks) {
+            *slice = IoSlice::new(chunk);
+        }
+        if let Err(e) = write_all(&mut self.file, &mut slices[..=chunks.len()]) {
+            self.budget.give_back(packet);
+            // A packet that is half there would read as a damaged one. If even this fails, it does.
+            let _ = self.file.set_len(self.bytes);
+            let _ = io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.bytes));
+            return Err(WriteError::from_io(&self.path, e));
+        }
+        self.bytes += packet;
+        self.header = header;
+        Ok(())
+    }
+
+    /// Bytes written.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Stamp of the last record written; 0 without one.
+    pub const fn last(&self) -> u64 {
+        self.header.end
+    }
+}
+
+/// One `writev`, unless the system takes less than it was given.
+fn write_all(file: &mut File, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+    while !slices.is_empty() {
+        match file.write_vectored(slices) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => IoSlice::advance_slices(&mut slices, n),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,253 @@
+//! Files that are not as they were written: cut, with bits turned over, with pieces missing or
+//! foreign. Everything that can be read is, in time order, and what is wrong is said.
+
+#[path = "../../kernel-records/tests/arbitrary/mod.rs"]
+mod arbitrary;
+mod made;
+
+use arbitrary::flip;
+use proptest::prelude::*;
+use wakepath_clock::Stamp;
+use wakepath_event::{BlockedState, Call, Comm, Context, Cpu, Event, Stack, SwitchOut, Tid, What};
+use wakepath_kernel_records::Buffer;
+use wakepath_recording::{ReadProblem, Recording, read_stream};
+
+const STREAMS: [&str; 3] = ["sched_0", "net_0", "life"];
+const PER_PACKET: usize = 8;
+
+/// A small recording: three packets of each buffer, of one CPU, stamps as they are in life.
+fn events() -> Vec<(Buffer, Event)> {
+    let mut events = Vec::new();
+    for i in 0..24u64 {
+        let event = |what| Event {
+            at: Stamp::from_ns(3_000_000_000_000 + i * 1_000),
+            cpu: Cpu(0),
+            context: Context::Task,
+            current: Tid(1000 + i as u32 % 3),
+            what,
+        };
+        let call = [None, Some(Call { number: 202, arg0: 0x7ffc_1234_5678, lock: None })][i as usize % 2];
+        let out = SwitchOut::Blocked(BlockedState::Interruptible);
+        let next = Tid(1000 + (i as u32 + 1) % 3);
+        events.push((
+            Buffer::Sched,
+            event(match i % 3 {
+                0 => What::Waking { target: next, irq: 0, newborn: false },
+                _ => What::Switch { next, out, interrupts_ns: 70, call },
+            }),
+        ));
+        events.push((Buffer::Net, event(What::SocketReady(wakepath_event::FlowId(i)))));
+        events.push((
+            Buffer::Life,
+            event(match i % 3 {
+                0 => What::Rename { tid: next, comm: Comm::new(b"worker") },
+                1 => What::Exit,
+                _ => What::Sample(Stack { tgid: Tid(1000), kernel: [1, 2].into(), user: [3].into() }),
+            }),
+        ));
+    }
+    events
+}
+
+/// The small recording's files and what is in them, by stream.
+fn written() -> Vec<(&'static str, Vec<u8>, Vec<Event>)> {
+    let (_folder, path) = made::place();
+    let events = events();
+    made::record(&path, &events, PER_PACKET);
+    let buffers = [Buffer::Sched, Buffer::Net, Buffer::Life];
+    let stream = |(name, buffer): (&&'static str, Buffer)| {
+        let bytes = std::fs::read(path.join("kernel").join(name)).expect("a stream");
+        let events = events.iter().filter(|(of, _)| *of == buffer).map(|(_, event)| event.clone());
+        (*name, bytes, events.collect())
+    };
+    // The rarer ones are written in one packet.
+    STREAMS.iter().zip(buffers).map(stream).collect()
+}
+
+fn read(name: &str, bytes: &[u8]) -> (Vec<Event>, Vec<ReadProblem>) {
+    let mut events: Vec<Event> = Vec::new();
+    let problems = read_stream(name, bytes, made::UUID, made::RELEASE, |event| {
+        assert!(events.last().is_none_or(|last| last.at <= event.at), "out of order: {event:?}");
+        events.push(event.clone());
+    });
+    (events, problems)
+}
+
+fn is_loss(event: &Event) -> bool {
+    matches!(event.what, What::Loss { .. })
+}
+
+/// Where packets begin, and where records end, in a stream that is as it was written.
+fn boundaries(bytes: &[u8]) -> (Vec<usize>, Vec<usize>) {
+    let (mut packets, mut records, mut at) = (Vec::new(), Vec::new(), 0);
+    while at < bytes.len() {
+        packets.push(at);
+        let size = u64::from_le_bytes(*bytes[at + 48..].first_chunk().expect("a size")) as usize / 8;
+        let mut record = at + 80;
+        while record < at + size {
+            record += wakepath_kernel_records::record_length(&bytes[record..]).expect("a record");
+            records.push(record);
+        }
+        at += size;
+    }
+    packets.push(at);
+    (packets, records)
+}
+
+#[test]
+fn a_stream_cut_anywhere_gives_every_whole_record_before_the_cut() {
+    for (name, bytes, events) in written() {
+        let (packets, records) = boundaries(&bytes);
+        for cut in 0..=bytes.len() {
+            let whole = records.iter().filter(|&&end| end <= cut).count();
+            let (found, problems) = read(name, &bytes[..cut]);
+            let (losses, found): (Vec<_>, Vec<_>) = found.into_iter().partition(is_loss);
+            assert_eq!(found, events[..whole], "{name} cut at {cut}");
+            if packets.contains(&cut) {
+                assert_eq!((losses, problems), (vec![], vec![]), "{name} cut at {cut}");
+                continue;
+            }
+            assert_eq!(problems.len(), 1, "{name} cut at {cut}: {problems:?}");
+            assert_eq!(problems[0].file, format!("kernel/{name}"));
+            let begun = packets.iter().rfind(|&&packet| packet < cut).expect("a packet");
+            assert_eq!(problems[0].offset, *begun as u64, "{name} cut at {cut}");
+            // As many as the packet says it has and are not there; unknown when not even that is there.
+            let in_packet =
+                records.iter().filter(|&&end| end > *begun && end <= begun + size(&bytes, *begun));
+            let lost = in_packet.filter(|&&end| end > cut).count() as u64;
+            let lost = if cut - begun < 80 { 0 } else { lost };
+            assert!(
+                matches!(losses[..], [Event { what: What::Loss { count, .. }, .. }] if count == lost),
+                "{losses:?}"
+            );
+        }
+    }
+}
+
+fn size(bytes: &[u8], packet: usize) -> usize {
+    u64::from_le_bytes(*bytes[packet + 48..].first_chunk().expect("a size")) as usize / 8
+}
+
+#[test]
+fn a_recording_whose_files_are_all_cut_is_still_read() {
+    let (_folder, path) = made::place();
+    made::record(&path, &events(), PER_PACKET);
+    for share in [0, 1, 10, 50, 90, 99] {
+        for name in STREAMS {
+            let file = path.join("kernel").join(name);
+            let bytes = std::fs::read(&file).expect("a stream");
+            let original = written().into_iter().find(|(of, ..)| *of == name).expect("a stream").1;
+            assert!(bytes.len() <= original.len());
+            std::fs::write(&file, &original[..original.len() * share / 100]).expect("a writable file");
+        }
+        let mut at = Stamp::MIN;
+        Recording::open(&path).expect("a recording").for_each(|event| {
+            assert!(event.at >= at);
+            at = event.at;
+        });
+    }
+}
+
+/// Turns bits over, removes, repeats and swaps pieces, and puts foreign ones in.
+fn damage(bytes: &mut Vec<u8>, what: u8, at: usize, len: usize) {
+    if bytes.is_empty() {
+        return;
+    }
+    let at = at % bytes.len();
+    let to = (at + len).min(bytes.len());
+    match what % 6 {
+        0 => flip(bytes, at * 8 + len % 8),
+        1 => drop(bytes.drain(at..to)),
+        2 => bytes.extend_from_within(at..to),
+        3 => bytes[at..to].fill(0),
+        4 => bytes[at..to].reverse(),
+        _ => drop(bytes.splice(at..at, (0..len).map(|i| (i * 7) as u8))),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn whatever_happened_to_a_file_it_is_read_to_its_end_in_time_order(
+        which in 0..3usize,
+        damages in proptest::collection::vec((any::<u8>(), any::<usize>(), 0..200usize), 1..6),
+    ) {
+        thread_local!(static WRITTEN: Vec<(&'static str, Vec<u8>, Vec<Event>)> = written());
+        let (name, original, events) = WRITTEN.with(|written| written[which].clone());
+        let mut bytes = original.clone();
+        for (what, at, len) in damages {
+            damage(&mut bytes, what, at, len);
+        }
+        // `read` asserts the order.
+        let (found, problems) = read(name, &bytes);
+        let (losses, found): (Vec<_>, Vec<_>) = found.into_iter().partition(is_loss);
+        prop_assert!(problems.len() <= 101);
+        if found.len() < events.len() && missing(&events, &found) > 0 && !bytes.is_empty() {
+            let (packets, _) = boundaries(&original);
+            // A file that ends with a packet is one of a recorder that stopped early.
+            prop_assert!(!problems.is_empty() || packets.contains(&bytes.len()), "{losses:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_of_any_kind_are_read_to_their_end(
+        which in 0..3usize,
+        bytes in proptest::collection::vec(any::<u8>(), 0..400),
+        is_packet in any::<bool>(),
+    ) {
+        let mut bytes = bytes;
+        if is_packet && bytes.len() >= 20 {
+            bytes[..4].copy_from_slice(&0xc1fc_1fc1u32.to_le_bytes());
+            bytes[4..20].copy_from_slice(&made::UUID);
+        }
+        read(STREAMS[which], &bytes);
+    }
+}
+
+/// How many of `original` are missing among `found`, both in time order.
+fn missing(original: &[Event], found: &[Event]) -> usize {
+    original.iter().filter(|event| !found.contains(event)).count()
+}
+
+/// Two things that one bit can make of a stream have two explanations, and only one is damage to a
+/// header: a last record later than its packet's end, with nothing behind it, and two stamps the
+/// wrong way round that both fit what surrounds them. Then the records concerned are left out.
+#[test]
+fn a_bit_turned_over_costs_the_record_it_is_in_and_no_other_that_is_beyond_doubt() {
+    let mut doubtful = 0;
+    for (name, bytes, events) in written() {
+        let (packets, _) = boundaries(&bytes);
+        let last_end = packets[packets.len() - 2] + 32;
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            flip(&mut damaged, bit);
+            let (found, problems) = read(name, &damaged);
+            let (losses, found): (Vec<_>, Vec<_>) = found.into_iter().partition(is_loss);
+            let in_header = packets.iter().any(|&packet| (packet..packet + 80).contains(&(bit / 8)));
+            let lost = missing(&events, &found);
+            let at = format!("{name} bit {} of byte {}: lost {lost}, {problems:?}", bit % 8, bit / 8);
+            if problems.iter().any(|problem| problem.text.contains("wrong way round")) && lost == 2 {
+                doubtful += 1;
+            } else if (last_end..last_end + 8).contains(&(bit / 8)) {
+                assert!(lost <= 1, "{at}");
+            } else {
+                assert!(lost <= usize::from(!in_header), "{at}");
+            }
+            // What stands there instead of what is missing is at most one record, changed.
+            assert!(found.len() + lost - events.len() <= 1, "{at}");
+            // Whatever is missing is said, and where.
+            if found.len() < events.len() {
+                assert!(!problems.is_empty() && !losses.is_empty(), "{at}");
+            }
+            for problem in &problems {
+                let here =
+                    problem.offset as usize <= bit / 8 || (last_end..last_end + 8).contains(&(bit / 8));
+                assert!(here, "{at}");
+            }
+        }
+    }
+    // Records are 1000 ns apart: only bits that stand for 1024 and 2048 ns move one past its neighbour
+    // and no further.
+    assert!(doubtful <= 2 * 72, "{doubtful} of all bits");
+}

@@ -1,0 +1,82 @@
+//! Answers as JSON: the contract that scripts build on. Keys may be added, never renamed.
+//!
+//! Times are integers, ns since the document's `origin_ns`. What may pass 2^53, where readers that
+//! know only doubles lose digits, is a decimal string. A name is its text where it is UTF-8; a byte
+//! that is none is spelled `\xff`.
+
+mod head;
+mod info;
+mod overview;
+mod path;
+#[cfg(test)]
+mod shape;
+
+pub use info::info;
+pub use overview::overview;
+pub use path::path;
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+/// Writes a document on one line.
+fn write(out: &mut dyn Write, document: &impl Serialize) -> io::Result<()> {
+    let mut serializer = serde_json::Serializer::with_formatter(&mut *out, Plain);
+    document.serialize(&mut serializer)?;
+    out.write_all(b"\n")
+}
+
+/// A name from elsewhere as a JSON string's text.
+fn text(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(chunk.valid());
+        out.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    out
+}
+
+/// Compact JSON in which nothing can drive a terminal: JSON itself escapes only the first 32
+/// characters, so here the other control characters and the invisible ones become `\u` too.
+struct Plain;
+
+impl serde_json::ser::Formatter for Plain {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        let mut written = 0;
+        for (at, c) in fragment.char_indices() {
+            if c.is_control() || crate::plain::is_invisible(c) {
+                out.write_all(&fragment.as_bytes()[written..at])?;
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    write!(out, "\\u{unit:04x}")?;
+                }
+                written = at + c.len_utf8();
+            }
+        }
+        out.write_all(&fragment.as_bytes()[written..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_is_plain_on_a_terminal_and_reads_back_as_it_was() {
+        for name in ["a\x1b[31m", "del\x7f", "c1 \u{9b}2J", "rtl \u{202e}", "tag \u{e0041}", "grüße \"\\"] {
+            let mut out = Vec::new();
+            write(&mut out, &name).unwrap();
+            let shown = String::from_utf8(out).unwrap();
+            assert!(
+                !shown.trim_end().chars().any(|c| c.is_control() || crate::plain::is_invisible(c)),
+                "{shown}"
+            );
+            assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), name);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_spelled_out() {
+        assert_eq!(text(b"ab\xff\xe2\x82c"), r"ab\xff\xe2\x82c");
+        assert_eq!(text("日本".as_bytes()), "日本");
+    }
+}

@@ -1,0 +1,127 @@
+//! What every document has.
+
+use serde::Serialize;
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::Problem;
+use wakepath_engine::{Cost, Head};
+use wakepath_event::Cpu;
+use wakepath_wait_graph::Loss;
+
+use super::text;
+use crate::wording;
+
+/// The beginning of every document.
+#[derive(Serialize)]
+pub struct HeadJson {
+    schema: &'static str,
+    hosts: [HostJson; 1],
+    clock: ClockJson,
+    origin_ns: String,
+    origin_realtime_ns: Option<String>,
+    problems: Vec<ProblemJson>,
+    losses: Vec<LossJson>,
+    cost: Option<CostJson>,
+}
+
+#[derive(Serialize)]
+struct HostJson {
+    host: String,
+    name: String,
+    kernel: String,
+}
+
+#[derive(Serialize)]
+struct ClockJson {
+    name: &'static str,
+    /// Realtime less this clock, at the origin; a string, as it passes 2^53.
+    utc_offset_ns: Option<String>,
+    error_ns: u64,
+}
+
+#[derive(Serialize)]
+struct ProblemJson {
+    severity: &'static str,
+    text: String,
+    #[serde(rename = "where")]
+    place: PlaceJson,
+}
+
+#[derive(Serialize)]
+struct PlaceJson {
+    from_ns: i64,
+    to_ns: i64,
+    tid: Option<u32>,
+    comm: Option<String>,
+}
+
+#[derive(Serialize)]
+struct LossJson {
+    /// Null where it is not known.
+    cpu: Option<u16>,
+    from_ns: i64,
+    to_ns: i64,
+    /// Null where only the fact is known.
+    count: Option<u64>,
+    /// The recorder says so; else it follows from records that do not fit together.
+    reported: bool,
+}
+
+#[derive(Serialize)]
+struct CostJson {
+    observer_ns: u64,
+    over_ns: u64,
+}
+
+impl HeadJson {
+    pub fn new(schema: &'static str, head: &Head) -> Self {
+        let offset =
+            head.origin_realtime_ns.map(|realtime| i128::from(realtime) - i128::from(head.origin.ns()));
+        Self {
+            schema,
+            hosts: [HostJson {
+                host: text(head.host.boot_id.as_bytes()),
+                name: text(head.host.name.bytes()),
+                kernel: text(head.host.kernel.bytes()),
+            }],
+            clock: ClockJson {
+                name: "monotonic",
+                utc_offset_ns: offset.map(|offset| offset.to_string()),
+                error_ns: head.clock_error_ns,
+            },
+            origin_ns: head.origin.ns().to_string(),
+            origin_realtime_ns: head.origin_realtime_ns.map(|ns| ns.to_string()),
+            problems: head.problems.iter().map(|problem| ProblemJson::new(head, problem)).collect(),
+            losses: head.losses.iter().map(|loss| LossJson::new(head, loss)).collect(),
+            cost: head.cost.map(|Cost { observer_ns, over_ns }| CostJson { observer_ns, over_ns }),
+        }
+    }
+}
+
+impl ProblemJson {
+    fn new(head: &Head, problem: &Problem) -> Self {
+        let place = PlaceJson {
+            from_ns: since_origin(head, problem.from),
+            to_ns: since_origin(head, problem.to),
+            tid: problem.thread.map(|(tid, _)| tid.0),
+            comm: problem.thread.map(|(_, comm)| text(comm.bytes())),
+        };
+        Self { severity: wording::severity_word(problem.severity), text: problem.text.clone(), place }
+    }
+}
+
+impl LossJson {
+    fn new(head: &Head, loss: &Loss) -> Self {
+        Self {
+            cpu: Some(loss.cpu.0).filter(|_| loss.cpu != Cpu::UNKNOWN),
+            from_ns: since_origin(head, loss.from),
+            to_ns: since_origin(head, loss.to),
+            count: Some(loss.count).filter(|&count| count > 0),
+            reported: loss.reported,
+        }
+    }
+}
+
+/// A stamp in a document: ns since its origin, negative before it.
+pub fn since_origin(head: &Head, at: Stamp<Reference>) -> i64 {
+    at.ns().wrapping_sub(head.origin.ns()) as i64
+}

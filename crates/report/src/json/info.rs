@@ -1,0 +1,76 @@
+//! `wakepath.info/1`: what is in a recording.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde::Serialize;
+use wakepath_engine::InfoAnswer;
+
+use super::head::{HeadJson, since_origin};
+use super::{text, write};
+
+/// Writes the document of what is in a recording.
+pub fn info(info: &InfoAnswer, out: &mut dyn Write) -> io::Result<()> {
+    let session = &info.recorded.survey.session;
+    let format = info.recorded.format.as_ref();
+    write(
+        out,
+        &InfoJson {
+            head: HeadJson::new("wakepath.info/1", &info.head),
+            from_ns: since_origin(&info.head, info.from),
+            to_ns: since_origin(&info.head, info.to),
+            cut_off: session.started.is_some() && session.stopped.is_none(),
+            events: &info.events,
+            threads: info.threads,
+            processes: info.processes,
+            cpus: info.cpus,
+            command: session.command.as_ref().map(|command| CommandJson {
+                pid: command.tgid.0,
+                words: command.words.iter().map(|word| text(word.bytes())).collect(),
+                status: command.status,
+            }),
+            targets: session.targets.iter().map(|tgid| tgid.0).collect(),
+            recording: format.map(|format| RecordingJson {
+                format: wakepath_engine::FORMAT,
+                wakepath: text(format.writer.as_bytes()),
+                options: text(format.options.as_bytes()),
+                bytes: format.bytes,
+                streams: format.streams,
+                discarded: format.discarded,
+            }),
+        },
+    )
+}
+
+#[derive(Serialize)]
+struct InfoJson<'a> {
+    #[serde(flatten)]
+    head: HeadJson,
+    from_ns: i64,
+    to_ns: i64,
+    cut_off: bool,
+    events: &'a BTreeMap<&'static str, u64>,
+    threads: usize,
+    processes: usize,
+    cpus: usize,
+    command: Option<CommandJson>,
+    targets: Vec<u32>,
+    recording: Option<RecordingJson>,
+}
+
+#[derive(Serialize)]
+struct CommandJson {
+    pid: u32,
+    words: Vec<String>,
+    status: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct RecordingJson {
+    format: i64,
+    wakepath: String,
+    options: String,
+    bytes: u64,
+    streams: usize,
+    discarded: u64,
+}

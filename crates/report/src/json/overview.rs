@@ -1,0 +1,176 @@
+//! `wakepath.path/1` where there is no single window: the threads that could be asked about.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::Hang;
+use wakepath_engine::{Overview, Scope, ThreadTimes};
+use wakepath_event::Call;
+use wakepath_wait_graph::ThreadIndex;
+
+use super::head::{HeadJson, since_origin};
+use super::{text, write};
+use crate::wording;
+
+/// Writes the document of an overview.
+pub fn overview(overview: &Overview, out: &mut dyn Write) -> io::Result<()> {
+    let documents = Documents(overview);
+    write(
+        out,
+        &OverviewJson {
+            head: HeadJson::new("wakepath.path/1", &overview.head),
+            window: None,
+            scope: ScopeJson {
+                by: match overview.scope {
+                    Scope::All => "all",
+                    Scope::Processes(_) => "pid",
+                    Scope::Cgroup(_) => "cgroup",
+                },
+                pids: match &overview.scope {
+                    Scope::Processes(pids) => pids.iter().map(|pid| pid.0).collect(),
+                    _ => Vec::new(),
+                },
+                cgroup: match &overview.scope {
+                    Scope::Cgroup(cgroup) => Some(text(cgroup.bytes())),
+                    _ => None,
+                },
+                from_ns: since_origin(&overview.head, overview.from),
+                to_ns: since_origin(&overview.head, overview.to),
+            },
+            deadlocks: overview
+                .deadlocks
+                .iter()
+                .map(|cycle| cycle.iter().map(|hang| documents.hang(hang)).collect())
+                .collect(),
+            still_waiting: overview.still_waiting.iter().map(|hang| documents.hang(hang)).collect(),
+            idle_at_end: overview.idle_at_end,
+            threads: overview.threads.iter().map(|times| documents.thread(times)).collect(),
+        },
+    )
+}
+
+#[derive(Serialize)]
+struct OverviewJson {
+    #[serde(flatten)]
+    head: HeadJson,
+    /// Null: what tells this document from a path.
+    window: Option<()>,
+    scope: ScopeJson,
+    deadlocks: Vec<Vec<HangJson>>,
+    still_waiting: Vec<HangJson>,
+    idle_at_end: usize,
+    threads: Vec<ThreadJson>,
+}
+
+#[derive(Serialize)]
+struct ScopeJson {
+    by: &'static str,
+    pids: Vec<u32>,
+    cgroup: Option<String>,
+    from_ns: i64,
+    to_ns: i64,
+}
+
+#[derive(Serialize)]
+struct WhoseJson {
+    host: String,
+    pid: Option<u32>,
+    tid: u32,
+    comm: String,
+    cgroup: Option<String>,
+    unit: Option<String>,
+}
+
+#[derive(Serialize)]
+struct HangJson {
+    #[serde(flatten)]
+    whose: WhoseJson,
+    since_ns: i64,
+    began_before: bool,
+    call: Option<String>,
+    lock: Option<LockJson>,
+}
+
+#[derive(Serialize)]
+struct LockJson {
+    address: String,
+    kernel: bool,
+    owner: Option<WhoseJson>,
+    /// The kernel says who owns it; else the lock's own memory does.
+    proved: bool,
+}
+
+#[derive(Serialize)]
+struct ThreadJson {
+    #[serde(flatten)]
+    whose: WhoseJson,
+    running_ns: u64,
+    runnable_ns: u64,
+    throttled_ns: u64,
+    waiting_ns: u64,
+    idle_ns: u64,
+    unknown_ns: u64,
+    longest_wait: Option<LongestJson>,
+}
+
+#[derive(Serialize)]
+struct LongestJson {
+    from_ns: i64,
+    to_ns: i64,
+    call: Option<String>,
+}
+
+struct Documents<'a>(&'a Overview<'a>);
+
+impl Documents<'_> {
+    fn whose(&self, index: ThreadIndex, at: Stamp<Reference>) -> WhoseJson {
+        let recorded = self.0.recorded;
+        let who = recorded.who(index, at);
+        let names = &recorded.survey.names;
+        WhoseJson {
+            host: text(self.0.head.host.boot_id.as_bytes()),
+            pid: who.tgid.map(|tgid| tgid.0),
+            tid: who.tid.0,
+            comm: text(who.comm.bytes()),
+            cgroup: names.cgroup_of(&who).map(|path| text(path.bytes())),
+            unit: names.unit(&who).as_ref().map(wording::unit),
+        }
+    }
+
+    fn call(&self, call: Option<Call>) -> Option<String> {
+        call.map(|call| self.0.recorded.survey.names.call_name(call.number).into_owned())
+    }
+
+    fn hang(&self, hang: &Hang) -> HangJson {
+        HangJson {
+            whose: self.whose(hang.thread, self.0.to),
+            since_ns: since_origin(&self.0.head, hang.since),
+            began_before: hang.began_before,
+            call: self.call(hang.call),
+            lock: hang.lock.map(|lock| LockJson {
+                address: format!("{:#x}", lock.address),
+                kernel: lock.kernel,
+                owner: lock.owner.map(|owner| self.whose(owner, self.0.to)),
+                proved: hang.proved,
+            }),
+        }
+    }
+
+    fn thread(&self, times: &ThreadTimes) -> ThreadJson {
+        ThreadJson {
+            whose: self.whose(times.thread, self.0.to),
+            running_ns: times.running_ns,
+            runnable_ns: times.runnable_ns,
+            throttled_ns: times.throttled_ns,
+            waiting_ns: times.waiting_ns,
+            idle_ns: times.idle_ns,
+            unknown_ns: times.unknown_ns,
+            longest_wait: times.longest.map(|wait| LongestJson {
+                from_ns: since_origin(&self.0.head, wait.from),
+                to_ns: since_origin(&self.0.head, wait.to),
+                call: self.call(wait.call),
+            }),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Holds a document against a shape: a text that lists every key and what may stand there.
+//!
+//! It works both ways. A key of the shape that a document lacks is a broken contract; a key of a
+//! document that the shape lacks is a contract that nobody wrote down.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+/// What of `document` does not fit `shape`; empty when all does.
+pub fn misfits(shape: &str, document: &Value) -> Vec<String> {
+    let shape = Shape::read(shape);
+    let mut misfits = BTreeSet::new();
+    shape.check("", document, &mut misfits);
+    misfits.into_iter().collect()
+}
+
+struct Shape<'a> {
+    /// What may stand at a place.
+    types: BTreeMap<&'a str, Vec<&'a str>>,
+    /// The keys of the object at a place.
+    keys: BTreeMap<String, BTreeSet<&'a str>>,
+}
+
+impl<'a> Shape<'a> {
+    fn read(text: &'a str) -> Self {
+        let mut shape = Self { types: BTreeMap::new(), keys: BTreeMap::new() };
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let (place, types) = line.split_once(": ").expect("a shape's line is `place: types`");
+            shape.types.insert(place, types.split(' ').collect());
+            let mut above = String::new();
+            for part in
+                place.split_inclusive("[]").flat_map(|part| part.split('.')).filter(|part| !part.is_empty())
+            {
+                let key = part.trim_end_matches("[]");
+                if !key.is_empty() {
+                    shape.keys.entry(above.clone()).or_default().insert(key);
+                    above = join(&above, key);
+                }
+                if part.ends_with("[]") {
+                    above += "[]";
+                }
+            }
+        }
+        shape
+    }
+
+    fn check(&self, place: &str, value: &Value, misfits: &mut BTreeSet<String>) {
+        let types = self.types.get(place);
+        if types.is_some_and(|types| types.iter().any(|one| fits(one, value))) {
+            return;
+        }
+        match value {
+            Value::Object(object) if self.keys.contains_key(place) => {
+                let keys = &self.keys[place];
+                for key in object.keys().filter(|key| !keys.contains(key.as_str())) {
+                    misfits.insert(format!("{} is in no shape", join(place, key)));
+                }
+                for key in keys {
+                    let below = join(place, key);
+                    match object.get(*key) {
+                        Some(value) => self.check(&below, value, misfits),
+                        None if self.types.get(&*below).is_some_and(|types| types.contains(&"optional")) => {}
+                        None => {
+                            misfits.insert(format!("{below} is missing"));
+                        }
+                    }
+                }
+            }
+            Value::Array(elements)
+                if self.types.keys().any(|known| known.starts_with(&format!("{place}[]"))) =>
+            {
+                for element in elements {
+                    self.check(&format!("{place}[]"), element, misfits);
+                }
+            }
+            value => {
+                let expected = types.map_or(String::from("an object or a list"), |types| types.join(" or "));
+                misfits.insert(format!("{place} is {value}, not {expected}"));
+            }
+        }
+    }
+}
+
+fn join(above: &str, key: &str) -> String {
+    if above.is_empty() { key.to_owned() } else { format!("{above}.{key}") }
+}
+
+fn fits(expected: &str, value: &Value) -> bool {
+    match (expected, value) {
+        ("int", Value::Number(n)) => n.is_i64() || n.is_u64(),
+        ("count", Value::Number(n)) => n.is_u64(),
+        ("share", Value::Number(n)) => n.as_f64().is_some_and(|n| (0.0..=1.0).contains(&n)),
+        ("bool", Value::Bool(_)) | ("null", Value::Null) | ("text", Value::String(_)) => true,
+        ("decimal", Value::String(text)) => text.parse::<i128>().is_ok(),
+        (literal, Value::String(text)) => literal == format!("\"{text}\""),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+    use serde_json::json;
+
+    const SHAPE: &str = "a.b: int\na.c: text null\na.d: null\na.d.e: count\nlist[].x: \"one\" \"two\"\nlist[].y: share optional";
+
+    #[test]
+    fn a_document_that_fits_has_no_misfits() {
+        for document in [
+            json!({"a": {"b": -1, "c": null, "d": null}, "list": []}),
+            json!({"a": {"b": 1, "c": "x", "d": {"e": 3}}, "list": [{"x": "one", "y": 0.5}, {"x": "two"}]}),
+        ] {
+            assert_eq!(misfits(SHAPE, &document), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn missing_unknown_and_wrong_are_told_apart() {
+        let document = json!({"a": {"b": 1.5, "d": {"e": -1}, "new": 1}, "list": [{"x": "three", "y": 2}]});
+        expect![[r#"
+            a.b is 1.5, not int
+            a.c is missing
+            a.d.e is -1, not count
+            a.new is in no shape
+            list[].x is "three", not "one" or "two"
+            list[].y is 2, not share or optional"#]]
+        .assert_eq(&misfits(SHAPE, &document).join("\n"));
+    }
+}

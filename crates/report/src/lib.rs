@@ -1,0 +1,18 @@
+//! Plain views of answers: text, JSON, Perfetto. Alone serialises results; never prints.
+
+mod cause_tree;
+pub mod json;
+mod perfetto;
+mod plain;
+mod quantity;
+mod rows;
+#[cfg(test)]
+mod sample;
+mod screen;
+pub mod text;
+mod utc;
+mod wording;
+
+pub use perfetto::perfetto;
+pub use plain::escape;
+pub use screen::{Paper, Screen};

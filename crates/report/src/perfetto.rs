@@ -1,0 +1,74 @@
+//! A recording as a trace that Perfetto opens: thread states, wake-up arrows, and paths as tracks.
+//!
+//! Everything is written as the graph understood it, not as the records were: Perfetto would read a
+//! waking that came before its own switch-out as a wait that nobody ended. So its states equal ours.
+//!
+//! Three things that Perfetto wants, and does not say when they are missing: a kernel's release, or
+//! it decodes task states wrongly; the context flags of wakings, or it takes the thread that an
+//! interrupt borrowed for the waker; wakings among the events of the CPU that made them.
+//!
+//! Stamps are this host's monotonic clock. Perfetto takes them for boottime, which is the same but
+//! for time spent suspended.
+
+mod processes;
+mod proto;
+mod sched;
+mod tracks;
+
+use std::io::{self, Write};
+
+use wakepath_engine::{PathAnswer, Recorded};
+
+use crate::wording;
+use proto::Message;
+
+/// Writes the trace of a recording, with a group of tracks for each path.
+pub fn perfetto(recorded: &Recorded, paths: &[PathAnswer], out: &mut dyn Write) -> io::Result<()> {
+    let mut trace = Trace { out };
+    head(recorded, &mut trace)?;
+    processes::write(recorded, &mut trace)?;
+    sched::write(recorded, &mut trace)?;
+    for (n, path) in paths.iter().enumerate() {
+        tracks::write(path, n as u64, &mut trace)?;
+    }
+    Ok(())
+}
+
+/// A trace that is being written: packets, one after the other.
+struct Trace<'a> {
+    out: &'a mut dyn Write,
+}
+
+impl Trace<'_> {
+    fn packet(&mut self, packet: Message) -> io::Result<()> {
+        self.out.write_all(Message::new().message(1, &packet).bytes())
+    }
+}
+
+/// `TracePacket.trusted_packet_sequence_id` of packets that need one.
+const SEQUENCE: u64 = 1;
+
+/// A packet at a time, of our sequence.
+fn packet_at(ns: u64) -> Message {
+    Message::new().number(8, ns).number(10, SEQUENCE)
+}
+
+fn head(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
+    let from = recorded.graph.from();
+    if let Some(realtime) = recorded.realtime(from) {
+        const REALTIME: u64 = 1;
+        const BOOTTIME: u64 = 6;
+        let clock = |id, ns| Message::new().number(1, id).number(2, ns);
+        let snapshot =
+            Message::new().message(1, &clock(BOOTTIME, from.ns())).message(1, &clock(REALTIME, realtime));
+        trace.packet(packet_at(from.ns()).message(6, &snapshot))?;
+    }
+    let host = &recorded.host;
+    let utsname = Message::new()
+        .text(1, "Linux")
+        .text(3, &wording::name(&host.kernel))
+        .text(4, &wording::name(&host.machine));
+    let cpus = recorded.graph.cpus().count() as u64;
+    let system = Message::new().message(1, &utsname).number(8, cpus);
+    trace.packet(packet_at(from.ns()).message(45, &system))
+}

@@ -1,0 +1,285 @@
+//! Switches and wakings, in Perfetto's compact form: a column a field, packed, stamps as differences.
+
+use std::collections::HashMap;
+use std::io;
+use std::iter::Peekable;
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_engine::Recorded;
+use wakepath_event::{BlockedState, Comm, Context, Cpu};
+use wakepath_wait_graph::{Doing, Graph, Occupant, Stay, ThreadIndex, Waker};
+
+use super::Trace;
+use super::proto::Message;
+use crate::wording;
+
+/// Switches a bundle: small enough to be read piece by piece, large enough to cost little.
+const BUNDLE: usize = 4096;
+/// The kernel's default priority of an ordinary thread; priorities are not recorded.
+const PRIORITY: u64 = 120;
+
+/// Task states as `sched_switch` reports them since Linux 4.14.
+mod state {
+    pub const INTERRUPTIBLE: u64 = 1;
+    pub const UNINTERRUPTIBLE: u64 = 2;
+    pub const STOPPED: u64 = 4;
+    pub const TRACED: u64 = 8;
+    pub const DEAD: u64 = 0x10;
+    pub const PARKED: u64 = 0x40;
+    pub const IDLE: u64 = 0x80;
+    pub const PREEMPTED: u64 = 0x100;
+}
+
+/// All switches and wakings of all CPUs.
+pub fn write(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
+    let graph = &recorded.graph;
+    let mut wakings = wakings(graph);
+    for cpu in graph.cpus() {
+        let mut wakings = wakings.remove(&cpu).unwrap_or_default().into_iter().peekable();
+        let mut bundle = Bundle::new(cpu);
+        let mut before: Option<Stay> = None;
+        for stay in graph.stays(cpu, graph.from(), graph.to()) {
+            while let Some(waking) = wakings.next_if(|waking| waking.at <= stay.from) {
+                bundle.waking(graph, &waking);
+            }
+            match &before {
+                Some(before) => bundle.switch(graph, before, &stay),
+                None => bundle.first(graph, &stay),
+            }
+            if bundle.switches.len() >= BUNDLE {
+                std::mem::replace(&mut bundle, Bundle::new(cpu)).write(trace)?;
+            }
+            before = Some(stay);
+        }
+        drain(&mut wakings, graph, &mut bundle);
+        bundle.write(trace)?;
+    }
+    Ok(())
+}
+
+fn drain(wakings: &mut Peekable<impl Iterator<Item = Waking>>, graph: &Graph, bundle: &mut Bundle) {
+    for waking in wakings {
+        bundle.waking(graph, &waking);
+    }
+}
+
+/// What made a thread runnable.
+struct Waking {
+    at: Stamp<Reference>,
+    target: ThreadIndex,
+    target_cpu: Cpu,
+    context: Context,
+}
+
+/// The wakings that ended waits, by the CPU that made them, in time order.
+fn wakings(graph: &Graph) -> HashMap<Cpu, Vec<Waking>> {
+    let mut by_cpu: HashMap<Cpu, Vec<Waking>> = HashMap::new();
+    for (target, _) in graph.threads() {
+        let spans = graph.spans(target);
+        for n in 0..spans.len() {
+            let Some(span) = spans.get(n) else { break };
+            let Some(Waker::Woken { at, current, context, .. }) = graph.wait(&span).map(|wait| wait.end)
+            else {
+                continue;
+            };
+            // One that came before its own switch-out: the thread never waited, and leaves its CPU runnable.
+            if at < span.from || span.from == span.to {
+                continue;
+            }
+            let target_cpu = match spans.get(n + 1).map(|next| next.doing) {
+                Some(Doing::Runnable { cpu } | Doing::Running { cpu, .. }) if cpu != Cpu::UNKNOWN => cpu,
+                _ => Cpu(0),
+            };
+            let cpu = cpu_of(graph, current, at).unwrap_or(target_cpu);
+            by_cpu.entry(cpu).or_default().push(Waking { at, target, target_cpu, context });
+        }
+    }
+    for wakings in by_cpu.values_mut() {
+        wakings.sort_by_key(|waking| (waking.at, waking.target));
+    }
+    by_cpu
+}
+
+/// The CPU on which an occupant was at `at`; of several idle ones the first.
+fn cpu_of(graph: &Graph, occupant: Occupant, at: Stamp<Reference>) -> Option<Cpu> {
+    if let Occupant::Thread(thread) = occupant {
+        // It may have left its CPU in the same nanosecond.
+        let spans = graph.spans(thread);
+        let last = spans.find(at);
+        for span in [last, last.saturating_sub(1)].into_iter().filter_map(|n| spans.get(n)) {
+            if let (Doing::Running { cpu, .. }, true) = (span.doing, span.to >= at) {
+                return Some(cpu);
+            }
+        }
+    }
+    let has_it =
+        |cpu: &Cpu| graph.stays(*cpu, at, at.plus(1)).next().is_some_and(|stay| stay.occupant == occupant);
+    graph.cpus().find(has_it)
+}
+
+struct Switch {
+    at: u64,
+    prev_state: u64,
+    next: u64,
+    comm: u64,
+}
+
+struct Woken {
+    at: u64,
+    tid: u64,
+    cpu: u64,
+    comm: u64,
+    flags: u64,
+}
+
+/// A stretch of one CPU's events.
+struct Bundle {
+    cpu: Cpu,
+    names: Vec<Comm>,
+    by_name: HashMap<Comm, u64>,
+    switches: Vec<Switch>,
+    wakings: Vec<Woken>,
+    /// `FtraceEvent`s, which have no compact form: the first switch, threads' ends.
+    events: Vec<Message>,
+}
+
+impl Bundle {
+    fn new(cpu: Cpu) -> Self {
+        Self {
+            cpu,
+            names: Vec::new(),
+            by_name: HashMap::new(),
+            switches: Vec::new(),
+            wakings: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    fn name(&mut self, comm: Comm) -> u64 {
+        *self.by_name.entry(comm).or_insert_with(|| {
+            self.names.push(comm);
+            self.names.len() as u64 - 1
+        })
+    }
+
+    /// Who has the CPU from the beginning on. Of the compact form's first switch on a CPU Perfetto
+    /// keeps only who came next, so this one has the long form.
+    fn first(&mut self, graph: &Graph, stay: &Stay) {
+        let (next, comm) = occupant(graph, stay);
+        let switch = Message::new()
+            .text(1, "swapper")
+            .number(2, 0)
+            .number(3, PRIORITY)
+            .number(4, 0)
+            .text(5, &wording::comm(comm))
+            .number(6, next)
+            .number(7, PRIORITY);
+        self.events.push(Message::new().number(1, stay.from.ns()).number(2, 0).message(4, &switch));
+    }
+
+    fn switch(&mut self, graph: &Graph, before: &Stay, stay: &Stay) {
+        let left = before.occupant.thread();
+        let prev_state = left.map_or(0, |thread| left_in(graph, thread, stay.from));
+        if let Some(thread) = left.filter(|_| prev_state == state::DEAD) {
+            // Its id may be used again: behind its last switch it is nobody's.
+            let (at, tid) = (stay.from.ns() + 1, graph.thread(thread).tid_at(stay.from).0.into());
+            let free = Message::new().text(1, "").number(2, tid).number(3, PRIORITY);
+            self.events.push(Message::new().number(1, at).number(2, tid).message(240, &free));
+        }
+        let (next, comm) = occupant(graph, stay);
+        let comm = self.name(comm);
+        self.switches.push(Switch { at: stay.from.ns(), prev_state, next, comm });
+    }
+
+    fn waking(&mut self, graph: &Graph, waking: &Waking) {
+        const HARD_INTERRUPT: u64 = 0x08;
+        const SOFT_INTERRUPT: u64 = 0x10;
+        let target = graph.thread(waking.target);
+        let comm = self.name(target.name_at(waking.at));
+        self.wakings.push(Woken {
+            at: waking.at.ns(),
+            tid: target.tid_at(waking.at).0.into(),
+            cpu: waking.target_cpu.0.into(),
+            comm,
+            flags: match waking.context {
+                Context::Task => 0,
+                Context::Softirq(_) => SOFT_INTERRUPT,
+                _ => HARD_INTERRUPT,
+            },
+        });
+    }
+
+    /// `FtraceEventBundle` with its `CompactSched`.
+    fn write(self, trace: &mut Trace) -> io::Result<()> {
+        if self.switches.is_empty() && self.wakings.is_empty() && self.events.is_empty() {
+            return Ok(());
+        }
+        let (switches, wakings) = (&self.switches, &self.wakings);
+        let mut compact = Message::new();
+        for name in &self.names {
+            compact = compact.text(5, &wording::comm(*name));
+        }
+        let compact = compact
+            .packed(1, differences(switches.iter().map(|switch| switch.at)))
+            .packed(2, switches.iter().map(|switch| switch.prev_state))
+            .packed(3, switches.iter().map(|switch| switch.next))
+            .packed(4, switches.iter().map(|_| PRIORITY))
+            .packed(6, switches.iter().map(|switch| switch.comm))
+            .packed(7, differences(wakings.iter().map(|waking| waking.at)))
+            .packed(8, wakings.iter().map(|waking| waking.tid))
+            .packed(9, wakings.iter().map(|waking| waking.cpu))
+            .packed(10, wakings.iter().map(|_| PRIORITY))
+            .packed(11, wakings.iter().map(|waking| waking.comm))
+            .packed(12, wakings.iter().map(|waking| waking.flags));
+        let mut bundle = Message::new().number(1, self.cpu.0.into());
+        for event in &self.events {
+            bundle = bundle.message(2, event);
+        }
+        trace.packet(Message::new().message(1, &bundle.message(4, &compact)))
+    }
+}
+
+/// The thread id and name of who has a CPU.
+fn occupant(graph: &Graph, stay: &Stay) -> (u64, Comm) {
+    match stay.occupant.thread() {
+        Some(thread) => {
+            let thread = graph.thread(thread);
+            (thread.tid_at(stay.from).0.into(), thread.name_at(stay.from))
+        }
+        // Perfetto has no word for a CPU of which nobody knows who had it.
+        None => (0, Comm::new(b"swapper")),
+    }
+}
+
+/// The state in which a thread left its CPU at `at`, by what it did next.
+fn left_in(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> u64 {
+    let spans = graph.spans(thread);
+    let Some(next) = spans.get(spans.find(at)) else {
+        let ended = graph.thread(thread).exited.is_some_and(|exited| exited <= at);
+        return if ended { state::DEAD } else { state::PREEMPTED };
+    };
+    match next.doing {
+        Doing::Blocked(_) => match graph.wait(&next).and_then(|wait| wait.state) {
+            None | Some(BlockedState::Interruptible) => state::INTERRUPTIBLE,
+            Some(BlockedState::Stopped) => state::STOPPED,
+            Some(BlockedState::Traced) => state::TRACED,
+            Some(BlockedState::Parked) => state::PARKED,
+            Some(BlockedState::Idle) => state::IDLE,
+            Some(
+                BlockedState::Uninterruptible
+                | BlockedState::Frozen
+                | BlockedState::RtLockWait
+                | BlockedState::Other(_),
+            ) => state::UNINTERRUPTIBLE,
+        },
+        Doing::Running { .. } | Doing::Runnable { .. } | Doing::Throttled { .. } | Doing::Unknown(_) => {
+            state::PREEMPTED
+        }
+    }
+}
+
+/// Each stamp less the one before it, the first whole.
+fn differences(stamps: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
+    let mut last = 0;
+    stamps.map(move |at| at.wrapping_sub(std::mem::replace(&mut last, at)))
+}

@@ -1,0 +1,103 @@
+//! A path as tracks: its segments on one, the waits that they explain on another, nested.
+
+use std::io;
+
+use wakepath_critical_path::Wait;
+use wakepath_engine::{PathAnswer, Responsible};
+
+use super::proto::Message;
+use super::{Trace, packet_at};
+use crate::quantity::duration;
+use crate::wording;
+
+/// Waits under more than this many others are not drawn: nobody could see them.
+const DEEPEST: u32 = 64;
+
+/// `TrackEvent.Type`.
+const BEGIN: u64 = 1;
+const END: u64 = 2;
+
+/// Writes the tracks of the `n`th path.
+pub fn write(answer: &PathAnswer, n: u64, trace: &mut Trace) -> io::Result<()> {
+    // Any numbers that no other track has; those of threads are hashes.
+    let group = 0x7761_6b65_0000_0000 + n * 4;
+    let (path, waits) = (group + 1, group + 2);
+    let window = answer.path.window;
+    let subject = wording::who(&answer.subject());
+    let describe = |uuid: u64, name: &str| Message::new().number(1, uuid).text(2, name);
+    let tracks = [
+        describe(group, &format!("wakepath: {subject}, {}", duration(answer.window_ns()))),
+        describe(path, "what the time went to").number(5, group),
+        describe(waits, "who waited for whom").number(5, group),
+    ];
+    for (i, track) in tracks.iter().enumerate() {
+        const INCREMENTAL_STATE_CLEARED: u64 = 1;
+        let packet = packet_at(window.from.ns()).message(60, track);
+        trace.packet(if i == 0 && n == 0 { packet.number(13, INCREMENTAL_STATE_CLEARED) } else { packet })?;
+    }
+    segments(answer, path, trace)?;
+    nested_waits(answer, waits, trace)
+}
+
+fn segments(answer: &PathAnswer, track: u64, trace: &mut Trace) -> io::Result<()> {
+    for segment in &answer.path.segments {
+        let who = match segment.thread {
+            Some(thread) => wording::thread(answer.recorded, thread, segment.to),
+            None => String::from("in flight"),
+        };
+        let doing = wording::doing(answer, segment.kind, Responsible::from(&segment.cause));
+        let mut begin = event(BEGIN, track).text(23, &format!("{who}: {doing}"));
+        begin = note(begin, "kind", wording::kind_word(segment.kind));
+        begin = note(begin, "basis", wording::basis_word(segment.basis));
+        if let Some(via) = wording::via_word(segment.via) {
+            begin = note(begin, "via", via);
+        }
+        if let Some(call) = answer.segment_call(segment) {
+            begin = note(begin, "call", &wording::call(&call));
+        }
+        trace.packet(packet_at(segment.from.ns()).message(11, &begin))?;
+        trace.packet(packet_at(segment.to.ns()).message(11, &event(END, track)))?;
+    }
+    Ok(())
+}
+
+/// Waits begin in the order in which they are listed and end innermost first.
+fn nested_waits(answer: &PathAnswer, track: u64, trace: &mut Trace) -> io::Result<()> {
+    let mut open: Vec<&Wait> = Vec::new();
+    let close = |open: &mut Vec<&Wait>, trace: &mut Trace, until: Option<&Wait>| -> io::Result<()> {
+        while let Some(last) =
+            open.pop_if(|last| until.is_none_or(|next| last.to <= next.from || last.depth >= next.depth))
+        {
+            trace.packet(packet_at(last.to.ns()).message(11, &event(END, track)))?;
+        }
+        Ok(())
+    };
+    let mut waits: Vec<&Wait> =
+        answer.path.waits.iter().filter(|wait| wait.depth < DEEPEST && wait.from < wait.to).collect();
+    waits.sort_by_key(|wait| (wait.from, wait.depth));
+    for wait in waits {
+        close(&mut open, trace, Some(wait))?;
+        let who = wording::thread(answer.recorded, wait.thread, wait.to);
+        let call =
+            answer.wait_call(wait).map_or(String::new(), |call| format!(" in {}", wording::call(&call)));
+        let by = wait
+            .ended_by
+            .map_or(String::new(), |by| format!(" for {}", wording::thread(answer.recorded, by, wait.to)));
+        let mut begin = event(BEGIN, track).text(23, &format!("{who} waits{call}{by}"));
+        if let Some(via) = wording::via_word(wait.via) {
+            begin = note(begin, "ended by", via);
+        }
+        trace.packet(packet_at(wait.from.ns()).message(11, &begin))?;
+        open.push(wait);
+    }
+    close(&mut open, trace, None)
+}
+
+fn event(kind: u64, track: u64) -> Message {
+    Message::new().number(9, kind).number(11, track)
+}
+
+/// A `DebugAnnotation`.
+fn note(event: Message, name: &str, value: &str) -> Message {
+    event.message(4, &Message::new().text(10, name).text(6, value))
+}

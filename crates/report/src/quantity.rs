@@ -1,0 +1,155 @@
+//! Quantities for people: three significant digits of time, one decimal of a share.
+
+/// A duration with three significant digits: `738 ms`, `1.20 s`, `92 ns`.
+pub fn duration(ns: u64) -> String {
+    // Each unit and how much of the next smaller unit's text it takes to leave that unit. Seconds
+    // last to two minutes and minutes to two hours, as people say it.
+    const UNITS: [(f64, f64, &str); 6] = [
+        (1.0, 999.5, "ns"),
+        (1e3, 999.5, "µs"),
+        (1e6, 999.5, "ms"),
+        (1e9, 119.5, "s"),
+        (60e9, 119.5, "min"),
+        (3600e9, f64::INFINITY, "h"),
+    ];
+    let (size, unit) = UNITS
+        .iter()
+        .find(|(size, below, _)| ns as f64 / size < *below)
+        .map_or((3600e9, "h"), |&(size, _, unit)| (size, unit));
+    if unit == "ns" { format!("{ns} ns") } else { format!("{} {unit}", three_digits(ns as f64 / size)) }
+}
+
+fn three_digits(value: f64) -> String {
+    // 9.995 prints with two decimals as 9.99 or 10.00, so decide on the rounded value.
+    let decimals = if value >= 99.95 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A part of a whole with one decimal: `61.3%`. What is neither nothing nor all never reads so.
+pub fn share(part: u64, whole: u64) -> String {
+    percent(part, whole, 1)
+}
+
+/// A part of a whole with one decimal, as [`share`]; reads on within a sentence.
+pub fn percent_text(part: u64, whole: u64) -> String {
+    // More than the whole is possible here: two threads of a recorder can take more than one CPU.
+    if part > whole { format!("{:.1}%", part as f64 / whole as f64 * 100.0) } else { share(part, whole) }
+}
+
+/// A part of a whole without decimals: `61%`.
+pub fn rough_share(part: u64, whole: u64) -> String {
+    percent(part, whole, 0)
+}
+
+fn percent(part: u64, whole: u64, decimals: usize) -> String {
+    if whole == 0 {
+        return String::from("–");
+    }
+    let step = 0.1_f64.powi(decimals as i32);
+    let value = part as f64 / whole as f64 * 100.0;
+    if part == whole {
+        String::from("100%")
+    } else if part > 0 && value < step / 2.0 {
+        format!("<{step:.decimals$}%")
+    } else if part < whole && value >= 100.0 - step / 2.0 {
+        format!(">{:.decimals$}%", 100.0 - step)
+    } else {
+        format!("{value:.decimals$}%")
+    }
+}
+
+/// How many of so many samples; a percentage only from a hundred on, since fewer do not carry one.
+pub fn samples(part: u64, whole: u64) -> String {
+    if whole < 100 {
+        format!("{part} of {whole} samples")
+    } else {
+        format!("{} of samples", rough_share(part, whole))
+    }
+}
+
+/// A count with its noun: `1 record`, `2 records`.
+pub fn count(n: u64, noun: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {noun}{plural}")
+}
+
+/// A size in bytes with three significant digits: `16.4 MiB`.
+pub fn bytes(n: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if n < 1024 {
+        return format!("{n} B");
+    }
+    let mut value = n as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1023.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", three_digits(value), UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_three_digits_and_the_unit_that_fits() {
+        for (ns, expected) in [
+            (0, "0 ns"),
+            (92, "92 ns"),
+            (999, "999 ns"),
+            (1_000, "1.00 µs"),
+            (9_994, "9.99 µs"),
+            (9_996, "10.0 µs"),
+            (99_949, "99.9 µs"),
+            (99_960, "100 µs"),
+            (999_499, "999 µs"),
+            (999_600, "1.00 ms"),
+            (738_000_000, "738 ms"),
+            (1_204_000_000, "1.20 s"),
+            (72_300_000_000, "72.3 s"),
+            (119_400_000_000, "119 s"),
+            (120_000_000_000, "2.00 min"),
+            (7_200_000_000_000, "2.00 h"),
+            (u64::MAX, "5124096 h"),
+        ] {
+            assert_eq!(duration(ns), expected, "{ns}");
+        }
+    }
+
+    #[test]
+    fn a_small_share_is_not_none_and_a_large_one_is_not_all() {
+        for (part, whole, expected) in [
+            (613, 1000, "61.3%"),
+            (0, 1000, "0.0%"),
+            (1, 100_000, "<0.1%"),
+            (99_999, 100_000, ">99.9%"),
+            (5, 5, "100%"),
+            (0, 0, "–"),
+        ] {
+            assert_eq!(share(part, whole), expected, "{part} of {whole}");
+        }
+        assert_eq!(rough_share(613, 1000), "61%");
+        assert_eq!(rough_share(1, 1000), "<1%");
+    }
+
+    #[test]
+    fn few_samples_are_counted_and_never_a_percentage() {
+        assert_eq!(samples(23, 24), "23 of 24 samples");
+        assert_eq!(samples(98, 99), "98 of 99 samples");
+        assert_eq!(samples(50, 100), "50% of samples");
+    }
+
+    #[test]
+    fn sizes_have_binary_units() {
+        for (n, expected) in [(0, "0 B"), (1023, "1023 B"), (1024, "1.00 KiB"), (17_196_646, "16.4 MiB")] {
+            assert_eq!(bytes(n), expected);
+        }
+    }
+}

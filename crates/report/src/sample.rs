@@ -1,0 +1,254 @@
+//! Answers for tests, told as stories: who ran, who waited for what.
+
+use wakepath_clock::Stamp;
+use wakepath_critical_path::{
+    Algorithm, Basis, Cause, Kind, Path, Rule, Segment, Via, Wait, WaitId, Window, contributors,
+};
+use wakepath_engine::{Cost, Head, Host, Name, PathAnswer, Question, Recorded, Survey};
+use wakepath_event::{
+    BlockRequest, BlockedState, Call, CgroupId, Clocks, Comm, Context, Cpu, Event, FileName, Flow, FlowId,
+    NameSpace, ThreadIdentity, Tid, What,
+};
+use wakepath_wait_graph::{Builder, ThreadIndex};
+
+/// Where the story begins on the monotonic clock: past 2^53 ns, where a double no longer holds it.
+pub const ORIGIN: u64 = (1 << 53) + 1;
+/// 2026-11-21 02:58:41.31 UTC.
+const REALTIME: u64 = 1_795_229_921_310_000_000;
+
+const READ: u32 = 0;
+const FDATASYNC: u32 = 75;
+pub const FUTEX: u32 = 202;
+
+pub struct Story {
+    builder: Builder,
+    survey: Survey,
+    threads: u32,
+    pub segments: Vec<Segment>,
+    pub waits: Vec<Wait>,
+    at: u64,
+}
+
+impl Story {
+    pub fn new() -> Self {
+        let mut story = Self {
+            builder: Builder::default(),
+            survey: Survey::default(),
+            threads: 0,
+            segments: Vec::new(),
+            waits: Vec::new(),
+            at: ORIGIN,
+        };
+        story.tell(What::Clocks(Clocks { boottime_ns: ORIGIN, realtime_ns: REALTIME, steal_ns: 0 }));
+        story
+    }
+
+    pub fn tell(&mut self, what: What) {
+        let event =
+            Event { at: Stamp::from_ns(ORIGIN), cpu: Cpu(0), context: Context::Task, current: Tid(0), what };
+        self.builder.push(&event);
+        self.survey.observe(&event);
+    }
+
+    pub fn name(&mut self, space: NameSpace, key: u64, name: &str) {
+        self.tell(What::Name(space, key, name.as_bytes().into()));
+    }
+
+    pub fn thread(&mut self, tid: u32, parent: u32, comm: &[u8], cgroup: u64) -> ThreadIndex {
+        let identity = ThreadIdentity {
+            tid: Tid(tid),
+            tgid: Tid(tid),
+            parent: Tid(parent),
+            ns_tid: Tid(tid),
+            ns_tgid: Tid(tid),
+            start: Stamp::from_ns(u64::from(tid)),
+            cgroup: CgroupId(cgroup),
+            cpu_cgroup: CgroupId(cgroup),
+            kernel: parent == 2,
+            comm: Comm::new(comm),
+        };
+        let blocked = Some(BlockedState::Interruptible);
+        self.tell(What::Thread { identity, blocked, call: None });
+        self.threads += 1;
+        ThreadIndex(self.threads - 1)
+    }
+
+    pub fn file(&mut self, tgid: u32, fd: u32, mode: u32, flow: Option<u64>, name: &str) {
+        let flow = flow.map(FlowId);
+        let name = name.as_bytes().into();
+        self.tell(What::File(FileName { tgid: Tid(tgid), fd, mode, inode: 1, flow, name }));
+    }
+
+    pub fn flow(&mut self, id: u64, source: &str, target: &str) {
+        let [source, target] = [source, target].map(|address| address.parse().expect("an address"));
+        self.tell(What::Flow(FlowId(id), Flow { source, target, protocol: 6 }));
+    }
+
+    /// The path goes on for `ns` with this.
+    pub fn then(
+        &mut self,
+        ns: u64,
+        thread: ThreadIndex,
+        parent: Option<WaitId>,
+        kind: Kind,
+        cause: Cause,
+    ) -> &mut Segment {
+        let from = Stamp::from_ns(self.at);
+        self.at += ns;
+        let depth = parent.map_or(0, |wait| self.waits[wait.0 as usize].depth + 1);
+        let via = parent.map_or(Via::Window, |wait| self.waits[wait.0 as usize].via);
+        self.segments.push(Segment {
+            from,
+            to: Stamp::from_ns(self.at),
+            kind,
+            thread: Some(thread),
+            parent,
+            depth,
+            via,
+            call: None,
+            cause,
+            basis: Basis::Measured,
+        });
+        self.segments.last_mut().expect("just pushed")
+    }
+
+    /// A wait of `ns` begins, which what follows explains.
+    pub fn wait(
+        &mut self,
+        ns: u64,
+        thread: ThreadIndex,
+        parent: Option<WaitId>,
+        call: Call,
+        via: Via,
+        by: ThreadIndex,
+    ) -> WaitId {
+        let id = WaitId(self.waits.len() as u32);
+        let depth = parent.map_or(0, |wait| self.waits[wait.0 as usize].depth + 1);
+        self.waits.push(Wait {
+            from: Stamp::from_ns(self.at),
+            to: Stamp::from_ns(self.at + ns),
+            thread,
+            parent,
+            depth,
+            call: Some(call),
+            ended_by: Some(by),
+            via,
+            lock: None,
+            basis: Basis::Measured,
+        });
+        id
+    }
+
+    /// The recording, and what the path is made of.
+    pub fn told(self) -> Told {
+        let host = Host {
+            boot_id: String::from("11112222-3333-4444-5555-666677778888"),
+            name: Name::from("web3"),
+            kernel: Name::from("6.18.44"),
+            machine: Name::from("x86_64"),
+        };
+        let graph = self.builder.finish();
+        let recorded = Recorded::new("./wakepath.rec".into(), host, graph, self.survey, Vec::new());
+        Told { recorded, segments: self.segments, waits: self.waits, at: self.at }
+    }
+}
+
+/// A story that is over.
+pub struct Told {
+    pub recorded: Recorded,
+    segments: Vec<Segment>,
+    waits: Vec<Wait>,
+    at: u64,
+}
+
+impl Told {
+    pub fn answer(&self, question: Question) -> PathAnswer<'_> {
+        let from = Stamp::from_ns(ORIGIN);
+        let window = Window { thread: ThreadIndex(0), from, to: Stamp::from_ns(self.at) };
+        let path = Path {
+            window,
+            algorithm: Algorithm::Active,
+            segments: self.segments.clone(),
+            waits: self.waits.clone(),
+            problems: Vec::new(),
+        };
+        PathAnswer {
+            head: Head {
+                host: self.recorded.host.clone(),
+                origin: from,
+                origin_realtime_ns: Some(REALTIME),
+                clock_error_ns: 0,
+                problems: Vec::new(),
+                losses: Vec::new(),
+                cost: Some(Cost { observer_ns: 14_400_000, over_ns: 1_204_000_000 }),
+            },
+            question,
+            contributors: contributors(&self.recorded.graph, &path),
+            path,
+            recorded: &self.recorded,
+        }
+    }
+}
+
+pub fn call(number: u32, arg0: u64) -> Call {
+    Call { number, arg0, lock: None }
+}
+
+pub fn disk(queued: bool) -> Cause {
+    let request = BlockRequest {
+        id: 1,
+        device: 8 << 20,
+        sector: 2048,
+        bytes: 4096,
+        operation: 1,
+        start: None,
+        issued: None,
+    };
+    Cause::Block { request: Some(request), queued }
+}
+
+pub fn command() -> Question {
+    Question::Command { words: ["./checkout", "--cart", "17"].map(Name::from).to_vec(), status: Some(0) }
+}
+
+const MS: u64 = 1_000_000;
+
+/// A shop's checkout: disk writes through the journal, own work, a CPU limit, a database on the same
+/// host, a competitor, and a wait from before the recording.
+pub fn checkout() -> Told {
+    let mut story = Story::new();
+    let checkout = story.thread(4711, 1, b"checkout", 7);
+    let journal = story.thread(80, 2, b"jbd2/sda1-8", 0);
+    let postgres = story.thread(912, 1, b"postgres", 8);
+    let stress = story.thread(555, 1, b"stress", 0);
+    story.name(NameSpace::Cgroup, 7, "/system.slice/shop.service");
+    story.name(NameSpace::CpuCgroup, 7, "/shop.service");
+    story.name(NameSpace::CpuLimit, 7, "50000 100000");
+    story.name(NameSpace::Cgroup, 8, "/system.slice/postgresql.service");
+    story.name(NameSpace::BlockDevice, 8 << 20, "sda");
+    story.file(4711, 5, 0o100_644, None, "orders.db");
+    story.file(4711, 6, 0o140_777, Some(1), "");
+    story.file(912, 9, 0o100_600, None, "pg_wal");
+    story.flow(1, "10.0.0.2:40000", "10.0.0.3:5432");
+
+    story.then(4 * MS, checkout, None, Kind::Unknown, Cause::BeforeRecording).call = Some(call(READ, 99));
+    for _ in 0..14 {
+        story.then(10 * MS, checkout, None, Kind::Running, Cause::None);
+        let sync = call(FDATASYNC, 5);
+        let wait = story.wait(52 * MS, checkout, None, sync, Via::Wakeup, journal);
+        story.then(MS, journal, Some(wait), Kind::Running, Cause::None);
+        story.then(2 * MS, journal, Some(wait), Kind::BlockDevice, disk(true)).basis =
+            Basis::Inferred(Rule::LastCompletion);
+        story.then(49 * MS, journal, Some(wait), Kind::BlockDevice, disk(false));
+    }
+    for _ in 0..5 {
+        story.then(20 * MS, checkout, None, Kind::Running, Cause::None);
+        story.then(26 * MS, checkout, None, Kind::Throttled, Cause::None);
+    }
+    let wait = story.wait(88 * MS, checkout, None, call(READ, 6), Via::Packet, postgres);
+    story.then(27 * MS, postgres, Some(wait), Kind::Running, Cause::None);
+    story.then(61 * MS, postgres, Some(wait), Kind::BlockDevice, disk(false)).call = Some(call(FDATASYNC, 9));
+    story.then(2 * MS, checkout, None, Kind::Runnable, Cause::Competitor(stress));
+    story.then(MS / 10, checkout, None, Kind::Runnable, Cause::IdleCpu);
+    story.told()
+}

@@ -1,0 +1,255 @@
+//! How the numbers were made.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wakepath_critical_path::{Algorithm, Basis, Kind, Rule};
+use wakepath_engine::PathAnswer;
+
+use super::footer;
+use super::segments::describe;
+use crate::quantity::{count, duration, share};
+use crate::screen::{Line, Paper, Screen, Style};
+use crate::wording;
+
+/// How many of the largest segments are shown with their evidence.
+const LARGEST: usize = 5;
+
+/// Which algorithm and rules made the numbers, on what they stand, and what is doubtful.
+pub fn explain(answer: &PathAnswer, paper: Paper) -> String {
+    let mut screen = Screen::new(paper);
+    method(&mut screen, answer);
+    kinds(&mut screen, answer);
+    bases(&mut screen, answer);
+    largest(&mut screen, answer);
+    doubts(&mut screen, answer);
+    screen.into_text()
+}
+
+fn heading(screen: &mut Screen, text: &str) {
+    screen.blank();
+    screen.unwrapped(&Line::new().add(Style::Strong, text));
+}
+
+fn method(screen: &mut Screen, answer: &PathAnswer) {
+    screen.unwrapped(&Line::new().add(Style::Strong, "How the path was made"));
+    let text = match answer.path.algorithm {
+        Algorithm::Active => {
+            "The active path (Giraldeau 2015, Algorithm 5): the window is walked forward; each wait is \
+             replaced by what the thread that ended it did meanwhile, that one's waits likewise, down to \
+             work, a device, a timer or the edge of what was recorded."
+        }
+        Algorithm::Exact => {
+            "The exact path (Giraldeau 2015, section 4.3.1): waits that a thread ended count as nothing, \
+             and the longest way back from the window's end is taken."
+        }
+    };
+    screen.wrapped(0, &Line::from(text));
+    let path = &answer.path;
+    let sum: u64 = path.segments.iter().map(|segment| segment.to.since(segment.from)).sum();
+    let whole = if sum == answer.window_ns() { "exactly the window" } else { "NOT the window" };
+    let text = format!(
+        "{} and {} were found; the segments' sum is {sum} ns, {whole}. Shares are of the window.",
+        count(path.segments.len() as u64, "segment"),
+        count(path.waits.len() as u64, "wait"),
+    );
+    screen.wrapped(0, &Line::from(text));
+}
+
+/// What each kind that occurs means.
+fn kinds(screen: &mut Screen, answer: &PathAnswer) {
+    heading(screen, "What the words mean");
+    let kinds: BTreeSet<Kind> = answer.path.segments.iter().map(|segment| segment.kind).collect();
+    for kind in kinds {
+        let meaning = match kind {
+            Kind::Running => "on a CPU, from one switch to the next",
+            Kind::Runnable => "could run and had no CPU; who had the CPU it was queued on is named",
+            Kind::Throttled => "off the CPU because the scheduler says a cgroup's CPU limit was used up",
+            Kind::Interrupted => "on a CPU that interrupts borrowed meanwhile",
+            Kind::Timer => "blocked, and ended by a timer's expiry",
+            Kind::BlockDevice => {
+                "blocked, and ended by a disk request's completion; queue is before the request went to the \
+                 device, device after"
+            }
+            Kind::Network => "blocked, and ended by a packet whose sender was not recorded, or in flight",
+            Kind::Lock => "blocked on a lock, and what its holder did is not known",
+            Kind::UserInput => "blocked, and ended by a keyboard, mouse or terminal",
+            Kind::OtherDevice => "blocked, and ended by an interrupt that is none of the others",
+            Kind::Unknown => "not explained by what was recorded; never guessed and never left out",
+        };
+        let head = Line::new().add(Style::Normal, wording::kind_word(kind));
+        screen.hanging(&head, 14, &Line::from(meaning));
+    }
+}
+
+/// How much stands on what.
+fn bases(screen: &mut Screen, answer: &PathAnswer) {
+    heading(screen, "How well it is known");
+    let mut sums: BTreeMap<(&str, Option<&str>), u64> = BTreeMap::new();
+    for segment in &answer.path.segments {
+        let sentence = match segment.basis {
+            Basis::Inferred(rule) => Some(Rule::sentence(rule)),
+            _ => None,
+        };
+        *sums.entry((wording::basis_word(segment.basis), sentence)).or_default() +=
+            segment.to.since(segment.from);
+    }
+    let window = answer.window_ns();
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by_key(|&(key, ns)| (std::cmp::Reverse(ns), key));
+    for ((basis, sentence), ns) in sums {
+        let head = Line::new().add(Style::Strong, format!("{:>6}  {:>7}  ", share(ns, window), duration(ns)));
+        let meaning = match (basis, sentence) {
+            ("measured", _) => "timed at both ends by the scheduler's own events",
+            ("sampled", _) => "estimated from samples",
+            ("ambiguous", _) => "more than one explanation fits what was recorded",
+            (_, Some(rule)) => rule,
+            (_, None) => "",
+        };
+        screen.hanging(&head, 17, &Line::from(format!("{basis}: {meaning}")));
+    }
+}
+
+fn largest(screen: &mut Screen, answer: &PathAnswer) {
+    heading(screen, "The largest segments");
+    let mut segments: Vec<_> = answer.path.segments.iter().collect();
+    segments.sort_by_key(|segment| (std::cmp::Reverse(segment.to.since(segment.from)), segment.from));
+    for segment in segments.into_iter().take(LARGEST) {
+        let at = segment.from.since(answer.head.origin);
+        let mut line = Line::new();
+        line.push(
+            Style::Faint,
+            format!("at {} for {}  ", duration(at), duration(segment.to.since(segment.from))),
+        );
+        line.extend(describe(answer, segment));
+        screen.wrapped(4, &line);
+        let mut parent = answer.parent(segment);
+        const SHOWN: usize = 4;
+        for _ in 0..SHOWN {
+            let Some(wait) = parent else { break };
+            let mut text =
+                format!("explains a wait of {}", wording::thread(answer.recorded, wait.thread, wait.to));
+            if let Some(call) = answer.wait_call(wait) {
+                text += &format!(" in {}", wording::call(&call));
+            }
+            if let Some(by) = wait.ended_by {
+                text += &format!(", ended by {}", wording::thread(answer.recorded, by, wait.to));
+            }
+            if let Some(lock) = wait.lock {
+                text += &format!(", {}", wording::lock(lock.address, lock.kernel));
+                if let Some(owner) = lock.owner {
+                    let owner_name = wording::thread(answer.recorded, owner, wait.to);
+                    if Some(owner) == wait.ended_by {
+                        text += ", which it owned";
+                    } else {
+                        text += &format!(", owned when the wait began by {owner_name}");
+                    }
+                }
+            }
+            screen.hanging(&Line::from("  "), 4, &Line::from(text));
+            parent = wait.parent.and_then(|outer| answer.path.waits.get(outer.0 as usize));
+        }
+    }
+}
+
+fn doubts(screen: &mut Screen, answer: &PathAnswer) {
+    heading(screen, "What is doubtful");
+    let head = &answer.head;
+    screen.wrapped(0, &Line::from(footer::lost(&head.losses)));
+    for loss in &head.losses {
+        let [from, to] = [loss.from, loss.to].map(|at| duration(at.since(head.origin)));
+        let number = if loss.count == 0 { String::from("an unknown number") } else { loss.count.to_string() };
+        let cpu = if loss.cpu == wakepath_event::Cpu::UNKNOWN {
+            String::from("some CPU")
+        } else {
+            format!("CPU {}", loss.cpu.0)
+        };
+        screen
+            .wrapped(4, &Line::from(format!("  {number} on {cpu} between {from} and {to} after the start")));
+    }
+    for problem in &head.problems {
+        let thread =
+            problem.thread.map_or(String::new(), |(tid, comm)| format!(" [{} ({tid})]", wording::comm(comm)));
+        screen.wrapped(
+            4,
+            &Line::from(format!("{}: {}{thread}", wording::severity_word(problem.severity), problem.text)),
+        );
+    }
+    if head.problems.is_empty() && head.losses.is_empty() {
+        screen.wrapped(0, &Line::from("nothing else"));
+    }
+    if head.clock_error_ns > 0 {
+        screen.wrapped(0, &Line::from(format!("clocks agree within {}", duration(head.clock_error_ns))));
+    }
+    if let Some(cost) = footer::cost(head) {
+        screen.wrapped(0, &Line::from(format!("{cost} (the recorder's own threads)")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{checkout, command};
+    use expect_test::expect;
+    use wakepath_critical_path::{Problem, Severity};
+    use wakepath_event::{Comm, Cpu, Tid};
+    use wakepath_wait_graph::Loss;
+
+    #[test]
+    fn each_number_says_how_it_was_made() {
+        let story = checkout();
+        let mut answer = story.answer(command());
+        let from = answer.path.window.from;
+        answer.head.problems.push(Problem {
+            severity: Severity::Doubt,
+            text: String::from("2 wake-ups fit one wait"),
+            from,
+            to: from.plus(10),
+            thread: Some((Tid(7), Comm::new(b"\x1bevil"))),
+        });
+        let at = |ns: u64| from.plus(ns);
+        answer.head.losses = vec![
+            Loss { cpu: Cpu(1), from: at(1_000_000), to: at(2_000_000), count: 12, reported: true },
+            Loss { cpu: Cpu::UNKNOWN, from: at(3_000_000), to: at(4_000_000), count: 0, reported: false },
+        ];
+        expect![[r#"
+            How the path was made
+            The active path (Giraldeau 2015, Algorithm 5): the window is walked forward; each wait is replaced
+            by what the thread that ended it did meanwhile, that one's waits likewise, down to work, a device, a
+            timer or the edge of what was recorded.
+            71 segments and 15 waits were found; the segments' sum is 1192100000 ns, exactly the window. Shares
+            are of the window.
+
+            What the words mean
+            running       on a CPU, from one switch to the next
+            runnable      could run and had no CPU; who had the CPU it was queued on is named
+            throttled     off the CPU because the scheduler says a cgroup's CPU limit was used up
+            block_device  blocked, and ended by a disk request's completion; queue is before the request went to
+                          the device, device after
+            unknown       not explained by what was recorded; never guessed and never left out
+
+            How well it is known
+             97.7%   1.16 s  measured: timed at both ends by the scheduler's own events
+              2.3%  28.0 ms  inferred: the last request that completed in the interrupt of the wake-up ended the
+                             wait
+
+            The largest segments
+            at 1.13 s for 61.0 ms  postgres (912)  waiting for disk sda, in fdatasync of pg_wal  [packet]
+                explains a wait of checkout (4711) in read on tcp 10.0.0.3:5432, ended by postgres (912)
+            at 17.0 ms for 49.0 ms  kernel thread jbd2/sda1-8  waiting for disk sda  [wakeup]
+                explains a wait of checkout (4711) in fdatasync of orders.db, ended by kernel thread jbd2/sda1-8
+            at 79.0 ms for 49.0 ms  kernel thread jbd2/sda1-8  waiting for disk sda  [wakeup]
+                explains a wait of checkout (4711) in fdatasync of orders.db, ended by kernel thread jbd2/sda1-8
+            at 141 ms for 49.0 ms  kernel thread jbd2/sda1-8  waiting for disk sda  [wakeup]
+                explains a wait of checkout (4711) in fdatasync of orders.db, ended by kernel thread jbd2/sda1-8
+            at 203 ms for 49.0 ms  kernel thread jbd2/sda1-8  waiting for disk sda  [wakeup]
+                explains a wait of checkout (4711) in fdatasync of orders.db, ended by kernel thread jbd2/sda1-8
+
+            What is doubtful
+            lost 12 records, 1 switch untraced by the kernel
+              12 on CPU 1 between 1.00 ms and 2.00 ms after the start
+              an unknown number on some CPU between 3.00 ms and 4.00 ms after the start
+            doubt: 2 wake-ups fit one wait [\x1bevil (7)]
+            recording took 1.2% of a CPU (the recorder's own threads)
+        "#]].assert_eq(&explain(&answer, Paper::PLAIN));
+    }
+}

@@ -1,0 +1,88 @@
+//! What stands under an answer: losses, doubts, cost, where it is saved, what to ask next.
+
+use wakepath_critical_path::{Basis, Severity};
+use wakepath_engine::{Head, PathAnswer};
+use wakepath_wait_graph::Loss;
+
+use crate::quantity::{count, percent_text};
+use crate::screen::{Line, Screen, Style};
+use crate::wording;
+
+/// At most so many problems stand on the first screen.
+const PROBLEMS: usize = 5;
+
+/// What is doubtful, before the last lines.
+pub fn problems(screen: &mut Screen, head: &Head) {
+    let serious = || head.problems.iter().filter(|problem| problem.severity > Severity::Note);
+    for problem in serious().take(PROBLEMS) {
+        let line = Line::new().add(Style::Warning, "warning: ").add(Style::Normal, problem.text.as_str());
+        screen.wrapped(9, &line);
+    }
+    if let Some(more @ 1..) = serious().count().checked_sub(PROBLEMS) {
+        screen.wrapped(
+            0,
+            &Line::from(format!("and {}: --explain lists them", count(more as u64, "more warning"))),
+        );
+    }
+}
+
+/// How many records were lost, and how many switches the kernel did not trace.
+pub fn lost(losses: &[Loss]) -> String {
+    let (reported, left_out): (Vec<&Loss>, Vec<&Loss>) = losses.iter().partition(|loss| loss.reported);
+    let known: u64 = reported.iter().map(|loss| loss.count).sum();
+    let mut text = match reported.iter().any(|loss| loss.count == 0) {
+        true if known == 0 => String::from("lost records, nobody knows how many"),
+        true => format!("lost {} or more", count(known, "record")),
+        false => format!("lost {}", count(known, "record")),
+    };
+    if !left_out.is_empty() {
+        text.push_str(&format!(
+            ", {} untraced by the kernel",
+            count_of(left_out.len(), "switch", "switches")
+        ));
+    }
+    text
+}
+
+fn count_of(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+/// One line: losses, doubts, cost.
+pub fn trust(answer: &PathAnswer) -> Line {
+    let head = &answer.head;
+    let mut line = Line::new();
+    let style = if head.losses.is_empty() { Style::Faint } else { Style::Warning };
+    line.push(style, lost(&head.losses));
+    let ambiguous = answer.path.segments.iter().filter(|s| s.basis == Basis::Ambiguous).count()
+        + answer.path.waits.iter().filter(|w| w.basis == Basis::Ambiguous).count();
+    if ambiguous > 0 {
+        line.push(Style::Warning, format!(", {} ambiguous", count(ambiguous as u64, "wake-up")));
+    }
+    if let Some(cost) = cost(head) {
+        line.push(Style::Faint, format!("; {cost}"));
+    }
+    line
+}
+
+/// What recording cost.
+pub fn cost(head: &Head) -> Option<String> {
+    let cost = head.cost.filter(|cost| cost.over_ns > 0)?;
+    Some(format!("recording took {} of a CPU", percent_text(cost.observer_ns, cost.over_ns)))
+}
+
+/// Where the recording is and what to ask next.
+pub fn next(saved: &str, commands: &[String]) -> Line {
+    let mut line = Line::new().add(Style::Faint, format!("saved in {saved}   "));
+    if !commands.is_empty() {
+        line.push(Style::Faint, "next: ");
+        line.push(Style::Normal, commands.join(", "));
+    }
+    line
+}
+
+/// How the file of a recording is shown.
+pub fn shown(path: &std::path::Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    wording::name(&path.as_os_str().as_bytes().into())
+}

@@ -1,0 +1,99 @@
+//! What is in a recording, as text.
+
+use wakepath_engine::InfoAnswer;
+
+use super::{footer, when};
+use crate::quantity::{bytes, count, duration};
+use crate::screen::{Line, Paper, Screen, Style};
+use crate::wording;
+
+/// What is in a recording, at what rates, what is lost, what it cost.
+pub fn info(info: &InfoAnswer, paper: Paper) -> String {
+    let mut screen = Screen::new(paper);
+    let recorded = info.recorded;
+    let took = info.to.since(info.from);
+    let host = &info.head.host;
+    screen.wrapped(0, &Line::new().add(Style::Strong, format!("{} recorded", duration(took))));
+    screen.wrapped(0, &Line::new().add(Style::Faint, when(&info.head, info.from, info.to)));
+    screen.blank();
+    let mut row = |name: &str, value: String| {
+        let head = Line::new().add(Style::Faint, format!("{name:<10}"));
+        screen.hanging(&head, 10, &Line::from(value));
+    };
+    row(
+        "host",
+        format!(
+            "{}, Linux {} {}, boot {}",
+            wording::name(&host.name),
+            wording::name(&host.kernel),
+            wording::name(&host.machine),
+            crate::escape(host.boot_id.as_bytes())
+        ),
+    );
+    if let Some(command) = &recorded.survey.session.command {
+        let words: Vec<_> = command.words.iter().map(wording::name).collect();
+        let ended = command.status.map_or(String::new(), |status| format!(", {}", ended(status)));
+        row("command", format!("{} ({}){ended}", words.join(" "), command.tgid));
+    }
+    row(
+        "machine",
+        format!(
+            "{}, {}, {}",
+            count(info.cpus as u64, "CPU"),
+            count(info.threads as u64, "thread"),
+            plural(info.processes, "process", "processes")
+        ),
+    );
+    if let Some(format) = &recorded.format {
+        let total = recorded.survey.counts.total();
+        let each = if total == 0 {
+            String::new()
+        } else {
+            format!(", {:.1} bytes an event", format.bytes as f64 / total as f64)
+        };
+        row(
+            "on disk",
+            format!("{} in {}{each}", bytes(format.bytes), count(format.streams as u64, "stream")),
+        );
+        row(
+            "written by",
+            format!(
+                "wakepath {}, format {}",
+                crate::escape(format.writer.as_bytes()),
+                wakepath_engine::FORMAT
+            ),
+        );
+    }
+    let lost = footer::lost(&info.head.losses);
+    row("lost", lost.strip_prefix("lost ").unwrap_or(&lost).to_owned());
+    row("cost", footer::cost(&info.head).unwrap_or_else(|| String::from("not recorded")));
+    screen.blank();
+    screen.unwrapped(&Line::new().add(Style::Faint, "     events       a second  kind"));
+    let mut events: Vec<_> = info.events.iter().collect();
+    events.sort_by_key(|(name, n)| (std::cmp::Reverse(**n), **name));
+    for (name, &n) in events {
+        let rate =
+            if took == 0 { String::from("–") } else { format!("{:.0}", n as f64 * 1e9 / took as f64) };
+        screen.unwrapped(&Line::from(format!("{n:>11} {rate:>14}  {}", name.replace('_', " "))));
+    }
+    screen.blank();
+    footer::problems(&mut screen, &info.head);
+    for problem in
+        info.head.problems.iter().filter(|problem| problem.severity == wakepath_critical_path::Severity::Note)
+    {
+        screen.wrapped(6, &Line::from(format!("note: {}", problem.text)));
+    }
+    screen.into_text()
+}
+
+fn plural(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+/// A wait status as a shell would tell it.
+fn ended(status: u32) -> String {
+    match (status & 0x7f, status >> 8 & 0xff) {
+        (0, code) => format!("exit code {code}"),
+        (signal, _) => format!("killed by signal {signal}"),
+    }
+}

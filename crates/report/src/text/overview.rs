@@ -1,0 +1,243 @@
+//! Threads without a single window, as text: what still waits, and whom to ask about.
+
+use std::collections::BTreeMap;
+
+use wakepath_critical_path::Hang;
+use wakepath_engine::{CallName, Candidate, Overview, Recorded, Scope, ThreadTimes, Who};
+use wakepath_event::Tid;
+
+use super::{footer, when};
+use crate::quantity::{count, duration};
+use crate::screen::{Line, Paper, Screen, Style};
+use crate::wording;
+
+/// How many processes, and how many threads of each, are listed before the rest is counted.
+const PROCESSES: usize = 12;
+const THREADS: usize = 4;
+/// How many open waits are listed.
+const WAITS: usize = 10;
+
+/// What threads did, and the flag that asks further. `argument` names the recording in the next
+/// command, with a space before it; empty for the recording that is read when none is named.
+pub fn overview(overview: &Overview, argument: &str, paper: Paper) -> String {
+    let mut screen = Screen::new(paper);
+    screen.wrapped(0, &headline(overview));
+    screen.wrapped(0, &Line::new().add(Style::Faint, when(&overview.head, overview.from, overview.to)));
+    screen.blank();
+    still_waiting(&mut screen, overview);
+    table(&mut screen, overview);
+    screen.blank();
+    footer::problems(&mut screen, &overview.head);
+    let mut trust = Line::new().add(Style::Faint, footer::lost(&overview.head.losses));
+    if let Some(cost) = footer::cost(&overview.head) {
+        trust.push(Style::Faint, format!("; {cost}"));
+    }
+    screen.wrapped(0, &trust);
+    let ask = overview
+        .still_waiting
+        .first()
+        .map(|hang| hang.thread)
+        .or_else(|| overview.threads.first().map(|times| times.thread));
+    let next = ask.map(|thread| {
+        format!("wakepath path{argument} --tid {}", overview.recorded.graph.thread(thread).tid())
+    });
+    let saved = footer::shown(&overview.recorded.source);
+    screen.wrapped(0, &footer::next(&saved, &next.into_iter().collect::<Vec<_>>()));
+    screen.into_text()
+}
+
+fn headline(overview: &Overview) -> Line {
+    let span = duration(overview.to.since(overview.from));
+    let what = match &overview.scope {
+        Scope::All => String::from("the whole machine"),
+        Scope::Processes(pids) => match pids.as_slice() {
+            [pid] => {
+                let comm = overview.recorded.process_comm(*pid, overview.to).map(wording::comm);
+                format!("{} ({pid})", comm.unwrap_or_else(|| String::from("process")))
+            }
+            pids => count(pids.len() as u64, "process").replace("processs", "processes"),
+        },
+        Scope::Cgroup(cgroup) => wording::name(cgroup),
+    };
+    let mut line = Line::new().add(Style::Strong, what);
+    line.push(Style::Normal, format!(", {span}, {}: ", count(overview.threads.len() as u64, "thread")));
+    let open = overview.still_waiting.len();
+    if !overview.deadlocks.is_empty() {
+        line.push(Style::Warning, "deadlocked");
+    } else if open > 0 {
+        line.push(
+            Style::Warning,
+            format!(
+                "{} still waiting at the end",
+                if open == 1 { String::from("one") } else { open.to_string() }
+            ),
+        );
+    } else {
+        line.push(Style::Normal, "ask about one of them");
+    }
+    line
+}
+
+/// Waits that were open at the end: cycles first, then the longest.
+fn still_waiting(screen: &mut Screen, overview: &Overview) {
+    for cycle in &overview.deadlocks {
+        screen.unwrapped(
+            &Line::new().add(Style::Warning, "deadlock: each waits for a lock that the next one owns"),
+        );
+        for hang in cycle {
+            screen.hanging(&Line::from("  "), 4, &open_wait(overview, hang));
+        }
+        screen.blank();
+    }
+    let in_cycle =
+        |hang: &&Hang| !overview.deadlocks.iter().flatten().any(|other| other.thread == hang.thread);
+    let open: Vec<_> = overview.still_waiting.iter().filter(in_cycle).collect();
+    if open.is_empty() {
+        return;
+    }
+    screen.unwrapped(&Line::new().add(Style::Warning, "still waiting"));
+    for hang in open.iter().take(WAITS) {
+        screen.hanging(&Line::from("  "), 4, &open_wait(overview, hang));
+    }
+    if let Some(more @ 1..) = open.len().checked_sub(WAITS) {
+        screen.wrapped(0, &Line::from(format!("  and {more} more: --json lists them")));
+    }
+    screen.blank();
+}
+
+fn open_wait(overview: &Overview, hang: &Hang) -> Line {
+    let recorded = overview.recorded;
+    let who = recorded.who(hang.thread, overview.to);
+    let at_least = if hang.began_before { "more than " } else { "" };
+    let mut line = Line::new().add(Style::Strong, wording::who(&who));
+    let waited = duration(overview.to.since(hang.since));
+    let mut text = format!(" for {at_least}{waited}");
+    if let Some(call) = hang.call.as_ref().map(|call| call_of(overview, call, &who)) {
+        text += &format!(" in {}", wording::call(&call));
+    }
+    if let Some(lock) = hang.lock {
+        text += &format!(", {}", wording::lock(lock.address, lock.kernel));
+        if let Some(owner) = lock.owner {
+            let owner = wording::thread(recorded, owner, overview.to);
+            text += &format!(
+                " that {owner} {}",
+                if hang.proved { "owns" } else { "owns, as the lock's own memory says" }
+            );
+        }
+    }
+    line.push(Style::Normal, text);
+    line
+}
+
+fn call_of(overview: &Overview, call: &wakepath_event::Call, who: &Who) -> CallName {
+    let at = wakepath_clock::Stamp::from_ns(overview.to.ns());
+    overview.recorded.survey.names.call(call, who.tgid, at)
+}
+
+/// Threads by process: what took their time.
+fn table(screen: &mut Screen, overview: &Overview) {
+    let recorded = overview.recorded;
+    let heading = "  waiting       CPU   running      idle  thread, and its longest wait";
+    screen.unwrapped(&Line::new().add(Style::Faint, heading));
+    // A process stands where its slowest thread would.
+    let mut processes: Vec<(Option<Tid>, Vec<&ThreadTimes>)> = Vec::new();
+    let mut places: BTreeMap<Option<Tid>, usize> = BTreeMap::new();
+    for times in &overview.threads {
+        let tgid = recorded.who(times.thread, overview.to).tgid;
+        let place = *places.entry(tgid).or_insert_with(|| {
+            processes.push((tgid, Vec::new()));
+            processes.len() - 1
+        });
+        processes[place].1.push(times);
+    }
+    for (_, threads) in processes.iter().take(PROCESSES) {
+        for (i, times) in threads.iter().take(THREADS).enumerate() {
+            screen.hanging(&figures(times), 42, &thread(overview, times, i == 0));
+        }
+        if let Some(more @ 1..) = threads.len().checked_sub(THREADS) {
+            let text = format!("{} of it", count(more as u64, "more thread"));
+            screen.hanging(
+                &sum(threads.iter().skip(THREADS).copied()),
+                42,
+                &Line::new().add(Style::Faint, text),
+            );
+        }
+    }
+    if let Some(more @ 1..) = processes.len().checked_sub(PROCESSES) {
+        let rest = processes.iter().skip(PROCESSES).flat_map(|(_, threads)| threads.iter().copied());
+        let text = format!("{more} more processes: --json lists them");
+        screen.hanging(&sum(rest), 42, &Line::new().add(Style::Faint, text));
+    }
+    if overview.idle_at_end > 0 {
+        screen.blank();
+        screen.wrapped(
+            0,
+            &Line::new().add(Style::Faint, format!("{} for work at the end", waits(overview.idle_at_end))),
+        );
+    }
+}
+
+fn waits(n: usize) -> String {
+    if n == 1 { String::from("1 thread waits") } else { format!("{n} threads wait") }
+}
+
+fn figures(times: &ThreadTimes) -> Line {
+    columns(times.waiting_ns, times.runnable_ns + times.throttled_ns, times.running_ns, times.idle_ns)
+}
+
+fn sum<'a>(threads: impl Iterator<Item = &'a ThreadTimes>) -> Line {
+    let mut all = (0, 0, 0, 0);
+    for times in threads {
+        all.0 += times.waiting_ns;
+        all.1 += times.runnable_ns + times.throttled_ns;
+        all.2 += times.running_ns;
+        all.3 += times.idle_ns;
+    }
+    columns(all.0, all.1, all.2, all.3)
+}
+
+/// Waiting, wanting a CPU, running, idle.
+fn columns(waiting: u64, cpu: u64, running: u64, idle: u64) -> Line {
+    let text = |ns: u64| if ns == 0 { String::from("–") } else { duration(ns) };
+    Line::from(format!("{:>9} {:>9} {:>9} {:>9}  ", text(waiting), text(cpu), text(running), text(idle)))
+}
+
+fn thread(overview: &Overview, times: &ThreadTimes, first: bool) -> Line {
+    let recorded = overview.recorded;
+    let who = recorded.who(times.thread, overview.to);
+    let mut line = Line::new();
+    if !first {
+        line.push(Style::Normal, "  ");
+    }
+    line.push(Style::Strong, wording::who(&who));
+    if let Some(unit) = recorded.survey.names.unit(&who).filter(|_| first) {
+        line.push(Style::Faint, format!(" in {}", wording::unit(&unit)));
+    }
+    if let Some(wait) = times.longest {
+        let mut text = format!(", {}", duration(wait.to.since(wait.from)));
+        if let Some(call) = wait.call.as_ref() {
+            let at = wakepath_clock::Stamp::from_ns(wait.to.ns());
+            text += &format!(" in {}", wording::call(&recorded.survey.names.call(call, who.tgid, at)));
+        }
+        line.push(Style::Normal, text);
+    }
+    if times.throttled_ns > 0 {
+        line.push(Style::Normal, format!(", not allowed to run {}", duration(times.throttled_ns)));
+    }
+    if times.unknown_ns > 0 {
+        line.push(Style::Faint, format!(", unknown {}", duration(times.unknown_ns)));
+    }
+    line
+}
+
+/// A thread that fits a question that several fit: who, how long it lived, where it belongs.
+pub fn candidate(recorded: &Recorded, candidate: &Candidate) -> String {
+    let who = recorded.who(candidate.thread, candidate.to);
+    let lived = duration(candidate.to.since(candidate.from));
+    let since = duration(candidate.from.since(recorded.from()));
+    let of =
+        who.tgid.filter(|tgid| *tgid != who.tid).map_or(String::new(), |tgid| format!(" of process {tgid}"));
+    let unit = recorded.survey.names.unit(&who).as_ref().map(wording::unit);
+    let unit = unit.map_or(String::new(), |unit| format!(" in {unit}"));
+    format!("--tid {}: {}{of}{unit}, {lived} from {since} on", who.tid, wording::comm(who.comm))
+}

@@ -1,0 +1,345 @@
+//! The first screen: why a window took its time.
+
+use wakepath_critical_path::{Cause, Segment};
+use wakepath_engine::{PathAnswer, Question};
+
+use super::{footer, when};
+use crate::quantity::{count, duration, rough_share, share};
+use crate::rows::{Party, Row, rows};
+use crate::screen::{Line, Paper, Screen, Style};
+use crate::wording;
+
+/// Rows below this part of the window, and beyond this many, are put together.
+const SMALLEST_ROW: f64 = 0.0005;
+const MOST_ROWS: usize = 12;
+/// The column in which a row's text begins.
+const TEXT: usize = 17;
+
+/// The first screen. `argument` names the recording in the next command, with a space before it;
+/// empty for the recording that is read when none is named.
+pub fn path(answer: &PathAnswer, argument: &str, paper: Paper) -> String {
+    let mut screen = Screen::new(paper);
+    let rows = rows(answer);
+    screen.wrapped(0, &headline(answer, rows.first()));
+    let window = answer.path.window;
+    screen.wrapped(0, &Line::new().add(Style::Faint, when(&answer.head, window.from, window.to)));
+    screen.blank();
+    table(&mut screen, answer, &rows);
+    screen.blank();
+    footer::problems(&mut screen, &answer.head);
+    screen.wrapped(0, &footer::trust(answer));
+    let saved = footer::shown(&answer.recorded.source);
+    screen.wrapped(0, &footer::next(&saved, &[format!("wakepath path{argument} --tree")]));
+    screen.into_text()
+}
+
+/// One sentence: what took how long, mostly why, and how well that is known.
+fn headline(answer: &PathAnswer, first: Option<&(Party, Row)>) -> Line {
+    let took = answer.window_ns();
+    let subject = match &answer.question {
+        Question::Command { .. } => wording::comm(answer.subject().comm),
+        Question::Thread => wording::who(&answer.subject()),
+    };
+    let mut line = Line::new();
+    if let Some(still) = still_waiting(answer) {
+        let on = still.as_deref().map(|on| format!(" {on}")).unwrap_or_default();
+        line.push(Style::Strong, format!("{subject} is still waiting{on} after {}", duration(took)));
+    } else {
+        line.push(Style::Strong, format!("{subject} took {}", duration(took)));
+    }
+    let Some((party, row)) = first else { return line.add(Style::Normal, ", an empty window") };
+    let mostly = if row.total_ns > took / 2 { "mostly " } else { "most of all " };
+    line.push(Style::Normal, ": ");
+    line.push(Style::Normal, mostly);
+    line.push(Style::Strong, short(answer, party, row));
+    line.add(Style::Normal, format!(" ({}, {})", rough_share(row.total_ns, took), row.basis.word()))
+}
+
+/// What the window's thread was still waiting in when the recording ended: `Some(None)` where only
+/// the fact is known.
+fn still_waiting(answer: &PathAnswer) -> Option<Option<String>> {
+    let last: &Segment = answer.path.segments.last()?;
+    let open = |segment: &Segment| matches!(segment.cause, Cause::StillWaiting);
+    if !open(last) {
+        return None;
+    }
+    // Of all waits that the last segment stands under, the window's own is the first.
+    let mut parent = answer.parent(last);
+    let mut call = answer.segment_call(last);
+    while let Some(wait) = parent {
+        call = answer.wait_call(wait);
+        parent = wait.parent.and_then(|outer| answer.path.waits.get(outer.0 as usize));
+    }
+    Some(call.map(|call| format!("in {}", wording::call(&call))))
+}
+
+/// A party in the headline.
+fn short(answer: &PathAnswer, party: &Party, row: &Row) -> String {
+    let or = |name: &Option<String>, other: &str| name.clone().unwrap_or_else(|| String::from(other));
+    match party {
+        Party::Running(_) => String::from("running"),
+        Party::Interrupts => String::from("interrupted"),
+        Party::Cpu => String::from("waiting for a CPU"),
+        Party::Limit(limit) => format!("not allowed to run: CPU limit{}", of(limit.as_deref())),
+        Party::Disk(disk) => format!(
+            "waiting for {}",
+            disk.as_ref().map_or(String::from("a disk"), |disk| format!("disk {disk}"))
+        ),
+        Party::Timer => String::from("sleeping until a timer"),
+        Party::Network(peer) => format!(
+            "waiting for the network{}",
+            peer.as_ref().map_or(String::new(), |peer| format!(", {peer}"))
+        ),
+        Party::Lock => String::from("waiting for a lock"),
+        Party::Person => String::from("waiting for a person"),
+        Party::Device(device) => format!("waiting for {}", or(device, "a device")),
+        Party::Process(comm) => format!("waiting for {}", process(answer, &wording::comm(*comm), row)),
+        Party::KernelThread(comm) => format!("waiting for kernel thread {}", wording::comm(*comm)),
+        Party::Unknown(why) => {
+            format!("unknown{}", why.as_ref().map_or(String::new(), |why| format!(": {why}")))
+        }
+    }
+}
+
+fn of(name: Option<&str>) -> String {
+    name.map(|name| format!(" of {name}")).unwrap_or_default()
+}
+
+/// Another process: `postgres (912) in postgresql.service`, `cc1 (12 processes)`.
+fn process(answer: &PathAnswer, comm: &str, row: &Row) -> String {
+    let mut text = match (row.processes.len(), row.processes.first()) {
+        (0 | 1, Some(tgid)) => format!("{comm} ({tgid})"),
+        (n, _) => format!("{comm} ({n} processes)"),
+    };
+    let names = &answer.recorded.survey.names;
+    let own = names.unit(&answer.subject());
+    let member = row.threads.iter().map(|&index| answer.who(index)).find(|who| !who.kernel);
+    if let Some(unit) = member.and_then(|who| names.unit(&who)).filter(|unit| Some(unit) != own.as_ref()) {
+        text += &format!(" in {}", wording::unit(&unit));
+    }
+    text
+}
+
+fn table(screen: &mut Screen, answer: &PathAnswer, rows: &[(Party, Row)]) {
+    let window = answer.window_ns();
+    screen.unwrapped(&Line::new().add(Style::Faint, " share     time  what the time went to, largest first"));
+    let is_shown = |(i, (_, row)): &(usize, &(Party, Row))| {
+        *i < MOST_ROWS && row.total_ns as f64 >= window as f64 * SMALLEST_ROW
+    };
+    for (_, (party, row)) in rows.iter().enumerate().filter(is_shown) {
+        screen.hanging(&figures(row.total_ns, window), TEXT, &what(answer, party, row));
+        for line in details(party, row) {
+            screen.hanging(&Line::from(" ".repeat(TEXT)), TEXT, &line);
+        }
+    }
+    let rest: Vec<_> =
+        rows.iter().enumerate().filter(|row| !is_shown(row)).map(|(_, (_, row))| row).collect();
+    if !rest.is_empty() {
+        let total = rest.iter().map(|row| row.total_ns).sum();
+        let text = format!("{} in all: wakepath path --tree", count(rest.len() as u64, "smaller part"));
+        screen.hanging(&figures(total, window), TEXT, &Line::new().add(Style::Faint, text));
+    }
+}
+
+fn figures(ns: u64, window: u64) -> Line {
+    let text = format!("{:>6}  {:>7}  ", share(ns, window), duration(ns));
+    Line::new().add(Style::Strong, text)
+}
+
+/// A row's first line.
+fn what(answer: &PathAnswer, party: &Party, row: &Row) -> Line {
+    let mut text = match party {
+        Party::Running(comm) => format!("running {}{}", wording::comm(*comm), processes(row)),
+        Party::Process(_) => {
+            let mut text = format!("{}{}", short(answer, party, row), calls(row));
+            if row.parts.len() == 1 {
+                text += &format!(": {}", row.parts.keys().next().map_or("", String::as_str));
+            }
+            text
+        }
+        Party::Disk(_) => short(answer, party, row).replacen("waiting for ", "", 1),
+        Party::Limit(_) => format!("{}, {}", short(answer, party, row), times(row.stretches)),
+        _ => short(answer, party, row),
+    };
+    if !matches!(party, Party::Process(_)) {
+        text += &calls(row);
+    }
+    if matches!(party, Party::Disk(_)) && !row.through.is_empty() {
+        text += &format!(", through {}", list(row.through.iter().map(String::as_str), 2));
+    }
+    let mut line = Line::from(text);
+    let basis = row.basis.word();
+    if basis != "measured" {
+        line.push(Style::Faint, format!("  {basis}"));
+    }
+    line
+}
+
+fn processes(row: &Row) -> String {
+    match row.processes.len() {
+        0 | 1 => String::new(),
+        n => format!(" ({n} processes)"),
+    }
+}
+
+fn times(n: u64) -> String {
+    if n == 1 { String::from("once") } else { format!("{n} times") }
+}
+
+/// The waits of a row: `, 14 × fdatasync of orders.db`.
+fn calls(row: &Row) -> String {
+    let mut calls: Vec<_> = row.calls.iter().collect();
+    calls.sort_by_key(|(name, waits)| (std::cmp::Reverse(waits.ns), *name));
+    let told: Vec<String> =
+        calls.iter().take(2).map(|(name, waits)| format!("{} × {name}", waits.count)).collect();
+    let more = calls.len().saturating_sub(told.len());
+    match (told.is_empty(), more) {
+        (true, _) => String::new(),
+        (false, 0) => format!(", {}", told.join(" and ")),
+        (false, more) => format!(", {} and {}", told.join(", "), count(more as u64, "other call")),
+    }
+}
+
+/// The lines under a row: what its time consists of.
+fn details(party: &Party, row: &Row) -> Vec<Line> {
+    if row.parts.len() < 2 && !matches!(party, Party::Cpu | Party::Lock) {
+        return Vec::new();
+    }
+    let mut parts: Vec<_> = row.parts.iter().collect();
+    parts.sort_by_key(|(name, ns)| (std::cmp::Reverse(**ns), *name));
+    const TOLD: usize = 4;
+    let mut told: Vec<String> = parts.iter().take(TOLD).map(|(name, ns)| part(party, name, **ns)).collect();
+    if let Some(more @ 1..) = parts.len().checked_sub(TOLD) {
+        let rest = parts.iter().skip(TOLD).map(|(_, ns)| **ns).sum();
+        told.push(format!("{} {}", count(more as u64, "other"), duration(rest)));
+    }
+    let lead = match party {
+        Party::Cpu => "it had: ",
+        _ => "",
+    };
+    vec![Line::from(format!("{lead}{}", told.join(", ")))]
+}
+
+fn part(party: &Party, name: &str, ns: u64) -> String {
+    match party {
+        Party::Process(_) => format!("{} {name}", duration(ns)),
+        _ => format!("{name} {}", duration(ns)),
+    }
+}
+
+fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>, most: usize) -> String {
+    let more = names.len().saturating_sub(most);
+    let told: Vec<&str> = names.take(most).collect();
+    if more == 0 { told.join(" and ") } else { format!("{} and {more} more", told.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{FUTEX, Story, call, checkout, command};
+    use expect_test::{Expect, expect};
+    use wakepath_critical_path::Kind;
+
+    fn check(answer: &PathAnswer, expected: Expect) {
+        let text = path(answer, "", Paper::PLAIN);
+        expected.assert_eq(&text);
+    }
+
+    #[test]
+    fn the_first_screen_answers() {
+        check(
+            &checkout().answer(command()),
+            expect![[r#"
+                checkout took 1.19 s: mostly waiting for disk sda (61%, mostly measured)
+                2026-11-21 02:58:41.310 to 02:58:42.502 UTC on web3
+
+                 share     time  what the time went to, largest first
+                 61.1%   728 ms  disk sda, 14 × fdatasync of orders.db, through jbd2/sda1-8  mostly measured
+                                 device 686 ms, queue 28.0 ms, kernel thread 14.0 ms
+                 20.1%   240 ms  running checkout
+                 10.9%   130 ms  not allowed to run: CPU limit of shop.service (50.0 ms per 100 ms), 5 times
+                  7.4%  88.0 ms  waiting for postgres (912) in postgresql.service, 1 × read on tcp 10.0.0.3:5432
+                                 61.0 ms in fdatasync of pg_wal, 27.0 ms running
+                  0.3%  4.00 ms  unknown: wait began before the recording, 1 × read
+                  0.2%  2.10 ms  waiting for a CPU
+                                 it had: stress (555) 2.00 ms, idle CPU 100 µs
+
+                lost 0 records; recording took 1.2% of a CPU
+                saved in ./wakepath.rec   next: wakepath path --tree
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_process_named_with_terminal_escapes_prints_as_text() {
+        let mut story = Story::new();
+        let evil = story.thread(7, 1, b"\x1b[2J\x1b[1;1H\xff", 0);
+        let worse = story.thread(8, 1, "\u{9b}2J\u{202e}".as_bytes(), 0);
+        story.then(10, evil, None, Kind::Running, Cause::None);
+        story.then(10, evil, None, Kind::Runnable, Cause::Competitor(worse));
+        check(
+            &story.told().answer(command()),
+            expect![[r#"
+                \x1b[2J\x1b[1;1H\xff took 20 ns: most of all running (50%, measured)
+                2026-11-21 02:58:41.310000000 to 02:58:41.310000020 UTC on web3
+
+                 share     time  what the time went to, largest first
+                 50.0%    10 ns  running \x1b[2J\x1b[1;1H\xff
+                 50.0%    10 ns  waiting for a CPU
+                                 it had: \u{9b}2J\u{202e} (8) 10 ns
+
+                lost 0 records; recording took 1.2% of a CPU
+                saved in ./wakepath.rec   next: wakepath path --tree
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_wait_that_never_ended_is_said_first() {
+        let mut story = Story::new();
+        let hung = story.thread(7, 1, b"hung", 0);
+        story.then(10_000, hung, None, Kind::Running, Cause::None);
+        story.then(90_000, hung, None, Kind::Lock, Cause::StillWaiting).call = Some(call(FUTEX, 0x1000));
+        check(
+            &story.told().answer(command()),
+            expect![[r#"
+                hung is still waiting in futex after 100 µs: mostly waiting for a lock (90%, measured)
+                2026-11-21 02:58:41.310000 to 02:58:41.310100 UTC on web3
+
+                 share     time  what the time went to, largest first
+                 90.0%  90.0 µs  waiting for a lock, 1 × futex
+                                 still waiting 90.0 µs
+                 10.0%  10.0 µs  running hung
+
+                lost 0 records; recording took 1.2% of a CPU
+                saved in ./wakepath.rec   next: wakepath path --tree
+            "#]],
+        );
+    }
+
+    #[test]
+    fn an_empty_window_is_an_answer() {
+        let mut story = Story::new();
+        story.thread(7, 1, b"gone", 0);
+        check(
+            &story.told().answer(Question::Thread),
+            expect![[r#"
+            gone (7) took 0 ns, an empty window
+            2026-11-21 02:58:41.310000000 to 02:58:41.310000000 UTC on web3
+
+             share     time  what the time went to, largest first
+
+            lost 0 records; recording took 1.2% of a CPU
+            saved in ./wakepath.rec   next: wakepath path --tree
+        "#]],
+        );
+    }
+
+    #[test]
+    fn the_rows_are_the_whole_window() {
+        let story = checkout();
+        let answer = story.answer(command());
+        let total: u64 = rows(&answer).iter().map(|(_, row)| row.total_ns).sum();
+        assert_eq!(total, answer.window_ns());
+    }
+}

@@ -1,0 +1,97 @@
+//! The full list of a path's segments as text.
+
+use wakepath_critical_path::Segment;
+use wakepath_engine::{PathAnswer, Responsible};
+
+use super::when;
+use crate::quantity::duration;
+use crate::screen::{Line, Paper, Screen, Style};
+use crate::wording;
+
+/// Every segment: when it began, how long it was, whose time, what it went to. The waits that a
+/// segment stands under show as its indentation.
+pub fn segments(answer: &PathAnswer, paper: Paper) -> String {
+    let mut screen = Screen::new(paper);
+    let window = answer.path.window;
+    screen.wrapped(0, &Line::new().add(Style::Faint, when(&answer.head, window.from, window.to)));
+    screen.blank();
+    screen
+        .unwrapped(&Line::new().add(Style::Faint, "       at, s      time  whose time, and what it went to"));
+    for segment in &answer.path.segments {
+        let at = segment.from.since(answer.head.origin);
+        let at = format!("{}.{:09}", at / 1_000_000_000, at % 1_000_000_000);
+        let took = duration(segment.to.since(segment.from));
+        let mut line = Line::new();
+        line.push(Style::Faint, format!("{at:>14}  {took:>7}  "));
+        line.push(Style::Normal, indentation(segment.depth));
+        line.extend(describe(answer, segment));
+        screen.unwrapped(&line);
+    }
+    screen.into_text()
+}
+
+/// Deep chains do not push the text off the screen.
+fn indentation(depth: u32) -> String {
+    const DEEPEST: u32 = 16;
+    match depth {
+        0..=DEEPEST => "  ".repeat(depth as usize),
+        depth => format!("{}({depth} deep) ", "  ".repeat(DEEPEST as usize)),
+    }
+}
+
+/// A segment in a line: who, what, by which link, how well known.
+pub fn describe(answer: &PathAnswer, segment: &Segment) -> Line {
+    let who = match segment.thread {
+        Some(thread) => wording::thread(answer.recorded, thread, segment.to),
+        None => String::from("in flight"),
+    };
+    let mut line = Line::new().add(Style::Strong, who);
+    let doing = wording::doing(answer, segment.kind, Responsible::from(&segment.cause));
+    let mut text = format!("  {doing}");
+    if let Some(call) = answer.segment_call(segment) {
+        text += &format!(", in {}", wording::call(&call));
+    }
+    line.push(Style::Normal, text);
+    let mut notes: Vec<&str> = Vec::new();
+    notes.extend(wording::via_word(segment.via));
+    let basis = wording::basis_word(segment.basis);
+    if basis != "measured" {
+        notes.push(basis);
+    }
+    if !notes.is_empty() {
+        line.push(Style::Faint, format!("  [{}]", notes.join(", ")));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{checkout, command};
+    use expect_test::expect;
+
+    #[test]
+    fn every_segment_is_a_line() {
+        let story = checkout();
+        let answer = story.answer(command());
+        let text = segments(&answer, Paper::PLAIN);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3 + answer.path.segments.len());
+        let ends = [&lines[..9], &lines[lines.len() - 5..]].concat().join("\n");
+        expect![[r#"
+            2026-11-21 02:58:41.310 to 02:58:42.502 UTC on web3
+
+                   at, s      time  whose time, and what it went to
+               0.000000000  4.00 ms  checkout (4711)  unknown: wait began before the recording, in read
+               0.004000000  10.0 ms  checkout (4711)  running
+               0.014000000  1.00 ms    kernel thread jbd2/sda1-8  running  [wakeup]
+               0.015000000  2.00 ms    kernel thread jbd2/sda1-8  waiting in the queue of disk sda  [wakeup, inferred]
+               0.017000000  49.0 ms    kernel thread jbd2/sda1-8  waiting for disk sda  [wakeup]
+               0.066000000  10.0 ms  checkout (4711)  running
+               1.076000000  26.0 ms  checkout (4711)  not allowed to run
+               1.102000000  27.0 ms    postgres (912)  running  [packet]
+               1.129000000  61.0 ms    postgres (912)  waiting for disk sda, in fdatasync of pg_wal  [packet]
+               1.190000000  2.00 ms  checkout (4711)  waiting for a CPU that stress (555) had
+               1.192000000   100 µs  checkout (4711)  waiting for a CPU that was idle"#]].assert_eq(&ends);
+    }
+}

@@ -1,0 +1,211 @@
+//! What things are called: one wording for all views.
+
+use wakepath_clock::Reference;
+use wakepath_clock::Stamp;
+use wakepath_critical_path::{Basis, Kind, Rule, Severity, Via};
+use wakepath_engine::{CallName, Name, Names, Object, PathAnswer, Recorded, Responsible, Unit, Who};
+use wakepath_event::{Comm, Context};
+use wakepath_wait_graph::ThreadIndex;
+
+use crate::plain::escape;
+
+/// A name as it is shown.
+pub fn name(name: &Name) -> String {
+    escape(name.bytes())
+}
+
+/// A thread's name as it is shown.
+pub fn comm(comm: Comm) -> String {
+    escape(comm.bytes())
+}
+
+/// A unit or container: `shop.service`, `docker 3f2a9c1b04de`.
+pub fn unit(unit: &Unit) -> String {
+    match unit {
+        Unit::Container { runtime, id } => format!("{runtime} {}", escape(id.as_bytes())),
+        Unit::Systemd(unit) | Unit::Cgroup(unit) => name(unit),
+    }
+}
+
+/// A thread at a moment: `postgres (912)`, `kernel thread jbd2/sda1-8`.
+pub fn thread(recorded: &Recorded, index: ThreadIndex, at: Stamp<Reference>) -> String {
+    who(&recorded.who(index, at))
+}
+
+/// A thread with its number: `postgres (912)`, `kernel thread jbd2/sda1-8`.
+pub fn who(who: &Who) -> String {
+    match (who.kernel, comm(who.comm)) {
+        (true, comm) => format!("kernel thread {comm}"),
+        (false, comm) if comm.is_empty() => format!("thread {}", who.tid),
+        (false, comm) => format!("{comm} ({})", who.tid),
+    }
+}
+
+/// A system call with its object: `fdatasync of orders.db`, `recvfrom on tcp 10.0.0.3:5432`.
+pub fn call(call: &CallName) -> String {
+    match call.object.as_ref().map(object) {
+        Some(object) => format!("{} {object}", call.name),
+        None => call.name.to_string(),
+    }
+}
+
+fn object(object: &Object) -> String {
+    match object {
+        Object::File(file) => format!("of {}", name(file)),
+        Object::Pipe => String::from("on a pipe"),
+        Object::Socket(Some(peer)) => format!("on {peer}"),
+        Object::Socket(None) => String::from("on a socket"),
+        Object::Anonymous(what) => format!("on {}", name(what)),
+    }
+}
+
+/// A block device: `sda`, else its numbers.
+pub fn disk(names: &Names, device: Option<u32>) -> Option<String> {
+    let device = device?;
+    let numbers = || format!("{}:{}", device >> 20, device & 0xf_ffff);
+    Some(names.block_device(device).map_or_else(numbers, name))
+}
+
+/// An interrupt: its handlers where it has a number that is named.
+pub fn interrupt(names: &Names, context: Context, irq: Option<u16>) -> String {
+    match (context, irq) {
+        (Context::Device, Some(irq)) => match names.interrupt(irq) {
+            Some(handlers) => format!("interrupt {irq} ({})", name(handlers)),
+            None => format!("interrupt {irq}"),
+        },
+        (Context::Device, None) => String::from("a device's interrupt"),
+        (Context::Softirq(vector), _) => format!("softirq {}", vector.name()),
+        (Context::LocalTimer, _) => String::from("the timer interrupt"),
+        (Context::Reschedule, _) => String::from("the reschedule interrupt"),
+        (Context::CallFunction, _) => String::from("the call-function interrupt"),
+        (Context::IrqWork, _) => String::from("deferred interrupt work"),
+        (Context::Task, _) => String::from("a thread"),
+        (Context::UnknownInterrupt, _) => String::from("an interrupt"),
+    }
+}
+
+/// A lock by its address.
+pub fn lock(address: u64, kernel: bool) -> String {
+    format!("{} {address:#x}", if kernel { "kernel lock" } else { "futex" })
+}
+
+/// Who or what is responsible, in a few words; `None` for the thread itself.
+pub fn responsible(answer: &PathAnswer, responsible: Responsible) -> Option<String> {
+    let names = &answer.recorded.survey.names;
+    Some(match responsible {
+        Responsible::Itself => return None,
+        Responsible::Competitor(other) => thread(answer.recorded, other, answer.path.window.to),
+        Responsible::IdleCpu => String::from("idle CPU"),
+        Responsible::Timer => String::from("timer"),
+        Responsible::Disk { device, queued } => {
+            let disk = disk(names, device).unwrap_or_else(|| String::from("a disk"));
+            if queued { format!("queue of {disk}") } else { disk }
+        }
+        Responsible::Flow(flow) => names.sender(flow?)?.to_string(),
+        Responsible::Interrupt { context, irq } => interrupt(names, context, irq),
+        Responsible::Lock { address, kernel, .. } => lock(address, kernel),
+        Responsible::StillWaiting => String::from("still waiting"),
+        Responsible::BeforeRecording => String::from("wait began before the recording"),
+        Responsible::NoWakeupSeen => String::from("no wake-up seen"),
+        Responsible::Lost => String::from("records lost"),
+        Responsible::NotAlive => String::from("thread not alive"),
+    })
+}
+
+/// A kind as the contract spells it.
+pub const fn kind_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Running => "running",
+        Kind::Runnable => "runnable",
+        Kind::Throttled => "throttled",
+        Kind::Interrupted => "interrupted",
+        Kind::Timer => "timer",
+        Kind::BlockDevice => "block_device",
+        Kind::Network => "network",
+        Kind::Lock => "lock",
+        Kind::UserInput => "user_input",
+        Kind::OtherDevice => "other_device",
+        Kind::Unknown => "unknown",
+    }
+}
+
+/// A kind as a person reads it.
+pub const fn kind_phrase(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Running => "running",
+        Kind::Runnable => "waiting for a CPU",
+        Kind::Throttled => "not allowed to run",
+        Kind::Interrupted => "interrupted",
+        Kind::Timer => "waiting for a timer",
+        Kind::BlockDevice => "waiting for a disk",
+        Kind::Network => "waiting for the network",
+        Kind::Lock => "waiting for a lock",
+        Kind::UserInput => "waiting for a person",
+        Kind::OtherDevice => "waiting for a device",
+        Kind::Unknown => "unknown",
+    }
+}
+
+/// What a segment's time went to, as a person reads it: `waiting for a CPU that stress (555) had`.
+pub fn doing(answer: &PathAnswer, kind: Kind, by: Responsible) -> String {
+    let names = &answer.recorded.survey.names;
+    match (kind, by) {
+        (Kind::Runnable, Responsible::Competitor(other)) => {
+            format!("waiting for a CPU that {} had", thread(answer.recorded, other, answer.path.window.to))
+        }
+        (Kind::Runnable, Responsible::IdleCpu) => String::from("waiting for a CPU that was idle"),
+        (Kind::BlockDevice, Responsible::Disk { device: Some(device), queued }) => {
+            let disk = disk(names, Some(device)).unwrap_or_default();
+            format!("waiting {} disk {disk}", if queued { "in the queue of" } else { "for" })
+        }
+        (Kind::Timer, Responsible::Timer) => String::from(kind_phrase(kind)),
+        (kind, by) => match responsible(answer, by) {
+            Some(what) => format!("{}: {what}", kind_phrase(kind)),
+            None => String::from(kind_phrase(kind)),
+        },
+    }
+}
+
+/// A link as the contract spells it; `None` at depth 0.
+pub const fn via_word(via: Via) -> Option<&'static str> {
+    Some(match via {
+        Via::Window => return None,
+        Via::Wakeup => "wakeup",
+        Via::Packet => "packet",
+        Via::Fork => "fork",
+        Via::Lock => "lock",
+        Via::Device => "device",
+        Via::Timer => "timer",
+        Via::Throttle => "throttle",
+    })
+}
+
+/// A basis as the contract spells it.
+pub const fn basis_word(basis: Basis) -> &'static str {
+    match basis {
+        Basis::Measured => "measured",
+        Basis::Sampled => "sampled",
+        Basis::Inferred(_) => "inferred",
+        Basis::Ambiguous => "ambiguous",
+    }
+}
+
+/// A rule as the contract spells it.
+pub const fn rule_word(rule: Rule) -> &'static str {
+    match rule {
+        Rule::InterruptsInSum => "interrupts_in_sum",
+        Rule::LastCompletion => "last_completion",
+        Rule::LastPacket => "last_packet",
+        Rule::JoinedTimeouts => "joined_timeouts",
+        Rule::WakingBeforeSwitch => "waking_before_switch",
+    }
+}
+
+/// A severity as the contract spells it.
+pub const fn severity_word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Note => "note",
+        Severity::Doubt => "doubt",
+        Severity::Loss => "loss",
+    }
+}

@@ -1,0 +1,198 @@
+//! A few rules that every file keeps: its licence where another than the tree's applies, its size,
+//! its name, no path of the machine it was written on, and no printing from libraries.
+
+use std::path::Path;
+
+use crate::{Finding, licences};
+
+/// Past this a reader asks why; then the file says so here.
+const LONGEST: usize = 600;
+
+/// Files that are longer, each with the reason.
+const LONG: [(&str, &str); 0] = [];
+
+/// Names that say nothing of what is inside.
+const EMPTY_NAMES: [&str; 9] =
+    ["common", "helper", "helpers", "manager", "managers", "misc", "shared", "util", "utils"];
+
+/// Beginnings of paths that exist on one machine only. Split, so that this file has none itself.
+const PRIVATE_PATHS: [[&str; 2]; 4] = [["/home", "/"], ["/root", "/"], ["/Users", "/"], ["/work", "/"]];
+
+/// The crates that are programs for people. All others hand back what is to be said.
+const PRINTERS: [&str; 4] = ["crates/cli", "crates/tidy", "crates/truth", "bench"];
+
+const PRINTS: [&str; 6] = ["println!(", "print!(", "eprintln!(", "eprint!(", "dbg!(", "process::exit("];
+
+/// Checks one file, given by its path within the tree.
+pub fn check(path: &Path, bytes: &[u8]) -> Vec<Finding> {
+    let mut findings = private_paths(path, bytes);
+    findings.extend(name(path));
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        findings.extend(licence(path, text));
+        findings.extend(size(path, text));
+        findings.extend(prints(path, text));
+        findings.extend(modules(path, text));
+    }
+    findings
+}
+
+fn at(path: &Path, line: usize, text: impl Into<String>) -> Finding {
+    Finding::new(format!("{}:{line}", path.display()), text)
+}
+
+fn has_extension(path: &Path, extensions: &[&str]) -> bool {
+    path.extension().and_then(|extension| extension.to_str()).is_some_and(|it| extensions.contains(&it))
+}
+
+/// BPF code is loaded into the kernel, which wants to know its licence; so each file says it.
+fn licence(path: &Path, text: &str) -> Option<Finding> {
+    let is_bpf = path.starts_with("bpf") || path.to_string_lossy().ends_with(".bpf.c");
+    if !is_bpf || !has_extension(path, &["c", "h"]) {
+        return None;
+    }
+    let first = text.lines().next().unwrap_or_default();
+    let Some((_, expression)) = first.split_once("SPDX-License-Identifier:") else {
+        return Some(at(path, 1, "the first line of a BPF file is its `SPDX-License-Identifier:`"));
+    };
+    let expression = expression.trim_end_matches("*/").trim();
+    match licences::allows(expression) {
+        Ok(true) => None,
+        Ok(false) => Some(at(path, 1, format!("`{expression}` leaves no alternative that is allowed"))),
+        Err(error) => Some(at(path, 1, format!("`{expression}` {error}"))),
+    }
+}
+
+fn size(path: &Path, text: &str) -> Option<Finding> {
+    let lines = text.lines().count();
+    let argued = LONG.iter().any(|(long, _)| path == Path::new(long));
+    let is_code = has_extension(path, &["rs", "c", "h", "py", "sh", "ts", "tsx"]);
+    (is_code && !argued && lines > LONGEST)
+        .then(|| at(path, lines, format!("{lines} lines; split it, or say why in `LONG`")))
+}
+
+fn name(path: &Path) -> Option<Finding> {
+    let empty = path.iter().find(|part| {
+        let stem = Path::new(part).file_stem().unwrap_or(part).to_string_lossy();
+        EMPTY_NAMES.contains(&stem.as_ref())
+    })?;
+    let text = format!("`{}` says nothing of what is inside", empty.display());
+    Some(Finding::new(path.display().to_string(), text))
+}
+
+fn modules(path: &Path, text: &str) -> Vec<Finding> {
+    if !has_extension(path, &["rs"]) {
+        return Vec::new();
+    }
+    let named = text.lines().enumerate().filter_map(|(index, line)| {
+        let line = line.trim_start().trim_start_matches("pub(crate) ").trim_start_matches("pub ");
+        let name = line.strip_prefix("mod ")?.trim_end_matches([';', '{', ' ']);
+        EMPTY_NAMES
+            .contains(&name)
+            .then(|| at(path, index + 1, format!("the module name `{name}` says nothing of what is inside")))
+    });
+    named.collect()
+}
+
+/// Binary files are searched too: a recording holds the paths of the programs it saw.
+fn private_paths(path: &Path, bytes: &[u8]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for parts in PRIVATE_PATHS {
+        let private = parts.concat();
+        let found = bytes.windows(private.len()).enumerate().find(|(index, window)| {
+            // `docs/work/` and `https://host/home/` are not paths from the root.
+            let before = index.checked_sub(1).and_then(|index| bytes.get(index));
+            let inside = before.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"._-/".contains(byte));
+            *window == private.as_bytes() && !inside
+        });
+        if let Some((index, _)) = found {
+            let line = bytes[..index].iter().filter(|byte| **byte == b'\n').count() + 1;
+            findings.push(at(path, line, format!("`{private}` is a path of one machine")));
+        }
+    }
+    findings
+}
+
+/// A library hands back what is to be said; the program alone knows where to say it.
+fn prints(path: &Path, text: &str) -> Vec<Finding> {
+    let is_library = path.starts_with("crates") && path.iter().nth(2).is_some_and(|folder| folder == "src");
+    if !is_library || !has_extension(path, &["rs"]) || PRINTERS.iter().any(|it| path.starts_with(it)) {
+        return Vec::new();
+    }
+    let product = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let code = product.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+    code.filter_map(|(index, line)| {
+        let print = PRINTS.iter().find(|print| line.contains(*print))?;
+        Some(at(path, index + 1, format!("`{print}…)` in a library; hand the text back instead")))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use std::path::Path;
+
+    fn findings(path: &str, text: &str) -> Vec<String> {
+        check(Path::new(path), text.as_bytes()).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_bpf_file_begins_with_a_licence_that_is_allowed() {
+        let good = "// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)\n";
+        assert_eq!(findings("bpf/switch.bpf.c", good), [""; 0]);
+        assert_eq!(
+            findings("bpf/switch.bpf.c", "/* SPDX-License-Identifier: GPL-2.0-only */\n"),
+            ["bpf/switch.bpf.c:1: `GPL-2.0-only` leaves no alternative that is allowed"]
+        );
+        for path in ["bpf/records.h", "bench/src/empty.bpf.c"] {
+            assert_eq!(
+                findings(path, "int x;\n"),
+                [format!("{path}:1: the first line of a BPF file is its `SPDX-License-Identifier:`")]
+            );
+        }
+        assert_eq!(findings("workloads/rpc.c", "int x;\n"), [""; 0]);
+    }
+
+    #[test]
+    fn a_file_of_601_lines_is_too_long() {
+        assert_eq!(findings("crates/clock/src/lib.rs", &"\n".repeat(600)), [""; 0]);
+        assert_eq!(
+            findings("crates/clock/src/lib.rs", &"\n".repeat(601)),
+            ["crates/clock/src/lib.rs:601: 601 lines; split it, or say why in `LONG`"]
+        );
+        assert_eq!(findings("cases/long.txt", &"\n".repeat(601)), [""; 0]);
+    }
+
+    #[test]
+    fn names_that_say_nothing_are_refused() {
+        for path in ["crates/clock/src/utils.rs", "crates/clock/tests/common/mod.rs", "docs/helpers/a.md"] {
+            assert_eq!(findings(path, "").len(), 1, "{path}");
+        }
+        assert_eq!(
+            findings("crates/clock/src/lib.rs", "pub mod hull;\npub(crate) mod shared {\n"),
+            ["crates/clock/src/lib.rs:2: the module name `shared` says nothing of what is inside"]
+        );
+    }
+
+    #[test]
+    fn paths_of_one_machine_are_found_in_text_and_in_binary_files() {
+        let home = ["/home", "/someone/x"].concat();
+        assert_eq!(findings("docs/a.md", &format!("\nsee {home}")).len(), 1);
+        let mut bytes = vec![0xff, 0];
+        bytes.extend(home.as_bytes());
+        assert_eq!(check(Path::new("recordings/a/stream_0"), &bytes).len(), 1);
+        assert_eq!(findings("docs/a.md", &format!("https://host{home}")), [""; 0]);
+    }
+
+    #[test]
+    fn only_programs_print() {
+        let text = "/// println!(1)\nfn f() {\n    println!(\"x\");\n}\n#[cfg(test)]\nmod t { print!(1) }\n";
+        assert_eq!(
+            findings("crates/engine/src/lib.rs", text),
+            ["crates/engine/src/lib.rs:3: `println!(…)` in a library; hand the text back instead"]
+        );
+        for path in ["crates/cli/src/main.rs", "crates/engine/build.rs", "crates/engine/tests/live.rs"] {
+            assert_eq!(findings(path, text), [""; 0], "{path}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The layer table of ARCHITECTURE.md, held against the crates there are.
+//!
+//! The table is the map that a newcomer reads: a row for each crate, in the direction of data, with
+//! the crates it may use. A row may only name rows above it, so the table cannot hold a cycle.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Finding;
+use crate::packages::Metadata;
+
+const MAP: &str = "ARCHITECTURE.md";
+const PREFIX: &str = "wakepath-";
+
+/// A row of the table.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The crate, by its folder's name.
+    pub name: String,
+    /// What it may use, by folder name.
+    pub may_use: BTreeSet<String>,
+    /// The line of the row, counted from 1.
+    pub line: usize,
+}
+
+/// Why one crate names another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// To build or to run: only what the row names.
+    Product,
+    /// For its tests alone: anything that is not built on the crate itself.
+    Tests,
+}
+
+/// A dependency between two of our crates, by folder name.
+#[derive(Debug)]
+pub struct Edge {
+    /// Who uses.
+    pub from: String,
+    /// Who is used.
+    pub to: String,
+    /// What for.
+    pub why: Use,
+}
+
+/// The rows of all tables whose header begins `| crate |`, as if they were one.
+///
+/// The last column is `nothing` or names of crates with blanks between.
+pub fn rows(map: &str) -> Vec<Row> {
+    let mut rows = Vec::new();
+    // Lines of this table seen so far; the first is its header, the second the line under it.
+    let mut seen = 0;
+    for (index, line) in map.lines().enumerate() {
+        let in_table = if seen == 0 { line.starts_with("| crate |") } else { line.starts_with('|') };
+        seen = if in_table { seen + 1 } else { 0 };
+        if seen > 2 {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let may_use = cells.last().into_iter().flat_map(|cell| cell.split_whitespace());
+            rows.push(Row {
+                name: cells.first().unwrap_or(&"").trim_matches('`').to_owned(),
+                may_use: may_use.map(str::to_owned).filter(|name| name != "nothing").collect(),
+                line: index + 1,
+            });
+        }
+    }
+    rows
+}
+
+/// Our crates by folder name, and the uses between them.
+///
+/// Findings are packages that are not named after their folder.
+pub fn crates_and_edges(metadata: &Metadata) -> (BTreeSet<String>, Vec<Edge>, Vec<Finding>) {
+    let mut crates = BTreeSet::new();
+    let mut edges = Vec::new();
+    let mut findings = Vec::new();
+    for package in metadata.ours() {
+        let folder = package.manifest_path.parent().and_then(|path| path.file_name());
+        let folder = folder.unwrap_or_default().to_string_lossy().into_owned();
+        if package.name != format!("{PREFIX}{folder}") {
+            let text = format!("stands in a folder named `{folder}`; name it `{PREFIX}{folder}`");
+            findings.push(Finding::new(format!("package {}", package.name), text));
+        }
+        for dependency in &package.dependencies {
+            let Some(to) = dependency.name.strip_prefix(PREFIX) else { continue };
+            let why = if dependency.kind.as_deref() == Some("dev") { Use::Tests } else { Use::Product };
+            edges.push(Edge { from: folder.clone(), to: to.to_owned(), why });
+        }
+        crates.insert(folder);
+    }
+    (crates, edges, findings)
+}
+
+/// Holds the table against the crates.
+pub fn check(rows: &[Row], crates: &BTreeSet<String>, edges: &[Edge]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if rows.is_empty() {
+        findings.push(Finding::new(MAP, "has no table that begins `| crate |`"));
+    }
+    let mut above: BTreeMap<&str, &Row> = BTreeMap::new();
+    for row in rows {
+        let place = format!("{MAP}:{}", row.line);
+        if !crates.contains(&row.name) {
+            findings.push(Finding::new(&place, format!("there is no crate `{}`", row.name)));
+        }
+        for used in row.may_use.iter().filter(|used| !above.contains_key(used.as_str())) {
+            let text = format!("`{}` may use `{used}`, which is no row above it", row.name);
+            findings.push(Finding::new(&place, text));
+        }
+        if above.insert(&row.name, row).is_some() {
+            findings.push(Finding::new(&place, format!("a second row for `{}`", row.name)));
+        }
+    }
+    for name in crates.iter().filter(|name| !above.contains_key(name.as_str())) {
+        findings.push(Finding::new(MAP, format!("has no row for the crate `{name}`")));
+    }
+    for edge in edges {
+        let Some(row) = above.get(edge.from.as_str()) else { continue };
+        let (from, to) = (&edge.from, &edge.to);
+        let text = match edge.why {
+            Use::Product if !row.may_use.contains(to) => {
+                format!("uses `{to}`, which its row in {MAP} does not name")
+            }
+            Use::Tests if stands_on(&above, to, from) => {
+                format!("uses `{to}` in its tests, which is built on `{from}` itself: move the test there")
+            }
+            Use::Product | Use::Tests => continue,
+        };
+        findings.push(Finding::new(format!("crate {from}"), text));
+    }
+    findings
+}
+
+/// Whether `upper` may use `lower`, at once or through others, or is it.
+fn stands_on(rows: &BTreeMap<&str, &Row>, upper: &str, lower: &str) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut open = vec![upper];
+    while let Some(name) = open.pop() {
+        if name == lower {
+            return true;
+        }
+        if let (true, Some(row)) = (seen.insert(name), rows.get(name)) {
+            open.extend(row.may_use.iter().map(String::as_str));
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "text\n\
+        | crate | what lives there | may use |\n\
+        |---|---|---|\n\
+        | `clock` | stamps | nothing |\n\
+        | `event` | events | clock |\n\
+        | `graph` | waits | clock event |\n\
+        \n\
+        | another | table |\n\
+        \n\
+        | crate | for developers | may use |\n\
+        |---|---|---|\n\
+        | `tidy` | checks | nothing |\n";
+
+    fn findings(table: &str, crates: &str, edges: &[(&str, &str, Use)]) -> Vec<String> {
+        let crates = crates.split_whitespace().map(str::to_owned).collect();
+        let edges: Vec<_> = edges
+            .iter()
+            .map(|&(from, to, why)| Edge { from: from.to_owned(), to: to.to_owned(), why })
+            .collect();
+        check(&rows(table), &crates, &edges).iter().map(Finding::to_string).collect()
+    }
+
+    #[test]
+    fn edges_that_the_table_names_pass() {
+        let edges = [("event", "clock", Use::Product), ("graph", "event", Use::Product)];
+        assert_eq!(findings(TABLE, "clock event graph tidy", &edges), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_edge_against_the_flow_of_data_fails() {
+        assert_eq!(
+            findings(TABLE, "clock event graph tidy", &[("clock", "event", Use::Product)]),
+            ["crate clock: uses `event`, which its row in ARCHITECTURE.md does not name"]
+        );
+    }
+
+    #[test]
+    fn tests_may_use_more_but_not_what_is_built_on_their_crate() {
+        let table = TABLE.replace("| clock event |", "| event |");
+        assert_eq!(
+            findings(&table, "clock event graph tidy", &[("graph", "clock", Use::Tests)]),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            findings(&table, "clock event graph tidy", &[("clock", "graph", Use::Tests)]),
+            ["crate clock: uses `graph` in its tests, which is built on `clock` itself: move the test there"]
+        );
+    }
+
+    #[test]
+    fn a_crate_without_a_row_and_a_row_without_a_crate_fail() {
+        assert_eq!(
+            findings(TABLE, "clock event sync tidy", &[]),
+            [
+                "ARCHITECTURE.md:6: there is no crate `graph`",
+                "ARCHITECTURE.md: has no row for the crate `sync`"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_row_that_names_a_row_below_it_fails() {
+        let table = TABLE.replace("| stamps | nothing |", "| stamps | graph |");
+        assert_eq!(
+            findings(&table, "clock event graph tidy", &[]),
+            ["ARCHITECTURE.md:4: `clock` may use `graph`, which is no row above it"]
+        );
+    }
+
+    #[test]
+    fn a_map_without_a_table_fails() {
+        assert_eq!(findings("", "", &[]), ["ARCHITECTURE.md: has no table that begins `| crate |`"]);
+    }
+}

@@ -1,0 +1,38 @@
+//! Checks of the tree itself, run as tests: the layers of ARCHITECTURE.md against the crates there
+//! are, the licences of dependencies, a few rules for files, and documents against what they name.
+//!
+//! Every check is a function from text to findings, so that each can be shown to fail; only
+//! [`tree`], [`packages`] and [`notices`] look at the disk. Nothing here goes over the network.
+
+pub mod documents;
+pub mod files;
+pub mod layers;
+pub mod licences;
+pub mod notices;
+pub mod packages;
+pub mod tree;
+
+/// What we build for. Packages for other targets are neither built nor shipped.
+pub const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// One thing that is wrong: where it stands and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// A path within the tree, with `:LINE` where there is one, or a package.
+    pub place: String,
+    /// What is wrong and what would mend it.
+    pub text: String,
+}
+
+impl Finding {
+    /// A finding at a place.
+    pub fn new(place: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { place: place.into(), text: text.into() }
+    }
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.place, self.text)
+    }
+}

@@ -1,0 +1,120 @@
+//! What `cargo metadata` says of the packages that this workspace builds and is built from.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+/// The part of `cargo metadata` that the checks need.
+#[derive(Debug, Deserialize)]
+pub struct Metadata {
+    /// Our own packages and all they depend on, whatever for.
+    pub packages: Vec<Package>,
+    workspace_members: Vec<String>,
+    resolve: Resolve,
+}
+
+#[derive(Debug, Deserialize)]
+struct Resolve {
+    nodes: Vec<Node>,
+}
+
+/// What one package came to depend on.
+#[derive(Debug, Deserialize)]
+struct Node {
+    id: String,
+    deps: Vec<NodeDependency>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NodeDependency {
+    pkg: String,
+    dep_kinds: Vec<Kind>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Kind {
+    kind: Option<String>,
+}
+
+/// One package.
+#[derive(Debug, Deserialize)]
+pub struct Package {
+    id: String,
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The SPDX expression of its licence, as its author wrote it.
+    pub license: Option<String>,
+    /// Where its source is published.
+    pub repository: Option<String>,
+    /// Where its manifest stands on this disk.
+    pub manifest_path: PathBuf,
+    /// What it names as dependencies.
+    pub dependencies: Vec<Dependency>,
+}
+
+/// A dependency, as a manifest names it.
+#[derive(Debug, Deserialize)]
+pub struct Dependency {
+    /// The name of the package depended on.
+    pub name: String,
+    /// `None` for a normal one, else `dev` or `build`.
+    pub kind: Option<String>,
+}
+
+impl Metadata {
+    /// Reads the metadata of the workspace at `root` from the lock file and what was fetched before.
+    ///
+    /// Packages for other platforms than `target` are left out: they are neither built nor shipped,
+    /// and need not be on this disk.
+    pub fn read(root: &Path, target: &str) -> Result<Self> {
+        let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(["metadata", "--format-version", "1", "--offline", "--locked", "--all-features"])
+            .args(["--filter-platform", target])
+            .current_dir(root)
+            .output()
+            .context("cannot run cargo")?;
+        if !output.status.success() {
+            bail!(
+                "cargo metadata failed; `cargo fetch --locked` brings what it may lack\n{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        serde_json::from_slice(&output.stdout).context("cannot read what cargo metadata printed")
+    }
+
+    /// The packages of this workspace.
+    pub fn ours(&self) -> impl Iterator<Item = &Package> {
+        self.packages.iter().filter(|package| self.workspace_members.contains(&package.id))
+    }
+
+    /// The packages of others that become part of `program`: its dependencies and theirs, but for
+    /// those that only build or test. Sorted by name.
+    pub fn linked_into(&self, program: &str) -> Result<Vec<&Package>> {
+        let found = self.ours().find(|package| package.name == program);
+        let program = found.with_context(|| format!("there is no package `{program}` here"))?;
+        let mut open = vec![&program.id];
+        let mut linked = BTreeSet::new();
+        while let Some(id) = open.pop() {
+            let node = self.resolve.nodes.iter().find(|node| node.id == *id);
+            for dependency in node.into_iter().flat_map(|node| &node.deps) {
+                let is_linked = dependency.dep_kinds.iter().any(|kind| kind.kind.is_none());
+                if is_linked && linked.insert(&dependency.pkg) {
+                    open.push(&dependency.pkg);
+                }
+            }
+        }
+        let mut packages: Vec<_> = self.theirs().filter(|package| linked.contains(&package.id)).collect();
+        packages.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
+        Ok(packages)
+    }
+
+    /// The packages of others.
+    pub fn theirs(&self) -> impl Iterator<Item = &Package> {
+        self.packages.iter().filter(|package| !self.workspace_members.contains(&package.id))
+    }
+}

@@ -1,0 +1,73 @@
+//! The checks, held against this checkout.
+
+use std::collections::BTreeMap;
+
+use wakepath_tidy::documents::{self, Document};
+use wakepath_tidy::packages::Metadata;
+use wakepath_tidy::tree::Tree;
+use wakepath_tidy::{Finding, TARGET, files, layers, licences, notices};
+
+fn tree() -> Tree {
+    Tree::of_this_checkout().unwrap()
+}
+
+fn assert_none(findings: Vec<Finding>) {
+    let lines: Vec<_> = findings.iter().map(Finding::to_string).collect();
+    assert!(lines.is_empty(), "\n{}\n", lines.join("\n"));
+}
+
+#[test]
+fn every_crate_has_its_row_in_the_map_and_uses_only_what_it_names() {
+    let tree = tree();
+    let metadata = Metadata::read(tree.root(), TARGET).unwrap();
+    let rows = layers::rows(&tree.text("ARCHITECTURE.md").unwrap());
+    let (crates, edges, mut findings) = layers::crates_and_edges(&metadata);
+    assert!(crates.contains("tidy") && !edges.is_empty(), "cargo metadata shows our crates");
+    findings.extend(layers::check(&rows, &crates, &edges));
+    assert_none(findings);
+}
+
+#[test]
+fn every_dependency_has_a_licence_that_lets_us_ship_it() {
+    let metadata = Metadata::read(tree().root(), TARGET).unwrap();
+    assert!(metadata.theirs().any(|package| package.name == "spdx"), "cargo metadata shows dependencies");
+    assert_none(licences::check(metadata.theirs()));
+}
+
+#[test]
+fn notices_name_what_is_linked_in_and_not_what_only_tests_or_builds() {
+    let metadata = Metadata::read(tree().root(), TARGET).unwrap();
+    let names = |program| -> Vec<String> {
+        let linked = metadata.linked_into(program).unwrap();
+        linked.iter().map(|package| package.name.clone()).collect()
+    };
+    let linked = names("wakepath-bench");
+    assert!(linked.contains(&"libbpf-sys".to_owned()), "through libbpf-rs: {linked:?}");
+    assert!(!linked.contains(&"libbpf-cargo".to_owned()), "it only builds: {linked:?}");
+    let text = notices::notices(&metadata, "wakepath-bench").unwrap();
+    assert!(text.contains("\nclap ") && text.contains("Permission is hereby granted"), "{text}");
+    assert!(metadata.linked_into("nonesuch").is_err());
+}
+
+#[test]
+fn every_file_keeps_the_rules_for_files() {
+    let tree = tree();
+    assert!(tree.files().len() > 20, "the files of this checkout are found");
+    let findings = tree.files().iter().flat_map(|file| files::check(file, &tree.bytes(file).unwrap()));
+    assert_none(findings.collect());
+}
+
+#[test]
+fn documents_name_only_what_is_there() {
+    let tree = tree();
+    let is_document = |path: &&std::path::PathBuf| path.extension().is_some_and(|it| it == "md");
+    let documents: BTreeMap<_, _> = tree
+        .files()
+        .iter()
+        .filter(is_document)
+        .map(|path| (path.clone(), Document::parse(&tree.text(path).unwrap())))
+        .collect();
+    let (targets, mut findings) = documents::make_targets(&tree.text("Makefile").unwrap());
+    findings.extend(documents::check(&documents, &targets, |path| tree.has(path)));
+    assert_none(findings);
+}

@@ -1,0 +1,88 @@
+//! Sentences about a path, which a workload writes into its truth and the judge reads.
+//!
+//! ```text
+//! segments kind=runnable comm=pulse cause.comm=pulse-rival
+//! waits via=lock lock.owner.comm=futexowner-h*
+//! waits lock.owner
+//! ```
+//!
+//! The first word is a list of the document. The others hold for one and the same item of it: a field,
+//! with dots into what it contains, has that value (a trailing star stands for any rest), or, without
+//! `=`, is there and is not null.
+
+use serde_json::Value;
+
+/// A sentence that cannot be read.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("`{0}` is no assertion: it begins with a list of the document, as in `segments kind=timer`")]
+pub struct BadAssertion(String);
+
+/// How many items of the list bear the sentence out.
+pub fn count(document: &Value, assertion: &str) -> Result<usize, BadAssertion> {
+    let bad = || BadAssertion(assertion.to_owned());
+    let mut words = assertion.split_whitespace();
+    let list = words.next().ok_or_else(bad)?;
+    let items = document.get(list).and_then(Value::as_array).ok_or_else(bad)?;
+    let tests: Vec<&str> = words.collect();
+    Ok(items.iter().filter(|item| tests.iter().all(|test| holds(item, test))).count())
+}
+
+fn holds(item: &Value, test: &str) -> bool {
+    let (path, wanted) = match test.split_once('=') {
+        Some((path, wanted)) => (path, Some(wanted)),
+        None => (test, None),
+    };
+    let found = path.split('.').try_fold(item, |value, key| value.get(key)).unwrap_or(&Value::Null);
+    match (found, wanted) {
+        (Value::Null, _) => false,
+        (_, None) => true,
+        (Value::String(text), Some(wanted)) => matches_text(text, wanted),
+        (other, Some(wanted)) => {
+            let text = other.to_string();
+            text == wanted
+        }
+    }
+}
+
+fn matches_text(text: &str, wanted: &str) -> bool {
+    match wanted.strip_suffix('*') {
+        Some(start) => text.starts_with(start),
+        None => text == wanted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_sentence_holds_of_one_and_the_same_item() {
+        let document = json!({"segments": [
+            {"kind": "timer", "call": "poll", "cause": {"type": "timer", "comm": null}},
+            {"kind": "lock", "call": "futex", "cause": {"type": "lock", "comm": "owner-1", "pid": 7}},
+        ]});
+        for (assertion, items) in [
+            ("segments", 2),
+            ("segments kind=timer", 1),
+            ("segments kind=timer call=futex", 0),
+            ("segments kind=tim*", 1),
+            ("segments kind=tim", 0),
+            ("segments cause.comm", 1),
+            ("segments cause.comm=owner-* kind=lock", 1),
+            ("segments cause.pid=7", 1),
+            ("segments cause.pid=8", 0),
+            ("segments cause.comm.more", 0),
+            ("segments nothing", 0),
+        ] {
+            assert_eq!(count(&document, assertion), Ok(items), "{assertion}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_about_a_list_that_is_not_there_is_refused_and_not_taken_for_never() {
+        for assertion in ["", "waits", "segment kind=timer"] {
+            assert!(count(&json!({"segments": []}), assertion).is_err(), "{assertion}");
+        }
+    }
+}

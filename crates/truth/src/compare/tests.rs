@@ -1,0 +1,353 @@
+//! Documents made by hand. A path is drawn as its segments: length in ms, thread, kind and, after a
+//! slash, its system call or, after a `<`, the competitor.
+
+use super::*;
+use serde_json::json;
+
+const ORIGIN: i64 = 7_000_000_000;
+const MAIN: (u32, &str) = (10, "prog");
+const WORKER: (u32, &str) = (11, "prog-work");
+const OUTSIDER: (u32, &str) = (99, "postgres");
+
+fn thread_named(name: &str) -> (u32, &str) {
+    match name {
+        "main" => MAIN,
+        "worker" => WORKER,
+        "outsider" => OUTSIDER,
+        "jbd2" => (50, "jbd2/sda1-8"),
+        "nobody" => (0, ""),
+        other => panic!("no thread is called {other} here"),
+    }
+}
+
+/// Truth: 60 ms of main, 30 ms of the worker, 10 ms of its sleep.
+fn truth() -> Value {
+    truth_of(&[("main", "running", None, 60), ("worker", "running", None, 30), ("worker", "timer", None, 10)])
+}
+
+fn truth_of(parts: &[(&str, &str, Option<&str>, i64)]) -> Value {
+    let window: i64 = parts.iter().map(|part| part.3).sum();
+    let of_main = |kind| -> i64 {
+        parts.iter().filter(|part| part.0 == "main" && part.1 == kind).map(|part| part.3 * 1_000_000).sum()
+    };
+    let thread = |(tid, comm)| json!({"pid": 10, "tid": tid, "comm": comm});
+    let contributors: Vec<Value> = parts
+        .iter()
+        .map(|&(who, kind, call, ms)| {
+            let (tid, comm) = thread_named(who);
+            json!({"pid": 10, "tid": tid, "comm": comm, "kind": kind, "what": null, "call": call,
+                   "total_ns": ms * 1_000_000})
+        })
+        .collect();
+    json!({
+        "schema": "wakepath.truth/1", "workload": "prog",
+        "window": {"pid": 10, "tid": 10, "comm": "prog",
+                   "from_ns": ORIGIN + 1_000_000, "to_ns": ORIGIN + 1_000_000 + window * 1_000_000},
+        "clocks": {"running_ns": of_main("running")},
+        "must": [], "never": [],
+        "threads": [thread(MAIN), thread(WORKER)],
+        "contributors": contributors,
+    })
+}
+
+/// A path whose window begins 1 ms before the truth's and ends 1 ms after it, by main's running.
+fn path(drawing: &str) -> Value {
+    let mut segments = Vec::new();
+    let mut at = 0;
+    let drawing = format!("1 main running, {drawing}, 1 main running");
+    for piece in drawing.split(", ") {
+        let words: Vec<&str> = piece.split_whitespace().collect();
+        let (kind, competitor) = words[2].split_once('<').unwrap_or((words[2], ""));
+        let (kind, call) = kind.split_once('/').unwrap_or((kind, ""));
+        let (tid, comm) = thread_named(words[1]);
+        let to = at + words[0].parse::<i64>().expect("a length in ms") * 1_000_000;
+        segments.push(json!({
+            "from_ns": at, "to_ns": to, "kind": kind,
+            "tid": (tid > 0).then_some(tid), "comm": (tid > 0).then_some(comm),
+            "call": (!call.is_empty()).then_some(call),
+            "cause": (!competitor.is_empty()).then(|| json!({"type": "competitor", "comm": competitor})),
+        }));
+        at = to;
+    }
+    let contributors: Vec<Value> = segments
+        .iter()
+        .map(|segment| {
+            let ns = segment["to_ns"].as_i64().unwrap() - segment["from_ns"].as_i64().unwrap();
+            json!({"tid": segment["tid"], "kind": segment["kind"], "total_ns": ns,
+                   "share": ns as f64 / at as f64})
+        })
+        .collect();
+    json!({
+        "schema": "wakepath.path/1", "origin_ns": ORIGIN.to_string(),
+        "window": {"pid": 10, "tid": 10, "comm": "prog", "from_ns": 0, "to_ns": at},
+        "segments": segments, "contributors": contributors, "waits": [], "losses": [],
+    })
+}
+
+fn judge(truth: &Value, path: &Value) -> Verdict {
+    compare(truth, path, Limits::with_error(0.01)).expect("documents of the right form")
+}
+
+fn check(truth: &Value, path: &Value, error: f64, violations: &[&str]) {
+    let verdict = judge(truth, path);
+    assert!((verdict.error - error).abs() < 1e-9, "error {} expected {error}: {verdict:#?}", verdict.error);
+    assert_eq!(verdict.violations.len(), violations.len(), "{:#?}", verdict.violations);
+    for (found, expected) in verdict.violations.iter().zip(violations) {
+        assert!(found.contains(expected), "`{found}` should say `{expected}`");
+    }
+}
+
+#[test]
+fn exact_agreement_passes_whatever_lies_beyond_the_ends() {
+    let path = path("60 main running, 10 worker timer, 30 worker running");
+    check(&truth(), &path, 0.0, &[]);
+    assert_eq!(judge(&truth(), &path).ends_ns, 2_000_000);
+}
+
+#[test]
+fn the_order_of_pieces_and_their_number_do_not_matter() {
+    check(
+        &truth(),
+        &path("30 worker running, 20 main running, 4 worker timer, 40 main running, 6 worker timer"),
+        0.0,
+        &[],
+    );
+}
+
+#[test]
+fn a_swapped_thread_fails() {
+    check(
+        &truth(),
+        &path("60 main running, 10 worker timer, 30 main running"),
+        0.30,
+        &["contributors differ by 30.000%"],
+    );
+}
+
+#[test]
+fn a_swapped_kind_fails() {
+    check(
+        &truth(),
+        &path("60 main running, 10 worker network, 30 worker running"),
+        0.10,
+        &["contributors differ by 10.000%"],
+    );
+}
+
+#[test]
+fn errors_that_cancel_in_a_thread_do_not_hide() {
+    // The worker's total is right, and so is the sum of all timers and of all running.
+    check(
+        &truth(),
+        &path("50 main running, 10 main timer, 40 worker running"),
+        0.20,
+        &["contributors differ by 20.000%"],
+    );
+}
+
+#[test]
+fn an_error_of_one_percent_is_within_one_percent_and_two_are_not() {
+    check(&truth(), &path("61 main running, 9 worker timer, 30 worker running"), 0.01, &[]);
+    check(&truth(), &path("62 main running, 8 worker timer, 30 worker running"), 0.02, &["differ by 2.000%"]);
+}
+
+#[test]
+fn unknown_beyond_a_thousandth_fails_even_where_the_difference_is_within_its_limit() {
+    check(
+        &truth(),
+        &path("60 main running, 1 worker unknown, 9 worker timer, 30 worker running"),
+        0.01,
+        &["unknown is 1.000%"],
+    );
+}
+
+#[test]
+fn an_outsider_fails_even_where_the_difference_is_within_its_limit() {
+    check(
+        &truth(),
+        &path("60 main running, 1 outsider running, 9 worker timer, 30 worker running"),
+        0.01,
+        &["threads outside of the workload have 1.000%"],
+    );
+}
+
+#[test]
+fn a_holder_where_there_must_be_none_fails() {
+    let mut truth = truth();
+    truth["never"] = json!(["waits lock.owner"]);
+    let mut path = path("60 main running, 10 worker timer, 30 worker running");
+    path["waits"] = json!([{"call": "futex", "lock": {"kernel": false, "owner": null}}]);
+    check(&truth, &path, 0.0, &[]);
+    path["waits"] = json!([{"call": "futex", "lock": {"kernel": false, "owner": {"tid": 11}}}]);
+    check(&truth, &path, 0.0, &["must never be, and is 1 times: waits lock.owner"]);
+}
+
+#[test]
+fn what_must_be_said_and_is_not_fails() {
+    let mut truth = truth();
+    truth["must"] = json!(["segments kind=running cause.comm=rival"]);
+    check(&truth, &path("60 main running<rival, 10 worker timer, 30 worker running"), 0.0, &[]);
+    check(
+        &truth,
+        &path("60 main running, 10 worker timer, 30 worker running"),
+        0.0,
+        &["must be, and is not"],
+    );
+}
+
+#[test]
+fn an_interrupt_within_work_is_part_of_the_work() {
+    check(
+        &truth(),
+        &path("58 main running, 2 main interrupted, 10 worker timer, 30 worker running"),
+        0.0,
+        &[],
+    );
+}
+
+#[test]
+fn a_disk_wait_may_be_told_as_kernel_threads_and_device_in_any_way() {
+    let truth = truth_of(&[("main", "running", None, 60), ("main", "block_device", Some("fsync"), 40)]);
+    for told in [
+        "60 main running, 40 main block_device/fsync",
+        "60 main running, 39 main block_device/fsync, 1 main timer/fsync",
+        "60 main running, 10 jbd2 running, 5 jbd2 runnable, 24 jbd2 block_device, 1 main block_device/fsync",
+    ] {
+        check(&truth, &path(told), 0.0, &[]);
+    }
+    check(
+        &truth,
+        &path("60 main running, 39 main block_device/fsync, 1 outsider running"),
+        0.01,
+        &["threads outside of the workload have 1.000%"],
+    );
+    check(&truth, &path("60 main running, 40 main block_device/read"), 0.0, &["no wait of prog in fsync"]);
+}
+
+#[test]
+fn kernel_threads_are_outsiders_where_no_disk_is_waited_for() {
+    check(
+        &truth(),
+        &path("60 main running, 1 jbd2 running, 9 worker timer, 30 worker running"),
+        0.01,
+        &["threads outside of the workload have 1.000%"],
+    );
+}
+
+#[test]
+fn a_wait_in_another_system_call_fails() {
+    let truth = truth_of(&[("main", "running", None, 60), ("main", "timer", Some("poll"), 40)]);
+    check(&truth, &path("60 main running, 40 main timer/poll"), 0.0, &[]);
+    check(
+        &truth,
+        &path("60 main running, 20 main timer/poll, 20 main timer/select"),
+        0.0,
+        &["timer of prog in poll is 20.000 ms, not 40.000 ms"],
+    );
+}
+
+#[test]
+fn a_window_of_another_thread_or_length_fails() {
+    let mut other = path("60 main running, 10 worker timer, 30 worker running");
+    other["window"]["tid"] = json!(11);
+    check(&truth(), &other, 0.0, &["the window is of"]);
+    let long = path("600 main running, 60 main running, 10 worker timer, 30 worker running");
+    let mut late = truth();
+    for end in ["from_ns", "to_ns"] {
+        late["window"][end] = json!(late["window"][end].as_i64().unwrap() + 600_000_000);
+    }
+    check(&late, &long, 0.0, &["begins 601 ms before"]);
+    let short = path("58 main running, 10 worker timer, 30 worker running");
+    assert!(
+        judge(&truth(), &short).violations.iter().any(|text| text.contains("inside of the program's own"))
+    );
+}
+
+#[test]
+fn a_gap_between_segments_or_a_wrong_sum_fails() {
+    let mut gap = path("60 main running, 10 worker timer, 30 worker running");
+    gap["segments"][2]["from_ns"] = json!(61_000_007);
+    let violations = judge(&truth(), &gap).violations;
+    assert!(violations.iter().any(|text| text.contains("do not tile")), "{violations:?}");
+    let mut sum = path("60 main running, 10 worker timer, 30 worker running");
+    sum["contributors"][1]["total_ns"] = json!(60_000_001);
+    check(&truth(), &sum, 0.0, &["segments and contributors differ by -1 ns in running"]);
+}
+
+#[test]
+fn a_recorder_that_lost_records_fails() {
+    let mut path = path("60 main running, 10 worker timer, 30 worker running");
+    path["losses"] = json!([{"count": 3, "reported": true}]);
+    check(&truth(), &path, 0.0, &["the recorder lost records in 1 places"]);
+}
+
+#[test]
+fn unknown_where_an_event_never_came_counts_as_a_difference_and_no_more() {
+    let one = "60 main running, 1 worker unknown, 9 worker timer, 30 worker running";
+    let mut path_of_one = path(one);
+    path_of_one["losses"] = json!([{"count": null, "reported": false}]);
+    check(&truth(), &path_of_one, 0.01, &[]);
+    let mut path_of_two = path("60 main running, 2 worker unknown, 8 worker timer, 30 worker running");
+    path_of_two["losses"] = json!([{"count": null, "reported": false}]);
+    check(&truth(), &path_of_two, 0.02, &["contributors differ by", "unknown is 2.000%"]);
+}
+
+#[test]
+fn a_truth_that_contradicts_itself_fails() {
+    let path = path("60 main running, 10 worker timer, 30 worker running");
+    let mut sum = truth();
+    sum["contributors"][1]["total_ns"] = json!(29_000_000);
+    check(&sum, &path, 0.005, &["the truth's parts sum to 99000000 ns"]);
+    let mut clock = truth();
+    clock["clocks"]["running_ns"] = json!(50_000_000);
+    check(&clock, &path, 0.0, &["the truth has main running for 60000000 ns, its clock for 50000000 ns"]);
+}
+
+#[test]
+fn an_open_window_ends_where_the_path_does_and_still_waiting_is_not_unknown() {
+    let mut truth = truth_of(&[("main", "running", None, 20), ("main", "still_waiting", Some("futex"), 80)]);
+    truth["window"]["to_ns"] = json!(null);
+    truth["contributors"][1]["total_ns"] = json!(null);
+    let mut hang = path("20 main running, 170 main unknown/futex, 1 main unknown/futex");
+    // The drawing's last running is not there: a hang has no end.
+    hang["segments"].as_array_mut().unwrap().pop();
+    hang["contributors"].as_array_mut().unwrap().pop();
+    hang["window"]["to_ns"] = json!(192_000_000);
+    for part in hang["contributors"].as_array_mut().unwrap() {
+        part["share"] = json!(part["total_ns"].as_i64().unwrap() as f64 / 192e6);
+    }
+    check(&truth, &hang, 171.0 / 191.0, &["contributors differ by", "unknown is"]);
+    for open in [2, 3] {
+        hang["segments"][open]["cause"] = json!({"type": "still_waiting", "comm": null});
+    }
+    check(&truth, &hang, 0.0, &[]);
+}
+
+#[test]
+fn a_thread_may_have_had_another_name_before_but_not_throughout() {
+    let renamed = |pieces: &[usize]| {
+        let mut path = path("60 main running, 5 worker running, 10 worker timer, 25 worker running");
+        for &piece in pieces {
+            path["segments"][piece]["comm"] = json!("prog");
+        }
+        path
+    };
+    check(&truth(), &renamed(&[2]), 0.0, &[]);
+    check(&truth(), &renamed(&[2, 3, 4]), 0.0, &["thread 11 is called `prog`, never `prog-work`"]);
+}
+
+#[test]
+fn documents_of_another_form_are_refused() {
+    let path = path("60 main running, 10 worker timer, 30 worker running");
+    let mut other = path.clone();
+    other["schema"] = json!("wakepath.path/2");
+    let limits = Limits::with_error(0.01);
+    assert!(matches!(compare(&truth(), &other, limits), Err(BadDocument::Schema { .. })));
+    other["schema"] = json!("wakepath.path/1");
+    other["origin_ns"] = json!("yesterday");
+    assert!(matches!(compare(&truth(), &other, limits), Err(BadDocument::Origin(_))));
+    other["origin_ns"] = json!("900000000000000");
+    assert!(matches!(compare(&truth(), &other, limits), Err(BadDocument::Apart)));
+    assert!(matches!(compare(&json!({}), &path, limits), Err(BadDocument::Truth(_))));
+    assert!(matches!(compare(&truth(), &json!([]), limits), Err(BadDocument::Path(_))));
+}

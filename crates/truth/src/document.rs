@@ -1,0 +1,153 @@
+//! The two documents that are held against each other. Only the keys that the judge needs.
+
+use serde::Deserialize;
+
+/// What a workload says about its own time (`wakepath.truth/1`). Times are ns of CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Truth {
+    /// The form of the document.
+    pub schema: String,
+    /// The program's name.
+    pub workload: String,
+    /// The stretch that the program vouches for: from its first line to its last.
+    pub window: TruthWindow,
+    /// The same time by the main thread's own clocks.
+    pub clocks: Clocks,
+    /// Sentences that the path bears out.
+    pub must: Vec<String>,
+    /// Sentences that it does not.
+    pub never: Vec<String>,
+    /// All threads of the workload, whether or not they contribute.
+    pub threads: Vec<Thread>,
+    /// Where the window went.
+    pub contributors: Vec<TruthPart>,
+}
+
+/// The window of a truth.
+#[derive(Debug, Clone, Deserialize)]
+pub struct TruthWindow {
+    /// Whose time.
+    #[serde(flatten)]
+    pub thread: Thread,
+    /// Its beginning.
+    pub from_ns: i64,
+    /// Its end; `None` where it hangs until the recording ends.
+    pub to_ns: Option<i64>,
+}
+
+/// What the main thread's own clocks say.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct Clocks {
+    /// CPU time, ns.
+    pub running_ns: i64,
+}
+
+/// A thread by its numbers and name.
+#[derive(Debug, Clone, Deserialize, PartialEq, Eq)]
+pub struct Thread {
+    /// Its process.
+    pub pid: u32,
+    /// Itself.
+    pub tid: u32,
+    /// Its name.
+    pub comm: String,
+}
+
+/// An expected contributor.
+#[derive(Debug, Clone, Deserialize)]
+pub struct TruthPart {
+    /// Whose time.
+    #[serde(flatten)]
+    pub thread: Thread,
+    /// A kind of the path contract.
+    pub kind: String,
+    /// The system call it was blocked in.
+    pub call: Option<String>,
+    /// How long, ns; `None` for all that is left of an open window.
+    pub total_ns: Option<i64>,
+}
+
+/// The answer under judgement (`wakepath.path/1`). Times are ns since `origin_ns`.
+#[derive(Debug, Clone, Deserialize)]
+pub struct PathDocument {
+    /// The form of the document.
+    pub schema: String,
+    /// The clock's reading, ns, from which the document counts.
+    pub origin_ns: String,
+    /// Whose time, and which stretch.
+    pub window: PathWindow,
+    /// The tiles of the window.
+    pub segments: Vec<Segment>,
+    /// Their sums.
+    pub contributors: Vec<PathPart>,
+    /// What was lost on the way.
+    #[serde(default)]
+    pub losses: Vec<Loss>,
+}
+
+/// Where events are missing.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Loss {
+    /// The recorder says so itself, for want of room; else it was noticed in reading.
+    #[serde(default = "yes")]
+    pub reported: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The window of a path.
+#[derive(Debug, Clone, Deserialize)]
+pub struct PathWindow {
+    /// The thread.
+    pub tid: Option<u32>,
+    /// Its name.
+    pub comm: Option<String>,
+    /// Its beginning.
+    pub from_ns: i64,
+    /// Its end.
+    pub to_ns: i64,
+}
+
+/// A tile of the window.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Segment {
+    /// Its beginning.
+    pub from_ns: i64,
+    /// Its end.
+    pub to_ns: i64,
+    /// What the time went to.
+    pub kind: String,
+    /// Whose time; null in flight.
+    pub tid: Option<u32>,
+    /// The thread's name.
+    pub comm: Option<String>,
+    /// The system call it was blocked in.
+    pub call: Option<String>,
+    /// Who or what is responsible.
+    pub cause: Option<Cause>,
+}
+
+/// Who or what is responsible for a segment.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Cause {
+    /// What sort of cause.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The thread that is, if one is.
+    pub comm: Option<String>,
+}
+
+/// A contributor as the path states it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct PathPart {
+    /// Whose time.
+    pub tid: Option<u32>,
+    /// What it went to.
+    pub kind: String,
+    /// How long, ns.
+    pub total_ns: i64,
+    /// As part of the window.
+    pub share: f64,
+}

@@ -1,0 +1,159 @@
+//! `wakepath-truth`: runs the workloads under the tool and says where it is wrong. For developers.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use wakepath_truth::noise::Noise;
+use wakepath_truth::runner::{Judged, Runner, judge};
+use wakepath_truth::table;
+use wakepath_truth::workloads::{self, Workload};
+
+/// Runs programs whose truth is known under `wakepath record` and holds `wakepath path` against it.
+///
+/// Exit codes: 0 all right; 1 some path is wrong; 2 usage, or nothing could be run.
+#[derive(Debug, Parser)]
+struct Options {
+    /// The workloads to run, by name; all if none is named.
+    names: Vec<String>,
+    /// How often each is run.
+    #[arg(long, default_value_t = 3)]
+    repeat: u32,
+    /// What runs beside them.
+    #[arg(long, value_enum, default_value_t = Noise::None)]
+    noise: Noise,
+    /// The tool under judgement.
+    #[arg(long, default_value = "target/release/wakepath")]
+    wakepath: PathBuf,
+    /// The folder with the built workloads.
+    #[arg(long, default_value = "workloads/bin")]
+    programs: PathBuf,
+    /// Keep recordings, truths and answers in this folder.
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Judge again what was kept in this folder, without running anything.
+    #[arg(long, value_name = "DIR", conflicts_with = "keep")]
+    replay: Option<PathBuf>,
+    /// Only compare these two files.
+    #[arg(long, num_args = 2, value_names = ["TRUTH", "PATH"], conflicts_with_all = ["keep", "replay"])]
+    compare: Option<Vec<PathBuf>>,
+    /// List the contributors of every run; else only of those that are wrong.
+    #[arg(long)]
+    parts: bool,
+    /// List the workloads.
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether all was right.
+fn run(options: &Options) -> Result<bool> {
+    if options.list {
+        for workload in workloads::ALL {
+            println!("{:<16} {}", workload.name, limit_of(workload));
+        }
+        return Ok(true);
+    }
+    println!("{}", table::HEAD);
+    if let Some([truth, path]) = options.compare.as_deref() {
+        return Ok(show(options, "", 0.01, judge(0.01, options.noise, truth, path)));
+    }
+    let runner = Runner {
+        wakepath: options.wakepath.clone(),
+        programs: options.programs.clone(),
+        noise: options.noise,
+    };
+    match &options.replay {
+        Some(folder) => replay(options, &runner, folder),
+        None => live(options, &runner),
+    }
+}
+
+fn live(options: &Options, runner: &Runner) -> Result<bool> {
+    let temporary;
+    let folder = match &options.keep {
+        Some(folder) => folder.clone(),
+        None => {
+            temporary = tempfile::tempdir().context("cannot make a folder for the recordings")?;
+            temporary.path().to_owned()
+        }
+    };
+    let mut all_right = true;
+    for workload in chosen(&options.names)? {
+        for turn in 1..=options.repeat {
+            let place = folder.join(format!("{}.{}.{turn}", workload.name, options.noise.name()));
+            all_right &= show(options, workload.name, workload.limit, runner.run(&workload, &place));
+        }
+    }
+    Ok(all_right)
+}
+
+/// The folders are called WORKLOAD.NOISE.TURN.
+fn replay(options: &Options, runner: &Runner, folder: &Path) -> Result<bool> {
+    let mut places: Vec<PathBuf> = std::fs::read_dir(folder)
+        .with_context(|| format!("cannot read `{}`", folder.display()))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|place| place.join("truth.json").exists())
+        .collect();
+    places.sort_unstable();
+    let wanted = chosen(&options.names)?;
+    let mut all_right = true;
+    let mut judged = 0;
+    for place in &places {
+        let name = place.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some(workload) = name.split('.').next().and_then(workloads::by_name) else { continue };
+        if !wanted.contains(&workload) {
+            continue;
+        }
+        judged += 1;
+        all_right &= show(options, workload.name, workload.limit, runner.replay(&workload, place));
+    }
+    if judged == 0 {
+        bail!("`{}` has no recordings of these workloads", folder.display());
+    }
+    Ok(all_right)
+}
+
+fn chosen(names: &[String]) -> Result<Vec<Workload>> {
+    if names.is_empty() {
+        return Ok(workloads::ALL.to_vec());
+    }
+    names
+        .iter()
+        .map(|name| {
+            workloads::by_name(name).with_context(|| format!("no workload is called `{name}`: see --list"))
+        })
+        .collect()
+}
+
+fn limit_of(workload: &Workload) -> String {
+    format!("within {:.0}%, {} {}", workload.limit * 100.0, workload.program, workload.arguments.join(" "))
+}
+
+/// Prints a run; whether it was right.
+fn show(options: &Options, name: &str, limit: f64, judged: Result<Judged>) -> bool {
+    let judged = match judged {
+        Ok(judged) => judged,
+        Err(error) => {
+            println!("{name:<16} FAILED: {error:#}");
+            return false;
+        }
+    };
+    println!("{}", table::line(name, limit, &judged));
+    let right = judged.verdict.violations.is_empty();
+    if options.parts || !right {
+        print!("{}", table::parts(&judged.verdict));
+    }
+    right
+}

@@ -1,0 +1,130 @@
+//! Runs a workload under `wakepath record`, asks `wakepath path`, and has the two judged.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::compare::{Limits, Verdict, compare};
+use crate::document::{PathDocument, Truth};
+use crate::noise::{self, Noise};
+use crate::workloads::Workload;
+
+/// No workload lives longer than a minute; nor may what records it.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// What is judged, and with what.
+#[derive(Debug)]
+pub struct Runner {
+    /// The tool under judgement.
+    pub wakepath: PathBuf,
+    /// Where the workloads are.
+    pub programs: PathBuf,
+    /// What is beside them.
+    pub noise: Noise,
+}
+
+/// One run, judged.
+#[derive(Debug)]
+pub struct Judged {
+    /// What the comparison found.
+    pub verdict: Verdict,
+    /// Part of the window that was runnable by the neighbours.
+    pub by_noise: f64,
+    /// Part of the window that was runnable at all.
+    pub runnable: f64,
+}
+
+impl Runner {
+    /// Records a run into `folder`, which then holds `recording`, `truth.json` and `path.json`.
+    ///
+    /// # Errors
+    ///
+    /// When a program cannot be started, fails or hangs.
+    pub fn run(&self, workload: &Workload, folder: &Path) -> Result<Judged> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+        let truth = folder.join("truth.json");
+        let mut command = Command::new(&self.wakepath);
+        command.arg("record").arg("-o").arg(folder.join("recording"));
+        if let Some(seconds) = workload.record_for {
+            command.arg("-d").arg(seconds.to_string());
+        }
+        command.arg("--").arg(self.programs.join(workload.program)).args(workload.arguments);
+        command.arg("--truth").arg(&truth).stdout(Stdio::null());
+        let neighbour = self.noise.start(&self.programs)?;
+        let status = finish(&mut command, &folder.join("record.log"))?;
+        drop(neighbour);
+        ensure!(truth.exists(), "`{}` ended with {status} and no truth was written", said(&command));
+        ensure!(
+            status.success() || workload.record_for.is_some(),
+            "`{}` ended with {status}",
+            said(&command)
+        );
+        self.replay(workload, folder)
+    }
+
+    /// Asks again for the path of a recording that was kept.
+    ///
+    /// # Errors
+    ///
+    /// When the tool fails, or the documents are none.
+    pub fn replay(&self, workload: &Workload, folder: &Path) -> Result<Judged> {
+        let answer = folder.join("path.json");
+        let mut command = Command::new(&self.wakepath);
+        command.arg("path").arg(folder.join("recording")).arg("--json");
+        command.stdout(File::create(&answer).with_context(|| format!("cannot make `{}`", answer.display()))?);
+        let status = finish(&mut command, &folder.join("path.log"))?;
+        ensure!(status.success(), "`{}` ended with {status}", said(&command));
+        judge(workload.limit, self.noise, &folder.join("truth.json"), &answer)
+    }
+}
+
+/// Judges two documents that are files.
+///
+/// # Errors
+///
+/// When a file cannot be read or is not of its schema.
+pub fn judge(limit: f64, noise: Noise, truth: &Path, path: &Path) -> Result<Judged> {
+    let (truth, path) = (read(truth)?, read(path)?);
+    let mut verdict = compare(&truth, &path, Limits::with_error(limit))?;
+    let (runnable, by_noise, violations) =
+        noise::blamed(noise, &Truth::deserialize(&truth)?, &PathDocument::deserialize(&path)?);
+    verdict.violations.extend(violations);
+    Ok(Judged { verdict, by_noise, runnable })
+}
+
+fn read(file: &Path) -> Result<Value> {
+    let bytes = fs::read(file).with_context(|| format!("cannot read `{}`", file.display()))?;
+    serde_json::from_slice(&bytes).with_context(|| format!("`{}` is no JSON", file.display()))
+}
+
+/// Runs to the end, or kills it; what it says on stderr goes to the log.
+fn finish(command: &mut Command, log: &Path) -> Result<ExitStatus> {
+    let file = File::create(log).with_context(|| format!("cannot make `{}`", log.display()))?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stderr(file)
+        .spawn()
+        .with_context(|| format!("cannot start `{}`", said(command)))?;
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if began.elapsed() > PATIENCE {
+            child.kill()?;
+            child.wait()?;
+            bail!("`{}` did not end within {} s", said(command), PATIENCE.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn said(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,99 @@
+//! Which programs are run, how, and how exact their truths are.
+
+/// A program with its arguments.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Workload {
+    /// As the table and folders call it.
+    pub name: &'static str,
+    /// The file in `workloads/bin`.
+    pub program: &'static str,
+    /// Its arguments, but for `--truth`.
+    pub arguments: &'static [&'static str],
+    /// What its contributors may differ by, as a fraction of the window.
+    pub limit: f64,
+    /// End the recording after so many seconds, while the program still runs.
+    pub record_for: Option<u32>,
+}
+
+/// The limit of all but three.
+const ONE_PERCENT: f64 = 0.01;
+
+/// The limit of three, argued before anything was measured:
+///
+/// - *fsync*: a kernel thread on another CPU ends its waits. The interrupt that tells the sleeping
+///   CPU so takes up to 0.1 ms, in which no clock of the program says whether it was still waiting; a
+///   `syncfs` of 10 to 20 ms has about six such waits.
+/// - *schedfreq*, *tcpping*: turns of 0.2 ms. The program stamps its turns in user space, 1 to 3 µs
+///   before the switch or the wake-up that ends them; every turn has two such boundaries.
+const THREE_PERCENT: f64 = 0.03;
+
+const fn workload(name: &'static str, limit: f64) -> Workload {
+    Workload { name, program: name, arguments: &[], limit, record_for: None }
+}
+
+const fn variant(name: &'static str, program: &'static str, arguments: &'static [&'static str]) -> Workload {
+    Workload { name, program, arguments, limit: ONE_PERCENT, record_for: None }
+}
+
+/// All of them.
+pub const ALL: &[Workload] = &[
+    // The ten of G15 table 3.1.
+    workload("cpm", ONE_PERCENT),
+    workload("imbalance", ONE_PERCENT),
+    Workload { record_for: Some(1), ..workload("deadlock", ONE_PERCENT) },
+    workload("ioburst", ONE_PERCENT),
+    workload("lockfight", ONE_PERCENT),
+    workload("pipeline", ONE_PERCENT),
+    workload("pulse", ONE_PERCENT),
+    workload("reparent", ONE_PERCENT),
+    workload("rpc", ONE_PERCENT),
+    workload("schedfreq", THREE_PERCENT),
+    // The others.
+    variant("rpc-async", "rpc", &["--async", "50"]),
+    variant("rpc-event-loop", "rpc", &["--event-loop"]),
+    workload("quota", ONE_PERCENT),
+    variant("quota-beside", "quota", &["--beside"]),
+    workload("timers", ONE_PERCENT),
+    workload("eventloop", ONE_PERCENT),
+    workload("forkstorm", ONE_PERCENT),
+    workload("pipechain", ONE_PERCENT),
+    workload("unixchain", ONE_PERCENT),
+    workload("futexowner", ONE_PERCENT),
+    workload("condvar", ONE_PERCENT),
+    workload("semaphore", ONE_PERCENT),
+    workload("barrier", ONE_PERCENT),
+    workload("fsync", THREE_PERCENT),
+    workload("tcpping", THREE_PERCENT),
+];
+
+/// The workload of that name.
+pub fn by_name(name: &str) -> Option<Workload> {
+    ALL.iter().find(|workload| workload.name == name).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_most_three_workloads_have_more_than_one_percent_and_none_more_than_three() {
+        assert!(ALL.iter().filter(|workload| workload.limit > ONE_PERCENT).count() <= 3);
+        assert!(ALL.iter().all(|workload| workload.limit <= THREE_PERCENT));
+    }
+
+    #[test]
+    fn every_workload_has_its_source_and_every_source_is_run() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads");
+        let no_workload = ["account", "chain", "disk", "flags", "lane", "meet", "noise"];
+        let mut sources: Vec<String> = std::fs::read_dir(folder)
+            .expect("the folder of the workloads")
+            .filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(".c")?.to_owned()))
+            .filter(|name| !no_workload.contains(&name.as_str()))
+            .collect();
+        sources.sort_unstable();
+        let mut run: Vec<&str> = ALL.iter().map(|workload| workload.program).collect();
+        run.sort_unstable();
+        run.dedup();
+        assert_eq!(sources, run);
+    }
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Adds up the window of lane 0 and writes it down. See truth.h. */
+#define _GNU_SOURCE
+#include "lane.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_SUMS 4096
+#define MAX_NOTES 16
+
+struct sum {
+	lane_t lane;
+	const char *kind;
+	const char *call;
+	int64_t ns;
+};
+
+static struct sum sums[MAX_SUMS];
+static int sum_count;
+static struct entry notes[MAX_NOTES];
+static int note_count;
+static const char *musts[MAX_NOTES], *nevers[MAX_NOTES];
+static int must_count, never_count;
+
+static void add(lane_t lane, const char *kind, const char *call, int64_t ns)
+{
+	if (!ns)
+		return;
+	for (int i = 0; i < sum_count; i++) {
+		struct sum *s = &sums[i];
+		if (s->lane == lane && !strcmp(s->kind, kind) && !strcmp(s->call, call)) {
+			s->ns += ns;
+			return;
+		}
+	}
+	if (sum_count == MAX_SUMS) {
+		errno = ENOSPC;
+		die("too many contributors");
+	}
+	sums[sum_count++] = (struct sum){ lane, kind, call, ns };
+}
+
+static void explain(lane_t lane, uint64_t from, uint64_t to);
+
+/* Lanes whose time is being explained: each explains a wait of the one before. */
+static bool asked[MAX_LANES];
+
+/* The part of [from, to) that lies in [a, b) is `kind` of that lane. */
+static void add_within(lane_t lane, const char *kind, const char *call, uint64_t a, uint64_t b, uint64_t from,
+		       uint64_t to)
+{
+	if (a < from)
+		a = from;
+	if (b > to)
+		b = to;
+	if (a < b)
+		add(lane, kind, call, (int64_t)(b - a));
+}
+
+static void explain_stretch(lane_t lane, const struct stretch *s, uint64_t from, uint64_t to)
+{
+	uint64_t length = s->to - s->from;
+	uint64_t delayed = s->delayed < length ? s->delayed : length;
+	uint64_t runs_until = s->to - delayed;
+	if (s->what == WAIT && s->cpu < length - delayed)
+		runs_until = s->from + s->cpu;
+	uint64_t blocked_until = s->to - delayed;
+
+	add_within(lane, "running", "", s->from, runs_until, from, to);
+	add_within(lane, "runnable", "", blocked_until, s->to, from, to);
+	uint64_t a = runs_until > from ? runs_until : from, b = blocked_until < to ? blocked_until : to;
+	if (a >= b)
+		return;
+	if (s->end == BY_TIMER)
+		add(lane, "timer", s->call, (int64_t)(b - a));
+	else if (s->end == BY_DISK)
+		add(lane, "block_device", s->call, (int64_t)(b - a));
+	else if (s->end == BY_LANE && s->by != NO_LANE && !asked[s->by])
+		explain(s->by, a, b);
+	else /* it never slept, or two seem to wait for each other: the clocks' errors, below a microsecond */
+		add(lane, "running", "", (int64_t)(b - a));
+}
+
+/* What that lane did from..to: G15 Algorithm 5 on the lanes. The depth is that of the workload's own chain. */
+static void explain(lane_t lane, uint64_t from, uint64_t to)
+{
+	const struct lane *l = &lanes->lane[lane];
+	if (from < l->born) {
+		uint64_t until = to < l->born ? to : l->born;
+		if (l->parent != NO_LANE && !asked[l->parent])
+			explain(l->parent, from, until);
+		else
+			add(lane, "running", "", (int64_t)(until - from));
+		from = until;
+	}
+	if (from >= to)
+		return;
+	asked[lane] = true;
+	add_within(lane, "runnable", "", l->born, l->born + l->born_delay, from, to);
+	add_within(lane, "running", "", l->born + l->born_delay, l->opened, from, to);
+	for (int c = l->first; c >= 0; c = lanes->chunk[c].next) {
+		const struct chunk *chunk = &lanes->chunk[c];
+		int used = c == l->last ? l->used : CHUNK;
+		if (chunk->stretches[used - 1].to <= from)
+			continue;
+		if (chunk->stretches[0].from >= to)
+			break;
+		for (int i = 0; i < used; i++) {
+			const struct stretch *s = &chunk->stretches[i];
+			if (s->to > from && s->from < to)
+				explain_stretch(lane, s, from, to);
+		}
+	}
+	/* After its last word it runs towards its end. */
+	add_within(lane, "runnable", "", l->at, l->at + l->end_delay, from, to);
+	add_within(lane, "running", "", l->at + l->end_delay, UINT64_MAX, from, to);
+	asked[lane] = false;
+}
+
+void must(const char *assertion)
+{
+	if (must_count < MAX_NOTES)
+		musts[must_count++] = assertion;
+}
+
+void never(const char *assertion)
+{
+	if (never_count < MAX_NOTES)
+		nevers[never_count++] = assertion;
+}
+
+void account_moves(lane_t lane, const char *from, const char *to, uint64_t ns)
+{
+	struct entry *e = &notes[note_count++ % MAX_NOTES];
+	*e = (struct entry){ .lane = lane, .ns = ns };
+	snprintf(e->from, sizeof e->from, "%s", from);
+	snprintf(e->to, sizeof e->to, "%s", to);
+}
+
+static void write_strings(FILE *out, const char *name, const char **strings, int count)
+{
+	fprintf(out, "  \"%s\": [", name);
+	for (int i = 0; i < count; i++)
+		fprintf(out, "%s\n    \"%s\"", i ? "," : "", strings[i]);
+	fprintf(out, "%s],\n", count ? "\n  " : "");
+}
+
+static void write_thread(FILE *out, const struct lane *l)
+{
+	fprintf(out, "\"pid\": %d, \"tid\": %d, \"comm\": \"%s\"", l->pid, l->tid, l->comm);
+}
+
+/* `closed` is 0 for a window that stays open. */
+static void write_truth(uint64_t from, uint64_t closed)
+{
+	const struct lane *first = &lanes->lane[0];
+	FILE *out = fopen(truth_file, "w");
+	if (!out)
+		die(truth_file);
+	fprintf(out, "{\n  \"schema\": \"wakepath.truth/1\",\n  \"workload\": \"%s\",\n  \"window\": {", workload_name);
+	write_thread(out, first);
+	fprintf(out, ", \"from_ns\": %llu, \"to_ns\": ", (unsigned long long)from);
+	if (closed)
+		fprintf(out, "%llu},\n", (unsigned long long)closed);
+	else
+		fprintf(out, "null},\n");
+	/* Lane 0's CPU time by its own clock alone, so that the books can be audited. */
+	fprintf(out, "  \"clocks\": {\"running_ns\": %llu},\n",
+		(unsigned long long)(first->at_cpu - first->cpu_at_open));
+	write_strings(out, "must", musts, must_count);
+	write_strings(out, "never", nevers, never_count);
+	fprintf(out, "  \"threads\": [");
+	int count = atomic_load(&lanes->count);
+	for (int i = 0; i < count; i++) {
+		fprintf(out, "%s\n    {", i ? "," : "");
+		write_thread(out, &lanes->lane[i]);
+		fprintf(out, "}");
+	}
+	fprintf(out, "\n  ],\n  \"contributors\": [");
+	for (int i = 0; i < sum_count; i++) {
+		fprintf(out, "%s\n    {", i ? "," : "");
+		write_thread(out, &lanes->lane[sums[i].lane]);
+		fprintf(out, ", \"kind\": \"%s\", \"what\": null, \"call\": ", sums[i].kind);
+		fprintf(out, sums[i].call[0] ? "\"%s\"" : "null%s", sums[i].call);
+		if (sums[i].ns == INT64_MAX)
+			fprintf(out, ", \"total_ns\": null}");
+		else
+			fprintf(out, ", \"total_ns\": %lld}", (long long)sums[i].ns);
+	}
+	fprintf(out, "\n  ]\n}\n");
+	if (fclose(out))
+		die(truth_file);
+}
+
+void window_close(void)
+{
+	boundary(0, WORK, BY_LANE, NO_LANE);
+	if (!truth_file)
+		return;
+	uint64_t from = lanes->lane[0].born, to = lanes->lane[0].at;
+	explain(0, from, to);
+	for (int i = 0; i < note_count && i < MAX_NOTES; i++) {
+		add(notes[i].lane, notes[i].from, "", -(int64_t)notes[i].ns);
+		add(notes[i].lane, notes[i].to, "", (int64_t)notes[i].ns);
+	}
+	write_truth(from, to);
+}
+
+void window_stays_open(const char *call)
+{
+	if (!truth_file)
+		return;
+	uint64_t from = lanes->lane[0].born;
+	explain(0, from, lanes->lane[0].at);
+	add(0, "still_waiting", call, INT64_MAX);
+	write_truth(from, 0);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Command-line flags, alike in all workloads. */
+#include "lane.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *truth_file;
+
+static void usage(FILE *to, const char *program, const struct flag *flags, const char *summary)
+{
+	fprintf(to, "%s: %s\n\n  --truth FILE  write the expected contributors there, as JSON\n", program, summary);
+	for (const struct flag *f = flags; f->name; f++) {
+		char name[40];
+		snprintf(name, sizeof name, "--%s%s", f->name, f->is_switch ? "" : " N");
+		if (f->is_switch)
+			fprintf(to, "  %-12s  %s\n", name, f->help);
+		else
+			fprintf(to, "  %-12s  %s (%ld)\n", name, f->help, *f->value);
+	}
+}
+
+static long number(const char *program, const char *flag, const char *text)
+{
+	char *rest;
+	long value = strtol(text, &rest, 10);
+	if (rest == text || *rest || value < 0 || value > 1000000000) {
+		fprintf(stderr, "%s: --%s needs a number from 0 to 1000000000, not `%s`\n", program, flag, text);
+		exit(2);
+	}
+	return value;
+}
+
+void flags_read(int argc, char **argv, const struct flag *flags, const char *summary)
+{
+	for (int i = 1; i < argc; i++) {
+		const char *given = argv[i];
+		if (!strcmp(given, "--help")) {
+			usage(stdout, argv[0], flags, summary);
+			exit(0);
+		}
+		const struct flag *f = flags;
+		bool truth = !strcmp(given, "--truth");
+		while (!truth && f->name && !(given[0] == '-' && given[1] == '-' && !strcmp(given + 2, f->name)))
+			f++;
+		if (!truth && !f->name) {
+			fprintf(stderr, "%s: unknown flag `%s`\n", argv[0], given);
+			usage(stderr, argv[0], flags, summary);
+			exit(2);
+		}
+		if (!truth && f->is_switch) {
+			*f->value = 1;
+			continue;
+		}
+		if (++i == argc) {
+			fprintf(stderr, "%s: `%s` needs a value\n", argv[0], given);
+			exit(2);
+		}
+		if (truth)
+			truth_file = argv[i];
+		else
+			*f->value = number(argv[0], f->name, argv[i]);
+	}
+}

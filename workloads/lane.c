@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The account that each thread keeps of its own time. See truth.h. */
+#define _GNU_SOURCE
+#include "lane.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LIFETIME_S 60
+/* Two looks at the clock that are further apart than this had something between them. */
+#define GAP (10 * US)
+
+struct lanes *lanes;
+const char *workload_name;
+static int memory = -1;
+static _Thread_local int schedstat = -1;
+
+void die(const char *what)
+{
+	fprintf(stderr, "%s: %s: %s\n", workload_name ? workload_name : "workload", what, strerror(errno));
+	_exit(2);
+}
+
+static uint64_t read_clock(clockid_t clock)
+{
+	struct timespec t;
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+uint64_t now(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
+}
+
+uint64_t cpu_time(void)
+{
+	return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+uint64_t delay_time(void)
+{
+	char text[96];
+	if (schedstat < 0)
+		schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+	if (schedstat < 0)
+		die("cannot open /proc/thread-self/schedstat");
+	ssize_t n = pread(schedstat, text, sizeof text - 1, 0);
+	if (n <= 0)
+		die("cannot read /proc/thread-self/schedstat");
+	text[n] = 0;
+	unsigned long long ran, delayed, times;
+	if (sscanf(text, "%llu %llu %llu", &ran, &delayed, &times) != 3 || times == 0) {
+		errno = ENOTSUP;
+		die("this kernel does not count how long threads are runnable (CONFIG_SCHED_INFO)");
+	}
+	return delayed;
+}
+
+/* A program that hangs must not hang whoever measures it: not even the mask of its threads helps. */
+static void end_in_time(void)
+{
+	struct sigevent kill = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
+	struct itimerspec when = { .it_value.tv_sec = LIFETIME_S };
+	timer_t timer;
+	if (timer_create(CLOCK_MONOTONIC, &kill, &timer) || timer_settime(timer, 0, &when, NULL))
+		die("cannot set the timer that would end this program");
+}
+
+static void map_lanes(void)
+{
+	lanes = mmap(NULL, sizeof *lanes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	if (lanes == MAP_FAILED)
+		die("cannot map the lanes");
+}
+
+/* Reading the clocks takes 2 µs, or 20 with a cold cache; longer, and something came between. */
+#define READING (300 * US)
+
+/*
+ * The three clocks at the moment of the call: the wall's is read first, and what reading the others
+ * takes is subtracted. If the CPU was lost meanwhile, that was after the moment only if it shows.
+ */
+static void look(uint64_t *wall, uint64_t *cpu, uint64_t *delay)
+{
+	uint64_t first = now(), again = delay_time(), last;
+	do {
+		*delay = again;
+		*cpu = cpu_time();
+		last = now();
+		again = delay_time();
+	} while (again != *delay && (first = 0, true));
+	bool undisturbed = first && last - first < READING;
+	*wall = undisturbed ? first : last;
+	if (undisturbed && *cpu > last - first)
+		*cpu -= last - first;
+}
+
+static lane_t lane_add(const char *comm, lane_t parent)
+{
+	lane_t index = atomic_fetch_add(&lanes->count, 1);
+	if (index >= MAX_LANES) {
+		errno = ENOSPC;
+		die("too many lanes");
+	}
+	struct lane *l = &lanes->lane[index];
+	l->pid = getpid();
+	l->tid = (pid_t)syscall(SYS_gettid);
+	l->parent = parent;
+	l->first = l->last = -1;
+	snprintf(l->comm, sizeof l->comm, "%s", comm);
+	prctl(PR_SET_NAME, l->comm);
+	/* A sleep ends when it was asked to, not up to 50 µs later. */
+	prctl(PR_SET_TIMERSLACK, 1ul);
+	look(&l->at, &l->at_cpu, &l->at_delay);
+	l->opened = l->at;
+	l->cpu_at_open = l->at_cpu;
+	return index;
+}
+
+lane_t window_open(const char *workload)
+{
+	uint64_t from, cpu, delay;
+	workload_name = workload;
+	look(&from, &cpu, &delay);
+	memory = memfd_create("lanes", 0);
+	if (memory < 0 || ftruncate(memory, sizeof *lanes))
+		die("cannot make the memory of the lanes");
+	map_lanes();
+	lane_t lane = lane_add(workload, NO_LANE);
+	/* What came before was exec's and the loader's. */
+	struct lane *l = &lanes->lane[lane];
+	l->born = l->opened = l->at = from;
+	l->cpu_at_open = l->at_cpu = cpu;
+	l->at_delay = delay;
+	end_in_time();
+	return lane;
+}
+
+lane_t lane_open(const char *comm, lane_t parent)
+{
+	schedstat = -1; /* after fork() it is still the parent's */
+	lane_t lane = lane_add(comm, parent);
+	struct lane *l = &lanes->lane[lane];
+	if (l->pid != lanes->lane[parent].pid)
+		end_in_time();
+	/*
+	 * A new thread's clocks began at zero when it was made, or, like any wake-up, when its CPU had
+	 * heard of it. Its creator may have gone on to make others since.
+	 */
+	uint64_t forked = atomic_load(&lanes->lane[parent].forked);
+	l->born = l->at - l->at_cpu - l->at_delay;
+	if (forked && forked < l->born)
+		l->born = forked;
+	/* What the hypervisor took is in neither clock. It was running, so far as the guest knows. */
+	l->born_delay = lanes->one_cpu ? l->at_delay : l->at - l->at_cpu - l->born;
+	return lane;
+}
+
+int lanes_descriptor(void)
+{
+	return memory;
+}
+
+void lanes_adopt(int descriptor)
+{
+	memory = descriptor;
+	map_lanes();
+}
+
+struct stretch *stretch_log(lane_t lane, const struct stretch *s)
+{
+	struct lane *l = &lanes->lane[lane];
+	if (l->last < 0 || l->used == CHUNK) {
+		int chunk = atomic_fetch_add(&lanes->chunks, 1);
+		if (chunk >= MAX_CHUNKS) {
+			errno = ENOSPC;
+			die("too many stretches");
+		}
+		lanes->chunk[chunk].next = -1;
+		if (l->last < 0)
+			l->first = chunk;
+		else
+			lanes->chunk[l->last].next = chunk;
+		l->last = chunk;
+		l->used = 0;
+	}
+	struct stretch *logged = &lanes->chunk[l->last].stretches[l->used++];
+	*logged = *s;
+	return logged;
+}
+
+struct stretch *boundary(lane_t lane, enum what what, enum end end, lane_t by)
+{
+	struct lane *l = &lanes->lane[lane];
+	uint64_t wall, cpu, delay;
+	look(&wall, &cpu, &delay);
+	struct stretch s = {
+		.from = l->at, .to = wall, .cpu = cpu - l->at_cpu, .delayed = delay - l->at_delay,
+		.what = what, .end = end, .by = (int16_t)by,
+	};
+	memcpy(s.call, l->waiting_in, sizeof s.call);
+	l->at = wall;
+	l->at_cpu = cpu;
+	l->at_delay = delay;
+	return stretch_log(lane, &s);
+}
+
+void boundary_runnable(lane_t lane)
+{
+	struct stretch *s = boundary(lane, WORK, BY_LANE, NO_LANE);
+	s->delayed = s->to - s->from;
+}
+
+/*
+ * The CPU was lost between `last` and `t`, for which the thread was runnable; if for longer than
+ * that, it had been lost before already, on the way into work().
+ */
+static void log_gap(lane_t lane, uint64_t last, uint64_t t)
+{
+	struct lane *l = &lanes->lane[lane];
+	uint64_t lost = delay_time() - l->at_delay, gap = t - last;
+	if (!lost)
+		return;
+	struct stretch before = { .from = l->at, .to = last, .delayed = lost > gap ? lost - gap : 0, .what = WORK };
+	stretch_log(lane, &before);
+	l->at = last;
+	l->at_delay += before.delayed;
+	boundary(lane, WORK, BY_LANE, NO_LANE);
+}
+
+void work(lane_t lane, uint64_t ns)
+{
+	/* A CPU lost before this began must not be taken for one lost in it. */
+	if (delay_time() != lanes->lane[lane].at_delay)
+		boundary(lane, WORK, BY_LANE, NO_LANE);
+	uint64_t end = cpu_time() + ns, last = now(), look_at = last + ns, cpu;
+	for (;;) {
+		uint64_t t = now();
+		if (t - last > GAP) {
+			log_gap(lane, last, t);
+			t = now();
+		}
+		last = t;
+		if (t < look_at)
+			continue;
+		/* CPU time cannot pass faster than the wall's. */
+		if ((cpu = cpu_time()) >= end)
+			return;
+		look_at = t + (end - cpu);
+	}
+}
+
+void wait_begins(lane_t lane, const char *call)
+{
+	struct lane *l = &lanes->lane[lane];
+	boundary(lane, WORK, BY_LANE, NO_LANE);
+	snprintf(l->waiting_in, sizeof l->waiting_in, "%s", call);
+}
+
+static struct stretch *wait_over(lane_t lane, enum end end, lane_t by)
+{
+	struct stretch *s = boundary(lane, WAIT, end, by);
+	lanes->lane[lane].waiting_in[0] = 0;
+	return s;
+}
+
+void wait_ends_by(lane_t lane, enum end end)
+{
+	wait_over(lane, end, NO_LANE);
+}
+
+/*
+ * The wait was over at `woken` at the earliest: it was not runnable before. The kernel's count can be
+ * too high, when the load balancer moved the thread as it fell asleep: then the count goes on from
+ * there through the sleep (6.18, `sched_info` beside delayed dequeueing).
+ */
+static void not_runnable_before(struct stretch *s, uint64_t woken)
+{
+	if (woken > s->from && woken < s->to && s->to - woken < s->delayed)
+		s->delayed = s->to - woken;
+}
+
+void wait_times_out(lane_t lane, uint64_t ns)
+{
+	struct stretch *s = wait_over(lane, BY_TIMER, NO_LANE);
+	not_runnable_before(s, s->from + ns);
+}
+
+void forks(lane_t lane)
+{
+	atomic_store(&lanes->lane[lane].forked, now());
+}
+
+void releases(lane_t lane, lane_t waiter)
+{
+	struct lane *w = &lanes->lane[waiter];
+	atomic_store(&w->released_by, lane);
+	atomic_store(&w->released, now());
+}
+
+void wait_ends(lane_t lane, lane_t otherwise)
+{
+	struct lane *l = &lanes->lane[lane];
+	uint64_t began = l->at, released = atomic_load(&l->released);
+	if (released < began) { /* or never */
+		wait_over(lane, BY_LANE, otherwise);
+		return;
+	}
+	struct stretch *s = wait_over(lane, BY_LANE, atomic_load(&l->released_by));
+	not_runnable_before(s, released);
+	/*
+	 * From the release on the thread was on its way back. The kernel counts it as runnable only
+	 * once its own CPU has heard of it, which an interrupt to a sleeping CPU delays. On one and the
+	 * same CPU the kernel's count is exact, and leaves out what the releaser still had to do.
+	 */
+	if (!lanes->one_cpu && s->to - released > s->delayed && s->to - s->from > s->cpu + (s->to - released))
+		s->delayed = s->to - released;
+}
+
+lane_t lane_named(const char *comm, long n)
+{
+	for (lane_t i = 0; i < atomic_load(&lanes->count); i++)
+		if (!strcmp(lanes->lane[i].comm, comm) && n-- == 0)
+			return i;
+	return NO_LANE;
+}
+
+static lane_t lane_of(pid_t process)
+{
+	for (lane_t i = atomic_load(&lanes->count) - 1; i >= 0; i--)
+		if (lanes->lane[i].tid == process)
+			return i;
+	errno = ESRCH;
+	die("a child ended without having opened its lane");
+}
+
+void wait_for_child(lane_t lane, int process)
+{
+	struct rusage used;
+	wait_begins(lane, "wait4");
+	if (wait4(process, NULL, 0, &used) != process)
+		die("cannot wait for a child");
+	lane_t child = lane_of(process);
+	struct stretch *s = wait_over(lane, BY_LANE, child);
+	not_runnable_before(s, lanes->lane[child].at);
+
+	/* What the child did after its last boundary has no stamp, but its CPU time is known now. */
+	struct lane *c = &lanes->lane[child];
+	uint64_t ran = ((uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 +
+			(uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec)) * US - c->at_cpu;
+	uint64_t ended = s->to - s->delayed - s->cpu; /* or later: part of that CPU time was on the way in */
+	if (ended > c->at && ended - c->at > ran)
+		c->end_delay = ended - c->at - ran;
+}
+
+void rest(lane_t lane, uint64_t ns)
+{
+	struct timespec t = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+	wait_begins(lane, "clock_nanosleep");
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	wait_times_out(lane, ns);
+}
+
+void pin_to_one_cpu(void)
+{
+	cpu_set_t allowed, one;
+	if (sched_getaffinity(0, sizeof allowed, &allowed))
+		die("cannot read which CPUs may be used");
+	int cpu = CPU_SETSIZE - 1;
+	while (cpu > 0 && !CPU_ISSET(cpu, &allowed))
+		cpu--;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	if (sched_setaffinity(0, sizeof one, &one))
+		die("cannot stay on one CPU");
+	lanes->one_cpu = true;
+}

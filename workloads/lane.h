@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* How lanes lie in memory: for lane.c, which fills them, and account.c, which adds them up. */
+#ifndef WORKLOADS_LANE_H
+#define WORKLOADS_LANE_H
+
+#include "truth.h"
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#define MAX_LANES 1024
+#define CHUNK 32 /* stretches that a lane gets at a time */
+#define MAX_CHUNKS 16384
+#define CALL_LEN 20
+
+enum what {
+	WORK, /* wall = running + delayed */
+	WAIT, /* wall = cpu + blocked + delayed, in this order */
+};
+
+/* What a thread did from one boundary to the next. */
+struct stretch {
+	uint64_t from, to;
+	uint64_t cpu;     /* of a wait: spent on the way in and out */
+	uint64_t delayed; /* runnable without a CPU, taken to be its last part */
+	uint8_t what;
+	uint8_t end; /* enum end, of a wait */
+	int16_t by;  /* the lane that ended it, if one did */
+	char call[CALL_LEN];
+};
+
+struct chunk {
+	struct stretch stretches[CHUNK];
+	int next; /* chunk of the same lane, or -1 */
+};
+
+struct lane {
+	pid_t pid, tid;
+	char comm[16];
+	lane_t parent;
+	uint64_t born;       /* when its creator made it */
+	uint64_t born_delay; /* how long it was runnable before it opened its lane */
+	_Atomic uint64_t forked; /* when it last made another */
+	uint64_t cpu_at_open, opened;
+
+	/* The boundary at which the stretch in progress began. */
+	uint64_t at, at_cpu, at_delay;
+	char waiting_in[CALL_LEN]; /* empty unless waiting */
+	_Atomic uint64_t released; /* when, by whom: the last time */
+	_Atomic int released_by;
+
+	uint64_t end_delay; /* of a process that has been waited for: runnable on its way to its end */
+
+	int first, last, used; /* chunks, and stretches used in the last */
+};
+
+/* A correction that a program makes to what its lanes say. */
+struct entry {
+	lane_t lane;
+	char from[16], to[16];
+	uint64_t ns;
+};
+
+/* The shared memory. */
+struct lanes {
+	_Atomic int count;
+	_Atomic int chunks;
+	bool one_cpu; /* all lanes stay on the same */
+	struct lane lane[MAX_LANES];
+	struct chunk chunk[MAX_CHUNKS];
+};
+
+extern struct lanes *lanes;
+
+extern const char *workload_name;
+
+/* Ends the stretch in progress here and begins another. */
+struct stretch *boundary(lane_t lane, enum what what, enum end end, lane_t by);
+/* The same, for time in which the thread had been released and had not yet come to run. */
+void boundary_runnable(lane_t lane);
+/* Adds a stretch as it stands. */
+struct stretch *stretch_log(lane_t lane, const struct stretch *s);
+
+#endif

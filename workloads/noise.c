@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Neighbours that have nothing to do with a workload and take part of the machine while it runs: no
+ * workload, and without a truth of its own.
+ *
+ *     noise-spin       ============================     one thread that never waits
+ *     noise-disk       =...=...=...=...=...=...=...     writes and waits for the disk
+ *     noise-loopback   =.=.=.=.=.=.=.=.=.=.=.=.=.=.     two processes that chatter over TCP
+ *
+ * Ends after --seconds, or when its standard input is closed, so that it never outlives whoever
+ * started it. Says `noise: ready` once it makes noise.
+ */
+#define _GNU_SOURCE
+#include "disk.h"
+#include "truth.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static long seconds = 10, spin, disk, loopback;
+static const struct flag flags[] = {
+	{ "seconds", &seconds, false, "until it ends by itself" },
+	{ "spin", &spin, true, "one thread that never waits" },
+	{ "disk", &disk, true, "writes and waits for the disk" },
+	{ "loopback", &loopback, true, "chatter over TCP" },
+	{ 0 },
+};
+
+static void write_and_wait(lane_t lane)
+{
+	size_t size = 1 << 20;
+	char *memory = scratch_memory(size);
+	int file = scratch_file(0);
+	for (off_t at = 0;; at = (at + (off_t)size) % (64 << 20)) {
+		if (pwrite(file, memory, size, at) < 0 || fdatasync(file))
+			die("cannot write the scratch file");
+		rest(lane, 2 * MS);
+	}
+}
+
+static void chatter(lane_t lane)
+{
+	char message[512] = "";
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t length = sizeof address;
+	int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
+	if (bind(listener, (struct sockaddr *)&address, length) || listen(listener, 1) ||
+	    getsockname(listener, (struct sockaddr *)&address, &length) ||
+	    connect(fd, (struct sockaddr *)&address, length))
+		die("cannot connect to ourselves");
+	int other = accept(listener, NULL, NULL);
+	bool asks = fork();
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (int burst = 0;; burst++) {
+		int mine = asks ? fd : other;
+		if (asks && send(mine, message, sizeof message, 0) < 0)
+			break;
+		if (recv(mine, message, sizeof message, MSG_WAITALL) <= 0)
+			break;
+		if (!asks && send(mine, message, sizeof message, 0) < 0)
+			break;
+		if (asks && burst % 20 == 0)
+			usleep(1000);
+	}
+	(void)lane;
+	_exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	lane_t lane = window_open("noise");
+	flags_read(argc, argv, flags, "neighbours that take part of the machine");
+	pid_t child = fork();
+	if (child < 0)
+		die("cannot fork");
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		lane_t mine = lane_open(disk ? "noise-disk" : loopback ? "noise-loopback" : "noise-spin", lane);
+		if (disk)
+			write_and_wait(mine);
+		if (loopback)
+			chatter(mine);
+		for (volatile long i = 0;; i++)
+			;
+	}
+	printf("noise: ready\n");
+	fflush(stdout);
+	struct pollfd input = { .fd = 0 };
+	poll(&input, 1, (int)(seconds * 1000)); /* hang-up is always waited for */
+	kill(child, SIGKILL);
+	return 0;
+}

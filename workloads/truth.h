@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * How a program whose truth is known keeps its books.
+ *
+ * Each thread (of one process or several) owns a *lane*: the account of its own time, as stretches
+ * that it stamps itself while it runs. It says in its own words what a kernel trace must find out:
+ * "from here I wait", "who releases me is lane 3", "a timer ended this". When all is done the first
+ * thread adds up its window: its waits are replaced by what the lane that ended each of them did
+ * meanwhile, as the active path is defined (G15 Algorithm 5), and the sums are written as JSON.
+ *
+ *     main     ====|..............|====        lane 0: works, waits, works
+ *     worker       =====|....|====^            lane 1: works, sleeps, works, releases lane 0
+ *
+ *     truth: main running 8, worker running 9, worker timer 5
+ *
+ * Everything is measured, nothing is nominal. Three clocks are read together at each boundary:
+ *
+ *     CLOCK_MONOTONIC            the wall, the clock of the trace
+ *     CLOCK_THREAD_CPUTIME_ID    time on a CPU
+ *     /proc/thread-self/schedstat, second figure: time runnable without a CPU, by the kernel's count
+ *
+ * so that a neighbour who takes the CPU shows in the truth as `runnable`, where it happened, and no
+ * figure needs an idle machine. A stretch of work is wall less runnable; a wait is wall less CPU
+ * less runnable.
+ *
+ * What this cannot see: the microsecond or two between a stamp and the switch that follows it, and
+ * how long an interrupt takes to reach a sleeping CPU. Waits are therefore made long (5 to 50 ms).
+ *
+ * Lanes lie in memory shared with the children of fork(), and with an exec'ed child that is given
+ * the descriptor. The memory holds indexes, no pointers.
+ */
+#ifndef WORKLOADS_TRUTH_H
+#define WORKLOADS_TRUTH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MS 1000000ull /* in ns, like every duration here */
+#define US 1000ull
+
+/* An index into the shared table of lanes. */
+typedef int lane_t;
+#define NO_LANE (-1)
+
+/* What ended a wait, when it was no lane. */
+enum end {
+	BY_LANE,
+	BY_TIMER,
+	BY_DISK, /* a device, and the kernel threads that work for it */
+	BY_NOBODY, /* it never slept */
+};
+
+/* --- flags.c ---------------------------------------------------------------------------------- */
+
+/* One command-line flag; an integer, or a switch that is given without a value. */
+struct flag {
+	const char *name; /* without the dashes */
+	long *value;
+	bool is_switch;
+	const char *help;
+};
+
+/* NULL, or where --truth wants the truth to go. */
+extern const char *truth_file;
+
+/* Reads flags up to a nameless one; knows --truth FILE and --help by itself. Ends the program on misuse. */
+void flags_read(int argc, char **argv, const struct flag *flags, const char *summary);
+
+/* --- lane.c ----------------------------------------------------------------------------------- */
+
+/*
+ * The window opens: the calling thread is the one whose time is to be explained, and its lane is 0.
+ * To be called first in main. Ends the whole program by SIGKILL after a minute, whatever it does.
+ */
+lane_t window_open(const char *workload);
+
+/* The calling thread, a new one, opens its lane and takes that name. `parent` created it. */
+lane_t lane_open(const char *comm, lane_t parent);
+
+/* `lane` is about to make a thread or a process, which will open its lane as its child. */
+void forks(lane_t lane);
+/* The n-th lane of that name, counted from 0. */
+lane_t lane_named(const char *comm, long n);
+
+/* The descriptor by which an exec'ed child can reach the lanes, and how it does. */
+int lanes_descriptor(void);
+void lanes_adopt(int descriptor);
+
+/* Runs until the thread has had that much more CPU time. Notices and logs each loss of the CPU. */
+void work(lane_t lane, uint64_t ns);
+
+/* Waits until that child process, which has a lane, has ended. */
+void wait_for_child(lane_t lane, int process);
+
+/* Sleeps that long, as a wait ended by a timer. */
+void rest(lane_t lane, uint64_t ns);
+
+/* From here the thread waits in that system call... */
+void wait_begins(lane_t lane, const char *call);
+/* ...until here: ended by the lane that said it releases us, or, if none did, by `otherwise`... */
+void wait_ends(lane_t lane, lane_t otherwise);
+/* ...or ended by a timer that was set for so long when it began... */
+void wait_times_out(lane_t lane, uint64_t ns);
+/* ...or ended by something else that is no lane. */
+void wait_ends_by(lane_t lane, enum end end);
+
+/* `lane` is about to end the wait of `waiter`. */
+void releases(lane_t lane, lane_t waiter);
+
+/* CLOCK_MONOTONIC; how long this thread ran, and how long it was runnable. */
+uint64_t now(void);
+uint64_t cpu_time(void);
+uint64_t delay_time(void);
+
+/* A mutex whose every hold is logged, since who has it decides what a wait for it was. */
+struct lock;
+struct lock *lock_create(void);
+void lock_acquire(struct lock *lock, lane_t lane);
+void lock_release(struct lock *lock, lane_t lane);
+
+/* A barrier at which the last to arrive releases all others. */
+struct gate;
+struct gate *gate_create(int lanes);
+void gate_pass(struct gate *gate, lane_t lane);
+
+/* Says what and why on stderr and ends the program with code 2. */
+void die(const char *what) __attribute__((noreturn));
+/* Keeps the calling thread, and what it will create, on the last CPU that it may use. */
+void pin_to_one_cpu(void);
+
+/* --- account.c -------------------------------------------------------------------------------- */
+
+/*
+ * A sentence that the path must (or must never) bear out, in the form that the comparer reads:
+ *     segments kind=timer call=poll          some segment with both
+ *     waits via=lock lock.owner.comm=x*      fields with dots, a trailing star matches the rest
+ */
+void must(const char *assertion);
+void never(const char *assertion);
+
+/* Moves time out of what the lanes say: `ns` of that lane's `from` kind become `to`. */
+void account_moves(lane_t lane, const char *from, const char *to, uint64_t ns);
+
+/* The window closes: what is written after this is no part of it. */
+void window_close(void);
+/* It stays open: the wait that has begun in lane 0, in that system call, never ends. */
+void window_stays_open(const char *call);
+
+#endif
