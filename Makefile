@@ -5,6 +5,8 @@ HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 # Each version of Rust brings lints of its own: only those of this one are errors.
 LINTED_WITH := 1.95
 DENY := $(if $(filter $(LINTED_WITH).%,$(shell rustc --version 2>/dev/null)),-D warnings)
+# For what records: nothing for root, sudo for others, so that cargo itself never runs as root.
+AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # The dependencies of a recorded version; a build never changes them behind one's back.
 LOCKED := --locked
 
@@ -22,12 +24,42 @@ setup: ## install what building and testing need and this machine lacks (apt)
 build: setup ## build everything, for release
 	$(CARGO) build $(LOCKED) --workspace --release
 
+.PHONY: workloads
+workloads: setup ## build the programs whose truth is known, into workloads/bin
+	@$(MAKE) --no-print-directory -C workloads
+
+.PHONY: program
+program: setup ## build the program alone, for release: target/release/wakepath
+	$(CARGO) build $(LOCKED) --release --package wakepath-cli
+
 .PHONY: test
+# A test that cannot run here prints a line that says what it would have shown; the harness hides the
+# output of tests that pass unless it is told otherwise.
 test: setup ## formatter, lints, all tests, licences, layers: at most 20 minutes on 2 CPUs
 	$(CARGO) fmt --all --check
 	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST)
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- $(DENY)
-	$(CARGO) test $(LOCKED) --workspace --no-fail-fast
+	$(CARGO) test $(LOCKED) --workspace --no-fail-fast -- --show-output
+
+.PHONY: demo
+demo: program ## record a small backup, tell why it took its time, write a file for Perfetto
+	@packaging/demo
+
+.PHONY: truth
+truth: program workloads ## run programs whose truth is known, and judge what is said of them (root)
+	$(CARGO) build $(LOCKED) --release --package wakepath-truth
+	$(AS_ROOT) target/release/wakepath-truth
+
+.PHONY: bench
+bench: program workloads ## cost of recording against its peers, speed of analysis (root, 15 minutes)
+	$(CARGO) build $(LOCKED) --release --package wakepath-bench
+	$(AS_ROOT) target/release/wakepath-bench cost
+	$(AS_ROOT) target/release/wakepath-bench analysis
+
+.PHONY: dist
+dist: ## one program to copy and a Debian package, into dist/
+	@packaging/setup dist
+	@packaging/dist
 
 .PHONY: clean
 clean: ## remove what was built

@@ -73,15 +73,11 @@ impl Recording for Running {
             info["events"].as_object().ok_or_else(|| anyhow!("no events in `wakepath info --json`"))?;
         let losses =
             info["losses"].as_array().map(|losses| losses.iter().filter_map(|it| it["count"].as_u64()));
-        let mut bytes = 0;
-        for entry in fs::read_dir(&self.output)? {
-            bytes += entry?.metadata()?.len();
-        }
         fs::remove_dir_all(&self.output)?;
         Ok(Recorded {
             events: Some(events.values().filter_map(Value::as_u64).sum()),
             lost: losses.map(Iterator::sum),
-            bytes: Some(bytes),
+            bytes: info["recording"]["bytes"].as_u64(),
         })
     }
 }

@@ -1,0 +1,120 @@
+//! Makes a recording fit to be given away: `bundle FROM TO`.
+//!
+//! A recording is system-wide, and names tell about a machine and its users. What belongs to the
+//! recorded command and what is the kernel's keeps its names; of everything else the time stays and
+//! the names go, so that the path is the same to the nanosecond.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use wakepath_event::{Comm, Event, Mark, NameSpace, Tid, What};
+use wakepath_recording::{ClockReading, Options, Recording, Writer};
+
+/// What a process of others is called.
+const OTHER: &[u8] = b"other";
+
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [from, to] = words.as_slice() else { bail!("usage: bundle FROM TO") };
+    let recording = Recording::open(Path::new(from)).with_context(|| format!("cannot read {from}"))?;
+    let (first, _) = recording.span().context("the recording is empty")?;
+    let offset = recording.realtime_offset_ns();
+    let options = Options {
+        clock: ClockReading {
+            monotonic_ns: first.ns(),
+            realtime_ns: u64::try_from(i128::from(first.ns()) + offset).context("it is from before 1970")?,
+        },
+        uuid: Some(recording.uuid()),
+        ..Options::new(recording.writer_version(), recording.options())
+    };
+    let mut writer = Writer::create(Path::new(to), recording.host(), &options)?;
+
+    let kept = Kept::of(&recording)?;
+    let mut failed = None;
+    for (index, stream) in recording.streams().iter().enumerate() {
+        if !stream.name.starts_with("life") {
+            // Switches, wakings and packets carry numbers alone.
+            let within = Path::new("kernel").join(&stream.name);
+            fs::copy(Path::new(from).join(&within), Path::new(to).join(&within))?;
+            continue;
+        }
+        let problems = recording.for_each_of(index, |event| {
+            if let Some(event) = kept.without_names(event.clone())
+                && let Err(error) = writer.life().push_event(&event)
+            {
+                failed.get_or_insert(error);
+            }
+        });
+        ensure!(problems.is_empty(), "the recording is damaged: {problems:?}");
+    }
+    if let Some(error) = failed {
+        return Err(error).context("cannot write an event");
+    }
+    writer.life().flush(u64::MAX, 0)?;
+    Ok(())
+}
+
+/// Whose names stay.
+struct Kept {
+    processes: HashSet<Tid>,
+    threads: HashSet<Tid>,
+    /// Reads files of others, for their build ids.
+    recorder: Option<Tid>,
+}
+
+impl Kept {
+    /// The recorded command, its descendants, the recorder and the kernel's threads.
+    fn of(recording: &Recording) -> Result<Self> {
+        let mut kept = Self { processes: HashSet::new(), threads: HashSet::new(), recorder: None };
+        let mut forks = Vec::new();
+        recording.for_each(|event| match &event.what {
+            What::Mark(mark @ (Mark::Command { tgid, .. } | Mark::Observer(tgid))) => {
+                kept.processes.insert(*tgid);
+                kept.threads.insert(*tgid);
+                if matches!(mark, Mark::Observer(_)) {
+                    kept.recorder = Some(*tgid);
+                }
+            }
+            What::Thread { identity, .. } if identity.kernel => {
+                kept.processes.insert(identity.tgid);
+                kept.threads.insert(identity.tid);
+            }
+            What::Fork { child } => forks.push(child.clone()),
+            _ => {}
+        });
+        ensure!(!kept.processes.is_empty(), "no command was recorded");
+        // Parents are born before their children.
+        for child in forks {
+            if child.kernel || kept.processes.contains(&child.parent) || kept.processes.contains(&child.tgid)
+            {
+                kept.processes.insert(child.tgid);
+                kept.threads.insert(child.tid);
+            }
+        }
+        Ok(kept)
+    }
+
+    /// The event without what tells of others; `None` if nothing of it is left.
+    fn without_names(&self, mut event: Event) -> Option<Event> {
+        let other = Comm::new(OTHER);
+        let ours = self.threads.contains(&event.current);
+        match &mut event.what {
+            What::Thread { identity, .. } if !self.threads.contains(&identity.tid) => identity.comm = other,
+            What::Fork { child } if !self.threads.contains(&child.tid) => child.comm = other,
+            What::Exec { comm, path, .. } if !ours => {
+                *comm = other;
+                *path = OTHER.into();
+            }
+            What::Rename { tid, comm } if !self.threads.contains(tid) => *comm = other,
+            What::File(file) if !self.processes.contains(&file.tgid) => return None,
+            What::File(file) if self.recorder == Some(file.tgid) => return None,
+            What::Mapping(mapping) if !self.processes.contains(&mapping.tgid) => return None,
+            What::Name(NameSpace::Cgroup | NameSpace::CpuCgroup | NameSpace::Program, ..) => return None,
+            What::Flow(..) => return None,
+            _ => {}
+        }
+        Some(event)
+    }
+}
