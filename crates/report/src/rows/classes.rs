@@ -52,17 +52,46 @@ pub struct Sum {
     pub waits: u64,
 }
 
-/// All classes of a path, with their sums.
-pub fn classes(answer: &PathAnswer) -> HashMap<Class, Sum> {
+/// Sums by class. The same few classes follow each other millions of times, so that the last ones are
+/// looked at before anything is hashed.
+#[derive(Default)]
+struct Sums {
+    all: Vec<(Class, Sum)>,
+    by_class: HashMap<Class, usize>,
+    recent: [usize; 8],
+    next: usize,
+}
+
+impl Sums {
+    fn of(&mut self, class: &Class) -> &mut Sum {
+        let is_it = |index: &&usize| self.all.get(**index).is_some_and(|(other, _)| other == class);
+        let index = match self.recent.iter().find(is_it) {
+            Some(index) => *index,
+            None => {
+                let index = *self.by_class.entry(*class).or_insert_with(|| {
+                    self.all.push((*class, Sum::default()));
+                    self.all.len() - 1
+                });
+                self.recent[self.next % 8] = index;
+                self.next += 1;
+                index
+            }
+        };
+        &mut self.all[index].1
+    }
+}
+
+/// All classes of a path, with their sums, in the order in which the path meets them.
+pub fn classes(answer: &PathAnswer) -> Vec<(Class, Sum)> {
     let path = &answer.path;
     let waits = Waits::new(answer);
-    let mut sums: HashMap<Class, Sum> = HashMap::new();
+    let mut sums = Sums::default();
     let mut counted = vec![false; path.waits.len()];
     let mut before: Option<(Class, Direct)> = None;
     for segment in &path.segments {
         let class = waits.class(segment);
         let direct = Direct { thread: segment.thread, call: class.call, until: segment.to };
-        let sum = sums.entry(class).or_default();
+        let sum = sums.of(&class);
         sum.ns += segment.to.since(segment.from);
         sum.stretches += u64::from(before.is_none_or(|(last, _)| last != class));
         // A wait counts where it is met first: a wait that others explain by its id, a thread's own by
@@ -77,7 +106,7 @@ pub fn classes(answer: &PathAnswer) -> HashMap<Class, Sum> {
         sum.waits += u64::from(is_new);
         before = Some((class, direct));
     }
-    sums
+    sums.all
 }
 
 /// A segment of a thread's own time, to know its continuation by.
@@ -107,13 +136,13 @@ struct Waits<'a> {
 impl<'a> Waits<'a> {
     fn new(answer: &'a PathAnswer<'a>) -> Self {
         let waits = &answer.path.waits;
-        let mut kernel = HashMap::new();
-        let mut own_processes = HashMap::new();
+        let mut whose = HashMap::new();
         let (mut user, mut own) = (Vec::with_capacity(waits.len()), Vec::with_capacity(waits.len()));
         // A wait's parent comes before it.
         for (i, wait) in waits.iter().enumerate() {
-            let is_kernel = *kernel.entry(wait.thread).or_insert_with(|| answer.who(wait.thread).kernel);
-            let is_own = *own_processes.entry(wait.thread).or_insert_with(|| is_own(answer, wait.thread));
+            let (is_kernel, is_own) = *whose
+                .entry(wait.thread)
+                .or_insert_with(|| (answer.who(wait.thread).kernel, is_own(answer, wait.thread)));
             let itself = u32::try_from(i).ok().map(WaitId);
             let around = |list: &[Option<WaitId>]| *list.get(wait.parent?.0 as usize)?;
             let (user_wait, own_wait) = (around(&user), around(&own));
