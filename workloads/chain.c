@@ -83,13 +83,11 @@ static pid_t start(lane_t lane, int rank, int below[2], make_link *link)
 		die("cannot fork");
 	if (child) {
 		close(answerer[0]);
-		if (answerer[1] != answerer[0])
-			close(answerer[1]);
+		close(answerer[1]);
 		return child;
 	}
 	close(below[0]);
-	if (below[1] != below[0])
-		close(below[1]);
+	close(below[1]);
 	char comm[16];
 	snprintf(comm, sizeof comm, "%s-%d", name, rank + 1);
 	lane_t mine = lane_open(comm, lane);
@@ -98,8 +96,7 @@ static pid_t start(lane_t lane, int rank, int below[2], make_link *link)
 	answer(mine, rank + 1, answerer, next);
 	if (grandchild) {
 		close(next[0]);
-		if (next[1] != next[0])
-			close(next[1]);
+		close(next[1]);
 		wait_for_child(mine, grandchild);
 	}
 	_exit(0);
@@ -120,8 +117,7 @@ int chain_main(int argc, char **argv, const char *workload, const char *call, co
 	for (long i = 0; i < rounds; i++)
 		ask(lane, 0, below);
 	close(below[0]);
-	if (below[1] != below[0])
-		close(below[1]);
+	close(below[1]);
 	wait_for_child(lane, child);
 	window_close();
 	return 0;

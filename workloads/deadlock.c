@@ -61,7 +61,7 @@ int main(int argc, char **argv)
 	rest(lane, 20 * MS); /* by now both are stuck */
 	wait_begins(lane, "futex");
 	must("segments call=futex comm=deadlock cause.type=still_waiting");
-	window_stays_open("lock", "futex");
+	window_stays_open("futex");
 	pthread_join(threads[0], NULL);
 	return 0;
 }

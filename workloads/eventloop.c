@@ -80,7 +80,7 @@ int main(int argc, char **argv)
 			if (ready)
 				wait_ends(lane, NO_LANE);
 			else
-				wait_ends_by(lane, BY_TIMER);
+				wait_times_out(lane, (uint64_t)timeout_ms * MS);
 		}
 		if (read(event, &count, sizeof count) < 0)
 			die("cannot read an event");

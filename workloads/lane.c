@@ -26,7 +26,6 @@ struct lanes *lanes;
 const char *workload_name;
 static int memory = -1;
 static _Thread_local int schedstat = -1;
-static _Thread_local pid_t schedstat_of; /* after fork() the descriptor is still the parent's */
 
 void die(const char *what)
 {
@@ -51,15 +50,13 @@ uint64_t cpu_time(void)
 	return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
-uint64_t delay_time(lane_t lane)
+uint64_t delay_time(void)
 {
 	char text[96];
-	if (schedstat < 0 || schedstat_of != lanes->lane[lane].tid) {
+	if (schedstat < 0)
 		schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
-		schedstat_of = lanes->lane[lane].tid;
-		if (schedstat < 0)
-			die("cannot open /proc/thread-self/schedstat");
-	}
+	if (schedstat < 0)
+		die("cannot open /proc/thread-self/schedstat");
 	ssize_t n = pread(schedstat, text, sizeof text - 1, 0);
 	if (n <= 0)
 		die("cannot read /proc/thread-self/schedstat");
@@ -96,14 +93,14 @@ static void map_lanes(void)
  * The three clocks at the moment of the call: the wall's is read first, and what reading the others
  * takes is subtracted. If the CPU was lost meanwhile, that was after the moment only if it shows.
  */
-static void look(lane_t lane, uint64_t *wall, uint64_t *cpu, uint64_t *delay)
+static void look(uint64_t *wall, uint64_t *cpu, uint64_t *delay)
 {
-	uint64_t first = now(), again = delay_time(lane), last;
+	uint64_t first = now(), again = delay_time(), last;
 	do {
 		*delay = again;
 		*cpu = cpu_time();
 		last = now();
-		again = delay_time(lane);
+		again = delay_time();
 	} while (again != *delay && (first = 0, true));
 	bool undisturbed = first && last - first < READING;
 	*wall = undisturbed ? first : last;
@@ -127,30 +124,34 @@ static lane_t lane_add(const char *comm, lane_t parent)
 	prctl(PR_SET_NAME, l->comm);
 	/* A sleep ends when it was asked to, not up to 50 µs later. */
 	prctl(PR_SET_TIMERSLACK, 1ul);
-	look(index, &l->at, &l->at_cpu, &l->at_delay);
+	look(&l->at, &l->at_cpu, &l->at_delay);
 	l->opened = l->at;
 	l->cpu_at_open = l->at_cpu;
-	l->delay_at_open = l->at_delay;
 	return index;
 }
 
 lane_t window_open(const char *workload)
 {
-	uint64_t from = now();
+	uint64_t from, cpu, delay;
 	workload_name = workload;
+	look(&from, &cpu, &delay);
 	memory = memfd_create("lanes", 0);
 	if (memory < 0 || ftruncate(memory, sizeof *lanes))
 		die("cannot make the memory of the lanes");
 	map_lanes();
 	lane_t lane = lane_add(workload, NO_LANE);
 	/* What came before was exec's and the loader's. */
-	lanes->lane[lane].born = from;
+	struct lane *l = &lanes->lane[lane];
+	l->born = l->opened = l->at = from;
+	l->cpu_at_open = l->at_cpu = cpu;
+	l->at_delay = delay;
 	end_in_time();
 	return lane;
 }
 
 lane_t lane_open(const char *comm, lane_t parent)
 {
+	schedstat = -1; /* after fork() it is still the parent's */
 	lane_t lane = lane_add(comm, parent);
 	struct lane *l = &lanes->lane[lane];
 	if (l->pid != lanes->lane[parent].pid)
@@ -205,7 +206,7 @@ struct stretch *boundary(lane_t lane, enum what what, enum end end, lane_t by)
 {
 	struct lane *l = &lanes->lane[lane];
 	uint64_t wall, cpu, delay;
-	look(lane, &wall, &cpu, &delay);
+	look(&wall, &cpu, &delay);
 	struct stretch s = {
 		.from = l->at, .to = wall, .cpu = cpu - l->at_cpu, .delayed = delay - l->at_delay,
 		.what = what, .end = end, .by = (int16_t)by,
@@ -230,7 +231,7 @@ void boundary_runnable(lane_t lane)
 static void log_gap(lane_t lane, uint64_t last, uint64_t t)
 {
 	struct lane *l = &lanes->lane[lane];
-	uint64_t lost = delay_time(lane) - l->at_delay, gap = t - last;
+	uint64_t lost = delay_time() - l->at_delay, gap = t - last;
 	if (!lost)
 		return;
 	struct stretch before = { .from = l->at, .to = last, .delayed = lost > gap ? lost - gap : 0, .what = WORK };
@@ -243,7 +244,7 @@ static void log_gap(lane_t lane, uint64_t last, uint64_t t)
 void work(lane_t lane, uint64_t ns)
 {
 	/* A CPU lost before this began must not be taken for one lost in it. */
-	if (delay_time(lane) != lanes->lane[lane].at_delay)
+	if (delay_time() != lanes->lane[lane].at_delay)
 		boundary(lane, WORK, BY_LANE, NO_LANE);
 	uint64_t end = cpu_time() + ns, last = now(), look_at = last + ns, cpu;
 	for (;;) {
@@ -281,6 +282,23 @@ void wait_ends_by(lane_t lane, enum end end)
 	wait_over(lane, end, NO_LANE);
 }
 
+/*
+ * The wait was over at `woken` at the earliest: it was not runnable before. The kernel's count can be
+ * too high, when the load balancer moved the thread as it fell asleep: then the count goes on from
+ * there through the sleep (6.18, `sched_info` beside delayed dequeueing).
+ */
+static void not_runnable_before(struct stretch *s, uint64_t woken)
+{
+	if (woken > s->from && woken < s->to && s->to - woken < s->delayed)
+		s->delayed = s->to - woken;
+}
+
+void wait_times_out(lane_t lane, uint64_t ns)
+{
+	struct stretch *s = wait_over(lane, BY_TIMER, NO_LANE);
+	not_runnable_before(s, s->from + ns);
+}
+
 void forks(lane_t lane)
 {
 	atomic_store(&lanes->lane[lane].forked, now());
@@ -302,6 +320,7 @@ void wait_ends(lane_t lane, lane_t otherwise)
 		return;
 	}
 	struct stretch *s = wait_over(lane, BY_LANE, atomic_load(&l->released_by));
+	not_runnable_before(s, released);
 	/*
 	 * From the release on the thread was on its way back. The kernel counts it as runnable only
 	 * once its own CPU has heard of it, which an interrupt to a sleeping CPU delays. On one and the
@@ -335,7 +354,8 @@ void wait_for_child(lane_t lane, int process)
 	if (wait4(process, NULL, 0, &used) != process)
 		die("cannot wait for a child");
 	lane_t child = lane_of(process);
-	const struct stretch *s = wait_over(lane, BY_LANE, child);
+	struct stretch *s = wait_over(lane, BY_LANE, child);
+	not_runnable_before(s, lanes->lane[child].at);
 
 	/* What the child did after its last boundary has no stamp, but its CPU time is known now. */
 	struct lane *c = &lanes->lane[child];
@@ -351,7 +371,7 @@ void rest(lane_t lane, uint64_t ns)
 	struct timespec t = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
 	wait_begins(lane, "clock_nanosleep");
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
-	wait_ends_by(lane, BY_TIMER);
+	wait_times_out(lane, ns);
 }
 
 void pin_to_one_cpu(void)

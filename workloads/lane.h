@@ -41,7 +41,7 @@ struct lane {
 	uint64_t born;       /* when its creator made it */
 	uint64_t born_delay; /* how long it was runnable before it opened its lane */
 	_Atomic uint64_t forked; /* when it last made another */
-	uint64_t cpu_at_open, delay_at_open, opened;
+	uint64_t cpu_at_open, opened;
 
 	/* The boundary at which the stretch in progress began. */
 	uint64_t at, at_cpu, at_delay;

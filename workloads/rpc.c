@@ -87,7 +87,7 @@ static void loop_until_answered(lane_t lane, int fd)
 		wait_begins(lane, "poll");
 		if (poll(&item, 1, (int)timeout_ms) > 0)
 			break;
-		wait_ends_by(lane, BY_TIMER);
+		wait_times_out(lane, (uint64_t)timeout_ms * MS);
 	}
 	wait_ends(lane, NO_LANE);
 }
@@ -120,7 +120,7 @@ int main(int argc, char **argv)
 	}
 	close(fd);
 	wait_for_child(lane, child);
-	if (!async)
+	if (!async && !event_loop)
 		must("segments comm=rpc-server kind=timer call=clock_nanosleep");
 	window_close();
 	return 0;

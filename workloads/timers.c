@@ -119,7 +119,7 @@ int main(int argc, char **argv)
 			work(lane, (uint64_t)own_ms * MS);
 			wait_begins(lane, kinds[kind].call);
 			kinds[kind].wait();
-			wait_ends_by(lane, BY_TIMER);
+			wait_times_out(lane, (uint64_t)sleep_ms * MS);
 		}
 		pthread_t thread;
 		forks(lane);

@@ -99,7 +99,9 @@ void rest(lane_t lane, uint64_t ns);
 void wait_begins(lane_t lane, const char *call);
 /* ...until here: ended by the lane that said it releases us, or, if none did, by `otherwise`... */
 void wait_ends(lane_t lane, lane_t otherwise);
-/* ...or ended by something that is no lane. */
+/* ...or ended by a timer that was set for so long when it began... */
+void wait_times_out(lane_t lane, uint64_t ns);
+/* ...or ended by something else that is no lane. */
 void wait_ends_by(lane_t lane, enum end end);
 
 /* `lane` is about to end the wait of `waiter`. */
@@ -108,7 +110,7 @@ void releases(lane_t lane, lane_t waiter);
 /* CLOCK_MONOTONIC; how long this thread ran, and how long it was runnable. */
 uint64_t now(void);
 uint64_t cpu_time(void);
-uint64_t delay_time(lane_t lane);
+uint64_t delay_time(void);
 
 /* A mutex whose every hold is logged, since who has it decides what a wait for it was. */
 struct lock;
@@ -141,7 +143,7 @@ void account_moves(lane_t lane, const char *from, const char *to, uint64_t ns);
 
 /* The window closes: what is written after this is no part of it. */
 void window_close(void);
-/* It stays open: the wait that has begun in lane 0 never ends. It is of that kind, in that system call. */
-void window_stays_open(const char *kind, const char *call);
+/* It stays open: the wait that has begun in lane 0, in that system call, never ends. */
+void window_stays_open(const char *call);
 
 #endif

@@ -40,8 +40,6 @@ pub struct TruthWindow {
 pub struct Clocks {
     /// CPU time, ns.
     pub running_ns: i64,
-    /// Time runnable, by the kernel's count, ns.
-    pub runnable_ns: i64,
 }
 
 /// A thread by its numbers and name.
@@ -84,7 +82,19 @@ pub struct PathDocument {
     pub contributors: Vec<PathPart>,
     /// What was lost on the way.
     #[serde(default)]
-    pub losses: Vec<serde_json::Value>,
+    pub losses: Vec<Loss>,
+}
+
+/// Where events are missing.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Loss {
+    /// The recorder says so itself, for want of room; else it was noticed in reading.
+    #[serde(default = "yes")]
+    pub reported: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// The window of a path.

@@ -4,18 +4,18 @@ use crate::compare::Verdict;
 use crate::runner::Judged;
 
 /// The head of the table.
-pub const HEAD: &str =
-    "workload          window   error   limit  unknown  outside  runnable (by noise)   ends  verdict";
+pub const HEAD: &str = "workload          window   error   limit  unknown  missing  outside  runnable (by noise)   ends  verdict";
 
 /// A run as a line, and what is wrong with it below.
 pub fn line(name: &str, limit: f64, judged: &Judged) -> String {
     let Judged { verdict, by_noise, runnable } = judged;
     let mut text = format!(
-        "{name:<16} {:>5.0} ms {:>6.3}% {:>6.1}% {:>7.3}% {:>7.3}% {:>8.2}% {:>9.2}% {:>4.1} ms  {}",
+        "{name:<16} {:>5.0} ms {:>6.3}% {:>6.1}% {:>7.3}% {:>8} {:>7.3}% {:>8.2}% {:>9.2}% {:>4.1} ms  {}",
         verdict.window_ns as f64 / 1e6,
         verdict.error * 100.0,
         limit * 100.0,
         verdict.unknown * 100.0,
+        verdict.losses,
         verdict.outside * 100.0,
         runnable * 100.0,
         by_noise * 100.0,

@@ -31,11 +31,6 @@ impl Message {
         self
     }
 
-    /// A number that may be negative: `int64` or `int32`, ten bytes when it is.
-    pub fn signed(self, field: u32, value: i64) -> Self {
-        self.number(field, value as u64)
-    }
-
     /// `bytes`.
     pub fn blob(mut self, field: u32, bytes: &[u8]) -> Self {
         self.varint(u64::from(field) << 3 | 2);
@@ -74,7 +69,6 @@ mod tests {
         let inner = Message::new().number(1, 150);
         assert_eq!(Message::new().message(3, &inner).bytes(), [0x1a, 0x03, 0x08, 0x96, 0x01]);
         assert_eq!(Message::new().packed(6, [3, 270, 86_942]).bytes(), b"\x32\x06\x03\x8e\x02\x9e\xa7\x05");
-        assert_eq!(Message::new().signed(1, -2).bytes(), b"\x08\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01");
         assert_eq!(
             Message::new().number(16, u64::MAX).bytes(),
             b"\x80\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"

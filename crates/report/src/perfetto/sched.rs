@@ -42,7 +42,10 @@ pub fn write(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
             while let Some(waking) = wakings.next_if(|waking| waking.at <= stay.from) {
                 bundle.waking(graph, &waking);
             }
-            bundle.switch(graph, before.as_ref(), &stay);
+            match &before {
+                Some(before) => bundle.switch(graph, before, &stay),
+                None => bundle.first(graph, &stay),
+            }
             if bundle.switches.len() >= BUNDLE {
                 std::mem::replace(&mut bundle, Bundle::new(cpu)).write(trace)?;
             }
@@ -100,9 +103,13 @@ fn wakings(graph: &Graph) -> HashMap<Cpu, Vec<Waking>> {
 /// The CPU on which an occupant was at `at`; of several idle ones the first.
 fn cpu_of(graph: &Graph, occupant: Occupant, at: Stamp<Reference>) -> Option<Cpu> {
     if let Occupant::Thread(thread) = occupant {
+        // It may have left its CPU in the same nanosecond.
         let spans = graph.spans(thread);
-        if let Some(Doing::Running { cpu, .. }) = spans.get(spans.find(at)).map(|span| span.doing) {
-            return Some(cpu);
+        let last = spans.find(at);
+        for span in [last, last.saturating_sub(1)].into_iter().filter_map(|n| spans.get(n)) {
+            if let (Doing::Running { cpu, .. }, true) = (span.doing, span.to >= at) {
+                return Some(cpu);
+            }
         }
     }
     let has_it =
@@ -132,8 +139,8 @@ struct Bundle {
     by_name: HashMap<Comm, u64>,
     switches: Vec<Switch>,
     wakings: Vec<Woken>,
-    /// Threads that ended: when, and which.
-    ended: Vec<(u64, u64)>,
+    /// `FtraceEvent`s, which have no compact form: the first switch, threads' ends.
+    events: Vec<Message>,
 }
 
 impl Bundle {
@@ -144,7 +151,7 @@ impl Bundle {
             by_name: HashMap::new(),
             switches: Vec::new(),
             wakings: Vec::new(),
-            ended: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -155,23 +162,33 @@ impl Bundle {
         })
     }
 
-    fn switch(&mut self, graph: &Graph, before: Option<&Stay>, stay: &Stay) {
-        let left = before.and_then(|before| before.occupant.thread());
+    /// Who has the CPU from the beginning on. Of the compact form's first switch on a CPU Perfetto
+    /// keeps only who came next, so this one has the long form.
+    fn first(&mut self, graph: &Graph, stay: &Stay) {
+        let (next, comm) = occupant(graph, stay);
+        let switch = Message::new()
+            .text(1, "swapper")
+            .number(2, 0)
+            .number(3, PRIORITY)
+            .number(4, 0)
+            .text(5, &wording::comm(comm))
+            .number(6, next)
+            .number(7, PRIORITY);
+        self.events.push(Message::new().number(1, stay.from.ns()).number(2, 0).message(4, &switch));
+    }
+
+    fn switch(&mut self, graph: &Graph, before: &Stay, stay: &Stay) {
+        let left = before.occupant.thread();
         let prev_state = left.map_or(0, |thread| left_in(graph, thread, stay.from));
         if let Some(thread) = left.filter(|_| prev_state == state::DEAD) {
             // Its id may be used again: behind its last switch it is nobody's.
-            self.ended.push((stay.from.ns() + 1, graph.thread(thread).tid_at(stay.from).0.into()));
+            let (at, tid) = (stay.from.ns() + 1, graph.thread(thread).tid_at(stay.from).0.into());
+            let free = Message::new().text(1, "").number(2, tid).number(3, PRIORITY);
+            self.events.push(Message::new().number(1, at).number(2, tid).message(240, &free));
         }
-        let (next, comm) = match stay.occupant.thread() {
-            Some(thread) => {
-                let thread = graph.thread(thread);
-                (thread.tid_at(stay.from).0, thread.name_at(stay.from))
-            }
-            // Perfetto has no word for a CPU of which nobody knows who had it.
-            None => (0, Comm::new(b"swapper")),
-        };
+        let (next, comm) = occupant(graph, stay);
         let comm = self.name(comm);
-        self.switches.push(Switch { at: stay.from.ns(), prev_state, next: next.into(), comm });
+        self.switches.push(Switch { at: stay.from.ns(), prev_state, next, comm });
     }
 
     fn waking(&mut self, graph: &Graph, waking: &Waking) {
@@ -194,7 +211,7 @@ impl Bundle {
 
     /// `FtraceEventBundle` with its `CompactSched`.
     fn write(self, trace: &mut Trace) -> io::Result<()> {
-        if self.switches.is_empty() && self.wakings.is_empty() {
+        if self.switches.is_empty() && self.wakings.is_empty() && self.events.is_empty() {
             return Ok(());
         }
         let (switches, wakings) = (&self.switches, &self.wakings);
@@ -215,11 +232,22 @@ impl Bundle {
             .packed(11, wakings.iter().map(|waking| waking.comm))
             .packed(12, wakings.iter().map(|waking| waking.flags));
         let mut bundle = Message::new().number(1, self.cpu.0.into());
-        for (at, tid) in &self.ended {
-            let free = Message::new().text(1, "").number(2, *tid).number(3, PRIORITY);
-            bundle = bundle.message(2, &Message::new().number(1, *at).number(2, *tid).message(240, &free));
+        for event in &self.events {
+            bundle = bundle.message(2, event);
         }
         trace.packet(Message::new().message(1, &bundle.message(4, &compact)))
+    }
+}
+
+/// The thread id and name of who has a CPU.
+fn occupant(graph: &Graph, stay: &Stay) -> (u64, Comm) {
+    match stay.occupant.thread() {
+        Some(thread) => {
+            let thread = graph.thread(thread);
+            (thread.tid_at(stay.from).0.into(), thread.name_at(stay.from))
+        }
+        // Perfetto has no word for a CPU of which nobody knows who had it.
+        None => (0, Comm::new(b"swapper")),
     }
 }
 

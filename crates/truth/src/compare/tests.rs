@@ -43,7 +43,7 @@ fn truth_of(parts: &[(&str, &str, Option<&str>, i64)]) -> Value {
         "schema": "wakepath.truth/1", "workload": "prog",
         "window": {"pid": 10, "tid": 10, "comm": "prog",
                    "from_ns": ORIGIN + 1_000_000, "to_ns": ORIGIN + 1_000_000 + window * 1_000_000},
-        "clocks": {"running_ns": of_main("running"), "runnable_ns": of_main("runnable")},
+        "clocks": {"running_ns": of_main("running")},
         "must": [], "never": [],
         "threads": [thread(MAIN), thread(WORKER)],
         "contributors": contributors,
@@ -210,6 +210,7 @@ fn a_disk_wait_may_be_told_as_kernel_threads_and_device_in_any_way() {
     let truth = truth_of(&[("main", "running", None, 60), ("main", "block_device", Some("fsync"), 40)]);
     for told in [
         "60 main running, 40 main block_device/fsync",
+        "60 main running, 39 main block_device/fsync, 1 main timer/fsync",
         "60 main running, 10 jbd2 running, 5 jbd2 runnable, 24 jbd2 block_device, 1 main block_device/fsync",
     ] {
         check(&truth, &path(told), 0.0, &[]);
@@ -250,12 +251,12 @@ fn a_window_of_another_thread_or_length_fails() {
     let mut other = path("60 main running, 10 worker timer, 30 worker running");
     other["window"]["tid"] = json!(11);
     check(&truth(), &other, 0.0, &["the window is of"]);
-    let long = path("500 main running, 60 main running, 10 worker timer, 30 worker running");
+    let long = path("600 main running, 60 main running, 10 worker timer, 30 worker running");
     let mut late = truth();
     for end in ["from_ns", "to_ns"] {
-        late["window"][end] = json!(late["window"][end].as_i64().unwrap() + 500_000_000);
+        late["window"][end] = json!(late["window"][end].as_i64().unwrap() + 600_000_000);
     }
-    check(&late, &long, 0.0, &["begins 501 ms before"]);
+    check(&late, &long, 0.0, &["begins 601 ms before"]);
     let short = path("58 main running, 10 worker timer, 30 worker running");
     assert!(
         judge(&truth(), &short).violations.iter().any(|text| text.contains("inside of the program's own"))
@@ -274,10 +275,21 @@ fn a_gap_between_segments_or_a_wrong_sum_fails() {
 }
 
 #[test]
-fn a_path_with_losses_is_not_judged_right() {
+fn a_recorder_that_lost_records_fails() {
     let mut path = path("60 main running, 10 worker timer, 30 worker running");
-    path["losses"] = json!([{"count": 3}]);
-    check(&truth(), &path, 0.0, &["records were lost"]);
+    path["losses"] = json!([{"count": 3, "reported": true}]);
+    check(&truth(), &path, 0.0, &["the recorder lost records in 1 places"]);
+}
+
+#[test]
+fn unknown_where_an_event_never_came_counts_as_a_difference_and_no_more() {
+    let one = "60 main running, 1 worker unknown, 9 worker timer, 30 worker running";
+    let mut path_of_one = path(one);
+    path_of_one["losses"] = json!([{"count": null, "reported": false}]);
+    check(&truth(), &path_of_one, 0.01, &[]);
+    let mut path_of_two = path("60 main running, 2 worker unknown, 8 worker timer, 30 worker running");
+    path_of_two["losses"] = json!([{"count": null, "reported": false}]);
+    check(&truth(), &path_of_two, 0.02, &["contributors differ by", "unknown is 2.000%"]);
 }
 
 #[test]
@@ -288,19 +300,40 @@ fn a_truth_that_contradicts_itself_fails() {
     check(&sum, &path, 0.005, &["the truth's parts sum to 99000000 ns"]);
     let mut clock = truth();
     clock["clocks"]["running_ns"] = json!(50_000_000);
-    check(&clock, &path, 0.0, &["the truth has main running for 60000000 ns, its clocks for 50000000 ns"]);
+    check(&clock, &path, 0.0, &["the truth has main running for 60000000 ns, its clock for 50000000 ns"]);
 }
 
 #[test]
-fn an_open_window_ends_where_the_path_does_and_its_last_wait_is_the_rest() {
-    let mut truth = truth_of(&[("main", "running", None, 20), ("main", "lock", Some("futex"), 80)]);
+fn an_open_window_ends_where_the_path_does_and_still_waiting_is_not_unknown() {
+    let mut truth = truth_of(&[("main", "running", None, 20), ("main", "still_waiting", Some("futex"), 80)]);
     truth["window"]["to_ns"] = json!(null);
     truth["contributors"][1]["total_ns"] = json!(null);
-    let mut hang = path("20 main running, 170 main lock/futex");
-    hang["segments"][3] = json!({"from_ns": 191_000_000, "to_ns": 192_000_000, "kind": "lock", "tid": 10,
-                                 "comm": "prog", "call": "futex", "cause": null});
-    hang["contributors"][3]["kind"] = json!("lock");
+    let mut hang = path("20 main running, 170 main unknown/futex, 1 main unknown/futex");
+    // The drawing's last running is not there: a hang has no end.
+    hang["segments"].as_array_mut().unwrap().pop();
+    hang["contributors"].as_array_mut().unwrap().pop();
+    hang["window"]["to_ns"] = json!(192_000_000);
+    for part in hang["contributors"].as_array_mut().unwrap() {
+        part["share"] = json!(part["total_ns"].as_i64().unwrap() as f64 / 192e6);
+    }
+    check(&truth, &hang, 171.0 / 191.0, &["contributors differ by", "unknown is"]);
+    for open in [2, 3] {
+        hang["segments"][open]["cause"] = json!({"type": "still_waiting", "comm": null});
+    }
     check(&truth, &hang, 0.0, &[]);
+}
+
+#[test]
+fn a_thread_may_have_had_another_name_before_but_not_throughout() {
+    let renamed = |pieces: &[usize]| {
+        let mut path = path("60 main running, 5 worker running, 10 worker timer, 25 worker running");
+        for &piece in pieces {
+            path["segments"][piece]["comm"] = json!("prog");
+        }
+        path
+    };
+    check(&truth(), &renamed(&[2]), 0.0, &[]);
+    check(&truth(), &renamed(&[2, 3, 4]), 0.0, &["thread 11 is called `prog`, never `prog-work`"]);
 }
 
 #[test]

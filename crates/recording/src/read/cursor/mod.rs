@@ -1,16 +1,19 @@
+mod examine;
+
 use std::io;
 
 use wakepath_clock::Stamp;
 use wakepath_ctf::{FaultKind, Found, PacketAt, Packets, Source, Window};
 use wakepath_event::{Context, Cpu, Event, Tid, What};
-use wakepath_kernel_records::layout::{HEADER_BYTES, MAX_RECORD_BYTES};
-use wakepath_kernel_records::{Buffer, DecodeError, Decoder, Header, Kind, fixed_length, record_length};
+use wakepath_kernel_records::layout::{HEADER_BYTES, LAYOUTS, MAX_RECORD_BYTES};
+use wakepath_kernel_records::{Buffer, Decoder, Header, Kind, fixed_length};
 
 use super::ReadProblem;
 use super::losses::{Loss, Losses};
 use super::problem::Problems;
 use super::stream::StreamInfo;
 use crate::metadata::stream_id;
+use examine::Verdict;
 
 /// Reads one stream front to back as events in time order, whatever its file holds.
 ///
@@ -25,6 +28,8 @@ pub(super) struct Cursor<S> {
     decoder: Decoder,
     /// By kind number: whether it belongs here.
     ours: [bool; 256],
+    /// Bytes of the shortest record that belongs here.
+    least: usize,
     packets: Packets,
     window: Window,
     packet: Option<PacketAt>,
@@ -70,12 +75,6 @@ enum Step {
 const BLOCK: usize = 256 * 1024;
 const _: () = assert!(BLOCK >= 2 * MAX_RECORD_BYTES);
 
-/// The shortest record.
-const LEAST: usize = 24;
-
-/// Behind damage, a record is believed to be the stream's when its number is this close.
-const NEAR: u16 = 4096;
-
 impl<S: Source> Cursor<S> {
     /// A cursor at the beginning of a stream. `end` is the recording's last stamp.
     pub fn new(
@@ -89,7 +88,9 @@ impl<S: Source> Cursor<S> {
         for kind in Kind::ALL {
             ours[usize::from(kind.number())] = stream.buffer.holds(kind);
         }
+        let layouts = LAYOUTS.iter().filter(|layout| stream.buffer.holds(layout.kind));
         Ok(Self {
+            least: layouts.map(|layout| layout.bytes).min().unwrap_or(HEADER_BYTES),
             packets: Packets::new(&source, uuid)?,
             source,
             buffer: stream.buffer,
@@ -190,140 +191,6 @@ impl<S: Source> Cursor<S> {
         Step::On
     }
 
-    /// Whether the record that stands next can be believed.
-    fn examine(&mut self) -> Verdict {
-        let bytes = self.window.bytes();
-        let (header, length) = match self.believe(0, self.last) {
-            Ok(found) => found,
-            Err(Disbelief::Record(DecodeError::Short { .. })) if self.packet.is_some_and(|p| p.is_cut()) => {
-                return Verdict::CutOff;
-            }
-            Err(Disbelief::TooLate { .. }) if self.is_end_wrong() => {
-                let offset = self.packet.map_or(self.window.offset(), |packet| packet.offset);
-                self.problems.add(
-                    offset,
-                    format_args!("the packet says it ends at stamp {}, and goes on", self.latest),
-                );
-                self.latest = u64::MAX;
-                return self.examine();
-            }
-            Err(why) => {
-                let to = self.resume(8, self.last).unwrap_or(bytes.len());
-                return Verdict::Damaged(why.to_string(), to);
-            }
-        };
-        let wanted = self.buffer.counts().then_some(header.seq.wrapping_add(1));
-        let Err(why) = self.believe_or_end(length, header.stamp) else {
-            // When the next number is not there, it may be in here, swallowed by a wrong length.
-            let swallowed = wanted.is_some() && self.numbered(length) != wanted;
-            return match self.resume(LEAST, header.stamp).filter(|&to| swallowed && to < length) {
-                Some(to) if self.numbered(to) == wanted => {
-                    Verdict::Damaged("inside this record another begins".to_owned(), to)
-                }
-                _ => Verdict::Good(header, length),
-            };
-        };
-        // This record and what follows do not fit together: which of them is damaged?
-        if let Ok((next, next_length)) = self.believe(length, self.last) {
-            return self.blame(header, length, next, next_length);
-        }
-        let rest = self.window.left() - length as u64;
-        match self.resume(LEAST, header.stamp) {
-            Some(to) if to < length => {
-                Verdict::Damaged(format!("inside this record another begins: {why}"), to)
-            }
-            // No record fits in between, or none is missing: it is this one that should be longer.
-            Some(to) if to < length + LEAST || (wanted.is_some() && self.numbered(to) == wanted) => {
-                Verdict::Damaged(format!("this record ends where none begins: {why}"), to)
-            }
-            None if rest < LEAST as u64 => {
-                Verdict::Damaged(format!("this record ends where none begins: {why}"), usize::MAX)
-            }
-            _ => Verdict::Good(header, length),
-        }
-    }
-
-    /// Of two records whose stamps are the wrong way round, which is wrong? The one after them
-    /// knows, or the packet's end; when neither does, both are left out.
-    fn blame(&self, this: Header, length: usize, next: Header, next_length: usize) -> Verdict {
-        let text = format!("stamps {} and {} are the wrong way round", this.stamp, next.stamp);
-        let is_end = self.window.left() == (length + next_length) as u64;
-        let is_this_right = is_end && this.stamp == self.latest;
-        let is_next_right = match self.believe(length + next_length, this.stamp) {
-            _ if is_end => next.stamp == self.latest,
-            fits_this => fits_this.is_err(),
-        };
-        match (is_this_right, is_next_right) {
-            (true, _) => Verdict::Good(this, length),
-            (false, true) => Verdict::Damaged(text, length),
-            (false, false) => Verdict::Damaged(text, length + next_length),
-        }
-    }
-
-    /// The number of the record at `at`, in a stream whose records have numbers.
-    fn numbered(&self, at: usize) -> Option<u16> {
-        let header = self.window.bytes().get(at..).and_then(Header::read)?;
-        self.buffer.counts().then_some(header.seq)
-    }
-
-    /// The record at `at` of what can be seen, not before stamp `after`.
-    fn believe(&self, at: usize, after: u64) -> Result<(Header, usize), Disbelief> {
-        let bytes = self.window.bytes().get(at..).unwrap_or_default();
-        let length = record_length(bytes)?;
-        let header = Header::read(bytes).ok_or(DecodeError::Short { record: "any", needs: 16, found: 0 })?;
-        if !self.ours[usize::from(header.kind)] {
-            return Err(Disbelief::Foreign(header.kind));
-        }
-        if header.stamp < after {
-            return Err(Disbelief::Backwards { stamp: header.stamp, after });
-        }
-        if header.stamp > self.latest {
-            return Err(Disbelief::TooLate { stamp: header.stamp, latest: self.latest });
-        }
-        Ok((header, length))
-    }
-
-    /// The same, where the end of the packet is as good as another record, and so is a record that
-    /// goes on out of sight.
-    fn believe_or_end(&self, at: usize, after: u64) -> Result<(), Disbelief> {
-        match self.believe(at, after) {
-            _ if at as u64 == self.window.left() => Ok(()),
-            Ok(_) => Ok(()),
-            Err(Disbelief::Record(DecodeError::Short { .. })) if self.packet.is_some_and(|p| p.is_cut()) => {
-                Ok(())
-            }
-            Err(why) => Err(why),
-        }
-    }
-
-    /// Whether the record that stands next is later than its packet's end and yet right: the record
-    /// behind it says so, or behind the last one the packet that follows.
-    fn is_end_wrong(&self) -> bool {
-        let bytes = self.window.bytes();
-        let (Some(this), Ok(length)) = (Header::read(bytes), record_length(bytes)) else { return false };
-        if self.window.left() == length as u64 {
-            let next = self.packets.peek(&self.source).ok().flatten();
-            return next.is_some_and(|next| this.stamp <= next.begin && next.begin <= next.end);
-        }
-        let next = bytes.get(length..).and_then(Header::read);
-        next.is_some_and(|next| this.stamp <= next.stamp && self.ours[usize::from(next.kind)])
-    }
-
-    /// Where, at `from` or behind it, a record begins that can be believed and that another follows.
-    fn resume(&self, from: usize, after: u64) -> Option<usize> {
-        let seen = self.window.bytes().len();
-        let near = |seq: u16| match self.losses.expected() {
-            Some(expected) if self.buffer.counts() => seq.wrapping_sub(expected) < NEAR,
-            _ => true,
-        };
-        (from..seen.saturating_sub(HEADER_BYTES - 1)).step_by(8).find(|&at| match self.believe(at, after) {
-            Ok((header, length)) => {
-                near(header.seq) && self.believe_or_end(at + length, header.stamp).is_ok()
-            }
-            Err(_) => false,
-        })
-    }
-
     /// Tells the record that stands next, and what was lost before it.
     fn take(&mut self, header: Header, length: usize, tell: &mut impl FnMut(&Event)) {
         let bytes = self.window.bytes();
@@ -332,7 +199,7 @@ impl<S: Source> Cursor<S> {
         let event = match self.decoder.decode(bytes, cpu) {
             Ok((event, _)) => event,
             // Its length may be as wrong as the rest of it.
-            Err(e) => return self.skip(self.resume(LEAST, self.last).unwrap_or(length), &e.to_string()),
+            Err(e) => return self.skip(self.resume(self.least, self.last).unwrap_or(length), &e.to_string()),
         };
         let loss = if counts {
             let next = bytes.get(length..).and_then(Header::read).map(|next| next.seq);
@@ -385,7 +252,7 @@ impl<S: Source> Cursor<S> {
                     (FaultKind::PacketCut { claimed, found }, Some(packet)) => {
                         let missing = u64::from(packet.header.events).saturating_sub(self.read);
                         // A number of records that the missing bytes cannot have held is damaged itself.
-                        let possible = missing <= (claimed - found) / LEAST as u64 + 1;
+                        let possible = missing <= (claimed - found) / self.least as u64 + 1;
                         self.tail.push(Loss { from: self.last, count: if possible { missing } else { 0 } });
                         self.packet = None;
                     }
@@ -481,26 +348,4 @@ impl<S: Source> Cursor<S> {
             what: What::Loss { from: Stamp::from_ns(loss.from.min(at)), count: loss.count },
         }
     }
-}
-
-/// What came of examining a record.
-enum Verdict {
-    Good(Header, usize),
-    /// Why, and how many bytes to leave out.
-    Damaged(String, usize),
-    /// The rest of the packet is not there, which is told elsewhere.
-    CutOff,
-}
-
-/// Why bytes are not taken for the next record.
-#[derive(Debug, thiserror::Error)]
-enum Disbelief {
-    #[error(transparent)]
-    Record(#[from] DecodeError),
-    #[error("a record of kind {0} does not belong here")]
-    Foreign(u8),
-    #[error("stamp {stamp} comes after stamp {after}")]
-    Backwards { stamp: u64, after: u64 },
-    #[error("stamp {stamp} is later than the packet's end, {latest}")]
-    TooLate { stamp: u64, latest: u64 },
 }

@@ -1,0 +1,178 @@
+//! Which record can be believed, and where records go on behind one that cannot.
+//!
+//! Witnesses for a record: its kind belongs into the stream; its stamp lies between its
+//! predecessor's and the packet's end; it is as long as it says, so that another such record begins
+//! behind it, or the packet ends there; and where records are numbered, that one has the next number.
+//! When they disagree, the fewest and the shortest possible damage is assumed.
+
+use wakepath_ctf::Source;
+use wakepath_kernel_records::layout::HEADER_BYTES;
+use wakepath_kernel_records::{DecodeError, Header, record_length};
+
+use super::Cursor;
+
+/// Behind damage, a record is believed to be the stream's when its number is this close.
+const NEAR: u16 = 4096;
+
+/// What came of examining a record.
+pub(super) enum Verdict {
+    Good(Header, usize),
+    /// Why, and how many bytes to leave out.
+    Damaged(String, usize),
+    /// The rest of the packet is not there, which is told elsewhere.
+    CutOff,
+}
+
+/// Why bytes are not taken for the next record.
+#[derive(Debug, thiserror::Error)]
+enum Disbelief {
+    #[error(transparent)]
+    Record(#[from] DecodeError),
+    #[error("a record of kind {0} does not belong here")]
+    Foreign(u8),
+    #[error("stamp {stamp} comes after stamp {after}")]
+    Backwards { stamp: u64, after: u64 },
+    #[error("stamp {stamp} is later than the packet's end, {latest}")]
+    TooLate { stamp: u64, latest: u64 },
+}
+
+impl<S: Source> Cursor<S> {
+    /// Whether the record that stands next can be believed.
+    pub(super) fn examine(&mut self) -> Verdict {
+        let bytes = self.window.bytes();
+        let (header, length) = match self.believe(0, self.last) {
+            Ok(found) => found,
+            Err(Disbelief::Record(DecodeError::Short { .. })) if self.packet.is_some_and(|p| p.is_cut()) => {
+                return Verdict::CutOff;
+            }
+            Err(Disbelief::TooLate { .. }) if self.is_end_wrong() => {
+                let offset = self.packet.map_or(self.window.offset(), |packet| packet.offset);
+                self.problems.add(
+                    offset,
+                    format_args!("the packet says it ends at stamp {}, and goes on", self.latest),
+                );
+                self.latest = u64::MAX;
+                return self.examine();
+            }
+            Err(why) => {
+                let to = self.resume(8, self.last).unwrap_or(bytes.len());
+                return Verdict::Damaged(why.to_string(), to);
+            }
+        };
+        let wanted = self.buffer.counts().then_some(header.seq.wrapping_add(1));
+        let Err(why) = self.believe_or_end(length, header.stamp) else {
+            // When the next number is not there, it may be in here, swallowed by a wrong length.
+            let swallowed = wanted.is_some() && self.numbered(length) != wanted;
+            return match self.resume(self.least, header.stamp).filter(|&to| swallowed && to < length) {
+                Some(to) if self.numbered(to) == wanted => {
+                    Verdict::Damaged("inside this record another begins".to_owned(), to)
+                }
+                _ => Verdict::Good(header, length),
+            };
+        };
+        // This record and what follows do not fit together: which of them is damaged?
+        if let Ok((next, next_length)) = self.believe(length, self.last) {
+            return self.blame(header, length, next, next_length);
+        }
+        let rest = self.window.left() - length as u64;
+        match self.resume(self.least, header.stamp) {
+            Some(to) if to < length => {
+                Verdict::Damaged(format!("inside this record another begins: {why}"), to)
+            }
+            // No record fits in between, or none is missing: it is this one that should be longer.
+            Some(to) if to < length + self.least || (wanted.is_some() && self.numbered(to) == wanted) => {
+                Verdict::Damaged(format!("this record ends where none begins: {why}"), to)
+            }
+            None if rest < self.least as u64 || self.is_last() => {
+                Verdict::Damaged(format!("this record ends where none begins: {why}"), usize::MAX)
+            }
+            _ => Verdict::Good(header, length),
+        }
+    }
+
+    /// Of two records whose stamps are the wrong way round, which is wrong? The one after them
+    /// knows, or the packet's end; when neither does, both are left out.
+    fn blame(&self, this: Header, length: usize, next: Header, next_length: usize) -> Verdict {
+        let text = format!("stamps {} and {} are the wrong way round", this.stamp, next.stamp);
+        let is_end = self.window.left() == (length + next_length) as u64;
+        let is_this_right = is_end && this.stamp == self.latest;
+        let is_next_right = match self.believe(length + next_length, this.stamp) {
+            _ if is_end => next.stamp == self.latest,
+            fits_this => fits_this.is_err(),
+        };
+        match (is_this_right, is_next_right) {
+            (true, _) => Verdict::Good(this, length),
+            (false, true) => Verdict::Damaged(text, length),
+            (false, false) => Verdict::Damaged(text, length + next_length),
+        }
+    }
+
+    /// Whether the record that stands next is the last one of its packet, by the packet's count.
+    fn is_last(&self) -> bool {
+        self.packet.is_some_and(|packet| u64::from(packet.header.events) == self.read + 1)
+    }
+
+    /// The number of the record at `at`, in a stream whose records have numbers.
+    fn numbered(&self, at: usize) -> Option<u16> {
+        let header = self.window.bytes().get(at..).and_then(Header::read)?;
+        self.buffer.counts().then_some(header.seq)
+    }
+
+    /// The record at `at` of what can be seen, not before stamp `after`.
+    fn believe(&self, at: usize, after: u64) -> Result<(Header, usize), Disbelief> {
+        let bytes = self.window.bytes().get(at..).unwrap_or_default();
+        let length = record_length(bytes)?;
+        let header = Header::read(bytes).ok_or(DecodeError::Short { record: "any", needs: 16, found: 0 })?;
+        if !self.ours[usize::from(header.kind)] {
+            return Err(Disbelief::Foreign(header.kind));
+        }
+        if header.stamp < after {
+            return Err(Disbelief::Backwards { stamp: header.stamp, after });
+        }
+        if header.stamp > self.latest {
+            return Err(Disbelief::TooLate { stamp: header.stamp, latest: self.latest });
+        }
+        Ok((header, length))
+    }
+
+    /// The same, where the end of the packet is as good as another record, and so is a record that
+    /// goes on out of sight.
+    fn believe_or_end(&self, at: usize, after: u64) -> Result<(), Disbelief> {
+        match self.believe(at, after) {
+            _ if at as u64 == self.window.left() => Ok(()),
+            Ok(_) => Ok(()),
+            Err(Disbelief::Record(DecodeError::Short { .. })) if self.packet.is_some_and(|p| p.is_cut()) => {
+                Ok(())
+            }
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Whether the record that stands next is later than its packet's end and yet right: the record
+    /// behind it says so, or behind the last one the packet that follows.
+    fn is_end_wrong(&self) -> bool {
+        let bytes = self.window.bytes();
+        let (Some(this), Ok(length)) = (Header::read(bytes), record_length(bytes)) else { return false };
+        if self.window.left() == length as u64 {
+            let next = self.packets.peek(&self.source).ok().flatten();
+            return next.is_some_and(|next| this.stamp <= next.begin && next.begin <= next.end);
+        }
+        let next = bytes.get(length..).and_then(Header::read);
+        next.is_some_and(|next| this.stamp <= next.stamp && self.ours[usize::from(next.kind)])
+    }
+
+    /// Where, at `from` or behind it, a record begins that can be believed and that another follows.
+    pub(super) fn resume(&self, from: usize, after: u64) -> Option<usize> {
+        let seen = self.window.bytes().len();
+        let near = |seq: u16| match self.losses.expected() {
+            Some(expected) if self.buffer.counts() => seq.wrapping_sub(expected) < NEAR,
+            _ => true,
+        };
+        (from..seen.saturating_sub(HEADER_BYTES - 1)).step_by(8).find(|&at| match self.believe(at, after) {
+            Ok((header, length)) => {
+                near(header.seq) && self.believe_or_end(at + length, header.stamp).is_ok()
+            }
+            Err(_) => false,
+        })
+    }
+}
