@@ -5,7 +5,7 @@
 mod arbitrary;
 mod made;
 
-use arbitrary::flip;
+use arbitrary::{cases, flip};
 use proptest::prelude::*;
 use wakepath_clock::Stamp;
 use wakepath_event::{BlockedState, Call, Comm, Context, Cpu, Event, Stack, SwitchOut, Tid, What};
@@ -188,7 +188,7 @@ fn damage(bytes: &mut Vec<u8>, what: u8, at: usize, len: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(cases(3000))]
 
     #[test]
     fn whatever_happened_to_a_file_it_is_read_to_its_end_in_time_order(
