@@ -45,7 +45,16 @@ pub(crate) struct Asleep {
     pub(crate) state: Option<BlockedState>,
     pub(crate) call: Option<Call>,
     pub(crate) lock: Option<Link>,
+    pub(crate) newborn: bool,
     pub(crate) began_before: bool,
+}
+
+impl Asleep {
+    /// Of a thread whose switch-out nobody saw.
+    pub(crate) const UNSEEN: Self =
+        Self { state: None, call: None, lock: None, newborn: false, began_before: false };
+    /// Of a thread that is being made.
+    pub(crate) const NEWBORN: Self = Self { newborn: true, ..Self::UNSEEN };
 }
 
 /// [`Waker::Woken`] as a type of its own.

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{Cpu, Event, Flow, FlowId, Mark, SwitchOut, ThreadIdentity, Tid, What};
+use wakepath_event::{Context, Cpu, Event, Flow, FlowId, Mark, SwitchOut, ThreadIdentity, Tid, What};
 
 use crate::cpu::Lane;
 use crate::locks::futex_owner;
@@ -12,6 +12,14 @@ use crate::{EvidenceIndex, Link, Loss, Occupant, Seen, Sent, Sink, State, Thread
 
 /// How many sent packets, and how many disk requests, are remembered until they arrive.
 const IN_FLIGHT: usize = 1 << 16;
+
+/// A lock was held by its owner for at least so long.
+#[derive(Debug, Clone, Copy)]
+struct Holding {
+    owner: ThreadIndex,
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+}
 
 /// What was noticed on the way and has no place in the threads' states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,6 +47,8 @@ pub struct Timeline {
     pub(crate) issues: Recent<u64, (Option<ThreadIndex>, Stamp<Reference>)>,
     pub(crate) flows: HashMap<Flow, FlowId>,
     pub(crate) reversed: HashMap<FlowId, FlowId>,
+    /// When a futex was last held by whom, as far as its waiters prove it: by process and address.
+    holdings: Recent<(Tid, u64), Holding>,
     /// Threads of pid namespaces, by process and number there.
     ns_tids: HashMap<(Tid, Tid), ThreadIndex>,
     /// The threads of each process, as a list through [`Thread::next_in_process`].
@@ -56,6 +66,7 @@ impl Default for Timeline {
             counts: Counts::default(),
             sends: Recent::new(IN_FLIGHT),
             issues: Recent::new(IN_FLIGHT),
+            holdings: Recent::new(IN_FLIGHT),
             flows: HashMap::new(),
             reversed: HashMap::new(),
             ns_tids: HashMap::new(),
@@ -78,8 +89,7 @@ impl Timeline {
         };
         match &event.what {
             What::Switch { next, out, interrupts_ns, call } => {
-                let asleep =
-                    |state| Asleep { state: Some(state), call: *call, lock: None, began_before: false };
+                let asleep = |state| Asleep { state: Some(state), call: *call, ..Asleep::UNSEEN };
                 let leaving = match *out {
                     SwitchOut::Runnable => Now::Runnable,
                     SwitchOut::Throttled => Now::Throttled(event.cpu),
@@ -95,8 +105,8 @@ impl Timeline {
                     Some(state) => Now::Blocked(Asleep {
                         state: Some(state),
                         call: *call,
-                        lock: None,
                         began_before: true,
+                        ..Asleep::UNSEEN
                     }),
                 };
                 self.introduce(identity, at, now, sink);
@@ -351,10 +361,10 @@ impl Timeline {
             }
             Now::Blocked(asleep) => match pending {
                 Some(woken) => {
-                    self.emit(thread, since, State::Blocked(self.over(&asleep, woken.into())), sink);
+                    self.end_wait(thread, since, &asleep, woken.into(), sink);
                     self.emit(thread, at, State::Runnable { cpu }, sink);
                 }
-                None => self.emit(thread, at, State::Blocked(self.over(&asleep, Waker::Unseen)), sink),
+                None => self.end_wait(thread, at, &asleep, Waker::Unseen, sink),
             },
             _ => self.close(thread, Waker::Unseen, sink),
         }
@@ -416,19 +426,17 @@ impl Timeline {
         let row = &self.threads[thread.0 as usize];
         match row.now {
             Now::Blocked(asleep) => {
-                self.emit(thread, woken.at, State::Blocked(self.over(&asleep, woken.into())), sink);
+                self.end_wait(thread, woken.at, &asleep, woken.into(), sink);
             }
             Now::Newborn => {
-                let wait = Wait { newborn: true, ..self.over(&Asleep::UNSEEN, woken.into()) };
-                self.emit(thread, woken.at, State::Blocked(wait), sink);
+                self.end_wait(thread, woken.at, &Asleep::NEWBORN, woken.into(), sink);
             }
             Now::Unknown { lost_until: Some(to) } => {
                 // Its switch-out is somewhere in the lost range: behind that it was asleep.
                 let to = to.min(woken.at);
                 self.emit(thread, to, State::Unknown(Seen::Lost), sink);
                 if woken.at > to {
-                    let wait = self.over(&Asleep::UNSEEN, woken.into());
-                    self.emit(thread, woken.at, State::Blocked(wait), sink);
+                    self.end_wait(thread, woken.at, &Asleep::UNSEEN, woken.into(), sink);
                 }
             }
             _ => self.emit(thread, woken.at, State::Unknown(Seen::NotYet), sink),
@@ -439,24 +447,40 @@ impl Timeline {
         row.pending = None;
     }
 
-    /// A wait as it went out, with what ended it.
-    pub(crate) fn over(&self, asleep: &Asleep, end: Waker) -> Wait {
-        let waker = match end {
-            Waker::Woken { current, context, .. } if !context.is_interrupt() => current.thread(),
-            _ => None,
-        };
-        // A claim of ownership is proved by the one who then ends the wait.
-        let lock = asleep.lock.map(|lock| Link {
-            proved: lock.proved || (lock.owner.is_some() && lock.owner == waker),
-            ..lock
-        });
-        Wait {
-            state: asleep.state,
-            call: asleep.call,
-            lock,
-            end,
-            newborn: false,
-            began_before: asleep.began_before,
+    /// Closes the wait that a thread is in, up to `to`.
+    pub(crate) fn end_wait(
+        &mut self,
+        thread: ThreadIndex,
+        to: Stamp<Reference>,
+        asleep: &Asleep,
+        end: Waker,
+        sink: &mut impl Sink,
+    ) {
+        let Asleep { state, call, lock, newborn, began_before } = *asleep;
+        let lock = lock.map(|lock| Link { proved: self.proved(thread, &lock, &end), ..lock });
+        let wait = Wait { state, call, lock, end, newborn, began_before };
+        self.emit(thread, to, State::Blocked(wait), sink);
+    }
+
+    /// Whether the owner of the lock that a wait was for is more than a claim: the kernel says so,
+    /// or it ended this wait, or it ended another wait for the same lock that this one began within.
+    fn proved(&mut self, waiter: ThreadIndex, lock: &Link, end: &Waker) -> bool {
+        let Some(owner) = lock.owner.filter(|_| !lock.proved) else { return lock.proved };
+        let row = &self.threads[waiter.0 as usize];
+        let (key, since) = ((row.tgid, lock.address), row.since);
+        let held = self
+            .holdings
+            .get(&key)
+            .filter(|held| held.owner == owner && held.from <= since && since <= held.to);
+        match *end {
+            Waker::Woken { at, current: Occupant::Thread(waker), context: Context::Task, .. }
+                if waker == owner =>
+            {
+                let from = held.map_or(since, |held| held.from);
+                self.holdings.insert(key, Holding { owner, from, to: at });
+                true
+            }
+            _ => held.is_some(),
         }
     }
 
@@ -481,9 +505,4 @@ impl Timeline {
             proved: owner.proved,
         })
     }
-}
-
-impl Asleep {
-    /// Of a thread whose switch-out nobody saw.
-    pub(crate) const UNSEEN: Self = Self { state: None, call: None, lock: None, began_before: false };
 }

@@ -5,7 +5,7 @@ use wakepath_event::{Cpu, Event, Tid};
 
 use crate::cpu::Lane;
 use crate::thread::{Asleep, Now};
-use crate::{Loss, Occupant, Seen, Sink, State, ThreadIndex, Timeline, Wait, Waker};
+use crate::{Loss, Occupant, Seen, Sink, State, ThreadIndex, Timeline, Waker};
 
 impl Timeline {
     pub(crate) fn lane(&mut self, cpu: Cpu) -> Option<&mut Lane> {
@@ -127,7 +127,7 @@ impl Timeline {
             Now::Runnable => self.emit(thread, begin, State::Runnable { cpu }, sink),
             Now::Throttled(_) => self.emit(thread, begin, State::Throttled { cpu }, sink),
             Now::Blocked(asleep) => {
-                self.emit(thread, at, State::Blocked(self.over(&asleep, Waker::Unseen)), sink);
+                self.end_wait(thread, at, &asleep, Waker::Unseen, sink);
             }
             _ => self.close(thread, Waker::Unseen, sink),
         }
@@ -248,10 +248,10 @@ impl Timeline {
             Now::Running(cpu) => State::Running { cpu, interrupts_ns: 0 },
             Now::Runnable => State::Runnable { cpu: Cpu::UNKNOWN },
             Now::Throttled(cpu) => State::Throttled { cpu },
-            Now::Blocked(asleep) => State::Blocked(self.over(&asleep, end)),
-            Now::Newborn => State::Blocked(Wait { newborn: true, ..self.over(&Asleep::UNSEEN, end) }),
             Now::Unknown { lost_until: Some(_) } => State::Unknown(Seen::Lost),
             Now::Ready | Now::Unknown { lost_until: None } => State::Unknown(Seen::NotYet),
+            Now::Blocked(asleep) => return self.end_wait(thread, at, &asleep, end, sink),
+            Now::Newborn => return self.end_wait(thread, at, &Asleep::NEWBORN, end, sink),
             Now::Dead => return,
         };
         self.emit(thread, at, state, sink);
