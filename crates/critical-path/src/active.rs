@@ -13,6 +13,10 @@ use crate::{Algorithm, Basis, Cause, Kind, Path, Segment, Via, Wait, Window, dou
 /// Every replacement is bounded to the wait that it explains and, for waits within it, to all above:
 /// the text of Algorithm 5 does not clip. Its backward iteration only collects what it then puts in
 /// front; since the bounds are known, the same is walked forward here, with a stack of its own.
+///
+/// Why it ends: a waker, a sender, a submitter or a forker ran when it did so, as the events came
+/// in. The wait that it is in at any earlier moment was therefore over before, in the order of the
+/// events; each step down goes to a wait that was over earlier than the one above.
 pub fn active(graph: &Graph, window: Window) -> Path {
     let mut walk = Walk { graph, tiles: Tiles::default(), todo: Vec::new() };
     let to = window.to.max(window.from);
@@ -157,9 +161,9 @@ impl Walk<'_> {
         let Follow { place, at, to, .. } = follow;
         let thread = self.graph.thread(place.thread);
         let unknown = |cause| place.segment(at, to, Kind::Unknown, cause, Basis::Measured);
-        match thread.born {
+        match thread.forker() {
             // It is there because another forked it: what that one did led here.
-            Some((_, Occupant::Thread(forker))) if place.parent.is_some() && forker != place.thread => {
+            Some(Occupant::Thread(forker)) if place.parent.is_some() => {
                 let place = Place { thread: forker, via: Via::Fork, ..place };
                 self.todo.push(Task::Follow(Follow::new(self.graph, place, at, to)));
             }

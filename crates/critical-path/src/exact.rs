@@ -71,8 +71,8 @@ impl Backward<'_> {
                 spans.find_before(at).and_then(|index| Some((index, spans.get(index)?)))
             else {
                 // Before the first that is known of it: whoever forked it decided that it is there.
-                match thread.born {
-                    Some((_, Occupant::Thread(forker))) if forker != place.thread => {
+                match thread.forker() {
+                    Some(Occupant::Thread(forker)) => {
                         place = Place { thread: forker, via: Via::Fork, ..place };
                     }
                     born => {

@@ -103,8 +103,9 @@ impl Timeline {
             }
             What::Fork { child } => {
                 let forker = self.see(event, at, sink);
-                let thread = self.introduce(child, at, Now::Newborn, sink);
-                sink.born(thread, at, forker);
+                if let (thread, true) = self.introduce(child, at, Now::Newborn, sink) {
+                    sink.born(thread, at, forker);
+                }
             }
             What::Exec { old, comm, path } => {
                 self.take_leaders_tid(*old, event.current, at, sink);
@@ -244,14 +245,14 @@ impl Timeline {
         }
     }
 
-    /// A snapshot or a fork says who a thread is.
+    /// A snapshot or a fork says who a thread is. True if it was not known yet.
     fn introduce(
         &mut self,
         identity: &ThreadIdentity,
         at: Stamp<Reference>,
         now: Now,
         sink: &mut impl Sink,
-    ) -> ThreadIndex {
+    ) -> (ThreadIndex, bool) {
         let known = self.alive(identity.tid).filter(|thread| {
             let row = &self.threads[thread.0 as usize];
             // Born again under the number of one whose death nobody saw?
@@ -286,7 +287,7 @@ impl Timeline {
         }
         sink.identity(thread, at, identity);
         sink.named(thread, at, identity.comm);
-        thread
+        (thread, known.is_none())
     }
 
     fn switch(

@@ -19,16 +19,17 @@ impl Timeline {
         Some(&mut self.lanes[index])
     }
 
-    /// A record shows who is current on its CPU.
+    /// A record shows who is current on its CPU. A thread that this hands back is running now.
     pub(crate) fn see(&mut self, event: &Event, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
         let tid = event.current;
         let Some(lane) = self.lane(event.cpu) else {
-            return match tid {
-                Tid::IDLE => Occupant::Idle,
-                _ => Occupant::Thread(match self.alive(tid) {
-                    Some(thread) => thread,
-                    None => self.create(tid, at, Now::Unknown { lost_until: None }, sink),
-                }),
+            // Nothing says where: it is believed of a thread that is believed to run, or of nobody.
+            return match self.alive(tid) {
+                _ if tid == Tid::IDLE => Occupant::Idle,
+                Some(thread) if matches!(self.threads[thread.0 as usize].now, Now::Running(_)) => {
+                    Occupant::Thread(thread)
+                }
+                _ => Occupant::Unknown,
             };
         };
         lane.instance.enter(event.context, tid);
