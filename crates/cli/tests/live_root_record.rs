@@ -100,7 +100,7 @@ fn the_exit_code_is_the_commands_own_or_one_of_ours() {
         let output = record(folder.path(), &[&["--"], command].concat());
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(expected), "{command:?}: {said}");
-        if expected >= 126 && expected < 128 {
+        if (126..128).contains(&expected) {
             assert!(said.starts_with("error: "), "{said}");
         }
     }
