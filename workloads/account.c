@@ -167,9 +167,12 @@ static void write_truth(uint64_t from, uint64_t closed)
 		fprintf(out, "%llu},\n", (unsigned long long)closed);
 	else
 		fprintf(out, "null},\n");
-	/* Lane 0's CPU time by its own clock alone, so that the books can be audited. */
-	fprintf(out, "  \"clocks\": {\"running_ns\": %llu},\n",
-		(unsigned long long)(first->at_cpu - first->cpu_at_open));
+	/* So that the books can be audited: lane 0's CPU time by its own clock alone, and what any lane missed. */
+	uint64_t unawares = 0;
+	for (int i = 0; i < atomic_load(&lanes->count); i++)
+		unawares += lanes->lane[i].unawares;
+	fprintf(out, "  \"clocks\": {\"running_ns\": %llu, \"unawares_ns\": %llu},\n",
+		(unsigned long long)(first->at_cpu - first->cpu_at_open), (unsigned long long)unawares);
 	write_strings(out, "must", musts, must_count);
 	write_strings(out, "never", nevers, never_count);
 	fprintf(out, "  \"threads\": [");

@@ -45,6 +45,10 @@ struct lane {
 
 	/* The boundary at which the stretch in progress began. */
 	uint64_t at, at_cpu, at_delay;
+	/* When the slow clocks were last read (a gap in work moves `at` alone), and sleeps so far. */
+	uint64_t read_at, read_delay;
+	long sleeps;
+	uint64_t unawares; /* blocked where it believed to work: a page fault, a lock of the kernel's */
 	char waiting_in[CALL_LEN]; /* empty unless waiting */
 	_Atomic uint64_t released; /* when, by whom: the last time */
 	_Atomic int released_by;

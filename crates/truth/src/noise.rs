@@ -90,12 +90,13 @@ pub fn blamed(noise: Noise, truth: &Truth, path: &PathDocument) -> (f64, f64, Ve
             continue;
         }
         let ns = segment.to_ns - segment.from_ns;
-        let competitor = segment.cause.as_ref().and_then(|cause| cause.comm.as_deref());
         runnable += ns;
-        match competitor {
-            Some(comm) if comm.starts_with("noise-") => by_noise += ns,
-            None if ns > NO_LATENCY_NS => by_idle += ns,
-            _ => {}
+        let Some(cause) = &segment.cause else { continue };
+        if cause.comm.as_deref().is_some_and(|comm| comm.starts_with("noise-")) {
+            by_noise += ns;
+        }
+        if cause.kind == "idle_cpu" && ns > NO_LATENCY_NS {
+            by_idle += ns;
         }
     }
     let share = |ns: i64| ns as f64 / (to - from).max(1) as f64;
