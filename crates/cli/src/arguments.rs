@@ -2,9 +2,9 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-#[cfg(feature = "collect")]
-use crate::record;
 use crate::{completion, export, info, path};
+#[cfg(feature = "collect")]
+use crate::{doctor, record};
 
 /// Tells why it was slow.
 ///
@@ -49,6 +49,8 @@ pub enum Verb {
     Path(path::PathArguments),
     Info(info::InfoArguments),
     Export(export::ExportArguments),
+    #[cfg(feature = "collect")]
+    Doctor(doctor::DoctorArguments),
     #[command(hide = true)]
     Completion(completion::CompletionArguments),
     /// Print the manual page

@@ -5,6 +5,8 @@
 
 mod arguments;
 mod completion;
+#[cfg(feature = "collect")]
+mod doctor;
 mod export;
 mod failure;
 mod info;
@@ -31,6 +33,8 @@ fn main() -> ExitCode {
         Verb::Record(record) => record::run(record, &output),
         Verb::Path(path) => path::run(path, &output),
         Verb::Info(info) => info::run(info, &output),
+        #[cfg(feature = "collect")]
+        Verb::Doctor(doctor) => doctor::run(doctor, &output),
         Verb::Export(export) => export::run(export, &output),
         Verb::Completion(completion) => completion::run(completion, &output),
         Verb::Man => man::run(&output),

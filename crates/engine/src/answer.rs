@@ -4,7 +4,7 @@ use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::{Contributor, Path, Problem, Segment, Wait};
 use wakepath_wait_graph::{Loss, ThreadIndex};
 
-use crate::{CallName, Name, Recorded, Who};
+use crate::{CallKey, CallName, Name, Recorded, Who};
 
 /// The machine that was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -92,16 +92,30 @@ impl PathAnswer<'_> {
         self.recorded.who(index, self.path.window.to)
     }
 
+    /// The system call that a segment's thread was blocked in, not spelled out.
+    pub fn segment_call_key(&self, segment: &Segment) -> Option<CallKey> {
+        let (call, thread) = (segment.call.as_ref()?, segment.thread?);
+        Some(self.recorded.survey.names.call_key(
+            call,
+            self.recorded.graph.thread(thread).tgid(),
+            local(segment.to),
+        ))
+    }
+
+    /// The system call of a wait, not spelled out.
+    pub fn wait_call_key(&self, wait: &Wait) -> Option<CallKey> {
+        let tgid = self.recorded.graph.thread(wait.thread).tgid();
+        Some(self.recorded.survey.names.call_key(wait.call.as_ref()?, tgid, local(wait.to)))
+    }
+
     /// The system call that a segment's thread was blocked in.
     pub fn segment_call(&self, segment: &Segment) -> Option<CallName> {
-        let tgid = self.recorded.who(segment.thread?, segment.to).tgid;
-        Some(self.recorded.survey.names.call(segment.call.as_ref()?, tgid, local(segment.to)))
+        Some(self.recorded.survey.names.spell(self.segment_call_key(segment)?))
     }
 
     /// The system call of a wait.
     pub fn wait_call(&self, wait: &Wait) -> Option<CallName> {
-        let tgid = self.recorded.who(wait.thread, wait.to).tgid;
-        Some(self.recorded.survey.names.call(wait.call.as_ref()?, tgid, local(wait.to)))
+        Some(self.recorded.survey.names.spell(self.wait_call_key(wait)?))
     }
 
     /// The innermost wait that a segment explains.

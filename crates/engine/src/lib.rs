@@ -5,6 +5,8 @@
 
 mod answer;
 mod clocks;
+#[cfg(feature = "collect")]
+pub mod doctor;
 mod info;
 mod moment;
 mod name;
@@ -25,7 +27,7 @@ pub use answer::{Cost, Head, Host, PathAnswer, Question};
 pub use info::{InfoAnswer, info};
 pub use moment::{Moment, NoMoment, NoRealtime, duration};
 pub use name::Name;
-pub use names::{CallName, CpuLimit, Names, Object, Peer, Unit};
+pub use names::{CallKey, CallName, CpuLimit, Names, Object, Peer, Unit};
 pub use open::open;
 pub use overview::{LongestWait, Overview, ThreadTimes};
 pub use path::{Answer, path};

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use wakepath_event::{CgroupId, Event, FlowId, NameSpace, Tid, What};
 
-pub use descriptor::{CallName, Object};
+pub use descriptor::{CallKey, CallName, Object};
 pub use flow::Peer;
 pub use syscall::waits_for_work;
 pub use unit::Unit;

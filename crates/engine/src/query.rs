@@ -49,7 +49,7 @@ pub enum Subject {
 pub enum QueryError {
     #[error("no {what} in this recording")]
     NoSuch { what: String },
-    #[error("{} threads fit {what}", candidates.len())]
+    #[error("{} threads fit: {what}", candidates.len())]
     Several { what: String, candidates: Vec<Candidate> },
     #[error("the window is empty: it ends where it begins, or before")]
     EmptyWindow,

@@ -4,6 +4,8 @@
 //! know only doubles lose digits, is a decimal string. A name is its text where it is UTF-8; a byte
 //! that is none is spelled `\xff`.
 
+#[cfg(feature = "collect")]
+mod doctor;
 mod head;
 mod info;
 mod overview;
@@ -11,6 +13,8 @@ mod path;
 #[cfg(test)]
 mod shape;
 
+#[cfg(feature = "collect")]
+pub use doctor::doctor;
 pub use info::info;
 pub use overview::overview;
 pub use path::path;

@@ -8,15 +8,17 @@
 //!
 //! Rows are a view: they regroup the path's segments and lose none, so they add up to the window.
 
+mod classes;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Basis, Cause, Kind, Segment, WaitId};
-use wakepath_engine::{PathAnswer, Responsible, Who};
+use wakepath_critical_path::{Basis, Kind};
+use wakepath_engine::{CallKey, PathAnswer, Responsible, Who};
 use wakepath_event::{Comm, Tid};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::wording;
+use classes::{Class, Sum, classes, is_own};
 
 /// Whom or what a row blames.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,6 +66,8 @@ pub struct Row {
     pub processes: BTreeSet<Tid>,
     /// Its threads.
     pub threads: BTreeSet<ThreadIndex>,
+    /// Whose time it is, by name, ns.
+    pub users: BTreeMap<Comm, u64>,
     /// How many separate stretches of time.
     pub stretches: u64,
     /// How much is known how well.
@@ -71,36 +75,12 @@ pub struct Row {
 }
 
 /// Waits in one system call.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Waits {
     /// How many.
     pub count: u64,
     /// Their time on the path, ns.
     pub ns: u64,
-    last: Option<LastWait>,
-}
-
-/// The last wait that was counted, to know its next segment from the next wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LastWait {
-    /// Kernel threads' doings explain it.
-    Explained(Option<WaitId>),
-    /// A thread's own wait, up to this moment.
-    Direct(Option<ThreadIndex>, Stamp<Reference>),
-}
-
-impl Waits {
-    fn add(&mut self, segment: &Segment, wait: LastWait) {
-        let continues = match (self.last, wait) {
-            (Some(LastWait::Direct(thread, until)), LastWait::Direct(now, _)) => {
-                thread == now && until == segment.from
-            }
-            (last, wait) => last == Some(wait),
-        };
-        self.count += u64::from(!continues);
-        self.ns += segment.to.since(segment.from);
-        self.last = Some(wait);
-    }
 }
 
 /// How much of a time is known how well, ns.
@@ -143,9 +123,9 @@ impl BasisMix {
 
 /// All rows, the largest first.
 pub fn rows(answer: &PathAnswer) -> Vec<(Party, Row)> {
-    let mut grouping = Grouping::new(answer);
-    for segment in &answer.path.segments {
-        grouping.add(segment);
+    let mut grouping = Grouping { answer, rows: HashMap::new(), own: HashMap::new() };
+    for (class, sum) in classes(answer) {
+        grouping.add(&class, sum);
     }
     let mut rows: Vec<_> = grouping.rows.into_iter().collect();
     rows.sort_by(|(a, left), (b, right)| right.total_ns.cmp(&left.total_ns).then_with(|| a.cmp(b)));
@@ -155,102 +135,41 @@ pub fn rows(answer: &PathAnswer) -> Vec<(Party, Row)> {
 struct Grouping<'a> {
     answer: &'a PathAnswer<'a>,
     rows: HashMap<Party, Row>,
-    /// For each wait, itself or the nearest one around it in which no kernel thread waited.
-    user_wait: Vec<Option<WaitId>>,
-    /// The disk that took most of what explains such a wait.
-    disk_of: HashMap<WaitId, Option<u32>>,
-    own: HashMap<Tid, bool>,
-    /// For each wait, itself or the nearest one around it in which an own thread waited.
-    own_wait: Vec<Option<WaitId>>,
-    previous: Option<Party>,
+    own: HashMap<ThreadIndex, bool>,
 }
 
-impl<'a> Grouping<'a> {
-    fn new(answer: &'a PathAnswer<'a>) -> Self {
-        let path = &answer.path;
-        let is_kernel = |index| answer.who(index).kernel;
-        // A wait's parent comes before it.
-        let mut user_wait: Vec<Option<WaitId>> = Vec::with_capacity(path.waits.len());
-        for (i, wait) in path.waits.iter().enumerate() {
-            let outer = wait.parent.and_then(|parent| user_wait.get(parent.0 as usize).copied().flatten());
-            let itself = u32::try_from(i).ok().map(WaitId);
-            user_wait.push(if is_kernel(wait.thread) { outer } else { itself });
-        }
-        let mut disks: HashMap<WaitId, BTreeMap<Option<u32>, u64>> = HashMap::new();
-        for segment in &path.segments {
-            let wait = segment.parent.and_then(|wait| *user_wait.get(wait.0 as usize)?);
-            if let (Some(wait), Cause::Block { request, .. }) = (wait, &segment.cause) {
-                let device = request.map(|request| request.device);
-                *disks.entry(wait).or_default().entry(device).or_default() += segment.to.since(segment.from);
-            }
-        }
-        let disk_of = disks
-            .into_iter()
-            .filter_map(|(wait, disks)| Some((wait, disks.into_iter().max_by_key(|&(_, ns)| ns)?.0)))
-            .collect();
-        let mut grouping = Self {
-            answer,
-            rows: HashMap::new(),
-            user_wait,
-            disk_of,
-            own: HashMap::new(),
-            own_wait: Vec::with_capacity(path.waits.len()),
-            previous: None,
-        };
-        for (i, wait) in path.waits.iter().enumerate() {
-            let own = grouping.is_own(&answer.who(wait.thread));
-            let outer =
-                wait.parent.and_then(|parent| grouping.own_wait.get(parent.0 as usize).copied().flatten());
-            let itself = u32::try_from(i).ok().map(WaitId);
-            grouping.own_wait.push(if own { itself } else { outer });
-        }
-        grouping
-    }
-
-    fn own_wait(&self, segment: &Segment) -> Option<WaitId> {
-        *self.own_wait.get(segment.parent?.0 as usize)?
-    }
-
-    fn add(&mut self, segment: &Segment) {
-        let ns = segment.to.since(segment.from);
+impl Grouping<'_> {
+    fn add(&mut self, class: &Class, sum: Sum) {
         let answer = self.answer;
-        let thread = segment.thread.map(|index| answer.recorded.who(index, segment.to));
-        let user_wait = segment.parent.and_then(|wait| *self.user_wait.get(wait.0 as usize)?);
-        let party = self.party(segment, thread, user_wait);
-
-        let by_kernel_thread = thread.is_some_and(|thread| thread.kernel);
-        let call = if by_kernel_thread {
-            user_wait
-                .and_then(|wait| answer.path.waits.get(wait.0 as usize))
-                .and_then(|wait| answer.wait_call(wait))
-        } else {
-            answer.segment_call(segment)
-        };
-        let call = call.as_ref().map(wording::call);
+        let thread = class.thread.map(|thread| Who { comm: class.comm, ..answer.who(thread) });
+        // On whose behalf: a kernel thread's time is its waiter's.
+        let by_kernel = thread.is_some_and(|thread| thread.kernel);
+        let whose = if by_kernel { class.user.map(|user| user.thread) } else { class.thread };
+        let party = self.party(class, thread, whose);
         // Another process's row tells how we waited for it; its own calls are the parts.
-        let reached = matches!(party, Party::Process(_)).then(|| self.own_wait(segment)).flatten();
-        let reached_by = reached
-            .and_then(|wait| answer.wait_call(answer.path.waits.get(wait.0 as usize)?))
-            .map(|call| wording::call(&call));
-        let part = self.part(&party, segment, by_kernel_thread, call.as_deref());
-        let continues = self.previous.as_ref() == Some(&party);
-        self.previous = Some(party.clone());
+        let call = match party {
+            Party::Process(_) => class.own.and_then(|own| own.call),
+            _ if by_kernel => class.user.and_then(|user| user.call),
+            _ => class.call,
+        };
+        let part = self.part(&party, class, by_kernel);
+        let call = call.map(|call| self.spell(call));
+        let user = whose.map(|whose| if by_kernel { answer.who(whose).comm } else { class.comm });
 
         let row = self.rows.entry(party).or_default();
-        row.total_ns += ns;
-        row.stretches += u64::from(!continues);
-        *row.parts.entry(part).or_default() += ns;
-        let explained = if reached.is_some() { reached } else { user_wait };
-        if let Some(call) = if reached.is_some() { reached_by } else { call } {
-            let wait = if by_kernel_thread || reached.is_some() {
-                LastWait::Explained(explained)
-            } else {
-                LastWait::Direct(segment.thread, segment.to)
-            };
-            row.calls.entry(call).or_default().add(segment, wait);
+        row.total_ns += sum.ns;
+        row.stretches += sum.stretches;
+        *row.parts.entry(part).or_default() += sum.ns;
+        if let Some(call) = call {
+            let waits = row.calls.entry(call).or_default();
+            waits.count += sum.waits;
+            waits.ns += sum.ns;
         }
-        row.basis.add(segment.basis, ns);
-        row.threads.extend(segment.thread);
+        if let Some(user) = user {
+            *row.users.entry(user).or_default() += sum.ns;
+        }
+        row.basis.add(class.basis, sum.ns);
+        row.threads.extend(class.thread);
         if let Some(thread) = thread {
             if thread.kernel {
                 row.through.insert(wording::comm(thread.comm));
@@ -260,39 +179,32 @@ impl<'a> Grouping<'a> {
         }
     }
 
-    fn party(&mut self, segment: &Segment, thread: Option<Who>, user_wait: Option<WaitId>) -> Party {
+    fn party(&mut self, class: &Class, thread: Option<Who>, whose: Option<ThreadIndex>) -> Party {
         let answer = self.answer;
-        // On whose behalf: a kernel thread's time is its waiter's.
-        let (whose, for_kernel_thread) = match thread {
-            Some(thread) if thread.kernel => {
-                let waiter = user_wait.and_then(|wait| answer.path.waits.get(wait.0 as usize));
-                (waiter.map(|wait| answer.who(wait.thread)), true)
+        if let Some(other) = whose.filter(|whose| !self.is_own(*whose)) {
+            let other = answer.who(other);
+            if !other.kernel {
+                return Party::Process(self.process_comm(&other));
             }
-            thread => (thread, false),
-        };
-        if let Some(other) = whose.filter(|whose| !whose.kernel && !self.is_own(whose)) {
-            return Party::Process(self.process_comm(&other));
         }
         let names = &answer.recorded.survey.names;
-        if for_kernel_thread && segment.kind != Kind::BlockDevice {
-            if let Some(&device) = user_wait.and_then(|wait| self.disk_of.get(&wait)) {
+        if let Some(kernel) = thread.filter(|thread| thread.kernel && class.kind != Kind::BlockDevice) {
+            if let Some(device) = class.user.and_then(|user| user.disk) {
                 return Party::Disk(wording::disk(names, device));
             }
-            if matches!(segment.kind, Kind::Running | Kind::Runnable | Kind::Interrupted) {
-                return Party::KernelThread(thread.map(|thread| thread.comm).unwrap_or_default());
+            if matches!(class.kind, Kind::Running | Kind::Runnable | Kind::Interrupted) {
+                return Party::KernelThread(kernel.comm);
             }
         }
-        let what = || wording::responsible(answer, Responsible::from(&segment.cause));
-        match segment.kind {
-            Kind::Running => Party::Running(thread.map(|thread| thread.comm).unwrap_or_default()),
+        let what = || wording::responsible(answer, class.responsible);
+        match class.kind {
+            Kind::Running => Party::Running(class.comm),
             Kind::Runnable => Party::Cpu,
             Kind::Throttled => Party::Limit(thread.and_then(|thread| limit(answer, &thread))),
             Kind::Interrupted => Party::Interrupts,
             Kind::Timer => Party::Timer,
-            Kind::BlockDevice => match &segment.cause {
-                Cause::Block { request, .. } => {
-                    Party::Disk(wording::disk(names, request.map(|request| request.device)))
-                }
+            Kind::BlockDevice => match class.responsible {
+                Responsible::Disk { device, .. } => Party::Disk(wording::disk(names, device)),
                 _ => Party::Disk(None),
             },
             Kind::Network => Party::Network(what()),
@@ -303,39 +215,44 @@ impl<'a> Grouping<'a> {
         }
     }
 
-    /// How a segment is called within its party's row.
-    fn part(&self, party: &Party, segment: &Segment, by_kernel_thread: bool, call: Option<&str>) -> String {
-        let what = || wording::responsible(self.answer, Responsible::from(&segment.cause));
-        match party {
-            Party::Disk(_) => match &segment.cause {
-                Cause::Block { queued: true, .. } => String::from("queue"),
-                Cause::Block { queued: false, .. } => String::from("device"),
-                _ if by_kernel_thread => String::from("kernel thread"),
-                _ => String::from(wording::kind_phrase(segment.kind)),
-            },
-            Party::Cpu => what().unwrap_or_else(|| String::from("nobody known")),
-            Party::Process(_) => match (segment.kind, call) {
-                (Kind::Running | Kind::Runnable | Kind::Throttled | Kind::Interrupted, _)
-                    if by_kernel_thread =>
-                {
+    /// How a class is called within its party's row.
+    fn part(&self, party: &Party, class: &Class, by_kernel: bool) -> String {
+        let answer = self.answer;
+        let phrase = || String::from(wording::kind_phrase(class.kind));
+        match (party, class.responsible) {
+            (Party::Disk(_), Responsible::Disk { queued: true, .. }) => String::from("queue"),
+            (Party::Disk(_), Responsible::Disk { queued: false, .. }) => String::from("device"),
+            (Party::Disk(_), _) if by_kernel => String::from("kernel thread"),
+            // Who had the CPU is told by name: of a build's hundred compilers each had it for a moment.
+            (Party::Cpu, Responsible::Competitor(other)) => {
+                let other = answer.who(other);
+                if other.kernel { wording::who(&other) } else { wording::comm(other.comm) }
+            }
+            (Party::Cpu, Responsible::IdleCpu) => String::from("idle CPU"),
+            (Party::Cpu, _) => String::from("nobody known"),
+            (Party::Lock, responsible) => {
+                wording::responsible(answer, responsible).unwrap_or_else(|| String::from("a lock"))
+            }
+            (Party::Process(_), _) => match (class.kind, class.call) {
+                (Kind::Running | Kind::Runnable | Kind::Throttled | Kind::Interrupted, _) if by_kernel => {
                     String::from("kernel threads")
                 }
                 (Kind::Running | Kind::Runnable | Kind::Throttled | Kind::Interrupted, _) | (_, None) => {
-                    String::from(wording::kind_phrase(segment.kind))
+                    phrase()
                 }
-                (_, Some(call)) => format!("in {call}"),
+                (_, Some(call)) => format!("in {}", self.spell(call)),
             },
-            Party::Lock => what().unwrap_or_else(|| String::from("a lock")),
-            _ => String::from(wording::kind_phrase(segment.kind)),
+            _ => phrase(),
         }
     }
 
-    /// Whether a thread is of the window's own processes. One that was never introduced is not.
-    fn is_own(&mut self, who: &Who) -> bool {
-        let (recorded, at) = (self.answer.recorded, self.answer.path.window.to);
-        let subject = self.answer.subject();
-        let (Some(process), Some(ancestor)) = (who.tgid, subject.tgid) else { return who.tid == subject.tid };
-        !who.kernel && *self.own.entry(process).or_insert_with(|| recorded.descends(process, ancestor, at))
+    fn spell(&self, call: CallKey) -> String {
+        wording::call(&self.answer.recorded.survey.names.spell(call))
+    }
+
+    fn is_own(&mut self, thread: ThreadIndex) -> bool {
+        let answer = self.answer;
+        *self.own.entry(thread).or_insert_with(|| is_own(answer, thread))
     }
 
     /// A process is named by its main thread.

@@ -252,3 +252,44 @@ pub fn checkout() -> Told {
     story.then(MS / 10, checkout, None, Kind::Runnable, Cause::IdleCpu);
     story.told()
 }
+
+/// A recording of a trace as text.
+pub fn trace(text: &str) -> Recorded {
+    let mut builder = Builder::default();
+    let mut survey = Survey::default();
+    for event in &wakepath_scenario::text::parse(text).expect("a trace").events {
+        builder.push(event);
+        survey.observe(event);
+    }
+    Recorded::new("./wakepath.rec".into(), Host::default(), builder.finish(), survey, Vec::new())
+}
+
+/// Two threads each of which waits for the other's lock, a third that waits for one of them, a server
+/// between requests and one that waits for its disk.
+pub const DEADLOCK: &str = "
+thread left tid=10
+thread right tid=11 tgid=10
+thread third tid=12 tgid=10
+thread server tid=20 blocked=interruptible call=43:3
+thread writer tid=30 blocked=uninterruptible call=74:3
+0 c0 idle started
+0 c0 idle switch left
+0 c1 idle switch right
+100 c0 left switch third blocked call=202:0x2000 op=128 value=2 claim=right
+200 c1 right switch idle blocked call=202:0x1000 op=128 value=2 claim=left
+300 c0 third switch idle blocked call=202:0x1000 op=128 value=2 claim=left
+500 c0 idle waking writer
+500 c0 idle switch writer
+600 c0 writer switch idle runnable
+800 c1 idle switch writer
+900 c1 writer stopped
+";
+
+/// What all threads of a trace did.
+pub fn overview_of(text: &str, look: impl FnOnce(&wakepath_engine::Overview)) {
+    let recorded = trace(text);
+    match wakepath_engine::path(&recorded, &wakepath_engine::PathQuery::default()) {
+        Ok(wakepath_engine::Answer::Overview(overview)) => look(&overview),
+        other => panic!("an overview, not {other:?}"),
+    }
+}

@@ -1,5 +1,7 @@
 //! Answers as text for people.
 
+#[cfg(feature = "collect")]
+mod doctor;
 mod explain;
 mod footer;
 mod info;
@@ -8,6 +10,8 @@ mod path;
 mod segments;
 mod tree;
 
+#[cfg(feature = "collect")]
+pub use doctor::doctor;
 pub use explain::explain;
 pub use info::info;
 pub use overview::{candidate, overview};

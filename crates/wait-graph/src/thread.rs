@@ -72,6 +72,11 @@ impl Thread {
         self.names.last().map_or(Comm::default(), |&(_, comm)| comm)
     }
 
+    /// Whoever gave birth to it, if its birth is the first that is known of it.
+    pub fn forker(&self) -> Option<Occupant> {
+        self.born.filter(|&(at, _)| at == self.first).map(|(_, forker)| forker)
+    }
+
     /// Whether it had a tid at any time.
     pub fn had_tid(&self, tid: Tid) -> bool {
         self.tids.iter().any(|&(_, had)| had == tid)

@@ -18,6 +18,14 @@ pub struct CallName {
     pub object: Option<Object>,
 }
 
+/// A [`CallName`] before it is spelled out: equal for calls that read the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallKey {
+    number: u32,
+    /// The process, the descriptor, and which of its meanings.
+    descriptor: Option<(Tid, u32, usize)>,
+}
+
 /// What a descriptor refers to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Object {
@@ -59,10 +67,14 @@ impl Files {
         }
     }
 
-    fn at(&self, tgid: Tid, fd: u32, at: Stamp<Local>) -> Option<&Meaning> {
+    /// Which of a descriptor's meanings it had at `at`.
+    fn at(&self, tgid: Tid, fd: u32, at: Stamp<Local>) -> Option<usize> {
         let meanings = self.0.get(&(tgid, fd))?;
-        let after = meanings.partition_point(|(since, _)| *since <= at);
-        meanings.get(after.saturating_sub(1)).map(|(_, meaning)| meaning)
+        Some(meanings.partition_point(|(since, _)| *since <= at).saturating_sub(1))
+    }
+
+    fn get(&self, tgid: Tid, fd: u32, meaning: usize) -> Option<&Meaning> {
+        self.0.get(&(tgid, fd))?.get(meaning).map(|(_, meaning)| meaning)
     }
 }
 
@@ -77,18 +89,35 @@ impl Names {
 
     /// A system call by name, and what its descriptor referred to at `at`, in process `tgid`.
     pub fn call(&self, call: &Call, tgid: Option<Tid>, at: Stamp<Local>) -> CallName {
+        self.spell(self.call_key(call, tgid, at))
+    }
+
+    /// The same, not spelled out yet.
+    pub fn call_key(&self, call: &Call, tgid: Option<Tid>, at: Stamp<Local>) -> CallKey {
         // The kernel reads the low half of the register: a descriptor is an `unsigned int`.
-        let descriptor = syscall::takes_descriptor(call.number).then_some(call.arg0 as u32);
-        let name = self.call_name(call.number);
-        CallName { name, object: descriptor.and_then(|fd| self.descriptor(tgid?, fd, at)) }
+        let fd = call.arg0 as u32;
+        let tgid = tgid.filter(|_| syscall::takes_descriptor(call.number));
+        let descriptor = tgid.and_then(|tgid| Some((tgid, fd, self.files.at(tgid, fd, at)?)));
+        CallKey { number: call.number, descriptor }
+    }
+
+    /// Spells a call out.
+    pub fn spell(&self, key: CallKey) -> CallName {
+        let object =
+            key.descriptor.and_then(|(tgid, fd, meaning)| self.object(self.files.get(tgid, fd, meaning)?));
+        CallName { name: self.call_name(key.number), object }
     }
 
     /// What a descriptor of a process referred to.
     pub fn descriptor(&self, tgid: Tid, fd: u32, at: Stamp<Local>) -> Option<Object> {
-        let meaning = self.files.at(tgid, fd, at)?;
+        self.object(self.files.get(tgid, fd, self.files.at(tgid, fd, at)?)?)
+    }
+
+    fn object(&self, meaning: &Meaning) -> Option<Object> {
         Some(match meaning.mode {
             S_IFIFO => Object::Pipe,
             S_IFSOCK => Object::Socket(meaning.flow.and_then(|flow| self.flows.receiver(flow))),
+            _ if meaning.name.is_empty() => return None,
             0 => Object::Anonymous(meaning.name.clone()),
             _ => Object::File(meaning.name.clone()),
         })

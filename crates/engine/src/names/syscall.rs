@@ -1,5 +1,7 @@
 //! The names of x86-64 system calls, by number (the kernel's `syscall_64.tbl`).
 
+use std::sync::LazyLock;
+
 /// The name of an x86-64 system call; `None` for numbers that the table does not know.
 pub fn name(number: u32) -> Option<&'static str> {
     let table = |base: u32, names: &[&'static str]| {
@@ -42,6 +44,13 @@ pub fn waits_for_work(number: u32) -> bool {
 
 /// Whether the call's first argument is a file descriptor.
 pub fn takes_descriptor(number: u32) -> bool {
+    // Asked of every segment of a path: by number, not by name.
+    static BY_NUMBER: LazyLock<Vec<bool>> =
+        LazyLock::new(|| (0..UNIFIED_FROM + UNIFIED.len() as u32).map(is_of_descriptor).collect());
+    BY_NUMBER.get(number as usize).copied().unwrap_or(false)
+}
+
+fn is_of_descriptor(number: u32) -> bool {
     matches!(
         name(number),
         Some(

@@ -74,3 +74,22 @@ struct RecordingJson {
     streams: usize,
     discarded: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::shape::misfits;
+    use crate::sample::{checkout, trace};
+
+    #[test]
+    fn documents_keep_the_contract() {
+        for recorded in
+            [checkout().recorded, trace("thread A tid=7\n0 c0 idle started\n9 c0 idle switch A\n")]
+        {
+            let mut out = Vec::new();
+            info(&wakepath_engine::info(&recorded), &mut out).expect("a vector takes everything");
+            let document = serde_json::from_slice(&out).expect("JSON");
+            assert_eq!(misfits(include_str!("../../contract/info.txt"), &document), Vec::<String>::new());
+        }
+    }
+}

@@ -174,3 +174,29 @@ impl Documents<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::json::shape::misfits;
+    use crate::sample::{DEADLOCK, overview_of};
+
+    #[test]
+    fn documents_keep_the_contract() {
+        overview_of(DEADLOCK, |answer| {
+            let mut out = Vec::new();
+            overview(answer, &mut out).expect("a vector takes everything");
+            let document: Value = serde_json::from_slice(&out).expect("JSON");
+            assert_eq!(misfits(include_str!("../../contract/overview.txt"), &document), Vec::<String>::new());
+            let tids = |list: &Value| {
+                let threads = list.as_array().expect("a list").iter();
+                threads.map(|thread| thread["tid"].as_u64().expect("a tid")).collect::<Vec<_>>()
+            };
+            assert_eq!(tids(&document["deadlocks"][0]), [10, 11]);
+            assert_eq!(tids(&document["still_waiting"]), [10, 11, 12]);
+            assert_eq!(document["still_waiting"][2]["lock"]["owner"]["tid"], 10);
+        });
+    }
+}

@@ -32,7 +32,7 @@ impl<'a> Shape<'a> {
             for part in
                 place.split_inclusive("[]").flat_map(|part| part.split('.')).filter(|part| !part.is_empty())
             {
-                let key = part.trim_end_matches("[]");
+                let key = part.trim_end_matches("[]").trim_end_matches("{}");
                 if !key.is_empty() {
                     shape.keys.entry(above.clone()).or_default().insert(key);
                     above = join(&above, key);
@@ -50,7 +50,13 @@ impl<'a> Shape<'a> {
         if types.is_some_and(|types| types.iter().any(|one| fits(one, value))) {
             return;
         }
+        let values = format!("{place}{{}}");
         match value {
+            Value::Object(object) if self.types.contains_key(&*values) => {
+                for value in object.values() {
+                    self.check(&values, value, misfits);
+                }
+            }
             Value::Object(object) if self.keys.contains_key(place) => {
                 let keys = &self.keys[place];
                 for key in object.keys().filter(|key| !keys.contains(key.as_str())) {
@@ -104,13 +110,13 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    const SHAPE: &str = "a.b: int\na.c: text null\na.d: null\na.d.e: count\nlist[].x: \"one\" \"two\"\nlist[].y: share optional";
+    const SHAPE: &str = "a.b: int\na.c: text null\na.d: null\na.d.e: count\nlist[].x: \"one\" \"two\"\nlist[].y: share optional\nby_name{}: count";
 
     #[test]
     fn a_document_that_fits_has_no_misfits() {
         for document in [
-            json!({"a": {"b": -1, "c": null, "d": null}, "list": []}),
-            json!({"a": {"b": 1, "c": "x", "d": {"e": 3}}, "list": [{"x": "one", "y": 0.5}, {"x": "two"}]}),
+            json!({"a": {"b": -1, "c": null, "d": null}, "list": [], "by_name": {}}),
+            json!({"a": {"b": 1, "c": "x", "d": {"e": 3}}, "list": [{"x": "one", "y": 0.5}, {"x": "two"}], "by_name": {"b": 2, "c": 0}}),
         ] {
             assert_eq!(misfits(SHAPE, &document), Vec::<String>::new());
         }
@@ -118,12 +124,13 @@ mod tests {
 
     #[test]
     fn missing_unknown_and_wrong_are_told_apart() {
-        let document = json!({"a": {"b": 1.5, "d": {"e": -1}, "new": 1}, "list": [{"x": "three", "y": 2}]});
+        let document = json!({"a": {"b": 1.5, "d": {"e": -1}, "new": 1}, "list": [{"x": "three", "y": 2}], "by_name": {"b": -1}});
         expect![[r#"
             a.b is 1.5, not int
             a.c is missing
             a.d.e is -1, not count
             a.new is in no shape
+            by_name{} is -1, not count
             list[].x is "three", not "one" or "two"
             list[].y is 2, not share or optional"#]]
         .assert_eq(&misfits(SHAPE, &document).join("\n"));

@@ -4,7 +4,7 @@ use wakepath_critical_path::{Basis, Severity};
 use wakepath_engine::{Head, PathAnswer};
 use wakepath_wait_graph::Loss;
 
-use crate::quantity::{count, percent_text};
+use crate::quantity::{count, duration, percent_text};
 use crate::screen::{Line, Screen, Style};
 use crate::wording;
 
@@ -54,10 +54,10 @@ pub fn trust(answer: &PathAnswer) -> Line {
     let mut line = Line::new();
     let style = if head.losses.is_empty() { Style::Faint } else { Style::Warning };
     line.push(style, lost(&head.losses));
-    let ambiguous = answer.path.segments.iter().filter(|s| s.basis == Basis::Ambiguous).count()
-        + answer.path.waits.iter().filter(|w| w.basis == Basis::Ambiguous).count();
+    let ambiguous = answer.path.segments.iter().filter(|segment| segment.basis == Basis::Ambiguous);
+    let ambiguous: u64 = ambiguous.map(|segment| segment.to.since(segment.from)).sum();
     if ambiguous > 0 {
-        line.push(Style::Warning, format!(", {} ambiguous", count(ambiguous as u64, "wake-up")));
+        line.push(Style::Warning, format!(", {} ambiguous", duration(ambiguous)));
     }
     if let Some(cost) = cost(head) {
         line.push(Style::Faint, format!("; {cost}"));

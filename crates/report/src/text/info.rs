@@ -17,8 +17,8 @@ pub fn info(info: &InfoAnswer, paper: Paper) -> String {
     screen.wrapped(0, &Line::new().add(Style::Faint, when(&info.head, info.from, info.to)));
     screen.blank();
     let mut row = |name: &str, value: String| {
-        let head = Line::new().add(Style::Faint, format!("{name:<10}"));
-        screen.hanging(&head, 10, &Line::from(value));
+        let head = Line::new().add(Style::Faint, format!("{name:<12}"));
+        screen.hanging(&head, 12, &Line::from(value));
     };
     row(
         "host",

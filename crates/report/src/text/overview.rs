@@ -116,7 +116,12 @@ fn open_wait(overview: &Overview, hang: &Hang) -> Line {
         text += &format!(" in {}", wording::call(&call));
     }
     if let Some(lock) = hang.lock {
-        text += &format!(", {}", wording::lock(lock.address, lock.kernel));
+        // A wait in futex is for a futex.
+        let named = wording::lock(lock.address, lock.kernel);
+        text = match text.strip_suffix(" in futex") {
+            Some(text) if !lock.kernel => format!("{text} in {named}"),
+            _ => format!("{text}, {named}"),
+        };
         if let Some(owner) = lock.owner {
             let owner = wording::thread(recorded, owner, overview.to);
             text += &format!(
@@ -240,4 +245,71 @@ pub fn candidate(recorded: &Recorded, candidate: &Candidate) -> String {
     let unit = recorded.survey.names.unit(&who).as_ref().map(wording::unit);
     let unit = unit.map_or(String::new(), |unit| format!(" in {unit}"));
     format!("--tid {}: {}{of}{unit}, {lived} from {since} on", who.tid, wording::comm(who.comm))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{DEADLOCK, overview_of};
+    use expect_test::{Expect, expect};
+
+    fn check(trace: &str, expected: Expect) {
+        overview_of(trace, |answer| expected.assert_eq(&overview(answer, "", Paper::PLAIN)));
+    }
+
+    #[test]
+    fn a_deadlock_comes_first_as_its_cycle() {
+        check(
+            DEADLOCK,
+            expect![[r#"
+                the whole machine, 900 ns, 5 threads: deadlocked
+                0 ns to 900 ns after the start
+
+                deadlock: each waits for a lock that the next one owns
+                    left (10) for 800 ns in futex 0x2000 that right (11) owns, as the lock's own memory says
+                    right (11) for 700 ns in futex 0x1000 that left (10) owns, as the lock's own memory says
+
+                still waiting
+                    third (12) for 600 ns in futex 0x1000 that left (10) owns, as the lock's own memory says
+
+                  waiting       CPU   running      idle  thread, and its longest wait
+                   800 ns         –    100 ns         –   left (10), 800 ns in futex
+                   700 ns         –    200 ns         –     right (11), 700 ns in futex
+                   600 ns    100 ns    200 ns         –     third (12), 600 ns in futex
+                   500 ns    200 ns    200 ns         –   writer (30), 500 ns in fsync
+                        –         –         –    900 ns   server (20)
+
+                1 thread waits for work at the end
+
+                lost 0 records
+                saved in ./wakepath.rec   next: wakepath path --tid 10
+            "#]],
+        );
+    }
+
+    #[test]
+    fn who_waits_for_work_is_counted_and_never_blamed() {
+        check(
+            "thread server tid=20 blocked=interruptible call=43:3
+             thread pool tid=21 tgid=20 blocked=interruptible call=202:0x1000
+             thread busy tid=30
+             0 c0 idle started
+             0 c0 idle switch busy
+             900 c0 busy stopped",
+            expect![[r#"
+                the whole machine, 900 ns, 3 threads: ask about one of them
+                0 ns to 900 ns after the start
+
+                  waiting       CPU   running      idle  thread, and its longest wait
+                        –         –    900 ns         –   busy (30)
+                        –         –         –    900 ns   server (20)
+                        –         –         –    900 ns     pool (21)
+
+                2 threads wait for work at the end
+
+                lost 0 records
+                saved in ./wakepath.rec   next: wakepath path --tid 30
+            "#]],
+        );
+    }
 }

@@ -164,6 +164,9 @@ fn what(answer: &PathAnswer, party: &Party, row: &Row) -> Line {
     if !matches!(party, Party::Process(_)) {
         text += &calls(row);
     }
+    if !matches!(party, Party::Process(_) | Party::Running(_)) {
+        text += &users(answer, row);
+    }
     if matches!(party, Party::Disk(_)) && !row.through.is_empty() {
         text += &format!(", through {}", list(row.through.iter().map(String::as_str), 2));
     }
@@ -180,6 +183,18 @@ fn processes(row: &Row) -> String {
         0 | 1 => String::new(),
         n => format!(" ({n} processes)"),
     }
+}
+
+/// Whose time it was, where that is not the asked thread alone: ` by dd`.
+fn users(answer: &PathAnswer, row: &Row) -> String {
+    let subject = answer.subject().comm;
+    if row.users.keys().all(|user| *user == subject) {
+        return String::new();
+    }
+    let mut users: Vec<_> = row.users.iter().collect();
+    users.sort_by_key(|(user, ns)| (std::cmp::Reverse(**ns), **user));
+    let names: Vec<String> = users.iter().map(|(user, _)| wording::comm(**user)).collect();
+    format!(" by {}", list(names.iter().map(String::as_str), 3))
 }
 
 fn times(n: u64) -> String {
@@ -230,7 +245,11 @@ fn part(party: &Party, name: &str, ns: u64) -> String {
 fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>, most: usize) -> String {
     let more = names.len().saturating_sub(most);
     let told: Vec<&str> = names.take(most).collect();
-    if more == 0 { told.join(" and ") } else { format!("{} and {more} more", told.join(", ")) }
+    if let (0, [first @ .., last]) = (more, told.as_slice()) {
+        if first.is_empty() { (*last).to_owned() } else { format!("{} and {last}", first.join(", ")) }
+    } else {
+        format!("{} and {more} more", told.join(", "))
+    }
 }
 
 #[cfg(test)]
@@ -262,7 +281,7 @@ mod tests {
                                  61.0 ms in fdatasync of pg_wal, 27.0 ms running
                   0.3%  4.00 ms  unknown: wait began before the recording, 1 × read
                   0.2%  2.10 ms  waiting for a CPU
-                                 it had: stress (555) 2.00 ms, idle CPU 100 µs
+                                 it had: stress 2.00 ms, idle CPU 100 µs
 
                 lost 0 records; recording took 1.2% of a CPU
                 saved in ./wakepath.rec   next: wakepath path --tree
@@ -286,7 +305,7 @@ mod tests {
                  share     time  what the time went to, largest first
                  50.0%    10 ns  running \x1b[2J\x1b[1;1H\xff
                  50.0%    10 ns  waiting for a CPU
-                                 it had: \u{9b}2J\u{202e} (8) 10 ns
+                                 it had: \u{9b}2J\u{202e} 10 ns
 
                 lost 0 records; recording took 1.2% of a CPU
                 saved in ./wakepath.rec   next: wakepath path --tree

@@ -1,0 +1,65 @@
+//! `wakepath doctor`, as root with each capability taken away in turn, and as nobody.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
+
+/// What it says, and its exit code, run behind `setpriv` with these options; `None` where that needs
+/// rights that the test lacks.
+fn doctor(setpriv: &[&str]) -> Option<(String, i32)> {
+    // SAFETY: takes nothing, changes nothing.
+    if unsafe { libc::geteuid() } != 0 {
+        assert!(
+            std::env::var_os("WAKEPATH_REQUIRE_LIVE").is_none(),
+            "live tests are required, and need root"
+        );
+        eprintln!(
+            "skipped: taking rights away needs root; would show that doctor names exactly the missing one"
+        );
+        return None;
+    }
+    // Nobody may not look into the folder of the build.
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("wakepath");
+    std::fs::copy(WAKEPATH, &program).expect("a copy");
+    for path in [folder.path(), &program] {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("its mode");
+    }
+    let output = Command::new("setpriv").args(setpriv).arg(&program).arg("doctor").output().expect("setpriv");
+    let text = String::from_utf8(output.stdout).expect("text");
+    Some((text, output.status.code().expect("an exit code")))
+}
+
+#[test]
+fn with_all_rights_nothing_is_in_the_way() {
+    let Some((text, code)) = doctor(&["--"]) else { return };
+    assert_eq!(code, 0, "{text}");
+    assert!(!text.contains("nothing can be recorded"), "{text}");
+}
+
+#[test]
+fn each_missing_capability_is_named_and_no_other() {
+    // CAP_SYS_ADMIN includes the newer ones, so it has to go with them.
+    let cases = [
+        ("-bpf,-sys_admin", "CAP_BPF", 4),
+        ("-perfmon,-sys_admin", "CAP_PERFMON", 4),
+        ("-syslog,-sys_admin", "CAP_SYSLOG", 0),
+    ];
+    for (taken, missing, exit) in cases {
+        let Some((text, code)) = doctor(&["--bounding-set", taken, "--inh-caps", "-all"]) else { return };
+        assert_eq!(code, exit, "without {taken}:\n{text}");
+        for name in ["CAP_BPF", "CAP_PERFMON", "CAP_SYSLOG"] {
+            assert_eq!(text.contains(name), name == missing, "without {taken}:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn nobody_is_told_what_is_missing() {
+    let Some((text, code)) = doctor(&["--reuid", "65534", "--regid", "65534", "--clear-groups"]) else {
+        return;
+    };
+    assert_eq!(code, 4, "{text}");
+    assert!(text.contains("grant CAP_BPF") && text.contains("wakepath cannot record here."), "{text}");
+}

@@ -1,0 +1,333 @@
+//! What the program says, and with what code it ends.
+
+mod made;
+
+use std::io::Read;
+use std::process::Stdio;
+
+use expect_test::{Expect, expect};
+use made::{Made, made};
+use serde_json::Value;
+use wakepath_event::{Mark, Tid, What};
+
+/// A worker waits for a helper, which reads from somewhere that nobody saw.
+const TRACE: &str = "
+thread worker tid=10
+thread helper tid=11 blocked=interruptible call=0:3
+   0 c0 idle    started
+   0 c0 idle    switch worker
+2000 c0 worker  waking helper
+3000 c0 worker  switch idle blocked call=202:0x1000
+2000 c1 idle    switch helper
+5900 c1 helper  waking worker
+6000 c0 idle    switch worker
+7000 c1 helper  switch idle blocked call=0:3
+9000 c0 worker  switch idle blocked call=35:0
+9900 c1 idle    switch idle
+";
+
+fn helper() -> Made {
+    made(TRACE, &[])
+}
+
+#[track_caller]
+fn check(made: &Made, arguments: &[&str], expected: Expect) {
+    let (code, out, err) = made.run(arguments);
+    expected.assert_eq(&format!("{out}{err}code {code}\n"));
+}
+
+#[test]
+fn every_verb_reads_the_recording_beside_it_when_given_none() {
+    let made = helper();
+    check(
+        &made,
+        &["path", "--tid", "10", "--to", "9us"],
+        expect![[r#"
+            worker (10) took 9.00 µs: mostly running (67%, measured)
+            2026-11-21 02:58:41.310000000 to 02:58:41.310009000 UTC on web3
+
+             share     time  what the time went to, largest first
+             66.7%  6.00 µs  running worker
+             32.2%  2.90 µs  waiting for helper (11), 1 × futex: running
+              1.1%   100 ns  waiting for a CPU
+                             it had: idle CPU 100 ns
+
+            lost 0 records
+            saved in ./wakepath.rec   next: wakepath path --tree
+            code 0
+        "#]],
+    );
+    check(
+        &made,
+        &["path", "--tid", "10", "--to", "9us", "wakepath.rec", "--tree"],
+        expect![[r#"
+            2026-11-21 02:58:41.310000000 to 02:58:41.310009000 UTC on web3
+
+             share     time  who waited for whom
+              100%  9.00 µs  worker (10)
+             66.7%  6.00 µs  ├─ running
+             32.2%  2.90 µs  ├─ in futex for helper (11)  [wakeup]
+             32.2%  2.90 µs  │  └─ running
+              1.1%   100 ns  └─ waiting for a CPU that was idle
+            code 0
+        "#]],
+    );
+    check(
+        &made,
+        &["info"],
+        expect![[r#"
+            9.90 µs recorded
+            2026-11-21 02:58:41.310000000 to 02:58:41.310009900 UTC on web3
+
+            host        web3, Linux 6.18.0 x86_64, boot 67e2237c-99e6-488f-b6e0-82e34227d61c
+            machine     2 CPUs, 2 threads, 2 processes
+            on disk     840 B in 3 streams, 60.0 bytes an event
+            written by  wakepath 0.1.0, format 1
+            lost        0 records
+            cost        not recorded
+
+                 events       a second  kind
+                      7         707071  switch
+                      2         202020  mark
+                      2         202020  thread
+                      2         202020  waking
+                      1         101010  clocks
+
+            code 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_recording_without_a_window_lists_its_threads() {
+    check(
+        &helper(),
+        &["path"],
+        expect![[r#"
+            the whole machine, 9.90 µs, 2 threads: ask about one of them
+            2026-11-21 02:58:41.310000000 to 02:58:41.310009900 UTC on web3
+
+              waiting       CPU   running      idle  thread, and its longest wait
+                    –    100 ns   6.00 µs   3.80 µs   worker (10)
+                    –         –   5.00 µs   4.90 µs   helper (11)
+
+            2 threads wait for work at the end
+
+            lost 0 records
+            saved in ./wakepath.rec   next: wakepath path --tid 10
+            code 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_recorded_command_is_the_question() {
+    let words = b"worker\0--fast\0".as_slice().into();
+    let command = What::Mark(Mark::Command { tgid: Tid(10), words });
+    let (code, out, _) = made(TRACE, &[command]).run(["path"]);
+    assert_eq!(code, 0);
+    assert!(out.starts_with("worker is still waiting in nanosleep after 9.90 µs: "), "{out}");
+}
+
+#[test]
+fn questions_that_make_no_sense_end_with_2_and_say_what_to_do() {
+    let made = helper();
+    for (arguments, expected) in [
+        (
+            &["path", "--tid", "99"][..],
+            expect![[r#"
+            error: no thread 99 in this recording
+            hint: wakepath path lists the threads where the recording has no single command; wakepath info says what is in it
+        "#]],
+        ),
+        (
+            &["path", "--comm", "\u{1b}[31m"],
+            expect![[r#"
+            error: no thread named `\x1b[31m` in this recording
+            hint: wakepath path lists the threads where the recording has no single command; wakepath info says what is in it
+        "#]],
+        ),
+        (
+            &["path", "--tid", "10", "--from", "-0.000001", "--to", "0"],
+            expect![[r#"
+            error: the window is empty: it ends where it begins, or before
+            hint: wakepath info says when the recording began and ended
+        "#]],
+        ),
+        (
+            &["path", "--tid", "10", "--from", "noon"],
+            expect![[r#"
+            error: invalid value 'noon' for '--from <TIME>': `noon` is no time: write UTC (`02:58:41.310` or `2026-11-21T02:58:41`), seconds since the start (`1.5`), or time before the end (`-5s`)
+
+            For more information, try '--help'.
+        "#]],
+        ),
+        (
+            &["path", "--tree", "--json"],
+            expect![[r#"
+            error: the argument '--tree' cannot be used with '--json'
+
+            Usage: wakepath path --tree [REC]
+
+            For more information, try '--help'.
+        "#]],
+        ),
+        (
+            &["pathfinder"],
+            expect![[r#"
+            error: unrecognized subcommand 'pathfinder'
+
+              tip: a similar subcommand exists: 'path'
+
+            Usage: wakepath [OPTIONS] <COMMAND>
+
+            For more information, try '--help'.
+        "#]],
+        ),
+    ] {
+        let (code, out, err) = made.run(arguments);
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}");
+        expected.assert_eq(&err);
+    }
+}
+
+#[test]
+fn several_threads_of_a_name_are_listed() {
+    let two = TRACE.replace("thread helper tid=11 ", "thread worker tid=12 tgid=10\nthread helper tid=11 ");
+    let made = made(&two, &[]);
+    check(
+        &made,
+        &["path", "--comm", "worker"],
+        expect![[r#"
+            error: 2 threads fit: thread named `worker`
+               --tid 10: worker, 9.90 µs from 0 ns on
+               --tid 12: worker of process 10, 9.90 µs from 0 ns on
+            hint: choose one with --tid, or answer for each with --all
+            code 2
+        "#]],
+    );
+    let (code, out, _) = made.run(["path", "--comm", "worker", "--all", "--json"]);
+    let documents: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let tids: Vec<_> = documents.iter().map(|document| document["window"]["tid"].as_u64()).collect();
+    assert_eq!((code, tids), (0, vec![Some(10), Some(12)]));
+}
+
+#[test]
+fn input_that_cannot_be_read_ends_with_3_and_names_it() {
+    let made = helper();
+    std::fs::create_dir(made.folder().join("empty")).expect("a folder");
+    for (argument, says) in
+        [("missing", "cannot read missing"), ("empty", "empty is not a recording of wakepath")]
+    {
+        for verb in ["path", "info"] {
+            let (code, out, err) = made.run([verb, argument]);
+            assert_eq!((code, out.as_str()), (3, ""), "{verb} {argument}");
+            assert!(err.starts_with(&format!("error: {says}")) && err.contains("\nhint: "), "{err}");
+        }
+    }
+    let metadata = made.recording().join("kernel/metadata");
+    let text = std::fs::read_to_string(&metadata).expect("metadata");
+    std::fs::write(&metadata, text.replace("format = 1;", "format = 77;")).expect("writable");
+    check(
+        &made,
+        &["path"],
+        expect![[r#"
+        error: ./wakepath.rec: recording is of format 77, this wakepath reads up to 1
+        hint: read it with the wakepath that wrote it, or a later one
+        code 3
+    "#]],
+    );
+}
+
+#[test]
+fn losses_show_as_code_1_only_where_strictness_is_asked_for() {
+    let lossy = TRACE.replace("6000 c0 idle ", "5950 c0 idle loss from=3500 count=2\n6000 c0 idle ");
+    let made = made(&lossy, &[]);
+    let question = ["path", "--tid", "10", "--to", "9us"];
+    let (code, out, _) = made.run(question);
+    assert!(code == 0 && out.contains("warning: "), "{code} {out}");
+    assert_eq!(made.run(question.iter().chain(&["--strict"])).0, 1);
+    assert_eq!(helper().run(question.iter().chain(&["--strict"])).0, 0);
+    let (_, out, err) = made.run(question.iter().chain(&["--json"]));
+    assert!(err.starts_with("warning: ") && serde_json::from_str::<Value>(&out).is_ok(), "{err}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    // More than a pipe holds, so that the program is still writing when its reader is gone.
+    let mut trace = String::from("thread worker tid=10\n 0 c0 idle started\n 0 c0 idle switch worker\n");
+    for i in 1..4000 {
+        trace += &format!(
+            "{}0 c0 worker switch idle blocked call=35:0\n{}5 c0 idle waking worker\n{}5 c0 idle switch worker\n",
+            i * 2,
+            i * 2,
+            i * 2
+        );
+    }
+    let made = made(&trace, &[]);
+    for view in ["--segments", "--json"] {
+        let mut child = made
+            .wakepath(["path", "--tid", "10", view])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let mut some = [0; 100];
+        child.stdout.take().expect("a pipe").read_exact(&mut some).expect("an answer");
+        let output = child.wait_with_output().expect("it ends");
+        let (code, _, err) = made::told(&output);
+        assert_eq!((code, err.as_str()), (0, ""), "{view}");
+    }
+}
+
+#[test]
+fn colours_are_for_terminals_or_for_who_asks() {
+    let made = helper();
+    let coloured = |arguments: &[&str], no_colour: bool| {
+        let mut command = made.wakepath(["path", "--tid", "10"].iter().chain(arguments));
+        if no_colour {
+            command.env("NO_COLOR", "1");
+        }
+        made::told(&command.output().expect("it runs")).1.contains('\u{1b}')
+    };
+    assert!(!coloured(&[], false), "a pipe is no terminal");
+    assert!(coloured(&["--color", "always"], false));
+    assert!(coloured(&["--color", "always"], true), "an option is closer than the environment");
+}
+
+#[test]
+fn a_thread_named_with_terminal_escapes_prints_as_text_in_every_view() {
+    let evil = made(&TRACE.replace("worker", "a\u{1b}[2J"), &[]);
+    for view in [&[][..], &["--tree"], &["--segments"], &["--explain"], &["--json"]] {
+        let (code, out, err) = evil.run(["path", "--tid", "10"].iter().chain(view));
+        assert_eq!(code, 0, "{err}");
+        assert!(!out.contains('\u{1b}') && !err.contains('\u{1b}'), "{view:?}");
+        assert!(out.contains("[2J"), "{view:?} {out}");
+    }
+}
+
+#[test]
+fn the_version_names_the_recording_format() {
+    check(
+        &helper(),
+        &["--version"],
+        expect![[r#"
+        wakepath 0.1.0 (recording format 1)
+        code 0
+    "#]],
+    );
+}
+
+#[test]
+fn completions_and_the_manual_page_know_every_verb() {
+    let made = helper();
+    for arguments in [&["completion", "bash"][..], &["completion", "zsh"], &["completion", "fish"], &["man"]]
+    {
+        let (code, out, err) = made.run(arguments);
+        assert_eq!((code, err.as_str()), (0, ""), "{arguments:?}");
+        let text = out.to_lowercase();
+        for verb in ["path", "info", "export"] {
+            assert!(text.contains(verb), "{arguments:?} lacks {verb}");
+        }
+    }
+}

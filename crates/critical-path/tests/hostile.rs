@@ -1,0 +1,194 @@
+//! A recording is input from elsewhere: whatever the events say, there is a graph, and every path
+//! over it ends and adds up.
+
+use proptest::prelude::*;
+use wakepath_clock::Stamp;
+use wakepath_critical_path::{Timeouts, Window, active, active_by, contributors, deadlocks, exact, hangs};
+use wakepath_event::{
+    BlockRequest, BlockedState, Call, CgroupId, Comm, Context, Cpu, Direction, Event, Flow, FlowId,
+    KernelLock, LockWord, Mark, Packet, Softirq, Stack, SwitchOut, ThreadIdentity, Tid, What,
+};
+use wakepath_wait_graph::{Builder, Graph};
+
+fn tid() -> impl Strategy<Value = Tid> {
+    prop_oneof![20 => (0..6u32).prop_map(Tid), 1 => any::<u32>().prop_map(Tid)]
+}
+
+fn stamp() -> impl Strategy<Value = u64> {
+    prop_oneof![30 => 0..200u64, 1 => any::<u64>()]
+}
+
+fn context() -> impl Strategy<Value = Context> {
+    prop_oneof![
+        6 => Just(Context::Task),
+        2 => Just(Context::Softirq(Softirq::NetRx)),
+        2 => Just(Context::Softirq(Softirq::Block)),
+        1 => Just(Context::Softirq(Softirq::Timer)),
+        1 => Just(Context::LocalTimer),
+        1 => Just(Context::Device),
+    ]
+}
+
+fn identity() -> impl Strategy<Value = ThreadIdentity> {
+    (tid(), tid(), tid(), 0..4u64).prop_map(|(tid, tgid, ns_tid, start)| ThreadIdentity {
+        tid,
+        tgid,
+        parent: Tid(1),
+        ns_tid,
+        ns_tgid: tgid,
+        start: Stamp::from_ns(start),
+        cgroup: CgroupId(start),
+        cpu_cgroup: CgroupId(start),
+        kernel: false,
+        comm: Comm::new(&[start as u8 + b'a']),
+    })
+}
+
+fn call() -> impl Strategy<Value = Option<Call>> {
+    let word = (0..14u32, prop::option::of(0..4u32), prop::option::of(tid()))
+        .prop_map(|(operation, value, claimed_owner)| LockWord { operation, value, claimed_owner });
+    let call = (0..4u32, 0..3u64, prop::option::of(word)).prop_map(|(number, arg0, lock)| Call {
+        number,
+        arg0,
+        lock,
+    });
+    prop::option::of(call)
+}
+
+fn out() -> impl Strategy<Value = SwitchOut> {
+    prop_oneof![
+        2 => Just(SwitchOut::Runnable),
+        1 => Just(SwitchOut::Throttled),
+        6 => Just(SwitchOut::Blocked(BlockedState::Interruptible)),
+        1 => Just(SwitchOut::Blocked(BlockedState::Other(77))),
+        1 => Just(SwitchOut::Dead),
+    ]
+}
+
+fn request() -> impl Strategy<Value = BlockRequest> {
+    (0..3u64, prop::option::of(stamp()), prop::option::of(stamp())).prop_map(|(id, start, issued)| {
+        BlockRequest {
+            id,
+            device: 0,
+            sector: 0,
+            bytes: 0,
+            operation: 0,
+            start: start.map(Stamp::from_ns),
+            issued: issued.map(Stamp::from_ns),
+        }
+    })
+}
+
+fn packet() -> impl Strategy<Value = Packet> {
+    (0..3u64, any::<bool>(), 0..2u32).prop_map(|(flow, out, seq)| Packet {
+        flow: FlowId(flow),
+        direction: if out { Direction::Out } else { Direction::In },
+        seq,
+        ack: 0,
+        len: 0,
+        tcp_flags: 0,
+        netns: 0,
+        interface: 0,
+    })
+}
+
+fn flow() -> impl Strategy<Value = Flow> {
+    (0..3u16, 0..3u16).prop_map(|(a, b)| Flow {
+        source: ([127, 0, 0, 1], a).into(),
+        target: ([127, 0, 0, 1], b).into(),
+        protocol: 6,
+    })
+}
+
+fn lock() -> impl Strategy<Value = KernelLock> {
+    (0..2u64, prop::option::of(tid())).prop_map(|(address, owner)| KernelLock { address, flags: 0, owner })
+}
+
+fn what() -> impl Strategy<Value = What> {
+    prop_oneof![
+        20 => (tid(), out(), any::<u32>(), call())
+            .prop_map(|(next, out, interrupts_ns, call)| What::Switch { next, out, interrupts_ns, call }),
+        20 => (tid(), any::<u16>(), prop::bool::weighted(0.1))
+            .prop_map(|(target, irq, newborn)| What::Waking { target, irq, newborn }),
+        2 => (identity(), prop::option::of(Just(BlockedState::Stopped)), call())
+            .prop_map(|(identity, blocked, call)| What::Thread { identity, blocked, call }),
+        3 => identity().prop_map(|child| What::Fork { child }),
+        2 => tid().prop_map(|old| What::Exec { old, comm: Comm::new(b"x"), path: [].into() }),
+        2 => Just(What::Exit),
+        1 => tid().prop_map(|tid| What::Rename { tid, comm: Comm::new(b"y") }),
+        1 => (tid(), tid(), any::<bool>()).prop_map(|(tid, tgid, whole)| What::Move {
+            tid, tgid, whole, cgroup: CgroupId(1), cpu_cgroup: CgroupId(1),
+        }),
+        6 => packet().prop_map(What::Packet),
+        3 => (0..3u64).prop_map(|flow| What::SocketReady(FlowId(flow))),
+        1 => (0..3u64, flow()).prop_map(|(id, flow)| What::Flow(FlowId(id), flow)),
+        3 => request().prop_map(What::BlockIssue),
+        3 => request().prop_map(What::BlockComplete),
+        2 => lock().prop_map(What::LockBegin),
+        2 => lock().prop_map(What::LockEnd),
+        2 => Just(What::Sample(Stack { tgid: Tid(1), kernel: [1].into(), user: [2, 3].into() })),
+        3 => (stamp(), 0..4u64).prop_map(|(from, count)| What::Loss { from: Stamp::from_ns(from), count }),
+        1 => Just(What::Mark(Mark::Started)),
+    ]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let cpu = prop_oneof![20 => (0..3u16).prop_map(Cpu), 1 => Just(Cpu::UNKNOWN), 1 => Just(Cpu(300))];
+    (stamp(), cpu, context(), tid(), what()).prop_map(|(ns, cpu, context, current, what)| Event {
+        at: Stamp::from_ns(ns),
+        cpu,
+        context,
+        current,
+        what,
+    })
+}
+
+fn graph(events: &[Event]) -> Graph {
+    let mut builder = Builder::default();
+    for event in events {
+        builder.push(event);
+    }
+    builder.finish()
+}
+
+proptest! {
+    #[test]
+    fn every_path_over_any_events_ends_and_adds_up(
+        mut events in prop::collection::vec(event(), 0..120),
+        sorted in any::<bool>(),
+        cuts in prop::collection::vec((stamp(), stamp()), 3),
+    ) {
+        if sorted {
+            events.sort_by_key(|event| event.at);
+        }
+        let graph = graph(&events);
+        hangs(&graph);
+        deadlocks(&graph);
+        for (thread, row) in graph.threads() {
+            let spans = graph.spans(thread);
+            let mut end = row.first;
+            for index in 0..spans.len() {
+                let span = spans.get(index).expect("a span");
+                prop_assert!(span.from == end && span.to >= span.from, "spans follow each other");
+                end = span.to;
+            }
+            prop_assert_eq!(end, row.last);
+            prop_assert_eq!(graph.samples(thread, graph.from(), graph.to()).filter(|s| s.user.len() != 2).count(), 0);
+            let whole = (graph.from().ns(), graph.to().ns());
+            for &(a, b) in cuts.iter().chain(&[whole]) {
+                let window = Window { thread, from: Stamp::from_ns(a.min(b)), to: Stamp::from_ns(a.max(b)) };
+                let joined = active_by(&graph, window, Timeouts::Joined);
+                for path in [active(&graph, window), exact(&graph, window), joined] {
+                    let mut at = window.from;
+                    for segment in &path.segments {
+                        prop_assert!(segment.from == at && segment.from < segment.to, "{:?}: {:#?}", window, path.segments);
+                        at = segment.to;
+                    }
+                    prop_assert_eq!(at, window.to);
+                    let sum: u64 = contributors(&graph, &path).iter().map(|part| part.total_ns).sum();
+                    prop_assert_eq!(sum, window.to.since(window.from));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! A path's segments put into classes of what reads the same, so that nothing is spelled out twice:
+//! a path may have millions of segments, and has hundreds of classes.
+
+use std::collections::HashMap;
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::{Basis, Cause, Kind, Segment, WaitId};
+use wakepath_engine::{CallKey, PathAnswer, Responsible};
+use wakepath_event::{Comm, Tid};
+use wakepath_wait_graph::ThreadIndex;
+
+/// What segments of one class have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Class {
+    /// Whose time.
+    pub thread: Option<ThreadIndex>,
+    /// What that thread was called then.
+    pub comm: Comm,
+    /// What it went to.
+    pub kind: Kind,
+    /// Who is responsible.
+    pub responsible: Responsible,
+    /// The thread's own system call.
+    pub call: Option<CallKey>,
+    /// The wait around it that no kernel thread waited in, where there is one.
+    pub user: Option<Waiter>,
+    /// The wait around it that an own thread waited in, where there is one.
+    pub own: Option<Waiter>,
+    /// How well it is known.
+    pub basis: Basis,
+}
+
+/// A wait around a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Waiter {
+    /// Who waited.
+    pub thread: ThreadIndex,
+    /// In which system call.
+    pub call: Option<CallKey>,
+    /// The disk that took most of the wait, if any did: `Some(None)` where nobody knows which.
+    pub disk: Option<Option<u32>>,
+}
+
+/// What segments of one class sum up to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// Time, ns.
+    pub ns: u64,
+    /// Stretches without another class between.
+    pub stretches: u64,
+    /// Waits whose first segment is of this class.
+    pub waits: u64,
+}
+
+/// Sums by class. The same few classes follow each other millions of times, so that the last ones are
+/// looked at before anything is hashed.
+#[derive(Default)]
+struct Sums {
+    all: Vec<(Class, Sum)>,
+    by_class: HashMap<Class, usize>,
+    recent: [usize; 8],
+    next: usize,
+}
+
+impl Sums {
+    fn of(&mut self, class: &Class) -> &mut Sum {
+        let is_it = |index: &&usize| self.all.get(**index).is_some_and(|(other, _)| other == class);
+        let index = match self.recent.iter().find(is_it) {
+            Some(index) => *index,
+            None => {
+                let index = *self.by_class.entry(*class).or_insert_with(|| {
+                    self.all.push((*class, Sum::default()));
+                    self.all.len() - 1
+                });
+                self.recent[self.next % 8] = index;
+                self.next += 1;
+                index
+            }
+        };
+        &mut self.all[index].1
+    }
+}
+
+/// All classes of a path, with their sums, in the order in which the path meets them.
+pub fn classes(answer: &PathAnswer) -> Vec<(Class, Sum)> {
+    let path = &answer.path;
+    let waits = Waits::new(answer);
+    let mut sums = Sums::default();
+    let mut counted = vec![false; path.waits.len()];
+    let mut before: Option<(Class, Direct)> = None;
+    for segment in &path.segments {
+        let class = waits.class(segment);
+        let direct = Direct { thread: segment.thread, call: class.call, until: segment.to };
+        let sum = sums.of(&class);
+        sum.ns += segment.to.since(segment.from);
+        sum.stretches += u64::from(before.is_none_or(|(last, _)| last != class));
+        // A wait counts where it is met first: a wait that others explain by its id, a thread's own by
+        // where the segment before it ended.
+        let around = segment.parent.and_then(|wait| waits.counts_as(wait));
+        let is_new = match around {
+            Some(wait) => counted.get_mut(wait.0 as usize).is_some_and(|seen| !std::mem::replace(seen, true)),
+            None => {
+                class.call.is_some() && before.is_none_or(|(_, last)| !last.goes_on_in(segment, class.call))
+            }
+        };
+        sum.waits += u64::from(is_new);
+        before = Some((class, direct));
+    }
+    sums.all
+}
+
+/// A segment of a thread's own time, to know its continuation by.
+#[derive(Clone, Copy)]
+struct Direct {
+    thread: Option<ThreadIndex>,
+    call: Option<CallKey>,
+    until: Stamp<Reference>,
+}
+
+impl Direct {
+    fn goes_on_in(&self, segment: &Segment, call: Option<CallKey>) -> bool {
+        self.thread == segment.thread && self.call == call && self.until == segment.from
+    }
+}
+
+/// What each wait of a path is to the segments that it is around.
+struct Waits<'a> {
+    answer: &'a PathAnswer<'a>,
+    /// Itself, or the nearest wait around it in which no kernel thread waited.
+    user: Vec<Option<WaitId>>,
+    /// The same, in which an own thread waited.
+    own: Vec<Option<WaitId>>,
+    waiters: Vec<Waiter>,
+}
+
+impl<'a> Waits<'a> {
+    fn new(answer: &'a PathAnswer<'a>) -> Self {
+        let waits = &answer.path.waits;
+        let mut whose = HashMap::new();
+        let (mut user, mut own) = (Vec::with_capacity(waits.len()), Vec::with_capacity(waits.len()));
+        // A wait's parent comes before it.
+        for (i, wait) in waits.iter().enumerate() {
+            let (is_kernel, is_own) = *whose
+                .entry(wait.thread)
+                .or_insert_with(|| (answer.who(wait.thread).kernel, is_own(answer, wait.thread)));
+            let itself = u32::try_from(i).ok().map(WaitId);
+            let around = |list: &[Option<WaitId>]| *list.get(wait.parent?.0 as usize)?;
+            let (user_wait, own_wait) = (around(&user), around(&own));
+            user.push(if is_kernel { user_wait } else { itself });
+            own.push(if is_own { itself } else { own_wait });
+        }
+        let disks = disks(answer, &user);
+        let waiters = waits
+            .iter()
+            .zip(disks)
+            .map(|(wait, disk)| Waiter { thread: wait.thread, call: answer.wait_call_key(wait), disk })
+            .collect();
+        Self { answer, user, own, waiters }
+    }
+
+    /// The wait as which a segment under `wait` is counted: nearest of a user thread.
+    fn counts_as(&self, wait: WaitId) -> Option<WaitId> {
+        *self.user.get(wait.0 as usize)?
+    }
+
+    fn class(&self, segment: &Segment) -> Class {
+        let around = |list: &[Option<WaitId>]| {
+            let wait = (*list.get(segment.parent?.0 as usize)?)?;
+            self.waiters.get(wait.0 as usize).copied()
+        };
+        let graph = &self.answer.recorded.graph;
+        Class {
+            thread: segment.thread,
+            comm: segment.thread.map(|thread| graph.thread(thread).name_at(segment.to)).unwrap_or_default(),
+            kind: segment.kind,
+            responsible: Responsible::from(&segment.cause),
+            call: self.answer.segment_call_key(segment),
+            user: around(&self.user),
+            own: around(&self.own),
+            basis: segment.basis,
+        }
+    }
+}
+
+/// The disk that took most of each user thread's wait.
+fn disks(answer: &PathAnswer, user: &[Option<WaitId>]) -> Vec<Option<Option<u32>>> {
+    let mut times: HashMap<(usize, Option<u32>), u64> = HashMap::new();
+    for segment in &answer.path.segments {
+        let wait = segment.parent.and_then(|wait| *user.get(wait.0 as usize)?);
+        if let (Some(wait), Cause::Block { request, .. }) = (wait, &segment.cause) {
+            let device = request.map(|request| request.device);
+            *times.entry((wait.0 as usize, device)).or_default() += segment.to.since(segment.from);
+        }
+    }
+    let mut most: Vec<Option<(u64, Option<u32>)>> = vec![None; user.len()];
+    for ((wait, device), ns) in times {
+        let largest = most[wait].get_or_insert((ns, device));
+        *largest = (*largest).max((ns, device));
+    }
+    most.into_iter().map(|largest| largest.map(|(_, device)| device)).collect()
+}
+
+/// Whether a thread is of the window's own processes: its process, its descendants. One that was
+/// never introduced is not, and kernel threads are nobody's.
+pub fn is_own(answer: &PathAnswer, thread: ThreadIndex) -> bool {
+    let (who, subject) = (answer.who(thread), answer.subject());
+    match (who.tgid, subject.tgid) {
+        _ if who.kernel => false,
+        (Some(process), Some(ancestor)) => answer.recorded.descends(process, ancestor, answer.path.window.to),
+        _ => who.tid == subject.tid && who.tid != Tid::IDLE,
+    }
+}

@@ -1,0 +1,78 @@
+//! What this machine and these rights allow, as text.
+
+use wakepath_engine::doctor::{Check, Verdict};
+
+use crate::screen::{Line, Paper, Screen, Style};
+
+/// A line for each thing that was tried, and what follows.
+pub fn doctor(checks: &[Check], paper: Paper) -> String {
+    let mut screen = Screen::new(paper);
+    for check in checks {
+        let (word, style) = match &check.verdict {
+            Verdict::Works(_) => ("yes", Style::Normal),
+            Verdict::Lacking { .. } => ("no", Style::Warning),
+            Verdict::Blocking { .. } => ("NO", Style::Warning),
+        };
+        let head = Line::new().add(style, format!("{word:<5}"));
+        match &check.verdict {
+            Verdict::Works(detail) if detail.is_empty() => {
+                screen.hanging(&head, 5, &Line::from(check.what.as_str()))
+            }
+            Verdict::Works(detail) => {
+                let line = Line::from(check.what.as_str()).add(Style::Faint, format!(": {detail}"));
+                screen.hanging(&head, 5, &line);
+            }
+            Verdict::Lacking { why, consequence, hint } => {
+                screen.hanging(&head, 5, &Line::from(format!("{}: {why}", check.what)));
+                screen.hanging(&Line::from("     so   "), 10, &Line::from(consequence.as_str()));
+                screen.hanging(&Line::from("     try  "), 10, &Line::new().add(Style::Strong, hint.as_str()));
+            }
+            Verdict::Blocking { why, hint } => {
+                screen.hanging(&head, 5, &Line::from(format!("{}: {why}", check.what)));
+                screen.hanging(&Line::from("     so   "), 10, &Line::from("nothing can be recorded"));
+                screen.hanging(&Line::from("     try  "), 10, &Line::new().add(Style::Strong, hint.as_str()));
+            }
+        }
+    }
+    screen.blank();
+    let blocking = checks.iter().any(|check| matches!(check.verdict, Verdict::Blocking { .. }));
+    let lacking = checks.iter().filter(|check| matches!(check.verdict, Verdict::Lacking { .. })).count();
+    let sum = match (blocking, lacking) {
+        (true, _) => "wakepath cannot record here.",
+        (false, 0) => "wakepath can record everything here.",
+        (false, _) => "wakepath can record here; answers lack what stands above.",
+    };
+    screen.wrapped(0, &Line::new().add(Style::Strong, sum));
+    screen.into_text()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn each_no_says_what_it_costs_and_what_to_do() {
+        let checks = [
+            Check { what: "creating BPF maps".into(), verdict: Verdict::Works(String::new()) },
+            Check {
+                what: "reading the kernel's symbols".into(),
+                verdict: Verdict::Lacking {
+                    why: "all addresses are zero".into(),
+                    consequence: "kernel functions have no names".into(),
+                    hint: "run as root, or grant CAP_SYSLOG".into(),
+                },
+            },
+        ];
+        expect![[r"
+            yes  creating BPF maps
+            no   reading the kernel's symbols: all addresses are zero
+                 so   kernel functions have no names
+                 try  run as root, or grant CAP_SYSLOG
+
+            wakepath can record here; answers lack what stands above.
+        "]]
+        .assert_eq(&doctor(&checks, Paper::PLAIN));
+    }
+}
