@@ -164,6 +164,7 @@ lane_t window_open(const char *workload)
 	l->born = l->opened = from;
 	l->cpu_at_open = cpu;
 	begin_at(l, from, cpu, delay);
+	account_begins();
 	end_in_time();
 	return lane;
 }
@@ -243,7 +244,7 @@ struct stretch *boundary(lane_t lane, enum what what, enum end end, lane_t by)
 
 void boundary_runnable(lane_t lane)
 {
-	struct stretch *s = boundary(lane, WORK, BY_LANE, NO_LANE);
+	struct stretch *s = boundary(lane, WAIT, BY_NOBODY, NO_LANE);
 	s->delayed = s->to - s->from;
 }
 

@@ -78,6 +78,9 @@ extern struct lanes *lanes;
 
 extern const char *workload_name;
 
+/* Reads what is to be subtracted when the window closes. */
+void account_begins(void);
+
 /* Ends the stretch in progress here and begins another. */
 struct stretch *boundary(lane_t lane, enum what what, enum end end, lane_t by);
 /* The same, for time in which the thread had been released and had not yet come to run. */

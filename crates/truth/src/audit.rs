@@ -35,6 +35,11 @@ pub fn truth(truth: &Truth) -> Vec<String> {
             truth.clocks.unawares_ns
         ));
     }
+    // In a disk's wait stolen time passes for the disk's, which the kernel believes to be running; so
+    // at the first step of that coarse clock.
+    if truth.clocks.stolen_ns > 0 && truth.contributors.iter().any(|part| part.kind == "block_device") {
+        violations.push(format!("the hypervisor took {} ns beside disk waits", truth.clocks.stolen_ns));
+    }
     let ran = truth.contributors.iter().filter(|part| part.kind == "running");
     let ran = ran.filter(|part| part.thread.tid == truth.window.thread.tid);
     let (lane, clock) = (ran.filter_map(|part| part.total_ns).sum::<i64>(), truth.clocks.running_ns);

@@ -43,6 +43,8 @@ pub struct Clocks {
     /// Time, ns, that threads were blocked where they believed to work: a page fault that went to the
     /// disk, a lock inside the kernel.
     pub unawares_ns: i64,
+    /// What the hypervisor took of all CPUs meanwhile, ns, in steps of 10 ms.
+    pub stolen_ns: i64,
 }
 
 /// A thread by its numbers and name.

@@ -43,7 +43,7 @@ fn truth_of(parts: &[(&str, &str, Option<&str>, i64)]) -> Value {
         "schema": "wakepath.truth/1", "workload": "prog",
         "window": {"pid": 10, "tid": 10, "comm": "prog",
                    "from_ns": ORIGIN + 1_000_000, "to_ns": ORIGIN + 1_000_000 + window * 1_000_000},
-        "clocks": {"unawares_ns": 0, "running_ns": of_main("running")},
+        "clocks": {"unawares_ns": 0, "stolen_ns": 0, "running_ns": of_main("running")},
         "must": [], "never": [],
         "threads": [thread(MAIN), thread(WORKER)],
         "contributors": contributors,
@@ -311,6 +311,10 @@ fn a_truth_that_contradicts_itself_judges_nothing() {
     void("running_ns", 50_000_000, "the truth has main running for 60000000 ns, its clock for 50000000 ns");
     void("unawares_ns", 400_000, "blocked for 400000 ns where it believed to work");
     assert_eq!(judge(&truth(), &path).void, [""; 0]);
+    let mut disk = truth_of(&[("main", "running", None, 60), ("main", "block_device", Some("fsync"), 40)]);
+    disk["clocks"]["stolen_ns"] = json!(10_000_000);
+    let verdict = judge(&disk, &self::path("60 main running, 40 main block_device/fsync"));
+    assert!(verdict.void[0].contains("the hypervisor took 10000000 ns"), "{:?}", verdict.void);
 }
 
 #[test]
