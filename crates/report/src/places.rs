@@ -10,9 +10,12 @@ use wakepath_wait_graph::ThreadIndex;
 use crate::plain::escape;
 use crate::quantity::samples;
 
+/// How many samples, and of which callers.
+type Leaf<'a> = (u64, BTreeMap<&'a Found, u64>);
+
 /// Where these threads were seen running while they were called so; `None` without samples.
 pub fn places(sampled: &Sampled, comm: Comm, of: impl Fn(ThreadIndex) -> bool) -> Option<String> {
-    let mut leaves: BTreeMap<(&Found, bool), (u64, BTreeMap<&Found, u64>)> = BTreeMap::new();
+    let mut leaves: BTreeMap<(&Found, bool), Leaf> = BTreeMap::new();
     let mut total = 0;
     for ((thread, called), places) in sampled {
         if *called != comm || !of(*thread) {
