@@ -56,6 +56,14 @@ bench: program workloads ## cost of recording against its peers, speed of analys
 	$(AS_ROOT) target/release/wakepath-bench cost
 	$(AS_ROOT) target/release/wakepath-bench analysis
 
+.PHONY: perfetto
+perfetto: demo ## hold what is exported against Perfetto's own trace_processor (node, npm)
+	crates/report/tests/trace_processor target/demo/backup.rec
+
+.PHONY: fuzz
+fuzz: setup ## random and damaged input for every decoder, MINUTES=30 each
+	packaging/fuzz $(MINUTES)
+
 .PHONY: dist
 dist: ## one program to copy and a Debian package, into dist/
 	@packaging/setup dist

@@ -108,6 +108,23 @@ static void look(uint64_t *wall, uint64_t *cpu, uint64_t *delay)
 		*cpu -= last - first;
 }
 
+/* How often the calling thread went to sleep. */
+static long sleep_count(void)
+{
+	struct rusage used;
+	getrusage(RUSAGE_THREAD, &used);
+	return used.ru_nvcsw;
+}
+
+/* From here on the stretch in progress is counted. */
+static void begin_at(struct lane *l, uint64_t wall, uint64_t cpu, uint64_t delay)
+{
+	l->at = l->read_at = wall;
+	l->at_cpu = cpu;
+	l->at_delay = l->read_delay = delay;
+	l->sleeps = sleep_count();
+}
+
 static lane_t lane_add(const char *comm, lane_t parent)
 {
 	lane_t index = atomic_fetch_add(&lanes->count, 1);
@@ -124,9 +141,11 @@ static lane_t lane_add(const char *comm, lane_t parent)
 	prctl(PR_SET_NAME, l->comm);
 	/* A sleep ends when it was asked to, not up to 50 µs later. */
 	prctl(PR_SET_TIMERSLACK, 1ul);
-	look(&l->at, &l->at_cpu, &l->at_delay);
-	l->opened = l->at;
-	l->cpu_at_open = l->at_cpu;
+	uint64_t wall, cpu, delay;
+	look(&wall, &cpu, &delay);
+	begin_at(l, wall, cpu, delay);
+	l->opened = wall;
+	l->cpu_at_open = cpu;
 	return index;
 }
 
@@ -142,9 +161,10 @@ lane_t window_open(const char *workload)
 	lane_t lane = lane_add(workload, NO_LANE);
 	/* What came before was exec's and the loader's. */
 	struct lane *l = &lanes->lane[lane];
-	l->born = l->opened = l->at = from;
-	l->cpu_at_open = l->at_cpu = cpu;
-	l->at_delay = delay;
+	l->born = l->opened = from;
+	l->cpu_at_open = cpu;
+	begin_at(l, from, cpu, delay);
+	account_begins();
 	end_in_time();
 	return lane;
 }
@@ -166,6 +186,8 @@ lane_t lane_open(const char *comm, lane_t parent)
 		l->born = forked;
 	/* What the hypervisor took is in neither clock. It was running, so far as the guest knows. */
 	l->born_delay = lanes->one_cpu ? l->at_delay : l->at - l->at_cpu - l->born;
+	if (l->sleeps)
+		l->unawares = l->at - l->at_cpu - l->at_delay - l->born;
 	return lane;
 }
 
@@ -212,15 +234,17 @@ struct stretch *boundary(lane_t lane, enum what what, enum end end, lane_t by)
 		.what = what, .end = end, .by = (int16_t)by,
 	};
 	memcpy(s.call, l->waiting_in, sizeof s.call);
-	l->at = wall;
-	l->at_cpu = cpu;
-	l->at_delay = delay;
+	int64_t missing = (int64_t)(wall - l->read_at - (cpu - l->at_cpu) - (delay - l->read_delay));
+	long sleeps = l->sleeps;
+	begin_at(l, wall, cpu, delay);
+	if (what == WORK && l->sleeps != sleeps && missing > 0)
+		l->unawares += (uint64_t)missing;
 	return stretch_log(lane, &s);
 }
 
 void boundary_runnable(lane_t lane)
 {
-	struct stretch *s = boundary(lane, WORK, BY_LANE, NO_LANE);
+	struct stretch *s = boundary(lane, WAIT, BY_NOBODY, NO_LANE);
 	s->delayed = s->to - s->from;
 }
 

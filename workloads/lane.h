@@ -45,6 +45,10 @@ struct lane {
 
 	/* The boundary at which the stretch in progress began. */
 	uint64_t at, at_cpu, at_delay;
+	/* When the slow clocks were last read (a gap in work moves `at` alone), and sleeps so far. */
+	uint64_t read_at, read_delay;
+	long sleeps;
+	uint64_t unawares; /* blocked where it believed to work: a page fault, a lock of the kernel's */
 	char waiting_in[CALL_LEN]; /* empty unless waiting */
 	_Atomic uint64_t released; /* when, by whom: the last time */
 	_Atomic int released_by;
@@ -73,6 +77,9 @@ struct lanes {
 extern struct lanes *lanes;
 
 extern const char *workload_name;
+
+/* Reads what is to be subtracted when the window closes. */
+void account_begins(void);
 
 /* Ends the stretch in progress here and begins another. */
 struct stretch *boundary(lane_t lane, enum what what, enum end end, lane_t by);

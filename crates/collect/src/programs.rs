@@ -121,7 +121,7 @@ impl<'obj> Programs<'obj> {
                 take(record);
                 0
             })
-            .and_then(|_| Ok(()))
+            .map(|_| ())
             .map_err(|source| Error::Load { source: into_io(source) })?;
         builder.build().map_err(|source| Error::Load { source: into_io(source) })
     }

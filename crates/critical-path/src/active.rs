@@ -2,10 +2,11 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Comm;
 use wakepath_wait_graph::{Doing, Graph, Occupant, Span, Wait as GraphWait};
 
-use crate::explain::{Part, call, explain};
+use crate::explain::{Part, explain};
 use crate::own::own;
-use crate::tiles::{Place, Tiles};
-use crate::{Algorithm, Basis, Cause, Kind, Path, Segment, Via, Wait, Window, doubts};
+use crate::tiles::{Place, Tiles, Trust};
+use crate::timeouts::{Joint, Timeouts};
+use crate::{Algorithm, Basis, Cause, Kind, Path, Rule, Segment, Via, Wait, Window, doubts};
 
 /// The active path of a window (G15 Algorithm 5): its thread's time, each wait replaced by what the
 /// waker did meanwhile, and so on.
@@ -18,9 +19,14 @@ use crate::{Algorithm, Basis, Cause, Kind, Path, Segment, Via, Wait, Window, dou
 /// in. The wait that it is in at any earlier moment was therefore over before, in the order of the
 /// events; each step down goes to a wait that was over earlier than the one above.
 pub fn active(graph: &Graph, window: Window) -> Path {
-    let mut walk = Walk { graph, tiles: Tiles::default(), todo: Vec::new() };
+    active_by(graph, window, Timeouts::AsTheyAre)
+}
+
+/// The active path of a window, with a choice about time-outs.
+pub fn active_by(graph: &Graph, window: Window, timeouts: Timeouts) -> Path {
+    let mut walk = Walk { graph, tiles: Tiles::default(), todo: Vec::new(), timeouts };
     let to = window.to.max(window.from);
-    let place = Place { thread: window.thread, parent: None, depth: 0, via: Via::Window, doubtful: false };
+    let place = Place { thread: window.thread, parent: None, depth: 0, via: Via::Window, trust: Trust::Sure };
     walk.todo.push(Task::Follow(Follow::new(graph, place, window.from, to)));
     while let Some(task) = walk.todo.pop() {
         match task {
@@ -38,6 +44,7 @@ struct Walk<'a> {
     tiles: Tiles,
     /// The rest of the window; the last is next.
     todo: Vec<Task>,
+    timeouts: Timeouts,
 }
 
 enum Task {
@@ -52,11 +59,24 @@ struct Follow {
     to: Stamp<Reference>,
     /// The span that holds `at`.
     next: usize,
+    /// The waits that end in time-outs around here, where they count as one.
+    joint: Option<Joint>,
+    /// The thread's time explains a time-out. Time-outs within it are only that, or two threads
+    /// that wait for each other by turns could explain each other for ever.
+    joined: bool,
+}
+
+/// A wait, and what it is explained by: itself, or what ended the last of several that count as one.
+struct Explained {
+    place: Place,
+    span: Span,
+    wait: GraphWait,
+    joined: bool,
 }
 
 impl Follow {
     fn new(graph: &Graph, place: Place, at: Stamp<Reference>, to: Stamp<Reference>) -> Self {
-        Self { place, at, to, next: graph.spans(place.thread).find(at) }
+        Self { place, at, to, next: graph.spans(place.thread).find(at), joint: None, joined: false }
     }
 }
 
@@ -82,31 +102,33 @@ impl Walk<'_> {
             let index = follow.next;
             follow.at = to;
             if let (Doing::Blocked(_), Some(wait)) = (span.doing, graph.wait(&span)) {
-                let place = follow.place;
+                let mut explained = Explained { place: follow.place, span, wait, joined: follow.joined };
+                if self.timeouts == Timeouts::Joined && !follow.joined {
+                    follow.joint = Joint::at(graph, spans, index, follow.to, follow.joint);
+                    if let Some((span, wait)) = follow.joint.and_then(|joint| joint.ender(graph, spans)) {
+                        let trust = Trust::By(Rule::JoinedTimeouts).and(follow.place.trust);
+                        explained =
+                            Explained { place: Place { trust, ..follow.place }, span, wait, joined: true };
+                    }
+                }
                 self.todo.push(Task::Follow(follow));
-                return self.wait(&place, &span, &wait, from, to);
+                return self.wait(&explained, from, to);
             }
             own(graph, &follow.place, spans, index, from, to, |segment| self.tiles.push(segment));
         }
     }
 
-    /// Explains a thread's wait from `from` to `to`.
-    fn wait(
-        &mut self,
-        place: &Place,
-        span: &Span,
-        wait: &GraphWait,
-        from: Stamp<Reference>,
-        to: Stamp<Reference>,
-    ) {
+    /// Puts what explains a wait's part from `from` to `to`.
+    fn wait(&mut self, explained: &Explained, from: Stamp<Reference>, to: Stamp<Reference>) {
         let graph = self.graph;
+        let Explained { place, span, wait, joined } = explained;
         // What was one wait as far as we saw may have been two.
-        let place =
-            Place { doubtful: place.doubtful || graph.losses().hide_a_stay(span.from, span.to), ..*place };
+        let hidden = graph.losses().hide_a_stay(span.from, span.to);
+        let place = Place { trust: place.trust.unless(hidden), ..*place };
         let parts = explain(graph, place.thread, span, wait, from, to);
         let first = self.todo.len();
         let mut at = from;
-        let mut under: Option<Place> = None;
+        let mut under = place;
         for part in parts {
             let end = match &part {
                 Part::Thread { to, .. } | Part::Thing { to, .. } | Part::InFlight { to, .. } => *to,
@@ -115,36 +137,30 @@ impl Walk<'_> {
                 continue;
             }
             match part {
-                Part::Thread { thread, to, via, lock, doubtful } => {
-                    let basis = if place.doubtful || doubtful { Basis::Ambiguous } else { Basis::Measured };
+                Part::Thread { thread, to, via, lock, trust } => {
+                    let trust = place.trust.and(trust);
                     let id = self.tiles.wait(Wait {
                         from: at,
                         to,
                         thread: place.thread,
                         parent: place.parent,
                         depth: place.depth,
-                        call: call(wait),
+                        call: wait.call,
                         ended_by: Some(thread),
                         via,
                         lock,
-                        basis,
+                        basis: trust.basis(Basis::Measured),
                     });
-                    let place = Place {
-                        thread,
-                        parent: Some(id),
-                        depth: place.depth.saturating_add(1),
-                        via,
-                        doubtful: place.doubtful || doubtful,
-                    };
-                    under = Some(place);
-                    self.todo.push(Task::Follow(Follow::new(graph, place, at, to)));
+                    let depth = place.depth.saturating_add(1);
+                    under = Place { thread, parent: Some(id), depth, via, trust };
+                    let follow = Follow::new(graph, under, at, to);
+                    self.todo.push(Task::Follow(Follow { joined: *joined, ..follow }));
                 }
                 Part::Thing { to, kind, cause, basis } => {
-                    let segment = place.blocked(at, to, kind, cause, basis, call(wait));
+                    let segment = place.blocked(at, to, kind, cause, basis, wait.call);
                     self.todo.push(Task::Put(Box::new(segment)));
                 }
                 Part::InFlight { to, cause, basis, .. } => {
-                    let under = under.unwrap_or(place);
                     let segment = under.segment(at, to, Kind::Network, cause, basis);
                     let (thread, via) = (None, Via::Packet);
                     self.todo.push(Task::Put(Box::new(Segment { thread, via, ..segment })));
@@ -158,14 +174,15 @@ impl Walk<'_> {
 
     /// A thread's time before the first that is known of it.
     fn before(&mut self, follow: Follow) {
-        let Follow { place, at, to, .. } = follow;
+        let Follow { place, at, to, joined, .. } = follow;
         let thread = self.graph.thread(place.thread);
         let unknown = |cause| place.segment(at, to, Kind::Unknown, cause, Basis::Measured);
         match thread.forker() {
             // It is there because another forked it: what that one did led here.
             Some(Occupant::Thread(forker)) if place.parent.is_some() => {
                 let place = Place { thread: forker, via: Via::Fork, ..place };
-                self.todo.push(Task::Follow(Follow::new(self.graph, place, at, to)));
+                let follow = Follow::new(self.graph, place, at, to);
+                self.todo.push(Task::Follow(Follow { joined, ..follow }));
             }
             Some(_) => self.tiles.push(unknown(Cause::NotAlive)),
             None => {

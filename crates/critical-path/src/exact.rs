@@ -1,9 +1,9 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{Doing, Graph, Occupant};
 
-use crate::explain::{Part, call, explain};
+use crate::explain::{Part, explain};
 use crate::own::own;
-use crate::tiles::{Place, Tiles};
+use crate::tiles::{Place, Tiles, Trust};
 use crate::{Algorithm, Basis, Cause, Kind, Path, Segment, Via, Wait, Window, doubts};
 
 /// The exact path to a window's end (G15 §4.3.1): with waits that threads ended taken as zero, the
@@ -11,9 +11,10 @@ use crate::{Algorithm, Basis, Cause, Kind, Path, Segment, Via, Wait, Window, dou
 ///
 /// A waking, a packet or a birth that ended a wait decided when its thread went on, so the walk
 /// leaves the waiting thread there and goes on backward with the one that did it, at that moment;
-/// it does not come back. Where a wait was for a lock and its holder is proved, the holder's time
-/// counts only from when it got the lock (G15 *lock holder*), or from the wait's beginning where
-/// that was not seen; before that the waiter's own time counts.
+/// it does not come back. It does where a wait was for a lock whose holder is proved (G15 *lock
+/// holder*): whoever held it is independent of the waiter but for the lock, so its time counts only
+/// from when it got the lock, or from the wait's beginning where that was not seen; before that the
+/// waiter's own time counts.
 pub fn exact(graph: &Graph, window: Window) -> Path {
     let mut backward = Backward { graph, from: window.from, segments: Vec::new(), waits: Vec::new() };
     backward.walk(&window);
@@ -45,7 +46,7 @@ impl Backward<'_> {
     fn walk(&mut self, window: &Window) {
         let graph = self.graph;
         let mut place =
-            Place { thread: window.thread, parent: None, depth: 0, via: Via::Window, doubtful: false };
+            Place { thread: window.thread, parent: None, depth: 0, via: Via::Window, trust: Trust::Sure };
         let mut at = window.to.max(window.from);
         let mut returns: Vec<Return> = Vec::new();
         while at > self.from {
@@ -96,7 +97,7 @@ impl Backward<'_> {
             let from = span.from.max(floor);
             if let (Doing::Blocked(_), Some(wait)) = (span.doing, graph.wait(&span)) {
                 let hidden = graph.losses().hide_a_stay(span.from, span.to);
-                let here = Place { doubtful: place.doubtful || hidden, ..place };
+                let here = Place { trust: place.trust.unless(hidden), ..place };
                 let parts = explain(graph, place.thread, &span, &wait, from, at);
                 at = self.back_through(parts, &here, &wait, (floor, from), at, &mut place, &mut returns);
                 continue;
@@ -130,30 +131,30 @@ impl Backward<'_> {
                 Part::Thread { to, .. } | Part::Thing { to, .. } | Part::InFlight { to, .. } => *to,
             });
             match part {
-                Part::Thread { thread, via, lock, doubtful, .. } => {
+                Part::Thread { thread, via, lock, trust, .. } => {
                     self.waits.push(Wait {
                         from,
                         to: ended,
                         thread: here.thread,
                         parent: None,
                         depth: 0,
-                        call: call(wait),
+                        call: wait.call,
                         ended_by: Some(thread),
                         via,
                         lock,
-                        basis: if here.doubtful { Basis::Ambiguous } else { Basis::Measured },
+                        basis: here.trust.and(trust).basis(Basis::Measured),
                     });
-                    if let Some(lock) = lock.filter(|lock| via == Via::Lock && lock.owner == Some(thread)) {
-                        let got = lock.kernel.then(|| self.graph.acquired(thread, lock.address, at));
-                        let got = got.flatten().map_or(begin, |got| got.min(begin));
-                        returns.push(Return { at: got.max(floor), place: *place });
+                    if let Some(lock) = lock.filter(|_| via == Via::Lock) {
+                        let its = lock.kernel && lock.owner == Some(thread);
+                        let got = its.then(|| self.graph.acquired(thread, lock.address, at)).flatten();
+                        let got = got.map_or(begin, |got| got.min(begin)).max(floor);
+                        returns.push(Return { at: got, place: *place });
                     }
-                    let doubtful = here.doubtful || doubtful;
-                    *place = Place { thread, parent: None, depth: 0, via, doubtful };
+                    *place = Place { thread, parent: None, depth: 0, via, trust: here.trust.and(trust) };
                     return at;
                 }
                 Part::Thing { kind, cause, basis, .. } => {
-                    self.put(here.blocked(begin, at, kind, cause, basis, call(wait)));
+                    self.put(here.blocked(begin, at, kind, cause, basis, wait.call));
                 }
                 Part::InFlight { sent, cause, basis, .. } => {
                     // What the waiter did before it waited for what was on its way did not matter.

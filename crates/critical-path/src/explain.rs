@@ -1,11 +1,12 @@
 //! What a wait is replaced by.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{Call, Context, FlowId, Softirq};
+use wakepath_event::{Context, FlowId, Softirq};
 use wakepath_wait_graph::{
     Completion, Evidence, Graph, Link, Occupant, Received, Sender, Span, ThreadIndex, Wait, Waker,
 };
 
+use crate::tiles::Trust;
 use crate::{Basis, Cause, Kind, LockCause, Rule, Via};
 
 /// A part of a wait, explained. The parts of a wait follow each other without gap.
@@ -17,8 +18,8 @@ pub(crate) enum Part {
         to: Stamp<Reference>,
         via: Via,
         lock: Option<LockCause>,
-        /// That it was this thread may not be so.
-        doubtful: bool,
+        /// That it was this thread.
+        trust: Trust,
     },
     /// By something that is no thread, while the waiter waited.
     Thing { to: Stamp<Reference>, kind: Kind, cause: Cause, basis: Basis },
@@ -56,7 +57,7 @@ pub(crate) fn explain(
                     (false, Some(_)) => Via::Lock,
                     (false, None) => Via::Wakeup,
                 };
-                vec![Part::Thread { thread, to, via, lock: lock.map(lock_cause), doubtful: false }]
+                vec![Part::Thread { thread, to, via, lock: lock.map(lock_cause), trust: Trust::Sure }]
             }
             // The idle thread wakes nobody on its own account.
             Occupant::Idle => {
@@ -116,7 +117,8 @@ fn disk(
 ) -> Vec<Part> {
     let start = completion.start.unwrap_or(from).clamp(from, to);
     let issued = completion.issued.unwrap_or(start).clamp(start, to);
-    let basis = if completion.alone { Basis::Measured } else { Basis::Inferred(Rule::LastCompletion) };
+    let trust = if completion.alone { Trust::Sure } else { Trust::By(Rule::LastCompletion) };
+    let basis = trust.basis(Basis::Measured);
     let part = |to, queued, basis| {
         let cause = Cause::Block { request: Some(completion.request), queued };
         Part::Thing { to, kind: Kind::BlockDevice, cause, basis }
@@ -125,7 +127,7 @@ fn disk(
     if start > from {
         parts.push(match completion.submitter {
             Some(thread) if thread != waiter => {
-                Part::Thread { thread, to: start, via: Via::Device, lock: None, doubtful: false }
+                Part::Thread { thread, to: start, via: Via::Device, lock: None, trust }
             }
             // What it waited for before its request was even made is not known.
             _ => part(start, true, Basis::Ambiguous),
@@ -146,7 +148,8 @@ fn network(
     to: Stamp<Reference>,
 ) -> Vec<Part> {
     let cause = Cause::Network { flow: Some(received.flow) };
-    let basis = if received.alone { Basis::Measured } else { Basis::Inferred(Rule::LastPacket) };
+    let trust = if received.alone { Trust::Sure } else { Trust::By(Rule::LastPacket) };
+    let basis = trust.basis(Basis::Measured);
     let unmatched = |basis| vec![Part::Thing { to, kind: Kind::Network, cause: cause.clone(), basis }];
     let Some(sent) = received.sent else {
         let foreign = !received.doubtful && leaves_host(graph, received.flow);
@@ -158,7 +161,7 @@ fn network(
         // One who waits sends nothing: what it sends itself was sent before.
         Sender::Thread(thread) if thread == waiter && at > from => unmatched(Basis::Ambiguous),
         Sender::Thread(thread) => {
-            let sender = |to| Part::Thread { thread, to, via: Via::Packet, lock: None, doubtful: false };
+            let sender = |to| Part::Thread { thread, to, via: Via::Packet, lock: None, trust };
             // On loopback the packet is received within the sender's own time.
             if interrupted == Occupant::Thread(thread) {
                 vec![sender(to)]
@@ -177,9 +180,4 @@ fn network(
 /// Whether a flow's other end is on another host, so that its packets can have no sender here.
 fn leaves_host(graph: &Graph, flow: FlowId) -> bool {
     graph.flow(flow).is_some_and(|flow| !flow.is_within_host())
-}
-
-/// The system call to show with a wait: what stands beside a word that is no lock is not shown.
-pub(crate) fn call(wait: &Wait) -> Option<Call> {
-    wait.call
 }

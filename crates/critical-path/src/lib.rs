@@ -16,8 +16,9 @@ mod hang;
 mod own;
 mod path;
 mod tiles;
+mod timeouts;
 
-pub use active::active;
+pub use active::{active, active_by};
 pub use contributors::{Contributor, contributors};
 pub use exact::exact;
 pub use hang::{Hang, deadlocks, hangs};
@@ -25,3 +26,4 @@ pub use path::{
     Algorithm, Basis, Cause, Kind, LockCause, Path, Problem, Rule, Segment, Severity, Via, Wait, WaitId,
     Window,
 };
+pub use timeouts::Timeouts;

@@ -2,7 +2,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Call;
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::{Basis, Cause, Kind, Segment, Via, Wait, WaitId};
+use crate::{Basis, Cause, Kind, Rule, Segment, Via, Wait, WaitId};
 
 /// Where on the path a walk stands: what its segments have in common.
 #[derive(Debug, Clone, Copy)]
@@ -11,8 +11,44 @@ pub(crate) struct Place {
     pub(crate) parent: Option<WaitId>,
     pub(crate) depth: u32,
     pub(crate) via: Via,
-    /// Whoever led here may not have: records were lost there.
-    pub(crate) doubtful: bool,
+    /// How well it is known that the path leads here.
+    pub(crate) trust: Trust,
+}
+
+/// How well it is known that a path leads to a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// By what was seen.
+    Sure,
+    /// By a rule.
+    By(Rule),
+    /// It may not: records were lost on the way.
+    Doubtful,
+}
+
+impl Trust {
+    /// The trust in what two links lead to, one after the other.
+    pub(crate) fn and(self, then: Self) -> Self {
+        match (self, then) {
+            (Self::Doubtful, _) | (_, Self::Doubtful) => Self::Doubtful,
+            (Self::Sure, then) => then,
+            (rule, _) => rule,
+        }
+    }
+
+    /// The same, unless `doubtful`.
+    pub(crate) fn unless(self, doubtful: bool) -> Self {
+        if doubtful { Self::Doubtful } else { self }
+    }
+
+    /// What a figure there stands on that stands on `basis` by itself.
+    pub(crate) const fn basis(self, basis: Basis) -> Basis {
+        match (self, basis) {
+            (Self::Doubtful, _) => Basis::Ambiguous,
+            (Self::By(rule), Basis::Measured) => Basis::Inferred(rule),
+            (_, basis) => basis,
+        }
+    }
 }
 
 impl Place {
@@ -36,7 +72,7 @@ impl Place {
             call: None,
             cause,
             // What is not known is not known, whoever led here.
-            basis: if self.doubtful && kind != Kind::Unknown { Basis::Ambiguous } else { basis },
+            basis: if kind == Kind::Unknown { basis } else { self.trust.basis(basis) },
         }
     }
 

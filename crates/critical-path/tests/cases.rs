@@ -9,7 +9,8 @@ use std::{env, fs};
 
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{
-    Basis, Cause, Hang, LockCause, Path, Window, active, contributors, deadlocks, exact, hangs,
+    Basis, Cause, Hang, LockCause, Path, Timeouts, Window, active, active_by, contributors, deadlocks, exact,
+    hangs,
 };
 use wakepath_scenario::text::{Question, Script, parse};
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
@@ -51,6 +52,10 @@ fn answer(script: &Script) -> String {
         let _ = writeln!(out, "{}", question.text);
         match question.verb.as_str() {
             "active" => show(&mut out, script, &graph, &active(&graph, window(&graph, question))),
+            "joined" => {
+                let path = active_by(&graph, window(&graph, question), Timeouts::Joined);
+                show(&mut out, script, &graph, &path);
+            }
             "exact" => show(&mut out, script, &graph, &exact(&graph, window(&graph, question))),
             "hangs" => hangs(&graph).iter().for_each(|hang| show_hang(&mut out, &graph, hang)),
             "deadlocks" => {

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use wakepath_clock::Stamp;
-use wakepath_critical_path::{Window, active, contributors, deadlocks, exact, hangs};
+use wakepath_critical_path::{Timeouts, Window, active, active_by, contributors, deadlocks, exact, hangs};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CgroupId, Comm, Context, Cpu, Direction, Event, Flow, FlowId,
     KernelLock, LockWord, Mark, Packet, Softirq, Stack, SwitchOut, ThreadIdentity, Tid, What,
@@ -177,7 +177,8 @@ proptest! {
             let whole = (graph.from().ns(), graph.to().ns());
             for &(a, b) in cuts.iter().chain(&[whole]) {
                 let window = Window { thread, from: Stamp::from_ns(a.min(b)), to: Stamp::from_ns(a.max(b)) };
-                for path in [active(&graph, window), exact(&graph, window)] {
+                let joined = active_by(&graph, window, Timeouts::Joined);
+                for path in [active(&graph, window), exact(&graph, window), joined] {
                     let mut at = window.from;
                     for segment in &path.segments {
                         prop_assert!(segment.from == at && segment.from < segment.to, "{:?}: {:#?}", window, path.segments);

@@ -140,6 +140,17 @@ fn size(bytes: &mut [u8], packet: usize, bits: u64) {
     }
 }
 
+/// Wherever the next packet begins in the pieces in which it is looked for.
+#[test]
+fn a_packet_behind_rubbish_of_any_length_is_found() {
+    for rubbish in (1000..1100).chain(3000..3100) {
+        let bytes = [vec![0xc1; rubbish], packet(0, 24, 1)].concat();
+        let expected =
+            [format!("0-{rubbish} no packet begins here; {rubbish} bytes skipped"), format!("{rubbish}+24")];
+        assert_eq!(found(&bytes), expected);
+    }
+}
+
 #[test]
 fn packets_of_another_trace_are_none_of_ours() {
     let mut foreign = packet(0, 24, 0);

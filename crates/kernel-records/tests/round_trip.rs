@@ -2,7 +2,7 @@
 
 mod arbitrary;
 
-use arbitrary::{RELEASE, any_event, flip};
+use arbitrary::{RELEASE, any_event, cases, flip};
 use proptest::prelude::*;
 use wakepath_event::{Cpu, Event, What};
 use wakepath_kernel_records::layout::{LAYOUTS, MAX_RECORD_BYTES};
@@ -17,7 +17,7 @@ fn encoded(event: &Event) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(cases(2000))]
 
     #[test]
     fn an_event_comes_back_from_its_record((buffer, event) in any_event()) {

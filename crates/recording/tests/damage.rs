@@ -5,7 +5,7 @@
 mod arbitrary;
 mod made;
 
-use arbitrary::flip;
+use arbitrary::{cases, flip};
 use proptest::prelude::*;
 use wakepath_clock::Stamp;
 use wakepath_event::{BlockedState, Call, Comm, Context, Cpu, Event, Stack, SwitchOut, Tid, What};
@@ -148,6 +148,28 @@ fn a_recording_whose_files_are_all_cut_is_still_read() {
     }
 }
 
+/// What would kill a reader that maps its files.
+#[test]
+fn a_file_that_shrinks_while_it_is_read_ends_where_it_ends() {
+    let (_folder, path) = made::place();
+    let machine =
+        wakepath_recording::synthetic::Machine { cpus: 1, threads_per_cpu: 8, events: 50_000, seed: 3 };
+    wakepath_recording::synthetic::write(&path, &machine).expect("room");
+    let recording = Recording::open(&path).expect("a recording");
+    let mut events = 0;
+    let problems = recording.for_each(|_| {
+        if events == 0 {
+            let file =
+                std::fs::File::options().write(true).open(path.join("kernel/sched_0")).expect("a stream");
+            assert!(file.metadata().expect("a size").len() > 1_000_000);
+            file.set_len(500_000).expect("one's own");
+        }
+        events += 1;
+    });
+    assert!((10_000..30_000).contains(&events), "{events}");
+    assert!(problems.iter().any(|problem| problem.text.contains("the file ends")), "{problems:?}");
+}
+
 /// Turns bits over, removes, repeats and swaps pieces, and puts foreign ones in.
 fn damage(bytes: &mut Vec<u8>, what: u8, at: usize, len: usize) {
     if bytes.is_empty() {
@@ -166,7 +188,7 @@ fn damage(bytes: &mut Vec<u8>, what: u8, at: usize, len: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(cases(3000))]
 
     #[test]
     fn whatever_happened_to_a_file_it_is_read_to_its_end_in_time_order(

@@ -23,7 +23,7 @@ fn names(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_recording_is_private_whatever_the_umask() {
+fn a_recording_is_private() {
     let (folder, path) = made::place();
     let mut writer = create(&path).expect("a new recording");
     writer.sched(Cpu(3)).expect("a stream");
@@ -68,6 +68,20 @@ fn an_empty_directory_of_ones_own_becomes_the_recording() {
     create(&path).expect("a new recording");
     assert_eq!(fs::metadata(&path).expect("it is there").permissions().mode() & 0o7777, 0o700);
     assert!(Recording::open(&path).is_ok());
+}
+
+#[test]
+fn needs_root_an_empty_directory_of_somebody_else_is_in_the_way() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: not root; it would have shown that another user's directory is not taken");
+        return;
+    }
+    let (_folder, path) = made::place();
+    fs::create_dir(&path).expect("a directory");
+    std::os::unix::fs::chown(&path, Some(1234), Some(5678)).expect("root may");
+    assert!(matches!(create(&path), Err(WriteError::InTheWay(_))));
+    let options = Options { owner: Some(Owner { uid: 1234, gid: 5678 }), ..made::options() };
+    assert!(Writer::create(&path, &made::host(), &options).is_ok(), "it is the owner's to be");
 }
 
 #[test]

@@ -42,14 +42,17 @@ fn whole_packets(path: &Path, packets: u64) {
 
 #[test]
 fn the_size_limit_is_kept_to_the_byte_and_leaves_whole_packets() {
-    let (_folder, path) = made::place();
-    let options = Options { most_bytes: Some(10_000), ..made::options() };
-    let mut writer = Writer::create(&path, &made::host(), &options).expect("a new recording");
-    let (packets, error) = fill(&mut writer);
-    assert!(matches!(error, WriteError::SizeLimit { limit: 10_000 }) && error.is_out_of_room(), "{error}");
-    assert_eq!(packets, 10_000 / (80 + 10 * 24));
-    assert_eq!(writer.bytes(), packets * (80 + 10 * 24));
-    whole_packets(&path, packets);
+    let packet = 80 + 10 * 24;
+    for (limit, packets) in [(0, 0), (packet - 1, 0), (packet, 1), (10 * packet, 10), (11 * packet - 1, 10)] {
+        let (_folder, path) = made::place();
+        let options = Options { most_bytes: Some(limit), ..made::options() };
+        let mut writer = Writer::create(&path, &made::host(), &options).expect("a new recording");
+        let (written, error) = fill(&mut writer);
+        assert!(matches!(error, WriteError::SizeLimit { limit: of } if of == limit), "{error}");
+        assert!(error.is_out_of_room());
+        assert_eq!((written, writer.bytes()), (packets, packets * packet));
+        whole_packets(&path, packets);
+    }
 }
 
 #[test]

@@ -65,6 +65,7 @@ fn percent(part: u64, whole: u64, decimals: usize) -> String {
 }
 
 /// How many of so many samples; a percentage only from a hundred on, since fewer do not carry one.
+#[allow(dead_code, reason = "the rows of samples come next")]
 pub fn samples(part: u64, whole: u64) -> String {
     if whole < 100 {
         format!("{part} of {whole} samples")

@@ -50,6 +50,7 @@ impl Default for Instance {
 
 impl Instance {
     /// A record shows this context: a new instance begins when it is another.
+    #[inline]
     pub(crate) fn enter(&mut self, context: Context, current: Tid) {
         if self.context != context || self.current != current {
             self.end();

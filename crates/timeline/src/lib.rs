@@ -36,6 +36,7 @@ mod tids;
 mod timeline;
 mod traffic;
 mod unseen;
+mod waits;
 
 pub use merge::merge;
 pub use sink::{

@@ -30,7 +30,7 @@ impl Occupant {
 
 /// What a thread was doing for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum State<'a> {
     /// On a CPU.
     Running {
         /// Which.
@@ -49,7 +49,7 @@ pub enum State {
         cpu: Cpu,
     },
     /// Blocked. Zero nanoseconds long when the waking came before the switch-out.
-    Blocked(Wait),
+    Blocked(&'a Wait),
     /// Nobody knows.
     Unknown(Seen),
 }
@@ -231,7 +231,7 @@ pub trait Sink {
     /// It began to exit; it may run for a little longer.
     fn exited(&mut self, thread: ThreadIndex, at: Stamp<Reference>);
     /// It was in a state from here to there. Spans of a thread are gapless and in order.
-    fn span(&mut self, thread: ThreadIndex, from: Stamp<Reference>, to: Stamp<Reference>, state: State);
+    fn span(&mut self, thread: ThreadIndex, from: Stamp<Reference>, to: Stamp<Reference>, state: State<'_>);
     /// It took part in a wait that is one in name only, or left a lock: it has this kernel lock now.
     fn acquired(&mut self, thread: ThreadIndex, at: Stamp<Reference>, lock: u64);
     /// Who has the CPU from here on.

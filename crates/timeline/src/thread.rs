@@ -1,7 +1,7 @@
 use wakepath_clock::{Local, Reference, Stamp};
-use wakepath_event::{BlockedState, Call, Context, Cpu, Tid};
+use wakepath_event::{Context, Cpu, Tid};
 
-use crate::{EvidenceIndex, Link, Occupant, ThreadIndex, Waker};
+use crate::{EvidenceIndex, Link, Occupant, ThreadIndex, Wait, Waker};
 
 /// What is believed of a thread now.
 #[derive(Debug)]
@@ -11,6 +11,8 @@ pub(crate) struct Thread {
     /// Its identity's start, where known.
     pub(crate) start: Option<Stamp<Local>>,
     pub(crate) now: Now,
+    /// Its wait, while it is blocked. What ends it is filled in then.
+    pub(crate) wait: Wait,
     /// When `now` began; all before has gone out.
     pub(crate) since: Stamp<Reference>,
     /// A waking that came while it was running.
@@ -26,12 +28,10 @@ pub(crate) struct Thread {
 pub(crate) enum Now {
     /// Running or runnable when the snapshot found it.
     Ready,
-    /// Being made by the thread that forked it.
-    Newborn,
     Running(Cpu),
     Runnable,
     Throttled(Cpu),
-    Blocked(Asleep),
+    Blocked,
     /// It left its CPU unseen, between `since` and `lost_until`; or it was never seen.
     Unknown {
         lost_until: Option<Stamp<Reference>>,
@@ -39,14 +39,9 @@ pub(crate) enum Now {
     Dead,
 }
 
-/// A wait that is not over.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Asleep {
-    pub(crate) state: Option<BlockedState>,
-    pub(crate) call: Option<Call>,
-    pub(crate) lock: Option<Link>,
-    pub(crate) began_before: bool,
-}
+/// The wait of a thread of which nothing is known but that it waits.
+pub(crate) const WAITING: Wait =
+    Wait { state: None, call: None, lock: None, end: Waker::Open, newborn: false, began_before: false };
 
 /// [`Waker::Woken`] as a type of its own.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +67,7 @@ impl Thread {
             tgid: tid,
             start: None,
             now,
+            wait: WAITING,
             since: at,
             pending: None,
             lock: None,

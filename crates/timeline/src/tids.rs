@@ -17,6 +17,7 @@ pub(crate) struct Tids {
 }
 
 impl Tids {
+    #[inline]
     pub(crate) fn get(&self, tid: Tid) -> Option<ThreadIndex> {
         let index = if tid.0 < DIRECT {
             let page = self.pages.get(tid.0 as usize / PAGE)?.as_ref()?;

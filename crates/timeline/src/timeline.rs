@@ -1,17 +1,24 @@
 use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{Cpu, Event, Flow, FlowId, Mark, SwitchOut, ThreadIdentity, Tid, What};
+use wakepath_event::{Cpu, Event, Flow, FlowId, Mark, ThreadIdentity, Tid, What};
 
 use crate::cpu::Lane;
-use crate::locks::futex_owner;
 use crate::recent::Recent;
-use crate::thread::{Asleep, Now, Thread, Woken};
+use crate::thread::{Now, Thread, WAITING};
 use crate::tids::Tids;
-use crate::{EvidenceIndex, Link, Loss, Occupant, Seen, Sent, Sink, State, ThreadIndex, Wait, Waker};
+use crate::{Link, Loss, Occupant, Sent, Sink, State, ThreadIndex, Wait, Waker};
 
 /// How many sent packets, and how many disk requests, are remembered until they arrive.
 const IN_FLIGHT: usize = 1 << 16;
+
+/// A lock was held by its owner for at least so long.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Holding {
+    pub(crate) owner: ThreadIndex,
+    pub(crate) from: Stamp<Reference>,
+    pub(crate) to: Stamp<Reference>,
+}
 
 /// What was noticed on the way and has no place in the threads' states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,8 +46,10 @@ pub struct Timeline {
     pub(crate) issues: Recent<u64, (Option<ThreadIndex>, Stamp<Reference>)>,
     pub(crate) flows: HashMap<Flow, FlowId>,
     pub(crate) reversed: HashMap<FlowId, FlowId>,
+    /// When a futex was last held by whom, as far as its waiters prove it: by process and address.
+    pub(crate) holdings: Recent<(Tid, u64), Holding>,
     /// Threads of pid namespaces, by process and number there.
-    ns_tids: HashMap<(Tid, Tid), ThreadIndex>,
+    pub(crate) ns_tids: HashMap<(Tid, Tid), ThreadIndex>,
     /// The threads of each process, as a list through [`Thread::next_in_process`].
     processes: HashMap<Tid, ThreadIndex>,
 }
@@ -56,6 +65,7 @@ impl Default for Timeline {
             counts: Counts::default(),
             sends: Recent::new(IN_FLIGHT),
             issues: Recent::new(IN_FLIGHT),
+            holdings: Recent::new(IN_FLIGHT),
             flows: HashMap::new(),
             reversed: HashMap::new(),
             ns_tids: HashMap::new(),
@@ -78,32 +88,18 @@ impl Timeline {
         };
         match &event.what {
             What::Switch { next, out, interrupts_ns, call } => {
-                let asleep =
-                    |state| Asleep { state: Some(state), call: *call, lock: None, began_before: false };
-                let leaving = match *out {
-                    SwitchOut::Runnable => Now::Runnable,
-                    SwitchOut::Throttled => Now::Throttled(event.cpu),
-                    SwitchOut::Blocked(state) => Now::Blocked(asleep(state)),
-                    SwitchOut::Dead => Now::Dead,
-                };
-                self.switch(event, at, *next, leaving, *interrupts_ns, sink);
+                self.switch(event, at, *next, (*out, call.as_ref()), *interrupts_ns, sink);
             }
             What::Waking { target, irq, newborn } => self.waking(event, at, *target, *irq, *newborn, sink),
             What::Thread { identity, blocked, call } => {
-                let now = match *blocked {
-                    None => Now::Ready,
-                    Some(state) => Now::Blocked(Asleep {
-                        state: Some(state),
-                        call: *call,
-                        lock: None,
-                        began_before: true,
-                    }),
-                };
-                self.introduce(identity, at, now, sink);
+                let wait = Wait { state: *blocked, call: *call, began_before: true, ..WAITING };
+                self.introduce(identity, at, blocked.map(|_| wait), sink);
             }
             What::Fork { child } => {
                 let forker = self.see(event, at, sink);
-                if let (thread, true) = self.introduce(child, at, Now::Newborn, sink) {
+                if let (thread, true) =
+                    self.introduce(child, at, Some(Wait { newborn: true, ..WAITING }), sink)
+                {
                     sink.born(thread, at, forker);
                 }
             }
@@ -212,6 +208,7 @@ impl Timeline {
     }
 
     /// The thread that has this tid and may still act.
+    #[inline]
     pub(crate) fn alive(&self, tid: Tid) -> Option<ThreadIndex> {
         self.tids.get(tid).filter(|thread| !matches!(self.threads[thread.0 as usize].now, Now::Dead))
     }
@@ -231,6 +228,7 @@ impl Timeline {
     }
 
     /// Closes the span that a thread is in, up to `to`.
+    #[inline]
     pub(crate) fn emit(
         &mut self,
         thread: ThreadIndex,
@@ -250,15 +248,16 @@ impl Timeline {
         &mut self,
         identity: &ThreadIdentity,
         at: Stamp<Reference>,
-        now: Now,
+        wait: Option<Wait>,
         sink: &mut impl Sink,
     ) -> (ThreadIndex, bool) {
+        let newborn = wait.is_some_and(|wait| wait.newborn);
         let known = self.alive(identity.tid).filter(|thread| {
             let row = &self.threads[thread.0 as usize];
             // Born again under the number of one whose death nobody saw?
             match row.start {
                 Some(start) => start == identity.start,
-                None => !matches!(now, Now::Newborn),
+                None => !newborn,
             }
         });
         let thread = match known {
@@ -267,7 +266,10 @@ impl Timeline {
                 if let Some(dead) = self.alive(identity.tid) {
                     self.bury(dead, at, sink);
                 }
-                self.create(identity.tid, at, now, sink)
+                let now = if wait.is_some() { Now::Blocked } else { Now::Ready };
+                let thread = self.create(identity.tid, at, now, sink);
+                self.threads[thread.0 as usize].wait = wait.unwrap_or(WAITING);
+                thread
             }
         };
         let row = &mut self.threads[thread.0 as usize];
@@ -275,7 +277,7 @@ impl Timeline {
             row.start = Some(identity.start);
             row.tgid = identity.tgid;
             // The leader of a new process heads a new list.
-            row.next_in_process = if identity.tid == identity.tgid && matches!(now, Now::Newborn) {
+            row.next_in_process = if identity.tid == identity.tgid && newborn {
                 None
             } else {
                 self.processes.get(&identity.tgid).copied()
@@ -289,201 +291,4 @@ impl Timeline {
         sink.named(thread, at, identity.comm);
         (thread, known.is_none())
     }
-
-    fn switch(
-        &mut self,
-        event: &Event,
-        at: Stamp<Reference>,
-        next: Tid,
-        leaving: Now,
-        interrupts_ns: u32,
-        sink: &mut impl Sink,
-    ) {
-        let prev = self.see(event, at, sink);
-        let cpu = event.cpu;
-        if next == event.current || self.lane(cpu).is_none() {
-            return;
-        }
-        if let Occupant::Thread(thread) = prev {
-            let row = &self.threads[thread.0 as usize];
-            let stay = u32::try_from(at.since(row.since)).unwrap_or(u32::MAX);
-            self.emit(thread, at, State::Running { cpu, interrupts_ns: interrupts_ns.min(stay) }, sink);
-            let leaving = match leaving {
-                Now::Blocked(asleep) => {
-                    Now::Blocked(Asleep { lock: self.lock_of(thread, &asleep), ..asleep })
-                }
-                other => other,
-            };
-            let row = &mut self.threads[thread.0 as usize];
-            row.now = leaving;
-        }
-        let next = self.arrive(next, cpu, at, sink);
-        let lane = &mut self.lanes[usize::from(cpu.0)];
-        lane.instance.end();
-        lane.occupant = next;
-        lane.last = Some(at);
-        lane.tid = match next {
-            Occupant::Thread(thread) => Some(self.threads[thread.0 as usize].tid),
-            _ => Some(Tid::IDLE),
-        };
-        sink.occupant(cpu, at, next);
-    }
-
-    /// The switch to a thread was seen.
-    fn arrive(&mut self, tid: Tid, cpu: Cpu, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
-        if tid == Tid::IDLE {
-            return Occupant::Idle;
-        }
-        let thread = match self.alive(tid) {
-            Some(thread) => thread,
-            None => self.create(tid, at, Now::Unknown { lost_until: None }, sink),
-        };
-        if let Now::Running(elsewhere) = self.threads[thread.0 as usize].now {
-            self.taken_from(elsewhere, thread, at, sink);
-        }
-        let row = &self.threads[thread.0 as usize];
-        let (since, pending) = (row.since, row.pending);
-        match row.now {
-            Now::Runnable => self.emit(thread, at, State::Runnable { cpu }, sink),
-            // Had it been running at the snapshot, its switch-out would have been seen.
-            Now::Ready if self.started.is_some_and(|started| started <= since) => {
-                self.emit(thread, at, State::Runnable { cpu }, sink);
-            }
-            Now::Blocked(asleep) => match pending {
-                Some(woken) => {
-                    self.emit(thread, since, State::Blocked(self.over(&asleep, woken.into())), sink);
-                    self.emit(thread, at, State::Runnable { cpu }, sink);
-                }
-                None => self.emit(thread, at, State::Blocked(self.over(&asleep, Waker::Unseen)), sink),
-            },
-            _ => self.close(thread, Waker::Unseen, sink),
-        }
-        let row = &mut self.threads[thread.0 as usize];
-        row.since = at;
-        row.now = Now::Running(cpu);
-        row.pending = None;
-        Occupant::Thread(thread)
-    }
-
-    fn waking(
-        &mut self,
-        event: &Event,
-        at: Stamp<Reference>,
-        target: Tid,
-        irq: u16,
-        newborn: bool,
-        sink: &mut impl Sink,
-    ) {
-        let current = self.see(event, at, sink);
-        if target == Tid::IDLE {
-            return;
-        }
-        let evidence = match self.lane(event.cpu) {
-            Some(lane) if event.context.is_interrupt() => lane.instance.evidence(at, sink),
-            _ => EvidenceIndex::NONE,
-        };
-        let woken = Woken { at, current, context: event.context, irq, evidence };
-        let thread = match self.alive(target) {
-            Some(thread) => thread,
-            None => self.create(target, at, Now::Unknown { lost_until: None }, sink),
-        };
-        let row = &mut self.threads[thread.0 as usize];
-        match row.now {
-            Now::Newborn => {}
-            // A newborn that is no newborn: the number was taken again and nobody saw the birth.
-            _ if newborn && row.since < at && !matches!(row.now, Now::Ready) => {
-                self.bury(thread, at, sink);
-                let thread = self.create(target, at, Now::Runnable, sink);
-                sink.born(thread, at, Occupant::Unknown);
-                return;
-            }
-            // Of one that was running or runnable when the snapshot came: it has not blocked yet.
-            Now::Running(_) | Now::Ready => {
-                row.pending = Some(woken);
-                return;
-            }
-            Now::Runnable | Now::Throttled(_) | Now::Dead => {
-                self.counts.spurious_wakings += 1;
-                return;
-            }
-            Now::Blocked(_) | Now::Unknown { .. } => {}
-        }
-        self.woken(thread, woken, sink);
-    }
-
-    /// A waking ends a wait.
-    pub(crate) fn woken(&mut self, thread: ThreadIndex, woken: Woken, sink: &mut impl Sink) {
-        let row = &self.threads[thread.0 as usize];
-        match row.now {
-            Now::Blocked(asleep) => {
-                self.emit(thread, woken.at, State::Blocked(self.over(&asleep, woken.into())), sink);
-            }
-            Now::Newborn => {
-                let wait = Wait { newborn: true, ..self.over(&Asleep::UNSEEN, woken.into()) };
-                self.emit(thread, woken.at, State::Blocked(wait), sink);
-            }
-            Now::Unknown { lost_until: Some(to) } => {
-                // Its switch-out is somewhere in the lost range: behind that it was asleep.
-                let to = to.min(woken.at);
-                self.emit(thread, to, State::Unknown(Seen::Lost), sink);
-                if woken.at > to {
-                    let wait = self.over(&Asleep::UNSEEN, woken.into());
-                    self.emit(thread, woken.at, State::Blocked(wait), sink);
-                }
-            }
-            _ => self.emit(thread, woken.at, State::Unknown(Seen::NotYet), sink),
-        }
-        let row = &mut self.threads[thread.0 as usize];
-        row.since = woken.at;
-        row.now = Now::Runnable;
-        row.pending = None;
-    }
-
-    /// A wait as it went out, with what ended it.
-    pub(crate) fn over(&self, asleep: &Asleep, end: Waker) -> Wait {
-        let waker = match end {
-            Waker::Woken { current, context, .. } if !context.is_interrupt() => current.thread(),
-            _ => None,
-        };
-        // A claim of ownership is proved by the one who then ends the wait.
-        let lock = asleep.lock.map(|lock| Link {
-            proved: lock.proved || (lock.owner.is_some() && lock.owner == waker),
-            ..lock
-        });
-        Wait {
-            state: asleep.state,
-            call: asleep.call,
-            lock,
-            end,
-            newborn: false,
-            began_before: asleep.began_before,
-        }
-    }
-
-    /// The lock that a thread is about to sleep for.
-    fn lock_of(&self, waiter: ThreadIndex, asleep: &Asleep) -> Option<Link> {
-        let row = &self.threads[waiter.0 as usize];
-        if row.lock.is_some() {
-            return row.lock;
-        }
-        let call = asleep.call.as_ref()?;
-        let owner = futex_owner(call)?;
-        let thread = match self.ns_tids.get(&(row.tgid, owner.ns_tid)) {
-            Some(&thread) => thread,
-            None => self.alive(owner.ns_tid)?,
-        };
-        let candidate = &self.threads[thread.0 as usize];
-        let possible = thread != waiter && candidate.tgid == row.tgid && !matches!(candidate.now, Now::Dead);
-        possible.then_some(Link {
-            address: call.arg0,
-            kernel: false,
-            owner: Some(thread),
-            proved: owner.proved,
-        })
-    }
-}
-
-impl Asleep {
-    /// Of a thread whose switch-out nobody saw.
-    pub(crate) const UNSEEN: Self = Self { state: None, call: None, lock: None, began_before: false };
 }

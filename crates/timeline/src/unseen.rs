@@ -4,25 +4,39 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Cpu, Event, Tid};
 
 use crate::cpu::Lane;
-use crate::thread::{Asleep, Now};
-use crate::{Loss, Occupant, Seen, Sink, State, ThreadIndex, Timeline, Wait, Waker};
+use crate::thread::Now;
+use crate::{Loss, Occupant, Seen, Sink, State, ThreadIndex, Timeline, Waker};
 
 impl Timeline {
+    #[inline]
     pub(crate) fn lane(&mut self, cpu: Cpu) -> Option<&mut Lane> {
-        if cpu == Cpu::UNKNOWN {
-            return None;
-        }
         let index = usize::from(cpu.0);
         if index >= self.lanes.len() {
+            if cpu == Cpu::UNKNOWN {
+                return None;
+            }
             self.lanes.resize_with(index + 1, Lane::default);
         }
-        Some(&mut self.lanes[index])
+        self.lanes.get_mut(index)
     }
 
     /// A record shows who is current on its CPU. A thread that this hands back is running now.
+    #[inline]
     pub(crate) fn see(&mut self, event: &Event, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
+        if let Some(lane) = self.lane(event.cpu) {
+            lane.instance.enter(event.context, event.current);
+            if lane.tid == Some(event.current) && lane.doubt.is_none() {
+                lane.last = Some(at);
+                return lane.occupant;
+            }
+        }
+        self.see_another(event, at, sink)
+    }
+
+    #[cold]
+    fn see_another(&mut self, event: &Event, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
         let tid = event.current;
-        let Some(lane) = self.lane(event.cpu) else {
+        if self.lane(event.cpu).is_none() {
             // Nothing says where: it is believed of a thread that is believed to run, or of nobody.
             return match self.alive(tid) {
                 _ if tid == Tid::IDLE => Occupant::Idle,
@@ -31,11 +45,6 @@ impl Timeline {
                 }
                 _ => Occupant::Unknown,
             };
-        };
-        lane.instance.enter(event.context, tid);
-        if lane.tid == Some(tid) && lane.doubt.is_none() {
-            lane.last = Some(at);
-            return lane.occupant;
         }
         let occupant = self.settle(event.cpu, tid, at, sink);
         let lane = &mut self.lanes[usize::from(event.cpu.0)];
@@ -126,9 +135,7 @@ impl Timeline {
             // It could not run before the last record that showed another there.
             Now::Runnable => self.emit(thread, begin, State::Runnable { cpu }, sink),
             Now::Throttled(_) => self.emit(thread, begin, State::Throttled { cpu }, sink),
-            Now::Blocked(asleep) => {
-                self.emit(thread, at, State::Blocked(self.over(&asleep, Waker::Unseen)), sink);
-            }
+            Now::Blocked => self.end_wait(thread, at, Waker::Unseen, sink),
             _ => self.close(thread, Waker::Unseen, sink),
         }
         if !(first && (new || matches!(self.threads[thread.0 as usize].now, Now::Ready))) {
@@ -248,10 +255,9 @@ impl Timeline {
             Now::Running(cpu) => State::Running { cpu, interrupts_ns: 0 },
             Now::Runnable => State::Runnable { cpu: Cpu::UNKNOWN },
             Now::Throttled(cpu) => State::Throttled { cpu },
-            Now::Blocked(asleep) => State::Blocked(self.over(&asleep, end)),
-            Now::Newborn => State::Blocked(Wait { newborn: true, ..self.over(&Asleep::UNSEEN, end) }),
             Now::Unknown { lost_until: Some(_) } => State::Unknown(Seen::Lost),
             Now::Ready | Now::Unknown { lost_until: None } => State::Unknown(Seen::NotYet),
+            Now::Blocked => return self.end_wait(thread, at, end, sink),
             Now::Dead => return,
         };
         self.emit(thread, at, state, sink);

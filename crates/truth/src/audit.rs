@@ -13,7 +13,11 @@ const FILLS: f64 = 0.002;
 /// window: the clock leaves out what the hypervisor took, which the guest believes to have run.
 const CLOCKS: f64 = 0.005;
 
-/// Whether a truth agrees with itself; in sentences if not.
+/// A truth may have missed waits of its threads for 0.3% of its window: it cannot say what they were for.
+const UNAWARES: f64 = 0.003;
+
+/// Whether a truth agrees with itself; in sentences if not. Such a truth judges nothing: the machine
+/// was so busy that the program did what it does not want to measure.
 pub fn truth(truth: &Truth) -> Vec<String> {
     let mut violations = Vec::new();
     for part in truth.contributors.iter().filter(|part| part.total_ns.is_some_and(|ns| ns < 0)) {
@@ -24,6 +28,17 @@ pub fn truth(truth: &Truth) -> Vec<String> {
     let sum: i64 = truth.contributors.iter().filter_map(|part| part.total_ns).sum();
     if (sum as f64 - window).abs() > FILLS * window {
         violations.push(format!("the truth's parts sum to {sum} ns, its window is {window} ns"));
+    }
+    if truth.clocks.unawares_ns as f64 > UNAWARES * window {
+        violations.push(format!(
+            "the program was blocked for {} ns where it believed to work",
+            truth.clocks.unawares_ns
+        ));
+    }
+    // In a disk's wait stolen time passes for the disk's, which the kernel believes to be running; so
+    // at the first step of that coarse clock.
+    if truth.clocks.stolen_ns > 0 && truth.contributors.iter().any(|part| part.kind == "block_device") {
+        violations.push(format!("the hypervisor took {} ns beside disk waits", truth.clocks.stolen_ns));
     }
     let ran = truth.contributors.iter().filter(|part| part.kind == "running");
     let ran = ran.filter(|part| part.thread.tid == truth.window.thread.tid);

@@ -11,7 +11,7 @@ pub struct Truth {
     pub workload: String,
     /// The stretch that the program vouches for: from its first line to its last.
     pub window: TruthWindow,
-    /// The same time by the main thread's own clocks.
+    /// What the threads' clocks say beside it.
     pub clocks: Clocks,
     /// Sentences that the path bears out.
     pub must: Vec<String>,
@@ -35,11 +35,16 @@ pub struct TruthWindow {
     pub to_ns: Option<i64>,
 }
 
-/// What the main thread's own clocks say.
+/// What the threads' own clocks say beside the account that they keep.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Clocks {
-    /// CPU time, ns.
+    /// The main thread's CPU time, ns.
     pub running_ns: i64,
+    /// Time, ns, that threads were blocked where they believed to work: a page fault that went to the
+    /// disk, a lock inside the kernel.
+    pub unawares_ns: i64,
+    /// What the hypervisor took of all CPUs meanwhile, ns, in steps of 10 ms.
+    pub stolen_ns: i64,
 }
 
 /// A thread by its numbers and name.

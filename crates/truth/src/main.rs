@@ -93,7 +93,10 @@ fn live(options: &Options, runner: &Runner) -> Result<bool> {
     for workload in chosen(&options.names)? {
         for turn in 1..=options.repeat {
             let place = folder.join(format!("{}.{}.{turn}", workload.name, options.noise.name()));
-            all_right &= show(options, workload.name, workload.limit, runner.run(&workload, &place));
+            let judged = runner.run_until_it_judges(&workload, &place, |verdict| {
+                println!("{:<16} void, once more: {}", workload.name, verdict.void.join("; "));
+            });
+            all_right &= show(options, workload.name, workload.limit, judged);
         }
     }
     Ok(all_right)
@@ -151,7 +154,8 @@ fn show(options: &Options, name: &str, limit: f64, judged: Result<Judged>) -> bo
         }
     };
     println!("{}", table::line(name, limit, &judged));
-    let right = judged.verdict.violations.is_empty();
+    // What could not be judged is not right either.
+    let right = judged.verdict.violations.is_empty() && judged.verdict.void.is_empty();
     if options.parts || !right {
         print!("{}", table::parts(&judged.verdict));
     }

@@ -77,8 +77,9 @@ const NO_LATENCY_NS: i64 = 1_000_000;
 /// is wrong with whom the path names.
 ///
 /// What they took must show as `runnable`. How much it was is in the comparison already, since the
-/// workload counts how long it was runnable; here is by whom: not by an idle CPU (more than 0.1% of
-/// the window in pieces of over a millisecond), and, where a spinning neighbour and a runnable of
+/// workload counts how long it was runnable; here is by whom: not by an idle CPU (more than 1% of the
+/// window in pieces of over a millisecond; a virtual CPU that its host keeps waiting wakes up that
+/// late), and, where a spinning neighbour and a runnable of
 /// more than 2% meet, some of it by that neighbour. Not more, since the machine has other neighbours.
 pub fn blamed(noise: Noise, truth: &Truth, path: &PathDocument) -> (f64, f64, Vec<String>) {
     let origin: i64 = path.origin_ns.parse().unwrap_or(0);
@@ -90,17 +91,18 @@ pub fn blamed(noise: Noise, truth: &Truth, path: &PathDocument) -> (f64, f64, Ve
             continue;
         }
         let ns = segment.to_ns - segment.from_ns;
-        let competitor = segment.cause.as_ref().and_then(|cause| cause.comm.as_deref());
         runnable += ns;
-        match competitor {
-            Some(comm) if comm.starts_with("noise-") => by_noise += ns,
-            None if ns > NO_LATENCY_NS => by_idle += ns,
-            _ => {}
+        let Some(cause) = &segment.cause else { continue };
+        if cause.comm.as_deref().is_some_and(|comm| comm.starts_with("noise-")) {
+            by_noise += ns;
+        }
+        if cause.kind == "idle_cpu" && ns > NO_LATENCY_NS {
+            by_idle += ns;
         }
     }
     let share = |ns: i64| ns as f64 / (to - from).max(1) as f64;
     let mut violations = Vec::new();
-    if share(by_idle) > 0.001 {
+    if share(by_idle) > 0.01 {
         violations.push(format!("runnable by nobody for {:.3}% of the window", share(by_idle) * 100.0));
     }
     if noise == Noise::Spin && share(runnable) > 0.02 && by_noise == 0 {

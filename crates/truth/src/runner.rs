@@ -17,6 +17,9 @@ use crate::workloads::Workload;
 /// No workload lives longer than a minute; nor may what records it.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// How often a run is repeated that judges nothing.
+const TRIES: u32 = 4;
+
 /// What is judged, and with what.
 #[derive(Debug)]
 pub struct Runner {
@@ -40,12 +43,36 @@ pub struct Judged {
 }
 
 impl Runner {
+    /// Records runs until one judges, at most [`TRIES`]; then the last is judged as it is.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Runner::run`].
+    pub fn run_until_it_judges(
+        &self,
+        workload: &Workload,
+        folder: &Path,
+        mut void: impl FnMut(&Verdict),
+    ) -> Result<Judged> {
+        for _ in 1..TRIES {
+            let judged = self.run(workload, folder)?;
+            if judged.verdict.void.is_empty() {
+                return Ok(judged);
+            }
+            void(&judged.verdict);
+        }
+        self.run(workload, folder)
+    }
+
     /// Records a run into `folder`, which then holds `recording`, `truth.json` and `path.json`.
     ///
     /// # Errors
     ///
     /// When a program cannot be started, fails or hangs.
     pub fn run(&self, workload: &Workload, folder: &Path) -> Result<Judged> {
+        if folder.exists() {
+            fs::remove_dir_all(folder).with_context(|| format!("cannot empty `{}`", folder.display()))?;
+        }
         fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
         let truth = folder.join("truth.json");
         let mut command = Command::new(&self.wakepath);

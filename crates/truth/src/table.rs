@@ -20,13 +20,25 @@ pub fn line(name: &str, limit: f64, judged: &Judged) -> String {
         runnable * 100.0,
         by_noise * 100.0,
         verdict.ends_ns as f64 / 1e6,
-        if verdict.violations.is_empty() { "right" } else { "WRONG" },
+        word(verdict),
     );
+    for reason in &verdict.void {
+        text.push_str("\n    void: ");
+        text.push_str(reason);
+    }
     for violation in &verdict.violations {
         text.push_str("\n    ");
         text.push_str(violation);
     }
     text
+}
+
+fn word(verdict: &Verdict) -> &'static str {
+    match (verdict.violations.is_empty(), verdict.void.is_empty()) {
+        (true, true) => "right",
+        (true, false) => "void",
+        (false, _) => "WRONG",
+    }
 }
 
 /// The contributors side by side, as far as they differ by more than a hundredth of a percent or are

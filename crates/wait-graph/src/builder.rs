@@ -27,7 +27,15 @@ pub struct Builder {
 #[derive(Debug, Default)]
 struct Store {
     graph: Graph,
+    /// The threads' spans while they grow, apart from the rest, which is rarely looked at.
+    growing: Vec<Growing>,
     losses: Vec<Loss>,
+}
+
+#[derive(Debug)]
+struct Growing {
+    spans: Vec<Packed>,
+    last: Stamp<Reference>,
 }
 
 impl Builder {
@@ -71,8 +79,10 @@ impl Builder {
         graph.evidence.shrink_to_fit();
         graph.waits.shrink();
         graph.lanes.iter_mut().for_each(Lane::shrink);
-        for thread in &mut graph.threads {
-            thread.spans.shrink_to_fit();
+        for (thread, mut growing) in graph.threads.iter_mut().zip(self.store.growing) {
+            growing.spans.shrink_to_fit();
+            thread.spans = growing.spans;
+            thread.last = growing.last;
         }
         graph
     }
@@ -87,6 +97,7 @@ impl Store {
 impl Sink for Store {
     fn thread(&mut self, _: ThreadIndex, tid: Tid, at: Stamp<Reference>) {
         self.graph.threads.push(Thread::new(tid, at));
+        self.growing.push(Growing { spans: Vec::new(), last: at });
     }
 
     fn identity(&mut self, thread: ThreadIndex, at: Stamp<Reference>, identity: &ThreadIdentity) {
@@ -124,18 +135,18 @@ impl Sink for Store {
         self.of(thread).exited = Some(at);
     }
 
-    fn span(&mut self, thread: ThreadIndex, from: Stamp<Reference>, to: Stamp<Reference>, state: State) {
+    fn span(&mut self, thread: ThreadIndex, from: Stamp<Reference>, to: Stamp<Reference>, state: State<'_>) {
         let doing = match state {
             State::Running { cpu, interrupts_ns } => Doing::Running { cpu, interrupts_ns },
             State::Runnable { cpu } => Doing::Runnable { cpu },
             State::Throttled { cpu } => Doing::Throttled { cpu },
-            State::Blocked(wait) => Doing::Blocked(self.graph.waits.push(&wait, to)),
+            State::Blocked(wait) => Doing::Blocked(self.graph.waits.push(wait, to)),
             State::Unknown(seen) => Doing::Unknown(seen),
         };
-        let row = &mut self.graph.threads[thread.0 as usize];
-        debug_assert!(row.spans.is_empty() || row.last == from, "spans have no gaps");
-        row.spans.push(Packed::new(from, doing));
-        row.last = to;
+        let growing = &mut self.growing[thread.0 as usize];
+        debug_assert!(growing.spans.is_empty() || growing.last == from, "spans have no gaps");
+        growing.spans.push(Packed::new(from, doing));
+        growing.last = to;
     }
 
     fn acquired(&mut self, thread: ThreadIndex, at: Stamp<Reference>, lock: u64) {

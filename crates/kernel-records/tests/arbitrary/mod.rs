@@ -284,3 +284,9 @@ fn life() -> impl Strategy<Value = What> {
 pub fn flip(bytes: &mut [u8], bit: usize) {
     bytes[bit / 8] ^= 1 << (bit % 8);
 }
+
+/// So many cases, or as many as `PROPTEST_CASES` says: for fuzzing as long as one likes.
+pub fn cases(default: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    ProptestConfig::with_cases(asked.unwrap_or(default))
+}

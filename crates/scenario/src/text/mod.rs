@@ -162,7 +162,11 @@ impl Reader {
 
     fn event(&mut self, ns: u64, words: &mut Words<'_>) -> Result<(), String> {
         let cpu = words.need("a CPU")?;
-        let cpu = cpu.strip_prefix('c').and_then(|n| n.parse().ok()).map(Cpu).ok_or("a CPU is c0, c1, …")?;
+        let number = cpu.strip_prefix('c').ok_or("a CPU is c0, c1, … or c?")?;
+        let cpu = match number {
+            "?" => Cpu::UNKNOWN,
+            number => Cpu(number.parse().map_err(|_| "a CPU is c0, c1, … or c?")?),
+        };
         let current = words.need("the current thread")?;
         let (current, context) = self.current(current);
         let context = event::context(context)?;
@@ -232,7 +236,7 @@ mod tests {
             ("thread A tid=1\n\n5 c0 B sample", 3, "nobody is called B"),
             ("thread A tid=1\n5 c0 A dance", 2, "no such verb: dance"),
             ("thread A tid=1\n5 c0 A waking A colour=red", 2, "not understood: colour=red"),
-            ("5 x A", 1, "a CPU is c0, c1, …"),
+            ("5 x A", 1, "a CPU is c0, c1, … or c?"),
             ("now", 1, "neither a stamp nor a declaration: now"),
         ] {
             let mistake = parse(text).expect_err(text);

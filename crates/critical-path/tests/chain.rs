@@ -1,0 +1,57 @@
+//! A chain of a million waits: each thread waits for the next, and the last runs. Nothing recurses,
+//! and the cost is linear, or this test would not end.
+
+use wakepath_clock::Stamp;
+use wakepath_critical_path::{Kind, Via, Window, active, contributors, exact};
+use wakepath_event::{BlockedState, Context, Cpu, Event, Mark, SwitchOut, Tid, What};
+use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
+
+const WAITS: u32 = 1_000_000;
+/// How long each thread runs after it was woken, before it wakes the next, ns.
+const STEP: u64 = 10;
+
+/// Thread n waits from n on for thread n + 1. The last one runs, then all wake each other in turn.
+fn chain() -> Graph {
+    let mut builder = Builder::default();
+    let mut push = |ns: u64, current: Tid, what: What| {
+        builder.push(&Event { at: Stamp::from_ns(ns), cpu: Cpu(0), context: Context::Task, current, what });
+    };
+    let tid = |n: u32| Tid(n + 1);
+    let switch = |next, out| What::Switch { next, out, interrupts_ns: 0, call: None };
+    let blocked = SwitchOut::Blocked(BlockedState::Interruptible);
+    push(0, Tid::IDLE, What::Mark(Mark::Started));
+    push(0, Tid::IDLE, switch(tid(0), SwitchOut::Runnable));
+    for n in 0..WAITS {
+        push(u64::from(n) + 1, tid(n), switch(tid(n + 1), blocked));
+    }
+    let mut now = u64::from(WAITS) + 1;
+    for n in (0..WAITS).rev() {
+        now += STEP;
+        push(now, tid(n + 1), What::Waking { target: tid(n), irq: 0, newborn: false });
+        push(now, tid(n + 1), switch(tid(n), blocked));
+    }
+    push(now + STEP, tid(0), What::Mark(Mark::Stopped));
+    builder.finish()
+}
+
+#[test]
+fn a_chain_of_a_million_waits_is_only_long() {
+    let graph = chain();
+    let window = Window { thread: ThreadIndex(0), from: Stamp::from_ns(0), to: graph.to() };
+
+    let path = active(&graph, window);
+    assert_eq!(path.waits.len(), WAITS as usize);
+    // Down the chain while it was built, the bottom, and up again.
+    assert_eq!(path.segments.len(), 2 * WAITS as usize + 1);
+    assert!(path.segments.iter().all(|segment| segment.kind == Kind::Running));
+    let bottom = path.segments.iter().max_by_key(|segment| segment.depth).expect("a bottom");
+    assert_eq!((bottom.thread, bottom.depth), (Some(ThreadIndex(WAITS)), WAITS));
+    let sum: u64 = contributors(&graph, &path).iter().map(|part| part.total_ns).sum();
+    assert_eq!(sum, window.to.since(window.from));
+
+    let path = exact(&graph, window);
+    assert_eq!(path.waits.len(), WAITS as usize);
+    assert_eq!(path.segments.last().map(|segment| segment.via), Some(Via::Window));
+    let sum: u64 = path.segments.iter().map(|segment| segment.to.since(segment.from)).sum();
+    assert_eq!(sum, window.to.since(window.from));
+}

@@ -1,0 +1,218 @@
+//! How threads come and go: switches, wakings, and the waits between them.
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_event::{Call, Context, Cpu, Event, SwitchOut, Tid};
+
+use crate::locks::futex_owner;
+use crate::thread::{Now, WAITING, Woken};
+use crate::timeline::Holding;
+use crate::{EvidenceIndex, Link, Occupant, Seen, Sink, State, ThreadIndex, Timeline, Wait, Waker};
+
+impl Timeline {
+    pub(crate) fn switch(
+        &mut self,
+        event: &Event,
+        at: Stamp<Reference>,
+        next: Tid,
+        (out, call): (SwitchOut, Option<&Call>),
+        interrupts_ns: u32,
+        sink: &mut impl Sink,
+    ) {
+        let prev = self.see(event, at, sink);
+        let cpu = event.cpu;
+        if next == event.current || self.lane(cpu).is_none() {
+            return;
+        }
+        if let Occupant::Thread(thread) = prev {
+            let row = &self.threads[thread.0 as usize];
+            let stay = u32::try_from(at.since(row.since)).unwrap_or(u32::MAX);
+            self.emit(thread, at, State::Running { cpu, interrupts_ns: interrupts_ns.min(stay) }, sink);
+            let lock = if matches!(out, SwitchOut::Blocked(_)) { self.lock_of(thread, call) } else { None };
+            let row = &mut self.threads[thread.0 as usize];
+            row.now = match out {
+                SwitchOut::Runnable => Now::Runnable,
+                SwitchOut::Throttled => Now::Throttled(cpu),
+                SwitchOut::Blocked(state) => {
+                    row.wait = Wait { state: Some(state), call: call.copied(), lock, ..WAITING };
+                    Now::Blocked
+                }
+                SwitchOut::Dead => Now::Dead,
+            };
+        }
+        let next = self.arrive(next, cpu, at, sink);
+        let lane = &mut self.lanes[usize::from(cpu.0)];
+        lane.instance.end();
+        lane.occupant = next;
+        lane.last = Some(at);
+        lane.tid = match next {
+            Occupant::Thread(thread) => Some(self.threads[thread.0 as usize].tid),
+            _ => Some(Tid::IDLE),
+        };
+        sink.occupant(cpu, at, next);
+    }
+
+    /// The switch to a thread was seen.
+    fn arrive(&mut self, tid: Tid, cpu: Cpu, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
+        if tid == Tid::IDLE {
+            return Occupant::Idle;
+        }
+        let thread = match self.alive(tid) {
+            Some(thread) => thread,
+            None => self.create(tid, at, Now::Unknown { lost_until: None }, sink),
+        };
+        if let Now::Running(elsewhere) = self.threads[thread.0 as usize].now {
+            self.taken_from(elsewhere, thread, at, sink);
+        }
+        let row = &self.threads[thread.0 as usize];
+        let (since, pending) = (row.since, row.pending);
+        match row.now {
+            Now::Runnable => self.emit(thread, at, State::Runnable { cpu }, sink),
+            // Had it been running at the snapshot, its switch-out would have been seen.
+            Now::Ready if self.started.is_some_and(|started| started <= since) => {
+                self.emit(thread, at, State::Runnable { cpu }, sink);
+            }
+            Now::Blocked => match pending {
+                Some(woken) => {
+                    self.end_wait(thread, since, woken.into(), sink);
+                    self.emit(thread, at, State::Runnable { cpu }, sink);
+                }
+                None => self.end_wait(thread, at, Waker::Unseen, sink),
+            },
+            _ => self.close(thread, Waker::Unseen, sink),
+        }
+        let row = &mut self.threads[thread.0 as usize];
+        row.since = at;
+        row.now = Now::Running(cpu);
+        row.pending = None;
+        Occupant::Thread(thread)
+    }
+
+    pub(crate) fn waking(
+        &mut self,
+        event: &Event,
+        at: Stamp<Reference>,
+        target: Tid,
+        irq: u16,
+        newborn: bool,
+        sink: &mut impl Sink,
+    ) {
+        let current = self.see(event, at, sink);
+        if target == Tid::IDLE {
+            return;
+        }
+        let evidence = match self.lane(event.cpu) {
+            Some(lane) if event.context.is_interrupt() => lane.instance.evidence(at, sink),
+            _ => EvidenceIndex::NONE,
+        };
+        let woken = Woken { at, current, context: event.context, irq, evidence };
+        let thread = match self.alive(target) {
+            Some(thread) => thread,
+            None => self.create(target, at, Now::Unknown { lost_until: None }, sink),
+        };
+        let row = &mut self.threads[thread.0 as usize];
+        match row.now {
+            Now::Blocked if row.wait.newborn => {}
+            // A newborn that is no newborn: the number was taken again and nobody saw the birth.
+            _ if newborn && row.since < at && !matches!(row.now, Now::Ready) => {
+                self.bury(thread, at, sink);
+                let thread = self.create(target, at, Now::Runnable, sink);
+                sink.born(thread, at, Occupant::Unknown);
+                return;
+            }
+            // Of one that was running or runnable when the snapshot came: it has not blocked yet.
+            Now::Running(_) | Now::Ready => {
+                row.pending = Some(woken);
+                return;
+            }
+            Now::Runnable | Now::Throttled(_) | Now::Dead => {
+                self.counts.spurious_wakings += 1;
+                return;
+            }
+            Now::Blocked | Now::Unknown { .. } => {}
+        }
+        self.woken(thread, woken, sink);
+    }
+
+    /// A waking ends a wait.
+    pub(crate) fn woken(&mut self, thread: ThreadIndex, woken: Woken, sink: &mut impl Sink) {
+        let row = &self.threads[thread.0 as usize];
+        match row.now {
+            Now::Blocked => self.end_wait(thread, woken.at, woken.into(), sink),
+            Now::Unknown { lost_until: Some(to) } => {
+                // Its switch-out is somewhere in the lost range: behind that it was asleep.
+                let to = to.min(woken.at);
+                self.emit(thread, to, State::Unknown(Seen::Lost), sink);
+                if woken.at > to {
+                    self.threads[thread.0 as usize].wait = WAITING;
+                    self.end_wait(thread, woken.at, woken.into(), sink);
+                }
+            }
+            _ => self.emit(thread, woken.at, State::Unknown(Seen::NotYet), sink),
+        }
+        let row = &mut self.threads[thread.0 as usize];
+        row.since = woken.at;
+        row.now = Now::Runnable;
+        row.pending = None;
+    }
+
+    /// Closes the wait that a thread is in, up to `to`.
+    pub(crate) fn end_wait(
+        &mut self,
+        thread: ThreadIndex,
+        to: Stamp<Reference>,
+        end: Waker,
+        sink: &mut impl Sink,
+    ) {
+        let lock = self.threads[thread.0 as usize].wait.lock;
+        let lock = lock.map(|lock| Link { proved: self.proved(thread, &lock, &end), ..lock });
+        let row = &mut self.threads[thread.0 as usize];
+        row.wait.lock = lock;
+        row.wait.end = end;
+        sink.span(thread, row.since, to, State::Blocked(&row.wait));
+        row.since = to;
+    }
+
+    /// Whether the owner of the lock that a wait was for is more than a claim: the kernel says so,
+    /// or it ended this wait, or it ended another wait for the same lock that this one began within.
+    fn proved(&mut self, waiter: ThreadIndex, lock: &Link, end: &Waker) -> bool {
+        let Some(owner) = lock.owner.filter(|_| !lock.proved) else { return lock.proved };
+        let row = &self.threads[waiter.0 as usize];
+        let (key, since) = ((row.tgid, lock.address), row.since);
+        let held = self
+            .holdings
+            .get(&key)
+            .filter(|held| held.owner == owner && held.from <= since && since <= held.to);
+        match *end {
+            Waker::Woken { at, current: Occupant::Thread(waker), context: Context::Task, .. }
+                if waker == owner =>
+            {
+                let from = held.map_or(since, |held| held.from);
+                self.holdings.insert(key, Holding { owner, from, to: at });
+                true
+            }
+            _ => held.is_some(),
+        }
+    }
+
+    /// The lock that a thread is about to sleep for.
+    fn lock_of(&self, waiter: ThreadIndex, call: Option<&Call>) -> Option<Link> {
+        let row = &self.threads[waiter.0 as usize];
+        if row.lock.is_some() {
+            return row.lock;
+        }
+        let call = call?;
+        let owner = futex_owner(call)?;
+        let thread = match self.ns_tids.get(&(row.tgid, owner.ns_tid)) {
+            Some(&thread) => thread,
+            None => self.alive(owner.ns_tid)?,
+        };
+        let candidate = &self.threads[thread.0 as usize];
+        let possible = thread != waiter && candidate.tgid == row.tgid && !matches!(candidate.now, Now::Dead);
+        possible.then_some(Link {
+            address: call.arg0,
+            kernel: false,
+            owner: Some(thread),
+            proved: owner.proved,
+        })
+    }
+}
