@@ -332,6 +332,15 @@ void wait_times_out(lane_t lane, uint64_t ns)
 	not_runnable_before(s, s->from + ns);
 }
 
+void wait_ends_or_times_out(lane_t lane, uint64_t ns)
+{
+	const struct lane *l = &lanes->lane[lane];
+	if (atomic_load(&l->released) > l->at + ns)
+		wait_times_out(lane, ns);
+	else
+		wait_ends(lane, NO_LANE);
+}
+
 void forks(lane_t lane)
 {
 	atomic_store(&lanes->lane[lane].forked, now());
