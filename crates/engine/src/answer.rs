@@ -4,7 +4,7 @@ use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::{Contributor, Path, Problem, Segment, Wait};
 use wakepath_wait_graph::{Loss, ThreadIndex};
 
-use crate::{CallKey, CallName, Name, Recorded, Who};
+use crate::{CallKey, CallName, Name, Recorded, Sampled, Who};
 
 /// The machine that was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -72,6 +72,8 @@ pub struct PathAnswer<'r> {
     pub path: Path,
     /// What the window's time went to, the largest first; together they are the whole window.
     pub contributors: Vec<Contributor>,
+    /// Where in the code its running threads were seen.
+    pub sampled: Sampled,
     /// The recording that was asked.
     pub recorded: &'r Recorded,
 }

@@ -5,6 +5,7 @@
 
 mod answer;
 mod clocks;
+mod code;
 #[cfg(feature = "collect")]
 pub mod doctor;
 mod info;
@@ -24,6 +25,7 @@ mod survey;
 mod testing;
 
 pub use answer::{Cost, Head, Host, PathAnswer, Question};
+pub use code::{Place, Sampled};
 pub use info::{InfoAnswer, info};
 pub use moment::{Moment, NoMoment, NoRealtime, duration};
 pub use name::Name;
@@ -38,3 +40,4 @@ pub use survey::{Command, Counts, Session, Survey};
 pub use wakepath_critical_path::{Algorithm, Severity};
 pub use wakepath_event::{Comm, Tid};
 pub use wakepath_recording::{FORMAT, OpenError};
+pub use wakepath_symbols::{Found, Function};

@@ -1,6 +1,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Problem, Severity, Window, active, contributors, exact};
 
+use crate::code::sampled;
 use crate::overview::overview;
 use crate::query::{Selection, asked, select};
 use crate::{Head, Overview, PathAnswer, PathQuery, QueryError, Question, Recorded, clocks};
@@ -53,7 +54,8 @@ fn explain<'r>(
     let mut head = head(recorded, window.from, window.to);
     head.problems.extend(path.problems.iter().cloned());
     head.problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
-    PathAnswer { head, question, contributors: contributors(graph, &path), path, recorded }
+    let sampled = sampled(recorded, &path);
+    PathAnswer { head, question, contributors: contributors(graph, &path), path, sampled, recorded }
 }
 
 /// What every document about the time between `from` and `to` begins with.

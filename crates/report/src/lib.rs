@@ -3,6 +3,7 @@
 mod cause_tree;
 pub mod json;
 mod perfetto;
+mod places;
 mod plain;
 mod quantity;
 mod rows;

@@ -4,7 +4,9 @@ use wakepath_clock::Stamp;
 use wakepath_critical_path::{
     Algorithm, Basis, Cause, Kind, Path, Rule, Segment, Via, Wait, WaitId, Window, contributors,
 };
-use wakepath_engine::{Cost, Head, Host, Name, PathAnswer, Question, Recorded, Survey};
+use wakepath_engine::{
+    Cost, Found, Function, Head, Host, Name, PathAnswer, Place, Question, Recorded, Sampled, Survey,
+};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CgroupId, Clocks, Comm, Context, Cpu, Event, FileName, Flow, FlowId,
     NameSpace, ThreadIdentity, Tid, What,
@@ -21,6 +23,7 @@ const FDATASYNC: u32 = 75;
 pub const FUTEX: u32 = 202;
 
 pub struct Story {
+    pub sampled: Sampled,
     builder: Builder,
     survey: Survey,
     threads: u32,
@@ -32,6 +35,7 @@ pub struct Story {
 impl Story {
     pub fn new() -> Self {
         let mut story = Self {
+            sampled: Sampled::new(),
             builder: Builder::default(),
             survey: Survey::default(),
             threads: 0,
@@ -112,6 +116,18 @@ impl Story {
         self.segments.last_mut().expect("just pushed")
     }
 
+    /// So many samples saw a thread in a function of `libz.so.1`, called by `main`.
+    pub fn seen(&mut self, thread: ThreadIndex, comm: &str, function: &str, count: u64) {
+        let found = |name: &str, module: &str, line| {
+            let module = Some(module.as_bytes().to_vec());
+            Found::Function(Function { name: String::from(name), module, line })
+        };
+        let caller = found("main", comm, Some((format!("{comm}.c"), 88)));
+        let place =
+            Place { leaf: found(function, "libz.so.1", None), in_kernel: false, caller: Some(caller) };
+        self.sampled.entry((thread, Comm::new(comm.as_bytes()))).or_default().insert(place, count);
+    }
+
     /// A wait of `ns` begins, which what follows explains.
     pub fn wait(
         &mut self,
@@ -149,13 +165,14 @@ impl Story {
         };
         let graph = self.builder.finish();
         let recorded = Recorded::new("./wakepath.rec".into(), host, graph, self.survey, Vec::new());
-        Told { recorded, segments: self.segments, waits: self.waits, at: self.at }
+        Told { recorded, sampled: self.sampled, segments: self.segments, waits: self.waits, at: self.at }
     }
 }
 
 /// A story that is over.
 pub struct Told {
     pub recorded: Recorded,
+    sampled: Sampled,
     segments: Vec<Segment>,
     waits: Vec<Wait>,
     at: u64,
@@ -185,6 +202,7 @@ impl Told {
             question,
             contributors: contributors(&self.recorded.graph, &path),
             path,
+            sampled: self.sampled.clone(),
             recorded: &self.recorded,
         }
     }
@@ -231,6 +249,9 @@ pub fn checkout() -> Told {
     story.file(912, 9, 0o100_600, None, "pg_wal");
     story.flow(1, "10.0.0.2:40000", "10.0.0.3:5432");
 
+    story.seen(checkout, "checkout", "compress_block", 23);
+    story.seen(checkout, "checkout", "pack_items", 1);
+    story.seen(postgres, "postgres", "XLogInsert", 3);
     story.then(4 * MS, checkout, None, Kind::Unknown, Cause::BeforeRecording).call = Some(call(READ, 99));
     for _ in 0..14 {
         story.then(10 * MS, checkout, None, Kind::Running, Cause::None);

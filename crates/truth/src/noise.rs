@@ -110,3 +110,57 @@ pub fn blamed(noise: Noise, truth: &Truth, path: &PathDocument) -> (f64, f64, Ve
     }
     (share(runnable), share(by_noise), violations)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use serde_json::json;
+
+    /// 100 ms of main, the segments in ms with who is blamed: a name, or `-` for an idle CPU.
+    fn blame(noise: Noise, segments: &[(i64, &str)]) -> (f64, f64, Vec<String>) {
+        let truth = json!({
+            "schema": "", "workload": "", "must": [], "never": [], "threads": [], "contributors": [],
+            "window": {"pid": 1, "tid": 1, "comm": "prog", "from_ns": 0, "to_ns": 100_000_000},
+            "clocks": {"running_ns": 0, "unawares_ns": 0, "stolen_ns": 0},
+        });
+        let mut at = 0;
+        let mut list = Vec::new();
+        for &(ms, who) in segments {
+            let to = at + ms * 1_000_000;
+            let (kind, cause) = match who {
+                "" => ("running", json!(null)),
+                "-" => ("runnable", json!({"type": "idle_cpu", "comm": null})),
+                other => ("runnable", json!({"type": "competitor", "comm": other})),
+            };
+            list.push(json!({"from_ns": at, "to_ns": to, "kind": kind, "tid": 1, "comm": "prog",
+                             "call": null, "cause": cause}));
+            at = to;
+        }
+        let path = json!({
+            "schema": "", "origin_ns": "0", "segments": list, "contributors": [],
+            "window": {"tid": 1, "comm": "prog", "from_ns": 0, "to_ns": at},
+        });
+        blamed(noise, &Truth::deserialize(truth).unwrap(), &PathDocument::deserialize(path).unwrap())
+    }
+
+    #[test]
+    fn what_a_neighbour_took_shows_by_its_name() {
+        let (runnable, by_noise, violations) =
+            blame(Noise::Spin, &[(70, ""), (20, "noise-spin"), (10, "bash")]);
+        assert_eq!((runnable, by_noise, violations), (0.3, 0.2, vec![]));
+    }
+
+    #[test]
+    fn runnable_beside_a_spinning_neighbour_and_never_by_it_is_wrong() {
+        assert_eq!(blame(Noise::Spin, &[(90, ""), (10, "bash")]).2.len(), 1);
+        assert_eq!(blame(Noise::Disk, &[(90, ""), (10, "bash")]).2.len(), 0);
+        assert_eq!(blame(Noise::Spin, &[(98, ""), (2, "bash")]).2.len(), 0);
+    }
+
+    #[test]
+    fn a_thread_does_not_wait_for_long_for_an_idle_cpu() {
+        assert_eq!(blame(Noise::None, &[(98, ""), (2, "-")]).2.len(), 1);
+        assert_eq!(blame(Noise::None, &[(98, ""), (1, "-"), (1, "-")]).2.len(), 0);
+    }
+}

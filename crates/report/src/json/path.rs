@@ -1,11 +1,14 @@
 //! `wakepath.path/1`: why a window took its time.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::{Serialize, Serializer};
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Basis, Cause, Contributor, Kind, LockCause, Segment, Wait};
-use wakepath_engine::{CallName, Head, Object, PathAnswer, Question, Responsible, Who};
+use wakepath_engine::{CallName, Found, Head, Object, PathAnswer, Place, Question, Responsible, Who};
+use wakepath_event::Comm;
 use wakepath_wait_graph::ThreadIndex;
 
 use super::head::{HeadJson, since_origin};
@@ -27,6 +30,7 @@ pub fn path(answer: &PathAnswer, out: &mut dyn Write) -> io::Result<()> {
                 Algorithm::Exact => "exact",
             },
             contributors: answer.contributors.iter().map(|part| documents.contributor(part)).collect(),
+            samples: documents.samples(),
             waits: Many(|| path.waits.iter().enumerate().map(|(id, wait)| documents.wait(id as u64, wait))),
             segments: Many(|| {
                 // One numbering for waits and segments: an id means one thing in a document.
@@ -45,6 +49,7 @@ struct PathJson<'a, W: Serialize, S: Serialize> {
     question: QuestionJson,
     algorithm: &'static str,
     contributors: Vec<ContributorJson<'a>>,
+    samples: Vec<SampledJson<'a>>,
     waits: W,
     segments: S,
 }
@@ -136,6 +141,34 @@ struct ContributorJson<'a> {
     segments: u64,
     total_ns: u64,
     share: f64,
+}
+
+/// Where a thread was seen running on the path.
+#[derive(Serialize)]
+struct SampledJson<'a> {
+    #[serde(flatten)]
+    whose: WhoseJson<'a>,
+    total: u64,
+    places: Vec<PlaceJson>,
+}
+
+#[derive(Serialize)]
+struct PlaceJson {
+    count: u64,
+    in_kernel: bool,
+    #[serde(flatten)]
+    leaf: FunctionJson,
+    caller: Option<FunctionJson>,
+}
+
+/// `found` is `named`, or why there is no name: `unnamed`, `replaced`, `unreadable`, `kernel`.
+#[derive(Serialize)]
+struct FunctionJson {
+    found: &'static str,
+    function: Option<String>,
+    module: Option<String>,
+    file: Option<String>,
+    line: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -287,6 +320,30 @@ impl<'a> Documents<'a> {
         }
     }
 
+    fn samples(&self) -> Vec<SampledJson<'a>> {
+        let of_thread = |((thread, comm), places): (&(ThreadIndex, Comm), &BTreeMap<Place, u64>)| {
+            let mut places: Vec<_> = places.iter().collect();
+            places.sort_by_key(|(place, count)| (Reverse(**count), *place));
+            SampledJson {
+                whose: WhoseJson {
+                    comm: Some(text(comm.bytes())),
+                    ..self.whose(Some(*thread), self.0.path.window.to)
+                },
+                total: places.iter().map(|(_, count)| **count).sum(),
+                places: places
+                    .into_iter()
+                    .map(|(place, count)| PlaceJson {
+                        count: *count,
+                        in_kernel: place.in_kernel,
+                        leaf: function(&place.leaf),
+                        caller: place.caller.as_ref().map(function),
+                    })
+                    .collect(),
+            }
+        };
+        self.0.sampled.iter().map(of_thread).collect()
+    }
+
     fn cause(&self, segment: &Segment) -> Option<CauseJson<'a>> {
         let (kind, other) = match &segment.cause {
             Cause::None => return None,
@@ -321,6 +378,31 @@ impl<'a> Documents<'a> {
             from: flow.and_then(|flow| names.sender(flow)).map(|peer| peer.address.to_string()),
             to: flow.and_then(|flow| names.receiver(flow)).map(|peer| peer.address.to_string()),
         })
+    }
+}
+
+fn function(found: &Found) -> FunctionJson {
+    let (word, module) = match found {
+        Found::Function(function) => {
+            return FunctionJson {
+                found: "named",
+                function: Some(function.name.clone()),
+                module: function.module.as_ref().map(|module| text(module)),
+                file: function.line.as_ref().map(|(file, _)| file.clone()),
+                line: function.line.as_ref().map(|(_, line)| *line),
+            };
+        }
+        Found::Unnamed(module) => ("unnamed", Some(module).filter(|module| !module.is_empty())),
+        Found::Replaced(module) => ("replaced", Some(module)),
+        Found::Unreadable(module) => ("unreadable", Some(module)),
+        Found::Kernel => ("kernel", None),
+    };
+    FunctionJson {
+        found: word,
+        function: None,
+        module: module.map(|module| text(module)),
+        file: None,
+        line: None,
     }
 }
 

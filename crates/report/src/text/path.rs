@@ -1,9 +1,13 @@
 //! The first screen: why a window took its time.
 
+use std::collections::BTreeSet;
+
 use wakepath_critical_path::{Cause, Segment};
 use wakepath_engine::{PathAnswer, Question};
+use wakepath_event::Comm;
 
 use super::{footer, when};
+use crate::places::places;
 use crate::quantity::{count, duration, rough_share, share};
 use crate::rows::{Party, Row, rows};
 use crate::screen::{Line, Paper, Screen, Style};
@@ -28,6 +32,10 @@ pub fn path(answer: &PathAnswer, argument: &str, paper: Paper) -> String {
     screen.blank();
     footer::problems(&mut screen, &answer.head);
     screen.wrapped(0, &footer::trust(answer));
+    if !answer.sampled.is_empty() {
+        let text = "~ sampled; everything else timed at each switch";
+        screen.wrapped(0, &Line::new().add(Style::Faint, text));
+    }
     let saved = footer::shown(&answer.recorded.source);
     screen.wrapped(0, &footer::next(&saved, &[format!("wakepath path{argument} --tree")]));
     screen.into_text()
@@ -128,7 +136,7 @@ fn table(screen: &mut Screen, answer: &PathAnswer, rows: &[(Party, Row)]) {
     };
     for (_, (party, row)) in rows.iter().enumerate().filter(is_shown) {
         screen.hanging(&figures(row.total_ns, window), TEXT, &what(answer, party, row));
-        for line in details(party, row) {
+        for line in details(answer, party, row) {
             screen.hanging(&Line::from(" ".repeat(TEXT)), TEXT, &line);
         }
     }
@@ -216,7 +224,25 @@ fn calls(row: &Row) -> String {
 }
 
 /// The lines under a row: what its time consists of.
-fn details(party: &Party, row: &Row) -> Vec<Line> {
+fn details(answer: &PathAnswer, party: &Party, row: &Row) -> Vec<Line> {
+    let mut lines = Vec::new();
+    if let Party::Running(comm) = party {
+        lines.extend(places(&answer.sampled, *comm, |thread| row.threads.contains(&thread)).map(Line::from));
+    }
+    lines.extend(consists_of(party, row));
+    if let Party::Process(_) = party {
+        let ran =
+            row.threads.iter().flat_map(|thread| answer.sampled.keys().filter(move |(of, _)| of == thread));
+        let comms: BTreeSet<Comm> = ran.map(|(_, comm)| *comm).collect();
+        let seen = comms
+            .iter()
+            .filter_map(|comm| places(&answer.sampled, *comm, |thread| row.threads.contains(&thread)));
+        lines.extend(seen.map(Line::from));
+    }
+    lines
+}
+
+fn consists_of(party: &Party, row: &Row) -> Vec<Line> {
     if row.parts.len() < 2 && !matches!(party, Party::Cpu | Party::Lock) {
         return Vec::new();
     }
@@ -276,14 +302,17 @@ mod tests {
                  61.1%   728 ms  disk sda, 14 × fdatasync of orders.db, through jbd2/sda1-8  mostly measured
                                  device 686 ms, queue 28.0 ms, kernel thread 14.0 ms
                  20.1%   240 ms  running checkout
+                                 ~ 23 of 24 samples in compress_block (libz.so.1), from main checkout.c:88
                  10.9%   130 ms  not allowed to run: CPU limit of shop.service (50.0 ms per 100 ms), 5 times
                   7.4%  88.0 ms  waiting for postgres (912) in postgresql.service, 1 × read on tcp 10.0.0.3:5432
                                  61.0 ms in fdatasync of pg_wal, 27.0 ms running
+                                 ~ 3 of 3 samples in XLogInsert (libz.so.1), from main postgres.c:88
                   0.3%  4.00 ms  unknown: wait began before the recording, 1 × read
                   0.2%  2.10 ms  waiting for a CPU
                                  it had: stress 2.00 ms, idle CPU 100 µs
 
                 lost 0 records; recording took 1.2% of a CPU
+                ~ sampled; everything else timed at each switch
                 saved in ./wakepath.rec   next: wakepath path --tree
             "#]],
         );

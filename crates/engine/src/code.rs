@@ -1,0 +1,186 @@
+//! Where in the code a path's threads were seen running.
+//!
+//! Samples are counted, never stretched into time: a sample says where a thread was at one moment. Only
+//! those count that fell into a segment in which that thread ran and the path says so.
+
+use std::collections::{BTreeMap, HashMap};
+
+use wakepath_clock::{Local, Reference, Stamp};
+use wakepath_critical_path::{Kind, Path};
+use wakepath_event::{Comm, Mapping, Tid};
+use wakepath_recording::HostIdentity;
+use wakepath_symbols::{Code, Found, Symbols};
+use wakepath_wait_graph::{Sample, SampledAt, ThreadIndex};
+
+use crate::Recorded;
+
+/// Samples of the running segments of a path, by thread and what it was called then.
+pub type Sampled = BTreeMap<(ThreadIndex, Comm), BTreeMap<Place, u64>>;
+
+/// Where a sample was taken.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// What ran: in the kernel where the thread was there, else its own code.
+    pub leaf: Found,
+    /// It was in the kernel.
+    pub in_kernel: bool,
+    /// The nearest function of the program that led there, in another file than the leaf where there
+    /// is one: who called the library, or the kernel.
+    pub caller: Option<Found>,
+}
+
+/// Counts the samples of a path by place.
+pub(crate) fn sampled(recorded: &Recorded, path: &Path) -> Sampled {
+    let graph = &recorded.graph;
+    let mut threads: Vec<ThreadIndex> =
+        path.segments.iter().filter(|s| s.kind == Kind::Running).filter_map(|s| s.thread).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    let mut places = Sampled::new();
+    let mut names = None;
+    for thread in threads {
+        for sample in graph.samples(thread, path.window.from, path.window.to) {
+            if sample.sampled_at != SampledAt::Running || !runs_at(path, thread, sample.at) {
+                continue;
+            }
+            let names = names.get_or_insert_with(|| Names::new(recorded));
+            let place = names.place(sample);
+            let comm = graph.thread(thread).name_at(sample.at);
+            *places.entry((thread, comm)).or_default().entry(place).or_default() += 1;
+        }
+    }
+    places
+}
+
+/// Whether the path says that `thread` ran at `at`.
+fn runs_at(path: &Path, thread: ThreadIndex, at: Stamp<Reference>) -> bool {
+    let next = path.segments.partition_point(|segment| segment.from <= at);
+    let segment = next.checked_sub(1).and_then(|last| path.segments.get(last));
+    segment.is_some_and(|segment| {
+        segment.thread == Some(thread) && segment.kind == Kind::Running && at < segment.to
+    })
+}
+
+/// Names of addresses, found once.
+struct Names<'a> {
+    symbols: Symbols,
+    /// What each process had mapped as code, from when on, in time order.
+    mappings: HashMap<Tid, Vec<(Stamp<Local>, &'a Mapping)>>,
+    user: HashMap<(&'a [u8], u64), Found>,
+    kernel: HashMap<u64, Found>,
+}
+
+impl<'a> Names<'a> {
+    fn new(recorded: &'a Recorded) -> Self {
+        let mut mappings: HashMap<Tid, Vec<(Stamp<Local>, &Mapping)>> = HashMap::new();
+        for (at, mapping) in &recorded.survey.mappings {
+            mappings.entry(mapping.tgid).or_default().push((*at, mapping));
+        }
+        let boot = HostIdentity::of_this_host().boot_id;
+        let symbols = Symbols::new(!boot.is_empty() && boot == recorded.host.boot_id);
+        Self { symbols, mappings, user: HashMap::new(), kernel: HashMap::new() }
+    }
+
+    fn place(&mut self, Sample { at, tgid, kernel, user, .. }: Sample) -> Place {
+        // A caller's frame holds where it goes on: the call lies before that.
+        let address =
+            |n: usize| user.get(n).map(|&address| if n == 0 { address } else { address.wrapping_sub(1) });
+        if let Some(&leaf) = kernel.first() {
+            let symbols = &self.symbols;
+            let leaf = self.kernel.entry(leaf).or_insert_with(|| symbols.in_kernel(leaf)).clone();
+            let caller = address(0).and_then(|address| self.user(tgid, at, address));
+            return Place { leaf, in_kernel: true, caller };
+        }
+        let leaf = address(0).and_then(|address| self.user(tgid, at, address));
+        let leaf = leaf.unwrap_or_else(|| Found::Unnamed(Vec::new()));
+        let mut caller = None;
+        for n in 1..user.len() {
+            let Some(found) = address(n).and_then(|address| self.user(tgid, at, address)) else { continue };
+            let elsewhere = module(&found) != module(&leaf);
+            if caller.is_none() || elsewhere {
+                caller = Some(found);
+            }
+            if elsewhere {
+                break;
+            }
+        }
+        Place { leaf, in_kernel: false, caller }
+    }
+
+    fn user(&mut self, tgid: Tid, at: Stamp<Reference>, address: u64) -> Option<Found> {
+        let at: Stamp<Local> = Stamp::from_ns(at.ns());
+        let holds =
+            |mapping: &&(Stamp<Local>, &'a Mapping)| (mapping.1.from..mapping.1.to).contains(&address);
+        let of_process = self.mappings.get(&tgid)?;
+        // Mappings are read a while after a sample; one that was there before counts first.
+        let before = of_process.iter().rev().filter(|(since, _)| *since <= at).find(holds);
+        let (_, mapping) = before.or_else(|| of_process.iter().find(holds))?;
+        let offset = address - mapping.from + mapping.offset;
+        let symbols = &mut self.symbols;
+        let code = Code { path: &mapping.path, offset, build_id: &mapping.build_id };
+        Some(self.user.entry((&mapping.path, offset)).or_insert_with(|| symbols.in_file(code)).clone())
+    }
+}
+
+/// The file that a function is in.
+fn module(found: &Found) -> Option<&[u8]> {
+    match found {
+        Found::Function(function) => function.module.as_deref(),
+        Found::Unnamed(file) | Found::Replaced(file) | Found::Unreadable(file) => Some(file),
+        Found::Kernel => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{event, read, thread};
+    use wakepath_critical_path::{Window, active};
+    use wakepath_event::{Event, Stack, SwitchOut, What};
+
+    fn sample(at: u64, current: u32, kernel: &[u64], user: &[u64]) -> Event {
+        let stack = Stack { tgid: Tid(current), kernel: kernel.into(), user: user.into() };
+        event(at, 0, current, What::Sample(stack))
+    }
+
+    fn mapping(from: u64, path: &str) -> Event {
+        let mapping = Mapping {
+            tgid: Tid(7),
+            from,
+            to: from + 0x1000,
+            offset: 0,
+            build_id: Box::default(),
+            path: path.as_bytes().into(),
+        };
+        event(60, 0, 7, What::Mapping(mapping))
+    }
+
+    #[test]
+    fn samples_count_where_the_path_says_that_the_thread_ran() {
+        let switch = |at, from, to, out| {
+            event(at, 0, from, What::Switch { next: Tid(to), out, interrupts_ns: 0, call: None })
+        };
+        let recorded = read(&[
+            event(0, 0, 0, thread(7, 7, 1, "own")),
+            event(0, 0, 0, thread(8, 8, 1, "other")),
+            switch(0, 0, 7, SwitchOut::Runnable),
+            sample(10, 7, &[], &[0x1010, 0x5021]),
+            sample(20, 7, &[], &[0x1010, 0x1501, 0x5021]),
+            sample(25, 7, &[0xffff_8000], &[0x5100]),
+            switch(30, 7, 8, SwitchOut::Runnable),
+            // Another thread had the CPU: that is no part of how this one ran.
+            sample(40, 8, &[], &[0x1010]),
+            switch(50, 8, 7, SwitchOut::Runnable),
+            mapping(0x1000, "/nonexistent/lib"),
+            mapping(0x5000, "/nonexistent/program"),
+            switch(100, 7, 0, SwitchOut::Runnable),
+        ]);
+        let window = Window { thread: ThreadIndex(0), from: Stamp::from_ns(0), to: Stamp::from_ns(100) };
+        let places = sampled(&recorded, &active(&recorded.graph, window));
+        let gone = |file: &str| Found::Unreadable(file.as_bytes().to_vec());
+        let in_library = Place { leaf: gone("lib"), in_kernel: false, caller: Some(gone("program")) };
+        let in_kernel = Place { leaf: Found::Kernel, in_kernel: true, caller: Some(gone("program")) };
+        let key = (ThreadIndex(0), Comm::new(b"own"));
+        assert_eq!(places, Sampled::from([(key, BTreeMap::from([(in_library, 2), (in_kernel, 1)]))]));
+    }
+}

@@ -1,0 +1,133 @@
+//! Samples as text: `~ 23 of 24 samples in compress_block (libz.so.1), from pack_items checkout.c:88`.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use wakepath_engine::{Found, Function, Sampled};
+use wakepath_event::Comm;
+use wakepath_wait_graph::ThreadIndex;
+
+use crate::plain::escape;
+use crate::quantity::samples;
+
+/// How many samples, and of which callers.
+type Leaf<'a> = (u64, BTreeMap<&'a Found, u64>);
+
+/// Where these threads were seen running while they were called so; `None` without samples.
+pub fn places(sampled: &Sampled, comm: Comm, of: impl Fn(ThreadIndex) -> bool) -> Option<String> {
+    let mut leaves: BTreeMap<(&Found, bool), Leaf> = BTreeMap::new();
+    let mut total = 0;
+    for ((thread, called), places) in sampled {
+        if *called != comm || !of(*thread) {
+            continue;
+        }
+        for (place, count) in places {
+            total += count;
+            let (sum, callers) = leaves.entry((&place.leaf, place.in_kernel)).or_default();
+            *sum += count;
+            if let Some(caller) = &place.caller {
+                *callers.entry(caller).or_default() += count;
+            }
+        }
+    }
+    let mut leaves: Vec<_> = leaves.into_iter().collect();
+    leaves.sort_by_key(|(leaf, (count, _))| (Reverse(*count), *leaf));
+    let mut leaves = leaves.into_iter();
+    let ((leaf, in_kernel), (count, callers)) = leaves.next()?;
+    let mut text = format!("~ {} in {}", samples(count, total), found(leaf, in_kernel));
+    let caller = callers.into_iter().max_by_key(|(caller, count)| (*count, Reverse(*caller)));
+    if let Some((caller, _)) = caller {
+        text += &format!(", from {}", with_line(caller));
+    }
+    // Where no place has most of them, the next is worth its words.
+    if let Some(((next, in_kernel), (more, _))) = leaves.next().filter(|_| count * 2 < total) {
+        text += &format!("; {} in {}", samples(more, total), found(next, in_kernel));
+    }
+    Some(text)
+}
+
+/// What was found, with its file.
+fn found(found: &Found, in_kernel: bool) -> String {
+    match found {
+        Found::Function(Function { name, module, .. }) => {
+            let file = module.as_ref().map_or_else(|| String::from("kernel"), |module| escape(module));
+            let file = if in_kernel { String::from("kernel") } else { file };
+            format!("{} ({file})", escape(name.as_bytes()))
+        }
+        Found::Kernel => String::from("the kernel"),
+        Found::Unnamed(file) if file.is_empty() => String::from("code that no file holds"),
+        Found::Unnamed(file) => format!("{}, which has no names", escape(file)),
+        Found::Replaced(file) => format!("{}, which was replaced since", escape(file)),
+        Found::Unreadable(file) => format!("{}, which cannot be read here", escape(file)),
+    }
+}
+
+/// What was found, with its line where that is known.
+fn with_line(caller: &Found) -> String {
+    match caller {
+        Found::Function(Function { name, line: Some((file, line)), .. }) => {
+            format!("{} {}:{line}", escape(name.as_bytes()), escape(file.as_bytes()))
+        }
+        caller => found(caller, false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_engine::Place;
+
+    fn function(name: &str, module: Option<&str>, line: Option<(&str, u32)>) -> Found {
+        Found::Function(Function {
+            name: String::from(name),
+            module: module.map(|module| module.as_bytes().to_vec()),
+            line: line.map(|(file, line)| (String::from(file), line)),
+        })
+    }
+
+    fn text(places_and_counts: &[(Found, bool, Option<Found>, u64)]) -> Option<String> {
+        let counts = places_and_counts.iter().map(|(leaf, in_kernel, caller, count)| {
+            (Place { leaf: leaf.clone(), in_kernel: *in_kernel, caller: caller.clone() }, *count)
+        });
+        let comm = Comm::new(b"checkout");
+        let sampled = Sampled::from([((ThreadIndex(3), comm), counts.collect())]);
+        assert_eq!(places(&sampled, comm, |_| false), None, "no thread of this row");
+        assert_eq!(places(&sampled, Comm::new(b"sh"), |_| true), None, "it had another name then");
+        places(&sampled, comm, |thread| thread == ThreadIndex(3))
+    }
+
+    #[test]
+    fn the_place_with_most_samples_is_told_with_who_called_it() {
+        let pack = function("pack_items", Some("checkout"), Some(("checkout.c", 88)));
+        let main = function("main", Some("checkout"), Some(("checkout.c", 9)));
+        let compress = function("compress_block", Some("libz.so.1"), None);
+        let few = [
+            (compress.clone(), false, Some(pack.clone()), 20),
+            (compress, false, Some(main), 3),
+            (pack, false, None, 1),
+        ];
+        let expected = "~ 23 of 24 samples in compress_block (libz.so.1), from pack_items checkout.c:88";
+        assert_eq!(text(&few).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn no_place_with_half_of_them_is_the_answer_alone() {
+        let places = [("a", 40), ("b", 35), ("c", 30)]
+            .map(|(name, n)| (function(name, Some("x"), None), false, None, n));
+        assert_eq!(text(&places).as_deref(), Some("~ 38% of samples in a (x); 33% of samples in b (x)"));
+    }
+
+    #[test]
+    fn what_cannot_be_named_says_why() {
+        for (leaf, in_kernel, expected) in [
+            (Found::Kernel, true, "the kernel"),
+            (function("copy_page", None, None), true, "copy_page (kernel)"),
+            (Found::Replaced(b"libz.so".to_vec()), false, "libz.so, which was replaced since"),
+            (Found::Unreadable(b"a\x1b".to_vec()), false, r"a\x1b, which cannot be read here"),
+            (Found::Unnamed(b"stripped".to_vec()), false, "stripped, which has no names"),
+            (Found::Unnamed(Vec::new()), false, "code that no file holds"),
+        ] {
+            assert_eq!(text(&[(leaf, in_kernel, None, 1)]), Some(format!("~ 1 of 1 samples in {expected}")));
+        }
+    }
+}

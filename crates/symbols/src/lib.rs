@@ -1,0 +1,226 @@
+//! From an address to a function, file and line; of a program's file, or of the running kernel.
+//!
+//! A file is believed to be the one that was recorded when its build id is the recorded one. One that
+//! was replaced since would give names that look right and are not: that is said instead. Files are
+//! named by a recording, which is input from elsewhere: only regular files are opened.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use blazesym::MaybeDefault;
+use blazesym::helper::read_elf_build_id;
+use blazesym::symbolize::source::{Elf, Kernel, Source};
+use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
+
+/// Code in a file, as a process had it mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Code<'a> {
+    /// The file's path.
+    pub path: &'a [u8],
+    /// Where in the file, bytes.
+    pub offset: u64,
+    /// The file's build id when it was recorded, or empty.
+    pub build_id: &'a [u8],
+}
+
+/// What an address turned out to be.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Found {
+    /// In this function.
+    Function(Function),
+    /// In this file, which has no name for it.
+    Unnamed(Vec<u8>),
+    /// In this file, which is another one by now, or has no build id to tell by.
+    Replaced(Vec<u8>),
+    /// In this file, which cannot be read here.
+    Unreadable(Vec<u8>),
+    /// In the kernel, whose symbols may not be read here.
+    Kernel,
+}
+
+/// A place in the code.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Function {
+    /// The function's name; the innermost one where functions were inlined.
+    pub name: String,
+    /// The last component of its file's path; `None` for the kernel.
+    pub module: Option<Vec<u8>>,
+    /// Its source file, the last component, and the line; where debug information tells.
+    pub line: Option<(String, u32)>,
+}
+
+/// Finds functions; remembers what it read.
+pub struct Symbols {
+    symbolizer: Symbolizer,
+    files: HashMap<(Vec<u8>, Vec<u8>), Trust>,
+    kernel: bool,
+    same_boot: bool,
+}
+
+/// Whether a file is the one that was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    Same,
+    Replaced,
+    Unreadable,
+}
+
+impl Symbols {
+    /// For recordings of a host. `same_boot`: it is this one, and has not been booted since; then the
+    /// kernel's addresses are those of now, and a file without a build id is taken for what it was.
+    pub fn new(same_boot: bool) -> Self {
+        Self {
+            symbolizer: Symbolizer::builder().enable_code_info(true).enable_inlined_fns(true).build(),
+            files: HashMap::new(),
+            kernel: same_boot && kernel_symbols_are_readable(),
+            same_boot,
+        }
+    }
+
+    /// The function at a place in a file.
+    pub fn in_file(&mut self, code: Code) -> Found {
+        match self.trust(code) {
+            Trust::Same => {}
+            Trust::Replaced => return Found::Replaced(last_component(code.path)),
+            Trust::Unreadable => return Found::Unreadable(last_component(code.path)),
+        }
+        let source = Source::Elf(Elf::new(Path::new(OsStr::from_bytes(code.path))));
+        match self.symbolizer.symbolize_single(&source, Input::FileOffset(code.offset)) {
+            Ok(Symbolized::Sym(symbol)) => {
+                Found::Function(function(&symbol, Some(last_component(code.path))))
+            }
+            Ok(Symbolized::Unknown(_)) => Found::Unnamed(last_component(code.path)),
+            Err(_) => Found::Unreadable(last_component(code.path)),
+        }
+    }
+
+    /// The function at an address of the kernel.
+    pub fn in_kernel(&self, address: u64) -> Found {
+        if !self.kernel {
+            return Found::Kernel;
+        }
+        // Without vmlinux: reading its debug information takes seconds and gives lines that nobody asks for.
+        let kernel = Kernel { vmlinux: MaybeDefault::None, debug_syms: false, ..Kernel::default() };
+        match self.symbolizer.symbolize_single(&Source::Kernel(kernel), Input::AbsAddr(address)) {
+            Ok(Symbolized::Sym(symbol)) => Found::Function(function(&symbol, None)),
+            Ok(Symbolized::Unknown(_)) | Err(_) => Found::Kernel,
+        }
+    }
+
+    fn trust(&mut self, code: Code) -> Trust {
+        let same_boot = self.same_boot;
+        let key = (code.path.to_vec(), code.build_id.to_vec());
+        *self.files.entry(key).or_insert_with(|| {
+            let path = PathBuf::from(OsStr::from_bytes(code.path));
+            // A pipe or a device would be opened, and perhaps never answer.
+            if !path.is_absolute() || !path.metadata().is_ok_and(|data| data.is_file()) {
+                return Trust::Unreadable;
+            }
+            match read_elf_build_id(&path) {
+                Ok(Some(id)) if *id == *code.build_id => Trust::Same,
+                Ok(None) if code.build_id.is_empty() && same_boot => Trust::Same,
+                Ok(_) => Trust::Replaced,
+                Err(_) => Trust::Unreadable,
+            }
+        })
+    }
+}
+
+fn function(symbol: &Sym, module: Option<Vec<u8>>) -> Function {
+    // The innermost function is where the processor was; its caller's line is the inlined call's.
+    let (name, place) = match symbol.inlined.last() {
+        Some(inlined) => (&inlined.name, inlined.code_info.as_ref()),
+        None => (&symbol.name, symbol.code_info.as_deref()),
+    };
+    let line = place.and_then(|place| Some((place.file.to_string_lossy().into_owned(), place.line?)));
+    let line = line.map(|(file, line)| (file.rsplit('/').next().unwrap_or_default().to_owned(), line));
+    Function { name: name.to_string(), module, line }
+}
+
+fn last_component(path: &[u8]) -> Vec<u8> {
+    path.rsplit(|&b| b == b'/').next().unwrap_or(path).to_vec()
+}
+
+/// For those who may not know, the kernel says that all its functions are at 0.
+fn kernel_symbols_are_readable() -> bool {
+    use std::io::{BufRead, BufReader};
+    let Ok(file) = std::fs::File::open("/proc/kallsyms") else { return false };
+    let known = |line: String| !line.starts_with("0000000000000000");
+    BufReader::new(file).lines().map_while(Result::ok).take(1000).any(known)
+}
+
+impl std::fmt::Debug for Symbols {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Symbols").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Something of ours to be found.
+    #[inline(never)]
+    fn a_function_of_the_test(n: u64) -> u64 {
+        std::hint::black_box(n + 1)
+    }
+
+    /// Where this process has `address` mapped from: the file's path and the place in it.
+    fn mapped(address: u64) -> (Vec<u8>, u64) {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("our own mappings");
+        for line in maps.lines() {
+            let mut fields = line.split_whitespace();
+            let range = fields.next().expect("a range");
+            let hex = |text| u64::from_str_radix(text, 16).expect("a number");
+            let (from, to) = range.split_once('-').map(|(from, to)| (hex(from), hex(to))).expect("a range");
+            let offset = hex(fields.nth(1).expect("an offset"));
+            if (from..to).contains(&address) {
+                return (fields.last().expect("a path").as_bytes().to_vec(), address - from + offset);
+            }
+        }
+        panic!("{address:#x} is not mapped");
+    }
+
+    fn ours() -> (Vec<u8>, u64, Vec<u8>) {
+        let (path, offset) = mapped(a_function_of_the_test as *const () as u64);
+        let id = read_elf_build_id(Path::new(OsStr::from_bytes(&path))).expect("an ELF file");
+        (path, offset, id.map(|id| id.to_vec()).unwrap_or_default())
+    }
+
+    #[test]
+    fn a_function_is_found_by_where_its_code_lies_in_its_file() {
+        let (path, offset, build_id) = ours();
+        let found = Symbols::new(true).in_file(Code { path: &path, offset, build_id: &build_id });
+        let Found::Function(function) = found else { panic!("{found:?}") };
+        assert!(function.name.ends_with("a_function_of_the_test"), "{function:?}");
+        assert_eq!(function.module, Some(last_component(&path)));
+        assert_eq!(function.line.expect("tests have debug information").0, "lib.rs");
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_is_said_and_not_guessed() {
+        let (path, offset, build_id) = ours();
+        for other in [&b"another"[..], &[]] {
+            let code = Code { path: &path, offset, build_id: other };
+            // A file without a build id is believed on the same boot alone.
+            let same_boot = !build_id.is_empty();
+            assert_eq!(Symbols::new(same_boot).in_file(code), Found::Replaced(last_component(&path)));
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_opened() {
+        for path in ["/dev/zero", "/proc/self/fd/0", "/", "relative", "/nonexistent", ""] {
+            let code = Code { path: path.as_bytes(), offset: 0, build_id: b"x" };
+            let found = Symbols::new(true).in_file(code);
+            assert_eq!(found, Found::Unreadable(last_component(path.as_bytes())), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_of_another_boot_has_no_names() {
+        assert_eq!(Symbols::new(false).in_kernel(0xffff_ffff_8100_0000), Found::Kernel);
+    }
+}
