@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use clap::Args;
 use wakepath_engine::record::{
-    CollectError, EndReason, Identity, Options, Outcome, RecordError, Request, drop_rights, exit_code, record,
+    CollectError, EndReason, Identity, Options, Outcome, RecordError, Request, WriteError, drop_rights,
+    exit_code, record,
 };
 use wakepath_engine::{Algorithm, Name, PathQuery, Subject, duration};
 
@@ -174,8 +175,17 @@ fn why_not(error: RecordError) -> Failure {
             | CollectError::Snapshot { source },
         ) if needs_rights(source) => Failure::new(Code::Rights, text)
             .hint("run with sudo, or grant CAP_BPF and CAP_PERFMON; wakepath doctor says what is missing"),
-        RecordError::Collect(CollectError::Write(_)) | RecordError::Write(_) | RecordError::Rotate(_) => {
-            Failure::new(Code::Input, text).hint("choose another place with -o")
+        RecordError::Rotate(_) => Failure::new(Code::Input, text).hint("choose another place with -o"),
+        RecordError::Collect(CollectError::Write(error)) | RecordError::Write(error) => {
+            let failure = Failure::new(Code::Input, text);
+            let place = matches!(
+                error,
+                WriteError::InTheWay(_)
+                    | WriteError::Io { .. }
+                    | WriteError::DiskFull(_)
+                    | WriteError::DiskReserve { .. }
+            );
+            if place { failure.hint("choose another place with -o") } else { failure }
         }
         RecordError::Collect(_) => Failure::new(Code::Rights, text)
             .hint("wakepath doctor says what this kernel and these rights allow"),

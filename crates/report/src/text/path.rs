@@ -9,7 +9,7 @@ use wakepath_event::Comm;
 use super::{footer, when};
 use crate::places::places;
 use crate::quantity::{count, duration, rough_share, share};
-use crate::rows::{Party, Row, rows};
+use crate::rows::{Party, Row, Waits, rows};
 use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
 
@@ -193,7 +193,7 @@ fn processes(row: &Row) -> String {
     }
 }
 
-/// Whose time it was, where that is not the asked thread alone: ` by dd`.
+/// Whose time it was, where that is not the asked thread alone: ` (dd)`.
 fn users(answer: &PathAnswer, row: &Row) -> String {
     let subject = answer.subject().comm;
     if row.users.keys().all(|user| *user == subject) {
@@ -202,7 +202,7 @@ fn users(answer: &PathAnswer, row: &Row) -> String {
     let mut users: Vec<_> = row.users.iter().collect();
     users.sort_by_key(|(user, ns)| (std::cmp::Reverse(**ns), **user));
     let names: Vec<String> = users.iter().map(|(user, _)| wording::comm(**user)).collect();
-    format!(" by {}", list(names.iter().map(String::as_str), 3))
+    format!(" ({})", list(names.iter().map(String::as_str), 3))
 }
 
 fn times(n: u64) -> String {
@@ -213,8 +213,12 @@ fn times(n: u64) -> String {
 fn calls(row: &Row) -> String {
     let mut calls: Vec<_> = row.calls.iter().collect();
     calls.sort_by_key(|(name, waits)| (std::cmp::Reverse(waits.ns), *name));
-    let told: Vec<String> =
-        calls.iter().take(2).map(|(name, waits)| format!("{} × {name}", waits.count)).collect();
+    // A wait counts in the row of its first segment; here may be the rest of it.
+    let tell = |(name, waits): &(&String, &Waits)| match waits.count {
+        0 => (*name).clone(),
+        count => format!("{count} × {name}"),
+    };
+    let told: Vec<String> = calls.iter().take(2).map(tell).collect();
     let more = calls.len().saturating_sub(told.len());
     match (told.is_empty(), more) {
         (true, _) => String::new(),
