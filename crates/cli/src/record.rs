@@ -49,6 +49,9 @@ pub struct RecordArguments {
     /// Stacks of running threads, so many a second; 0 for none
     #[arg(long, value_name = "RATE", default_value_t = 99)]
     samples: u32,
+    /// Only what a path needs: no system calls, lock words or stacks, at the least cost
+    #[arg(long)]
+    path_only: bool,
     /// Run the command as root, though sudo was called by somebody else
     #[arg(long)]
     as_root: bool,
@@ -97,7 +100,8 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
     let request = Request {
         destination: arguments.output.clone(),
         options: Options {
-            samples_per_second: arguments.samples,
+            calls: !arguments.path_only,
+            samples_per_second: if arguments.path_only { 0 } else { arguments.samples },
             duration: arguments.duration,
             command: arguments.command.clone(),
             targets: arguments.pids.clone(),
