@@ -78,7 +78,7 @@ int main(int argc, char **argv)
 			wait_begins(lane, i % 2 ? "epoll_wait" : "poll");
 			ready = wait_once(epoll, i % 2);
 			if (ready)
-				wait_ends(lane, NO_LANE);
+				wait_ends_or_times_out(lane, (uint64_t)timeout_ms * MS);
 			else
 				wait_times_out(lane, (uint64_t)timeout_ms * MS);
 		}

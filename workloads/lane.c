@@ -229,6 +229,8 @@ struct stretch *boundary(lane_t lane, enum what what, enum end end, lane_t by)
 	struct lane *l = &lanes->lane[lane];
 	uint64_t wall, cpu, delay;
 	look(&wall, &cpu, &delay);
+	if (cpu < l->at_cpu) /* stolen while it was read, and subtracted for it */
+		cpu = l->at_cpu;
 	struct stretch s = {
 		.from = l->at, .to = wall, .cpu = cpu - l->at_cpu, .delayed = delay - l->at_delay,
 		.what = what, .end = end, .by = (int16_t)by,
@@ -330,6 +332,15 @@ void wait_times_out(lane_t lane, uint64_t ns)
 	not_runnable_before(s, s->from + ns);
 }
 
+void wait_ends_or_times_out(lane_t lane, uint64_t ns)
+{
+	const struct lane *l = &lanes->lane[lane];
+	if (atomic_load(&l->released) > l->at + ns)
+		wait_times_out(lane, ns);
+	else
+		wait_ends(lane, NO_LANE);
+}
+
 void forks(lane_t lane)
 {
 	atomic_store(&lanes->lane[lane].forked, now());
@@ -386,12 +397,17 @@ void wait_for_child(lane_t lane, int process)
 		die("cannot wait for a child");
 	lane_t child = lane_of(process);
 	struct stretch *s = wait_over(lane, BY_LANE, child);
-	not_runnable_before(s, lanes->lane[child].at);
 
-	/* What the child did after its last boundary has no stamp, but its CPU time is known now. */
-	struct lane *c = &lanes->lane[child];
-	uint64_t ran = ((uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 +
-			(uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec)) * US - c->at_cpu;
+	/*
+	 * What the child did after its last boundary has no stamp, but its CPU time is known now (and
+	 * that of the children for which it has waited itself, which comes with it).
+	 */
+	struct lane *l = &lanes->lane[lane], *c = &lanes->lane[child];
+	uint64_t family = ((uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 +
+			   (uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec)) * US;
+	uint64_t before = c->at_cpu + c->children_cpu, ran = family > before ? family - before : 0;
+	l->children_cpu += family;
+	not_runnable_before(s, c->at + ran);
 	uint64_t ended = s->to - s->delayed - s->cpu; /* or later: part of that CPU time was on the way in */
 	if (ended > c->at && ended - c->at > ran)
 		c->end_delay = ended - c->at - ran;

@@ -53,6 +53,7 @@ struct lane {
 	_Atomic uint64_t released; /* when, by whom: the last time */
 	_Atomic int released_by;
 
+	uint64_t children_cpu; /* of those waited for */
 	uint64_t end_delay; /* of a process that has been waited for: runnable on its way to its end */
 
 	int first, last, used; /* chunks, and stretches used in the last */

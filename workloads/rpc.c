@@ -89,7 +89,7 @@ static void loop_until_answered(lane_t lane, int fd)
 			break;
 		wait_times_out(lane, (uint64_t)timeout_ms * MS);
 	}
-	wait_ends(lane, NO_LANE);
+	wait_ends_or_times_out(lane, (uint64_t)timeout_ms * MS);
 }
 
 int main(int argc, char **argv)

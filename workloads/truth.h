@@ -103,6 +103,8 @@ void wait_begins(lane_t lane, const char *call);
 void wait_ends(lane_t lane, lane_t otherwise);
 /* ...or ended by a timer that was set for so long when it began... */
 void wait_times_out(lane_t lane, uint64_t ns);
+/* ...or by whichever of these two came first: both can be found when the thread has a CPU again... */
+void wait_ends_or_times_out(lane_t lane, uint64_t ns);
 /* ...or ended by something else that is no lane. */
 void wait_ends_by(lane_t lane, enum end end);
 
