@@ -45,16 +45,22 @@ test: setup ## formatter, lints, all tests, licences, layers: at most 20 minutes
 demo: program ## record a small backup, tell why it took its time, write a file for Perfetto
 	@packaging/demo
 
+.PHONY: readme
+readme: program ## write into README.md what the program says today of the bundled recording
+	@packaging/readme
+
 .PHONY: truth
 truth: program workloads ## run programs whose truth is known, and judge what is said of them (root)
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth
 	$(AS_ROOT) target/release/wakepath-truth
 
 .PHONY: bench
-bench: program workloads ## cost of recording against its peers, speed of analysis (root, 15 minutes)
+bench: program workloads ## cost of recording, speed of analysis: writes docs/performance.md (root)
 	$(CARGO) build $(LOCKED) --release --package wakepath-bench
-	$(AS_ROOT) target/release/wakepath-bench cost
-	$(AS_ROOT) target/release/wakepath-bench analysis
+	$(AS_ROOT) target/release/wakepath-bench cost >target/cost.md
+	$(AS_ROOT) target/release/wakepath-bench analysis >target/analysis.md
+	cat bench/head.md target/cost.md target/analysis.md >docs/performance.md
+	@cat docs/performance.md
 
 .PHONY: perfetto
 perfetto: demo ## hold what is exported against Perfetto's own trace_processor (node, npm)

@@ -19,19 +19,33 @@
 #include <string.h>
 #include <unistd.h>
 
-static long count = 200, work_us = 1500, spread, adopt = -1;
+static long count = 200, work_us = 1500, spread, adopt = -1, lane_number;
 static const struct flag flags[] = {
 	{ "count", &count, false, "children, one after the other; at most 1000" },
 	{ "work-us", &work_us, false, "CPU time of each child" },
 	{ "spread", &spread, true, "use all CPUs" },
 	{ "lanes", &adopt, false, "be a child, with the lanes in that descriptor" },
+	{ "lane", &lane_number, false, "which of them is the child's" },
 	{ 0 },
 };
+
+static void become_child(lane_t parent)
+{
+	char descriptor[16], number[16], amount[16];
+	snprintf(number, sizeof number, "%d", lane_open("forkstorm", parent));
+	snprintf(descriptor, sizeof descriptor, "%d", lanes_descriptor());
+	snprintf(amount, sizeof amount, "%ld", work_us);
+	char *arguments[] = { "forkstorm", "--lanes", descriptor, "--lane", number, "--work-us", amount, NULL };
+	execv("/proc/self/exe", arguments);
+	_exit(127);
+}
 
 static void be_child(void)
 {
 	lanes_adopt((int)adopt);
-	work(lane_open("forkstorm", 0), (uint64_t)work_us * US);
+	lane_t lane = (lane_t)lane_number;
+	lane_goes_on(lane);
+	work(lane, (uint64_t)work_us * US);
 	_exit(0);
 }
 
@@ -46,19 +60,13 @@ int main(int argc, char **argv)
 	flags_read(argc, argv, flags, "hundreds of short processes");
 	if (!spread)
 		pin_to_one_cpu();
-	char descriptor[16], amount[16];
-	snprintf(descriptor, sizeof descriptor, "%d", lanes_descriptor());
-	snprintf(amount, sizeof amount, "%ld", work_us);
-	char *arguments[] = { "forkstorm", "--lanes", descriptor, "--work-us", amount, NULL };
 	for (long i = 0; i < count && i < 1000; i++) {
 		forks(lane);
 		pid_t child = fork();
 		if (child < 0)
 			die("cannot fork");
-		if (!child) {
-			execv("/proc/self/exe", arguments);
-			_exit(127);
-		}
+		if (!child)
+			become_child(lane);
 		forks(lane); /* has done so: it runs once we wait, and making it took long */
 		wait_for_child(lane, child);
 	}

@@ -248,6 +248,13 @@ void boundary_runnable(lane_t lane)
 	s->delayed = s->to - s->from;
 }
 
+void lane_goes_on(lane_t lane)
+{
+	prctl(PR_SET_NAME, lanes->lane[lane].comm); /* exec has named it after the file */
+	end_in_time();
+	boundary(lane, WORK, BY_LANE, NO_LANE);
+}
+
 /*
  * The CPU was lost between `last` and `t`, for which the thread was runnable; if for longer than
  * that, it had been lost before already, on the way into work().

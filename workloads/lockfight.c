@@ -8,7 +8,7 @@
  *     lockfight-2     ------|.....|-----|---|.....|==
  *
  * Truth: main's waits are what the holders did, one after the other, with the mutex held.
- * `meet.c` says how that is known and why a lost race for the mutex changes nothing.
+ * `meet.c` says how that is known, and why nobody takes it from under the nose of who was woken.
  *
  * Assumes nothing. The random numbers are the same in every run (--seed), the schedule is not.
  */

@@ -14,7 +14,9 @@ struct hold {
 
 struct lock {
 	pthread_mutex_t mutex;
-	_Atomic int holds; /* that have ended; the fields below belong to the holder */
+	_Atomic int waiting; /* who want it or have it */
+	_Atomic bool held;
+	_Atomic int holds; /* that have ended; the list belongs to the holder */
 	struct hold hold[MAX_HOLDS];
 };
 
@@ -28,18 +30,26 @@ struct lock *lock_create(void)
 
 /*
  * A wait for a mutex is what its holders did, one after the other: up to each release the one who
- * released, on its way in included. The kernel's trace gives the same, whoever was woken and lost
- * the race for the mutex: a waiter that is woken early runs for microseconds and waits again.
+ * released, on its way in included.
  *
  *     a     =====|......,......,|===      `,` the two releases during a's wait
  *     b     =============^                charged to a's wait up to the first,
  *     c       .............======^        c up to the second: its time between was spent getting in
+ *
+ * That needs the mutex to pass from waiter to waiter. A newcomer could take it in the moment between
+ * a release and the arrival of who was woken by it; the one who was woken would then be runnable for
+ * as long as it takes to get a CPU, find the mutex taken and sleep on, and nobody here would know
+ * which of the waiters that was. So a newcomer steps back while somebody is on its way in.
  */
 void lock_acquire(struct lock *lock, lane_t lane)
 {
+	while (atomic_load(&lock->waiting) && !atomic_load(&lock->held))
+		rest(lane, 1 * MS);
+	atomic_fetch_add(&lock->waiting, 1);
 	wait_begins(lane, "futex");
 	int seen = atomic_load(&lock->holds);
 	pthread_mutex_lock(&lock->mutex);
+	atomic_store(&lock->held, true);
 	int holds = atomic_load(&lock->holds);
 
 	struct lane *l = &lanes->lane[lane];
@@ -67,6 +77,8 @@ void lock_release(struct lock *lock, lane_t lane)
 		lock->hold[holds] = (struct hold){ lane, now() };
 		atomic_store(&lock->holds, holds + 1);
 	}
+	atomic_store(&lock->held, false);
+	atomic_fetch_sub(&lock->waiting, 1);
 	pthread_mutex_unlock(&lock->mutex);
 }
 

@@ -85,6 +85,8 @@ lane_t lane_named(const char *comm, long n);
 /* The descriptor by which an exec'ed child can reach the lanes, and how it does. */
 int lanes_descriptor(void);
 void lanes_adopt(int descriptor);
+/* The calling thread, after exec, goes on with the lane that it opened before. */
+void lane_goes_on(lane_t lane);
 
 /* Runs until the thread has had that much more CPU time. Notices and logs each loss of the CPU. */
 void work(lane_t lane, uint64_t ns);

@@ -162,6 +162,9 @@ fn why_not(error: RecordError) -> Failure {
         RecordError::Collect(CollectError::CommandNotFound { .. }) => {
             Failure::new(Code::Usage, text).or_code(NOT_FOUND)
         }
+        RecordError::Collect(CollectError::NoProcess { .. }) => {
+            Failure::new(Code::Usage, text).hint("ps lists the processes that live")
+        }
         RecordError::Collect(CollectError::Exec { .. }) => {
             Failure::new(Code::Usage, text).or_code(CANNOT_RUN)
         }

@@ -107,6 +107,15 @@ fn the_exit_code_is_the_commands_own_or_one_of_ours() {
 }
 
 #[test]
+fn a_process_that_does_not_live_is_named() {
+    let Some(folder) = place("a wrong process number is told at once") else { return };
+    let output = record(folder.path(), &["-p", "4194303"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("there is no process 4194303"), "{said}");
+}
+
+#[test]
 fn a_commands_output_is_its_own() {
     let Some(folder) = place("the answer does not mix with the command's output") else { return };
     let output = record(folder.path(), &["--", "echo", "mine"]);

@@ -67,6 +67,9 @@ pub struct Outcome {
 /// # Errors
 /// When recording could not start, the command could not run, or the recording could not be written.
 pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Result<Outcome, Error> {
+    if let Some(&pid) = options.targets.iter().find(|&&pid| pidfd(pid).is_none()) {
+        return Err(Error::NoProcess { pid });
+    }
     let cpus = sampling::possible_cpus().map_err(|source| Error::MapRings { source })?;
     let mut storage = MaybeUninit::uninit();
     let mut programs = Programs::load(&mut storage, options, cpus)?;

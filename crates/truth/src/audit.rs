@@ -13,8 +13,8 @@ const FILLS: f64 = 0.002;
 /// window: the clock leaves out what the hypervisor took, which the guest believes to have run.
 const CLOCKS: f64 = 0.005;
 
-/// A truth may have missed waits of its threads for 0.3% of its window: it cannot say what they were for.
-const UNAWARES: f64 = 0.003;
+/// A truth may have missed waits of its threads for 0.1% of its window: it cannot say what they were for.
+const UNAWARES: f64 = 0.001;
 
 /// Whether a truth agrees with itself; in sentences if not. Such a truth judges nothing: the machine
 /// was so busy that the program did what it does not want to measure.

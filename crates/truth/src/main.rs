@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use wakepath_truth::noise::Noise;
+use wakepath_truth::noise::{self, Noise};
 use wakepath_truth::runner::{Judged, Runner, judge};
 use wakepath_truth::table;
 use wakepath_truth::workloads::{self, Workload};
@@ -67,7 +67,7 @@ fn run(options: &Options) -> Result<bool> {
     }
     println!("{}", table::HEAD);
     if let Some([truth, path]) = options.compare.as_deref() {
-        return Ok(show(options, "", 0.01, judge(0.01, options.noise, truth, path)));
+        return Ok(show(options, "", 0.01, judge(0.01, truth, path)));
     }
     let runner = Runner {
         wakepath: options.wakepath.clone(),
@@ -90,14 +90,20 @@ fn live(options: &Options, runner: &Runner) -> Result<bool> {
         }
     };
     let mut all_right = true;
+    let mut by_noise = Vec::new();
     for workload in chosen(&options.names)? {
         for turn in 1..=options.repeat {
             let place = folder.join(format!("{}.{}.{turn}", workload.name, options.noise.name()));
             let judged = runner.run_until_it_judges(&workload, &place, |verdict| {
                 println!("{:<16} void, once more: {}", workload.name, verdict.void.join("; "));
             });
+            by_noise.extend(judged.as_ref().map(|judged| judged.by_noise));
             all_right &= show(options, workload.name, workload.limit, judged);
         }
+    }
+    if noise::never_blamed(options.noise, &by_noise) {
+        println!("WRONG: the spinning neighbour was never blamed");
+        all_right = false;
     }
     Ok(all_right)
 }

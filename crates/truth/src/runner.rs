@@ -106,7 +106,7 @@ impl Runner {
         command.stdout(File::create(&answer).with_context(|| format!("cannot make `{}`", answer.display()))?);
         let status = finish(&mut command, &folder.join("path.log"))?;
         ensure!(status.success(), "`{}` ended with {status}", said(&command));
-        judge(workload.limit, self.noise, &folder.join("truth.json"), &answer)
+        judge(workload.limit, &folder.join("truth.json"), &answer)
     }
 }
 
@@ -115,11 +115,11 @@ impl Runner {
 /// # Errors
 ///
 /// When a file cannot be read or is not of its schema.
-pub fn judge(limit: f64, noise: Noise, truth: &Path, path: &Path) -> Result<Judged> {
+pub fn judge(limit: f64, truth: &Path, path: &Path) -> Result<Judged> {
     let (truth, path) = (read(truth)?, read(path)?);
     let mut verdict = compare(&truth, &path, Limits::with_error(limit))?;
     let (runnable, by_noise, violations) =
-        noise::blamed(noise, &Truth::deserialize(&truth)?, &PathDocument::deserialize(&path)?);
+        noise::blamed(&Truth::deserialize(&truth)?, &PathDocument::deserialize(&path)?);
     verdict.violations.extend(violations);
     Ok(Judged { verdict, by_noise, runnable })
 }

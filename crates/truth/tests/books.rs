@@ -1,0 +1,99 @@
+//! The workloads keep honest books: without any recording, by their own clocks.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+use wakepath_truth::audit;
+use wakepath_truth::document::Truth;
+use wakepath_truth::workloads::{self, Workload};
+
+/// On a busy machine a program does what it does not want to measure, and says so.
+const TRIES: usize = 6;
+
+/// Builds the workloads, once for all tests here; returns where they are.
+fn build() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+        let made = Command::new("make").arg("-s").arg("-C").arg(&folder).status().expect("make");
+        assert!(made.success(), "the workloads do not build");
+        folder.join("bin")
+    })
+}
+
+fn run(programs: &Path, workload: &Workload) -> Truth {
+    let file = tempfile::NamedTempFile::new().expect("a file for the truth");
+    let status = Command::new(programs.join(workload.program))
+        .args(workload.arguments)
+        .arg("--truth")
+        .arg(file.path())
+        .stdout(Stdio::null())
+        .status()
+        .expect("the workload starts");
+    assert!(status.success() || workload.record_for.is_some(), "{} ended with {status}", workload.name);
+    let truth = serde_json::from_slice(&std::fs::read(file.path()).expect("a truth")).expect("JSON");
+    Truth::deserialize::<serde_json::Value>(truth).expect("a truth of its schema")
+}
+
+/// The CPU limit of a cgroup needs root and a writable hierarchy.
+fn may_limit_cpu() -> bool {
+    let group = Path::new("/sys/fs/cgroup/cpu");
+    let parent = if group.join("cpu.shares").exists() { group } else { Path::new("/sys/fs/cgroup") };
+    let probe = parent.join(format!("wakepath-probe-{}", std::process::id()));
+    let made = std::fs::create_dir(&probe).is_ok();
+    let limits = probe.join("cpu.cfs_quota_us").exists() || probe.join("cpu.max").exists();
+    let _ = std::fs::remove_dir(&probe);
+    made && limits
+}
+
+#[test]
+fn every_workload_accounts_for_its_whole_window() {
+    let programs = build();
+    let limits = may_limit_cpu();
+    for workload in workloads::ALL {
+        if workload.program == "quota" && !limits {
+            println!("skipped: {}: no right to limit CPU here; it would show throttled time", workload.name);
+            continue;
+        }
+        let mut faults = Vec::new();
+        for _ in 0..TRIES {
+            let truth = run(programs, workload);
+            assert_eq!(truth.window.thread.comm, workload.program);
+            assert!(truth.threads.contains(&truth.window.thread));
+            faults = audit::truth(&truth);
+            if faults.is_empty() {
+                break;
+            }
+        }
+        assert!(faults.is_empty(), "{}: {faults:?}", workload.name);
+    }
+}
+
+#[test]
+fn a_workload_refuses_what_it_does_not_know() {
+    let programs = build();
+    for arguments in [&["--no-such-flag"][..], &["--rounds"], &["--rounds", "many"], &["--rounds", "-1"]] {
+        let output = Command::new(programs.join("semaphore")).args(arguments).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(arguments[0]), "{output:?}");
+    }
+}
+
+#[test]
+fn a_benchmark_load_prints_its_rate_in_a_line_that_can_be_read() {
+    let programs = build();
+    for (name, rounds) in [("schedfreq", "500"), ("tcpping", "200")] {
+        let output =
+            Command::new(programs.join(name)).args(["--rounds", rounds]).output().expect("it starts");
+        let said = String::from_utf8(output.stdout).expect("text");
+        let words: Vec<&str> = said.split_whitespace().collect();
+        let [_, "round_trips", trips, "seconds", seconds, "per_second", rate] = words[..] else {
+            panic!("{name} said {said:?}");
+        };
+        assert_eq!(trips, rounds);
+        let (seconds, rate): (f64, f64) = (seconds.parse().unwrap(), rate.parse().unwrap());
+        assert!(seconds >= 0.0 && rate > 0.0);
+    }
+}
