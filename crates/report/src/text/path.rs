@@ -87,6 +87,7 @@ fn short(answer: &PathAnswer, party: &Party, row: &Row) -> String {
         Party::Device(device) => format!("waiting for {}", or(device, "a device")),
         Party::Process(comm) => format!("waiting for {}", process(answer, &wording::comm(*comm), row)),
         Party::KernelThread(comm) => format!("waiting for kernel thread {}", wording::comm(*comm)),
+        Party::StillWaiting => String::from("still waiting when the window closed"),
         Party::Unknown(why) => {
             format!("unknown{}", why.as_ref().map_or(String::new(), |why| format!(": {why}")))
         }
