@@ -47,6 +47,8 @@ pub enum Party {
     Process(Comm),
     /// A kernel thread, where no disk was behind it.
     KernelThread(Comm),
+    /// Waits that were not over when the window closed.
+    StillWaiting,
     /// Nobody knows; the reason.
     Unknown(Option<String>),
 }
@@ -211,6 +213,7 @@ impl Grouping<'_> {
             Kind::Lock => Party::Lock,
             Kind::UserInput => Party::Person,
             Kind::OtherDevice => Party::Device(what()),
+            Kind::Unknown if class.responsible == Responsible::StillWaiting => Party::StillWaiting,
             Kind::Unknown => Party::Unknown(what()),
         }
     }
