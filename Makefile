@@ -45,6 +45,10 @@ test: setup ## formatter, lints, all tests, licences, layers: at most 20 minutes
 demo: program ## record a small backup, tell why it took its time, write a file for Perfetto
 	@packaging/demo
 
+.PHONY: readme
+readme: program ## write into README.md what the program says today of the bundled recording
+	@packaging/readme
+
 .PHONY: truth
 truth: program workloads ## run programs whose truth is known, and judge what is said of them (root)
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use clap::Args;
 use wakepath_engine::record::{
-    CollectError, EndReason, Identity, Options, Outcome, RecordError, Request, drop_rights, exit_code, record,
+    CollectError, EndReason, Identity, Options, Outcome, RecordError, Request, WriteError, drop_rights,
+    exit_code, record,
 };
 use wakepath_engine::{Algorithm, Name, PathQuery, Subject, duration};
 
@@ -48,6 +49,9 @@ pub struct RecordArguments {
     /// Stacks of running threads, so many a second; 0 for none
     #[arg(long, value_name = "RATE", default_value_t = 99)]
     samples: u32,
+    /// Only what a path needs: no system calls, lock words or stacks, at the least cost
+    #[arg(long)]
+    path_only: bool,
     /// Run the command as root, though sudo was called by somebody else
     #[arg(long)]
     as_root: bool,
@@ -96,7 +100,8 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
     let request = Request {
         destination: arguments.output.clone(),
         options: Options {
-            samples_per_second: arguments.samples,
+            calls: !arguments.path_only,
+            samples_per_second: if arguments.path_only { 0 } else { arguments.samples },
             duration: arguments.duration,
             command: arguments.command.clone(),
             targets: arguments.pids.clone(),
@@ -161,6 +166,9 @@ fn why_not(error: RecordError) -> Failure {
         RecordError::Collect(CollectError::CommandNotFound { .. }) => {
             Failure::new(Code::Usage, text).or_code(NOT_FOUND)
         }
+        RecordError::Collect(CollectError::NoProcess { .. }) => {
+            Failure::new(Code::Usage, text).hint("ps lists the processes that live")
+        }
         RecordError::Collect(CollectError::Exec { .. }) => {
             Failure::new(Code::Usage, text).or_code(CANNOT_RUN)
         }
@@ -171,8 +179,17 @@ fn why_not(error: RecordError) -> Failure {
             | CollectError::Snapshot { source },
         ) if needs_rights(source) => Failure::new(Code::Rights, text)
             .hint("run with sudo, or grant CAP_BPF and CAP_PERFMON; wakepath doctor says what is missing"),
-        RecordError::Collect(CollectError::Write(_)) | RecordError::Write(_) | RecordError::Rotate(_) => {
-            Failure::new(Code::Input, text).hint("choose another place with -o")
+        RecordError::Rotate(_) => Failure::new(Code::Input, text).hint("choose another place with -o"),
+        RecordError::Collect(CollectError::Write(error)) | RecordError::Write(error) => {
+            let failure = Failure::new(Code::Input, text);
+            let place = matches!(
+                error,
+                WriteError::InTheWay(_)
+                    | WriteError::Io { .. }
+                    | WriteError::DiskFull(_)
+                    | WriteError::DiskReserve { .. }
+            );
+            if place { failure.hint("choose another place with -o") } else { failure }
         }
         RecordError::Collect(_) => Failure::new(Code::Rights, text)
             .hint("wakepath doctor says what this kernel and these rights allow"),

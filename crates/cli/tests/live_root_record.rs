@@ -107,6 +107,36 @@ fn the_exit_code_is_the_commands_own_or_one_of_ours() {
 }
 
 #[test]
+fn the_path_alone_is_recorded_where_that_is_asked() {
+    let Some(folder) = place("system calls and stacks can be left out") else { return };
+    record(
+        folder.path(),
+        &["--path-only", "--", "sh", "-c", "sleep 0.05; while [ $((i=i+1)) -lt 100000 ]; do :; done"],
+    );
+    let document = path(folder.path());
+    adds_up(&document);
+    let called =
+        document["segments"].as_array().expect("segments").iter().filter(|one| !one["call"].is_null());
+    assert_eq!(called.count(), 0, "no segment names a system call");
+    let info = Command::new(WAKEPATH)
+        .args(["info", "--json"])
+        .current_dir(folder.path())
+        .output()
+        .expect("wakepath");
+    let info: Value = serde_json::from_slice(&info.stdout).expect("JSON");
+    assert!(info["events"].get("sample").is_none_or(|count| count == 0), "{}", info["events"]);
+}
+
+#[test]
+fn a_process_that_does_not_live_is_named() {
+    let Some(folder) = place("a wrong process number is told at once") else { return };
+    let output = record(folder.path(), &["-p", "4194303"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("there is no process 4194303"), "{said}");
+}
+
+#[test]
 fn a_commands_output_is_its_own() {
     let Some(folder) = place("the answer does not mix with the command's output") else { return };
     let output = record(folder.path(), &["--", "echo", "mine"]);

@@ -126,7 +126,7 @@ fn a_recorded_command_is_the_question() {
     let command = What::Mark(Mark::Command { tgid: Tid(10), words });
     let (code, out, _) = made(TRACE, &[command]).run(["path"]);
     assert_eq!(code, 0);
-    assert!(out.starts_with("worker is still waiting in nanosleep after 9.90 µs: "), "{out}");
+    assert!(out.starts_with("worker is still waiting after 900 ns in nanosleep; its 9.90 µs were "), "{out}");
 }
 
 #[test]

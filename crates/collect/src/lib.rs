@@ -96,6 +96,8 @@ pub enum Error {
     Snapshot { source: io::Error },
     #[error("the embedded BPF object is not as expected: {0}")]
     Skeleton(&'static str),
+    #[error("there is no process {pid}")]
+    NoProcess { pid: u32 },
     #[error("cannot start the command: {source}")]
     Fork { source: io::Error },
     #[error("command not found: {}", command.to_string_lossy())]

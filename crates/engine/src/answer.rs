@@ -1,7 +1,7 @@
 //! Answers as data, with everything in them that a shell needs to show them.
 
 use wakepath_clock::{Local, Reference, Stamp};
-use wakepath_critical_path::{Contributor, Path, Problem, Segment, Wait};
+use wakepath_critical_path::{Contributor, Hang, Path, Problem, Segment, Wait};
 use wakepath_wait_graph::{Loss, ThreadIndex};
 
 use crate::{CallKey, CallName, Name, Recorded, Sampled, Who};
@@ -72,6 +72,12 @@ pub struct PathAnswer<'r> {
     pub path: Path,
     /// What the window's time went to, the largest first; together they are the whole window.
     pub contributors: Vec<Contributor>,
+    /// The wait that the window's thread was in when the recording ended, where the window reaches
+    /// that far.
+    pub still_waiting: Option<Hang>,
+    /// Cycles of threads that waited for each other's locks then, where one of them is of the window's
+    /// process or a descendant of it.
+    pub deadlocks: Vec<Vec<Hang>>,
     /// Where in the code its running threads were seen.
     pub sampled: Sampled,
     /// The recording that was asked.

@@ -183,4 +183,30 @@ mod tests {
         let key = (ThreadIndex(0), Comm::new(b"own"));
         assert_eq!(places, Sampled::from([(key, BTreeMap::from([(in_library, 2), (in_kernel, 1)]))]));
     }
+
+    #[test]
+    fn a_thread_that_ran_beside_the_path_is_not_counted() {
+        let blocked = SwitchOut::Blocked(wakepath_event::BlockedState::Interruptible);
+        let switch = |at, cpu, from, to, out| {
+            event(at, cpu, from, What::Switch { next: Tid(to), out, interrupts_ns: 0, call: None })
+        };
+        let on = |cpu, sample: Event| Event { cpu: wakepath_event::Cpu(cpu), ..sample };
+        let recorded = read(&[
+            event(0, 0, 0, thread(7, 7, 1, "own")),
+            event(0, 0, 0, thread(8, 8, 1, "helper")),
+            switch(0, 0, 0, 7, SwitchOut::Runnable),
+            switch(0, 1, 0, 8, SwitchOut::Runnable),
+            // While own ran, what the helper did was nobody's wait.
+            on(1, sample(10, 8, &[], &[1])),
+            switch(30, 0, 7, 0, blocked),
+            on(1, sample(40, 8, &[], &[1])),
+            event(60, 1, 8, What::Waking { target: Tid(7), irq: 0, newborn: false }),
+            switch(60, 0, 0, 7, SwitchOut::Runnable),
+            switch(100, 0, 7, 0, SwitchOut::Runnable),
+        ]);
+        let window = Window { thread: ThreadIndex(0), from: Stamp::from_ns(0), to: Stamp::from_ns(100) };
+        let places = sampled(&recorded, &active(&recorded.graph, window));
+        let counts: Vec<u64> = places.values().flat_map(|places| places.values()).copied().collect();
+        assert_eq!(counts, [1]);
+    }
 }

@@ -1,5 +1,7 @@
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Algorithm, Problem, Severity, Window, active, contributors, exact};
+use wakepath_critical_path::{
+    Algorithm, Hang, Problem, Severity, Window, active, contributors, deadlocks, exact, hangs,
+};
 
 use crate::code::sampled;
 use crate::overview::overview;
@@ -55,7 +57,35 @@ fn explain<'r>(
     head.problems.extend(path.problems.iter().cloned());
     head.problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
     let sampled = sampled(recorded, &path);
-    PathAnswer { head, question, contributors: contributors(graph, &path), path, sampled, recorded }
+    let (still_waiting, deadlocks) = open_waits(recorded, window);
+    PathAnswer {
+        head,
+        question,
+        contributors: contributors(graph, &path),
+        path,
+        still_waiting,
+        deadlocks,
+        sampled,
+        recorded,
+    }
+}
+
+/// What was still open when the recording ended, as far as it concerns the window.
+fn open_waits(recorded: &Recorded, window: Window) -> (Option<Hang>, Vec<Vec<Hang>>) {
+    let graph = &recorded.graph;
+    if window.to < recorded.to().min(graph.to()) {
+        return (None, Vec::new());
+    }
+    let still_waiting = hangs(graph).into_iter().find(|hang| hang.thread == window.thread);
+    let of_window = |hang: &Hang| {
+        let own = graph.thread(window.thread).tgid();
+        let theirs = graph.thread(hang.thread).tgid();
+        hang.thread == window.thread
+            || own.zip(theirs).is_some_and(|(own, theirs)| recorded.descends(theirs, own, window.to))
+    };
+    let mut cycles = deadlocks(graph);
+    cycles.retain(|cycle| cycle.iter().any(of_window));
+    (still_waiting, cycles)
 }
 
 /// What every document about the time between `from` and `to` begins with.

@@ -243,3 +243,128 @@ pub(crate) fn asked(recorded: &Recorded, query: &PathQuery) -> Result<Ends, NoRe
     let place = |moment: Option<Moment>| moment.map(|moment| moment.place(begin, end, realtime)).transpose();
     Ok((place(query.from)?, place(query.to)?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{event, read};
+    use wakepath_event::{CgroupId, Mark, NameSpace, What};
+
+    /// A shell that forks a child, which executes the command; another process of two threads.
+    const TRACE: &str = "
+        thread sh tid=10
+        thread server tid=20 blocked=interruptible call=43:3
+        thread worker tid=21 tgid=20 blocked=interruptible call=202:0x1000
+        0 c0 idle started
+        0 c0 idle switch sh
+        100 c0 sh fork child tid=11
+        100 c0 sh waking child newborn
+        200 c0 sh switch child
+        250 c0 child rename child sh
+        300 c0 child exec checkout
+        900 c0 child exit
+        950 c0 child switch sh dead
+        1000 c0 sh stopped
+    ";
+
+    fn recorded(more: &[What]) -> Recorded {
+        let mut events = wakepath_scenario::text::parse(TRACE).expect("a trace").events;
+        // Behind the threads that are there at the start.
+        events.splice(3..3, more.iter().map(|what| event(0, 0, 0, what.clone())));
+        read(&events)
+    }
+
+    fn command() -> What {
+        What::Mark(Mark::Command { tgid: Tid(11), words: b"./checkout".as_slice().into() })
+    }
+
+    /// What a question comes to: `tid from..to` of each window, or the tids that could be asked about.
+    fn ask(recorded: &Recorded, query: PathQuery) -> String {
+        let tid = |thread| recorded.graph.thread(thread).tid();
+        match select(recorded, &query) {
+            Ok(Selection::Windows(windows)) => {
+                let tell = |(window, _): &(Window, _)| {
+                    format!("{} {}..{}", tid(window.thread), window.from.ns(), window.to.ns())
+                };
+                windows.iter().map(tell).collect::<Vec<_>>().join(", ")
+            }
+            Ok(Selection::Threads(_, threads)) => {
+                format!("threads {:?}", threads.iter().map(|&thread| tid(thread).0).collect::<Vec<_>>())
+            }
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn of(subject: Subject) -> PathQuery {
+        PathQuery { subject, ..PathQuery::default() }
+    }
+
+    #[test]
+    fn a_commands_window_is_from_its_exec_to_its_exit() {
+        let recorded = recorded(&[command()]);
+        assert_eq!(ask(&recorded, PathQuery::default()), "11 300..900");
+        let part = PathQuery {
+            from: Some(Moment::AfterStart(500)),
+            to: Some(Moment::BeforeEnd(0)),
+            ..PathQuery::default()
+        };
+        assert_eq!(ask(&recorded, part), "11 500..900", "a part of it");
+    }
+
+    #[test]
+    fn without_a_command_the_question_is_about_threads() {
+        assert_eq!(ask(&recorded(&[]), PathQuery::default()), "threads [10, 20, 21, 11]");
+        let target = What::Mark(Mark::Target(Tid(20)));
+        assert_eq!(ask(&recorded(&[target]), PathQuery::default()), "threads [20, 21]");
+    }
+
+    #[test]
+    fn a_process_of_one_thread_has_a_window_and_one_of_several_has_none() {
+        let recorded = recorded(&[]);
+        assert_eq!(ask(&recorded, of(Subject::Pid(Tid(11)))), "11 100..900", "from its birth on");
+        assert_eq!(ask(&recorded, of(Subject::Pid(Tid(20)))), "threads [20, 21]");
+        assert_eq!(ask(&recorded, of(Subject::Pid(Tid(21)))), "no process 21 in this recording");
+        assert_eq!(ask(&recorded, of(Subject::Tid(Tid(21)))), "21 0..1000");
+    }
+
+    #[test]
+    fn a_name_that_several_had_asks_back_unless_all_are_wanted() {
+        let recorded = recorded(&[]);
+        let comm = |name: &str| of(Subject::Comm(Comm::new(name.as_bytes())));
+        assert_eq!(ask(&recorded, comm("checkout")), "11 100..900", "a name it had for a part of its life");
+        assert_eq!(ask(&recorded, comm("sh")), "2 threads fit: thread named `sh`");
+        assert_eq!(ask(&recorded, PathQuery { all: true, ..comm("sh") }), "10 0..1000, 11 100..900");
+        assert_eq!(ask(&recorded, comm("bash")), "no thread named `bash` in this recording");
+        let early = PathQuery { to: Some(Moment::AfterStart(50)), ..comm("sh") };
+        assert_eq!(ask(&recorded, early), "10 0..50", "only one of them lived then");
+    }
+
+    #[test]
+    fn a_cgroup_is_named_by_its_path_or_as_systemctl_does() {
+        let name = What::Name(NameSpace::Cgroup, 7, b"/system.slice/shop.service".as_slice().into());
+        let cgroup = CgroupId(7);
+        let moved = What::Move { tid: Tid(20), tgid: Tid(20), whole: true, cgroup, cpu_cgroup: cgroup };
+        let recorded = recorded(&[name, moved]);
+        for (cgroup, expected) in [
+            ("shop.service", "threads [20, 21]"),
+            ("/system.slice/shop.service", "threads [20, 21]"),
+            ("/system.slice", "threads [20, 21]"),
+            ("/system.slice/shop", "no thread of cgroup or unit `/system.slice/shop` in this recording"),
+            ("shop", "no thread of cgroup or unit `shop` in this recording"),
+        ] {
+            assert_eq!(ask(&recorded, of(Subject::Cgroup(Name::from(cgroup)))), expected, "{cgroup}");
+        }
+    }
+
+    #[test]
+    fn a_window_that_is_empty_or_upside_down_is_refused() {
+        let recorded = recorded(&[command()]);
+        let upside_down = PathQuery {
+            from: Some(Moment::AfterStart(600)),
+            to: Some(Moment::AfterStart(500)),
+            ..PathQuery::default()
+        };
+        assert_eq!(ask(&recorded, upside_down), "the window is empty: it ends where it begins, or before");
+        assert_eq!(ask(&read(&[]), PathQuery::default()), "the recording holds no events");
+    }
+}

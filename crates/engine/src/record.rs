@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 pub use wakepath_collect::{EndReason, Error as CollectError, Identity, Options, Outcome, exit_code};
-use wakepath_recording::{HostIdentity, Owner, RotateError, WriteError, Writer, rotate};
+pub use wakepath_recording::WriteError;
+use wakepath_recording::{HostIdentity, Owner, RotateError, Writer, rotate};
 
 /// What to record, and where to.
 #[derive(Debug, Clone)]

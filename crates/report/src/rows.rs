@@ -47,6 +47,8 @@ pub enum Party {
     Process(Comm),
     /// A kernel thread, where no disk was behind it.
     KernelThread(Comm),
+    /// Waits that were not over when the window closed.
+    StillWaiting,
     /// Nobody knows; the reason.
     Unknown(Option<String>),
 }
@@ -172,7 +174,7 @@ impl Grouping<'_> {
         row.threads.extend(class.thread);
         if let Some(thread) = thread {
             if thread.kernel {
-                row.through.insert(wording::comm(thread.comm));
+                row.through.insert(wording::comm(worker_family(thread.comm)));
             } else {
                 row.processes.extend(thread.tgid);
             }
@@ -193,7 +195,7 @@ impl Grouping<'_> {
                 return Party::Disk(wording::disk(names, device));
             }
             if matches!(class.kind, Kind::Running | Kind::Runnable | Kind::Interrupted) {
-                return Party::KernelThread(kernel.comm);
+                return Party::KernelThread(worker_family(kernel.comm));
             }
         }
         let what = || wording::responsible(answer, class.responsible);
@@ -211,6 +213,7 @@ impl Grouping<'_> {
             Kind::Lock => Party::Lock,
             Kind::UserInput => Party::Person,
             Kind::OtherDevice => Party::Device(what()),
+            Kind::Unknown if class.responsible == Responsible::StillWaiting => Party::StillWaiting,
             Kind::Unknown => Party::Unknown(what()),
         }
     }
@@ -262,6 +265,15 @@ impl Grouping<'_> {
     }
 }
 
+/// What kernel threads of one kind are called together: `kworker` of `kworker/u8:4`, `ksoftirqd` of
+/// `ksoftirqd/0`. Which of them it was means nothing to anybody; `jbd2/sda1-8` names its disk.
+fn worker_family(comm: Comm) -> Comm {
+    let name = comm.bytes();
+    let Some(slash) = name.iter().position(|&b| b == b'/') else { return comm };
+    let number = name[slash + 1..].strip_prefix(b"u").unwrap_or(&name[slash + 1..]);
+    if number.first().is_some_and(u8::is_ascii_digit) { Comm::new(&name[..slash]) } else { comm }
+}
+
 /// The cgroup that limits a thread, with its limit: `shop.service (50.0 ms per 100 ms)`.
 pub fn limit(answer: &PathAnswer, thread: &Who) -> Option<String> {
     let names = &answer.recorded.survey.names;
@@ -273,4 +285,39 @@ pub fn limit(answer: &PathAnswer, thread: &Who) -> Option<String> {
         .map_or_else(|| wording::name(path), wording::unit);
     let [quota, period] = [limit.quota_ns, limit.period_ns].map(crate::quantity::duration);
     Some(format!("{unit} ({quota} per {period})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_of_one_kind_are_one_party() {
+        for (name, family) in [
+            ("kworker/u8:4", "kworker"),
+            ("kworker/0:1H", "kworker"),
+            ("ksoftirqd/1", "ksoftirqd"),
+            ("jbd2/sda1-8", "jbd2/sda1-8"),
+            ("kswapd0", "kswapd0"),
+            ("a/", "a/"),
+        ] {
+            assert_eq!(worker_family(Comm::new(name.as_bytes())), Comm::new(family.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_mix_never_claims_more_than_nearly_all_of_it_bears() {
+        let mix =
+            |measured, inferred, ambiguous| BasisMix { measured, sampled: 0, inferred, ambiguous }.word();
+        for ((measured, inferred, ambiguous), word) in [
+            ((100, 0, 0), "measured"),
+            ((99, 1, 0), "measured"),
+            ((98, 2, 0), "mostly measured"),
+            ((40, 60, 0), "inferred"),
+            ((98, 0, 2), "partly ambiguous"),
+            ((10, 0, 90), "ambiguous"),
+        ] {
+            assert_eq!(mix(measured, inferred, ambiguous), word, "{measured} {inferred} {ambiguous}");
+        }
+    }
 }

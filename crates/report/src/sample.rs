@@ -202,6 +202,8 @@ impl Told {
             question,
             contributors: contributors(&self.recorded.graph, &path),
             path,
+            still_waiting: None,
+            deadlocks: Vec::new(),
             sampled: self.sampled.clone(),
             recorded: &self.recorded,
         }
@@ -305,6 +307,17 @@ thread writer tid=30 blocked=uninterruptible call=74:3
 800 c1 idle switch writer
 900 c1 writer stopped
 ";
+
+/// Why a thread of a trace took its time.
+pub fn path_of(text: &str, tid: u32, look: impl Fn(&PathAnswer)) {
+    use wakepath_engine::{Answer, PathQuery, Subject, path};
+    let recorded = trace(text);
+    let query = PathQuery { subject: Subject::Tid(Tid(tid)), ..PathQuery::default() };
+    match path(&recorded, &query) {
+        Ok(Answer::Paths(paths)) => paths.iter().for_each(look),
+        other => panic!("a path, not {other:?}"),
+    }
+}
 
 /// What all threads of a trace did.
 pub fn overview_of(text: &str, look: impl FnOnce(&wakepath_engine::Overview)) {

@@ -4,6 +4,7 @@
 mod doctor;
 mod explain;
 mod footer;
+mod hangs;
 mod info;
 mod overview;
 mod path;

@@ -158,6 +158,7 @@ pub fn doing(answer: &PathAnswer, kind: Kind, by: Responsible) -> String {
             let disk = disk(names, Some(device)).unwrap_or_default();
             format!("waiting {} disk {disk}", if queued { "in the queue of" } else { "for" })
         }
+        (Kind::Unknown, Responsible::StillWaiting) => String::from("still waiting when the window closed"),
         (Kind::Timer, Responsible::Timer) => String::from(kind_phrase(kind)),
         (kind, by) => match responsible(answer, by) {
             Some(what) => format!("{}: {what}", kind_phrase(kind)),

@@ -220,6 +220,21 @@ mod tests {
     }
 
     #[test]
+    fn a_pipe_that_nobody_writes_does_not_hold_us_up() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+        assert!(made.success());
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let code = Code { path: pipe.as_os_str().as_bytes(), offset: 0, build_id: b"x" };
+            tell.send(Symbols::new(true).in_file(code))
+        });
+        let found = told.recv_timeout(std::time::Duration::from_secs(20));
+        assert_eq!(found, Ok(Found::Unreadable(b"pipe".to_vec())));
+    }
+
+    #[test]
     fn a_kernel_of_another_boot_has_no_names() {
         assert_eq!(Symbols::new(false).in_kernel(0xffff_ffff_8100_0000), Found::Kernel);
     }

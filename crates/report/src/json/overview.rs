@@ -3,19 +3,18 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Hang;
 use wakepath_engine::{Overview, Scope, ThreadTimes};
 use wakepath_event::Call;
-use wakepath_wait_graph::ThreadIndex;
 
+use super::hang::{HangJson, WhoseJson, hang_document, whose};
 use super::head::{HeadJson, since_origin};
 use super::{text, write};
-use crate::wording;
 
 /// Writes the document of an overview.
 pub fn overview(overview: &Overview, out: &mut dyn Write) -> io::Result<()> {
     let documents = Documents(overview);
+    let hang = |hang: &Hang| hang_document(overview.recorded, &overview.head, hang, overview.to);
     write(
         out,
         &OverviewJson {
@@ -38,12 +37,8 @@ pub fn overview(overview: &Overview, out: &mut dyn Write) -> io::Result<()> {
                 from_ns: since_origin(&overview.head, overview.from),
                 to_ns: since_origin(&overview.head, overview.to),
             },
-            deadlocks: overview
-                .deadlocks
-                .iter()
-                .map(|cycle| cycle.iter().map(|hang| documents.hang(hang)).collect())
-                .collect(),
-            still_waiting: overview.still_waiting.iter().map(|hang| documents.hang(hang)).collect(),
+            deadlocks: overview.deadlocks.iter().map(|cycle| cycle.iter().map(hang).collect()).collect(),
+            still_waiting: overview.still_waiting.iter().map(hang).collect(),
             idle_at_end: overview.idle_at_end,
             threads: overview.threads.iter().map(|times| documents.thread(times)).collect(),
         },
@@ -73,35 +68,6 @@ struct ScopeJson {
 }
 
 #[derive(Serialize)]
-struct WhoseJson {
-    host: String,
-    pid: Option<u32>,
-    tid: u32,
-    comm: String,
-    cgroup: Option<String>,
-    unit: Option<String>,
-}
-
-#[derive(Serialize)]
-struct HangJson {
-    #[serde(flatten)]
-    whose: WhoseJson,
-    since_ns: i64,
-    began_before: bool,
-    call: Option<String>,
-    lock: Option<LockJson>,
-}
-
-#[derive(Serialize)]
-struct LockJson {
-    address: String,
-    kernel: bool,
-    owner: Option<WhoseJson>,
-    /// The kernel says who owns it; else the lock's own memory does.
-    proved: bool,
-}
-
-#[derive(Serialize)]
 struct ThreadJson {
     #[serde(flatten)]
     whose: WhoseJson,
@@ -124,42 +90,13 @@ struct LongestJson {
 struct Documents<'a>(&'a Overview<'a>);
 
 impl Documents<'_> {
-    fn whose(&self, index: ThreadIndex, at: Stamp<Reference>) -> WhoseJson {
-        let recorded = self.0.recorded;
-        let who = recorded.who(index, at);
-        let names = &recorded.survey.names;
-        WhoseJson {
-            host: text(self.0.head.host.boot_id.as_bytes()),
-            pid: who.tgid.map(|tgid| tgid.0),
-            tid: who.tid.0,
-            comm: text(who.comm.bytes()),
-            cgroup: names.cgroup_of(&who).map(|path| text(path.bytes())),
-            unit: names.unit(&who).as_ref().map(wording::unit),
-        }
-    }
-
     fn call(&self, call: Option<Call>) -> Option<String> {
         call.map(|call| self.0.recorded.survey.names.call_name(call.number).into_owned())
     }
 
-    fn hang(&self, hang: &Hang) -> HangJson {
-        HangJson {
-            whose: self.whose(hang.thread, self.0.to),
-            since_ns: since_origin(&self.0.head, hang.since),
-            began_before: hang.began_before,
-            call: self.call(hang.call),
-            lock: hang.lock.map(|lock| LockJson {
-                address: format!("{:#x}", lock.address),
-                kernel: lock.kernel,
-                owner: lock.owner.map(|owner| self.whose(owner, self.0.to)),
-                proved: hang.proved,
-            }),
-        }
-    }
-
     fn thread(&self, times: &ThreadTimes) -> ThreadJson {
         ThreadJson {
-            whose: self.whose(times.thread, self.0.to),
+            whose: whose(self.0.recorded, times.thread, self.0.to),
             running_ns: times.running_ns,
             runnable_ns: times.runnable_ns,
             throttled_ns: times.throttled_ns,

@@ -6,11 +6,12 @@ use std::io::{self, Write};
 
 use serde::{Serialize, Serializer};
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Algorithm, Basis, Cause, Contributor, Kind, LockCause, Segment, Wait};
+use wakepath_critical_path::{Algorithm, Basis, Cause, Contributor, Hang, Kind, LockCause, Segment, Wait};
 use wakepath_engine::{CallName, Found, Head, Object, PathAnswer, Place, Question, Responsible, Who};
 use wakepath_event::Comm;
 use wakepath_wait_graph::ThreadIndex;
 
+use super::hang::{HangJson, hang_document};
 use super::head::{HeadJson, since_origin};
 use super::{text, write};
 use crate::wording;
@@ -19,6 +20,7 @@ use crate::wording;
 pub fn path(answer: &PathAnswer, out: &mut dyn Write) -> io::Result<()> {
     let documents = Documents(answer);
     let path = &answer.path;
+    let hang = |hang: &Hang| hang_document(answer.recorded, &answer.head, hang, path.window.to);
     write(
         out,
         &PathJson {
@@ -30,6 +32,8 @@ pub fn path(answer: &PathAnswer, out: &mut dyn Write) -> io::Result<()> {
                 Algorithm::Exact => "exact",
             },
             contributors: answer.contributors.iter().map(|part| documents.contributor(part)).collect(),
+            still_waiting: answer.still_waiting.as_ref().map(hang),
+            deadlocks: answer.deadlocks.iter().map(|cycle| cycle.iter().map(hang).collect()).collect(),
             samples: documents.samples(),
             waits: Many(|| path.waits.iter().enumerate().map(|(id, wait)| documents.wait(id as u64, wait))),
             segments: Many(|| {
@@ -49,6 +53,8 @@ struct PathJson<'a, W: Serialize, S: Serialize> {
     question: QuestionJson,
     algorithm: &'static str,
     contributors: Vec<ContributorJson<'a>>,
+    still_waiting: Option<HangJson>,
+    deadlocks: Vec<Vec<HangJson>>,
     samples: Vec<SampledJson<'a>>,
     waits: W,
     segments: S,
@@ -439,7 +445,7 @@ mod tests {
 
     use super::*;
     use crate::json::shape::misfits;
-    use crate::sample::{FUTEX, Story, Told, call, checkout, command, disk};
+    use crate::sample::{DEADLOCK, FUTEX, Story, Told, call, checkout, command, disk, path_of};
 
     const SHAPE: &str = include_str!("../../contract/path.txt");
 
@@ -510,6 +516,12 @@ mod tests {
         for answer in [&full, &bare] {
             assert_eq!(misfits(SHAPE, &document(answer)), Vec::<String>::new());
         }
+        path_of(DEADLOCK, 12, |hung| {
+            let document = document(hung);
+            assert_eq!(misfits(SHAPE, &document), Vec::<String>::new());
+            assert_eq!(document["still_waiting"]["lock"]["owner"]["tid"], 10);
+            assert_eq!(document["deadlocks"][0][1]["tid"], 11);
+        });
     }
 
     #[test]

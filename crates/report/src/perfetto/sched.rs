@@ -6,8 +6,8 @@ use std::iter::Peekable;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::Recorded;
-use wakepath_event::{BlockedState, Comm, Context, Cpu};
-use wakepath_wait_graph::{Doing, Graph, Occupant, Stay, ThreadIndex, Waker};
+use wakepath_event::{BlockedState, Comm, Context, Cpu, Tid};
+use wakepath_wait_graph::{Doing, Graph, Occupant, Stay, Thread, ThreadIndex, Waker};
 
 use super::Trace;
 use super::proto::Message;
@@ -33,6 +33,7 @@ mod state {
 /// All switches and wakings of all CPUs.
 pub fn write(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
     let graph = &recorded.graph;
+    ends(graph, trace)?;
     let mut wakings = wakings(graph);
     for cpu in graph.cpus() {
         let mut wakings = wakings.remove(&cpu).unwrap_or_default().into_iter().peekable();
@@ -55,6 +56,31 @@ pub fn write(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
         bundle.write(trace)?;
     }
     Ok(())
+}
+
+/// Says which threads ended, since their ids may be used again. To Perfetto the end of a process's main
+/// thread is the end of them all, so that one ends with the last of them.
+fn ends(graph: &Graph, trace: &mut Trace) -> io::Result<()> {
+    let end = |thread: &Thread| thread.exited.map(|_| thread.last);
+    let mut processes: HashMap<Tid, Stamp<Reference>> = HashMap::new();
+    for (_, thread) in graph.threads() {
+        if let (Some(tgid), Some(end)) = (thread.tgid(), end(thread)) {
+            let last = processes.entry(tgid).or_insert(end);
+            *last = (*last).max(end);
+        }
+    }
+    let mut bundle = Message::new().number(1, 0);
+    for (_, thread) in graph.threads() {
+        let Some(end) = end(thread) else { continue };
+        let tid = thread.tid();
+        let leads = thread.tgid() == Some(tid);
+        let end = if leads { processes.get(&tid).copied().unwrap_or(end) } else { end };
+        let free = Message::new().text(1, "").number(2, tid.0.into()).number(3, PRIORITY);
+        // Behind its last switch.
+        let event = Message::new().number(1, end.ns() + 1).number(2, tid.0.into()).message(240, &free);
+        bundle = bundle.message(2, &event);
+    }
+    trace.packet(Message::new().message(1, &bundle))
 }
 
 fn drain(wakings: &mut Peekable<impl Iterator<Item = Waking>>, graph: &Graph, bundle: &mut Bundle) {
@@ -139,7 +165,7 @@ struct Bundle {
     by_name: HashMap<Comm, u64>,
     switches: Vec<Switch>,
     wakings: Vec<Woken>,
-    /// `FtraceEvent`s, which have no compact form: the first switch, threads' ends.
+    /// `FtraceEvent`s, which have no compact form: the first switch.
     events: Vec<Message>,
 }
 
@@ -180,12 +206,6 @@ impl Bundle {
     fn switch(&mut self, graph: &Graph, before: &Stay, stay: &Stay) {
         let left = before.occupant.thread();
         let prev_state = left.map_or(0, |thread| left_in(graph, thread, stay.from));
-        if let Some(thread) = left.filter(|_| prev_state == state::DEAD) {
-            // Its id may be used again: behind its last switch it is nobody's.
-            let (at, tid) = (stay.from.ns() + 1, graph.thread(thread).tid_at(stay.from).0.into());
-            let free = Message::new().text(1, "").number(2, tid).number(3, PRIORITY);
-            self.events.push(Message::new().number(1, at).number(2, tid).message(240, &free));
-        }
         let (next, comm) = occupant(graph, stay);
         let comm = self.name(comm);
         self.switches.push(Switch { at: stay.from.ns(), prev_state, next, comm });

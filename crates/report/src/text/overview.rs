@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use wakepath_critical_path::Hang;
-use wakepath_engine::{CallName, Candidate, Overview, Recorded, Scope, ThreadTimes, Who};
+use wakepath_engine::{Candidate, Overview, Recorded, Scope, ThreadTimes};
 use wakepath_event::Tid;
 
+use super::hangs::{deadlocks, open_wait};
 use super::{footer, when};
 use crate::quantity::{count, duration};
 use crate::screen::{Line, Paper, Screen, Style};
@@ -80,15 +81,7 @@ fn headline(overview: &Overview) -> Line {
 
 /// Waits that were open at the end: cycles first, then the longest.
 fn still_waiting(screen: &mut Screen, overview: &Overview) {
-    for cycle in &overview.deadlocks {
-        screen.unwrapped(
-            &Line::new().add(Style::Warning, "deadlock: each waits for a lock that the next one owns"),
-        );
-        for hang in cycle {
-            screen.hanging(&Line::from("  "), 4, &open_wait(overview, hang));
-        }
-        screen.blank();
-    }
+    deadlocks(screen, overview.recorded, &overview.deadlocks, overview.to);
     let in_cycle =
         |hang: &&Hang| !overview.deadlocks.iter().flatten().any(|other| other.thread == hang.thread);
     let open: Vec<_> = overview.still_waiting.iter().filter(in_cycle).collect();
@@ -97,46 +90,12 @@ fn still_waiting(screen: &mut Screen, overview: &Overview) {
     }
     screen.unwrapped(&Line::new().add(Style::Warning, "still waiting"));
     for hang in open.iter().take(WAITS) {
-        screen.hanging(&Line::from("  "), 4, &open_wait(overview, hang));
+        screen.hanging(&Line::from("  "), 4, &open_wait(overview.recorded, hang, overview.to));
     }
     if let Some(more @ 1..) = open.len().checked_sub(WAITS) {
         screen.wrapped(0, &Line::from(format!("  and {more} more: --json lists them")));
     }
     screen.blank();
-}
-
-fn open_wait(overview: &Overview, hang: &Hang) -> Line {
-    let recorded = overview.recorded;
-    let who = recorded.who(hang.thread, overview.to);
-    let at_least = if hang.began_before { "more than " } else { "" };
-    let mut line = Line::new().add(Style::Strong, wording::who(&who));
-    let waited = duration(overview.to.since(hang.since));
-    let mut text = format!(" for {at_least}{waited}");
-    if let Some(call) = hang.call.as_ref().map(|call| call_of(overview, call, &who)) {
-        text += &format!(" in {}", wording::call(&call));
-    }
-    if let Some(lock) = hang.lock {
-        // A wait in futex is for a futex.
-        let named = wording::lock(lock.address, lock.kernel);
-        text = match text.strip_suffix(" in futex") {
-            Some(text) if !lock.kernel => format!("{text} in {named}"),
-            _ => format!("{text}, {named}"),
-        };
-        if let Some(owner) = lock.owner {
-            let owner = wording::thread(recorded, owner, overview.to);
-            text += &format!(
-                " that {owner} {}",
-                if hang.proved { "owns" } else { "owns, as the lock's own memory says" }
-            );
-        }
-    }
-    line.push(Style::Normal, text);
-    line
-}
-
-fn call_of(overview: &Overview, call: &wakepath_event::Call, who: &Who) -> CallName {
-    let at = wakepath_clock::Stamp::from_ns(overview.to.ns());
-    overview.recorded.survey.names.call(call, who.tgid, at)
 }
 
 /// Threads by process: what took their time.

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use wakepath_critical_path::{Cause, Segment};
 use wakepath_engine::{PathAnswer, Question};
 use wakepath_event::Comm;
 
+use super::hangs::{deadlocks, waits};
 use super::{footer, when};
 use crate::places::places;
 use crate::quantity::{count, duration, rough_share, share};
-use crate::rows::{Party, Row, rows};
+use crate::rows::{Party, Row, Waits, rows};
 use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
 
@@ -28,6 +28,7 @@ pub fn path(answer: &PathAnswer, argument: &str, paper: Paper) -> String {
     let window = answer.path.window;
     screen.wrapped(0, &Line::new().add(Style::Faint, when(&answer.head, window.from, window.to)));
     screen.blank();
+    deadlocks(&mut screen, answer.recorded, &answer.deadlocks, window.to);
     table(&mut screen, answer, &rows);
     screen.blank();
     footer::problems(&mut screen, &answer.head);
@@ -49,36 +50,19 @@ fn headline(answer: &PathAnswer, first: Option<&(Party, Row)>) -> Line {
         Question::Thread => wording::who(&answer.subject()),
     };
     let mut line = Line::new();
-    if let Some(still) = still_waiting(answer) {
-        let on = still.as_deref().map(|on| format!(" {on}")).unwrap_or_default();
-        line.push(Style::Strong, format!("{subject} is still waiting{on} after {}", duration(took)));
+    if let Some(hang) = &answer.still_waiting {
+        let waits = waits(answer.recorded, hang, answer.path.window.to);
+        line.push(Style::Strong, format!("{subject} is still waiting after {waits}"));
+        line.push(Style::Normal, format!("; its {} were", duration(took)));
     } else {
         line.push(Style::Strong, format!("{subject} took {}", duration(took)));
     }
     let Some((party, row)) = first else { return line.add(Style::Normal, ", an empty window") };
     let mostly = if row.total_ns > took / 2 { "mostly " } else { "most of all " };
-    line.push(Style::Normal, ": ");
+    line.push(Style::Normal, if answer.still_waiting.is_some() { " " } else { ": " });
     line.push(Style::Normal, mostly);
     line.push(Style::Strong, short(answer, party, row));
     line.add(Style::Normal, format!(" ({}, {})", rough_share(row.total_ns, took), row.basis.word()))
-}
-
-/// What the window's thread was still waiting in when the recording ended: `Some(None)` where only
-/// the fact is known.
-fn still_waiting(answer: &PathAnswer) -> Option<Option<String>> {
-    let last: &Segment = answer.path.segments.last()?;
-    let open = |segment: &Segment| matches!(segment.cause, Cause::StillWaiting);
-    if !open(last) {
-        return None;
-    }
-    // Of all waits that the last segment stands under, the window's own is the first.
-    let mut parent = answer.parent(last);
-    let mut call = answer.segment_call(last);
-    while let Some(wait) = parent {
-        call = answer.wait_call(wait);
-        parent = wait.parent.and_then(|outer| answer.path.waits.get(outer.0 as usize));
-    }
-    Some(call.map(|call| format!("in {}", wording::call(&call))))
 }
 
 /// A party in the headline.
@@ -103,6 +87,7 @@ fn short(answer: &PathAnswer, party: &Party, row: &Row) -> String {
         Party::Device(device) => format!("waiting for {}", or(device, "a device")),
         Party::Process(comm) => format!("waiting for {}", process(answer, &wording::comm(*comm), row)),
         Party::KernelThread(comm) => format!("waiting for kernel thread {}", wording::comm(*comm)),
+        Party::StillWaiting => String::from("still waiting when the window closed"),
         Party::Unknown(why) => {
             format!("unknown{}", why.as_ref().map_or(String::new(), |why| format!(": {why}")))
         }
@@ -193,7 +178,7 @@ fn processes(row: &Row) -> String {
     }
 }
 
-/// Whose time it was, where that is not the asked thread alone: ` by dd`.
+/// Whose time it was, where that is not the asked thread alone: ` (dd)`.
 fn users(answer: &PathAnswer, row: &Row) -> String {
     let subject = answer.subject().comm;
     if row.users.keys().all(|user| *user == subject) {
@@ -202,7 +187,7 @@ fn users(answer: &PathAnswer, row: &Row) -> String {
     let mut users: Vec<_> = row.users.iter().collect();
     users.sort_by_key(|(user, ns)| (std::cmp::Reverse(**ns), **user));
     let names: Vec<String> = users.iter().map(|(user, _)| wording::comm(**user)).collect();
-    format!(" by {}", list(names.iter().map(String::as_str), 3))
+    format!(" ({})", list(names.iter().map(String::as_str), 3))
 }
 
 fn times(n: u64) -> String {
@@ -213,8 +198,12 @@ fn times(n: u64) -> String {
 fn calls(row: &Row) -> String {
     let mut calls: Vec<_> = row.calls.iter().collect();
     calls.sort_by_key(|(name, waits)| (std::cmp::Reverse(waits.ns), *name));
-    let told: Vec<String> =
-        calls.iter().take(2).map(|(name, waits)| format!("{} × {name}", waits.count)).collect();
+    // A wait counts in the row of its first segment; here may be the rest of it.
+    let tell = |(name, waits): &(&String, &Waits)| match waits.count {
+        0 => (*name).clone(),
+        count => format!("{count} × {name}"),
+    };
+    let told: Vec<String> = calls.iter().take(2).map(tell).collect();
     let more = calls.len().saturating_sub(told.len());
     match (told.is_empty(), more) {
         (true, _) => String::new(),
@@ -281,9 +270,9 @@ fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>, most: usize) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{FUTEX, Story, call, checkout, command};
+    use crate::sample::{DEADLOCK, Story, checkout, command, path_of};
     use expect_test::{Expect, expect};
-    use wakepath_critical_path::Kind;
+    use wakepath_critical_path::{Cause, Kind};
 
     fn check(answer: &PathAnswer, expected: Expect) {
         let text = path(answer, "", Paper::PLAIN);
@@ -343,26 +332,32 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_never_ended_is_said_first() {
-        let mut story = Story::new();
-        let hung = story.thread(7, 1, b"hung", 0);
-        story.then(10_000, hung, None, Kind::Running, Cause::None);
-        story.then(90_000, hung, None, Kind::Lock, Cause::StillWaiting).call = Some(call(FUTEX, 0x1000));
-        check(
-            &story.told().answer(command()),
-            expect![[r#"
-                hung is still waiting in futex after 100 µs: mostly waiting for a lock (90%, measured)
-                2026-11-21 02:58:41.310000 to 02:58:41.310100 UTC on web3
+    fn a_wait_that_never_ended_is_said_first_and_a_deadlock_is_its_cycle() {
+        path_of(DEADLOCK, 12, |answer| {
+            check(
+                answer,
+                expect![[r#"
+                    third (12) is still waiting after 600 ns in futex 0x1000 that left (10) owns, as the lock's own
+                    memory says; its 900 ns were mostly waiting for a lock (67%, ambiguous)
+                    0 ns to 900 ns after the start
 
-                 share     time  what the time went to, largest first
-                 90.0%  90.0 µs  waiting for a lock, 1 × futex
-                                 still waiting 90.0 µs
-                 10.0%  10.0 µs  running hung
+                    deadlock: each waits for a lock that the next one owns
+                        left (10) for 800 ns in futex 0x2000 that right (11) owns, as the lock's own memory says
+                        right (11) for 700 ns in futex 0x1000 that left (10) owns, as the lock's own memory says
 
-                lost 0 records; recording took 1.2% of a CPU
-                saved in ./wakepath.rec   next: wakepath path --tree
-            "#]],
-        );
+                     share     time  what the time went to, largest first
+                     66.7%   600 ns  waiting for a lock, 1 × futex  ambiguous
+                                     futex 0x1000 600 ns
+                     22.2%   200 ns  running third
+                     11.1%   100 ns  waiting for a CPU
+                                     it had: left 100 ns
+
+                    warning: 600 ns have more than one explanation, or none that is sure
+                    lost 0 records, 600 ns ambiguous
+                    saved in ./wakepath.rec   next: wakepath path --tree
+                "#]],
+            )
+        });
     }
 
     #[test]

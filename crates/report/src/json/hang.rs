@@ -1,0 +1,72 @@
+//! Waits that were still open at the end.
+
+use serde::Serialize;
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::Hang;
+use wakepath_engine::{Head, Recorded};
+use wakepath_wait_graph::ThreadIndex;
+
+use super::head::since_origin;
+use super::text;
+use crate::wording;
+
+/// A thread.
+#[derive(Serialize)]
+pub struct WhoseJson {
+    host: String,
+    pid: Option<u32>,
+    tid: u32,
+    comm: String,
+    cgroup: Option<String>,
+    unit: Option<String>,
+}
+
+/// An open wait.
+#[derive(Serialize)]
+pub struct HangJson {
+    #[serde(flatten)]
+    whose: WhoseJson,
+    since_ns: i64,
+    began_before: bool,
+    call: Option<String>,
+    lock: Option<LockJson>,
+}
+
+#[derive(Serialize)]
+struct LockJson {
+    address: String,
+    kernel: bool,
+    owner: Option<WhoseJson>,
+    /// The kernel says who owns it; else the lock's own memory does.
+    proved: bool,
+}
+
+/// Who a thread is at `at`.
+pub fn whose(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> WhoseJson {
+    let who = recorded.who(thread, at);
+    let names = &recorded.survey.names;
+    WhoseJson {
+        host: text(recorded.host.boot_id.as_bytes()),
+        pid: who.tgid.map(|tgid| tgid.0),
+        tid: who.tid.0,
+        comm: text(who.comm.bytes()),
+        cgroup: names.cgroup_of(&who).map(|path| text(path.bytes())),
+        unit: names.unit(&who).as_ref().map(wording::unit),
+    }
+}
+
+/// An open wait as it stood at `at`.
+pub fn hang_document(recorded: &Recorded, head: &Head, hang: &Hang, at: Stamp<Reference>) -> HangJson {
+    HangJson {
+        whose: whose(recorded, hang.thread, at),
+        since_ns: since_origin(head, hang.since),
+        began_before: hang.began_before,
+        call: hang.call.map(|call| recorded.survey.names.call_name(call.number).into_owned()),
+        lock: hang.lock.map(|lock| LockJson {
+            address: format!("{:#x}", lock.address),
+            kernel: lock.kernel,
+            owner: lock.owner.map(|owner| whose(recorded, owner, at)),
+            proved: hang.proved,
+        }),
+    }
+}

@@ -1,0 +1,60 @@
+//! Waits that were still open at the end, as text.
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::Hang;
+use wakepath_engine::Recorded;
+
+use crate::quantity::duration;
+use crate::screen::{Line, Screen, Style};
+use crate::wording;
+
+/// Cycles of threads that wait for each other's locks, and an empty line behind each.
+pub fn deadlocks(screen: &mut Screen, recorded: &Recorded, cycles: &[Vec<Hang>], at: Stamp<Reference>) {
+    for cycle in cycles {
+        let text = "deadlock: each waits for a lock that the next one owns";
+        screen.unwrapped(&Line::new().add(Style::Warning, text));
+        for hang in cycle {
+            screen.hanging(&Line::from("  "), 4, &open_wait(recorded, hang, at));
+        }
+        screen.blank();
+    }
+}
+
+/// Who waits, for how long so far, in which call, for which lock and whose that is.
+pub fn open_wait(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> Line {
+    let who = wording::who(&recorded.who(hang.thread, at));
+    Line::new().add(Style::Strong, who).add(Style::Normal, format!(" for {}", waits(recorded, hang, at)))
+}
+
+/// `800 ms in futex 0x2000 that right (11) owns`.
+pub fn waits(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> String {
+    let at_least = if hang.began_before { "more than " } else { "" };
+    let mut text = format!("{at_least}{}", duration(at.since(hang.since)));
+    let reason = reason(recorded, hang, at);
+    if !reason.is_empty() {
+        text += &format!(" {reason}");
+    }
+    text
+}
+
+/// `in futex 0x2000 that right (11) owns`; empty where nothing is known.
+fn reason(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> String {
+    let tgid = recorded.who(hang.thread, at).tgid;
+    let local = Stamp::from_ns(at.ns());
+    let call = hang.call.as_ref().map(|call| wording::call(&recorded.survey.names.call(call, tgid, local)));
+    let lock = hang.lock.map(|lock| (wording::lock(lock.address, lock.kernel), lock));
+    let mut text = match (call, &lock) {
+        // A wait in futex is for a futex.
+        (Some(call), Some((named, lock))) if call == "futex" && !lock.kernel => format!("in {named}"),
+        (Some(call), Some((named, _))) => format!("in {call}, {named}"),
+        (Some(call), None) => format!("in {call}"),
+        (None, Some((named, _))) => format!("for {named}"),
+        (None, None) => return String::new(),
+    };
+    if let Some(owner) = lock.and_then(|(_, lock)| lock.owner) {
+        let owner = wording::thread(recorded, owner, at);
+        let claim = if hang.proved { "" } else { ", as the lock's own memory says" };
+        text += &format!(" that {owner} owns{claim}");
+    }
+    text
+}
