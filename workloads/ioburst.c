@@ -33,7 +33,7 @@ static const struct flag flags[] = {
  * preemption, and its clock of the run queue then stands still at the moment of the wake-up that
  * asked for it. The thread runs on, and counts as runnable.
  */
-#define SMALL ((size_t)512 << 10)
+#define SMALL ((size_t)256 << 10)
 #define LARGE ((size_t)4 << 20)
 
 static char *memory;
