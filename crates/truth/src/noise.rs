@@ -77,11 +77,13 @@ const NO_LATENCY_NS: i64 = 1_000_000;
 /// is wrong with whom the path names.
 ///
 /// What they took must show as `runnable`. How much it was is in the comparison already, since the
-/// workload counts how long it was runnable; here is by whom: not by an idle CPU (more than 1% of the
-/// window in pieces of over a millisecond; a virtual CPU that its host keeps waiting wakes up that
-/// late, and where a disk is waited for, the completion of a large write keeps the CPU in interrupts for
-/// as long, so that nothing is said there). How much a neighbour takes of one workload is chance; that it is never blamed in a whole
-/// series of them is not, see [`never_blamed`].
+/// workload counts how long it was runnable; here is by whom: not by an idle CPU, for more than 5% of
+/// the window in pieces of over a millisecond. Below that it happens: a thread stands in the queue of
+/// one CPU while the other idles, until the load balancer comes; a virtual CPU wakes up late when its
+/// host is busy; the completion of a large write keeps a CPU in interrupts.
+///
+/// How much a neighbour takes of one workload is chance; that it is never blamed in a whole series of
+/// them is not, see [`never_blamed`].
 pub fn blamed(truth: &Truth, path: &PathDocument) -> (f64, f64, Vec<String>) {
     let origin: i64 = path.origin_ns.parse().unwrap_or(0);
     let from = truth.window.from_ns - origin;
@@ -103,8 +105,7 @@ pub fn blamed(truth: &Truth, path: &PathDocument) -> (f64, f64, Vec<String>) {
     }
     let share = |ns: i64| ns as f64 / (to - from).max(1) as f64;
     let mut violations = Vec::new();
-    let disk = truth.contributors.iter().any(|part| part.kind == "block_device");
-    if share(by_idle) > 0.01 && !disk {
+    if share(by_idle) > 0.05 {
         violations.push(format!("runnable by nobody for {:.3}% of the window", share(by_idle) * 100.0));
     }
     (share(runnable), share(by_noise), violations)
@@ -168,7 +169,9 @@ mod tests {
 
     #[test]
     fn a_thread_does_not_wait_for_long_for_an_idle_cpu() {
-        assert_eq!(blame(&[(98, ""), (2, "-")]).2.len(), 1);
-        assert_eq!(blame(&[(98, ""), (1, "-"), (1, "-")]).2.len(), 0);
+        assert_eq!(blame(&[(94, ""), (6, "-")]).2.len(), 1);
+        assert_eq!(blame(&[(95, ""), (5, "-")]).2.len(), 0);
+        let brief: Vec<(i64, &str)> = [(10, ""), (1, "-")].repeat(9);
+        assert_eq!(blame(&brief).2.len(), 0);
     }
 }
