@@ -88,14 +88,20 @@ void lanes_adopt(int descriptor);
 /* The calling thread, after exec, goes on with the lane that it opened before. */
 void lane_goes_on(lane_t lane);
 
+/* CLOCK_MONOTONIC; how long this thread ran, and how long it was runnable. */
+uint64_t now(void);
+uint64_t cpu_time(void);
+uint64_t delay_time(void);
+
 /* Runs until the thread has had that much more CPU time. Notices and logs each loss of the CPU. */
 void work(lane_t lane, uint64_t ns);
 
-/* Waits until that child process, which has a lane, has ended. */
-void wait_for_child(lane_t lane, int process);
+/* Says what and why on stderr and ends the program with code 2. */
+void die(const char *what) __attribute__((noreturn));
+/* Keeps the calling thread, and what it will create, on the last CPU that it may use. */
+void pin_to_one_cpu(void);
 
-/* Sleeps that long, as a wait ended by a timer. */
-void rest(lane_t lane, uint64_t ns);
+/* --- wait.c ----------------------------------------------------------------------------------- */
 
 /* From here the thread waits in that system call... */
 void wait_begins(lane_t lane, const char *call);
@@ -111,10 +117,13 @@ void wait_ends_by(lane_t lane, enum end end);
 /* `lane` is about to end the wait of `waiter`. */
 void releases(lane_t lane, lane_t waiter);
 
-/* CLOCK_MONOTONIC; how long this thread ran, and how long it was runnable. */
-uint64_t now(void);
-uint64_t cpu_time(void);
-uint64_t delay_time(void);
+/* Waits until that child process, which has a lane, has ended. */
+void wait_for_child(lane_t lane, int process);
+
+/* Sleeps that long, as a wait ended by a timer. */
+void rest(lane_t lane, uint64_t ns);
+
+/* --- meet.c ----------------------------------------------------------------------------------- */
 
 /* A mutex whose every hold is logged, since who has it decides what a wait for it was. */
 struct lock;
@@ -126,11 +135,6 @@ void lock_release(struct lock *lock, lane_t lane);
 struct gate;
 struct gate *gate_create(int lanes);
 void gate_pass(struct gate *gate, lane_t lane);
-
-/* Says what and why on stderr and ends the program with code 2. */
-void die(const char *what) __attribute__((noreturn));
-/* Keeps the calling thread, and what it will create, on the last CPU that it may use. */
-void pin_to_one_cpu(void);
 
 /* --- account.c -------------------------------------------------------------------------------- */
 

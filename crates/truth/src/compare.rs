@@ -15,7 +15,7 @@
 //!    them), is compared with it as one. Elsewhere kernel threads are outsiders like anyone.
 //! 3. *Ends.* A program sees neither its exec and loader nor its exit: the path's window is longer at
 //!    both ends. So the segments are clipped to the stretch that the program vouches for, by the
-//!    clock that both documents use. What lies outside must be short ([`ENDS_NS`]).
+//!    clock that both documents use. What lies outside must be short (see `checks`).
 //!
 //! And one kind stands only here: `still_waiting`, of a wait that is open when the window closes. A
 //! path has no kind for it, but a cause; what it says is known and no `unknown`.
@@ -25,17 +25,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::assertion::{self, BadAssertion};
+use crate::assertion::BadAssertion;
 use crate::audit;
+use crate::checks;
 use crate::document::{PathDocument, Segment, Truth};
-
-/// For how much longer than the truth's window the thread may run at its two ends: exec, loader, the
-/// truth's writing down and exit take 1 to 3 ms. How long it waits there, for a disk from which it is
-/// loaded or for a CPU, is the machine's affair.
-pub const ENDS_NS: i64 = 50_000_000;
-
-/// A part smaller than this need not be named right to be called right: 0.5% of the window.
-const WORTH_NAMING: f64 = 0.005;
 
 /// What a path may differ by, as fractions of the window.
 #[derive(Debug, Clone, Copy)]
@@ -150,10 +143,10 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
 
     let void = audit::truth(&truth);
     let mut violations = audit::path(&path);
-    violations.extend(check_window(&truth, &path, from, to));
-    violations.extend(check_sentences(&truth, document)?);
-    violations.extend(check_names(&truth, &clipped, window_ns));
-    violations.extend(check_calls(&truth, &clipped, document, window_ns)?);
+    violations.extend(checks::window(&truth, &path, from, to));
+    violations.extend(checks::sentences(&truth, document)?);
+    violations.extend(checks::names(&truth, &clipped, window_ns));
+    violations.extend(checks::calls(&truth, &clipped, document, window_ns)?);
 
     let own: BTreeSet<u32> = truth.threads.iter().map(|thread| thread.tid).collect();
     let expected = sums_of_truth(&truth, window_ns);
@@ -219,7 +212,7 @@ pub(crate) fn clip(segments: &[Segment], from: i64, to: i64) -> Vec<Segment> {
         .collect()
 }
 
-fn length(segment: &Segment) -> i64 {
+pub(crate) fn length(segment: &Segment) -> i64 {
     segment.to_ns - segment.from_ns
 }
 
@@ -285,112 +278,6 @@ fn align(truth: &Truth, segments: &[Segment], expected: &Sums, found: &Sums) -> 
         .collect();
     parts.sort_by_key(|part| std::cmp::Reverse((part.truth_ns - part.path_ns).abs()));
     parts
-}
-
-fn check_window(truth: &Truth, path: &PathDocument, from: i64, to: i64) -> Vec<String> {
-    let mut violations = Vec::new();
-    let (thread, window) = (&truth.window.thread, &path.window);
-    if window.tid != Some(thread.tid) || window.comm.as_deref() != Some(thread.comm.as_str()) {
-        violations.push(format!(
-            "the window is of {:?} ({:?}), not of {} ({})",
-            window.comm, window.tid, thread.comm, thread.tid
-        ));
-    }
-    if window.from_ns > from || window.to_ns < to {
-        violations.push(format!(
-            "the window begins {} ns and ends {} ns inside of the program's own",
-            (window.from_ns - from).max(0),
-            (to - window.to_ns).max(0)
-        ));
-    }
-    let ran: i64 = path.segments.iter().filter(|segment| segment.kind == "running").map(length).sum();
-    let inside = clip(&path.segments, from, to);
-    let ran_inside: i64 = inside.iter().filter(|segment| segment.kind == "running").map(length).sum();
-    if ran - ran_inside > ENDS_NS {
-        violations.push(format!(
-            "the window has {} ms of running before the program's first line and after its last",
-            (ran - ran_inside) / 1_000_000
-        ));
-    }
-    violations
-}
-
-fn check_sentences(truth: &Truth, document: &Value) -> Result<Vec<String>, BadAssertion> {
-    let mut violations = Vec::new();
-    for sentence in &truth.must {
-        if assertion::count(document, sentence)? == 0 {
-            violations.push(format!("must be, and is not: {sentence}"));
-        }
-    }
-    for sentence in &truth.never {
-        let count = assertion::count(document, sentence)?;
-        if count > 0 {
-            violations.push(format!("must never be, and is {count} times: {sentence}"));
-        }
-    }
-    Ok(violations)
-}
-
-fn worth_naming(ns: Option<i64>, window_ns: i64) -> bool {
-    ns.is_none_or(|ns| ns as f64 > WORTH_NAMING * window_ns as f64)
-}
-
-/// A thread that the truth finds worth naming is called so somewhere: before it has named itself it is
-/// called as who made it, or as what it executed.
-fn check_names(truth: &Truth, segments: &[Segment], window_ns: i64) -> Vec<String> {
-    let mut violations = BTreeSet::new();
-    for part in truth.contributors.iter().filter(|part| worth_naming(part.total_ns, window_ns)) {
-        let mut names = segments.iter().filter(|segment| segment.tid == Some(part.thread.tid));
-        let Some(first) = names.next() else { continue };
-        let is_right = |segment: &Segment| segment.comm.as_deref() == Some(part.thread.comm.as_str());
-        if !is_right(first) && !names.any(is_right) {
-            let found = first.comm.as_deref().unwrap_or("nothing");
-            violations.insert(format!(
-                "thread {} is called `{found}`, never `{}`",
-                part.thread.tid, part.thread.comm
-            ));
-        }
-    }
-    violations.into_iter().collect()
-}
-
-/// A wait that the truth finds worth naming is in the truth's system call: for as long, give or take
-/// what is not worth naming; for a disk, whose wait may be resolved into kernel threads, at all.
-fn check_calls(
-    truth: &Truth,
-    segments: &[Segment],
-    document: &Value,
-    window_ns: i64,
-) -> Result<Vec<String>, BadAssertion> {
-    let mut violations = Vec::new();
-    for part in truth.contributors.iter().filter(|part| worth_naming(part.total_ns, window_ns)) {
-        let (Some(call), tid) = (&part.call, part.thread.tid) else { continue };
-        if part.kind == "block_device" {
-            let said = |list| assertion::count(document, &format!("{list} tid={tid} call={call}"));
-            if said("segments")? + said("waits")? == 0 {
-                violations.push(format!("no wait of {} in {call}", part.thread.comm));
-            }
-            continue;
-        }
-        let found: i64 = segments
-            .iter()
-            .filter(|segment| segment.tid == Some(tid))
-            .filter(|segment| segment.kind == part.kind || part.kind == "still_waiting")
-            .filter(|segment| segment.call.as_deref() == Some(call))
-            .map(length)
-            .sum();
-        let expected = part.total_ns.unwrap_or(found);
-        if worth_naming(Some((found - expected).abs()), window_ns) || found == 0 {
-            violations.push(format!(
-                "{} of {} in {call} is {:.3} ms, not {:.3} ms",
-                part.kind,
-                part.thread.comm,
-                found as f64 / 1e6,
-                expected as f64 / 1e6
-            ));
-        }
-    }
-    Ok(violations)
 }
 
 #[cfg(test)]

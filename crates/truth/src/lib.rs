@@ -8,6 +8,7 @@
 
 pub mod assertion;
 pub mod audit;
+mod checks;
 pub mod compare;
 pub mod document;
 pub mod noise;

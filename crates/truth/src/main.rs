@@ -20,9 +20,9 @@ struct Options {
     /// How often each is run.
     #[arg(long, default_value_t = 3)]
     repeat: u32,
-    /// What runs beside them.
-    #[arg(long, value_enum, default_value_t = Noise::None)]
-    noise: Noise,
+    /// What runs beside them, one after the other: `--noise none,spin`.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "none")]
+    noise: Vec<Noise>,
     /// The tool under judgement.
     #[arg(long, default_value = "target/release/wakepath")]
     wakepath: PathBuf,
@@ -65,19 +65,21 @@ fn run(options: &Options) -> Result<bool> {
         }
         return Ok(true);
     }
-    println!("{}", table::HEAD);
     if let Some([truth, path]) = options.compare.as_deref() {
+        println!("{}", table::HEAD);
         return Ok(show(options, "", 0.01, judge(0.01, truth, path)));
     }
-    let runner = Runner {
-        wakepath: options.wakepath.clone(),
-        programs: options.programs.clone(),
-        noise: options.noise,
-    };
-    match &options.replay {
-        Some(folder) => replay(options, &runner, folder),
-        None => live(options, &runner),
+    let runner =
+        |noise| Runner { wakepath: options.wakepath.clone(), programs: options.programs.clone(), noise };
+    if let Some(folder) = &options.replay {
+        return replay(options, &runner(Noise::None), folder);
     }
+    let mut all_right = true;
+    for &noise in &options.noise {
+        println!("\nbeside noise: {}\n{}", noise.name(), table::HEAD);
+        all_right &= live(options, &runner(noise))?;
+    }
+    Ok(all_right)
 }
 
 fn live(options: &Options, runner: &Runner) -> Result<bool> {
@@ -93,7 +95,7 @@ fn live(options: &Options, runner: &Runner) -> Result<bool> {
     let mut by_noise = Vec::new();
     for workload in chosen(&options.names)? {
         for turn in 1..=options.repeat {
-            let place = folder.join(format!("{}.{}.{turn}", workload.name, options.noise.name()));
+            let place = folder.join(format!("{}.{}.{turn}", workload.name, runner.noise.name()));
             let judged = runner.run_until_it_judges(&workload, &place, |verdict| {
                 println!("{:<16} void, once more: {}", workload.name, verdict.void.join("; "));
             });
@@ -101,7 +103,7 @@ fn live(options: &Options, runner: &Runner) -> Result<bool> {
             all_right &= show(options, workload.name, workload.limit, judged);
         }
     }
-    if noise::never_blamed(options.noise, &by_noise) {
+    if noise::never_blamed(runner.noise, &by_noise) {
         println!("WRONG: the spinning neighbour was never blamed");
         all_right = false;
     }
@@ -117,6 +119,7 @@ fn replay(options: &Options, runner: &Runner, folder: &Path) -> Result<bool> {
         .collect();
     places.sort_unstable();
     let wanted = chosen(&options.names)?;
+    println!("{}", table::HEAD);
     let mut all_right = true;
     let mut judged = 0;
     for place in &places {

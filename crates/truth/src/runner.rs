@@ -43,7 +43,7 @@ pub struct Judged {
 }
 
 impl Runner {
-    /// Records runs until one judges, at most [`TRIES`]; then the last is judged as it is.
+    /// Records runs until one judges, four at most; the last is judged as it is.
     ///
     /// # Errors
     ///

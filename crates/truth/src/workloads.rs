@@ -18,13 +18,15 @@ pub struct Workload {
 /// The limit of all but three.
 const ONE_PERCENT: f64 = 0.01;
 
-/// The limit of three, argued before anything was measured:
+/// The limit of three:
 ///
-/// - *fsync*: a kernel thread on another CPU ends its waits. The interrupt that tells the sleeping
-///   CPU so takes up to 0.1 ms, in which no clock of the program says whether it was still waiting; a
-///   `syncfs` of 10 to 20 ms has about six such waits.
-/// - *schedfreq*, *tcpping*: turns of 0.2 ms. The program stamps its turns in user space, 1 to 3 µs
-///   before the switch or the wake-up that ends them; every turn has two such boundaries.
+/// - *fsync* and *ioburst*: what happens within a call that waits for a disk has no stamps of the
+///   program's own. What the hypervisor takes meanwhile passes for the disk's, and shows only from 10 ms
+///   on (2% of these windows); and where a kernel thread ends the wait, the interrupt that tells the
+///   sleeping CPU so takes up to 0.1 ms, in which no clock of the program says whether it still waited:
+///   six times in a `syncfs` of 10 to 20 ms.
+/// - *tcpping*: turns of 0.2 ms. The program stamps its turns in user space, 1 to 10 µs (a TCP send)
+///   before the wake-up or the switch that ends them; every turn has two such boundaries.
 const THREE_PERCENT: f64 = 0.03;
 
 const fn workload(name: &'static str, limit: f64) -> Workload {
@@ -41,13 +43,13 @@ pub const ALL: &[Workload] = &[
     workload("cpm", ONE_PERCENT),
     workload("imbalance", ONE_PERCENT),
     Workload { record_for: Some(1), ..workload("deadlock", ONE_PERCENT) },
-    workload("ioburst", ONE_PERCENT),
+    workload("ioburst", THREE_PERCENT),
     workload("lockfight", ONE_PERCENT),
     workload("pipeline", ONE_PERCENT),
     workload("pulse", ONE_PERCENT),
     workload("reparent", ONE_PERCENT),
     workload("rpc", ONE_PERCENT),
-    workload("schedfreq", THREE_PERCENT),
+    workload("schedfreq", ONE_PERCENT),
     // The others.
     variant("rpc-async", "rpc", &["--async", "50"]),
     variant("rpc-event-loop", "rpc", &["--event-loop"]),
@@ -84,7 +86,7 @@ mod tests {
     #[test]
     fn every_workload_has_its_source_and_every_source_is_run() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads");
-        let no_workload = ["account", "chain", "disk", "flags", "lane", "meet", "noise"];
+        let no_workload = ["account", "chain", "disk", "flags", "lane", "meet", "noise", "wait"];
         let mut sources: Vec<String> = std::fs::read_dir(folder)
             .expect("the folder of the workloads")
             .filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(".c")?.to_owned()))
