@@ -79,7 +79,8 @@ const NO_LATENCY_NS: i64 = 1_000_000;
 /// What they took must show as `runnable`. How much it was is in the comparison already, since the
 /// workload counts how long it was runnable; here is by whom: not by an idle CPU (more than 1% of the
 /// window in pieces of over a millisecond; a virtual CPU that its host keeps waiting wakes up that
-/// late). How much a neighbour takes of one workload is chance; that it is never blamed in a whole
+/// late, and where a disk is waited for, the completion of a large write keeps the CPU in interrupts for
+/// as long, so that nothing is said there). How much a neighbour takes of one workload is chance; that it is never blamed in a whole
 /// series of them is not, see [`never_blamed`].
 pub fn blamed(truth: &Truth, path: &PathDocument) -> (f64, f64, Vec<String>) {
     let origin: i64 = path.origin_ns.parse().unwrap_or(0);
@@ -102,7 +103,8 @@ pub fn blamed(truth: &Truth, path: &PathDocument) -> (f64, f64, Vec<String>) {
     }
     let share = |ns: i64| ns as f64 / (to - from).max(1) as f64;
     let mut violations = Vec::new();
-    if share(by_idle) > 0.01 {
+    let disk = truth.contributors.iter().any(|part| part.kind == "block_device");
+    if share(by_idle) > 0.01 && !disk {
         violations.push(format!("runnable by nobody for {:.3}% of the window", share(by_idle) * 100.0));
     }
     (share(runnable), share(by_noise), violations)

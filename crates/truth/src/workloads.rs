@@ -21,10 +21,11 @@ const ONE_PERCENT: f64 = 0.01;
 /// The limit of three:
 ///
 /// - *fsync* and *ioburst*: what happens within a call that waits for a disk has no stamps of the
-///   program's own. What the hypervisor takes meanwhile passes for the disk's, and shows only from 10 ms
-///   on (2% of these windows); and where a kernel thread ends the wait, the interrupt that tells the
-///   sleeping CPU so takes up to 0.1 ms, in which no clock of the program says whether it still waited:
-///   six times in a `syncfs` of 10 to 20 ms.
+///   program's own, only the kernel's sums, and these are off where many such calls are made. What the
+///   hypervisor takes passes for the disk's, and shows only from 10 ms on (2% of these windows). A
+///   thread that is woken amid a long interrupt on its own CPU counts as running from the waking on,
+///   since the run queue's clock stands still until then: 1 ms at the end of a write of 24 MiB. And
+///   where a kernel thread on another CPU ends the wait, the interrupt that says so takes up to 0.1 ms.
 /// - *tcpping*: turns of 0.2 ms. The program stamps its turns in user space, 1 to 10 µs (a TCP send)
 ///   before the wake-up or the switch that ends them; every turn has two such boundaries.
 const THREE_PERCENT: f64 = 0.03;
