@@ -224,6 +224,20 @@ struct request {
 	__u64 io_start_time_ns;
 };
 
+struct hrtimer {
+	void *function;
+};
+
+struct cfs_bandwidth {
+	struct hrtimer period_timer;
+	struct hrtimer slack_timer;
+};
+
+struct task_group {
+	struct cgroup_subsys_state css;
+	struct cfs_bandwidth cfs_bandwidth;
+};
+
 struct seq_file {
 	unsigned long count;
 };

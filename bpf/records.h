@@ -42,6 +42,7 @@ enum wp_kind {
 	WP_EXIT = 19,
 	WP_RENAME = 20,
 	WP_MOVE = 21,
+	WP_REFILL = 22,
 	WP_BLOCK_ISSUE = 24,
 	WP_BLOCK_COMPLETE = 25,
 	WP_LOCK_BEGIN = 28,
@@ -225,6 +226,13 @@ struct wp_move {
 	__u32 spare;
 };
 _Static_assert(sizeof(struct wp_move) == 48, "move");
+
+/* A cgroup's CPU limit hands out time again: whoever it kept off the CPU may run from here on. */
+struct wp_refill {
+	struct wp_header h;
+	__u64 cpu_cgroup;
+};
+_Static_assert(sizeof(struct wp_refill) == 24, "refill");
 
 /* WP_BLOCK_ISSUE and WP_BLOCK_COMPLETE. */
 struct wp_block {

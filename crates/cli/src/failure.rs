@@ -51,6 +51,7 @@ impl Failure {
     }
 
     /// With this code instead, unless it has one that is not among [`Code`].
+    #[cfg(feature = "collect")]
     pub fn or_code(mut self, code: u8) -> Self {
         if self.code <= Code::Rights as u8 {
             self.code = code;

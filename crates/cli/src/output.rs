@@ -32,6 +32,7 @@ impl Output {
     }
 
     /// Answers go to stderr: stdout belongs to the command that was recorded.
+    #[cfg(feature = "collect")]
     pub fn on_stderr(&self) -> Self {
         Self { stream: Stream::Stderr, colour: self.colour, paper: paper(Stream::Stderr, self.colour) }
     }

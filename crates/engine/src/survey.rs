@@ -107,7 +107,7 @@ impl Session {
 pub struct Counts([u64; EVENT_NAMES.len()]);
 
 /// The kinds of events by name, in [`Counts`]' order.
-const EVENT_NAMES: [&str; 24] = [
+const EVENT_NAMES: [&str; 25] = [
     "switch",
     "waking",
     "thread",
@@ -132,6 +132,7 @@ const EVENT_NAMES: [&str; 24] = [
     "mark",
     "move",
     "current",
+    "refill",
 ];
 
 impl Counts {
@@ -161,6 +162,7 @@ impl Counts {
             What::Mark(_) => 21,
             What::Move { .. } => 22,
             What::Current => 23,
+            What::Refill(_) => 24,
         };
         self.0[kind] += 1;
     }

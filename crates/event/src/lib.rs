@@ -103,6 +103,8 @@ pub enum What {
         /// Its cgroup in the hierarchy that has the CPU controller now.
         cpu_cgroup: CgroupId,
     },
+    /// The CPU limit of this cgroup, in the hierarchy that has the CPU controller, hands out time again.
+    Refill(CgroupId),
     /// A packet passed the edge of the host.
     Packet(Packet),
     /// Received data is ready on the socket of this incoming flow.

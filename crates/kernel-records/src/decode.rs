@@ -150,6 +150,7 @@ impl Decoder {
             Kind::BlockIssue => What::BlockIssue(block(&r)?),
             Kind::BlockComplete => What::BlockComplete(block(&r)?),
             Kind::LockBegin => What::LockBegin(lock(&r)),
+            Kind::Refill => What::Refill(CgroupId(r.u64(16))),
             Kind::Current => What::Current,
             Kind::LockEnd => What::LockEnd(lock(&r)),
             Kind::Sample => What::Sample(stack(&r)?),

@@ -133,6 +133,10 @@ impl Encoder {
             What::BlockIssue(request) => block(request, Kind::BlockIssue, w),
             What::BlockComplete(request) => block(request, Kind::BlockComplete, w),
             What::LockBegin(l) => lock(l, Kind::LockBegin, w),
+            What::Refill(cpu_cgroup) => {
+                w.u64(cpu_cgroup.0);
+                Kind::Refill
+            }
             What::Current => Kind::Current,
             What::LockEnd(l) => lock(l, Kind::LockEnd, w),
             What::Sample(s) => stack(s, Kind::Sample, w)?,

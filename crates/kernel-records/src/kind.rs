@@ -18,6 +18,7 @@ pub enum Kind {
     Exit = 19,
     Rename = 20,
     Move = 21,
+    Refill = 22,
     BlockIssue = 24,
     BlockComplete = 25,
     LockBegin = 28,
@@ -34,7 +35,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, by number.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Switch,
         Self::SwitchCall,
         Self::SwitchLock,
@@ -50,6 +51,7 @@ impl Kind {
         Self::Exit,
         Self::Rename,
         Self::Move,
+        Self::Refill,
         Self::BlockIssue,
         Self::BlockComplete,
         Self::LockBegin,

@@ -401,6 +401,14 @@ pub const LAYOUTS: &[Layout] = &[
         tail: &[],
     },
     Layout {
+        kind: Kind::Refill,
+        name: "refill",
+        c_struct: "wp_refill",
+        bytes: 24,
+        fields: &[f("cpu_cgroup", "cpu_cgroup", 16, Number(8))],
+        tail: &[],
+    },
+    Layout {
         kind: Kind::BlockIssue,
         name: "block_issue",
         c_struct: "wp_block",

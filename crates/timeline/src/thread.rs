@@ -1,5 +1,5 @@
 use wakepath_clock::{Local, Reference, Stamp};
-use wakepath_event::{Context, Cpu, Tid};
+use wakepath_event::{CgroupId, Context, Cpu, Tid};
 
 use crate::{EvidenceIndex, Link, Occupant, ThreadIndex, Wait, Waker};
 
@@ -22,6 +22,8 @@ pub(crate) struct Thread {
     /// It began to exit.
     pub(crate) exiting: bool,
     pub(crate) next_in_process: Option<ThreadIndex>,
+    /// Its cgroup in the hierarchy that has the CPU controller.
+    pub(crate) cpu_cgroup: CgroupId,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -73,6 +75,7 @@ impl Thread {
             lock: None,
             exiting: false,
             next_in_process: None,
+            cpu_cgroup: CgroupId::default(),
         }
     }
 }

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{Cpu, Event, Flow, FlowId, Mark, ThreadIdentity, Tid, What};
+use wakepath_event::{CgroupId, Cpu, Event, Flow, FlowId, Mark, ThreadIdentity, Tid, What};
 
 use crate::cpu::Lane;
 use crate::recent::Recent;
@@ -44,6 +44,8 @@ pub struct Timeline {
     pub(crate) counts: Counts,
     pub(crate) sends: Recent<(FlowId, u32, u32, u32), Sent>,
     pub(crate) issues: Recent<u64, (Option<ThreadIndex>, Stamp<Reference>)>,
+    /// When the CPU limit of a cgroup last handed out time.
+    pub(crate) refills: HashMap<CgroupId, Stamp<Reference>>,
     pub(crate) flows: HashMap<Flow, FlowId>,
     pub(crate) reversed: HashMap<FlowId, FlowId>,
     /// When a futex was last held by whom, as far as its waiters prove it: by process and address.
@@ -66,6 +68,7 @@ impl Default for Timeline {
             sends: Recent::new(IN_FLIGHT),
             issues: Recent::new(IN_FLIGHT),
             holdings: Recent::new(IN_FLIGHT),
+            refills: HashMap::new(),
             flows: HashMap::new(),
             reversed: HashMap::new(),
             ns_tids: HashMap::new(),
@@ -129,6 +132,7 @@ impl Timeline {
                         sink.moved(thread, at, *cgroup, *cpu_cgroup);
                     }
                     one = row.next_in_process.filter(|_| *whole);
+                    self.threads[thread.0 as usize].cpu_cgroup = *cpu_cgroup;
                 }
             }
             What::Packet(packet) => self.packet(event, at, packet, sink),
@@ -165,6 +169,10 @@ impl Timeline {
                     self.threads[thread.0 as usize].lock = None;
                     sink.acquired(thread, at, lock.address);
                 }
+            }
+            What::Refill(cpu_cgroup) => {
+                self.see(event, at, sink);
+                self.refills.insert(*cpu_cgroup, at);
             }
             What::Sample(_) | What::Current => {
                 self.see(event, at, sink);
@@ -275,6 +283,7 @@ impl Timeline {
         let row = &mut self.threads[thread.0 as usize];
         if row.start.is_none() {
             row.start = Some(identity.start);
+            row.cpu_cgroup = identity.cpu_cgroup;
             row.tgid = identity.tgid;
             // The leader of a new process heads a new list.
             row.next_in_process = if identity.tid == identity.tgid && newborn {

@@ -78,6 +78,13 @@ impl Timeline {
                 }
                 None => self.end_wait(thread, at, Waker::Unseen, sink),
             },
+            // The limit let it go when it last handed out time; from then on it waited like others.
+            Now::Throttled(throttled_on) => {
+                let refilled =
+                    self.refills.get(&row.cpu_cgroup).copied().filter(|&refilled| refilled > since);
+                self.emit(thread, refilled.unwrap_or(at), State::Throttled { cpu: throttled_on }, sink);
+                self.emit(thread, at, State::Runnable { cpu }, sink);
+            }
             _ => self.close(thread, Waker::Unseen, sink),
         }
         let row = &mut self.threads[thread.0 as usize];

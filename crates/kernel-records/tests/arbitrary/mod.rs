@@ -259,6 +259,7 @@ fn life() -> impl Strategy<Value = What> {
         thread,
         identity().prop_map(|child| What::Fork { child }),
         (tid(), comm(), text(127)).prop_map(|(old, comm, path)| What::Exec { old, comm, path }),
+        any::<u64>().prop_map(|cpu_cgroup| What::Refill(CgroupId(cpu_cgroup))),
         Just(What::Exit),
         (tid(), comm()).prop_map(|(tid, comm)| What::Rename { tid, comm }),
         moved,

@@ -61,7 +61,11 @@ fn headline(answer: &PathAnswer, first: Option<&(Party, Row)>) -> Line {
     let mostly = if row.total_ns > took / 2 { "mostly " } else { "most of all " };
     line.push(Style::Normal, if answer.still_waiting.is_some() { " " } else { ": " });
     line.push(Style::Normal, mostly);
-    line.push(Style::Strong, short(answer, party, row));
+    let what = match party {
+        Party::StillWaiting if answer.still_waiting.is_some() => String::from("this wait"),
+        party => short(answer, party, row),
+    };
+    line.push(Style::Strong, what);
     line.add(Style::Normal, format!(" ({}, {})", rough_share(row.total_ns, took), row.basis.word()))
 }
 

@@ -2,8 +2,8 @@
 
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, Comm, Context, Direction, KernelLock, LockWord, Mark, Packet, Softirq,
-    Stack, SwitchOut, Tid, What,
+    BlockRequest, BlockedState, Call, CgroupId, Comm, Context, Direction, KernelLock, LockWord, Mark, Packet,
+    Softirq, Stack, SwitchOut, Tid, What,
 };
 
 use super::words::{Words, number};
@@ -19,6 +19,7 @@ impl Reader {
     /// | `out FLOW seq=N len=N [ack=N]`, `in FLOW …`, `ready FLOW` | packets |
     /// | `issue ID [start=NS] [issued=NS]`, `complete ID …` | disk requests |
     /// | `lock ADDRESS [owner=THREAD]`, `unlock ADDRESS` | kernel locks |
+    /// | `refill` | the CPU limit of everybody's cgroup hands out time |
     /// | `sample`, `loss from=NS [count=N]`, `started`, `stopped` | |
     pub(super) fn what(&mut self, ns: u64, current: Tid, words: &mut Words<'_>) -> Result<What, String> {
         let verb = words.need("what happened")?;
@@ -66,6 +67,7 @@ impl Reader {
                 from: Stamp::from_ns(words.option("from")?.ok_or("a loss needs from=")?),
                 count: words.option("count")?.unwrap_or(0),
             },
+            "refill" => What::Refill(CgroupId(1)),
             "started" => What::Mark(Mark::Started),
             "stopped" => What::Mark(Mark::Stopped),
             other => return Err(format!("no such verb: {other}")),

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * When does a cgroup's CPU limit let its threads go on? Nothing marks a thread's release: it is put
+ * back on its run queue by the timer that hands out time again, once a period or, with what others
+ * left over, in between. Without this moment a thread that was let go and then waited for a busy
+ * CPU would seem to have been kept off by the limit all the while.
+ */
+#include "ring.bpf.h"
+
+/* Addresses from the kernel's symbols; null where these may not be read. */
+extern const void sched_cfs_period_timer __ksym __weak;
+extern const void sched_cfs_slack_timer __ksym __weak;
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(hrtimer_expire_entry, struct hrtimer *timer)
+{
+	void *function = BPF_CORE_READ(timer, function);
+	struct task_group *group;
+	struct wp_refill *r;
+	__u64 offset;
+
+	if (!function)
+		return 0;
+	if (function == &sched_cfs_period_timer)
+		offset = bpf_core_field_offset(struct cfs_bandwidth, period_timer);
+	else if (function == &sched_cfs_slack_timer)
+		offset = bpf_core_field_offset(struct cfs_bandwidth, slack_timer);
+	else
+		return 0;
+	offset += bpf_core_field_offset(struct task_group, cfs_bandwidth);
+	group = (struct task_group *)((void *)timer - offset);
+	r = life_reserve(sizeof(*r), WP_REFILL, current_tid());
+	if (!r)
+		return 0;
+	r->cpu_cgroup = BPF_CORE_READ(group, css.cgroup, kn, id);
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
