@@ -155,7 +155,7 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 		return 0;
 	ring->soft = 0;
 	/* In its own thread a softirq is that thread's work, not an interruption of it. */
-	if (current_tid() != ring->ksoftirqd)
+	if (ring->current_tid != ring->ksoftirqd)
 		ring->interrupts_ns += bpf_ktime_get_ns() - ring->soft_since;
 	return 0;
 }

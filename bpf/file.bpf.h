@@ -41,10 +41,39 @@ static __always_inline bool takes_descriptor(__u32 call)
 	return false;
 }
 
+struct descriptor {
+	struct file *file;
+	struct inode *inode;
+	__u64 number;
+	__u32 device;
+};
+
+/* What stands behind a descriptor: a load a step where the kernel lets us name types, else a call a step. */
+static __always_inline void find_file(struct descriptor *d, struct fdtable *table, __u64 fd)
+{
+	struct inode *inode;
+	struct file *file;
+
+	if (bpf_ksym_exists(bpf_rdonly_cast)) {
+		d->file = bpf_core_cast(bpf_core_cast(table->fd + fd, struct list_head)->next, struct file);
+		d->inode = d->file->f_inode;
+		d->number = d->inode->i_ino;
+		d->device = d->inode->i_sb->s_dev;
+		return;
+	}
+	if (bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd))
+		return;
+	inode = BPF_CORE_READ(file, f_inode);
+	d->file = file;
+	d->inode = inode;
+	d->number = BPF_CORE_READ(inode, i_ino);
+	d->device = BPF_CORE_READ(inode, i_sb, s_dev);
+}
+
 static __always_inline void tell_file(struct task_struct *task, __u64 fd)
 {
 	struct fdtable *table = task->files ? task->files->fdt : NULL;
-	__u64 inode_number = 0, key;
+	struct descriptor d = {};
 	struct file_cache *cache;
 	struct socket *socket;
 	struct inode *inode;
@@ -52,16 +81,16 @@ static __always_inline void tell_file(struct task_struct *task, __u64 fd)
 	struct wp_file *r;
 	struct sock *sk;
 	__u32 zero = 0;
+	__u64 key;
 
 	if (!table || fd >= table->max_fds)
 		return;
-	if (bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd) || !file)
+	find_file(&d, table, fd);
+	file = d.file;
+	inode = d.inode;
+	if (!file || !inode)
 		return;
-	inode = BPF_CORE_READ(file, f_inode);
-	if (!inode)
-		return;
-	inode_number = BPF_CORE_READ(inode, i_ino);
-	key = mix(mix(mix(0, (__u64)task->tgid << 32 | fd), (__u64)inode), inode_number);
+	key = mix(mix(mix(0, (__u64)task->tgid << 32 | fd), d.device), d.number);
 	cache = bpf_map_lookup_elem(&file_caches, &zero);
 	if (!cache || cache->told[key % FILE_CACHE] == key)
 		return;
@@ -72,7 +101,7 @@ static __always_inline void tell_file(struct task_struct *task, __u64 fd)
 	r->fd = fd;
 	r->mode = BPF_CORE_READ(inode, i_mode);
 	r->spare = 0;
-	r->inode = inode_number;
+	r->inode = d.number;
 	r->peer = 0;
 	__builtin_memset(r->name, 0, sizeof(r->name));
 	if ((r->mode & S_IFMT) == S_IFSOCK) {
@@ -80,7 +109,7 @@ static __always_inline void tell_file(struct task_struct *task, __u64 fd)
 
 		socket = BPF_CORE_READ(file, private_data);
 		sk = socket ? BPF_CORE_READ(socket, sk) : NULL;
-		if (sk && socket_tuple(&t, sk)) {
+		if (sk && socket_tuple(&t, sk, false)) {
 			back = t;
 			back.source[0] = t.target[0];
 			back.source[1] = t.target[1];

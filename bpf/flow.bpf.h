@@ -33,15 +33,21 @@ static __always_inline __u64 flow_id(const struct tuple *t)
 	return h;
 }
 
-/* The flow that arrives at a socket. False when it has no peer, or is of another family. */
-static __always_inline bool socket_tuple(struct tuple *t, struct sock *sk)
+/* One load where the verifier knows the pointer's type, a call of the kernel where it does not. */
+#define READ_SOCKET(typed, sk, member) (typed ? (sk)->member : BPF_CORE_READ(sk, member))
+
+/*
+ * The flow that arrives at a socket. False when it has no peer, or is of another family. `typed`:
+ * sk is an argument of the tracepoint, not an address found in memory.
+ */
+static __always_inline bool socket_tuple(struct tuple *t, struct sock *sk, const bool typed)
 {
-	__u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	__u16 family = READ_SOCKET(typed, sk, __sk_common.skc_family);
 
 	if (family == AF_INET) {
 		t->family = 4;
-		t->source[0] = BPF_CORE_READ(sk, __sk_common.skc_daddr);
-		t->target[0] = BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr);
+		t->source[0] = READ_SOCKET(typed, sk, __sk_common.skc_daddr);
+		t->target[0] = READ_SOCKET(typed, sk, __sk_common.skc_rcv_saddr);
 	} else if (family == AF_INET6) {
 		t->family = 6;
 		BPF_CORE_READ_INTO(&t->source, sk, __sk_common.skc_v6_daddr);
@@ -56,9 +62,9 @@ static __always_inline bool socket_tuple(struct tuple *t, struct sock *sk)
 	} else {
 		return false;
 	}
-	t->protocol = BPF_CORE_READ(sk, sk_protocol);
-	t->ports = BPF_CORE_READ(sk, __sk_common.skc_dport) |
-		   (__u32)bpf_htons(BPF_CORE_READ(sk, __sk_common.skc_num)) << 16;
+	t->protocol = READ_SOCKET(typed, sk, sk_protocol);
+	t->ports = READ_SOCKET(typed, sk, __sk_common.skc_dport) |
+		   (__u32)bpf_htons(READ_SOCKET(typed, sk, __sk_common.skc_num)) << 16;
 	return (__u16)t->ports != 0;
 }
 

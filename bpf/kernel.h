@@ -56,6 +56,11 @@ struct thread_info {
 	__u32 cpu;
 };
 
+/* A pointer in memory, as a type that every kernel has. */
+struct list_head {
+	struct list_head *next;
+};
+
 struct upid {
 	int nr;
 };
@@ -86,8 +91,13 @@ struct qstr {
 	const unsigned char *name;
 };
 
+struct super_block {
+	__u32 s_dev;
+};
+
 struct inode {
 	__u16 i_mode;
+	struct super_block *i_sb;
 	unsigned long i_ino;
 };
 
@@ -137,6 +147,7 @@ struct linux_binprm {
 };
 
 struct pt_regs {
+	unsigned long dx;
 	unsigned long si;
 	unsigned long di;
 	unsigned long orig_ax;

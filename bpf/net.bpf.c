@@ -143,10 +143,10 @@ static __always_inline int packet(struct sk_buff *skb, __u8 direction, const uns
 	r->h.tid = current_tid();
 	r->flow = flow;
 	r->len = skb->len > header_len ? skb->len - header_len : 0;
-	r->netns = BPF_CORE_READ(skb, dev, nd_net.net, ns.inum);
+	r->netns = skb->dev->nd_net.net->ns.inum;
 	r->direction = direction;
 	r->spare = 0;
-	r->ifindex = BPF_CORE_READ(skb, dev, ifindex);
+	r->ifindex = skb->dev->ifindex;
 	ring_commit(ring, sizeof(*r));
 	return 0;
 }
@@ -174,7 +174,7 @@ int BPF_PROG(sk_data_ready, struct sock *sk)
 
 	if (!ring || !sched)
 		return 0;
-	if (!socket_tuple(&t, sk))
+	if (!socket_tuple(&t, sk, true))
 		return 0;
 	/* In process context (backlog) bottom halves may be on, and the ring has no protection. */
 	if (!context_of(sched))

@@ -109,13 +109,16 @@ struct wp_switch_call {
 };
 _Static_assert(sizeof(struct wp_switch_call) == 48, "switch_call");
 
+/* The claim is read only where the word looks like that of a lock with waiters. */
+enum wp_lock_valid { WP_LOCK_VALUE = 1, WP_LOCK_CLAIM = 2 };
+
 /* A blocking switch-out inside a futex wait; arg0 is the lock word's address. */
 struct wp_switch_lock {
 	struct wp_switch_call c;
 	__u32 op;    /* the futex operation, with its flags */
-	__u32 value; /* the lock word, read at block time */
+	__u32 value; /* the lock word at block time: read, or what the caller expects and the kernel has compared */
 	__u32 claim; /* the word 8 bytes on, where glibc's mutex keeps its owner: a claim, no more */
-	__u32 valid; /* bit 0: value was readable, bit 1: claim was */
+	__u32 valid; /* enum wp_lock_valid */
 };
 _Static_assert(sizeof(struct wp_switch_lock) == 64, "switch_lock");
 
