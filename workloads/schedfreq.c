@@ -7,13 +7,14 @@
  *     schedfreq-peer    ..|==^..|==^..|==      soon as this one waits
  *
  * Prints one line for benchmarks:
- *     schedfreq: round_trips 200000 seconds 0.564 per_second 354609.2
+ *     schedfreq: round_trips 200000 seconds 0.564 per_second 354609.2 quiet_per_second 371023.9
  *
  * Truth, asked for with --truth: each thread's own turns. It is kept with --work-us of work in each
  * turn, since the books themselves take 10 µs; the highest rate cannot keep books.
  *
  * Assumes nothing: both stay on one CPU.
  */
+#include "rate.h"
 #include "truth.h"
 
 #include <pthread.h>
@@ -66,7 +67,8 @@ int main(int argc, char **argv)
 	forks(lane);
 	if (pthread_create(&thread, NULL, peer, &lane))
 		die("cannot start a thread");
-	uint64_t from = now();
+	static struct rate rate;
+	rate_begin(&rate, 4000);
 	releases(lane, 1);
 	sem_post(&ping);
 	for (long i = 0; i < rounds; i++) {
@@ -76,12 +78,12 @@ int main(int argc, char **argv)
 			sem_wait(&pong);
 			sem_post(&ping);
 		}
+		rate_trip(&rate);
 	}
-	double seconds = (double)(now() - from) / 1e9;
 	wait_begins(lane, "futex");
 	pthread_join(thread, NULL);
 	wait_ends(lane, 1);
 	window_close();
-	printf("schedfreq: round_trips %ld seconds %.3f per_second %.1f\n", rounds, seconds, (double)rounds / seconds);
+	rate_print(&rate, "schedfreq");
 	return 0;
 }

@@ -7,11 +7,12 @@
  *     tcpping-server    ..|==^..|==^..|==      soon as this one waits
  *
  * Prints one line for benchmarks:
- *     tcpping: round_trips 60000 seconds 0.437 per_second 137299.8
+ *     tcpping: round_trips 60000 seconds 0.437 per_second 137299.8 quiet_per_second 141203.5
  *
  * Truth, asked for with --truth: each one's own turns, with --work-us of work in each, as in
  * schedfreq.c. Assumes nothing: both stay on one CPU. Nagle's algorithm is off.
  */
+#include "rate.h"
 #include "truth.h"
 
 #include <arpa/inet.h>
@@ -92,16 +93,17 @@ int main(int argc, char **argv)
 	if (connect(fd, (struct sockaddr *)&address, length))
 		die("cannot connect");
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-	uint64_t from = now();
+	static struct rate rate;
+	rate_begin(&rate, 1500);
 	for (long i = 0; i < rounds; i++) {
 		say(lane, 1, fd);
 		if (!hear(lane, fd))
 			die("the server is gone");
+		rate_trip(&rate);
 	}
-	double seconds = (double)(now() - from) / 1e9;
 	close(fd);
 	wait_for_child(lane, child);
 	window_close();
-	printf("tcpping: round_trips %ld seconds %.3f per_second %.1f\n", rounds, seconds, (double)rounds / seconds);
+	rate_print(&rate, "tcpping");
 	return 0;
 }

@@ -12,8 +12,10 @@ pub struct Row {
     command: String,
     /// Seconds of a round trip, alone.
     alone: Vec<f64>,
-    /// Time of a round trip when recorded, as a ratio to its pair's run alone, less 1.
+    /// Time of a round trip when recorded, as a ratio to its pair's run alone, less 1: in quiet slices.
     overhead: Vec<f64>,
+    /// The same over whole runs.
+    whole: Vec<f64>,
     /// Nanoseconds that recording adds to a round trip.
     added_ns: Vec<f64>,
     consumer: Vec<f64>,
@@ -31,6 +33,7 @@ impl Row {
             command: recorder.command(),
             alone: Vec::new(),
             overhead: Vec::new(),
+            whole: Vec::new(),
             added_ns: Vec::new(),
             consumer: Vec::new(),
             events_per_trip: Vec::new(),
@@ -42,9 +45,10 @@ impl Row {
 
     /// A pair of runs: alone, then recorded with `consumer` CPU time used by the recorder meanwhile.
     pub fn add(&mut self, alone: &Run, with: &Run, consumer: Duration, recorded: Recorded) {
-        self.alone.push(1.0 / alone.rate);
-        self.overhead.push(alone.rate / with.rate - 1.0);
-        self.added_ns.push((1.0 / with.rate - 1.0 / alone.rate) * 1e9);
+        self.alone.push(1.0 / alone.quiet);
+        self.overhead.push(alone.quiet / with.quiet - 1.0);
+        self.whole.push(alone.rate / with.rate - 1.0);
+        self.added_ns.push((1.0 / with.quiet - 1.0 / alone.quiet) * 1e9);
         self.consumer.push(consumer.as_secs_f64() * with.rate / with.count);
         if let Some(events) = recorded.events {
             self.events.push(events as f64);
@@ -90,10 +94,10 @@ pub fn table(load: &Load, rows: &[Row]) -> String {
         or_dash(median(&alone), |seconds| format!("{:.2} µs", seconds * 1e6)),
     );
     text.push_str(
-        "| recorder | overhead | quartiles | added to a round trip | ratio to the floor | to ftrace | to perf \
+        "| recorder | overhead | quartiles | over whole runs | added to a round trip | ratio to the floor | to ftrace | to perf \
          | events | a round trip | lost | bytes an event | its own CPU |\n|---|",
     );
-    text.push_str(&"---:|".repeat(11));
+    text.push_str(&"---:|".repeat(12));
     text.push('\n');
     for row in rows {
         let overhead = median(&row.overhead);
@@ -108,6 +112,7 @@ pub fn table(load: &Load, rows: &[Row]) -> String {
             row.name.clone(),
             or_dash(overhead, percent),
             quartiles.join(" to "),
+            or_dash(median(&row.whole), percent),
             or_dash(median(&row.added_ns), |ns| format!("{ns:.0} ns")),
             or_dash(ratio_to("floor"), times),
             or_dash(ratio_to("ftrace"), times),

@@ -31,8 +31,10 @@ pub struct Load {
 /// What one run of the load did.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Run {
-    /// Round trips a second.
+    /// Round trips a second, over the whole run.
     pub rate: f64,
+    /// The same in the slice that a tenth of the run's slices beat (`workloads/rate.h`).
+    pub quiet: f64,
     /// Round trips in all.
     pub count: f64,
 }
@@ -84,14 +86,18 @@ impl Load {
     }
 }
 
-/// Reads `schedfreq: round_trips 200000 seconds 0.564 per_second 354609.2`.
+/// Reads `schedfreq: round_trips 200000 seconds 0.564 per_second 354609.2 quiet_per_second 371023.9`.
 fn parse(said: &str) -> Option<Run> {
     let words: Vec<&str> = said.split_whitespace().collect();
     let after = |name: &str| -> Option<f64> {
         let index = words.iter().position(|word| *word == name)?;
         words.get(index + 1)?.parse().ok().filter(|figure: &f64| figure.is_finite() && *figure > 0.0)
     };
-    Some(Run { rate: after("per_second")?, count: after("round_trips")? })
+    Some(Run {
+        rate: after("per_second")?,
+        quiet: after("quiet_per_second")?,
+        count: after("round_trips")?,
+    })
 }
 
 #[cfg(test)]
@@ -101,10 +107,15 @@ mod tests {
     #[test]
     fn the_rate_is_read_from_what_the_load_prints() {
         assert_eq!(
-            parse("schedfreq: round_trips 200000 seconds 0.564 per_second 354609.2\n"),
-            Some(Run { rate: 354_609.2, count: 200_000.0 })
+            parse("schedfreq: round_trips 200000 seconds 0.5 per_second 354609.2 quiet_per_second 371023.9\n"),
+            Some(Run { rate: 354_609.2, quiet: 371_023.9, count: 200_000.0 })
         );
-        for bad in ["", "round_trips 7", "round_trips 7 per_second 0", "round_trips 7 per_second nan"] {
+        for bad in [
+            "",
+            "round_trips 7 per_second 1",
+            "round_trips 7 per_second 0 quiet_per_second 1",
+            "round_trips 7 per_second nan quiet_per_second 1",
+        ] {
             assert_eq!(parse(bad), None, "{bad}");
         }
     }

@@ -89,11 +89,13 @@ fn a_benchmark_load_prints_its_rate_in_a_line_that_can_be_read() {
             Command::new(programs.join(name)).args(["--rounds", rounds]).output().expect("it starts");
         let said = String::from_utf8(output.stdout).expect("text");
         let words: Vec<&str> = said.split_whitespace().collect();
-        let [_, "round_trips", trips, "seconds", seconds, "per_second", rate] = words[..] else {
+        let [_, "round_trips", trips, "seconds", seconds, "per_second", rate, "quiet_per_second", quiet] =
+            words[..]
+        else {
             panic!("{name} said {said:?}");
         };
         assert_eq!(trips, rounds);
-        let (seconds, rate): (f64, f64) = (seconds.parse().unwrap(), rate.parse().unwrap());
-        assert!(seconds >= 0.0 && rate > 0.0);
+        let [seconds, rate, quiet] = [seconds, rate, quiet].map(|word| word.parse::<f64>().unwrap());
+        assert!(seconds >= 0.0 && rate > 0.0 && quiet > 0.0);
     }
 }
