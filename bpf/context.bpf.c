@@ -142,6 +142,7 @@ int BPF_PROG(softirq_entry, unsigned int vector)
 	if (!ring)
 		return 0;
 	ring->soft = WP_CTX_SOFTIRQ + vector;
+	ring->ready_flow = 0;
 	ring->soft_since = bpf_ktime_get_ns();
 	return 0;
 }
@@ -154,6 +155,7 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 	if (!ring || !ring->soft)
 		return 0;
 	ring->soft = 0;
+	ring->ready_flow = 0;
 	/* In its own thread a softirq is that thread's work, not an interruption of it. */
 	if (ring->current_tid != ring->ksoftirqd)
 		ring->interrupts_ns += bpf_ktime_get_ns() - ring->soft_since;

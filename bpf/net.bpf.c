@@ -164,31 +164,29 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 	return packet(skb, WP_IN, skb->data);
 }
 
-/* Which socket a wake-up that follows is for: receive offload hands over packets of many at once. */
+/*
+ * Which socket a wake-up that follows is for: receive offload hands over packets of many at once. In
+ * a softirq the next waking takes it along. In process context (a backlog) a thread may be
+ * preempted in between, so it gets a record of its own.
+ */
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(sk_data_ready, struct sock *sk)
 {
-	struct wp_ring *ring = net_ring(), *sched = sched_ring();
+	struct wp_ring *ring = sched_ring();
 	struct wp_socket_ready *r;
 	struct tuple t = {};
 
-	if (!ring || !sched)
+	if (!ring || !socket_tuple(&t, sk, true))
 		return 0;
-	if (!socket_tuple(&t, sk, true))
+	if (context_of(ring)) {
+		ring->ready_flow = flow_id(&t);
 		return 0;
-	/* In process context (backlog) bottom halves may be on, and the ring has no protection. */
-	if (!context_of(sched))
-		return 0;
-	r = ring_reserve(ring, net_ring_mask);
+	}
+	r = life_reserve(sizeof(*r), WP_SOCKET_READY, current_tid());
 	if (!r)
 		return 0;
-	r->h.stamp = bpf_ktime_get_ns();
-	r->h.seq = ring->seq;
-	r->h.kind = WP_SOCKET_READY;
-	r->h.context = context_of(sched);
-	r->h.tid = current_tid();
 	r->flow = flow_id(&t);
-	ring_commit(ring, sizeof(*r));
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 

@@ -33,6 +33,7 @@ enum wp_kind {
 	WP_WAKING = 4,
 	WP_WAKING_NEW = 5,
 	WP_CURRENT = 6,
+	WP_WAKING_SOCKET = 7,
 	WP_PACKET = 8,
 	WP_SOCKET_READY = 9,
 	WP_FLOW = 10,
@@ -109,14 +110,13 @@ struct wp_switch_call {
 };
 _Static_assert(sizeof(struct wp_switch_call) == 48, "switch_call");
 
-/* The claim is read only where the word looks like that of a lock with waiters. */
 enum wp_lock_valid { WP_LOCK_VALUE = 1, WP_LOCK_CLAIM = 2 };
 
-/* A blocking switch-out inside a futex wait; arg0 is the lock word's address. */
+/* A blocking switch-out inside a futex wait that can be for a lock with an owner; arg0 is the lock word's address. */
 struct wp_switch_lock {
 	struct wp_switch_call c;
 	__u32 op;    /* the futex operation, with its flags */
-	__u32 value; /* the lock word at block time: read, or what the caller expects and the kernel has compared */
+	__u32 value; /* the lock word at block time */
 	__u32 claim; /* the word 8 bytes on, where glibc's mutex keeps its owner: a claim, no more */
 	__u32 valid; /* enum wp_lock_valid */
 };
@@ -130,6 +130,13 @@ struct wp_waking {
 	__u16 target_cpu; /* where the target last ran */
 };
 _Static_assert(sizeof(struct wp_waking) == 24, "waking");
+
+/* A waking by the softirq that has just made this socket ready. */
+struct wp_waking_socket {
+	struct wp_waking w;
+	__u64 flow; /* id of the incoming flow */
+};
+_Static_assert(sizeof(struct wp_waking_socket) == 32, "waking_socket");
 
 /* At a tick: header.tid runs here, though no switch to it was recorded. Some kernels do not trace some. */
 struct wp_current {
@@ -153,7 +160,7 @@ struct wp_packet {
 };
 _Static_assert(sizeof(struct wp_packet) == 48, "packet");
 
-/* The socket for which received data is ready. */
+/* The socket for which received data is ready, where no waking can carry it: in process context. */
 struct wp_socket_ready {
 	struct wp_header h;
 	__u64 flow; /* id of the incoming flow */

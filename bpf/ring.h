@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The head of a per-CPU ring, as BPF and the consumer share it. The consumer writes `tail` only.
+ * The head of a per-CPU ring, as BPF and the consumer share it. Of it the consumer writes
+ * `tail` only.
  */
 #ifndef WAKEPATH_RING_LAYOUT_H
 #define WAKEPATH_RING_LAYOUT_H
@@ -11,7 +12,7 @@
 struct wp_ring {
 	/* The producer's line. */
 	__u64 head; /* bytes ever written */
-	__u64 lost; /* records that found no room */
+	__u64 ready_flow; /* the socket that the softirq under way has made ready, and nobody was woken for yet */
 	__u64 interrupts_ns;   /* taken by interrupts on this CPU, ever */
 	__u64 interrupts_at_switch; /* the same, at the last switch */
 	__u64 hard_since;
@@ -25,7 +26,9 @@ struct wp_ring {
 	__u32 current_tid; /* who runs, as far as records tell */
 	/* The consumer's line. */
 	__u64 tail; /* bytes ever taken */
-	__u8 pad2[56];
+	/* And what the producer rarely touches. */
+	__u64 lost; /* records that found no room */
+	__u8 pad2[48];
 };
 _Static_assert(sizeof(struct wp_ring) == WP_RING_DATA, "ring head");
 

@@ -4,8 +4,8 @@
  *
  * 1. sched_switch: who left the CPU, why, and who took it. When it blocks inside a system call,
  *    the call and its first argument come along, from the registers saved at its entry; when that
- *    call is a futex wait, the lock word too; when it is on a descriptor, what that is. All this is read only then: what does not block
- *    costs nothing.
+ *    call waits for what looks like a lock, the lock word too; when it is on a descriptor, what that
+ *    is. All this is read only then: what does not block costs nothing.
  * 2. sched_waking, in the waker's context, with the interrupt under way. (sched_wakeup may run on
  *    the sleeper's CPU, in an interrupt that has nothing to do with the waker.)
  */
@@ -17,7 +17,7 @@ enum { SYS_futex = 202 };
 /* The operation less its flags; what glibc writes into a mutex with waiters; the same bit in robust ones. */
 enum { FUTEX_COMMAND = 0x7f, CONTENDED = 2 };
 #define FUTEX_WAITERS 0x80000000u
-enum { FUTEX_WAIT = 0, FUTEX_LOCK_PI = 6, FUTEX_WAIT_BITSET = 9, FUTEX_WAIT_REQUEUE_PI = 11, FUTEX_LOCK_PI2 = 13 };
+enum { FUTEX_WAIT = 0, FUTEX_LOCK_PI = 6, FUTEX_LOCK_PI2 = 13 };
 
 static __always_inline bool is_throttled(struct task_struct *task)
 {
@@ -30,38 +30,35 @@ static __always_inline bool is_throttled(struct task_struct *task)
 }
 
 /*
- * The lock word of a futex wait, and what stands where glibc's mutex keeps its owner. Reading user
- * memory is the dearest thing done here (165 ns where calls return through a thunk), so it is done
- * only where an owner can be: the kernel has just compared the word with the value that the caller
- * expects, so the word is that value, and only a lock that has waiters looks like one.
- * Returns whether the call is such a wait at all.
+ * The lock word of a futex wait that can be for a lock with an owner, and what stands where glibc's
+ * mutex keeps that owner. Reading user memory is the dearest thing done here (165 ns where returns
+ * go through a thunk), so it is done only then: the kernel has just compared the word with the value
+ * that the caller expects, and only a lock with waiters looks like one.
+ * Returns whether it is such a wait.
  */
 static __always_inline bool fill_lock(struct wp_switch_lock *r, const struct pt_regs *regs)
 {
-	__u32 words[3];
+	__u32 words[3], expected = regs->dx;
 
 	r->op = regs->si;
-	r->value = regs->dx;
 	r->claim = 0;
-	r->valid = WP_LOCK_VALUE;
 	switch (r->op & FUTEX_COMMAND) {
 	case FUTEX_WAIT:
-		if (r->value != CONTENDED && !(r->value & FUTEX_WAITERS))
-			return true;
-		if (!bpf_probe_read_user(words, sizeof(words), (void *)regs->di)) {
+		if (expected != CONTENDED && !(expected & FUTEX_WAITERS))
+			return false;
+		if (bpf_probe_read_user(words, sizeof(words), (void *)regs->di)) {
+			r->value = expected;
+			r->valid = WP_LOCK_VALUE;
+		} else {
 			r->value = words[0];
 			r->claim = words[2];
-			r->valid |= WP_LOCK_CLAIM;
+			r->valid = WP_LOCK_VALUE | WP_LOCK_CLAIM;
 		}
-		return true;
-	case FUTEX_WAIT_BITSET:
-	case FUTEX_WAIT_REQUEUE_PI:
 		return true;
 	case FUTEX_LOCK_PI:
 	case FUTEX_LOCK_PI2:
 		/* The kernel keeps the owner in the word. */
-		if (bpf_probe_read_user(words, sizeof(words[0]), (void *)regs->di))
-			r->valid = 0;
+		r->valid = bpf_probe_read_user(words, sizeof(words[0]), (void *)regs->di) ? 0 : WP_LOCK_VALUE;
 		r->value = r->valid ? words[0] : 0;
 		return true;
 	}
@@ -135,22 +132,29 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 static __always_inline int waking(struct task_struct *task, __u32 tid, __u8 kind)
 {
 	struct wp_ring *ring = sched_ring();
-	struct wp_waking *r;
+	__u64 len = sizeof(struct wp_waking);
+	struct wp_waking_socket *r;
 
 	if (!ring)
 		return 0;
 	r = ring_reserve(ring, sched_ring_mask);
 	if (!r)
 		return 0;
-	r->h.stamp = bpf_ktime_get_ns();
-	r->h.seq = ring->seq;
-	r->h.kind = kind;
-	r->h.context = context_of(ring);
-	r->h.tid = tid;
-	r->target_tid = task->pid;
-	r->irq = ring->irq;
-	r->target_cpu = task->thread_info.cpu;
-	ring_commit(ring, sizeof(*r));
+	r->w.h.stamp = bpf_ktime_get_ns();
+	r->w.h.seq = ring->seq;
+	r->w.h.kind = kind;
+	r->w.h.context = context_of(ring);
+	r->w.h.tid = tid;
+	r->w.target_tid = task->pid;
+	r->w.irq = ring->irq;
+	r->w.target_cpu = task->thread_info.cpu;
+	if (ring->ready_flow && !ring->hard) {
+		r->w.h.kind = WP_WAKING_SOCKET;
+		r->flow = ring->ready_flow;
+		ring->ready_flow = 0;
+		len = sizeof(*r);
+	}
+	ring_commit(ring, len);
 	return 0;
 }
 

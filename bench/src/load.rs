@@ -93,11 +93,7 @@ fn parse(said: &str) -> Option<Run> {
         let index = words.iter().position(|word| *word == name)?;
         words.get(index + 1)?.parse().ok().filter(|figure: &f64| figure.is_finite() && *figure > 0.0)
     };
-    Some(Run {
-        rate: after("per_second")?,
-        quiet: after("quiet_per_second")?,
-        count: after("round_trips")?,
-    })
+    Some(Run { rate: after("per_second")?, quiet: after("quiet_per_second")?, count: after("round_trips")? })
 }
 
 #[cfg(test)]
@@ -107,7 +103,9 @@ mod tests {
     #[test]
     fn the_rate_is_read_from_what_the_load_prints() {
         assert_eq!(
-            parse("schedfreq: round_trips 200000 seconds 0.5 per_second 354609.2 quiet_per_second 371023.9\n"),
+            parse(
+                "schedfreq: round_trips 200000 seconds 0.5 per_second 354609.2 quiet_per_second 371023.9\n"
+            ),
             Some(Run { rate: 354_609.2, quiet: 371_023.9, count: 200_000.0 })
         );
         for bad in [

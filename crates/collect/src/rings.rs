@@ -14,7 +14,7 @@ pub(crate) const SLACK: usize = 64;
 
 // Offsets in `struct wp_ring`; the test below holds them against the header.
 const HEAD: usize = 0;
-const LOST: usize = 8;
+const LOST: usize = 72;
 const KSOFTIRQD: usize = 48;
 const TAIL: usize = 64;
 

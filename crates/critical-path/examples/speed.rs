@@ -108,7 +108,7 @@ fn event(number: u64) -> Event {
         let call = Some(Call { number: 202, arg0: 0x7f00_0000_1000, lock: None });
         What::Switch { next, out: SwitchOut::Blocked(BlockedState::Interruptible), interrupts_ns: 0, call }
     } else {
-        What::Waking { target: next, irq: 0, newborn: false }
+        What::Waking { target: next, irq: 0, newborn: false, socket: None }
     };
     let context = if !switches && round % 8 == 7 { Context::LocalTimer } else { Context::Task };
     Event { at: Stamp::from_ns(1000 + number * 100), cpu: Cpu(cpu as u16), context, current, what }

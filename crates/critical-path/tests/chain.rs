@@ -27,7 +27,7 @@ fn chain() -> Graph {
     let mut now = u64::from(WAITS) + 1;
     for n in (0..WAITS).rev() {
         now += STEP;
-        push(now, tid(n + 1), What::Waking { target: tid(n), irq: 0, newborn: false });
+        push(now, tid(n + 1), What::Waking { target: tid(n), irq: 0, newborn: false, socket: None });
         push(now, tid(n + 1), switch(tid(n), blocked));
     }
     push(now + STEP, tid(0), What::Mark(Mark::Stopped));

@@ -109,7 +109,7 @@ fn what() -> impl Strategy<Value = What> {
         20 => (tid(), out(), any::<u32>(), call())
             .prop_map(|(next, out, interrupts_ns, call)| What::Switch { next, out, interrupts_ns, call }),
         20 => (tid(), any::<u16>(), prop::bool::weighted(0.1))
-            .prop_map(|(target, irq, newborn)| What::Waking { target, irq, newborn }),
+            .prop_map(|(target, irq, newborn)| What::Waking { target, irq, newborn, socket: None }),
         2 => (identity(), prop::option::of(Just(BlockedState::Stopped)), call())
             .prop_map(|(identity, blocked, call)| What::Thread { identity, blocked, call }),
         3 => identity().prop_map(|child| What::Fork { child }),

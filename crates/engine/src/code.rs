@@ -200,7 +200,7 @@ mod tests {
             on(1, sample(10, 8, &[], &[1])),
             switch(30, 0, 7, 0, blocked),
             on(1, sample(40, 8, &[], &[1])),
-            event(60, 1, 8, What::Waking { target: Tid(7), irq: 0, newborn: false }),
+            event(60, 1, 8, What::Waking { target: Tid(7), irq: 0, newborn: false, socket: None }),
             switch(60, 0, 0, 7, SwitchOut::Runnable),
             switch(100, 0, 7, 0, SwitchOut::Runnable),
         ]);

@@ -233,7 +233,7 @@ mod tests {
         events.extend([
             switch(0, 0, 7, SwitchOut::Runnable, None),
             switch(10, 7, 0, SwitchOut::Blocked(state), Some(call)),
-            event(90, 0, 0, What::Waking { target: Tid(7), irq: 0, newborn: false }),
+            event(90, 0, 0, What::Waking { target: Tid(7), irq: 0, newborn: false, socket: None }),
             switch(90, 0, 7, SwitchOut::Runnable, None),
             switch(100, 7, 0, SwitchOut::Blocked(state), Some(call)),
             switch(101, 0, 0, SwitchOut::Runnable, None),

@@ -55,6 +55,8 @@ pub enum What {
         irq: u16,
         /// The thread was just born: it was never blocked.
         newborn: bool,
+        /// The socket that this softirq has made ready, by its incoming flow, where the tracer saw it.
+        socket: Option<FlowId>,
     },
     /// [`Event::current`] runs here, though no switch to it may have been recorded.
     Current,

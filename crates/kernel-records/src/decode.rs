@@ -61,18 +61,20 @@ impl Decoder {
         };
         const WAKING: u8 = Kind::Waking as u8;
         const WAKING_NEW: u8 = Kind::WakingNew as u8;
+        const WAKING_SOCKET: u8 = Kind::WakingSocket as u8;
         const SWITCH: u8 = Kind::Switch as u8;
         const SWITCH_CALL: u8 = Kind::SwitchCall as u8;
         const SWITCH_LOCK: u8 = Kind::SwitchLock as u8;
         match header.kind {
             WAKING | WAKING_NEW => {
                 if let Some(r) = bytes.first_chunk::<24>() {
-                    let what = What::Waking {
-                        target: Tid(u32_at(r, 16)),
-                        irq: u16_at(r, 20),
-                        newborn: header.kind == WAKING_NEW,
-                    };
-                    return Ok((event(header, cpu, what), 24));
+                    return Ok((event(header, cpu, waking(r, header.kind == WAKING_NEW, None)), 24));
+                }
+            }
+            WAKING_SOCKET => {
+                if let Some(r) = bytes.first_chunk::<32>() {
+                    let flow = FlowId(u64_at(r, 24));
+                    return Ok((event(header, cpu, waking(r, false, Some(flow))), 32));
                 }
             }
             SWITCH => {
@@ -123,7 +125,12 @@ impl Decoder {
         let mut cpu = cpu;
         let what = match kind {
             // All that brings a short one here; `record_length` has refused it.
-            Kind::Switch | Kind::SwitchCall | Kind::SwitchLock | Kind::Waking | Kind::WakingNew => {
+            Kind::Switch
+            | Kind::SwitchCall
+            | Kind::SwitchLock
+            | Kind::Waking
+            | Kind::WakingNew
+            | Kind::WakingSocket => {
                 return Err(DecodeError::Short {
                     record: r.layout.name,
                     needs: r.layout.bytes,
@@ -221,6 +228,11 @@ fn call<const N: usize>(r: &[u8; N], lock: Option<LockWord>) -> Option<Call> {
         CALL_NONE => None,
         number => Some(Call { number, arg0: u64_at(r, 40), lock }),
     }
+}
+
+#[inline(always)]
+fn waking<const N: usize>(r: &[u8; N], newborn: bool, socket: Option<FlowId>) -> What {
+    What::Waking { target: Tid(u32_at(r, 16)), irq: u16_at(r, 20), newborn, socket }
 }
 
 #[inline(always)]

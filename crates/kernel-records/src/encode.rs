@@ -72,11 +72,19 @@ impl Encoder {
                 });
                 switch_call(call.as_ref(), w)
             }
-            What::Waking { target, irq, newborn } => {
+            What::Waking { target, irq, newborn, socket } => {
                 w.u32(target.0);
                 w.u16(*irq);
                 w.u16(0);
-                if *newborn { Kind::WakingNew } else { Kind::Waking }
+                match socket {
+                    // A thread that was just born cannot have waited for a socket.
+                    _ if *newborn => Kind::WakingNew,
+                    None => Kind::Waking,
+                    Some(flow) => {
+                        w.u64(flow.0);
+                        Kind::WakingSocket
+                    }
+                }
             }
             What::Thread { identity, blocked, call } => {
                 let state = match blocked {

@@ -9,6 +9,7 @@ pub enum Kind {
     Waking = 4,
     WakingNew = 5,
     Current = 6,
+    WakingSocket = 7,
     Packet = 8,
     SocketReady = 9,
     Flow = 10,
@@ -35,13 +36,14 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, by number.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::Switch,
         Self::SwitchCall,
         Self::SwitchLock,
         Self::Waking,
         Self::WakingNew,
         Self::Current,
+        Self::WakingSocket,
         Self::Packet,
         Self::SocketReady,
         Self::Flow,
@@ -106,10 +108,16 @@ impl Buffer {
     pub const fn holds(self, kind: Kind) -> bool {
         use Kind::*;
         match self {
-            Self::Sched => matches!(kind, Switch | SwitchCall | SwitchLock | Waking | WakingNew | Current),
+            Self::Sched => {
+                matches!(kind, Switch | SwitchCall | SwitchLock | Waking | WakingNew | WakingSocket | Current)
+            }
             Self::Net => matches!(kind, Packet | SocketReady | Flow),
             // A thread that wakes itself may do so with interrupts on, where a ring is not safe.
-            Self::Life => !matches!(kind, Switch | SwitchCall | SwitchLock | WakingNew | Current | Packet),
+            Self::Life => {
+                let ring =
+                    matches!(kind, Switch | SwitchCall | SwitchLock | WakingNew | WakingSocket | Current);
+                !ring && !matches!(kind, Packet)
+            }
         }
     }
 

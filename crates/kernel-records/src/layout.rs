@@ -186,6 +186,13 @@ const WAKING: &[Field] = &[
     f("target_cpu", "target_cpu", 22, Number(2)),
 ];
 
+const WAKING_SOCKET: &[Field] = &[
+    f("target_tid", "target_tid", 16, Number(4)),
+    f("irq", "irq", 20, Number(2)),
+    f("target_cpu", "target_cpu", 22, Number(2)),
+    f("flow", "flow", 24, Bits(8)),
+];
+
 const THREAD: &[Field] = &[
     f("thread_tid", "tid", 16, Number(4)),
     f("tgid", "tgid", 20, Number(4)),
@@ -290,6 +297,14 @@ pub const LAYOUTS: &[Layout] = &[
         c_struct: "wp_waking",
         bytes: 24,
         fields: WAKING,
+        tail: &[],
+    },
+    Layout {
+        kind: Kind::WakingSocket,
+        name: "waking_socket",
+        c_struct: "wp_waking_socket",
+        bytes: 32,
+        fields: WAKING_SOCKET,
         tail: &[],
     },
     Layout {

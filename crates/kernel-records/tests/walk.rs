@@ -48,7 +48,12 @@ proptest! {
 #[test]
 fn what_comes_before_a_fault_is_kept() {
     let waking = |stamp| {
-        let what = wakepath_event::What::Waking { target: wakepath_event::Tid(1), irq: 0, newborn: false };
+        let what = wakepath_event::What::Waking {
+            target: wakepath_event::Tid(1),
+            irq: 0,
+            newborn: false,
+            socket: None,
+        };
         let mut bytes = Vec::new();
         let event = Event {
             at: Stamp::from_ns(stamp),

@@ -26,7 +26,7 @@ fn records(count: u64) -> Vec<u8> {
         let call = Some(Call { number: 202, arg0: 0x7fff_0000, lock: None });
         let out = SwitchOut::Blocked(BlockedState::Interruptible);
         let what = match i % 2 {
-            0 => What::Waking { target: next, irq: 0, newborn: false },
+            0 => What::Waking { target: next, irq: 0, newborn: false, socket: None },
             _ => What::Switch { next, out, interrupts_ns: 0, call },
         };
         let event = Event { at: Stamp::from_ns(i), cpu: Cpu(0), context: Context::Task, current, what };

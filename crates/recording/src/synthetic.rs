@@ -221,7 +221,7 @@ impl Run {
             index,
             Buffer::Sched,
             context,
-            What::Waking { target: tid(Some(target)), irq: 0, newborn: false },
+            What::Waking { target: tid(Some(target)), irq: 0, newborn: false, socket: None },
         )
     }
 

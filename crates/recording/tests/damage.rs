@@ -32,7 +32,7 @@ fn events() -> Vec<(Buffer, Event)> {
         events.push((
             Buffer::Sched,
             event(match i % 3 {
-                0 => What::Waking { target: next, irq: 0, newborn: false },
+                0 => What::Waking { target: next, irq: 0, newborn: false, socket: None },
                 _ => What::Switch { next, out, interrupts_ns: 70, call },
             }),
         ));

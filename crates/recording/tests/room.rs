@@ -16,7 +16,7 @@ fn wakings(from: u64, count: u64) -> Vec<Vec<u8>> {
         cpu: Cpu(0),
         context: Context::Task,
         current: Tid(1),
-        what: What::Waking { target: Tid(2), irq: 0, newborn: false },
+        what: What::Waking { target: Tid(2), irq: 0, newborn: false, socket: None },
     };
     (from..from + count).map(|at| made::encode(&waking(at), at as u16)).collect()
 }

@@ -181,7 +181,13 @@ impl Pen {
                 self.write(step, cpu.0, context, current, What::Fork { child });
             }
             let irq = if context == Context::Device { 33 } else { 0 };
-            self.write(step, cpu.0, context, current, What::Waking { target: tid(row), irq, newborn });
+            self.write(
+                step,
+                cpu.0,
+                context,
+                current,
+                What::Waking { target: tid(row), irq, newborn, socket: None },
+            );
         }
     }
 

@@ -5,9 +5,9 @@ use wakepath_event::{CgroupId, Cpu, Event, Flow, FlowId, Mark, ThreadIdentity, T
 
 use crate::cpu::Lane;
 use crate::recent::Recent;
-use crate::thread::{Now, Thread, WAITING};
+use crate::thread::{Now, Thread, WAITING, Woken};
 use crate::tids::Tids;
-use crate::{Link, Loss, Occupant, Sent, Sink, State, ThreadIndex, Wait, Waker};
+use crate::{EvidenceIndex, Link, Loss, Occupant, Sent, Sink, State, ThreadIndex, Wait, Waker};
 
 /// How many sent packets, and how many disk requests, are remembered until they arrive.
 const IN_FLIGHT: usize = 1 << 16;
@@ -93,7 +93,18 @@ impl Timeline {
             What::Switch { next, out, interrupts_ns, call } => {
                 self.switch(event, at, *next, (*out, call.as_ref()), *interrupts_ns, sink);
             }
-            What::Waking { target, irq, newborn } => self.waking(event, at, *target, *irq, *newborn, sink),
+            What::Waking { target, irq, newborn, socket } => {
+                let current = self.see(event, at, sink);
+                let mut evidence = EvidenceIndex::NONE;
+                if let (Some(lane), true) = (self.lane(event.cpu), event.context.is_interrupt()) {
+                    if let Some(flow) = socket {
+                        lane.instance.ready(*flow, at);
+                    }
+                    evidence = lane.instance.evidence(at, sink);
+                }
+                let woken = Woken { at, current, context: event.context, irq: *irq, evidence };
+                self.waking(*target, woken, *newborn, sink);
+            }
             What::Thread { identity, blocked, call } => {
                 let wait = Wait { state: *blocked, call: *call, began_before: true, ..WAITING };
                 self.introduce(identity, at, blocked.map(|_| wait), sink);

@@ -6,7 +6,7 @@ use wakepath_event::{Call, Context, Cpu, Event, SwitchOut, Tid};
 use crate::locks::futex_owner;
 use crate::thread::{Now, WAITING, Woken};
 use crate::timeline::Holding;
-use crate::{EvidenceIndex, Link, Occupant, Seen, Sink, State, ThreadIndex, Timeline, Wait, Waker};
+use crate::{Link, Occupant, Seen, Sink, State, ThreadIndex, Timeline, Wait, Waker};
 
 impl Timeline {
     pub(crate) fn switch(
@@ -94,24 +94,11 @@ impl Timeline {
         Occupant::Thread(thread)
     }
 
-    pub(crate) fn waking(
-        &mut self,
-        event: &Event,
-        at: Stamp<Reference>,
-        target: Tid,
-        irq: u16,
-        newborn: bool,
-        sink: &mut impl Sink,
-    ) {
-        let current = self.see(event, at, sink);
+    pub(crate) fn waking(&mut self, target: Tid, woken: Woken, newborn: bool, sink: &mut impl Sink) {
         if target == Tid::IDLE {
             return;
         }
-        let evidence = match self.lane(event.cpu) {
-            Some(lane) if event.context.is_interrupt() => lane.instance.evidence(at, sink),
-            _ => EvidenceIndex::NONE,
-        };
-        let woken = Woken { at, current, context: event.context, irq, evidence };
+        let at = woken.at;
         let thread = match self.alive(target) {
             Some(thread) => thread,
             None => self.create(target, at, Now::Unknown { lost_until: None }, sink),

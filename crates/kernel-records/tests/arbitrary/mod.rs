@@ -95,10 +95,11 @@ fn sched() -> impl Strategy<Value = What> {
         (tid(), switch_out(), any::<u32>(), option::of(call()))
             .prop_map(|(next, out, interrupts_ns, call)| What::Switch { next, out, interrupts_ns, call }),
         Just(What::Current),
-        (tid(), any::<u16>(), any::<bool>()).prop_map(|(target, irq, newborn)| What::Waking {
+        (tid(), any::<u16>(), option::of(any::<bool>())).prop_map(|(target, irq, how)| What::Waking {
             target,
             irq,
-            newborn
+            newborn: how == Some(true),
+            socket: (how == Some(false)).then_some(FlowId(irq.into())),
         }),
     ]
 }
@@ -265,7 +266,12 @@ fn life() -> impl Strategy<Value = What> {
         moved,
         flow(),
         any::<u64>().prop_map(|flow| What::SocketReady(FlowId(flow))),
-        (tid(), any::<u16>()).prop_map(|(target, irq)| What::Waking { target, irq, newborn: false }),
+        (tid(), any::<u16>()).prop_map(|(target, irq)| What::Waking {
+            target,
+            irq,
+            newborn: false,
+            socket: None
+        }),
         block().prop_map(What::BlockIssue),
         block().prop_map(What::BlockComplete),
         kernel_lock().prop_map(What::LockBegin),

@@ -321,7 +321,7 @@ impl<'a> Machine<'a> {
                 Action::Fork(child) => {
                     self.scribe.fork(self.now, cpu, tid(thread), child);
                     self.truth.forkers[child] = Some(thread);
-                    let waking = What::Waking { target: tid(child), irq: 0, newborn: true };
+                    let waking = What::Waking { target: tid(child), irq: 0, newborn: true, socket: None };
                     self.scribe.write(self.now, cpu, Context::Task, tid(thread), waking);
                     self.threads[child].state = State::Runnable;
                     self.threads[child].since = self.now;
@@ -358,7 +358,7 @@ impl<'a> Machine<'a> {
 
     /// Wakes a thread that waits or has decided to.
     fn wake(&mut self, thread: usize, cpu: usize, context: Context, end: End) {
-        let waking = What::Waking { target: tid(thread), irq: 0, newborn: false };
+        let waking = What::Waking { target: tid(thread), irq: 0, newborn: false, socket: None };
         self.scribe.write(self.now, cpu, context, self.current(cpu), waking);
         match self.threads[thread].state {
             State::Leaving(_) => self.threads[thread].state = State::Leaving(Some(end)),

@@ -34,6 +34,7 @@ impl Reader {
                 target: self.named(words)?,
                 irq: words.option("irq")?.unwrap_or(0),
                 newborn: words.flag("newborn"),
+                socket: None,
             },
             "fork" => {
                 let name = words.need("a name")?.to_owned();
