@@ -31,6 +31,8 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Bytes of a record of the snapshot, `struct wp_thread`.
 const THREAD_BYTES: usize = 88;
+/// Of what a thread is blocked in, `struct wp_blocked`.
+const BLOCKED_BYTES: usize = 48;
 /// How long a rare record is held back so that an earlier one can still come before it, ns: far
 /// longer than a tracepoint's program runs, though a virtual CPU may be stopped for as long.
 const HOLD_NS: u64 = 200_000_000;
@@ -149,8 +151,10 @@ impl Session<'_, '_> {
     /// What stands at a recording's beginning: clocks, threads, names, and what is asked.
     fn begin(&mut self, options: &Options, held: Option<&Held>) -> Result<(), Error> {
         self.note_clocks()?;
-        let snapshot = self.programs.snapshot()?;
-        for record in snapshot.chunks_exact(THREAD_BYTES) {
+        let snapshot = self.programs.threads()?;
+        // With `--path-only` no calls are recorded, and so not these.
+        let blocked = if options.calls { self.programs.blocked()? } else { Vec::new() };
+        for record in snapshot.chunks_exact(THREAD_BYTES).chain(blocked.chunks_exact(BLOCKED_BYTES)) {
             self.writer.life().push(record)?;
         }
         for (cpu, tid) in softirq_threads(&snapshot) {
