@@ -166,8 +166,12 @@ impl Session<'_, '_> {
             let words = words.join(&0).into();
             self.note(What::Mark(Mark::Command { tgid: Tid(held.pid as u32), words }))?;
         }
-        self.note(What::Mark(Mark::Started))?;
+        let started = clocks::now();
+        self.note_at(started, Cpu::UNKNOWN, What::Mark(Mark::Started))?;
         self.drain()?;
+        // Who lives and what is asked is written at once: a recording that is cut off in its first
+        // moments then tells them all the same.
+        self.writer.life().flush(started.ns(), 0)?;
         Ok(())
     }
 

@@ -142,6 +142,12 @@ impl Recorded {
         self.survey.session.stopped.map_or(self.graph.to(), |at| at.on_reference_host())
     }
 
+    /// Whether nobody ended it properly. What was never on disk and was not begun was not ended either.
+    pub fn cut_off(&self) -> bool {
+        let session = &self.survey.session;
+        session.stopped.is_none() && (session.started.is_some() || self.format.is_some())
+    }
+
     /// What the recorder's own threads cost between `from` and `to`; `None` where it did not note
     /// which threads they are.
     pub fn cost(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> Option<Cost> {

@@ -19,7 +19,7 @@ pub fn info(info: &InfoAnswer, out: &mut dyn Write) -> io::Result<()> {
             head: HeadJson::new("wakepath.info/1", &info.head),
             from_ns: since_origin(&info.head, info.from),
             to_ns: since_origin(&info.head, info.to),
-            cut_off: session.started.is_some() && session.stopped.is_none(),
+            cut_off: info.recorded.cut_off(),
             events: &info.events,
             threads: info.threads,
             processes: info.processes,
