@@ -14,6 +14,7 @@ use wakepath_engine::record::{
     exit_code, record,
 };
 use wakepath_engine::{Algorithm, Name, PathQuery, Subject, duration};
+use wakepath_report::text;
 
 use crate::failure::{Code, Failure};
 use crate::input::{DEFAULT, Input};
@@ -147,7 +148,7 @@ fn tell(arguments: &RecordArguments, output: &Output) -> Result<(), Failure> {
     let beside = if arguments.command.is_empty() { output.clone() } else { output.on_stderr() };
     let view = if arguments.json { path::View::Json } else { path::View::Screen };
     let output = if arguments.json { output } else { &beside };
-    path::answer(&recorded, &query, view, &input.argument(), output)?;
+    path::answer(&recorded, &query, view, text::Source::Made(&input.argument()), output)?;
     Ok(())
 }
 
