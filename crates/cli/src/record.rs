@@ -13,7 +13,8 @@ use wakepath_engine::record::{
     CollectError, EndReason, Identity, Options, Outcome, RecordError, Request, WriteError, drop_rights,
     exit_code, record,
 };
-use wakepath_engine::{Algorithm, Name, PathQuery, Subject, duration};
+use wakepath_engine::{PathQuery, duration};
+
 use wakepath_report::text;
 
 use crate::failure::{Code, Failure};
@@ -112,6 +113,7 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
         },
         most_bytes: arguments.max_size,
         least_free_percent: LEAST_FREE,
+        cgroup: arguments.cgroup.clone(),
         asked: std::env::args_os().skip(1).collect(),
         version: env!("CARGO_PKG_VERSION"),
     };
@@ -139,11 +141,7 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
 fn tell(arguments: &RecordArguments, output: &Output) -> Result<(), Failure> {
     let input = Input { recording: arguments.output.clone() };
     let recorded = input.read()?;
-    let subject = match &arguments.cgroup {
-        Some(cgroup) => Subject::Cgroup(Name::from(cgroup.as_str())),
-        None => Subject::Recorded,
-    };
-    let query = PathQuery { subject, from: None, to: None, algorithm: Algorithm::Active, all: false };
+    let query = PathQuery::default();
     // A command's stdout is its own.
     let beside = if arguments.command.is_empty() { output.clone() } else { output.on_stderr() };
     let view = if arguments.json { path::View::Json } else { path::View::Screen };
@@ -162,37 +160,42 @@ fn code(outcome: &Outcome, command: bool) -> ExitCode {
 
 fn why_not(error: RecordError) -> Failure {
     let text = error.to_string();
+    let error = match error {
+        RecordError::Collect(error) => error,
+        RecordError::NoCgroup(_) => {
+            return Failure::new(Code::Usage, text)
+                .hint("systemd-cgls lists them; one that is yet to begin is in a recording of all, -a");
+        }
+    };
     let needs_rights = |source: &std::io::Error| source.kind() == ErrorKind::PermissionDenied;
     match &error {
-        RecordError::Collect(CollectError::CommandNotFound { .. }) => {
-            Failure::new(Code::Usage, text).or_code(NOT_FOUND)
-        }
-        RecordError::Collect(CollectError::NoProcess { .. }) => {
+        CollectError::CommandNotFound { .. } => Failure::new(Code::Usage, text).or_code(NOT_FOUND),
+        CollectError::NoProcess { .. } => {
             Failure::new(Code::Usage, text).hint("ps lists the processes that live")
         }
-        RecordError::Collect(CollectError::Exec { .. }) => {
-            Failure::new(Code::Usage, text).or_code(CANNOT_RUN)
+        CollectError::Exec { .. } => Failure::new(Code::Usage, text).or_code(CANNOT_RUN),
+        CollectError::Load { source }
+        | CollectError::Attach { source, .. }
+        | CollectError::MapRings { source }
+        | CollectError::Snapshot { source }
+            if needs_rights(source) =>
+        {
+            Failure::new(Code::Rights, text)
+                .hint("run with sudo, or grant CAP_BPF and CAP_PERFMON; wakepath doctor says what is missing")
         }
-        RecordError::Collect(
-            CollectError::Load { source }
-            | CollectError::Attach { source, .. }
-            | CollectError::MapRings { source }
-            | CollectError::Snapshot { source },
-        ) if needs_rights(source) => Failure::new(Code::Rights, text)
-            .hint("run with sudo, or grant CAP_BPF and CAP_PERFMON; wakepath doctor says what is missing"),
-        RecordError::Rotate(_) => Failure::new(Code::Input, text).hint("choose another place with -o"),
-        RecordError::Collect(CollectError::Write(error)) | RecordError::Write(error) => {
+        CollectError::Write(error) => {
             let failure = Failure::new(Code::Input, text);
             let place = matches!(
                 error,
                 WriteError::InTheWay(_)
+                    | WriteError::Rotate(_)
                     | WriteError::Io { .. }
                     | WriteError::DiskFull(_)
                     | WriteError::DiskReserve { .. }
             );
             if place { failure.hint("choose another place with -o") } else { failure }
         }
-        RecordError::Collect(_) => Failure::new(Code::Rights, text)
+        _ => Failure::new(Code::Rights, text)
             .hint("wakepath doctor says what this kernel and these rights allow"),
     }
 }

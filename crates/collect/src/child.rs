@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::ptr;
 
 use crate::Error;
@@ -168,20 +168,31 @@ fn find(word: &OsStr, environment: &[(OsString, OsString)]) -> Result<PathBuf, E
         return Err(not_found());
     }
     if word.as_bytes().contains(&b'/') {
-        return if Path::new(word).exists() { Ok(word.into()) } else { Err(not_found()) };
+        let path = PathBuf::from(word);
+        let data = path.metadata().map_err(|_| not_found())?;
+        // What no exec can succeed with is told before anything is recorded.
+        return match data.is_file() && data.permissions().mode() & 0o111 != 0 {
+            true => Ok(path),
+            false => {
+                Err(Error::Exec { command: word.into(), source: io::ErrorKind::PermissionDenied.into() })
+            }
+        };
     }
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     let path = path.unwrap_or(OsStr::new("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"));
-    let mut unusable = None;
+    let mut unusable = false;
     for folder in std::env::split_paths(path) {
         let candidate = folder.join(word);
         match candidate.metadata() {
             Ok(data) if data.is_file() && data.permissions().mode() & 0o111 != 0 => return Ok(candidate),
-            Ok(data) if data.is_file() => unusable = Some(candidate),
+            Ok(data) if data.is_file() => unusable = true,
             Ok(_) | Err(_) => {}
         }
     }
-    unusable.ok_or_else(not_found)
+    match unusable {
+        true => Err(Error::Exec { command: word.into(), source: io::ErrorKind::PermissionDenied.into() }),
+        false => Err(not_found()),
+    }
 }
 
 fn c_string(text: &OsStr) -> Result<CString, Error> {

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 pub use child::{Identity, exit_code};
 pub use doctor::{Check, Verdict, examine};
+pub use names::cgroup_paths;
 pub use programs::Missing;
 pub use rights::drop_capabilities;
 pub use session::{EndReason, Outcome, record};

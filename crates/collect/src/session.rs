@@ -11,7 +11,7 @@ use libbpf_rs::RingBuffer;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Context, Cpu, Event, Mark, Tid, What};
 use wakepath_kernel_records::{Buffer, Header, Kind, walk};
-use wakepath_recording::{Stream, Writer};
+use wakepath_recording::{Stream, WriteError, Writer};
 
 use crate::child::{self, Held, Start};
 use crate::mappings::Mappings;
@@ -63,11 +63,17 @@ pub struct Outcome {
     pub consumer: Duration,
 }
 
-/// Runs a session: records until the command ends, the time is over or `stop` is set.
+/// Runs a session: records until the command ends, the time is over or `stop` is set. `open` makes the
+/// recording, and is called when all is ready: a question that makes no sense, rights that are missing
+/// or a command that is not there leave the disk as it was.
 ///
 /// # Errors
 /// When recording could not start, the command could not run, or the recording could not be written.
-pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Result<Outcome, Error> {
+pub fn record(
+    options: &Options,
+    open: impl FnOnce() -> Result<Writer, WriteError>,
+    stop: &AtomicBool,
+) -> Result<Outcome, Error> {
     if let Some(&pid) = options.targets.iter().find(|&&pid| pidfd(pid).is_none()) {
         return Err(Error::NoProcess { pid });
     }
@@ -82,6 +88,7 @@ pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Resu
         [] => None,
         words => Some(Held::spawn(words, options.caller.as_ref().filter(|_| !options.as_root))?),
     };
+    let mut writer = open()?;
     programs.attach(options)?;
 
     let (began, spent) = (Instant::now(), cpu_time());
@@ -91,7 +98,7 @@ pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Resu
         net,
         arrived,
         buffer,
-        writer,
+        writer: &mut writer,
         mappings: Mappings::default(),
         life_lost: vec![0; cpus],
         misses: 0,

@@ -6,3 +6,4 @@
 mod live;
 
 mod kill;
+mod question;

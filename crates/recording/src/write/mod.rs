@@ -17,6 +17,7 @@ use crate::metadata::{About, metadata, offset_ns};
 use crate::{ClockReading, HostIdentity};
 use budget::Budget;
 pub use budget::Space;
+use create::Earlier;
 pub use error::WriteError;
 pub use life::Life;
 pub use stream::Stream;
@@ -28,6 +29,8 @@ pub struct Options {
     pub wakepath: String,
     /// What was asked for, for the metadata.
     pub options: String,
+    /// The cgroup, unit or container that is asked about, if it is one.
+    pub cgroup: Option<String>,
     /// The clocks at the beginning.
     pub clock: ClockReading,
     /// Identifies the recording; random when `None`.
@@ -46,6 +49,7 @@ impl Options {
         Self {
             wakepath: wakepath.to_owned(),
             options: options.to_owned(),
+            cgroup: None,
             clock: ClockReading::now(),
             uuid: None,
             owner: None,
@@ -80,6 +84,24 @@ impl Writer {
     /// # Errors
     /// When something is in the way, or of the operating system.
     pub fn create(path: &Path, host: &HostIdentity, options: &Options) -> Result<Self, WriteError> {
+        Self::make(path, host, options, Existing::Stays)
+    }
+
+    /// As [`Self::create`], but a recording that is there moves aside ([`crate::rotate`]). Where the
+    /// new one cannot be made, or the disk has too little room from the start, it stays.
+    ///
+    /// # Errors
+    /// As [`Self::create`] and [`Self::check_space`]; when what is there is no recording of ours.
+    pub fn replace(path: &Path, host: &HostIdentity, options: &Options) -> Result<Self, WriteError> {
+        Self::make(path, host, options, Existing::MovesAside)
+    }
+
+    fn make(
+        path: &Path,
+        host: &HostIdentity,
+        options: &Options,
+        earlier: Existing,
+    ) -> Result<Self, WriteError> {
         let uuid = options.uuid.unwrap_or_else(random_uuid);
         let about = About {
             uuid,
@@ -87,11 +109,16 @@ impl Writer {
             offset_ns: offset_ns(options.clock),
             wakepath: options.wakepath.clone(),
             options: options.options.clone(),
+            cgroup: options.cgroup.clone(),
         };
         let owner = options.owner;
-        let kernel = create::create(path, owner, &tsdl::write(&metadata(&about)))?;
-        let kernel = Arc::new(kernel);
         let budget = Arc::new(Budget::new(options.most_bytes, options.least_free_percent));
+        let has_space = |kernel: &Directory| space(kernel, path, &budget).map(drop);
+        let earlier = match earlier {
+            Existing::Stays => Earlier::Stays,
+            Existing::MovesAside => Earlier::MovesAside(&has_space),
+        };
+        let kernel = Arc::new(create::create(path, owner, &tsdl::write(&metadata(&about)), earlier)?);
         let maker = stream::Maker { kernel: Arc::clone(&kernel), uuid, owner, budget: Arc::clone(&budget) };
         let life = Life::new(maker, Encoder::for_release(&host.kernel_release));
         Ok(Self { kernel, path: path.to_owned(), uuid, owner, budget, sched: vec![], net: vec![], life })
@@ -134,8 +161,7 @@ impl Writer {
     /// # Errors
     /// [`WriteError::DiskReserve`] when less is free than [`Options::least_free_percent`].
     pub fn check_space(&self) -> Result<Space, WriteError> {
-        let (free, total) = self.kernel.space().map_err(|e| WriteError::from_io(&self.path, e))?;
-        self.budget.check(&self.path, Space { free, total })
+        space(&self.kernel, &self.path, &self.budget)
     }
 
     fn per_cpu(&mut self, buffer: Buffer, cpu: Cpu) -> Result<&mut Stream, WriteError> {
@@ -162,6 +188,17 @@ impl Writer {
         }
         slot.as_mut().ok_or(WriteError::NoSuchCpu(cpu.0))
     }
+}
+
+/// What becomes of a recording that already has the name.
+enum Existing {
+    Stays,
+    MovesAside,
+}
+
+fn space(kernel: &Directory, path: &Path, budget: &Budget) -> Result<Space, WriteError> {
+    let (free, total) = kernel.space().map_err(|e| WriteError::from_io(path, e))?;
+    budget.check(path, Space { free, total })
 }
 
 /// Whether a file of this name is a stream of a recording.
