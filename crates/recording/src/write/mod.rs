@@ -39,6 +39,8 @@ pub struct Options {
     pub owner: Option<Owner>,
     /// Most bytes that the streams may take in all.
     pub most_bytes: Option<u64>,
+    /// Of these, what nothing may take before [`Writer::use_all_room`].
+    pub kept_for_end: u64,
     /// Least share of the file system that has to stay free, in percent.
     pub least_free_percent: Option<u8>,
 }
@@ -54,6 +56,7 @@ impl Options {
             uuid: None,
             owner: None,
             most_bytes: None,
+            kept_for_end: 0,
             least_free_percent: None,
         }
     }
@@ -112,7 +115,8 @@ impl Writer {
             cgroup: options.cgroup.clone(),
         };
         let owner = options.owner;
-        let budget = Arc::new(Budget::new(options.most_bytes, options.least_free_percent));
+        let budget =
+            Arc::new(Budget::new(options.most_bytes, options.kept_for_end, options.least_free_percent));
         let has_space = |kernel: &Directory| space(kernel, path, &budget).map(drop);
         let earlier = match earlier {
             Existing::Stays => Earlier::Stays,
@@ -153,6 +157,11 @@ impl Writer {
     /// Bytes written to all streams.
     pub fn bytes(&self) -> u64 {
         self.budget.written()
+    }
+
+    /// The end has come: what was kept for it may be used.
+    pub fn use_all_room(&self) {
+        self.budget.use_all();
     }
 
     /// The file system's free space. To be asked for every second or so: a disk that is about to
