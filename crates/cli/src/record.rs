@@ -4,13 +4,11 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
 use wakepath_engine::record::{
-    CollectError, EndReason, Identity, Options, Outcome, RecordError, Request, WriteError, drop_rights,
+    CollectError, GRACE, Identity, Options, RecordError, Request, Running, Signals, WriteError, drop_rights,
     exit_code, record,
 };
 use wakepath_engine::{PathQuery, duration};
@@ -39,13 +37,13 @@ pub struct RecordArguments {
     /// Ask about the whole machine
     #[arg(short = 'a', long = "all", conflicts_with_all = ["pids", "command"])]
     everything: bool,
-    /// Stop after this time: 10, 2.5s, 5min
+    /// Stop recording after this time: 10, 2.5s, 5min; a command is not stopped
     #[arg(short = 'd', long, value_name = "TIME", value_parser = time)]
     duration: Option<Duration>,
     /// Write the recording here; one that is there becomes REC.old
     #[arg(short = 'o', long = "output", value_name = "REC", default_value = DEFAULT)]
     output: PathBuf,
-    /// Stop when the recording has this size: 512M, 2G
+    /// Stop recording when it has this size: 512M, 2G
     #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size)]
     max_size: u64,
     /// Stacks of running threads, so many a second; 0 for none
@@ -72,7 +70,11 @@ Examples:
   sudo wakepath record -a                everything, until Ctrl-C
 
 With a command, its own exit code is passed on; 125 is a failure of wakepath, 126 a command that
-cannot be run, 127 one that was not found.";
+cannot be run, 127 one that was not found. Where recording ends before the command does (-d, --max-size,
+a full disk), the answer comes at once, the command goes on, and its exit code is waited for.
+
+Ctrl-C, and signals INT, TERM and HUP, end the recording, and it answers. The command gets them as it
+would without wakepath, and is recorded for up to 2 more seconds while it ends.";
 
 /// A disk with less free than this is left alone, percent.
 const LEAST_FREE: u8 = 10;
@@ -117,11 +119,10 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
         asked: std::env::args_os().skip(1).collect(),
         version: env!("CARGO_PKG_VERSION"),
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked_to_stop = Arc::clone(&stop);
-    ctrlc::set_handler(move || asked_to_stop.store(true, Ordering::Relaxed))
+    let beside_command = !arguments.command.is_empty();
+    let stop = Signals::watch(beside_command)
         .map_err(|error| Failure::new(Code::Rights, format!("cannot watch for Ctrl-C: {error}")))?;
-    if arguments.everything || !arguments.pids.is_empty() || arguments.cgroup.is_some() {
+    if !beside_command {
         output.note("recording; Ctrl-C ends it and answers");
     }
     let outcome = record(&request, &stop).map_err(why_not)?;
@@ -130,11 +131,33 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
     for missing in &outcome.missing {
         output.complain("warning", &format!("this kernel has no {}: {}", missing.what, missing.consequence));
     }
-    if outcome.reason == EndReason::OutOfRoom {
-        output.complain("warning", "recording stopped for want of room: --max-size allows more, as long as a tenth of the disk stays free");
+    if let Some(error) = &outcome.out_of_room {
+        output.complain("warning", &format!("recording ended early: {error}"));
     }
-    tell(arguments, output)?;
-    Ok(code(&outcome, !arguments.command.is_empty()))
+    let told = tell(arguments, output);
+    let status = match outcome.running {
+        Some(running) => Some(await_end(running, arguments, &stop, output)?),
+        None => outcome.status,
+    };
+    told?;
+    // The command's own code; else whether we did what was asked.
+    Ok(status.map_or(ExitCode::SUCCESS, |status| ExitCode::from(exit_code(status) as u8)))
+}
+
+/// Waits for a command that outlived its recording: nobody asked for its end, and whoever called us
+/// wants its code.
+fn await_end(
+    running: Running,
+    arguments: &RecordArguments,
+    stop: &Signals,
+    output: &Output,
+) -> Result<i32, Failure> {
+    let name = format!("{} ({})", arguments.command[0].to_string_lossy(), running.pid);
+    output.complain("note", &format!("{name} goes on, and is no longer recorded; waiting for its exit code"));
+    running.wait(stop, GRACE).ok_or_else(|| {
+        Failure::new(Code::Usage, format!("{name} does not end: it was left alone"))
+            .hint(format!("kill -KILL {} ends it", running.pid))
+    })
 }
 
 /// The answer to what was recorded.
@@ -148,14 +171,6 @@ fn tell(arguments: &RecordArguments, output: &Output) -> Result<(), Failure> {
     let output = if arguments.json { output } else { &beside };
     path::answer(&recorded, &query, view, text::Source::Made(&input.argument()), output)?;
     Ok(())
-}
-
-/// The command's own code; else whether we did what was asked.
-fn code(outcome: &Outcome, command: bool) -> ExitCode {
-    match outcome.status {
-        Some(status) if command => ExitCode::from(exit_code(status) as u8),
-        _ => ExitCode::SUCCESS,
-    }
 }
 
 fn why_not(error: RecordError) -> Failure {

@@ -14,18 +14,20 @@ mod rights;
 mod rings;
 mod sampling;
 mod session;
+mod signals;
 mod skeleton;
 
 use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
-pub use child::{Identity, exit_code};
+pub use child::{Identity, Running, exit_code};
 pub use doctor::{Check, Verdict, examine};
 pub use names::cgroup_paths;
 pub use programs::Missing;
 pub use rights::drop_capabilities;
-pub use session::{EndReason, Outcome, record};
+pub use session::{EndReason, GRACE, Outcome, record};
+pub use signals::Signals;
 use wakepath_recording::WriteError;
 
 /// What to record and for how long.

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::RingBuffer;
@@ -13,11 +12,11 @@ use wakepath_event::{Context, Cpu, Event, Mark, Tid, What};
 use wakepath_kernel_records::{Buffer, Header, Kind, walk};
 use wakepath_recording::{Stream, WriteError, Writer};
 
-use crate::child::{self, Held, Start};
+use crate::child::{self, Held, Running, Start};
 use crate::mappings::Mappings;
 use crate::programs::{Missing, Programs};
 use crate::rings::Rings;
-use crate::{Error, Options, clocks, names, rights, sampling};
+use crate::{Error, Options, Signals, clocks, names, rights, sampling};
 
 /// Sleep between drains when little happens. At the highest rate seen (354,000 semaphore round trips
 /// a second of 176 bytes each) a ring of 8 MiB is full after 135 ms, and a burst comes unannounced.
@@ -26,8 +25,8 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
 /// How often clocks, losses and limits are looked at.
 const SECOND: Duration = Duration::from_secs(1);
-/// How long an interrupted command has to end before recording stops without it.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long an interrupted command has to end before recording, or waiting for it, stops without it.
+pub const GRACE: Duration = Duration::from_secs(2);
 
 /// Bytes of a record of the snapshot, `struct wp_thread`.
 const THREAD_BYTES: usize = 88;
@@ -57,13 +56,17 @@ pub struct Outcome {
     pub status: Option<i32>,
     /// How long it recorded.
     pub elapsed: Duration,
+    /// The command, if it goes on without being recorded.
+    pub running: Option<Running>,
+    /// What was in the way of more, if it ended for want of room.
+    pub out_of_room: Option<WriteError>,
     /// What this kernel did not let us see.
     pub missing: Vec<Missing>,
     /// CPU time that this process took while recording.
     pub consumer: Duration,
 }
 
-/// Runs a session: records until the command ends, the time is over or `stop` is set. `open` makes the
+/// Runs a session: records until the command ends, the time is over or `stop` was asked. `open` makes the
 /// recording, and is called when all is ready: a question that makes no sense, rights that are missing
 /// or a command that is not there leave the disk as it was.
 ///
@@ -72,7 +75,7 @@ pub struct Outcome {
 pub fn record(
     options: &Options,
     open: impl FnOnce() -> Result<Writer, WriteError>,
-    stop: &AtomicBool,
+    stop: &Signals,
 ) -> Result<Outcome, Error> {
     if let Some(&pid) = options.targets.iter().find(|&&pid| pidfd(pid).is_none()) {
         return Err(Error::NoProcess { pid });
@@ -112,19 +115,28 @@ pub fn record(
         return Err(Error::Exec { command: options.command[0].clone(), source });
     }
     rights::lower_for_session(options.caller.as_ref()).map_err(|source| Error::Rights { source })?;
-    let (reason, status) = match session.run(options, command, stop, began) {
-        Err(Error::Write(error)) if error.is_out_of_room() => (EndReason::OutOfRoom, None),
+    let mut out_of_room = None;
+    let (mut reason, status) = match session.run(options, command, stop, began) {
+        Err(Error::Write(error)) if error.is_out_of_room() => {
+            out_of_room = Some(error);
+            (EndReason::OutOfRoom, None)
+        }
         other => other?,
     };
     let elapsed = began.elapsed();
     match session.end(status) {
-        Err(Error::Write(error)) if error.is_out_of_room() => {}
+        Err(Error::Write(error)) if error.is_out_of_room() => {
+            reason = EndReason::OutOfRoom;
+            out_of_room.get_or_insert(error);
+        }
         other => other?,
     }
     Ok(Outcome {
         reason,
         status,
         elapsed,
+        running: command.filter(|_| status.is_none()).map(|pid| Running { pid }),
+        out_of_room,
         missing: session.programs.missing,
         consumer: cpu_time().saturating_sub(spent),
     })
@@ -186,7 +198,7 @@ impl Session<'_, '_> {
         &mut self,
         options: &Options,
         command: Option<i32>,
-        stop: &AtomicBool,
+        stop: &Signals,
         began: Instant,
     ) -> Result<(EndReason, Option<i32>), Error> {
         let watched = match command {
@@ -224,9 +236,12 @@ impl Session<'_, '_> {
             if left == Some(Duration::ZERO) {
                 return Ok((EndReason::Duration, None));
             }
-            if stop.load(Ordering::Relaxed) {
-                // The terminal's interrupt went to the command as well: give it time to end.
+            if stop.asked() > 0 {
+                // The command got the signal as well, and how it ends belongs to its time.
                 let since = *interrupted.get_or_insert_with(Instant::now);
+                if let Some(pid) = command {
+                    stop.pass_on(pid);
+                }
                 if command.is_none() || since.elapsed() > GRACE {
                     return Ok((EndReason::Interrupted, None));
                 }
@@ -237,6 +252,7 @@ impl Session<'_, '_> {
     /// Stops recording and writes what is left.
     fn end(&mut self, status: Option<i32>) -> Result<(), Error> {
         self.programs.detach();
+        self.writer.use_all_room();
         if let Some(status) = status {
             self.note(What::Mark(Mark::Ended(status as u32)))?;
         }

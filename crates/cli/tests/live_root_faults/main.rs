@@ -5,5 +5,6 @@
 #[path = "../live/mod.rs"]
 mod live;
 
+mod interrupt;
 mod kill;
 mod question;
