@@ -8,3 +8,4 @@ mod live;
 mod interrupt;
 mod kill;
 mod question;
+mod room;
