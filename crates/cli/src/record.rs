@@ -46,6 +46,9 @@ pub struct RecordArguments {
     /// Stop recording when it has this size: 512M, 2G
     #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size)]
     max_size: u64,
+    /// Memory a CPU for what is yet to be written: 16K to 1G; more loses less under bursts
+    #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = buffer)]
+    buffer: usize,
     /// Stacks of running threads, so many a second; 0 for none
     #[arg(long, value_name = "RATE", default_value_t = 99)]
     samples: u32,
@@ -101,18 +104,25 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
             .hint("wakepath record -- COMMAND, or -p PID, --cgroup CGROUP, or -a for the whole machine"));
     }
     let caller = Identity::from_sudo();
+    let mut options = Options {
+        calls: !arguments.path_only,
+        samples_per_second: if arguments.path_only { 0 } else { arguments.samples },
+        duration: arguments.duration,
+        command: arguments.command.clone(),
+        targets: arguments.pids.clone(),
+        caller,
+        as_root: arguments.as_root,
+        ..Options::default()
+    };
+    let given = options.set_buffer(arguments.buffer);
+    if given != arguments.buffer {
+        let text =
+            format!("buffers of {} KiB a CPU: sizes are powers of two, so it was rounded up", given >> 10);
+        output.complain("note", &text);
+    }
     let request = Request {
         destination: arguments.output.clone(),
-        options: Options {
-            calls: !arguments.path_only,
-            samples_per_second: if arguments.path_only { 0 } else { arguments.samples },
-            duration: arguments.duration,
-            command: arguments.command.clone(),
-            targets: arguments.pids.clone(),
-            caller,
-            as_root: arguments.as_root,
-            ..Options::default()
-        },
+        options,
         most_bytes: arguments.max_size,
         least_free_percent: LEAST_FREE,
         cgroup: arguments.cgroup.clone(),
@@ -233,6 +243,11 @@ fn size(text: &str) -> Result<u64, String> {
     };
     let bytes = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift)).filter(|&n| n > 0);
     bytes.ok_or_else(wrong)
+}
+
+fn buffer(text: &str) -> Result<usize, String> {
+    let bytes = usize::try_from(size(text)?).unwrap_or(usize::MAX);
+    if Options::BUFFER.contains(&bytes) { Ok(bytes) } else { Err(String::from("from 16K to 1G")) }
 }
 
 #[cfg(test)]

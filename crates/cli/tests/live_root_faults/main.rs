@@ -5,6 +5,7 @@
 #[path = "../live/mod.rs"]
 mod live;
 
+mod buffers;
 mod interrupt;
 mod kill;
 mod question;
