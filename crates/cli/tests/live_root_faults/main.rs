@@ -6,6 +6,7 @@
 mod live;
 
 mod buffers;
+mod crowd;
 mod interrupt;
 mod kill;
 mod question;
