@@ -114,7 +114,9 @@ pub fn record(
     {
         return Err(Error::Exec { command: options.command[0].clone(), source });
     }
-    rights::lower_for_session(options.caller.as_ref()).map_err(|source| Error::Rights { source })?;
+    let command_is_roots = options.as_root && !options.command.is_empty();
+    rights::lower_for_session(options.caller.as_ref(), command_is_roots)
+        .map_err(|source| Error::Rights { source })?;
     let mut out_of_room = None;
     let (mut reason, status) = match session.run(options, command, stop, began) {
         Err(Error::Write(error)) if error.is_out_of_room() => {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -68,6 +69,33 @@ fn a_signal_that_somebody_sends_reaches_the_command_once_and_its_end_is_recorded
         let info = document(folder, &["info"]);
         assert_eq!(info["command"]["status"], 5 << 8, "the command's end belongs to the recording");
         assert_eq!(info["cut_off"], false);
+    }
+}
+
+#[test]
+fn under_sudo_a_signal_reaches_the_command_whoever_it_runs_as() {
+    let Some(folder) = place("a signal is passed on under sudo") else { return };
+    let folder = folder.path();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("its mode");
+    for flags in [&[][..], &["--as-root"]] {
+        let _ = fs::remove_file(folder.join("began"));
+        let recorder = Command::new(WAKEPATH)
+            .env("SUDO_UID", "65534")
+            .env("SUDO_GID", "65534")
+            .env("SUDO_USER", "nobody")
+            .arg("record")
+            .args(flags)
+            .args(["--", "sh", "-c", "trap 'exit 5' TERM; : >began; while :; do sleep 0.01; done"])
+            .current_dir(folder)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("wakepath");
+        until("it does not begin", || folder.join("began").exists());
+        // It becomes who called sudo right after the command began.
+        sleep(Duration::from_millis(100));
+        send(&recorder, libc::SIGTERM);
+        let output = recorder.wait_with_output().expect("its end");
+        assert_eq!(output.status.code(), Some(5), "{flags:?}: {}", said(&output));
     }
 }
 
