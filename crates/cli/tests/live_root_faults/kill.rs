@@ -73,7 +73,7 @@ fn a_recording_killed_at_any_moment_can_be_read_and_the_one_before_is_kept() {
             Phase::Ending => times.ending,
         });
         let what = format!("round {round}, {phase:?} and {pause:?}");
-        kill(folder, phase, pause, before.inode);
+        let command_ended = kill(folder, phase, pause, before.inode);
 
         // The one before is whole, under its name or as the old one; the new one can be read.
         let there: Vec<(PathBuf, Kept)> = [recording(folder), old(folder)]
@@ -85,6 +85,7 @@ fn a_recording_killed_at_any_moment_can_be_read_and_the_one_before_is_kept() {
         let new = there.into_iter().find(|(path, kept)| *path == recording(folder) && *kept != before);
         if let Some((path, kept)) = &new {
             every_verb_answers(folder, path, kept, &what);
+            assert!(kept.cut_off || command_ended, "{what}: nobody ended it, and it does not say so");
         }
         let outcome = match &new {
             None => "before the recording took its name",
@@ -158,8 +159,9 @@ fn until(recorder: &mut Child, happened: impl Fn() -> bool) {
     }
 }
 
-/// Records, and kills the recorder `pause` after `phase` has begun. Nothing of it stays behind.
-fn kill(folder: &Path, phase: Phase, pause: Duration, before: u64) {
+/// Records, and kills the recorder `pause` after `phase` has begun. Nothing of it stays behind. Says
+/// whether the command had ended by then.
+fn kill(folder: &Path, phase: Phase, pause: Duration, before: u64) -> bool {
     let mut recorder = start(folder);
     let replaced = || recording(folder).metadata().map_or(true, |data| data.ino() != before);
     match phase {
@@ -172,6 +174,7 @@ fn kill(folder: &Path, phase: Phase, pause: Duration, before: u64) {
         Phase::Ending => until(&mut recorder, || folder.join("done").exists()),
     }
     sleep(pause);
+    let command_ended = folder.join("done").exists();
     recorder.kill().expect("a signal");
     recorder.wait().expect("its end");
     // Without its recorder the command ends as it would have, and one that was still held does not begin.
@@ -182,6 +185,7 @@ fn kill(folder: &Path, phase: Phase, pause: Duration, before: u64) {
         assert!(began.elapsed() < PATIENCE, "something of the recorder stayed behind");
         sleep(Duration::from_millis(1));
     }
+    command_ended
 }
 
 fn info(path: &Path) -> Value {
