@@ -169,8 +169,7 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
  * a softirq the next waking takes it along. In process context (a backlog) a thread may be
  * preempted in between, so it gets a record of its own.
  */
-SEC("tp_btf/sk_data_ready")
-int BPF_PROG(sk_data_ready, struct sock *sk)
+static __always_inline int socket_ready(struct sock *sk)
 {
 	struct wp_ring *ring = sched_ring();
 	struct wp_socket_ready *r;
@@ -188,6 +187,19 @@ int BPF_PROG(sk_data_ready, struct sock *sk)
 	r->flow = flow_id(&t);
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	return 0;
+}
+
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(sk_data_ready, struct sock *sk)
+{
+	return socket_ready(sk);
+}
+
+/* Before 6.3 there is no such tracepoint; this is the function where TCP's and UDP's sockets now have it. */
+SEC("fentry/sock_def_readable")
+int BPF_PROG(sock_def_readable, struct sock *sk)
+{
+	return socket_ready(sk);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -8,19 +8,20 @@
  * Truth: main's waits are the worker's: its work, its sleep. A condition variable has no holder,
  * though its futex word lies where a mutex would have one: nobody may be called the owner.
  *
- * Both signal after they have unlocked, so that nobody wakes up only to wait for the mutex.
- * Assumes nothing.
+ * Both signal after they have unlocked, and sleep for a moment before they take the mutex again, so
+ * that nobody wakes up only to wait for it. Assumes that a wake-up takes less than that moment.
  */
 #include "truth.h"
 
 #include <pthread.h>
 
-static long rounds = 12, work_ms = 20, sleep_ms = 10, own_ms = 10;
+static long rounds = 12, work_ms = 20, sleep_ms = 10, own_ms = 10, moment_ms = 2;
 static const struct flag flags[] = {
 	{ "rounds", &rounds, false, "times that main asks" },
 	{ "work-ms", &work_ms, false, "CPU time of the worker each time" },
 	{ "sleep-ms", &sleep_ms, false, "sleep of the worker each time" },
 	{ "own-ms", &own_ms, false, "CPU time of main between" },
+	{ "moment-ms", &moment_ms, false, "sleep of who has signalled, before it goes on" },
 	{ 0 },
 };
 
@@ -46,6 +47,7 @@ static void advance(lane_t lane, long *value, lane_t waiter)
 	pthread_mutex_unlock(&mutex);
 	releases(lane, waiter);
 	pthread_cond_signal(&changed);
+	rest(lane, (uint64_t)moment_ms * MS);
 }
 
 static void *worker(void *parent)

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::btf::types::{Func, Typedef};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{
     Iter, IterOpts, Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder, libbpf_sys,
@@ -18,6 +18,10 @@ use crate::{Error, Options};
 
 /// Without these there is nothing to say about a wait.
 const REQUIRED: [&str; 3] = ["sched_switch", "sched_waking", "sched_wakeup_new"];
+
+/// Programs at a function, each with the tracepoint that newer kernels have in it: loaded only where
+/// that is missing.
+const STAND_INS: [(&str, &str); 1] = [("sock_def_readable", "sk_data_ready")];
 
 /// Something that this kernel does not let us see, and what an answer lacks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +37,7 @@ fn consequence(program: &str) -> &'static str {
     match program {
         "sched_process_fork" | "sched_process_exec" | "sched_process_exit" | "task_rename" | "threads"
         | "cgroup_attach_task" => "threads may be without name, process or cgroup",
-        "net_dev_queue" | "netif_receive_skb" | "sk_data_ready" => {
+        "net_dev_queue" | "netif_receive_skb" | "sk_data_ready" | "sock_def_readable" => {
             "waits for the network cannot name the sender"
         }
         "block_rq_issue" | "block_rq_complete" => "waits for disks cannot tell the queue from the device",
@@ -68,14 +72,13 @@ impl<'obj> Programs<'obj> {
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let section = program.section().to_string_lossy().into_owned();
-            let wanted = options.wants(&name);
-            let there = match section.strip_prefix("tp_btf/") {
-                Some(tracepoint) => {
-                    kernel.type_by_name::<Typedef<'_>>(&format!("btf_trace_{tracepoint}")).is_some()
-                }
-                None => true,
-            };
-            if wanted && !there {
+            let there = has_target(&kernel, &section);
+            let stands_for = STAND_INS.iter().find(|(function, _)| *function == name);
+            let wanted = options.wants(&name)
+                && stands_for.is_none_or(|(_, tracepoint)| !has_tracepoint(&kernel, tracepoint));
+            let stand_in = STAND_INS.iter().find(|(_, tracepoint)| *tracepoint == name);
+            let replaced = stand_in.is_some_and(|(function, _)| has_function(&kernel, function));
+            if wanted && !there && !replaced {
                 if REQUIRED.contains(&name.as_str()) {
                     return Err(Error::NoTracepoint { name });
                 }
@@ -205,6 +208,24 @@ impl<'obj> Programs<'obj> {
     pub(crate) fn detach(&mut self) {
         self.links.clear();
     }
+}
+
+/// Whether this kernel has what a program of that section attaches to: the load of all fails on one
+/// that it has not.
+fn has_target(kernel: &Btf<'_>, section: &str) -> bool {
+    match section.split_once('/') {
+        Some(("tp_btf", tracepoint)) => has_tracepoint(kernel, tracepoint),
+        Some(("fentry", function)) => has_function(kernel, function),
+        _ => true,
+    }
+}
+
+fn has_tracepoint(kernel: &Btf<'_>, name: &str) -> bool {
+    kernel.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
+}
+
+fn has_function(kernel: &Btf<'_>, name: &str) -> bool {
+    kernel.type_by_name::<Func<'_>>(name).is_some()
 }
 
 fn recursion_misses(program: BorrowedFd<'_>) -> u64 {

@@ -1,5 +1,5 @@
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::Tid;
+use wakepath_event::{Context, Tid};
 
 use crate::Occupant;
 use crate::instance::Instance;
@@ -15,6 +15,8 @@ pub(crate) struct Lane {
     /// Records were lost since then.
     pub(crate) doubt: Option<Doubt>,
     pub(crate) instance: Instance,
+    /// What goes on behind `instance`, if that is a hard interrupt's.
+    pub(crate) amid: Instance,
 }
 
 /// A loss that no record has followed yet.
@@ -34,6 +36,7 @@ impl Default for Lane {
             last: None,
             doubt: None,
             instance: Instance::default(),
+            amid: Instance::default(),
         }
     }
 }
@@ -47,5 +50,29 @@ impl Lane {
             Some(d) => Doubt { from: d.from.min(from), to: d.to.max(to), count: sum(d.count, count) },
         });
         self.instance.lose();
+        self.amid.lose();
+    }
+
+    /// A record shows this context. A hard interrupt ends nothing: what it came amid goes on behind it.
+    #[inline]
+    pub(crate) fn enter(&mut self, context: Context, current: Tid) {
+        if self.instance.goes_on(context, current) {
+            return;
+        }
+        let (hard_before, hard_now) = (self.instance.is_hard(), Instance::is_hard_context(context));
+        let lost = self.instance.lost_last();
+        if !hard_before && hard_now {
+            std::mem::swap(&mut self.instance, &mut self.amid);
+        } else if hard_before && !hard_now && self.amid.goes_on(context, current) {
+            std::mem::swap(&mut self.instance, &mut self.amid);
+            return;
+        }
+        self.instance.begin(context, current, lost);
+    }
+
+    /// A switch: nothing goes on behind it.
+    pub(crate) fn end_instances(&mut self) {
+        self.instance.end();
+        self.amid.end();
     }
 }

@@ -49,15 +49,32 @@ impl Default for Instance {
 }
 
 impl Instance {
-    /// A record shows this context: a new instance begins when it is another.
+    /// Whether a record that shows this context is of this instance; it then follows any loss.
     #[inline]
-    pub(crate) fn enter(&mut self, context: Context, current: Tid) {
-        if self.context != context || self.current != current {
-            self.end();
-            (self.context, self.current) = (context, current);
-            self.lossy = self.lost_last;
-        }
-        self.lost_last = false;
+    pub(crate) fn goes_on(&mut self, context: Context, current: Tid) -> bool {
+        let goes_on = self.context == context && self.current == current;
+        self.lost_last &= !goes_on;
+        goes_on
+    }
+
+    /// The first record of another instance, right behind a loss or not.
+    pub(crate) fn begin(&mut self, context: Context, current: Tid, behind_loss: bool) {
+        self.end();
+        (self.context, self.current) = (context, current);
+        (self.lossy, self.lost_last) = (behind_loss, false);
+    }
+
+    /// An interrupt that can come amid a softirq and hands back to it.
+    pub(crate) const fn is_hard(&self) -> bool {
+        Self::is_hard_context(self.context)
+    }
+
+    pub(crate) const fn is_hard_context(context: Context) -> bool {
+        !matches!(context, Context::Task | Context::Softirq(_) | Context::UnknownInterrupt)
+    }
+
+    pub(crate) const fn lost_last(&self) -> bool {
+        self.lost_last
     }
 
     /// A switch.

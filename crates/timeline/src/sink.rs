@@ -129,8 +129,9 @@ impl EvidenceIndex {
 /// What was seen in the interrupt that made a waking, before it.
 ///
 /// An instance of an interrupt on a CPU ends with the first record there that shows another
-/// context or another current thread, and with a switch. Since two instances may follow each other
-/// without any record between, evidence is used for 10 ms at most: a softirq starts no new round
+/// context or another current thread, and with a switch; one of a softirq goes on behind a hard
+/// interrupt that comes amid it. Since two instances may follow each other without any record
+/// between, evidence is used for 10 ms at most: a softirq starts no new round
 /// after 2 ms, and one round of packets may take 2 jiffies, 8 ms at 250 a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evidence {

@@ -24,7 +24,7 @@ impl Timeline {
     #[inline]
     pub(crate) fn see(&mut self, event: &Event, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
         if let Some(lane) = self.lane(event.cpu) {
-            lane.instance.enter(event.context, event.current);
+            lane.enter(event.context, event.current);
             if lane.tid == Some(event.current) && lane.doubt.is_none() {
                 lane.last = Some(at);
                 return lane.occupant;

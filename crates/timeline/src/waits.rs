@@ -41,7 +41,7 @@ impl Timeline {
         }
         let next = self.arrive(next, cpu, at, sink);
         let lane = &mut self.lanes[usize::from(cpu.0)];
-        lane.instance.end();
+        lane.end_instances();
         lane.occupant = next;
         lane.last = Some(at);
         lane.tid = match next {

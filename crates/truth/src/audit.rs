@@ -17,8 +17,9 @@ const CLOCKS: f64 = 0.005;
 const UNAWARES: f64 = 0.001;
 
 /// Whether a truth agrees with itself; in sentences if not. Such a truth judges nothing: the machine
-/// was so busy that the program did what it does not want to measure.
-pub fn truth(truth: &Truth) -> Vec<String> {
+/// was so busy that the program did what it does not want to measure. On a machine that is `slowness`
+/// times slower, it and its clock are read as much further apart.
+pub fn truth(truth: &Truth, slowness: f64) -> Vec<String> {
     let mut violations = Vec::new();
     for part in truth.contributors.iter().filter(|part| part.total_ns.is_some_and(|ns| ns < 0)) {
         violations.push(format!("the truth has negative {} of {}", part.kind, part.thread.comm));
@@ -43,7 +44,7 @@ pub fn truth(truth: &Truth) -> Vec<String> {
     let ran = truth.contributors.iter().filter(|part| part.kind == "running");
     let ran = ran.filter(|part| part.thread.tid == truth.window.thread.tid);
     let (lane, clock) = (ran.filter_map(|part| part.total_ns).sum::<i64>(), truth.clocks.running_ns);
-    if (lane - clock).abs() as f64 > CLOCKS * window {
+    if (lane - clock).abs() as f64 > CLOCKS * slowness * window {
         violations.push(format!("the truth has main running for {lane} ns, its clock for {clock} ns"));
     }
     violations

@@ -15,9 +15,9 @@ use crate::document::{PathDocument, Segment, Truth};
 const ENDS_NS: i64 = 50_000_000;
 
 /// A part smaller than this need not be named right to be called right: 0.5% of the window.
-const WORTH_NAMING: f64 = 0.005;
+pub(crate) const WORTH_NAMING: f64 = 0.005;
 
-pub(crate) fn window(truth: &Truth, path: &PathDocument, from: i64, to: i64) -> Vec<String> {
+pub(crate) fn window(truth: &Truth, path: &PathDocument, from: i64, to: i64, slowness: f64) -> Vec<String> {
     let mut violations = Vec::new();
     let (thread, window) = (&truth.window.thread, &path.window);
     if window.tid != Some(thread.tid) || window.comm.as_deref() != Some(thread.comm.as_str()) {
@@ -36,7 +36,7 @@ pub(crate) fn window(truth: &Truth, path: &PathDocument, from: i64, to: i64) -> 
     let ran: i64 = path.segments.iter().filter(|segment| segment.kind == "running").map(length).sum();
     let inside = clip(&path.segments, from, to);
     let ran_inside: i64 = inside.iter().filter(|segment| segment.kind == "running").map(length).sum();
-    if ran - ran_inside > ENDS_NS {
+    if (ran - ran_inside) as f64 > ENDS_NS as f64 * slowness {
         violations.push(format!(
             "the window has {} ms of running before the program's first line and after its last",
             (ran - ran_inside) / 1_000_000
@@ -61,15 +61,15 @@ pub(crate) fn sentences(truth: &Truth, document: &Value) -> Result<Vec<String>, 
     Ok(violations)
 }
 
-fn worth_naming(ns: Option<i64>, window_ns: i64) -> bool {
-    ns.is_none_or(|ns| ns as f64 > WORTH_NAMING * window_ns as f64)
+fn worth_naming(ns: Option<i64>, worth_ns: f64) -> bool {
+    ns.is_none_or(|ns| ns as f64 > worth_ns)
 }
 
 /// A thread that the truth finds worth naming is called so somewhere: before it has named itself it is
 /// called as who made it, or as what it executed.
-pub(crate) fn names(truth: &Truth, segments: &[Segment], window_ns: i64) -> Vec<String> {
+pub(crate) fn names(truth: &Truth, segments: &[Segment], worth_ns: f64) -> Vec<String> {
     let mut violations = BTreeSet::new();
-    for part in truth.contributors.iter().filter(|part| worth_naming(part.total_ns, window_ns)) {
+    for part in truth.contributors.iter().filter(|part| worth_naming(part.total_ns, worth_ns)) {
         let mut names = segments.iter().filter(|segment| segment.tid == Some(part.thread.tid));
         let Some(first) = names.next() else { continue };
         let is_right = |segment: &Segment| segment.comm.as_deref() == Some(part.thread.comm.as_str());
@@ -90,10 +90,10 @@ pub(crate) fn calls(
     truth: &Truth,
     segments: &[Segment],
     document: &Value,
-    window_ns: i64,
+    worth_ns: f64,
 ) -> Result<Vec<String>, BadAssertion> {
     let mut violations = Vec::new();
-    for part in truth.contributors.iter().filter(|part| worth_naming(part.total_ns, window_ns)) {
+    for part in truth.contributors.iter().filter(|part| worth_naming(part.total_ns, worth_ns)) {
         let (Some(call), tid) = (&part.call, part.thread.tid) else { continue };
         if part.kind == "block_device" {
             let said = |list| assertion::count(document, &format!("{list} tid={tid} call={call}"));
@@ -110,7 +110,7 @@ pub(crate) fn calls(
             .map(length)
             .sum();
         let expected = part.total_ns.unwrap_or(found);
-        if worth_naming(Some((found - expected).abs()), window_ns) || found == 0 {
+        if worth_naming(Some((found - expected).abs()), worth_ns) || found == 0 {
             violations.push(format!(
                 "{} of {} in {call} is {:.3} ms, not {:.3} ms",
                 part.kind,

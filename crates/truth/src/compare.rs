@@ -39,12 +39,22 @@ pub struct Limits {
     pub unknown: f64,
     /// Time that the path charges to threads that are not of the workload.
     pub outside: f64,
+    /// How many times slower the machine is than those the limits were argued for.
+    pub slowness: f64,
 }
 
 impl Limits {
     /// With that limit for the differences, and 0.1% for what must not be there at all.
     pub const fn with_error(error: f64) -> Self {
-        Self { error, unknown: 0.001, outside: 0.001 }
+        Self { error, unknown: 0.001, outside: 0.001, slowness: 1.0 }
+    }
+
+    /// The same on a machine, like an emulated one, that many times slower. A program's stamps and the
+    /// kernel's are a system call and a switch apart, a CPU starts to run some moments after it was
+    /// asked to, a program is loaded before its first line: these take as many times longer, and what
+    /// the limits allow for them grows with them. What must not be there at all has no place in it.
+    pub fn slower(self, slowness: f64) -> Self {
+        Self { error: self.error * slowness, slowness: self.slowness * slowness, ..self }
     }
 }
 
@@ -141,12 +151,13 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
         return Err(BadDocument::Apart);
     }
 
-    let void = audit::truth(&truth);
+    let worth_ns = checks::WORTH_NAMING * limits.slowness * window_ns as f64;
+    let void = audit::truth(&truth, limits.slowness);
     let mut violations = audit::path(&path);
-    violations.extend(checks::window(&truth, &path, from, to));
+    violations.extend(checks::window(&truth, &path, from, to, limits.slowness));
     violations.extend(checks::sentences(&truth, document)?);
-    violations.extend(checks::names(&truth, &clipped, window_ns));
-    violations.extend(checks::calls(&truth, &clipped, document, window_ns)?);
+    violations.extend(checks::names(&truth, &clipped, worth_ns));
+    violations.extend(checks::calls(&truth, &clipped, document, worth_ns)?);
 
     let own: BTreeSet<u32> = truth.threads.iter().map(|thread| thread.tid).collect();
     let expected = sums_of_truth(&truth, window_ns);

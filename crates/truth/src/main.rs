@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
+use wakepath_truth::Limits;
 use wakepath_truth::noise::{self, Noise};
 use wakepath_truth::runner::{Judged, Runner, judge};
 use wakepath_truth::table;
@@ -38,6 +39,10 @@ struct Options {
     /// Only compare these two files.
     #[arg(long, num_args = 2, value_names = ["TRUTH", "PATH"], conflicts_with_all = ["keep", "replay"])]
     compare: Option<Vec<PathBuf>>,
+    /// This machine is so many times slower than a real one, as an emulated one is: what limits allow
+    /// for switches and stamps grows as much.
+    #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
+    slower: f64,
     /// List the contributors of every run; else only of those that are wrong.
     #[arg(long)]
     parts: bool,
@@ -67,10 +72,15 @@ fn run(options: &Options) -> Result<bool> {
     }
     if let Some([truth, path]) = options.compare.as_deref() {
         println!("{}", table::HEAD);
-        return Ok(show(options, "", 0.01, judge(0.01, truth, path)));
+        let limits = Limits::with_error(0.01).slower(options.slower);
+        return Ok(show(options, "", limits.error, judge(limits, truth, path)));
     }
-    let runner =
-        |noise| Runner { wakepath: options.wakepath.clone(), programs: options.programs.clone(), noise };
+    let runner = |noise| Runner {
+        wakepath: options.wakepath.clone(),
+        programs: options.programs.clone(),
+        noise,
+        slowness: options.slower,
+    };
     if let Some(folder) = &options.replay {
         return replay(options, &runner(Noise::None), folder);
     }
@@ -100,7 +110,7 @@ fn live(options: &Options, runner: &Runner) -> Result<bool> {
                 println!("{:<16} void, once more: {}", workload.name, verdict.void.join("; "));
             });
             by_noise.extend(judged.as_ref().map(|judged| judged.by_noise));
-            all_right &= show(options, workload.name, workload.limit, judged);
+            all_right &= show(options, workload.name, workload.limit * options.slower, judged);
         }
     }
     if noise::never_blamed(runner.noise, &by_noise) {
@@ -129,7 +139,8 @@ fn replay(options: &Options, runner: &Runner, folder: &Path) -> Result<bool> {
             continue;
         }
         judged += 1;
-        all_right &= show(options, workload.name, workload.limit, runner.replay(&workload, place));
+        all_right &=
+            show(options, workload.name, workload.limit * options.slower, runner.replay(&workload, place));
     }
     if judged == 0 {
         bail!("`{}` has no recordings of these workloads", folder.display());

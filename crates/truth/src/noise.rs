@@ -70,7 +70,8 @@ impl Drop for Neighbour {
     }
 }
 
-/// A thread that waits for longer than this is not waiting for a CPU to wake up, ns.
+/// A thread that waits for longer than this is not waiting for a CPU to wake up, ns; where CPUs are
+/// slower, as many times longer.
 const NO_LATENCY_NS: i64 = 1_000_000;
 
 /// How much of the window was runnable, and how much of it by our neighbours, as fractions; and what
@@ -84,7 +85,7 @@ const NO_LATENCY_NS: i64 = 1_000_000;
 ///
 /// How much a neighbour takes of one workload is chance; that it is never blamed in a whole series of
 /// them is not, see [`never_blamed`].
-pub fn blamed(truth: &Truth, path: &PathDocument) -> (f64, f64, Vec<String>) {
+pub fn blamed(truth: &Truth, path: &PathDocument, slowness: f64) -> (f64, f64, Vec<String>) {
     let origin: i64 = path.origin_ns.parse().unwrap_or(0);
     let from = truth.window.from_ns - origin;
     let to = truth.window.to_ns.map_or(path.window.to_ns, |to| to - origin);
@@ -99,7 +100,7 @@ pub fn blamed(truth: &Truth, path: &PathDocument) -> (f64, f64, Vec<String>) {
         if cause.comm.as_deref().is_some_and(|comm| comm.starts_with("noise-")) {
             by_noise += ns;
         }
-        if cause.kind == "idle_cpu" && ns > NO_LATENCY_NS {
+        if cause.kind == "idle_cpu" && ns as f64 > NO_LATENCY_NS as f64 * slowness {
             by_idle += ns;
         }
     }
@@ -148,7 +149,7 @@ mod tests {
             "schema": "", "origin_ns": "0", "segments": list, "contributors": [],
             "window": {"tid": 1, "comm": "prog", "from_ns": 0, "to_ns": at},
         });
-        blamed(&Truth::deserialize(truth).unwrap(), &PathDocument::deserialize(path).unwrap())
+        blamed(&Truth::deserialize(truth).unwrap(), &PathDocument::deserialize(path).unwrap(), 1.0)
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct Runner {
     pub programs: PathBuf,
     /// What is beside them.
     pub noise: Noise,
+    /// How many times slower this machine is than those the limits were argued for.
+    pub slowness: f64,
 }
 
 /// One run, judged.
@@ -106,7 +108,7 @@ impl Runner {
         command.stdout(File::create(&answer).with_context(|| format!("cannot make `{}`", answer.display()))?);
         let status = finish(&mut command, &folder.join("path.log"))?;
         ensure!(status.success(), "`{}` ended with {status}", said(&command));
-        judge(workload.limit, &folder.join("truth.json"), &answer)
+        judge(Limits::with_error(workload.limit).slower(self.slowness), &folder.join("truth.json"), &answer)
     }
 }
 
@@ -115,11 +117,11 @@ impl Runner {
 /// # Errors
 ///
 /// When a file cannot be read or is not of its schema.
-pub fn judge(limit: f64, truth: &Path, path: &Path) -> Result<Judged> {
+pub fn judge(limits: Limits, truth: &Path, path: &Path) -> Result<Judged> {
     let (truth, path) = (read(truth)?, read(path)?);
-    let mut verdict = compare(&truth, &path, Limits::with_error(limit))?;
+    let mut verdict = compare(&truth, &path, limits)?;
     let (runnable, by_noise, violations) =
-        noise::blamed(&Truth::deserialize(&truth)?, &PathDocument::deserialize(&path)?);
+        noise::blamed(&Truth::deserialize(&truth)?, &PathDocument::deserialize(&path)?, limits.slowness);
     verdict.violations.extend(violations);
     Ok(Judged { verdict, by_noise, runnable })
 }

@@ -351,6 +351,22 @@ fn a_thread_may_have_had_another_name_before_but_not_throughout() {
 }
 
 #[test]
+fn a_slower_machine_is_allowed_more_for_its_switches_but_nothing_that_must_not_be_there() {
+    let slower = Limits::with_error(0.01).slower(4.0);
+    let violations = |drawing, limits| {
+        compare(&truth(), &path(drawing), limits).expect("documents of the right form").violations.len()
+    };
+    let off_by_three_percent = "57 main running, 3 main runnable, 10 worker timer, 30 worker running";
+    assert_eq!(violations(off_by_three_percent, Limits::with_error(0.01)), 1);
+    assert_eq!(violations(off_by_three_percent, slower), 0);
+    assert_eq!(violations("55 main running, 5 main runnable, 10 worker timer, 30 worker running", slower), 1);
+    let unknown = "60 main running, 10 worker timer, 29 worker running, 1 worker unknown";
+    assert_eq!(violations(unknown, slower), 1);
+    let outside = "60 main running, 10 worker timer, 29 worker running, 1 outsider running";
+    assert_eq!(violations(outside, slower), 1);
+}
+
+#[test]
 fn documents_of_another_form_are_refused() {
     let path = path("60 main running, 10 worker timer, 30 worker running");
     let mut other = path.clone();
