@@ -572,42 +572,4 @@ pub const LAYOUTS: &[Layout] = &[
 ];
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_kind_has_one_layout_without_gaps() {
-        let kinds: Vec<_> = LAYOUTS.iter().map(|layout| layout.kind).collect();
-        assert_eq!(kinds, Kind::ALL);
-        for layout in LAYOUTS {
-            let mut at = HEADER_BYTES;
-            for field in layout.fields {
-                assert_eq!(field.offset, at, "{}.{}", layout.name, field.name);
-                at += field.ty.bytes();
-            }
-            assert_eq!(at, layout.bytes, "{}", layout.name);
-            assert_eq!(at % 8, 0, "{}", layout.name);
-            for tail in layout.tail {
-                let count = layout.field(tail.count).expect("a count");
-                assert_eq!(count.ty, Number(4), "{}.{}", layout.name, tail.name);
-            }
-        }
-    }
-
-    #[test]
-    fn every_kind_stands_in_some_buffer() {
-        for layout in LAYOUTS {
-            assert!(layout.buffers().next().is_some(), "{}", layout.name);
-        }
-    }
-
-    #[test]
-    fn a_kind_is_found_by_its_number_and_by_no_other() {
-        for number in 0..=255 {
-            match Kind::from_number(number) {
-                Some(kind) => assert_eq!(kind.number(), number),
-                None => assert!(Kind::ALL.iter().all(|kind| kind.number() != number)),
-            }
-        }
-    }
-}
+mod tests;
