@@ -58,7 +58,9 @@ fn what_did_not_fit_is_counted_by_cpu_and_range_and_touches_the_answer() {
     assert_eq!(lost, discarded, "the gaps add up to what the buffers counted");
     for loss in &reported {
         let range = (loss["from_ns"].as_i64().expect("ns"), loss["to_ns"].as_i64().expect("ns"));
-        assert!(range.0 <= range.1 && range.1 <= to && range.0 >= from - 1_000_000_000, "{loss}");
+        // Programs are there a moment before all are, and the kernel lets go of them a moment after the end.
+        let within = from - 1_000_000_000..=to + 1_000_000_000;
+        assert!(range.0 <= range.1 && within.contains(&range.0) && within.contains(&range.1), "{loss}");
     }
 
     let document = path(folder);
