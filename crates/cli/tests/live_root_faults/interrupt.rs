@@ -12,19 +12,29 @@ use std::time::{Duration, Instant};
 
 use crate::live::{WAKEPATH, document, place, record};
 
+/// Ends with 5 when it is terminated, and by itself, with 0, before anybody's patience ends.
+const WAITS: &str = "trap 'exit 5' TERM; : >began; while [ $((i=i+1)) -lt 1000 ]; do sleep 0.01; done";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn start(folder: &Path, arguments: &[&str]) -> Child {
     let _ = fs::remove_file(folder.join("began"));
-    Command::new(WAKEPATH)
-        .arg("record")
-        .args(arguments)
-        .current_dir(folder)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .expect("wakepath")
+    let mut command = Command::new(WAKEPATH);
+    command.arg("record").args(arguments).current_dir(folder);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    in_the_foreground(&mut command).spawn().expect("wakepath")
+}
+
+/// Without the signals that were ignored where the tests were started: in the background, under nohup.
+fn in_the_foreground(command: &mut Command) -> &mut Command {
+    // SAFETY: the child calls only async-signal-safe functions.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            Ok(())
+        })
+    }
 }
 
 fn until(what: &str, happened: impl Fn() -> bool) {
@@ -56,7 +66,7 @@ fn a_signal_that_somebody_sends_reaches_the_command_once_and_its_end_is_recorded
     for (signal, name) in [(libc::SIGTERM, "TERM"), (libc::SIGINT, "INT"), (libc::SIGHUP, "HUP")] {
         let script = format!(
             "trap 'echo {name} >>got; ended=1' {name}; : >began; \
-             while [ -z \"$ended\" ]; do sleep 0.01; done; sleep 0.2; exit 5"
+             while [ -z \"$ended\" ] && [ $((i=i+1)) -lt 1000 ]; do sleep 0.01; done; sleep 0.2; exit 5"
         );
         let _ = fs::remove_file(folder.join("got"));
         let recorder = start(folder, &["--", "sh", "-c", &script]);
@@ -79,17 +89,11 @@ fn under_sudo_a_signal_reaches_the_command_whoever_it_runs_as() {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("its mode");
     for flags in [&[][..], &["--as-root"]] {
         let _ = fs::remove_file(folder.join("began"));
-        let recorder = Command::new(WAKEPATH)
-            .env("SUDO_UID", "65534")
-            .env("SUDO_GID", "65534")
-            .env("SUDO_USER", "nobody")
-            .arg("record")
-            .args(flags)
-            .args(["--", "sh", "-c", "trap 'exit 5' TERM; : >began; while :; do sleep 0.01; done"])
-            .current_dir(folder)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("wakepath");
+        let mut command = Command::new(WAKEPATH);
+        command.env("SUDO_UID", "65534").env("SUDO_GID", "65534").env("SUDO_USER", "nobody");
+        command.arg("record").args(flags).args(["--", "sh", "-c", WAITS]);
+        command.current_dir(folder).stderr(Stdio::piped());
+        let recorder = in_the_foreground(&mut command).spawn().expect("wakepath");
         until("it does not begin", || folder.join("began").exists());
         // It becomes who called sudo right after the command began.
         sleep(Duration::from_millis(100));
@@ -113,7 +117,7 @@ fn the_terminals_interrupt_reaches_the_command_once() {
     // SAFETY: both were just opened for us alone.
     let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
     let script = "trap 'echo INT >>got; ended=1' INT; : >began; \
-                  while [ -z \"$ended\" ]; do sleep 0.01; done; sleep 0.2; exit 5";
+                  while [ -z \"$ended\" ] && [ $((i=i+1)) -lt 1000 ]; do sleep 0.01; done; sleep 0.2; exit 5";
     let mut command = Command::new(WAKEPATH);
     command.args(["record", "--", "sh", "-c", script]).current_dir(folder);
     command.stdin(theirs).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -125,7 +129,7 @@ fn the_terminals_interrupt_reaches_the_command_once() {
             Ok(())
         })
     };
-    let recorder = command.spawn().expect("wakepath");
+    let recorder = in_the_foreground(&mut command).spawn().expect("wakepath");
     until("it does not begin", || folder.join("began").exists());
     let mut terminal = fs::File::from(ours);
     terminal.write_all(b"\x03").expect("a key");
