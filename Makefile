@@ -78,6 +78,10 @@ perfetto: demo ## hold what is exported against Perfetto's own trace_processor (
 fuzz: setup ## random and damaged input for every decoder, MINUTES=30 each
 	packaging/fuzz $(MINUTES)
 
+.PHONY: faults
+faults: setup ## recordings killed, without room, interrupted, KILLS=200: writes docs/faults.md (root)
+	@packaging/faults $(KILLS)
+
 .PHONY: dist
 dist: ## one program to copy and a Debian package, into dist/
 	@packaging/setup dist

@@ -19,7 +19,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct file_cache);
-} file_caches SEC(".maps");
+} file_caches SEC(".maps") __weak;
 
 /* Whether the first argument of a system call is a descriptor, of those that may block on it. */
 static __always_inline bool takes_descriptor(__u32 call)

@@ -2,7 +2,8 @@
 /*
  * Who is there: births, names, programs, deaths, and a snapshot of all threads at the start.
  */
-#include "ring.bpf.h"
+#include "file.bpf.h"
+#include "futex.h"
 
 static __always_inline __u32 namespace_pid(struct task_struct *task)
 {
@@ -141,6 +142,55 @@ int threads(struct bpf_iter__task *ctx)
 		regs = (struct pt_regs *)bpf_task_pt_regs(task);
 		if ((long)regs->orig_ax >= 0)
 			r.call = regs->orig_ax;
+	}
+	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
+	return 0;
+}
+
+/*
+ * What threads are blocked in that were so before we began: a process that hangs is asked about when
+ * it hangs. Sleepable, since a lock word may be in a page that is not there.
+ */
+SEC("iter.s/task")
+int blocked(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct wp_blocked r = {};
+	struct pt_regs *regs;
+	__u32 words[3] = {};
+	__u64 length = 0;
+
+	if (!task || !task->__state || task->flags & PF_KTHREAD)
+		return 0;
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	if ((long)regs->orig_ax < 0)
+		return 0;
+	fill_header(&r.h, WP_BLOCKED, task->pid, WP_CTX_TASK);
+	r.h.seq = task->thread_info.cpu;
+	r.call = regs->orig_ax;
+	r.arg0 = regs->di;
+	if (takes_descriptor(r.call))
+		tell_file(task, regs->di);
+	if (r.call == SYS_futex) {
+		r.op = regs->si;
+		switch (lock_shape(r.op, regs->dx)) {
+		case NO_LOCK:
+			break;
+		case OWNER_BESIDE:
+			length = sizeof(words);
+			r.valid = WP_LOCK_VALUE | WP_LOCK_CLAIM;
+			break;
+		case OWNER_IN_WORD:
+			length = sizeof(words[0]);
+			r.valid = WP_LOCK_VALUE;
+			break;
+		}
+		if (length && bpf_copy_from_user_task(words, length, (void *)regs->di, task, 0))
+			r.valid = 0;
+		if (r.valid) {
+			r.value = words[0];
+			r.claim = words[2];
+		}
 	}
 	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
 	return 0;

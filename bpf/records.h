@@ -44,6 +44,7 @@ enum wp_kind {
 	WP_RENAME = 20,
 	WP_MOVE = 21,
 	WP_REFILL = 22,
+	WP_BLOCKED = 23,
 	WP_BLOCK_ISSUE = 24,
 	WP_BLOCK_COMPLETE = 25,
 	WP_LOCK_BEGIN = 28,
@@ -243,6 +244,19 @@ struct wp_refill {
 	__u64 cpu_cgroup;
 };
 _Static_assert(sizeof(struct wp_refill) == 24, "refill");
+
+/* In the snapshot at the start, behind all threads: the system call that a thread is blocked in. */
+struct wp_blocked {
+	struct wp_header h; /* tid is the thread's */
+	__u32 call;
+	__u32 op; /* these four as in struct wp_switch_lock */
+	__u64 arg0;
+	__u32 value;
+	__u32 claim;
+	__u32 valid;
+	__u32 spare;
+};
+_Static_assert(sizeof(struct wp_blocked) == 48, "blocked");
 
 /* WP_BLOCK_ISSUE and WP_BLOCK_COMPLETE. */
 struct wp_block {

@@ -10,14 +10,9 @@
  *    the sleeper's CPU, in an interrupt that has nothing to do with the waker.)
  */
 #include "file.bpf.h"
+#include "futex.h"
 
 __weak const volatile bool record_calls = true;
-
-enum { SYS_futex = 202 };
-/* The operation less its flags; what glibc writes into a mutex with waiters; the same bit in robust ones. */
-enum { FUTEX_COMMAND = 0x7f, CONTENDED = 2 };
-#define FUTEX_WAITERS 0x80000000u
-enum { FUTEX_WAIT = 0, FUTEX_LOCK_PI = 6, FUTEX_LOCK_PI2 = 13 };
 
 static __always_inline bool is_throttled(struct task_struct *task)
 {
@@ -30,10 +25,8 @@ static __always_inline bool is_throttled(struct task_struct *task)
 }
 
 /*
- * The lock word of a futex wait that can be for a lock with an owner, and what stands where glibc's
- * mutex keeps that owner. Reading user memory is the dearest thing done here (165 ns where returns
- * go through a thunk), so it is done only then: the kernel has just compared the word with the value
- * that the caller expects, and only a lock with waiters looks like one.
+ * The lock word of a futex wait that can be for a lock with an owner. Reading user memory is the
+ * dearest thing done here (165 ns where returns go through a thunk), so it is done only then.
  * Returns whether it is such a wait.
  */
 static __always_inline bool fill_lock(struct wp_switch_lock *r, const struct pt_regs *regs)
@@ -41,23 +34,20 @@ static __always_inline bool fill_lock(struct wp_switch_lock *r, const struct pt_
 	__u32 words[3], expected = regs->dx;
 
 	r->op = regs->si;
+	r->value = expected;
 	r->claim = 0;
-	switch (r->op & FUTEX_COMMAND) {
-	case FUTEX_WAIT:
-		if (expected != CONTENDED && !(expected & FUTEX_WAITERS))
-			return false;
-		if (bpf_probe_read_user(words, sizeof(words), (void *)regs->di)) {
-			r->value = expected;
-			r->valid = WP_LOCK_VALUE;
-		} else {
+	switch (lock_shape(r->op, expected)) {
+	case NO_LOCK:
+		return false;
+	case OWNER_BESIDE:
+		r->valid = WP_LOCK_VALUE;
+		if (!bpf_probe_read_user(words, sizeof(words), (void *)regs->di)) {
 			r->value = words[0];
 			r->claim = words[2];
-			r->valid = WP_LOCK_VALUE | WP_LOCK_CLAIM;
+			r->valid |= WP_LOCK_CLAIM;
 		}
 		return true;
-	case FUTEX_LOCK_PI:
-	case FUTEX_LOCK_PI2:
-		/* The kernel keeps the owner in the word. */
+	case OWNER_IN_WORD:
 		r->valid = bpf_probe_read_user(words, sizeof(words[0]), (void *)regs->di) ? 0 : WP_LOCK_VALUE;
 		r->value = r->valid ? words[0] : 0;
 		return true;

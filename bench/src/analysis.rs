@@ -47,6 +47,7 @@ struct Row {
     graph: Vec<f64>,
     path: Vec<f64>,
     path_memory: Vec<f64>,
+    json: Vec<f64>,
 }
 
 /// Prints the table.
@@ -69,7 +70,7 @@ pub fn run(options: &Options) -> Result<()> {
     progress("");
     println!("{}", table(&rows, options.rounds));
     println!(
-        "Path: `{} path --tid {THREAD} --json REC`, CPU time and memory of the whole process.",
+        "Path: `{} path --tid {THREAD} REC`, then with `--json`; CPU time and memory of the whole process.",
         options.wakepath.display()
     );
     if let Some(error) = skipped {
@@ -101,10 +102,12 @@ fn measure(path: &Path, options: &Options, skipped: &mut Option<anyhow::Error>) 
         })?;
         row.graph_bytes = graph?.bytes().total();
         row.graph.push(took.as_secs_f64());
-        match path_of_a_thread(&options.wakepath, path) {
-            Ok(used) => {
-                row.path.push(used.cpu.as_secs_f64());
-                row.path_memory.push(used.memory as f64);
+        let ask = |options_of_path: &[&str]| path_of_a_thread(&options.wakepath, options_of_path, path);
+        match ask(&[]).and_then(|screen| Ok((screen, ask(&["--json"])?))) {
+            Ok((screen, json)) => {
+                row.path.push(screen.cpu.as_secs_f64());
+                row.path_memory.push(screen.memory as f64);
+                row.json.push(json.cpu.as_secs_f64());
             }
             Err(error) => *skipped = Some(error),
         }
@@ -119,9 +122,9 @@ fn cpu_time<T>(work: impl FnOnce() -> T) -> Result<(T, Duration)> {
     Ok((result, processes::own_cpu_time()?.saturating_sub(before)))
 }
 
-fn path_of_a_thread(program: &Path, recording: &Path) -> Result<Used> {
+fn path_of_a_thread(program: &Path, options: &[&str], recording: &Path) -> Result<Used> {
     let mut command = Command::new(program);
-    command.args(["path", "--tid", THREAD, "--json"]).arg(recording);
+    command.args(["path", "--tid", THREAD]).args(options).arg(recording);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().with_context(|| format!("cannot run {}", program.display()))?;
     let used = processes::wait(child)?;
@@ -141,8 +144,8 @@ fn table(rows: &[Row], rounds: usize) -> String {
     let mut text = format!(
         "Medians of {rounds} rounds, CPU time.\n\n\
          | events | bytes an event on disk | decoded, million/s | into the graph, million/s \
-         | graph, bytes an event | path as a process | its memory, MiB |\n|{}\n",
-        "---:|".repeat(7)
+         | graph, bytes an event | path as a process | its memory, MiB | with every segment as JSON |\n|{}\n",
+        "---:|".repeat(8)
     );
     for row in rows {
         let events = row.events as f64;
@@ -155,6 +158,7 @@ fn table(rows: &[Row], rounds: usize) -> String {
             format!("{:.1}", row.graph_bytes as f64 / events),
             or_dash(median(&row.path), |seconds| format!("{seconds:.2} s")),
             or_dash(median(&row.path_memory), |bytes| format!("{:.0}", bytes / f64::from(1 << 20))),
+            or_dash(median(&row.json), |seconds| format!("{seconds:.2} s")),
         ];
         text.push_str(&format!("| {} |\n", cells.join(" | ")));
     }

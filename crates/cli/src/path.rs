@@ -131,17 +131,19 @@ impl WindowArguments {
 pub fn run(arguments: &PathArguments, output: &Output) -> Result<ExitCode, Failure> {
     let recorded = arguments.input.read()?;
     let query = arguments.window.query(arguments.exact);
-    let doubtful = answer(&recorded, &query, arguments.view.view(), &arguments.input.argument(), output)?;
+    let argument = arguments.input.argument();
+    let source = text::Source::Read(&argument);
+    let doubtful = answer(&recorded, &query, arguments.view.view(), source, output)?;
     Ok(exit_code(doubtful, arguments.strict))
 }
 
-/// Puts the question and shows the answer; says whether losses or doubts touch it. `source` is how to
-/// name the recording in further questions.
+/// Puts the question and shows the answer; says whether losses or doubts touch it. `source` is the
+/// recording as further questions name it.
 pub fn answer(
     recorded: &Recorded,
     query: &PathQuery,
     view: View,
-    source: &str,
+    source: text::Source<'_>,
     output: &Output,
 ) -> Result<bool, Failure> {
     let answer = path(recorded, query).map_err(|error| ask_back(recorded, error))?;
@@ -164,7 +166,7 @@ fn show(
     path: &PathAnswer,
     view: View,
     not_first: bool,
-    source: &str,
+    source: text::Source<'_>,
     output: &Output,
 ) -> Result<(), Failure> {
     let paper = output.paper();
@@ -187,7 +189,12 @@ fn show(
     }
 }
 
-fn show_overview(overview: &Overview, view: View, source: &str, output: &Output) -> Result<(), Failure> {
+fn show_overview(
+    overview: &Overview,
+    view: View,
+    source: text::Source<'_>,
+    output: &Output,
+) -> Result<(), Failure> {
     match view {
         View::Json => {
             output.write(|out| json::overview(overview, out))?;

@@ -4,16 +4,16 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
 use wakepath_engine::record::{
-    CollectError, EndReason, Identity, Options, Outcome, RecordError, Request, WriteError, drop_rights,
+    CollectError, GRACE, Identity, Options, RecordError, Request, Running, Signals, WriteError, drop_rights,
     exit_code, record,
 };
-use wakepath_engine::{Algorithm, Name, PathQuery, Subject, duration};
+use wakepath_engine::{PathQuery, duration};
+
+use wakepath_report::text;
 
 use crate::failure::{Code, Failure};
 use crate::input::{DEFAULT, Input};
@@ -37,15 +37,18 @@ pub struct RecordArguments {
     /// Ask about the whole machine
     #[arg(short = 'a', long = "all", conflicts_with_all = ["pids", "command"])]
     everything: bool,
-    /// Stop after this time: 10, 2.5s, 5min
+    /// Stop recording after this time: 10, 2.5s, 5min; a command is not stopped
     #[arg(short = 'd', long, value_name = "TIME", value_parser = time)]
     duration: Option<Duration>,
     /// Write the recording here; one that is there becomes REC.old
     #[arg(short = 'o', long = "output", value_name = "REC", default_value = DEFAULT)]
     output: PathBuf,
-    /// Stop when the recording has this size: 512M, 2G
+    /// Stop recording when it has this size: 512M, 2G
     #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size)]
     max_size: u64,
+    /// Memory a CPU for what is yet to be written: 16K to 1G; more loses less under bursts
+    #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = buffer)]
+    buffer: usize,
     /// Stacks of running threads, so many a second; 0 for none
     #[arg(long, value_name = "RATE", default_value_t = 99)]
     samples: u32,
@@ -70,7 +73,11 @@ Examples:
   sudo wakepath record -a                everything, until Ctrl-C
 
 With a command, its own exit code is passed on; 125 is a failure of wakepath, 126 a command that
-cannot be run, 127 one that was not found.";
+cannot be run, 127 one that was not found. Where recording ends before the command does (-d, --max-size,
+a full disk), the answer comes at once, the command goes on, and its exit code is waited for.
+
+Ctrl-C, and signals INT, TERM and HUP, end the recording, and it answers. The command gets them as it
+would without wakepath, and is recorded for up to 2 more seconds while it ends.";
 
 /// A disk with less free than this is left alone, percent.
 const LEAST_FREE: u8 = 10;
@@ -97,28 +104,35 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
             .hint("wakepath record -- COMMAND, or -p PID, --cgroup CGROUP, or -a for the whole machine"));
     }
     let caller = Identity::from_sudo();
+    let mut options = Options {
+        calls: !arguments.path_only,
+        samples_per_second: if arguments.path_only { 0 } else { arguments.samples },
+        duration: arguments.duration,
+        command: arguments.command.clone(),
+        targets: arguments.pids.clone(),
+        caller,
+        as_root: arguments.as_root,
+        ..Options::default()
+    };
+    let given = options.set_buffer(arguments.buffer);
+    if given != arguments.buffer {
+        let text =
+            format!("buffers of {} KiB a CPU: sizes are powers of two, so it was rounded up", given >> 10);
+        output.complain("note", &text);
+    }
     let request = Request {
         destination: arguments.output.clone(),
-        options: Options {
-            calls: !arguments.path_only,
-            samples_per_second: if arguments.path_only { 0 } else { arguments.samples },
-            duration: arguments.duration,
-            command: arguments.command.clone(),
-            targets: arguments.pids.clone(),
-            caller,
-            as_root: arguments.as_root,
-            ..Options::default()
-        },
+        options,
         most_bytes: arguments.max_size,
         least_free_percent: LEAST_FREE,
+        cgroup: arguments.cgroup.clone(),
         asked: std::env::args_os().skip(1).collect(),
         version: env!("CARGO_PKG_VERSION"),
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked_to_stop = Arc::clone(&stop);
-    ctrlc::set_handler(move || asked_to_stop.store(true, Ordering::Relaxed))
+    let beside_command = !arguments.command.is_empty();
+    let stop = Signals::watch(beside_command)
         .map_err(|error| Failure::new(Code::Rights, format!("cannot watch for Ctrl-C: {error}")))?;
-    if arguments.everything || !arguments.pids.is_empty() || arguments.cgroup.is_some() {
+    if !beside_command {
         output.note("recording; Ctrl-C ends it and answers");
     }
     let outcome = record(&request, &stop).map_err(why_not)?;
@@ -127,71 +141,86 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
     for missing in &outcome.missing {
         output.complain("warning", &format!("this kernel has no {}: {}", missing.what, missing.consequence));
     }
-    if outcome.reason == EndReason::OutOfRoom {
-        output.complain("warning", "recording stopped for want of room: --max-size allows more, as long as a tenth of the disk stays free");
+    if let Some(error) = &outcome.out_of_room {
+        output.complain("warning", &format!("recording ended early: {error}"));
     }
-    tell(arguments, output)?;
-    Ok(code(&outcome, !arguments.command.is_empty()))
+    let told = tell(arguments, output);
+    let status = match outcome.running {
+        Some(running) => Some(await_end(running, arguments, &stop, output)?),
+        None => outcome.status,
+    };
+    told?;
+    // The command's own code; else whether we did what was asked.
+    Ok(status.map_or(ExitCode::SUCCESS, |status| ExitCode::from(exit_code(status) as u8)))
+}
+
+/// Waits for a command that outlived its recording: nobody asked for its end, and whoever called us
+/// wants its code.
+fn await_end(
+    running: Running,
+    arguments: &RecordArguments,
+    stop: &Signals,
+    output: &Output,
+) -> Result<i32, Failure> {
+    let name = format!("{} ({})", arguments.command[0].to_string_lossy(), running.pid);
+    output.complain("note", &format!("{name} goes on, and is no longer recorded; waiting for its exit code"));
+    running.wait(stop, GRACE).ok_or_else(|| {
+        Failure::new(Code::Usage, format!("{name} does not end: it was left alone"))
+            .hint(format!("kill -KILL {} ends it", running.pid))
+    })
 }
 
 /// The answer to what was recorded.
 fn tell(arguments: &RecordArguments, output: &Output) -> Result<(), Failure> {
     let input = Input { recording: arguments.output.clone() };
     let recorded = input.read()?;
-    let subject = match &arguments.cgroup {
-        Some(cgroup) => Subject::Cgroup(Name::from(cgroup.as_str())),
-        None => Subject::Recorded,
-    };
-    let query = PathQuery { subject, from: None, to: None, algorithm: Algorithm::Active, all: false };
+    let query = PathQuery::default();
     // A command's stdout is its own.
     let beside = if arguments.command.is_empty() { output.clone() } else { output.on_stderr() };
     let view = if arguments.json { path::View::Json } else { path::View::Screen };
     let output = if arguments.json { output } else { &beside };
-    path::answer(&recorded, &query, view, &input.argument(), output)?;
+    path::answer(&recorded, &query, view, text::Source::Made(&input.argument()), output)?;
     Ok(())
-}
-
-/// The command's own code; else whether we did what was asked.
-fn code(outcome: &Outcome, command: bool) -> ExitCode {
-    match outcome.status {
-        Some(status) if command => ExitCode::from(exit_code(status) as u8),
-        _ => ExitCode::SUCCESS,
-    }
 }
 
 fn why_not(error: RecordError) -> Failure {
     let text = error.to_string();
+    let error = match error {
+        RecordError::Collect(error) => error,
+        RecordError::NoCgroup(_) => {
+            return Failure::new(Code::Usage, text)
+                .hint("systemd-cgls lists them; one that is yet to begin is in a recording of all, -a");
+        }
+    };
     let needs_rights = |source: &std::io::Error| source.kind() == ErrorKind::PermissionDenied;
     match &error {
-        RecordError::Collect(CollectError::CommandNotFound { .. }) => {
-            Failure::new(Code::Usage, text).or_code(NOT_FOUND)
-        }
-        RecordError::Collect(CollectError::NoProcess { .. }) => {
+        CollectError::CommandNotFound { .. } => Failure::new(Code::Usage, text).or_code(NOT_FOUND),
+        CollectError::NoProcess { .. } => {
             Failure::new(Code::Usage, text).hint("ps lists the processes that live")
         }
-        RecordError::Collect(CollectError::Exec { .. }) => {
-            Failure::new(Code::Usage, text).or_code(CANNOT_RUN)
+        CollectError::Exec { .. } => Failure::new(Code::Usage, text).or_code(CANNOT_RUN),
+        CollectError::Load { source }
+        | CollectError::Attach { source, .. }
+        | CollectError::MapRings { source }
+        | CollectError::Snapshot { source }
+            if needs_rights(source) =>
+        {
+            Failure::new(Code::Rights, text)
+                .hint("run with sudo, or grant CAP_BPF and CAP_PERFMON; wakepath doctor says what is missing")
         }
-        RecordError::Collect(
-            CollectError::Load { source }
-            | CollectError::Attach { source, .. }
-            | CollectError::MapRings { source }
-            | CollectError::Snapshot { source },
-        ) if needs_rights(source) => Failure::new(Code::Rights, text)
-            .hint("run with sudo, or grant CAP_BPF and CAP_PERFMON; wakepath doctor says what is missing"),
-        RecordError::Rotate(_) => Failure::new(Code::Input, text).hint("choose another place with -o"),
-        RecordError::Collect(CollectError::Write(error)) | RecordError::Write(error) => {
+        CollectError::Write(error) => {
             let failure = Failure::new(Code::Input, text);
             let place = matches!(
                 error,
                 WriteError::InTheWay(_)
+                    | WriteError::Rotate(_)
                     | WriteError::Io { .. }
                     | WriteError::DiskFull(_)
                     | WriteError::DiskReserve { .. }
             );
             if place { failure.hint("choose another place with -o") } else { failure }
         }
-        RecordError::Collect(_) => Failure::new(Code::Rights, text)
+        _ => Failure::new(Code::Rights, text)
             .hint("wakepath doctor says what this kernel and these rights allow"),
     }
 }
@@ -214,6 +243,11 @@ fn size(text: &str) -> Result<u64, String> {
     };
     let bytes = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift)).filter(|&n| n > 0);
     bytes.ok_or_else(wrong)
+}
+
+fn buffer(text: &str) -> Result<usize, String> {
+    let bytes = usize::try_from(size(text)?).unwrap_or(usize::MAX);
+    if Options::BUFFER.contains(&bytes) { Ok(bytes) } else { Err(String::from("from 16K to 1G")) }
 }
 
 #[cfg(test)]

@@ -1,59 +1,14 @@
 //! `wakepath record` on the machine that runs the tests: what it passes on, what it leaves behind,
 //! and that its answer adds up.
 
+#[allow(dead_code, reason = "each test program uses its part")]
+mod live;
+
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::time::Duration;
+use std::process::Command;
 
+use live::{WAKEPATH, adds_up, of_kind, path, place, record};
 use serde_json::Value;
-
-const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
-
-/// A folder of its own where a test may record; `None`, with a line that says so, where it may not.
-fn place(would_show: &str) -> Option<tempfile::TempDir> {
-    let can = Command::new(WAKEPATH).arg("doctor").output().expect("wakepath").status.success();
-    if !can {
-        assert!(std::env::var_os("WAKEPATH_REQUIRE_LIVE").is_none(), "live tests are required here");
-        eprintln!("skipped: this machine or these rights allow no recording; would show that {would_show}");
-        return None;
-    }
-    Some(tempfile::tempdir().expect("a folder"))
-}
-
-fn record(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(WAKEPATH).arg("record").args(arguments).current_dir(folder).output().expect("wakepath")
-}
-
-/// `wakepath path --json` of the recording in a folder.
-fn path(folder: &Path) -> Value {
-    let output =
-        Command::new(WAKEPATH).args(["path", "--json"]).current_dir(folder).output().expect("wakepath");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
-/// The segments tile the window; the sum of the contributors is the window. Returns it, ns.
-fn adds_up(document: &Value) -> i64 {
-    let number = |value: &Value| value.as_i64().expect("a number");
-    let (from, to) = (number(&document["window"]["from_ns"]), number(&document["window"]["to_ns"]));
-    let mut at = from;
-    for segment in document["segments"].as_array().expect("segments") {
-        assert_eq!(number(&segment["from_ns"]), at, "no gap, no overlap");
-        at = number(&segment["to_ns"]);
-    }
-    assert_eq!(at, to, "the segments reach the window's end");
-    let contributors = document["contributors"].as_array().expect("contributors");
-    assert_eq!(contributors.iter().map(|one| number(&one["total_ns"])).sum::<i64>(), to - from);
-    to - from
-}
-
-/// ns of all contributors of a kind.
-fn of_kind(document: &Value, kind: &str) -> i64 {
-    let contributors = document["contributors"].as_array().expect("contributors");
-    let of_kind = contributors.iter().filter(|one| one["kind"] == kind);
-    of_kind.map(|one| one["total_ns"].as_i64().expect("a number")).sum()
-}
 
 #[test]
 fn a_sleeping_command_waited_for_a_timer() {
@@ -199,36 +154,6 @@ fn a_thread_named_with_terminal_escapes_prints_as_text() {
     let output = record(folder.path(), &["--", program.to_str().expect("a path"), "0.05"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("[31mred took") && !said.contains('\u{1b}'), "{said:?}");
-}
-
-#[test]
-fn a_recording_that_is_killed_can_be_read() {
-    let Some(folder) = place("what was flushed survives kill -9") else { return };
-    for (round, pause) in [5, 60, 150, 300, 450].into_iter().enumerate() {
-        let recording: PathBuf = folder.path().join(format!("killed-{round}"));
-        let mut recorder = Command::new(WAKEPATH)
-            .args(["record", "-a", "-o"])
-            .arg(&recording)
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .expect("wakepath");
-        // Killed while it attaches, while it drains, in between.
-        let deadline = std::time::Instant::now() + Duration::from_secs(20);
-        while !recording.join("kernel/metadata").exists() && std::time::Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        std::thread::sleep(Duration::from_millis(pause));
-        recorder.kill().expect("a signal");
-        recorder.wait().expect("its end");
-        let output =
-            Command::new(WAKEPATH).args(["info", "--json"]).arg(&recording).output().expect("wakepath");
-        let said = String::from_utf8_lossy(&output.stderr);
-        let code = output.status.code();
-        // Before the first flush there is nothing in it, and that is said.
-        let nothing_yet = code == Some(3) && said.contains("nothing") || said.contains("no events");
-        assert!(code == Some(0) || nothing_yet, "after {pause} ms: {code:?} {said}");
-        assert!(!said.contains("panicked"), "{said}");
-    }
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn every_verb_reads_the_recording_beside_it_when_given_none() {
                              it had: idle CPU 100 ns
 
             lost 0 records
-            saved in ./wakepath.rec   next: wakepath path --tree
+            next: wakepath path --tree
             code 0
         "#]],
     );
@@ -114,7 +114,7 @@ fn a_recording_without_a_window_lists_its_threads() {
             2 threads wait for work at the end
 
             lost 0 records
-            saved in ./wakepath.rec   next: wakepath path --tid 10
+            next: wakepath path --tid 10
             code 0
         "#]],
     );

@@ -6,10 +6,11 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::ptr;
+use std::time::{Duration, Instant};
 
-use crate::Error;
+use crate::{Error, Signals, signals};
 
 /// Who the command runs as.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,9 +100,15 @@ impl Held {
         let (gate_read, gate_write) = pipe().map_err(failed)?;
         let (failure_read, failure_write) = pipe().map_err(failed)?;
 
+        // A signal that comes meanwhile waits until the child no longer answers it as we do.
+        signals::hold(true);
         // SAFETY: the child calls only async-signal-safe functions on memory made above, and ends
         // in exec or _exit.
         let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            signals::unwatch();
+        }
+        signals::hold(false);
         match pid {
             -1 => return Err(failed(io::Error::last_os_error())),
             0 => {
@@ -136,14 +143,41 @@ impl Held {
 
     /// Lets it exec, and tells whether that worked.
     pub(crate) fn release(mut self) -> Start {
-        if let Err(error) = self.gate.write_all(&[1]) {
-            return Start::Failed(error);
+        if self.gate.write_all(&[1]).is_err() {
+            // It is gone, as one is that somebody interrupts at once; its status tells.
+            return Start::Running;
         }
         let mut errno = [0; 4];
         match self.failure.read_exact(&mut errno) {
             Ok(()) => Start::Failed(io::Error::from_raw_os_error(i32::from_ne_bytes(errno))),
             // Closed by the exec.
             Err(_) => Start::Running,
+        }
+    }
+}
+
+/// A command that outlived its recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Running {
+    /// Its process.
+    pub pid: i32,
+}
+
+impl Running {
+    /// Waits for its end: its wait status. `None` when it was asked to stop, and did not within `grace`.
+    pub fn wait(self, stop: &Signals, grace: Duration) -> Option<i32> {
+        const LOOK: Duration = Duration::from_millis(20);
+        let before = stop.asked();
+        let mut asked = None;
+        loop {
+            stop.pass_on(self.pid);
+            if let Some(status) = ended(self.pid) {
+                return Some(status);
+            }
+            if stop.asked() > before && asked.get_or_insert_with(Instant::now).elapsed() > grace {
+                return None;
+            }
+            std::thread::sleep(LOOK);
         }
     }
 }
@@ -168,20 +202,31 @@ fn find(word: &OsStr, environment: &[(OsString, OsString)]) -> Result<PathBuf, E
         return Err(not_found());
     }
     if word.as_bytes().contains(&b'/') {
-        return if Path::new(word).exists() { Ok(word.into()) } else { Err(not_found()) };
+        let path = PathBuf::from(word);
+        let data = path.metadata().map_err(|_| not_found())?;
+        // What no exec can succeed with is told before anything is recorded.
+        return match data.is_file() && data.permissions().mode() & 0o111 != 0 {
+            true => Ok(path),
+            false => {
+                Err(Error::Exec { command: word.into(), source: io::ErrorKind::PermissionDenied.into() })
+            }
+        };
     }
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     let path = path.unwrap_or(OsStr::new("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"));
-    let mut unusable = None;
+    let mut unusable = false;
     for folder in std::env::split_paths(path) {
         let candidate = folder.join(word);
         match candidate.metadata() {
             Ok(data) if data.is_file() && data.permissions().mode() & 0o111 != 0 => return Ok(candidate),
-            Ok(data) if data.is_file() => unusable = Some(candidate),
+            Ok(data) if data.is_file() => unusable = true,
             Ok(_) | Err(_) => {}
         }
     }
-    unusable.ok_or_else(not_found)
+    match unusable {
+        true => Err(Error::Exec { command: word.into(), source: io::ErrorKind::PermissionDenied.into() }),
+        false => Err(not_found()),
+    }
 }
 
 fn c_string(text: &OsStr) -> Result<CString, Error> {

@@ -143,7 +143,7 @@ fn programs(options: &Options, checks: &mut Vec<Check>) {
         let mut programs = Programs::load(&mut storage, options, cpus)?;
         programs.rings(options, cpus)?;
         programs.attach(options)?;
-        let threads = programs.snapshot().map(|records| records.len() / 88);
+        let threads = programs.threads().map(|records| records.len() / 88);
         programs.detach();
         Ok((programs.missing, threads))
     });

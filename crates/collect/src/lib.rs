@@ -14,17 +14,20 @@ mod rights;
 mod rings;
 mod sampling;
 mod session;
+mod signals;
 mod skeleton;
 
 use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
-pub use child::{Identity, exit_code};
+pub use child::{Identity, Running, exit_code};
 pub use doctor::{Check, Verdict, examine};
+pub use names::cgroup_paths;
 pub use programs::Missing;
 pub use rights::drop_capabilities;
-pub use session::{EndReason, Outcome, record};
+pub use session::{EndReason, GRACE, Outcome, record};
+pub use signals::Signals;
 use wakepath_recording::WriteError;
 
 /// What to record and for how long.
@@ -70,6 +73,19 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The least and the most that [`Self::set_buffer`] takes, bytes a CPU.
+    pub const BUFFER: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 30;
+
+    /// Sizes all buffers by that for switches and wakings, bytes a CPU, and returns what it is rounded up
+    /// to: a power of two. Packets get a quarter as much a CPU, everything rarer as much for all CPUs.
+    pub fn set_buffer(&mut self, bytes: usize) -> usize {
+        let bytes = bytes.clamp(*Self::BUFFER.start(), *Self::BUFFER.end()).next_power_of_two();
+        self.sched_ring_bytes = bytes;
+        self.net_ring_bytes = bytes / 4;
+        self.life_bytes = bytes;
+        bytes
+    }
+
     fn wants(&self, program: &str) -> bool {
         match program {
             "sample" => self.samples_per_second > 0,
@@ -108,4 +124,24 @@ pub enum Error {
     Rights { source: io::Error },
     #[error(transparent)]
     Write(#[from] WriteError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_powers_of_two_and_no_less_than_was_asked_for() {
+        for (asked, given) in [(0, 16 << 10), (16 << 10, 16 << 10), (100_000, 128 << 10), (3 << 20, 4 << 20)]
+        {
+            let mut options = Options::default();
+            assert_eq!(options.set_buffer(asked), given);
+            assert_eq!((options.sched_ring_bytes, options.net_ring_bytes), (given, given / 4));
+            assert!(options.life_bytes.is_power_of_two() && options.life_bytes.is_multiple_of(4096));
+        }
+        let (mut options, default) = (Options::default(), Options::default());
+        options.set_buffer(default.sched_ring_bytes);
+        assert_eq!(options.net_ring_bytes, default.net_ring_bytes, "the default is a size like any other");
+        assert_eq!(options.life_bytes, default.life_bytes);
+    }
 }

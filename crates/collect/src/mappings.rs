@@ -4,13 +4,79 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
 
 use wakepath_event::{Mapping, Tid};
 
-/// Reads mappings of processes that are sampled, once, and again when an address is outside of
+/// Reads mappings in a thread of its own: a build id comes from a disk, which may be the one that
+/// everybody waits for, and who drains the rings must not.
+pub(crate) struct Mappings {
+    questions: Sender<(u32, u64)>,
+    answers: Receiver<Mapping>,
+    reader: Reader,
+}
+
+enum Reader {
+    Idle(Receiver<(u32, u64)>, Sender<Mapping>),
+    At(JoinHandle<()>),
+}
+
+impl Mappings {
+    pub(crate) fn new() -> Self {
+        let (questions, asked) = mpsc::channel();
+        let (found, answers) = mpsc::channel();
+        Self { questions, answers, reader: Reader::Idle(asked, found) }
+    }
+
+    /// From now on questions are answered, with the rights and no better priority than this thread has.
+    pub(crate) fn start(self) -> Self {
+        let Self { questions, answers, reader } = self;
+        let reader = match reader {
+            Reader::Idle(asked, found) => Reader::At(std::thread::spawn(move || {
+                // SAFETY: sets one number of this thread; it may have been urgent as its maker is.
+                unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 0) };
+                let mut known = Mapped::default();
+                for (tgid, address) in asked {
+                    if known.sampled(tgid, address).into_iter().any(|mapping| found.send(mapping).is_err()) {
+                        return;
+                    }
+                }
+            })),
+            started => started,
+        };
+        Self { questions, answers, reader }
+    }
+
+    /// A sample of process `tgid` at `address`: what is mapped there will be among the answers.
+    pub(crate) fn sampled(&self, tgid: u32, address: u64) {
+        // Without a reader nothing is known of mappings, which symbols then say.
+        let _ = self.questions.send((tgid, address));
+    }
+
+    /// What became known since this was asked last.
+    pub(crate) fn found(&self) -> Vec<Mapping> {
+        self.answers.try_iter().collect()
+    }
+
+    /// The rest, once all questions are answered.
+    pub(crate) fn finish(self) -> Vec<Mapping> {
+        let Self { questions, answers, reader } = self;
+        drop(questions);
+        if let Reader::At(thread) = reader {
+            let rest = answers.iter().collect();
+            // It has nothing to panic of; if it did, what it found before is here.
+            let _ = thread.join();
+            return rest;
+        }
+        Vec::new()
+    }
+}
+
+/// The mappings of processes that were sampled, read once, and again when an address is outside of
 /// what is known (a library came later).
 #[derive(Default)]
-pub(crate) struct Mappings {
+struct Mapped {
     known: HashMap<u32, Known>,
     build_ids: HashMap<(u64, u64), Box<[u8]>>,
 }
@@ -24,9 +90,9 @@ struct Known {
 /// A process whose addresses keep being unknown (generated code) is not read forever.
 const MOST_READS: u32 = 20;
 
-impl Mappings {
+impl Mapped {
     /// What became known with a sample of process `tgid` at `address`.
-    pub(crate) fn sampled(&mut self, tgid: u32, address: u64) -> Vec<Mapping> {
+    fn sampled(&mut self, tgid: u32, address: u64) -> Vec<Mapping> {
         let known = self.known.entry(tgid).or_default();
         let covered = known.ranges.iter().any(|&(from, to)| (from..to).contains(&address));
         if covered || known.reads >= MOST_READS {
@@ -102,6 +168,17 @@ fn build_id(file: &Path) -> Box<[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_question_asked_before_the_reader_began_is_answered_by_the_end() {
+        let mappings = Mappings::new();
+        let here = a_question_asked_before_the_reader_began_is_answered_by_the_end as fn() as usize as u64;
+        mappings.sampled(std::process::id(), here);
+        let found = mappings.start().finish();
+        let mine = found.iter().find(|mapping| (mapping.from..mapping.to).contains(&here)).unwrap();
+        assert_eq!(&*mine.path, std::env::current_exe().unwrap().as_os_str().as_encoded_bytes());
+        assert_eq!(mine.tgid, Tid(std::process::id()));
+    }
 
     #[test]
     fn only_code_from_files_is_a_mapping() {

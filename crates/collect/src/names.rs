@@ -28,6 +28,17 @@ pub(crate) fn all() -> Vec<Name> {
     names
 }
 
+/// The paths of all cgroups as of now, in the hierarchies that a recording names.
+pub fn cgroup_paths() -> Vec<Box<[u8]>> {
+    let mut names = Vec::new();
+    for (hierarchy, space) in [(Hierarchy::V2, NameSpace::Cgroup), (Hierarchy::Cpu, NameSpace::CpuCgroup)] {
+        if let Some(root) = hierarchy.root() {
+            cgroups(&root, space, &mut names);
+        }
+    }
+    names.into_iter().filter(|(space, ..)| *space != NameSpace::CpuLimit).map(|(_, _, path)| path).collect()
+}
+
 enum Hierarchy {
     V2,
     /// Whichever has the CPU controller.

@@ -156,7 +156,7 @@ impl<'obj> Programs<'obj> {
                         .missing
                         .push(Missing { consequence: consequence(&name), what: "sampling".into() }),
                 },
-                "iter/task" => {}
+                "iter/task" | "iter.s/task" => {}
                 _ => match program.attach() {
                     Ok(link) => self.links.push(link),
                     Err(source) if REQUIRED.contains(&name.as_str()) => {
@@ -170,12 +170,23 @@ impl<'obj> Programs<'obj> {
     }
 
     /// The threads that live now, as `WP_THREAD` records end to end.
-    pub(crate) fn snapshot(&self) -> Result<Vec<u8>, Error> {
+    pub(crate) fn threads(&self) -> Result<Vec<u8>, Error> {
+        self.iterate("threads")
+    }
+
+    /// What threads are blocked in, as `WP_BLOCKED` records end to end. What their descriptors are
+    /// comes by way of the rare records.
+    pub(crate) fn blocked(&self) -> Result<Vec<u8>, Error> {
+        self.iterate("blocked")
+    }
+
+    /// What a program writes that is called for each thread.
+    fn iterate(&self, name: &str) -> Result<Vec<u8>, Error> {
         let failed = |source| Error::Snapshot { source };
         let object = self.skeleton.object();
         let program = object
             .progs_mut()
-            .find(|program| program.name() == "threads")
+            .find(|program| program.name() == name)
             .ok_or(Error::Skeleton("no task iterator"))?;
         let link = program.attach_iter_with_opts(IterOpts::None).map_err(|source| failed(into_io(source)))?;
         let mut iterator = Iter::new(&link).map_err(|source| failed(into_io(source)))?;

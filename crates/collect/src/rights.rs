@@ -28,11 +28,16 @@ struct Word {
 /// `CAP_CHECKPOINT_RESTORE`.
 const WHILE_RECORDING: [u32; 2] = [19, 40];
 
+/// What passing a signal on to another user's command takes: `CAP_KILL`.
+const TO_SIGNAL: u32 = 5;
+
 /// From here on only what a running session needs: becomes `owner`, if one called sudo, and keeps
-/// two capabilities.
-pub(crate) fn lower_for_session(owner: Option<&Identity>) -> io::Result<()> {
+/// two capabilities; a third one if the command stays root's.
+pub(crate) fn lower_for_session(owner: Option<&Identity>, command_is_roots: bool) -> io::Result<()> {
     let held = get()?;
-    let keep = WHILE_RECORDING.iter().fold(0u64, |bits, number| bits | 1 << number) & held;
+    let to_signal = (owner.is_some() && command_is_roots).then_some(TO_SIGNAL);
+    let keep = WHILE_RECORDING.into_iter().chain(to_signal);
+    let keep = keep.fold(0u64, |bits, number| bits | 1 << number) & held;
     if let Some(owner) = owner {
         // SAFETY: plain numbers and a live array with its own length; results are checked.
         let became = unsafe {
@@ -100,7 +105,9 @@ mod tests {
     #[test]
     fn a_session_keeps_no_more_than_two_capabilities_and_an_analysis_none() {
         let few = WHILE_RECORDING.iter().fold(0u64, |bits, number| bits | 1 << number);
-        assert!(in_a_process(|| lower_for_session(None).is_ok() && get().is_ok_and(|held| held & !few == 0)));
+        assert!(in_a_process(
+            || lower_for_session(None, true).is_ok() && get().is_ok_and(|held| held & !few == 0)
+        ));
         assert!(in_a_process(|| drop_capabilities().is_ok() && get().is_ok_and(|held| held == 0)));
     }
 
@@ -116,7 +123,7 @@ mod tests {
         let nobody = Identity::new(65534, 65534, vec![65534]);
         assert!(in_a_process(move || {
             // SAFETY: takes nothing, changes nothing.
-            lower_for_session(Some(&nobody)).is_ok() && unsafe { libc::getuid() } == 65534
+            lower_for_session(Some(&nobody), false).is_ok() && unsafe { libc::getuid() } == 65534
         }));
     }
 }

@@ -4,20 +4,19 @@ use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::RingBuffer;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Context, Cpu, Event, Mark, Tid, What};
 use wakepath_kernel_records::{Buffer, Header, Kind, walk};
-use wakepath_recording::{Stream, Writer};
+use wakepath_recording::{Stream, WriteError, Writer};
 
-use crate::child::{self, Held, Start};
+use crate::child::{self, Held, Running, Start};
 use crate::mappings::Mappings;
 use crate::programs::{Missing, Programs};
 use crate::rings::Rings;
-use crate::{Error, Options, clocks, names, rights, sampling};
+use crate::{Error, Options, Signals, clocks, names, rights, sampling};
 
 /// Sleep between drains when little happens. At the highest rate seen (354,000 semaphore round trips
 /// a second of 176 bytes each) a ring of 8 MiB is full after 135 ms, and a burst comes unannounced.
@@ -26,11 +25,13 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
 /// How often clocks, losses and limits are looked at.
 const SECOND: Duration = Duration::from_secs(1);
-/// How long an interrupted command has to end before recording stops without it.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long an interrupted command has to end before recording, or waiting for it, stops without it.
+pub const GRACE: Duration = Duration::from_secs(2);
 
 /// Bytes of a record of the snapshot, `struct wp_thread`.
 const THREAD_BYTES: usize = 88;
+/// Of what a thread is blocked in, `struct wp_blocked`.
+const BLOCKED_BYTES: usize = 48;
 /// How long a rare record is held back so that an earlier one can still come before it, ns: far
 /// longer than a tracepoint's program runs, though a virtual CPU may be stopped for as long.
 const HOLD_NS: u64 = 200_000_000;
@@ -57,17 +58,27 @@ pub struct Outcome {
     pub status: Option<i32>,
     /// How long it recorded.
     pub elapsed: Duration,
+    /// The command, if it goes on without being recorded.
+    pub running: Option<Running>,
+    /// What was in the way of more, if it ended for want of room.
+    pub out_of_room: Option<WriteError>,
     /// What this kernel did not let us see.
     pub missing: Vec<Missing>,
     /// CPU time that this process took while recording.
     pub consumer: Duration,
 }
 
-/// Runs a session: records until the command ends, the time is over or `stop` is set.
+/// Runs a session: records until the command ends, the time is over or `stop` was asked. `open` makes the
+/// recording, and is called when all is ready: a question that makes no sense, rights that are missing
+/// or a command that is not there leave the disk as it was.
 ///
 /// # Errors
 /// When recording could not start, the command could not run, or the recording could not be written.
-pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Result<Outcome, Error> {
+pub fn record(
+    options: &Options,
+    open: impl FnOnce() -> Result<Writer, WriteError>,
+    stop: &Signals,
+) -> Result<Outcome, Error> {
     if let Some(&pid) = options.targets.iter().find(|&&pid| pidfd(pid).is_none()) {
         return Err(Error::NoProcess { pid });
     }
@@ -82,6 +93,7 @@ pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Resu
         [] => None,
         words => Some(Held::spawn(words, options.caller.as_ref().filter(|_| !options.as_root))?),
     };
+    let mut writer = open()?;
     programs.attach(options)?;
 
     let (began, spent) = (Instant::now(), cpu_time());
@@ -91,8 +103,8 @@ pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Resu
         net,
         arrived,
         buffer,
-        writer,
-        mappings: Mappings::default(),
+        writer: &mut writer,
+        mappings: Mappings::new(),
         life_lost: vec![0; cpus],
         misses: 0,
         looked: clocks::now(),
@@ -104,20 +116,36 @@ pub fn record(options: &Options, writer: &mut Writer, stop: &AtomicBool) -> Resu
     {
         return Err(Error::Exec { command: options.command[0].clone(), source });
     }
-    rights::lower_for_session(options.caller.as_ref()).map_err(|source| Error::Rights { source })?;
-    let (reason, status) = match session.run(options, command, stop, began) {
-        Err(Error::Write(error)) if error.is_out_of_room() => (EndReason::OutOfRoom, None),
+    let urgent = Urgent::new();
+    let command_is_roots = options.as_root && !options.command.is_empty();
+    rights::lower_for_session(options.caller.as_ref(), command_is_roots)
+        .map_err(|source| Error::Rights { source })?;
+    // Threads begin with their maker's rights: after these were lowered.
+    session.mappings = std::mem::replace(&mut session.mappings, Mappings::new()).start();
+    let mut out_of_room = None;
+    let (mut reason, status) = match session.run(options, command, stop, began) {
+        Err(Error::Write(error)) if error.is_out_of_room() => {
+            out_of_room = Some(error);
+            (EndReason::OutOfRoom, None)
+        }
         other => other?,
     };
     let elapsed = began.elapsed();
-    match session.end(status) {
-        Err(Error::Write(error)) if error.is_out_of_room() => {}
+    let ended = session.end(status);
+    drop(urgent);
+    match ended {
+        Err(Error::Write(error)) if error.is_out_of_room() => {
+            reason = EndReason::OutOfRoom;
+            out_of_room.get_or_insert(error);
+        }
         other => other?,
     }
     Ok(Outcome {
         reason,
         status,
         elapsed,
+        running: command.filter(|_| status.is_none()).map(|pid| Running { pid }),
+        out_of_room,
         missing: session.programs.missing,
         consumer: cpu_time().saturating_sub(spent),
     })
@@ -144,8 +172,10 @@ impl Session<'_, '_> {
     /// What stands at a recording's beginning: clocks, threads, names, and what is asked.
     fn begin(&mut self, options: &Options, held: Option<&Held>) -> Result<(), Error> {
         self.note_clocks()?;
-        let snapshot = self.programs.snapshot()?;
-        for record in snapshot.chunks_exact(THREAD_BYTES) {
+        let snapshot = self.programs.threads()?;
+        // With `--path-only` no calls are recorded, and so not these.
+        let blocked = if options.calls { self.programs.blocked()? } else { Vec::new() };
+        for record in snapshot.chunks_exact(THREAD_BYTES).chain(blocked.chunks_exact(BLOCKED_BYTES)) {
             self.writer.life().push(record)?;
         }
         for (cpu, tid) in softirq_threads(&snapshot) {
@@ -166,8 +196,12 @@ impl Session<'_, '_> {
             let words = words.join(&0).into();
             self.note(What::Mark(Mark::Command { tgid: Tid(held.pid as u32), words }))?;
         }
-        self.note(What::Mark(Mark::Started))?;
+        let started = clocks::now();
+        self.note_at(started, Cpu::UNKNOWN, What::Mark(Mark::Started))?;
         self.drain()?;
+        // Who lives and what is asked is written at once: a recording that is cut off in its first
+        // moments then tells them all the same.
+        self.writer.life().flush(started.ns(), 0)?;
         Ok(())
     }
 
@@ -175,7 +209,7 @@ impl Session<'_, '_> {
         &mut self,
         options: &Options,
         command: Option<i32>,
-        stop: &AtomicBool,
+        stop: &Signals,
         began: Instant,
     ) -> Result<(EndReason, Option<i32>), Error> {
         let watched = match command {
@@ -213,9 +247,12 @@ impl Session<'_, '_> {
             if left == Some(Duration::ZERO) {
                 return Ok((EndReason::Duration, None));
             }
-            if stop.load(Ordering::Relaxed) {
-                // The terminal's interrupt went to the command as well: give it time to end.
+            if stop.asked() > 0 {
+                // The command got the signal as well, and how it ends belongs to its time.
                 let since = *interrupted.get_or_insert_with(Instant::now);
+                if let Some(pid) = command {
+                    stop.pass_on(pid);
+                }
                 if command.is_none() || since.elapsed() > GRACE {
                     return Ok((EndReason::Interrupted, None));
                 }
@@ -226,11 +263,15 @@ impl Session<'_, '_> {
     /// Stops recording and writes what is left.
     fn end(&mut self, status: Option<i32>) -> Result<(), Error> {
         self.programs.detach();
+        self.writer.use_all_room();
         if let Some(status) = status {
             self.note(What::Mark(Mark::Ended(status as u32)))?;
         }
         self.note(What::Mark(Mark::Stopped))?;
         self.drain()?;
+        for mapping in std::mem::replace(&mut self.mappings, Mappings::new()).finish() {
+            self.note(What::Mapping(mapping))?;
+        }
         // Cgroups, disks and interfaces that came while we recorded.
         for (space, key, name) in names::all() {
             self.note(What::Name(space, key, name))?;
@@ -261,14 +302,15 @@ impl Session<'_, '_> {
         self.buffer.consume_raw();
         for record in self.arrived.take() {
             if let Some((tgid, address)) = sampled(&record) {
-                for mapping in self.mappings.sampled(tgid, address) {
-                    self.note(What::Mapping(mapping))?;
-                }
+                self.mappings.sampled(tgid, address);
             }
             if self.writer.life().push(&record).is_err() {
                 // A fault of ours in one record is no reason to lose the others.
                 self.note_loss(Cpu::UNKNOWN, 1)?;
             }
+        }
+        for mapping in self.mappings.found() {
+            self.note(What::Mapping(mapping))?;
         }
         self.writer.life().flush(now.minus(HOLD_NS).ns(), self.life_lost.iter().sum())?;
         Ok(fullest)
@@ -311,6 +353,32 @@ impl Session<'_, '_> {
         let current = Tid(std::process::id());
         self.writer.life().push_event(&Event { at, cpu, context: Context::Task, current, what })?;
         Ok(())
+    }
+}
+
+/// While it lives, this thread goes before others: where CPUs are short, which is when people record, one
+/// that waits its turn lets the rings run over. It needs a few hundredths of a CPU. The command was
+/// started before and has its own priority.
+struct Urgent {
+    before: libc::c_int,
+}
+
+impl Urgent {
+    /// Without the right to it, nothing changes.
+    fn new() -> Self {
+        // SAFETY: reads and sets one number of this thread.
+        unsafe {
+            let before = libc::getpriority(libc::PRIO_PROCESS, 0);
+            libc::setpriority(libc::PRIO_PROCESS, 0, -20);
+            Self { before }
+        }
+    }
+}
+
+impl Drop for Urgent {
+    fn drop(&mut self) {
+        // SAFETY: sets one number of this thread.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, self.before) };
     }
 }
 

@@ -72,8 +72,8 @@ fn responsible(cause: &Cause) -> (u8, u64, u64) {
         Cause::Competitor(thread) => (1, u64::from(thread.0), 0),
         Cause::IdleCpu => (2, 0, 0),
         Cause::Timer { .. } => (3, 0, 0),
-        Cause::Block { request, queued } => {
-            (4, u64::from(queued), request.map_or(u64::MAX, |request| u64::from(request.device)))
+        Cause::Block { ref request, queued } => {
+            (4, u64::from(queued), request.as_ref().map_or(u64::MAX, |request| u64::from(request.device)))
         }
         Cause::Network { flow } => (5, u64::from(flow.is_some()), flow.map_or(0, |flow| flow.0)),
         Cause::Interrupt { context, irq } => {

@@ -120,7 +120,7 @@ fn disk(
     let trust = if completion.alone { Trust::Sure } else { Trust::By(Rule::LastCompletion) };
     let basis = trust.basis(Basis::Measured);
     let part = |to, queued, basis| {
-        let cause = Cause::Block { request: Some(completion.request), queued };
+        let cause = Cause::Block { request: Some(Box::new(completion.request)), queued };
         Part::Thing { to, kind: Kind::BlockDevice, cause, basis }
     };
     let mut parts = Vec::with_capacity(3);

@@ -157,8 +157,8 @@ pub enum Cause {
     },
     /// A disk request.
     Block {
-        /// The request, where it was seen.
-        request: Option<BlockRequest>,
+        /// The request, where it was seen; apart, since few segments have one and it is large.
+        request: Option<Box<BlockRequest>>,
         /// Whether the request was waiting in the queue (else: in the device).
         queued: bool,
     },

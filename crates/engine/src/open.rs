@@ -50,6 +50,7 @@ pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded,
     };
     let mut recorded = Recorded::new(path.to_owned(), host, graph, survey, problems);
     recorded.realtime_offset_ns = Some(recording.realtime_offset_ns());
+    recorded.cgroup = recording.cgroup().map(Name::from);
     recorded.format = Some(Format {
         writer: recording.writer_version().to_owned(),
         options: recording.options().to_owned(),

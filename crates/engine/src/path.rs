@@ -92,8 +92,7 @@ fn open_waits(recorded: &Recorded, window: Window) -> (Option<Hang>, Vec<Vec<Han
 pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Reference>) -> Head {
     let mut problems = recorded.problems.clone();
     problems.extend(clocks::problems(&recorded.survey.clocks, from, to));
-    let session = &recorded.survey.session;
-    if session.started.is_some() && session.stopped.is_none() {
+    if recorded.cut_off() {
         problems.push(Problem {
             severity: Severity::Note,
             text: String::from("the recording was cut off: it ends at its last packet that was written"),

@@ -31,7 +31,7 @@ impl Default for PathQuery {
 /// Whose time is asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// What the recording was made for: its command, else the processes it names, else all.
+    /// What the recording was made for: its command, else the cgroup or processes it names, else all.
     Recorded,
     /// A process.
     Pid(Tid),
@@ -149,6 +149,9 @@ fn of_recording(recorded: &Recorded, query: &PathQuery) -> Result<Selection, Que
             return Ok(Selection::Windows(vec![(window, question)]));
         }
     }
+    if let Some(cgroup) = &recorded.cgroup {
+        return of_cgroup(recorded, cgroup);
+    }
     let targets: Vec<Tid> = session.targets.iter().copied().collect();
     if targets.is_empty() {
         return Ok(Selection::Threads(
@@ -178,21 +181,27 @@ fn of_processes(recorded: &Recorded, wanted: impl Fn(Tid) -> bool) -> Vec<Thread
     threads.filter(|(_, thread)| thread.tgid().is_some_and(&wanted)).map(|(index, _)| index).collect()
 }
 
-fn of_cgroup(recorded: &Recorded, cgroup: &Name) -> Result<Selection, QueryError> {
-    let names = &recorded.survey.names;
-    let wanted = cgroup.bytes();
-    let below = |path: &[u8]| {
+/// Whether the cgroup at `path` is meant by `wanted`: its path or that of one above it, a container's
+/// id, or the last component as `systemctl` names it.
+pub(crate) fn is_meant(wanted: &[u8], path: &[u8]) -> bool {
+    let below = || {
         let outer = wanted.strip_suffix(b"/").unwrap_or(wanted);
         path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
     };
-    let fits = |path: &Name| match Unit::of_path(path.bytes()) {
-        _ if wanted.starts_with(b"/") => below(path.bytes()),
+    match Unit::of_path(path) {
+        _ if wanted.starts_with(b"/") => below(),
         Some(Unit::Container { id, .. }) => {
             wanted.len() >= 4 && wanted.starts_with(&id.as_bytes()[..id.len().min(wanted.len())])
         }
         Some(Unit::Systemd(unit) | Unit::Cgroup(unit)) => unit.bytes() == wanted,
         None => false,
-    };
+    }
+}
+
+fn of_cgroup(recorded: &Recorded, cgroup: &Name) -> Result<Selection, QueryError> {
+    let names = &recorded.survey.names;
+    let wanted = cgroup.bytes();
+    let fits = |path: &Name| is_meant(wanted, path.bytes());
     let threads: Vec<_> = recorded
         .graph
         .threads()

@@ -6,7 +6,7 @@ use wakepath_critical_path::Problem;
 use wakepath_event::{CgroupId, Comm, Tid};
 use wakepath_wait_graph::{Doing, Graph, ThreadIndex};
 
-use crate::{Cost, Host, Survey};
+use crate::{Cost, Host, Name, Survey};
 
 /// A recording, read: what every question is put to.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub struct Recorded {
     pub problems: Vec<Problem>,
     /// Realtime less monotonic time at the beginning, as the recording's metadata says it.
     pub realtime_offset_ns: Option<i128>,
+    /// The cgroup, unit or container that it was made to ask about, if it was one.
+    pub cgroup: Option<Name>,
     /// How it is written down; `None` for one that was never on disk.
     pub format: Option<Format>,
     by_tid: HashMap<Tid, Vec<ThreadIndex>>,
@@ -73,7 +75,17 @@ impl Recorded {
                 by_tid.entry(tid).or_default().push(index);
             }
         }
-        Self { source, host, graph, survey, problems, realtime_offset_ns: None, format: None, by_tid }
+        Self {
+            source,
+            host,
+            graph,
+            survey,
+            problems,
+            realtime_offset_ns: None,
+            cgroup: None,
+            format: None,
+            by_tid,
+        }
     }
 
     /// Who a thread is at `at`: names and cgroups change.
@@ -140,6 +152,12 @@ impl Recorded {
     /// When recording ended: it was stopped, or the last event where it was cut off.
     pub fn to(&self) -> Stamp<Reference> {
         self.survey.session.stopped.map_or(self.graph.to(), |at| at.on_reference_host())
+    }
+
+    /// Whether nobody ended it properly. What was never on disk and was not begun was not ended either.
+    pub fn cut_off(&self) -> bool {
+        let session = &self.survey.session;
+        session.stopped.is_none() && (session.started.is_some() || self.format.is_some())
     }
 
     /// What the recorder's own threads cost between `from` and `to`; `None` where it did not note

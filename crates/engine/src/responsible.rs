@@ -57,8 +57,8 @@ impl From<&Cause> for Responsible {
             Cause::Competitor(thread) => Self::Competitor(thread),
             Cause::IdleCpu => Self::IdleCpu,
             Cause::Timer { .. } => Self::Timer,
-            Cause::Block { request, queued } => {
-                Self::Disk { device: request.map(|request| request.device), queued }
+            Cause::Block { ref request, queued } => {
+                Self::Disk { device: request.as_ref().map(|request| request.device), queued }
             }
             Cause::Network { flow } => Self::Flow(flow),
             Cause::Interrupt { context, irq } => Self::Interrupt { context, irq },

@@ -107,7 +107,7 @@ impl Session {
 pub struct Counts([u64; EVENT_NAMES.len()]);
 
 /// The kinds of events by name, in [`Counts`]' order.
-const EVENT_NAMES: [&str; 25] = [
+const EVENT_NAMES: [&str; 26] = [
     "switch",
     "waking",
     "thread",
@@ -133,6 +133,7 @@ const EVENT_NAMES: [&str; 25] = [
     "move",
     "current",
     "refill",
+    "blocked",
 ];
 
 impl Counts {
@@ -163,6 +164,7 @@ impl Counts {
             What::Move { .. } => 22,
             What::Current => 23,
             What::Refill(_) => 24,
+            What::Blocked(_) => 25,
         };
         self.0[kind] += 1;
     }

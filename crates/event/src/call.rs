@@ -5,10 +5,15 @@ use crate::Tid;
 pub struct Call {
     /// Its x86-64 number.
     pub number: u32,
-    /// Its first argument: a descriptor, an address.
+    /// Its first argument: a descriptor, an address; [`Call::NO_ARGUMENT`] where it was not recorded.
     pub arg0: u64,
     /// For futex waits: the lock word as it was read when the wait began.
     pub lock: Option<LockWord>,
+}
+
+impl Call {
+    /// No descriptor, and no address of user memory.
+    pub const NO_ARGUMENT: u64 = u64::MAX;
 }
 
 /// A futex word, read when a wait for it began. The word's address is [`Call::arg0`].

@@ -105,6 +105,9 @@ pub enum What {
         /// Its cgroup in the hierarchy that has the CPU controller now.
         cpu_cgroup: CgroupId,
     },
+    /// [`Event::current`], which does not run, was blocked in this call when the recording began. Behind
+    /// all [`What::Thread`].
+    Blocked(Call),
     /// The CPU limit of this cgroup, in the hierarchy that has the CPU controller, hands out time again.
     Refill(CgroupId),
     /// A packet passed the edge of the host.

@@ -89,12 +89,7 @@ impl Decoder {
             }
             SWITCH_LOCK => {
                 if let Some(r) = bytes.first_chunk::<64>() {
-                    let valid = u32_at(r, 60);
-                    let lock = LockWord {
-                        operation: u32_at(r, 48),
-                        value: (valid & LOCK_VALUE != 0).then(|| u32_at(r, 52)),
-                        claimed_owner: (valid & LOCK_CLAIM != 0).then(|| Tid(u32_at(r, 56))),
-                    };
+                    let lock = lock_word(u32_at(r, 48), u32_at(r, 52), u32_at(r, 56), u32_at(r, 60));
                     return Ok((event(header, cpu, self.switch(r, call(r, Some(lock)))), 64));
                 }
             }
@@ -158,6 +153,11 @@ impl Decoder {
             Kind::BlockComplete => What::BlockComplete(block(&r)?),
             Kind::LockBegin => What::LockBegin(lock(&r)),
             Kind::Refill => What::Refill(CgroupId(r.u64(16))),
+            Kind::Blocked => {
+                let lock = lock_word(r.u32(20), r.u32(32), r.u32(36), r.u32(40));
+                let lock = lock.value.is_some().then_some(lock);
+                What::Blocked(Call { number: r.u32(16), arg0: r.u64(24), lock })
+            }
             Kind::Current => What::Current,
             Kind::LockEnd => What::LockEnd(lock(&r)),
             Kind::Sample => What::Sample(stack(&r)?),
@@ -204,10 +204,19 @@ impl Decoder {
         };
         let call = match r.u32(68) {
             CALL_NONE => None,
-            // The snapshot does not hold the argument.
-            number => Some(Call { number, arg0: 0, lock: None }),
+            // The record that follows tells the argument, where the kernel lets it be read.
+            number => Some(Call { number, arg0: Call::NO_ARGUMENT, lock: None }),
         };
         What::Thread { identity: identity(r), blocked, call }
+    }
+}
+
+#[inline(always)]
+fn lock_word(operation: u32, value: u32, claim: u32, valid: u32) -> LockWord {
+    LockWord {
+        operation,
+        value: (valid & LOCK_VALUE != 0).then_some(value),
+        claimed_owner: (valid & LOCK_CLAIM != 0).then_some(Tid(claim)),
     }
 }
 

@@ -1,8 +1,8 @@
 use std::net::IpAddr;
 
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, Direction, Event, Flow, KernelLock, Mapping, Mark, Packet, Stack,
-    SwitchOut, ThreadIdentity, What,
+    BlockRequest, BlockedState, Call, Direction, Event, Flow, KernelLock, LockWord, Mapping, Mark, Packet,
+    Stack, SwitchOut, ThreadIdentity, What,
 };
 
 use crate::decode::{
@@ -145,6 +145,18 @@ impl Encoder {
                 w.u64(cpu_cgroup.0);
                 Kind::Refill
             }
+            What::Blocked(call) => {
+                let lock = call.lock.filter(|lock| lock.value.is_some());
+                w.u32(call.number);
+                w.u32(lock.map_or(0, |lock| lock.operation));
+                w.u64(call.arg0);
+                match lock {
+                    Some(lock) => lock_word(&lock, w),
+                    None => w.octets(&[0; 12]),
+                }
+                w.u32(0);
+                Kind::Blocked
+            }
             What::Current => Kind::Current,
             What::LockEnd(l) => lock(l, Kind::LockEnd, w),
             What::Sample(s) => stack(s, Kind::Sample, w)?,
@@ -186,6 +198,15 @@ impl Encoder {
     }
 }
 
+/// Value, claim and which of them is there.
+fn lock_word(lock: &LockWord, w: &mut Record<'_>) {
+    w.u32(lock.value.unwrap_or(0));
+    w.u32(lock.claimed_owner.map_or(0, |tid| tid.0));
+    let value = if lock.value.is_some() { LOCK_VALUE } else { 0 };
+    let claim = if lock.claimed_owner.is_some() { LOCK_CLAIM } else { 0 };
+    w.u32(value | claim);
+}
+
 fn switch_call(call: Option<&Call>, w: &mut Record<'_>) -> Kind {
     let Some(call) = call else { return Kind::Switch };
     w.u32(call.number);
@@ -193,11 +214,7 @@ fn switch_call(call: Option<&Call>, w: &mut Record<'_>) -> Kind {
     w.u64(call.arg0);
     let Some(lock) = call.lock else { return Kind::SwitchCall };
     w.u32(lock.operation);
-    w.u32(lock.value.unwrap_or(0));
-    w.u32(lock.claimed_owner.map_or(0, |tid| tid.0));
-    let value = if lock.value.is_some() { LOCK_VALUE } else { 0 };
-    let claim = if lock.claimed_owner.is_some() { LOCK_CLAIM } else { 0 };
-    w.u32(value | claim);
+    lock_word(&lock, w);
     Kind::SwitchLock
 }
 

@@ -20,6 +20,7 @@ pub enum Kind {
     Rename = 20,
     Move = 21,
     Refill = 22,
+    Blocked = 23,
     BlockIssue = 24,
     BlockComplete = 25,
     LockBegin = 28,
@@ -36,7 +37,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, by number.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::Switch,
         Self::SwitchCall,
         Self::SwitchLock,
@@ -54,6 +55,7 @@ impl Kind {
         Self::Rename,
         Self::Move,
         Self::Refill,
+        Self::Blocked,
         Self::BlockIssue,
         Self::BlockComplete,
         Self::LockBegin,

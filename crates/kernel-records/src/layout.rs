@@ -187,9 +187,9 @@ const WAKING: &[Field] = &[
 ];
 
 const WAKING_SOCKET: &[Field] = &[
-    f("target_tid", "target_tid", 16, Number(4)),
-    f("irq", "irq", 20, Number(2)),
-    f("target_cpu", "target_cpu", 22, Number(2)),
+    f("target_tid", "w.target_tid", 16, Number(4)),
+    f("irq", "w.irq", 20, Number(2)),
+    f("target_cpu", "w.target_cpu", 22, Number(2)),
     f("flow", "flow", 24, Bits(8)),
 ];
 
@@ -300,19 +300,19 @@ pub const LAYOUTS: &[Layout] = &[
         tail: &[],
     },
     Layout {
-        kind: Kind::WakingSocket,
-        name: "waking_socket",
-        c_struct: "wp_waking_socket",
-        bytes: 32,
-        fields: WAKING_SOCKET,
-        tail: &[],
-    },
-    Layout {
         kind: Kind::Current,
         name: "current",
         c_struct: "wp_current",
         bytes: 16,
         fields: &[],
+        tail: &[],
+    },
+    Layout {
+        kind: Kind::WakingSocket,
+        name: "waking_socket",
+        c_struct: "wp_waking_socket",
+        bytes: 32,
+        fields: WAKING_SOCKET,
         tail: &[],
     },
     Layout {
@@ -421,6 +421,22 @@ pub const LAYOUTS: &[Layout] = &[
         c_struct: "wp_refill",
         bytes: 24,
         fields: &[f("cpu_cgroup", "cpu_cgroup", 16, Number(8))],
+        tail: &[],
+    },
+    Layout {
+        kind: Kind::Blocked,
+        name: "blocked",
+        c_struct: "wp_blocked",
+        bytes: 48,
+        fields: &[
+            f("call", "call", 16, Number(4)),
+            f("op", "op", 20, Bits(4)),
+            f("arg0", "arg0", 24, Bits(8)),
+            f("value", "value", 32, Bits(4)),
+            f("claim", "claim", 36, Number(4)),
+            f("valid", "valid", 40, Bits(4)),
+            f("spare", "spare", 44, Number(4)),
+        ],
         tail: &[],
     },
     Layout {

@@ -27,6 +27,8 @@ pub(crate) struct About {
     pub offset_ns: i128,
     pub wakepath: String,
     pub options: String,
+    /// The cgroup, unit or container that is asked about.
+    pub cgroup: Option<String>,
 }
 
 pub(crate) fn offset_ns(clock: ClockReading) -> i128 {
@@ -46,9 +48,10 @@ pub(crate) fn metadata(about: &About) -> Metadata {
     let text = |key: &str, value: &str| (key.to_owned(), EnvValue::Text(value.to_owned()));
     let number = |key: &str, value: i64| (key.to_owned(), EnvValue::Number(value));
     let host = &about.host;
+    let cgroup = about.cgroup.as_ref().map(|cgroup| text("cgroup", cgroup));
     Metadata {
         uuid: about.uuid,
-        env: vec![
+        env: [
             text("tracer_name", TRACER),
             number("format", FORMAT),
             text("wakepath", &about.wakepath),
@@ -60,7 +63,10 @@ pub(crate) fn metadata(about: &About) -> Metadata {
             text("machine", &host.machine),
             number("cpus", host.cpus.into()),
             text("options", &about.options),
-        ],
+        ]
+        .into_iter()
+        .chain(cgroup)
+        .collect(),
         clock: Clock {
             name: CLOCK.to_owned(),
             description: "CLOCK_MONOTONIC".to_owned(),
@@ -175,6 +181,7 @@ pub(crate) fn about(facts: &Facts) -> Result<About, NotOurs> {
         offset_ns: i128::from(facts.clock.offset_s) * 1_000_000_000 + i128::from(facts.clock.offset),
         wakepath: text("wakepath")?,
         options: text("options")?,
+        cgroup: facts.text("cgroup").map(str::to_owned),
     })
 }
 

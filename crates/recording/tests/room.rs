@@ -143,3 +143,20 @@ fn rare_records_are_written_in_order_and_late_ones_are_kept_apart() {
     assert_eq!(problems, []);
     assert_eq!(read.join(", "), "10, 15, 20, 20, 25, 30, 40, 45, lost 1 5-45, 50, 60");
 }
+
+#[test]
+fn what_is_kept_for_the_end_is_there_at_the_end() {
+    let (_folder, path) = made::place();
+    let packet = 80 + 10 * 24;
+    let options = Options { most_bytes: Some(10 * packet), kept_for_end: 3 * packet, ..made::options() };
+    let mut writer = Writer::create(&path, &made::host(), &options).expect("a new recording");
+    let (written, error) = fill(&mut writer);
+    assert!(matches!(error, WriteError::SizeLimit { limit } if limit == 10 * packet), "{error}");
+    assert_eq!(written, 7);
+    writer.use_all_room();
+    for at in [70, 80, 90] {
+        made::append(&mut writer, Buffer::Sched, Cpu(0), &wakings(at, 10), 0);
+    }
+    assert_eq!(writer.bytes(), 10 * packet);
+    whole_packets(&path, 10);
+}

@@ -224,7 +224,7 @@ pub fn disk(queued: bool) -> Cause {
         start: None,
         issued: None,
     };
-    Cause::Block { request: Some(request), queued }
+    Cause::Block { request: Some(Box::new(request)), queued }
 }
 
 pub fn command() -> Question {

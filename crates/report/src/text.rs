@@ -14,6 +14,7 @@ mod tree;
 #[cfg(feature = "collect")]
 pub use doctor::doctor;
 pub use explain::explain;
+pub use footer::Source;
 pub use info::info;
 pub use overview::{candidate, overview};
 pub use path::path;

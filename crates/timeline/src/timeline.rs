@@ -181,6 +181,11 @@ impl Timeline {
                     sink.acquired(thread, at, lock.address);
                 }
             }
+            What::Blocked(call) => {
+                if let Some(thread) = self.alive(event.current) {
+                    self.was_blocked_in(thread, call);
+                }
+            }
             What::Refill(cpu_cgroup) => {
                 self.see(event, at, sink);
                 self.refills.insert(*cpu_cgroup, at);

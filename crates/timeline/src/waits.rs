@@ -188,6 +188,17 @@ impl Timeline {
         }
     }
 
+    /// The snapshot says more of a wait that began before it, unless that is over.
+    pub(crate) fn was_blocked_in(&mut self, thread: ThreadIndex, call: &Call) {
+        let row = &self.threads[thread.0 as usize];
+        if matches!(row.now, Now::Blocked) && row.wait.began_before {
+            let lock = self.lock_of(thread, Some(call));
+            let wait = &mut self.threads[thread.0 as usize].wait;
+            wait.call = Some(*call);
+            wait.lock = lock;
+        }
+    }
+
     /// The lock that a thread is about to sleep for.
     fn lock_of(&self, waiter: ThreadIndex, call: Option<&Call>) -> Option<Link> {
         let row = &self.threads[waiter.0 as usize];

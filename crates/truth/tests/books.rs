@@ -62,7 +62,7 @@ fn every_workload_accounts_for_its_whole_window() {
             let truth = run(programs, workload);
             assert_eq!(truth.window.thread.comm, workload.program);
             assert!(truth.threads.contains(&truth.window.thread));
-            faults = audit::truth(&truth);
+            faults = audit::truth(&truth, 1.0);
             if faults.is_empty() {
                 break;
             }

@@ -244,7 +244,7 @@ fn life() -> impl Strategy<Value = What> {
         |(identity, blocked, number)| What::Thread {
             identity,
             blocked,
-            call: number.map(|number| Call { number, arg0: 0, lock: None }),
+            call: number.map(|number| Call { number, arg0: Call::NO_ARGUMENT, lock: None }),
         },
     );
     let moved =
@@ -261,6 +261,10 @@ fn life() -> impl Strategy<Value = What> {
         identity().prop_map(|child| What::Fork { child }),
         (tid(), comm(), text(127)).prop_map(|(old, comm, path)| What::Exec { old, comm, path }),
         any::<u64>().prop_map(|cpu_cgroup| What::Refill(CgroupId(cpu_cgroup))),
+        call().prop_map(|call| {
+            // Without the word, a snapshot says nothing of a lock.
+            What::Blocked(Call { lock: call.lock.filter(|lock| lock.value.is_some()), ..call })
+        }),
         Just(What::Exit),
         (tid(), comm()).prop_map(|(tid, comm)| What::Rename { tid, comm }),
         moved,

@@ -138,6 +138,11 @@ impl Recording {
         &self.about.options
     }
 
+    /// The cgroup, unit or container that it was made to ask about, if it was one.
+    pub fn cgroup(&self) -> Option<&str> {
+        self.about.cgroup.as_deref()
+    }
+
     /// Identifies the recording.
     pub fn uuid(&self) -> [u8; 16] {
         self.about.uuid

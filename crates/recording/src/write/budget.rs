@@ -8,6 +8,8 @@ use super::WriteError;
 pub(super) struct Budget {
     written: AtomicU64,
     most: u64,
+    /// Of these, what is kept for the end.
+    kept: AtomicU64,
     least_free_percent: u8,
 }
 
@@ -21,12 +23,17 @@ pub struct Space {
 }
 
 impl Budget {
-    pub fn new(most: Option<u64>, least_free_percent: Option<u8>) -> Self {
+    pub fn new(most: Option<u64>, kept: u64, least_free_percent: Option<u8>) -> Self {
         Self {
             written: AtomicU64::new(0),
             most: most.unwrap_or(u64::MAX),
+            kept: AtomicU64::new(kept),
             least_free_percent: least_free_percent.unwrap_or(0),
         }
+    }
+
+    pub fn use_all(&self) {
+        self.kept.store(0, Ordering::Relaxed);
     }
 
     pub fn written(&self) -> u64 {
@@ -35,8 +42,9 @@ impl Budget {
 
     /// Takes `bytes`, or nothing when they would be too many.
     pub fn take(&self, bytes: u64) -> Result<(), WriteError> {
+        let kept = self.kept.load(Ordering::Relaxed);
         let taken = self.written.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |written| {
-            written.checked_add(bytes).filter(|&sum| sum <= self.most)
+            written.checked_add(bytes).filter(|&sum| sum <= self.most.saturating_sub(kept))
         });
         taken.map(drop).map_err(|_| WriteError::SizeLimit { limit: self.most })
     }

@@ -6,17 +6,33 @@ use rustix::fs::FileType;
 
 use super::WriteError;
 use crate::directory::{Directory, Owner, split};
+use crate::rotate::rotate;
+
+/// What becomes of a recording that already has the name.
+pub(super) enum Earlier<'a> {
+    /// It is in the way.
+    Stays,
+    /// It moves aside, when the new one, whose `kernel` directory is given, passes this check.
+    MovesAside(&'a dyn Fn(&Directory) -> Result<(), WriteError>),
+}
 
 /// Makes the directory `path` with this metadata in it, and returns its `kernel` directory.
 ///
 /// It gets its name when its metadata is whole: whoever finds a recording can read it, even if the
-/// recorder was killed right here.
-pub(super) fn create(path: &Path, owner: Option<Owner>, metadata: &str) -> Result<Directory, WriteError> {
+/// recorder was killed right here. An earlier recording moves aside at the last moment, when nothing
+/// but the change of names can fail any more.
+pub(super) fn create(
+    path: &Path,
+    owner: Option<Owner>,
+    metadata: &str,
+    earlier: Earlier<'_>,
+) -> Result<Directory, WriteError> {
     let io = |source| WriteError::from_io(path, source);
     let in_the_way = || WriteError::InTheWay(path.to_owned());
     let (parent, name) = split(path).map_err(io)?;
     let parent = Directory::at(parent).map_err(io)?;
-    if !is_free(&parent, name, owner).map_err(io)? {
+    let is_free = is_free(&parent, name, owner).map_err(io)?;
+    if !is_free && matches!(earlier, Earlier::Stays) {
         return Err(in_the_way());
     }
     let unfinished = unfinished(name);
@@ -28,6 +44,13 @@ pub(super) fn create(path: &Path, owner: Option<Owner>, metadata: &str) -> Resul
             return Err(io(e));
         }
     };
+    if let Earlier::MovesAside(check) = earlier {
+        let aside = || if is_free { Ok(false) } else { rotate(path) };
+        if let Err(e) = check(&kernel).and_then(|()| Ok(aside()?)) {
+            let _ = discard(&parent, &unfinished, owner);
+            return Err(e);
+        }
+    }
     // This replaces nothing but an empty directory.
     if let Err(e) = parent.rename_over_empty(&unfinished, name) {
         let _ = discard(&parent, &unfinished, owner);

@@ -1,6 +1,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::RotateError;
+
 /// Why a recording cannot be written, or not any further.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
@@ -12,7 +14,7 @@ pub enum WriteError {
     #[error("the recording has reached its limit of {limit} bytes")]
     SizeLimit { limit: u64 },
     #[error(
-        "{} has only {free} of {total} bytes free, and {least_percent}% are to stay so",
+        "the disk of {} has only {free} of {total} bytes free, and {least_percent}% are to stay so",
         .path.display()
     )]
     DiskReserve { path: PathBuf, free: u64, total: u64, least_percent: u8 },
@@ -20,6 +22,8 @@ pub enum WriteError {
     Backwards { path: PathBuf, stamp: u64, after: u64 },
     #[error("{}: a packet of {bytes} bytes in {chunks} pieces is not made of records", .path.display())]
     NotRecords { path: PathBuf, bytes: usize, chunks: usize },
+    #[error(transparent)]
+    Rotate(#[from] RotateError),
     #[error("no machine has a CPU {0}")]
     NoSuchCpu(u16),
     #[error("not a record of this stream: {0}")]

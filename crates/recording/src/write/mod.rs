@@ -17,6 +17,7 @@ use crate::metadata::{About, metadata, offset_ns};
 use crate::{ClockReading, HostIdentity};
 use budget::Budget;
 pub use budget::Space;
+use create::Earlier;
 pub use error::WriteError;
 pub use life::Life;
 pub use stream::Stream;
@@ -28,6 +29,8 @@ pub struct Options {
     pub wakepath: String,
     /// What was asked for, for the metadata.
     pub options: String,
+    /// The cgroup, unit or container that is asked about, if it is one.
+    pub cgroup: Option<String>,
     /// The clocks at the beginning.
     pub clock: ClockReading,
     /// Identifies the recording; random when `None`.
@@ -36,6 +39,8 @@ pub struct Options {
     pub owner: Option<Owner>,
     /// Most bytes that the streams may take in all.
     pub most_bytes: Option<u64>,
+    /// Of these, what nothing may take before [`Writer::use_all_room`].
+    pub kept_for_end: u64,
     /// Least share of the file system that has to stay free, in percent.
     pub least_free_percent: Option<u8>,
 }
@@ -46,10 +51,12 @@ impl Options {
         Self {
             wakepath: wakepath.to_owned(),
             options: options.to_owned(),
+            cgroup: None,
             clock: ClockReading::now(),
             uuid: None,
             owner: None,
             most_bytes: None,
+            kept_for_end: 0,
             least_free_percent: None,
         }
     }
@@ -80,6 +87,24 @@ impl Writer {
     /// # Errors
     /// When something is in the way, or of the operating system.
     pub fn create(path: &Path, host: &HostIdentity, options: &Options) -> Result<Self, WriteError> {
+        Self::make(path, host, options, Existing::Stays)
+    }
+
+    /// As [`Self::create`], but a recording that is there moves aside ([`crate::rotate`]). Where the
+    /// new one cannot be made, or the disk has too little room from the start, it stays.
+    ///
+    /// # Errors
+    /// As [`Self::create`] and [`Self::check_space`]; when what is there is no recording of ours.
+    pub fn replace(path: &Path, host: &HostIdentity, options: &Options) -> Result<Self, WriteError> {
+        Self::make(path, host, options, Existing::MovesAside)
+    }
+
+    fn make(
+        path: &Path,
+        host: &HostIdentity,
+        options: &Options,
+        earlier: Existing,
+    ) -> Result<Self, WriteError> {
         let uuid = options.uuid.unwrap_or_else(random_uuid);
         let about = About {
             uuid,
@@ -87,11 +112,17 @@ impl Writer {
             offset_ns: offset_ns(options.clock),
             wakepath: options.wakepath.clone(),
             options: options.options.clone(),
+            cgroup: options.cgroup.clone(),
         };
         let owner = options.owner;
-        let kernel = create::create(path, owner, &tsdl::write(&metadata(&about)))?;
-        let kernel = Arc::new(kernel);
-        let budget = Arc::new(Budget::new(options.most_bytes, options.least_free_percent));
+        let budget =
+            Arc::new(Budget::new(options.most_bytes, options.kept_for_end, options.least_free_percent));
+        let has_space = |kernel: &Directory| space(kernel, path, &budget).map(drop);
+        let earlier = match earlier {
+            Existing::Stays => Earlier::Stays,
+            Existing::MovesAside => Earlier::MovesAside(&has_space),
+        };
+        let kernel = Arc::new(create::create(path, owner, &tsdl::write(&metadata(&about)), earlier)?);
         let maker = stream::Maker { kernel: Arc::clone(&kernel), uuid, owner, budget: Arc::clone(&budget) };
         let life = Life::new(maker, Encoder::for_release(&host.kernel_release));
         Ok(Self { kernel, path: path.to_owned(), uuid, owner, budget, sched: vec![], net: vec![], life })
@@ -128,14 +159,18 @@ impl Writer {
         self.budget.written()
     }
 
+    /// The end has come: what was kept for it may be used.
+    pub fn use_all_room(&self) {
+        self.budget.use_all();
+    }
+
     /// The file system's free space. To be asked for every second or so: a disk that is about to
     /// fill is an error here.
     ///
     /// # Errors
     /// [`WriteError::DiskReserve`] when less is free than [`Options::least_free_percent`].
     pub fn check_space(&self) -> Result<Space, WriteError> {
-        let (free, total) = self.kernel.space().map_err(|e| WriteError::from_io(&self.path, e))?;
-        self.budget.check(&self.path, Space { free, total })
+        space(&self.kernel, &self.path, &self.budget)
     }
 
     fn per_cpu(&mut self, buffer: Buffer, cpu: Cpu) -> Result<&mut Stream, WriteError> {
@@ -162,6 +197,17 @@ impl Writer {
         }
         slot.as_mut().ok_or(WriteError::NoSuchCpu(cpu.0))
     }
+}
+
+/// What becomes of a recording that already has the name.
+enum Existing {
+    Stays,
+    MovesAside,
+}
+
+fn space(kernel: &Directory, path: &Path, budget: &Budget) -> Result<Space, WriteError> {
+    let (free, total) = kernel.space().map_err(|e| WriteError::from_io(path, e))?;
+    budget.check(path, Space { free, total })
 }
 
 /// Whether a file of this name is a stream of a recording.

@@ -19,7 +19,7 @@ pub fn info(info: &InfoAnswer, out: &mut dyn Write) -> io::Result<()> {
             head: HeadJson::new("wakepath.info/1", &info.head),
             from_ns: since_origin(&info.head, info.from),
             to_ns: since_origin(&info.head, info.to),
-            cut_off: session.started.is_some() && session.stopped.is_none(),
+            cut_off: info.recorded.cut_off(),
             events: &info.events,
             threads: info.threads,
             processes: info.processes,
@@ -30,6 +30,7 @@ pub fn info(info: &InfoAnswer, out: &mut dyn Write) -> io::Result<()> {
                 status: command.status,
             }),
             targets: session.targets.iter().map(|tgid| tgid.0).collect(),
+            cgroup: info.recorded.cgroup.as_ref().map(|cgroup| text(cgroup.bytes())),
             recording: format.map(|format| RecordingJson {
                 format: wakepath_engine::FORMAT,
                 wakepath: text(format.writer.as_bytes()),
@@ -55,6 +56,7 @@ struct InfoJson<'a> {
     cpus: usize,
     command: Option<CommandJson>,
     targets: Vec<u32>,
+    cgroup: Option<String>,
     recording: Option<RecordingJson>,
 }
 

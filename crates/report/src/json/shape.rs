@@ -135,4 +135,22 @@ mod tests {
             list[].y is 2, not share or optional"#]]
         .assert_eq(&misfits(SHAPE, &document).join("\n"));
     }
+
+    #[test]
+    fn every_key_of_a_contract_stands_in_the_page_about_contracts() {
+        let page = include_str!("../../../../docs/contracts.md");
+        for (name, contract) in [
+            ("path", include_str!("../../contract/path.txt")),
+            ("overview", include_str!("../../contract/overview.txt")),
+            ("info", include_str!("../../contract/info.txt")),
+        ] {
+            let keys: BTreeSet<&str> = Shape::read(contract).keys.into_values().flatten().collect();
+            assert!(keys.len() > 20, "{name} has keys");
+            let missing: Vec<_> = keys.iter().filter(|key| !page.contains(&format!("`{key}`"))).collect();
+            assert!(
+                missing.is_empty(),
+                "docs/contracts.md says nothing of these keys of {name}: {missing:?}"
+            );
+        }
+    }
 }

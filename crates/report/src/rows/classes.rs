@@ -1,8 +1,9 @@
 //! A path's segments put into classes of what reads the same, so that nothing is spelled out twice:
 //! a path may have millions of segments, and has hundreds of classes.
 
-use std::collections::HashMap;
-
+use foldhash::fast::RandomState;
+use foldhash::{HashMap, HashMapExt};
+use indexmap::IndexMap;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Basis, Cause, Kind, Segment, WaitId};
 use wakepath_engine::{CallKey, PathAnswer, Responsible};
@@ -56,33 +57,31 @@ pub struct Sum {
 /// looked at before anything is hashed.
 #[derive(Default)]
 struct Sums {
-    all: Vec<(Class, Sum)>,
-    by_class: HashMap<Class, usize>,
+    all: IndexMap<Class, Sum, RandomState>,
     recent: [usize; 8],
     next: usize,
 }
 
 impl Sums {
     fn of(&mut self, class: &Class) -> &mut Sum {
-        let is_it = |index: &&usize| self.all.get(**index).is_some_and(|(other, _)| other == class);
+        let is_it = |index: &&usize| self.all.get_index(**index).is_some_and(|(other, _)| other == class);
         let index = match self.recent.iter().find(is_it) {
             Some(index) => *index,
             None => {
-                let index = *self.by_class.entry(*class).or_insert_with(|| {
-                    self.all.push((*class, Sum::default()));
-                    self.all.len() - 1
-                });
+                let entry = self.all.entry(*class);
+                let index = entry.index();
+                entry.or_default();
                 self.recent[self.next % 8] = index;
                 self.next += 1;
                 index
             }
         };
-        &mut self.all[index].1
+        &mut self.all[index]
     }
 }
 
 /// All classes of a path, with their sums, in the order in which the path meets them.
-pub fn classes(answer: &PathAnswer) -> Vec<(Class, Sum)> {
+pub fn classes(answer: &PathAnswer) -> impl Iterator<Item = (Class, Sum)> + use<> {
     let path = &answer.path;
     let waits = Waits::new(answer);
     let mut sums = Sums::default();
@@ -106,7 +105,7 @@ pub fn classes(answer: &PathAnswer) -> Vec<(Class, Sum)> {
         sum.waits += u64::from(is_new);
         before = Some((class, direct));
     }
-    sums.all
+    sums.all.into_iter()
 }
 
 /// A segment of a thread's own time, to know its continuation by.
@@ -188,7 +187,7 @@ fn disks(answer: &PathAnswer, user: &[Option<WaitId>]) -> Vec<Option<Option<u32>
     for segment in &answer.path.segments {
         let wait = segment.parent.and_then(|wait| *user.get(wait.0 as usize)?);
         if let (Some(wait), Cause::Block { request, .. }) = (wait, &segment.cause) {
-            let device = request.map(|request| request.device);
+            let device = request.as_ref().map(|request| request.device);
             *times.entry((wait.0 as usize, device)).or_default() += segment.to.since(segment.from);
         }
     }

@@ -1,7 +1,7 @@
 //! What stands under an answer: losses, doubts, cost, where it is saved, what to ask next.
 
 use wakepath_critical_path::{Basis, Severity};
-use wakepath_engine::{Head, PathAnswer};
+use wakepath_engine::{Head, PathAnswer, Recorded};
 use wakepath_wait_graph::Loss;
 
 use crate::quantity::{count, duration, percent_text};
@@ -71,18 +71,38 @@ pub fn cost(head: &Head) -> Option<String> {
     Some(format!("recording took {} of a CPU", percent_text(cost.observer_ns, cost.over_ns)))
 }
 
-/// Where the recording is and what to ask next.
-pub fn next(saved: &str, commands: &[String]) -> Line {
-    let mut line = Line::new().add(Style::Faint, format!("saved in {saved}   "));
-    if !commands.is_empty() {
+/// The recording that an answer is from, as further questions name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source<'a> {
+    /// One that was there. The argument that names it stands with a space before it, and is empty for
+    /// the recording that is read when none is named.
+    Read(&'a str),
+    /// One that was made just now, in the same form: where it is saved is news.
+    Made(&'a str),
+}
+
+/// What to ask next, and where the recording is. `question` stands behind `wakepath path` and the
+/// recording.
+pub fn next(screen: &mut Screen, source: Source<'_>, recorded: &Recorded, question: Option<String>) {
+    let mut line = Line::new();
+    let argument = match source {
+        Source::Read(argument) => argument,
+        Source::Made(argument) => {
+            line.push(Style::Faint, format!("saved in {}   ", shown(&recorded.source)));
+            argument
+        }
+    };
+    if let Some(question) = question {
         line.push(Style::Faint, "next: ");
-        line.push(Style::Normal, commands.join(", "));
+        line.push(Style::Normal, format!("wakepath path{argument} {question}"));
     }
-    line
+    if !line.is_empty() {
+        screen.wrapped(0, &line);
+    }
 }
 
 /// How the file of a recording is shown.
-pub fn shown(path: &std::path::Path) -> String {
+fn shown(path: &std::path::Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     wording::name(&path.as_os_str().as_bytes().into())
 }

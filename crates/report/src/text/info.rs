@@ -35,6 +35,9 @@ pub fn info(info: &InfoAnswer, paper: Paper) -> String {
         let ended = command.status.map_or(String::new(), |status| format!(", {}", ended(status)));
         row("command", format!("{} ({}){ended}", words.join(" "), command.tgid));
     }
+    if let Some(cgroup) = &recorded.cgroup {
+        row("asked about", wording::name(cgroup));
+    }
     row(
         "machine",
         format!(

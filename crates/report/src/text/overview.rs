@@ -7,7 +7,7 @@ use wakepath_engine::{Candidate, Overview, Recorded, Scope, ThreadTimes};
 use wakepath_event::Tid;
 
 use super::hangs::{deadlocks, open_wait};
-use super::{footer, when};
+use super::{Source, footer, when};
 use crate::quantity::{count, duration};
 use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
@@ -18,9 +18,8 @@ const THREADS: usize = 4;
 /// How many open waits are listed.
 const WAITS: usize = 10;
 
-/// What threads did, and the flag that asks further. `argument` names the recording in the next
-/// command, with a space before it; empty for the recording that is read when none is named.
-pub fn overview(overview: &Overview, argument: &str, paper: Paper) -> String {
+/// What threads did, and the flag that asks further.
+pub fn overview(overview: &Overview, source: Source<'_>, paper: Paper) -> String {
     let mut screen = Screen::new(paper);
     screen.wrapped(0, &headline(overview));
     screen.wrapped(0, &Line::new().add(Style::Faint, when(&overview.head, overview.from, overview.to)));
@@ -39,11 +38,8 @@ pub fn overview(overview: &Overview, argument: &str, paper: Paper) -> String {
         .first()
         .map(|hang| hang.thread)
         .or_else(|| overview.threads.first().map(|times| times.thread));
-    let next = ask.map(|thread| {
-        format!("wakepath path{argument} --tid {}", overview.recorded.graph.thread(thread).tid())
-    });
-    let saved = footer::shown(&overview.recorded.source);
-    screen.wrapped(0, &footer::next(&saved, &next.into_iter().collect::<Vec<_>>()));
+    let question = ask.map(|thread| format!("--tid {}", overview.recorded.graph.thread(thread).tid()));
+    footer::next(&mut screen, source, overview.recorded, question);
     screen.into_text()
 }
 
@@ -213,7 +209,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     fn check(trace: &str, expected: Expect) {
-        overview_of(trace, |answer| expected.assert_eq(&overview(answer, "", Paper::PLAIN)));
+        overview_of(trace, |answer| expected.assert_eq(&overview(answer, Source::Read(""), Paper::PLAIN)));
     }
 
     #[test]
@@ -241,7 +237,7 @@ mod tests {
                 1 thread waits for work at the end
 
                 lost 0 records
-                saved in ./wakepath.rec   next: wakepath path --tid 10
+                next: wakepath path --tid 10
             "#]],
         );
     }
@@ -267,7 +263,7 @@ mod tests {
                 2 threads wait for work at the end
 
                 lost 0 records
-                saved in ./wakepath.rec   next: wakepath path --tid 30
+                next: wakepath path --tid 30
             "#]],
         );
     }

@@ -6,7 +6,7 @@ use wakepath_engine::{PathAnswer, Question};
 use wakepath_event::Comm;
 
 use super::hangs::{deadlocks, waits};
-use super::{footer, when};
+use super::{Source, footer, when};
 use crate::places::places;
 use crate::quantity::{count, duration, rough_share, share};
 use crate::rows::{Party, Row, Waits, rows};
@@ -19,9 +19,8 @@ const MOST_ROWS: usize = 12;
 /// The column in which a row's text begins.
 const TEXT: usize = 17;
 
-/// The first screen. `argument` names the recording in the next command, with a space before it;
-/// empty for the recording that is read when none is named.
-pub fn path(answer: &PathAnswer, argument: &str, paper: Paper) -> String {
+/// The first screen.
+pub fn path(answer: &PathAnswer, source: Source<'_>, paper: Paper) -> String {
     let mut screen = Screen::new(paper);
     let rows = rows(answer);
     screen.wrapped(0, &headline(answer, rows.first()));
@@ -37,8 +36,7 @@ pub fn path(answer: &PathAnswer, argument: &str, paper: Paper) -> String {
         let text = "~ sampled; everything else timed at each switch";
         screen.wrapped(0, &Line::new().add(Style::Faint, text));
     }
-    let saved = footer::shown(&answer.recorded.source);
-    screen.wrapped(0, &footer::next(&saved, &[format!("wakepath path{argument} --tree")]));
+    footer::next(&mut screen, source, answer.recorded, Some(String::from("--tree")));
     screen.into_text()
 }
 
@@ -279,7 +277,7 @@ mod tests {
     use wakepath_critical_path::{Cause, Kind};
 
     fn check(answer: &PathAnswer, expected: Expect) {
-        let text = path(answer, "", Paper::PLAIN);
+        let text = path(answer, Source::Read(""), Paper::PLAIN);
         expected.assert_eq(&text);
     }
 
@@ -306,7 +304,7 @@ mod tests {
 
                 lost 0 records; recording took 1.2% of a CPU
                 ~ sampled; everything else timed at each switch
-                saved in ./wakepath.rec   next: wakepath path --tree
+                next: wakepath path --tree
             "#]],
         );
     }
@@ -330,7 +328,7 @@ mod tests {
                                  it had: \u{9b}2J\u{202e} 10 ns
 
                 lost 0 records; recording took 1.2% of a CPU
-                saved in ./wakepath.rec   next: wakepath path --tree
+                next: wakepath path --tree
             "#]],
         );
     }
@@ -358,10 +356,17 @@ mod tests {
 
                     warning: 600 ns have more than one explanation, or none that is sure
                     lost 0 records, 600 ns ambiguous
-                    saved in ./wakepath.rec   next: wakepath path --tree
+                    next: wakepath path --tree
                 "#]],
             )
         });
+    }
+
+    #[test]
+    fn where_it_is_saved_is_said_of_a_recording_that_was_just_made() {
+        let text = path(&checkout().answer(command()), Source::Made(" there.rec"), Paper::PLAIN);
+        let last = text.lines().last().expect("a line");
+        assert_eq!(last, "saved in ./wakepath.rec   next: wakepath path there.rec --tree");
     }
 
     #[test]
@@ -371,14 +376,14 @@ mod tests {
         check(
             &story.told().answer(Question::Thread),
             expect![[r#"
-            gone (7) took 0 ns, an empty window
-            2026-11-21 02:58:41.310000000 to 02:58:41.310000000 UTC on web3
+                gone (7) took 0 ns, an empty window
+                2026-11-21 02:58:41.310000000 to 02:58:41.310000000 UTC on web3
 
-             share     time  what the time went to, largest first
+                 share     time  what the time went to, largest first
 
-            lost 0 records; recording took 1.2% of a CPU
-            saved in ./wakepath.rec   next: wakepath path --tree
-        "#]],
+                lost 0 records; recording took 1.2% of a CPU
+                next: wakepath path --tree
+            "#]],
         );
     }
 

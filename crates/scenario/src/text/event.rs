@@ -13,7 +13,8 @@ impl Reader {
     /// | line | meaning |
     /// |---|---|
     /// | `switch NEXT [runnable, throttled, dead, blocked[=STATE]] [irq=NS] [call=N:ARG [op= value= claim=]]` | |
-    /// | `waking TARGET [irq=N] [newborn]` | |
+    /// | `waking TARGET [irq=N] [newborn] [socket=FLOW]` | |
+    /// | `blocked call=N:ARG [op= value= claim=]` | it was so when the recording began |
     /// | `fork NAME tid=N [tgid=N] [ns=N/N] [start=NS]` | declares NAME |
     /// | `exec COMM [from=OLD]`, `exit`, `rename THREAD COMM` | |
     /// | `out FLOW seq=N len=N [ack=N]`, `in FLOW …`, `ready FLOW` | packets |
@@ -34,8 +35,9 @@ impl Reader {
                 target: self.named(words)?,
                 irq: words.option("irq")?.unwrap_or(0),
                 newborn: words.flag("newborn"),
-                socket: None,
+                socket: words.text("socket").map(|flow| self.flow_named(flow)).transpose()?,
             },
+            "blocked" => What::Blocked(self.lock_call(words)?.ok_or("blocked needs a call")?),
             "fork" => {
                 let name = words.need("a name")?.to_owned();
                 let child = identity(&name, words, ns)?;
@@ -80,7 +82,10 @@ impl Reader {
     }
 
     fn flow_id(&self, words: &mut Words<'_>) -> Result<wakepath_event::FlowId, String> {
-        let name = words.need("a flow")?;
+        self.flow_named(words.need("a flow")?)
+    }
+
+    fn flow_named(&self, name: &str) -> Result<wakepath_event::FlowId, String> {
         self.flows.get(name).copied().ok_or_else(|| format!("no flow is called {name}"))
     }
 

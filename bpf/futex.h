@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Which futex waits can be for a lock with an owner, and how much of the memory at the word tells it.
+ */
+#ifndef WAKEPATH_FUTEX_H
+#define WAKEPATH_FUTEX_H
+
+enum { SYS_futex = 202 };
+enum { FUTEX_WAIT = 0, FUTEX_LOCK_PI = 6, FUTEX_LOCK_PI2 = 13 };
+/* The operation less its flags; what glibc writes into a mutex with waiters; the same bit in robust ones. */
+enum { FUTEX_COMMAND = 0x7f, CONTENDED = 2 };
+#define FUTEX_WAITERS 0x80000000u
+
+enum lock_shape {
+	NO_LOCK,
+	OWNER_IN_WORD, /* priority inheritance: the kernel keeps the owner in the word */
+	OWNER_BESIDE,  /* glibc's mutex: two words on. Only a lock with waiters is waited for with these values. */
+};
+
+/* `expected`: the value that the caller expects, which the kernel has compared with the word. */
+static __always_inline enum lock_shape lock_shape(__u32 operation, __u32 expected)
+{
+	switch (operation & FUTEX_COMMAND) {
+	case FUTEX_WAIT:
+		return expected == CONTENDED || (expected & FUTEX_WAITERS) ? OWNER_BESIDE : NO_LOCK;
+	case FUTEX_LOCK_PI:
+	case FUTEX_LOCK_PI2:
+		return OWNER_IN_WORD;
+	}
+	return NO_LOCK;
+}
+
+#endif

@@ -1,0 +1,64 @@
+//! The program run live, on the machine that runs the tests.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// The program under test.
+pub const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
+
+/// A folder of its own where a test may record; `None`, with a line that says so, where it may not.
+pub fn place(would_show: &str) -> Option<tempfile::TempDir> {
+    let can = Command::new(WAKEPATH).arg("doctor").output().expect("wakepath").status.success();
+    if !can {
+        assert!(std::env::var_os("WAKEPATH_REQUIRE_LIVE").is_none(), "live tests are required here");
+        eprintln!("skipped: this machine or these rights allow no recording; would show that {would_show}");
+        return None;
+    }
+    Some(tempfile::tempdir().expect("a folder"))
+}
+
+/// `wakepath` with these arguments in a folder.
+pub fn wakepath(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(WAKEPATH).args(arguments).current_dir(folder).output().expect("wakepath")
+}
+
+/// `wakepath record` with these arguments in a folder.
+pub fn record(folder: &Path, arguments: &[&str]) -> Output {
+    wakepath(folder, &[&["record"], arguments].concat())
+}
+
+/// The document that a verb prints with `--json`, of the recording in a folder.
+pub fn document(folder: &Path, arguments: &[&str]) -> Value {
+    let output = wakepath(folder, &[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// `wakepath path --json` of the recording in a folder.
+pub fn path(folder: &Path) -> Value {
+    document(folder, &["path"])
+}
+
+/// The segments tile the window; the sum of the contributors is the window. Returns it, ns.
+pub fn adds_up(document: &Value) -> i64 {
+    let number = |value: &Value| value.as_i64().expect("a number");
+    let (from, to) = (number(&document["window"]["from_ns"]), number(&document["window"]["to_ns"]));
+    let mut at = from;
+    for segment in document["segments"].as_array().expect("segments") {
+        assert_eq!(number(&segment["from_ns"]), at, "no gap, no overlap");
+        at = number(&segment["to_ns"]);
+    }
+    assert_eq!(at, to, "the segments reach the window's end");
+    let contributors = document["contributors"].as_array().expect("contributors");
+    assert_eq!(contributors.iter().map(|one| number(&one["total_ns"])).sum::<i64>(), to - from);
+    to - from
+}
+
+/// ns of all contributors of a kind.
+pub fn of_kind(document: &Value, kind: &str) -> i64 {
+    let contributors = document["contributors"].as_array().expect("contributors");
+    let of_kind = contributors.iter().filter(|one| one["kind"] == kind);
+    of_kind.map(|one| one["total_ns"].as_i64().expect("a number")).sum()
+}

@@ -1,0 +1,111 @@
+//! Buffers that are too small for what happens: what is lost is counted, by CPU and range of time, and
+//! every answer that it touches says so.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::live::{adds_up, document, of_kind, path, place, record, wakepath};
+
+const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads");
+
+/// Two threads that hand each other a semaphore at the highest rate that the scheduler can do.
+fn schedfreq(folder: &Path) -> String {
+    let program = folder.join("schedfreq");
+    let sources = ["schedfreq", "rate", "account", "disk", "flags", "lane", "meet", "wait"];
+    let compiled = Command::new("cc")
+        .args(["-O1", "-std=gnu11", "-pthread", "-o"])
+        .arg(&program)
+        .args(sources.map(|name| format!("{WORKLOADS}/{name}.c")))
+        .status()
+        .expect("a C compiler");
+    assert!(compiled.success(), "workloads/schedfreq.c does not build");
+    program.to_str().expect("a path").to_owned()
+}
+
+fn list<'a>(document: &'a Value, key: &str) -> &'a [Value] {
+    document[key].as_array().expect("a list")
+}
+
+#[test]
+fn what_did_not_fit_is_counted_by_cpu_and_range_and_touches_the_answer() {
+    let Some(folder) = place("losses are counted and said") else { return };
+    let folder = folder.path();
+    let program = schedfreq(folder);
+    let output = record(folder, &["--buffer", "16K", "--", &program, "--rounds", "100000"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "the command's own code: {said}");
+    assert!(said.contains("warning: ") && said.contains("lost ") && !said.contains("lost 0 "), "{said}");
+    // Each warning is told once.
+    let mut warnings: Vec<_> = said.lines().filter(|line| line.starts_with("warning: ")).collect();
+    let all = warnings.len();
+    warnings.sort_unstable();
+    warnings.dedup();
+    assert_eq!(warnings.len(), all, "{said}");
+
+    let info = document(folder, &["info"]);
+    let (from, to) = (info["from_ns"].as_i64().expect("ns"), info["to_ns"].as_i64().expect("ns"));
+    let reported: Vec<&Value> =
+        list(&info, "losses").iter().filter(|loss| loss["reported"] == true).collect();
+    let lost: u64 = reported.iter().map(|loss| loss["count"].as_u64().unwrap_or(0)).sum();
+    // The program alone makes four records a round trip, and the recorder drains every few ms at best.
+    assert!(lost > 10_000, "only {lost} lost");
+    let discarded = info["recording"]["discarded"].as_u64().expect("a count");
+    assert_eq!(lost, discarded, "the gaps add up to what the buffers counted");
+    for loss in &reported {
+        let range = (loss["from_ns"].as_i64().expect("ns"), loss["to_ns"].as_i64().expect("ns"));
+        assert!(range.0 <= range.1 && range.1 <= to && range.0 >= from - 1_000_000_000, "{loss}");
+        assert!(loss["cpu"].as_u64().is_some(), "{loss}");
+    }
+
+    let document = path(folder);
+    let window = adds_up(&document);
+    assert!(!list(&document, "losses").is_empty(), "the answer knows what it lacks");
+    let doubted = list(&document, "problems").iter().any(|problem| problem["severity"] != "note");
+    assert!(doubted, "{}", document["problems"]);
+    // Most of the time lies where records are missing. What is told as known there must not be charged
+    // to anybody but the two threads, and the rest is unknown or marked.
+    let foreign: i64 = list(&document, "contributors")
+        .iter()
+        .filter(|one| ["running", "lock"].iter().any(|kind| one["kind"] == *kind))
+        .filter(|one| !one["comm"].as_str().unwrap_or("").starts_with("schedfreq"))
+        .map(|one| one["total_ns"].as_i64().expect("ns"))
+        .sum();
+    assert!(foreign * 20 < window, "{foreign} of {window} ns: {}", document["contributors"]);
+    let marked: i64 = list(&document, "segments")
+        .iter()
+        .filter(|one| one["kind"] == "unknown" || one["basis"] != "measured")
+        .map(|one| one["to_ns"].as_i64().expect("ns") - one["from_ns"].as_i64().expect("ns"))
+        .sum();
+    assert!(of_kind(&document, "unknown") > 0 && marked * 4 > window, "{marked} of {window} ns are marked");
+
+    assert_eq!(wakepath(folder, &["path"]).status.code(), Some(0), "answered, with a warning");
+    assert_eq!(wakepath(folder, &["path", "--strict"]).status.code(), Some(1), "answered, not cleanly");
+    println!("  lost {lost} of {} records", lost + info["events"].as_object().map_or(0, total));
+    println!("  of {window} ns are unknown {}, marked in all {marked}", of_kind(&document, "unknown"));
+}
+
+fn total(events: &serde_json::Map<String, Value>) -> u64 {
+    events.values().filter_map(Value::as_u64).sum()
+}
+
+#[test]
+fn buffers_as_they_come_lose_nothing_and_a_size_is_rounded_up_and_said() {
+    let Some(folder) = place("sizes of buffers are powers of two") else { return };
+    let folder = folder.path();
+    for (size, note) in [
+        ("3M", Some("note: buffers of 4096 KiB a CPU: sizes are powers of two, so it was rounded up")),
+        ("4M", None),
+    ] {
+        let output = record(folder, &["--buffer", size, "--", "true"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert_eq!(said.lines().find(|line| line.starts_with("note: ")), note, "{said}");
+        assert_eq!(document(folder, &["info"])["recording"]["discarded"], 0);
+    }
+    for wrong in ["0", "8K", "2G", "many"] {
+        let output = record(folder, &["--buffer", wrong, "-a"]);
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+    }
+}

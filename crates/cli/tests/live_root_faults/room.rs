@@ -1,0 +1,204 @@
+//! No room: a disk that fills up while recording, is full from the start, or has a tenth left; a
+//! recording that may only be so large. Whatever was written stays readable.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::live::{WAKEPATH, place, record, wakepath};
+
+/// Switches, as fast as they come.
+const BUSY: &str = "i=0; while [ $i -lt 1500 ]; do echo $i | cat >/dev/null; i=$((i+1)); done; exit 7";
+
+/// A small file system, mounted for one test.
+struct Disk {
+    at: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Disk {
+    /// tmpfs of `bytes`; `None`, with a line that says so, where nothing can be mounted.
+    fn tmpfs(folder: tempfile::TempDir, bytes: u64) -> Option<Self> {
+        let size = format!("size={bytes}");
+        Self::mount(folder, &["-t", "tmpfs", "-o", &size, "tmpfs"])
+    }
+
+    /// ext4 of `bytes` on a loop device: a disk with room set aside for root.
+    fn ext4(folder: tempfile::TempDir, bytes: u64) -> Option<Self> {
+        let image = folder.path().join("image");
+        fs::File::create(&image).expect("a file").set_len(bytes).expect("a sparse file");
+        let made = Command::new("mkfs.ext4").args(["-q", "-m", "0"]).arg(&image).status();
+        if !made.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: no mkfs.ext4; would show that a full ext4 leaves what was written readable");
+            return None;
+        }
+        let image = image.to_str().expect("a path").to_owned();
+        Self::mount(folder, &["-o", "loop", &image])
+    }
+
+    fn mount(folder: tempfile::TempDir, what: &[&str]) -> Option<Self> {
+        let at = folder.path().join("small");
+        fs::create_dir(&at).expect("a folder");
+        let mounted = Command::new("mount").args(what).arg(&at).output().expect("mount");
+        if !mounted.status.success() {
+            let said = String::from_utf8_lossy(&mounted.stderr);
+            eprintln!("skipped: cannot mount ({}); would show what a full disk comes to", said.trim());
+            return None;
+        }
+        Some(Self { at, _folder: folder })
+    }
+
+    /// Takes all but about `left` bytes.
+    fn fill(&self, left: u64) {
+        let free = self.free();
+        let file = fs::File::create(self.at.join("filler")).expect("a file");
+        drop(file);
+        let mut rest = free.saturating_sub(left);
+        let block = vec![1; 64 << 10];
+        let mut file = fs::OpenOptions::new().append(true).open(self.at.join("filler")).expect("a file");
+        while rest > 0 {
+            let n = rest.min(block.len() as u64);
+            if std::io::Write::write_all(&mut file, &block[..n as usize]).is_err() {
+                break;
+            }
+            rest -= n;
+        }
+        file.sync_all().expect("on disk");
+    }
+
+    fn free(&self) -> u64 {
+        let output = Command::new("stat").args(["-f", "-c", "%a %S"]).arg(&self.at).output().expect("stat");
+        let text = String::from_utf8(output.stdout).expect("text");
+        text.split_whitespace().map(|word| word.parse::<u64>().expect("a number")).product()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.at).status();
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What is there can be read by every verb; returns what `info` says.
+fn readable(folder: &Path) -> Value {
+    let output = wakepath(folder, &["info", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let info: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let output = wakepath(folder, &["path", "--json"]);
+    let nothing = output.status.code() == Some(3) && said(&output).contains("holds no events");
+    assert!(output.status.code() == Some(0) || nothing, "{}", said(&output));
+    let damaged = |problem: &&Value| problem["text"].as_str().expect("text").contains("damaged");
+    let damage = info["problems"].as_array().expect("problems").iter().filter(damaged).count();
+    assert_eq!(damage, 0, "packets that did not fit are taken back: {}", info["problems"]);
+    info
+}
+
+#[test]
+fn a_disk_that_fills_up_ends_the_recording_and_not_the_command() {
+    for kind in ["tmpfs", "ext4"] {
+        let Some(folder) = place("a disk that fills up leaves what was written readable") else { return };
+        let disk = match kind {
+            "tmpfs" => Disk::tmpfs(folder, 16 << 20),
+            _ => Disk::ext4(folder, 16 << 20),
+        };
+        let Some(disk) = disk else { continue };
+        // It fills up at once, long before anybody looks at the space that is left.
+        let filler = format!("dd if=/dev/zero of=filler bs=64k status=none 2>/dev/null; {BUSY}");
+        let output = record(&disk.at, &["--", "sh", "-c", &filler]);
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(7), "{kind}: the command's own code: {text}");
+        assert!(text.contains("warning: recording ended early: no space left to write"), "{kind}: {text}");
+        let info = readable(&disk.at);
+        assert!(info["cut_off"] == true && info["threads"].as_u64() > Some(0), "{kind}: {info}");
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_from_the_start_is_told_before_anything_begins() {
+    let Some(folder) = place("a full disk is told at once") else { return };
+    let Some(disk) = Disk::tmpfs(folder, 8 << 20) else { return };
+    // The one before is kept, whatever is said of the next.
+    record(&disk.at, &["--", "true"]);
+    let before = readable(&disk.at);
+    for (left, expected) in [(0, "no space left to write"), (512 << 10, "and 10% are to stay so")] {
+        let _ = fs::remove_file(disk.at.join("filler"));
+        disk.fill(left);
+        for (question, code) in [(&["-a", "-d", "0.1"][..], 3), (&["--", "touch", "ran"], 125)] {
+            let output = record(&disk.at, question);
+            let text = said(&output);
+            assert_eq!(output.status.code(), Some(code), "{text}");
+            assert!(text.contains(expected) && text.contains("hint: choose another place with -o"), "{text}");
+        }
+        assert!(!disk.at.join("ran").exists(), "what cannot be recorded is not run");
+        assert_eq!(readable(&disk.at), before, "the one before is still there");
+    }
+}
+
+#[test]
+fn a_tenth_of_the_disk_stays_free() {
+    let Some(folder) = place("a tenth of the disk stays free") else { return };
+    let Some(disk) = Disk::tmpfs(folder, 32 << 20) else { return };
+    // Somebody else fills it while we record; looked at once a second.
+    let mut recorder = Command::new(WAKEPATH)
+        .args(["record", "-a", "-d", "20"])
+        .current_dir(&disk.at)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("wakepath");
+    let began = Instant::now();
+    while fs::read_dir(disk.at.join("wakepath.rec/kernel")).map_or(0, Iterator::count) < 2 {
+        assert!(began.elapsed() < Duration::from_secs(20), "it does not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    disk.fill(2 << 20);
+    let began = Instant::now();
+    while recorder.try_wait().expect("a child").is_none() {
+        assert!(began.elapsed() < Duration::from_secs(10), "it goes on and on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = recorder.wait_with_output().expect("its end");
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(
+        text.contains("warning: recording ended early: the disk of ")
+            && text.contains("and 10% are to stay so"),
+        "{text}"
+    );
+    let info = readable(&disk.at);
+    assert_eq!(info["cut_off"], false, "there was room to end it properly");
+    assert!(disk.free() > 1 << 20, "it did not take what was to stay free");
+}
+
+#[test]
+fn a_recording_grows_no_larger_than_was_said_and_still_knows_its_threads() {
+    let Some(folder) = place("--max-size is kept") else { return };
+    let folder = folder.path();
+    for (size, most) in [("200K", 200 << 10), ("800K", 800 << 10)] {
+        let output = record(folder, &["--max-size", size, "--", "sh", "-c", BUSY]);
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(7), "the command's own code: {text}");
+        let limit =
+            format!("warning: recording ended early: the recording has reached its limit of {most} bytes");
+        assert!(text.contains(&limit), "{text}");
+        let streams = fs::read_dir(folder.join("wakepath.rec/kernel")).expect("streams").flatten();
+        let bytes: u64 = streams
+            .filter(|entry| entry.file_name() != "metadata")
+            .map(|entry| entry.metadata().expect("a file").len())
+            .sum();
+        assert!(bytes <= most && bytes > most / 2, "{bytes} of {most}");
+        let info = readable(folder);
+        assert_eq!(info["command"]["words"][0], "sh", "what was asked is known");
+        // Names come first, and the end has room set aside: a quarter, which for 200 KiB may not do.
+        assert!(info["cut_off"] == false || size == "200K", "{size}");
+        let own = info["threads"].as_u64().expect("a count");
+        assert!(own >= 20, "only {own} threads");
+    }
+}

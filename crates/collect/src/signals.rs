@@ -1,0 +1,105 @@
+//! Signals that ask to stop, and what becomes of them for the command.
+//!
+//! The terminal's Ctrl-C goes to every process in the foreground, the command included; a signal that
+//! somebody sent goes to us alone. The second kind is passed on, so that the command meets what it would
+//! have met without us.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const WATCHED: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// How many came.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+/// Those that the command has not got yet, a bit each.
+static TO_PASS_ON: AtomicU32 = AtomicU32::new(0);
+
+/// The signals of this process that ask it to stop, from [`Signals::watch`] on.
+#[derive(Debug)]
+pub struct Signals(());
+
+impl Signals {
+    /// From here on Ctrl-C, a termination and a hang-up ask to stop, and do not end the process. Beside a
+    /// command, those that are ignored (as `nohup` does it) stay ignored, for both.
+    ///
+    /// # Errors
+    /// When the kernel refuses, which it has no reason to.
+    pub fn watch(beside_command: bool) -> io::Result<Self> {
+        for signal in WATCHED {
+            let mut before = MaybeUninit::<libc::sigaction>::zeroed();
+            // SAFETY: `before` is filled by the call, which changes nothing without a new action.
+            let failed = unsafe { libc::sigaction(signal, std::ptr::null(), before.as_mut_ptr()) };
+            // SAFETY: filled above; zero is a valid value of every field.
+            let ignored = failed == 0 && unsafe { before.assume_init() }.sa_sigaction == libc::SIG_IGN;
+            if !(beside_command && ignored) {
+                set(signal, arrived as *const () as libc::sighandler_t)?;
+            }
+        }
+        Ok(Self(()))
+    }
+
+    /// How many came so far.
+    pub fn asked(&self) -> u32 {
+        ASKED.load(Ordering::Relaxed)
+    }
+
+    /// Gives a process the signals that only we got. One that is gone, or another user's, gets none.
+    pub(crate) fn pass_on(&self, pid: i32) {
+        let signals = TO_PASS_ON.swap(0, Ordering::Relaxed);
+        for signal in WATCHED.into_iter().filter(|signal| signals & 1 << signal != 0) {
+            // SAFETY: plain numbers. The process is our child and was not waited for, so its id is its own.
+            unsafe { libc::kill(pid, signal) };
+        }
+    }
+}
+
+/// In a child between fork and exec: signals do what they do to any program.
+pub(crate) fn unwatch() {
+    for signal in WATCHED {
+        let mut now = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: async-signal-safe calls on memory of our own stack, as in `watch`.
+        unsafe {
+            let known = libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr()) == 0;
+            if known && now.assume_init().sa_sigaction != libc::SIG_IGN {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
+    }
+}
+
+/// Holds the watched signals back, or lets them come again.
+pub(crate) fn hold(held: bool) {
+    let how = if held { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
+    let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the set is made before it is used; all calls are async-signal-safe.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in WATCHED {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        }
+        libc::pthread_sigmask(how, set.as_ptr(), std::ptr::null_mut());
+    }
+}
+
+fn set(signal: i32, handler: libc::sighandler_t) -> io::Result<()> {
+    // SAFETY: zero is a valid value of every field; the handler has the form that SA_SIGINFO asks for and
+    // touches nothing but atomics.
+    let failed = unsafe {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+        action.sa_sigaction = handler;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        libc::sigaction(signal, &raw const action, std::ptr::null_mut())
+    };
+    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+extern "C" fn arrived(signal: i32, info: *const libc::siginfo_t, _: *const libc::c_void) {
+    // SAFETY: the kernel hands a valid pointer to a handler with SA_SIGINFO.
+    let code = unsafe { (*info).si_code };
+    // Positive: from the kernel, as a terminal's are. Else a process sent it.
+    if code <= 0 {
+        TO_PASS_ON.fetch_or(1 << signal, Ordering::Relaxed);
+    }
+    ASKED.fetch_add(1, Ordering::Relaxed);
+}
