@@ -54,6 +54,14 @@ truth: program workloads ## run programs whose truth is known, and judge what is
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth
 	$(AS_ROOT) target/release/wakepath-truth
 
+.PHONY: test-vm
+test-vm: program workloads ## try it on Debian's kernels 6.1 and 6.12, emulated: writes docs/test-vm.md
+	@packaging/setup vm
+	$(CARGO) build $(LOCKED) --release --package wakepath-truth
+	$(CARGO) test $(LOCKED) --release --no-run --package wakepath-cli --test live_root_doctor --test live_root_record
+	$(AS_ROOT) vm/prepare
+	vm/test >target/test-vm.md; code=$$?; cp target/test-vm.md docs/test-vm.md; cat docs/test-vm.md; exit $$code
+
 .PHONY: bench
 bench: program workloads ## cost of recording, speed of analysis: writes docs/performance.md (root)
 	$(CARGO) build $(LOCKED) --release --package wakepath-bench

@@ -9,8 +9,8 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use crate::Finding;
 
 /// Folders whose files a document may name as plain code, like `crates/clock/src/lib.rs`.
-const OURS: [&str; 8] =
-    ["bench/", "bpf/", "cases/", "crates/", "docs/", "packaging/", "recordings/", "workloads/"];
+const OURS: [&str; 9] =
+    ["bench/", "bpf/", "cases/", "crates/", "docs/", "packaging/", "recordings/", "vm/", "workloads/"];
 
 /// What a document names.
 #[derive(Debug, Default, PartialEq, Eq)]
