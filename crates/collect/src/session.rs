@@ -263,12 +263,17 @@ impl Session<'_, '_> {
     /// Stops recording and writes what is left.
     fn end(&mut self, status: Option<i32>) -> Result<(), Error> {
         self.programs.detach();
+        // What the rings still hold must not take the room that was kept for the end.
+        let full = match self.drain_rings() {
+            Err(Error::Write(error)) if error.is_out_of_room() => Some(error),
+            other => other.map(|_| None)?,
+        };
         self.writer.use_all_room();
         if let Some(status) = status {
             self.note(What::Mark(Mark::Ended(status as u32)))?;
         }
         self.note(What::Mark(Mark::Stopped))?;
-        self.drain()?;
+        self.drain_rare()?;
         for mapping in std::mem::replace(&mut self.mappings, Mappings::new()).finish() {
             self.note(What::Mapping(mapping))?;
         }
@@ -278,11 +283,17 @@ impl Session<'_, '_> {
         }
         self.look()?;
         self.writer.life().flush(u64::MAX, self.life_lost.iter().sum())?;
-        Ok(())
+        full.map_or(Ok(()), |error| Err(Error::Write(error)))
     }
 
     /// Takes what all buffers hold. Returns how full the fullest ring was, 0 to 1.
     fn drain(&mut self) -> Result<f64, Error> {
+        let fullest = self.drain_rings()?;
+        self.drain_rare()?;
+        Ok(fullest)
+    }
+
+    fn drain_rings(&mut self) -> Result<f64, Error> {
         let mut fullest = 0.0f64;
         for cpu in 0..self.sched.cpus() {
             // The counter before the position: a loss that it counts then lies before the end of
@@ -296,6 +307,10 @@ impl Session<'_, '_> {
             let used = self.net.drain(cpu, |runs| append(stream, Buffer::Net, &runs, lost))?;
             fullest = fullest.max(used as f64 / self.net.size() as f64);
         }
+        Ok(fullest)
+    }
+
+    fn drain_rare(&mut self) -> Result<(), Error> {
         // Before the buffer is read: what is stamped later than this may still be on its way.
         let now = clocks::now();
         // Its errors are those of callbacks, and ours has none.
@@ -313,7 +328,7 @@ impl Session<'_, '_> {
             self.note(What::Mapping(mapping))?;
         }
         self.writer.life().flush(now.minus(HOLD_NS).ns(), self.life_lost.iter().sum())?;
-        Ok(fullest)
+        Ok(())
     }
 
     /// Once a second: the clocks, and what was lost since.
