@@ -23,10 +23,10 @@ const OTHER_CPU: usize = 0;
 #[derive(Debug, Args)]
 pub struct Options {
     /// About how long the load runs each time; it does a fixed number of round trips.
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 1.0)]
     seconds: f64,
     /// How many pairs of runs each recorder gets.
-    #[arg(long, default_value_t = 11)]
+    #[arg(long, default_value_t = 9)]
     pairs: usize,
     /// Which loads run; both if none is named.
     #[arg(long, value_enum)]
