@@ -103,7 +103,19 @@ fn of(name: Option<&str>) -> String {
 /// Another process: `postgres (912) in postgresql.service`, `cc1 (12 processes)`.
 fn process(answer: &PathAnswer, comm: &str, row: &Row) -> String {
     let mut text = match (row.processes.len(), row.processes.first()) {
-        (0 | 1, Some(tgid)) => format!("{comm} ({tgid})"),
+        (1, Some(tgid)) => format!("{comm} ({tgid})"),
+        // Nobody ever said whose threads these are, nor, mostly, what they are called.
+        (0, _) => {
+            let mut tids = row.threads.iter().map(|&index| answer.who(index).tid);
+            match (tids.next(), tids.next()) {
+                (Some(tid), None) => {
+                    format!("{comm} thread {tid} of an unknown process").trim_start().to_owned()
+                }
+                _ => format!("{comm} {} threads of unknown processes", row.threads.len())
+                    .trim_start()
+                    .to_owned(),
+            }
+        }
         (n, _) => format!("{comm} ({n} processes)"),
     };
     let names = &answer.recorded.survey.names;
@@ -359,6 +371,16 @@ mod tests {
                     next: wakepath path --tree
                 "#]],
             )
+        });
+    }
+
+    #[test]
+    fn a_thread_that_was_never_introduced_is_called_by_its_number() {
+        let case = "thread A tid=10\n0 c0 idle started\n0 c0 idle switch A\n0 c1 idle switch #77\n\
+            100 c0 A switch idle blocked call=0:3\n500 c1 #77 waking A\n500 c0 idle switch A\n600 c0 A stopped\n";
+        path_of(case, 10, |answer| {
+            let text = path(answer, Source::Read(""), Paper::PLAIN);
+            assert!(text.contains("waiting for thread 77 of an unknown process"), "{text}");
         });
     }
 
