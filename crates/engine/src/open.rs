@@ -52,6 +52,7 @@ pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded,
     recorded.realtime_offset_ns = Some(recording.realtime_offset_ns());
     recorded.cgroup = recording.cgroup().map(Name::from);
     recorded.format = Some(Format {
+        number: recording.format(),
         writer: recording.writer_version().to_owned(),
         options: recording.options().to_owned(),
         bytes: recording.streams().iter().map(|stream| stream.bytes).sum(),

@@ -33,6 +33,8 @@ pub struct Recorded {
 /// How a recording is written down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Format {
+    /// Its number.
+    pub number: i64,
     /// The version of wakepath that wrote it.
     pub writer: String,
     /// What the recorder was asked for.

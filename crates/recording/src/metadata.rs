@@ -11,7 +11,7 @@ use wakepath_kernel_records::layout::{self, CONTEXTS, Element, LAYOUTS, Layout};
 use crate::{ClockReading, HostIdentity};
 
 /// The version of the format that this crate writes, and the newest that it reads.
-pub const FORMAT: i64 = 1;
+pub const FORMAT: i64 = 2;
 
 /// What `tracer_name` says in our metadata and in nobody else's.
 pub(crate) const TRACER: &str = "wakepath";
@@ -22,6 +22,7 @@ const CLOCK: &str = "monotonic";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct About {
     pub uuid: [u8; 16],
+    pub format: i64,
     pub host: HostIdentity,
     /// Realtime − monotonic at the beginning, ns.
     pub offset_ns: i128,
@@ -53,7 +54,7 @@ pub(crate) fn metadata(about: &About) -> Metadata {
         uuid: about.uuid,
         env: [
             text("tracer_name", TRACER),
-            number("format", FORMAT),
+            number("format", about.format),
             text("wakepath", &about.wakepath),
             text("domain", "kernel"),
             text("sysname", "Linux"),
@@ -157,17 +158,18 @@ pub(crate) fn about(facts: &Facts) -> Result<About, NotOurs> {
     if facts.text("tracer_name") != Some(TRACER) {
         return Err(NotOurs::Foreign);
     }
-    match facts.number("format") {
+    let format = match facts.number("format") {
         Some(format) if format > FORMAT => return Err(NotOurs::Newer(format)),
-        Some(1..) => {}
+        Some(format @ 1..) => format,
         _ => return Err(NotOurs::Lacks("the number of its format")),
-    }
+    };
     let text = |key: &'static str| facts.text(key).map(str::to_owned).ok_or(NotOurs::Lacks(key));
     if facts.clock.frequency != 1_000_000_000 {
         return Err(NotOurs::Lacks("a clock that counts nanoseconds"));
     }
     Ok(About {
         uuid: facts.uuid,
+        format,
         host: HostIdentity {
             name: text("hostname")?,
             boot_id: text("boot_id")?,

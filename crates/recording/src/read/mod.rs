@@ -133,6 +133,11 @@ impl Recording {
         &self.about.wakepath
     }
 
+    /// The number of its format, at most [`FORMAT`].
+    pub fn format(&self) -> i64 {
+        self.about.format
+    }
+
     /// What the recorder was asked for.
     pub fn options(&self) -> &str {
         &self.about.options

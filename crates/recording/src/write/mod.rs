@@ -107,6 +107,7 @@ impl Writer {
     ) -> Result<Self, WriteError> {
         let uuid = options.uuid.unwrap_or_else(random_uuid);
         let about = About {
+            format: crate::metadata::FORMAT,
             uuid,
             host: host.clone(),
             offset_ns: offset_ns(options.clock),

@@ -32,7 +32,7 @@ pub fn info(info: &InfoAnswer, out: &mut dyn Write) -> io::Result<()> {
             targets: session.targets.iter().map(|tgid| tgid.0).collect(),
             cgroup: info.recorded.cgroup.as_ref().map(|cgroup| text(cgroup.bytes())),
             recording: format.map(|format| RecordingJson {
-                format: wakepath_engine::FORMAT,
+                format: format.number,
                 wakepath: text(format.writer.as_bytes()),
                 options: text(format.options.as_bytes()),
                 bytes: format.bytes,

@@ -60,11 +60,7 @@ pub fn info(info: &InfoAnswer, paper: Paper) -> String {
         );
         row(
             "written by",
-            format!(
-                "wakepath {}, format {}",
-                crate::escape(format.writer.as_bytes()),
-                wakepath_engine::FORMAT
-            ),
+            format!("wakepath {}, format {}", crate::escape(format.writer.as_bytes()), format.number),
         );
     }
     let lost = footer::lost(&info.head.losses);
