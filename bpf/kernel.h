@@ -124,6 +124,23 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+typedef struct {
+	__s64 counter;
+} atomic64_t;
+
+struct mutex {
+	atomic64_t owner;
+};
+
+struct rw_semaphore {
+	atomic64_t count;
+	atomic64_t owner;
+};
+
+struct mm_struct {
+	struct rw_semaphore mmap_lock;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
@@ -139,6 +156,7 @@ struct task_struct {
 	__u64 start_time;
 	char comm[16];
 	struct files_struct *files;
+	struct mm_struct *mm;
 	struct css_set *cgroups;
 };
 
@@ -203,18 +221,6 @@ struct sock {
 
 struct socket {
 	struct sock *sk;
-};
-
-typedef struct {
-	__s64 counter;
-} atomic64_t;
-
-struct mutex {
-	atomic64_t owner;
-};
-
-struct rw_semaphore {
-	atomic64_t owner;
 };
 
 struct gendisk {

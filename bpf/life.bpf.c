@@ -148,6 +148,19 @@ int threads(struct bpf_iter__task *ctx)
 }
 
 /*
+ * Whether reading a process's memory can be kept waiting by it: somebody writes to its mappings, or
+ * waits to, and may be what hangs. We would hang with it.
+ */
+static __always_inline bool is_mapping_held(struct task_struct *task)
+{
+	enum { WRITER = 1, WAITERS = 2 };
+
+	if (!task->mm || !bpf_core_field_exists(task->mm->mmap_lock.count))
+		return true;
+	return task->mm->mmap_lock.count.counter & (WRITER | WAITERS);
+}
+
+/*
  * What threads are blocked in that were so before we began: a process that hangs is asked about when
  * it hangs. Sleepable, since a lock word may be in a page that is not there.
  */
@@ -185,7 +198,8 @@ int blocked(struct bpf_iter__task *ctx)
 			r.valid = WP_LOCK_VALUE;
 			break;
 		}
-		if (length && bpf_copy_from_user_task(words, length, (void *)regs->di, task, 0))
+		if (length && (is_mapping_held(task) ||
+			       bpf_copy_from_user_task(words, length, (void *)regs->di, task, 0)))
 			r.valid = 0;
 		if (r.valid) {
 			r.value = words[0];

@@ -177,7 +177,7 @@ static __always_inline int socket_ready(struct sock *sk)
 
 	if (!ring || !socket_tuple(&t, sk, true))
 		return 0;
-	if (context_of(ring)) {
+	if (ring->soft && !ring->hard) {
 		ring->ready_flow = flow_id(&t);
 		return 0;
 	}

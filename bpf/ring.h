@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The head of a per-CPU ring, as BPF and the consumer share it. Of it the consumer writes
- * `tail` only.
+ * The head of a per-CPU ring, as BPF and the consumer share it; the consumer
+ * writes `tail` alone.
  */
 #ifndef WAKEPATH_RING_LAYOUT_H
 #define WAKEPATH_RING_LAYOUT_H
