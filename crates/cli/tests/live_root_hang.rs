@@ -5,7 +5,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
+use live::{place, record, wakepath};
+
+#[allow(dead_code, reason = "each test program uses its part")]
+mod live;
 
 const DEADLOCK: &str = r#"
     #include <pthread.h>
@@ -59,23 +62,11 @@ impl Running {
     /// What `wakepath record -p` says of it.
     fn asked(&self, folder: &Path) -> String {
         let pid = self.0.id().to_string();
-        let mut command = Command::new(WAKEPATH);
-        command.args(["record", "-p", &pid, "-d", "300ms"]).current_dir(folder);
-        let output = command.output().expect("wakepath");
+        let output = record(folder, &["-p", &pid, "-d", "300ms"]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         // Lines are broken where the width ends.
         String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
     }
-}
-
-fn place(would_show: &str) -> Option<tempfile::TempDir> {
-    let can = Command::new(WAKEPATH).arg("doctor").output().expect("wakepath").status.success();
-    if !can {
-        assert!(std::env::var_os("WAKEPATH_REQUIRE_LIVE").is_none(), "live tests are required here");
-        eprintln!("skipped: this machine or these rights allow no recording; would show that {would_show}");
-        return None;
-    }
-    Some(tempfile::tempdir().expect("a folder"))
 }
 
 #[test]
@@ -102,9 +93,7 @@ fn a_read_from_before_the_recording_names_its_file() {
     waiting.until_asleep(1);
     let pid = waiting.0.id().to_string();
     waiting.asked(folder.path());
-    let mut path = Command::new(WAKEPATH);
-    path.args(["path", "--tid", &pid]).current_dir(folder.path());
-    let output = path.output().expect("wakepath");
+    let output = wakepath(folder.path(), &["path", "--tid", &pid]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("read on a pipe"), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
