@@ -7,6 +7,7 @@
 #define WAKEPATH_FLOW_H
 
 #include "ring.bpf.h"
+#include "mix.h"
 #include <bpf/bpf_endian.h>
 
 struct tuple {
@@ -16,12 +17,6 @@ struct tuple {
 	__u8 protocol;
 	__u8 family;
 };
-
-static __always_inline __u64 mix(__u64 h, __u64 v)
-{
-	h = (h ^ v) * 0x9e3779b97f4a7c15ULL;
-	return h ^ (h >> 29);
-}
 
 static __always_inline __u64 flow_id(const struct tuple *t)
 {

@@ -165,10 +165,13 @@ struct linux_binprm {
 };
 
 struct pt_regs {
+	unsigned long bp;
 	unsigned long dx;
 	unsigned long si;
 	unsigned long di;
 	unsigned long orig_ax;
+	unsigned long ip;
+	unsigned long sp;
 };
 
 struct in6_addr {

@@ -37,6 +37,7 @@ enum wp_kind {
 	WP_PACKET = 8,
 	WP_SOCKET_READY = 9,
 	WP_FLOW = 10,
+	WP_STACK_OF = 11,
 	WP_THREAD = 16,
 	WP_FORK = 17,
 	WP_EXEC = 18,
@@ -58,6 +59,7 @@ enum wp_kind {
 	WP_NAME = 50,
 	WP_MAPPING = 51,
 	WP_MARK = 52,
+	WP_STACK_COUNTS = 53,
 };
 
 /* What the CPU was doing when a record was made. Softirq vectors keep the kernel's numbers. */
@@ -280,17 +282,25 @@ struct wp_lock {
 };
 _Static_assert(sizeof(struct wp_lock) == 32, "lock");
 
-/* WP_SAMPLE: header.tid was running. WP_STACK: where a switch-out or a waking came from. */
+/* WP_SAMPLE: header.tid was running. WP_STACK: a stack that WP_STACK_OF refers to, told once or a few times. */
 struct wp_sample {
 	struct wp_header h;
 	__u32 tgid;
 	__u16 kernel_frames; /* first in frames, innermost first */
 	__u16 user_frames;   /* behind them */
-	__u32 spare;
+	__u32 scanned; /* of user_frames, behind the first: not of the chain of frame pointers, but found on
+			* the stack with a call before them */
 	__u32 frames_len; /* kernel_frames + user_frames */
 	__u64 frames[];
 };
 _Static_assert(sizeof(struct wp_sample) == 32, "sample");
+
+/* Right behind a switch-out or a waking, with its stamp: the stack that it came from. */
+struct wp_stack_of {
+	struct wp_header h;
+	__u64 stack; /* its id, a hash of what WP_STACK holds behind its header: bpf/stack.h */
+};
+_Static_assert(sizeof(struct wp_stack_of) == 24, "stack_of");
 
 /* What a descriptor refers to, once for each pair. Emitted when a call blocks on it. */
 struct wp_file {

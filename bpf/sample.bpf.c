@@ -35,7 +35,7 @@ int sample(struct bpf_perf_event_data *ctx)
 	fill_header(&s->r.h, WP_SAMPLE, (__u32)who, context_of(ring));
 	s->r.h.seq = bpf_get_smp_processor_id();
 	s->r.tgid = who >> 32;
-	s->r.spare = 0;
+	s->r.scanned = 0;
 	kernel = bpf_get_stack(ctx, s->r.frames, WP_MAX_KERNEL_FRAMES * sizeof(__u64), 0);
 	if (kernel < 0)
 		kernel = 0;

@@ -6,11 +6,13 @@
  *    the call and its first argument come along, from the registers saved at its entry; when that
  *    call waits for what looks like a lock, the lock word too; when it is on a descriptor, what that
  *    is. All this is read only then: what does not block costs nothing.
+ *    With `--stacks` the stack too: stack.bpf.h.
  * 2. sched_waking, in the waker's context, with the interrupt under way. (sched_wakeup may run on
  *    the sleeper's CPU, in an interrupt that has nothing to do with the waker.)
  */
 #include "file.bpf.h"
 #include "futex.h"
+#include "stack.bpf.h"
 
 __weak const volatile bool record_calls = true;
 
@@ -89,6 +91,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	struct wp_ring *ring = sched_ring();
 	struct wp_switch_lock *r;
 	__u32 prev_tid;
+	__u64 stamp;
 
 	if (!ring)
 		return 0;
@@ -115,18 +118,19 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	} else if (record_calls && !(prev->flags & PF_KTHREAD)) {
 		len = fill_call(r, prev);
 	}
+	stamp = r->c.s.h.stamp;
 	ring_commit(ring, len);
+	if (record_stacks && !preempt && prev_state && !(prev_state & TASK_DEAD) && prev_tid)
+		tell_stack(ctx, prev, ring, stamp);
 	return 0;
 }
 
-static __always_inline int waking(struct task_struct *task, __u32 tid, __u8 kind)
+/* Returns the record's stamp, or 0 without one. */
+static __always_inline __u64 waking(struct task_struct *task, struct wp_ring *ring, __u32 tid, __u8 kind)
 {
-	struct wp_ring *ring = sched_ring();
-	__u64 len = sizeof(struct wp_waking);
+	__u64 len = sizeof(struct wp_waking), stamp;
 	struct wp_waking_socket *r;
 
-	if (!ring)
-		return 0;
 	r = ring_reserve(ring, sched_ring_mask);
 	if (!r)
 		return 0;
@@ -144,8 +148,9 @@ static __always_inline int waking(struct task_struct *task, __u32 tid, __u8 kind
 		ring->ready_flow = 0;
 		len = sizeof(*r);
 	}
+	stamp = r->w.h.stamp;
 	ring_commit(ring, len);
-	return 0;
+	return stamp;
 }
 
 SEC("tp_btf/sched_waking")
@@ -154,6 +159,7 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	struct task_struct *current = bpf_get_current_task_btf();
 	struct wp_ring *ring;
 	struct wp_waking *r;
+	__u64 stamp;
 
 	/*
 	 * A task that wakes itself (it was about to sleep) is the one case in which interrupts may
@@ -171,13 +177,24 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 		bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 		return 0;
 	}
-	return waking(task, current->pid, WP_WAKING);
+	ring = sched_ring();
+	if (!ring)
+		return 0;
+	stamp = waking(task, ring, current->pid, WP_WAKING);
+	/* What an interrupt wakes is not the doing of the thread that it interrupted. */
+	if (record_stacks && stamp && !context_of(ring) && current->pid)
+		tell_stack(ctx, current, ring, stamp);
+	return 0;
 }
 
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 {
-	return waking(task, current_tid(), WP_WAKING_NEW);
+	struct wp_ring *ring = sched_ring();
+
+	if (ring)
+		waking(task, ring, current_tid(), WP_WAKING_NEW);
+	return 0;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

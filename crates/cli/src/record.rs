@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::Args;
 use wakepath_engine::record::{
-    CollectError, GRACE, Identity, Options, RecordError, Request, Running, Signals, WriteError, drop_rights,
-    exit_code, record,
+    CollectError, GRACE, Identity, Options, RecordError, Request, Running, Signals, Stacks, WriteError,
+    drop_rights, exit_code, record,
 };
 use wakepath_engine::{PathQuery, duration};
 
@@ -52,6 +52,9 @@ pub struct RecordArguments {
     /// Stacks of running threads, so many a second; 0 for none
     #[arg(long, value_name = "RATE", default_value_t = 99)]
     samples: u32,
+    /// Stacks also where a thread begins to wait and where it wakes another: which function waited
+    #[arg(long, conflicts_with = "path_only")]
+    stacks: bool,
     /// Only what a path needs: no system calls, lock words or stacks, at the least cost
     #[arg(long)]
     path_only: bool,
@@ -107,6 +110,7 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
     let mut options = Options {
         calls: !arguments.path_only,
         samples_per_second: if arguments.path_only { 0 } else { arguments.samples },
+        stacks: if arguments.stacks { Stacks::Remembered } else { Stacks::None },
         duration: arguments.duration,
         command: arguments.command.clone(),
         targets: arguments.pids.clone(),

@@ -43,6 +43,8 @@ pub struct Options {
     pub calls: bool,
     /// Stacks of running threads; 0 for none.
     pub samples_per_second: u32,
+    /// Stacks at blocking switch-outs and wakings by threads.
+    pub stacks: Stacks,
     /// Stop after this long.
     pub duration: Option<Duration>,
     /// The command to run and its arguments; none records until the duration ends or a signal comes.
@@ -55,6 +57,17 @@ pub struct Options {
     pub as_root: bool,
 }
 
+/// Which stacks are taken at switch-outs and wakings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stacks {
+    /// None.
+    None,
+    /// All, but what looks as it did before is taken to be what it was, and now and then checked.
+    Remembered,
+    /// All, each anew: for benchmarks.
+    Each,
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -63,6 +76,7 @@ impl Default for Options {
             life_bytes: 8 << 20,
             calls: true,
             samples_per_second: 99,
+            stacks: Stacks::None,
             duration: None,
             command: Vec::new(),
             targets: Vec::new(),

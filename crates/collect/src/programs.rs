@@ -11,10 +11,12 @@ use libbpf_rs::{
     Iter, IterOpts, Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder, libbpf_sys,
 };
 
+use wakepath_event::StackCounts;
+
 use crate::rings::{Rings, value_size};
 use crate::sampling;
 use crate::skeleton::{WakepathSkel, WakepathSkelBuilder};
-use crate::{Error, Options};
+use crate::{Error, Options, Stacks};
 
 /// Without these there is nothing to say about a wait.
 const REQUIRED: [&str; 3] = ["sched_switch", "sched_waking", "sched_wakeup_new"];
@@ -22,6 +24,9 @@ const REQUIRED: [&str; 3] = ["sched_switch", "sched_waking", "sched_wakeup_new"]
 /// Programs at a function, each with the tracepoint that newer kernels have in it: loaded only where
 /// that is missing.
 const STAND_INS: [(&str, &str); 1] = [("sock_def_readable", "sk_data_ready")];
+
+/// Entries a CPU of what is remembered of stacks: `STACK_CACHE` of `bpf/stack.bpf.h`.
+const STACK_CACHE: u32 = 4096;
 
 /// Something that this kernel does not let us see, and what an answer lacks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +96,8 @@ impl<'obj> Programs<'obj> {
         rodata.sched_ring_mask = options.sched_ring_bytes as u64 - 1;
         rodata.net_ring_mask = options.net_ring_bytes as u64 - 1;
         rodata.record_calls = options.calls;
+        rodata.record_stacks = options.stacks != Stacks::None;
+        rodata.remember_stacks = options.stacks == Stacks::Remembered;
         let too_large = |_| Error::Skeleton("ring size");
         let maps = &mut open.maps;
         for (map, size) in
@@ -99,6 +106,10 @@ impl<'obj> Programs<'obj> {
             let size = u32::try_from(value_size(size)).map_err(too_large)?;
             map.set_value_size(size).map_err(|source| Error::Load { source: into_io(source) })?;
             map.set_max_entries(cpus as u32).map_err(|source| Error::Load { source: into_io(source) })?;
+        }
+        let remembered = if options.stacks == Stacks::None { 1 } else { STACK_CACHE * cpus as u32 };
+        for map in [&mut maps.stack_cache, &mut maps.stacks_told] {
+            map.set_max_entries(remembered).map_err(|source| Error::Load { source: into_io(source) })?;
         }
         maps.life
             .set_max_entries(options.life_bytes as u32)
@@ -140,6 +151,29 @@ impl<'obj> Programs<'obj> {
                 .collect(),
             Ok(None) | Err(_) => Vec::new(),
         }
+    }
+
+    /// How stacks came about so far, on all CPUs.
+    pub(crate) fn stack_counts(&self) -> StackCounts {
+        let zero = 0u32.to_ne_bytes();
+        let mut sum = StackCounts::default();
+        for of_cpu in self
+            .skeleton
+            .maps
+            .stack_counters
+            .lookup_percpu(&zero, MapFlags::ANY)
+            .ok()
+            .flatten()
+            .iter()
+            .flatten()
+        {
+            let counts =
+                [&mut sum.taken, &mut sum.repeated, &mut sum.checked, &mut sum.disagreed, &mut sum.doubtful];
+            for (count, bytes) in counts.into_iter().zip(of_cpu.chunks_exact(8)) {
+                *count += bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+            }
+        }
+        sum
     }
 
     /// Begins to record. The interrupt context comes first, so that the first waking has it right.

@@ -16,7 +16,7 @@ use crate::child::{self, Held, Running, Start};
 use crate::mappings::Mappings;
 use crate::programs::{Missing, Programs};
 use crate::rings::Rings;
-use crate::{Error, Options, Signals, clocks, names, rights, sampling};
+use crate::{Error, Options, Signals, Stacks, clocks, names, rights, sampling};
 
 /// Sleep between drains when little happens. At the highest rate seen (354,000 semaphore round trips
 /// a second of 176 bytes each) a ring of 8 MiB is full after 135 ms, and a burst comes unannounced.
@@ -107,6 +107,7 @@ pub fn record(
         mappings: Mappings::new(),
         life_lost: vec![0; cpus],
         misses: 0,
+        stacks: options.stacks != Stacks::None,
         looked: clocks::now(),
     };
     session.begin(options, held.as_ref())?;
@@ -164,6 +165,8 @@ struct Session<'a, 'obj> {
     life_lost: Vec<u64>,
     /// How often programs had been skipped when we last looked.
     misses: u64,
+    /// Stacks are taken.
+    stacks: bool,
     /// When we last looked.
     looked: Stamp<Local>,
 }
@@ -341,6 +344,9 @@ impl Session<'_, '_> {
                 self.life_lost[cpu] = lost;
             }
         }
+        if self.stacks {
+            self.note(What::StackCounts(self.programs.stack_counts()))?;
+        }
         let misses = self.programs.recursion_misses();
         if misses > self.misses {
             self.note_loss(Cpu::UNKNOWN, misses - self.misses)?;
@@ -410,9 +416,10 @@ fn append(stream: &mut Stream, buffer: Buffer, runs: &[&[u8]; 2], lost: u64) -> 
     Ok(())
 }
 
-/// Process and innermost user address, if the record is a sample; offsets as in `struct wp_sample`.
+/// Process and innermost user address, if the record is a stack; offsets as in `struct wp_sample`.
 fn sampled(record: &[u8]) -> Option<(u32, u64)> {
-    if Header::read(record)?.kind != Kind::Sample.number() {
+    let kind = Header::read(record)?.kind;
+    if kind != Kind::Sample.number() && kind != Kind::Stack.number() {
         return None;
     }
     let tgid = u32::from_le_bytes(*record.get(16..)?.first_chunk()?);

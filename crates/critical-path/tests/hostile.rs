@@ -126,7 +126,7 @@ fn what() -> impl Strategy<Value = What> {
         3 => request().prop_map(What::BlockComplete),
         2 => lock().prop_map(What::LockBegin),
         2 => lock().prop_map(What::LockEnd),
-        2 => Just(What::Sample(Stack { tgid: Tid(1), kernel: [1].into(), user: [2, 3].into() })),
+        2 => Just(What::Sample(Stack { tgid: Tid(1), kernel: [1].into(), user: [2, 3].into(), scanned: 0 })),
         3 => (stamp(), 0..4u64).prop_map(|(from, count)| What::Loss { from: Stamp::from_ns(from), count }),
         1 => Just(What::Mark(Mark::Started)),
     ]

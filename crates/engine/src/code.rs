@@ -10,7 +10,7 @@ use wakepath_critical_path::{Kind, Path};
 use wakepath_event::{Comm, Mapping, Tid};
 use wakepath_recording::HostIdentity;
 use wakepath_symbols::{Code, Found, Symbols};
-use wakepath_wait_graph::{Sample, SampledAt, ThreadIndex};
+use wakepath_wait_graph::{Sample, ThreadIndex};
 
 use crate::Recorded;
 
@@ -40,7 +40,7 @@ pub(crate) fn sampled(recorded: &Recorded, path: &Path) -> Sampled {
     let mut names = None;
     for thread in threads {
         for sample in graph.samples(thread, path.window.from, path.window.to) {
-            if sample.sampled_at != SampledAt::Running || !runs_at(path, thread, sample.at) {
+            if !runs_at(path, thread, sample.at) {
                 continue;
             }
             let names = names.get_or_insert_with(|| Names::new(recorded));
@@ -139,7 +139,7 @@ mod tests {
     use wakepath_event::{Event, Stack, SwitchOut, What};
 
     fn sample(at: u64, current: u32, kernel: &[u64], user: &[u64]) -> Event {
-        let stack = Stack { tgid: Tid(current), kernel: kernel.into(), user: user.into() };
+        let stack = Stack { tgid: Tid(current), kernel: kernel.into(), user: user.into(), scanned: 0 };
         event(at, 0, current, What::Sample(stack))
     }
 

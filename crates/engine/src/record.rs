@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::query::is_meant;
 pub use wakepath_collect::{
-    EndReason, Error as CollectError, GRACE, Identity, Options, Outcome, Running, Signals, exit_code,
+    EndReason, Error as CollectError, GRACE, Identity, Options, Outcome, Running, Signals, Stacks, exit_code,
 };
 pub use wakepath_recording::WriteError;
 use wakepath_recording::{HostIdentity, Owner, Writer};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Clocks, Event, Mapping, Mark, Tid, What};
+use wakepath_event::{Clocks, Event, Mapping, Mark, StackCounts, Tid, What};
 
 use crate::{Name, Names};
 
@@ -18,6 +18,8 @@ pub struct Survey {
     pub mappings: Vec<(Stamp<Local>, Mapping)>,
     /// The clocks, each time they were read together.
     pub clocks: Vec<(Stamp<Local>, Clocks)>,
+    /// How stacks at switch-outs and wakings came about, by the end.
+    pub stacks: Option<StackCounts>,
     /// How many events there are, by kind.
     pub counts: Counts,
 }
@@ -59,6 +61,8 @@ impl Survey {
             What::Switch { .. } | What::Waking { .. } | What::Packet(_) | What::SocketReady(_) => {}
             What::Mapping(mapping) => self.mappings.push((event.at, mapping.clone())),
             What::Clocks(clocks) => self.clocks.push((event.at, *clocks)),
+            What::StackCounts(counts) => self.stacks = Some(*counts),
+            What::Stack(_) | What::StackOf(_) => {}
             What::Mark(mark) => self.session.observe(event.at, mark),
             _ => self.names.observe(event),
         }
@@ -107,7 +111,7 @@ impl Session {
 pub struct Counts([u64; EVENT_NAMES.len()]);
 
 /// The kinds of events by name, in [`Counts`]' order.
-const EVENT_NAMES: [&str; 26] = [
+const EVENT_NAMES: [&str; 28] = [
     "switch",
     "waking",
     "thread",
@@ -134,6 +138,8 @@ const EVENT_NAMES: [&str; 26] = [
     "current",
     "refill",
     "blocked",
+    "stack_of",
+    "stack_counts",
 ];
 
 impl Counts {
@@ -165,6 +171,8 @@ impl Counts {
             What::Current => 23,
             What::Refill(_) => 24,
             What::Blocked(_) => 25,
+            What::StackOf(_) => 26,
+            What::StackCounts(_) => 27,
         };
         self.0[kind] += 1;
     }

@@ -8,12 +8,14 @@ mod call;
 mod context;
 mod identity;
 mod net;
+mod stack;
 mod state;
 
 pub use call::{Call, LockWord};
 pub use context::{Context, Softirq};
 pub use identity::{CgroupId, Comm, Cpu, ThreadIdentity, Tid};
 pub use net::{Address, Direction, Flow, FlowId, Packet};
+pub use stack::{Stack, StackCounts, StackId};
 pub use state::{BlockedState, SwitchOut};
 
 use wakepath_clock::{Local, Stamp};
@@ -126,8 +128,13 @@ pub enum What {
     LockEnd(KernelLock),
     /// [`Event::current`] was running here.
     Sample(Stack),
-    /// Where the switch-out or the waking came from that [`Event::current`] did just before, on the same CPU.
+    /// A stack that [`What::StackOf`] refers to by its id. It may come before or after.
     Stack(Stack),
+    /// Where the switch-out or the waking came from that [`Event::current`] did just before, at the same
+    /// stamp and on the same CPU.
+    StackOf(StackId),
+    /// How the stacks came about so far.
+    StackCounts(StackCounts),
     /// A descriptor's meaning.
     File(FileName),
     /// Records were lost on this event's CPU.
@@ -175,17 +182,6 @@ pub struct KernelLock {
     pub flags: u32,
     /// Who owned it when the wait began, where it could be read.
     pub owner: Option<Tid>,
-}
-
-/// A call stack: addresses, innermost first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stack {
-    /// The process whose address space the user frames are of.
-    pub tgid: Tid,
-    /// Kernel addresses.
-    pub kernel: Box<[u64]>,
-    /// User addresses.
-    pub user: Box<[u64]>,
 }
 
 /// What a descriptor of a process refers to.

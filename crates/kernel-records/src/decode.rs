@@ -3,8 +3,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event, FileName, Flow,
-    FlowId, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet, Softirq, Stack, SwitchOut,
-    ThreadIdentity, Tid, What,
+    FlowId, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet, Softirq, Stack, StackCounts, StackId,
+    SwitchOut, ThreadIdentity, Tid, What,
 };
 
 use crate::layout::{CALL_NONE, Layout};
@@ -162,6 +162,7 @@ impl Decoder {
             Kind::LockEnd => What::LockEnd(lock(&r)),
             Kind::Sample => What::Sample(stack(&r)?),
             Kind::Stack => What::Stack(stack(&r)?),
+            Kind::StackOf => What::StackOf(StackId(r.u64(16))),
             Kind::File => What::File(FileName {
                 tgid: Tid(r.u32(16)),
                 fd: r.u32(20),
@@ -190,6 +191,13 @@ impl Decoder {
                 })
             }
             Kind::Mark => What::Mark(mark(&r)?),
+            Kind::StackCounts => What::StackCounts(StackCounts {
+                taken: r.u64(16),
+                repeated: r.u64(24),
+                checked: r.u64(32),
+                disagreed: r.u64(40),
+                doubtful: r.u64(48),
+            }),
         };
         Ok((event(header, cpu, what), length))
     }
@@ -374,14 +382,20 @@ fn lock(r: &Record<'_>) -> KernelLock {
 }
 
 fn stack(r: &Record<'_>) -> Result<Stack, DecodeError> {
-    let (kernel, user, all) = (r.u16(20), r.u16(22), r.u32(28));
+    let (kernel, user, scanned, all) = (r.u16(20), r.u16(22), r.u32(24), r.u32(28));
     if u32::from(kernel) + u32::from(user) != all {
         return Err(r.bad("frames_len", all.into()));
+    }
+    // The innermost was not looked for.
+    let bad = || r.bad("scanned", scanned.into());
+    let scanned = u16::try_from(scanned).map_err(|_| bad())?;
+    if scanned > 0 && scanned >= user {
+        return Err(bad());
     }
     let frames: Vec<u64> = r.bytes[32..].chunks_exact(8).map(|frame| number(frame, 0, 8)).collect();
     let (kernel, user) =
         frames.split_at_checked(kernel.into()).ok_or(r.bad("kernel_frames", kernel.into()))?;
-    Ok(Stack { tgid: Tid(r.u32(16)), kernel: kernel.into(), user: user.into() })
+    Ok(Stack { tgid: Tid(r.u32(16)), kernel: kernel.into(), user: user.into(), scanned })
 }
 
 fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {

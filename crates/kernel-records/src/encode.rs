@@ -161,6 +161,18 @@ impl Encoder {
             What::LockEnd(l) => lock(l, Kind::LockEnd, w),
             What::Sample(s) => stack(s, Kind::Sample, w)?,
             What::Stack(s) => stack(s, Kind::Stack, w)?,
+            What::StackOf(stack) => {
+                w.u64(stack.0);
+                Kind::StackOf
+            }
+            What::StackCounts(counts) => {
+                for count in
+                    [counts.taken, counts.repeated, counts.checked, counts.disagreed, counts.doubtful]
+                {
+                    w.u64(count);
+                }
+                Kind::StackCounts
+            }
             What::File(file) => {
                 w.u32(file.tgid.0);
                 w.u32(file.fd);
@@ -296,7 +308,7 @@ fn stack(stack: &Stack, kind: Kind, w: &mut Record<'_>) -> Result<Kind, EncodeEr
     // All three are at most MAX_FRAMES.
     w.u16(stack.kernel.len() as u16);
     w.u16(stack.user.len() as u16);
-    w.u32(0);
+    w.u32(stack.scanned.into());
     w.u32(found as u32);
     for &frame in stack.kernel.iter().chain(&stack.user) {
         w.u64(frame);

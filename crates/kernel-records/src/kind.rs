@@ -13,6 +13,7 @@ pub enum Kind {
     Packet = 8,
     SocketReady = 9,
     Flow = 10,
+    StackOf = 11,
     Thread = 16,
     Fork = 17,
     Exec = 18,
@@ -33,11 +34,12 @@ pub enum Kind {
     Name = 50,
     Mapping = 51,
     Mark = 52,
+    StackCounts = 53,
 }
 
 impl Kind {
     /// Every kind, by number.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::Switch,
         Self::SwitchCall,
         Self::SwitchLock,
@@ -48,6 +50,7 @@ impl Kind {
         Self::Packet,
         Self::SocketReady,
         Self::Flow,
+        Self::StackOf,
         Self::Thread,
         Self::Fork,
         Self::Exec,
@@ -68,6 +71,7 @@ impl Kind {
         Self::Name,
         Self::Mapping,
         Self::Mark,
+        Self::StackCounts,
     ];
 
     /// The kind with this number; `None` when no kind has it.
@@ -111,13 +115,18 @@ impl Buffer {
         use Kind::*;
         match self {
             Self::Sched => {
-                matches!(kind, Switch | SwitchCall | SwitchLock | Waking | WakingNew | WakingSocket | Current)
+                matches!(
+                    kind,
+                    Switch | SwitchCall | SwitchLock | Waking | WakingNew | WakingSocket | Current | StackOf
+                )
             }
             Self::Net => matches!(kind, Packet | SocketReady | Flow),
             // A thread that wakes itself may do so with interrupts on, where a ring is not safe.
             Self::Life => {
-                let ring =
-                    matches!(kind, Switch | SwitchCall | SwitchLock | WakingNew | WakingSocket | Current);
+                let ring = matches!(
+                    kind,
+                    Switch | SwitchCall | SwitchLock | WakingNew | WakingSocket | Current | StackOf
+                );
                 !ring && !matches!(kind, Packet)
             }
         }

@@ -226,7 +226,7 @@ const SAMPLE: &[Field] = &[
     f("tgid", "tgid", 16, Number(4)),
     f("kernel_frames", "kernel_frames", 20, Number(2)),
     f("user_frames", "user_frames", 22, Number(2)),
-    f("spare", "spare", 24, Number(4)),
+    f("scanned", "scanned", 24, Number(4)),
     f("frames_len", "frames_len", 28, Number(4)),
 ];
 
@@ -356,6 +356,14 @@ pub const LAYOUTS: &[Layout] = &[
             f("protocol", "protocol", 61, Number(1)),
             f("spare", "spare", 62, Number(2)),
         ],
+        tail: &[],
+    },
+    Layout {
+        kind: Kind::StackOf,
+        name: "stack_of",
+        c_struct: "wp_stack_of",
+        bytes: 24,
+        fields: &[f("stack", "stack", 16, Bits(8))],
         tail: &[],
     },
     Layout {
@@ -568,6 +576,20 @@ pub const LAYOUTS: &[Layout] = &[
             f("words_padded", "", 28, Number(4)),
         ],
         tail: &[Tail { name: "words", count: "words_padded", element: Element::Text }],
+    },
+    Layout {
+        kind: Kind::StackCounts,
+        name: "stack_counts",
+        c_struct: "",
+        bytes: 56,
+        fields: &[
+            f("taken", "", 16, Number(8)),
+            f("repeated", "", 24, Number(8)),
+            f("checked", "", 32, Number(8)),
+            f("disagreed", "", 40, Number(8)),
+            f("doubtful", "", 48, Number(8)),
+        ],
+        tail: &[],
     },
 ];
 

@@ -42,7 +42,12 @@ fn events() -> Vec<(Buffer, Event)> {
             event(match i % 3 {
                 0 => What::Rename { tid: next, comm: Comm::new(b"worker") },
                 1 => What::Exit,
-                _ => What::Sample(Stack { tgid: Tid(1000), kernel: [1, 2].into(), user: [3].into() }),
+                _ => What::Sample(Stack {
+                    tgid: Tid(1000),
+                    kernel: [1, 2].into(),
+                    user: [3].into(),
+                    scanned: 0,
+                }),
             }),
         ));
     }

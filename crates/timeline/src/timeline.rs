@@ -203,6 +203,8 @@ impl Timeline {
             }
             What::Mark(Mark::Started) => self.started = Some(at),
             What::Stack(_)
+            | What::StackOf(_)
+            | What::StackCounts(_)
             | What::File(_)
             | What::Clocks(_)
             | What::Name(..)

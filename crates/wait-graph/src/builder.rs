@@ -4,7 +4,7 @@ use wakepath_timeline::{Sink, State, Timeline};
 
 use crate::lane::Lane;
 use crate::span::Packed;
-use crate::{Doing, Evidence, EvidenceIndex, Graph, Loss, Losses, Occupant, SampledAt, Thread, ThreadIndex};
+use crate::{Doing, Evidence, EvidenceIndex, Graph, Loss, Losses, Occupant, Thread, ThreadIndex};
 
 /// Makes a [`Graph`] of events that come in time order.
 ///
@@ -54,12 +54,13 @@ impl Builder {
         match &event.what {
             What::Sample(stack) => {
                 let current = self.timeline.current(event);
-                graph.samples.push(graph.to, current, SampledAt::Running, stack);
+                graph.samples.push(graph.to, current, stack);
             }
-            What::Stack(stack) => {
+            What::StackOf(id) => {
                 let current = self.timeline.current(event);
-                graph.samples.push(graph.to, current, SampledAt::Link, stack);
+                graph.stacks.push(at, current, *id);
             }
+            What::Stack(stack) => graph.stacks.define(stack),
             What::Flow(id, flow) => {
                 graph.flows.insert(*id, *flow);
             }
@@ -74,6 +75,7 @@ impl Builder {
         graph.counts = counts;
         graph.losses = Losses::new(self.store.losses);
         graph.samples.sort();
+        graph.stacks.sort();
         graph.acquisitions.sort_unstable();
         graph.acquisitions.shrink_to_fit();
         graph.evidence.shrink_to_fit();

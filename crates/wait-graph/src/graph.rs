@@ -5,9 +5,11 @@ use wakepath_event::{Cpu, Flow, FlowId, Tid};
 
 use crate::lane::Lane;
 use crate::samples::Samples;
+use crate::stacks::Stacks;
 use crate::wait::Waits;
 use crate::{
-    Counts, Doing, Evidence, EvidenceIndex, Losses, Sample, Span, Spans, Stay, Thread, ThreadIndex, Wait,
+    Counts, Doing, Evidence, EvidenceIndex, Losses, Sample, Span, Spans, StackAt, Stay, Thread, ThreadIndex,
+    Wait,
 };
 
 /// The execution graph of one recording.
@@ -20,6 +22,7 @@ pub struct Graph {
     pub(crate) losses: Losses,
     pub(crate) flows: HashMap<FlowId, Flow>,
     pub(crate) samples: Samples,
+    pub(crate) stacks: Stacks,
     /// When a thread got a contended kernel lock, by lock and time.
     pub(crate) acquisitions: Vec<(u64, Stamp<Reference>, ThreadIndex)>,
     pub(crate) counts: Counts,
@@ -109,7 +112,7 @@ impl Graph {
         self.flows.get(&flow)
     }
 
-    /// A thread's stacks within a window, in time order.
+    /// A thread's samples within a window, in time order.
     pub fn samples(
         &self,
         thread: ThreadIndex,
@@ -117,6 +120,17 @@ impl Graph {
         to: Stamp<Reference>,
     ) -> impl Iterator<Item = Sample<'_>> {
         self.samples.of(thread, from, to)
+    }
+
+    /// Whether stacks were taken at switch-outs and wakings.
+    pub fn has_stacks(&self) -> bool {
+        !self.stacks.is_empty()
+    }
+
+    /// Where `thread` was in the code when it left its CPU or woke another at exactly `at`; `None` where
+    /// no stack was taken.
+    pub fn stack_at(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<StackAt<'_>> {
+        self.stacks.at(thread, at)
     }
 
     /// When `thread` last got the contended kernel lock at `address` before `at`, where that was seen.
@@ -139,7 +153,7 @@ impl Graph {
             waits: self.waits.bytes(),
             evidence: size_of_val(&*self.evidence) + size_of_val(&*self.acquisitions),
             lanes: self.lanes.iter().map(Lane::bytes).sum(),
-            samples: self.samples.bytes(),
+            samples: self.samples.bytes() + self.stacks.bytes(),
             losses: self.losses.bytes(),
         }
     }

@@ -14,6 +14,7 @@ mod lane;
 mod losses;
 mod samples;
 mod span;
+mod stacks;
 mod thread;
 mod wait;
 
@@ -21,8 +22,9 @@ pub use builder::Builder;
 pub use graph::{Bytes, Graph};
 pub use lane::Stay;
 pub use losses::Losses;
-pub use samples::{Sample, SampledAt};
+pub use samples::Sample;
 pub use span::{Doing, Span, Spans};
+pub use stacks::{Frames, StackAt, StackIndex};
 pub use thread::Thread;
 pub use wait::WaitIndex;
 pub use wakepath_timeline::{

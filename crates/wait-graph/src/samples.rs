@@ -3,22 +3,11 @@ use wakepath_event::{Stack, Tid};
 
 use crate::{Occupant, ThreadIndex};
 
-/// What a thread was doing when its stack was taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SampledAt {
-    /// Running, at a moment that the clock chose.
-    Running,
-    /// Leaving its CPU, or waking another thread, just before.
-    Link,
-}
-
-/// A stack.
+/// A stack of a running thread, at a moment that the clock chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample<'a> {
     /// When.
     pub at: Stamp<Reference>,
-    /// Doing what.
-    pub sampled_at: SampledAt,
     /// The process whose address space the user frames are of.
     pub tgid: Tid,
     /// Kernel addresses, innermost first.
@@ -27,7 +16,7 @@ pub struct Sample<'a> {
     pub user: &'a [u64],
 }
 
-/// All stacks, by thread and time.
+/// All samples, by thread and time.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
     rows: Vec<Row>,
@@ -38,7 +27,6 @@ pub(crate) struct Samples {
 struct Row {
     thread: u32,
     at: Stamp<Reference>,
-    sampled_at: SampledAt,
     tgid: Tid,
     frames: usize,
     kernel: u32,
@@ -46,17 +34,11 @@ struct Row {
 }
 
 impl Samples {
-    pub(crate) fn push(
-        &mut self,
-        at: Stamp<Reference>,
-        current: Occupant,
-        sampled_at: SampledAt,
-        stack: &Stack,
-    ) {
+    pub(crate) fn push(&mut self, at: Stamp<Reference>, current: Occupant, stack: &Stack) {
         let Occupant::Thread(thread) = current else { return };
         let (kernel, user) = (stack.kernel.len() as u32, stack.user.len() as u32);
         let frames = self.frames.len();
-        self.rows.push(Row { thread: thread.0, at, sampled_at, tgid: stack.tgid, frames, kernel, user });
+        self.rows.push(Row { thread: thread.0, at, tgid: stack.tgid, frames, kernel, user });
         self.frames.extend_from_slice(&stack.kernel);
         self.frames.extend_from_slice(&stack.user);
     }
@@ -77,13 +59,7 @@ impl Samples {
         let end = self.rows.partition_point(|row| (row.thread, row.at) < (thread.0, to));
         self.rows[begin..end.max(begin)].iter().map(|row| {
             let (kernel, rest) = self.frames[row.frames..].split_at(row.kernel as usize);
-            Sample {
-                at: row.at,
-                sampled_at: row.sampled_at,
-                tgid: row.tgid,
-                kernel,
-                user: &rest[..row.user as usize],
-            }
+            Sample { at: row.at, tgid: row.tgid, kernel, user: &rest[..row.user as usize] }
         })
     }
 

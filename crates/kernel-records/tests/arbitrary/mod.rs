@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event, FileName, Flow,
-    FlowId, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet, Softirq, Stack, SwitchOut,
-    ThreadIdentity, Tid, What,
+    FlowId, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet, Softirq, Stack, StackCounts, StackId,
+    SwitchOut, ThreadIdentity, Tid, What,
 };
 use wakepath_kernel_records::Buffer;
 use wakepath_kernel_records::layout::{CALL_NONE, MAX_FRAMES};
@@ -95,6 +95,7 @@ fn sched() -> impl Strategy<Value = What> {
         (tid(), switch_out(), any::<u32>(), option::of(call()))
             .prop_map(|(next, out, interrupts_ns, call)| What::Switch { next, out, interrupts_ns, call }),
         Just(What::Current),
+        any::<u64>().prop_map(|id| What::StackOf(StackId(id))),
         (tid(), any::<u16>(), option::of(any::<bool>())).prop_map(|(target, irq, how)| What::Waking {
             target,
             irq,
@@ -191,7 +192,8 @@ fn stack() -> impl Strategy<Value = Stack> {
     (tid(), vec(any::<u64>(), 0..=MAX_FRAMES), any::<prop::sample::Index>()).prop_map(
         |(tgid, frames, split)| {
             let (kernel, user) = frames.split_at(split.index(frames.len() + 1));
-            Stack { tgid, kernel: kernel.into(), user: user.into() }
+            let scanned = split.index(user.len().max(1)) as u16;
+            Stack { tgid, kernel: kernel.into(), user: user.into(), scanned }
         },
     )
 }
@@ -288,6 +290,9 @@ fn life() -> impl Strategy<Value = What> {
         name(),
         mapping().prop_map(What::Mapping),
         mark().prop_map(What::Mark),
+        any::<[u64; 5]>().prop_map(|[taken, repeated, checked, disagreed, doubtful]| {
+            What::StackCounts(StackCounts { taken, repeated, checked, disagreed, doubtful })
+        }),
     ]
 }
 

@@ -65,7 +65,7 @@ impl Reader {
             "complete" => What::BlockComplete(request(words)?),
             "lock" => What::LockBegin(self.lock(words)?),
             "unlock" => What::LockEnd(self.lock(words)?),
-            "sample" => What::Sample(Stack { tgid: Tid(0), kernel: [].into(), user: [].into() }),
+            "sample" => What::Sample(Stack { tgid: Tid(0), kernel: [].into(), user: [].into(), scanned: 0 }),
             "loss" => What::Loss {
                 from: Stamp::from_ns(words.option("from")?.ok_or("a loss needs from=")?),
                 count: words.option("count")?.unwrap_or(0),

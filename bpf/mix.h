@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * A hash, a word at a time: of what is compared with itself only, never with what an enemy chose.
+ */
+#ifndef WAKEPATH_MIX_H
+#define WAKEPATH_MIX_H
+
+static inline __attribute__((always_inline)) __u64 mix(__u64 h, __u64 v)
+{
+	h = (h ^ v) * 0x9e3779b97f4a7c15ULL;
+	return h ^ (h >> 29);
+}
+
+#endif

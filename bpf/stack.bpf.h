@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Where in the code a thread blocks, or wakes another. Only with `--stacks`: without, the verifier
+ * removes all of this.
+ *
+ * 1. A stack has an id, the hash of its content. A switch-out or a waking is followed by a small
+ *    record with that id; the stack itself is told once, to the ring buffer of rare records.
+ * 2. Taking a stack costs two to three microseconds, a hundred times what the rest costs. A thread
+ *    that waits where it waited before has the same user registers, the same system call and the same
+ *    depth of the kernel stack: then the stack is taken to be that of then. That is a heuristic (two
+ *    functions with frames alike that call the same function from the same depth look the same), so
+ *    it is checked, often at first and then at each 64th time: stack.h. What was found wrong once is
+ *    not believed again. How often that was is counted, and how many ids may be wrong for it.
+ * 3. User frames are followed by frame pointers. The functions of the C library have none, so that
+ *    the first step goes from them past their caller: whoever called fsync() is not in that chain.
+ *    So the words between the stack pointer and the frame pointer are searched for addresses with a
+ *    call before them; the reader takes of these what fits.
+ */
+#ifndef WAKEPATH_STACK_BPF_H
+#define WAKEPATH_STACK_BPF_H
+
+#include "ring.bpf.h"
+#include "stack.h"
+
+__weak const volatile bool record_stacks = false;
+/* Only a benchmark takes each stack anew. */
+__weak const volatile bool remember_stacks = true;
+
+#define STACK_CACHE 4096
+#define TASK_DEAD 0x80
+/* Of the kernel's own frames those of the tracing itself. */
+#define SKIPPED_FRAMES 3
+
+struct stack_entry {
+	__u64 key;
+	__u64 stack;
+	__u32 hits;
+	__u32 unchecked; /* hits since it was last seen to be right */
+	__u64 unreliable; /* it was wrong once: taken anew each time */
+};
+
+/* Both have STACK_CACHE entries a CPU, or one in all without `--stacks`; set before loading. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct stack_entry);
+} stack_cache SEC(".maps") __weak;
+
+/* Ids of stacks that this CPU has told. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} stacks_told SEC(".maps") __weak;
+
+struct stack_counts {
+	__u64 taken;
+	__u64 repeated;  /* remembered, not taken */
+	__u64 checked;   /* taken though remembered */
+	__u64 disagreed; /* and found to be another */
+	__u64 doubtful;  /* repeated since the check before such a one */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct stack_counts);
+} stack_counters SEC(".maps") __weak;
+
+struct stack_scratch {
+	volatile __u64 depth;
+	__u64 words[WP_SCAN_WORDS];
+	union {
+		struct wp_sample r;
+		__u8 bytes[sizeof(struct wp_sample) + WP_MAX_FRAMES * sizeof(__u64)];
+	};
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct stack_scratch);
+} stack_scratches SEC(".maps") __weak;
+
+/*
+ * Looks for return addresses above the stack pointer, and writes them behind frame `at`. How many it
+ * found is kept in memory alone: the verifier then need not follow each number of them on its own.
+ */
+static __always_inline void scan(struct stack_scratch *s, __u32 at, __u64 sp, __u64 bp)
+{
+	volatile __u32 *found = &s->r.scanned;
+	__u32 limit = WP_SCAN_WORDS, n;
+	__u64 code, word;
+
+	if (bpf_probe_read_user(s->words, sizeof(s->words), (void *)sp)) {
+		/* Near the end of the stack. */
+		limit = 8;
+		if (bpf_probe_read_user(s->words, 8 * sizeof(__u64), (void *)sp))
+			return;
+	}
+	if (bp > sp && bp - sp < limit * sizeof(__u64))
+		limit = (bp - sp) / sizeof(__u64);
+	for (__u32 i = 0; i < WP_SCAN_WORDS; i++) {
+		n = *found;
+		if (i >= limit || n >= WP_MOST_SCANNED)
+			break;
+		word = s->words[i];
+		/* No address of code: a small number, an address of the kernel's half, one of the stack. */
+		if (word < 0x10000 || word >> 47 || word - sp < (8 << 20))
+			continue;
+		if (bpf_probe_read_user(&code, sizeof(code), (void *)word - sizeof(code)) || !ends_in_call(code))
+			continue;
+		s->r.frames[at + n] = word;
+		*found = n + 1;
+	}
+}
+
+/* Takes the current thread's stack, tells it if that was not done, and returns its id; 0 without one. */
+static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, __u64 who)
+{
+	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), at, scanned, slot;
+	struct stack_scratch *s = bpf_map_lookup_elem(&stack_scratches, &zero);
+	long kernel, user = 0, size;
+	__u64 id, *told, *lost;
+
+	if (!s)
+		return 0;
+	kernel = bpf_get_stack(ctx, s->r.frames, WP_MAX_KERNEL_FRAMES * sizeof(__u64), SKIPPED_FRAMES);
+	if (kernel < 0)
+		kernel = 0;
+	at = kernel / sizeof(__u64);
+	if (at > WP_MAX_KERNEL_FRAMES)
+		return 0;
+	s->r.kernel_frames = at;
+	s->r.scanned = 0;
+	if (regs) {
+		s->r.frames[at] = BPF_CORE_READ(regs, ip);
+		scan(s, at + 1, BPF_CORE_READ(regs, sp), BPF_CORE_READ(regs, bp));
+		scanned = *(volatile __u32 *)&s->r.scanned;
+		if (scanned > WP_MOST_SCANNED)
+			return 0;
+		at += 1 + scanned;
+		/* But for the innermost, which stands there. */
+		user = bpf_get_stack(ctx, &s->r.frames[at],
+				     (WP_MAX_FRAMES - WP_MAX_KERNEL_FRAMES - 1 - WP_MOST_SCANNED) * sizeof(__u64),
+				     BPF_F_USER_STACK | 1);
+		if (user < 0)
+			user = 0;
+		at += user / sizeof(__u64);
+	}
+	s->r.frames_len = at;
+	s->r.user_frames = at - s->r.kernel_frames;
+	s->r.tgid = who >> 32;
+	if (!at)
+		return 0;
+	id = stack_id(&s->r);
+	slot = cpu * STACK_CACHE + id % STACK_CACHE;
+	told = bpf_map_lookup_elem(&stacks_told, &slot);
+	if (!told || *told == id)
+		return id;
+	fill_header(&s->r.h, WP_STACK, (__u32)who, WP_CTX_TASK);
+	s->r.h.seq = cpu;
+	size = sizeof(s->r) + at * sizeof(__u64);
+	if (size > sizeof(s->r) + WP_MAX_FRAMES * sizeof(__u64))
+		return 0;
+	if (!bpf_ringbuf_output(&life, &s->r, size, BPF_RB_NO_WAKEUP)) {
+		*told = id;
+		return id;
+	}
+	lost = bpf_map_lookup_elem(&life_lost, &zero);
+	if (lost)
+		(*lost)++;
+	return id;
+}
+
+/* The id of the current thread's stack: the one of last time where all looks as it did then. */
+static __always_inline __u64 stack_of(void *ctx, struct task_struct *task)
+{
+	__u64 who = (__u64)task->tgid << 32 | (__u32)task->pid, key, id;
+	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), slot;
+	struct stack_scratch *s = bpf_map_lookup_elem(&stack_scratches, &zero);
+	struct stack_counts *counts = bpf_map_lookup_elem(&stack_counters, &zero);
+	struct pt_regs *regs = NULL;
+	struct stack_entry *e;
+
+	if (!s || !counts)
+		return 0;
+	/* The context stands on the kernel stack: where it is tells how deep that goes. */
+	s->depth = (__u64)ctx;
+	key = mix(who, s->depth);
+	if (!(task->flags & PF_KTHREAD)) {
+		regs = (struct pt_regs *)bpf_task_pt_regs(task);
+		key = mix(mix(mix(mix(key, regs->ip), regs->sp), regs->bp), regs->orig_ax);
+	}
+	slot = cpu * STACK_CACHE + key % STACK_CACHE;
+	e = bpf_map_lookup_elem(&stack_cache, &slot);
+	if (!e)
+		return 0;
+	if (e->key != key) {
+		e->key = key;
+		e->hits = 0;
+		e->unchecked = 0;
+		e->unreliable = 0;
+		counts->taken++;
+		return e->stack = take_stack(ctx, regs, who);
+	}
+	e->hits++;
+	if (remember_stacks && !e->unreliable && !is_checked(e->hits)) {
+		e->unchecked++;
+		counts->repeated++;
+		return e->stack;
+	}
+	counts->taken++;
+	id = take_stack(ctx, regs, who);
+	if (e->unreliable)
+		return id;
+	counts->checked++;
+	if (id != e->stack) {
+		counts->disagreed++;
+		counts->doubtful += e->unchecked;
+		e->unreliable = 1;
+	}
+	e->unchecked = 0;
+	return id;
+}
+
+/* Behind the record of a switch-out or a waking of this stamp: where it came from. */
+static __always_inline void tell_stack(void *ctx, struct task_struct *task, struct wp_ring *ring, __u64 stamp)
+{
+	__u64 stack = stack_of(ctx, task);
+	struct wp_stack_of *r;
+
+	if (!stack)
+		return;
+	r = ring_reserve(ring, sched_ring_mask);
+	if (!r)
+		return;
+	r->h.stamp = stamp;
+	r->h.kind = WP_STACK_OF;
+	r->h.context = WP_CTX_TASK;
+	r->h.seq = ring->seq;
+	r->h.tid = task->pid;
+	r->stack = stack;
+	ring_commit(ring, sizeof(*r));
+}
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What a stack is called, and what looks like a return address: plain C, also compiled for the host
+ * by a test.
+ */
+#ifndef WAKEPATH_STACK_H
+#define WAKEPATH_STACK_H
+
+#include "mix.h"
+#include "records.h"
+
+/* How many frames that frame pointers pass over are looked for on a stack, and in how many words. */
+#define WP_MOST_SCANNED 6
+#define WP_SCAN_WORDS 32
+
+/* A stack's id: a hash of all that its record holds behind the header. The reader computes the same. */
+static inline __attribute__((always_inline)) __u64 stack_id(const struct wp_sample *r)
+{
+	__u64 h = mix(0, (__u64)r->tgid << 32 | (__u64)r->kernel_frames << 16 | r->user_frames);
+
+	h = mix(h, r->scanned);
+	for (__u32 i = 0; i < WP_MAX_FRAMES; i++) {
+		if (i >= r->frames_len)
+			break;
+		h = mix(h, r->frames[i]);
+	}
+	return h;
+}
+
+/*
+ * Whether these eight bytes of x86-64 code, the last in the highest byte, end in a call: what
+ * follows them is then where that call returns to.
+ */
+static inline __attribute__((always_inline)) int ends_in_call(__u64 code)
+{
+	__u8 last = code >> 56;
+
+	/* call rel32; call *disp32(%rip): by way of a table of addresses */
+	if ((code >> 24 & 0xff) == 0xe8 || (code >> 16 & 0xffff) == 0x15ff)
+		return 1;
+	/* call *%reg; call *(%reg), but for the two registers that say something else there */
+	if ((code >> 48 & 0xff) == 0xff)
+		return (last & 0xf8) == 0xd0 || ((last & 0xf8) == 0x10 && last != 0x14 && last != 0x15);
+	/* call *disp8(%reg); call *disp32(%reg) */
+	return (code >> 40 & 0xf8ff) == 0x50ff || (code >> 16 & 0xf8ff) == 0x90ff;
+}
+
+/*
+ * How many hits a remembered stack is believed for: it is looked at again at its 1st, 2nd, 4th, 8th
+ * hit and so on, and at least at each 64th.
+ */
+static inline __attribute__((always_inline)) int is_checked(__u32 hits)
+{
+	return !(hits & (hits - 1)) || !(hits & 63);
+}
+
+#endif

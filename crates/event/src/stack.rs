@@ -1,0 +1,51 @@
+use crate::Tid;
+
+/// A call stack: addresses, innermost first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stack {
+    /// The process whose address space the user frames are of.
+    pub tgid: Tid,
+    /// Kernel addresses.
+    pub kernel: Box<[u64]>,
+    /// User addresses.
+    pub user: Box<[u64]>,
+    /// Of `user`, how many behind the first are not of the chain of frame pointers, but were found on
+    /// the stack with a call before them: return addresses, though perhaps of calls long over. Where the
+    /// innermost function has no frame, the first that fits is who called it; the chain passes over it.
+    pub scanned: u16,
+}
+
+/// What a stack is called: a hash of its content, so that two of one id are one stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StackId(pub u64);
+
+impl Stack {
+    /// Its id, as `stack_id` of `bpf/stack.h` computes it.
+    pub fn id(&self) -> StackId {
+        let counts = (self.kernel.len() as u64) << 16 | self.user.len() as u64;
+        let hash = mix(mix(0, u64::from(self.tgid.0) << 32 | counts), self.scanned.into());
+        StackId(self.kernel.iter().chain(&self.user).fold(hash, |hash, &frame| mix(hash, frame)))
+    }
+}
+
+fn mix(hash: u64, word: u64) -> u64 {
+    let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash ^ (hash >> 29)
+}
+
+/// How stacks at switch-outs and wakings came about, since the recording began. A stack is not taken
+/// anew where a thread waits with the registers, the system call and the depth of the kernel's stack
+/// that it had before; some of these are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StackCounts {
+    /// Taken.
+    pub taken: u64,
+    /// Not taken: that of before was meant.
+    pub repeated: u64,
+    /// Of `taken`, those that were taken to check that of before.
+    pub checked: u64,
+    /// Of `checked`, those that were another.
+    pub disagreed: u64,
+    /// Of `repeated`, those since the check before one that disagreed: so many at most are wrong.
+    pub doubtful: u64,
+}

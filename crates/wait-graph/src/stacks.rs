@@ -1,0 +1,131 @@
+use std::collections::HashMap;
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_event::{Stack, StackId, Tid};
+
+use crate::{Occupant, ThreadIndex};
+
+/// Where a thread was in the code when it left its CPU or woke another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frames<'a> {
+    /// The process whose address space the user frames are of.
+    pub tgid: Tid,
+    /// Kernel addresses, innermost first.
+    pub kernel: &'a [u64],
+    /// User addresses, innermost first.
+    pub user: &'a [u64],
+    /// As in [`Stack::scanned`].
+    pub scanned: usize,
+}
+
+/// A stack of [`crate::Graph::stack_at`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StackAt<'a> {
+    /// It was recorded.
+    Frames(StackIndex, Frames<'a>),
+    /// It was taken, and what it was is lost.
+    Lost,
+}
+
+/// Counts the stacks of a graph: two waits of one index have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StackIndex(pub u32);
+
+/// The stacks of switch-outs and wakings: each once, and who had it when, 16 bytes each.
+#[derive(Debug, Default)]
+pub(crate) struct Stacks {
+    indices: HashMap<StackId, u32>,
+    stacks: Vec<Option<Stack>>,
+    uses: Vec<Use>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Use {
+    at: Stamp<Reference>,
+    thread: u32,
+    stack: u32,
+}
+
+impl Stacks {
+    pub(crate) fn define(&mut self, stack: &Stack) {
+        let index = self.index(stack.id());
+        self.stacks[index as usize].get_or_insert_with(|| stack.clone());
+    }
+
+    pub(crate) fn push(&mut self, at: Stamp<Reference>, current: Occupant, id: StackId) {
+        let Occupant::Thread(thread) = current else { return };
+        let stack = self.index(id);
+        self.uses.push(Use { at, thread: thread.0, stack });
+    }
+
+    fn index(&mut self, id: StackId) -> u32 {
+        let next = self.stacks.len() as u32;
+        let index = *self.indices.entry(id).or_insert(next);
+        if index == next {
+            self.stacks.push(None);
+        }
+        index
+    }
+
+    pub(crate) fn sort(&mut self) {
+        self.uses.sort_by_key(|one| (one.thread, one.at));
+        self.uses.shrink_to_fit();
+        self.indices = HashMap::new();
+    }
+
+    /// Whether none was ever taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.uses.is_empty()
+    }
+
+    pub(crate) fn at(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<StackAt<'_>> {
+        let found = self.uses.binary_search_by_key(&(thread.0, at), |one| (one.thread, one.at)).ok()?;
+        let index = self.uses[found].stack;
+        Some(match &self.stacks[index as usize] {
+            Some(Stack { tgid, kernel, user, scanned }) => StackAt::Frames(
+                StackIndex(index),
+                Frames { tgid: *tgid, kernel, user, scanned: (*scanned).into() },
+            ),
+            None => StackAt::Lost,
+        })
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let frames: usize = self
+            .stacks
+            .iter()
+            .flatten()
+            .map(|stack| size_of_val(&*stack.kernel) + size_of_val(&*stack.user))
+            .sum();
+        size_of_val(&*self.uses) + size_of_val(&*self.stacks) + frames
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_told_once_is_found_wherever_it_was_and_one_never_told_is_lost() {
+        let stack = Stack { tgid: Tid(7), kernel: [9].into(), user: [1, 2].into(), scanned: 1 };
+        let mut stacks = Stacks::default();
+        let thread = |index| Occupant::Thread(ThreadIndex(index));
+        let at = Stamp::from_ns;
+        stacks.push(at(10), thread(1), stack.id());
+        stacks.push(at(20), thread(0), StackId(5));
+        // The records of two CPUs come in no order; a stack may be told by each.
+        stacks.define(&stack);
+        stacks.define(&stack);
+        stacks.push(at(30), thread(1), stack.id());
+        stacks.push(at(30), Occupant::Idle, stack.id());
+        stacks.sort();
+        let frames = Frames { tgid: Tid(7), kernel: &[9], user: &[1, 2], scanned: 1 };
+        let known = Some(StackAt::Frames(StackIndex(0), frames));
+        for (thread, ns, expected) in [(1, 10, known), (1, 30, known), (0, 20, Some(StackAt::Lost))] {
+            assert_eq!(stacks.at(ThreadIndex(thread), at(ns)), expected, "{thread} at {ns}");
+        }
+        for (thread, ns) in [(1, 20), (0, 10), (2, 10), (0, 30)] {
+            assert_eq!(stacks.at(ThreadIndex(thread), at(ns)), None, "{thread} at {ns}");
+        }
+    }
+}
