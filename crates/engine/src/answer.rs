@@ -4,7 +4,7 @@ use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::{Contributor, Hang, Path, Problem, Segment, Wait};
 use wakepath_wait_graph::{Loss, ThreadIndex};
 
-use crate::{CallKey, CallName, Name, Recorded, Sampled, Who};
+use crate::{CallKey, CallName, Name, Recorded, Sampled, Stacks, Who};
 
 /// The machine that was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -80,6 +80,8 @@ pub struct PathAnswer<'r> {
     pub deadlocks: Vec<Vec<Hang>>,
     /// Where in the code its running threads were seen.
     pub sampled: Sampled,
+    /// Where in the code its waits began and were ended, where that was recorded.
+    pub stacks: Stacks,
     /// The recording that was asked.
     pub recorded: &'r Recorded,
 }

@@ -62,7 +62,7 @@ fn runs_at(path: &Path, thread: ThreadIndex, at: Stamp<Reference>) -> bool {
 }
 
 /// Names of addresses, found once.
-struct Names<'a> {
+pub(crate) struct Names<'a> {
     symbols: Symbols,
     /// What each process had mapped as code, from when on, in time order.
     mappings: HashMap<Tid, Vec<(Stamp<Local>, &'a Mapping)>>,
@@ -71,7 +71,7 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    fn new(recorded: &'a Recorded) -> Self {
+    pub(crate) fn new(recorded: &'a Recorded) -> Self {
         let mut mappings: HashMap<Tid, Vec<(Stamp<Local>, &Mapping)>> = HashMap::new();
         for (at, mapping) in &recorded.survey.mappings {
             mappings.entry(mapping.tgid).or_default().push((*at, mapping));
@@ -86,8 +86,7 @@ impl<'a> Names<'a> {
         let address =
             |n: usize| user.get(n).map(|&address| if n == 0 { address } else { address.wrapping_sub(1) });
         if let Some(&leaf) = kernel.first() {
-            let symbols = &self.symbols;
-            let leaf = self.kernel.entry(leaf).or_insert_with(|| symbols.in_kernel(leaf)).clone();
+            let leaf = self.in_kernel(leaf);
             let caller = address(0).and_then(|address| self.user(tgid, at, address));
             return Place { leaf, in_kernel: true, caller };
         }
@@ -107,7 +106,12 @@ impl<'a> Names<'a> {
         Place { leaf, in_kernel: false, caller }
     }
 
-    fn user(&mut self, tgid: Tid, at: Stamp<Reference>, address: u64) -> Option<Found> {
+    pub(crate) fn in_kernel(&mut self, address: u64) -> Found {
+        let symbols = &self.symbols;
+        self.kernel.entry(address).or_insert_with(|| symbols.in_kernel(address)).clone()
+    }
+
+    pub(crate) fn user(&mut self, tgid: Tid, at: Stamp<Reference>, address: u64) -> Option<Found> {
         let at: Stamp<Local> = Stamp::from_ns(at.ns());
         let holds =
             |mapping: &&(Stamp<Local>, &'a Mapping)| (mapping.1.from..mapping.1.to).contains(&address);
@@ -123,7 +127,7 @@ impl<'a> Names<'a> {
 }
 
 /// The file that a function is in.
-fn module(found: &Found) -> Option<&[u8]> {
+pub(crate) fn module(found: &Found) -> Option<&[u8]> {
     match found {
         Found::Function(function) => function.module.as_deref(),
         Found::Unnamed(file) | Found::Replaced(file) | Found::Unreadable(file) => Some(file),

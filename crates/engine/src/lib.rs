@@ -20,6 +20,7 @@ mod query;
 pub mod record;
 mod recorded;
 mod responsible;
+mod stacks;
 mod survey;
 #[cfg(test)]
 mod testing;
@@ -36,6 +37,7 @@ pub use path::{Answer, path};
 pub use query::{Candidate, PathQuery, QueryError, Scope, Subject};
 pub use recorded::{Format, Recorded, Who};
 pub use responsible::Responsible;
+pub use stacks::{Caller, Frame, Site, SiteId, Stack, StackId, Stacks, Taken};
 pub use survey::{Command, Counts, Session, Survey};
 pub use wakepath_critical_path::{Algorithm, Severity};
 pub use wakepath_event::{Comm, Tid};

@@ -3,10 +3,12 @@ use wakepath_critical_path::{
     Algorithm, Hang, Problem, Severity, Window, active, contributors, deadlocks, exact, hangs,
 };
 
+use wakepath_event::StackCounts;
+
 use crate::code::sampled;
 use crate::overview::overview;
 use crate::query::{Selection, asked, select};
-use crate::{Head, Overview, PathAnswer, PathQuery, QueryError, Question, Recorded, clocks};
+use crate::{Head, Overview, PathAnswer, PathQuery, QueryError, Question, Recorded, Stacks, clocks};
 
 /// What a question for a path comes to.
 #[derive(Debug)]
@@ -55,8 +57,10 @@ fn explain<'r>(
     };
     let mut head = head(recorded, window.from, window.to);
     head.problems.extend(path.problems.iter().cloned());
-    head.problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
     let sampled = sampled(recorded, &path);
+    let stacks = Stacks::of(recorded, &path);
+    head.problems.extend(doubts(recorded));
+    head.problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
     let (still_waiting, deadlocks) = open_waits(recorded, window);
     PathAnswer {
         head,
@@ -66,8 +70,23 @@ fn explain<'r>(
         still_waiting,
         deadlocks,
         sampled,
+        stacks,
         recorded,
     }
+}
+
+/// What is doubtful of stacks that were not taken anew each time.
+fn doubts(recorded: &Recorded) -> Option<Problem> {
+    let StackCounts { checked, disagreed, doubtful, repeated, .. } =
+        recorded.survey.stacks.filter(|counts| counts.doubtful > 0)?;
+    let text = format!(
+        "the stack cache disagreed {disagreed} of {checked} times that it was checked: up to {doubtful} of the \
+         {repeated} stacks that it repeated may be of another wait"
+    );
+    let (from, to) = (recorded.graph.from(), recorded.graph.to());
+    // Few of them are the price of recording at all.
+    let severity = if doubtful > repeated / 100 { Severity::Doubt } else { Severity::Note };
+    Some(Problem { severity, text, from, to, thread: None })
 }
 
 /// What was still open when the recording ended, as far as it concerns the window.

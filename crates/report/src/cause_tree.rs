@@ -8,9 +8,10 @@
 use std::collections::HashMap;
 
 use wakepath_critical_path::{Kind, WaitId};
-use wakepath_engine::{PathAnswer, Responsible};
+use wakepath_engine::{PathAnswer, Responsible, Taken};
 use wakepath_wait_graph::ThreadIndex;
 
+use crate::places::{Sites, sites};
 use crate::wording;
 
 /// Waits under more waits than this are put together with the one at this depth.
@@ -34,6 +35,10 @@ pub struct Node {
     pub link: &'static str,
     /// How many waits above led here.
     pub waits: u64,
+    /// Where in the code these waits began.
+    pub began: Sites,
+    /// And where this thread was when it ended them.
+    pub ended: Sites,
     /// Its own time and that of all below, ns.
     pub total_ns: u64,
     /// What its own time went to.
@@ -56,11 +61,18 @@ pub struct Leaf {
 type NodeKey = (usize, Option<ThreadIndex>, Option<String>);
 type LeafKey = (usize, Kind, Responsible, Option<String>);
 
+/// What a leaf sums up.
+#[derive(Default)]
+struct LeafSum {
+    ns: u64,
+    sites: Sites,
+}
+
 struct Growing<'a> {
     answer: &'a PathAnswer<'a>,
     nodes: Vec<Node>,
     by_key: HashMap<NodeKey, usize>,
-    leaves: HashMap<LeafKey, u64>,
+    leaves: HashMap<LeafKey, LeafSum>,
     /// The node of each wait's thread, and the node's depth.
     of_wait: Vec<(usize, u32)>,
     calls: Vec<Option<String>>,
@@ -74,6 +86,8 @@ pub fn cause_tree(answer: &PathAnswer) -> CauseTree {
         call: None,
         link: "",
         waits: 0,
+        began: Sites::new(),
+        ended: Sites::new(),
         total_ns: 0,
         leaves: Vec::new(),
         children: Vec::new(),
@@ -93,15 +107,26 @@ pub fn cause_tree(answer: &PathAnswer) -> CauseTree {
         growing.calls.push(answer.wait_call(wait).as_ref().map(wording::call));
     }
     let mut last_wait = HashMap::new();
-    for segment in &answer.path.segments {
+    let stacks = &answer.stacks;
+    let site = |taken: Option<Taken>| taken.and_then(|taken| stacks.site_of(taken));
+    for (number, segment) in answer.path.segments.iter().enumerate() {
         let (node, _) = growing.node(segment.parent, segment.thread);
         let ns = segment.to.since(segment.from);
         let call = answer.segment_call(segment).as_ref().map(wording::call);
         let key = (node, segment.kind, Responsible::from(&segment.cause), call);
-        *growing.leaves.entry(key).or_default() += ns;
+        let leaf = growing.leaves.entry(key).or_default();
+        leaf.ns += ns;
+        if let Some(taken) = stacks.of_segment(number) {
+            *leaf.sites.entry(stacks.site_of(taken)).or_default() += 1;
+        }
         growing.nodes[node].total_ns += ns;
         if last_wait.insert(node, segment.parent) != Some(segment.parent) {
             growing.nodes[node].waits += 1;
+            if let Some(wait) = segment.parent {
+                let node = &mut growing.nodes[node];
+                *node.began.entry(site(stacks.of_wait(wait))).or_default() += 1;
+                *node.ended.entry(site(stacks.of_waker(wait))).or_default() += 1;
+            }
         }
     }
     growing.grown()
@@ -128,6 +153,8 @@ impl Growing<'_> {
                 call,
                 link: link.unwrap_or(""),
                 waits: 0,
+                began: Sites::new(),
+                ended: Sites::new(),
                 total_ns: 0,
                 leaves: Vec::new(),
                 children: Vec::new(),
@@ -146,9 +173,12 @@ impl Growing<'_> {
                 self.nodes[above].children.push(node);
             }
         }
-        for ((node, kind, responsible, call), total_ns) in self.leaves {
-            let text = leaf(self.answer, kind, responsible, call.as_deref());
-            self.nodes[node].leaves.push(Leaf { kind, text, total_ns });
+        for ((node, kind, responsible, call), sum) in self.leaves {
+            let mut text = leaf(self.answer, kind, responsible, call.as_deref());
+            if let Some(sites) = sites(&self.answer.stacks, &sum.sites, "parts") {
+                text += &format!(": {sites}");
+            }
+            self.nodes[node].leaves.push(Leaf { kind, text, total_ns: sum.ns });
         }
         let totals: Vec<u64> = self.nodes.iter().map(|node| node.total_ns).collect();
         for node in &mut self.nodes {

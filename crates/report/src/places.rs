@@ -1,14 +1,19 @@
-//! Samples as text: `~ 23 of 24 samples in compress_block (libz.so.1), from pack_items checkout.c:88`.
+//! Places in the code as text. Samples: `~ 23 of 24 samples in compress_block (libz.so.1), from pack_items
+//! checkout.c:88`. Waits, whose stacks were taken: `14 of 14 waits in save_order (checkout), from main
+//! checkout.c:88`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use wakepath_engine::{Found, Function, Sampled};
+use wakepath_engine::{Caller, Found, Frame, Function, Sampled, SiteId, Stacks};
 use wakepath_event::Comm;
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::plain::escape;
-use crate::quantity::samples;
+use crate::quantity::part_of;
+
+/// How many waits began at which site; those of which nothing is known at `None`.
+pub type Sites = BTreeMap<Option<SiteId>, u64>;
 
 /// How many samples, and of which callers.
 type Leaf<'a> = (u64, BTreeMap<&'a Found, u64>);
@@ -34,16 +39,53 @@ pub fn places(sampled: &Sampled, comm: Comm, of: impl Fn(ThreadIndex) -> bool) -
     leaves.sort_by_key(|(leaf, (count, _))| (Reverse(*count), *leaf));
     let mut leaves = leaves.into_iter();
     let ((leaf, in_kernel), (count, callers)) = leaves.next()?;
-    let mut text = format!("~ {} in {}", samples(count, total), found(leaf, in_kernel));
+    let mut text = format!("~ {} in {}", part_of(count, total, "samples"), found(leaf, in_kernel));
     let caller = callers.into_iter().max_by_key(|(caller, count)| (*count, Reverse(*caller)));
     if let Some((caller, _)) = caller {
         text += &format!(", from {}", with_line(caller));
     }
     // Where no place has most of them, the next is worth its words.
     if let Some(((next, in_kernel), (more, _))) = leaves.next().filter(|_| count * 2 < total) {
-        text += &format!("; {} in {}", samples(more, total), found(next, in_kernel));
+        text += &format!("; {} in {}", part_of(more, total, "samples"), found(next, in_kernel));
     }
     Some(text)
+}
+
+/// Where waits began, or were ended; `None` where nothing is known of any.
+pub fn sites(stacks: &Stacks, sites: &Sites, what: &str) -> Option<String> {
+    let total = sites.values().sum();
+    let known = sites.iter().filter_map(|(site, count)| Some((stacks.site((*site)?), *count)));
+    let mut functions: BTreeMap<(&Found, bool), (u64, BTreeMap<&Caller, u64>)> = BTreeMap::new();
+    for (site, count) in known {
+        let (sum, callers) = functions.entry((&site.function, site.in_kernel)).or_default();
+        *sum += count;
+        *callers.entry(&site.caller).or_default() += count;
+    }
+    let mut functions: Vec<_> = functions.into_iter().collect();
+    functions.sort_by_key(|(function, (count, _))| (Reverse(*count), *function));
+    let mut functions = functions.into_iter();
+    let ((function, in_kernel), (count, callers)) = functions.next()?;
+    let mut text = format!("{} in {}", part_of(count, total, what), found(function, in_kernel));
+    match callers.into_iter().max_by_key(|(caller, count)| (*count, Reverse(*caller))) {
+        Some((Caller::Function(caller), _)) => text += &format!(", from {}", with_line(caller)),
+        Some((Caller::Unknown, _)) => text += ", its callers unknown: no frame pointers",
+        Some((Caller::Nobody, _)) | None => {}
+    }
+    if let Some(((next, in_kernel), (more, _))) = functions.next().filter(|_| count * 2 < total) {
+        text += &format!("; {} in {}", part_of(more, total, what), found(next, in_kernel));
+    }
+    Some(text)
+}
+
+/// A frame of a stack: `save_order (checkout) checkout.c:41`.
+pub fn frame(frame: &Frame) -> String {
+    let text = found(&frame.found, frame.in_kernel);
+    match &frame.found {
+        Found::Function(Function { line: Some((file, line)), .. }) => {
+            format!("{text} {}:{line}", escape(file.as_bytes()))
+        }
+        _ => text,
+    }
 }
 
 /// What was found, with its file.

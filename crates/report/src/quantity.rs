@@ -64,13 +64,12 @@ fn percent(part: u64, whole: u64, decimals: usize) -> String {
     }
 }
 
-/// How many of so many samples; a percentage only from a hundred on, since fewer do not carry one.
-#[allow(dead_code, reason = "the rows of samples come next")]
-pub fn samples(part: u64, whole: u64) -> String {
+/// How many of so many `what`; a percentage only from a hundred on, since fewer do not carry one.
+pub fn part_of(part: u64, whole: u64, what: &str) -> String {
     if whole < 100 {
-        format!("{part} of {whole} samples")
+        format!("{part} of {whole} {what}")
     } else {
-        format!("{} of samples", rough_share(part, whole))
+        format!("{} of {what}", rough_share(part, whole))
     }
 }
 

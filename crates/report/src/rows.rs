@@ -17,6 +17,7 @@ use wakepath_engine::{CallKey, PathAnswer, Responsible, Who};
 use wakepath_event::{Comm, Tid};
 use wakepath_wait_graph::ThreadIndex;
 
+use crate::places::Sites;
 use crate::wording;
 use classes::{Class, Sum, classes, is_own};
 
@@ -62,6 +63,8 @@ pub struct Row {
     pub parts: BTreeMap<String, u64>,
     /// The waits behind it, by system call.
     pub calls: BTreeMap<String, Waits>,
+    /// Where in the code these waits began.
+    pub sites: Sites,
     /// Kernel threads that the waits went through.
     pub through: BTreeSet<String>,
     /// Processes that it concerns.
@@ -154,6 +157,11 @@ impl Grouping<'_> {
             _ if by_kernel => class.user.and_then(|user| user.call),
             _ => class.call,
         };
+        let site = match party {
+            Party::Process(_) => class.own.and_then(|own| own.site),
+            _ if by_kernel => class.user.and_then(|user| user.site),
+            _ => class.site,
+        };
         let part = self.part(&party, class, by_kernel);
         let call = call.map(|call| self.spell(call));
         let user = whose.map(|whose| if by_kernel { answer.who(whose).comm } else { class.comm });
@@ -166,6 +174,9 @@ impl Grouping<'_> {
             let waits = row.calls.entry(call).or_default();
             waits.count += sum.waits;
             waits.ns += sum.ns;
+        }
+        if sum.waits > 0 {
+            *row.sites.entry(site).or_default() += sum.waits;
         }
         if let Some(user) = user {
             *row.users.entry(user).or_default() += sum.ns;

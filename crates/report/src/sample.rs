@@ -5,7 +5,7 @@ use wakepath_critical_path::{
     Algorithm, Basis, Cause, Kind, Path, Rule, Segment, Via, Wait, WaitId, Window, contributors,
 };
 use wakepath_engine::{
-    Cost, Found, Function, Head, Host, Name, PathAnswer, Place, Question, Recorded, Sampled, Survey,
+    Cost, Found, Function, Head, Host, Name, PathAnswer, Place, Question, Recorded, Sampled, Stacks, Survey,
 };
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CgroupId, Clocks, Comm, Context, Cpu, Event, FileName, Flow, FlowId,
@@ -205,6 +205,7 @@ impl Told {
             still_waiting: None,
             deadlocks: Vec::new(),
             sampled: self.sampled.clone(),
+            stacks: Stacks::default(),
             recorded: &self.recorded,
         }
     }

@@ -21,6 +21,13 @@ pub fn info(info: &InfoAnswer, out: &mut dyn Write) -> io::Result<()> {
             to_ns: since_origin(&info.head, info.to),
             cut_off: info.recorded.cut_off(),
             events: &info.events,
+            stacks: info.recorded.survey.stacks.map(|counts| StacksJson {
+                taken: counts.taken,
+                repeated: counts.repeated,
+                checked: counts.checked,
+                disagreed: counts.disagreed,
+                doubtful: counts.doubtful,
+            }),
             threads: info.threads,
             processes: info.processes,
             cpus: info.cpus,
@@ -51,6 +58,7 @@ struct InfoJson<'a> {
     to_ns: i64,
     cut_off: bool,
     events: &'a BTreeMap<&'static str, u64>,
+    stacks: Option<StacksJson>,
     threads: usize,
     processes: usize,
     cpus: usize,
@@ -58,6 +66,15 @@ struct InfoJson<'a> {
     targets: Vec<u32>,
     cgroup: Option<String>,
     recording: Option<RecordingJson>,
+}
+
+#[derive(Serialize)]
+struct StacksJson {
+    taken: u64,
+    repeated: u64,
+    checked: u64,
+    disagreed: u64,
+    doubtful: u64,
 }
 
 #[derive(Serialize)]

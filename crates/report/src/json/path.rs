@@ -6,14 +6,17 @@ use std::io::{self, Write};
 
 use serde::{Serialize, Serializer};
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Algorithm, Basis, Cause, Contributor, Hang, Kind, LockCause, Segment, Wait};
-use wakepath_engine::{CallName, Found, Head, Object, PathAnswer, Place, Question, Responsible, Who};
+use wakepath_critical_path::{
+    Algorithm, Basis, Cause, Contributor, Hang, Kind, LockCause, Segment, Wait, WaitId,
+};
+use wakepath_engine::{CallName, Found, Head, Object, PathAnswer, Place, Question, Responsible, Taken, Who};
 use wakepath_event::Comm;
 use wakepath_wait_graph::ThreadIndex;
 
 use super::hang::{HangJson, hang_document};
 use super::head::{HeadJson, since_origin};
 use super::{text, write};
+use crate::places::frame;
 use crate::wording;
 
 /// Writes the document of a path.
@@ -38,8 +41,9 @@ pub fn path(answer: &PathAnswer, out: &mut dyn Write) -> io::Result<()> {
             waits: Many(|| path.waits.iter().enumerate().map(|(id, wait)| documents.wait(id as u64, wait))),
             segments: Many(|| {
                 // One numbering for waits and segments: an id means one thing in a document.
-                let ids = path.waits.len() as u64..;
-                ids.zip(&path.segments).map(|(id, segment)| documents.segment(id, segment))
+                let first = path.waits.len() as u64;
+                let segments = path.segments.iter().enumerate();
+                segments.map(move |(number, segment)| Documents(answer).segment(first, number, segment))
             }),
         },
     )
@@ -116,6 +120,7 @@ struct SegmentJson<'a> {
     basis: &'static str,
     rule: Option<&'static str>,
     error_ns: u64,
+    stack: Option<Vec<String>>,
 }
 
 #[derive(Serialize)]
@@ -134,6 +139,8 @@ struct WaitJson<'a> {
     lock: Option<LockJson<'a>>,
     basis: &'static str,
     rule: Option<&'static str>,
+    stack: Option<Vec<String>>,
+    waker_stack: Option<Vec<String>>,
 }
 
 #[derive(Serialize)]
@@ -253,7 +260,7 @@ impl<'a> Documents<'a> {
         }
     }
 
-    fn segment(&self, id: u64, segment: &Segment) -> SegmentJson<'a> {
+    fn segment(&self, first: u64, number: usize, segment: &Segment) -> SegmentJson<'a> {
         let call = self.0.segment_call(segment);
         let who = segment.thread.map(|index| self.0.recorded.who(index, segment.to));
         SegmentJson {
@@ -264,7 +271,7 @@ impl<'a> Documents<'a> {
             start_ns: who.and_then(|who| who.start).map(|start| since_origin(self.head(), start)),
             cgroup: who.as_ref().and_then(|who| self.cgroup(who)),
             unit: who.as_ref().and_then(|who| self.unit(who)),
-            id,
+            id: first + number as u64,
             parent: segment.parent.map(|wait| wait.0),
             depth: segment.depth,
             via: wording::via_word(segment.via),
@@ -274,6 +281,7 @@ impl<'a> Documents<'a> {
             basis: wording::basis_word(segment.basis),
             rule: rule(segment.basis),
             error_ns: self.head().clock_error_ns,
+            stack: self.stack(self.0.stacks.of_segment(number)),
         }
     }
 
@@ -293,7 +301,17 @@ impl<'a> Documents<'a> {
             lock: wait.lock.map(|lock| self.lock(lock, wait.from)),
             basis: wording::basis_word(wait.basis),
             rule: rule(wait.basis),
+            stack: self.stack(self.0.stacks.of_wait(WaitId(id as u32))),
+            waker_stack: self.stack(self.0.stacks.of_waker(WaitId(id as u32))),
         }
+    }
+
+    /// Frames, innermost first; none where the stack is lost.
+    fn stack(&self, taken: Option<Taken>) -> Option<Vec<String>> {
+        Some(match taken? {
+            Taken::Known(id) => self.0.stacks.stack(id).frames.iter().map(frame).collect(),
+            Taken::Lost => Vec::new(),
+        })
     }
 
     fn lock(&self, lock: LockCause, at: Stamp<Reference>) -> LockJson<'a> {

@@ -6,7 +6,7 @@ use foldhash::{HashMap, HashMapExt};
 use indexmap::IndexMap;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Basis, Cause, Kind, Segment, WaitId};
-use wakepath_engine::{CallKey, PathAnswer, Responsible};
+use wakepath_engine::{CallKey, PathAnswer, Responsible, SiteId};
 use wakepath_event::{Comm, Tid};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -23,6 +23,8 @@ pub struct Class {
     pub responsible: Responsible,
     /// The thread's own system call.
     pub call: Option<CallKey>,
+    /// Where in the code the thread's own wait began, where that is known.
+    pub site: Option<SiteId>,
     /// The wait around it that no kernel thread waited in, where there is one.
     pub user: Option<Waiter>,
     /// The wait around it that an own thread waited in, where there is one.
@@ -38,6 +40,8 @@ pub struct Waiter {
     pub thread: ThreadIndex,
     /// In which system call.
     pub call: Option<CallKey>,
+    /// Where in the code it began, where that is known.
+    pub site: Option<SiteId>,
     /// The disk that took most of the wait, if any did: `Some(None)` where nobody knows which.
     pub disk: Option<Option<u32>>,
 }
@@ -87,9 +91,9 @@ pub fn classes(answer: &PathAnswer) -> impl Iterator<Item = (Class, Sum)> + use<
     let mut sums = Sums::default();
     let mut counted = vec![false; path.waits.len()];
     let mut before: Option<(Class, Direct)> = None;
-    for segment in &path.segments {
-        let class = waits.class(segment);
-        let direct = Direct { thread: segment.thread, call: class.call, until: segment.to };
+    for (number, segment) in path.segments.iter().enumerate() {
+        let class = waits.class(number, segment);
+        let direct = Direct { thread: segment.thread, call: class.call, site: class.site, until: segment.to };
         let sum = sums.of(&class);
         sum.ns += segment.to.since(segment.from);
         sum.stretches += u64::from(before.is_none_or(|(last, _)| last != class));
@@ -99,7 +103,8 @@ pub fn classes(answer: &PathAnswer) -> impl Iterator<Item = (Class, Sum)> + use<
         let is_new = match around {
             Some(wait) => counted.get_mut(wait.0 as usize).is_some_and(|seen| !std::mem::replace(seen, true)),
             None => {
-                class.call.is_some() && before.is_none_or(|(_, last)| !last.goes_on_in(segment, class.call))
+                (class.call.is_some() || class.site.is_some())
+                    && before.is_none_or(|(_, last)| !last.goes_on_in(segment, &class))
             }
         };
         sum.waits += u64::from(is_new);
@@ -113,12 +118,15 @@ pub fn classes(answer: &PathAnswer) -> impl Iterator<Item = (Class, Sum)> + use<
 struct Direct {
     thread: Option<ThreadIndex>,
     call: Option<CallKey>,
+    site: Option<SiteId>,
     until: Stamp<Reference>,
 }
 
 impl Direct {
-    fn goes_on_in(&self, segment: &Segment, call: Option<CallKey>) -> bool {
-        self.thread == segment.thread && self.call == call && self.until == segment.from
+    fn goes_on_in(&self, segment: &Segment, class: &Class) -> bool {
+        self.thread == segment.thread
+            && (self.call, self.site) == (class.call, class.site)
+            && self.until == segment.from
     }
 }
 
@@ -149,10 +157,20 @@ impl<'a> Waits<'a> {
             own.push(if is_own { itself } else { own_wait });
         }
         let disks = disks(answer, &user);
+        let site = |id: usize| {
+            let taken = answer.stacks.of_wait(WaitId(u32::try_from(id).ok()?))?;
+            answer.stacks.site_of(taken)
+        };
         let waiters = waits
             .iter()
             .zip(disks)
-            .map(|(wait, disk)| Waiter { thread: wait.thread, call: answer.wait_call_key(wait), disk })
+            .enumerate()
+            .map(|(id, (wait, disk))| Waiter {
+                thread: wait.thread,
+                call: answer.wait_call_key(wait),
+                site: site(id),
+                disk,
+            })
             .collect();
         Self { answer, user, own, waiters }
     }
@@ -162,18 +180,19 @@ impl<'a> Waits<'a> {
         *self.user.get(wait.0 as usize)?
     }
 
-    fn class(&self, segment: &Segment) -> Class {
+    fn class(&self, number: usize, segment: &Segment) -> Class {
         let around = |list: &[Option<WaitId>]| {
             let wait = (*list.get(segment.parent?.0 as usize)?)?;
             self.waiters.get(wait.0 as usize).copied()
         };
-        let graph = &self.answer.recorded.graph;
+        let (graph, stacks) = (&self.answer.recorded.graph, &self.answer.stacks);
         Class {
             thread: segment.thread,
             comm: segment.thread.map(|thread| graph.thread(thread).name_at(segment.to)).unwrap_or_default(),
             kind: segment.kind,
             responsible: Responsible::from(&segment.cause),
             call: self.answer.segment_call_key(segment),
+            site: stacks.of_segment(number).and_then(|taken| stacks.site_of(taken)),
             user: around(&self.user),
             own: around(&self.own),
             basis: segment.basis,

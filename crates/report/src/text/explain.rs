@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_critical_path::{Algorithm, Basis, Kind, Rule};
-use wakepath_engine::PathAnswer;
+use wakepath_engine::{PathAnswer, Taken};
 
 use super::footer;
 use super::segments::describe;
+use crate::places::frame;
 use crate::quantity::{count, duration, share};
 use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
@@ -20,6 +21,7 @@ pub fn explain(answer: &PathAnswer, paper: Paper) -> String {
     method(&mut screen, answer);
     kinds(&mut screen, answer);
     bases(&mut screen, answer);
+    stacks(&mut screen, answer);
     largest(&mut screen, answer);
     doubts(&mut screen, answer);
     screen.into_text()
@@ -111,9 +113,9 @@ fn bases(screen: &mut Screen, answer: &PathAnswer) {
 
 fn largest(screen: &mut Screen, answer: &PathAnswer) {
     heading(screen, "The largest segments");
-    let mut segments: Vec<_> = answer.path.segments.iter().collect();
-    segments.sort_by_key(|segment| (std::cmp::Reverse(segment.to.since(segment.from)), segment.from));
-    for segment in segments.into_iter().take(LARGEST) {
+    let mut segments: Vec<_> = answer.path.segments.iter().enumerate().collect();
+    segments.sort_by_key(|(_, segment)| (std::cmp::Reverse(segment.to.since(segment.from)), segment.from));
+    for (number, segment) in segments.into_iter().take(LARGEST) {
         let at = segment.from.since(answer.head.origin);
         let mut line = Line::new();
         line.push(
@@ -122,10 +124,14 @@ fn largest(screen: &mut Screen, answer: &PathAnswer) {
         );
         line.extend(describe(answer, segment));
         screen.wrapped(4, &line);
-        let mut parent = answer.parent(segment);
+        stack(screen, answer, "it waited in", answer.stacks.of_segment(number));
+        let mut parent = segment.parent;
         const SHOWN: usize = 4;
         for _ in 0..SHOWN {
-            let Some(wait) = parent else { break };
+            let Some((id, wait)) = parent.and_then(|id| Some((id, answer.path.waits.get(id.0 as usize)?)))
+            else {
+                break;
+            };
             let mut text =
                 format!("explains a wait of {}", wording::thread(answer.recorded, wait.thread, wait.to));
             if let Some(call) = answer.wait_call(wait) {
@@ -146,9 +152,49 @@ fn largest(screen: &mut Screen, answer: &PathAnswer) {
                 }
             }
             screen.hanging(&Line::from("  "), 4, &Line::from(text));
-            parent = wait.parent.and_then(|outer| answer.path.waits.get(outer.0 as usize));
+            stack(screen, answer, "it waited in", answer.stacks.of_wait(id));
+            stack(screen, answer, "it was woken in", answer.stacks.of_waker(id));
+            parent = wait.parent;
         }
     }
+}
+
+/// A stack in a line, innermost first.
+fn stack(screen: &mut Screen, answer: &PathAnswer, lead: &str, taken: Option<Taken>) {
+    let text = match taken {
+        None => return,
+        Some(Taken::Lost) => String::from("a stack that is lost"),
+        Some(Taken::Known(id)) => {
+            let frames: Vec<String> = answer.stacks.stack(id).frames.iter().map(frame).collect();
+            frames.join(" < ")
+        }
+    };
+    screen.hanging(&Line::from("    "), 6, &Line::from(format!("{lead} {text}")));
+}
+
+/// How stacks came about, where there are any.
+fn stacks(screen: &mut Screen, answer: &PathAnswer) {
+    if !answer.recorded.graph.has_stacks() {
+        return;
+    }
+    heading(screen, "Where in the code");
+    let mut text = String::from(
+        "Stacks were taken when a thread began to wait and when it woke another, but in interrupts. A \
+         program's functions are followed by frame pointers; between a function of the C library, which \
+         has none, and these, by what on the stack follows a call.",
+    );
+    if let Some(counts) = answer.recorded.survey.stacks {
+        text += &format!(
+            " A thread with the registers, the system call and the depth of the kernel's stack that it had \
+             before is taken to be where it was then: {} of {} stacks; {} of these were checked, and {} \
+             disagreed.",
+            counts.repeated + counts.checked,
+            counts.repeated + counts.taken,
+            counts.checked,
+            counts.disagreed,
+        );
+    }
+    screen.wrapped(0, &Line::from(text));
 }
 
 fn doubts(screen: &mut Screen, answer: &PathAnswer) {

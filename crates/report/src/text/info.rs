@@ -66,6 +66,16 @@ pub fn info(info: &InfoAnswer, paper: Paper) -> String {
     let lost = footer::lost(&info.head.losses);
     row("lost", lost.strip_prefix("lost ").unwrap_or(&lost).to_owned());
     row("cost", footer::cost(&info.head).unwrap_or_else(|| String::from("not recorded")));
+    if let Some(counts) = recorded.survey.stacks {
+        let mut text = format!(
+            "{} taken, {} repeated; the stack cache disagreed {} of {} times that it was checked",
+            counts.taken, counts.repeated, counts.disagreed, counts.checked
+        );
+        if counts.doubtful > 0 {
+            text += &format!(", so that up to {} may be of another wait", counts.doubtful);
+        }
+        row("stacks", text);
+    }
     screen.blank();
     screen.unwrapped(&Line::new().add(Style::Faint, "     events       a second  kind"));
     let mut events: Vec<_> = info.events.iter().collect();

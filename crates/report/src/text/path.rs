@@ -7,7 +7,7 @@ use wakepath_event::Comm;
 
 use super::hangs::{deadlocks, waits};
 use super::{Source, footer, when};
-use crate::places::places;
+use crate::places::{places, sites};
 use crate::quantity::{count, duration, rough_share, share};
 use crate::rows::{Party, Row, Waits, rows};
 use crate::screen::{Line, Paper, Screen, Style};
@@ -233,6 +233,7 @@ fn details(answer: &PathAnswer, party: &Party, row: &Row) -> Vec<Line> {
         lines.extend(places(&answer.sampled, *comm, |thread| row.threads.contains(&thread)).map(Line::from));
     }
     lines.extend(consists_of(party, row));
+    lines.extend(sites(&answer.stacks, &row.sites, "waits").map(Line::from));
     if let Party::Process(_) = party {
         let ran =
             row.threads.iter().flat_map(|thread| answer.sampled.keys().filter(move |(of, _)| of == thread));

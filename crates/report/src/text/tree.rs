@@ -4,6 +4,7 @@ use wakepath_engine::PathAnswer;
 
 use super::when;
 use crate::cause_tree::{CauseTree, Node, cause_tree};
+use crate::places::sites;
 use crate::quantity::{duration, share};
 use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
@@ -101,7 +102,7 @@ impl Drawing<'_> {
     }
 
     fn node(&self, node: usize) -> Line {
-        let Node { thread, call, link, waits, .. } = &self.tree.nodes[node];
+        let Node { thread, call, link, waits, began, ended, .. } = &self.tree.nodes[node];
         let window = self.answer.path.window;
         let who = match thread {
             Some(thread) => wording::thread(self.answer.recorded, *thread, window.to),
@@ -121,6 +122,15 @@ impl Drawing<'_> {
         if node > 0 {
             let times = if *waits == 1 { String::new() } else { format!(", {waits} times") };
             line.push(Style::Faint, format!("  [{link}{times}]"));
+            let stacks = &self.answer.stacks;
+            let told = [(began, "waits", ""), (ended, "wake-ups", "ended: ")];
+            let told: Vec<String> = told
+                .into_iter()
+                .filter_map(|(counts, what, lead)| Some(format!("{lead}{}", sites(stacks, counts, what)?)))
+                .collect();
+            if !told.is_empty() {
+                line.push(Style::Normal, format!("  {}", told.join("; ")));
+            }
         }
         line
     }
