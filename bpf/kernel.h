@@ -138,6 +138,8 @@ struct rw_semaphore {
 };
 
 struct mm_struct {
+	unsigned long start_code;
+	unsigned long end_code;
 	struct rw_semaphore mmap_lock;
 };
 

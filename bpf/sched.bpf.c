@@ -121,7 +121,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	stamp = r->c.s.h.stamp;
 	ring_commit(ring, len);
 	if (record_stacks && !preempt && prev_state && !(prev_state & TASK_DEAD) && prev_tid)
-		tell_stack(ctx, prev, ring, stamp);
+		tell_stack(ctx, prev, ring, stamp, prev_state);
 	return 0;
 }
 
@@ -183,7 +183,7 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	stamp = waking(task, ring, current->pid, WP_WAKING);
 	/* What an interrupt wakes is not the doing of the thread that it interrupted. */
 	if (record_stacks && stamp && !context_of(ring) && current->pid)
-		tell_stack(ctx, current, ring, stamp);
+		tell_stack(ctx, current, ring, stamp, 0);
 	return 0;
 }
 

@@ -5,12 +5,13 @@
  *
  * 1. A stack has an id, the hash of its content. A switch-out or a waking is followed by a small
  *    record with that id; the stack itself is told once, to the ring buffer of rare records.
- * 2. Taking a stack costs two to three microseconds, a hundred times what the rest costs. A thread
- *    that waits where it waited before has the same user registers, the same system call and the same
- *    depth of the kernel stack: then the stack is taken to be that of then. That is a heuristic (two
- *    functions with frames alike that call the same function from the same depth look the same), so
- *    it is checked, often at first and then at each 64th time: stack.h. What was found wrong once is
- *    not believed again. How often that was is counted, and how many ids may be wrong for it.
+ * 2. Taking a stack costs some microseconds, many times what the rest costs. A thread that waits
+ *    where it waited before has the same user registers, is in the same system call and state, and the
+ *    function that its frame pointer belongs to returns to the same place: then the stack is taken to
+ *    be that of then. That is a heuristic (functions with frames alike that are called by way of one
+ *    pointer look the same, and a system call may wait in several places), so it is checked, often at
+ *    first and then at each 64th time: stack.h. What was found wrong once is not believed again. How
+ *    often that was is counted, and how many ids may be wrong for it.
  * 3. User frames are followed by frame pointers. The functions of the C library have none, so that
  *    the first step goes from them past their caller: whoever called fsync() is not in that chain.
  *    So the words between the stack pointer and the frame pointer are searched for addresses with a
@@ -23,7 +24,7 @@
 #include "stack.h"
 
 __weak const volatile bool record_stacks = false;
-/* Only a benchmark takes each stack anew. */
+/* Else each stack is taken anew. */
 __weak const volatile bool remember_stacks = true;
 
 #define STACK_CACHE 4096
@@ -177,8 +178,29 @@ static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, __u64 who)
 	return id;
 }
 
+/*
+ * Adds the frame pointer, where it is one, and where that frame's function returns to: functions have
+ * twins with frames alike, and these are called from elsewhere. Without frame pointers, what stands in
+ * their place may be another at each wait, and what it leads to is data.
+ */
+static __always_inline __u64 mix_frame(__u64 key, struct task_struct *task, struct pt_regs *regs)
+{
+	__u64 bp = regs->bp, sp = regs->sp, address, code;
+
+	if (bp <= sp || bp - sp >= 0x10000)
+		return key;
+	key = mix(key, bp);
+	if (!task->mm || bpf_probe_read_user(&address, sizeof(address), (void *)bp + 8))
+		return key;
+	/* In the program, or near the library that made the system call. */
+	code = task->mm->start_code;
+	if (address - code < task->mm->end_code - code || (address ^ regs->ip) >> 32 == 0)
+		key = mix(key, address);
+	return key;
+}
+
 /* The id of the current thread's stack: the one of last time where all looks as it did then. */
-static __always_inline __u64 stack_of(void *ctx, struct task_struct *task)
+static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64 how)
 {
 	__u64 who = (__u64)task->tgid << 32 | (__u32)task->pid, key, id;
 	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), slot;
@@ -189,12 +211,17 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task)
 
 	if (!s || !counts)
 		return 0;
-	/* The context stands on the kernel stack: where it is tells how deep that goes. */
-	s->depth = (__u64)ctx;
-	key = mix(who, s->depth);
-	if (!(task->flags & PF_KTHREAD)) {
+	key = mix(who, how);
+	if (task->flags & PF_KTHREAD) {
+		/*
+		 * The context stands on the kernel stack: where it is tells how deep that goes. (After a
+		 * system call it tells nothing: there the kernel begins its stack at random.)
+		 */
+		s->depth = (__u64)ctx;
+		key = mix(key, s->depth);
+	} else {
 		regs = (struct pt_regs *)bpf_task_pt_regs(task);
-		key = mix(mix(mix(mix(key, regs->ip), regs->sp), regs->bp), regs->orig_ax);
+		key = mix_frame(mix(mix(mix(key, regs->ip), regs->sp), regs->orig_ax), task, regs);
 	}
 	slot = cpu * STACK_CACHE + key % STACK_CACHE;
 	e = bpf_map_lookup_elem(&stack_cache, &slot);
@@ -228,10 +255,14 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task)
 	return id;
 }
 
-/* Behind the record of a switch-out or a waking of this stamp: where it came from. */
-static __always_inline void tell_stack(void *ctx, struct task_struct *task, struct wp_ring *ring, __u64 stamp)
+/*
+ * Behind the record of a switch-out or a waking of this stamp: where it came from. `how`: the state that
+ * the thread goes to sleep in, 0 for a waking.
+ */
+static __always_inline void tell_stack(void *ctx, struct task_struct *task, struct wp_ring *ring, __u64 stamp,
+				       __u64 how)
 {
-	__u64 stack = stack_of(ctx, task);
+	__u64 stack = stack_of(ctx, task, how);
 	struct wp_stack_of *r;
 
 	if (!stack)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use wakepath_engine::record::{
     CollectError, GRACE, Identity, Options, RecordError, Request, Running, Signals, Stacks, WriteError,
     drop_rights, exit_code, record,
@@ -52,9 +52,18 @@ pub struct RecordArguments {
     /// Stacks of running threads, so many a second; 0 for none
     #[arg(long, value_name = "RATE", default_value_t = 99)]
     samples: u32,
-    /// Stacks also where a thread begins to wait and where it wakes another: which function waited
-    #[arg(long, conflicts_with = "path_only")]
-    stacks: bool,
+    /// Stacks also where a thread begins to wait and where it wakes another, so that the answer names
+    /// the functions; not together with --path-only. A thread that waits as it did before is taken to be
+    /// where it was then, and now and then checked; `each` takes every stack anew, at many times the cost
+    #[arg(
+        long,
+        value_name = "HOW",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "remembered",
+        conflicts_with = "path_only"
+    )]
+    stacks: Option<HowStacks>,
     /// Only what a path needs: no system calls, lock words or stacks, at the least cost
     #[arg(long)]
     path_only: bool,
@@ -69,11 +78,19 @@ pub struct RecordArguments {
     command: Vec<OsString>,
 }
 
+/// How stacks are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum HowStacks {
+    Remembered,
+    Each,
+}
+
 const EXAMPLES: &str = "\
 Examples:
   sudo wakepath record -- make -j4       why does the build take so long?
   sudo wakepath record -p 912 -d 10      what does this server do for ten seconds?
   sudo wakepath record -a                everything, until Ctrl-C
+  sudo wakepath record --stacks -- ./it  which functions wait?
 
 With a command, its own exit code is passed on; 125 is a failure of wakepath, 126 a command that
 cannot be run, 127 one that was not found. Where recording ends before the command does (-d, --max-size,
@@ -110,7 +127,11 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
     let mut options = Options {
         calls: !arguments.path_only,
         samples_per_second: if arguments.path_only { 0 } else { arguments.samples },
-        stacks: if arguments.stacks { Stacks::Remembered } else { Stacks::None },
+        stacks: match arguments.stacks {
+            None => Stacks::None,
+            Some(HowStacks::Remembered) => Stacks::Remembered,
+            Some(HowStacks::Each) => Stacks::Each,
+        },
         duration: arguments.duration,
         command: arguments.command.clone(),
         targets: arguments.pids.clone(),

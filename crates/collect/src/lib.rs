@@ -64,7 +64,7 @@ pub enum Stacks {
     None,
     /// All, but what looks as it did before is taken to be what it was, and now and then checked.
     Remembered,
-    /// All, each anew: for benchmarks.
+    /// All, each anew, at many times the cost.
     Each,
 }
 

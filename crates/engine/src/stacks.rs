@@ -258,6 +258,10 @@ fn site_of(frames: &[Frame]) -> Site {
     let frames = &frames[innermost..];
     let own = frames.iter().position(|frame| !is_c_library(&frame.found)).unwrap_or(0);
     let caller = match frames.get(own + 1) {
+        // Whatever calls it.
+        _ if matches!(&frames[own].found, Found::Function(function) if function.name == "main") => {
+            Caller::Nobody
+        }
         Some(caller) if is_c_library(&caller.found) && !is_c_library(&frames[own].found) => Caller::Nobody,
         Some(caller) => Caller::Function(caller.found.clone()),
         None => Caller::Unknown,

@@ -34,8 +34,8 @@ fn mix(hash: u64, word: u64) -> u64 {
 }
 
 /// How stacks at switch-outs and wakings came about, since the recording began. A stack is not taken
-/// anew where a thread waits with the registers, the system call and the depth of the kernel's stack
-/// that it had before; some of these are checked.
+/// anew where a thread looks as it did before: the same registers, the same system call. Some of these
+/// are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StackCounts {
     /// Taken.

@@ -15,12 +15,42 @@ use crate::quantity::part_of;
 /// How many waits began at which site; those of which nothing is known at `None`.
 pub type Sites = BTreeMap<Option<SiteId>, u64>;
 
-/// How many samples, and of which callers.
-type Leaf<'a> = (u64, BTreeMap<&'a Found, u64>);
+/// Functions by how they are told, with how often they were seen and with which callers.
+#[derive(Default)]
+struct Tally(BTreeMap<String, (u64, BTreeMap<String, u64>)>);
+
+impl Tally {
+    /// `caller` goes on behind the function: `, from main checkout.c:88`.
+    fn add(&mut self, function: String, caller: Option<String>, count: u64) {
+        let (sum, callers) = self.0.entry(function).or_default();
+        *sum += count;
+        if let Some(caller) = caller {
+            *callers.entry(caller).or_default() += count;
+        }
+    }
+
+    /// The function seen most, of `total` times; the next too, where none has most of them.
+    fn tell(self, total: u64, what: &str) -> Option<String> {
+        let mut functions: Vec<_> = self.0.into_iter().collect();
+        functions.sort_by_key(|(_, (count, _))| Reverse(*count));
+        let mut functions = functions.into_iter();
+        let (function, (count, callers)) = functions.next()?;
+        let counted = |count| if total == 0 { what.to_owned() } else { part_of(count, total, what) };
+        let mut text = format!("{} in {function}", counted(count));
+        let most = |(a, n): &(String, u64), (b, m): &(String, u64)| n.cmp(m).then_with(|| b.cmp(a));
+        if let Some((caller, _)) = callers.into_iter().max_by(most) {
+            text += &caller;
+        }
+        if let Some((next, (more, _))) = functions.next().filter(|_| count * 2 < total) {
+            text += &format!("; {} in {next}", counted(more));
+        }
+        Some(text)
+    }
+}
 
 /// Where these threads were seen running while they were called so; `None` without samples.
 pub fn places(sampled: &Sampled, comm: Comm, of: impl Fn(ThreadIndex) -> bool) -> Option<String> {
-    let mut leaves: BTreeMap<(&Found, bool), Leaf> = BTreeMap::new();
+    let mut tally = Tally::default();
     let mut total = 0;
     for ((thread, called), places) in sampled {
         if *called != comm || !of(*thread) {
@@ -28,53 +58,27 @@ pub fn places(sampled: &Sampled, comm: Comm, of: impl Fn(ThreadIndex) -> bool) -
         }
         for (place, count) in places {
             total += count;
-            let (sum, callers) = leaves.entry((&place.leaf, place.in_kernel)).or_default();
-            *sum += count;
-            if let Some(caller) = &place.caller {
-                *callers.entry(caller).or_default() += count;
-            }
+            let caller = place.caller.as_ref().map(|caller| format!(", from {}", with_line(caller)));
+            tally.add(found(&place.leaf, place.in_kernel), caller, *count);
         }
     }
-    let mut leaves: Vec<_> = leaves.into_iter().collect();
-    leaves.sort_by_key(|(leaf, (count, _))| (Reverse(*count), *leaf));
-    let mut leaves = leaves.into_iter();
-    let ((leaf, in_kernel), (count, callers)) = leaves.next()?;
-    let mut text = format!("~ {} in {}", part_of(count, total, "samples"), found(leaf, in_kernel));
-    let caller = callers.into_iter().max_by_key(|(caller, count)| (*count, Reverse(*caller)));
-    if let Some((caller, _)) = caller {
-        text += &format!(", from {}", with_line(caller));
-    }
-    // Where no place has most of them, the next is worth its words.
-    if let Some(((next, in_kernel), (more, _))) = leaves.next().filter(|_| count * 2 < total) {
-        text += &format!("; {} in {}", part_of(more, total, "samples"), found(next, in_kernel));
-    }
-    Some(text)
+    Some(format!("~ {}", tally.tell(total, "samples")?))
 }
 
-/// Where waits began, or were ended; `None` where nothing is known of any.
+/// Where waits began, or were ended; `None` where nothing is known of any. Without a count where they
+/// were counted elsewhere.
 pub fn sites(stacks: &Stacks, sites: &Sites, what: &str) -> Option<String> {
-    let total = sites.values().sum();
-    let known = sites.iter().filter_map(|(site, count)| Some((stacks.site((*site)?), *count)));
-    let mut functions: BTreeMap<(&Found, bool), (u64, BTreeMap<&Caller, u64>)> = BTreeMap::new();
-    for (site, count) in known {
-        let (sum, callers) = functions.entry((&site.function, site.in_kernel)).or_default();
-        *sum += count;
-        *callers.entry(&site.caller).or_default() += count;
+    let mut tally = Tally::default();
+    for (site, count) in sites {
+        let Some(site) = site.map(|site| stacks.site(site)) else { continue };
+        let caller = match &site.caller {
+            Caller::Function(caller) => Some(format!(", from {}", with_line(caller))),
+            Caller::Unknown => Some(String::from(", its callers unknown: no frame pointers")),
+            Caller::Nobody => None,
+        };
+        tally.add(found(&site.function, site.in_kernel), caller, *count);
     }
-    let mut functions: Vec<_> = functions.into_iter().collect();
-    functions.sort_by_key(|(function, (count, _))| (Reverse(*count), *function));
-    let mut functions = functions.into_iter();
-    let ((function, in_kernel), (count, callers)) = functions.next()?;
-    let mut text = format!("{} in {}", part_of(count, total, what), found(function, in_kernel));
-    match callers.into_iter().max_by_key(|(caller, count)| (*count, Reverse(*caller))) {
-        Some((Caller::Function(caller), _)) => text += &format!(", from {}", with_line(caller)),
-        Some((Caller::Unknown, _)) => text += ", its callers unknown: no frame pointers",
-        Some((Caller::Nobody, _)) | None => {}
-    }
-    if let Some(((next, in_kernel), (more, _))) = functions.next().filter(|_| count * 2 < total) {
-        text += &format!("; {} in {}", part_of(more, total, what), found(next, in_kernel));
-    }
-    Some(text)
+    tally.tell(sites.values().sum(), what)
 }
 
 /// A frame of a stack: `save_order (checkout) checkout.c:41`.

@@ -175,7 +175,7 @@ impl Grouping<'_> {
             waits.count += sum.waits;
             waits.ns += sum.ns;
         }
-        if sum.waits > 0 {
+        if site.is_some() || sum.waits > 0 {
             *row.sites.entry(site).or_default() += sum.waits;
         }
         if let Some(user) = user {

@@ -185,8 +185,8 @@ fn stacks(screen: &mut Screen, answer: &PathAnswer) {
     );
     if let Some(counts) = answer.recorded.survey.stacks {
         text += &format!(
-            " A thread with the registers, the system call and the depth of the kernel's stack that it had \
-             before is taken to be where it was then: {} of {} stacks; {} of these were checked, and {} \
+            " A thread with the registers and in the system call that it had before is taken to be where it was \
+             then: {} of {} stacks; {} of these were checked, and {} \
              disagreed.",
             counts.repeated + counts.checked,
             counts.repeated + counts.taken,
