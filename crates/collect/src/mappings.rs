@@ -1,7 +1,7 @@
 //! Which files a process has mapped as code, read while it lives, so that sampled addresses keep
 //! their meaning after its end.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -37,7 +37,8 @@ impl Mappings {
                 // SAFETY: sets one number of this thread; it may have been urgent as its maker is.
                 unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 0) };
                 let mut known = Mapped::default();
-                for (tgid, address) in asked {
+                let mut pending = Pending::default();
+                while let Some((tgid, address)) = pending.next(&asked) {
                     if known.sampled(tgid, address).into_iter().any(|mapping| found.send(mapping).is_err()) {
                         return;
                     }
@@ -70,6 +71,27 @@ impl Mappings {
             return rest;
         }
         Vec::new()
+    }
+}
+
+/// Questions that wait for an answer. Those about the youngest processes go first: these are the ones
+/// that may be gone soon, and with stacks of all switches there are questions about every process.
+#[derive(Default)]
+struct Pending(BTreeMap<u32, VecDeque<u64>>);
+
+impl Pending {
+    /// The next question, waited for where there is none; `None` once there will be no more.
+    fn next(&mut self, asked: &Receiver<(u32, u64)>) -> Option<(u32, u64)> {
+        let waited = if self.0.is_empty() { Some(asked.recv().ok()?) } else { None };
+        for (tgid, address) in waited.into_iter().chain(asked.try_iter()) {
+            self.0.entry(tgid).or_default().push_back(address);
+        }
+        let mut youngest = self.0.last_entry()?;
+        let question = (*youngest.key(), youngest.get_mut().pop_front()?);
+        if youngest.get().is_empty() {
+            youngest.remove();
+        }
+        Some(question)
     }
 }
 
@@ -178,6 +200,20 @@ mod tests {
         let mine = found.iter().find(|mapping| (mapping.from..mapping.to).contains(&here)).unwrap();
         assert_eq!(&*mine.path, std::env::current_exe().unwrap().as_os_str().as_encoded_bytes());
         assert_eq!(mine.tgid, Tid(std::process::id()));
+    }
+
+    #[test]
+    fn questions_about_the_youngest_process_are_answered_first() {
+        let (questions, asked) = mpsc::channel();
+        for question in [(7, 1), (9, 2), (8, 3), (9, 4)] {
+            questions.send(question).unwrap();
+        }
+        let mut pending = Pending::default();
+        let mut next = || pending.next(&asked);
+        assert_eq!([next(), next()], [Some((9, 2)), Some((9, 4))]);
+        questions.send((10, 5)).unwrap();
+        drop(questions);
+        assert_eq!([next(), next(), next(), next()], [Some((10, 5)), Some((8, 3)), Some((7, 1)), None]);
     }
 
     #[test]

@@ -141,9 +141,9 @@ mod tests {
 
     #[test]
     fn few_samples_are_counted_and_never_a_percentage() {
-        assert_eq!(samples(23, 24), "23 of 24 samples");
-        assert_eq!(samples(98, 99), "98 of 99 samples");
-        assert_eq!(samples(50, 100), "50% of samples");
+        assert_eq!(part_of(23, 24, "samples"), "23 of 24 samples");
+        assert_eq!(part_of(98, 99, "samples"), "98 of 99 samples");
+        assert_eq!(part_of(50, 100, "samples"), "50% of samples");
     }
 
     #[test]

@@ -1,0 +1,131 @@
+//! `wakepath record --stacks`: the answer names the functions that waited and woke, of a program whose
+//! functions are known to.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use live::{adds_up, document, path, place, record, wakepath};
+use serde_json::Value;
+
+#[allow(dead_code, reason = "each test program uses its part")]
+#[path = "../live/mod.rs"]
+mod live;
+
+/// The shop, built in `folder`.
+fn shop(folder: &Path, options: &[&str]) {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root_stacks/shop.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-g", "-O1", "-pthread", "-o"]).arg(folder.join("shop")).arg(source);
+    assert!(compiler.args(options).status().expect("cc").success(), "shop.c does not build");
+}
+
+/// Lines are broken where the width ends, and a tree has its rails there.
+fn unbroken(text: &[u8]) -> String {
+    String::from_utf8_lossy(text)
+        .replace(['│', '├', '└', '─'], " ")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The functions of a stack: `save_order` of `save_order (shop) shop.c:25`.
+fn functions(stack: &Value) -> Vec<&str> {
+    let frames = stack.as_array().map_or(&[][..], Vec::as_slice);
+    frames.iter().filter_map(|frame| frame.as_str()?.split(' ').next()).collect()
+}
+
+/// How many waits and waiting segments of `call` there are by the function of the shop nearest to it.
+fn by_function(document: &Value, call: &str) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    let list = |key: &str| document[key].as_array().expect("a list").clone();
+    for item in list("waits").iter().chain(&list("segments")).filter(|item| item["call"] == call) {
+        let frames = item["stack"].as_array().expect("each wait has a stack").clone();
+        let own = frames.iter().filter_map(Value::as_str).find(|frame| frame.contains("(shop)"));
+        let own = own.and_then(|frame| frame.split(' ').next()).unwrap_or("none");
+        *counts.entry(own.to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn the_functions_that_wait_and_wake_are_named_with_their_counts() {
+    let Some(folder) = place("the functions that wait are named") else { return };
+    shop(folder.path(), &["-fno-omit-frame-pointer"]);
+    // On the disk that the build is on: a file system in memory waits for nothing.
+    let disk = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let file = disk.path().join("orders.db");
+    let output = record(folder.path(), &["--stacks", "--", "./shop", file.to_str().expect("a path")]);
+    let said = unbroken(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let document = path(folder.path());
+    adds_up(&document);
+
+    let syncs = by_function(&document, "fdatasync");
+    assert!(syncs["save_order"] >= 14 && syncs.len() == 1, "{syncs:?}");
+    let told = said.split("waits in ").find(|part| part.starts_with("save_order (shop), from shop shop.c:7"));
+    assert!(told.is_some(), "{said}");
+
+    // The lock: who waited for it, and where its holder was and woke.
+    let waits = document["waits"].as_array().expect("waits");
+    let for_lock: Vec<_> = waits
+        .iter()
+        .filter(|wait| wait["via"] == "lock" && functions(&wait["stack"]).contains(&"take_lock"))
+        .collect();
+    assert_eq!(for_lock.len(), 5, "{waits:?}");
+    for wait in for_lock {
+        let (waited, woke) = (functions(&wait["stack"]), functions(&wait["waker_stack"]));
+        assert!(waited.ends_with(&["take_lock", "shop", "main", "__libc_start_call_main"]), "{waited:?}");
+        assert!(woke.contains(&"hold_lock") && woke.contains(&"holder"), "{woke:?}");
+        assert!(
+            woke.contains(&"futex_wake") || woke.contains(&"[unknown]"),
+            "the kernel's are before: {woke:?}"
+        );
+    }
+    assert_eq!(by_function(&document, "clock_nanosleep"), BTreeMap::from([("hold_lock".to_owned(), 5)]));
+    assert!(said.contains("waits in hold_lock (shop), from holder shop.c:"), "{said}");
+    let tree = unbroken(&wakepath(folder.path(), &["path", "--tree"]).stdout);
+    assert!(tree.contains("in hold_lock (shop), from holder shop.c:"), "{tree}");
+    let explained = unbroken(&wakepath(folder.path(), &["path", "--explain"]).stdout);
+    assert!(
+        explained.contains("< take_lock (shop) shop.c:") && explained.contains("it was woken in"),
+        "{explained}"
+    );
+}
+
+#[test]
+fn without_frame_pointers_the_leaf_is_named_and_said_to_be_all_there_is() {
+    let Some(folder) = place("a program without frame pointers is told so") else { return };
+    shop(folder.path(), &["-fomit-frame-pointer"]);
+    let output = record(folder.path(), &["--stacks", "--", "./shop"]);
+    let said = unbroken(&output.stderr);
+    // The function is found behind the C library's; who called it is not.
+    assert!(said.contains("waits in one (shop), its callers unknown: no frame pointers"), "{said}");
+}
+
+#[test]
+fn twins_that_wait_alike_are_told_apart_though_most_stacks_are_repeated() {
+    let Some(folder) = place("repeated stacks are those of the same place") else { return };
+    shop(folder.path(), &["-fno-omit-frame-pointer"]);
+    for how in ["--stacks", "--stacks=each"] {
+        record(folder.path(), &[how, "--", "./shop"]);
+        let waits = by_function(&path(folder.path()), "clock_nanosleep");
+        let info = document(folder.path(), &["info"]);
+        let count = |key: &str| info["stacks"][key].as_u64().expect("a count");
+        // Of a wait whose end the kernel left untraced nothing is known.
+        let [one, two] = ["one", "two"].map(|name| waits.get(name).copied().unwrap_or(0));
+        assert!((295..=300).contains(&one) && (295..=300).contains(&two), "{how}: {waits:?} {info}");
+        assert_eq!(how == "--stacks", count("repeated") > 400, "{how}: {info}");
+        assert!(count("checked") > 0 && count("disagreed") <= count("checked"), "{info}");
+    }
+}
+
+#[test]
+fn no_stack_is_taken_that_was_not_asked_for() {
+    let Some(folder) = place("stacks are taken where asked alone") else { return };
+    record(folder.path(), &["--", "sleep", "0.01"]);
+    let info = document(folder.path(), &["info"]);
+    assert!(info["stacks"].is_null() && info["events"].get("stack_of").is_none(), "{info}");
+    let output = record(folder.path(), &["--stacks", "--path-only", "--", "true"]);
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+}
