@@ -6,8 +6,8 @@
 #ifndef WAKEPATH_STACK_H
 #define WAKEPATH_STACK_H
 
-#include "mix.h"
 #include "records.h"
+#include "mix.h"
 
 /* How many frames that frame pointers pass over are looked for on a stack, and in how many words. */
 #define WP_MOST_SCANNED 6

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Path, Segment, WaitId};
+use wakepath_critical_path::{Path, Segment, Wait, WaitId};
 use wakepath_symbols::Found;
 use wakepath_wait_graph::{Doing, Frames, Occupant, StackAt, StackIndex, ThreadIndex, Waker};
 
@@ -139,28 +139,22 @@ impl Stacks {
         }
     }
 
-    /// For tests: every wait and every waiting segment began in a function, as `began` says, and waits
-    /// were ended in functions, as `ended` says.
+    /// The stacks of a path as a test tells them: where its waits began and were ended, and where its
+    /// waiting segments began. One without frames is lost.
     pub fn told(
         path: &Path,
-        began: impl Fn(&Segment) -> Option<Vec<Frame>>,
-        ended: impl Fn(WaitId) -> Option<Vec<Frame>>,
+        began: impl Fn(&Wait) -> Option<Vec<Frame>>,
+        ended: impl Fn(&Wait) -> Option<Vec<Frame>>,
+        waited: impl Fn(&Segment) -> Option<Vec<Frame>>,
     ) -> Self {
-        let mut stacks = Self::default();
-        let segments = path.segments.iter().map(|segment| {
-            let frames = began(segment)?;
-            Some(stacks.add(frames))
-        });
-        stacks.segments = segments.collect::<Vec<_>>();
-        let first_under = |wait: WaitId| path.segments.iter().find(|segment| segment.parent == Some(wait));
-        let ids = (0..path.waits.len() as u32).map(WaitId);
-        stacks.waits = ids
-            .map(|id| {
-                let began = first_under(id).and_then(&began).map(|frames| stacks.add(frames));
-                (began, ended(id).map(|frames| stacks.add(frames)))
-            })
-            .collect();
-        stacks
+        let mut all = Self::default();
+        let mut taken = |frames: Option<Vec<Frame>>| match frames? {
+            frames if frames.is_empty() => Some(Taken::Lost),
+            frames => Some(all.add(frames)),
+        };
+        let waits = path.waits.iter().map(|wait| (taken(began(wait)), taken(ended(wait)))).collect();
+        let segments = path.segments.iter().map(|segment| taken(waited(segment))).collect();
+        Self { waits, segments, ..all }
     }
 
     fn add(&mut self, frames: Vec<Frame>) -> Taken {

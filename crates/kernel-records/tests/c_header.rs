@@ -65,23 +65,28 @@ fn expected() -> Vec<String> {
     lines
 }
 
-#[test]
-fn the_table_says_what_the_c_compiler_says() {
+/// The lines that a program prints which includes `bpf/`'s headers.
+fn said(name: &str, program: &str) -> Vec<String> {
     let bpf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
     let here = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let (source, binary) = (here.join("layout.c"), here.join("layout"));
-    std::fs::write(&source, program()).expect("a writable directory");
+    let (source, binary) = (here.join(format!("{name}.c")), here.join(name));
+    std::fs::write(&source, program).expect("a writable directory");
     let compiled = Command::new("cc")
         .args(["-std=c11", "-Wall", "-Werror", "-I"])
         .arg(&bpf)
         .arg("-o")
         .args([&binary, &source])
         .output()
-        .expect("a C compiler named cc is needed to check bpf/records.h");
+        .expect("a C compiler named cc is needed to check the headers of bpf/");
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     let said = Command::new(&binary).output().expect("the program just compiled");
     let said = String::from_utf8(said.stdout).expect("text");
-    assert_eq!(said.lines().collect::<Vec<_>>(), expected());
+    said.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_table_says_what_the_c_compiler_says() {
+    assert_eq!(said("layout", &program()), expected());
 }
 
 /// A field that C has and the table has not would be a gap in the table, which `layout`'s own test
@@ -101,4 +106,62 @@ fn every_struct_of_the_header_is_in_the_table() {
     let kinds: Vec<_> = kinds.filter_map(|line| line.trim().strip_prefix("WP_")?.split(' ').next()).collect();
     let table: Vec<_> = LAYOUTS.iter().map(|layout| layout.name.to_uppercase()).collect();
     assert_eq!(kinds, table);
+}
+
+/// The BPF programs name a stack by what it hashes to, and so does the reader; the one word that both
+/// must agree on is compiled here for the host. What ends in a call is held against known encodings.
+#[test]
+fn a_stack_is_called_the_same_by_who_records_and_who_reads() {
+    use wakepath_event::{Stack, Tid};
+
+    let stacks = [
+        Stack { tgid: Tid(0), kernel: [].into(), user: [].into(), scanned: 0 },
+        Stack { tgid: Tid(7), kernel: [0xffff_ffff_8100_0001].into(), user: [].into(), scanned: 0 },
+        Stack { tgid: Tid(7), kernel: [].into(), user: [0xffff_ffff_8100_0001].into(), scanned: 0 },
+        Stack { tgid: Tid(u32::MAX), kernel: [1; 47].into(), user: [u64::MAX; 80].into(), scanned: 6 },
+    ];
+    // Bytes before an address, the last of them the nearest.
+    let calls: [(&[u8], bool); 14] = [
+        (&[0xe8, 1, 2, 3, 4], true),
+        (&[0xff, 0x15, 1, 2, 3, 4], true),
+        (&[0xff, 0xd0], true),
+        (&[0x41, 0xff, 0xd3], true),
+        (&[0xff, 0x10], true),
+        (&[0xff, 0x50, 8], true),
+        (&[0xff, 0x93, 1, 2, 3, 4], true),
+        (&[0xe9, 1, 2, 3, 4], false),
+        (&[0xff, 0x25, 1, 2, 3, 4], false),
+        (&[0xff, 0xe0], false),
+        (&[0xff, 0x14], false),
+        (&[0xff, 0x15], false),
+        (&[0x0f, 0x05], false),
+        (&[0xc3], false),
+    ];
+    let mut c = String::from("#include <stdio.h>\n#include \"stack.h\"\nint main(void) {\n");
+    c.push_str("static union { struct wp_sample r; __u64 room[4 + WP_MAX_FRAMES]; } s;\n");
+    for stack in &stacks {
+        let (kernel, user) = (stack.kernel.len(), stack.user.len());
+        let _ = writeln!(
+            c,
+            "s.r.tgid = {}u; s.r.kernel_frames = {kernel}; s.r.user_frames = {user};",
+            stack.tgid.0
+        );
+        let _ = writeln!(c, "s.r.scanned = {}; s.r.frames_len = {};", stack.scanned, kernel + user);
+        for (i, frame) in stack.kernel.iter().chain(&stack.user).enumerate() {
+            let _ = writeln!(c, "s.r.frames[{i}] = {frame}ull;");
+        }
+        c.push_str("printf(\"%llu\\n\", (unsigned long long)stack_id(&s.r));\n");
+    }
+    for (bytes, _) in calls {
+        let code =
+            bytes.iter().rev().enumerate().fold(0, |code, (i, &b)| code | u64::from(b) << (56 - 8 * i));
+        let _ = writeln!(c, "printf(\"%d\\n\", ends_in_call({code}ull));");
+    }
+    c.push_str("int checks = 0; for (unsigned n = 1; n <= 640; n++) checks += is_checked(n);\n");
+    c.push_str("printf(\"%d\\n\", checks);\nreturn 0;\n}\n");
+    let mut expected: Vec<String> = stacks.iter().map(|stack| stack.id().0.to_string()).collect();
+    expected.extend(calls.iter().map(|&(_, is_call)| u8::from(is_call).to_string()));
+    // 1, 2, 4, 8, 16 and 32, and each of ten times 64.
+    expected.push(String::from("16"));
+    assert_eq!(said("stack", &c), expected);
 }

@@ -5,7 +5,8 @@ use wakepath_critical_path::{
     Algorithm, Basis, Cause, Kind, Path, Rule, Segment, Via, Wait, WaitId, Window, contributors,
 };
 use wakepath_engine::{
-    Cost, Found, Function, Head, Host, Name, PathAnswer, Place, Question, Recorded, Sampled, Stacks, Survey,
+    Cost, Found, Frame, Function, Head, Host, Name, PathAnswer, Place, Question, Recorded, Sampled, Stacks,
+    Survey,
 };
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CgroupId, Clocks, Comm, Context, Cpu, Event, FileName, Flow, FlowId,
@@ -165,7 +166,14 @@ impl Story {
         };
         let graph = self.builder.finish();
         let recorded = Recorded::new("./wakepath.rec".into(), host, graph, self.survey, Vec::new());
-        Told { recorded, sampled: self.sampled, segments: self.segments, waits: self.waits, at: self.at }
+        Told {
+            recorded,
+            sampled: self.sampled,
+            segments: self.segments,
+            waits: self.waits,
+            at: self.at,
+            stacks: |_| Stacks::default(),
+        }
     }
 }
 
@@ -176,6 +184,8 @@ pub struct Told {
     segments: Vec<Segment>,
     waits: Vec<Wait>,
     at: u64,
+    /// The stacks of a path.
+    pub stacks: fn(&Path) -> Stacks,
 }
 
 impl Told {
@@ -201,11 +211,11 @@ impl Told {
             },
             question,
             contributors: contributors(&self.recorded.graph, &path),
-            path,
             still_waiting: None,
             deadlocks: Vec::new(),
             sampled: self.sampled.clone(),
-            stacks: Stacks::default(),
+            stacks: (self.stacks)(&path),
+            path,
             recorded: &self.recorded,
         }
     }
@@ -275,6 +285,43 @@ pub fn checkout() -> Told {
     story.then(2 * MS, checkout, None, Kind::Runnable, Cause::Competitor(stress));
     story.then(MS / 10, checkout, None, Kind::Runnable, Cause::IdleCpu);
     story.told()
+}
+
+/// The stacks of a checkout: it saves orders, but for the 10th time, whose stack is lost, and asks the
+/// bank; who woke it is known of the journal. The database's program was replaced since.
+pub fn checkout_stacks(path: &Path) -> Stacks {
+    let function = |name: &str, module: Option<&str>, line: Option<u32>| Frame {
+        found: Found::Function(Function {
+            name: String::from(name),
+            module: module.map(|module| module.as_bytes().to_vec()),
+            line: line.map(|line| (String::from("checkout.c"), line)),
+        }),
+        in_kernel: module.is_none(),
+    };
+    let of_program = |call: &str, name: &str| {
+        vec![
+            function("schedule", None, None),
+            function(call, Some("libc.so.6"), None),
+            function(name, Some("checkout"), Some(41)),
+            function("main", Some("checkout"), Some(88)),
+            function("__libc_start_call_main", Some("libc.so.6"), None),
+        ]
+    };
+    let began = |wait: &Wait| match wait.call.map(|call| call.number) {
+        Some(FDATASYNC) if wait.from == path.waits[9].from => Some(Vec::new()),
+        Some(FDATASYNC) => Some(of_program("fdatasync", "save_order")),
+        _ => Some(of_program("read", "ask_bank")),
+    };
+    let ended = |wait: &Wait| {
+        (wait.via == Via::Wakeup).then(|| {
+            ["try_to_wake_up", "jbd2_journal_commit_transaction", "kthread"]
+                .map(|name| function(name, None, None))
+                .to_vec()
+        })
+    };
+    let replaced = Frame { found: Found::Replaced(b"postgres".to_vec()), in_kernel: false };
+    let waited = |segment: &Segment| segment.call.map(|_| vec![replaced.clone()]);
+    Stacks::told(path, began, ended, waited)
 }
 
 /// A recording of a trace as text.

@@ -463,7 +463,9 @@ mod tests {
 
     use super::*;
     use crate::json::shape::misfits;
-    use crate::sample::{DEADLOCK, FUTEX, Story, Told, call, checkout, command, disk, path_of};
+    use crate::sample::{
+        DEADLOCK, FUTEX, Story, Told, call, checkout, checkout_stacks, command, disk, path_of,
+    };
 
     const SHAPE: &str = include_str!("../../contract/path.txt");
 
@@ -540,6 +542,29 @@ mod tests {
             assert_eq!(document["still_waiting"]["lock"]["owner"]["tid"], 10);
             assert_eq!(document["deadlocks"][0][1]["tid"], 11);
         });
+    }
+
+    #[test]
+    fn stacks_stand_beside_the_waits_and_a_lost_one_is_empty() {
+        let mut story = checkout();
+        story.stacks = checkout_stacks;
+        let document = document(&story.answer(command()));
+        assert_eq!(misfits(SHAPE, &document), Vec::<String>::new());
+        let waits = document["waits"].as_array().expect("a list");
+        let main = ["save_order (checkout) checkout.c:41", "main (checkout) checkout.c:88"];
+        for (id, wait) in waits.iter().enumerate() {
+            let stack = wait["stack"].as_array().expect("a list");
+            match id {
+                9 => assert!(stack.is_empty(), "{stack:?}"),
+                14 => assert_eq!(stack[2], "ask_bank (checkout) checkout.c:41"),
+                _ => assert_eq!(stack[2..4], main),
+            }
+            let woken = wait["via"] == "wakeup";
+            assert_eq!(wait["waker_stack"].is_null(), !woken);
+            assert!(!woken || wait["waker_stack"][1] == "jbd2_journal_commit_transaction (kernel)");
+        }
+        let last = document["segments"].as_array().and_then(|segments| segments.last()).expect("a segment");
+        assert!(last["stack"].is_null(), "it did not wait");
     }
 
     #[test]

@@ -234,11 +234,33 @@ fn doubts(screen: &mut Screen, answer: &PathAnswer) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{checkout, command};
+    use crate::sample::{checkout, checkout_stacks, command};
     use expect_test::expect;
     use wakepath_critical_path::{Problem, Severity};
     use wakepath_event::{Comm, Cpu, Tid};
     use wakepath_wait_graph::Loss;
+
+    #[test]
+    fn a_segment_shows_its_stacks() {
+        let mut story = checkout();
+        story.stacks = checkout_stacks;
+        let text = explain(&story.answer(command()), Paper::PLAIN);
+        let from = text.find("The largest").expect("the largest segments");
+        let shown: Vec<&str> = text[from..].lines().take(12).collect();
+        expect![[r#"
+            The largest segments
+            at 1.13 s for 61.0 ms  postgres (912)  waiting for disk sda, in fdatasync of pg_wal  [packet]
+                  it waited in postgres, which was replaced since
+                explains a wait of checkout (4711) in read on tcp 10.0.0.3:5432, ended by postgres (912)
+                  it waited in schedule (kernel) < read (libc.so.6) < ask_bank (checkout) checkout.c:41 < main
+                  (checkout) checkout.c:88 < __libc_start_call_main (libc.so.6)
+            at 17.0 ms for 49.0 ms  kernel thread jbd2/sda1-8  waiting for disk sda  [wakeup]
+                explains a wait of checkout (4711) in fdatasync of orders.db, ended by kernel thread jbd2/sda1-8
+                  it waited in schedule (kernel) < fdatasync (libc.so.6) < save_order (checkout) checkout.c:41 <
+                  main (checkout) checkout.c:88 < __libc_start_call_main (libc.so.6)
+                  it was woken in try_to_wake_up (kernel) < jbd2_journal_commit_transaction (kernel) < kthread
+                  (kernel)"#]].assert_eq(&shown.join("\n"));
+    }
 
     #[test]
     fn each_number_says_how_it_was_made() {

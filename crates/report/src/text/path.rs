@@ -285,7 +285,7 @@ fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>, most: usize) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{DEADLOCK, Story, checkout, command, path_of};
+    use crate::sample::{DEADLOCK, Story, checkout, checkout_stacks, command, path_of};
     use expect_test::{Expect, expect};
     use wakepath_critical_path::{Cause, Kind};
 
@@ -320,6 +320,36 @@ mod tests {
                 next: wakepath path --tree
             "#]],
         );
+    }
+
+    #[test]
+    fn a_row_names_the_function_that_waited() {
+        let mut story = checkout();
+        story.stacks = checkout_stacks;
+        let text = path(&story.answer(command()), Source::Read(""), Paper::PLAIN);
+        let from = text.find("disk sda, ").expect("the row");
+        expect![[r#"
+            disk sda, 14 × fdatasync of orders.db, through jbd2/sda1-8  mostly measured
+                             device 686 ms, queue 28.0 ms, kernel thread 14.0 ms
+                             13 of 14 waits in save_order (checkout), from main checkout.c:88
+             20.1%   240 ms  running checkout
+                             ~ 23 of 24 samples in compress_block (libz.so.1), from main checkout.c:88
+             10.9%   130 ms  not allowed to run: CPU limit of shop.service (50.0 ms per 100 ms), 5 times
+              7.4%  88.0 ms  waiting for postgres (912) in postgresql.service, 1 × read on tcp 10.0.0.3:5432
+                             61.0 ms in fdatasync of pg_wal, 27.0 ms running
+                             1 of 1 waits in ask_bank (checkout), from main checkout.c:88
+                             ~ 3 of 3 samples in XLogInsert (libz.so.1), from main postgres.c:88
+              0.3%  4.00 ms  unknown: wait began before the recording, 1 × read
+                             1 of 1 waits in postgres, which was replaced since, its callers unknown: no frame
+                             pointers
+              0.2%  2.10 ms  waiting for a CPU
+                             it had: stress 2.00 ms, idle CPU 100 µs
+
+            lost 0 records; recording took 1.2% of a CPU
+            ~ sampled; everything else timed at each switch
+            next: wakepath path --tree
+        "#]]
+        .assert_eq(&text[from..]);
     }
 
     #[test]

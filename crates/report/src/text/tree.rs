@@ -139,7 +139,7 @@ impl Drawing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Story, call, checkout, command};
+    use crate::sample::{Story, call, checkout, checkout_stacks, command};
     use expect_test::expect;
     use wakepath_critical_path::{Cause, Kind, Via};
 
@@ -164,6 +164,34 @@ mod tests {
              <0.1%   100 µs  └─ waiting for a CPU that was idle
         "#]]
         .assert_eq(&tree(&checkout().answer(command()), Paper::PLAIN));
+    }
+
+    #[test]
+    fn the_tree_says_where_a_wait_began_and_where_it_was_ended() {
+        let mut story = checkout();
+        story.stacks = checkout_stacks;
+        let text = tree(&story.answer(command()), Paper::PLAIN);
+        let from = text.find("├─ in fdatasync").expect("the wait");
+        expect![[r#"
+            ├─ in fdatasync of orders.db for kernel thread jbd2/sda1-8  [wakeup, 14 times]  13
+                             │  of 14 waits in save_order (checkout), from main checkout.c:88; ended: 14 of 14
+                             │  wake-ups in jbd2_journal_commit_transaction (kernel)
+             57.5%   686 ms  │  ├─ waiting for disk sda
+              2.3%  28.0 ms  │  ├─ waiting in the queue of disk sda
+              1.2%  14.0 ms  │  └─ running
+             20.1%   240 ms  ├─ running
+             10.9%   130 ms  ├─ not allowed to run
+              7.4%  88.0 ms  ├─ in read on tcp 10.0.0.3:5432 for postgres (912) in postgresql.service  [packet]
+                             │  1 of 1 waits in ask_bank (checkout), from main checkout.c:88
+              5.1%  61.0 ms  │  ├─ waiting for disk sda, in fdatasync of pg_wal: 1 of 1 parts in postgres, which
+                             │  │  was replaced since, its callers unknown: no frame pointers
+              2.3%  27.0 ms  │  └─ running
+              0.3%  4.00 ms  ├─ unknown: wait began before the recording, in read: 1 of 1 parts in postgres,
+                             │  which was replaced since, its callers unknown: no frame pointers
+              0.2%  2.00 ms  ├─ waiting for a CPU that stress (555) had
+             <0.1%   100 µs  └─ waiting for a CPU that was idle
+        "#]]
+        .assert_eq(&text[from..]);
     }
 
     #[test]
