@@ -208,6 +208,7 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64
 	struct stack_counts *counts = bpf_map_lookup_elem(&stack_counters, &zero);
 	struct pt_regs *regs = NULL;
 	struct stack_entry *e;
+	bool known;
 
 	if (!s || !counts)
 		return 0;
@@ -227,29 +228,29 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64
 	e = bpf_map_lookup_elem(&stack_cache, &slot);
 	if (!e)
 		return 0;
-	if (e->key != key) {
-		e->key = key;
-		e->hits = 0;
-		e->unchecked = 0;
-		e->unreliable = 0;
-		counts->taken++;
-		return e->stack = take_stack(ctx, regs, who);
-	}
-	e->hits++;
-	if (remember_stacks && !e->unreliable && !is_checked(e->hits)) {
-		e->unchecked++;
-		counts->repeated++;
-		return e->stack;
+	known = e->key == key;
+	if (known) {
+		e->hits++;
+		if (remember_stacks && !e->unreliable && !is_checked(e->hits)) {
+			e->unchecked++;
+			counts->repeated++;
+			return e->stack;
+		}
 	}
 	counts->taken++;
 	id = take_stack(ctx, regs, who);
-	if (e->unreliable)
-		return id;
-	counts->checked++;
-	if (id != e->stack) {
-		counts->disagreed++;
-		counts->doubtful += e->unchecked;
-		e->unreliable = 1;
+	if (!known) {
+		e->key = key;
+		e->stack = id;
+		e->hits = 0;
+		e->unreliable = 0;
+	} else if (!e->unreliable) {
+		counts->checked++;
+		if (id != e->stack) {
+			counts->disagreed++;
+			counts->doubtful += e->unchecked;
+			e->unreliable = 1;
+		}
 	}
 	e->unchecked = 0;
 	return id;

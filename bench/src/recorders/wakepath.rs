@@ -33,7 +33,11 @@ pub fn rows(program: &Path, folder: &Path) -> Vec<Box<dyn Recorder>> {
         let output = folder.join("wakepath.rec");
         Box::new(Wakepath { name, program: program.to_path_buf(), options, output })
     };
-    vec![row("wakepath, path events alone", &["--path-only"]), row("wakepath", &[])]
+    vec![
+        row("wakepath, path events alone", &["--path-only"]),
+        row("wakepath", &[]),
+        row("wakepath --stacks", &["--stacks"]),
+    ]
 }
 
 impl Recorder for Wakepath {

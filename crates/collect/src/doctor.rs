@@ -10,7 +10,7 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::libbpf_sys;
 
 use crate::programs::{Missing, Programs};
-use crate::{Error, Options, sampling};
+use crate::{Error, Options, Stacks, sampling};
 
 /// One thing that was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +85,9 @@ pub fn examine(options: &Options) -> Vec<Check> {
     }
     if !blocked(&checks) {
         programs(options, &mut checks);
+    }
+    if !blocked(&checks) {
+        checks.push(stacks(options));
     }
     checks.push(other_processes());
     checks.push(kernel_symbols());
@@ -180,6 +183,24 @@ fn programs(options: &Options, checks: &mut Vec<Check>) {
         },
     };
     checks.push(Check { what: "listing threads".into(), verdict });
+}
+
+/// Loads what `--stacks` would: it asks the kernel for more than recording does without.
+fn stacks(options: &Options) -> Check {
+    let options = Options { stacks: Stacks::Remembered, ..options.clone() };
+    let mut storage = MaybeUninit::uninit();
+    let loaded = sampling::possible_cpus()
+        .map_err(|source| Error::MapRings { source })
+        .and_then(|cpus| Programs::load(&mut storage, &options, cpus).map(drop));
+    let verdict = match loaded {
+        Ok(()) => Verdict::Works(String::new()),
+        Err(error) => Verdict::Lacking {
+            why: error.to_string(),
+            consequence: "record --stacks cannot say which functions wait".into(),
+            hint: "nothing to do, if the kernel does not allow it; record without --stacks".into(),
+        },
+    };
+    Check { what: "stacks at switches and wake-ups".into(), verdict }
 }
 
 fn other_processes() -> Check {

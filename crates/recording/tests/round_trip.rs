@@ -90,12 +90,13 @@ fn a_newer_format_is_refused_by_name_and_an_older_one_is_read() {
     made::record(&path, &[], 1);
     let metadata = path.join("kernel/metadata");
     let text = std::fs::read_to_string(&metadata).expect("metadata");
-    let written = format!("format = {FORMAT};");
+    let (written, newer) = (format!("format = {FORMAT};"), FORMAT + 1);
     assert!(text.contains(&written));
-    std::fs::write(&metadata, text.replace(&written, "format = 3;")).expect("a writable file");
+    std::fs::write(&metadata, text.replace(&written, &format!("format = {newer};")))
+        .expect("a writable file");
     let error = Recording::open(&path).expect_err("a newer recording");
     let expected =
-        format!("{}: recording is of format 3, this wakepath reads up to {FORMAT}", path.display());
+        format!("{}: recording is of format {newer}, this wakepath reads up to {FORMAT}", path.display());
     assert_eq!(error.to_string(), expected);
     for (instead, why) in [
         ("format = 0;", "its metadata lacks the number of its format"),

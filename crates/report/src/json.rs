@@ -6,6 +6,7 @@
 
 #[cfg(feature = "collect")]
 mod doctor;
+mod function;
 mod hang;
 mod head;
 mod info;

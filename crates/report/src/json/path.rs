@@ -9,10 +9,11 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
     Algorithm, Basis, Cause, Contributor, Hang, Kind, LockCause, Segment, Wait, WaitId,
 };
-use wakepath_engine::{CallName, Found, Head, Object, PathAnswer, Place, Question, Responsible, Taken, Who};
+use wakepath_engine::{CallName, Head, Object, PathAnswer, Place, Question, Responsible, Taken, Who};
 use wakepath_event::Comm;
 use wakepath_wait_graph::ThreadIndex;
 
+use super::function::{FunctionJson, function};
 use super::hang::{HangJson, hang_document};
 use super::head::{HeadJson, since_origin};
 use super::{text, write};
@@ -172,16 +173,6 @@ struct PlaceJson {
     #[serde(flatten)]
     leaf: FunctionJson,
     caller: Option<FunctionJson>,
-}
-
-/// `found` is `named`, or why there is no name: `unnamed`, `replaced`, `unreadable`, `kernel`.
-#[derive(Serialize)]
-struct FunctionJson {
-    found: &'static str,
-    function: Option<String>,
-    module: Option<String>,
-    file: Option<String>,
-    line: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -402,31 +393,6 @@ impl<'a> Documents<'a> {
             from: flow.and_then(|flow| names.sender(flow)).map(|peer| peer.address.to_string()),
             to: flow.and_then(|flow| names.receiver(flow)).map(|peer| peer.address.to_string()),
         })
-    }
-}
-
-fn function(found: &Found) -> FunctionJson {
-    let (word, module) = match found {
-        Found::Function(function) => {
-            return FunctionJson {
-                found: "named",
-                function: Some(function.name.clone()),
-                module: function.module.as_ref().map(|module| text(module)),
-                file: function.line.as_ref().map(|(file, _)| file.clone()),
-                line: function.line.as_ref().map(|(_, line)| *line),
-            };
-        }
-        Found::Unnamed(module) => ("unnamed", Some(module).filter(|module| !module.is_empty())),
-        Found::Replaced(module) => ("replaced", Some(module)),
-        Found::Unreadable(module) => ("unreadable", Some(module)),
-        Found::Kernel => ("kernel", None),
-    };
-    FunctionJson {
-        found: word,
-        function: None,
-        module: module.map(|module| text(module)),
-        file: None,
-        line: None,
     }
 }
 

@@ -1,0 +1,42 @@
+//! A place in the code, as documents have it.
+
+use serde::Serialize;
+use wakepath_engine::Found;
+
+use super::text;
+
+/// `found` is `named`, or why there is no name: `unnamed`, `replaced`, `unreadable`, `kernel`.
+#[derive(Serialize)]
+pub(super) struct FunctionJson {
+    found: &'static str,
+    function: Option<String>,
+    module: Option<String>,
+    file: Option<String>,
+    line: Option<u32>,
+}
+
+/// What was found at an address.
+pub(super) fn function(found: &Found) -> FunctionJson {
+    let (word, module) = match found {
+        Found::Function(function) => {
+            return FunctionJson {
+                found: "named",
+                function: Some(function.name.clone()),
+                module: function.module.as_ref().map(|module| text(module)),
+                file: function.line.as_ref().map(|(file, _)| file.clone()),
+                line: function.line.as_ref().map(|(_, line)| *line),
+            };
+        }
+        Found::Unnamed(module) => ("unnamed", Some(module).filter(|module| !module.is_empty())),
+        Found::Replaced(module) => ("replaced", Some(module)),
+        Found::Unreadable(module) => ("unreadable", Some(module)),
+        Found::Kernel => ("kernel", None),
+    };
+    FunctionJson {
+        found: word,
+        function: None,
+        module: module.map(|module| text(module)),
+        file: None,
+        line: None,
+    }
+}
