@@ -1,8 +1,9 @@
 //! Loads the BPF programs, drains their buffers, runs a session.
 //!
 //! The only crate that loads BPF. It turns what the kernel does into a recording on disk and draws
-//! no conclusion from it. One thread does it all: it sleeps, wakes rarely, copies the rings' bytes
-//! into CTF packets and sleeps again; it is never woken by a record.
+//! no conclusion from it. One thread sleeps, wakes rarely, takes the rings' bytes and sleeps again; it is
+//! never woken by a record. What may wait for a disk is done behind it, by threads of their own: writing
+//! the recording, and reading which files processes have mapped.
 
 mod child;
 mod clocks;
@@ -16,6 +17,7 @@ mod sampling;
 mod session;
 mod signals;
 mod skeleton;
+mod write_behind;
 
 use std::ffi::OsString;
 use std::io;
