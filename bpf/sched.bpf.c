@@ -10,6 +10,7 @@
  * 2. sched_waking, in the waker's context, with the interrupt under way. (sched_wakeup may run on
  *    the sleeper's CPU, in an interrupt that has nothing to do with the waker.)
  */
+#include "current.bpf.h"
 #include "file.bpf.h"
 #include "futex.h"
 #include "stack.bpf.h"
@@ -62,7 +63,10 @@ static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_str
 {
 	struct pt_regs *regs;
 
-	regs = (struct pt_regs *)bpf_task_pt_regs(prev);
+	if (bpf_ksym_exists(bpf_rdonly_cast))
+		regs = registers_of(prev);
+	else
+		regs = (struct pt_regs *)bpf_task_pt_regs(prev);
 	r->c.s.h.kind = WP_SWITCH_CALL;
 	r->c.spare = 0;
 	/* Negative: the kernel was entered by an interrupt or a fault, not by a system call. */
@@ -91,7 +95,6 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	struct wp_ring *ring = sched_ring();
 	struct wp_switch_lock *r;
 	__u32 prev_tid;
-	__u64 stamp;
 
 	if (!ring)
 		return 0;
@@ -118,19 +121,20 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	} else if (record_calls && !(prev->flags & PF_KTHREAD)) {
 		len = fill_call(r, prev);
 	}
-	stamp = r->c.s.h.stamp;
 	ring_commit(ring, len);
-	if (record_stacks && !preempt && prev_state && !(prev_state & TASK_DEAD) && prev_tid)
-		tell_stack(ctx, prev, ring, stamp, prev_state);
+	if (record_stacks)
+		stack_of_switch(ctx, r->c.s.h.stamp);
 	return 0;
 }
 
-/* Returns the record's stamp, or 0 without one. */
-static __always_inline __u64 waking(struct task_struct *task, struct wp_ring *ring, __u32 tid, __u8 kind)
+static __always_inline int waking(void *ctx, struct task_struct *task, __u32 tid, __u8 kind)
 {
-	__u64 len = sizeof(struct wp_waking), stamp;
+	struct wp_ring *ring = sched_ring();
+	__u64 len = sizeof(struct wp_waking);
 	struct wp_waking_socket *r;
 
+	if (!ring)
+		return 0;
 	r = ring_reserve(ring, sched_ring_mask);
 	if (!r)
 		return 0;
@@ -148,25 +152,25 @@ static __always_inline __u64 waking(struct task_struct *task, struct wp_ring *ri
 		ring->ready_flow = 0;
 		len = sizeof(*r);
 	}
-	stamp = r->w.h.stamp;
 	ring_commit(ring, len);
-	return stamp;
+	if (record_stacks && kind == WP_WAKING)
+		stack_of_waking(ctx, r->w.h.stamp);
+	return 0;
 }
 
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *task)
 {
-	struct task_struct *current = bpf_get_current_task_btf();
+	__u64 current = current_address();
 	struct wp_ring *ring;
 	struct wp_waking *r;
-	__u64 stamp;
 
 	/*
 	 * A task that wakes itself (it was about to sleep) is the one case in which interrupts may
 	 * be on here: the ring has no protection from an interrupt, so such a record goes to the
 	 * ring buffer, which has.
 	 */
-	if (task == current) {
+	if ((__u64)task == current) {
 		r = life_reserve(sizeof(*r), WP_WAKING, task->pid);
 		if (!r)
 			return 0;
@@ -177,24 +181,15 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 		bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 		return 0;
 	}
-	ring = sched_ring();
-	if (!ring)
-		return 0;
-	stamp = waking(task, ring, current->pid, WP_WAKING);
-	/* What an interrupt wakes is not the doing of the thread that it interrupted. */
-	if (record_stacks && stamp && !context_of(ring) && current->pid)
-		tell_stack(ctx, current, ring, stamp, 0);
-	return 0;
+	if (bpf_ksym_exists(bpf_rdonly_cast))
+		return waking(ctx, task, bpf_core_cast((void *)current, struct task_struct)->pid, WP_WAKING);
+	return waking(ctx, task, current_tid(), WP_WAKING);
 }
 
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 {
-	struct wp_ring *ring = sched_ring();
-
-	if (ring)
-		waking(task, ring, current_tid(), WP_WAKING_NEW);
-	return 0;
+	return waking(ctx, task, current_tid(), WP_WAKING_NEW);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -20,7 +20,7 @@
 #ifndef WAKEPATH_STACK_BPF_H
 #define WAKEPATH_STACK_BPF_H
 
-#include "ring.bpf.h"
+#include "current.bpf.h"
 #include "stack.h"
 
 __weak const volatile bool record_stacks = false;
@@ -221,7 +221,10 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64
 		s->depth = (__u64)ctx;
 		key = mix(key, s->depth);
 	} else {
-		regs = (struct pt_regs *)bpf_task_pt_regs(task);
+		if (bpf_ksym_exists(bpf_rdonly_cast))
+			regs = registers_of(task);
+		else
+			regs = (struct pt_regs *)bpf_task_pt_regs(task);
 		key = mix_frame(mix(mix(mix(key, regs->ip), regs->sp), regs->orig_ax), task, regs);
 	}
 	slot = cpu * STACK_CACHE + key % STACK_CACHE;
@@ -278,6 +281,30 @@ static __always_inline void tell_stack(void *ctx, struct task_struct *task, stru
 	r->h.tid = task->pid;
 	r->stack = stack;
 	ring_commit(ring, sizeof(*r));
+}
+
+/* These two are functions of their own, so that they cost nothing where they are not called. */
+static __noinline int stack_of_switch(unsigned long long *ctx, __u64 stamp)
+{
+	struct task_struct *prev = (struct task_struct *)ctx[1];
+	struct wp_ring *ring = sched_ring();
+	__u32 state = ctx[3];
+
+	/* The thread goes on where it was when the CPU was taken from it: samples say where that is. */
+	if (ring && !ctx[0] && state && !(state & TASK_DEAD))
+		tell_stack(ctx, prev, ring, stamp, state);
+	return 0;
+}
+
+static __noinline int stack_of_waking(void *ctx, __u64 stamp)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	struct wp_ring *ring = sched_ring();
+
+	/* What an interrupt wakes is not the doing of the thread that it interrupted. */
+	if (ring && current->pid && !context_of(ring))
+		tell_stack(ctx, current, ring, stamp, 0);
+	return 0;
 }
 
 #endif

@@ -111,6 +111,9 @@ impl<'obj> Programs<'obj> {
         for map in [&mut maps.stack_cache, &mut maps.stacks_told] {
             map.set_max_entries(remembered).map_err(|source| Error::Load { source: into_io(source) })?;
         }
+        maps.current_places
+            .set_max_entries(cpus as u32)
+            .map_err(|source| Error::Load { source: into_io(source) })?;
         maps.life
             .set_max_entries(options.life_bytes as u32)
             .map_err(|source| Error::Load { source: into_io(source) })?;
