@@ -74,7 +74,7 @@ const fn version() -> &'static str {
     VERSION
 }
 
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (recording format ", "2", ")");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (recording format ", "3", ")");
 
 #[cfg(test)]
 mod tests {

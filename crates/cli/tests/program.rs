@@ -227,7 +227,7 @@ fn input_that_cannot_be_read_ends_with_3_and_names_it() {
     }
     let metadata = made.recording().join("kernel/metadata");
     let text = std::fs::read_to_string(&metadata).expect("metadata");
-    std::fs::write(&metadata, text.replace("format = 2;", "format = 77;")).expect("writable");
+    std::fs::write(&metadata, text.replace("format = 3;", "format = 77;")).expect("writable");
     check(
         &made,
         &["path"],
