@@ -29,8 +29,8 @@ __weak const volatile bool remember_stacks = true;
 
 #define STACK_CACHE 4096
 #define TASK_DEAD 0x80
-/* Of the kernel's own frames those of the tracing itself. */
-#define SKIPPED_FRAMES 3
+/* Of the kernel's frames those of the programs themselves; the reader leaves out what else is tracing. */
+#define SKIPPED_FRAMES 4
 
 struct stack_entry {
 	__u64 key;

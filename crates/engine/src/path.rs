@@ -84,8 +84,8 @@ fn doubts(recorded: &Recorded) -> Option<Problem> {
          {repeated} stacks that it repeated may be of another wait"
     );
     let (from, to) = (recorded.graph.from(), recorded.graph.to());
-    // Few of them are the price of recording at all.
-    let severity = if doubtful > repeated / 100 { Severity::Doubt } else { Severity::Note };
+    // They are counted of the whole machine. A tenth could change which function is named first.
+    let severity = if doubtful > repeated / 10 { Severity::Doubt } else { Severity::Note };
     Some(Problem { severity, text, from, to, thread: None })
 }
 

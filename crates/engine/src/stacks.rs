@@ -216,8 +216,8 @@ impl Reader<'_> {
 /// first outside of the C library: only its functions have no frame.
 fn named(names: &mut Names<'_>, at: Stamp<Reference>, frames: Frames<'_>) -> Vec<Frame> {
     let Frames { tgid, kernel, user, scanned } = frames;
-    let mut all: Vec<Frame> =
-        kernel.iter().map(|&address| Frame { found: names.in_kernel(address), in_kernel: true }).collect();
+    let kernel = kernel.iter().map(|&address| Frame { found: names.in_kernel(address), in_kernel: true });
+    let mut all: Vec<Frame> = kernel.skip_while(|frame| is_tracing(&frame.found)).collect();
     let Some((&innermost, rest)) = user.split_first() else { return all };
     let mut program = |address| names.user(tgid, at, address).map(|found| Frame { found, in_kernel: false });
     let innermost =
@@ -267,6 +267,16 @@ fn site_of(frames: &[Frame]) -> Site {
 fn is_c_library(found: &Found) -> bool {
     const NAMES: [&[u8]; 6] = [b"libc.so", b"libc-", b"libpthread", b"ld-linux", b"ld-musl", b"[vdso]"];
     module(found).is_some_and(|name| NAMES.iter().any(|known| name.starts_with(known)))
+}
+
+/// Whether a function of the kernel is only how we got to know.
+fn is_tracing(found: &Found) -> bool {
+    match found {
+        Found::Function(function) => {
+            ["bpf_", "__bpf_", "__traceiter_"].iter().any(|known| function.name.starts_with(known))
+        }
+        _ => false,
+    }
 }
 
 /// Whether a function of the kernel only hands over the CPU.

@@ -77,12 +77,12 @@ fn the_functions_that_wait_and_wake_are_named_with_their_counts() {
         let (waited, woke) = (functions(&wait["stack"]), functions(&wait["waker_stack"]));
         assert!(waited.ends_with(&["take_lock", "shop", "main", "__libc_start_call_main"]), "{waited:?}");
         assert!(woke.contains(&"hold_lock") && woke.contains(&"holder"), "{woke:?}");
-        assert!(
-            woke.contains(&"futex_wake") || woke.contains(&"[unknown]"),
-            "the kernel's are before: {woke:?}"
-        );
+        assert!(woke.contains(&"futex_wake") || woke.contains(&"the"), "the kernel's are before: {woke:?}");
     }
-    assert_eq!(by_function(&document, "clock_nanosleep"), BTreeMap::from([("hold_lock".to_owned(), 5)]));
+    assert_eq!(
+        by_function(&document, "clock_nanosleep"),
+        BTreeMap::from([("hold_lock".to_owned(), 5), ("main".to_owned(), 1)])
+    );
     assert!(said.contains("waits in hold_lock (shop), from holder shop.c:"), "{said}");
     let tree = unbroken(&wakepath(folder.path(), &["path", "--tree"]).stdout);
     assert!(tree.contains("in hold_lock (shop), from holder shop.c:"), "{tree}");

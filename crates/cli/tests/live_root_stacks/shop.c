@@ -37,7 +37,7 @@ FUNCTION void hold_lock(void)
 {
 	pthread_mutex_lock(&lock);
 	sem_post(&held);
-	usleep(20000);
+	usleep(100000);
 	pthread_mutex_unlock(&lock);
 	END;
 }
@@ -93,5 +93,7 @@ int main(int argc, char **argv)
 		shop(open(argv[1], O_CREAT | O_RDWR | O_TRUNC, 0600));
 	else
 		twins();
+	/* On a busy machine it takes a while until somebody reads what this process has mapped. */
+	usleep(700000);
 	return 0;
 }
