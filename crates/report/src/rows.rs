@@ -157,10 +157,10 @@ impl Grouping<'_> {
             _ if by_kernel => class.user.and_then(|user| user.call),
             _ => class.call,
         };
-        let site = match party {
-            Party::Process(_) => class.own.and_then(|own| own.site),
-            _ if by_kernel => class.user.and_then(|user| user.site),
-            _ => class.site,
+        let (site, waits) = match party {
+            Party::Process(_) => (class.own.and_then(|own| own.site), sum.waits),
+            _ if by_kernel => (class.user.and_then(|user| user.site), sum.waits),
+            _ => (class.site, sum.own_waits),
         };
         let part = self.part(&party, class, by_kernel);
         let call = call.map(|call| self.spell(call));
@@ -175,8 +175,8 @@ impl Grouping<'_> {
             waits.count += sum.waits;
             waits.ns += sum.ns;
         }
-        if site.is_some() || sum.waits > 0 {
-            *row.sites.entry(site).or_default() += sum.waits;
+        if site.is_some() || waits > 0 {
+            *row.sites.entry(site).or_default() += waits;
         }
         if let Some(user) = user {
             *row.users.entry(user).or_default() += sum.ns;

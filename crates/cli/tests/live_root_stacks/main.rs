@@ -83,7 +83,7 @@ fn the_functions_that_wait_and_wake_are_named_with_their_counts() {
         by_function(&document, "clock_nanosleep"),
         BTreeMap::from([("hold_lock".to_owned(), 5), ("main".to_owned(), 1)])
     );
-    assert!(said.contains("waits in hold_lock (shop), from holder shop.c:"), "{said}");
+    assert!(said.contains("5 of 6 waits in hold_lock (shop), from holder shop.c:"), "{said}");
     let tree = unbroken(&wakepath(folder.path(), &["path", "--tree"]).stdout);
     assert!(tree.contains("in hold_lock (shop), from holder shop.c:"), "{tree}");
     let explained = unbroken(&wakepath(folder.path(), &["path", "--explain"]).stdout);

@@ -55,6 +55,8 @@ pub struct Sum {
     pub stretches: u64,
     /// Waits whose first segment is of this class.
     pub waits: u64,
+    /// Waits of the thread itself, whatever other wait they explain.
+    pub own_waits: u64,
 }
 
 /// Sums by class. The same few classes follow each other millions of times, so that the last ones are
@@ -100,12 +102,12 @@ pub fn classes(answer: &PathAnswer) -> impl Iterator<Item = (Class, Sum)> + use<
         // A wait counts where it is met first: a wait that others explain by its id, a thread's own by
         // where the segment before it ended.
         let around = segment.parent.and_then(|wait| waits.counts_as(wait));
+        let begins = (class.call.is_some() || class.site.is_some())
+            && before.is_none_or(|(_, last)| !last.goes_on_in(segment, &class));
+        sum.own_waits += u64::from(begins);
         let is_new = match around {
             Some(wait) => counted.get_mut(wait.0 as usize).is_some_and(|seen| !std::mem::replace(seen, true)),
-            None => {
-                (class.call.is_some() || class.site.is_some())
-                    && before.is_none_or(|(_, last)| !last.goes_on_in(segment, &class))
-            }
+            None => begins,
         };
         sum.waits += u64::from(is_new);
         before = Some((class, direct));
