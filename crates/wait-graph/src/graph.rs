@@ -134,7 +134,7 @@ impl Graph {
     /// How much memory it takes.
     pub fn bytes(&self) -> Bytes {
         Bytes {
-            spans: self.threads.iter().map(|thread| size_of_val(&*thread.spans)).sum(),
+            spans: self.threads.iter().map(|thread| thread.spans.bytes()).sum(),
             threads: self.threads.iter().map(Thread::bytes).sum(),
             waits: self.waits.bytes(),
             evidence: size_of_val(&*self.evidence) + size_of_val(&*self.acquisitions),

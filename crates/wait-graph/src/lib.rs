@@ -9,6 +9,7 @@
 //! `wakepath-critical-path`.
 
 mod builder;
+mod chunks;
 mod graph;
 mod lane;
 mod losses;

@@ -1,6 +1,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Cpu;
 
+use crate::chunks::Chunks;
 use crate::{Seen, WaitIndex};
 
 /// What a thread did from here to there.
@@ -97,7 +98,7 @@ impl Packed {
 /// that go back and forth; iterate for the rest.
 #[derive(Debug, Clone, Copy)]
 pub struct Spans<'a> {
-    pub(crate) packed: &'a [Packed],
+    pub(crate) packed: &'a Chunks<Packed>,
     pub(crate) end: Stamp<Reference>,
 }
 

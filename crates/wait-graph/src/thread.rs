@@ -2,6 +2,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{CgroupId, Comm, ThreadIdentity, Tid};
 
 use crate::Occupant;
+use crate::chunks::Chunks;
 use crate::span::Packed;
 
 /// A thread of the graph.
@@ -26,7 +27,7 @@ pub struct Thread {
     pub first: Stamp<Reference>,
     /// The last that is known of it: its death, or the end of the recording.
     pub last: Stamp<Reference>,
-    pub(crate) spans: Vec<Packed>,
+    pub(crate) spans: Chunks<Packed>,
 }
 
 impl Thread {
@@ -41,7 +42,7 @@ impl Thread {
             exited: None,
             first: at,
             last: at,
-            spans: Vec::new(),
+            spans: Chunks::new(),
         }
     }
 
