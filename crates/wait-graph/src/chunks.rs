@@ -67,6 +67,37 @@ impl<T> Chunks<T> {
         full * CHUNK + self.chunk(full).partition_point(before)
     }
 
+    /// The same, looking around `near` first: what is close is found soon.
+    pub(crate) fn partition_point_near(&self, near: usize, mut before: impl FnMut(&T) -> bool) -> usize {
+        let mut is_before = |index: usize| self.get(index).is_some_and(&mut before);
+        let near = near.min(self.len());
+        let mut step = 1;
+        // The item at `low` comes before, the one at `high` does not; steps double until it is so.
+        let (mut low, mut high) = (near, near);
+        if is_before(near) {
+            high += 1;
+            while is_before(high) {
+                (low, high) = (high, high + step);
+                step *= 2;
+            }
+        } else {
+            loop {
+                let Some(last) = high.checked_sub(1) else { return 0 };
+                low = last.saturating_sub(step - 1);
+                if is_before(low) {
+                    break;
+                }
+                high = low;
+                step *= 2;
+            }
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if is_before(middle) { low = middle } else { high = middle }
+        }
+        high
+    }
+
     /// Gives back the room for more.
     pub(crate) fn shrink(&mut self) {
         self.full.shrink_to_fit();
@@ -95,6 +126,10 @@ mod tests {
             for bound in [0, 1, n, 2 * n, 2 * n + 1] {
                 let expected = bound.div_ceil(2).min(n);
                 assert_eq!(chunks.partition_point(|&item| item < bound), expected, "{bound} of {n}");
+                for near in [0, 1, n / 3, expected.saturating_sub(1), expected, expected + 3, n, n + 9] {
+                    let found = chunks.partition_point_near(near, |&item| item < bound);
+                    assert_eq!(found, expected, "{bound} of {n}, near {near}");
+                }
             }
             chunks.push(n);
             *chunks.last_mut().expect("one was pushed") *= 2;

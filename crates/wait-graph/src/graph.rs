@@ -95,8 +95,12 @@ impl Graph {
         from: Stamp<Reference>,
         to: Stamp<Reference>,
     ) -> impl Iterator<Item = Stay> {
+        self.lane(cpu).stays(from, to)
+    }
+
+    pub(crate) fn lane(&self, cpu: Cpu) -> &Lane {
         const EMPTY: &Lane = &Lane::new();
-        self.lanes.get(usize::from(cpu.0)).unwrap_or(EMPTY).stays(from, to)
+        self.lanes.get(usize::from(cpu.0)).unwrap_or(EMPTY)
     }
 
     /// Where records were lost.

@@ -57,7 +57,21 @@ impl Lane {
         from: Stamp<Reference>,
         to: Stamp<Reference>,
     ) -> impl Iterator<Item = Stay> + '_ {
-        let mut next = self.stays.partition_point(|stay| stay.from <= from.ns());
+        self.stays_before(self.stays.partition_point(|stay| stay.from <= from.ns()), from, to)
+    }
+
+    /// The number of the first stay that begins behind `at`, which is looked for around `near`.
+    pub(crate) fn next_near(&self, near: usize, at: Stamp<Reference>) -> usize {
+        self.stays.partition_point_near(near, |stay| stay.from <= at.ns())
+    }
+
+    /// The stays that tile a window, of which the `next`th is the first that begins behind `from`.
+    pub(crate) fn stays_before(
+        &self,
+        mut next: usize,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> impl Iterator<Item = Stay> + '_ {
         let mut occupant = match next.checked_sub(1).and_then(|first| self.stays.get(first)) {
             Some(first) => unpack_occupant(first.occupant),
             None => Occupant::Unknown,
@@ -116,6 +130,15 @@ mod tests {
                     .map(|s| (s.from.ns(), s.to.ns(), s.occupant))
                     .collect();
                 assert_eq!(stays, expected, "{from}..{to}");
+                let near: Vec<_> = lane
+                    .stays_before(
+                        lane.next_near(to as usize % 5, Stamp::from_ns(from)),
+                        Stamp::from_ns(from),
+                        Stamp::from_ns(to),
+                    )
+                    .map(|s| (s.from.ns(), s.to.ns(), s.occupant))
+                    .collect();
+                assert_eq!(near, expected, "{from}..{to}");
             }
         }
     }

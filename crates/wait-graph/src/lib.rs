@@ -8,6 +8,7 @@
 //! The graph draws no conclusion beyond what `wakepath-timeline` says; the walk over it is
 //! `wakepath-critical-path`.
 
+mod bookmarks;
 mod builder;
 mod chunks;
 mod graph;
@@ -18,6 +19,7 @@ mod span;
 mod thread;
 mod wait;
 
+pub use bookmarks::Bookmarks;
 pub use builder::Builder;
 pub use graph::{Bytes, Graph};
 pub use lane::Stay;

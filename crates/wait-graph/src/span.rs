@@ -129,6 +129,14 @@ impl<'a> Spans<'a> {
         self.packed.partition_point(|span| span.from() <= at).saturating_sub(1)
     }
 
+    /// The same, looked for around `near`.
+    pub(crate) fn find_near(self, near: usize, at: Stamp<Reference>) -> usize {
+        if at >= self.end {
+            return self.len();
+        }
+        self.packed.partition_point_near(near, |span| span.from() <= at).saturating_sub(1)
+    }
+
     /// The last that begins before `at`, where there is one.
     pub fn find_before(self, at: Stamp<Reference>) -> Option<usize> {
         self.packed.partition_point(|span| span.from() < at).checked_sub(1)
