@@ -23,10 +23,11 @@ pub struct Class {
     pub responsible: Responsible,
     /// The thread's own system call.
     pub call: Option<CallKey>,
-    /// The wait around it that no kernel thread waited in, where there is one.
+    /// Of a kernel thread's time, on whose behalf it is: the wait around it that no kernel thread waited
+    /// in, where there is one.
     pub user: Option<Waiter>,
-    /// The wait around it that an own thread waited in, where there is one.
-    pub own: Option<Waiter>,
+    /// The system call of the wait around it that an own thread waited in, where there is one.
+    pub own_call: Option<CallKey>,
     /// How well it is known.
     pub basis: Basis,
 }
@@ -86,24 +87,25 @@ pub fn classes(answer: &PathAnswer) -> impl Iterator<Item = (Class, Sum)> + use<
     let waits = Waits::new(answer);
     let mut sums = Sums::default();
     let mut counted = vec![false; path.waits.len()];
-    let mut before: Option<(Class, Direct)> = None;
+    let mut before: Option<(Class, Around, Direct)> = None;
     for segment in &path.segments {
-        let class = waits.class(segment);
+        let around = waits.around(segment);
+        let class = waits.class(segment, around);
         let direct = Direct { thread: segment.thread, call: class.call, until: segment.to };
         let sum = sums.of(&class);
         sum.ns += segment.to.since(segment.from);
-        sum.stretches += u64::from(before.is_none_or(|(last, _)| last != class));
+        let goes_on = before.is_some_and(|(last, was, _)| last == class && waits.are_alike(was, around));
+        sum.stretches += u64::from(!goes_on);
         // A wait counts where it is met first: a wait that others explain by its id, a thread's own by
         // where the segment before it ended.
-        let around = segment.parent.and_then(|wait| waits.counts_as(wait));
-        let is_new = match around {
+        let is_new = match around.user {
             Some(wait) => counted.get_mut(wait.0 as usize).is_some_and(|seen| !std::mem::replace(seen, true)),
             None => {
-                class.call.is_some() && before.is_none_or(|(_, last)| !last.goes_on_in(segment, class.call))
+                class.call.is_some() && before.is_none_or(|(.., last)| !last.goes_on_in(segment, class.call))
             }
         };
         sum.waits += u64::from(is_new);
-        before = Some((class, direct));
+        before = Some((class, around, direct));
     }
     sums.all.into_iter()
 }
@@ -122,9 +124,19 @@ impl Direct {
     }
 }
 
+/// The waits around a segment that matter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Around {
+    /// The nearest in which no kernel thread waited; as this one the segment is counted.
+    user: Option<WaitId>,
+    /// The nearest in which an own thread waited.
+    own: Option<WaitId>,
+}
+
 /// What each wait of a path is to the segments that it is around.
 struct Waits<'a> {
     answer: &'a PathAnswer<'a>,
+    is_kernel: HashMap<ThreadIndex, bool>,
     /// Itself, or the nearest wait around it in which no kernel thread waited.
     user: Vec<Option<WaitId>>,
     /// The same, in which an own thread waited.
@@ -154,28 +166,39 @@ impl<'a> Waits<'a> {
             .zip(disks)
             .map(|(wait, disk)| Waiter { thread: wait.thread, call: answer.wait_call_key(wait), disk })
             .collect();
-        Self { answer, user, own, waiters }
+        let is_kernel = whose.into_iter().map(|(thread, (is_kernel, _))| (thread, is_kernel)).collect();
+        Self { answer, is_kernel, user, own, waiters }
     }
 
-    /// The wait as which a segment under `wait` is counted: nearest of a user thread.
-    fn counts_as(&self, wait: WaitId) -> Option<WaitId> {
-        *self.user.get(wait.0 as usize)?
+    fn around(&self, segment: &Segment) -> Around {
+        let nearest = |list: &[Option<WaitId>]| *list.get(segment.parent?.0 as usize)?;
+        Around { user: nearest(&self.user), own: nearest(&self.own) }
     }
 
-    fn class(&self, segment: &Segment) -> Class {
-        let around = |list: &[Option<WaitId>]| {
-            let wait = (*list.get(segment.parent?.0 as usize)?)?;
-            self.waiters.get(wait.0 as usize).copied()
-        };
+    fn waiter(&self, wait: Option<WaitId>) -> Option<&Waiter> {
+        self.waiters.get(wait?.0 as usize)
+    }
+
+    /// Whether segments of one class, in these waits, are one stretch.
+    fn are_alike(&self, one: Around, other: Around) -> bool {
+        let alike = |one, other| one == other || self.waiter(one) == self.waiter(other);
+        alike(one.user, other.user) && alike(one.own, other.own)
+    }
+
+    fn class(&self, segment: &Segment, around: Around) -> Class {
         let graph = &self.answer.recorded.graph;
+        let is_kernel = segment.thread.is_some_and(|thread| match self.is_kernel.get(&thread) {
+            Some(is_kernel) => *is_kernel,
+            None => self.answer.who(thread).kernel,
+        });
         Class {
             thread: segment.thread,
             comm: segment.thread.map(|thread| graph.thread(thread).name_at(segment.to)).unwrap_or_default(),
             kind: segment.kind,
             responsible: Responsible::from(&segment.cause),
             call: self.answer.segment_call_key(segment),
-            user: around(&self.user),
-            own: around(&self.own),
+            user: self.waiter(around.user).filter(|_| is_kernel).copied(),
+            own_call: self.waiter(around.own).and_then(|own| own.call),
             basis: segment.basis,
         }
     }
