@@ -52,3 +52,23 @@ fn insert(heads: &mut Vec<(u64, usize)>, head: (u64, usize)) {
     }
     heads[at] = head;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_stay_sorted_however_many_there_are() {
+        for streams in [1, 2, NEAR, NEAR + 1, 3 * NEAR] {
+            let mut heads = Vec::new();
+            // Steps that reach every place, equal stamps among them.
+            for step in 0..20 * streams {
+                insert(&mut heads, ((step * 7919 % 101) as u64, step % streams));
+                assert!(heads.is_sorted_by(|one, next| one >= next), "{streams} streams: {heads:?}");
+                if heads.len() == streams {
+                    heads.pop();
+                }
+            }
+        }
+    }
+}
