@@ -232,3 +232,46 @@ pub fn is_own(answer: &PathAnswer, thread: ThreadIndex) -> bool {
         _ => who.tid == subject.tid && who.tid != Tid::IDLE,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wakepath_critical_path::Via;
+
+    use super::*;
+    use crate::sample::{FUTEX, Story, call, command};
+
+    #[test]
+    fn a_stretch_ends_where_another_wait_begins_though_the_class_is_the_same() {
+        let mut story = Story::new();
+        let own = story.thread(7, 1, b"own", 7);
+        let child = story.thread(8, 7, b"child", 7);
+        // Two waits that read the same, then one in another call.
+        for number in [FUTEX, FUTEX, 7] {
+            let wait = story.wait(20, own, None, call(number, 3), Via::Wakeup, child);
+            story.then(10, child, Some(wait), Kind::Throttled, Cause::None);
+            story.then(10, child, Some(wait), Kind::Throttled, Cause::None);
+        }
+        let story = story.told();
+        let answer = story.answer(command());
+        let told: Vec<_> =
+            classes(&answer).map(|(class, sum)| (class.kind, sum.ns, sum.stretches, sum.waits)).collect();
+        assert_eq!(told, [(Kind::Throttled, 40, 1, 2), (Kind::Throttled, 20, 1, 1)]);
+    }
+
+    #[test]
+    fn what_is_no_kernel_threads_is_classed_whoever_it_is_for() {
+        let mut story = Story::new();
+        let own = story.thread(7, 1, b"own", 7);
+        let foreign = [story.thread(20, 1, b"one", 20), story.thread(21, 1, b"two", 21)];
+        let server = story.thread(30, 1, b"server", 30);
+        for waiter in [foreign[0], foreign[1], foreign[1]] {
+            let outer = story.wait(10, own, None, call(FUTEX, 3), Via::Wakeup, waiter);
+            let inner = story.wait(10, waiter, Some(outer), call(FUTEX, 4), Via::Wakeup, server);
+            story.then(10, server, Some(inner), Kind::Running, Cause::None);
+        }
+        let story = story.told();
+        let answer = story.answer(command());
+        let told: Vec<_> = classes(&answer).map(|(_, sum)| (sum.ns, sum.stretches, sum.waits)).collect();
+        assert_eq!(told, [(30, 2, 3)], "one class, two stretches: for one, then for two");
+    }
+}
