@@ -8,7 +8,7 @@
  * softirq, whose span then covers it. All programs here run with interrupts off or, at softirq
  * entry and exit, on the CPU whose softirqs are busy, so that the fields have one writer.
  */
-#include "ring.bpf.h"
+#include "current.bpf.h"
 
 static __always_inline int hard_entry(__u8 context, __u16 irq)
 {
@@ -77,6 +77,7 @@ int BPF_PROG(local_timer_entry)
 	hard_entry(WP_CTX_LOCAL_TIMER, 0);
 	if (ring)
 		check_current(ring);
+	learn_places();
 	return 0;
 }
 

@@ -34,17 +34,21 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
-enum { BPF_F_MMAPABLE = 1024, BPF_F_USER_STACK = 256 };
+enum { BPF_F_RDONLY = 8, BPF_F_MMAPABLE = 1024, BPF_F_USER_STACK = 256 };
 /* BPF_RB_NO_WAKEUP: the consumer looks when it wants to; a wake-up per record would feed back on itself. */
 enum { BPF_RB_NO_WAKEUP = 1 };
+
+struct task_struct;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct rq {
 	int cpu;
+	struct task_struct *curr;
 };
 
 struct cfs_rq {
+	struct rq *rq;
 	int throttle_count;
 };
 
@@ -143,6 +147,7 @@ struct mm_struct {
 
 struct task_struct {
 	struct thread_info thread_info;
+	void *stack;
 	unsigned int __state;
 	unsigned int flags;
 	int on_cpu;

@@ -9,6 +9,7 @@
  * 2. sched_waking, in the waker's context, with the interrupt under way. (sched_wakeup may run on
  *    the sleeper's CPU, in an interrupt that has nothing to do with the waker.)
  */
+#include "current.bpf.h"
 #include "file.bpf.h"
 #include "futex.h"
 
@@ -60,7 +61,10 @@ static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_str
 {
 	struct pt_regs *regs;
 
-	regs = (struct pt_regs *)bpf_task_pt_regs(prev);
+	if (bpf_ksym_exists(bpf_rdonly_cast))
+		regs = registers_of(prev);
+	else
+		regs = (struct pt_regs *)bpf_task_pt_regs(prev);
 	r->c.s.h.kind = WP_SWITCH_CALL;
 	r->c.spare = 0;
 	/* Negative: the kernel was entered by an interrupt or a fault, not by a system call. */
@@ -151,7 +155,7 @@ static __always_inline int waking(struct task_struct *task, __u32 tid, __u8 kind
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *task)
 {
-	struct task_struct *current = bpf_get_current_task_btf();
+	__u64 current = current_address();
 	struct wp_ring *ring;
 	struct wp_waking *r;
 
@@ -160,7 +164,7 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	 * be on here: the ring has no protection from an interrupt, so such a record goes to the
 	 * ring buffer, which has.
 	 */
-	if (task == current) {
+	if ((__u64)task == current) {
 		r = life_reserve(sizeof(*r), WP_WAKING, task->pid);
 		if (!r)
 			return 0;
@@ -171,7 +175,9 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 		bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 		return 0;
 	}
-	return waking(task, current->pid, WP_WAKING);
+	if (bpf_ksym_exists(bpf_rdonly_cast))
+		return waking(task, bpf_core_cast((void *)current, struct task_struct)->pid, WP_WAKING);
+	return waking(task, current_tid(), WP_WAKING);
 }
 
 SEC("tp_btf/sched_wakeup_new")

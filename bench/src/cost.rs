@@ -68,6 +68,50 @@ pub fn run(options: &Options) -> Result<()> {
         }
         println!("{}", figures::table(&load, &rows));
     }
+    if options.load.is_empty() && options.recorder.is_empty() {
+        rate(options)?;
+    }
+    Ok(())
+}
+
+/// Prints what our recorder itself uses where all CPUs make as many events as they can.
+fn rate(options: &Options) -> Result<()> {
+    let cpus = machine::cpus();
+    let seconds = options.seconds * 3.0;
+    let load = load::chosen(&[load::Name::Schedfreq], &options.workloads, seconds).remove(0);
+    println!("### The recorder itself, at a semaphore ping-pong on each of {cpus} CPUs\n");
+    println!("`{}` on each CPU; medians of {} runs\n", load.command_on_each(), options.pairs);
+    println!("| recorder | million events a second | lost | its own CPU | for a million events a second |");
+    println!("|---|---:|---:|---:|---:|");
+    for mut recorder in recorders::chosen(&[recorders::Name::Wakepath], &options.wakepath, &options.output) {
+        let (mut rates, mut shares, mut each, mut lost) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        for run in 1..=options.pairs {
+            progress(&format!("{} on each CPU, run {run} of {}", recorder.name(), options.pairs));
+            let mut recording = recorder.start()?;
+            let before = recording.consumer_cpu()?;
+            let runs = load.run_on_each(cpus)?;
+            let consumer = recording.consumer_cpu()?.saturating_sub(before).as_secs_f64();
+            let recorded = recording.stop()?;
+            // All do the same number of round trips at once; the slowest tells how long that took.
+            let took = runs.iter().map(|run| run.count / run.rate).fold(0.0, f64::max);
+            let events = recorded.events.unwrap_or(0) as f64 / 1e6;
+            rates.push(events / took);
+            shares.push(consumer / took);
+            each.push(consumer / events);
+            lost += recorded.lost.unwrap_or(0);
+            processes::settle(Duration::from_millis(200));
+        }
+        let [rate, share, each] = [rates, shares, each].map(|values| figures::median(&values));
+        println!(
+            "| {} | {} | {lost} | {} | {} |",
+            recorder.command(),
+            figures::or_dash(rate, |rate| format!("{rate:.2}")),
+            figures::or_dash(share, |share| format!("{:.1}%", share * 100.0)),
+            figures::or_dash(each, |each| format!("{:.1}%", each * 100.0)),
+        );
+    }
+    progress("");
+    println!();
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! What is recorded: a program that does one small thing as often as it can and prints how often.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, ensure};
 
@@ -55,10 +55,16 @@ pub fn chosen(names: &[Name], folder: &Path, seconds: f64) -> Vec<Load> {
 
 impl Load {
     fn words(&self) -> Vec<String> {
-        let (cpu, trips) = (LOAD_CPU.to_string(), self.trips.to_string());
+        let first = ["chrt", "-f", PRIORITY].map(str::to_owned);
+        [first.to_vec(), self.words_on(LOAD_CPU)].concat()
+    }
+
+    /// Without priority.
+    fn words_on(&self, cpu: usize) -> Vec<String> {
         let program = self.program.display().to_string();
-        let words = ["chrt", "-f", PRIORITY, "taskset", "-c", &cpu, &program, "--rounds", &trips];
-        words.map(str::to_owned).to_vec()
+        ["taskset", "-c", &cpu.to_string(), &program, "--rounds", &self.trips.to_string()]
+            .map(str::to_owned)
+            .to_vec()
     }
 
     /// What is run, so that it can be run again.
@@ -66,24 +72,34 @@ impl Load {
         self.words().join(" ")
     }
 
+    /// The same of [`Self::run_on_each`].
+    pub fn command_on_each(&self) -> String {
+        self.words_on(0).join(" ")
+    }
+
     /// Runs it once.
     pub fn run(&self) -> Result<Run> {
-        let words = self.words();
-        let output = Command::new(&words[0])
-            .args(&words[1..])
-            .stdin(Stdio::null())
-            .output()
-            .with_context(|| format!("cannot run {}", words[0]))?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        ensure!(
-            output.status.success(),
-            "`{}` failed ({}): {}",
-            self.command(),
-            output.status,
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-        parse(&said).ok_or_else(|| anyhow!("`{}` printed no rate", self.command()))
+        finished(&self.command(), started(&self.words())?)
     }
+
+    /// Runs it once on each of so many CPUs at a time, with the priority that everybody has.
+    pub fn run_on_each(&self, cpus: usize) -> Result<Vec<Run>> {
+        let started = (0..cpus).map(|cpu| started(&self.words_on(cpu))).collect::<Result<Vec<_>>>()?;
+        started.into_iter().map(|child| finished(&self.command_on_each(), child)).collect()
+    }
+}
+
+fn started(words: &[String]) -> Result<Child> {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().with_context(|| format!("cannot run {}", words[0]))
+}
+
+fn finished(command: &str, child: Child) -> Result<Run> {
+    let output = child.wait_with_output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "`{command}` failed ({}): {}", output.status, said.trim());
+    parse(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| anyhow!("`{command}` printed no rate"))
 }
 
 /// Reads `schedfreq: round_trips 200000 seconds 0.564 per_second 354609.2 quiet_per_second 371023.9`.

@@ -100,6 +100,20 @@ fn a_commands_output_is_its_own() {
 }
 
 #[test]
+fn the_recorder_goes_before_others_and_its_command_does_not() {
+    let Some(folder) = place("the recorder gets its turn where CPUs are short") else { return };
+    // The command's parent is the recorder, once it has begun: nice values of its threads, then the command's own.
+    let nice = "sleep 0.5; cut -d' ' -f19 /proc/$PPID/task/*/stat; cut -d' ' -f19 /proc/$$/stat";
+    let output = record(folder.path(), &["--", "sh", "-c", nice]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let mut nice: Vec<i32> = said.lines().map(|line| line.parse().expect("a number")).collect();
+    assert_eq!(nice.pop(), Some(0), "the command's");
+    // Who drains and who writes; who reads mappings, which may wait.
+    nice.sort_unstable();
+    assert_eq!(nice, [-20, -20, 0]);
+}
+
+#[test]
 fn a_recording_is_private_and_the_one_before_is_kept() {
     let Some(folder) = place("recordings are private and nothing foreign is overwritten") else { return };
     record(folder.path(), &["--", "true"]);

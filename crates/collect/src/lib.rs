@@ -1,8 +1,9 @@
 //! Loads the BPF programs, drains their buffers, runs a session.
 //!
 //! The only crate that loads BPF. It turns what the kernel does into a recording on disk and draws
-//! no conclusion from it. One thread does it all: it sleeps, wakes rarely, copies the rings' bytes
-//! into CTF packets and sleeps again; it is never woken by a record.
+//! no conclusion from it. One thread sleeps, wakes rarely, takes the rings' bytes and sleeps again; it is
+//! never woken by a record. What may wait for a disk is done behind it, by threads of their own: writing
+//! the recording, and reading which files processes have mapped.
 
 mod child;
 mod clocks;
@@ -16,6 +17,7 @@ mod sampling;
 mod session;
 mod signals;
 mod skeleton;
+mod write_behind;
 
 use std::ffi::OsString;
 use std::io;
@@ -59,7 +61,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             sched_ring_bytes: 8 << 20,
-            net_ring_bytes: 2 << 20,
+            net_ring_bytes: 4 << 20,
             life_bytes: 8 << 20,
             calls: true,
             samples_per_second: 99,
@@ -77,11 +79,11 @@ impl Options {
     pub const BUFFER: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 30;
 
     /// Sizes all buffers by that for switches and wakings, bytes a CPU, and returns what it is rounded up
-    /// to: a power of two. Packets get a quarter as much a CPU, everything rarer as much for all CPUs.
+    /// to: a power of two. Packets get half as much a CPU, everything rarer as much for all CPUs.
     pub fn set_buffer(&mut self, bytes: usize) -> usize {
         let bytes = bytes.clamp(*Self::BUFFER.start(), *Self::BUFFER.end()).next_power_of_two();
         self.sched_ring_bytes = bytes;
-        self.net_ring_bytes = bytes / 4;
+        self.net_ring_bytes = bytes / 2;
         self.life_bytes = bytes;
         bytes
     }
@@ -136,7 +138,7 @@ mod tests {
         {
             let mut options = Options::default();
             assert_eq!(options.set_buffer(asked), given);
-            assert_eq!((options.sched_ring_bytes, options.net_ring_bytes), (given, given / 4));
+            assert_eq!((options.sched_ring_bytes, options.net_ring_bytes), (given, given / 2));
             assert!(options.life_bytes.is_power_of_two() && options.life_bytes.is_multiple_of(4096));
         }
         let (mut options, default) = (Options::default(), Options::default());

@@ -100,6 +100,9 @@ impl<'obj> Programs<'obj> {
             map.set_value_size(size).map_err(|source| Error::Load { source: into_io(source) })?;
             map.set_max_entries(cpus as u32).map_err(|source| Error::Load { source: into_io(source) })?;
         }
+        maps.current_places
+            .set_max_entries(cpus as u32)
+            .map_err(|source| Error::Load { source: into_io(source) })?;
         maps.life
             .set_max_entries(options.life_bytes as u32)
             .map_err(|source| Error::Load { source: into_io(source) })?;

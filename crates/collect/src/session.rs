@@ -9,20 +9,25 @@ use std::time::{Duration, Instant};
 use libbpf_rs::RingBuffer;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Context, Cpu, Event, Mark, Tid, What};
-use wakepath_kernel_records::{Buffer, Header, Kind, walk};
-use wakepath_recording::{Stream, WriteError, Writer};
+use wakepath_kernel_records::{Buffer, Header, Kind};
+use wakepath_recording::{WriteError, Writer};
 
 use crate::child::{self, Held, Running, Start};
 use crate::mappings::Mappings;
 use crate::programs::{Missing, Programs};
 use crate::rings::Rings;
+use crate::write_behind::{Order, WriteBehind};
 use crate::{Error, Options, Signals, clocks, names, rights, sampling};
 
 /// Sleep between drains when little happens. At the highest rate seen (354,000 semaphore round trips
-/// a second of 176 bytes each) a ring of 8 MiB is full after 135 ms, and a burst comes unannounced.
+/// a second of 176 bytes each) a ring of 8 MiB is full after 135 ms, at that of packets (330,000 a second
+/// sent and received, of 80 bytes) one of 4 MiB after 160 ms, and a burst comes unannounced.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// Sleep between drains when a ring was more than a quarter full.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
+/// Bytes that may at least wait to be written: several seconds of a busy machine, since a disk with much
+/// to do makes even a write to memory wait that long.
+const LEAST_BEHIND: usize = 64 << 20;
 /// How often clocks, losses and limits are looked at.
 const SECOND: Duration = Duration::from_secs(1);
 /// How long an interrupted command has to end before recording, or waiting for it, stops without it.
@@ -93,7 +98,9 @@ pub fn record(
         [] => None,
         words => Some(Held::spawn(words, options.caller.as_ref().filter(|_| !options.as_root))?),
     };
-    let mut writer = open()?;
+    // As much as the rings hold once more.
+    let most = (sched.size() + net.size()) * cpus;
+    let out = WriteBehind::new(open()?, most.max(LEAST_BEHIND));
     programs.attach(options)?;
 
     let (began, spent) = (Instant::now(), cpu_time());
@@ -103,7 +110,8 @@ pub fn record(
         net,
         arrived,
         buffer,
-        writer: &mut writer,
+        out,
+        orders: Vec::new(),
         mappings: Mappings::new(),
         life_lost: vec![0; cpus],
         misses: 0,
@@ -122,6 +130,7 @@ pub fn record(
         .map_err(|source| Error::Rights { source })?;
     // Threads begin with their maker's rights: after these were lowered.
     session.mappings = std::mem::replace(&mut session.mappings, Mappings::new()).start();
+    session.out.start();
     let mut out_of_room = None;
     let (mut reason, status) = match session.run(options, command, stop, began) {
         Err(Error::Write(error)) if error.is_out_of_room() => {
@@ -158,7 +167,9 @@ struct Session<'a, 'obj> {
     /// Rare records, as the buffer handed them over.
     arrived: Rc<RefCell<Vec<Box<[u8]>>>>,
     buffer: RingBuffer<'a>,
-    writer: &'a mut Writer,
+    out: WriteBehind,
+    /// What was not handed to it yet.
+    orders: Vec<Order>,
     mappings: Mappings,
     /// What each CPU had lost of rare records when we last looked.
     life_lost: Vec<u64>,
@@ -171,38 +182,37 @@ struct Session<'a, 'obj> {
 impl Session<'_, '_> {
     /// What stands at a recording's beginning: clocks, threads, names, and what is asked.
     fn begin(&mut self, options: &Options, held: Option<&Held>) -> Result<(), Error> {
-        self.note_clocks()?;
+        self.note_clocks();
         let snapshot = self.programs.threads()?;
         // With `--path-only` no calls are recorded, and so not these.
         let blocked = if options.calls { self.programs.blocked()? } else { Vec::new() };
-        for record in snapshot.chunks_exact(THREAD_BYTES).chain(blocked.chunks_exact(BLOCKED_BYTES)) {
-            self.writer.life().push(record)?;
-        }
+        let lived = snapshot.chunks_exact(THREAD_BYTES).chain(blocked.chunks_exact(BLOCKED_BYTES));
+        self.orders.extend(lived.map(|record| Order::Record(record.into())));
         for (cpu, tid) in softirq_threads(&snapshot) {
             if cpu < self.sched.cpus() {
                 self.sched.set_ksoftirqd(cpu, tid);
             }
         }
         for (space, key, name) in names::all() {
-            self.note(What::Name(space, key, name))?;
+            self.note(What::Name(space, key, name));
         }
-        self.note(What::Mark(Mark::Observer(Tid(std::process::id()))))?;
+        self.note(What::Mark(Mark::Observer(Tid(std::process::id()))));
         for &target in &options.targets {
-            self.note(What::Mark(Mark::Target(Tid(target))))?;
+            self.note(What::Mark(Mark::Target(Tid(target))));
         }
         if let Some(held) = held {
             use std::os::unix::ffi::OsStrExt;
             let words: Vec<&[u8]> = options.command.iter().map(|word| word.as_bytes()).collect();
             let words = words.join(&0).into();
-            self.note(What::Mark(Mark::Command { tgid: Tid(held.pid as u32), words }))?;
+            self.note(What::Mark(Mark::Command { tgid: Tid(held.pid as u32), words }));
         }
         let started = clocks::now();
-        self.note_at(started, Cpu::UNKNOWN, What::Mark(Mark::Started))?;
+        self.note_at(started, Cpu::UNKNOWN, What::Mark(Mark::Started));
         self.drain()?;
         // Who lives and what is asked is written at once: a recording that is cut off in its first
         // moments then tells them all the same.
-        self.writer.life().flush(started.ns(), 0)?;
-        Ok(())
+        self.orders.push(Order::Flush { until: started, lost: 0 });
+        self.hand_over()
     }
 
     fn run(
@@ -232,8 +242,8 @@ impl Session<'_, '_> {
             };
             if Instant::now() >= next_look {
                 next_look += SECOND;
-                self.look()?;
-                self.writer.check_space()?;
+                self.look();
+                self.orders.push(Order::CheckSpace);
             }
             if let Some(pid) = command
                 && let Some(status) = child::ended(pid)
@@ -264,114 +274,122 @@ impl Session<'_, '_> {
     fn end(&mut self, status: Option<i32>) -> Result<(), Error> {
         self.programs.detach();
         // What the rings still hold must not take the room that was kept for the end.
-        let full = match self.drain_rings() {
+        self.drain_rings();
+        let drained = self.hand_over();
+        let drained = drained.and(self.out.stop().map_err(Error::Write));
+        let full = match drained {
             Err(Error::Write(error)) if error.is_out_of_room() => Some(error),
-            other => other.map(|_| None)?,
+            other => other.map(|()| None)?,
         };
-        self.writer.use_all_room();
+        self.orders.push(Order::UseAllRoom);
         if let Some(status) = status {
-            self.note(What::Mark(Mark::Ended(status as u32)))?;
+            self.note(What::Mark(Mark::Ended(status as u32)));
         }
-        self.note(What::Mark(Mark::Stopped))?;
-        self.drain_rare()?;
+        self.note(What::Mark(Mark::Stopped));
+        self.drain_rare();
         for mapping in std::mem::replace(&mut self.mappings, Mappings::new()).finish() {
-            self.note(What::Mapping(mapping))?;
+            self.note(What::Mapping(mapping));
         }
         // Cgroups, disks and interfaces that came while we recorded.
         for (space, key, name) in names::all() {
-            self.note(What::Name(space, key, name))?;
+            self.note(What::Name(space, key, name));
         }
-        self.look()?;
-        self.writer.life().flush(u64::MAX, self.life_lost.iter().sum())?;
+        self.look();
+        let lost = self.life_lost.iter().sum();
+        self.orders.push(Order::Flush { until: Stamp::from_ns(u64::MAX), lost });
+        self.hand_over()?;
         full.map_or(Ok(()), |error| Err(Error::Write(error)))
     }
 
     /// Takes what all buffers hold. Returns how full the fullest ring was, 0 to 1.
     fn drain(&mut self) -> Result<f64, Error> {
-        let fullest = self.drain_rings()?;
-        self.drain_rare()?;
+        let fullest = self.drain_rings();
+        self.drain_rare();
+        self.hand_over()?;
         Ok(fullest)
     }
 
-    fn drain_rings(&mut self) -> Result<f64, Error> {
+    fn hand_over(&mut self) -> Result<(), Error> {
+        Ok(self.out.put(self.orders.drain(..))?)
+    }
+
+    fn drain_rings(&mut self) -> f64 {
         let mut fullest = 0.0f64;
         for cpu in 0..self.sched.cpus() {
-            // The counter before the position: a loss that it counts then lies before the end of
-            // this packet or right behind it.
-            let lost = self.sched.lost(cpu);
-            let stream = self.writer.sched(Cpu(cpu as u16))?;
-            let used = self.sched.drain(cpu, |runs| append(stream, Buffer::Sched, &runs, lost))?;
-            fullest = fullest.max(used as f64 / self.sched.size() as f64);
-            let lost = self.net.lost(cpu);
-            let stream = self.writer.net(Cpu(cpu as u16))?;
-            let used = self.net.drain(cpu, |runs| append(stream, Buffer::Net, &runs, lost))?;
-            fullest = fullest.max(used as f64 / self.net.size() as f64);
+            for (buffer, rings) in [(Buffer::Sched, &self.sched), (Buffer::Net, &self.net)] {
+                // The counter before the position: a loss that it counts then lies before the end of
+                // this packet or right behind it.
+                let lost = rings.lost(cpu);
+                let mut bytes = self.out.buffer();
+                rings.drain(cpu, &mut bytes);
+                fullest = fullest.max(bytes.len() as f64 / rings.size() as f64);
+                if bytes.is_empty() {
+                    self.out.give_back(bytes);
+                } else {
+                    self.orders.push(Order::Packet { buffer, cpu: Cpu(cpu as u16), bytes, lost });
+                }
+            }
         }
-        Ok(fullest)
+        fullest
     }
 
-    fn drain_rare(&mut self) -> Result<(), Error> {
+    fn drain_rare(&mut self) {
         // Before the buffer is read: what is stamped later than this may still be on its way.
         let now = clocks::now();
         // Its errors are those of callbacks, and ours has none.
         self.buffer.consume_raw();
-        for record in self.arrived.take() {
-            if let Some((tgid, address)) = sampled(&record) {
-                self.mappings.sampled(tgid, address);
-            }
-            if self.writer.life().push(&record).is_err() {
-                // A fault of ours in one record is no reason to lose the others.
-                self.note_loss(Cpu::UNKNOWN, 1)?;
-            }
+        let arrived = self.arrived.take();
+        for (tgid, address) in arrived.iter().filter_map(|record| sampled(record)) {
+            self.mappings.sampled(tgid, address);
         }
+        self.orders.extend(arrived.into_iter().map(Order::Record));
         for mapping in self.mappings.found() {
-            self.note(What::Mapping(mapping))?;
+            self.note(What::Mapping(mapping));
         }
-        self.writer.life().flush(now.minus(HOLD_NS).ns(), self.life_lost.iter().sum())?;
-        Ok(())
+        let lost = self.life_lost.iter().sum();
+        self.orders.push(Order::Flush { until: now.minus(HOLD_NS), lost });
     }
 
     /// Once a second: the clocks, and what was lost since.
-    fn look(&mut self) -> Result<(), Error> {
-        self.note_clocks()?;
+    fn look(&mut self) {
+        self.note_clocks();
         for (cpu, lost) in self.programs.life_lost().into_iter().enumerate() {
             let before = self.life_lost.get(cpu).copied().unwrap_or(lost);
             if lost > before {
-                self.note_loss(Cpu(cpu as u16), lost - before)?;
+                self.note_loss(Cpu(cpu as u16), lost - before);
                 self.life_lost[cpu] = lost;
             }
         }
         let misses = self.programs.recursion_misses();
         if misses > self.misses {
-            self.note_loss(Cpu::UNKNOWN, misses - self.misses)?;
+            self.note_loss(Cpu::UNKNOWN, misses - self.misses);
             self.misses = misses;
         }
         self.looked = clocks::now();
-        Ok(())
     }
 
-    fn note_clocks(&mut self) -> Result<(), Error> {
+    fn note_clocks(&mut self) {
         let (at, clocks) = clocks::together();
-        self.note_at(at, Cpu::UNKNOWN, What::Clocks(clocks))
+        self.note_at(at, Cpu::UNKNOWN, What::Clocks(clocks));
     }
 
-    fn note_loss(&mut self, cpu: Cpu, count: u64) -> Result<(), Error> {
-        self.note_at(clocks::now(), cpu, What::Loss { from: self.looked, count })
+    fn note_loss(&mut self, cpu: Cpu, count: u64) {
+        self.note_at(clocks::now(), cpu, What::Loss { from: self.looked, count });
     }
 
-    fn note(&mut self, what: What) -> Result<(), Error> {
-        self.note_at(clocks::now(), Cpu::UNKNOWN, what)
+    fn note(&mut self, what: What) {
+        self.note_at(clocks::now(), Cpu::UNKNOWN, what);
     }
 
     /// Adds a record of our own.
-    fn note_at(&mut self, at: Stamp<Local>, cpu: Cpu, what: What) -> Result<(), Error> {
+    fn note_at(&mut self, at: Stamp<Local>, cpu: Cpu, what: What) {
         let current = Tid(std::process::id());
-        self.writer.life().push_event(&Event { at, cpu, context: Context::Task, current, what })?;
-        Ok(())
+        let event = Event { at, cpu, context: Context::Task, current, what };
+        self.orders.push(Order::Event(event));
     }
 }
 
-/// While it lives, this thread goes before others: where CPUs are short, which is when people record, one
+/// While it lives, this thread, and the one that writes, go before others: where CPUs are short, which is when people record, one
 /// that waits its turn lets the rings run over. It needs a few hundredths of a CPU. The command was
 /// started before and has its own priority.
 struct Urgent {
@@ -395,19 +413,6 @@ impl Drop for Urgent {
         // SAFETY: sets one number of this thread.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, self.before) };
     }
-}
-
-/// Writes a stretch of a ring. A program that wrote what is no record would be a fault of ours: what
-/// stands before it is kept, the rest is dropped and shows as a gap in the sequence numbers.
-fn append(stream: &mut Stream, buffer: Buffer, runs: &[&[u8]; 2], lost: u64) -> Result<(), Error> {
-    let summary = match walk(buffer, runs) {
-        Ok(summary) => summary,
-        Err(error) => error.before,
-    };
-    let first = runs[0].len().min(summary.bytes);
-    let runs = [&runs[0][..first], &runs[1][..summary.bytes - first]];
-    stream.append(&runs, summary.first_stamp, summary.last_stamp, summary.records, lost)?;
-    Ok(())
 }
 
 /// Process and innermost user address, if the record is a sample; offsets as in `struct wp_sample`.

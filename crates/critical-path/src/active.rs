@@ -201,6 +201,11 @@ impl Walk<'_> {
 
     /// A thread's time after the last that is known of it.
     fn beyond(&mut self, follow: &Follow, to: Stamp<Reference>) {
+        if let Some(next) = self.graph.successor(follow.place.thread) {
+            let place = Place { thread: next, ..follow.place };
+            let next = Follow::new(self.graph, place, follow.at, to);
+            return self.todo.push(Task::Follow(Follow { joined: follow.joined, ..next }));
+        }
         let dead = self.graph.thread(follow.place.thread).last < self.graph.to()
             || self.graph.thread(follow.place.thread).exited.is_some();
         let cause = if dead { Cause::NotAlive } else { Cause::BeforeRecording };

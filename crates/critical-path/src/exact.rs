@@ -58,6 +58,12 @@ impl Backward<'_> {
             let floor = returns.last().map_or(self.from, |back| back.at).max(self.from);
             let spans = graph.spans(place.thread);
             let thread = graph.thread(place.thread);
+            if at > thread.last
+                && let Some(next) = graph.successor(place.thread)
+            {
+                place.thread = next;
+                continue;
+            }
             if at > thread.last {
                 let from = thread.last.max(floor);
                 let cause = if thread.last < graph.to() || thread.exited.is_some() {

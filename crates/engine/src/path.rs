@@ -76,11 +76,12 @@ fn open_waits(recorded: &Recorded, window: Window) -> (Option<Hang>, Vec<Vec<Han
     if window.to < recorded.to().min(graph.to()) {
         return (None, Vec::new());
     }
-    let still_waiting = hangs(graph).into_iter().find(|hang| hang.thread == window.thread);
+    let thread = graph.last_successor(window.thread);
+    let still_waiting = hangs(graph).into_iter().find(|hang| hang.thread == thread);
     let of_window = |hang: &Hang| {
         let own = graph.thread(window.thread).tgid();
         let theirs = graph.thread(hang.thread).tgid();
-        hang.thread == window.thread
+        hang.thread == thread
             || own.zip(theirs).is_some_and(|(own, theirs)| recorded.descends(theirs, own, window.to))
     };
     let mut cycles = deadlocks(graph);

@@ -141,7 +141,8 @@ fn of_recording(recorded: &Recorded, query: &PathQuery) -> Result<Selection, Que
     if let Some(command) = &session.command {
         let at = command.at.on_reference_host();
         if let Some(thread) = recorded.leader(command.tgid, at) {
-            let (begin, end) = life(recorded, thread);
+            let begin = life(recorded, thread).0;
+            let end = life(recorded, recorded.graph.last_successor(thread)).1;
             let exec =
                 recorded.graph.thread(thread).execs.iter().map(|&(when, _)| when).find(|&when| when >= at);
             let window = window(recorded, query, thread, (exec.unwrap_or(begin.max(at)), end))?;

@@ -90,8 +90,11 @@ impl Recorded {
         }
     }
 
-    /// Who a thread is at `at`: names and cgroups change.
-    pub fn who(&self, index: ThreadIndex, at: Stamp<Reference>) -> Who {
+    /// Who a thread is at `at`: names and cgroups change, and a process may have gone on as another thread.
+    pub fn who(&self, mut index: ThreadIndex, at: Stamp<Reference>) -> Who {
+        while let Some(next) = self.graph.successor(index).filter(|_| at > self.graph.thread(index).last) {
+            index = next;
+        }
         let thread = self.graph.thread(index);
         let identity = thread.identity.as_ref();
         let moved = thread.cgroups.partition_point(|&(since, ..)| since <= at).saturating_sub(1);

@@ -227,6 +227,8 @@ pub trait Sink {
     fn exec(&mut self, thread: ThreadIndex, at: Stamp<Reference>, path: &[u8]);
     /// It has another tid from here on: it executed a program and was not its process's leader.
     fn renumbered(&mut self, thread: ThreadIndex, at: Stamp<Reference>, tid: Tid);
+    /// Its process goes on as `by`, which executed a program and has its tid; it is dead, or about to be.
+    fn succeeded(&mut self, thread: ThreadIndex, by: ThreadIndex);
     /// It is in other cgroups from here on.
     fn moved(&mut self, thread: ThreadIndex, at: Stamp<Reference>, cgroup: CgroupId, cpu_cgroup: CgroupId);
     /// It began to exit; it may run for a little longer.

@@ -211,6 +211,9 @@ impl Timeline {
         if !previous.is_none_or(gone) {
             return false;
         }
+        if let Some(previous) = previous {
+            sink.succeeded(previous, thread);
+        }
         // The old leader, while it is still on its way out, has the other's number.
         let still = self.alive(leader);
         self.tids.set(leader, Some(thread));

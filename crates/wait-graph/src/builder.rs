@@ -128,6 +128,10 @@ impl Sink for Store {
         self.of(thread).tids.push((at, tid));
     }
 
+    fn succeeded(&mut self, thread: ThreadIndex, by: ThreadIndex) {
+        self.of(thread).successor = Some(by);
+    }
+
     fn moved(&mut self, thread: ThreadIndex, at: Stamp<Reference>, cgroup: CgroupId, cpu_cgroup: CgroupId) {
         self.of(thread).cgroups.push((at, cgroup, cpu_cgroup));
     }

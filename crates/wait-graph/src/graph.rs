@@ -59,6 +59,21 @@ impl Graph {
         &self.threads[thread.0 as usize]
     }
 
+    /// The thread that a process went on as when `thread` was no more, by [`Thread::successor`]; always
+    /// one that was there for longer.
+    pub fn successor(&self, thread: ThreadIndex) -> Option<ThreadIndex> {
+        let row = self.thread(thread);
+        row.successor.filter(|&next| self.thread(next).last > row.last)
+    }
+
+    /// Its last successor, or itself.
+    pub fn last_successor(&self, mut thread: ThreadIndex) -> ThreadIndex {
+        while let Some(next) = self.successor(thread) {
+            thread = next;
+        }
+        thread
+    }
+
     /// The threads that had a tid, in the order of their first appearance: tids are reused.
     pub fn with_tid(&self, tid: Tid) -> impl Iterator<Item = (ThreadIndex, &Thread)> {
         self.threads().filter(move |(_, thread)| thread.had_tid(tid))

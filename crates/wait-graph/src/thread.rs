@@ -1,9 +1,9 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{CgroupId, Comm, ThreadIdentity, Tid};
 
-use crate::Occupant;
 use crate::chunks::Chunks;
 use crate::span::Packed;
+use crate::{Occupant, ThreadIndex};
 
 /// A thread of the graph.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub struct Thread {
     pub born: Option<(Stamp<Reference>, Occupant)>,
     /// When it began to exit.
     pub exited: Option<Stamp<Reference>>,
+    /// The thread that its process went on as, after an exec by one that is not the leader.
+    pub successor: Option<ThreadIndex>,
     /// The first that is known of it.
     pub first: Stamp<Reference>,
     /// The last that is known of it: its death, or the end of the recording.
@@ -40,6 +42,7 @@ impl Thread {
             execs: Vec::new(),
             born: None,
             exited: None,
+            successor: None,
             first: at,
             last: at,
             spans: Chunks::new(),

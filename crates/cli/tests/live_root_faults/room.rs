@@ -51,6 +51,15 @@ impl Disk {
         Some(Self { at, _folder: folder })
     }
 
+    /// Stops all writing there for `time`, as a disk does that has too much to do.
+    fn stand_still(&self, time: Duration) {
+        let freeze =
+            |way| Command::new("fsfreeze").args([way, "--"]).arg(&self.at).status().expect("fsfreeze");
+        assert!(freeze("--freeze").success(), "what is on the disk can be frozen");
+        std::thread::sleep(time);
+        assert!(freeze("--unfreeze").success());
+    }
+
     /// Takes all but about `left` bytes.
     fn fill(&self, left: u64) {
         let free = self.free();
@@ -142,6 +151,38 @@ fn a_disk_that_is_full_from_the_start_is_told_before_anything_begins() {
 }
 
 #[test]
+fn a_disk_that_stands_still_for_seconds_costs_no_record() {
+    let Some(folder) = place("a disk that stands still costs no record") else { return };
+    let Some(disk) = Disk::ext4(folder, 128 << 20) else { return };
+    // A fraction of a second fills such buffers, and a disk with much to do lets one wait for more.
+    let busy = "while :; do echo $i | cat >/dev/null; done";
+    let recorder = Command::new(WAKEPATH)
+        .args(["record", "--buffer", "256K", "--", "timeout", "4", "sh", "-c", busy])
+        .current_dir(&disk.at)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("wakepath");
+    wait_for_streams(&disk.at);
+    disk.stand_still(Duration::from_secs(2));
+    let output = recorder.wait_with_output().expect("its end");
+    assert_eq!(output.status.code(), Some(124), "{}", said(&output));
+    let info = readable(&disk.at);
+    assert_eq!(info["recording"]["discarded"], 0, "{}", info["losses"]);
+    let bytes = info["recording"]["bytes"].as_u64().expect("bytes");
+    assert!(bytes > 4 * (256 << 10), "{bytes} bytes do not even fill the buffers twice");
+}
+
+/// Waits until a recording at `wakepath.rec` in `folder` has begun.
+fn wait_for_streams(folder: &Path) {
+    let began = Instant::now();
+    while fs::read_dir(folder.join("wakepath.rec/kernel")).map_or(0, Iterator::count) < 2 {
+        assert!(began.elapsed() < Duration::from_secs(20), "it does not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
 fn a_tenth_of_the_disk_stays_free() {
     let Some(folder) = place("a tenth of the disk stays free") else { return };
     let Some(disk) = Disk::tmpfs(folder, 32 << 20) else { return };
@@ -153,11 +194,7 @@ fn a_tenth_of_the_disk_stays_free() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("wakepath");
-    let began = Instant::now();
-    while fs::read_dir(disk.at.join("wakepath.rec/kernel")).map_or(0, Iterator::count) < 2 {
-        assert!(began.elapsed() < Duration::from_secs(20), "it does not begin");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for_streams(&disk.at);
     disk.fill(2 << 20);
     let began = Instant::now();
     while recorder.try_wait().expect("a child").is_none() {

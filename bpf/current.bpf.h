@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The current thread, and the registers it entered the kernel with, by loads instead of calls: a call
+ * of the kernel costs 11 ns where its return goes through a thunk, and these are asked for at each
+ * waking and each wait.
+ *
+ * Where the kernel keeps them is learned at the tick and believed once it fits the kernel's own answers:
+ * the address of `curr` in each CPU's run queue, which changes only between two threads' times, and how
+ * far from a thread's stack its registers lie, which is the same for all threads. Until then, and where
+ * the kernel does not let us name types, it is asked each time.
+ */
+#ifndef WAKEPATH_CURRENT_H
+#define WAKEPATH_CURRENT_H
+
+#include "ring.bpf.h"
+
+struct places {
+	__u64 current; /* 0: not known */
+	__u64 registers; /* from `task_struct.stack` on; 0: not known */
+	__u64 one; /* of some thread: the verifier calculates with what it loads, not with what it is given */
+};
+
+/* By CPU; max_entries is set before loading. Nobody but programs writes here: it is trusted. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_RDONLY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct places);
+} current_places SEC(".maps") __weak;
+
+static __always_inline struct places *places_here(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&current_places, &cpu);
+}
+
+static __always_inline void learn_places(void)
+{
+	struct places *places = places_here();
+	struct task_struct *task;
+	struct cfs_rq *queue;
+
+	if (!bpf_ksym_exists(bpf_rdonly_cast) || !places || places->registers)
+		return;
+	task = bpf_get_current_task_btf();
+	*(volatile __u64 *)&places->one = (__u64)bpf_task_pt_regs(task);
+	places->registers = *(volatile __u64 *)&places->one - (__u64)task->stack;
+	/* Absent where the scheduler knows no groups. */
+	queue = task->se.cfs_rq;
+	if (!bpf_core_field_exists(queue->rq) || !queue)
+		return;
+	*(volatile __u64 *)&places->one = (__u64)&queue->rq->curr;
+	if ((__u64)bpf_core_cast((void *)places->one, struct list_head)->next == (__u64)bpf_get_current_task())
+		places->current = places->one;
+}
+
+/* The current thread, as a number: for comparing, and for `bpf_core_cast`. */
+static __always_inline __u64 current_address(void)
+{
+	struct places *places;
+
+	if (bpf_ksym_exists(bpf_rdonly_cast)) {
+		places = places_here();
+		if (places && places->current)
+			return (__u64)bpf_core_cast((void *)places->current, struct list_head)->next;
+	}
+	return (__u64)bpf_get_current_task();
+}
+
+/* `task`'s registers at its entry into the kernel. */
+static __always_inline struct pt_regs *registers_of(struct task_struct *task)
+{
+	struct places *places = places_here();
+
+	if (places && places->registers)
+		return bpf_core_cast(task->stack + places->registers, struct pt_regs);
+	return bpf_core_cast((void *)bpf_task_pt_regs(task), struct pt_regs);
+}
+
+#endif

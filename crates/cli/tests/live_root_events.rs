@@ -1,0 +1,266 @@
+//! What a running kernel does that a drawing only imagines: a waking that outruns the switch it ends, a
+//! thread that takes its leader's number, an interrupt amid our own programs.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use live::{adds_up, document, of_kind, path, place, record};
+use wakepath_event::{Context, Event, SwitchOut, Tid, What};
+use wakepath_recording::Recording;
+
+#[allow(dead_code, reason = "each test program uses its part")]
+mod live;
+
+/// Compiles this program and records it; it must end well. Returns what it printed, line by line as numbers.
+fn recorded(folder: &Path, source: &str) -> Vec<u64> {
+    let (file, program) = (folder.join("program.c"), folder.join("program"));
+    std::fs::write(&file, source).expect("a file");
+    let made = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(&file).status();
+    assert!(made.expect("a C compiler").success(), "the program does not build");
+    let output = record(folder, &["--", program.to_str().expect("a path")]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    said.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+/// All its events, none of them lost or damaged.
+fn events(folder: &Path) -> Vec<Event> {
+    let recording = Recording::open(&folder.join("wakepath.rec")).expect("a recording");
+    let mut events = Vec::new();
+    let problems = recording.for_each(|event| events.push(event.clone()));
+    assert!(problems.is_empty(), "{problems:?}");
+    let info = document(folder, &["info"]);
+    assert_eq!(info["recording"]["discarded"], 0, "{}", info["losses"]);
+    events
+}
+
+/// What an answer does not know, though no record of it is missing.
+fn unexplained(document: &Value) -> Vec<String> {
+    let contributors = document["contributors"].as_array().expect("contributors");
+    let unknown = contributors.iter().filter(|one| one["kind"] == "unknown" && one["what"] != "records lost");
+    unknown.map(Value::to_string).collect()
+}
+
+/// A thread that waits for another one on the other CPU, which wakes it at any moment around its going to
+/// sleep. Prints how often it waited.
+const RACE: &str = r#"
+    #define _GNU_SOURCE
+    #include <linux/futex.h>
+    #include <pthread.h>
+    #include <sched.h>
+    #include <stdatomic.h>
+    #include <stdio.h>
+    #include <sys/syscall.h>
+    #include <unistd.h>
+    enum { ROUNDS = 20000 };
+    static atomic_int asked, word;
+    static void on(int cpu)
+    {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(cpu, &set);
+        sched_setaffinity(0, sizeof(set), &set);
+    }
+    static void *waker(void *unused)
+    {
+        on(1);
+        for (int round = 1; round <= ROUNDS; round++) {
+            while (atomic_load(&asked) < round)
+                ;
+            for (volatile int i = 0; i < round % 2000; i++)
+                ;
+            atomic_store(&word, round);
+            syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+        }
+        return unused;
+    }
+    int main(void)
+    {
+        pthread_t thread;
+        int waited = 0;
+        on(0);
+        pthread_create(&thread, 0, waker, 0);
+        for (int round = 1; round <= ROUNDS; round++) {
+            atomic_store(&asked, round);
+            while (atomic_load(&word) < round)
+                waited += !syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, round - 1, 0, 0, 0);
+        }
+        pthread_join(thread, 0);
+        printf("%d\n", waited);
+    }
+"#;
+
+#[test]
+fn a_waking_that_comes_before_the_switch_out_ends_the_wait_all_the_same() {
+    let Some(folder) = place("a waking before its switch-out ends the wait") else { return };
+    let folder = folder.path();
+    let waited = recorded(folder, RACE)[0];
+    let document = path(folder);
+    adds_up(&document);
+    let main = Tid(document["window"]["tid"].as_u64().expect("a tid") as u32);
+
+    // Of the wakings of the main thread, which came before the switch that they end?
+    let (mut woken, mut out, mut early, mut waits) = (false, false, 0, 0);
+    for event in events(folder) {
+        match event.what {
+            What::Waking { target, .. } if target == main => woken = true,
+            What::Switch { out: SwitchOut::Blocked(_), .. } if event.current == main => {
+                (waits, out) = (waits + 1, true);
+                early += u64::from(woken);
+            }
+            What::Switch { next, .. } if next == main => (woken, out) = (false, false),
+            _ => {}
+        }
+    }
+    assert!(!out, "its end was seen");
+    println!(
+        "  {early} of {waits} wakings came before the switch that they end; the program waited {waited} times"
+    );
+    assert!(early >= 20, "only {early} of {waits}: the race was not run");
+    // A waking that comes before the thread even asks for the CPU's next thread spares the switch.
+    assert!(waits <= waited + 100 && waits * 2 > waited, "{waits} switches for {waited} waits");
+    // Each of these waits has an end. (A kernel that leaves switches untraced shows as lost records.)
+    assert_eq!(unexplained(&document), Vec::<String>::new());
+}
+
+/// A thread that is not the first one executes another program, which goes on as the first one.
+const EXEC: &str = r#"
+    #include <pthread.h>
+    #include <time.h>
+    #include <unistd.h>
+    static void *other(void *unused)
+    {
+        struct timespec time = { 0, 50000000 };
+        nanosleep(&time, 0);
+        execlp("sleep", "sleep", "0.2", (char *)0);
+        return unused;
+    }
+    int main(void)
+    {
+        pthread_t thread;
+        pthread_create(&thread, 0, other, 0);
+        for (;;)
+            pause();
+    }
+"#;
+
+#[test]
+fn a_thread_that_executes_a_program_goes_on_as_the_first_one() {
+    let Some(folder) = place("an exec by a thread that is not the first one is followed") else { return };
+    let folder = folder.path();
+    recorded(folder, EXEC);
+    let document = path(folder);
+    let window = adds_up(&document);
+    let pid = document["window"]["pid"].as_u64().expect("a pid");
+    assert_eq!(document["window"]["tid"], pid, "the window is the first thread's, to the end");
+    let moved = events(folder).into_iter().any(|event| match event.what {
+        What::Exec { old, .. } => event.current == Tid(pid as u32) && old != event.current,
+        _ => false,
+    });
+    assert!(moved, "the kernel told which thread it was");
+    // Both sleeps: the thread's, for which the first one waited, and the program's that it became.
+    let timer = of_kind(&document, "timer");
+    assert!((250_000_000..270_000_000).contains(&timer), "{timer} of {window} ns");
+    let comms: Vec<_> = document["segments"].as_array().expect("segments").iter().collect();
+    assert!(comms.last().expect("one")["comm"] == "sleep", "it ends as the new program");
+    assert_eq!(unexplained(&document), Vec::<String>::new());
+}
+
+/// Sends itself datagrams as fast as it can, on a CPU where a timer goes off every 100 µs for a thread that
+/// goes before it. Prints how many were sent, its port, and how often the other thread slept.
+const STORM: &str = r#"
+    #define _GNU_SOURCE
+    #include <arpa/inet.h>
+    #include <pthread.h>
+    #include <sched.h>
+    #include <stdatomic.h>
+    #include <stdio.h>
+    #include <sys/socket.h>
+    #include <sys/syscall.h>
+    #include <time.h>
+    #include <unistd.h>
+    static atomic_int ended;
+    static long slept;
+    static int sleeper_tid;
+    static void *sleeper(void *unused)
+    {
+        struct sched_param first = { .sched_priority = 10 };
+        struct timespec at;
+        sleeper_tid = syscall(SYS_gettid);
+        sched_setscheduler(0, SCHED_FIFO, &first);
+        clock_gettime(CLOCK_MONOTONIC, &at);
+        while (!atomic_load(&ended)) {
+            at.tv_nsec += 100000;
+            if (at.tv_nsec >= 1000000000)
+                at.tv_nsec -= 1000000000, at.tv_sec++;
+            clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, 0);
+            slept++;
+        }
+        return unused;
+    }
+    int main(void)
+    {
+        struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        socklen_t length = sizeof(to);
+        long sent = 0;
+        char byte = 0;
+        pthread_t thread;
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(0, &set);
+        sched_setaffinity(0, sizeof(set), &set);
+        int fd = socket(AF_INET, SOCK_DGRAM, 0);
+        bind(fd, (struct sockaddr *)&to, length);
+        getsockname(fd, (struct sockaddr *)&to, &length);
+        pthread_create(&thread, 0, sleeper, 0);
+        for (; sent < 200000; sent++) {
+            sendto(fd, &byte, 1, 0, (struct sockaddr *)&to, length);
+            recv(fd, &byte, 1, MSG_DONTWAIT);
+        }
+        atomic_store(&ended, 1);
+        pthread_join(thread, 0);
+        printf("%ld\n%d\n%d\n%ld\n", sent, ntohs(to.sin_port), sleeper_tid, slept);
+    }
+"#;
+
+#[test]
+fn interrupts_amid_our_own_programs_cost_no_record() {
+    let Some(folder) = place("an interrupt amid our own programs costs no record") else { return };
+    let folder = folder.path();
+    let [sent, port, sleeper, slept] = recorded(folder, STORM)[..] else { panic!("four numbers") };
+    let sleeper = Tid(sleeper as u32);
+    let (mut wakings, mut flows) = (0, HashMap::new());
+    let (mut packets, mut last) = (HashMap::<_, u64>::new(), HashMap::new());
+    for event in events(folder) {
+        match event.what {
+            What::Waking { target, .. } if target == sleeper => {
+                wakings += u64::from(event.context == Context::LocalTimer);
+            }
+            What::Flow(id, flow) => {
+                flows.insert(id, flow);
+            }
+            What::Packet(packet) => {
+                *packets.entry((packet.flow, packet.direction)).or_default() += 1;
+            }
+            _ => {}
+        }
+        let before = last.insert(event.cpu, event.at);
+        assert!(before <= Some(event.at), "in order on each CPU");
+    }
+    // One program runs for some 100 ns at each packet, out and in: of so many interrupts hundreds hit it.
+    println!("  {slept} sleeps beside {sent} packets");
+    assert!(slept >= 1000, "only {slept} sleeps: nothing was in the way of anything");
+    // A timer that is over before the thread sleeps wakes nobody.
+    assert!(wakings <= slept + 1 && wakings * 100 >= slept * 99, "{wakings} wakings for {slept} sleeps");
+    let ours = packets.iter().filter(|((flow, _), _)| {
+        flows
+            .get(flow)
+            .is_some_and(|flow| [flow.source, flow.target].iter().all(|end| u64::from(end.port()) == port))
+    });
+    let counts: Vec<u64> = ours.map(|(_, &count)| count).collect();
+    assert_eq!(counts, [sent, sent], "each packet, out and in");
+}
