@@ -203,7 +203,7 @@ impl Walk<'_> {
     fn beyond(&mut self, follow: &Follow, to: Stamp<Reference>) {
         if let Some(next) = self.graph.successor(follow.place.thread) {
             let place = Place { thread: next, ..follow.place };
-            let next = Follow::new(self.graph, place, follow.at, to);
+            let next = self.begin(place, follow.at, to);
             return self.todo.push(Task::Follow(Follow { joined: follow.joined, ..next }));
         }
         let dead = self.graph.thread(follow.place.thread).last < self.graph.to()

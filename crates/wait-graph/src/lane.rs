@@ -23,7 +23,7 @@ pub(crate) struct Lane {
 
 /// A [`Stay`] without its end, which is where the next begins.
 #[derive(Debug, Clone, Copy)]
-#[repr(packed(4))]
+#[repr(Rust, packed(4))]
 struct Packed {
     from: u64,
     occupant: u32,
