@@ -1,6 +1,6 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Comm;
-use wakepath_wait_graph::{Doing, Graph, Occupant, Span, Wait as GraphWait};
+use wakepath_wait_graph::{Bookmarks, Doing, Graph, Occupant, Span, Wait as GraphWait};
 
 use crate::explain::{Part, explain};
 use crate::own::own;
@@ -24,10 +24,12 @@ pub fn active(graph: &Graph, window: Window) -> Path {
 
 /// The active path of a window, with a choice about time-outs.
 pub fn active_by(graph: &Graph, window: Window, timeouts: Timeouts) -> Path {
-    let mut walk = Walk { graph, tiles: Tiles::default(), todo: Vec::new(), timeouts };
+    let bookmarks = Bookmarks::new(graph);
+    let mut walk = Walk { graph, bookmarks, tiles: Tiles::default(), todo: Vec::new(), timeouts };
     let to = window.to.max(window.from);
     let place = Place { thread: window.thread, parent: None, depth: 0, via: Via::Window, trust: Trust::Sure };
-    walk.todo.push(Task::Follow(Follow::new(graph, place, window.from, to)));
+    let whole = walk.begin(place, window.from, to);
+    walk.todo.push(Task::Follow(whole));
     while let Some(task) = walk.todo.pop() {
         match task {
             Task::Follow(follow) => walk.follow(follow),
@@ -41,6 +43,7 @@ pub fn active_by(graph: &Graph, window: Window, timeouts: Timeouts) -> Path {
 
 struct Walk<'a> {
     graph: &'a Graph,
+    bookmarks: Bookmarks<'a>,
     tiles: Tiles,
     /// The rest of the window; the last is next.
     todo: Vec<Task>,
@@ -74,13 +77,13 @@ struct Explained {
     joined: bool,
 }
 
-impl Follow {
-    fn new(graph: &Graph, place: Place, at: Stamp<Reference>, to: Stamp<Reference>) -> Self {
-        Self { place, at, to, next: graph.spans(place.thread).find(at), joint: None, joined: false }
-    }
-}
-
 impl Walk<'_> {
+    /// The time of a place's thread from `at` to `to`.
+    fn begin(&mut self, place: Place, at: Stamp<Reference>, to: Stamp<Reference>) -> Follow {
+        let next = self.bookmarks.find(place.thread, at);
+        Follow { place, at, to, next, joint: None, joined: false }
+    }
+
     /// Follows a thread up to its next wait, which is put before the rest of it.
     fn follow(&mut self, mut follow: Follow) {
         let graph = self.graph;
@@ -114,7 +117,8 @@ impl Walk<'_> {
                 self.todo.push(Task::Follow(follow));
                 return self.wait(&explained, from, to);
             }
-            own(graph, &follow.place, spans, index, from, to, |segment| self.tiles.push(segment));
+            let tiles = &mut self.tiles;
+            own(graph, &mut self.bookmarks, &follow.place, index, from, to, |segment| tiles.push(segment));
         }
     }
 
@@ -153,7 +157,7 @@ impl Walk<'_> {
                     });
                     let depth = place.depth.saturating_add(1);
                     under = Place { thread, parent: Some(id), depth, via, trust };
-                    let follow = Follow::new(graph, under, at, to);
+                    let follow = self.begin(under, at, to);
                     self.todo.push(Task::Follow(Follow { joined: *joined, ..follow }));
                 }
                 Part::Thing { to, kind, cause, basis } => {
@@ -181,7 +185,7 @@ impl Walk<'_> {
             // It is there because another forked it: what that one did led here.
             Some(Occupant::Thread(forker)) if place.parent.is_some() => {
                 let place = Place { thread: forker, via: Via::Fork, ..place };
-                let follow = Follow::new(self.graph, place, at, to);
+                let follow = self.begin(place, at, to);
                 self.todo.push(Task::Follow(Follow { joined, ..follow }));
             }
             Some(_) => self.tiles.push(unknown(Cause::NotAlive)),
@@ -199,7 +203,7 @@ impl Walk<'_> {
     fn beyond(&mut self, follow: &Follow, to: Stamp<Reference>) {
         if let Some(next) = self.graph.successor(follow.place.thread) {
             let place = Place { thread: next, ..follow.place };
-            let next = Follow::new(self.graph, place, follow.at, to);
+            let next = self.begin(place, follow.at, to);
             return self.todo.push(Task::Follow(Follow { joined: follow.joined, ..next }));
         }
         let dead = self.graph.thread(follow.place.thread).last < self.graph.to()

@@ -1,6 +1,6 @@
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
+use foldhash::{HashMap, HashMapExt};
 use wakepath_event::Comm;
 use wakepath_wait_graph::{Graph, ThreadIndex};
 
@@ -28,7 +28,7 @@ pub struct Contributor {
 /// Adds up a path's segments by thread, name, kind, who is responsible and system call; the largest
 /// first, equals in the order of those five. A segment that a change of name falls into counts for both names.
 pub fn contributors(graph: &Graph, path: &Path) -> Vec<Contributor> {
-    let mut sums: BTreeMap<_, Contributor> = BTreeMap::new();
+    let mut sums: HashMap<_, Contributor> = HashMap::new();
     for segment in &path.segments {
         let call = segment.call.map(|call| call.number);
         let mut from = segment.from;
@@ -59,9 +59,9 @@ pub fn contributors(graph: &Graph, path: &Path) -> Vec<Contributor> {
             from = to;
         }
     }
-    let mut all: Vec<_> = sums.into_values().collect();
-    all.sort_by_key(|contributor| Reverse(contributor.total_ns));
-    all
+    let mut all: Vec<_> = sums.into_iter().collect();
+    all.sort_unstable_by_key(|(who, contributor)| (Reverse(contributor.total_ns), *who));
+    all.into_iter().map(|(_, contributor)| contributor).collect()
 }
 
 /// A cause without what differs from one wait to the next, as numbers that can be compared: which

@@ -1,5 +1,5 @@
 use wakepath_clock::{Reference, Stamp};
-use wakepath_wait_graph::{Doing, Graph, Occupant};
+use wakepath_wait_graph::{Bookmarks, Doing, Graph, Occupant};
 
 use crate::explain::{Part, explain};
 use crate::own::own;
@@ -49,6 +49,7 @@ impl Backward<'_> {
             Place { thread: window.thread, parent: None, depth: 0, via: Via::Window, trust: Trust::Sure };
         let mut at = window.to.max(window.from);
         let mut returns: Vec<Return> = Vec::new();
+        let mut bookmarks = Bookmarks::new(graph);
         while at > self.from {
             if let Some(back) = returns.pop_if(|back| back.at >= at) {
                 place = back.place;
@@ -109,7 +110,7 @@ impl Backward<'_> {
                 continue;
             }
             let mut pieces = Vec::new();
-            own(graph, &place, spans, index, from, at, |segment| pieces.push(segment));
+            own(graph, &mut bookmarks, &place, index, from, at, |segment| pieces.push(segment));
             while let Some(segment) = pieces.pop() {
                 self.put(segment);
             }

@@ -2,7 +2,7 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Cpu;
-use wakepath_wait_graph::{Doing, Graph, Occupant, Seen, Span, Spans, ThreadIndex, Waker};
+use wakepath_wait_graph::{Bookmarks, Doing, Graph, Occupant, Seen, Span, Spans, ThreadIndex, Waker};
 
 use crate::tiles::Place;
 use crate::{Basis, Cause, Kind, Rule, Segment};
@@ -10,13 +10,14 @@ use crate::{Basis, Cause, Kind, Rule, Segment};
 /// The segments of a span's part from `from` to `to`, in order. Nothing for blocked spans.
 pub(crate) fn own(
     graph: &Graph,
+    bookmarks: &mut Bookmarks<'_>,
     place: &Place,
-    spans: Spans<'_>,
     index: usize,
     from: Stamp<Reference>,
     to: Stamp<Reference>,
     mut give: impl FnMut(Segment),
 ) {
+    let spans = graph.spans(place.thread);
     let Some(span) = spans.get(index) else { return };
     match span.doing {
         Doing::Running { cpu, interrupts_ns } => {
@@ -42,7 +43,7 @@ pub(crate) fn own(
                     Basis::Measured
                 };
                 let cpu = if cpu == Cpu::UNKNOWN { last_cpu(spans, index) } else { cpu };
-                for stay in graph.stays(cpu, from, to) {
+                for stay in bookmarks.stays(cpu, from, to) {
                     let cause = competitor(graph, place.thread, stay.occupant, stay.from, stay.to);
                     let basis = if stay.occupant == Occupant::Unknown { Basis::Ambiguous } else { basis };
                     give(place.segment(stay.from, stay.to, Kind::Runnable, cause, basis));

@@ -106,8 +106,10 @@ impl Tiles {
         }
         if let Some(last) = self.segments.last_mut() {
             debug_assert_eq!(last.to, segment.from, "segments tile");
-            if (Segment { from: last.from, ..segment.clone() })
-                == (Segment { to: segment.to, ..last.clone() })
+            // Few are of one kind and one thread; only those are worth the comparison.
+            if (last.kind, last.thread) == (segment.kind, segment.thread)
+                && (Segment { from: last.from, ..segment.clone() })
+                    == (Segment { to: segment.to, ..last.clone() })
             {
                 last.to = segment.to;
                 return;

@@ -53,7 +53,7 @@ impl Source for &[u8] {
 ///
 /// Reading in blocks and not by mapping: a mapped file that another process truncates kills the
 /// reader with SIGBUS, and copying out of the page cache costs a twentieth of what decoding does.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Window {
     buffer: Vec<u8>,
     /// Of `buffer`, what is read and not consumed.
@@ -65,11 +65,6 @@ pub struct Window {
 }
 
 impl Window {
-    /// A view that reads `block` bytes at a time and shows at least as many as long as the range has them.
-    pub fn new(block: usize) -> Self {
-        Self { buffer: vec![0; block.max(4096)], from: 0, to: 0, next: 0, end: 0 }
-    }
-
     /// Goes to another range.
     pub fn set(&mut self, from: u64, end: u64) {
         (self.from, self.to, self.next, self.end) = (0, 0, from, end.max(from));
@@ -99,16 +94,18 @@ impl Window {
         self.from = self.to.min(self.from.saturating_add(n));
     }
 
-    /// Reads on until the buffer is full or the range ends; says whether anything came. When the
+    /// Reads on until `most` bytes can be seen or the range ends; says whether anything came. When the
     /// source ends before the range does, the range ends there.
     ///
     /// # Errors
     /// Of the operating system.
-    pub fn fill(&mut self, source: &impl Source) -> io::Result<bool> {
+    pub fn fill(&mut self, source: &impl Source, most: usize) -> io::Result<bool> {
         self.buffer.copy_within(self.from..self.to, 0);
         (self.from, self.to) = (0, self.to - self.from);
-        let room = (self.buffer.len() - self.to) as u64;
-        let wanted = room.min(self.end - self.next) as usize;
+        let wanted = (most.saturating_sub(self.to) as u64).min(self.end - self.next) as usize;
+        if self.buffer.len() < self.to + wanted {
+            self.buffer.resize(self.to + wanted, 0);
+        }
         let read = source.read_at(self.next, &mut self.buffer[self.to..self.to + wanted])?;
         self.to += read;
         self.next += read as u64;

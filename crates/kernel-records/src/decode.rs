@@ -53,8 +53,22 @@ impl Decoder {
     ///
     /// # Errors
     /// Where [`record_length`] knows a length nonetheless, the record can be skipped.
-    #[inline]
     pub fn decode(&self, bytes: &[u8], cpu: Cpu) -> Result<(Event, usize), DecodeError> {
+        self.decode_with(bytes, cpu, |event, length| (event, length))
+    }
+
+    /// The same, handing the event to `take` instead of back: an event is large, and what is only
+    /// looked at need not be moved.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
+    #[inline]
+    pub fn decode_with<T>(
+        &self,
+        bytes: &[u8],
+        cpu: Cpu,
+        take: impl FnOnce(Event, usize) -> T,
+    ) -> Result<T, DecodeError> {
         // Switches and wakings are all but everything in a recording; the rest is out of their way.
         let Some(header) = Header::read(bytes) else {
             return Err(DecodeError::Short { record: "any", needs: 16, found: bytes.len() });
@@ -68,34 +82,34 @@ impl Decoder {
         match header.kind {
             WAKING | WAKING_NEW => {
                 if let Some(r) = bytes.first_chunk::<24>() {
-                    return Ok((event(header, cpu, waking(r, header.kind == WAKING_NEW, None)), 24));
+                    return Ok(take(event(header, cpu, waking(r, header.kind == WAKING_NEW, None)), 24));
                 }
             }
             WAKING_SOCKET => {
                 if let Some(r) = bytes.first_chunk::<32>() {
                     let flow = FlowId(u64_at(r, 24));
-                    return Ok((event(header, cpu, waking(r, false, Some(flow))), 32));
+                    return Ok(take(event(header, cpu, waking(r, false, Some(flow))), 32));
                 }
             }
             SWITCH => {
                 if let Some(r) = bytes.first_chunk::<32>() {
-                    return Ok((event(header, cpu, self.switch(r, None)), 32));
+                    return Ok(take(event(header, cpu, self.switch(r, None)), 32));
                 }
             }
             SWITCH_CALL => {
                 if let Some(r) = bytes.first_chunk::<48>() {
-                    return Ok((event(header, cpu, self.switch(r, call(r, None))), 48));
+                    return Ok(take(event(header, cpu, self.switch(r, call(r, None))), 48));
                 }
             }
             SWITCH_LOCK => {
                 if let Some(r) = bytes.first_chunk::<64>() {
                     let lock = lock_word(u32_at(r, 48), u32_at(r, 52), u32_at(r, 56), u32_at(r, 60));
-                    return Ok((event(header, cpu, self.switch(r, call(r, Some(lock)))), 64));
+                    return Ok(take(event(header, cpu, self.switch(r, call(r, Some(lock)))), 64));
                 }
             }
             _ => {}
         }
-        self.rare(bytes, header, cpu)
+        self.rare(bytes, header, cpu).map(|(event, length)| take(event, length))
     }
 
     #[inline(always)]

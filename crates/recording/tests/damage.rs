@@ -8,7 +8,9 @@ mod made;
 use arbitrary::{cases, flip};
 use proptest::prelude::*;
 use wakepath_clock::Stamp;
-use wakepath_event::{BlockedState, Call, Comm, Context, Cpu, Event, Stack, SwitchOut, Tid, What};
+use wakepath_event::{
+    BlockedState, Call, Comm, Context, Cpu, Direction, Event, FlowId, Packet, Stack, SwitchOut, Tid, What,
+};
 use wakepath_kernel_records::Buffer;
 use wakepath_recording::{ReadProblem, Recording, read_stream};
 
@@ -36,7 +38,7 @@ fn events() -> Vec<(Buffer, Event)> {
                 _ => What::Switch { next, out, interrupts_ns: 70, call },
             }),
         ));
-        events.push((Buffer::Net, event(What::SocketReady(wakepath_event::FlowId(i)))));
+        events.push((Buffer::Net, event(What::SocketReady(FlowId(i)))));
         events.push((
             Buffer::Life,
             event(match i % 3 {
@@ -230,6 +232,45 @@ proptest! {
         }
         read(STREAMS[which], &bytes);
     }
+}
+
+/// The packet's own end is one witness among others: the records behind it fit together.
+#[test]
+fn records_behind_the_end_that_their_packet_names_are_read_and_the_end_is_called_wrong() {
+    let (name, mut bytes, events) = written().swap_remove(0);
+    let third = events[2].at.ns();
+    bytes[32..40].copy_from_slice(&third.to_le_bytes());
+    let (found, problems) = read(name, &bytes);
+    assert_eq!(found, events);
+    assert!(problems.iter().any(|problem| problem.text.contains("and goes on")), "{problems:?}");
+}
+
+/// Its length and its stamp are good, so that nothing but what it says is odd.
+#[test]
+fn a_record_that_means_nothing_costs_itself_and_nothing_behind_it() {
+    let packet = Packet {
+        flow: FlowId(1),
+        direction: Direction::In,
+        seq: 1,
+        ack: 2,
+        len: 3,
+        tcp_flags: 0,
+        netns: 4,
+        interface: 5,
+    };
+    let mut events: Vec<_> = events().into_iter().filter(|(buffer, _)| *buffer == Buffer::Net).collect();
+    events[3].1.what = What::Packet(packet);
+    let (_folder, path) = made::place();
+    made::record(&path, &events, PER_PACKET);
+    let mut bytes = std::fs::read(path.join("kernel/net_0")).expect("a stream");
+    let (_, records) = boundaries(&bytes);
+    // The direction.
+    bytes[records[2] + 42] = 9;
+    let (found, problems) = read("net_0", &bytes);
+    let (losses, found): (Vec<_>, Vec<_>) = found.into_iter().partition(is_loss);
+    events.remove(3);
+    assert_eq!(found, events.into_iter().map(|(_, event)| event).collect::<Vec<_>>());
+    assert_eq!((losses.len(), problems[0].offset), (1, records[2] as u64), "{problems:?}");
 }
 
 /// How many of `original` are missing among `found`, both in time order.

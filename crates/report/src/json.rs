@@ -21,15 +21,18 @@ pub use info::info;
 pub use overview::overview;
 pub use path::path;
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 
 /// Writes a document on one line.
 fn write(out: &mut dyn Write, document: &impl Serialize) -> io::Result<()> {
-    let mut serializer = serde_json::Serializer::with_formatter(&mut *out, Plain);
+    // Most that is written is a few bytes, too few for a call through a table of functions.
+    let mut out = BufWriter::with_capacity(32 * 1024, out);
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, Plain);
     document.serialize(&mut serializer)?;
-    out.write_all(b"\n")
+    out.write_all(b"\n")?;
+    out.flush()
 }
 
 /// A name from elsewhere as a JSON string's text.
@@ -48,6 +51,9 @@ struct Plain;
 
 impl serde_json::ser::Formatter for Plain {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        if fragment.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return out.write_all(fragment.as_bytes());
+        }
         let mut written = 0;
         for (at, c) in fragment.char_indices() {
             if c.is_control() || crate::plain::is_invisible(c) {

@@ -153,12 +153,12 @@ impl Grouping<'_> {
         let party = self.party(class, thread, whose);
         // Another process's row tells how we waited for it; its own calls are the parts.
         let call = match party {
-            Party::Process(_) => class.own.and_then(|own| own.call),
+            Party::Process(_) => class.own_call,
             _ if by_kernel => class.user.and_then(|user| user.call),
             _ => class.call,
         };
         let (site, waits) = match party {
-            Party::Process(_) => (class.own.and_then(|own| own.site), sum.waits),
+            Party::Process(_) => (class.own_site, sum.waits),
             _ if by_kernel => (class.user.and_then(|user| user.site), sum.waits),
             _ => (class.site, sum.own_waits),
         };

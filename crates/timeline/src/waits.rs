@@ -33,7 +33,13 @@ impl Timeline {
                 SwitchOut::Runnable => Now::Runnable,
                 SwitchOut::Throttled => Now::Throttled(cpu),
                 SwitchOut::Blocked(state) => {
-                    row.wait = Wait { state: Some(state), call: call.copied(), lock, ..WAITING };
+                    row.wait = Wait { state: Some(state), ..WAITING };
+                    if let Some(call) = call {
+                        row.wait.call = Some(*call);
+                    }
+                    if let Some(lock) = lock {
+                        row.wait.lock = Some(lock);
+                    }
                     Now::Blocked
                 }
                 SwitchOut::Dead => Now::Dead,

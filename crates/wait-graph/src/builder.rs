@@ -2,6 +2,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{CgroupId, Comm, Cpu, Event, ThreadIdentity, Tid, What};
 use wakepath_timeline::{Sink, State, Timeline};
 
+use crate::chunks::Chunks;
 use crate::lane::Lane;
 use crate::span::Packed;
 use crate::{Doing, Evidence, EvidenceIndex, Graph, Loss, Losses, Occupant, Thread, ThreadIndex};
@@ -34,7 +35,7 @@ struct Store {
 
 #[derive(Debug)]
 struct Growing {
-    spans: Vec<Packed>,
+    spans: Chunks<Packed>,
     last: Stamp<Reference>,
 }
 
@@ -82,7 +83,7 @@ impl Builder {
         graph.waits.shrink();
         graph.lanes.iter_mut().for_each(Lane::shrink);
         for (thread, mut growing) in graph.threads.iter_mut().zip(self.store.growing) {
-            growing.spans.shrink_to_fit();
+            growing.spans.shrink();
             thread.spans = growing.spans;
             thread.last = growing.last;
         }
@@ -99,7 +100,7 @@ impl Store {
 impl Sink for Store {
     fn thread(&mut self, _: ThreadIndex, tid: Tid, at: Stamp<Reference>) {
         self.graph.threads.push(Thread::new(tid, at));
-        self.growing.push(Growing { spans: Vec::new(), last: at });
+        self.growing.push(Growing { spans: Chunks::new(), last: at });
     }
 
     fn identity(&mut self, thread: ThreadIndex, at: Stamp<Reference>, identity: &ThreadIdentity) {

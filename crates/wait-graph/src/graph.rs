@@ -113,8 +113,12 @@ impl Graph {
         from: Stamp<Reference>,
         to: Stamp<Reference>,
     ) -> impl Iterator<Item = Stay> {
+        self.lane(cpu).stays(from, to)
+    }
+
+    pub(crate) fn lane(&self, cpu: Cpu) -> &Lane {
         const EMPTY: &Lane = &Lane::new();
-        self.lanes.get(usize::from(cpu.0)).unwrap_or(EMPTY).stays(from, to)
+        self.lanes.get(usize::from(cpu.0)).unwrap_or(EMPTY)
     }
 
     /// Where records were lost.
@@ -163,7 +167,7 @@ impl Graph {
     /// How much memory it takes.
     pub fn bytes(&self) -> Bytes {
         Bytes {
-            spans: self.threads.iter().map(|thread| size_of_val(&*thread.spans)).sum(),
+            spans: self.threads.iter().map(|thread| thread.spans.bytes()).sum(),
             threads: self.threads.iter().map(Thread::bytes).sum(),
             waits: self.waits.bytes(),
             evidence: size_of_val(&*self.evidence) + size_of_val(&*self.acquisitions),

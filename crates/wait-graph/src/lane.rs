@@ -1,6 +1,7 @@
 use wakepath_clock::{Reference, Stamp};
 
 use crate::Occupant;
+use crate::chunks::Chunks;
 use crate::wait::{pack_occupant, unpack_occupant};
 
 /// Who had a CPU from when to when.
@@ -14,32 +15,40 @@ pub struct Stay {
     pub occupant: Occupant,
 }
 
-/// Who had one CPU, as two vectors that belong together.
+/// Who had one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
-    from: Vec<u64>,
-    occupant: Vec<u32>,
+    stays: Chunks<Packed>,
 }
+
+/// A [`Stay`] without its end, which is where the next begins.
+#[derive(Debug, Clone, Copy)]
+#[repr(Rust, packed(4))]
+struct Packed {
+    from: u64,
+    occupant: u32,
+}
+
+const _: () = assert!(size_of::<Packed>() == 12);
 
 impl Lane {
     pub(crate) const fn new() -> Self {
-        Self { from: Vec::new(), occupant: Vec::new() }
+        Self { stays: Chunks::new() }
     }
 
     pub(crate) fn push(&mut self, at: Stamp<Reference>, occupant: Occupant) {
         let occupant = pack_occupant(occupant);
-        if let (Some(&from), Some(last)) = (self.from.last(), self.occupant.last_mut()) {
+        if let Some(last) = self.stays.last_mut() {
             // Who had it for no time did not have it.
-            if from >= at.ns() {
-                *last = occupant;
+            if last.from >= at.ns() {
+                last.occupant = occupant;
                 return;
             }
-            if *last == occupant {
+            if last.occupant == occupant {
                 return;
             }
         }
-        self.from.push(at.ns());
-        self.occupant.push(occupant);
+        self.stays.push(Packed { from: at.ns(), occupant });
     }
 
     /// The stays that tile a window.
@@ -48,9 +57,23 @@ impl Lane {
         from: Stamp<Reference>,
         to: Stamp<Reference>,
     ) -> impl Iterator<Item = Stay> + '_ {
-        let mut next = self.from.partition_point(|&at| at <= from.ns());
-        let mut occupant = match next.checked_sub(1) {
-            Some(first) => unpack_occupant(self.occupant[first]),
+        self.stays_before(self.stays.partition_point(|stay| stay.from <= from.ns()), from, to)
+    }
+
+    /// The number of the first stay that begins behind `at`, which is looked for around `near`.
+    pub(crate) fn next_near(&self, near: usize, at: Stamp<Reference>) -> usize {
+        self.stays.partition_point_near(near, |stay| stay.from <= at.ns())
+    }
+
+    /// The stays that tile a window, of which the `next`th is the first that begins behind `from`.
+    pub(crate) fn stays_before(
+        &self,
+        mut next: usize,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> impl Iterator<Item = Stay> + '_ {
+        let mut occupant = match next.checked_sub(1).and_then(|first| self.stays.get(first)) {
+            Some(first) => unpack_occupant(first.occupant),
             None => Occupant::Unknown,
         };
         let mut at = from;
@@ -58,11 +81,12 @@ impl Lane {
             if at >= to {
                 return None;
             }
-            let end = self.from.get(next).map_or(to, |&ns| Stamp::from_ns(ns).min(to));
+            let following = self.stays.get(next);
+            let end = following.map_or(to, |stay| Stamp::from_ns(stay.from).min(to));
             let stay = Stay { from: at, to: end, occupant };
             at = end;
-            if let Some(&packed) = self.occupant.get(next) {
-                occupant = unpack_occupant(packed);
+            if let Some(following) = following {
+                occupant = unpack_occupant(following.occupant);
             }
             next += 1;
             Some(stay)
@@ -70,12 +94,11 @@ impl Lane {
     }
 
     pub(crate) fn shrink(&mut self) {
-        self.from.shrink_to_fit();
-        self.occupant.shrink_to_fit();
+        self.stays.shrink();
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.from) + size_of_val(&*self.occupant)
+        self.stays.bytes()
     }
 }
 
@@ -107,6 +130,15 @@ mod tests {
                     .map(|s| (s.from.ns(), s.to.ns(), s.occupant))
                     .collect();
                 assert_eq!(stays, expected, "{from}..{to}");
+                let near: Vec<_> = lane
+                    .stays_before(
+                        lane.next_near(to as usize % 5, Stamp::from_ns(from)),
+                        Stamp::from_ns(from),
+                        Stamp::from_ns(to),
+                    )
+                    .map(|s| (s.from.ns(), s.to.ns(), s.occupant))
+                    .collect();
+                assert_eq!(near, expected, "{from}..{to}");
             }
         }
     }

@@ -8,7 +8,9 @@
 //! The graph draws no conclusion beyond what `wakepath-timeline` says; the walk over it is
 //! `wakepath-critical-path`.
 
+mod bookmarks;
 mod builder;
+mod chunks;
 mod graph;
 mod lane;
 mod losses;
@@ -18,6 +20,7 @@ mod stacks;
 mod thread;
 mod wait;
 
+pub use bookmarks::Bookmarks;
 pub use builder::Builder;
 pub use graph::{Bytes, Graph};
 pub use lane::Stay;

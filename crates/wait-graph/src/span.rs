@@ -1,6 +1,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Cpu;
 
+use crate::chunks::Chunks;
 use crate::{Seen, WaitIndex};
 
 /// What a thread did from here to there.
@@ -97,7 +98,7 @@ impl Packed {
 /// that go back and forth; iterate for the rest.
 #[derive(Debug, Clone, Copy)]
 pub struct Spans<'a> {
-    pub(crate) packed: &'a [Packed],
+    pub(crate) packed: &'a Chunks<Packed>,
     pub(crate) end: Stamp<Reference>,
 }
 
@@ -126,6 +127,14 @@ impl<'a> Spans<'a> {
             return self.len();
         }
         self.packed.partition_point(|span| span.from() <= at).saturating_sub(1)
+    }
+
+    /// The same, looked for around `near`.
+    pub(crate) fn find_near(self, near: usize, at: Stamp<Reference>) -> usize {
+        if at >= self.end {
+            return self.len();
+        }
+        self.packed.partition_point_near(near, |span| span.from() <= at).saturating_sub(1)
     }
 
     /// The last that begins before `at`, where there is one.

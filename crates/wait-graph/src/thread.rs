@@ -1,6 +1,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{CgroupId, Comm, ThreadIdentity, Tid};
 
+use crate::chunks::Chunks;
 use crate::span::Packed;
 use crate::{Occupant, ThreadIndex};
 
@@ -28,7 +29,7 @@ pub struct Thread {
     pub first: Stamp<Reference>,
     /// The last that is known of it: its death, or the end of the recording.
     pub last: Stamp<Reference>,
-    pub(crate) spans: Vec<Packed>,
+    pub(crate) spans: Chunks<Packed>,
 }
 
 impl Thread {
@@ -44,7 +45,7 @@ impl Thread {
             successor: None,
             first: at,
             last: at,
-            spans: Vec::new(),
+            spans: Chunks::new(),
         }
     }
 

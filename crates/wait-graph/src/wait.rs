@@ -1,6 +1,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockedState, Call, Context, Softirq};
 
+use crate::chunks::Chunks;
 use crate::{EvidenceIndex, Link, Occupant, ThreadIndex, Wait, Waker};
 
 /// A wait of the graph.
@@ -10,7 +11,7 @@ pub struct WaitIndex(pub u32);
 /// All waits, compact: 24 bytes each, and what few of them have aside, in the order of the waits.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    packed: Vec<Packed>,
+    packed: Chunks<Packed>,
     /// The end of waits, apart from most that end by a waking at their last nanosecond.
     early: Vec<(u32, u64)>,
     locks: Vec<(u32, Link)>,
@@ -171,7 +172,7 @@ impl Waits {
     }
 
     pub(crate) fn shrink(&mut self) {
-        self.packed.shrink_to_fit();
+        self.packed.shrink();
         self.early.shrink_to_fit();
         self.locks.shrink_to_fit();
         self.words.shrink_to_fit();
@@ -179,7 +180,7 @@ impl Waits {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.packed)
+        self.packed.bytes()
             + size_of_val(&*self.early)
             + size_of_val(&*self.locks)
             + size_of_val(&*self.words)

@@ -1,6 +1,3 @@
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use wakepath_ctf::Source;
 use wakepath_event::Event;
 
@@ -16,22 +13,62 @@ pub(super) fn merge(
     problems: &mut Vec<ReadProblem>,
     tell: &mut impl FnMut(&Event),
 ) {
-    // Nobody knows yet where the first events are: as if they were all at stamp 0.
-    let mut heads: BinaryHeap<Reverse<(u64, usize)>> =
-        (0..cursors.len()).map(|index| Reverse((0, index))).collect();
-    while let Some(Reverse((_, index))) = heads.pop() {
-        let limit = match heads.peek() {
+    // Sorted, the next to be told last: most runs end a few places from there, where inserting is
+    // cheaper than any tree. Nobody knows yet where the first events are: as if they were all at stamp 0.
+    let mut heads: Vec<(u64, usize)> = (0..cursors.len()).rev().map(|index| (0, index)).collect();
+    while let Some((_, index)) = heads.pop() {
+        let limit = match heads.last() {
             None => u64::MAX,
             // Of equal stamps the lower index goes first.
-            Some(&Reverse((stamp, other))) if index < other => stamp,
+            Some(&(stamp, other)) if index < other => stamp,
             // Greater than the stamp just popped, so not 0.
-            Some(&Reverse((stamp, _))) => stamp.saturating_sub(1),
+            Some(&(stamp, _)) => stamp.saturating_sub(1),
         };
         if let Head::At(stamp) = cursors[index].run(limit, tell) {
-            heads.push(Reverse((stamp, index)));
+            insert(&mut heads, (stamp, index));
         }
     }
     for cursor in cursors {
         problems.extend(cursor.problems());
+    }
+}
+
+/// So many places are looked at one by one before halving begins.
+const NEAR: usize = 16;
+
+/// Puts a head in its place among the others, which are sorted, the latest first.
+#[inline]
+fn insert(heads: &mut Vec<(u64, usize)>, head: (u64, usize)) {
+    let far = &heads[..heads.len().saturating_sub(NEAR)];
+    if far.last().is_some_and(|&last| last < head) {
+        let at = far.partition_point(|&other| other > head);
+        return heads.insert(at, head);
+    }
+    let mut at = heads.len();
+    heads.push(head);
+    while at > 0 && heads[at - 1] < head {
+        heads[at] = heads[at - 1];
+        at -= 1;
+    }
+    heads[at] = head;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_stay_sorted_however_many_there_are() {
+        for streams in [1, 2, NEAR, NEAR + 1, 3 * NEAR] {
+            let mut heads = Vec::new();
+            // Steps that reach every place, equal stamps among them.
+            for step in 0..20 * streams {
+                insert(&mut heads, ((step * 7919 % 101) as u64, step % streams));
+                assert!(heads.is_sorted_by(|one, next| one >= next), "{streams} streams: {heads:?}");
+                if heads.len() == streams {
+                    heads.pop();
+                }
+            }
+        }
     }
 }

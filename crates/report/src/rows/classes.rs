@@ -25,10 +25,13 @@ pub struct Class {
     pub call: Option<CallKey>,
     /// Where in the code the thread's own wait began, where that is known.
     pub site: Option<SiteId>,
-    /// The wait around it that no kernel thread waited in, where there is one.
+    /// Of a kernel thread's time, on whose behalf it is: the wait around it that no kernel thread waited
+    /// in, where there is one.
     pub user: Option<Waiter>,
-    /// The wait around it that an own thread waited in, where there is one.
-    pub own: Option<Waiter>,
+    /// The system call of the wait around it that an own thread waited in, where there is one.
+    pub own_call: Option<CallKey>,
+    /// And where in the code that wait began, where that is known.
+    pub own_site: Option<SiteId>,
     /// How well it is known.
     pub basis: Basis,
 }
@@ -92,25 +95,26 @@ pub fn classes(answer: &PathAnswer) -> impl Iterator<Item = (Class, Sum)> + use<
     let waits = Waits::new(answer);
     let mut sums = Sums::default();
     let mut counted = vec![false; path.waits.len()];
-    let mut before: Option<(Class, Direct)> = None;
+    let mut before: Option<(Class, Around, Direct)> = None;
     for (number, segment) in path.segments.iter().enumerate() {
-        let class = waits.class(number, segment);
+        let around = waits.around(segment);
+        let class = waits.class(number, segment, around);
         let direct = Direct { thread: segment.thread, call: class.call, site: class.site, until: segment.to };
         let sum = sums.of(&class);
         sum.ns += segment.to.since(segment.from);
-        sum.stretches += u64::from(before.is_none_or(|(last, _)| last != class));
+        let goes_on = before.is_some_and(|(last, was, _)| last == class && waits.are_alike(was, around));
+        sum.stretches += u64::from(!goes_on);
         // A wait counts where it is met first: a wait that others explain by its id, a thread's own by
         // where the segment before it ended.
-        let around = segment.parent.and_then(|wait| waits.counts_as(wait));
         let begins = (class.call.is_some() || class.site.is_some())
-            && before.is_none_or(|(_, last)| !last.goes_on_in(segment, &class));
+            && before.is_none_or(|(.., last)| !last.goes_on_in(segment, &class));
         sum.own_waits += u64::from(begins);
-        let is_new = match around {
+        let is_new = match around.user {
             Some(wait) => counted.get_mut(wait.0 as usize).is_some_and(|seen| !std::mem::replace(seen, true)),
             None => begins,
         };
         sum.waits += u64::from(is_new);
-        before = Some((class, direct));
+        before = Some((class, around, direct));
     }
     sums.all.into_iter()
 }
@@ -132,9 +136,19 @@ impl Direct {
     }
 }
 
+/// The waits around a segment that matter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Around {
+    /// The nearest in which no kernel thread waited; as this one the segment is counted.
+    user: Option<WaitId>,
+    /// The nearest in which an own thread waited.
+    own: Option<WaitId>,
+}
+
 /// What each wait of a path is to the segments that it is around.
 struct Waits<'a> {
     answer: &'a PathAnswer<'a>,
+    is_kernel: HashMap<ThreadIndex, bool>,
     /// Itself, or the nearest wait around it in which no kernel thread waited.
     user: Vec<Option<WaitId>>,
     /// The same, in which an own thread waited.
@@ -174,20 +188,31 @@ impl<'a> Waits<'a> {
                 disk,
             })
             .collect();
-        Self { answer, user, own, waiters }
+        let is_kernel = whose.into_iter().map(|(thread, (is_kernel, _))| (thread, is_kernel)).collect();
+        Self { answer, is_kernel, user, own, waiters }
     }
 
-    /// The wait as which a segment under `wait` is counted: nearest of a user thread.
-    fn counts_as(&self, wait: WaitId) -> Option<WaitId> {
-        *self.user.get(wait.0 as usize)?
+    fn around(&self, segment: &Segment) -> Around {
+        let nearest = |list: &[Option<WaitId>]| *list.get(segment.parent?.0 as usize)?;
+        Around { user: nearest(&self.user), own: nearest(&self.own) }
     }
 
-    fn class(&self, number: usize, segment: &Segment) -> Class {
-        let around = |list: &[Option<WaitId>]| {
-            let wait = (*list.get(segment.parent?.0 as usize)?)?;
-            self.waiters.get(wait.0 as usize).copied()
-        };
+    fn waiter(&self, wait: Option<WaitId>) -> Option<&Waiter> {
+        self.waiters.get(wait?.0 as usize)
+    }
+
+    /// Whether segments of one class, in these waits, are one stretch.
+    fn are_alike(&self, one: Around, other: Around) -> bool {
+        let alike = |one, other| one == other || self.waiter(one) == self.waiter(other);
+        alike(one.user, other.user) && alike(one.own, other.own)
+    }
+
+    fn class(&self, number: usize, segment: &Segment, around: Around) -> Class {
         let (graph, stacks) = (&self.answer.recorded.graph, &self.answer.stacks);
+        let is_kernel = segment.thread.is_some_and(|thread| match self.is_kernel.get(&thread) {
+            Some(is_kernel) => *is_kernel,
+            None => self.answer.who(thread).kernel,
+        });
         Class {
             thread: segment.thread,
             comm: segment.thread.map(|thread| graph.thread(thread).name_at(segment.to)).unwrap_or_default(),
@@ -195,8 +220,9 @@ impl<'a> Waits<'a> {
             responsible: Responsible::from(&segment.cause),
             call: self.answer.segment_call_key(segment),
             site: stacks.of_segment(number).and_then(|taken| stacks.site_of(taken)),
-            user: around(&self.user),
-            own: around(&self.own),
+            user: self.waiter(around.user).filter(|_| is_kernel).copied(),
+            own_call: self.waiter(around.own).and_then(|own| own.call),
+            own_site: self.waiter(around.own).and_then(|own| own.site),
             basis: segment.basis,
         }
     }
@@ -228,5 +254,48 @@ pub fn is_own(answer: &PathAnswer, thread: ThreadIndex) -> bool {
         _ if who.kernel => false,
         (Some(process), Some(ancestor)) => answer.recorded.descends(process, ancestor, answer.path.window.to),
         _ => who.tid == subject.tid && who.tid != Tid::IDLE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_critical_path::Via;
+
+    use super::*;
+    use crate::sample::{FUTEX, Story, call, command};
+
+    #[test]
+    fn a_stretch_ends_where_another_wait_begins_though_the_class_is_the_same() {
+        let mut story = Story::new();
+        let own = story.thread(7, 1, b"own", 7);
+        let child = story.thread(8, 7, b"child", 7);
+        // Two waits that read the same, then one in another call.
+        for number in [FUTEX, FUTEX, 7] {
+            let wait = story.wait(20, own, None, call(number, 3), Via::Wakeup, child);
+            story.then(10, child, Some(wait), Kind::Throttled, Cause::None);
+            story.then(10, child, Some(wait), Kind::Throttled, Cause::None);
+        }
+        let story = story.told();
+        let answer = story.answer(command());
+        let told: Vec<_> =
+            classes(&answer).map(|(class, sum)| (class.kind, sum.ns, sum.stretches, sum.waits)).collect();
+        assert_eq!(told, [(Kind::Throttled, 40, 1, 2), (Kind::Throttled, 20, 1, 1)]);
+    }
+
+    #[test]
+    fn what_is_no_kernel_threads_is_classed_whoever_it_is_for() {
+        let mut story = Story::new();
+        let own = story.thread(7, 1, b"own", 7);
+        let foreign = [story.thread(20, 1, b"one", 20), story.thread(21, 1, b"two", 21)];
+        let server = story.thread(30, 1, b"server", 30);
+        for waiter in [foreign[0], foreign[1], foreign[1]] {
+            let outer = story.wait(10, own, None, call(FUTEX, 3), Via::Wakeup, waiter);
+            let inner = story.wait(10, waiter, Some(outer), call(FUTEX, 4), Via::Wakeup, server);
+            story.then(10, server, Some(inner), Kind::Running, Cause::None);
+        }
+        let story = story.told();
+        let answer = story.answer(command());
+        let told: Vec<_> = classes(&answer).map(|(_, sum)| (sum.ns, sum.stretches, sum.waits)).collect();
+        assert_eq!(told, [(30, 2, 3)], "one class, two stretches: for one, then for two");
     }
 }

@@ -19,8 +19,9 @@ use examine::Verdict;
 ///
 /// A record is believed when its kind belongs into the stream, its stamp lies between its
 /// predecessor's and the end of its packet, it decodes, and another such record (or the packet's
-/// end) follows where it says to end. Nearly all do, and pass in a tight loop; [`Cursor::careful`]
-/// looks at the others, and finds by the same marks where records go on behind damage.
+/// end) follows where it says to end. Nearly all do: [`Cursor::look_ahead`] checks a stretch of them in
+/// one tight loop, [`Cursor::regular`] tells them in another. [`Cursor::careful`] looks at the others, and
+/// finds by the same marks where records go on behind damage.
 pub(super) struct Cursor<S> {
     source: S,
     buffer: Buffer,
@@ -32,6 +33,8 @@ pub(super) struct Cursor<S> {
     least: usize,
     packets: Packets,
     window: Window,
+    /// So many of the window's first bytes are records that nothing is odd about.
+    ahead: usize,
     packet: Option<PacketAt>,
     /// The number that the next packet should have.
     number: u64,
@@ -70,10 +73,13 @@ enum Step {
     Stop(Head),
 }
 
-/// So much is read at a time: two of the longest records fit, and a few hundred streams of it are
-/// still little.
-const BLOCK: usize = 256 * 1024;
-const _: () = assert!(BLOCK >= 2 * MAX_RECORD_BYTES);
+/// So much is read at a time where nothing is odd: a few streams of it stay in a core's own cache.
+const BLOCK: usize = 64 * 1024;
+/// So much can be seen of a stream that is examined: two of the longest records, and as much again, so
+/// that what is kept is not moved for every record. A few hundred streams of it are still little.
+const SIGHT: usize = 2 * MAX_RECORD_BYTES;
+/// So much is looked ahead: still in the nearest cache when it is told.
+const AHEAD: usize = 4 * 1024;
 
 impl<S: Source> Cursor<S> {
     /// A cursor at the beginning of a stream. `end` is the recording's last stamp.
@@ -97,7 +103,8 @@ impl<S: Source> Cursor<S> {
             cpu: stream.cpu,
             decoder,
             ours,
-            window: Window::new(BLOCK),
+            window: Window::default(),
+            ahead: 0,
             packet: None,
             number: 0,
             number_otherwise: None,
@@ -133,38 +140,58 @@ impl<S: Source> Cursor<S> {
     /// Tells records as long as nothing about them is odd; says where it stands when that is known.
     #[inline]
     fn regular(&mut self, limit: u64, tell: &mut impl FnMut(&Event)) -> Option<Head> {
-        let bytes = self.window.bytes();
+        if self.ahead == 0 {
+            self.ahead = self.look_ahead();
+        }
+        let bytes = &self.window.bytes()[..self.ahead];
         let counts = self.buffer.counts();
-        let mut head = None;
-        let mut at = 0;
+        let (mut at, mut head, mut last) = (0, None, None);
         while let Some(header) = Header::read(&bytes[at..]) {
-            let in_order = self.last <= header.stamp && header.stamp <= self.latest;
-            let in_number = if counts { self.losses.expects(header.seq) } else { self.losses.expects_any() };
-            if !in_order || !in_number || !self.ours[usize::from(header.kind)] {
-                break;
-            }
-            let Some(length) = fixed_length(header.kind) else { break };
-            match bytes.get(at + length..).and_then(Header::read) {
-                Some(next)
-                    if next.stamp >= header.stamp
-                        && self.ours[usize::from(next.kind)]
-                        && (!counts || next.seq == header.seq.wrapping_add(1)) => {}
-                _ => break,
-            }
             if header.stamp > limit {
                 head = Some(Head::At(header.stamp));
                 break;
             }
             let cpu = if counts { self.cpu } else { Cpu(header.seq) };
-            let Ok((event, _)) = self.decoder.decode(&bytes[at..], cpu) else { break };
-            tell(&event);
-            self.losses.regular(header.stamp, header.seq);
-            self.last = header.stamp;
+            let told = self.decoder.decode_with(&bytes[at..], cpu, |event, length| {
+                tell(&event);
+                length
+            });
+            let Ok(length) = told else { break };
+            last = Some(header);
             self.read += 1;
             at += length;
         }
+        if let Some(Header { stamp, seq, .. }) = last {
+            self.losses.regular(stamp, seq);
+            self.last = stamp;
+        }
         self.window.consume(at);
+        // What does not decode is odd, and so may be all behind it.
+        self.ahead = if head.is_some() { self.ahead - at } else { 0 };
         head
+    }
+
+    /// How many bytes at the window's beginning are records that nothing is odd about.
+    fn look_ahead(&self) -> usize {
+        let bytes = self.window.bytes();
+        let counts = self.buffer.counts();
+        let Some(mut header) = Header::read(bytes) else { return 0 };
+        let in_number = if counts { self.losses.expects(header.seq) } else { self.losses.expects_any() };
+        if header.stamp < self.last || !in_number || !self.ours[usize::from(header.kind)] {
+            return 0;
+        }
+        let mut at = 0;
+        while at < AHEAD && header.stamp <= self.latest {
+            let Some(length) = fixed_length(header.kind) else { break };
+            let Some(next) = bytes.get(at + length..).and_then(Header::read) else { break };
+            let in_number = !counts || next.seq == header.seq.wrapping_add(1);
+            if next.stamp < header.stamp || !in_number || !self.ours[usize::from(next.kind)] {
+                break;
+            }
+            at += length;
+            header = next;
+        }
+        at
     }
 
     /// Deals with whatever stands next, however odd.
@@ -176,9 +203,16 @@ impl<S: Source> Cursor<S> {
                 Err(e) => self.give_up(&e),
             };
         }
-        let sight = (2 * MAX_RECORD_BYTES) as u64;
-        if (self.window.bytes().len() as u64) < self.window.left().min(sight)
-            && let Err(e) = self.window.fill(&self.source)
+        let seen = self.window.bytes().len();
+        // What stands next is not odd if it only cannot be seen.
+        if seen < AHEAD && (seen as u64) < self.window.left() {
+            return match self.window.fill(&self.source, BLOCK) {
+                Ok(_) => Step::On,
+                Err(e) => self.give_up(&e),
+            };
+        }
+        if (seen as u64) < self.window.left().min(SIGHT as u64)
+            && let Err(e) = self.window.fill(&self.source, 2 * SIGHT)
         {
             return self.give_up(&e);
         }

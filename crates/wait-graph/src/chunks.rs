@@ -1,0 +1,140 @@
+/// Items of a full chunk.
+const CHUNK: usize = 512;
+
+/// A list that grows by chunks: what it holds is never copied to make room, and no room for more than
+/// one chunk is ever empty.
+#[derive(Debug)]
+pub(crate) struct Chunks<T> {
+    full: Vec<Box<[T]>>,
+    /// Behind the full ones, fewer items than a chunk has.
+    open: Vec<T>,
+}
+
+impl<T> Default for Chunks<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Chunks<T> {
+    pub(crate) const fn new() -> Self {
+        Self { full: Vec::new(), open: Vec::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.full.len() * CHUNK + self.open.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, item: T) {
+        self.open.push(item);
+        if self.open.len() == CHUNK {
+            self.close();
+        }
+    }
+
+    #[cold]
+    fn close(&mut self) {
+        let full = std::mem::replace(&mut self.open, Vec::with_capacity(CHUNK));
+        self.full.push(full.into_boxed_slice());
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        self.chunk(index / CHUNK).get(index % CHUNK)
+    }
+
+    pub(crate) fn last_mut(&mut self) -> Option<&mut T> {
+        self.open.last_mut().or_else(|| self.full.last_mut()?.last_mut())
+    }
+
+    /// The chunk of this number; nothing beyond the last.
+    fn chunk(&self, number: usize) -> &[T] {
+        match self.full.get(number) {
+            Some(chunk) => chunk,
+            None if number == self.full.len() => &self.open,
+            None => &[],
+        }
+    }
+
+    /// As of a slice: how many items come before the first of which `before` is false.
+    pub(crate) fn partition_point(&self, mut before: impl FnMut(&T) -> bool) -> usize {
+        let full = self.full.partition_point(|chunk| chunk.last().is_some_and(&mut before));
+        full * CHUNK + self.chunk(full).partition_point(before)
+    }
+
+    /// The same, looking around `near` first: what is close is found soon.
+    pub(crate) fn partition_point_near(&self, near: usize, mut before: impl FnMut(&T) -> bool) -> usize {
+        let mut is_before = |index: usize| self.get(index).is_some_and(&mut before);
+        let near = near.min(self.len());
+        let mut step = 1;
+        // The item at `low` comes before, the one at `high` does not; steps double until it is so.
+        let (mut low, mut high) = (near, near);
+        if is_before(near) {
+            high += 1;
+            while is_before(high) {
+                (low, high) = (high, high + step);
+                step *= 2;
+            }
+        } else {
+            loop {
+                let Some(last) = high.checked_sub(1) else { return 0 };
+                low = last.saturating_sub(step - 1);
+                if is_before(low) {
+                    break;
+                }
+                high = low;
+                step *= 2;
+            }
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if is_before(middle) { low = middle } else { high = middle }
+        }
+        high
+    }
+
+    /// Gives back the room for more.
+    pub(crate) fn shrink(&mut self) {
+        self.full.shrink_to_fit();
+        self.open.shrink_to_fit();
+    }
+
+    /// What it takes, shrunk, itself apart.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<T>() * self.len() + size_of_val(&*self.full)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_a_list_however_many_chunks_it_takes() {
+        let mut chunks = Chunks::new();
+        for n in 0..3 * CHUNK + 2 {
+            for index in [0, n / 2, n.saturating_sub(1)].into_iter().filter(|&index| index < n) {
+                assert_eq!(chunks.get(index), Some(&(index * 2)), "of {n}");
+            }
+            assert_eq!((chunks.len(), chunks.is_empty(), chunks.get(n)), (n, n == 0, None));
+            assert_eq!(chunks.get(n + CHUNK), None);
+            for bound in [0, 1, n, 2 * n, 2 * n + 1] {
+                let expected = bound.div_ceil(2).min(n);
+                assert_eq!(chunks.partition_point(|&item| item < bound), expected, "{bound} of {n}");
+                for near in [0, 1, n / 3, expected.saturating_sub(1), expected, expected + 3, n, n + 9] {
+                    let found = chunks.partition_point_near(near, |&item| item < bound);
+                    assert_eq!(found, expected, "{bound} of {n}, near {near}");
+                }
+            }
+            chunks.push(n);
+            *chunks.last_mut().expect("one was pushed") *= 2;
+        }
+        chunks.shrink();
+        assert_eq!(chunks.get(3 * CHUNK + 1), Some(&(2 * (3 * CHUNK + 1))));
+    }
+}
