@@ -299,7 +299,7 @@ impl Session<'_, '_> {
         }
         self.look();
         let lost = self.life_lost.iter().sum();
-        self.orders.push(Order::Flush { until: Stamp::from_ns(u64::MAX), lost });
+        self.orders.push(Order::End { lost });
         self.hand_over()?;
         full.map_or(Ok(()), |error| Err(Error::Write(error)))
     }

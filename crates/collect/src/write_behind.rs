@@ -28,6 +28,8 @@ pub(crate) enum Order {
     CheckSpace,
     /// The end has come: what was kept for it may be used.
     UseAllRoom,
+    /// All that waits is written. Where there is no room for it, at least how the recording ended is.
+    End { lost: u64 },
 }
 
 impl Order {
@@ -154,6 +156,14 @@ impl Pen {
                 self.writer.life().flush(until.ns(), *lost)?;
                 self.flushed = *until;
                 Ok(())
+            }
+            Order::End { lost } => {
+                let life = self.writer.life();
+                let flushed = life.flush(u64::MAX, *lost);
+                if flushed.as_ref().is_err_and(WriteError::is_out_of_room) {
+                    life.shed().and_then(|()| life.flush(u64::MAX, *lost))?;
+                }
+                flushed
             }
             Order::CheckSpace => self.writer.check_space().map(drop),
             Order::UseAllRoom => {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use wakepath_clock::Stamp;
-use wakepath_event::{Context, Cpu, Event, Tid, What};
+use wakepath_event::{Context, Cpu, Event, Mark, Tid, What};
 use wakepath_kernel_records::Buffer;
 use wakepath_recording::{Options, Recording, WriteError, Writer};
 
@@ -159,4 +159,34 @@ fn what_is_kept_for_the_end_is_there_at_the_end() {
     }
     assert_eq!(writer.bytes(), 10 * packet);
     whole_packets(&path, 10);
+}
+
+#[test]
+fn how_a_recording_ended_is_told_even_where_there_is_no_room_for_what_waits() {
+    let (_folder, path) = made::place();
+    let options = Options { most_bytes: Some(400), ..made::options() };
+    let mut writer = Writer::create(&path, &made::host(), &options).expect("a new recording");
+    let event = |at, what| Event {
+        at: Stamp::from_ns(at),
+        cpu: Cpu::UNKNOWN,
+        context: Context::Task,
+        current: Tid(at as u32),
+        what,
+    };
+    for at in 10..60 {
+        writer.life().push_event(&event(at, What::Exit)).expect("a record");
+    }
+    writer.life().push_event(&event(60, What::Mark(Mark::Stopped))).expect("a record");
+    let error = writer.life().flush(u64::MAX, 0).expect_err("no room");
+    assert!(error.is_out_of_room(), "{error}");
+    writer.life().shed().expect("a loss");
+    writer.life().flush(u64::MAX, 0).expect("room for that");
+    let mut read = Vec::new();
+    let problems = Recording::open(&path).expect("a recording").for_each(|event| {
+        read.push(match &event.what {
+            What::Loss { from, count } => format!("lost {count} {}-{}", from.ns(), event.at.ns()),
+            what => format!("{what:?} {}", event.at.ns()),
+        });
+    });
+    assert_eq!((problems, read.join(", ")), (vec![], "lost 50 10-59, Mark(Stopped) 60".to_owned()));
 }

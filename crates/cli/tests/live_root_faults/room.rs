@@ -125,7 +125,10 @@ fn a_disk_that_fills_up_ends_the_recording_and_not_the_command() {
         assert_eq!(output.status.code(), Some(7), "{kind}: the command's own code: {text}");
         assert!(text.contains("warning: recording ended early: no space left to write"), "{kind}: {text}");
         let info = readable(&disk.at);
-        assert!(info["cut_off"] == true && info["threads"].as_u64() > Some(0), "{kind}: {info}");
+        assert!(info["threads"].as_u64() > Some(0), "{kind}: {info}");
+        // Either not even its end found room, or what did not is counted.
+        let counted = info["losses"].as_array().is_some_and(|losses| !losses.is_empty());
+        assert!(info["cut_off"] == true || counted, "{kind}: {info}");
     }
 }
 
@@ -233,8 +236,8 @@ fn a_recording_grows_no_larger_than_was_said_and_still_knows_its_threads() {
         assert!(bytes <= most && bytes > most / 2, "{bytes} of {most}");
         let info = readable(folder);
         assert_eq!(info["command"]["words"][0], "sh", "what was asked is known");
-        // Names come first, and the end has room set aside: a quarter, which for 200 KiB may not do.
-        assert!(info["cut_off"] == false || size == "200K", "{size}");
+        // Names come first, and the end has room set aside.
+        assert_eq!(info["cut_off"], false, "{size}");
         let own = info["threads"].as_u64().expect("a count");
         assert!(own >= 20, "only {own} threads");
     }

@@ -94,6 +94,29 @@ impl Life {
         Ok(())
     }
 
+    /// Drops of what waits all but marks, clocks and losses, and leaves a loss in its place: how a recording
+    /// ends that has no room for more.
+    ///
+    /// # Errors
+    /// None but of encoding, which a loss has no reason for.
+    pub fn shed(&mut self) -> Result<(), WriteError> {
+        let is_kept = |waiting: &Waiting| {
+            let kind = Header::read(&self.waiting[waiting.from..waiting.to]).map(|header| header.kind);
+            let kind = kind.and_then(Kind::from_number);
+            matches!(kind, Some(Kind::Mark | Kind::Clocks | Kind::Loss))
+        };
+        let (kept, shed): (Vec<_>, Vec<_>) = self.order.iter().copied().partition(is_kept);
+        self.order = kept;
+        let (Some(first), Some(last)) = (shed.iter().min(), shed.iter().max()) else { return Ok(()) };
+        self.push_event(&Event {
+            at: Stamp::from_ns(last.stamp),
+            cpu: Cpu::UNKNOWN,
+            context: Context::Task,
+            current: Tid::IDLE,
+            what: What::Loss { from: Stamp::from_ns(first.stamp), count: shed.len() as u64 },
+        })
+    }
+
     /// Drops what is too late for both streams, and leaves a record that says so, in time at `now`.
     fn drop_before(&mut self, stamp: u64, now: u64) -> Result<(), WriteError> {
         let dropped = self.order.partition_point(|waiting| waiting.stamp < stamp);
