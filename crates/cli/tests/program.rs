@@ -48,7 +48,7 @@ fn every_verb_reads_the_recording_beside_it_when_given_none() {
 
              share     time  what the time went to, largest first
              66.7%  6.00 µs  running worker
-             32.2%  2.90 µs  waiting for helper (11), 1 × futex: running
+             32.2%  2.90 µs  waiting for helper (11), 1 wait in futex: running
               1.1%   100 ns  waiting for a CPU
                              it had: idle CPU 100 ns
 

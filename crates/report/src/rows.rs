@@ -171,9 +171,9 @@ impl Grouping<'_> {
         row.stretches += sum.stretches;
         *row.parts.entry(part).or_default() += sum.ns;
         if let Some(call) = call {
-            let waits = row.calls.entry(call).or_default();
-            waits.count += sum.waits;
-            waits.ns += sum.ns;
+            let of_call = row.calls.entry(call).or_default();
+            of_call.count += waits;
+            of_call.ns += sum.ns;
         }
         if site.is_some() || waits > 0 {
             *row.sites.entry(site).or_default() += waits;

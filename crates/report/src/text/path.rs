@@ -208,14 +208,16 @@ fn times(n: u64) -> String {
     if n == 1 { String::from("once") } else { format!("{n} times") }
 }
 
-/// The waits of a row: `, 14 × fdatasync of orders.db`.
+/// The waits of a row: `, 14 waits in fdatasync of orders.db and 3 in read`. One call may wait several times.
 fn calls(row: &Row) -> String {
     let mut calls: Vec<_> = row.calls.iter().collect();
     calls.sort_by_key(|(name, waits)| (std::cmp::Reverse(waits.ns), *name));
     // A wait counts in the row of its first segment; here may be the rest of it.
+    let mut said = false;
     let tell = |(name, waits): &(&String, &Waits)| match waits.count {
         0 => (*name).clone(),
-        count => format!("{count} × {name}"),
+        _ if std::mem::replace(&mut said, true) => format!("{} in {name}", waits.count),
+        _ => format!("{} in {name}", count(waits.count, "wait")),
     };
     let told: Vec<String> = calls.iter().take(2).map(tell).collect();
     let more = calls.len().saturating_sub(told.len());
@@ -303,15 +305,16 @@ mod tests {
                 2026-11-21 02:58:41.310 to 02:58:42.502 UTC on web3
 
                  share     time  what the time went to, largest first
-                 61.1%   728 ms  disk sda, 14 × fdatasync of orders.db, through jbd2/sda1-8  mostly measured
+                 61.1%   728 ms  disk sda, 14 waits in fdatasync of orders.db, through jbd2/sda1-8  mostly measured
                                  device 686 ms, queue 28.0 ms, kernel thread 14.0 ms
                  20.1%   240 ms  running checkout
                                  ~ 23 of 24 samples in compress_block (libz.so.1), from main checkout.c:88
                  10.9%   130 ms  not allowed to run: CPU limit of shop.service (50.0 ms per 100 ms), 5 times
-                  7.4%  88.0 ms  waiting for postgres (912) in postgresql.service, 1 × read on tcp 10.0.0.3:5432
+                  7.4%  88.0 ms  waiting for postgres (912) in postgresql.service, 1 wait in read on tcp
+                                 10.0.0.3:5432
                                  61.0 ms in fdatasync of pg_wal, 27.0 ms running
                                  ~ 3 of 3 samples in XLogInsert (libz.so.1), from main postgres.c:88
-                  0.3%  4.00 ms  unknown: wait began before the recording, 1 × read
+                  0.3%  4.00 ms  unknown: wait began before the recording, 1 wait in read
                   0.2%  2.10 ms  waiting for a CPU
                                  it had: stress 2.00 ms, idle CPU 100 µs
 
@@ -329,17 +332,18 @@ mod tests {
         let text = path(&story.answer(command()), Source::Read(""), Paper::PLAIN);
         let from = text.find("disk sda, ").expect("the row");
         expect![[r#"
-            disk sda, 14 × fdatasync of orders.db, through jbd2/sda1-8  mostly measured
+            disk sda, 14 waits in fdatasync of orders.db, through jbd2/sda1-8  mostly measured
                              device 686 ms, queue 28.0 ms, kernel thread 14.0 ms
                              13 of 14 waits in save_order (checkout), from main checkout.c:88
              20.1%   240 ms  running checkout
                              ~ 23 of 24 samples in compress_block (libz.so.1), from main checkout.c:88
              10.9%   130 ms  not allowed to run: CPU limit of shop.service (50.0 ms per 100 ms), 5 times
-              7.4%  88.0 ms  waiting for postgres (912) in postgresql.service, 1 × read on tcp 10.0.0.3:5432
+              7.4%  88.0 ms  waiting for postgres (912) in postgresql.service, 1 wait in read on tcp
+                             10.0.0.3:5432
                              61.0 ms in fdatasync of pg_wal, 27.0 ms running
                              1 of 1 waits in ask_bank (checkout), from main checkout.c:88
                              ~ 3 of 3 samples in XLogInsert (libz.so.1), from main postgres.c:88
-              0.3%  4.00 ms  unknown: wait began before the recording, 1 × read
+              0.3%  4.00 ms  unknown: wait began before the recording, 1 wait in read
                              1 of 1 waits in postgres, which was replaced since, its callers unknown: no frame
                              pointers
               0.2%  2.10 ms  waiting for a CPU
@@ -391,7 +395,7 @@ mod tests {
                         right (11) for 700 ns in futex 0x1000 that left (10) owns, as the lock's own memory says
 
                      share     time  what the time went to, largest first
-                     66.7%   600 ns  waiting for a lock, 1 × futex  ambiguous
+                     66.7%   600 ns  waiting for a lock, 1 wait in futex  ambiguous
                                      futex 0x1000 600 ns
                      22.2%   200 ns  running third
                      11.1%   100 ns  waiting for a CPU
