@@ -125,8 +125,8 @@ static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, __u64 who)
 {
 	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), at, scanned, slot;
 	struct stack_scratch *s = bpf_map_lookup_elem(&stack_scratches, &zero);
-	long kernel, user = 0, size;
-	__u64 id, *told, *lost;
+	long kernel, user = 0;
+	__u64 id, size, *told, *lost;
 
 	if (!s)
 		return 0;
@@ -166,6 +166,8 @@ static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, __u64 who)
 	fill_header(&s->r.h, WP_STACK, (__u32)who, WP_CTX_TASK);
 	s->r.h.seq = cpu;
 	size = sizeof(s->r) + at * sizeof(__u64);
+	/* So that the bound is seen to be that of the very register that is passed on: 6.1 forgets others. */
+	asm volatile("" : "+r"(size));
 	if (size > sizeof(s->r) + WP_MAX_FRAMES * sizeof(__u64))
 		return 0;
 	if (!bpf_ringbuf_output(&life, &s->r, size, BPF_RB_NO_WAKEUP)) {
