@@ -174,7 +174,8 @@ fn a_late_record_that_means_nothing_does_not_hold_up_what_stands_behind_it() {
     let mut nonsense = made::encode(&at(11, stack()), 0);
     nonsense[28..32].copy_from_slice(&1_u32.to_le_bytes());
     nonsense.extend([0; 8]);
-    for packet in [vec![made::encode(&at(10, stack()), 0), nonsense], vec![made::encode(&at(20, stack()), 0)]] {
+    for packet in [vec![made::encode(&at(10, stack()), 0), nonsense], vec![made::encode(&at(20, stack()), 0)]]
+    {
         made::append(&mut writer, Buffer::Life, Cpu(0), &packet, 0);
     }
     let waking = What::Waking { target: Tid(8), irq: 0, newborn: false, socket: None };
