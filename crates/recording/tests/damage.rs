@@ -200,6 +200,50 @@ fn a_late_record_that_means_nothing_does_not_hold_up_what_stands_behind_it() {
     assert!(problems.iter().any(|problem| problem.text.contains("frames_len 1")), "{problems:?}");
 }
 
+/// Not timed: what looks for the next record all over the block for each of these takes an hour.
+#[test]
+fn a_long_stream_in_which_no_number_fits_is_read_no_slower_than_another() {
+    const RECORDS: usize = 300_000;
+    let number = |mut record: Vec<u8>, seq: u16| {
+        record[10..12].copy_from_slice(&seq.to_le_bytes());
+        record
+    };
+    let event =
+        |what| Event { at: Stamp::from_ns(1000), cpu: Cpu(0), context: Context::Task, current: Tid(7), what };
+    let waking = What::Waking { target: Tid(8), irq: 0, newborn: false, socket: None };
+    let waking = made::encode(&event(waking), 0);
+    let ready = made::encode(&event(What::SocketReady(wakepath_event::FlowId(1))), 0);
+    let flow = wakepath_event::Flow {
+        source: "10.0.0.2:40000".parse().expect("an address"),
+        target: "10.0.0.3:80".parse().expect("an address"),
+        protocol: 6,
+    };
+    let mut nonsense = made::encode(&event(What::Flow(wakepath_event::FlowId(1), flow)), 0);
+    nonsense[60] = 9;
+    for (name, first, others, told) in [
+        // The number stands still: each is behind a loss of nearly a round.
+        ("sched_0", number(waking.clone(), 5), number(waking, 5), 2 * RECORDS + 1),
+        // And nothing behind the first one means anything: all of it is one loss.
+        ("net_0", number(ready, 5), number(nonsense, 5005), 2),
+    ] {
+        let records = [first, others.repeat(RECORDS)].concat();
+        let header = wakepath_ctf::packet::PacketHeader {
+            uuid: made::UUID,
+            stream_id: u32::from(name == "net_0"),
+            cpu: 0,
+            begin: 1000,
+            end: 1000,
+            content: records.len() as u64,
+            discarded: 0,
+            number: 0,
+            events: RECORDS as u32 + 1,
+        };
+        let bytes = [&header.to_bytes()[..], &records].concat();
+        let (found, problems) = read(name, &bytes);
+        assert_eq!(found.len(), told, "{name}: {problems:?}");
+    }
+}
+
 /// What would kill a reader that maps its files.
 #[test]
 fn a_file_that_shrinks_while_it_is_read_ends_where_it_ends() {

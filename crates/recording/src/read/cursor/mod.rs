@@ -245,7 +245,10 @@ impl<S: Source> Cursor<S> {
         let event = match self.decoder.decode(bytes, cpu) {
             Ok((event, _)) => event,
             // Its length may be as wrong as the rest of it.
-            Err(e) => return self.skip(self.resume(self.least, self.last).unwrap_or(length), &e.to_string()),
+            Err(e) => {
+                let inside = self.resume_before(length, self.least, self.last);
+                return self.skip(inside.unwrap_or(length), &e.to_string());
+            }
         };
         let loss = if counts {
             let next = bytes.get(length..).and_then(Header::read).map(|next| next.seq);
