@@ -8,7 +8,7 @@ use std::io;
 use wakepath_ctf::packet::{self, HEADER_BYTES, PacketHeader};
 use wakepath_ctf::schema::{EnvValue, Metadata};
 use wakepath_ctf::tsdl::{Facts, read_facts, write};
-use wakepath_ctf::{Found, Packets, Source};
+use wakepath_ctf::{FaultKind, Found, Packets, Source};
 
 /// The uuid of the trace whose packets are looked for.
 pub const UUID: [u8; 16] = *b"\x00packets of fuzz";
@@ -78,6 +78,7 @@ impl Source for Counting<'_> {
 fn packets(bytes: &[u8]) {
     let source = Counting(bytes, Cell::new(0));
     let mut packets = Packets::new(&source, UUID).expect("memory has no errors");
+    let signature = PacketHeader::signature(UUID);
     let (mut at, mut findings) = (0, 0_u64);
     while let Some(found) = packets.next(&source).expect("memory has no errors") {
         findings += 1;
@@ -98,6 +99,13 @@ fn packets(bytes: &[u8]) {
             Found::Fault(fault) => {
                 assert!(fault.to == at || fault.offset == at, "{fault:?} at {at}");
                 assert!(fault.offset < fault.to);
+                if matches!(fault.kind, FaultKind::NoPacket(_)) {
+                    let passed = &bytes[fault.offset as usize + 1..fault.to as usize];
+                    assert!(
+                        !passed.windows(20).any(|window| window == signature),
+                        "no packet is passed over"
+                    );
+                }
                 at = fault.to;
             }
         }

@@ -2,10 +2,10 @@
 //!
 //! Input: a byte that chooses the kernel, one that says where the ring wraps, then what a buffer held.
 
-use wakepath_event::{Cpu, Event, What};
+use wakepath_event::{Cpu, Event, Mark, What};
 use wakepath_kernel_records::layout::MAX_RECORD_BYTES;
 use wakepath_kernel_records::{
-    Buffer, DecodeError, Decoder, Encoder, Header, Kind, fields, record_length, walk,
+    Buffer, DecodeError, Decoder, Encoder, Header, Kind, Value, fields, record_length, walk,
 };
 
 /// Kernels on either side of each change of the task states' numbers, and two that are none.
@@ -47,6 +47,7 @@ fn records(release: &str, bytes: &[u8]) {
         let (record, behind) = rest.split_at(length);
         if let Ok((event, decoded)) = decoded {
             assert_eq!(decoded, length);
+            texts(&event, record);
             let again = decoder.decode(record, Cpu(3));
             assert_eq!(again, Ok((event.clone(), length)), "what stands behind a record is none of its");
             // What was read can be written, and reads the same. Numbers that mean nothing come back as
@@ -58,6 +59,26 @@ fn records(release: &str, bytes: &[u8]) {
             }
         }
         rest = behind;
+    }
+}
+
+/// What a text is said to be stands in its own field, and not beyond it.
+fn texts(event: &Event, record: &[u8]) {
+    let fields = fields(record).expect("the fields of what was decoded");
+    let in_field = |name: &str, text: &[u8]| {
+        let field = fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value);
+        assert!(matches!(field, Some(Value::Bytes(bytes)) if bytes.starts_with(text)), "{name}: {text:?}");
+    };
+    match &event.what {
+        What::Name(_, _, name) => in_field("name", name),
+        What::Mapping(mapping) => {
+            in_field("build_id", &mapping.build_id);
+            in_field("path", &mapping.path);
+        }
+        What::Mark(Mark::Command { words, .. }) => in_field("words", words),
+        What::File(file) => in_field("name", &file.name),
+        What::Exec { path, .. } => in_field("path", path),
+        _ => {}
     }
 }
 
