@@ -37,7 +37,9 @@ program: setup ## build the program alone, for release: target/release/wakepath
 # output of tests that pass unless it is told otherwise.
 test: setup ## formatter, lints, all tests, licences, layers: at most 20 minutes on 2 CPUs
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --check --manifest-path fuzz/libfuzzer/Cargo.toml
 	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST)
+	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST) --manifest-path fuzz/libfuzzer/Cargo.toml
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- $(DENY)
 	$(CARGO) test $(LOCKED) --workspace --no-fail-fast -- --show-output
 
@@ -76,8 +78,9 @@ perfetto: demo ## hold what is exported against Perfetto's own trace_processor (
 	crates/report/tests/trace_processor target/demo/backup.rec
 
 .PHONY: fuzz
-fuzz: setup ## random and damaged input for every decoder, MINUTES=30 each
-	packaging/fuzz $(MINUTES)
+fuzz: setup ## look for input that breaks a decoder, TIME=30m of CPU each, DECODER=: writes docs/fuzz.md
+	@packaging/setup fuzz
+	@packaging/fuzz $(or $(TIME),30m) $(DECODER)
 
 .PHONY: faults
 faults: setup ## recordings killed, without room, interrupted, KILLS=200: writes docs/faults.md (root)

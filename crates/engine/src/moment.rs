@@ -54,7 +54,7 @@ impl Moment {
             Self::Utc(ns) => utc(ns)?,
             Self::TimeOfDay(of_day) => {
                 let start = realtime_ns.ok_or(NoRealtime)?;
-                let today = start - start % DAY + of_day;
+                let today = (start - start % DAY).saturating_add(of_day);
                 let tomorrow = today.saturating_add(DAY);
                 // Before the start may mean after midnight: whichever is nearer to the recording.
                 let end = start.saturating_add(to.since(from));
@@ -229,6 +229,9 @@ mod tests {
             let at = text.parse::<Moment>().expect(text).place(from, to, realtime).expect(text);
             assert_eq!(at.since(from), expected, "{text}");
         }
+        // A recording may say that it is of any time, its clock's last day included.
+        let late = "23:59:59".parse::<Moment>().expect("a time").place(from, to, Some(u64::MAX));
+        assert_eq!(late, Ok(from));
         let no_clock = "23:59:58".parse::<Moment>().expect("a time").place(from, to, None);
         assert_eq!(no_clock, Err(NoRealtime));
     }

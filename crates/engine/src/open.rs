@@ -57,7 +57,8 @@ pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded,
         options: recording.options().to_owned(),
         bytes: recording.streams().iter().map(|stream| stream.bytes).sum(),
         streams: recording.streams().len(),
-        discarded: recording.streams().iter().map(|stream| stream.discarded).sum(),
+        // A counter is whatever a packet says.
+        discarded: recording.streams().iter().map(|stream| stream.discarded).fold(0, u64::saturating_add),
     });
     Ok(recorded)
 }

@@ -178,14 +178,14 @@ impl Recorded {
                 let ran = matches!(span.doing, Doing::Running { .. });
                 ran.then(|| span.to.min(to).since(span.from.max(from)))
             });
-        Some(Cost { observer_ns: running.sum(), over_ns: to.since(from) })
+        Some(Cost { observer_ns: running.fold(0, u64::saturating_add), over_ns: to.since(from) })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{recorded, thread};
+    use crate::testing::{event, read, recorded, thread};
     use wakepath_event::{Mark, What};
 
     #[test]
@@ -206,5 +206,22 @@ mod tests {
         let name = |tid, at| recorded.process_comm(Tid(tid), Stamp::from_ns(at));
         assert_eq!(name(7, 5), Some(Comm::new(b"first")), "nearest where it is not there yet");
         assert_eq!(name(9, 5), None);
+    }
+
+    #[test]
+    fn observers_may_have_taken_longer_than_fits() {
+        let mut events = vec![(0, 0, 0, What::Mark(Mark::Started))];
+        for tid in [7, 8] {
+            events.push((0, 0, 0, What::Mark(Mark::Observer(Tid(tid)))));
+            events.push((1, tid as u16, tid, What::Current));
+        }
+        for tid in [7, 8] {
+            events.push((u64::MAX, tid as u16, tid, What::Current));
+        }
+        let events: Vec<_> =
+            events.into_iter().map(|(at, cpu, tid, what)| event(at, cpu, tid, what)).collect();
+        let recorded = read(&events);
+        let cost = recorded.cost(recorded.from(), recorded.to()).expect("there are observers");
+        assert_eq!((cost.observer_ns, cost.over_ns), (u64::MAX, u64::MAX));
     }
 }

@@ -155,6 +155,95 @@ fn a_recording_whose_files_are_all_cut_is_still_read() {
     }
 }
 
+/// A record that can be believed by all its marks and yet means nothing is left out; what stands behind it
+/// may be earlier than it claims to be, and has its place among the other streams' events all the same.
+#[test]
+fn a_late_record_that_means_nothing_does_not_hold_up_what_stands_behind_it() {
+    let at = |ns: u64, what| Event {
+        at: Stamp::from_ns(ns),
+        cpu: Cpu(0),
+        context: Context::Task,
+        current: Tid(7),
+        what,
+    };
+    let stack = || What::Sample(Stack { tgid: Tid(7), kernel: [].into(), user: [].into(), scanned: 0 });
+    let (_folder, path) = made::place();
+    let mut writer =
+        wakepath_recording::Writer::create(&path, &made::host(), &made::options()).expect("a new recording");
+    // One frame that is neither the kernel's nor the user's.
+    let mut nonsense = made::encode(&at(11, stack()), 0);
+    nonsense[28..32].copy_from_slice(&1_u32.to_le_bytes());
+    nonsense.extend([0; 8]);
+    for packet in [vec![made::encode(&at(10, stack()), 0), nonsense], vec![made::encode(&at(20, stack()), 0)]]
+    {
+        made::append(&mut writer, Buffer::Life, Cpu(0), &packet, 0);
+    }
+    let waking = What::Waking { target: Tid(8), irq: 0, newborn: false, socket: None };
+    let wakings = [15, 50, 95].map(|ns| at(ns, waking.clone()));
+    let records: Vec<_> = wakings.iter().zip(0..).map(|(waking, seq)| made::encode(waking, seq)).collect();
+    made::append(&mut writer, Buffer::Sched, Cpu(0), &records, 0);
+    drop(writer);
+    // The nonsense says that it is of stamp 90, and its packet that it ends there.
+    let file = path.join("kernel/life");
+    let mut bytes = std::fs::read(&file).expect("a stream");
+    for at in [32, 80 + 32] {
+        bytes[at..at + 8].copy_from_slice(&90_u64.to_le_bytes());
+    }
+    std::fs::write(&file, bytes).expect("a writable file");
+    let mut stamps = Vec::new();
+    let problems = Recording::open(&path).expect("a recording").for_each(|event| {
+        if !is_loss(event) {
+            stamps.push(event.at.ns());
+        }
+    });
+    assert_eq!(stamps, [10, 15, 20, 50, 95]);
+    assert!(problems.iter().any(|problem| problem.text.contains("frames_len 1")), "{problems:?}");
+}
+
+/// Not timed: what looks for the next record all over the block for each of these takes an hour.
+#[test]
+fn a_long_stream_in_which_no_number_fits_is_read_no_slower_than_another() {
+    const RECORDS: usize = 300_000;
+    let number = |mut record: Vec<u8>, seq: u16| {
+        record[10..12].copy_from_slice(&seq.to_le_bytes());
+        record
+    };
+    let event =
+        |what| Event { at: Stamp::from_ns(1000), cpu: Cpu(0), context: Context::Task, current: Tid(7), what };
+    let waking = What::Waking { target: Tid(8), irq: 0, newborn: false, socket: None };
+    let waking = made::encode(&event(waking), 0);
+    let ready = made::encode(&event(What::SocketReady(wakepath_event::FlowId(1))), 0);
+    let flow = wakepath_event::Flow {
+        source: "10.0.0.2:40000".parse().expect("an address"),
+        target: "10.0.0.3:80".parse().expect("an address"),
+        protocol: 6,
+    };
+    let mut nonsense = made::encode(&event(What::Flow(wakepath_event::FlowId(1), flow)), 0);
+    nonsense[60] = 9;
+    for (name, first, others, told) in [
+        // The number stands still: each is behind a loss of nearly a round.
+        ("sched_0", number(waking.clone(), 5), number(waking, 5), 2 * RECORDS + 1),
+        // And nothing behind the first one means anything: all of it is one loss.
+        ("net_0", number(ready, 5), number(nonsense, 5005), 2),
+    ] {
+        let records = [first, others.repeat(RECORDS)].concat();
+        let header = wakepath_ctf::packet::PacketHeader {
+            uuid: made::UUID,
+            stream_id: u32::from(name == "net_0"),
+            cpu: 0,
+            begin: 1000,
+            end: 1000,
+            content: records.len() as u64,
+            discarded: 0,
+            number: 0,
+            events: RECORDS as u32 + 1,
+        };
+        let bytes = [&header.to_bytes()[..], &records].concat();
+        let (found, problems) = read(name, &bytes);
+        assert_eq!(found.len(), told, "{name}: {problems:?}");
+    }
+}
+
 /// What would kill a reader that maps its files.
 #[test]
 fn a_file_that_shrinks_while_it_is_read_ends_where_it_ends() {

@@ -9,8 +9,18 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use crate::Finding;
 
 /// Folders whose files a document may name as plain code, like `crates/clock/src/lib.rs`.
-const OURS: [&str; 9] =
-    ["bench/", "bpf/", "cases/", "crates/", "docs/", "packaging/", "recordings/", "vm/", "workloads/"];
+const OURS: [&str; 10] = [
+    "bench/",
+    "bpf/",
+    "cases/",
+    "crates/",
+    "docs/",
+    "fuzz/",
+    "packaging/",
+    "recordings/",
+    "vm/",
+    "workloads/",
+];
 
 /// What a document names.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use crate::packages::Package;
 
 /// Licences, by SPDX id, that let a program be given away as source and binary together with ours
 /// (MIT OR Apache-2.0) with no more than a notice kept.
-const ALLOWED: [&str; 11] = [
+const ALLOWED: [&str; 12] = [
     "MIT",
     "Apache-2.0",
     "BSD-2-Clause",
@@ -19,6 +19,8 @@ const ALLOWED: [&str; 11] = [
     "CC0-1.0",
     "Unlicense",
     "BSL-1.0",
+    // LLVM's former licence: the conditions of MIT and of BSD-3-Clause.
+    "NCSA",
 ];
 
 /// Packages with another licence, each with the reason why it may stay.
@@ -67,6 +69,7 @@ mod tests {
             "MIT/Apache-2.0",
             "(MIT OR Apache-2.0) AND Unicode-3.0",
             "Apache-2.0 WITH LLVM-exception OR GPL-2.0-only",
+            "(MIT OR Apache-2.0) AND NCSA",
         ] {
             assert_eq!(allows(good), Ok(true), "{good}");
         }

@@ -34,6 +34,16 @@ fn every_dependency_has_a_licence_that_lets_us_ship_it() {
     assert_none(licences::check(metadata.theirs()));
 }
 
+/// What `make fuzz` builds has a lock of its own.
+#[test]
+fn the_fuzzers_dependencies_may_be_used_as_all_others() {
+    let metadata = Metadata::read(&tree().root().join("fuzz/libfuzzer"), TARGET).unwrap();
+    assert!(metadata.theirs().any(|package| package.name == "libfuzzer-sys"), "it is read from its own lock");
+    // There, what of ours it uses is not of its workspace.
+    let ours = |name: &str| name.starts_with("wakepath-");
+    assert_none(licences::check(metadata.theirs().filter(|package| !ours(&package.name))));
+}
+
 #[test]
 fn notices_name_what_is_linked_in_and_not_what_only_tests_or_builds() {
     let metadata = Metadata::read(tree().root(), TARGET).unwrap();

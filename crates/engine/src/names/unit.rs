@@ -56,7 +56,8 @@ fn container(part: &[u8], parent: Option<&[u8]>) -> Option<Unit> {
         ("containerd-", "containerd"),
         ("", "container"),
     ];
-    if let Some(name) = part.strip_prefix("lxc.payload.").or_else(|| part.strip_prefix("lxc.payload:")) {
+    let lxc = part.strip_prefix("lxc.payload.").or_else(|| part.strip_prefix("lxc.payload:"));
+    if let Some(name) = lxc.filter(|name| !name.is_empty()) {
         return Some(Unit::Container { runtime: "lxc", id: name.to_owned() });
     }
     PREFIXES.iter().find_map(|(prefix, runtime)| {
@@ -113,6 +114,7 @@ mod tests {
             &format!("/docker-{}.scope", &ID[1..]),
             Some(Unit::Systemd(format!("docker-{}.scope", &ID[1..]).as_bytes().into())),
         );
+        check("/lxc.payload.", Some(Unit::Cgroup(b"lxc.payload.".as_slice().into())));
     }
 
     #[test]

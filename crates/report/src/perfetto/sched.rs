@@ -77,7 +77,7 @@ fn ends(graph: &Graph, trace: &mut Trace) -> io::Result<()> {
         let end = if leads { processes.get(&tid).copied().unwrap_or(end) } else { end };
         let free = Message::new().text(1, "").number(2, tid.0.into()).number(3, PRIORITY);
         // Behind its last switch.
-        let event = Message::new().number(1, end.ns() + 1).number(2, tid.0.into()).message(240, &free);
+        let event = Message::new().number(1, end.plus(1).ns()).number(2, tid.0.into()).message(240, &free);
         bundle = bundle.message(2, &event);
     }
     trace.packet(Message::new().message(1, &bundle))
@@ -302,4 +302,22 @@ fn left_in(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> u64 {
 fn differences(stamps: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
     let mut last = 0;
     stamps.map(move |at| at.wrapping_sub(std::mem::replace(&mut last, at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sample::trace;
+
+    #[test]
+    fn a_thread_may_end_at_the_last_stamp_there_is() {
+        let recorded = trace(
+            "thread a tid=20
+             0 c0 idle started
+             0 c0 idle switch a
+             18446744073709551615 c0 a exit",
+        );
+        let mut out = Vec::new();
+        crate::perfetto(&recorded, &[], &mut out).expect("memory has no errors");
+        assert!(!out.is_empty());
+    }
 }

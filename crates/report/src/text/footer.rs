@@ -29,7 +29,7 @@ pub fn problems(screen: &mut Screen, head: &Head) {
 /// How many records were lost, and how many switches the kernel did not trace.
 pub fn lost(losses: &[Loss]) -> String {
     let (reported, left_out): (Vec<&Loss>, Vec<&Loss>) = losses.iter().partition(|loss| loss.reported);
-    let known: u64 = reported.iter().map(|loss| loss.count).sum();
+    let known: u64 = reported.iter().map(|loss| loss.count).fold(0, u64::saturating_add);
     let mut text = match reported.iter().any(|loss| loss.count == 0) {
         true if known == 0 => String::from("lost records, nobody knows how many"),
         true => format!("lost {} or more", count(known, "record")),
@@ -105,4 +105,25 @@ pub fn next(screen: &mut Screen, source: Source<'_>, recorded: &Recorded, questi
 fn shown(path: &std::path::Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     wording::name(&path.as_os_str().as_bytes().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_clock::Stamp;
+    use wakepath_event::Cpu;
+
+    #[test]
+    fn losses_add_up_to_the_most_there_is() {
+        let loss = |count| {
+            let (from, to) = (Stamp::from_ns(1), Stamp::from_ns(2));
+            Loss { cpu: Cpu(0), from, to, count, reported: true }
+        };
+        assert_eq!(lost(&[loss(3), loss(1)]), "lost 4 records");
+        assert_eq!(
+            lost(&[loss(u64::MAX), loss(1)]),
+            lost(&[loss(u64::MAX)]),
+            "a count is whatever a record says"
+        );
+    }
 }

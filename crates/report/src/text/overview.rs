@@ -146,12 +146,12 @@ fn figures(times: &ThreadTimes) -> Line {
 }
 
 fn sum<'a>(threads: impl Iterator<Item = &'a ThreadTimes>) -> Line {
-    let mut all = (0, 0, 0, 0);
+    let mut all = (0_u64, 0_u64, 0_u64, 0_u64);
     for times in threads {
-        all.0 += times.waiting_ns;
-        all.1 += times.runnable_ns + times.throttled_ns;
-        all.2 += times.running_ns;
-        all.3 += times.idle_ns;
+        all.0 = all.0.saturating_add(times.waiting_ns);
+        all.1 = all.1.saturating_add(times.runnable_ns + times.throttled_ns);
+        all.2 = all.2.saturating_add(times.running_ns);
+        all.3 = all.3.saturating_add(times.idle_ns);
     }
     columns(all.0, all.1, all.2, all.3)
 }
@@ -240,6 +240,19 @@ mod tests {
                 next: wakepath path --tid 10
             "#]],
         );
+    }
+
+    /// A recording's stamps are whatever they are: threads together may have waited for longer than fits.
+    #[test]
+    fn times_of_many_threads_add_up_to_the_most_there_is() {
+        let threads =
+            (20..26).map(|tid| format!("thread t{tid} tid={tid} tgid=20 blocked=uninterruptible call=0:3\n"));
+        let trace = threads.collect::<String>() + "0 c0 idle started\n18446744073709551615 c0 idle stopped";
+        overview_of(&trace, |answer| {
+            let text = overview(answer, Source::Read(""), Paper::PLAIN);
+            let line = "5124096 h         –         –         –   2 more threads of it";
+            assert!(text.contains(line), "{text}");
+        });
     }
 
     #[test]

@@ -63,7 +63,8 @@ impl<S: Source> Cursor<S> {
         let Err(why) = self.believe_or_end(length, header.stamp) else {
             // When the next number is not there, it may be in here, swallowed by a wrong length.
             let swallowed = wanted.is_some() && self.numbered(length) != wanted;
-            return match self.resume(self.least, header.stamp).filter(|&to| swallowed && to < length) {
+            let inside = if swallowed { self.resume_before(length, self.least, header.stamp) } else { None };
+            return match inside {
                 Some(to) if self.numbered(to) == wanted => {
                     Verdict::Damaged("inside this record another begins".to_owned(), to)
                 }
@@ -161,18 +162,26 @@ impl<S: Source> Cursor<S> {
         next.is_some_and(|next| this.stamp <= next.stamp && self.ours[usize::from(next.kind)])
     }
 
-    /// Where, at `from` or behind it, a record begins that can be believed and that another follows.
-    pub(super) fn resume(&self, from: usize, after: u64) -> Option<usize> {
+    /// Where, at `from` or behind it, a record begins that can be believed and that another follows. Looks
+    /// at all that can be seen: only for where nothing is left to be read in between.
+    fn resume(&self, from: usize, after: u64) -> Option<usize> {
+        self.resume_before(usize::MAX, from, after)
+    }
+
+    /// The same, before `end`.
+    pub(super) fn resume_before(&self, end: usize, from: usize, after: u64) -> Option<usize> {
         let seen = self.window.bytes().len();
         let near = |seq: u16| match self.losses.expected() {
             Some(expected) if self.buffer.counts() => seq.wrapping_sub(expected) < NEAR,
             _ => true,
         };
-        (from..seen.saturating_sub(HEADER_BYTES - 1)).step_by(8).find(|&at| match self.believe(at, after) {
-            Ok((header, length)) => {
-                near(header.seq) && self.believe_or_end(at + length, header.stamp).is_ok()
+        (from..seen.saturating_sub(HEADER_BYTES - 1).min(end)).step_by(8).find(|&at| {
+            match self.believe(at, after) {
+                Ok((header, length)) => {
+                    near(header.seq) && self.believe_or_end(at + length, header.stamp).is_ok()
+                }
+                Err(_) => false,
             }
-            Err(_) => false,
         })
     }
 }

@@ -148,7 +148,7 @@ impl<S: Source> Cursor<S> {
         let (mut at, mut head, mut last) = (0, None, None);
         while let Some(header) = Header::read(&bytes[at..]) {
             if header.stamp > limit {
-                head = Some(Head::At(header.stamp));
+                head = self.head(header, &bytes[at..]);
                 break;
             }
             let cpu = if counts { self.cpu } else { Cpu(header.seq) };
@@ -217,12 +217,24 @@ impl<S: Source> Cursor<S> {
             return self.give_up(&e);
         }
         match self.examine() {
-            Verdict::Good(header, length) if header.stamp <= limit => self.take(header, length, tell),
-            Verdict::Good(header, _) => return Step::Stop(Head::At(header.stamp)),
+            Verdict::Good(header, length) => {
+                if header.stamp > limit
+                    && let Some(head) = self.head(header, self.window.bytes())
+                {
+                    return Step::Stop(head);
+                }
+                self.take(header, length, tell);
+            }
             Verdict::Damaged(why, length) => self.skip(length, &why),
             Verdict::CutOff => self.window.consume(usize::MAX),
         }
         Step::On
+    }
+
+    /// Where this stands, when `bytes` with this header are what comes next. `None` when they mean nothing:
+    /// then they will be left out, and what stands behind them may be earlier.
+    fn head(&self, header: Header, bytes: &[u8]) -> Option<Head> {
+        self.decoder.decode(bytes, self.cpu).is_ok().then_some(Head::At(header.stamp))
     }
 
     /// Tells the record that stands next, and what was lost before it.
@@ -233,7 +245,10 @@ impl<S: Source> Cursor<S> {
         let event = match self.decoder.decode(bytes, cpu) {
             Ok((event, _)) => event,
             // Its length may be as wrong as the rest of it.
-            Err(e) => return self.skip(self.resume(self.least, self.last).unwrap_or(length), &e.to_string()),
+            Err(e) => {
+                let inside = self.resume_before(length, self.least, self.last);
+                return self.skip(inside.unwrap_or(length), &e.to_string());
+            }
         };
         let loss = if counts {
             let next = bytes.get(length..).and_then(Header::read).map(|next| next.seq);

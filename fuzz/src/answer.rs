@@ -1,0 +1,155 @@
+//! A recording, asked everything that can be asked, in every view.
+//!
+//! Input: two bytes where a further window begins and ends. A byte whose lowest bit says whether the rest is
+//! events in few bytes (`fuzz/src/events.rs`) or a directory (`fuzz/src/directory.rs`).
+
+use wakepath_engine::{
+    Algorithm, Answer, Comm, Host, Moment, Name, Overview, PathAnswer, PathQuery, QueryError, Recorded,
+    Subject, Survey, info, open, path,
+};
+use wakepath_event::Event;
+use wakepath_report::text::{self, Source};
+use wakepath_report::{Paper, json, perfetto};
+use wakepath_wait_graph::Builder;
+
+use crate::directory::Scratch;
+use crate::events::events;
+
+/// Answers are shown for so many threads at a time.
+const MOST: usize = 2;
+
+/// Makes the directory, reads it if it can be opened at all, and asks.
+///
+/// # Panics
+/// When a law is broken.
+pub fn check(input: &[u8]) {
+    let &[begin, end, kind, ref rest @ ..] = input else { return };
+    let (recorded, again) = if kind & 1 == 0 {
+        let mut events = events(rest);
+        events.sort_by_key(|event| event.at);
+        (read(&events), read(&events))
+    } else {
+        thread_local!(static SCRATCH: Scratch = Scratch::new());
+        let (path, _) = SCRATCH.with(|scratch| scratch.fill(rest));
+        let Ok(recorded) = open(&path, |_, _| {}) else { return };
+        (recorded, open(&path, |_, _| {}).expect("what could be opened can be opened again"))
+    };
+    assert_eq!(whole(&recorded), whole(&again), "the same recording, the same answers");
+    let at = |byte: u8| Moment::AfterStart(u64::from(byte) << (byte / 8));
+    let from = (begin != 0).then(|| at(begin));
+    let to = (end != 0).then(|| Moment::BeforeEnd(u64::from(end) << (end / 8)));
+    let mut subjects = vec![Subject::Recorded, Subject::Recorded, Subject::Cgroup(Name::from("/"))];
+    for (_, thread) in recorded.graph.threads().take(MOST) {
+        subjects.extend([Subject::Tid(thread.tid()), Subject::Pid(thread.tgid().unwrap_or(thread.tid()))]);
+        subjects.extend(thread.names.last().map(|&(_, comm)| Subject::Comm(comm)));
+    }
+    subjects.push(Subject::Comm(Comm::new(b"nonesuch")));
+    for (subject, nth) in subjects.into_iter().zip(0..) {
+        // Every other one, as the algorithms cost as much as the views.
+        let algorithm = if nth % 2 == 0 { Algorithm::Active } else { Algorithm::Exact };
+        ask(&recorded, &PathQuery { subject, from, to, algorithm, all: begin & 1 == 0 });
+    }
+}
+
+/// What comes of events without a directory.
+fn read(events: &[Event]) -> Recorded {
+    let (mut builder, mut survey) = (Builder::default(), Survey::default());
+    for event in events {
+        builder.push(event);
+        survey.observe(event);
+    }
+    Recorded::new("fuzz.rec".into(), Host::default(), builder.finish(), survey, Vec::new())
+}
+
+/// What the recording says when it is asked nothing in particular: the documents that scripts read.
+fn whole(recorded: &Recorded) -> Vec<u8> {
+    let mut out = Vec::new();
+    json::info(&info(recorded), &mut out).expect("memory has no errors");
+    document(&out);
+    plain(&text::info(&info(recorded), Paper::PLAIN));
+    let begun = out.len();
+    let paths = match path(recorded, &PathQuery::default()) {
+        Ok(Answer::Paths(paths)) => {
+            for path in &paths {
+                json::path(path, &mut out).expect("memory has no errors");
+            }
+            paths
+        }
+        Ok(Answer::Overview(overview)) => {
+            json::overview(&overview, &mut out).expect("memory has no errors");
+            Vec::new()
+        }
+        Err(_) => Vec::new(),
+    };
+    out[begun..].split_inclusive(|&b| b == b'\n').for_each(document);
+    let begun = out.len();
+    perfetto(recorded, &paths, &mut out).expect("memory has no errors");
+    messages(&out[begun..]);
+    out
+}
+
+fn ask(recorded: &Recorded, query: &PathQuery) {
+    match path(recorded, query) {
+        Ok(Answer::Paths(paths)) => paths.iter().take(MOST).for_each(show),
+        Ok(Answer::Overview(overview)) => show_overview(&overview),
+        Err(QueryError::Several { candidates, .. }) => {
+            candidates.iter().take(MOST).for_each(|candidate| plain(&text::candidate(recorded, candidate)));
+        }
+        Err(refused) => assert!(!refused.to_string().is_empty()),
+    }
+}
+
+fn show(answer: &PathAnswer) {
+    let path = &answer.path;
+    let mut at = path.window.from;
+    for segment in &path.segments {
+        assert!(segment.from == at && segment.from < segment.to, "segments follow each other");
+        at = segment.to;
+    }
+    assert_eq!(at, path.window.to, "and tile the window");
+    let mut out = Vec::new();
+    json::path(answer, &mut out).expect("memory has no errors");
+    document(&out);
+    let narrow = Paper { width: 10, colour: false };
+    plain(&text::path(answer, Source::Read(""), Paper::PLAIN));
+    plain(&text::tree(answer, narrow));
+    plain(&text::segments(answer, Paper::PLAIN));
+    plain(&text::explain(answer, narrow));
+}
+
+fn show_overview(overview: &Overview) {
+    let mut out = Vec::new();
+    json::overview(overview, &mut out).expect("memory has no errors");
+    document(&out);
+    plain(&text::overview(overview, Source::Read(""), Paper::PLAIN));
+}
+
+/// A document is JSON, on one line, and cannot drive a terminal.
+fn document(document: &[u8]) {
+    let text = std::str::from_utf8(document).expect("JSON is UTF-8");
+    serde_json::from_str::<serde_json::Value>(text).expect("JSON can be read");
+    let line = text.strip_suffix('\n').expect("a document ends its line");
+    assert!(!line.chars().any(char::is_control), "{line}");
+}
+
+/// Nothing that comes from elsewhere can drive a terminal.
+fn plain(text: &str) {
+    assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+}
+
+/// A trace for Perfetto is packets, each with its length in front.
+fn messages(mut trace: &[u8]) {
+    while let Some((&tag, rest)) = trace.split_first() {
+        assert_eq!(tag, 1 << 3 | 2, "field 1, of a length that is said");
+        let (mut length, mut used) = (0_usize, 0);
+        loop {
+            let byte = rest[used];
+            length |= usize::from(byte & 0x7f) << (7 * used);
+            used += 1;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        trace = &rest[used + length..];
+    }
+}

@@ -1,0 +1,341 @@
+//! Events out of few bytes: small numbers, so that they meet each other, and now and then a wild one.
+
+use wakepath_clock::{Local, Stamp};
+use wakepath_event::{
+    BlockRequest, BlockedState, Call, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event, FileName, Flow,
+    FlowId, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet, Softirq, Stack, StackCounts, StackId,
+    SwitchOut, ThreadIdentity, Tid, What,
+};
+
+/// Bytes, taken one by one; 0 behind their end.
+struct Bytes<'a>(std::slice::Iter<'a, u8>);
+
+impl Bytes<'_> {
+    fn next(&mut self) -> u8 {
+        self.0.next().copied().unwrap_or(0)
+    }
+
+    /// One of the first `n` numbers.
+    fn below(&mut self, n: u8) -> u8 {
+        self.next() % n
+    }
+
+    fn tid(&mut self) -> Tid {
+        match self.next() {
+            255 => Tid(u32::MAX),
+            254 => Tid(1 << 22),
+            253 => Tid(100_000),
+            small => Tid(u32::from(small % 8)),
+        }
+    }
+
+    fn cpu(&mut self) -> Cpu {
+        match self.next() {
+            255 => Cpu::UNKNOWN,
+            254 => Cpu(4095),
+            small => Cpu(u16::from(small % 3)),
+        }
+    }
+
+    fn context(&mut self) -> Context {
+        const OTHERS: [Context; 6] = [
+            Context::LocalTimer,
+            Context::Reschedule,
+            Context::CallFunction,
+            Context::IrqWork,
+            Context::Device,
+            Context::UnknownInterrupt,
+        ];
+        match self.next() {
+            0..=127 => Context::Task,
+            byte @ 128..=191 => Context::Softirq(Softirq::ALL[usize::from(byte) % Softirq::ALL.len()]),
+            byte => OTHERS[usize::from(byte) % OTHERS.len()],
+        }
+    }
+
+    /// A stamp near `at`, mostly not before it.
+    fn near(&mut self, at: u64) -> u64 {
+        match self.next() {
+            255 => u64::MAX,
+            254 => 0,
+            253 => at.saturating_add(1 << 40),
+            byte @ 240..=252 => at.saturating_sub(u64::from(byte) - 239),
+            byte @ 200..=239 => at.saturating_add(1 << (byte - 199)),
+            byte => at.saturating_add(u64::from(byte)),
+        }
+    }
+
+    fn stamp(&mut self, at: u64) -> Stamp<Local> {
+        Stamp::from_ns(self.near(at))
+    }
+
+    fn maybe<T>(&mut self, some: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        (self.next() & 1 == 1).then(|| some(self))
+    }
+
+    fn blocked(&mut self) -> BlockedState {
+        const STATES: [BlockedState; 9] = [
+            BlockedState::Interruptible,
+            BlockedState::Uninterruptible,
+            BlockedState::Idle,
+            BlockedState::Stopped,
+            BlockedState::Traced,
+            BlockedState::Parked,
+            BlockedState::Frozen,
+            BlockedState::RtLockWait,
+            BlockedState::Other(77),
+        ];
+        STATES[usize::from(self.below(9))]
+    }
+
+    fn out(&mut self) -> SwitchOut {
+        match self.below(8) {
+            0 => SwitchOut::Runnable,
+            1 => SwitchOut::Throttled,
+            2 => SwitchOut::Dead,
+            _ => SwitchOut::Blocked(self.blocked()),
+        }
+    }
+
+    fn call(&mut self) -> Call {
+        // read, ppoll, futex, clock_nanosleep, epoll_wait and futex_waitv are read in ways of their own.
+        const NUMBERS: [u32; 8] = [202, 0, 7, 230, 232, 271, 449, 999];
+        Call {
+            number: NUMBERS[usize::from(self.below(8))],
+            arg0: u64::from(self.below(4)) << 2,
+            lock: self.maybe(|bytes| LockWord {
+                operation: u32::from(bytes.next()),
+                value: bytes.maybe(|bytes| u32::from(bytes.below(8))),
+                claimed_owner: bytes.maybe(Self::tid),
+            }),
+        }
+    }
+
+    fn identity(&mut self, at: u64) -> ThreadIdentity {
+        ThreadIdentity {
+            tid: self.tid(),
+            tgid: self.tid(),
+            parent: self.tid(),
+            ns_tid: self.tid(),
+            ns_tgid: self.tid(),
+            start: self.stamp(at),
+            cgroup: CgroupId(u64::from(self.below(3))),
+            cpu_cgroup: CgroupId(u64::from(self.below(3))),
+            kernel: self.below(4) == 1,
+            comm: self.comm(),
+        }
+    }
+
+    fn comm(&mut self) -> Comm {
+        const NAMES: [&[u8]; 4] = [b"a", b"ksoftirqd/0", b"", b"kworker/1:2"];
+        match self.below(8) {
+            known @ 0..4 => Comm::new(NAMES[usize::from(known)]),
+            _ => Comm::new(&self.text()),
+        }
+    }
+
+    /// Bytes as they stand in the input.
+    fn text(&mut self) -> Box<[u8]> {
+        let length = self.below(32);
+        (0..length).map(|_| self.next()).collect()
+    }
+
+    fn name(&mut self) -> What {
+        const SPACES: [NameSpace; 7] = [
+            NameSpace::Cgroup,
+            NameSpace::Interrupt,
+            NameSpace::BlockDevice,
+            NameSpace::Interface,
+            NameSpace::CpuLimit,
+            NameSpace::Program,
+            NameSpace::CpuCgroup,
+        ];
+        let (space, key) = (SPACES[usize::from(self.below(7))], u64::from(self.below(8)));
+        const LIMITS: [&[u8]; 3] = [b"50000 100000", b"/docker/", b"/a.service/b"];
+        let text = match self.below(8) {
+            known @ 0..3 => LIMITS[usize::from(known)].into(),
+            _ => self.text(),
+        };
+        What::Name(space, key, text)
+    }
+
+    fn file(&mut self) -> FileName {
+        const MODES: [u32; 4] = [0, 0o010_000, 0o140_000, 0o100_000];
+        FileName {
+            tgid: self.tid(),
+            fd: u32::from(self.below(4)) << 2,
+            mode: MODES[usize::from(self.below(4))],
+            inode: 0,
+            flow: self.maybe(Self::flow),
+            name: self.text(),
+        }
+    }
+
+    /// A number of any size, mostly a small one.
+    fn wild(&mut self) -> u64 {
+        u64::from(self.next()).wrapping_mul(1 << (self.next() & 63))
+    }
+
+    fn mapping(&mut self) -> Mapping {
+        let from = u64::from(self.below(4));
+        Mapping {
+            tgid: self.tid(),
+            from,
+            to: from.saturating_add(self.wild()),
+            offset: self.wild(),
+            build_id: self.text(),
+            path: self.text(),
+        }
+    }
+
+    fn mark(&mut self) -> Mark {
+        match self.below(6) {
+            0 => Mark::Started,
+            1 => Mark::Stopped,
+            2 => Mark::Command { tgid: self.tid(), words: self.text() },
+            3 => Mark::Target(self.tid()),
+            4 => Mark::Observer(self.tid()),
+            _ => Mark::Ended(u32::from(self.next()) << 8 | u32::from(self.next())),
+        }
+    }
+
+    fn flow(&mut self) -> FlowId {
+        FlowId(u64::from(self.below(4)))
+    }
+
+    fn addresses(&mut self) -> Flow {
+        let mut end = || ([127, 0, 0, 1], u16::from(self.below(4))).into();
+        let (source, target) = (end(), end());
+        Flow { source, target, protocol: if self.below(2) == 0 { 6 } else { 17 } }
+    }
+
+    fn packet(&mut self) -> Packet {
+        Packet {
+            flow: self.flow(),
+            direction: if self.below(2) == 0 { Direction::Out } else { Direction::In },
+            seq: u32::from(self.below(4)),
+            ack: u32::from(self.below(4)),
+            len: u32::from(self.below(4)),
+            tcp_flags: u16::from(self.next()),
+            netns: u32::from(self.below(2)),
+            interface: u32::from(self.below(2)),
+        }
+    }
+
+    fn request(&mut self, at: u64) -> BlockRequest {
+        BlockRequest {
+            id: u64::from(self.below(4)),
+            device: u32::from(self.below(2)),
+            sector: u64::from(self.below(2)),
+            bytes: 4096,
+            operation: self.below(4),
+            start: self.maybe(|bytes| bytes.stamp(at)),
+            issued: self.maybe(|bytes| bytes.stamp(at)),
+        }
+    }
+
+    fn lock(&mut self) -> KernelLock {
+        KernelLock {
+            address: u64::from(self.below(4)),
+            flags: u32::from(self.next()),
+            owner: self.maybe(Self::tid),
+        }
+    }
+
+    fn stack(&mut self) -> Stack {
+        let (kernel, user) = (self.below(4), self.below(4));
+        let frames = |n: u8| (0..u64::from(n)).collect();
+        Stack {
+            tgid: self.tid(),
+            kernel: frames(kernel),
+            user: frames(user),
+            scanned: u16::from(self.below(user.max(1))),
+        }
+    }
+
+    fn what(&mut self, at: u64) -> What {
+        match self.below(47) {
+            0..=9 => What::Switch {
+                next: self.tid(),
+                out: self.out(),
+                interrupts_ns: u32::from(self.next()),
+                call: self.maybe(Self::call),
+            },
+            10..=17 => What::Waking {
+                target: self.tid(),
+                irq: u16::from(self.below(4)),
+                newborn: self.below(8) == 1,
+                socket: self.maybe(Self::flow),
+            },
+            18 => What::Current,
+            19 | 20 => What::Thread {
+                identity: self.identity(at),
+                blocked: self.maybe(Self::blocked),
+                call: self.maybe(Self::call),
+            },
+            21 | 22 => What::Fork { child: self.identity(at) },
+            23 => What::Exec { old: self.tid(), comm: self.comm(), path: self.text() },
+            24 => What::Exit,
+            25 => What::Rename { tid: self.tid(), comm: self.comm() },
+            26 => What::Move {
+                tid: self.tid(),
+                tgid: self.tid(),
+                whole: self.below(2) == 1,
+                cgroup: CgroupId(u64::from(self.below(3))),
+                cpu_cgroup: CgroupId(u64::from(self.below(3))),
+            },
+            27 => What::Blocked(self.call()),
+            28 => What::Refill(CgroupId(u64::from(self.below(3)))),
+            29 | 30 => What::Packet(self.packet()),
+            31 => What::SocketReady(self.flow()),
+            32 => What::Flow(self.flow(), self.addresses()),
+            33 => What::BlockIssue(self.request(at)),
+            34 => What::BlockComplete(self.request(at)),
+            35 => What::LockBegin(self.lock()),
+            36 => What::LockEnd(self.lock()),
+            37 => {
+                let stack = self.stack();
+                match self.below(4) {
+                    0 => What::Sample(stack),
+                    1 => What::Stack(stack),
+                    2 => What::StackOf(stack.id()),
+                    _ => What::StackOf(StackId(u64::from(self.next()))),
+                }
+            }
+            38 => What::Loss { from: self.stamp(at), count: u64::from(self.below(4)) },
+            39 | 40 => What::Mark(self.mark()),
+            41 | 42 => self.name(),
+            43 => What::File(self.file()),
+            44 => What::Mapping(self.mapping()),
+            45 => What::StackCounts(StackCounts {
+                taken: self.wild(),
+                repeated: self.wild(),
+                checked: self.wild(),
+                disagreed: self.wild(),
+                doubtful: self.wild(),
+            }),
+            _ => What::Clocks(Clocks {
+                boottime_ns: self.near(at),
+                realtime_ns: self.wild(),
+                steal_ns: self.wild(),
+            }),
+        }
+    }
+}
+
+/// The events that `bytes` stand for, one behind the other.
+pub fn events(bytes: &[u8]) -> Vec<Event> {
+    let mut bytes = Bytes(bytes.iter());
+    let (mut events, mut at) = (Vec::new(), 1000);
+    while !bytes.0.as_slice().is_empty() {
+        at = bytes.near(at);
+        events.push(Event {
+            at: Stamp::from_ns(at),
+            cpu: bytes.cpu(),
+            context: bytes.context(),
+            current: bytes.tid(),
+            what: bytes.what(at),
+        });
+    }
+    events
+}

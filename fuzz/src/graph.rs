@@ -1,0 +1,122 @@
+//! Events → timeline → wait graph → paths.
+//!
+//! Input: a byte whose bit 0 says whether the rest is records as a recording has them or events in few
+//! bytes (`fuzz/src/events.rs`), and bit 1 whether they are put into the order of their stamps; two bytes
+//! where further windows begin and end.
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::{
+    Path, Timeouts, WaitId, Window, active, active_by, contributors, deadlocks, exact, hangs,
+};
+use wakepath_event::{Cpu, Event};
+use wakepath_kernel_records::{Buffer, Decoder, Header, Kind, record_length};
+use wakepath_wait_graph::{Builder, Doing, Graph};
+
+/// Paths are made for so many threads: of many more, the first are as good as any.
+const THREADS: usize = 24;
+
+/// Builds the graph of the events, and asks everything of it that can be asked.
+///
+/// # Panics
+/// When a law is broken.
+pub fn check(input: &[u8]) {
+    let &[kind, begin, end, ref bytes @ ..] = input else { return };
+    let mut events = if kind & 1 == 0 { crate::events::events(bytes) } else { records(bytes) };
+    if kind & 2 == 0 {
+        events.sort_by_key(|event| event.at);
+    }
+    let graph = graph(&events);
+    threads(&graph);
+    let again = self::graph(&events);
+    assert_eq!(hangs(&graph), hangs(&again), "the same events, the same hangs");
+    for cycle in deadlocks(&graph) {
+        assert!(!cycle.is_empty());
+    }
+    let (from, to) = (graph.from(), graph.to());
+    for cpu in graph.cpus().take(THREADS) {
+        let mut at = from;
+        for stay in graph.stays(cpu, from, to) {
+            assert!(stay.from == at && stay.from < stay.to, "stays follow each other on {cpu:?}");
+            at = stay.to;
+        }
+        assert_eq!(at, to, "and tile the window");
+    }
+    let place = |share: u8| from.plus((u128::from(to.since(from)) * u128::from(share) / 255) as u64);
+    let cut = (place(begin).min(place(end)), place(begin).max(place(end)));
+    for (thread, _) in graph.threads().take(THREADS) {
+        for (from, to) in [(from, to), cut] {
+            let window = Window { thread, from, to };
+            for path in
+                [active(&graph, window), exact(&graph, window), active_by(&graph, window, Timeouts::Joined)]
+            {
+                adds_up(&graph, &path);
+            }
+            assert_eq!(active(&graph, window), active(&again, window), "the same events, the same path");
+        }
+    }
+}
+
+fn graph(events: &[Event]) -> Graph {
+    let mut builder = Builder::default();
+    for event in events {
+        builder.push(event);
+    }
+    builder.finish()
+}
+
+/// Records one behind the other, of whichever buffers; what cannot be read is left out.
+fn records(bytes: &[u8]) -> Vec<Event> {
+    let decoder = Decoder::for_release("6.18.0");
+    let (mut events, mut rest) = (Vec::new(), bytes);
+    while let (Some(header), Ok(length)) = (Header::read(rest), record_length(rest)) {
+        let of_life = Kind::from_number(header.kind).is_some_and(|kind| Buffer::Life.holds(kind));
+        let cpu = Cpu(if of_life { header.seq } else { header.seq % 2 });
+        events.extend(decoder.decode(rest, cpu).map(|(event, _)| event));
+        rest = &rest[length..];
+    }
+    events
+}
+
+/// A thread's spans follow each other from the first that is known of it to the last.
+fn threads(graph: &Graph) {
+    for (thread, row) in graph.threads() {
+        let spans = graph.spans(thread);
+        let mut end = row.first;
+        for index in 0..spans.len() {
+            let span = spans.get(index).expect("as many spans as there are");
+            assert!(span.from == end && span.to >= span.from, "spans follow each other");
+            assert_eq!(matches!(span.doing, Doing::Blocked(_)), graph.wait(&span).is_some());
+            end = span.to;
+        }
+        assert_eq!(end, row.last);
+        let mut at = Stamp::MIN;
+        for sample in graph.samples(thread, graph.from(), graph.to()) {
+            assert!(sample.at >= at, "samples are in the order of time");
+            at = sample.at;
+        }
+    }
+}
+
+/// Segments tile the window, and so do the contributors; a wait's parent comes before it.
+fn adds_up(graph: &Graph, path: &Path) {
+    let mut at: Stamp<Reference> = path.window.from;
+    let depth_under = |parent: Option<WaitId>, known: usize| match parent {
+        None => 0,
+        Some(WaitId(id)) => {
+            assert!((id as usize) < known, "a wait's parent comes before it");
+            path.waits[id as usize].depth + 1
+        }
+    };
+    for segment in &path.segments {
+        assert!(segment.from == at && segment.from < segment.to, "segments follow each other");
+        assert_eq!(segment.depth, depth_under(segment.parent, path.waits.len()));
+        at = segment.to;
+    }
+    assert_eq!(at, path.window.to, "and tile the window");
+    for (id, wait) in path.waits.iter().enumerate() {
+        assert!(wait.from <= wait.to);
+        assert_eq!(wait.depth, depth_under(wait.parent, id));
+    }
+    let sum: u64 = contributors(graph, path).iter().map(|part| part.total_ns).sum();
+    assert_eq!(sum, path.window.to.since(path.window.from), "contributors add up to the window");
+}

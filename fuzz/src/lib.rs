@@ -1,0 +1,39 @@
+//! What must hold whatever the bytes are: a function for each decoder that takes any input, puts it
+//! through, and panics where a law is broken.
+//!
+//! Two programs call these functions: `fuzz/libfuzzer`, which looks for inputs that break one, and the
+//! test beside this crate, which puts every input that was kept through them again. Both count
+//! memory ([`memory`]), so that a size that is believed is found before it is allocated.
+
+pub mod answer;
+pub mod ctf;
+mod directory;
+mod events;
+pub mod graph;
+pub mod kernel_records;
+pub mod memory;
+pub mod recording;
+pub mod words;
+
+/// A decoder: its name, which is that of its corpus's folder, and what puts bytes through it.
+pub type Decoder = (&'static str, fn(&[u8]));
+
+/// Every decoder there is.
+pub const DECODERS: [Decoder; 6] = [
+    ("kernel-records", kernel_records::check),
+    ("ctf", ctf::check),
+    ("recording", recording::check),
+    ("graph", graph::check),
+    ("answer", answer::check),
+    ("words", words::check),
+];
+
+/// Puts `input` through the decoder called `name`, within its bound of memory.
+///
+/// # Panics
+/// When a law is broken, or there is no such decoder.
+pub fn check(name: &str, input: &[u8]) {
+    let found = DECODERS.iter().find(|(decoder, _)| *decoder == name);
+    let (_, decode) = found.unwrap_or_else(|| panic!("there is no decoder `{name}`"));
+    memory::bounded(memory::bound(input.len()), || decode(input));
+}

@@ -1,0 +1,57 @@
+//! A directory, opened as a recording and read to its end.
+//!
+//! Input: as `fuzz/src/directory.rs` says.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use wakepath_clock::Stamp;
+use wakepath_recording::Recording;
+
+use crate::directory::Scratch;
+
+/// Most problems that are told of one stream, and one that says how many more there are.
+const MOST_PROBLEMS: usize = 101;
+
+/// Makes the directory, and reads it if it can be opened at all.
+///
+/// # Panics
+/// When a law is broken.
+pub fn check(input: &[u8]) {
+    thread_local!(static SCRATCH: Scratch = Scratch::new());
+    let (path, bytes) = SCRATCH.with(|scratch| scratch.fill(input));
+    let recording = match Recording::open(&path) {
+        Ok(recording) => recording,
+        Err(refused) => return assert!(!refused.to_string().is_empty()),
+    };
+    let streams = recording.streams().len();
+    let (told, digest, problems) = read(&recording);
+    // A record takes 16 bytes at the least and has one loss before it at the most. Behind the last one of
+    // a stream, each packet (80 bytes) and the stream's end may tell one more.
+    assert!(told <= bytes / 8 + streams, "{told} events of {bytes} bytes in {streams} streams");
+    assert!(problems.len() <= MOST_PROBLEMS * streams + 8, "{} problems", problems.len());
+    assert_eq!(read(&recording), (told, digest, problems), "the same bytes, the same events");
+    let of_each: usize = (0..streams)
+        .map(|stream| {
+            let (mut told, mut at) = (0, Stamp::MIN);
+            recording.for_each_of(stream, |event| {
+                assert!(event.at >= at, "stamps do not go back");
+                at = event.at;
+                told += 1;
+            });
+            told
+        })
+        .sum();
+    assert_eq!(of_each, told, "streams together tell what each tells");
+}
+
+/// How many events there are, what they come to, and what was not as it was written.
+fn read(recording: &Recording) -> (usize, u64, Vec<String>) {
+    let (mut told, mut at, mut digest) = (0, Stamp::MIN, DefaultHasher::new());
+    let problems = recording.for_each(|event| {
+        assert!(event.at >= at, "stamps do not go back");
+        at = event.at;
+        told += 1;
+        (event.at, event.cpu, event.current, std::mem::discriminant(&event.what)).hash(&mut digest);
+    });
+    (told, digest.finish(), problems.iter().map(ToString::to_string).collect())
+}

@@ -1,0 +1,62 @@
+//! What people type and what the kernel calls things: times, units, names with anything in them.
+//!
+//! Input: a byte that says which, then the words.
+
+use wakepath_clock::Stamp;
+use wakepath_engine::{Moment, Unit, duration};
+use wakepath_report::escape;
+
+/// Puts words through whatever reads such ones.
+///
+/// # Panics
+/// When a law is broken.
+pub fn check(input: &[u8]) {
+    let Some((kind, bytes)) = input.split_first() else { return };
+    match kind % 3 {
+        0 => {
+            if let Ok(text) = std::str::from_utf8(bytes) {
+                moment(text);
+            }
+        }
+        1 => unit(bytes),
+        _ => shown(&escape(bytes), bytes),
+    }
+}
+
+/// A moment lies in the recording, wherever that lies.
+fn moment(text: &str) {
+    let _ = duration(text);
+    let moment = match text.parse::<Moment>() {
+        Ok(moment) => moment,
+        Err(refused) => return assert!(refused.to_string().contains(text)),
+    };
+    for (from, to) in [(0, 0), (5, 1_000_000_000), (7, u64::MAX), (u64::MAX, u64::MAX), (9, 3)] {
+        let (from, to) = (Stamp::from_ns(from), Stamp::from_ns(to));
+        for realtime in [None, Some(0), Some(1_795_229_921_310_000_000), Some(u64::MAX)] {
+            match moment.place(from, to, realtime) {
+                Ok(at) => assert!(from <= at && at <= to.max(from)),
+                Err(_) => assert_eq!(realtime, None),
+            }
+        }
+    }
+}
+
+/// A cgroup that has a name has a unit, which is part of its path.
+fn unit(path: &[u8]) {
+    let within = |part: &[u8]| {
+        assert!(!part.is_empty() && path.windows(part.len()).any(|window| window == part));
+    };
+    match Unit::of_path(path) {
+        None => assert!(path.iter().all(|&b| b == b'/')),
+        Some(Unit::Container { id, .. }) => within(id.as_bytes()),
+        Some(Unit::Systemd(name) | Unit::Cgroup(name)) => within(name.bytes()),
+    }
+}
+
+/// Nothing that is shown can drive a terminal, and what is harmless is shown as it is.
+fn shown(shown: &str, bytes: &[u8]) {
+    assert!(!shown.chars().any(char::is_control));
+    if bytes.iter().all(|b| (b' '..=b'~').contains(b)) {
+        assert_eq!(shown.as_bytes(), bytes);
+    }
+}
