@@ -4,10 +4,11 @@
  * of the kernel costs 11 ns where its return goes through a thunk, and these are asked for at each
  * waking and each wait.
  *
- * Where the kernel keeps them is learned at the tick and believed once it fits the kernel's own answers:
- * the address of `curr` in each CPU's run queue, which changes only between two threads' times, and how
- * far from a thread's stack its registers lie, which is the same for all threads. Until then, and where
- * the kernel does not let us name types, it is asked each time.
+ * Where the kernel keeps them is learned at the tick from its own answers, which each later tick is held
+ * against: the address of `curr` in each CPU's run queue, which changes only between two threads' times,
+ * and how far from a thread's stack its registers lie. That is the same for all threads that have a user
+ * side (not for those that idle). What was wrong once is not believed again. Until something is known, and
+ * where the kernel does not let us name types, it is asked each time.
  */
 #ifndef WAKEPATH_CURRENT_H
 #define WAKEPATH_CURRENT_H
@@ -17,6 +18,7 @@
 struct places {
 	__u64 current; /* 0: not known */
 	__u64 registers; /* from `task_struct.stack` on; 0: not known */
+	__u64 is_wrong; /* of what was learned something turned out to be so */
 	__u64 one; /* of some thread: the verifier calculates with what it loads, not with what it is given */
 };
 
@@ -36,24 +38,41 @@ static __always_inline struct places *places_here(void)
 	return bpf_map_lookup_elem(&current_places, &cpu);
 }
 
+/* More than any kernel's stack has. */
+#define MOST_STACK 0x100000
+
 static __always_inline void learn_places(void)
 {
 	struct places *places = places_here();
 	struct task_struct *task;
 	struct cfs_rq *queue;
+	__u64 registers;
 
-	if (!bpf_ksym_exists(bpf_rdonly_cast) || !places || places->registers)
+	if (!bpf_ksym_exists(bpf_rdonly_cast) || !places || places->is_wrong)
 		return;
 	task = bpf_get_current_task_btf();
+	if (task->flags & PF_KTHREAD || !task->mm)
+		return;
 	*(volatile __u64 *)&places->one = (__u64)bpf_task_pt_regs(task);
-	places->registers = *(volatile __u64 *)&places->one - (__u64)task->stack;
+	registers = *(volatile __u64 *)&places->one - (__u64)task->stack;
 	/* Absent where the scheduler knows no groups. */
 	queue = task->se.cfs_rq;
-	if (!bpf_core_field_exists(queue->rq) || !queue)
-		return;
-	*(volatile __u64 *)&places->one = (__u64)&queue->rq->curr;
-	if ((__u64)bpf_core_cast((void *)places->one, struct list_head)->next == (__u64)bpf_get_current_task())
+	*(volatile __u64 *)&places->one = 0;
+	if (bpf_core_field_exists(queue->rq) && queue)
+		*(volatile __u64 *)&places->one = (__u64)&queue->rq->curr;
+	if (!places->registers) {
 		places->current = places->one;
+		places->registers = registers;
+	}
+	if (registers >= MOST_STACK || registers != places->registers)
+		places->is_wrong = 1;
+	if (places->current && (__u64)bpf_core_cast((void *)places->current, struct list_head)->next !=
+				       (__u64)bpf_get_current_task())
+		places->is_wrong = 1;
+	if (places->is_wrong) {
+		places->current = 0;
+		places->registers = 0;
+	}
 }
 
 /* The current thread, as a number: for comparing, and for `bpf_core_cast`. */

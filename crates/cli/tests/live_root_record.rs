@@ -6,6 +6,7 @@ mod live;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
+use std::time::Duration;
 
 use live::{WAKEPATH, adds_up, of_kind, path, place, record};
 use serde_json::Value;
@@ -21,6 +22,23 @@ fn a_sleeping_command_waited_for_a_timer() {
     // A sleep of 300 ms ends within its slack of 50 µs; a kernel that leaves a wake-up untraced says so.
     let timer = of_kind(&document, "timer") + of_kind(&document, "unknown");
     assert!((299_000_000..301_000_000).contains(&timer), "{timer}");
+}
+
+/// What the kernel's own answers are remembered for is learned anew in each recording, from whoever runs then.
+#[test]
+fn the_call_that_a_thread_waits_in_is_the_one_it_made() {
+    let Some(folder) = place("a wait is told with the call that was made") else { return };
+    for _ in 0..8 {
+        // On an idle machine: who learns then must not learn from the idle thread.
+        std::thread::sleep(Duration::from_millis(300));
+        let sleeps = "taskset -c 0 sleep 0.02; taskset -c 1 sleep 0.02; sleep 0.02";
+        let output = record(folder.path(), &["--", "sh", "-c", sleeps]);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let document = path(folder.path());
+        for one in document["contributors"].as_array().expect("contributors") {
+            assert!(one["kind"] != "timer" || one["call"] == "clock_nanosleep", "{one}");
+        }
+    }
 }
 
 #[test]
