@@ -69,7 +69,8 @@ bench: program workloads ## cost of recording, speed of analysis: writes docs/pe
 	$(CARGO) build $(LOCKED) --release --package wakepath-bench
 	$(AS_ROOT) target/release/wakepath-bench cost >target/cost.md
 	$(AS_ROOT) target/release/wakepath-bench analysis >target/analysis.md
-	@{ cat bench/head.md; echo; echo "At commit $$(git describe --always --dirty --exclude='*') on $$(date -u +%F), by \`make bench\`."; echo; \
+	@commit=$$(git describe --always --dirty --exclude='*'); \
+	{ cat bench/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make bench\`."; echo; \
 	  cat target/cost.md target/analysis.md; } >docs/performance.md
 	@cat docs/performance.md
 

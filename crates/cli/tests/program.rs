@@ -3,7 +3,8 @@
 mod made;
 
 use std::io::Read;
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use expect_test::{Expect, expect};
 use made::{Made, made};
@@ -329,5 +330,32 @@ fn completions_and_the_manual_page_know_every_verb() {
         for verb in ["path", "info", "export"] {
             assert!(text.contains(verb), "{arguments:?} lacks {verb}");
         }
+    }
+}
+
+#[test]
+fn recordings_of_all_formats_so_far_are_read() {
+    let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings");
+    for (name, format) in [("backup-of-format-1", 1), ("backup", 3)] {
+        let at = bundled.join(name);
+        let run = |arguments: &[&str]| {
+            let output = Command::new(env!("CARGO_BIN_EXE_wakepath")).args(arguments).arg(&at).output();
+            let output = output.expect("wakepath");
+            assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+            serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
+        };
+        let info = run(&["info", "--json"]);
+        assert_eq!(info["recording"]["format"], format, "{name}");
+        let path = run(&["path", "--json"]);
+        let number = |value: &Value| value.as_i64().expect("ns");
+        let window = number(&path["window"]["to_ns"]) - number(&path["window"]["from_ns"]);
+        let contributors = path["contributors"].as_array().expect("contributors");
+        let of = |kind: &str| -> i64 {
+            let of_kind = contributors.iter().filter(|one| one["kind"] == kind);
+            of_kind.map(|one| number(&one["total_ns"])).sum()
+        };
+        // The lock is held for 0.4 s, and packing takes longer: in this recording as in that.
+        assert!((390_000_000..450_000_000).contains(&of("timer")), "{name}: {}", of("timer"));
+        assert!(of("running") > window / 2 && of("unknown") * 100 < window, "{name}");
     }
 }
