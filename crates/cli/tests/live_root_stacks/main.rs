@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use live::{adds_up, document, path, place, record, wakepath};
+use live::{adds_up, document, of_kind, path, place, record, wakepath};
 use serde_json::Value;
 
 #[allow(dead_code, reason = "each test program uses its part")]
@@ -55,11 +55,18 @@ fn the_functions_that_wait_and_wake_are_named_with_their_counts() {
     // On the disk that the build is on: a file system in memory waits for nothing.
     let disk = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let file = disk.path().join("orders.db");
-    let output = record(folder.path(), &["--stacks", "--", "./shop", file.to_str().expect("a path")]);
-    let said = unbroken(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let document = path(folder.path());
-    adds_up(&document);
+    // Where the kernel left a switch untraced, a wait may be in two parts, or none: such a run shows nothing.
+    let (mut said, mut document) = (String::new(), Value::Null);
+    for _ in 0..10 {
+        let output = record(folder.path(), &["--stacks", "--", "./shop", file.to_str().expect("a path")]);
+        said = unbroken(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        document = path(folder.path());
+        adds_up(&document);
+        if of_kind(&document, "unknown") == 0 {
+            break;
+        }
+    }
 
     let syncs = by_function(&document, "fdatasync");
     assert!(syncs["save_order"] >= 14 && syncs.len() == 1, "{syncs:?}");
