@@ -30,12 +30,13 @@ pub(crate) fn of(graph: &Graph, window: &Window, segments: &[Segment]) -> Vec<Pr
     };
     let records: u64 = reported.iter().map(|loss| loss.count).fold(0, u64::saturating_add);
     let more = if reported.iter().all(|loss| loss.count > 0) { "" } else { " or more" };
-    let places = reported.len();
-    tell(
-        &reported,
-        Severity::Loss,
-        format!("{records}{more} records were lost while this happened, in {places} places"),
-    );
+    let lost = if records == 1 && more.is_empty() { "record was lost" } else { "records were lost" };
+    let places = match reported.len() {
+        1 => String::from("one place"),
+        several => format!("{several} places"),
+    };
+    let text = format!("{records}{more} {lost} while this happened, in {places}");
+    tell(&reported, Severity::Loss, text);
     let switches = left_out.len();
     tell(
         &left_out,
