@@ -35,6 +35,7 @@ fn the_call_that_a_thread_waits_in_is_the_one_it_made() {
         let output = record(folder.path(), &["--", "sh", "-c", sleeps]);
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         let document = path(folder.path());
+        assert!(of_kind(&document, "timer") > 50_000_000, "three sleeps of 20 ms");
         for one in document["contributors"].as_array().expect("contributors") {
             assert!(one["kind"] != "timer" || one["call"] == "clock_nanosleep", "{one}");
         }

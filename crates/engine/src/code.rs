@@ -138,25 +138,13 @@ pub(crate) fn module(found: &Found) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{event, read, thread};
+    use crate::testing::{event, mapping, read, thread};
     use wakepath_critical_path::{Window, active};
     use wakepath_event::{Event, Stack, SwitchOut, What};
 
     fn sample(at: u64, current: u32, kernel: &[u64], user: &[u64]) -> Event {
         let stack = Stack { tgid: Tid(current), kernel: kernel.into(), user: user.into(), scanned: 0 };
         event(at, 0, current, What::Sample(stack))
-    }
-
-    fn mapping(from: u64, path: &str) -> Event {
-        let mapping = Mapping {
-            tgid: Tid(7),
-            from,
-            to: from + 0x1000,
-            offset: 0,
-            build_id: Box::default(),
-            path: path.as_bytes().into(),
-        };
-        event(60, 0, 7, What::Mapping(mapping))
     }
 
     #[test]

@@ -295,25 +295,13 @@ fn is_scheduling(found: &Found) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{event, read, thread};
+    use crate::testing::{event, mapping, read, thread};
     use wakepath_critical_path::{Window, active};
-    use wakepath_event::{BlockedState, Event, Mapping, Stack as Raw, SwitchOut, Tid, What};
+    use wakepath_event::{BlockedState, Stack as Raw, SwitchOut, Tid, What};
 
     const LIBC: u64 = 0x1000;
     const PROGRAM: u64 = 0x5000;
     const OTHER: u64 = 0x7000;
-
-    fn mapping(from: u64, path: &str) -> Event {
-        let mapping = Mapping {
-            tgid: Tid(7),
-            from,
-            to: from + 0x1000,
-            offset: 0,
-            build_id: Box::default(),
-            path: path.as_bytes().into(),
-        };
-        event(60, 0, 7, What::Mapping(mapping))
-    }
 
     fn file(name: &str) -> Found {
         Found::Unreadable(name.as_bytes().to_vec())

@@ -1,7 +1,7 @@
 //! Recordings for tests, from events.
 
 use wakepath_clock::Stamp;
-use wakepath_event::{BlockedState, CgroupId, Comm, Context, Cpu, Event, ThreadIdentity, Tid, What};
+use wakepath_event::{BlockedState, CgroupId, Comm, Context, Cpu, Event, Mapping, ThreadIdentity, Tid, What};
 use wakepath_wait_graph::Builder;
 
 use crate::{Host, Recorded, Survey};
@@ -26,6 +26,19 @@ pub fn read(events: &[Event]) -> Recorded {
         survey.observe(event);
     }
     Recorded::new("./wakepath.rec".into(), Host::default(), builder.finish(), survey, Vec::new())
+}
+
+/// At 60 it becomes known that process 7 has the first page of this file mapped at `from`.
+pub fn mapping(from: u64, path: &str) -> Event {
+    let mapping = Mapping {
+        tgid: Tid(7),
+        from,
+        to: from + 0x1000,
+        offset: 0,
+        build_id: Box::default(),
+        path: path.as_bytes().into(),
+    };
+    event(60, 0, 7, What::Mapping(mapping))
 }
 
 /// A thread that sleeps when the recording begins.
