@@ -22,6 +22,14 @@ struct Lossy {
     reach: Vec<Stamp<Reference>>,
 }
 
+/// Which ends of a window count as in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    Neither,
+    From,
+    Both,
+}
+
 impl Losses {
     pub(crate) fn new(mut losses: Vec<Loss>) -> Self {
         losses.sort_by_key(|loss| (loss.from, loss.to, loss.cpu));
@@ -47,19 +55,20 @@ impl Losses {
 
     /// Whether any record may have been lost from `from` to `to`, both included, on any CPU.
     pub fn touch(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
-        self.all.reaches(from, to, true)
+        self.all.reaches(from, to, Ends::Both)
     }
 
     /// Whether two records or more may be missing from one place between `from` and `to`: enough
-    /// for a thread to have come and gone.
+    /// for a thread to have come and gone. Where clocks are coarse that takes no time at all, so a
+    /// loss that ends at `from` counts: what was lost may have come after what began there.
     pub fn hide_a_stay(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
-        self.several.reaches(from, to, false)
+        self.several.reaches(from, to, Ends::From)
     }
 
-    /// The same, on one CPU.
+    /// The same, on one CPU, whose records have an order: what is between alone counts.
     pub fn hide_a_stay_on(&self, cpu: Cpu, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
         let on = |cpu| self.several_on.iter().find(|(c, _)| *c == cpu).map(|(_, lossy)| lossy);
-        on(cpu).or_else(|| on(Cpu::UNKNOWN)).is_some_and(|lossy| lossy.reaches(from, to, false))
+        on(cpu).or_else(|| on(Cpu::UNKNOWN)).is_some_and(|lossy| lossy.reaches(from, to, Ends::Neither))
     }
 
     /// The losses that share time with a window.
@@ -90,10 +99,11 @@ impl Lossy {
         Self { losses, reach }
     }
 
-    fn reaches(&self, from: Stamp<Reference>, to: Stamp<Reference>, ends_too: bool) -> bool {
-        let until = self.losses.partition_point(|loss| loss.from < to || (ends_too && loss.from == to));
+    fn reaches(&self, from: Stamp<Reference>, to: Stamp<Reference>, ends: Ends) -> bool {
+        let until =
+            self.losses.partition_point(|loss| loss.from < to || (ends == Ends::Both && loss.from == to));
         let Some(&reach) = until.checked_sub(1).and_then(|last| self.reach.get(last)) else { return false };
-        reach > from || (ends_too && reach == from)
+        reach > from || (ends != Ends::Neither && reach == from)
     }
 }
 
@@ -113,7 +123,9 @@ mod tests {
         assert!(losses.touch(at(90), at(92)), "ends count");
         assert!(!losses.touch(at(91), at(94)));
         assert!(losses.hide_a_stay(at(50), at(60)));
-        assert!(!losses.hide_a_stay(at(90), at(95)), "only what is between counts");
+        assert!(losses.hide_a_stay(at(90), at(94)), "what began as the loss ended may have been hidden");
+        assert!(!losses.hide_a_stay(at(5), at(10)), "what ended as it began may not");
+        assert!(!losses.hide_a_stay_on(Cpu(0), at(90), at(94)), "nor what follows it on its own CPU");
         assert!(losses.hide_a_stay_on(Cpu(0), at(50), at(60)));
         assert!(!losses.hide_a_stay_on(Cpu(1), at(20), at(30)), "one record is no stay");
         assert!(losses.hide_a_stay_on(Cpu(1), at(96), at(97)), "an unknown number may be one");
