@@ -17,7 +17,9 @@ use crate::{Algorithm, Basis, Cause, Kind, Path, Rule, Segment, Via, Wait, Windo
 ///
 /// Why it ends: a waker, a sender, a submitter or a forker ran when it did so, as the events came
 /// in. The wait that it is in at any earlier moment was therefore over before, in the order of the
-/// events; each step down goes to a wait that was over earlier than the one above.
+/// events; each step down goes to a wait that was over earlier than the one above. Where events
+/// contradict each other so that it would not end, a thread is not explained by itself: what leads
+/// back to it, over the very time that it is to explain, stays unknown.
 pub fn active(graph: &Graph, window: Window) -> Path {
     active_by(graph, window, Timeouts::AsTheyAre)
 }
@@ -25,11 +27,13 @@ pub fn active(graph: &Graph, window: Window) -> Path {
 /// The active path of a window, with a choice about time-outs.
 pub fn active_by(graph: &Graph, window: Window, timeouts: Timeouts) -> Path {
     let bookmarks = Bookmarks::new(graph);
-    let mut walk = Walk { graph, bookmarks, tiles: Tiles::default(), todo: Vec::new(), timeouts };
+    let followed = vec![(Stamp::MIN, Stamp::MIN); graph.threads().len()];
+    let mut walk = Walk { graph, bookmarks, tiles: Tiles::default(), todo: Vec::new(), timeouts, followed };
     let to = window.to.max(window.from);
     let place = Place { thread: window.thread, parent: None, depth: 0, via: Via::Window, trust: Trust::Sure };
-    let whole = walk.begin(place, window.from, to);
-    walk.todo.push(Task::Follow(whole));
+    if let Some(whole) = walk.begin(place, window.from, to) {
+        walk.todo.push(Task::Follow(whole));
+    }
     while let Some(task) = walk.todo.pop() {
         match task {
             Task::Follow(follow) => walk.follow(follow),
@@ -48,6 +52,9 @@ struct Walk<'a> {
     /// The rest of the window; the last is next.
     todo: Vec<Task>,
     timeouts: Timeouts,
+    /// Over which time each thread was followed last. Times only shrink on the way down, so a walk
+    /// that goes round comes to a thread over the same time again.
+    followed: Vec<(Stamp<Reference>, Stamp<Reference>)>,
 }
 
 enum Task {
@@ -78,10 +85,14 @@ struct Explained {
 }
 
 impl Walk<'_> {
-    /// The time of a place's thread from `at` to `to`.
-    fn begin(&mut self, place: Place, at: Stamp<Reference>, to: Stamp<Reference>) -> Follow {
+    /// The time of a place's thread from `at` to `to`. `None` where that is what it is to explain.
+    fn begin(&mut self, place: Place, at: Stamp<Reference>, to: Stamp<Reference>) -> Option<Follow> {
+        let last = self.followed.get_mut(place.thread.0 as usize)?;
+        if std::mem::replace(last, (at, to)) == (at, to) {
+            return None;
+        }
         let next = self.bookmarks.find(place.thread, at);
-        Follow { place, at, to, next, joint: None, joined: false }
+        Some(Follow { place, at, to, next, joint: None, joined: false })
     }
 
     /// Follows a thread up to its next wait, which is put before the rest of it.
@@ -143,6 +154,15 @@ impl Walk<'_> {
             match part {
                 Part::Thread { thread, to, via, lock, trust } => {
                     let trust = place.trust.and(trust);
+                    let depth = place.depth.saturating_add(1);
+                    let below = Place { thread, parent: None, depth, via, trust };
+                    let Some(follow) = self.begin(below, at, to) else {
+                        let (kind, cause) = (Kind::Unknown, Cause::NoWakeupSeen);
+                        let segment = place.blocked(at, to, kind, cause, Basis::Ambiguous, wait.call);
+                        self.todo.push(Task::Put(Box::new(segment)));
+                        at = end;
+                        continue;
+                    };
                     let id = self.tiles.wait(Wait {
                         from: at,
                         to,
@@ -155,10 +175,8 @@ impl Walk<'_> {
                         lock,
                         basis: trust.basis(Basis::Measured),
                     });
-                    let depth = place.depth.saturating_add(1);
-                    under = Place { thread, parent: Some(id), depth, via, trust };
-                    let follow = self.begin(under, at, to);
-                    self.todo.push(Task::Follow(Follow { joined: *joined, ..follow }));
+                    under = Place { parent: Some(id), ..below };
+                    self.todo.push(Task::Follow(Follow { place: under, joined: *joined, ..follow }));
                 }
                 Part::Thing { to, kind, cause, basis } => {
                     let segment = place.blocked(at, to, kind, cause, basis, wait.call);
@@ -185,8 +203,10 @@ impl Walk<'_> {
             // It is there because another forked it: what that one did led here.
             Some(Occupant::Thread(forker)) if place.parent.is_some() => {
                 let place = Place { thread: forker, via: Via::Fork, ..place };
-                let follow = self.begin(place, at, to);
-                self.todo.push(Task::Follow(Follow { joined, ..follow }));
+                match self.begin(place, at, to) {
+                    Some(follow) => self.todo.push(Task::Follow(Follow { joined, ..follow })),
+                    None => self.tiles.push(unknown(Cause::NotAlive)),
+                }
             }
             Some(_) => self.tiles.push(unknown(Cause::NotAlive)),
             None => {
@@ -203,8 +223,9 @@ impl Walk<'_> {
     fn beyond(&mut self, follow: &Follow, to: Stamp<Reference>) {
         if let Some(next) = self.graph.successor(follow.place.thread) {
             let place = Place { thread: next, ..follow.place };
-            let next = self.begin(place, follow.at, to);
-            return self.todo.push(Task::Follow(Follow { joined: follow.joined, ..next }));
+            if let Some(next) = self.begin(place, follow.at, to) {
+                return self.todo.push(Task::Follow(Follow { joined: follow.joined, ..next }));
+            }
         }
         let dead = self.graph.thread(follow.place.thread).last < self.graph.to()
             || self.graph.thread(follow.place.thread).exited.is_some();

@@ -1,5 +1,5 @@
 use wakepath_clock::{Reference, Stamp};
-use wakepath_wait_graph::{Bookmarks, Doing, Graph, Occupant};
+use wakepath_wait_graph::{Bookmarks, Doing, Graph, Occupant, ThreadIndex};
 
 use crate::explain::{Part, explain};
 use crate::own::own;
@@ -16,7 +16,13 @@ use crate::{Algorithm, Basis, Cause, Kind, Path, Segment, Via, Wait, Window, dou
 /// from when it got the lock, or from the wait's beginning where that was not seen; before that the
 /// waiter's own time counts.
 pub fn exact(graph: &Graph, window: Window) -> Path {
-    let mut backward = Backward { graph, from: window.from, segments: Vec::new(), waits: Vec::new() };
+    let mut backward = Backward {
+        graph,
+        from: window.from,
+        segments: Vec::new(),
+        waits: Vec::new(),
+        left: foldhash::HashMap::default(),
+    };
     backward.walk(&window);
     let Backward { segments, waits, .. } = backward;
     let mut tiles = Tiles { segments: Vec::with_capacity(segments.len()), waits };
@@ -34,6 +40,9 @@ struct Backward<'a> {
     /// The latest first.
     segments: Vec<Segment>,
     waits: Vec<Wait>,
+    /// When the walk came to each thread that it left for another, the last time. Where a clock is
+    /// coarse, two threads may have woken each other at one moment, and the walk would go round there.
+    left: foldhash::HashMap<ThreadIndex, Stamp<Reference>>,
 }
 
 /// Where a lock's holder hands back to the waiter.
@@ -80,7 +89,7 @@ impl Backward<'_> {
             else {
                 // Before the first that is known of it: whoever forked it decided that it is there.
                 match thread.forker() {
-                    Some(Occupant::Thread(forker)) => {
+                    Some(Occupant::Thread(forker)) if self.may_leave(place.thread, at) => {
                         place = Place { thread: forker, via: Via::Fork, ..place };
                     }
                     born => {
@@ -138,6 +147,10 @@ impl Backward<'_> {
                 Part::Thread { to, .. } | Part::Thing { to, .. } | Part::InFlight { to, .. } => *to,
             });
             match part {
+                Part::Thread { .. } if !self.may_leave(here.thread, ended) => {
+                    let (kind, cause) = (Kind::Unknown, Cause::NoWakeupSeen);
+                    self.put(here.blocked(begin, at, kind, cause, Basis::Ambiguous, wait.call));
+                }
                 Part::Thread { thread, via, lock, trust, .. } => {
                     self.waits.push(Wait {
                         from,
@@ -170,9 +183,15 @@ impl Backward<'_> {
                     self.put(Segment { thread: None, via: Via::Packet, ..segment });
                 }
             }
-            at = begin;
+            // A packet sent before the wait leaves nothing of what comes before it in the wait.
+            at = at.min(begin);
         }
         at
+    }
+
+    /// Whether the walk may leave a thread that it came to at that moment: once, or it goes round.
+    fn may_leave(&mut self, thread: ThreadIndex, at: Stamp<Reference>) -> bool {
+        self.left.insert(thread, at) != Some(at)
     }
 
     fn put(&mut self, segment: Segment) {
