@@ -188,8 +188,8 @@ fn stacks(screen: &mut Screen, answer: &PathAnswer) {
             " A thread with the registers and in the system call that it had before is taken to be where it was \
              then: {} of {} stacks; {} of these were checked, and {} \
              disagreed.",
-            counts.repeated + counts.checked,
-            counts.repeated + counts.taken,
+            counts.repeated.saturating_add(counts.checked),
+            counts.repeated.saturating_add(counts.taken),
             counts.checked,
             counts.disagreed,
         );
