@@ -158,7 +158,7 @@ fn key(host: HostIndex, key: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use wakepath_event::{Context, Direction, Packet};
+    use wakepath_event::{BlockRequest, Context, Direction, Packet};
 
     use super::*;
 
@@ -229,6 +229,21 @@ mod tests {
         assert_eq!(packet(&mut numbering, A, 1), packet(&mut numbering, B, 9));
         assert_ne!(packet(&mut numbering, A, 2), packet(&mut numbering, B, 1));
         assert_ne!(packet(&mut numbering, A, 3), packet(&mut numbering, B, 3), "never defined");
+    }
+
+    #[test]
+    fn stamps_within_an_event_are_converted_too() {
+        let mut numbering = Numbering::default();
+        let stamp = |ns| Some(Stamp::from_ns(ns));
+        let (start, issued) = (stamp(1), stamp(2));
+        let request = BlockRequest { id: 9, device: 0, sector: 0, bytes: 0, operation: 0, start, issued };
+        let told = numbered(&mut numbering, B, event(0, 0, What::BlockComplete(request)));
+        let What::BlockComplete(told) = told.what else { panic!("it is what it was") };
+        assert_eq!((told.start, told.issued), (stamp(101), stamp(102)));
+        assert_ne!(told.id, request.id, "the same address is in use on the other host");
+        let loss = What::Loss { from: Stamp::from_ns(3), count: 1 };
+        let told = numbered(&mut numbering, B, event(0, 0, loss));
+        assert_eq!(told.what, What::Loss { from: Stamp::from_ns(103), count: 1 });
     }
 
     #[test]
