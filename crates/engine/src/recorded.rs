@@ -120,7 +120,11 @@ impl Recorded {
     /// The main thread of a process at `at`, or the nearest that had its id: ids are reused.
     pub fn leader(&self, process: Tid, at: Stamp<Reference>) -> Option<ThreadIndex> {
         let candidates = self.with_tid(process);
-        let last_before = candidates.iter().rev().find(|&&index| self.graph.thread(index).first <= at);
+        let had_it = |&&index: &&ThreadIndex| {
+            let thread = self.graph.thread(index);
+            thread.first <= at && thread.tid_at(at) == process
+        };
+        let last_before = candidates.iter().rev().find(had_it);
         last_before.or(candidates.first()).copied()
     }
 
