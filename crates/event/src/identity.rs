@@ -55,8 +55,15 @@ impl fmt::Display for Tid {
 pub struct Cpu(pub u16);
 
 impl Cpu {
+    /// No x86-64 kernel is built for more (`NR_CPUS`).
+    pub const LIMIT: u16 = 8192;
     /// Nobody noted which.
     pub const UNKNOWN: Self = Self(u16::MAX);
+
+    /// The CPU that a recording calls so: an unknown one where no kernel does.
+    pub const fn numbered(number: u32) -> Self {
+        if number < Self::LIMIT as u32 { Self(number as u16) } else { Self::UNKNOWN }
+    }
 }
 
 /// A cgroup's id: the number of its directory's inode.
