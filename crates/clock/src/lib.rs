@@ -6,6 +6,20 @@
 //!
 //! All stamps and durations are in nanoseconds.
 
+mod corridor;
+mod error;
+mod fit;
+mod hull;
+mod line;
+mod plan;
+mod solver;
+mod transform;
+
+pub use error::ErrorBound;
+pub use line::Line;
+pub use solver::{Exchange, Limits, Quality, Solution, Solver};
+pub use transform::{Cursor, Piece, Transform};
+
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -14,6 +28,10 @@ use std::marker::PhantomData;
 /// A host's own `CLOCK_MONOTONIC`, as the recording holds it.
 #[derive(Debug, Clone, Copy)]
 pub enum Local {}
+
+/// The own monotonic clock of the other host of a pair.
+#[derive(Debug, Clone, Copy)]
+pub enum Peer {}
 
 /// The clock that an analysis reports in: the monotonic clock of the reference host.
 #[derive(Debug, Clone, Copy)]

@@ -1,0 +1,235 @@
+//! A chain of lines through the corridors, and how far the truth may be from it.
+//!
+//! The chain is what effects are ordered by: it passes every packet on its right side, and its lines
+//! meet. Forward, the values that a chain can have at each joint are found; backward, of those the one
+//! nearest to the middle of what the truth can be.
+//!
+//! The truth is no line: its rate changes. Within a stretch of T it lies within `sag` = bend × T² / 16 of
+//! some line (the error of the best straight approximation of a curve of bounded second derivative), and
+//! that line passes the corridor widened by as much. So the truth lies between the extreme lines of the
+//! widened corridor, and `sag` beyond. Their highest values form a convex curve, so a straight chain is
+//! farthest from it at a joint.
+
+use crate::corridor::{Corridor, Range, Rounding, Slope};
+use crate::plan::{Cells, Part, merged};
+
+/// A joint of the chain.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Joint {
+    pub x: i64,
+    pub y: i64,
+    /// How far the truth may be from the line that begins here; of no meaning at the last joint.
+    pub error: Option<u64>,
+}
+
+pub(crate) struct Chain {
+    pub joints: Vec<Joint>,
+    /// Some packets contradict the others, or the limits.
+    pub contradicted: bool,
+}
+
+/// The chain for a window that holds all packets.
+pub(crate) fn chain(cells: &Cells, mut parts: Vec<Part>, window: (i64, i64)) -> Chain {
+    let (reach, mut contradicted) = reachable(cells, &mut parts);
+    let (truth, impossible) = bounds(cells, &parts);
+    contradicted |= impossible;
+    let slopes = cells.limits.slopes();
+
+    let mut y = vec![0; truth.len()];
+    for i in (0..truth.len()).rev() {
+        let mut range = reach[i];
+        if let Some(part) = parts.get(i) {
+            let mut corridor = part.corridor.clone();
+            corridor.pin(part.from, reach[i]);
+            corridor.pin(part.to, exactly(y[i + 1]));
+            if let Some((left, _)) = corridor.ends((part.from, part.to), slopes, Rounding::Inward) {
+                range = left;
+            }
+        }
+        y[i] = range.nearest(truth[i].middle().or(range.middle()).or(range.low).or(range.high).unwrap_or(0));
+    }
+
+    let mut joints: Vec<Joint> = Vec::with_capacity(parts.len() + 3);
+    for (i, part) in parts.iter().enumerate() {
+        let ends = truth_at_ends(cells, part, truth[i], truth[i + 1]);
+        let error = ends.and_then(|(left, right)| Some(off(left, y[i])?.max(off(right, y[i + 1])?)));
+        joints.push(Joint { x: part.from, y: y[i], error });
+    }
+    if let Some(last) = parts.last() {
+        joints.push(Joint { x: last.to, y: y[parts.len()], error: None });
+    }
+    prolong(cells, &parts, &truth, window, &mut joints);
+    Chain { joints, contradicted }
+}
+
+/// For each joint the values from which a chain reaches back to the first part. Where none does, the
+/// part is halved, or the one before it; a cell that still contradicts is passed over.
+fn reachable(cells: &Cells, parts: &mut Vec<Part>) -> (Vec<Range>, bool) {
+    let slopes = cells.limits.slopes();
+    let mut reach = vec![Range::OPEN];
+    let mut contradicted = false;
+    while reach.len() <= parts.len() {
+        let i = reach.len() - 1;
+        let part = &parts[i];
+        let mut corridor = part.corridor.clone();
+        corridor.pin(part.from, reach[i]);
+        let ends = corridor.ends((part.from, part.to), slopes, Rounding::Inward);
+        if let Some((_, right)) = ends {
+            // Where less than a ns is left, the value beside it is taken.
+            reach.push(if right.is_empty() { Range { low: right.high, ..right } } else { right });
+        } else if let Some((left, right)) = cells.halves(part) {
+            parts.splice(i..=i, [left, right]);
+        } else if let Some((left, right)) = i.checked_sub(1).and_then(|before| cells.halves(&parts[before])) {
+            parts.splice(i - 1..i, [left, right]);
+            reach.pop();
+        } else {
+            contradicted = true;
+            parts[i].corridor = Corridor::default();
+        }
+    }
+    (reach, contradicted)
+}
+
+/// Between which values the truth lies at each joint, by all that is known before and behind it.
+fn bounds(cells: &Cells, parts: &[Part]) -> (Vec<Range>, bool) {
+    let mut truth = vec![Range::OPEN];
+    let mut contradicted = false;
+    for (i, part) in parts.iter().enumerate() {
+        let ends = truth_at_ends(cells, part, truth[i], Range::OPEN);
+        contradicted |= ends.is_none();
+        truth.push(ends.map_or(Range::OPEN, |(_, right)| right));
+    }
+    for (i, part) in parts.iter().enumerate().rev() {
+        let ends = truth_at_ends(cells, part, truth[i], truth[i + 1]);
+        let both = truth[i].and(ends.map_or(Range::OPEN, |(left, _)| left));
+        if both.is_empty() {
+            contradicted = true;
+        } else {
+            truth[i] = both;
+        }
+    }
+    (truth, contradicted)
+}
+
+fn truth_at_ends(cells: &Cells, part: &Part, left: Range, right: Range) -> Option<(Range, Range)> {
+    let mut corridor = part.corridor.clone();
+    corridor.pin(part.from, left);
+    corridor.pin(part.to, right);
+    within(cells, &corridor, part.from, part.to)
+}
+
+/// Where the truth lies at the ends of a stretch that has these points.
+fn within(cells: &Cells, corridor: &Corridor, from: i64, to: i64) -> Option<(Range, Range)> {
+    let sag = cells.sag(from, to);
+    let widened = corridor.widened(sag);
+    let (left, right) = widened.ends((from, to), cells.limits.slopes(), Rounding::Outward)?;
+    Some((left.widened(sag), right.widened(sag)))
+}
+
+/// Adds the time before the first packet and behind the last.
+fn prolong(cells: &Cells, parts: &[Part], truth: &[Range], window: (i64, i64), joints: &mut Vec<Joint>) {
+    let (Some(&first), Some(&last)) = (joints.first(), joints.last()) else { return };
+    if window.1 > last.x {
+        let (range, error) = beyond(cells, parts, truth, last, window.1);
+        if let Some(joint) = joints.last_mut() {
+            joint.error = error;
+        }
+        joints.push(Joint { x: window.1, y: range, error: None });
+    }
+    if window.0 < first.x {
+        let (y, error) = beyond(cells, parts, truth, first, window.0);
+        joints.insert(0, Joint { x: window.0, y, error });
+    }
+}
+
+/// The value at a time outside of all packets, and how far the truth may be from the line to there. The
+/// slope comes from as many of the parts next to it as bound the value best.
+fn beyond(cells: &Cells, parts: &[Part], truth: &[Range], end: Joint, at: i64) -> (i64, Option<u64>) {
+    let after = at > end.x;
+    let mut best: Option<(Range, Range)> = None;
+    let mut count = 1;
+    loop {
+        let count_now = count.min(parts.len());
+        let among = if after { parts.len() - count_now..parts.len() } else { 0..count_now };
+        let corridors: Vec<&Corridor> = parts[among.clone()].iter().map(|part| &part.corridor).collect();
+        let mut corridor = merged(&corridors);
+        for joint in among.start..=among.end {
+            let x = parts.get(joint).map_or_else(|| parts[joint - 1].to, |part| part.from);
+            corridor.pin(x, truth[joint]);
+        }
+        let far = if after { parts[among.start].from } else { parts[among.end - 1].to };
+        let (from, to) = (far.min(at), far.max(at));
+        if let Some((left, right)) = within(cells, &corridor, from, to) {
+            let (near, there) = if after { (left, right) } else { (right, left) };
+            let chord = Range {
+                low: chord((far, near.low), (at, there.low), end.x, false),
+                high: chord((far, near.high), (at, there.high), end.x, true),
+            };
+            let width = |range: Range| Some(range.high?.saturating_sub(range.low?));
+            let better = match (width(there), best.map(|(_, best)| width(best))) {
+                (_, None) => true,
+                (None, Some(_)) => false,
+                (Some(this), Some(that)) => that.is_none_or(|that| this < that),
+            };
+            if better {
+                best = Some((chord, there));
+            }
+        }
+        if count >= parts.len() {
+            break;
+        }
+        count *= 2;
+    }
+    let mut corridor = Corridor::default();
+    corridor.pin(end.x, exactly(end.y));
+    let (from, to) = (end.x.min(at), end.x.max(at));
+    let ends = corridor.ends((from, to), cells.limits.slopes(), Rounding::Inward);
+    let possible = ends.map_or(Range::OPEN, |(left, right)| if after { right } else { left });
+    let middle = best.and_then(|(_, there)| there.middle());
+    let y = possible.nearest(middle.or(possible.middle()).unwrap_or(end.y));
+    let error = best.and_then(|(near, there)| Some(off(near, end.y)?.max(off(there, y)?)));
+    (y, error)
+}
+
+/// The straight line between two values, at a time between them: a convex bound lies below it.
+fn chord(a: (i64, Option<i64>), b: (i64, Option<i64>), at: i64, up: bool) -> Option<i64> {
+    let (ya, yb) = (i128::from(a.1?), i128::from(b.1?));
+    let run = i128::from(b.0) - i128::from(a.0);
+    if run == 0 {
+        return a.1;
+    }
+    let product = (i128::from(at) - i128::from(a.0)) * (yb - ya) * run.signum();
+    let run = run.abs();
+    let value = ya + product.div_euclid(run) + i128::from(up && product.rem_euclid(run) > 0);
+    i64::try_from(value).ok()
+}
+
+fn exactly(y: i64) -> Range {
+    Range { low: Some(y), high: Some(y) }
+}
+
+/// How far the farthest value of the range is.
+fn off(range: Range, y: i64) -> Option<u64> {
+    Some(range.high?.saturating_sub(y).unsigned_abs().max(y.saturating_sub(range.low?).unsigned_abs()))
+}
+
+/// A line that passes all packets of the only direction there is, and comes nearest to those in the
+/// middle of the window.
+pub(crate) fn one_way(cells: &Cells, corridor: &Corridor, window: (i64, i64)) -> Option<[Joint; 2]> {
+    let points = if corridor.above.is_empty() { &corridor.below } else { &corridor.above };
+    let middle = cells.window.0.midpoint(cells.window.1);
+    let nearest = *points.iter().min_by_key(|point| point.x.abs_diff(middle))?;
+    let (from, to) = (window.0.min(cells.window.0), window.1.max(cells.window.1));
+    // Within the limits of slope it may be out of reach; that of equal rates never is.
+    let corners = [nearest, corridor.touched(Slope { rise: 1, run: 1 })?];
+    let (left, right) = corners.into_iter().find_map(|corner| {
+        let mut only = corridor.clone();
+        only.pin(corner.x, exactly(corner.y));
+        only.ends((from, to), cells.limits.slopes(), Rounding::Outward)
+    })?;
+    // Beside it, so that rounding does not touch the corner's wrong side.
+    let aside = if corridor.above.is_empty() { 2 } else { -2 };
+    let left_y = left.middle().or(left.low).or(left.high)? + aside;
+    let right_y = right.middle().or(right.low).or(right.high)? + aside;
+    Some([Joint { x: from, y: left_y, error: None }, Joint { x: to, y: right_y, error: None }])
+}

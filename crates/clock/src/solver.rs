@@ -1,0 +1,265 @@
+//! What packets between two hosts say about their clocks.
+
+use std::collections::BTreeMap;
+
+use crate::corridor::{Corridor, Rounding, Slope};
+use crate::fit::{self, Joint};
+use crate::hull::{Hull, Point, REACH, Side};
+use crate::plan::Cells;
+use crate::{ErrorBound, Line, Local, Peer, Piece, Stamp, Transform};
+
+/// What is assumed of two clocks. A bound holds as long as these do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// By how much one runs faster than the other, parts per million; at most 100 000.
+    pub rate_ppm: u32,
+    /// By how much that rate changes in a second, parts per billion.
+    pub bend_ppb_per_s: u32,
+}
+
+impl Default for Limits {
+    /// 2000 ppm: a kernel slews by 500 at most, and a crystal is off by 100. 1 ppm a second: a crystal
+    /// that warms up changes by less.
+    fn default() -> Self {
+        Self { rate_ppm: 2000, bend_ppb_per_s: 1000 }
+    }
+}
+
+impl Limits {
+    pub(crate) fn slopes(self) -> (Slope, Slope) {
+        let off = i64::from(self.rate_ppm.min(100_000));
+        let slope = |rise: i64| Slope { rise, run: 1_000_000 };
+        (slope(1_000_000 - off), slope(1_000_000 + off))
+    }
+
+    /// How far a clock bends away from the best line within `time` ns: bend × time² / 16, and a third
+    /// more, because the rate may be 10% off, on whichever clock the bend is measured.
+    pub(crate) fn sag(self, time: u64) -> i64 {
+        if self.bend_ppb_per_s == 0 {
+            return 0;
+        }
+        let squared = u128::from(time) * u128::from(time);
+        let sag = (squared / 12_000_000_000 + 1) * u128::from(self.bend_ppb_per_s) / 1_000_000_000 + 1;
+        sag.min(REACH as u128 / 2) as i64
+    }
+}
+
+/// How good what is known of a pair's clocks is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Quality {
+    /// No packet links them.
+    None,
+    /// Traffic went one way only: effects follow their causes, but nothing bounds the error.
+    OneWay,
+    /// Packets contradict each other or the [`Limits`]: the bound may not hold.
+    Approximate,
+    /// Both ways, and every packet arrives after it was sent.
+    Exact,
+}
+
+/// What a [`Solver`] found.
+#[derive(Debug, Clone)]
+pub struct Solution {
+    /// How good it is.
+    pub quality: Quality,
+    /// From this host's clock to the other's; `None` when nothing links them.
+    pub transform: Option<Transform<Local, Peer>>,
+    /// Packets that arrive before they were sent, of those that bind: when none of them does, none does.
+    pub inversions: u64,
+}
+
+impl Solution {
+    const NOTHING: Self = Self { quality: Quality::None, transform: None, inversions: 0 };
+}
+
+/// A packet between the two hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exchange {
+    /// Sent here, received there.
+    Forward,
+    /// Sent there, received here.
+    Backward,
+}
+
+/// A cell begins with 2^27 ns, 134 ms, …
+const SHIFT: u32 = 27;
+/// … and doubles when there would be more: 18 minutes.
+const CELLS: usize = 8192;
+
+/// Collects packets between two hosts, in any order and in bounded memory, and finds the way from one
+/// clock to the other.
+#[derive(Debug, Clone, Default)]
+pub struct Solver {
+    limits: Limits,
+    /// The first point on both clocks: all others count from it.
+    origin: Option<(u64, u64)>,
+    cells: BTreeMap<u64, [Hull; 2]>,
+    /// Doublings of the cells.
+    coarser: u32,
+    ends: (i64, i64),
+    /// Forward and backward.
+    counts: [u64; 2],
+}
+
+impl Solver {
+    /// For two clocks within these limits.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// A packet that was sent here and received there.
+    pub fn forward(&mut self, send: Stamp<Local>, receive: Stamp<Peer>) {
+        self.add(send.ns(), receive.ns(), Exchange::Forward);
+    }
+
+    /// A packet that was sent there and received here.
+    pub fn backward(&mut self, send: Stamp<Peer>, receive: Stamp<Local>) {
+        self.add(receive.ns(), send.ns(), Exchange::Backward);
+    }
+
+    /// Packets so far, forward and backward.
+    pub fn counts(&self) -> [u64; 2] {
+        self.counts
+    }
+
+    fn add(&mut self, x: u64, y: u64, exchange: Exchange) {
+        let (x0, y0) = *self.origin.get_or_insert((x, y));
+        // Farther than 73 years apart: not one recording.
+        let (Some(px), Some(py)) = (distance(x0, x), distance(y0, y)) else { return };
+        let (first, last) = self.ends;
+        self.ends = (first.min(px), last.max(px));
+        self.counts[exchange as usize] += 1;
+        let cell = self.cells.entry(x >> (SHIFT + self.coarser)).or_default();
+        cell[exchange as usize].add(Point { x: px, y: py }, side(exchange));
+        if self.cells.len() > CELLS {
+            self.coarsen();
+        }
+    }
+
+    fn coarsen(&mut self) {
+        self.coarser += 1;
+        let mut coarse: BTreeMap<u64, [Hull; 2]> = BTreeMap::new();
+        for (index, [above, below]) in std::mem::take(&mut self.cells) {
+            let cell = coarse.entry(index >> 1).or_default();
+            cell[0].absorb(above, Side::Above);
+            cell[1].absorb(below, Side::Below);
+        }
+        self.cells = coarse;
+    }
+
+    /// The packets that bind, which no others lie beyond: kind, stamp here, stamp there.
+    pub fn binding(&self) -> impl Iterator<Item = (Exchange, Stamp<Local>, Stamp<Peer>)> {
+        let origin = self.origin.unwrap_or_default();
+        self.cells
+            .values()
+            .flat_map(|cell| [(Exchange::Forward, &cell[0]), (Exchange::Backward, &cell[1])])
+            .flat_map(move |(exchange, hull)| {
+                let mut hull = hull.clone();
+                hull.settle(side(exchange));
+                let points = hull.corners().to_vec();
+                points.into_iter().map(move |point| {
+                    let here = origin.0.wrapping_add_signed(point.x);
+                    let there = origin.1.wrapping_add_signed(point.y);
+                    (exchange, Stamp::from_ns(here), Stamp::from_ns(there))
+                })
+            })
+    }
+
+    /// The way from this clock to the other one, for this window and wherever there were packets.
+    pub fn solve(&self, from: Stamp<Local>, to: Stamp<Local>) -> Solution {
+        let Some(origin) = self.origin else { return Solution::NOTHING };
+        let clip =
+            |ns: u64| (i128::from(ns) - i128::from(origin.0)).clamp((-REACH).into(), REACH.into()) as i64;
+        let packets = (self.ends.0, self.ends.1.max(self.ends.0 + 1));
+        let window = (packets.0.min(clip(from.ns())), packets.1.max(clip(to.ns())));
+        let (cells, mut contradicted) = self.settled(origin.0, packets);
+        let one_way = self.counts.contains(&0);
+        let joints = if one_way {
+            let corridor = cells.merged(0..cells.cells.len());
+            fit::one_way(&cells, &corridor, window).map(Vec::from)
+        } else {
+            let parts = cells.plan();
+            let chain = fit::chain(&cells, parts, window);
+            contradicted |= chain.contradicted;
+            Some(chain.joints)
+        };
+        let Some(transform) = joints.and_then(|joints| through(&joints, origin)) else {
+            return Solution::NOTHING;
+        };
+        let inversions = self.binding().filter(|&packet| inverted(packet, &transform)).count() as u64;
+        let quality = match (one_way, contradicted || inversions > 0) {
+            (true, _) => Quality::OneWay,
+            (false, true) => Quality::Approximate,
+            (false, false) => Quality::Exact,
+        };
+        Solution { quality, transform: Some(transform), inversions }
+    }
+
+    /// The cells as corridors, those without that contradict themselves, and whether any did.
+    fn settled(&self, origin: u64, window: (i64, i64)) -> (Cells, bool) {
+        let mut contradicted = false;
+        let slopes = self.limits.slopes();
+        let cells = self.cells.iter().filter_map(|(&index, cell)| {
+            let [mut above, mut below] = cell.clone();
+            above.settle(Side::Above);
+            below.settle(Side::Below);
+            let corridor = Corridor { above: above.corners().to_vec(), below: below.corners().to_vec() };
+            let sound = corridor.ends(window, slopes, Rounding::Outward).is_some();
+            contradicted |= !sound;
+            sound.then_some((index, corridor))
+        });
+        let cells = cells.collect();
+        (Cells { cells, shift: SHIFT + self.coarser, origin, window, limits: self.limits }, contradicted)
+    }
+}
+
+/// Whether a packet arrives before it was sent, once both stamps are on the other host's clock.
+fn inverted(
+    (exchange, here, there): (Exchange, Stamp<Local>, Stamp<Peer>),
+    t: &Transform<Local, Peer>,
+) -> bool {
+    let (at, _) = t.convert(here);
+    match exchange {
+        Exchange::Forward => at > there,
+        Exchange::Backward => at < there,
+    }
+}
+
+/// The pieces between the joints, on the clocks' own stamps.
+fn through(joints: &[Joint], origin: (u64, u64)) -> Option<Transform<Local, Peer>> {
+    let place = |joint: &Joint| {
+        let x = i128::from(origin.0) + i128::from(joint.x);
+        let y = i128::from(origin.1) + i128::from(joint.y);
+        (x, y)
+    };
+    let mut pieces = Vec::with_capacity(joints.len());
+    for pair in joints.windows(2) {
+        let ((x, y), (to_x, to_y)) = (place(&pair[0]), place(&pair[1]));
+        // A clock that began later than this piece: its stamps before that are none.
+        let lift = (-y).max(-x).max(0);
+        let u = |value: i128| u64::try_from(value).ok();
+        let line = match (u(x), u(y)) {
+            (Some(x), Some(y)) => Line::through((x, y), (u(to_x)?, u(to_y)?))?,
+            _ => Line::lifted((u(x + lift)?, u(y + lift)?), (u(to_x + lift)?, u(to_y + lift)?), lift)?,
+        };
+        let error = match pair[0].error {
+            // Rounding, of the line's slope and of each stamp.
+            Some(ns) => ErrorBound::Within(ns.saturating_add(2)),
+            None => ErrorBound::Unbounded,
+        };
+        pieces.push(Piece { from: u(x.max(0))?, to: u(to_x)?, line, error });
+    }
+    Transform::new(pieces)
+}
+
+fn side(exchange: Exchange) -> Side {
+    match exchange {
+        Exchange::Forward => Side::Above,
+        Exchange::Backward => Side::Below,
+    }
+}
+
+fn distance(origin: u64, stamp: u64) -> Option<i64> {
+    let distance = i128::from(stamp) - i128::from(origin);
+    i64::try_from(distance).ok().filter(|distance| distance.abs() <= REACH)
+}

@@ -1,0 +1,233 @@
+//! Conversions from one clock to another: lines, piece by piece, each with its error.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::line::{BITS, clamp};
+use crate::{ErrorBound, Line, Local, Peer, Reference, Stamp};
+
+/// One line and where it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// First stamp, ns on the clock that is converted from.
+    pub from: u64,
+    /// One past the last stamp; the last piece's is its last stamp.
+    pub to: u64,
+    /// The other clock = slope × this clock + offset.
+    pub line: Line,
+    /// How far the line lies from the truth anywhere in the piece.
+    pub error: ErrorBound,
+}
+
+/// The way from clock `F` to clock `T`.
+///
+/// Pieces meet without a step back, so that a later stamp never becomes an earlier one.
+pub struct Transform<F, T> {
+    /// In order, each beginning where the one before it ends; never empty.
+    pieces: Vec<Piece>,
+    clocks: PhantomData<fn(F) -> T>,
+}
+
+impl<F, T> Transform<F, T> {
+    /// The conversion by these pieces. `None` if there are none, if one does not begin where the one
+    /// before it ends, or if order would be lost where they meet.
+    pub fn new(pieces: Vec<Piece>) -> Option<Self> {
+        let meets = |pair: &[Piece]| {
+            let (before, after) = (&pair[0], &pair[1]);
+            before.to == after.from && before.line.at(before.to - 1) <= after.line.at(after.from)
+        };
+        let sound = pieces.iter().all(|piece| piece.from < piece.to) && pieces.windows(2).all(meets);
+        (sound && !pieces.is_empty()).then_some(Self { pieces, clocks: PhantomData })
+    }
+
+    /// One line, everywhere, with this error.
+    pub fn line(line: Line, error: ErrorBound) -> Self {
+        Self { pieces: vec![Piece { from: 0, to: u64::MAX, line, error }], clocks: PhantomData }
+    }
+
+    /// The pieces, in order.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// The stamp on the other clock and how far it may be off.
+    ///
+    /// Outside all pieces the nearest one goes on, and a quarter of the distance is added to its
+    /// error: clocks that differ by less than 10% part no faster.
+    pub fn convert(&self, stamp: Stamp<F>) -> (Stamp<T>, ErrorBound) {
+        by(&self.pieces[self.place(stamp.ns())], stamp)
+    }
+
+    /// A converter that remembers the piece it used last: for stamps in order.
+    pub fn cursor(&self) -> Cursor<'_, F, T> {
+        let piece = self.pieces[0];
+        Cursor { transform: self, piece }
+    }
+
+    /// The largest error between two stamps.
+    pub fn worst(&self, from: Stamp<F>, to: Stamp<F>) -> ErrorBound {
+        self.worst_between(from.ns(), to.ns())
+    }
+
+    fn worst_between(&self, from: u64, to: u64) -> ErrorBound {
+        let among = &self.pieces[self.place(from)..=self.place(to.max(from))];
+        let inside = among.iter().map(|piece| piece.error).max().unwrap_or(ErrorBound::Unbounded);
+        let first = outside(&self.pieces[0], from);
+        inside.plus(first.max(outside(&self.pieces[self.pieces.len() - 1], to)))
+    }
+
+    fn place(&self, ns: u64) -> usize {
+        self.pieces.partition_point(|piece| piece.from <= ns).saturating_sub(1)
+    }
+
+    /// First this conversion, then `next`. Errors add up. `None` where the result leaves the range of
+    /// [`Line`]s.
+    pub fn then<U>(&self, next: &Transform<T, U>) -> Option<Transform<F, U>> {
+        let mut pieces = Vec::with_capacity(self.pieces.len() + next.pieces.len());
+        for piece in &self.pieces {
+            let mut from = piece.from;
+            let mut place = next.place(piece.line.at(from));
+            while from < piece.to {
+                // Where the next clock's following piece begins, on this clock.
+                let end = match next.pieces.get(place + 1) {
+                    Some(following) => first_at(piece, from, following.from),
+                    None => piece.to,
+                };
+                if end > from {
+                    let follow = &next.pieces[place];
+                    let line = piece.line.then(&follow.line, from)?;
+                    let error = composed_error(piece, from, end, next);
+                    pieces.push(Piece { from, to: end, line, error });
+                }
+                from = end;
+                place += 1;
+            }
+        }
+        Transform::new(pieces)
+    }
+
+    /// The way back. `None` where it leaves the range of [`Line`]s.
+    pub fn inverse(&self) -> Option<Transform<T, F>> {
+        let mut pieces: Vec<Piece> = Vec::with_capacity(self.pieces.len());
+        let last = self.pieces.len() - 1;
+        for (index, piece) in self.pieces.iter().enumerate() {
+            let from = pieces.last().map_or_else(|| piece.line.at(piece.from), |before| before.to);
+            let meeting = ceiling(&self.pieces[(index + 1).min(last)].line, piece.to);
+            let to = if index == last { piece.line.at(piece.to) } else { meeting };
+            if to <= from {
+                continue;
+            }
+            let line = piece.line.inverse(from)?;
+            let error = piece.error.scaled(line.slope().0).plus(ErrorBound::Within(1));
+            pieces.push(Piece { from, to, line, error });
+        }
+        Transform::new(pieces)
+    }
+}
+
+impl Transform<Local, Reference> {
+    /// The reference host's own: nothing changes, error 0.
+    pub fn identity() -> Self {
+        Self::line(Line::IDENTITY, ErrorBound::ZERO)
+    }
+}
+
+impl<T> Transform<Local, T> {
+    /// The same conversion, seen from a host whose peer is the one that it converts from.
+    #[must_use]
+    pub fn of_peer(&self) -> Transform<Peer, T> {
+        Transform { pieces: self.pieces.clone(), clocks: PhantomData }
+    }
+}
+
+impl Transform<Peer, Local> {
+    /// The same conversion, seen from the other host of the pair.
+    #[must_use]
+    pub fn swapped(self) -> Transform<Local, Peer> {
+        Transform { pieces: self.pieces, clocks: PhantomData }
+    }
+}
+
+impl Transform<Local, Peer> {
+    /// The conversion where the peer is the reference host.
+    #[must_use]
+    pub fn to_reference(self) -> Transform<Local, Reference> {
+        Transform { pieces: self.pieces, clocks: PhantomData }
+    }
+}
+
+/// Converts stamps that come in order, or nearly so, without a search for each.
+#[derive(Debug)]
+pub struct Cursor<'a, F, T> {
+    transform: &'a Transform<F, T>,
+    piece: Piece,
+}
+
+impl<F, T> Cursor<'_, F, T> {
+    /// As [`Transform::convert`].
+    pub fn convert(&mut self, stamp: Stamp<F>) -> (Stamp<T>, ErrorBound) {
+        let ns = stamp.ns();
+        if ns < self.piece.from || ns >= self.piece.to {
+            self.piece = self.transform.pieces[self.transform.place(ns)];
+        }
+        by(&self.piece, stamp)
+    }
+}
+
+fn by<F, T>(piece: &Piece, stamp: Stamp<F>) -> (Stamp<T>, ErrorBound) {
+    let ns = stamp.ns();
+    let inside = piece.from <= ns && ns <= piece.to;
+    let error = if inside { piece.error } else { piece.error.plus(outside(piece, ns)) };
+    (Stamp::from_ns(piece.line.at(ns)), error)
+}
+
+/// What is added to the error for the distance of a stamp from a piece.
+fn outside(piece: &Piece, ns: u64) -> ErrorBound {
+    let distance = piece.from.saturating_sub(ns).max(ns.saturating_sub(piece.to));
+    ErrorBound::Within(distance.div_ceil(4))
+}
+
+/// The first stamp from `from` on that a piece puts at `target` or behind; at most the piece's end.
+fn first_at(piece: &Piece, from: u64, target: u64) -> u64 {
+    let reached = |stamp: u64| piece.line.exact(stamp) >= i128::from(target) << BITS;
+    let (mut low, mut high) = (from, piece.to);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if reached(middle) { high = middle } else { low = middle + 1 }
+    }
+    low
+}
+
+/// The true stamp on the middle clock lies off by the first error, and the second error is that of
+/// wherever the truth may then be.
+fn composed_error<F, T>(piece: &Piece, from: u64, to: u64, next: &Transform<F, T>) -> ErrorBound {
+    let ErrorBound::Within(around) = piece.error else { return ErrorBound::Unbounded };
+    let low = piece.line.at(from).saturating_sub(around);
+    let high = piece.line.at(to).saturating_add(around);
+    let among = &next.pieces[next.place(low)..=next.place(high)];
+    let steepest = among.iter().map(|piece| piece.line.slope().0).max().unwrap_or(0);
+    // Rounding: once more than either error counted.
+    piece.error.scaled(steepest).plus(next.worst_between(low, high)).plus(ErrorBound::Within(1))
+}
+
+/// A line's value, rounded up to a whole ns.
+fn ceiling(line: &Line, stamp: u64) -> u64 {
+    clamp((line.exact(stamp) + (1 << BITS) - 1) >> BITS)
+}
+
+impl<F, T> Clone for Transform<F, T> {
+    fn clone(&self) -> Self {
+        Self { pieces: self.pieces.clone(), clocks: PhantomData }
+    }
+}
+impl<F, T> PartialEq for Transform<F, T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.pieces == other.pieces
+    }
+}
+impl<F, T> Eq for Transform<F, T> {}
+impl<F, T> fmt::Debug for Transform<F, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.pieces).finish()
+    }
+}

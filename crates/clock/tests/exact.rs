@@ -1,0 +1,163 @@
+//! Lines and transforms against arbitrary precision.
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use proptest::prelude::*;
+use wakepath_clock::{ErrorBound, Line, Local, Peer, Piece, Reference, Stamp, Transform};
+
+const ONE: u64 = 1 << 60;
+
+fn rational(numerator: i128) -> BigRational {
+    BigRational::new(numerator.into(), BigInt::from(ONE))
+}
+
+/// slope × x + offset, unrounded.
+fn value(line: &Line, x: &BigRational) -> BigRational {
+    rational(line.slope().0.into()) * x + rational(line.offset().0)
+}
+
+fn whole(x: u64) -> BigRational {
+    BigRational::from_integer(x.into())
+}
+
+fn rounded(value: &BigRational) -> u64 {
+    let half = BigRational::new(1.into(), 2.into());
+    u64::try_from((value + half).floor().to_integer()).expect("in range")
+}
+
+/// How far apart, in ns, rounded up.
+fn apart(a: &BigRational, b: &BigRational) -> u64 {
+    let difference = a - b;
+    let zero = BigRational::from_integer(0.into());
+    let difference = if difference < zero { -difference } else { difference };
+    u64::try_from(difference.ceil().to_integer()).expect("small")
+}
+
+fn slope() -> impl Strategy<Value = u64> {
+    (ONE / 10 * 9)..=(ONE / 10 * 11)
+}
+
+/// Stamps about 10^18 ns.
+fn stamp() -> impl Strategy<Value = u64> {
+    prop_oneof![900_000_000_000_000_000..1_100_000_000_000_000_000_u64, 0..1_u64 << 60]
+}
+
+/// A line of this slope that puts `x` near `y`, with all fraction bits in use.
+fn line(slope: u64, x: u64, y: u64, fraction: u64) -> Line {
+    let offset = (i128::from(y) << 60) - i128::from(slope) * i128::from(x) + i128::from(fraction % ONE);
+    Line::new(slope, offset).expect("in range")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_conversion_is_the_rounded_exact_value(
+        slope in slope(), x in stamp(), y in stamp(), fraction in any::<u64>(), near in -1_000_000_000_000_i64..1_000_000_000_000,
+    ) {
+        let line = line(slope, x, y.max(1 << 50), fraction);
+        let at = x.max(1 << 45).saturating_add_signed(near);
+        prop_assert_eq!(line.at(at), rounded(&value(&line, &whole(at))));
+        prop_assert!(line.at(at) <= line.at(at + 1));
+    }
+
+    #[test]
+    fn a_line_through_two_points_meets_the_first_and_ends_just_below_the_second(
+        x in stamp(), y in stamp(), run in 1..1_u64 << 50, slope in slope(),
+    ) {
+        let rise = u64::try_from((u128::from(run) * u128::from(slope)) >> 60).expect("fits").max(run * 9 / 10 + 1);
+        let line = Line::through((x, y), (x + run, y + rise)).expect("in range");
+        prop_assert_eq!(value(&line, &whole(x)), whole(y));
+        let end = value(&line, &whole(x + run));
+        prop_assert!(end <= whole(y + rise));
+        prop_assert!(whole(y + rise) - end < rational(run.into()));
+    }
+
+    #[test]
+    fn composed_and_inverted_lines_are_exact_to_a_nanosecond_over_a_day(
+        first in slope(), second in slope(), x in stamp(), y in stamp(), z in stamp(),
+        fractions in any::<[u64; 2]>(), away in 0..86_400_000_000_000_u64,
+    ) {
+        let f = line(first, x, y.max(1 << 50), fractions[0]);
+        let g = line(second, y.max(1 << 50), z.max(1 << 50), fractions[1]);
+        let at = whole(x + away);
+        let both = f.then(&g, x).expect("in range");
+        prop_assert!(apart(&value(&both, &at), &value(&g, &value(&f, &at))) <= 1);
+        let near = y.max(1 << 50);
+        let back = f.inverse(near).expect("in range");
+        let there = whole(near + away);
+        prop_assert!(apart(&value(&f, &value(&back, &there)), &there) <= 1);
+    }
+
+    #[test]
+    fn composed_and_inverted_transforms_keep_order_and_stay_within_their_errors(
+        f in chain(), g in chain(), steps in prop::collection::vec(0..3_000_000_000_u64, 200),
+    ) {
+        let (f, g): (Transform<Local, Peer>, Transform<Peer, Reference>) = (f, g);
+        let both = f.then(&g).expect("in range");
+        let back = f.inverse().expect("in range");
+        let mut stamps: Vec<u64> = steps.iter().map(|step| START + step).collect();
+        stamps.extend(both.pieces().iter().flat_map(|piece| [piece.from.saturating_sub(1), piece.from]));
+        stamps.sort_unstable();
+        let mut last = (0, 0);
+        for x in stamps {
+            let stamp = Stamp::<Local>::from_ns(x);
+            let (middle, first_error) = f.convert(stamp);
+            let (end, second_error) = g.convert(middle);
+            let (at, error) = both.convert(stamp);
+            prop_assert!(at.ns().abs_diff(end.ns()) <= 2, "{} against {}", at.ns(), end.ns());
+            prop_assert!(first_error.plus(ErrorBound::ZERO) <= error && second_error <= error);
+            let (home, _) = back.convert(middle);
+            prop_assert!(home.ns().abs_diff(x) <= 2, "{} against {x}", home.ns());
+            prop_assert!(last <= (at.ns(), home.ns()));
+            prop_assert_eq!(both.cursor().convert(stamp), (at, error));
+            last = (at.ns(), home.ns());
+        }
+    }
+}
+
+const START: u64 = 1_000_000_000_000_000_000;
+
+/// Pieces that meet, from [`START`] on, for three seconds and more.
+fn chain<F, T>() -> impl Strategy<Value = Transform<F, T>>
+where
+    Transform<F, T>: std::fmt::Debug,
+{
+    let piece = (300_000_000..900_000_000_u64, 900..=1100_u64, 0..50_000_u64);
+    prop::collection::vec(piece, 12).prop_map(|legs| {
+        let (mut x, mut y) = (START, START);
+        let pieces = legs.into_iter().map(|(run, permille, error)| {
+            let to = (x + run, y + run * permille / 1000);
+            let line = Line::through((x, y), to).expect("in range");
+            let piece = Piece { from: x, to: to.0, line, error: ErrorBound::Within(error) };
+            (x, y) = to;
+            piece
+        });
+        Transform::new(pieces.collect()).expect("they meet")
+    })
+}
+
+#[test]
+fn pieces_that_step_back_or_leave_a_gap_are_no_transform() {
+    let piece = |from: u64, to: u64, y: u64| {
+        let line = Line::through((from, y), (to, y + (to - from))).expect("in range");
+        Piece { from, to, line, error: ErrorBound::ZERO }
+    };
+    let new = |pieces: Vec<Piece>| Transform::<Local, Reference>::new(pieces).is_some();
+    assert!(new(vec![piece(0, 100, 50), piece(100, 200, 150)]));
+    assert!(!new(vec![piece(0, 100, 50), piece(100, 200, 148)]), "a step back");
+    assert!(!new(vec![piece(0, 100, 50), piece(101, 200, 151)]), "a gap");
+    assert!(!new(Vec::new()));
+}
+
+#[test]
+fn outside_of_all_pieces_the_error_grows() {
+    let line = Line::through((1000, 1000), (2000, 2000)).expect("in range");
+    let pieces = vec![Piece { from: 1000, to: 2000, line, error: ErrorBound::Within(10) }];
+    let transform = Transform::<Local, Reference>::new(pieces).expect("sound");
+    let error = |ns: u64| transform.convert(Stamp::from_ns(ns)).1;
+    assert_eq!(error(1500), ErrorBound::Within(10));
+    assert_eq!(error(600), ErrorBound::Within(110));
+    assert_eq!(error(2400), ErrorBound::Within(110));
+    assert_eq!(transform.worst(Stamp::from_ns(1500), Stamp::from_ns(2400)), ErrorBound::Within(110));
+}
