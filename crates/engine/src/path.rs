@@ -125,6 +125,7 @@ pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Refere
     let origin = recorded.from();
     Head {
         host: recorded.host.clone(),
+        others: recorded.others.clone(),
         origin,
         origin_realtime_ns: recorded.realtime(origin),
         clock_error_ns: 0,

@@ -13,8 +13,10 @@ use crate::{Cost, Host, Name, Survey};
 pub struct Recorded {
     /// Where it was read from.
     pub source: PathBuf,
-    /// The machine.
+    /// The machine; of several, the one whose clock the stamps are of.
     pub host: Host,
+    /// The other machines, from the second on, where several were recorded.
+    pub others: Vec<Host>,
     /// The execution graph.
     pub graph: Graph,
     /// All else.
@@ -80,6 +82,7 @@ impl Recorded {
         Self {
             source,
             host,
+            others: Vec::new(),
             graph,
             survey,
             problems,
@@ -110,6 +113,18 @@ impl Recorded {
             cgroup,
             cpu_cgroup,
         }
+    }
+
+    /// On which machine a thread with this id is.
+    pub fn host_of(&self, tid: Tid) -> &Host {
+        let other = usize::from(tid.host().0).checked_sub(1);
+        other.and_then(|other| self.others.get(other)).unwrap_or(&self.host)
+    }
+
+    /// The machine of a thread, where it is not the one whose clock the stamps are of.
+    pub fn elsewhere(&self, tid: Tid) -> Option<&Host> {
+        let host = self.host_of(tid);
+        (!std::ptr::eq(host, &self.host)).then_some(host)
     }
 
     /// The threads that ever had a tid, in the order of their first appearance.

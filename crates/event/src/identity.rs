@@ -38,7 +38,7 @@ impl Tid {
         HostIndex((self.0 >> Self::BITS) as u16)
     }
 
-    /// The id as its own host knows it, of one that was made by [`Tid::on`].
+    /// The id as its own host knows it.
     pub const fn number(self) -> u32 {
         self.0 % Self::LIMIT
     }
@@ -46,7 +46,7 @@ impl Tid {
 
 impl fmt::Display for Tid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.number().fmt(f)
     }
 }
 
