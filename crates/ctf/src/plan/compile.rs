@@ -236,7 +236,10 @@ impl Compiler {
         let big = integer.byte_order == ByteOrder::Big && integer.bits != 8;
         let in_bytes = self.known.padding(8) == Some(0);
         match (integer.bits, integer.signed) {
-            _ if slot == NONE && register == NONE => return Ok(self.skip(integer.bits.into())),
+            _ if slot == NONE && register == NONE => {
+                self.skip(integer.bits.into());
+                return Ok(());
+            }
             (8, false) if register == NONE && in_bytes => self.push(Op::U8(slot)),
             (8, true) if register == NONE && in_bytes => self.push(Op::I8(slot)),
             (16, false) if register == NONE && in_bytes && !big => self.push(Op::U16(slot)),
@@ -310,7 +313,8 @@ impl Compiler {
             };
             match (count, slot) {
                 (Count::Fixed(_), slot) if slot == NONE || !in_bytes => {
-                    return Ok(self.skip(total.unwrap_or(u64::MAX)));
+                    self.skip(total.unwrap_or(u64::MAX));
+                    return Ok(());
                 }
                 (Count::Register(register), slot) if slot == NONE || !in_bytes => {
                     self.push(Op::SkipOf { register, bits: plain.bits });

@@ -42,7 +42,7 @@ pub struct Lost {
 }
 
 /// Reads one stream file.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Reader<'p, S> {
     plans: &'p Plans,
     source: S,
@@ -74,7 +74,7 @@ pub struct Reader<'p, S> {
 }
 
 /// What is known of losses.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Account {
     /// The counters of the packet before.
     discarded: u64,
@@ -198,6 +198,11 @@ impl<'p, S: Source> Reader<'p, S> {
                 Err(stop) => return Err(self.leave_event(stop, class)),
             }
         }
+    }
+
+    /// The last stamp, ticks.
+    pub const fn stamp(&self) -> u64 {
+        self.stamp
     }
 
     /// Bytes of the file that were passed, for showing progress.
