@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::io;
 
 use wakepath_ctf::packet::{self, HEADER_BYTES, PacketHeader};
-use wakepath_ctf::schema::{EnvValue, Metadata};
+use wakepath_ctf::schema::{ByteOrder, EnvValue, Metadata};
 use wakepath_ctf::tsdl::{Facts, read_facts, write};
 use wakepath_ctf::{FaultKind, Found, Packets, Source};
 
@@ -51,9 +51,10 @@ fn spelled_out(facts: Facts) -> Facts {
 /// Metadata that says no more than these facts.
 fn metadata(facts: &Facts) -> Metadata {
     Metadata {
-        uuid: facts.uuid,
+        uuid: Some(facts.uuid),
+        byte_order: ByteOrder::Little,
         env: facts.env.clone(),
-        clock: facts.clock.clone(),
+        clocks: vec![facts.clock.clone()],
         packet_header: packet::header_fields(),
         streams: Vec::new(),
     }

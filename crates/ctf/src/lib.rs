@@ -2,13 +2,19 @@
 //!
 //! Knows no kernel: only clocks, streams, event classes and fields. [`schema`] is what a trace says
 //! about itself, as data. [`tsdl`] is its text form. [`packet`] frames the events of our own
-//! streams, and [`Packets`] finds them again in a file, whatever happened to it.
+//! streams, and [`Packets`] finds them again in a file, whatever happened to it. [`trace`] is a directory
+//! that any tracer wrote, and [`stream`] reads one file of it, event by event, by [`plan`]s that are made
+//! once from the metadata.
 //!
 //! Reads no number from a file without a bound, and never panics on what it reads.
 
 pub mod packet;
 mod packets;
+pub mod plan;
 pub mod schema;
+mod signature;
+pub mod stream;
+pub mod trace;
 pub mod tsdl;
 mod window;
 

@@ -1,7 +1,7 @@
 //! How our own streams frame their events: a header and context of fixed size in front of each
 //! packet (CTF 1.8, section 5.1 and 5.2), little endian, a multiple of 8 bytes.
 
-use crate::schema::{Field, FieldType, Integer};
+use crate::schema::{Field, FieldType, Integer, Structure};
 
 /// What every CTF packet begins with.
 pub const MAGIC: u32 = 0xc1fc_1fc1;
@@ -83,18 +83,19 @@ impl PacketHeader {
 }
 
 /// The header as metadata says it, for [`crate::schema::Metadata::packet_header`].
-pub fn header_fields() -> Vec<Field> {
+pub fn header_fields() -> Structure {
     let byte = FieldType::Integer(Integer::unsigned(8));
     vec![
         Field::new("magic", FieldType::Integer(Integer::hexadecimal(32))),
         Field::new("uuid", FieldType::Array(Box::new(byte), 16)),
         Field::new("stream_id", FieldType::Integer(Integer::unsigned(32))),
     ]
+    .into()
 }
 
 /// The context as metadata says it, for [`crate::schema::StreamClass::packet_context`]. `clock` is
 /// the clock's name; `per_cpu` whether each of the streams is of one CPU.
-pub fn context_fields(clock: &str, per_cpu: bool) -> Vec<Field> {
+pub fn context_fields(clock: &str, per_cpu: bool) -> Structure {
     let number = |bits| FieldType::Integer(Integer::unsigned(bits));
     let stamp = || FieldType::Integer(Integer { clock: Some(clock.to_owned()), ..Integer::unsigned(64) });
     let mut fields = vec![
@@ -112,5 +113,5 @@ pub fn context_fields(clock: &str, per_cpu: bool) -> Vec<Field> {
         // The CPU is 0 then: together they are one number.
         fields.push(Field::new("event_count", number(64)));
     }
-    fields
+    fields.into()
 }

@@ -1,8 +1,7 @@
 use std::io;
 
-use memchr::memmem::Finder;
-
 use crate::packet::{HEADER_BYTES, PacketHeader};
+use crate::signature::Signature;
 use crate::window::Source;
 
 /// Finds the packets of one stream file, front to back, whatever happened to the file.
@@ -13,8 +12,8 @@ use crate::window::Source;
 /// a header does not cost the packet: those 20 bytes and the size vouch for each other.
 #[derive(Debug)]
 pub struct Packets {
-    finder: Finder<'static>,
     signature: [u8; 20],
+    find: Signature,
     at: u64,
     size: u64,
     /// Found together with a packet and told after it.
@@ -89,8 +88,7 @@ impl Packets {
     /// Of the operating system.
     pub fn new(source: &impl Source, uuid: [u8; 16]) -> io::Result<Self> {
         let signature = PacketHeader::signature(uuid);
-        let finder = Finder::new(&signature).into_owned();
-        Ok(Self { finder, signature, at: 0, size: source.size()?, pending: None })
+        Ok(Self { signature, find: Signature::new(&signature), at: 0, size: source.size()?, pending: None })
     }
 
     /// The next finding; `None` at the end.
@@ -119,16 +117,19 @@ impl Packets {
         }
         let (offset, from) = (self.at, self.at + HEADER_BYTES as u64);
         if wrong == 0 {
-            let to = self.find(source, from)?.unwrap_or(self.size);
+            let to = self.find.find(source, from)?.unwrap_or(self.size);
             let kind = FaultKind::SizesDisagree { found: to - offset };
             return Ok(Some(self.packet_with_fault(PacketAt { offset, header, from, to }, kind)));
         }
         let to = from.saturating_add(header.content);
-        if wrong <= MOST_WRONG_BITS && sizes_agree && (to == self.size || self.begins(source, to)?) {
+        if wrong <= MOST_WRONG_BITS
+            && sizes_agree
+            && (to == self.size || self.find.begins(source, self.size, to)?)
+        {
             let packet = PacketAt { offset, header, from, to };
             return Ok(Some(self.packet_with_fault(packet, FaultKind::Signature)));
         }
-        let to = self.find(source, offset + 1)?.unwrap_or(self.size);
+        let to = self.find.find(source, offset + 1)?.unwrap_or(self.size);
         self.at = to;
         Ok(Some(Found::Fault(Fault { offset, to, kind: FaultKind::NoPacket(to - offset) })))
     }
@@ -148,12 +149,12 @@ impl Packets {
         let (offset, from) = (self.at, self.at + HEADER_BYTES as u64);
         let claimed = header.content.saturating_add(HEADER_BYTES as u64);
         let to = offset.saturating_add(claimed);
-        if to == self.size || self.begins(source, to)? {
+        if to == self.size || self.find.begins(source, self.size, to)? {
             self.at = to;
             return Ok(Found::Packet(PacketAt { offset, header, from, to }));
         }
         // Its size may be wrong, or what follows is: whichever packet begins next says.
-        match self.find(source, from)? {
+        match self.find.find(source, from)? {
             Some(next) if next < to => {
                 let packet = PacketAt { offset, header, from, to: next };
                 let kind = FaultKind::PacketOverrun { claimed, found: next - offset };
@@ -177,36 +178,5 @@ impl Packets {
         self.at = packet.to;
         self.pending = Some(Fault { offset: packet.offset, to: packet.to, kind });
         Found::Packet(packet)
-    }
-
-    /// Whether a packet begins at `offset`; the remains of one at the end of the file count too.
-    fn begins(&self, source: &impl Source, offset: u64) -> io::Result<bool> {
-        if offset >= self.size {
-            return Ok(false);
-        }
-        let mut bytes = [0; 20];
-        let n = source.read_at(offset, &mut bytes)?;
-        Ok(bytes[..n] == self.signature[..n])
-    }
-
-    /// Where the first packet at or after `from` begins.
-    fn find(&self, source: &impl Source, from: u64) -> io::Result<Option<u64>> {
-        let overlap = self.signature.len() - 1;
-        // Little first: the next packet is near, or else it may be anywhere.
-        let mut buffer = vec![0; 1024];
-        let mut at = from;
-        loop {
-            let n = source.read_at(at, &mut buffer)?;
-            if let Some(i) = self.finder.find(&buffer[..n]) {
-                return Ok(Some(at + i as u64));
-            }
-            if n < buffer.len() {
-                return Ok(None);
-            }
-            at += (n - overlap) as u64;
-            if buffer.len() < 256 * 1024 {
-                buffer.resize(2 * buffer.len(), 0);
-            }
-        }
     }
 }

@@ -36,6 +36,16 @@ impl Source for File {
     }
 }
 
+impl Source for &File {
+    fn size(&self) -> io::Result<u64> {
+        (**self).size()
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        Source::read_at(*self, offset, into)
+    }
+}
+
 impl Source for &[u8] {
     fn size(&self) -> io::Result<u64> {
         Ok(self.len() as u64)

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use wakepath_ctf::packet;
 use wakepath_ctf::schema::{
-    Clock, EnvValue, EventClass, Field, FieldType, Integer, Mapping, Metadata, StreamClass,
+    ByteOrder, Clock, EnvValue, EventClass, Field, FieldType, Integer, Mapping, Metadata, StreamClass,
+    Structure,
 };
 use wakepath_ctf::tsdl::{read_facts, write};
 
@@ -12,34 +13,37 @@ fn metadata(env: Vec<(String, EnvValue)>, uuid: [u8; 16], offset_s: i64, offset:
     let text = || Box::new(FieldType::Integer(Integer::character()));
     let colour = FieldType::Enumeration(
         Integer::unsigned(8),
-        vec![Mapping { name: "RED".to_owned(), value: 0 }, Mapping { name: "a \"b\"".to_owned(), value: 9 }],
+        vec![Mapping::new("RED", 0), Mapping::new("a \"b\"", 9)],
     );
     Metadata {
-        uuid,
+        uuid: Some(uuid),
+        byte_order: ByteOrder::Little,
         env,
-        clock: Clock {
+        clocks: vec![Clock {
             name: "ticks".to_owned(),
             description: "braces } and quotes \" in a text".to_owned(),
             frequency: 1_000_000_000,
             offset_s,
             offset,
-        },
+        }],
         packet_header: packet::header_fields(),
         streams: vec![StreamClass {
             id: 0,
             packet_context: packet::context_fields("ticks", true),
-            event_header: vec![Field::new("id", number())],
-            event_context: vec![],
+            event_header: vec![Field::new("id", number())].into(),
+            event_context: Structure::default(),
             events: vec![EventClass {
                 id: 1,
                 name: "paint".to_owned(),
+                context: Structure::default(),
                 fields: vec![
                     Field::new("colour", colour),
                     Field::new("len", number()),
                     Field::new("name", FieldType::Array(text(), 16)),
                     Field::new("words", FieldType::Sequence(text(), "len".to_owned())),
-                    Field::new("inner", FieldType::Struct(vec![Field::new("env", number())])),
-                ],
+                    Field::new("inner", FieldType::Struct(vec![Field::new("env", number())].into())),
+                ]
+                .into(),
             }],
         }],
     }
@@ -78,9 +82,9 @@ proptest! {
         let numbers = numbers.into_iter().enumerate().map(|(i, n)| (format!("number{i}"), EnvValue::Number(n)));
         let metadata = metadata(texts.chain(numbers).collect(), uuid, offset_s, offset);
         let facts = read_facts(&write(&metadata)).expect("our own text");
-        prop_assert_eq!(facts.uuid, metadata.uuid);
+        prop_assert_eq!(Some(facts.uuid), metadata.uuid);
         prop_assert_eq!(&facts.env, &metadata.env);
-        prop_assert_eq!(&facts.clock, &metadata.clock);
+        prop_assert_eq!(&facts.clock, &metadata.clocks[0]);
         for (key, value) in &metadata.env {
             match value {
                 EnvValue::Text(text) => prop_assert_eq!(facts.text(key), Some(text.as_str())),

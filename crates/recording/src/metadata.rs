@@ -2,7 +2,8 @@
 
 use wakepath_ctf::packet;
 use wakepath_ctf::schema::{
-    Clock, EnvValue, EventClass, Field, FieldType, Integer, Mapping, Metadata, StreamClass,
+    ByteOrder, Clock, EnvValue, EventClass, Field, FieldType, Integer, Mapping, Metadata, StreamClass,
+    Structure,
 };
 use wakepath_ctf::tsdl::Facts;
 use wakepath_kernel_records::Buffer;
@@ -51,7 +52,9 @@ pub(crate) fn metadata(about: &About) -> Metadata {
     let host = &about.host;
     let cgroup = about.cgroup.as_ref().map(|cgroup| text("cgroup", cgroup));
     Metadata {
-        uuid: about.uuid,
+        uuid: Some(about.uuid),
+        // As `packet` and the records are.
+        byte_order: ByteOrder::Little,
         env: [
             text("tracer_name", TRACER),
             number("format", about.format),
@@ -68,14 +71,14 @@ pub(crate) fn metadata(about: &About) -> Metadata {
         .into_iter()
         .chain(cgroup)
         .collect(),
-        clock: Clock {
+        clocks: vec![Clock {
             name: CLOCK.to_owned(),
             description: "CLOCK_MONOTONIC".to_owned(),
             frequency: 1_000_000_000,
             // The remainder of a Euclidean division is never negative, as CTF wants it.
             offset_s: about.offset_ns.div_euclid(1_000_000_000) as i64,
             offset: about.offset_ns.rem_euclid(1_000_000_000) as u64,
-        },
+        }],
         packet_header: packet::header_fields(),
         streams: Buffer::ALL.into_iter().map(stream).collect(),
     }
@@ -91,7 +94,8 @@ fn stream(buffer: Buffer) -> StreamClass {
         event_header: vec![
             Field::new("timestamp", FieldType::Integer(stamp)),
             Field::new("id", FieldType::Integer(Integer::unsigned(8))),
-        ],
+        ]
+        .into(),
         event_context: vec![
             Field::new("context", enumeration(1, CONTEXTS)),
             Field::new(
@@ -99,7 +103,8 @@ fn stream(buffer: Buffer) -> StreamClass {
                 FieldType::Integer(Integer::unsigned(16)),
             ),
             Field::new("tid", FieldType::Integer(Integer::unsigned(32))),
-        ],
+        ]
+        .into(),
         events: LAYOUTS.iter().filter(|layout| buffer.holds(layout.kind)).map(event).collect(),
     }
 }
@@ -118,6 +123,7 @@ fn event(layout: &Layout) -> EventClass {
     EventClass {
         id: layout.kind.number().into(),
         name: layout.name.to_owned(),
+        context: Structure::default(),
         fields: fixed.chain(tail).collect(),
     }
 }
@@ -134,7 +140,7 @@ fn fixed_type(ty: layout::FieldType) -> FieldType {
 }
 
 fn enumeration(bytes: usize, names: &[(&str, u64)]) -> FieldType {
-    let names = names.iter().map(|&(name, value)| Mapping { name: name.to_owned(), value });
+    let names = names.iter().map(|&(name, value)| Mapping::new(name, value));
     FieldType::Enumeration(Integer::unsigned(bits(bytes)), names.collect())
 }
 

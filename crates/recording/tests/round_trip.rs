@@ -121,10 +121,16 @@ fn what_is_no_recording_is_refused_by_name() {
     assert!(says(&empty).contains("kernel/metadata cannot be read"), "{}", says(&empty));
     let metadata = empty.join("kernel/metadata");
     for (text, why) in [
-        ("", "line 1: the metadata ends without a trace block"),
-        ("trace { uuid = \"00000000-0000-0000-0000-000000000000\";", "line 1: a block does not end"),
-        ("\n\n\"abc", "line 3: a text does not end"),
-        ("env { tracer_name = \"lttng-modules\"; };", "line 1: the metadata ends without a trace block"),
+        ("", "line 1, column 1: the metadata ends without a trace block"),
+        (
+            "trace { uuid = \"00000000-0000-0000-0000-000000000000\";",
+            "line 1, column 55: a block does not end",
+        ),
+        ("\n\n\"abc", "line 3, column 1: a text does not end"),
+        (
+            "env { tracer_name = \"lttng-modules\"; };",
+            "line 1, column 40: the metadata ends without a trace block",
+        ),
     ] {
         std::fs::write(&metadata, text).expect("a writable file");
         assert!(says(&empty).ends_with(why), "{}", says(&empty));

@@ -137,14 +137,14 @@ fn value(lexer: &mut Lexer<'_>) -> Result<Option<EnvValue>, TsdlError> {
 
 /// Everything up to the brace that closes the one just read.
 fn skip_block(lexer: &mut Lexer<'_>) -> Result<(), TsdlError> {
-    let begun = lexer.line();
+    let (line, column) = lexer.begun();
     let mut depth = 1;
     while depth > 0 {
         match lexer.next()? {
             Some(Token::Sign('{')) => depth += 1,
             Some(Token::Sign('}')) => depth -= 1,
             Some(_) => {}
-            None => return Err(TsdlError { line: begun, text: "a block does not end".to_owned() }),
+            None => return Err(TsdlError { line, column, text: "a block does not end".to_owned() }),
         }
     }
     Ok(())
@@ -173,7 +173,7 @@ fn read_clock(properties: &[(String, EnvValue)]) -> Option<Clock> {
     })
 }
 
-fn read_uuid(text: &str) -> Option<[u8; 16]> {
+pub(super) fn read_uuid(text: &str) -> Option<[u8; 16]> {
     let digits: String = text.chars().filter(|&c| c != '-').collect();
     if digits.len() != 32 || !digits.is_ascii() {
         return None;

@@ -1,21 +1,29 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::schema::{Base, Encoding, EnvValue, Field, FieldType, Integer, Metadata};
+use crate::schema::{
+    Base, ByteOrder, Clock, Encoding, EnvValue, Field, FieldType, Integer, Mapping, Metadata, Structure,
+};
 
-/// The metadata as TSDL text: little endian, so that it says what [`crate::packet`] writes.
+/// The metadata as TSDL text.
 pub fn write(metadata: &Metadata) -> String {
-    let mut text = Text { out: String::from("/* CTF 1.8 */\n"), names: BTreeMap::new() };
+    let mut text = Text {
+        out: String::from("/* CTF 1.8 */\n"),
+        names: BTreeMap::new(),
+        byte_order: metadata.byte_order,
+    };
     text.aliases(metadata);
     text.trace(metadata);
     text.env(metadata);
-    text.clock(metadata);
+    for clock in &metadata.clocks {
+        text.clock(clock);
+    }
     for stream in &metadata.streams {
         text.line(0, "stream {");
         text.line(1, &format!("id = {};", stream.id));
         text.structure(1, "packet.context", &stream.packet_context);
         text.structure(1, "event.header", &stream.event_header);
-        if !stream.event_context.is_empty() {
+        if !stream.event_context.fields.is_empty() {
             text.structure(1, "event.context", &stream.event_context);
         }
         text.line(0, "};\n");
@@ -24,6 +32,9 @@ pub fn write(metadata: &Metadata) -> String {
             text.line(1, &format!("name = {};", quoted(&event.name)));
             text.line(1, &format!("id = {};", event.id));
             text.line(1, &format!("stream_id = {};", stream.id));
+            if !event.context.fields.is_empty() {
+                text.structure(1, "context", &event.context);
+            }
             text.structure(1, "fields", &event.fields);
             text.line(0, "};\n");
         }
@@ -35,6 +46,8 @@ struct Text {
     out: String,
     /// Integer types and what we call them.
     names: BTreeMap<Integer, String>,
+    /// Of whatever does not say its own.
+    byte_order: ByteOrder,
 }
 
 impl Text {
@@ -49,17 +62,14 @@ impl Text {
     /// Names every integer type that occurs, so that the events read like C.
     fn aliases(&mut self, metadata: &Metadata) {
         let mut integers = Vec::new();
-        for field in &metadata.packet_header {
-            collect(&field.ty, &mut integers);
-        }
+        collect_all(&metadata.packet_header, &mut integers);
         for stream in &metadata.streams {
-            let events = stream.events.iter().flat_map(|event| &event.fields);
-            for field in [&stream.packet_context, &stream.event_header, &stream.event_context]
+            let events = stream.events.iter().flat_map(|event| [&event.context, &event.fields]);
+            for structure in [&stream.packet_context, &stream.event_header, &stream.event_context]
                 .into_iter()
-                .flatten()
                 .chain(events)
             {
-                collect(&field.ty, &mut integers);
+                collect_all(structure, &mut integers);
             }
         }
         integers.sort();
@@ -68,11 +78,14 @@ impl Text {
             let name = alias(&integer);
             let mut properties =
                 format!("size = {}; align = {}; signed = {};", integer.bits, integer.align, integer.signed);
-            if integer.base == Base::Hexadecimal {
-                properties.push_str(" base = 16;");
+            if integer.byte_order != self.byte_order {
+                let _ = write!(properties, " byte_order = {};", order_text(integer.byte_order));
             }
-            if integer.encoding == Encoding::Utf8 {
-                properties.push_str(" encoding = UTF8;");
+            if integer.base != Base::Decimal {
+                let _ = write!(properties, " base = {};", radix(integer.base));
+            }
+            if integer.encoding != Encoding::None {
+                let _ = write!(properties, " encoding = {};", encoding_text(integer.encoding));
             }
             if let Some(clock) = &integer.clock {
                 let _ = write!(properties, " map = clock.{clock}.value;");
@@ -87,8 +100,10 @@ impl Text {
         self.line(0, "trace {");
         self.line(1, "major = 1;");
         self.line(1, "minor = 8;");
-        self.line(1, &format!("uuid = \"{}\";", uuid_text(metadata.uuid)));
-        self.line(1, "byte_order = le;");
+        if let Some(uuid) = metadata.uuid {
+            self.line(1, &format!("uuid = \"{}\";", uuid_text(uuid)));
+        }
+        self.line(1, &format!("byte_order = {};", order_text(metadata.byte_order)));
         self.structure(1, "packet.header", &metadata.packet_header);
         self.line(0, "};\n");
     }
@@ -105,8 +120,7 @@ impl Text {
         self.line(0, "};\n");
     }
 
-    fn clock(&mut self, metadata: &Metadata) {
-        let clock = &metadata.clock;
+    fn clock(&mut self, clock: &Clock) {
         self.line(0, "clock {");
         self.line(1, &format!("name = {};", quoted(&clock.name)));
         self.line(1, &format!("description = {};", quoted(&clock.description)));
@@ -116,13 +130,13 @@ impl Text {
         self.line(0, "};\n");
     }
 
-    fn structure(&mut self, depth: usize, name: &str, fields: &[Field]) {
+    fn structure(&mut self, depth: usize, name: &str, structure: &Structure) {
         self.line(depth, &format!("{name} := struct {{"));
-        for field in fields {
+        for field in &structure.fields {
             let (before, after) = self.declarator(&field.ty);
             self.line(depth + 1, &format!("{before} {}{after};", field.name));
         }
-        self.line(depth, "};");
+        self.line(depth, &format!("}}{};", align_text(structure)));
     }
 
     /// What stands before a field's name, and behind it.
@@ -130,8 +144,7 @@ impl Text {
         match ty {
             FieldType::Integer(integer) => (self.name(integer), String::new()),
             FieldType::Enumeration(integer, mappings) => {
-                let names: Vec<_> =
-                    mappings.iter().map(|m| format!("{} = {}", quoted(&m.name), m.value)).collect();
+                let names: Vec<_> = mappings.iter().map(mapping_text).collect();
                 (format!("enum : {} {{ {} }}", self.name(integer), names.join(", ")), String::new())
             }
             FieldType::Array(element, count) => {
@@ -142,17 +155,39 @@ impl Text {
                 let (before, after) = self.declarator(element);
                 (before, format!("[{count}]{after}"))
             }
-            FieldType::Struct(fields) => {
-                let members: Vec<_> = fields
-                    .iter()
-                    .map(|field| {
-                        let (before, after) = self.declarator(&field.ty);
-                        format!("{before} {}{after};", field.name)
-                    })
-                    .collect();
-                (format!("struct {{ {} }}", members.join(" ")), String::new())
+            FieldType::Struct(structure) => {
+                let members = self.members(&structure.fields);
+                (format!("struct {{ {members} }}{}", align_text(structure)), String::new())
             }
+            FieldType::Variant(variant) => {
+                let options = self.members(&variant.options);
+                (format!("variant <{}> {{ {options} }}", variant.tag), String::new())
+            }
+            FieldType::Float(float) => {
+                let (exponent, mantissa) = if float.bits == 32 { (8, 24) } else { (11, 53) };
+                let order = order_text(float.byte_order);
+                let text = format!(
+                    "floating_point {{ exp_dig = {exponent}; mant_dig = {mantissa}; align = {}; byte_order = {order}; }}",
+                    float.align
+                );
+                (text, String::new())
+            }
+            FieldType::Text(encoding) => match encoding {
+                Encoding::None | Encoding::Utf8 => ("string".to_owned(), String::new()),
+                Encoding::Ascii => ("string { encoding = ASCII; }".to_owned(), String::new()),
+            },
         }
+    }
+
+    fn members(&self, fields: &[Field]) -> String {
+        let members: Vec<_> = fields
+            .iter()
+            .map(|field| {
+                let (before, after) = self.declarator(&field.ty);
+                format!("{before} {}{after};", field.name)
+            })
+            .collect();
+        members.join(" ")
     }
 
     fn name(&self, integer: &Integer) -> String {
@@ -160,11 +195,54 @@ impl Text {
     }
 }
 
+fn collect_all(structure: &Structure, into: &mut Vec<Integer>) {
+    structure.fields.iter().for_each(|field| collect(&field.ty, into));
+}
+
 fn collect(ty: &FieldType, into: &mut Vec<Integer>) {
     match ty {
         FieldType::Integer(integer) | FieldType::Enumeration(integer, _) => into.push(integer.clone()),
         FieldType::Array(element, _) | FieldType::Sequence(element, _) => collect(element, into),
-        FieldType::Struct(fields) => fields.iter().for_each(|field| collect(&field.ty, into)),
+        FieldType::Struct(structure) => collect_all(structure, into),
+        FieldType::Variant(variant) => variant.options.iter().for_each(|field| collect(&field.ty, into)),
+        FieldType::Float(_) | FieldType::Text(_) => {}
+    }
+}
+
+const fn order_text(order: ByteOrder) -> &'static str {
+    match order {
+        ByteOrder::Little => "le",
+        ByteOrder::Big => "be",
+    }
+}
+
+const fn encoding_text(encoding: Encoding) -> &'static str {
+    match encoding {
+        Encoding::None => "none",
+        Encoding::Ascii => "ASCII",
+        Encoding::Utf8 => "UTF8",
+    }
+}
+
+const fn radix(base: Base) -> u32 {
+    match base {
+        Base::Binary => 2,
+        Base::Octal => 8,
+        Base::Decimal => 10,
+        Base::Hexadecimal => 16,
+    }
+}
+
+fn align_text(structure: &Structure) -> String {
+    if structure.align > 1 { format!(" align({})", structure.align) } else { String::new() }
+}
+
+fn mapping_text(mapping: &Mapping) -> String {
+    let name = quoted(&mapping.name);
+    if mapping.from == mapping.to {
+        format!("{name} = {}", mapping.from)
+    } else {
+        format!("{name} = {} ... {}", mapping.from, mapping.to)
     }
 }
 
@@ -174,11 +252,20 @@ fn alias(integer: &Integer) -> String {
     if integer.align != 8 {
         let _ = write!(name, "_align{}", integer.align);
     }
-    if integer.base == Base::Hexadecimal {
-        name.push_str("_hex");
+    if integer.byte_order == ByteOrder::Big {
+        name.push_str("_be");
     }
-    if integer.encoding == Encoding::Utf8 {
-        name.push_str("_utf8");
+    match integer.base {
+        Base::Decimal => {}
+        Base::Hexadecimal => name.push_str("_hex"),
+        Base::Octal | Base::Binary => {
+            let _ = write!(name, "_base{}", radix(integer.base));
+        }
+    }
+    match integer.encoding {
+        Encoding::None => {}
+        Encoding::Ascii => name.push_str("_ascii"),
+        Encoding::Utf8 => name.push_str("_utf8"),
     }
     if let Some(clock) = &integer.clock {
         let _ = write!(name, "_{clock}");

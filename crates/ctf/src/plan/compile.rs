@@ -1,0 +1,458 @@
+//! From types to plans.
+
+use std::collections::HashMap;
+
+use super::known::Known;
+use super::run::DEEPEST_LOOP;
+use super::scope::{Scopes, references};
+use super::{Choice, Count, FieldInfo, FieldKind, Integers, Loop, NONE, Op, Plan};
+use crate::schema::{
+    ByteOrder, Encoding, Field, FieldType, Integer, Mapping, StreamClass, Structure, Variant, shown,
+};
+
+/// Why there is no way to decode a type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum PlanError {
+    #[error("field `{field}` refers to `{to}`, which is no number in front of it")]
+    Dangling { field: String, to: String },
+    #[error("field `{0}` is an array in too many arrays")]
+    Nesting(String),
+    #[error("there are too many fields")]
+    Fields,
+}
+
+/// Which fields are told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Want<'a> {
+    /// All, by their index in [`Plan::fields`].
+    All,
+    /// Those of these paths, to these slots.
+    Slots(&'a [(&'a str, u16)]),
+    /// What an event's header is for: fields named `id` to slot 0, stamps to a slot by their width.
+    Header,
+}
+
+/// A number that others refer to.
+#[derive(Debug, Clone)]
+struct Referred {
+    register: u16,
+    signed: bool,
+    mappings: Vec<Mapping>,
+}
+
+/// Makes the plans of one stream class: what comes first in a packet, first.
+#[derive(Debug)]
+pub(crate) struct Compiler {
+    references: HashMap<String, ()>,
+    referred: HashMap<String, Referred>,
+    scopes: Scopes,
+    known: Known,
+    /// Put back for each event, all of which begin where the header ends.
+    plan: Plan,
+    /// Operations from here on are not merged with those before: something jumps here.
+    barrier: usize,
+    loops: usize,
+    next_register: u16,
+}
+
+/// A field on the way to its operations.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    name: &'a str,
+    path: &'a str,
+}
+
+impl Compiler {
+    pub fn new(header: &Structure, stream: &StreamClass) -> Self {
+        Self {
+            references: references(header, stream),
+            referred: HashMap::new(),
+            scopes: Scopes::default(),
+            known: Known::START,
+            plan: Plan::default(),
+            barrier: 0,
+            loops: 0,
+            next_register: 0,
+        }
+    }
+
+    /// Events begin anywhere.
+    pub fn anywhere(&mut self) {
+        self.known = Known::NOTHING;
+    }
+
+    /// The plan of structures that follow each other, each with its number among the six that an event is
+    /// made of and the path in front of its fields.
+    pub fn plan(&mut self, parts: &[(usize, &Structure, &str)], want: Want<'_>) -> Result<Plan, PlanError> {
+        self.plan = Plan::default();
+        self.barrier = 0;
+        for (root, structure, prefix) in parts {
+            self.scopes.enter_root(*root);
+            // A structure without members is not there, whatever its alignment.
+            if !structure.fields.is_empty() {
+                self.align(structure.aligned());
+                self.members(&structure.fields, prefix, want)?;
+            }
+            self.scopes.leave_root();
+        }
+        Ok(std::mem::take(&mut self.plan))
+    }
+
+    /// The plan of an event, after which all is as before it.
+    pub fn event(&mut self, parts: &[(usize, &Structure, &str)], want: Want<'_>) -> Result<Plan, PlanError> {
+        let (known, registers, referred) = (self.known, self.next_register, self.referred.clone());
+        let plan = self.plan(parts, want);
+        (self.known, self.next_register, self.referred, self.loops) = (known, registers, referred, 0);
+        self.scopes.leave_event();
+        plan
+    }
+
+    /// Where the number of this path is kept, if anything refers to it.
+    pub fn register(&self, path: &str) -> Option<u16> {
+        self.referred.get(path).map(|referred| referred.register)
+    }
+
+    fn members(&mut self, fields: &[Field], prefix: &str, want: Want<'_>) -> Result<(), PlanError> {
+        for field in fields {
+            let path = join(prefix, shown(&field.name));
+            self.field(At { name: &field.name, path: &path }, shown(&field.name), &field.ty, want)?;
+            self.scopes.passed(&field.name);
+        }
+        Ok(())
+    }
+
+    fn field(&mut self, at: At<'_>, label: &str, ty: &FieldType, want: Want<'_>) -> Result<(), PlanError> {
+        match ty {
+            FieldType::Integer(integer) => {
+                let slot = self.slot(at, label, ty, want)?;
+                self.number(at, integer, &[], slot)
+            }
+            FieldType::Enumeration(integer, mappings) => {
+                let slot = self.slot(at, label, ty, want)?;
+                self.number(at, integer, mappings, slot)
+            }
+            FieldType::Float(float) => {
+                let slot = self.slot(at, label, ty, want)?;
+                self.align(float.align);
+                if slot == NONE {
+                    self.skip(float.bits.into());
+                } else {
+                    let big = float.byte_order == ByteOrder::Big;
+                    self.push(Op::Float { slot, wide: float.bits == 64, big });
+                    self.known = self.known.plus(float.bits.into());
+                }
+                Ok(())
+            }
+            FieldType::Text(_) => {
+                let slot = self.slot(at, label, ty, want)?;
+                self.align(8);
+                self.push(if slot == NONE { Op::SkipText } else { Op::Text(slot) });
+                self.known = self.known.plus_any(8);
+                Ok(())
+            }
+            FieldType::Array(element, count) => {
+                self.array(at, label, ty, element, Count::Fixed(*count), want)
+            }
+            FieldType::Sequence(element, length) => {
+                let count = Count::Register(self.refer(at, length)?.register);
+                self.array(at, label, ty, element, count, want)
+            }
+            FieldType::Struct(structure) => {
+                self.align(structure.aligned());
+                let slot = self.group(at, label, ty, want)?;
+                self.scopes.enter(at.name);
+                self.members(&structure.fields, at.path, want)?;
+                self.scopes.leave();
+                self.close(slot);
+                Ok(())
+            }
+            FieldType::Variant(variant) => self.variant(at, label, ty, variant, want),
+        }
+    }
+
+    /// Where a value goes.
+    fn slot(&mut self, at: At<'_>, label: &str, ty: &FieldType, want: Want<'_>) -> Result<u16, PlanError> {
+        match want {
+            Want::All => self.info(at, label, ty),
+            Want::Slots(wanted) => {
+                let found = wanted.iter().find(|(path, _)| *path == at.path);
+                Ok(found.map_or(NONE, |(_, slot)| *slot))
+            }
+            Want::Header => Ok(match ty {
+                FieldType::Integer(integer) if integer.clock.is_some() => integer.bits as u16,
+                FieldType::Integer(_) | FieldType::Enumeration(..) if at.name == "id" => 0,
+                _ => NONE,
+            }),
+        }
+    }
+
+    fn info(&mut self, at: At<'_>, label: &str, ty: &FieldType) -> Result<u16, PlanError> {
+        let index = self.plan.fields.len();
+        let index = u16::try_from(index).ok().filter(|&index| index != NONE).ok_or(PlanError::Fields)?;
+        self.plan.fields.push(FieldInfo {
+            name: label.to_owned(),
+            path: at.path.to_owned(),
+            kind: FieldKind::of(ty),
+        });
+        Ok(index)
+    }
+
+    /// Tells that a structure or the like begins, where all is told.
+    fn group(&mut self, at: At<'_>, label: &str, ty: &FieldType, want: Want<'_>) -> Result<u16, PlanError> {
+        if !matches!(want, Want::All) {
+            return Ok(NONE);
+        }
+        let slot = self.info(at, label, ty)?;
+        self.push(Op::Open(slot));
+        Ok(slot)
+    }
+
+    fn close(&mut self, slot: u16) {
+        if slot != NONE {
+            self.push(Op::Close(slot));
+        }
+    }
+
+    fn number(
+        &mut self,
+        at: At<'_>,
+        integer: &Integer,
+        mappings: &[Mapping],
+        slot: u16,
+    ) -> Result<(), PlanError> {
+        self.align(integer.align);
+        let path = self.scopes.path_of(at.name);
+        let mut register = NONE;
+        if self.references.contains_key(&path) {
+            register = self.next_register;
+            if register == 256 {
+                return Err(PlanError::Fields);
+            }
+            self.next_register += 1;
+            let mappings = mappings.to_vec();
+            self.referred.insert(path, Referred { register, signed: integer.signed, mappings });
+        }
+        let big = integer.byte_order == ByteOrder::Big && integer.bits != 8;
+        let in_bytes = self.known.padding(8) == Some(0);
+        match (integer.bits, integer.signed) {
+            _ if slot == NONE && register == NONE => {
+                self.skip(integer.bits.into());
+                return Ok(());
+            }
+            (8, false) if register == NONE && in_bytes => self.push(Op::U8(slot)),
+            (8, true) if register == NONE && in_bytes => self.push(Op::I8(slot)),
+            (16, false) if register == NONE && in_bytes && !big => self.push(Op::U16(slot)),
+            (16, true) if register == NONE && in_bytes && !big => self.push(Op::I16(slot)),
+            (32, false) if register == NONE && in_bytes && !big => self.push(Op::U32(slot)),
+            (32, true) if register == NONE && in_bytes && !big => self.push(Op::I32(slot)),
+            (64, false) if register == NONE && in_bytes && !big => self.push(Op::U64(slot)),
+            (64, true) if register == NONE && in_bytes && !big => self.push(Op::I64(slot)),
+            (bits, signed) => {
+                let big = integer.byte_order == ByteOrder::Big;
+                self.push(Op::Number { slot, register, bits: bits as u8, big, signed });
+            }
+        }
+        self.known = self.known.plus(integer.bits.into());
+        Ok(())
+    }
+
+    fn refer(&self, at: At<'_>, reference: &str) -> Result<&Referred, PlanError> {
+        let path = self.scopes.resolve(reference);
+        path.and_then(|path| self.referred.get(&path))
+            .ok_or_else(|| PlanError::Dangling { field: at.path.to_owned(), to: reference.to_owned() })
+    }
+
+    fn array(
+        &mut self,
+        at: At<'_>,
+        label: &str,
+        ty: &FieldType,
+        element: &FieldType,
+        count: Count,
+        want: Want<'_>,
+    ) -> Result<(), PlanError> {
+        self.align(element.align());
+        let plain = match element {
+            FieldType::Integer(integer) | FieldType::Enumeration(integer, _) => Some(integer),
+            _ => None,
+        };
+        // Nothing between the elements, so that they are as good as one.
+        let Some(plain) = plain.filter(|integer| integer.bits.is_multiple_of(integer.align)) else {
+            return self.each(at, label, ty, element, count, want);
+        };
+        let is_text = plain.bits == 8 && plain.align == 8 && plain.encoding != Encoding::None;
+        let in_bytes = plain.bits.is_multiple_of(8) && plain.align.is_multiple_of(8);
+        let total = match count {
+            Count::Fixed(count) => Some(count.saturating_mul(plain.bits.into())),
+            Count::Register(_) => None,
+        };
+        if let (Want::All, false) = (want, is_text) {
+            let array = self.info(at, label, ty)?;
+            let element = self.info(at, "", element)?;
+            let index = u16::try_from(self.plan.integers.len()).map_err(|_| PlanError::Fields)?;
+            self.plan.integers.push(Integers {
+                array,
+                element,
+                count,
+                bits: plain.bits as u8,
+                big: plain.byte_order == ByteOrder::Big,
+                signed: plain.signed,
+                stride: plain.bits,
+            });
+            self.push(Op::Integers(index));
+        } else {
+            let as_text = FieldType::Text(plain.encoding);
+            let slot = match want {
+                Want::All => self.info(at, label, &as_text)?,
+                _ => self.slot(at, label, &as_text, want)?,
+            };
+            let fixed = match count {
+                Count::Fixed(count) => u32::try_from(count.saturating_mul(u64::from(plain.bits) / 8)).ok(),
+                Count::Register(_) => None,
+            };
+            match (count, slot) {
+                (Count::Fixed(_), slot) if slot == NONE || !in_bytes => {
+                    self.skip(total.unwrap_or(u64::MAX));
+                    return Ok(());
+                }
+                (Count::Register(register), slot) if slot == NONE || !in_bytes => {
+                    self.push(Op::SkipOf { register, bits: plain.bits });
+                }
+                (Count::Fixed(_), slot) => match fixed {
+                    Some(bytes) if is_text => self.push(Op::Chars { slot, bytes }),
+                    Some(bytes) => self.push(Op::Bytes { slot, bytes }),
+                    // No packet holds it.
+                    None => self.push(Op::Skip(u64::MAX)),
+                },
+                (Count::Register(register), slot) if is_text => self.push(Op::CharsOf { slot, register }),
+                (Count::Register(register), slot) => {
+                    self.push(Op::BytesOf { slot, register, bytes: (plain.bits / 8) as u16 });
+                }
+            }
+        }
+        self.known = match total {
+            Some(bits) => self.known.plus(bits),
+            None => self.known.plus_any(plain.bits.into()),
+        };
+        Ok(())
+    }
+
+    /// An array of whatever is not a plain number.
+    fn each(
+        &mut self,
+        at: At<'_>,
+        label: &str,
+        ty: &FieldType,
+        element: &FieldType,
+        count: Count,
+        want: Want<'_>,
+    ) -> Result<(), PlanError> {
+        if self.loops == DEEPEST_LOOP {
+            return Err(PlanError::Nesting(at.path.to_owned()));
+        }
+        let slot = self.group(at, label, ty, want)?;
+        let index = u16::try_from(self.plan.loops.len()).map_err(|_| PlanError::Fields)?;
+        self.plan.loops.push(Loop { count, end: 0 });
+        self.push(Op::Repeat(index));
+        self.land();
+        self.known = Known::NOTHING;
+        self.loops += 1;
+        self.field(at, "", element, want)?;
+        self.loops -= 1;
+        self.push(Op::Again);
+        self.land();
+        self.plan.loops[usize::from(index)].end = self.here();
+        self.known = Known::NOTHING;
+        self.close(slot);
+        Ok(())
+    }
+
+    fn variant(
+        &mut self,
+        at: At<'_>,
+        label: &str,
+        ty: &FieldType,
+        variant: &Variant,
+        want: Want<'_>,
+    ) -> Result<(), PlanError> {
+        let tag = self.refer(at, &variant.tag)?.clone();
+        let slot = self.group(at, label, ty, want)?;
+        let index = u16::try_from(self.plan.choices.len()).map_err(|_| PlanError::Fields)?;
+        let bias = if tag.signed { 1 << 63 } else { 0 };
+        self.plan.choices.push(Choice { register: tag.register, bias, ranges: Vec::new() });
+        self.push(Op::Choose(index));
+        let before = self.known;
+        let (mut after, mut jumps) = (None::<Known>, Vec::new());
+        self.scopes.enter(at.name);
+        for option in &variant.options {
+            self.land();
+            let from = self.here();
+            let named = tag.mappings.iter().filter(|mapping| mapping.name == option.name);
+            let ranges = named.filter_map(|mapping| range(mapping, tag.signed)).map(|(a, b)| (a, b, from));
+            self.plan.choices[usize::from(index)].ranges.extend(ranges);
+            self.known = before;
+            let path = join(at.path, shown(&option.name));
+            let inner = At { name: &option.name, path: &path };
+            self.field(inner, shown(&option.name), &option.ty, want)?;
+            after = Some(after.map_or(self.known, |after| after.or(self.known)));
+            jumps.push(self.plan.ops.len());
+            self.push(Op::Jump(0));
+        }
+        self.scopes.leave();
+        self.land();
+        let end = self.here();
+        for jump in jumps {
+            self.plan.ops[jump] = Op::Jump(end);
+        }
+        self.known = after.unwrap_or(before);
+        self.close(slot);
+        Ok(())
+    }
+
+    fn align(&mut self, bits: u32) {
+        match self.known.padding(bits.into()) {
+            Some(0) => {}
+            Some(padding) => self.skip(padding),
+            None => {
+                self.push(Op::Align(bits));
+                self.known = Known::aligned(bits.into());
+            }
+        }
+    }
+
+    fn skip(&mut self, bits: u64) {
+        self.known = self.known.plus(bits);
+        if self.plan.ops.len() > self.barrier
+            && let Some(Op::Skip(before)) = self.plan.ops.last_mut()
+        {
+            *before = before.saturating_add(bits);
+        } else if bits > 0 {
+            self.push(Op::Skip(bits));
+        }
+    }
+
+    fn push(&mut self, op: Op) {
+        self.plan.ops.push(op);
+    }
+
+    fn here(&self) -> u32 {
+        self.plan.ops.len() as u32
+    }
+
+    /// Something jumps to what comes next.
+    fn land(&mut self) {
+        self.barrier = self.plan.ops.len();
+    }
+}
+
+fn join(prefix: &str, name: &str) -> String {
+    if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
+}
+
+/// The values of a tag that mean an option, in the order of unsigned numbers.
+fn range(mapping: &Mapping, signed: bool) -> Option<(u64, u64)> {
+    let (least, most) = if signed { (i64::MIN.into(), i64::MAX.into()) } else { (0, i128::from(u64::MAX)) };
+    let (from, to) = (mapping.from.max(least), mapping.to.min(most));
+    (from <= to).then(|| ((from - least) as u64, (to - least) as u64))
+}

@@ -1,0 +1,67 @@
+/// What the type says of a position: its remainder modulo a power of two of bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Known {
+    modulus: u64,
+    rest: u64,
+}
+
+/// Larger than any alignment.
+const MOST: u64 = 1 << 16;
+
+impl Known {
+    /// Nothing.
+    pub const NOTHING: Self = Self { modulus: 1, rest: 0 };
+    /// That it is a packet's beginning.
+    pub const START: Self = Self { modulus: MOST, rest: 0 };
+
+    /// Behind so many bits.
+    pub const fn plus(self, bits: u64) -> Self {
+        Self { modulus: self.modulus, rest: self.rest.wrapping_add(bits) % self.modulus }
+    }
+
+    /// Behind any number of things of so many bits each.
+    pub fn plus_any(self, bits: u64) -> Self {
+        // The largest power of two that divides the size keeps what is known modulo that.
+        let modulus =
+            if bits == 0 { self.modulus } else { self.modulus.min(1 << bits.trailing_zeros().min(16)) };
+        Self { modulus, rest: self.rest % modulus }
+    }
+
+    /// What both say.
+    pub const fn or(self, other: Self) -> Self {
+        let mut modulus = if self.modulus < other.modulus { self.modulus } else { other.modulus };
+        while self.rest % modulus != other.rest % modulus {
+            modulus /= 2;
+        }
+        Self { modulus, rest: self.rest % modulus }
+    }
+
+    /// How many bits of padding come before something of this alignment; `None` if that differs.
+    pub const fn padding(self, align: u64) -> Option<u64> {
+        if align > self.modulus { None } else { Some((align - self.rest % align) % align) }
+    }
+
+    /// Behind padding for this alignment.
+    pub const fn aligned(align: u64) -> Self {
+        Self { modulus: align, rest: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padding_is_known_as_long_as_sizes_are() {
+        let at = Known::START.plus(5);
+        assert_eq!(at.padding(8), Some(3));
+        assert_eq!(at.plus(27).padding(8), Some(0));
+        assert_eq!(at.plus_any(8).padding(8), Some(3), "bytes keep the bit");
+        assert_eq!(at.plus_any(8).padding(16), None);
+        assert_eq!(at.plus_any(3).padding(8), None);
+        assert_eq!(at.plus_any(0), at);
+        let either = Known::START.plus(32).or(Known::START.plus(104));
+        assert_eq!((either.padding(8), either.padding(16)), (Some(0), None));
+        assert_eq!(Known::START.or(Known::START.plus(1)), Known::NOTHING);
+    }
+}

@@ -1,0 +1,210 @@
+//! How the fields of a structure are decoded: a flat list of operations, made once from its type.
+//!
+//! Sizes that the type fixes become jumps, alignments that it fixes cost nothing, and what nobody asked
+//! for is passed over in one step where it can be. Running a plan allocates nothing and never goes
+//! beyond the bytes it is given, whatever these say.
+
+mod bits;
+mod compile;
+mod known;
+mod run;
+mod scope;
+
+pub use compile::PlanError;
+pub(crate) use compile::{Compiler, Want};
+pub(crate) use run::{Registers, Stop};
+
+use crate::schema::{FieldType, Integer, Mapping};
+
+/// Takes the values of an event's fields, in order.
+///
+/// `field` is an index into [`Plan::fields`], or the slot that was asked for.
+pub trait Visitor {
+    /// An event's fields begin; all that was told before is of another event, or of the same when more of
+    /// it had to be read.
+    fn begin(&mut self) {}
+    /// A number.
+    fn unsigned(&mut self, field: u16, value: u64);
+    /// A number with a sign.
+    fn signed(&mut self, field: u16, value: i64);
+    /// A number with a fraction.
+    fn float(&mut self, field: u16, value: f64);
+    /// A text without its NUL, or an array of numbers as it stands in the file where it was asked for.
+    fn bytes(&mut self, field: u16, value: &[u8]);
+    /// A structure, an array or a variant begins.
+    fn open(&mut self, field: u16) {
+        let _ = field;
+    }
+    /// It ends.
+    fn close(&mut self, field: u16) {
+        let _ = field;
+    }
+}
+
+/// Takes nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Ignore;
+
+impl Visitor for Ignore {
+    fn unsigned(&mut self, _: u16, _: u64) {}
+    fn signed(&mut self, _: u16, _: i64) {}
+    fn float(&mut self, _: u16, _: f64) {}
+    fn bytes(&mut self, _: u16, _: &[u8]) {}
+}
+
+/// A field that a plan tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldInfo {
+    /// Its name as people see it; empty for an array's elements.
+    pub name: String,
+    /// The names of all around it and its own, joined by dots.
+    pub path: String,
+    /// What it is.
+    pub kind: FieldKind,
+}
+
+/// What a field is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "as in `FieldType`")]
+pub enum FieldKind {
+    Integer(Integer),
+    Enumeration(Integer, Vec<Mapping>),
+    Float(u32),
+    Text,
+    Struct,
+    Array,
+    Variant,
+}
+
+impl FieldKind {
+    fn of(ty: &FieldType) -> Self {
+        match ty {
+            FieldType::Integer(integer) => Self::Integer(integer.clone()),
+            FieldType::Enumeration(integer, mappings) => Self::Enumeration(integer.clone(), mappings.clone()),
+            FieldType::Float(float) => Self::Float(float.bits),
+            FieldType::Text(_) => Self::Text,
+            FieldType::Struct(_) => Self::Struct,
+            FieldType::Array(..) | FieldType::Sequence(..) => Self::Array,
+            FieldType::Variant(_) => Self::Variant,
+        }
+    }
+}
+
+/// The way to decode one structure, or several that follow each other.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    pub(crate) ops: Vec<Op>,
+    loops: Vec<Loop>,
+    integers: Vec<Integers>,
+    choices: Vec<Choice>,
+    /// What it tells, where all fields were asked for.
+    fields: Vec<FieldInfo>,
+}
+
+impl Plan {
+    /// The fields that it tells, where all were asked for, by what [`Visitor`] is given.
+    pub fn fields(&self) -> &[FieldInfo] {
+        &self.fields
+    }
+}
+
+/// No slot, or no register.
+const NONE: u16 = u16::MAX;
+
+/// One step. Those of fixed width are for little-endian numbers that begin with a byte.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Op {
+    U8(u16),
+    U16(u16),
+    U32(u16),
+    U64(u16),
+    I8(u16),
+    I16(u16),
+    I32(u16),
+    I64(u16),
+    /// Any number, at any bit; told to a slot, kept in a register, either or both.
+    Number {
+        slot: u16,
+        register: u16,
+        bits: u8,
+        big: bool,
+        signed: bool,
+    },
+    Float {
+        slot: u16,
+        wide: bool,
+        big: bool,
+    },
+    /// Up to a NUL.
+    Text(u16),
+    /// Text in so many bytes, up to a NUL there.
+    Chars {
+        slot: u16,
+        bytes: u32,
+    },
+    CharsOf {
+        slot: u16,
+        register: u16,
+    },
+    /// So many bytes as they are.
+    Bytes {
+        slot: u16,
+        bytes: u32,
+    },
+    BytesOf {
+        slot: u16,
+        register: u16,
+        bytes: u16,
+    },
+    /// An array of plain numbers; an index into `integers`.
+    Integers(u16),
+    Skip(u64),
+    SkipText,
+    SkipOf {
+        register: u16,
+        bits: u32,
+    },
+    Align(u32),
+    Open(u16),
+    Close(u16),
+    /// Runs what follows so many times, up to `Again`; an index into `loops`.
+    Repeat(u16),
+    Again,
+    /// Goes on at one of several places; an index into `choices`.
+    Choose(u16),
+    Jump(u32),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Count {
+    Fixed(u64),
+    Register(u16),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Loop {
+    count: Count,
+    /// The operation behind its `Again`.
+    end: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Integers {
+    array: u16,
+    element: u16,
+    count: Count,
+    bits: u8,
+    big: bool,
+    signed: bool,
+    /// From one element to the next, bits.
+    stride: u32,
+}
+
+#[derive(Debug, Clone)]
+struct Choice {
+    register: u16,
+    /// Values have their order as unsigned numbers after this is added.
+    bias: u64,
+    /// From, to (both biased), and where to go on.
+    ranges: Vec<(u64, u64, u32)>,
+}

@@ -1,0 +1,204 @@
+use super::bits::{number, signed};
+use super::{Count, NONE, Op, Plan, Visitor};
+
+/// Values that later fields refer to: lengths of sequences, tags of variants.
+pub(crate) type Registers = [u64; 256];
+
+/// Why a plan was not run to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The bytes end first.
+    Short,
+    /// A variant's tag has this value, for which there is no option.
+    Tag(u64),
+    /// An array of elements of no size.
+    Empty,
+}
+
+/// Deepest nesting of arrays whose elements are no plain numbers.
+pub(super) const DEEPEST_LOOP: usize = 8;
+
+impl Plan {
+    /// Decodes what begins at bit `at` of `bytes`, whose first byte is aligned as the packet's first is.
+    /// Says at which bit it ends.
+    #[inline]
+    pub(crate) fn run(
+        &self,
+        bytes: &[u8],
+        mut at: u64,
+        registers: &mut Registers,
+        visitor: &mut impl Visitor,
+    ) -> Result<u64, Stop> {
+        let end = bytes.len() as u64 * 8;
+        let mut loops = [(0_u32, 0_u64, 0_u64); DEEPEST_LOOP];
+        let mut depth = 0;
+        let mut next = 0;
+        // A fixed-width number at the byte that `at` lies in.
+        macro_rules! fixed {
+            ($ty:ty, $bits:literal) => {{
+                let first = (at / 8) as usize;
+                let found = bytes.get(first..).and_then(|rest| rest.first_chunk()).ok_or(Stop::Short)?;
+                at += $bits;
+                <$ty>::from_le_bytes(*found)
+            }};
+        }
+        while let Some(&op) = self.ops.get(next) {
+            next += 1;
+            match op {
+                Op::U8(slot) => visitor.unsigned(slot, fixed!(u8, 8).into()),
+                Op::U16(slot) => visitor.unsigned(slot, fixed!(u16, 16).into()),
+                Op::U32(slot) => visitor.unsigned(slot, fixed!(u32, 32).into()),
+                Op::U64(slot) => visitor.unsigned(slot, fixed!(u64, 64)),
+                Op::I8(slot) => visitor.signed(slot, fixed!(i8, 8).into()),
+                Op::I16(slot) => visitor.signed(slot, fixed!(i16, 16).into()),
+                Op::I32(slot) => visitor.signed(slot, fixed!(i32, 32).into()),
+                Op::I64(slot) => visitor.signed(slot, fixed!(i64, 64)),
+                Op::Skip(bits) => {
+                    at = at.checked_add(bits).filter(|&at| at <= end).ok_or(Stop::Short)?;
+                }
+                Op::Chars { slot, bytes: count } => {
+                    let all = take(bytes, &mut at, count.into())?;
+                    visitor.bytes(slot, up_to_nul(all));
+                }
+                Op::Text(slot) => {
+                    let text = text(bytes, &mut at)?;
+                    visitor.bytes(slot, text);
+                }
+                Op::SkipText => {
+                    text(bytes, &mut at)?;
+                }
+                Op::Number { slot, register, bits, big, signed: with_sign } => {
+                    let bits = u32::from(bits);
+                    let value = number(bytes, at, bits, big).ok_or(Stop::Short)?;
+                    at += u64::from(bits);
+                    let whole = if with_sign { signed(value, bits) } else { value as i64 };
+                    if register != NONE {
+                        registers[usize::from(register) % registers.len()] = whole as u64;
+                    }
+                    if slot != NONE {
+                        if with_sign { visitor.signed(slot, whole) } else { visitor.unsigned(slot, value) }
+                    }
+                }
+                Op::Float { slot, wide, big } => {
+                    let bits = if wide { 64 } else { 32 };
+                    let value = number(bytes, at, bits, big).ok_or(Stop::Short)?;
+                    at += u64::from(bits);
+                    let value =
+                        if wide { f64::from_bits(value) } else { f32::from_bits(value as u32).into() };
+                    visitor.float(slot, value);
+                }
+                Op::CharsOf { slot, register } => {
+                    let count = registers[usize::from(register) % registers.len()];
+                    let all = take(bytes, &mut at, count)?;
+                    visitor.bytes(slot, up_to_nul(all));
+                }
+                Op::Bytes { slot, bytes: count } => {
+                    let all = take(bytes, &mut at, count.into())?;
+                    visitor.bytes(slot, all);
+                }
+                Op::BytesOf { slot, register, bytes: each } => {
+                    let count = registers[usize::from(register) % registers.len()];
+                    let count = count.checked_mul(each.into()).ok_or(Stop::Short)?;
+                    let all = take(bytes, &mut at, count)?;
+                    visitor.bytes(slot, all);
+                }
+                Op::SkipOf { register, bits } => {
+                    let count = registers[usize::from(register) % registers.len()];
+                    let bits = count.checked_mul(bits.into());
+                    let to = bits.and_then(|bits| at.checked_add(bits));
+                    at = to.filter(|&at| at <= end).ok_or(Stop::Short)?;
+                }
+                Op::Align(bits) => {
+                    at = at.next_multiple_of(bits.into());
+                }
+                Op::Open(slot) => visitor.open(slot),
+                Op::Close(slot) => visitor.close(slot),
+                Op::Integers(index) => {
+                    let array = self.integers[usize::from(index)];
+                    let count = self.count(array.count, registers);
+                    // Nothing is told of an array that is not all there.
+                    let size = count.checked_mul(array.stride.into()).and_then(|bits| at.checked_add(bits));
+                    size.filter(|&size| size <= end + 7).ok_or(Stop::Short)?;
+                    let bits = u32::from(array.bits);
+                    visitor.open(array.array);
+                    for _ in 0..count {
+                        let value = number(bytes, at, bits, array.big).ok_or(Stop::Short)?;
+                        at += u64::from(array.stride);
+                        if array.signed {
+                            visitor.signed(array.element, signed(value, bits));
+                        } else {
+                            visitor.unsigned(array.element, value);
+                        }
+                    }
+                    visitor.close(array.array);
+                }
+                Op::Repeat(index) => {
+                    let body = self.loops[usize::from(index)];
+                    let count = self.count(body.count, registers);
+                    if count == 0 {
+                        next = body.end as usize;
+                    } else if count > end.saturating_sub(at) {
+                        return Err(Stop::Short);
+                    } else {
+                        loops[depth % DEEPEST_LOOP] = (next as u32, count, at);
+                        depth += 1;
+                    }
+                }
+                Op::Again => {
+                    let (body, left, from) = &mut loops[(depth - 1) % DEEPEST_LOOP];
+                    if *from == at {
+                        return Err(Stop::Empty);
+                    }
+                    *from = at;
+                    *left -= 1;
+                    if *left == 0 {
+                        depth -= 1;
+                    } else {
+                        next = *body as usize;
+                    }
+                }
+                Op::Choose(index) => {
+                    let choice = &self.choices[usize::from(index)];
+                    let value = registers[usize::from(choice.register) % registers.len()];
+                    let biased = value.wrapping_add(choice.bias);
+                    let found = choice.ranges.iter().find(|(from, to, _)| (*from..=*to).contains(&biased));
+                    next = found.ok_or(Stop::Tag(value))?.2 as usize;
+                }
+                Op::Jump(to) => next = to as usize,
+            }
+        }
+        if at > end { Err(Stop::Short) } else { Ok(at) }
+    }
+
+    fn count(&self, count: Count, registers: &Registers) -> u64 {
+        match count {
+            Count::Fixed(count) => count,
+            Count::Register(register) => registers[usize::from(register) % registers.len()],
+        }
+    }
+}
+
+/// So many bytes; `at` goes behind them.
+#[inline]
+fn take<'a>(bytes: &'a [u8], at: &mut u64, count: u64) -> Result<&'a [u8], Stop> {
+    let rest = bytes.get((*at / 8) as usize..).ok_or(Stop::Short)?;
+    let count = usize::try_from(count).map_err(|_| Stop::Short)?;
+    let taken = rest.get(..count).ok_or(Stop::Short)?;
+    *at += count as u64 * 8;
+    Ok(taken)
+}
+
+/// Bytes up to a NUL, which is passed too.
+#[inline]
+fn text<'a>(bytes: &'a [u8], at: &mut u64) -> Result<&'a [u8], Stop> {
+    let rest = bytes.get((*at / 8) as usize..).ok_or(Stop::Short)?;
+    let len = memchr::memchr(0, rest).ok_or(Stop::Short)?;
+    *at += (len as u64 + 1) * 8;
+    Ok(&rest[..len])
+}
+
+#[inline]
+fn up_to_nul(bytes: &[u8]) -> &[u8] {
+    let len = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    &bytes[..len]
+}

@@ -1,0 +1,50 @@
+use std::io;
+
+use memchr::memmem::Finder;
+
+use crate::window::Source;
+
+/// What every packet of a trace begins with, to look for.
+#[derive(Debug)]
+pub(crate) struct Signature {
+    finder: Finder<'static>,
+    bytes: Vec<u8>,
+}
+
+impl Signature {
+    pub fn new(bytes: &[u8]) -> Self {
+        Self { finder: Finder::new(bytes).into_owned(), bytes: bytes.to_owned() }
+    }
+
+    /// Whether a packet begins at `offset`; the remains of one at the end of the file count too.
+    pub fn begins(&self, source: &impl Source, size: u64, offset: u64) -> io::Result<bool> {
+        if offset >= size {
+            return Ok(false);
+        }
+        let mut bytes = [0; 32];
+        let bytes = &mut bytes[..self.bytes.len().min(32)];
+        let n = source.read_at(offset, bytes)?;
+        Ok(bytes[..n] == self.bytes[..n])
+    }
+
+    /// Where the first packet at or after `from` begins.
+    pub fn find(&self, source: &impl Source, from: u64) -> io::Result<Option<u64>> {
+        let overlap = self.bytes.len().saturating_sub(1);
+        // Little first: the next packet is near, or else it may be anywhere.
+        let mut buffer = vec![0; 1024];
+        let mut at = from;
+        loop {
+            let n = source.read_at(at, &mut buffer)?;
+            if let Some(i) = self.finder.find(&buffer[..n]) {
+                return Ok(Some(at + i as u64));
+            }
+            if n < buffer.len() {
+                return Ok(None);
+            }
+            at += (n - overlap) as u64;
+            if buffer.len() < 256 * 1024 {
+                buffer.resize(2 * buffer.len(), 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+use crate::plan::Visitor;
+
+/// What a packet's header and context say, in front of its events. All of it is a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Packet {
+    /// Where it begins, bytes from the file's beginning.
+    pub offset: u64,
+    /// Counts the packets of the file, from 0.
+    pub number: u64,
+    /// Which CPU's events it has.
+    pub cpu: Option<u64>,
+    /// The clock at its beginning, ticks.
+    pub begin: Option<u64>,
+    /// The clock at its end, ticks.
+    pub end: Option<u64>,
+    /// Bits of it that mean something, header and context among them.
+    pub content: Option<u64>,
+    /// All its bits.
+    pub size: Option<u64>,
+    /// How many events of its stream had been lost when it was closed.
+    pub discarded: Option<u64>,
+    /// Counts the packets of its stream.
+    pub sequence: Option<u64>,
+    /// What it must begin with.
+    pub(super) magic: Option<u64>,
+    pub(super) uuid: Option<[u8; 16]>,
+    /// Its stream class.
+    pub(super) stream: Option<u64>,
+}
+
+/// The fields that matter, and where [`Packet`] takes them.
+pub(super) const FIELDS: [(&str, u16); 10] = [
+    ("magic", 0),
+    ("uuid", 1),
+    ("stream_id", 2),
+    ("timestamp_begin", 3),
+    ("timestamp_end", 4),
+    ("content_size", 5),
+    ("packet_size", 6),
+    ("events_discarded", 7),
+    ("packet_seq_num", 8),
+    ("cpu_id", 9),
+];
+
+impl Visitor for Packet {
+    fn unsigned(&mut self, field: u16, value: u64) {
+        let place = match field {
+            0 => &mut self.magic,
+            2 => &mut self.stream,
+            3 => &mut self.begin,
+            4 => &mut self.end,
+            5 => &mut self.content,
+            6 => &mut self.size,
+            7 => &mut self.discarded,
+            8 => &mut self.sequence,
+            9 => &mut self.cpu,
+            _ => return,
+        };
+        *place = Some(value);
+    }
+
+    fn signed(&mut self, field: u16, value: i64) {
+        if let Ok(value) = u64::try_from(value) {
+            self.unsigned(field, value);
+        }
+    }
+
+    fn float(&mut self, _: u16, _: f64) {}
+
+    fn bytes(&mut self, field: u16, value: &[u8]) {
+        if field == 1 {
+            self.uuid = value.try_into().ok();
+        }
+    }
+}

@@ -1,0 +1,214 @@
+use std::collections::HashMap;
+
+use super::head::HeadShape;
+use super::packet::FIELDS;
+use crate::packet::MAGIC;
+use crate::plan::{Compiler, Plan, PlanError, Want};
+use crate::schema::{ByteOrder, Clock, EventClass, FieldType, Metadata, Structure};
+use crate::signature::Signature;
+
+/// Which fields of events are wanted.
+pub enum Selection<'a> {
+    /// All; [`Plan::fields`] of the event's plan says which is which.
+    All,
+    /// Those that this says of an event class: each by its path, and the slot that it is told with. Fields
+    /// of the stream's event context have `context.` in front, those of the event's own `own-context.`
+    Fields(&'a dyn Fn(&EventClass) -> Vec<(&'static str, u16)>),
+}
+
+/// Why a trace cannot be decoded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{of}: {source}")]
+pub struct PlansError {
+    /// What of it.
+    of: String,
+    source: PlanError,
+}
+
+/// The ways to decode all that a trace's metadata declares.
+#[derive(Debug)]
+pub struct Plans {
+    metadata: Metadata,
+    /// To learn which stream a packet is of.
+    pub(super) packet_header: Plan,
+    pub(super) signature: Option<Signature>,
+    pub(super) streams: Vec<StreamPlans>,
+    pub(super) classes: Vec<EventPlan>,
+}
+
+#[derive(Debug)]
+pub(super) struct StreamPlans {
+    pub id: u64,
+    /// Packet header and packet context.
+    pub packet: Plan,
+    pub head: HeadShape,
+    pub events: ById,
+}
+
+/// Indices into [`Plans::classes`].
+#[derive(Debug)]
+pub(super) enum ById {
+    Dense(Vec<u32>),
+    Sparse(HashMap<u64, u32>),
+}
+
+impl ById {
+    fn new(ids: &[(u64, u32)]) -> Self {
+        let most = ids.iter().map(|(id, _)| *id).max().unwrap_or(0);
+        // A table costs as much as its largest id says.
+        if most > 1 << 16 {
+            return Self::Sparse(ids.iter().copied().collect());
+        }
+        let mut table = vec![u32::MAX; most as usize + 1];
+        for &(id, class) in ids {
+            table[id as usize] = class;
+        }
+        Self::Dense(table)
+    }
+
+    #[inline]
+    pub fn get(&self, id: u64) -> Option<u32> {
+        match self {
+            Self::Dense(table) => usize::try_from(id)
+                .ok()
+                .and_then(|id| table.get(id))
+                .copied()
+                .filter(|&class| class != u32::MAX),
+            Self::Sparse(map) => map.get(&id).copied(),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct EventPlan {
+    /// Indices into the metadata's streams and that one's events.
+    pub stream: usize,
+    pub event: usize,
+    pub plan: Plan,
+}
+
+/// An event class of a trace.
+#[derive(Debug, Clone, Copy)]
+pub struct Class<'a> {
+    /// What the metadata says of it.
+    pub event: &'a EventClass,
+    /// How it is decoded.
+    pub plan: &'a Plan,
+    /// The clock of its stamps.
+    pub clock: Option<&'a Clock>,
+}
+
+impl Plans {
+    /// The plans of a trace, for the fields that are wanted.
+    ///
+    /// # Errors
+    /// When a length or a tag refers to nothing, or there is too much of something.
+    pub fn new(metadata: Metadata, wanted: &Selection<'_>) -> Result<Self, PlansError> {
+        let of = |of: String| move |source| PlansError { of, source };
+        let no_stream = crate::schema::StreamClass {
+            id: 0,
+            packet_context: Structure::default(),
+            event_header: Structure::default(),
+            event_context: Structure::default(),
+            events: Vec::new(),
+        };
+        let packet_header = Compiler::new(&metadata.packet_header, &no_stream)
+            .plan(&[(0, &metadata.packet_header, "")], Want::Slots(&FIELDS))
+            .map_err(of("packet header".to_owned()))?;
+        let (mut streams, mut classes) = (Vec::new(), Vec::new());
+        for (index, stream) in metadata.streams.iter().enumerate() {
+            let mut compiler = Compiler::new(&metadata.packet_header, stream);
+            let packet = compiler
+                .plan(
+                    &[(0, &metadata.packet_header, ""), (1, &stream.packet_context, "")],
+                    Want::Slots(&FIELDS),
+                )
+                .map_err(of(format!("packet context of stream {}", stream.id)))?;
+            compiler.anywhere();
+            let head = compiler
+                .plan(&[(2, &stream.event_header, "")], Want::Header)
+                .map_err(of(format!("event header of stream {}", stream.id)))?;
+            let head = HeadShape::of(stream, head, compiler.register("stream.event.header.id"));
+            let mut ids = Vec::new();
+            for (at, event) in stream.events.iter().enumerate() {
+                let parts = [
+                    (3, &stream.event_context, "context"),
+                    (4, &event.context, "own-context"),
+                    (5, &event.fields, ""),
+                ];
+                let fields = match wanted {
+                    Selection::All => None,
+                    Selection::Fields(fields) => Some(fields(event)),
+                };
+                let want = fields.as_deref().map_or(Want::All, Want::Slots);
+                let plan = compiler.event(&parts, want).map_err(of(format!("event `{}`", event.name)))?;
+                ids.push((event.id, classes.len() as u32));
+                classes.push(EventPlan { stream: index, event: at, plan });
+            }
+            streams.push(StreamPlans { id: stream.id, packet, head, events: ById::new(&ids) });
+        }
+        let signature = signature(&metadata);
+        Ok(Self { metadata, packet_header, signature, streams, classes })
+    }
+
+    /// What the trace says about itself.
+    pub const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// How many event classes there are; [`super::Head::class`] is below this.
+    pub fn len(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.classes.is_empty()
+    }
+
+    /// An event class, by [`super::Head::class`].
+    pub fn class(&self, class: u32) -> Option<Class<'_>> {
+        let EventPlan { stream, event, plan } = self.classes.get(class as usize)?;
+        let stream = self.metadata.streams.get(*stream)?;
+        let clock = clock_name(&stream.event_header).or_else(|| clock_name(&stream.packet_context));
+        let clock = clock.and_then(|name| self.metadata.clock(name));
+        Some(Class { event: stream.events.get(*event)?, plan, clock: clock.or(self.metadata.clocks.first()) })
+    }
+}
+
+/// The clock that the first stamp in a structure is of.
+fn clock_name(structure: &Structure) -> Option<&str> {
+    structure.fields.iter().find_map(|field| clock_of(&field.ty))
+}
+
+fn clock_of(ty: &FieldType) -> Option<&str> {
+    match ty {
+        FieldType::Integer(integer) | FieldType::Enumeration(integer, _) => integer.clock.as_deref(),
+        FieldType::Struct(structure) => clock_name(structure),
+        FieldType::Variant(variant) => variant.options.iter().find_map(|field| clock_of(&field.ty)),
+        FieldType::Array(element, _) | FieldType::Sequence(element, _) => clock_of(element),
+        FieldType::Float(_) | FieldType::Text(_) => None,
+    }
+}
+
+/// The bytes that every packet begins with: the magic number and behind it the uuid, where there is one.
+fn signature(metadata: &Metadata) -> Option<Signature> {
+    let mut fields = metadata.packet_header.fields.iter();
+    let magic = fields.next()?;
+    let FieldType::Integer(integer) = &magic.ty else { return None };
+    if magic.name != "magic" || integer.bits != 32 {
+        return None;
+    }
+    let mut bytes = match integer.byte_order {
+        ByteOrder::Little => MAGIC.to_le_bytes().to_vec(),
+        ByteOrder::Big => MAGIC.to_be_bytes().to_vec(),
+    };
+    if let (Some(uuid), Some(field)) = (metadata.uuid, fields.next())
+        && let FieldType::Array(element, 16) = &field.ty
+        && matches!(element.as_ref(), FieldType::Integer(integer) if integer.bits == 8 && integer.align == 8)
+        && field.name == "uuid"
+    {
+        bytes.extend_from_slice(&uuid);
+    }
+    Some(Signature::new(&bytes))
+}

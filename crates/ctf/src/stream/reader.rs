@@ -1,0 +1,490 @@
+use std::collections::VecDeque;
+use std::io;
+
+use super::packet::Packet;
+use super::plans::Plans;
+use super::{Fault, FaultKind};
+use crate::packet::MAGIC;
+use crate::plan::{Ignore, Registers, Stop, Visitor};
+use crate::window::Source;
+
+/// What comes next in a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// An event; [`Reader::fields`] tells its fields.
+    Event(Head),
+    /// A packet begins.
+    Packet(Packet),
+    /// The tracer lost events.
+    Lost(Lost),
+    /// Something cannot be read. What is behind it can.
+    Fault(Fault),
+}
+
+/// An event, but for its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// Its class: what [`Plans::class`] wants.
+    pub class: u32,
+    /// When, in ticks of the stream's clock.
+    pub stamp: u64,
+}
+
+/// Events that a tracer lost between two that are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lost {
+    /// The last stamp before the packet that counts them, ticks.
+    pub from: u64,
+    /// The first stamp behind it.
+    pub to: u64,
+    /// How many; 0 when nobody knows.
+    pub count: u64,
+}
+
+/// Reads one stream file.
+#[derive(Debug, Clone)]
+pub struct Reader<'p, S> {
+    plans: &'p Plans,
+    source: S,
+    /// Of the file, as it was at the beginning or as far as it could be read since.
+    size: u64,
+    /// A part of the file, from `base` on. Bits are counted from its first byte, which stands in its packet
+    /// at a multiple of [`GRAIN`].
+    buffer: Vec<u8>,
+    base: u64,
+    filled: usize,
+    /// Of `buffer`, up to where the packet's content goes.
+    visible: usize,
+    /// The next bit, and the bit where the packet's content ends, which may be behind the buffer.
+    at: u64,
+    end: u64,
+    /// Where the current event begins.
+    begun: u64,
+    stream: usize,
+    /// The class of an event whose fields are not passed yet.
+    pending: Option<u32>,
+    next_packet: u64,
+    packets: u64,
+    stamp: u64,
+    registers: Box<Registers>,
+    queue: VecDeque<Item>,
+    account: Account,
+    /// A search for packets that was made: from where, and what was found.
+    searched: Option<(u64, Option<u64>)>,
+}
+
+/// What is known of losses.
+#[derive(Debug, Clone, Default)]
+struct Account {
+    /// The counters of the packet before.
+    discarded: u64,
+    sequence: Option<u64>,
+    /// The last stamp of the packet before.
+    from: u64,
+    /// Events that were lost while the current packet was filled.
+    counted: u64,
+    /// Over, and not told yet.
+    owed: Option<Lost>,
+    /// When the packet says that it ends.
+    end: u64,
+}
+
+/// Alignments are powers of two up to this many bytes.
+const GRAIN: usize = 64;
+
+/// Read at once.
+const CHUNK: usize = 256 * 1024;
+
+/// With so many bytes in sight, most events are.
+const MARGIN: usize = 16 * 1024;
+
+/// Most bytes of a packet's header and context that are looked at.
+const MOST_HEADER: usize = MARGIN;
+
+impl<'p, S: Source> Reader<'p, S> {
+    /// Reads a stream file of the trace that the plans are of.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    pub fn new(plans: &'p Plans, source: S) -> io::Result<Self> {
+        let size = source.size()?;
+        Ok(Self {
+            plans,
+            source,
+            size,
+            buffer: Vec::new(),
+            base: 0,
+            filled: 0,
+            visible: 0,
+            at: 0,
+            end: 0,
+            begun: 0,
+            stream: 0,
+            pending: None,
+            next_packet: 0,
+            packets: 0,
+            stamp: 0,
+            registers: Box::new([0; 256]),
+            queue: VecDeque::new(),
+            account: Account::default(),
+            searched: None,
+        })
+    }
+
+    /// What comes next; `None` at the end.
+    #[inline]
+    #[allow(clippy::should_implement_trait, reason = "fields are asked for in between")]
+    pub fn next(&mut self) -> Option<Item> {
+        // First: the event of a pending class may be waiting there itself, behind a loss.
+        if !self.queue.is_empty() {
+            return self.queue.pop_front();
+        }
+        if self.pending.is_some()
+            && let Err(fault) = self.fields(&mut Ignore)
+        {
+            return Some(Item::Fault(fault));
+        }
+        if self.at >= self.end || self.account.owed.is_some() {
+            return self.between();
+        }
+        Some(self.event())
+    }
+
+    /// The event that begins here.
+    #[inline]
+    fn event(&mut self) -> Item {
+        if self.visible as u64 * 8 < self.at + MARGIN as u64 * 8 && self.has_more() {
+            self.more(CHUNK);
+        }
+        let plans = self.plans;
+        let stream = &plans.streams[self.stream];
+        loop {
+            let bytes = &self.buffer[..self.visible];
+            match stream.head.read(bytes, self.at, &mut self.registers, self.stamp) {
+                Ok((heading, at)) if at <= self.end => {
+                    let Some(class) = stream.events.get(heading.id) else {
+                        return Item::Fault(self.leave(FaultKind::UnknownEvent(heading.id)));
+                    };
+                    (self.begun, self.at, self.stamp) = (self.at, at, heading.stamp);
+                    self.pending = Some(class);
+                    return Item::Event(Head { class, stamp: heading.stamp });
+                }
+                Err(Stop::Short) if self.has_more() => self.grow(),
+                Ok(_) => return Item::Fault(self.leave(FaultKind::of(Stop::Short, "?"))),
+                Err(stop) => return Item::Fault(self.leave(FaultKind::of(stop, "?"))),
+            }
+        }
+    }
+
+    /// Tells the fields of the event that [`Reader::next`] handed out just before.
+    ///
+    /// # Errors
+    /// When they do not fit into the packet, or contradict its class. The rest of the packet is skipped then,
+    /// and what was told of this event is void.
+    #[inline]
+    pub fn fields(&mut self, visitor: &mut impl Visitor) -> Result<(), Fault> {
+        let Some(class) = self.pending.take() else { return Ok(()) };
+        let plan = &self.plans.classes[class as usize].plan;
+        loop {
+            visitor.begin();
+            match plan.run(&self.buffer[..self.visible], self.at, &mut self.registers, visitor) {
+                Ok(at) if at <= self.end && at > self.begun => {
+                    self.at = at;
+                    return Ok(());
+                }
+                Err(Stop::Short) if self.has_more() => self.grow(),
+                Ok(at) if at > self.end => return Err(self.leave_event(Stop::Short, class)),
+                Ok(_) => return Err(self.leave_event(Stop::Empty, class)),
+                Err(stop) => return Err(self.leave_event(stop, class)),
+            }
+        }
+    }
+
+    /// The last stamp, ticks.
+    pub const fn stamp(&self) -> u64 {
+        self.stamp
+    }
+
+    /// Bytes of the file that were passed, for showing progress.
+    pub const fn offset(&self) -> u64 {
+        self.base + self.at / 8
+    }
+
+    #[cold]
+    fn leave_event(&mut self, stop: Stop, class: u32) -> Fault {
+        let name = self.plans.class(class).map_or("?", |class| class.event.name.as_str());
+        let kind = FaultKind::of(stop, name);
+        self.at = self.begun;
+        self.leave(kind)
+    }
+
+    /// Leaves the packet because of what is wrong here.
+    #[cold]
+    fn leave(&mut self, kind: FaultKind) -> Fault {
+        let offset = self.base + self.at / 8;
+        self.at = self.end;
+        self.pending = None;
+        Fault { packet: self.packets.saturating_sub(1), offset, kind }
+    }
+
+    /// Whether the packet's content goes on behind what can be seen.
+    #[inline]
+    const fn has_more(&self) -> bool {
+        (self.visible as u64) * 8 < self.end
+    }
+
+    /// Moves the buffer on, so that what can be seen begins here, and reads up to `most` bytes in all.
+    #[cold]
+    fn more(&mut self, most: usize) {
+        let passed = (self.at / 8) as usize / GRAIN * GRAIN;
+        self.buffer.copy_within(passed..self.filled, 0);
+        self.filled -= passed;
+        self.base += passed as u64;
+        self.at -= passed as u64 * 8;
+        self.begun = self.begun.saturating_sub(passed as u64 * 8);
+        self.end -= passed as u64 * 8;
+        if let Err(error) = self.read(most) {
+            self.queue.push_back(Item::Fault(Fault {
+                packet: self.packets.saturating_sub(1),
+                offset: self.base + self.filled as u64,
+                kind: FaultKind::Io(error.to_string()),
+            }));
+            self.end = self.end.min(self.filled as u64 * 8);
+        }
+        self.see();
+    }
+
+    /// An event is larger than what can be seen.
+    #[cold]
+    fn grow(&mut self) {
+        let most = self.buffer.len().saturating_mul(2).max(CHUNK);
+        self.more(most);
+    }
+
+    fn see(&mut self) {
+        // The file may have been cut since its size was asked for.
+        if self.base + self.filled as u64 >= self.size {
+            self.end = self.end.min(self.filled as u64 * 8);
+        }
+        let content = usize::try_from(self.end.div_ceil(8)).unwrap_or(usize::MAX);
+        self.visible = content.min(self.filled);
+    }
+
+    /// Reads on until there are `most` bytes or the file ends.
+    fn read(&mut self, most: usize) -> io::Result<()> {
+        let left = self.size.saturating_sub(self.base);
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(most);
+        if self.buffer.len() < wanted {
+            self.buffer.resize(wanted, 0);
+        }
+        if self.filled < wanted {
+            let from = self.base + self.filled as u64;
+            let n = self.source.read_at(from, &mut self.buffer[self.filled..wanted]);
+            self.filled += n.as_ref().copied().unwrap_or(0);
+            if self.filled < wanted {
+                self.size = self.base + self.filled as u64;
+            }
+            n?;
+        }
+        Ok(())
+    }
+
+    /// What is told between events.
+    #[cold]
+    fn between(&mut self) -> Option<Item> {
+        loop {
+            if let Some(item) = self.queue.pop_front() {
+                return Some(item);
+            }
+            if self.at < self.end {
+                // The event that ends a loss says when it was over.
+                let event = self.event();
+                let (Item::Event(head), Some(mut lost)) = (&event, self.account.owed.take()) else {
+                    return Some(event);
+                };
+                lost.to = head.stamp.max(lost.from);
+                self.queue.push_back(event);
+                // The fields are still to come, behind the loss.
+                return Some(Item::Lost(lost));
+            }
+            if self.next_packet >= self.size {
+                let mut lost = self.account.owed.take().or_else(|| self.account.close())?;
+                lost.to = self.stamp.max(self.account.end).max(lost.from);
+                return Some(Item::Lost(lost));
+            }
+            if let Err(error) = self.open() {
+                let offset = self.next_packet;
+                self.next_packet = self.size;
+                let kind = FaultKind::Io(error.to_string());
+                return Some(Item::Fault(Fault { packet: self.packets, offset, kind }));
+            }
+        }
+    }
+
+    /// Goes to the beginning of a packet.
+    fn go(&mut self, offset: u64) -> io::Result<()> {
+        let inside = offset.checked_sub(self.base).and_then(|inside| usize::try_from(inside).ok());
+        let inside = inside.filter(|&inside| {
+            let ends = self.base + self.filled as u64 >= self.size;
+            inside.is_multiple_of(GRAIN)
+                && inside <= self.filled
+                && (ends || self.filled - inside >= MOST_HEADER)
+        });
+        match inside {
+            Some(inside) => self.at = inside as u64 * 8,
+            None => {
+                (self.base, self.filled, self.at) = (offset, 0, 0);
+                self.read(CHUNK)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the packet that should begin at `next_packet`, or skips what is no packet.
+    fn open(&mut self) -> io::Result<()> {
+        let offset = self.next_packet;
+        self.go(offset)?;
+        self.end = self.at;
+        let from = (self.at / 8) as usize;
+        let bytes = &self.buffer[from..self.filled.min(from + MOST_HEADER).max(from)];
+        let mut packet = Packet { offset, number: self.packets, ..Packet::default() };
+        let plans = self.plans;
+        let known = plans.packet_header.run(bytes, 0, &mut self.registers, &mut packet);
+        if known.is_err() && bytes.len() < MOST_HEADER {
+            return self.not_here(offset, |_| FaultKind::HeaderCut);
+        }
+        if known.is_err() || packet.magic.is_some_and(|magic| magic != u64::from(MAGIC)) {
+            return self.not_here(offset, FaultKind::NoPacket);
+        }
+        if packet.uuid.is_some() && plans.metadata().uuid.is_some() && packet.uuid != plans.metadata().uuid {
+            return self.not_here(offset, FaultKind::OtherTrace);
+        }
+        let stream = match (packet.stream, plans.streams.as_slice()) {
+            (None, [_]) => Some(0),
+            (id, streams) => streams.iter().position(|stream| stream.id == id.unwrap_or(0)),
+        };
+        let Some(stream) = stream else {
+            let stream = packet.stream.unwrap_or(0);
+            return self.not_here(offset, |skipped| FaultKind::UnknownStream { stream, skipped });
+        };
+        let at = match plans.streams[stream].packet.run(bytes, 0, &mut self.registers, &mut packet) {
+            Ok(at) => at,
+            Err(_) if bytes.len() < MOST_HEADER => return self.not_here(offset, |_| FaultKind::HeaderCut),
+            Err(_) => return self.not_here(offset, FaultKind::NoPacket),
+        };
+        self.stream = stream;
+        let (content, size) = self.bounds(&packet, at)?;
+        self.next_packet = offset + size;
+        self.end = self.at + content;
+        self.at += at;
+        self.packets += 1;
+        // Between packets nothing is before the last event, whatever a packet says of its begin.
+        self.account.packet(&packet, self.stamp);
+        if let Some(begin) = packet.begin {
+            self.stamp = begin;
+        }
+        self.see();
+        self.queue.push_front(Item::Packet(packet));
+        Ok(())
+    }
+
+    fn fault(&mut self, offset: u64, kind: FaultKind) {
+        self.queue.push_back(Item::Fault(Fault { packet: self.packets, offset, kind }));
+    }
+
+    /// The bits of a packet's content and its bytes, as far as the file and what follows bear them out.
+    fn bounds(&mut self, packet: &Packet, header: u64) -> io::Result<(u64, u64)> {
+        let (offset, rest) = (packet.offset, self.size - packet.offset);
+        let claimed = packet.size.or(packet.content.map(|content| content.next_multiple_of(8)));
+        let Some(claimed) = claimed else { return Ok((rest.saturating_mul(8), rest)) };
+        let possible = claimed.is_multiple_of(8) && claimed >= header.max(8);
+        let bytes = claimed / 8;
+        let mut size = bytes;
+        if !possible {
+            let next = self.find(offset + (header / 8).max(1))?;
+            size = next.unwrap_or(self.size) - offset;
+            self.fault(offset, FaultKind::Size { bits: claimed, found: size });
+        } else if bytes > rest {
+            size = self.find(offset + (header / 8).max(1))?.unwrap_or(self.size) - offset;
+            let found = size;
+            self.fault(offset, FaultKind::PacketCut { claimed: bytes, found });
+        } else if let Some(signature) = &self.plans.signature
+            && bytes < rest
+            && !signature.begins(&self.source, self.size, offset + bytes)?
+            && let Some(next) = self.find(offset + (header / 8).max(1))?
+            && next < offset + bytes
+        {
+            size = next - offset;
+            self.fault(offset, FaultKind::PacketOverrun { claimed: bytes, found: size });
+        }
+        let bits = size.saturating_mul(8);
+        let content = match packet.content {
+            None => bits,
+            Some(content) if possible && (content < header || content > claimed) => {
+                self.fault(offset, FaultKind::Content { content, size: claimed });
+                if content < header { header } else { bits }
+            }
+            Some(content) => content.max(header).min(bits),
+        };
+        Ok((content, size))
+    }
+
+    /// Where the next packet begins, as far as packets have something to be found by.
+    fn find(&mut self, from: u64) -> io::Result<Option<u64>> {
+        let Some(signature) = &self.plans.signature else { return Ok(None) };
+        if let Some((searched, found)) = self.searched
+            && searched <= from
+            && found.is_none_or(|found| found >= from)
+        {
+            return Ok(found);
+        }
+        let found = signature.find(&self.source, from)?.filter(|&found| found < self.size);
+        self.searched = Some((from, found));
+        Ok(found)
+    }
+
+    /// Skips to the next packet, since none begins here.
+    fn not_here(&mut self, offset: u64, kind: impl Fn(u64) -> FaultKind) -> io::Result<()> {
+        let next = self.find(offset + 1)?.unwrap_or(self.size);
+        self.fault(offset, kind(next - offset));
+        self.next_packet = next;
+        Ok(())
+    }
+}
+
+impl Account {
+    /// A packet begins; `last` is the last stamp before it.
+    fn packet(&mut self, packet: &Packet, last: u64) {
+        let first = self.sequence.is_none() && packet.number == 0;
+        let from = if first { packet.begin.unwrap_or(last) } else { last };
+        // The counter of a packet counts up to its end: what the packet before counts is over now.
+        self.owed = self.close().or(self.owed);
+        let counted = packet.discarded.unwrap_or(self.discarded);
+        // Where packets are numbered and the first ones are not there, what was lost then was lost before.
+        let before = if first && packet.sequence.is_some_and(|sequence| sequence > 0) {
+            counted
+        } else {
+            self.discarded
+        };
+        // A counter that went backwards is damaged.
+        let count = counted.saturating_sub(before);
+        self.discarded = self.discarded.max(counted);
+        let gap = match (self.sequence, packet.sequence) {
+            (Some(before), Some(now)) => now > before + 1,
+            _ => false,
+        };
+        self.sequence = packet.sequence.or(self.sequence);
+        if gap && self.owed.is_none() {
+            self.owed = Some(Lost { from, to: from, count: 0 });
+        }
+        self.from = from;
+        self.end = packet.end.unwrap_or(0);
+        self.counted = count;
+    }
+
+    /// What the packet that ends counts.
+    fn close(&mut self) -> Option<Lost> {
+        let count = std::mem::take(&mut self.counted);
+        (count > 0).then_some(Lost { from: self.from, to: self.from, count })
+    }
+}

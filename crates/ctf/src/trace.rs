@@ -1,0 +1,66 @@
+//! A trace on disk: a directory with a file `metadata` and a file a stream beside it.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::schema::Metadata;
+use crate::tsdl::{self, MetadataError};
+
+/// Why a trace cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum TraceError {
+    #[error("cannot read {}: {source}", .path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{}: {source}", .path.display())]
+    Metadata { path: PathBuf, source: MetadataError },
+    #[error("{}: has more than {MOST_METADATA} bytes", .path.display())]
+    TooLarge { path: PathBuf },
+}
+
+/// Most bytes of metadata that are read.
+const MOST_METADATA: u64 = 64 << 20;
+
+/// What a directory holds.
+#[derive(Debug)]
+pub struct Trace {
+    /// What it says about itself.
+    pub metadata: Metadata,
+    /// The stream files, by name.
+    pub streams: Vec<PathBuf>,
+}
+
+impl Trace {
+    /// Reads the metadata of the trace in a directory and lists its streams.
+    ///
+    /// # Errors
+    /// When there is no metadata, or it is not of CTF 1.8.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        let place = path.join("metadata");
+        let io = |path: &Path| {
+            let path = path.to_owned();
+            move |source| TraceError::Io { path, source }
+        };
+        let file = File::open(&place).map_err(io(&place))?;
+        let mut bytes = Vec::new();
+        file.take(MOST_METADATA + 1).read_to_end(&mut bytes).map_err(io(&place))?;
+        if bytes.len() as u64 > MOST_METADATA {
+            return Err(TraceError::TooLarge { path: place });
+        }
+        let metadata = tsdl::text_of_file(&bytes)
+            .and_then(|text| Ok(tsdl::read(&text)?))
+            .map_err(|source| TraceError::Metadata { path: place, source })?;
+        let mut streams = Vec::new();
+        for entry in fs::read_dir(path).map_err(io(path))? {
+            let entry = entry.map_err(io(path))?;
+            let name = entry.file_name();
+            let hidden = name.as_encoded_bytes().first() == Some(&b'.');
+            if !hidden && name != "metadata" && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                streams.push(entry.path());
+            }
+        }
+        streams.sort();
+        Ok(Self { metadata, streams })
+    }
+}

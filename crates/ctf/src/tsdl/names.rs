@@ -1,0 +1,94 @@
+//! The names of types, by where they are declared.
+
+use std::collections::HashMap;
+
+use crate::schema::FieldType;
+
+/// What a name is of: C keeps these apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// `typealias`, `typedef`.
+    Alias,
+    Struct,
+    Enum,
+    Variant,
+}
+
+/// Types by name, in nested scopes.
+pub(super) struct Names {
+    scopes: Vec<HashMap<(Kind, String), FieldType>>,
+    /// How many more parts types may have, all together: a type that is used twice is there twice, and
+    /// types of types double with each line.
+    left: usize,
+}
+
+/// Most parts of all types together.
+const MOST_PARTS: usize = 1 << 19;
+
+/// Deepest nesting of a type.
+pub(super) const DEEPEST: usize = 24;
+
+impl Names {
+    pub fn new() -> Self {
+        Self { scopes: vec![HashMap::new()], left: MOST_PARTS }
+    }
+
+    pub fn enter(&mut self) {
+        self.scopes.push(HashMap::new());
+    }
+
+    pub fn leave(&mut self) {
+        self.scopes.pop();
+    }
+
+    /// Declares a type in the innermost scope; whether there is room.
+    pub fn declare(&mut self, kind: Kind, name: &str, ty: &FieldType) -> bool {
+        if !self.take(parts(ty)) {
+            return false;
+        }
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert((kind, name.to_owned()), ty.clone());
+        }
+        true
+    }
+
+    /// The type of this name. The inner error: there is no room for it.
+    pub fn find(&mut self, kind: Kind, name: &str) -> Option<Result<FieldType, ()>> {
+        let key = (kind, name.to_owned());
+        let found = self.scopes.iter().rev().find_map(|scope| scope.get(&key))?;
+        let parts = parts(found);
+        if parts > self.left {
+            return Some(Err(()));
+        }
+        self.left -= parts;
+        Some(Ok(found.clone()))
+    }
+
+    /// Whether there is room for so many more parts.
+    pub fn take(&mut self, parts: usize) -> bool {
+        let room = parts <= self.left;
+        self.left = self.left.saturating_sub(parts);
+        room
+    }
+}
+
+fn parts(ty: &FieldType) -> usize {
+    1 + match ty {
+        FieldType::Integer(_) | FieldType::Float(_) | FieldType::Text(_) => 0,
+        FieldType::Enumeration(_, mappings) => mappings.len(),
+        FieldType::Array(element, _) | FieldType::Sequence(element, _) => parts(element),
+        FieldType::Struct(structure) => structure.fields.iter().map(|field| parts(&field.ty)).sum(),
+        FieldType::Variant(variant) => variant.options.iter().map(|field| parts(&field.ty)).sum(),
+    }
+}
+
+/// How deep a type nests.
+pub(super) fn depth(ty: &FieldType) -> usize {
+    let deepest = |fields: &[crate::schema::Field]| fields.iter().map(|field| depth(&field.ty)).max();
+    match ty {
+        FieldType::Integer(_) | FieldType::Float(_) | FieldType::Text(_) | FieldType::Enumeration(..) => 1,
+        FieldType::Array(element, _) | FieldType::Sequence(element, _) => 1 + depth(element),
+        FieldType::Struct(structure) => 1 + deepest(&structure.fields).unwrap_or(0),
+        FieldType::Variant(variant) => 1 + deepest(&variant.options).unwrap_or(0),
+    }
+}

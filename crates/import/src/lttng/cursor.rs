@@ -1,0 +1,220 @@
+use std::fs::File;
+use std::io;
+
+use wakepath_clock::{Local, Stamp};
+use wakepath_ctf::schema::Clock;
+use wakepath_ctf::stream::{Fault, Head, Item, Lost, Plans, Reader};
+use wakepath_event::{Cpu, Event, Tid};
+
+use super::fields::{Kind, Values};
+use crate::Damage;
+use crate::normalise::Normaliser;
+use crate::tracepoint::{Record, Tracepoint};
+
+/// One stream file on its way.
+pub(super) struct Cursor<'a> {
+    kinds: &'a [Kind],
+    clock: Option<&'a Clock>,
+    name: &'a str,
+    reader: Reader<'a, &'a File>,
+    values: Values,
+    cpu: Cpu,
+    next: Option<Next>,
+    damages: Vec<Damage>,
+    more_damages: u64,
+}
+
+/// What a cursor tells next.
+#[derive(Clone, Copy)]
+enum Next {
+    Event(Head, Kind),
+    Lost(Lost),
+}
+
+/// Most damages that are told of one stream.
+const MOST: usize = 100;
+
+/// How many events are looked at for who is current, when nothing else tells.
+const LOOK_AHEAD: u64 = 1 << 20;
+
+impl<'a> Cursor<'a> {
+    pub fn new(plans: &'a Plans, kinds: &'a [Kind], name: &'a str, file: &'a File) -> io::Result<Self> {
+        let mut cursor = Self {
+            kinds,
+            clock: plans.class(0).and_then(|class| class.clock),
+            name,
+            reader: Reader::new(plans, file)?,
+            values: Values::default(),
+            cpu: Cpu::UNKNOWN,
+            next: None,
+            damages: Vec::new(),
+            more_damages: 0,
+        };
+        cursor.advance();
+        Ok(cursor)
+    }
+
+    fn ns(&self, ticks: u64) -> Stamp<Local> {
+        Stamp::from_ns(self.clock.map_or(ticks, |clock| clock.ns(ticks)))
+    }
+
+    /// When the next one is.
+    fn at(&self) -> Option<Stamp<Local>> {
+        self.next.map(|next| match next {
+            Next::Event(head, _) => self.ns(head.stamp),
+            Next::Lost(lost) => self.ns(lost.to),
+        })
+    }
+
+    /// Goes to the next item that matters.
+    fn advance(&mut self) {
+        self.next = loop {
+            match self.reader.next() {
+                None => break None,
+                Some(Item::Event(head)) => {
+                    let kind = self.kinds.get(head.class as usize).copied().unwrap_or(Kind::Other);
+                    if kind != Kind::Other {
+                        break Some(Next::Event(head, kind));
+                    }
+                }
+                Some(Item::Lost(lost)) => break Some(Next::Lost(lost)),
+                Some(Item::Packet(packet)) => {
+                    let cpu = packet.cpu.and_then(|cpu| u16::try_from(cpu).ok());
+                    self.cpu = cpu.filter(|&cpu| cpu < MOST_CPUS).map_or(Cpu::UNKNOWN, Cpu);
+                }
+                Some(Item::Fault(fault)) => {
+                    self.damaged(&fault);
+                    // What was skipped may have been anything.
+                    let at = self.reader.stamp();
+                    break Some(Next::Lost(Lost { from: at, to: at, count: 0 }));
+                }
+            }
+        };
+    }
+
+    fn damaged(&mut self, fault: &Fault) {
+        if self.damages.len() == MOST {
+            self.more_damages += 1;
+            return;
+        }
+        let place = Some((fault.packet, fault.offset));
+        self.damages.push(Damage { file: self.name.to_owned(), place, text: fault.kind.to_string() });
+    }
+
+    /// Tells what comes up to a stamp, and goes on behind it.
+    fn run(
+        &mut self,
+        limit: Stamp<Local>,
+        normaliser: &mut Normaliser,
+        tell: &mut impl FnMut(&Event),
+    ) -> Option<Stamp<Local>> {
+        loop {
+            let at = self.at()?;
+            if at > limit {
+                return Some(at);
+            }
+            match self.next? {
+                Next::Event(head, kind) => match self.reader.fields(&mut self.values) {
+                    Ok(()) => {
+                        if let Some(record) = self.values.record(kind, self.ns(head.stamp), self.cpu) {
+                            if record.current.is_none()
+                                && !matches!(record.what, Tracepoint::Switch { .. })
+                                && normaliser.wants_current(self.cpu)
+                                && let Some(tid) = self.look_ahead()
+                            {
+                                normaliser.set_current(self.cpu, tid);
+                            }
+                            normaliser.push(&record, tell);
+                        }
+                    }
+                    Err(fault) => self.damaged(&fault),
+                },
+                Next::Lost(lost) => {
+                    let what = Tracepoint::Lost { from: self.ns(lost.from), count: lost.count };
+                    let record = Record { at: self.ns(lost.to), cpu: self.cpu, current: None, what };
+                    normaliser.push(&record, tell);
+                }
+            }
+            self.advance();
+        }
+    }
+
+    /// Who is current now, as the next switch on this CPU tells: who is switched out there.
+    fn look_ahead(&self) -> Option<Tid> {
+        let mut reader = self.reader.clone();
+        let mut values = Values::default();
+        for _ in 0..LOOK_AHEAD {
+            match reader.next()? {
+                Item::Event(head) => {
+                    let kind = self.kinds.get(head.class as usize).copied().unwrap_or(Kind::Other);
+                    if kind == Kind::Switch {
+                        reader.fields(&mut values).ok()?;
+                        let record = values.record(kind, Stamp::MIN, self.cpu)?;
+                        let Tracepoint::Switch { prev, .. } = record.what else { return None };
+                        return Some(prev);
+                    }
+                }
+                Item::Packet(_) => {}
+                // What was lost may have been a switch.
+                Item::Lost(_) | Item::Fault(_) => return None,
+            }
+        }
+        None
+    }
+
+    pub fn damages(mut self) -> Vec<Damage> {
+        if self.more_damages > 0 {
+            let text = format!("and {} more problems behind these", self.more_damages);
+            self.damages.push(Damage { file: self.name.to_owned(), place: None, text });
+        }
+        self.damages
+    }
+}
+
+/// More than any machine has; a table is made by the largest.
+const MOST_CPUS: u16 = 8192;
+
+/// Tells now and then how far reading has come.
+pub(super) struct Progress<'a> {
+    tell: &'a mut dyn FnMut(u64),
+}
+
+impl<'a> Progress<'a> {
+    pub fn new(tell: &'a mut dyn FnMut(u64)) -> Self {
+        Self { tell }
+    }
+}
+
+/// Between two reports of progress, runs of one stream.
+const RUNS: u64 = 1 << 14;
+
+/// Tells what all cursors have, in the order of (stamp, index of the cursor, position in it). A stream tells
+/// a whole run, up to where another one's next is due.
+pub(super) fn merge(
+    cursors: &mut [Cursor<'_>],
+    normaliser: &mut Normaliser,
+    tell: &mut impl FnMut(&Event),
+    progress: &mut Progress<'_>,
+) {
+    let mut heads: Vec<(Stamp<Local>, usize)> =
+        cursors.iter().enumerate().filter_map(|(index, cursor)| Some((cursor.at()?, index))).collect();
+    // The next to be told last.
+    heads.sort_by(|a, b| b.cmp(a));
+    let mut runs = 0;
+    while let Some((_, index)) = heads.pop() {
+        let limit = match heads.last() {
+            None => Stamp::MAX,
+            Some(&(at, other)) if index < other => at,
+            Some(&(at, _)) => at.minus(1),
+        };
+        if let Some(at) = cursors[index].run(limit, normaliser, tell) {
+            let head = (at, index);
+            let place = heads.partition_point(|&other| other > head);
+            heads.insert(place, head);
+        }
+        runs += 1;
+        if runs % RUNS == 0 {
+            (progress.tell)(cursors.iter().map(|cursor| cursor.reader.offset()).sum());
+        }
+    }
+}

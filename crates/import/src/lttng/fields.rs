@@ -1,0 +1,396 @@
+//! LTTng's events of all generations, by name, and which of their fields are read.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use wakepath_clock::{Local, Stamp};
+use wakepath_ctf::plan::Visitor;
+use wakepath_ctf::schema::EventClass;
+use wakepath_event::{Comm, Context, Cpu, Tid};
+
+use crate::tracepoint::{Interrupt, PacketHeader, Record, Request, Tracepoint};
+
+/// What an event class is to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Switch,
+    Waking,
+    Wakeup,
+    WakeupNew,
+    Fork,
+    Exec,
+    Exit,
+    Rename,
+    IrqEntry,
+    IrqExit,
+    SoftirqEntry,
+    SoftirqExit,
+    HrtimerEntry,
+    HrtimerExit,
+    VectorEntry(Context),
+    VectorExit(Context),
+    PacketOut,
+    PacketIn,
+    SocketOut,
+    SocketIn,
+    BlockIssue,
+    BlockComplete,
+    Process,
+    InterruptName,
+    BlockDeviceName,
+    /// Nothing.
+    Other,
+}
+
+impl Kind {
+    pub fn of(name: &str) -> Self {
+        match name {
+            "sched_switch" => Self::Switch,
+            "sched_waking" => Self::Waking,
+            "sched_wakeup" | "sched_ttwu" => Self::Wakeup,
+            "sched_wakeup_new" => Self::WakeupNew,
+            "sched_process_fork" => Self::Fork,
+            "sched_process_exec" => Self::Exec,
+            "sched_process_exit" => Self::Exit,
+            "task_rename" => Self::Rename,
+            "irq_handler_entry" => Self::IrqEntry,
+            "irq_handler_exit" => Self::IrqExit,
+            "softirq_entry" | "irq_softirq_entry" => Self::SoftirqEntry,
+            "softirq_exit" | "irq_softirq_exit" => Self::SoftirqExit,
+            "hrtimer_expire_entry" | "timer_hrtimer_expire_entry" => Self::HrtimerEntry,
+            "hrtimer_expire_exit" | "timer_hrtimer_expire_exit" => Self::HrtimerExit,
+            "net_dev_queue" => Self::PacketOut,
+            "net_if_receive_skb" | "netif_receive_skb" => Self::PacketIn,
+            "inet_sock_local_out" => Self::SocketOut,
+            "inet_sock_local_in" => Self::SocketIn,
+            "block_rq_issue" => Self::BlockIssue,
+            "block_rq_complete" => Self::BlockComplete,
+            "lttng_statedump_process_state" => Self::Process,
+            "lttng_statedump_interrupt" => Self::InterruptName,
+            "lttng_statedump_block_device" => Self::BlockDeviceName,
+            _ => Self::vector(name).unwrap_or(Self::Other),
+        }
+    }
+
+    /// `x86_irq_vectors_local_timer_entry` and the like; older ones have no `x86_irq_vectors_`.
+    fn vector(name: &str) -> Option<Self> {
+        let vectors = name.strip_prefix("x86_irq_vectors_").or_else(|| name.strip_prefix("irq_vectors_"))?;
+        let context = |vector: &str| match vector {
+            "local_timer" => Context::LocalTimer,
+            "reschedule" => Context::Reschedule,
+            "call_function" | "call_function_single" => Context::CallFunction,
+            "irq_work" => Context::IrqWork,
+            _ => Context::UnknownInterrupt,
+        };
+        match (vectors.strip_suffix("_entry"), vectors.strip_suffix("_exit")) {
+            (Some(vector), _) => Some(Self::VectorEntry(context(vector))),
+            (_, Some(vector)) => Some(Self::VectorExit(context(vector))),
+            _ => None,
+        }
+    }
+}
+
+// Slots of numbers; what the first ones mean differs by kind.
+const A: u16 = 0;
+const B: u16 = 1;
+const C: u16 = 2;
+const D: u16 = 3;
+const E: u16 = 4;
+const F: u16 = 5;
+const SOURCE_PORT: u16 = 6;
+const TARGET_PORT: u16 = 7;
+const SEQ: u16 = 8;
+const ACK: u16 = 9;
+const TCP_WORDS: u16 = 10;
+const FLAGS: u16 = 11;
+const IHL: u16 = 12;
+const TOTAL_LEN: u16 = 13;
+const PAYLOAD_LEN: u16 = 14;
+const ID: u16 = 15;
+const UDP_LEN: u16 = 16;
+const CURRENT: u16 = 17;
+const NUMBERS: usize = 18;
+// Slots of texts.
+const COMM: u16 = 18;
+const NAME: u16 = 19;
+const SOURCE: u16 = 20;
+const TARGET: u16 = 21;
+const IN_NAMESPACES: u16 = 22;
+
+/// The fields of a packet's headers behind `network_header.`.
+const HEADERS: [(&str, u16); 30] = [
+    ("network_header.ipv4.ihl", IHL),
+    ("network_header.ipv4.tot_len", TOTAL_LEN),
+    ("network_header.ipv4.id", ID),
+    ("network_header.ipv4.protocol", D),
+    ("network_header.ipv4.saddr", SOURCE),
+    ("network_header.ipv4.daddr", TARGET),
+    ("network_header.ipv4.transport_header.tcp.source_port", SOURCE_PORT),
+    ("network_header.ipv4.transport_header.tcp.dest_port", TARGET_PORT),
+    ("network_header.ipv4.transport_header.tcp.seq", SEQ),
+    ("network_header.ipv4.transport_header.tcp.ack_seq", ACK),
+    ("network_header.ipv4.transport_header.tcp.data_offset", TCP_WORDS),
+    ("network_header.ipv4.transport_header.tcp.flags", FLAGS),
+    ("network_header.ipv4.transport_header.udp.source_port", SOURCE_PORT),
+    ("network_header.ipv4.transport_header.udp.dest_port", TARGET_PORT),
+    ("network_header.ipv4.transport_header.udp.len", UDP_LEN),
+    ("network_header.ipv6.payload_len", PAYLOAD_LEN),
+    ("network_header.ipv6.nexthdr", D),
+    ("network_header.ipv6.saddr", SOURCE),
+    ("network_header.ipv6.daddr", TARGET),
+    ("network_header.ipv6.transport_header.tcp.source_port", SOURCE_PORT),
+    ("network_header.ipv6.transport_header.tcp.dest_port", TARGET_PORT),
+    ("network_header.ipv6.transport_header.tcp.seq", SEQ),
+    ("network_header.ipv6.transport_header.tcp.ack_seq", ACK),
+    ("network_header.ipv6.transport_header.tcp.data_offset", TCP_WORDS),
+    ("network_header.ipv6.transport_header.tcp.flags", FLAGS),
+    ("network_header.ipv6.transport_header.udp.source_port", SOURCE_PORT),
+    ("network_header.ipv6.transport_header.udp.dest_port", TARGET_PORT),
+    ("network_header.ipv6.transport_header.udp.len", UDP_LEN),
+    ("len", A),
+    ("name", NAME),
+];
+
+/// The fields of an event that are read.
+pub(super) fn wanted(event: &EventClass) -> Vec<(&'static str, u16)> {
+    let own: &[(&str, u16)] = match Kind::of(&event.name) {
+        Kind::Switch => &[("prev_tid", A), ("prev_state", B), ("next_tid", C), ("next_comm", COMM)],
+        Kind::Waking | Kind::Wakeup | Kind::WakeupNew | Kind::Exit => &[("tid", A)],
+        Kind::Fork => &[
+            ("parent_tid", A),
+            ("child_tid", B),
+            ("child_pid", C),
+            ("child_comm", COMM),
+            ("vtids", IN_NAMESPACES),
+        ],
+        Kind::Exec => &[("tid", A), ("pid", A), ("old_tid", B), ("old_pid", B), ("filename", NAME)],
+        Kind::Rename => &[("tid", A), ("newcomm", COMM)],
+        Kind::IrqEntry => &[("irq", A), ("name", NAME)],
+        Kind::IrqExit => &[("irq", A)],
+        Kind::SoftirqEntry | Kind::SoftirqExit => &[("vec", A)],
+        Kind::PacketOut | Kind::PacketIn => &HEADERS,
+        Kind::SocketOut | Kind::SocketIn => &[("sk", A), ("seq", SEQ), ("ack_seq", ACK), ("flags", FLAGS)],
+        Kind::BlockIssue | Kind::BlockComplete => {
+            &[("dev", A), ("sector", B), ("nr_sector", C), ("rwbs", D), ("bytes", E)]
+        }
+        Kind::Process => {
+            &[("tid", A), ("pid", B), ("ppid", C), ("vtid", D), ("type", E), ("status", F), ("name", COMM)]
+        }
+        Kind::InterruptName => &[("irq", A), ("action", NAME)],
+        Kind::BlockDeviceName => &[("dev", A), ("diskname", NAME)],
+        Kind::HrtimerEntry | Kind::HrtimerExit | Kind::VectorEntry(_) | Kind::VectorExit(_) => &[],
+        Kind::Other => return Vec::new(),
+    };
+    let mut own = own.to_vec();
+    own.push(("context.tid", CURRENT));
+    own
+}
+
+/// The values of one event.
+#[derive(Debug)]
+pub(super) struct Values {
+    /// Which numbers and texts were told: a bit a slot.
+    told: u64,
+    numbers: [i64; NUMBERS],
+    comm: Comm,
+    source: [u8; 16],
+    target: [u8; 16],
+    address_len: usize,
+    name: Vec<u8>,
+    in_namespaces: i64,
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        Self {
+            told: 0,
+            numbers: [0; NUMBERS],
+            comm: Comm::default(),
+            source: [0; 16],
+            target: [0; 16],
+            address_len: 0,
+            name: Vec::new(),
+            in_namespaces: 0,
+        }
+    }
+}
+
+impl Visitor for Values {
+    #[inline]
+    fn begin(&mut self) {
+        self.told = 0;
+    }
+
+    #[inline]
+    fn unsigned(&mut self, slot: u16, value: u64) {
+        self.signed(slot, value as i64);
+    }
+
+    #[inline]
+    fn signed(&mut self, slot: u16, value: i64) {
+        if let Some(number) = self.numbers.get_mut(usize::from(slot)) {
+            *number = value;
+            self.told |= 1 << slot;
+        }
+    }
+
+    fn float(&mut self, _: u16, _: f64) {}
+
+    #[inline]
+    fn bytes(&mut self, slot: u16, value: &[u8]) {
+        match slot {
+            COMM => self.comm = Comm::new(value),
+            NAME => {
+                self.name.clear();
+                self.name.extend_from_slice(value);
+            }
+            SOURCE | TARGET => {
+                let len = value.len().min(16);
+                let address = if slot == SOURCE { &mut self.source } else { &mut self.target };
+                address[..len].copy_from_slice(&value[..len]);
+                self.address_len = len;
+            }
+            IN_NAMESPACES => match value.last_chunk() {
+                // From the outermost namespace to the innermost.
+                Some(&last) => self.in_namespaces = i32::from_le_bytes(last).into(),
+                None => return,
+            },
+            _ => return,
+        }
+        self.told |= 1 << slot;
+    }
+}
+
+impl Values {
+    fn get(&self, slot: u16) -> Option<i64> {
+        (self.told & (1 << slot) != 0).then(|| self.numbers[usize::from(slot)])
+    }
+
+    fn or_0(&self, slot: u16) -> i64 {
+        self.get(slot).unwrap_or(0)
+    }
+
+    fn tid(&self, slot: u16) -> Option<Tid> {
+        self.get(slot).and_then(|tid| u32::try_from(tid).ok()).map(Tid)
+    }
+
+    fn name(&self) -> &[u8] {
+        if self.told & (1 << NAME) == 0 { &[] } else { &self.name }
+    }
+
+    /// The record that these values are of; `None` where they make none.
+    pub fn record(&self, kind: Kind, at: Stamp<Local>, cpu: Cpu) -> Option<Record<'_>> {
+        let what = match kind {
+            Kind::Switch => Tracepoint::Switch {
+                prev: self.tid(A)?,
+                prev_state: self.or_0(B),
+                next: self.tid(C)?,
+                next_comm: (self.told & (1 << COMM) != 0).then_some(self.comm),
+            },
+            Kind::Waking => Tracepoint::Waking { target: self.tid(A)? },
+            Kind::Wakeup => Tracepoint::Wakeup { target: self.tid(A)? },
+            Kind::WakeupNew => Tracepoint::WakeupNew { target: self.tid(A)? },
+            Kind::Fork => Tracepoint::Fork {
+                parent: self.tid(A)?,
+                child: self.tid(B)?,
+                child_tgid: self.tid(C),
+                child_ns_tid: (self.told & (1 << IN_NAMESPACES) != 0)
+                    .then_some(self.in_namespaces)
+                    .and_then(|tid| u32::try_from(tid).ok().map(Tid)),
+                comm: self.comm,
+            },
+            Kind::Exec => Tracepoint::Exec { tid: self.tid(A), old: self.tid(B), path: self.name() },
+            Kind::Exit => Tracepoint::Exit { tid: self.tid(A)? },
+            Kind::Rename => Tracepoint::Rename { tid: self.tid(A)?, comm: self.comm },
+            Kind::IrqEntry => Tracepoint::Enter(Interrupt::Device(self.irq()?, Some(self.name()))),
+            Kind::IrqExit => Tracepoint::Leave(Interrupt::Device(self.irq()?, None)),
+            Kind::SoftirqEntry => Tracepoint::Enter(Interrupt::Softirq(u8::try_from(self.get(A)?).ok()?)),
+            Kind::SoftirqExit => Tracepoint::Leave(Interrupt::Softirq(u8::try_from(self.get(A)?).ok()?)),
+            Kind::HrtimerEntry => Tracepoint::Enter(Interrupt::Hrtimer),
+            Kind::HrtimerExit => Tracepoint::Leave(Interrupt::Hrtimer),
+            Kind::VectorEntry(context) => Tracepoint::Enter(Interrupt::Vector(context)),
+            Kind::VectorExit(context) => Tracepoint::Leave(Interrupt::Vector(context)),
+            Kind::PacketOut => Tracepoint::Packet(self.packet(true)?),
+            Kind::PacketIn => Tracepoint::Packet(self.packet(false)?),
+            Kind::SocketOut | Kind::SocketIn => Tracepoint::SocketPacket {
+                socket: self.get(A)? as u64,
+                out: kind == Kind::SocketOut,
+                seq: self.or_0(SEQ) as u32,
+                ack: self.or_0(ACK) as u32,
+                flags: self.or_0(FLAGS) as u16,
+            },
+            Kind::BlockIssue => Tracepoint::BlockIssue(self.request()?),
+            Kind::BlockComplete => Tracepoint::BlockComplete(self.request()?),
+            Kind::Process => Tracepoint::Thread {
+                tid: self.tid(A)?,
+                tgid: self.tid(B)?,
+                parent: self.tid(C).unwrap_or(Tid::IDLE),
+                ns_tid: self.tid(D),
+                comm: self.comm,
+                // LTTng's numbers of types and states of a process.
+                kernel: self.get(E) == Some(1),
+                blocked: self.get(F) == Some(5),
+            },
+            Kind::InterruptName => Tracepoint::InterruptName { irq: self.irq()?, name: self.name() },
+            Kind::BlockDeviceName => {
+                Tracepoint::BlockDeviceName { device: self.get(A)? as u32, name: self.name() }
+            }
+            Kind::Other => return None,
+        };
+        Some(Record { at, cpu, current: self.tid(CURRENT), what })
+    }
+
+    fn irq(&self) -> Option<u16> {
+        self.get(A).and_then(|irq| u16::try_from(irq).ok())
+    }
+
+    /// LTTng tells the operation as flags: write, discard, read, and among the higher ones flush.
+    fn request(&self) -> Option<Request> {
+        let (flags, sectors) = (self.or_0(D), self.or_0(C) as u32);
+        let operation = match flags {
+            flags if flags & 2 != 0 => 3,
+            flags if flags & (1 << 8) != 0 && sectors == 0 => 2,
+            flags => (flags & 1) as u8,
+        };
+        let bytes = self.get(E).map_or(sectors.saturating_mul(512), |bytes| bytes as u32);
+        Some(Request { device: self.get(A)? as u32, sector: self.or_0(B) as u64, bytes, operation })
+    }
+
+    fn packet(&self, out: bool) -> Option<PacketHeader<'_>> {
+        if self.told & (1 << SOURCE) == 0 || self.told & (1 << TARGET) == 0 {
+            return None;
+        }
+        let address = |bytes: &[u8; 16]| match self.address_len {
+            4 => Some(IpAddr::V4(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]))),
+            16 => Some(IpAddr::V6(Ipv6Addr::from(*bytes))),
+            _ => None,
+        };
+        // What is behind the link's header; that of Ethernet and of the loopback takes 14 bytes, and only
+        // packets on their way out still have it. The IP header says 0 where 16 bits do not hold it.
+        let buffer = self.or_0(A) - if out { 14 } else { 0 };
+        let (total, header) = match self.get(PAYLOAD_LEN) {
+            Some(payload) => (if payload == 0 { buffer } else { payload + 40 }, 40),
+            None => {
+                let total = self.or_0(TOTAL_LEN);
+                (if total == 0 { buffer } else { total }, self.or_0(IHL) * 4)
+            }
+        };
+        let transport = match (self.get(TCP_WORDS), self.get(UDP_LEN)) {
+            (Some(words), _) => words * 4,
+            (None, Some(_)) => 8,
+            (None, None) => 0,
+        };
+        Some(PacketHeader {
+            out,
+            interface: self.name(),
+            source: address(&self.source)?,
+            target: address(&self.target)?,
+            protocol: self.or_0(D) as u8,
+            source_port: self.or_0(SOURCE_PORT) as u16,
+            target_port: self.or_0(TARGET_PORT) as u16,
+            seq: self.get(SEQ).unwrap_or_else(|| self.or_0(ID)) as u32,
+            ack: self.or_0(ACK) as u32,
+            len: u32::try_from(total - header - transport).unwrap_or(0),
+            tcp_flags: self.or_0(FLAGS) as u16,
+        })
+    }
+}

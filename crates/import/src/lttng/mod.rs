@@ -1,0 +1,7 @@
+//! LTTng's traces: CTF 1.8, a directory for the kernel and one for each user's programs.
+
+mod cursor;
+mod fields;
+mod open;
+
+pub use open::{Host, OpenError, Trace, open};

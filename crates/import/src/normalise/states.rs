@@ -1,0 +1,129 @@
+use wakepath_event::{BlockedState, SwitchOut};
+
+/// What `prev_state` of the `sched_switch` tracepoint means: what tracers record, LTTng and perf alike.
+/// It is not `task_struct.__state`: since 4.14 the kernel folds that into one bit that is for people, and
+/// before, it passed the state with one more bit for a preempted task.
+///
+/// Sources: `__trace_sched_switch_state` in `include/trace/events/sched.h` and the task states in
+/// `include/linux/sched.h` of the releases named below. Before 5.18 the state is read anew when the
+/// tracepoint is hit and may be that of a task that is just being woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReportedStates {
+    /// From here on bits say that the task was preempted.
+    preempted: i64,
+    dead: i64,
+    parked: i64,
+    /// Uninterruptible and not counted as load, as a bit of its own.
+    idle: i64,
+    /// The same as a bit beside the uninterruptible one.
+    noload: i64,
+    /// Bits that say how a wait may end and not what kind it is.
+    modifiers: i64,
+}
+
+const INTERRUPTIBLE: i64 = 0x1;
+const UNINTERRUPTIBLE: i64 = 0x2;
+const STOPPED: i64 = 0x4;
+const TRACED: i64 = 0x8;
+
+impl ReportedStates {
+    /// The meaning in the kernel of this release, as `uname -r` prints it. One that reads as none counts as
+    /// a new one.
+    pub fn of_release(release: &str) -> Self {
+        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+        let version = match (numbers.next(), numbers.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
+            _ => (u32::MAX, 0),
+        };
+        // EXIT_ZOMBIE, EXIT_DEAD and, as long as states came whole, TASK_DEAD. TASK_STATE_MAX moved with
+        // each state that was added: parked in 3.9, no load in 4.2, new in 4.8.
+        let whole = |preempted, parked, noload| Self {
+            preempted,
+            dead: 0x10 | 0x20 | 0x40,
+            parked,
+            idle: 0,
+            noload,
+            modifiers: 0x80 | 0x100,
+        };
+        match version {
+            (0..=2, _) | (3, 0..=8) => whole(0x200, 0, 0),
+            (3, _) | (4, 0..=1) => whole(0x400, 0x200, 0),
+            (4, 2..=7) => whole(0x800, 0x200, 0x400),
+            (4, 8..=13) => whole(0x1000, 0x200, 0x400),
+            _ => Self {
+                preempted: 0x100,
+                dead: 0x10 | 0x20,
+                parked: 0x40,
+                idle: 0x80,
+                noload: 0,
+                modifiers: 0,
+            },
+        }
+    }
+
+    /// Why a thread with this `prev_state` left its CPU.
+    pub fn switch_out(&self, state: i64) -> SwitchOut {
+        if state == 0 || state >= self.preempted {
+            return SwitchOut::Runnable;
+        }
+        if state & self.dead != 0 {
+            return SwitchOut::Dead;
+        }
+        let how = state & !self.modifiers;
+        SwitchOut::Blocked(match how & !self.noload {
+            UNINTERRUPTIBLE if how & self.noload != 0 => BlockedState::Idle,
+            INTERRUPTIBLE => BlockedState::Interruptible,
+            UNINTERRUPTIBLE => BlockedState::Uninterruptible,
+            STOPPED => BlockedState::Stopped,
+            TRACED => BlockedState::Traced,
+            0 => BlockedState::Other(state as u32),
+            bit if bit == self.parked => BlockedState::Parked,
+            bit if bit == self.idle => BlockedState::Idle,
+            _ => BlockedState::Other(state as u32),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use BlockedState::*;
+
+    /// One line a claim: release, `prev_state`, what it means there.
+    #[test]
+    fn states_mean_what_the_tracepoint_of_that_release_means() {
+        let blocked = SwitchOut::Blocked;
+        for (release, state, meaning) in [
+            ("6.1.0-56-amd64", 0, SwitchOut::Runnable),
+            ("6.1.0-56-amd64", 0x100, SwitchOut::Runnable),
+            ("6.1.0-56-amd64", 1, blocked(Interruptible)),
+            ("6.1.0-56-amd64", 2, blocked(Uninterruptible)),
+            ("6.1.0-56-amd64", 4, blocked(Stopped)),
+            ("6.1.0-56-amd64", 8, blocked(Traced)),
+            ("6.1.0-56-amd64", 0x10, SwitchOut::Dead),
+            ("6.1.0-56-amd64", 0x20, SwitchOut::Dead),
+            ("6.1.0-56-amd64", 0x40, blocked(Parked)),
+            ("6.1.0-56-amd64", 0x80, blocked(Idle)),
+            ("6.1.0-56-amd64", 3, blocked(Other(3))),
+            ("4.14.0", 0x40, blocked(Parked)),
+            ("4.13.0", 0x40, SwitchOut::Dead),
+            ("4.13.0", 0x402, blocked(Idle)),
+            ("4.13.0", 0x82, blocked(Uninterruptible)),
+            ("4.13.0", 0x1001, SwitchOut::Runnable),
+            ("4.4.3-1-ARCH", 0x800, SwitchOut::Runnable),
+            ("4.4.3-1-ARCH", 0x40, SwitchOut::Dead),
+            ("3.6.11-1-ARCH", 0x200, SwitchOut::Runnable),
+            ("3.6.11-1-ARCH", 0x40, SwitchOut::Dead),
+            ("3.10.0-1160.el7", 0x200, blocked(Parked)),
+            ("3.10.0-1160.el7", 0x400, SwitchOut::Runnable),
+            ("nonsense", 0x100, SwitchOut::Runnable),
+            ("nonsense", -1, SwitchOut::Dead),
+        ] {
+            assert_eq!(
+                ReportedStates::of_release(release).switch_out(state),
+                meaning,
+                "{release} {state:#x}"
+            );
+        }
+    }
+}
