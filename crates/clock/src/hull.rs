@@ -23,7 +23,7 @@ pub(crate) enum Side {
 }
 
 /// Points not yet looked at, at most.
-const FRESH: usize = 64;
+const FRESH: usize = 16;
 /// Corners at most. A hull of noisy delays has some tens.
 const CORNERS: usize = 4096;
 
@@ -59,7 +59,7 @@ impl Hull {
         all.append(&mut self.fresh);
         self.fresh.shrink_to(FRESH);
         all.sort_unstable();
-        let mut kept: Vec<Point> = Vec::with_capacity(32);
+        let mut kept: Vec<Point> = Vec::new();
         for point in all {
             while kept.len() >= 2 && !bends(kept[kept.len() - 2], kept[kept.len() - 1], point, side) {
                 kept.pop();
@@ -84,6 +84,7 @@ impl Hull {
                 index % 2 == 1
             });
         }
+        kept.shrink_to_fit();
         self.corners = kept;
     }
 

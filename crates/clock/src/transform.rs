@@ -72,8 +72,9 @@ impl<F, T> Transform<F, T> {
     fn worst_between(&self, from: u64, to: u64) -> ErrorBound {
         let among = &self.pieces[self.place(from)..=self.place(to.max(from))];
         let inside = among.iter().map(|piece| piece.error).max().unwrap_or(ErrorBound::Unbounded);
-        let first = outside(&self.pieces[0], from);
-        inside.plus(first.max(outside(&self.pieces[self.pieces.len() - 1], to)))
+        let before = self.pieces[0].from.saturating_sub(from);
+        let behind = to.saturating_sub(self.pieces[self.pieces.len() - 1].to);
+        inside.plus(beyond(before.max(behind)))
     }
 
     fn place(&self, ns: u64) -> usize {
@@ -176,14 +177,13 @@ impl<F, T> Cursor<'_, F, T> {
 
 fn by<F, T>(piece: &Piece, stamp: Stamp<F>) -> (Stamp<T>, ErrorBound) {
     let ns = stamp.ns();
-    let inside = piece.from <= ns && ns <= piece.to;
-    let error = if inside { piece.error } else { piece.error.plus(outside(piece, ns)) };
+    let distance = piece.from.saturating_sub(ns).max(ns.saturating_sub(piece.to));
+    let error = if distance == 0 { piece.error } else { piece.error.plus(beyond(distance)) };
     (Stamp::from_ns(piece.line.at(ns)), error)
 }
 
-/// What is added to the error for the distance of a stamp from a piece.
-fn outside(piece: &Piece, ns: u64) -> ErrorBound {
-    let distance = piece.from.saturating_sub(ns).max(ns.saturating_sub(piece.to));
+/// What is added to the error so far from all pieces.
+fn beyond(distance: u64) -> ErrorBound {
     ErrorBound::Within(distance.div_ceil(4))
 }
 

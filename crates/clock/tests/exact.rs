@@ -97,16 +97,23 @@ proptest! {
         let both = f.then(&g).expect("in range");
         let back = f.inverse().expect("in range");
         let mut stamps: Vec<u64> = steps.iter().map(|step| START + step).collect();
-        stamps.extend(both.pieces().iter().flat_map(|piece| [piece.from.saturating_sub(1), piece.from]));
+        stamps.extend(both.pieces().iter().flat_map(|piece| [piece.from, piece.to - 1]));
         stamps.sort_unstable();
         let mut last = (0, 0);
         for x in stamps {
             let stamp = Stamp::<Local>::from_ns(x);
             let (middle, first_error) = f.convert(stamp);
-            let (end, second_error) = g.convert(middle);
+            let (end, _) = g.convert(middle);
             let (at, error) = both.convert(stamp);
             prop_assert!(at.ns().abs_diff(end.ns()) <= 2, "{} against {}", at.ns(), end.ns());
-            prop_assert!(first_error.plus(ErrorBound::ZERO) <= error && second_error <= error);
+            // The truth between the two may be anywhere within the first error, and is then converted
+            // with whatever error holds there.
+            let around = first_error.ns().expect("bounded");
+            for truth in [middle.minus(around), middle, middle.plus(around)] {
+                let (end, off) = g.convert(truth);
+                let reach = at.ns().abs_diff(end.ns()) + off.ns().expect("bounded");
+                prop_assert!(reach <= error.ns().expect("bounded") + 2, "{reach} of {error:?}");
+            }
             let (home, _) = back.convert(middle);
             prop_assert!(home.ns().abs_diff(x) <= 2, "{} against {x}", home.ns());
             prop_assert!(last <= (at.ns(), home.ns()));
@@ -148,6 +155,22 @@ fn pieces_that_step_back_or_leave_a_gap_are_no_transform() {
     assert!(!new(vec![piece(0, 100, 50), piece(100, 200, 148)]), "a step back");
     assert!(!new(vec![piece(0, 100, 50), piece(101, 200, 151)]), "a gap");
     assert!(!new(Vec::new()));
+}
+
+#[test]
+fn the_worst_error_of_a_window_is_that_of_its_pieces() {
+    let mut from = 1000;
+    let pieces = [10, 30, 20].map(|error| {
+        let line = Line::through((from, from), (from + 1000, from + 1000)).expect("in range");
+        from += 1000;
+        Piece { from: from - 1000, to: from, line, error: ErrorBound::Within(error) }
+    });
+    let transform = Transform::<Local, Reference>::new(pieces.to_vec()).expect("sound");
+    let worst = |from: u64, to: u64| transform.worst(Stamp::from_ns(from), Stamp::from_ns(to));
+    assert_eq!(worst(1000, 1500), ErrorBound::Within(10));
+    assert_eq!(worst(1000, 4000), ErrorBound::Within(30));
+    assert_eq!(worst(3500, 3600), ErrorBound::Within(20));
+    assert_eq!(worst(3500, 4400), ErrorBound::Within(120));
 }
 
 #[test]

@@ -1,0 +1,45 @@
+use wakepath_event::{Direction, Packet};
+
+use crate::flows::{Flows, StreamKey, hash};
+
+/// By what a packet is known again on another host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// TCP with something to acknowledge: its place in the stream. A SYN and a FIN take one each.
+    Bytes { seq: u32, len: u32 },
+    /// Everything else: all that was read of the header, and the stream.
+    Exact(u64),
+}
+
+/// Where a packet passed: the same place twice is a repetition, another place is a hop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub out: bool,
+    /// Of namespace and interface.
+    interface: u32,
+}
+
+const TCP: u8 = 6;
+const FIN: u16 = 1;
+const SYN: u16 = 2;
+
+/// The stream of a packet and its identity there.
+pub(crate) fn identify(flows: &Flows, packet: &Packet) -> (StreamKey, Identity) {
+    let (stream, protocol) = flows.get(packet.flow).unwrap_or((StreamKey::UNDEFINED, 0));
+    let flags = packet.tcp_flags;
+    // A length beyond what a sequence number can tell apart is no packet's.
+    let len = packet.len.min(1 << 30) + u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
+    let identity = if protocol == TCP && len > 0 {
+        Identity::Bytes { seq: packet.seq, len }
+    } else {
+        Identity::Exact(hash((stream, packet.seq, packet.ack, packet.tcp_flags, packet.len)))
+    };
+    (stream, identity)
+}
+
+impl Place {
+    pub(crate) fn of(packet: &Packet) -> Self {
+        let out = packet.direction == Direction::Out;
+        Self { out, interface: hash((packet.netns, packet.interface)) as u32 }
+    }
+}

@@ -1,0 +1,66 @@
+//! Which received packet is which sent one, between hosts whose clocks disagree.
+//!
+//! Two passes over each host's traffic. The first keeps a [`Sketch`] of it: a few packets of each flow,
+//! chosen by their content, so that all hosts choose the same ones. What two sketches have in common says
+//! roughly how their clocks lie. With that, the second pass reads all hosts side by side, in nearly the
+//! order in which things happened, and a [`Matcher`] remembers only what is in flight, though all of one
+//! host's stamps may lie before the other's (Giraldeau 2015, section 5.4.6).
+//!
+//! # What a match says
+//!
+//! Offload merges and splits TCP segments, so TCP is matched by byte ranges. A receive of the bytes
+//! [s, e) happens after each of them was sent for the first time; the latest of those first sends is the
+//! tightest bound, and is what the receive is paired with. That stays true where a byte was sent again,
+//! or where segments came out of order; it only bounds less. Nevertheless a range that was sent or
+//! received twice is *ambiguous*: which of the two it was cannot be known, and it is counted apart.
+//!
+//! The same header is seen again where a packet passes several interfaces of a host (veth, bridge, the
+//! device). The first sighting says what the host did: if it is outgoing, the host sends, and what it
+//! sees afterwards is on its way out; if it is incoming, the host receives. Only the same direction on
+//! the same interface again is a repetition. So what a host sends to itself matches nothing elsewhere.
+
+mod exact;
+mod flows;
+mod header;
+mod matcher;
+mod ranges;
+mod sketch;
+
+pub use flows::StreamKey;
+pub use matcher::{Match, Matcher, Outcome};
+pub use sketch::Sketch;
+
+use wakepath_clock::{Local, Stamp};
+use wakepath_event::{Event, Flow, FlowId, Packet, What};
+
+/// What matching needs to know of a host's events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Traffic {
+    /// What an id stands for, from here on.
+    Flow(FlowId, Flow),
+    /// A packet that passed the edge of the host.
+    Packet(Stamp<Local>, Packet),
+}
+
+impl Traffic {
+    /// The event's part in it, if it has any.
+    pub fn of(event: &Event) -> Option<Self> {
+        match event.what {
+            What::Packet(packet) => Some(Self::Packet(event.at, packet)),
+            What::Flow(id, flow) => Some(Self::Flow(id, flow)),
+            _ => None,
+        }
+    }
+}
+
+/// A host's traffic, by time; read more than once.
+pub trait Source {
+    /// From the beginning. It must be the same each time.
+    fn traffic(&self) -> Box<dyn Iterator<Item = Traffic> + '_>;
+}
+
+impl Source for Vec<Traffic> {
+    fn traffic(&self) -> Box<dyn Iterator<Item = Traffic> + '_> {
+        Box::new(self.iter().copied())
+    }
+}

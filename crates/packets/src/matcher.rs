@@ -1,0 +1,199 @@
+use wakepath_clock::{Local, Stamp};
+use wakepath_event::{Flow, FlowId, Packet};
+
+use crate::Sketch;
+use crate::exact::{First, Headers};
+use crate::flows::{Flows, StreamKey};
+use crate::header::{Identity, Place, identify};
+use crate::ranges::{Range, Sent, Streams};
+
+/// A receive and the send that it waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Match {
+    /// The sending host, by its place in the list.
+    pub from: usize,
+    /// When it sent, on its own clock. Of bytes that were sent in pieces: when the last was.
+    pub sent: Stamp<Local>,
+    /// The receiving host.
+    pub to: usize,
+    /// When it received, on its own clock.
+    pub received: Stamp<Local>,
+    /// The flow, as the receiving host calls it.
+    pub flow: FlowId,
+}
+
+/// What became of a received packet that another host sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// One send can have caused it.
+    Matched(Match),
+    /// It was sent more than once, received more than once, or sent by several hosts.
+    Ambiguous {
+        /// One of the hosts that sent it.
+        from: usize,
+        /// The receiving host.
+        to: usize,
+    },
+}
+
+/// Packets in memory, on all hosts together. Each takes about 100 bytes with all that leads to it.
+const PACKETS: usize = 200_000;
+/// So many packets between two looks at what is old.
+const LOOK: u32 = 64;
+/// How long a packet may travel, ns, beyond twice the error of the common clock.
+const TRAVEL: u64 = 1_000_000_000;
+
+/// Matches the packets of several hosts, which come in nearly the order in which things happened: by a
+/// common clock that is off by an error that is known.
+///
+/// A receive is held against the sends when it has been seen for a while, so that repetitions of either
+/// are known by then. How long is set by the error and, where packets come faster than memory allows,
+/// by that.
+#[derive(Debug)]
+pub struct Matcher {
+    hosts: Vec<Host>,
+    /// The age at which a receive is settled; at three times that all is forgotten.
+    age: u64,
+    /// The age where memory suffices.
+    usual: u64,
+    now: u64,
+    seen: u32,
+}
+
+#[derive(Debug, Default)]
+struct Host {
+    flows: Flows,
+    headers: Headers,
+    streams: Streams,
+}
+
+impl Matcher {
+    /// For the hosts of these sketches, and a common clock off by at most so many ns on any of them.
+    pub fn new(hosts: &[&Sketch], error: u64) -> Self {
+        let hosts = hosts.iter().map(|sketch| Host { flows: sketch.flows().clone(), ..Host::default() });
+        let age = error.saturating_mul(2).saturating_add(TRAVEL);
+        Self { hosts: hosts.collect(), age, usual: age, now: 0, seen: 0 }
+    }
+
+    /// What a host's flow id stands for from here on.
+    pub fn flow(&mut self, host: usize, id: FlowId, flow: Flow) {
+        self.hosts[host].flows.define(id, flow);
+    }
+
+    /// A packet that passed a host's edge, at `at` on its clock and about at `common` on the common one.
+    /// What became of older ones goes to `sink`.
+    pub fn packet(
+        &mut self,
+        host: usize,
+        at: Stamp<Local>,
+        common: u64,
+        packet: &Packet,
+        sink: &mut impl FnMut(Outcome),
+    ) {
+        let this = &mut self.hosts[host];
+        let (stream, identity) = identify(&this.flows, packet);
+        let place = Place::of(packet);
+        let times = (at.ns(), common);
+        match identity {
+            Identity::Bytes { seq, len } => this.streams.see((stream, packet.flow), (seq, len), times, place),
+            Identity::Exact(header) => this.headers.see(header, times, packet.flow, place),
+        }
+        self.now = self.now.max(common);
+        self.seen += 1;
+        if self.seen >= LOOK {
+            self.seen = 0;
+            self.look(sink);
+        }
+    }
+
+    /// There are no more packets.
+    pub fn finish(mut self, sink: &mut impl FnMut(Outcome)) {
+        self.settle(u64::MAX, sink);
+    }
+
+    /// Packets in memory now.
+    pub fn remembered(&self) -> usize {
+        self.hosts.iter().map(|host| host.headers.len() + host.streams.len()).sum()
+    }
+
+    fn look(&mut self, sink: &mut impl FnMut(Outcome)) {
+        self.age = self.usual.min(self.age + self.age / 16 + 1);
+        loop {
+            self.settle(self.now.saturating_sub(self.age), sink);
+            if let Some(forgotten) = self.now.checked_sub(self.age.saturating_mul(3)) {
+                for host in &mut self.hosts {
+                    host.headers.forget(forgotten);
+                    host.streams.forget(forgotten);
+                }
+            }
+            if self.remembered() <= PACKETS || self.age == 0 {
+                break;
+            }
+            self.age = self.age / 4 * 3;
+        }
+    }
+
+    fn settle(&mut self, until: u64, sink: &mut impl FnMut(Outcome)) {
+        for to in 0..self.hosts.len() {
+            while let Some((header, first)) = self.hosts[to].headers.ripe(until) {
+                if !first.place.out {
+                    self.settle_header(to, header, &first).map(&mut *sink);
+                }
+            }
+            while let Some((stream, flow, range)) = self.hosts[to].streams.ripe(until) {
+                if !range.place.out {
+                    self.settle_range(to, stream, flow, &range).map(&mut *sink);
+                }
+            }
+        }
+    }
+
+    fn settle_header(&self, to: usize, header: u64, received: &First) -> Option<Outcome> {
+        let (early, late) = self.in_time(received.common);
+        let sends = self.others(to).filter_map(|from| {
+            let sent = self.hosts[from].headers.get(header)?;
+            let in_time = early <= sent.common && sent.common <= late;
+            let how = if sent.repeated { Sent::Repeatedly } else { Sent::Once(sent.at) };
+            (sent.place.out && in_time).then_some((from, how))
+        });
+        outcome(sends, to, received.at, received.flow, received.repeated)
+    }
+
+    fn settle_range(&self, to: usize, stream: StreamKey, flow: FlowId, received: &Range) -> Option<Outcome> {
+        let between = self.in_time(received.common);
+        let sends = self.others(to).filter_map(|from| {
+            let how = self.hosts[from].streams.sent(stream, received, between)?;
+            Some((from, how))
+        });
+        outcome(sends, to, received.at, flow, received.repeated)
+    }
+
+    fn others(&self, host: usize) -> impl Iterator<Item = usize> {
+        (0..self.hosts.len()).filter(move |&other| other != host)
+    }
+
+    /// When a packet that was received then can have been sent: clocks are off, and a sequence number
+    /// comes again some day.
+    fn in_time(&self, received: u64) -> (u64, u64) {
+        let age = self.usual;
+        (received.saturating_sub(age.saturating_mul(3)), received.saturating_add(age))
+    }
+}
+
+fn outcome(
+    mut sends: impl Iterator<Item = (usize, Sent)>,
+    to: usize,
+    received: u64,
+    flow: FlowId,
+    repeated: bool,
+) -> Option<Outcome> {
+    let (from, how) = sends.next()?;
+    let ambiguous = repeated || sends.next().is_some();
+    Some(match how {
+        Sent::Once(sent) if !ambiguous => {
+            let (sent, received) = (Stamp::from_ns(sent), Stamp::from_ns(received));
+            Outcome::Matched(Match { from, sent, to, received, flow })
+        }
+        _ => Outcome::Ambiguous { from, to },
+    })
+}

@@ -1,0 +1,201 @@
+//! The bytes of TCP streams as a host saw them pass.
+
+use std::collections::{HashMap, VecDeque};
+
+use foldhash::fast::FixedState;
+use wakepath_event::FlowId;
+
+use crate::flows::StreamKey;
+use crate::header::Place;
+
+/// Bytes that a host saw for the first time, together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Range {
+    /// Where they begin, in a sequence that does not wrap.
+    start: u64,
+    pub len: u32,
+    /// On the host's clock.
+    pub at: u64,
+    /// On the clock that all hosts nearly share.
+    pub common: u64,
+    pub place: Place,
+    /// Some of them passed the same place again.
+    pub repeated: bool,
+}
+
+impl Range {
+    fn end(&self) -> u64 {
+        self.start + u64::from(self.len)
+    }
+
+    /// The first byte's sequence number.
+    pub(crate) fn seq(&self) -> u32 {
+        self.start as u32
+    }
+}
+
+/// One stream on one host.
+#[derive(Debug)]
+struct Stream {
+    flow: FlowId,
+    /// By place in the stream; no two overlap.
+    ranges: VecDeque<Range>,
+    /// One past the last byte ever seen.
+    top: u64,
+}
+
+/// The streams that a host saw of late.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    streams: HashMap<StreamKey, Stream, FixedState>,
+    /// In order of time: ranges not yet settled, then those not yet forgotten.
+    young: VecDeque<Due>,
+    old: VecDeque<Due>,
+    count: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    stream: StreamKey,
+    start: u64,
+    common: u64,
+}
+
+/// How the bytes of a receive were sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// All of them once; the last of them at this stamp.
+    Once(u64),
+    /// Some of them more than once.
+    Repeatedly,
+}
+
+impl Streams {
+    pub(crate) fn see(
+        &mut self,
+        (stream, flow): (StreamKey, FlowId),
+        (seq, len): (u32, u32),
+        (at, common): (u64, u64),
+        place: Place,
+    ) {
+        let known = self.streams.entry(stream).or_insert_with(|| {
+            // One turn ahead, so that what lies before it has a place, too.
+            let start = (1 << 32) + u64::from(seq);
+            Stream { flow, ranges: VecDeque::new(), top: start }
+        });
+        let start = unwrapped(known.top, seq);
+        let range = Range { start, len, at, common, place, repeated: false };
+        if let Some(index) = known.add(range) {
+            let start = known.ranges[index].start;
+            self.count += 1;
+            self.young.push_back(Due { stream, start, common });
+        }
+    }
+
+    /// The next range that is as old as this, to be settled.
+    pub(crate) fn ripe(&mut self, until: u64) -> Option<(StreamKey, FlowId, Range)> {
+        loop {
+            let due = *self.young.front().filter(|due| due.common <= until)?;
+            self.young.pop_front();
+            self.old.push_back(due);
+            let found = self.streams.get(&due.stream).and_then(|stream| {
+                let index = stream.ranges.binary_search_by_key(&due.start, |range| range.start).ok()?;
+                Some((due.stream, stream.flow, stream.ranges[index]))
+            });
+            if found.is_some() {
+                return found;
+            }
+        }
+    }
+
+    /// Forgets the settled ranges that are as old as this.
+    pub(crate) fn forget(&mut self, until: u64) {
+        while let Some(&due) = self.old.front().filter(|due| due.common <= until) {
+            self.old.pop_front();
+            let Some(stream) = self.streams.get_mut(&due.stream) else { continue };
+            if let Ok(index) = stream.ranges.binary_search_by_key(&due.start, |range| range.start) {
+                stream.ranges.remove(index);
+                self.count -= 1;
+            }
+            if stream.ranges.is_empty() {
+                self.streams.remove(&due.stream);
+            } else if stream.ranges.len() < stream.ranges.capacity() / 4 {
+                stream.ranges.shrink_to(stream.ranges.len() * 2);
+            }
+        }
+    }
+
+    /// How this host sent these bytes, between two common times; `None` if it did not, or not all.
+    pub(crate) fn sent(&self, key: StreamKey, received: &Range, between: (u64, u64)) -> Option<Sent> {
+        let stream = self.streams.get(&key)?;
+        let start = unwrapped(stream.top, received.seq());
+        let end = start + u64::from(received.len);
+        let mut at = start;
+        let mut last = 0;
+        let mut repeated = false;
+        for range in stream.ranges.range(stream.after(start)..) {
+            if range.start > at || at >= end {
+                break;
+            }
+            let in_time = between.0 <= range.common && range.common <= between.1;
+            if !range.place.out || !in_time {
+                return None;
+            }
+            repeated |= range.repeated;
+            last = last.max(range.at);
+            at = range.end();
+        }
+        if at < end {
+            return None;
+        }
+        Some(if repeated { Sent::Repeatedly } else { Sent::Once(last) })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+}
+
+impl Stream {
+    /// The first range that ends behind this place.
+    fn after(&self, start: u64) -> usize {
+        self.ranges.partition_point(|range| range.end() <= start)
+    }
+
+    /// Takes in what is new; where it went, if anything is.
+    fn add(&mut self, mut range: Range) -> Option<usize> {
+        if range.start >= self.top {
+            self.top = range.end();
+            self.ranges.push_back(range);
+            return Some(self.ranges.len() - 1);
+        }
+        let from = self.after(range.start);
+        let to = self.ranges.partition_point(|before| before.start < range.end());
+        let overlap = from < to;
+        for before in self.ranges.range_mut(from..to.max(from)) {
+            before.repeated |= before.place == range.place;
+        }
+        if range.end() > self.top {
+            // Old bytes and new ones in one: which sighting the old ones are of is unclear.
+            range.len = (range.end() - self.top) as u32;
+            range.start = self.top;
+            range.repeated = true;
+            self.top = range.end();
+            self.ranges.push_back(range);
+            return Some(self.ranges.len() - 1);
+        }
+        // Received late, into a gap: out of order. But what is sent from below the top was sent before,
+        // whether we still know of it or not.
+        if overlap || range.place.out {
+            return None;
+        }
+        self.ranges.insert(from, range);
+        Some(from)
+    }
+}
+
+/// The place nearest to `near` with this sequence number, which wraps at 2^32.
+fn unwrapped(near: u64, seq: u32) -> u64 {
+    let ahead = seq.wrapping_sub(near as u32).cast_signed();
+    near.saturating_add_signed(ahead.into())
+}

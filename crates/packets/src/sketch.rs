@@ -1,0 +1,195 @@
+use std::collections::{HashMap, HashSet};
+
+use foldhash::fast::FixedState;
+use wakepath_clock::{Limits, Local, Solver, Stamp};
+
+use crate::flows::{Flows, StreamKey, hash};
+use crate::header::{Identity, Place, identify};
+use crate::{Source, Traffic};
+
+/// Packets in a sketch at most; twice as many while it is made.
+const SAMPLES: usize = 1 << 16;
+/// Of each stream at least.
+const LEAST: usize = 16;
+/// Sightings of one header that are kept: by then it is a repetition.
+const SIGHTINGS: usize = 4;
+
+/// Some packets of a host, chosen by what is in them: another host that saw the same packets chose the
+/// same ones.
+#[derive(Debug, Clone)]
+pub struct Sketch {
+    flows: Flows,
+    streams: HashMap<StreamKey, Stream, FixedState>,
+    samples: usize,
+    /// Streams beyond this hash were given up.
+    limit: u64,
+    window: Option<(Stamp<Local>, Stamp<Local>)>,
+}
+
+#[derive(Debug, Clone)]
+struct Stream {
+    samples: Vec<Sample>,
+    /// Only hashes up to this one.
+    limit: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    hash: u64,
+    at: u64,
+    place: Place,
+}
+
+impl Sketch {
+    /// Reads all of a host's traffic; with `only`, keeps these streams' packets alone.
+    pub fn of(source: &dyn Source, only: Option<&HashSet<StreamKey>>) -> Self {
+        let mut sketch = Self {
+            flows: Flows::default(),
+            streams: HashMap::default(),
+            samples: 0,
+            limit: u64::MAX,
+            window: None,
+        };
+        for item in source.traffic() {
+            match item {
+                Traffic::Flow(id, flow) => sketch.flows.define(id, flow),
+                Traffic::Packet(at, packet) => {
+                    let (from, to) = sketch.window.unwrap_or((at, at));
+                    sketch.window = Some((from.min(at), to.max(at)));
+                    let (stream, identity) = identify(&sketch.flows, &packet);
+                    if only.is_none_or(|only| only.contains(&stream)) {
+                        sketch.add(stream, identity, at, Place::of(&packet));
+                    }
+                }
+            }
+        }
+        for stream in sketch.streams.values_mut() {
+            stream.prune(usize::MAX);
+        }
+        sketch
+    }
+
+    /// The first packet's stamp and the last's.
+    pub fn window(&self) -> Option<(Stamp<Local>, Stamp<Local>)> {
+        self.window
+    }
+
+    /// Whether there were more streams than a sketch can hold: then it should be made anew of those that
+    /// another host has, too.
+    pub fn overflowed(&self) -> bool {
+        self.limit < u64::MAX
+    }
+
+    /// All streams that were defined.
+    pub fn streams(&self) -> impl Iterator<Item = StreamKey> {
+        self.flows.streams()
+    }
+
+    pub(crate) fn flows(&self) -> &Flows {
+        &self.flows
+    }
+
+    fn add(&mut self, key: StreamKey, identity: Identity, at: Stamp<Local>, place: Place) {
+        // Where segments are merged or split, the last byte of one is most often still the last of one.
+        let hash = match identity {
+            Identity::Bytes { seq, len } => hash(seq.wrapping_add(len)),
+            Identity::Exact(hash) => hash,
+        };
+        if hash_of(key) > self.limit {
+            return;
+        }
+        let stream = self.streams.entry(key).or_insert(Stream { samples: Vec::new(), limit: u64::MAX });
+        if hash > stream.limit {
+            return;
+        }
+        stream.samples.push(Sample { hash, at: at.ns(), place });
+        self.samples += 1;
+        if self.samples > 2 * SAMPLES {
+            self.prune();
+        }
+    }
+
+    fn prune(&mut self) {
+        if self.streams.len() > SAMPLES / LEAST {
+            let mut hashes: Vec<u64> = self.streams.keys().copied().map(hash_of).collect();
+            let (_, &mut limit, _) = hashes.select_nth_unstable(SAMPLES / LEAST / 2);
+            self.limit = limit;
+            self.streams.retain(|&key, _| hash_of(key) <= limit);
+        }
+        // A stream with few packets leaves room for others.
+        let mut keep = SAMPLES;
+        loop {
+            let kept: usize = self.streams.values().map(|stream| stream.samples.len().min(keep)).sum();
+            if kept <= SAMPLES || keep <= LEAST {
+                break;
+            }
+            keep = keep * 3 / 4;
+        }
+        self.samples = 0;
+        for stream in self.streams.values_mut() {
+            stream.prune(keep);
+            self.samples += stream.samples.len();
+        }
+    }
+
+    /// What the two hosts' sketches say of their clocks, from this host's to the other's.
+    pub fn compare(&self, other: &Self, limits: Limits) -> Solver {
+        let mut solver = Solver::new(limits);
+        let mut keys: Vec<StreamKey> = self.streams.keys().copied().collect();
+        keys.sort_unstable();
+        for key in keys {
+            let (Some(here), Some(there)) = (self.streams.get(&key), other.streams.get(&key)) else {
+                continue;
+            };
+            let (mut here, mut there) = (here.once().peekable(), there.once().peekable());
+            while let (Some(a), Some(b)) = (here.peek(), there.peek()) {
+                match a.hash.cmp(&b.hash) {
+                    std::cmp::Ordering::Less => drop(here.next()),
+                    std::cmp::Ordering::Greater => drop(there.next()),
+                    std::cmp::Ordering::Equal => {
+                        match (a.place.out, b.place.out) {
+                            (true, false) => solver.forward(Stamp::from_ns(a.at), Stamp::from_ns(b.at)),
+                            (false, true) => solver.backward(Stamp::from_ns(b.at), Stamp::from_ns(a.at)),
+                            _ => {}
+                        }
+                        here.next();
+                    }
+                }
+            }
+        }
+        solver
+    }
+}
+
+impl Stream {
+    /// Keeps the headers with the smallest hashes, and of each its first sightings.
+    fn prune(&mut self, keep: usize) {
+        // Stable: sightings at one time stay in the order they came in.
+        self.samples.sort_by_key(|sample| (sample.hash, sample.at));
+        let (mut last, mut sightings) = (None, 0);
+        self.samples.retain(|sample| {
+            sightings = if last == Some(sample.hash) { sightings + 1 } else { 1 };
+            last = Some(sample.hash);
+            sightings <= SIGHTINGS
+        });
+        if self.samples.len() > keep {
+            self.limit = self.samples[keep - 1].hash;
+            self.samples.retain(|sample| sample.hash <= self.limit);
+        }
+        self.samples.shrink_to_fit();
+    }
+
+    /// The first sighting of each header that was seen no more than once at any place.
+    fn once(&self) -> impl Iterator<Item = &Sample> {
+        self.samples.chunk_by(|a, b| a.hash == b.hash).filter_map(|sightings| {
+            let again = (1..sightings.len())
+                .any(|i| sightings[..i].iter().any(|before| before.place == sightings[i].place));
+            let hops = sightings.len() < SIGHTINGS;
+            sightings.first().filter(|_| hops && !again)
+        })
+    }
+}
+
+fn hash_of(key: StreamKey) -> u64 {
+    hash(key.0)
+}

@@ -1,0 +1,197 @@
+//! The first pass: roughly, how do the clocks lie? And the second, in that order.
+
+use std::collections::HashSet;
+
+use wakepath_clock::{Cursor, ErrorBound, Limits, Local, Quality, Reference, Stamp, Transform};
+use wakepath_packets::{Matcher, Outcome, Sketch, StreamKey, Traffic};
+
+use crate::graph::Graph;
+use crate::{Host, Pair};
+
+type Window = Option<(Stamp<Local>, Stamp<Local>)>;
+
+/// What is taken for the error where traffic of the sketches went one way only, or contradicts itself:
+/// it costs memory if it is too large, and matches if it is too small. ns.
+const ROUGH: u64 = 1_000_000_000;
+
+/// Groups of hosts that a few packets link, each with a clock that its hosts nearly share.
+pub(crate) struct Alignment {
+    sketches: Vec<Sketch>,
+    windows: Vec<Window>,
+    groups: Vec<Group>,
+}
+
+struct Group {
+    /// The hosts, by their places.
+    hosts: Vec<usize>,
+    /// From each one's clock to the common one.
+    transforms: Vec<Transform<Local, Reference>>,
+    /// How far the common clock is off, at most, ns.
+    error: u64,
+}
+
+impl Alignment {
+    pub(crate) fn of(hosts: &[Host<'_>], limits: Limits) -> Self {
+        let mut sketches: Vec<Sketch> = hosts.iter().map(|host| Sketch::of(host.source, None)).collect();
+        if sketches.iter().any(Sketch::overflowed) {
+            let several = on_several(&sketches);
+            sketches = hosts.iter().map(|host| Sketch::of(host.source, Some(&several))).collect();
+        }
+        let windows: Vec<Window> = hosts
+            .iter()
+            .zip(&sketches)
+            .map(|(host, sketch)| match (host.window, sketch.window()) {
+                (Some(given), Some(seen)) => Some((given.0.min(seen.0), given.1.max(seen.1))),
+                (given, seen) => given.or(seen),
+            })
+            .collect();
+        let mut pairs = Vec::new();
+        for a in 0..hosts.len() {
+            for b in a + 1..hosts.len() {
+                let solver = sketches[a].compare(&sketches[b], limits);
+                let Some((from, to)) = windows[a] else { continue };
+                let solution = solver.solve(from, to);
+                let Some(transform) = solution.transform else { continue };
+                let error = match (solution.quality, transform.worst(from, to)) {
+                    (Quality::Exact, ErrorBound::Within(ns)) => ErrorBound::Within(ns),
+                    (_, bound) => ErrorBound::Within(bound.ns().unwrap_or(0).saturating_add(ROUGH)),
+                };
+                let transform = Transform::new(
+                    transform
+                        .pieces()
+                        .iter()
+                        .map(|&piece| wakepath_clock::Piece { error, ..piece })
+                        .collect(),
+                );
+                let (matched, quality) = (solver.counts(), Quality::Approximate);
+                pairs.push(Pair { a, b, matched, ambiguous: 0, inversions: 0, quality, error, transform });
+            }
+        }
+        let groups = groups(hosts.len(), &pairs, &windows);
+        Self { sketches, windows, groups }
+    }
+
+    /// Of each host, from its first event to its last.
+    pub(crate) fn windows(&self) -> &[Window] {
+        &self.windows
+    }
+
+    /// The time on this host's clock in which any host of its group saw anything.
+    pub(crate) fn everything(&self, host: usize) -> (Stamp<Local>, Stamp<Local>) {
+        let own = self.windows[host].unwrap_or_default();
+        let Some(group) = self.groups.iter().find(|group| group.hosts.contains(&host)) else { return own };
+        let ends = group.hosts.iter().zip(&group.transforms).filter_map(|(&host, transform)| {
+            let (from, to) = self.windows[host]?;
+            Some((transform.convert(from).0, transform.convert(to).0))
+        });
+        let margin = group.error.saturating_mul(2).saturating_add(1_000_000);
+        let (from, to) = ends.fold((Stamp::MAX, Stamp::MIN), |all, one| (all.0.min(one.0), all.1.max(one.1)));
+        let place = group.hosts.iter().position(|&other| other == host).unwrap_or(0);
+        let Some(back) = group.transforms[place].inverse() else { return own };
+        let (from, to) = (back.convert(from).0.minus(margin), back.convert(to).0.plus(margin));
+        (own.0.min(from), own.1.max(to))
+    }
+
+    /// Matches all packets; what became of each goes to `sink`, with hosts by their places in the list.
+    pub(crate) fn matched(&self, hosts: &[Host<'_>], sink: &mut impl FnMut(Outcome)) {
+        for group in self.groups.iter().filter(|group| group.hosts.len() > 1) {
+            let sketches: Vec<&Sketch> = group.hosts.iter().map(|&host| &self.sketches[host]).collect();
+            let place = |host: usize| group.hosts[host];
+            let mut named = |outcome: Outcome| {
+                sink(match outcome {
+                    Outcome::Matched(mut matched) => {
+                        matched.from = place(matched.from);
+                        matched.to = place(matched.to);
+                        Outcome::Matched(matched)
+                    }
+                    Outcome::Ambiguous { from, to } => {
+                        Outcome::Ambiguous { from: place(from), to: place(to) }
+                    }
+                });
+            };
+            let mut matcher = Matcher::new(&sketches, group.error);
+            let mut lanes: Vec<Lane<'_>> = group
+                .hosts
+                .iter()
+                .zip(&group.transforms)
+                .map(|(&host, transform)| Lane::new(hosts[host].source.traffic(), transform.cursor()))
+                .collect();
+            while let Some((host, item, common)) = next(&mut lanes) {
+                match item {
+                    Traffic::Flow(id, flow) => matcher.flow(host, id, flow),
+                    Traffic::Packet(at, packet) => matcher.packet(host, at, common, &packet, &mut named),
+                }
+            }
+            matcher.finish(&mut named);
+        }
+    }
+}
+
+/// A host's traffic, and where it stands.
+struct Lane<'a> {
+    traffic: Box<dyn Iterator<Item = Traffic> + 'a>,
+    cursor: Cursor<'a, Local, Reference>,
+    head: Option<(Traffic, u64)>,
+    common: u64,
+}
+
+impl<'a> Lane<'a> {
+    fn new(traffic: Box<dyn Iterator<Item = Traffic> + 'a>, cursor: Cursor<'a, Local, Reference>) -> Self {
+        let mut lane = Self { traffic, cursor, head: None, common: 0 };
+        lane.advance();
+        lane
+    }
+
+    fn advance(&mut self) {
+        self.head = self.traffic.next().map(|item| {
+            if let Traffic::Packet(at, _) = item {
+                self.common = self.cursor.convert(at).0.ns();
+            }
+            (item, self.common)
+        });
+    }
+}
+
+/// The next item of all lanes by common time, of the first lane where they are equal.
+fn next(lanes: &mut [Lane<'_>]) -> Option<(usize, Traffic, u64)> {
+    let heads = lanes.iter().enumerate().filter_map(|(host, lane)| Some((lane.head?.1, host)));
+    let (common, host) = heads.min()?;
+    let (item, _) = lanes[host].head?;
+    lanes[host].advance();
+    Some((host, item, common))
+}
+
+/// Streams that more than one host knows.
+fn on_several(sketches: &[Sketch]) -> HashSet<StreamKey> {
+    let mut once = HashSet::new();
+    let mut several = HashSet::new();
+    for sketch in sketches {
+        let own: HashSet<StreamKey> = sketch.streams().collect();
+        for stream in own {
+            if !once.insert(stream) {
+                several.insert(stream);
+            }
+        }
+    }
+    several
+}
+
+/// The hosts that hang together, each group on the clock of its first host.
+fn groups(hosts: usize, pairs: &[Pair], windows: &[Window]) -> Vec<Group> {
+    let graph = Graph::of(hosts, pairs, windows);
+    let mut left: Vec<usize> = (0..hosts).collect();
+    let mut groups = Vec::new();
+    while let Some(&root) = left.first() {
+        let mut group = Group { hosts: Vec::new(), transforms: Vec::new(), error: 0 };
+        for (host, clock) in graph.clocks(root).into_iter().enumerate() {
+            if let Some(transform) = clock.transform {
+                group.hosts.push(host);
+                group.transforms.push(transform);
+                group.error = group.error.max(clock.error.ns().unwrap_or(ROUGH));
+            }
+        }
+        left.retain(|host| !group.hosts.contains(host));
+        groups.push(group);
+    }
+    groups
+}

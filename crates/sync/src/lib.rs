@@ -1,0 +1,157 @@
+//! Hosts on one clock.
+//!
+//! Packets between two hosts bound how their clocks lie to each other (`wakepath-clock`); pairs of hosts
+//! form a graph, and each host's way to the reference is the one whose errors add up to least, which
+//! need not be the one of fewest hops (Giraldeau 2015, section 5.3.1). A host that no packet links stays
+//! without a clock: nothing is guessed.
+//!
+//! All traffic is read twice: first for a rough alignment from a few packets, then side by side in the
+//! order of that, so that memory holds only what is in flight.
+
+mod alignment;
+mod graph;
+
+use std::collections::BTreeMap;
+
+use wakepath_clock::{
+    ErrorBound, Exchange, Limits, Local, Peer, Quality, Reference, Solver, Stamp, Transform,
+};
+use wakepath_packets::{Outcome, Source};
+
+use alignment::Alignment;
+use graph::Graph;
+
+/// A host's part in what is to be synchronised.
+#[derive(Clone, Copy)]
+pub struct Host<'a> {
+    /// Its traffic.
+    pub source: &'a dyn Source,
+    /// The stamps of its first event and its last, of any kind: conversions are needed, and errors
+    /// bounded, over all of it. `None`: from its first packet to its last.
+    pub window: Option<(Stamp<Local>, Stamp<Local>)>,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// The host whose clock is the reference, by its place in the list. `None`: the one from which most
+    /// hosts can be reached, with the smallest worst error.
+    pub reference: Option<usize>,
+    /// What is assumed of the clocks.
+    pub limits: Limits,
+}
+
+/// How hosts come onto one clock.
+#[derive(Debug, Clone)]
+pub struct Synchronisation {
+    /// The host whose clock is the reference; `None` without hosts.
+    pub reference: Option<usize>,
+    /// For each host, in the order given.
+    pub hosts: Vec<HostClock>,
+    /// Pairs of hosts that exchanged packets, by their places.
+    pub pairs: Vec<Pair>,
+}
+
+/// A host's way to the reference.
+#[derive(Debug, Clone)]
+pub struct HostClock {
+    /// The worst of the pairs on the way; [`Quality::None`] for a host that nothing links.
+    pub quality: Quality,
+    /// The largest error within the host's own window.
+    pub error: ErrorBound,
+    /// From its clock to the reference; `None` for a host that nothing links.
+    pub transform: Option<Transform<Local, Reference>>,
+    /// The hosts that the way leads over, from this one to the reference, both included.
+    pub way: Vec<usize>,
+}
+
+/// What packets between two hosts say.
+#[derive(Debug, Clone)]
+pub struct Pair {
+    /// One host, by its place.
+    pub a: usize,
+    /// The other, later in the list.
+    pub b: usize,
+    /// Packets that were matched, from a to b and back.
+    pub matched: [u64; 2],
+    /// Packets that were not used, because it cannot be known which of several they were.
+    pub ambiguous: u64,
+    /// Packets that arrive before they were sent once both are on the reference clock, of those that
+    /// bind the clocks most. None is what the way between the two promises; over other ways small errors
+    /// add up.
+    pub inversions: u64,
+    /// How good it is.
+    pub quality: Quality,
+    /// The largest error within a's own window.
+    pub error: ErrorBound,
+    /// From a's clock to b's.
+    pub transform: Option<Transform<Local, Peer>>,
+}
+
+/// Finds how these hosts' clocks lie.
+pub fn synchronise(hosts: &[Host<'_>], options: &Options) -> Synchronisation {
+    let alignment = Alignment::of(hosts, options.limits);
+    let mut solvers: BTreeMap<(usize, usize), (Solver, u64)> = BTreeMap::new();
+    alignment.matched(hosts, &mut |outcome| {
+        let (from, to) = match outcome {
+            Outcome::Matched(matched) => (matched.from, matched.to),
+            Outcome::Ambiguous { from, to } => (from, to),
+        };
+        let (solver, ambiguous) =
+            solvers.entry((from.min(to), from.max(to))).or_insert_with(|| (Solver::new(options.limits), 0));
+        match outcome {
+            Outcome::Ambiguous { .. } => *ambiguous += 1,
+            Outcome::Matched(m) if from < to => solver.forward(m.sent, peers(m.received)),
+            Outcome::Matched(m) => solver.backward(peers(m.sent), m.received),
+        }
+    });
+
+    let windows = alignment.windows();
+    let mut pairs: Vec<Pair> = Vec::with_capacity(solvers.len());
+    for (&(a, b), (solver, ambiguous)) in &solvers {
+        let (from, to) = alignment.everything(a);
+        let solution = solver.solve(from, to);
+        let error = match (&solution.transform, windows[a]) {
+            (Some(transform), Some((from, to))) => transform.worst(from, to),
+            _ => ErrorBound::Unbounded,
+        };
+        pairs.push(Pair {
+            a,
+            b,
+            matched: solver.counts(),
+            ambiguous: *ambiguous,
+            inversions: solution.inversions,
+            quality: solution.quality,
+            error,
+            transform: solution.transform,
+        });
+    }
+
+    let graph = Graph::of(hosts.len(), &pairs, windows);
+    let reference = options.reference.filter(|&given| given < hosts.len()).or_else(|| graph.best());
+    let hosts = reference.map_or_else(Vec::new, |reference| graph.clocks(reference));
+    for pair in &mut pairs {
+        let (solver, _) = &solvers[&(pair.a, pair.b)];
+        let (Some(a), Some(b)) = (&hosts[pair.a].transform, &hosts[pair.b].transform) else { continue };
+        pair.inversions = solver.binding().filter(|&packet| inverted(packet, a, b)).count() as u64;
+    }
+    Synchronisation { reference, hosts, pairs }
+}
+
+fn inverted(
+    (exchange, a, b): (Exchange, Stamp<Local>, Stamp<Peer>),
+    of_a: &Transform<Local, Reference>,
+    of_b: &Transform<Local, Reference>,
+) -> bool {
+    let a = of_a.convert(a).0;
+    let b = of_b.convert(Stamp::from_ns(b.ns())).0;
+    match exchange {
+        Exchange::Forward => a > b,
+        Exchange::Backward => b > a,
+    }
+}
+
+/// A stamp of the later host of a pair, as the earlier one's solver knows it.
+fn peers(stamp: Stamp<Local>) -> Stamp<Peer> {
+    Stamp::from_ns(stamp.ns())
+}
