@@ -104,6 +104,30 @@ fn no_later_stamp_becomes_an_earlier_one_where_pieces_meet() {
 }
 
 #[test]
+fn a_chain_passes_where_delays_leave_little_room() {
+    for seed in 0..8 {
+        let mut chance = Chance(seed);
+        let traffic = Traffic {
+            seconds: 30.0,
+            per_second: 300.0,
+            least: (400.0, 300.0),
+            queueing: 400.0,
+            forward: 0.5,
+        };
+        let here = TrueClock::new(1 << 60, 0.0, 0.0, 32.0, &mut chance);
+        let there = TrueClock::new(1 << 50, 40.0, 1.0, 32.0, &mut chance);
+        let pair = Pair::new(here, there, traffic, &mut chance);
+        let (from, to) = pair.window();
+        let solution = pair.solver(Limits::default()).solve(from, to);
+        assert_eq!((solution.quality, solution.inversions), (Quality::Exact, 0), "seed {seed}");
+        let transform = solution.transform.expect("linked");
+        assert_eq!(pair.inversions(&transform), 0);
+        pair.judge(&transform).expect("the bound holds");
+        assert!(transform.worst(from, to) < ErrorBound::Within(3_000), "{:?}", transform.worst(from, to));
+    }
+}
+
+#[test]
 fn the_error_grows_away_from_packets_and_still_holds() {
     let mut pair = pair(80.0, 1.0, Traffic { seconds: 40.0, ..LOOPBACK });
     let start = pair.here.at(0.0);

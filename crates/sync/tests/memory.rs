@@ -119,6 +119,14 @@ fn peak(packets: u64, gap: u64, connections: u64) -> usize {
     peak
 }
 
+#[test]
+fn memory_does_not_grow_with_the_hours() {
+    // Two hours and eighteen, each packet in a stretch of time of its own.
+    let short = peak(20_000, 400_000_000, 10);
+    let long = peak(160_000, 400_000_000, 10);
+    assert!(long < short * 3, "{short} bytes, then {long}");
+}
+
 const LIMIT: usize = 64 << 20;
 
 #[test]
