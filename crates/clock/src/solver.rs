@@ -11,23 +11,26 @@ use crate::{ErrorBound, Line, Local, Peer, Piece, Stamp, Transform};
 /// What is assumed of two clocks. A bound holds as long as these do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// By how much one runs faster than the other, parts per million; at most 100 000.
+    /// By how much one runs faster than the other, parts per million; at most [`Limits::WIDEST`].
     pub rate_ppm: u32,
     /// By how much that rate changes in a second, parts per billion.
     pub bend_ppb_per_s: u32,
 }
 
 impl Default for Limits {
-    /// 2000 ppm: a kernel slews by 500 at most, and a crystal is off by 100. 1 ppm a second: a crystal
-    /// that warms up changes by less.
+    /// 1200 ppm: on either host a kernel slews by 500 at most, and a crystal is off by 100. 1 ppm a
+    /// second: a crystal that warms up changes by less.
     fn default() -> Self {
-        Self { rate_ppm: 2000, bend_ppb_per_s: 1000 }
+        Self { rate_ppm: 1200, bend_ppb_per_s: 1000 }
     }
 }
 
 impl Limits {
+    /// Clocks that differ by more than 10% are not considered.
+    pub const WIDEST: u32 = 100_000;
+
     pub(crate) fn slopes(self) -> (Slope, Slope) {
-        let off = i64::from(self.rate_ppm.min(100_000));
+        let off = i64::from(self.rate_ppm.min(Self::WIDEST));
         let slope = |rise: i64| Slope { rise, run: 1_000_000 };
         (slope(1_000_000 - off), slope(1_000_000 + off))
     }
@@ -62,7 +65,7 @@ pub enum Quality {
 pub struct Solution {
     /// How good it is.
     pub quality: Quality,
-    /// From this host's clock to the other's; `None` when nothing links them.
+    /// From this host's clock to the other's; `None` when nothing links them, or no two packets agree.
     pub transform: Option<Transform<Local, Peer>>,
     /// Packets that arrive before they were sent, of those that bind: when none of them does, none does.
     pub inversions: u64,
@@ -166,13 +169,27 @@ impl Solver {
     }
 
     /// The way from this clock to the other one, for this window and wherever there were packets.
+    ///
+    /// Where packets contradict the limit of the rate, but not each other, the widest limit is taken.
     pub fn solve(&self, from: Stamp<Local>, to: Stamp<Local>) -> Solution {
+        let solution = self.solve_within(self.limits, from, to);
+        if solution.quality == Quality::Approximate && self.limits.rate_ppm < Limits::WIDEST {
+            let limits = Limits { rate_ppm: Limits::WIDEST, ..self.limits };
+            let wider = self.solve_within(limits, from, to);
+            if wider.quality == Quality::Exact {
+                return wider;
+            }
+        }
+        solution
+    }
+
+    fn solve_within(&self, limits: Limits, from: Stamp<Local>, to: Stamp<Local>) -> Solution {
         let Some(origin) = self.origin else { return Solution::NOTHING };
         let clip =
             |ns: u64| (i128::from(ns) - i128::from(origin.0)).clamp((-REACH).into(), REACH.into()) as i64;
         let packets = (self.ends.0, self.ends.1.max(self.ends.0 + 1));
         let window = (packets.0.min(clip(from.ns())), packets.1.max(clip(to.ns())));
-        let (cells, mut contradicted) = self.settled(origin.0, packets);
+        let (cells, mut contradicted) = self.settled(limits, origin.0, packets);
         let one_way = self.counts.contains(&0);
         let joints = if one_way {
             let corridor = cells.merged(0..cells.cells.len());
@@ -184,7 +201,7 @@ impl Solver {
             Some(chain.joints)
         };
         let Some(transform) = joints.and_then(|joints| through(&joints, origin)) else {
-            return Solution::NOTHING;
+            return Solution { quality: Quality::Approximate, ..Solution::NOTHING };
         };
         let inversions = self.binding().filter(|&packet| inverted(packet, &transform)).count() as u64;
         let quality = match (one_way, contradicted || inversions > 0) {
@@ -196,9 +213,9 @@ impl Solver {
     }
 
     /// The cells as corridors, those without that contradict themselves, and whether any did.
-    fn settled(&self, origin: u64, window: (i64, i64)) -> (Cells, bool) {
+    fn settled(&self, limits: Limits, origin: u64, window: (i64, i64)) -> (Cells, bool) {
         let mut contradicted = false;
-        let slopes = self.limits.slopes();
+        let slopes = limits.slopes();
         let cells = self.cells.iter().filter_map(|(&index, cell)| {
             let [mut above, mut below] = cell.clone();
             above.settle(Side::Above);
@@ -209,7 +226,7 @@ impl Solver {
             sound.then_some((index, corridor))
         });
         let cells = cells.collect();
-        (Cells { cells, shift: SHIFT + self.coarser, origin, window, limits: self.limits }, contradicted)
+        (Cells { cells, shift: SHIFT + self.coarser, origin, window, limits }, contradicted)
     }
 }
 
@@ -261,5 +278,5 @@ fn side(exchange: Exchange) -> Side {
 
 fn distance(origin: u64, stamp: u64) -> Option<i64> {
     let distance = i128::from(stamp) - i128::from(origin);
-    i64::try_from(distance).ok().filter(|distance| distance.abs() <= REACH)
+    i64::try_from(distance).ok().filter(|distance| (-REACH..=REACH).contains(distance))
 }

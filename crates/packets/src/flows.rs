@@ -1,5 +1,6 @@
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::hash::BuildHasher;
+use std::mem;
 
 use foldhash::fast::FixedState;
 use wakepath_event::{Flow, FlowId};
@@ -9,41 +10,53 @@ use wakepath_event::{Flow, FlowId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamKey(pub(crate) u64);
 
+const TCP: u8 = 6;
+
 impl StreamKey {
     /// Packets whose flow nothing defines: all that is known of them is their header.
     pub(crate) const UNDEFINED: Self = Self(0);
+
+    fn of(flow: Flow) -> Self {
+        // The lowest bit says TCP, so that what a flow is known by stays one word.
+        let hash = hash((flow.source, flow.target, flow.protocol)) & !1;
+        Self(hash.max(2) | u64::from(flow.protocol == TCP))
+    }
+
+    pub(crate) fn is_tcp(self) -> bool {
+        self.0 & 1 == 1
+    }
 }
 
-/// Flows that are remembered at once. An older one's packets count as of no defined flow.
-const FLOWS: usize = 1 << 18;
+/// Flows that were defined of late: at least so many of them are remembered, and at most twice as many.
+/// An older one's packets count as of no defined flow. A table of this size is just not enlarged.
+const FLOWS: usize = (1 << 18) / 8 * 7;
 
 /// What a host's flow ids stand for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flows {
-    known: HashMap<FlowId, (StreamKey, u8), FixedState>,
-    order: VecDeque<FlowId>,
+    young: HashMap<FlowId, StreamKey, FixedState>,
+    old: HashMap<FlowId, StreamKey, FixedState>,
 }
 
 impl Flows {
     pub(crate) fn define(&mut self, id: FlowId, flow: Flow) {
-        let key = StreamKey(hash((flow.source, flow.target, flow.protocol)).max(1));
-        if self.known.insert(id, (key, flow.protocol)).is_none() {
-            self.order.push_back(id);
+        if self.young.len() >= FLOWS && !self.young.contains_key(&id) {
+            self.old = mem::take(&mut self.young);
         }
-        if self.order.len() > FLOWS
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
+        self.young.insert(id, StreamKey::of(flow));
     }
 
-    /// The stream and its protocol.
-    pub(crate) fn get(&self, id: FlowId) -> Option<(StreamKey, u8)> {
-        self.known.get(&id).copied()
+    pub(crate) fn get(&self, id: FlowId) -> Option<StreamKey> {
+        self.young.get(&id).or_else(|| self.old.get(&id)).copied()
     }
 
     pub(crate) fn streams(&self) -> impl Iterator<Item = StreamKey> {
-        self.known.values().map(|known| known.0)
+        self.young.values().chain(self.old.values()).copied()
+    }
+
+    /// Whether this id stands for this flow already.
+    pub(crate) fn knows(&self, id: FlowId, flow: Flow) -> bool {
+        self.get(id) == Some(StreamKey::of(flow))
     }
 }
 

@@ -19,20 +19,20 @@ pub(crate) struct Place {
     interface: u32,
 }
 
-const TCP: u8 = 6;
 const FIN: u16 = 1;
 const SYN: u16 = 2;
 
 /// The stream of a packet and its identity there.
 pub(crate) fn identify(flows: &Flows, packet: &Packet) -> (StreamKey, Identity) {
-    let (stream, protocol) = flows.get(packet.flow).unwrap_or((StreamKey::UNDEFINED, 0));
+    let stream = flows.get(packet.flow).unwrap_or(StreamKey::UNDEFINED);
     let flags = packet.tcp_flags;
     // A length beyond what a sequence number can tell apart is no packet's.
     let len = packet.len.min(1 << 30) + u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
-    let identity = if protocol == TCP && len > 0 {
+    let identity = if stream.is_tcp() && len > 0 {
         Identity::Bytes { seq: packet.seq, len }
     } else {
-        Identity::Exact(hash((stream, packet.seq, packet.ack, packet.tcp_flags, packet.len)))
+        let numbers = u64::from(packet.seq) << 32 | u64::from(packet.ack);
+        Identity::Exact(hash((stream.0, numbers, u64::from(flags) << 32 | u64::from(packet.len))))
     };
     (stream, identity)
 }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Flow, FlowId, Packet};
 
@@ -62,7 +64,8 @@ pub struct Matcher {
 
 #[derive(Debug, Default)]
 struct Host {
-    flows: Flows,
+    /// Shared with the sketch, until the recording says something else.
+    flows: Arc<Flows>,
     headers: Headers,
     streams: Streams,
 }
@@ -70,14 +73,17 @@ struct Host {
 impl Matcher {
     /// For the hosts of these sketches, and a common clock off by at most so many ns on any of them.
     pub fn new(hosts: &[&Sketch], error: u64) -> Self {
-        let hosts = hosts.iter().map(|sketch| Host { flows: sketch.flows().clone(), ..Host::default() });
+        let hosts = hosts.iter().map(|sketch| Host { flows: sketch.flows(), ..Host::default() });
         let age = error.saturating_mul(2).saturating_add(TRAVEL);
         Self { hosts: hosts.collect(), age, usual: age, now: 0, seen: 0 }
     }
 
     /// What a host's flow id stands for from here on.
     pub fn flow(&mut self, host: usize, id: FlowId, flow: Flow) {
-        self.hosts[host].flows.define(id, flow);
+        let flows = &mut self.hosts[host].flows;
+        if !flows.knows(id, flow) {
+            Arc::make_mut(flows).define(id, flow);
+        }
     }
 
     /// A packet that passed a host's edge, at `at` on its clock and about at `common` on the common one.

@@ -99,7 +99,7 @@ impl Streams {
             self.young.pop_front();
             self.old.push_back(due);
             let found = self.streams.get(&due.stream).and_then(|stream| {
-                let index = stream.ranges.binary_search_by_key(&due.start, |range| range.start).ok()?;
+                let index = stream.place(due.start)?;
                 Some((due.stream, stream.flow, stream.ranges[index]))
             });
             if found.is_some() {
@@ -113,7 +113,7 @@ impl Streams {
         while let Some(&due) = self.old.front().filter(|due| due.common <= until) {
             self.old.pop_front();
             let Some(stream) = self.streams.get_mut(&due.stream) else { continue };
-            if let Ok(index) = stream.ranges.binary_search_by_key(&due.start, |range| range.start) {
+            if let Some(index) = stream.place(due.start) {
                 stream.ranges.remove(index);
                 self.count -= 1;
             }
@@ -157,6 +157,15 @@ impl Streams {
 }
 
 impl Stream {
+    /// Where the range that begins there is.
+    fn place(&self, start: u64) -> Option<usize> {
+        // What is forgotten is nearly always the first.
+        if self.ranges.front().is_some_and(|first| first.start == start) {
+            return Some(0);
+        }
+        self.ranges.binary_search_by_key(&start, |range| range.start).ok()
+    }
+
     /// The first range that ends behind this place.
     fn after(&self, start: u64) -> usize {
         self.ranges.partition_point(|range| range.end() <= start)

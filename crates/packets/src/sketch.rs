@@ -1,4 +1,5 @@
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use wakepath_clock::{Limits, Local, Solver, Stamp};
@@ -8,7 +9,7 @@ use crate::header::{Identity, Place, identify};
 use crate::{Source, Traffic};
 
 /// Packets in a sketch at most; twice as many while it is made.
-const SAMPLES: usize = 1 << 16;
+const SAMPLES: usize = 1 << 15;
 /// Of each stream at least.
 const LEAST: usize = 16;
 /// Sightings of one header that are kept: by then it is a repetition.
@@ -18,7 +19,8 @@ const SIGHTINGS: usize = 4;
 /// same ones.
 #[derive(Debug, Clone)]
 pub struct Sketch {
-    flows: Flows,
+    /// The matcher goes on with them.
+    flows: Arc<Flows>,
     streams: HashMap<StreamKey, Stream, FixedState>,
     samples: usize,
     /// Streams beyond this hash were given up.
@@ -43,8 +45,9 @@ struct Sample {
 impl Sketch {
     /// Reads all of a host's traffic; with `only`, keeps these streams' packets alone.
     pub fn of(source: &dyn Source, only: Option<&HashSet<StreamKey>>) -> Self {
+        let mut flows = Flows::default();
         let mut sketch = Self {
-            flows: Flows::default(),
+            flows: Arc::default(),
             streams: HashMap::default(),
             samples: 0,
             limit: u64::MAX,
@@ -52,11 +55,11 @@ impl Sketch {
         };
         for item in source.traffic() {
             match item {
-                Traffic::Flow(id, flow) => sketch.flows.define(id, flow),
+                Traffic::Flow(id, flow) => flows.define(id, flow),
                 Traffic::Packet(at, packet) => {
                     let (from, to) = sketch.window.unwrap_or((at, at));
                     sketch.window = Some((from.min(at), to.max(at)));
-                    let (stream, identity) = identify(&sketch.flows, &packet);
+                    let (stream, identity) = identify(&flows, &packet);
                     if only.is_none_or(|only| only.contains(&stream)) {
                         sketch.add(stream, identity, at, Place::of(&packet));
                     }
@@ -66,6 +69,7 @@ impl Sketch {
         for stream in sketch.streams.values_mut() {
             stream.prune(usize::MAX);
         }
+        sketch.flows = Arc::new(flows);
         sketch
     }
 
@@ -85,8 +89,8 @@ impl Sketch {
         self.flows.streams()
     }
 
-    pub(crate) fn flows(&self) -> &Flows {
-        &self.flows
+    pub(crate) fn flows(&self) -> Arc<Flows> {
+        Arc::clone(&self.flows)
     }
 
     fn add(&mut self, key: StreamKey, identity: Identity, at: Stamp<Local>, place: Place) {
@@ -115,6 +119,7 @@ impl Sketch {
             let (_, &mut limit, _) = hashes.select_nth_unstable(SAMPLES / LEAST / 2);
             self.limit = limit;
             self.streams.retain(|&key, _| hash_of(key) <= limit);
+            self.streams.shrink_to_fit();
         }
         // A stream with few packets leaves room for others.
         let mut keep = SAMPLES;
