@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{completion, export, info, path};
+use crate::{completion, export, info, path, sync};
 #[cfg(feature = "collect")]
 use crate::{doctor, record};
 
@@ -49,6 +49,7 @@ pub enum Verb {
     Path(path::PathArguments),
     Info(info::InfoArguments),
     Export(export::ExportArguments),
+    Sync(sync::SyncArguments),
     #[cfg(feature = "collect")]
     Doctor(doctor::DoctorArguments),
     #[command(hide = true)]

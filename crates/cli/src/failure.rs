@@ -86,19 +86,25 @@ impl From<std::io::Error> for Failure {
 
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
+        use wakepath_engine::RecordingError as Recording;
         let hint = match &error {
-            OpenError::Io { source, .. } => match source.kind() {
+            OpenError::Recording(Recording::Io { source, .. }) => match source.kind() {
                 std::io::ErrorKind::NotFound => "record one: sudo wakepath record -- COMMAND",
                 std::io::ErrorKind::PermissionDenied => {
                     "a recording is private: read it as who made it, or with sudo"
                 }
                 _ => "",
             },
-            OpenError::NotARecording { .. } => {
-                "give the directory that wakepath record wrote, ./wakepath.rec by default"
+            OpenError::Recording(Recording::NotARecording { .. }) => {
+                "give the directory that wakepath record wrote, ./wakepath.rec by default, or that of an LTTng trace"
             }
-            OpenError::Newer { .. } => "read it with the wakepath that wrote it, or a later one",
-            OpenError::Metadata { .. } => "its metadata is damaged; the streams beside it may still be whole",
+            OpenError::Recording(Recording::Newer { .. }) => {
+                "read it with the wakepath that wrote it, or a later one"
+            }
+            OpenError::Recording(Recording::Metadata { .. }) => {
+                "its metadata is damaged; the streams beside it may still be whole"
+            }
+            OpenError::Trace(_) | OpenError::OneHost { .. } => "",
         };
         let failure = Self::new(Code::Input, &error);
         if hint.is_empty() { failure } else { failure.hint(hint) }

@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use wakepath_engine::{Recorded, open};
+use wakepath_engine::{Recorded, open_all};
 
 use crate::failure::Failure;
 
 /// Which recording.
 #[derive(Debug, Args)]
 pub struct Input {
-    /// The recording
+    /// The recording, or the folder of a kernel trace by LTTng; of several hosts, one each, and the first
+    /// one's clock is everybody's
     #[arg(value_name = "REC", default_value = DEFAULT)]
-    pub recording: PathBuf,
+    pub recordings: Vec<PathBuf>,
 }
 
 /// What every verb reads when given none, and what `record` writes.
@@ -24,18 +25,17 @@ impl Input {
     /// Reads it. Says on a terminal how far it is, where that takes long.
     pub fn read(&self) -> Result<Recorded, Failure> {
         let mut progress = Progress::new();
-        let recorded = open(&self.recording, |done, total| progress.tell(done, total));
+        let recorded = open_all(&self.recordings, |done, total| progress.tell(done, total));
         progress.end();
         Ok(recorded?)
     }
 
-    /// How to ask for this recording on the command line: nothing for the default one.
+    /// How to ask for these recordings on the command line: nothing for the default one.
     pub fn argument(&self) -> String {
-        if self.recording == Path::new(DEFAULT) {
-            String::new()
-        } else {
-            format!(" {}", self.recording.display())
+        if self.recordings == [Path::new(DEFAULT)] {
+            return String::new();
         }
+        self.recordings.iter().map(|recording| format!(" {}", recording.display())).collect()
     }
 }
 

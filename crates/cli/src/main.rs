@@ -16,6 +16,7 @@ mod output;
 mod path;
 #[cfg(feature = "collect")]
 mod record;
+mod sync;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "collect")]
         Verb::Doctor(doctor) => doctor::run(doctor, &output),
         Verb::Export(export) => export::run(export, &output),
+        Verb::Sync(sync) => sync::run(sync, &output),
         Verb::Completion(completion) => completion::run(completion, &output),
         Verb::Man => man::run(&output),
     };

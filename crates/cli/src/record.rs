@@ -197,7 +197,7 @@ fn await_end(
 
 /// The answer to what was recorded.
 fn tell(arguments: &RecordArguments, output: &Output) -> Result<(), Failure> {
-    let input = Input { recording: arguments.output.clone() };
+    let input = Input { recordings: vec![arguments.output.clone()] };
     let recorded = input.read()?;
     let query = PathQuery::default();
     // A command's stdout is its own.

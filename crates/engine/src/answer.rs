@@ -30,8 +30,8 @@ pub struct Head {
     pub origin: Stamp<Reference>,
     /// Realtime at the origin, ns since 1970; `None` where the clocks were never read.
     pub origin_realtime_ns: Option<u64>,
-    /// How far stamps may be off from those of other hosts, ns. 0 on one host.
-    pub clock_error_ns: u64,
+    /// How far stamps may be off from those of other hosts, ns. 0 on one host; `None` without a bound.
+    pub clock_error_ns: Option<u64>,
     /// What a reader should know, the worst first.
     pub problems: Vec<Problem>,
     /// Records lost where the answer looks.

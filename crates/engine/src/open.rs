@@ -1,64 +1,135 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use wakepath_critical_path::{Problem, Severity};
-use wakepath_recording::{OpenError, Recording};
+use wakepath_event::{HostIndex, What};
+use wakepath_sync::Synchronisation;
 use wakepath_wait_graph::Builder;
 
-use crate::recorded::Format;
-use crate::{Host, Name, Recorded, Survey};
+use crate::hosts::{self, Told};
+use crate::source::{OpenError, Source};
+use crate::{Host, Recorded, Survey};
 
-/// How many events pass between two calls of a progress function: a few a second.
-const PROGRESS_EVERY: u64 = 1 << 21;
-
-/// Reads the recording in the directory `path` and builds its graph. `progress` is called now and
-/// then with how many of how many events are read; the second is what the recording says of itself.
+/// Reads the recording in the directory `path`, or the trace that another tracer wrote there, and builds
+/// its graph. `progress` is called now and then with how much of how much is read; the second is what
+/// the recording says of itself.
 ///
 /// # Errors
-/// When it is no recording, a newer wakepath wrote it, or it cannot be read at all. Damage inside is
-/// not an error but a problem of [`Recorded::problems`]: what could be read is there.
+/// When it is neither, a newer wakepath wrote it, or it cannot be read at all. Damage inside is not an
+/// error but a problem of [`Recorded::problems`]: what could be read is there.
 pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
-    let recording = Recording::open(path)?;
-    let expected = recording.streams().iter().map(|stream| stream.records).sum();
+    let source = Source::open(path)?;
+    let expected = source.expected();
     let mut builder = Builder::default();
     let mut survey = Survey::default();
-    let mut events = 0_u64;
-    let damages = recording.for_each(|event| {
+    let damages = source.for_each(
+        |event| {
+            builder.push(event);
+            survey.observe(event);
+        },
+        |done| progress(done, expected),
+    );
+    let graph = builder.finish();
+    let problems = damages.into_iter().map(|text| doubt(text, &graph)).collect();
+    let mut recorded = Recorded::new(path.to_owned(), source.host(), graph, survey, problems);
+    recorded.realtime_offset_ns = Some(source.realtime_offset_ns());
+    recorded.cgroup = source.cgroup();
+    recorded.format = source.format();
+    recorded.tracer = source.tracer();
+    Ok(recorded)
+}
+
+/// Recordings of several hosts, and how their clocks lie.
+#[derive(Debug)]
+pub struct Synchronised {
+    /// Where each was read from.
+    pub sources: Vec<PathBuf>,
+    /// The hosts, in the same order.
+    pub hosts: Vec<Host>,
+    /// Their clocks.
+    pub clocks: Synchronisation,
+}
+
+/// How the clocks of several hosts' recordings lie; the host from which most are reached is the reference.
+///
+/// # Errors
+/// As [`open`], and when two are of one host.
+pub fn sync(paths: &[PathBuf]) -> Result<Synchronised, OpenError> {
+    let sources = of_different_hosts(paths)?;
+    let clocks = hosts::clocks(&sources, None);
+    Ok(Synchronised { sources: paths.to_vec(), hosts: sources.iter().map(Source::host).collect(), clocks })
+}
+
+/// Reads recordings of several hosts as one, on the clock of the first. A host that no packet links to it
+/// is left out, and that is a problem of [`Recorded::problems`].
+///
+/// # Errors
+/// As [`open`], and when two are of one host.
+pub fn open_all(paths: &[PathBuf], progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
+    if let [path] = paths {
+        return open(path, progress);
+    }
+    let sources = of_different_hosts(paths)?;
+    let clocks = hosts::clocks(&sources, Some(0));
+    let linked: Vec<_> = sources
+        .iter()
+        .zip(&clocks.hosts)
+        .filter_map(|(source, host)| Some((source, host.transform.as_ref()?, host.error)))
+        .collect();
+    let told: Vec<_> = linked.iter().map(|&(source, clock, _)| Told { source, clock }).collect();
+    let mut builder = Builder::default();
+    let mut survey = Survey::default();
+    let (numbering, damages) = hosts::for_each(&told, |host, event| {
         builder.push(event);
-        survey.observe(event);
-        events += 1;
-        if events.is_multiple_of(PROGRESS_EVERY) {
-            progress(events, expected);
+        // When another host's recording began is none of this one's business.
+        if host == HostIndex::default() || !matches!(event.what, What::Mark(_)) {
+            survey.observe(event);
         }
     });
     let graph = builder.finish();
-    let problems = damages
-        .iter()
-        .map(|damage| Problem {
-            severity: Severity::Doubt,
-            text: format!("damaged recording: {damage}"),
-            from: graph.from(),
-            to: graph.to(),
-            thread: None,
-        })
-        .collect();
-    let of = recording.host();
-    let host = Host {
-        boot_id: of.boot_id.clone(),
-        name: Name::from(of.name.as_str()),
-        kernel: Name::from(of.kernel_release.as_str()),
-        machine: Name::from(of.machine.as_str()),
-    };
-    let mut recorded = Recorded::new(path.to_owned(), host, graph, survey, problems);
-    recorded.realtime_offset_ns = Some(recording.realtime_offset_ns());
-    recorded.cgroup = recording.cgroup().map(Name::from);
-    recorded.format = Some(Format {
-        number: recording.format(),
-        writer: recording.writer_version().to_owned(),
-        options: recording.options().to_owned(),
-        bytes: recording.streams().iter().map(|stream| stream.bytes).sum(),
-        streams: recording.streams().len(),
-        // A counter is whatever a packet says.
-        discarded: recording.streams().iter().map(|stream| stream.discarded).fold(0, u64::saturating_add),
-    });
+    let mut problems = Vec::new();
+    for (source, damages) in told.iter().zip(damages) {
+        let path = source.source.path().display();
+        problems.extend(damages.into_iter().map(|text| doubt(format!("{path}: {text}"), &graph)));
+    }
+    for (source, clock) in sources.iter().zip(&clocks.hosts) {
+        if clock.transform.is_none() {
+            let (path, first) = (source.path().display(), sources[0].path().display());
+            let text = format!(
+                "{path} is left out: no packet links its host to that of {first}, so their clocks cannot be \
+                 compared"
+            );
+            problems.push(doubt(text, &graph));
+        }
+    }
+    let mut all = linked.iter().map(|(source, ..)| source.host());
+    let host = all.next().unwrap_or_default();
+    let mut recorded = Recorded::new(sources[0].path().to_owned(), host, graph, survey, problems);
+    recorded.others = all.collect();
+    recorded.clock_errors = linked.iter().map(|&(.., error)| error).collect();
+    recorded.numbering = Some(numbering);
+    recorded.realtime_offset_ns = Some(sources[0].realtime_offset_ns());
+    recorded.cgroup = sources[0].cgroup();
+    recorded.format = sources[0].format();
+    recorded.tracer = sources[0].tracer();
     Ok(recorded)
+}
+
+fn of_different_hosts(paths: &[PathBuf]) -> Result<Vec<Source>, OpenError> {
+    let sources = paths.iter().map(|path| Source::open(path)).collect::<Result<Vec<_>, _>>()?;
+    for (index, second) in sources.iter().enumerate() {
+        let of = second.host();
+        let same = |first: &&Source| !of.boot_id.is_empty() && first.host().boot_id == of.boot_id;
+        if let Some(first) = sources[..index].iter().find(same) {
+            return Err(OpenError::OneHost {
+                first: first.path().to_owned(),
+                second: second.path().to_owned(),
+                host: String::from_utf8_lossy(of.name.bytes()).into_owned(),
+            });
+        }
+    }
+    Ok(sources)
+}
+
+fn doubt(text: String, graph: &wakepath_wait_graph::Graph) -> Problem {
+    Problem { severity: Severity::Doubt, text, from: graph.from(), to: graph.to(), thread: None }
 }

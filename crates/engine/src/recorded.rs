@@ -1,17 +1,18 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use wakepath_clock::{Reference, Stamp};
+use wakepath_clock::{ErrorBound, Reference, Stamp};
 use wakepath_critical_path::Problem;
 use wakepath_event::{CgroupId, Comm, Tid};
+use wakepath_timeline::Numbering;
 use wakepath_wait_graph::{Doing, Graph, ThreadIndex};
 
-use crate::{Cost, Host, Name, Survey};
+use crate::{Cost, Host, Name, Survey, hosts};
 
 /// A recording, read: what every question is put to.
 #[derive(Debug)]
 pub struct Recorded {
-    /// Where it was read from.
+    /// Where it was read from; of several, the first.
     pub source: PathBuf,
     /// The machine; of several, the one whose clock the stamps are of.
     pub host: Host,
@@ -29,6 +30,12 @@ pub struct Recorded {
     pub cgroup: Option<Name>,
     /// How it is written down; `None` for one that was never on disk.
     pub format: Option<Format>,
+    /// Which other tracer wrote it, where it is none of ours.
+    pub tracer: Option<Name>,
+    /// How far each host's stamps may be off from the first's, where several were recorded.
+    pub clock_errors: Vec<ErrorBound>,
+    /// How what several hosts call alike was told apart.
+    pub numbering: Option<Numbering>,
     by_tid: HashMap<Tid, Vec<ThreadIndex>>,
 }
 
@@ -89,6 +96,9 @@ impl Recorded {
             realtime_offset_ns: None,
             cgroup: None,
             format: None,
+            tracer: None,
+            clock_errors: Vec::new(),
+            numbering: None,
             by_tid,
         }
     }
@@ -119,6 +129,16 @@ impl Recorded {
     pub fn host_of(&self, tid: Tid) -> &Host {
         let other = usize::from(tid.host().0).checked_sub(1);
         other.and_then(|other| self.others.get(other)).unwrap_or(&self.host)
+    }
+
+    /// How far stamps of a thread's host may be off from those of the first; `None`: by nobody knows what.
+    pub fn clock_error(&self, tid: Tid) -> Option<u64> {
+        self.clock_errors.get(usize::from(tid.host().0)).map_or(Some(0), |error| error.ns())
+    }
+
+    /// The same, of the host with the worst clock.
+    pub fn worst_clock_error(&self) -> Option<u64> {
+        hosts::worst(self.clock_errors.iter().copied())
     }
 
     /// The machine of a thread, where it is not the one whose clock the stamps are of.
@@ -181,7 +201,9 @@ impl Recorded {
     /// Whether nobody ended it properly. What was never on disk and was not begun was not ended either.
     pub fn cut_off(&self) -> bool {
         let session = &self.survey.session;
-        session.stopped.is_none() && (session.started.is_some() || self.format.is_some())
+        self.tracer.is_none()
+            && session.stopped.is_none()
+            && (session.started.is_some() || self.format.is_some())
     }
 
     /// What the recorder's own threads cost between `from` and `to`; `None` where it did not note

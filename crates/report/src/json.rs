@@ -14,12 +14,14 @@ mod overview;
 mod path;
 #[cfg(test)]
 mod shape;
+mod sync;
 
 #[cfg(feature = "collect")]
 pub use doctor::doctor;
 pub use info::info;
 pub use overview::overview;
 pub use path::path;
+pub use sync::sync;
 
 use std::io::{self, BufWriter, Write};
 

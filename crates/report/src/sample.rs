@@ -205,7 +205,7 @@ impl Told {
                 others: self.recorded.others.clone(),
                 origin: from,
                 origin_realtime_ns: Some(REALTIME),
-                clock_error_ns: 0,
+                clock_error_ns: Some(0),
                 problems: Vec::new(),
                 losses: Vec::new(),
                 cost: Some(Cost { observer_ns: 14_400_000, over_ns: 1_204_000_000 }),

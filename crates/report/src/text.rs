@@ -9,6 +9,7 @@ mod info;
 mod overview;
 mod path;
 mod segments;
+mod sync;
 mod tree;
 
 #[cfg(feature = "collect")]
@@ -19,6 +20,7 @@ pub use info::info;
 pub use overview::{candidate, overview};
 pub use path::path;
 pub use segments::segments;
+pub use sync::sync;
 pub use tree::tree;
 
 use wakepath_clock::{Reference, Stamp};

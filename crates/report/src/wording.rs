@@ -1,5 +1,6 @@
 //! What things are called: one wording for all views.
 
+use wakepath_clock::Quality;
 use wakepath_clock::Reference;
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{Basis, Kind, Rule, Severity, Via};
@@ -214,5 +215,15 @@ pub const fn severity_word(severity: Severity) -> &'static str {
         Severity::Note => "note",
         Severity::Doubt => "doubt",
         Severity::Loss => "loss",
+    }
+}
+
+/// How well two clocks can be compared.
+pub const fn quality_word(quality: Quality) -> &'static str {
+    match quality {
+        Quality::Exact => "exact",
+        Quality::Approximate => "approximate",
+        Quality::OneWay => "one way",
+        Quality::None => "none",
     }
 }

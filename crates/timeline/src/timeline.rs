@@ -1,5 +1,6 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use foldhash::fast::FixedState;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{CgroupId, Cpu, Event, Flow, FlowId, HostIndex, Mark, ThreadIdentity, Tid, What};
 
@@ -43,7 +44,9 @@ pub struct Timeline {
     started: Vec<(HostIndex, Stamp<Reference>)>,
     pub(crate) now: Stamp<Reference>,
     pub(crate) counts: Counts,
-    pub(crate) sends: Recent<(FlowId, u32, u32, u32), Sent>,
+    pub(crate) sends: Recent<(Option<FlowId>, u32, u32, u32), Sent>,
+    /// Flows that were defined.
+    pub(crate) named: HashSet<FlowId, FixedState>,
     pub(crate) issues: Recent<u64, (Option<ThreadIndex>, Stamp<Reference>)>,
     /// When the CPU limit of a cgroup last handed out time.
     pub(crate) refills: HashMap<CgroupId, Stamp<Reference>>,
@@ -67,6 +70,7 @@ impl Default for Timeline {
             now: Stamp::MIN,
             counts: Counts::default(),
             sends: Recent::new(IN_FLIGHT),
+            named: HashSet::default(),
             issues: Recent::new(IN_FLIGHT),
             holdings: Recent::new(IN_FLIGHT),
             refills: HashMap::new(),
@@ -155,6 +159,7 @@ impl Timeline {
                 }
             }
             What::Flow(id, flow) => {
+                self.named.insert(*id);
                 self.flows.insert(*flow, *id);
                 if let Some(&back) = self.flows.get(&flow.reversed()) {
                     self.reversed.insert(*id, back);

@@ -15,7 +15,9 @@ impl Timeline {
         sink: &mut impl Sink,
     ) {
         let current = self.see(event, at, sink);
-        let key = (header.flow, header.seq, header.len, header.ack);
+        // Of what nobody said between whom it goes, each end may call it as it likes.
+        let flow = self.named.contains(&header.flow).then_some(header.flow);
+        let key = (flow, header.seq, header.len, header.ack);
         match header.direction {
             Direction::Out => {
                 let sent = self.sent(event, at, header, current);

@@ -36,7 +36,8 @@ struct ClockJson {
     name: &'static str,
     /// Realtime less this clock, at the origin; a string, as it passes 2^53.
     utc_offset_ns: Option<String>,
-    error_ns: u64,
+    /// Null without a bound.
+    error_ns: Option<u64>,
 }
 
 #[derive(Serialize)]

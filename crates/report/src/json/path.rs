@@ -120,7 +120,7 @@ struct SegmentJson<'a> {
     cause: Option<CauseJson<'a>>,
     basis: &'static str,
     rule: Option<&'static str>,
-    error_ns: u64,
+    error_ns: Option<u64>,
     stack: Option<Vec<String>>,
 }
 
@@ -271,7 +271,10 @@ impl<'a> Documents<'a> {
             cause: self.cause(segment),
             basis: wording::basis_word(segment.basis),
             rule: rule(segment.basis),
-            error_ns: self.head().clock_error_ns,
+            error_ns: match segment.thread {
+                Some(thread) => self.0.recorded.clock_error(self.0.recorded.graph.thread(thread).tid()),
+                None => self.head().clock_error_ns,
+            },
             stack: self.stack(self.0.stacks.of_segment(number)),
         }
     }

@@ -223,8 +223,10 @@ fn doubts(screen: &mut Screen, answer: &PathAnswer) {
     if head.problems.is_empty() && head.losses.is_empty() {
         screen.wrapped(0, &Line::from("nothing else"));
     }
-    if head.clock_error_ns > 0 {
-        screen.wrapped(0, &Line::from(format!("clocks agree within {}", duration(head.clock_error_ns))));
+    match head.clock_error_ns {
+        Some(0) => {}
+        Some(ns) => screen.wrapped(0, &Line::from(format!("clocks agree within {}", duration(ns)))),
+        None => screen.wrapped(0, &Line::from("nothing bounds how far the hosts' clocks are apart")),
     }
     if let Some(cost) = footer::cost(head) {
         screen.wrapped(0, &Line::from(format!("{cost} (the recorder's own threads)")));

@@ -30,6 +30,18 @@ pub fn info(info: &InfoAnswer, paper: Paper) -> String {
             crate::escape(host.boot_id.as_bytes())
         ),
     );
+    for host in &recorded.others {
+        row(
+            "host",
+            format!(
+                "{}, Linux {} {}, boot {}",
+                wording::name(&host.name),
+                wording::name(&host.kernel),
+                wording::name(&host.machine),
+                crate::escape(host.boot_id.as_bytes())
+            ),
+        );
+    }
     if let Some(command) = &recorded.survey.session.command {
         let words: Vec<_> = command.words.iter().map(wording::name).collect();
         let ended = command.status.map_or(String::new(), |status| format!(", {}", ended(status)));
@@ -47,6 +59,9 @@ pub fn info(info: &InfoAnswer, paper: Paper) -> String {
             plural(info.processes, "process", "processes")
         ),
     );
+    if let Some(tracer) = &recorded.tracer {
+        row("written by", wording::name(tracer));
+    }
     if let Some(format) = &recorded.format {
         let total = recorded.survey.counts.total();
         let each = if total == 0 {

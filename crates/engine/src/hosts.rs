@@ -1,0 +1,144 @@
+//! Several hosts' recordings, read as one.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use wakepath_clock::{ErrorBound, Local, Reference, Stamp, Transform};
+use wakepath_event::{Event, HostIndex, Tid};
+use wakepath_packets::Traffic;
+use wakepath_sync::{Options, Synchronisation, synchronise};
+use wakepath_timeline::Numbering;
+
+use crate::source::Source;
+
+/// Events that a host's reader hands over at a time, and how many such it may be ahead.
+const BATCH: usize = 4096;
+const AHEAD: usize = 2;
+
+/// How the clocks of these hosts lie, the first one's being the reference where none is given.
+pub(crate) fn clocks(sources: &[Source], reference: Option<usize>) -> Synchronisation {
+    let read: Vec<_> = thread::scope(|scope| {
+        let readers: Vec<_> = sources.iter().map(|source| scope.spawn(|| traffic(source))).collect();
+        readers.into_iter().map(|reader| reader.join().unwrap_or_default()).collect()
+    });
+    let hosts: Vec<_> = read
+        .iter()
+        .map(|(traffic, window)| wakepath_sync::Host { source: traffic, window: *window })
+        .collect();
+    synchronise(&hosts, &Options { reference, ..Options::default() })
+}
+
+/// First and last stamp.
+type Window = Option<(Stamp<Local>, Stamp<Local>)>;
+
+/// What crossed the edge of a host, and from when to when all of its events are.
+fn traffic(source: &Source) -> (Vec<Traffic>, Window) {
+    let mut traffic = Vec::new();
+    let mut window: Window = source.span();
+    source.for_each(
+        |event| {
+            traffic.extend(Traffic::of(event));
+            let (from, to) = window.unwrap_or((event.at, event.at));
+            window = Some((from.min(event.at), to.max(event.at)));
+        },
+        |_| {},
+    );
+    (traffic, window)
+}
+
+/// A host among several.
+pub(crate) struct Told<'a> {
+    pub(crate) source: &'a Source,
+    /// From its clock to the reference.
+    pub(crate) clock: &'a Transform<Local, Reference>,
+}
+
+/// Tells the events of these hosts as those of one machine, by the reference clock; those of equal stamps
+/// in the order of the hosts. Hands back what is wrong with each host's.
+///
+/// Each is read by a thread of its own, a little ahead, so that memory does not grow with them.
+pub(crate) fn for_each(
+    hosts: &[Told<'_>],
+    mut tell: impl FnMut(HostIndex, &Event),
+) -> (Numbering, Vec<Vec<String>>) {
+    let mut numbering = Numbering::default();
+    let problems = thread::scope(|scope| {
+        let mut heads: Vec<Head> = Vec::new();
+        let mut readers = Vec::new();
+        for host in hosts.iter().take(Tid::HOSTS) {
+            let (sender, events) = sync_channel(AHEAD);
+            readers.push(scope.spawn(|| read(host.source, sender)));
+            let mut head = Head { events, batch: Vec::new().into_iter(), next: None, clock: host.clock };
+            head.advance();
+            heads.push(head);
+        }
+        // A few hosts: looking at each head is no slower than a heap of them.
+        let earliest = |heads: &[Head]| {
+            let at = |head: &Head| head.next.as_ref().map(|(at, _)| *at);
+            let first = heads.iter().enumerate().filter_map(|(host, head)| Some((at(head)?, host))).min();
+            first.map(|(_, host)| host)
+        };
+        while let Some(host) = earliest(&heads) {
+            let head = &mut heads[host];
+            let Some((_, mut event)) = head.next.take() else { break };
+            head.advance();
+            let index = HostIndex(host as u16);
+            if numbering.number(index, &mut event, |at| on_reference(head.clock, at)) {
+                tell(index, &event);
+            }
+        }
+        readers.into_iter().map(|reader| reader.join().unwrap_or_default()).collect()
+    });
+    (numbering, problems)
+}
+
+/// A stamp of a host as one of the reference host's.
+fn on_reference(clock: &Transform<Local, Reference>, at: Stamp<Local>) -> Stamp<Local> {
+    Stamp::from_ns(clock.convert(at).0.ns())
+}
+
+fn read(source: &Source, sender: SyncSender<Vec<Event>>) -> Vec<String> {
+    let mut batch = Vec::with_capacity(BATCH);
+    let mut problems = source.for_each(
+        |event| {
+            batch.push(event.clone());
+            if batch.len() == BATCH {
+                // Nobody listens any more only when the other end is gone, and all of it with that.
+                let _ = sender.send(std::mem::replace(&mut batch, Vec::with_capacity(BATCH)));
+            }
+        },
+        |_| {},
+    );
+    let _ = sender.send(batch);
+    problems.dedup();
+    problems
+}
+
+/// The next event of a host.
+struct Head<'a> {
+    events: Receiver<Vec<Event>>,
+    batch: std::vec::IntoIter<Event>,
+    /// With its stamp on the reference clock.
+    next: Option<(Stamp<Local>, Event)>,
+    clock: &'a Transform<Local, Reference>,
+}
+
+impl Head<'_> {
+    fn advance(&mut self) {
+        loop {
+            if let Some(event) = self.batch.next() {
+                self.next = Some((on_reference(self.clock, event.at), event));
+                return;
+            }
+            match self.events.recv() {
+                Ok(batch) => self.batch = batch.into_iter(),
+                Err(_) => return self.next = None,
+            }
+        }
+    }
+}
+
+/// The worst of the errors that hosts' stamps have; `None` where one of them has no bound.
+pub(crate) fn worst(errors: impl Iterator<Item = ErrorBound>) -> Option<u64> {
+    errors.map(|error| error.ns()).try_fold(0, |worst, error| Some(worst.max(error?)))
+}
