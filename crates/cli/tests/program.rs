@@ -166,12 +166,12 @@ fn questions_that_make_no_sense_end_with_2_and_say_what_to_do() {
         (
             &["path", "--tree", "--json"],
             expect![[r#"
-            error: the argument '--tree' cannot be used with '--json'
+                error: the argument '--tree' cannot be used with '--json'
 
-            Usage: wakepath path --tree [REC]
+                Usage: wakepath path --tree [REC]...
 
-            For more information, try '--help'.
-        "#]],
+                For more information, try '--help'.
+            "#]],
         ),
         (
             &["pathfinder"],

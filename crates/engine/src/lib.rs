@@ -46,4 +46,4 @@ pub use wakepath_critical_path::{Algorithm, Severity};
 pub use wakepath_event::{Comm, Tid};
 pub use wakepath_recording::{FORMAT, OpenError as RecordingError};
 pub use wakepath_symbols::{Found, Function};
-pub use wakepath_sync::{HostClock, Pair};
+pub use wakepath_sync::{HostClock, Pair, Synchronisation};

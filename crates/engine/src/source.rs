@@ -23,7 +23,7 @@ pub enum OpenError {
 /// What can be asked: a recording of ours, or a trace of another tracer.
 #[derive(Debug)]
 pub(crate) enum Source {
-    Recording(Recording),
+    Recording(Box<Recording>),
     Trace(Box<Trace>),
 }
 
@@ -31,7 +31,7 @@ impl Source {
     /// Opens what is at `path`, whatever it is.
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         let not_ours = match Recording::open(path) {
-            Ok(recording) => return Ok(Self::Recording(recording)),
+            Ok(recording) => return Ok(Self::Recording(Box::new(recording))),
             Err(error @ wakepath_recording::OpenError::NotARecording { .. }) => error,
             Err(error) => return Err(error.into()),
         };

@@ -218,12 +218,12 @@ pub const fn severity_word(severity: Severity) -> &'static str {
     }
 }
 
-/// How well two clocks can be compared.
+/// How well two clocks can be compared, as the contract spells it.
 pub const fn quality_word(quality: Quality) -> &'static str {
     match quality {
         Quality::Exact => "exact",
         Quality::Approximate => "approximate",
-        Quality::OneWay => "one way",
+        Quality::OneWay => "one_way",
         Quality::None => "none",
     }
 }

@@ -19,10 +19,15 @@ pub struct Made {
 /// Writes the recording of a trace as text, whose clock began at 2026-11-21 02:58:41.310 UTC.
 /// `more` comes before it.
 pub fn made(trace: &str, more: &[What]) -> Made {
+    made_on(("web3", "67e2237c-99e6-488f-b6e0-82e34227d61c"), trace, more)
+}
+
+/// The same, of a host of this name and boot.
+pub fn made_on((name, boot_id): (&str, &str), trace: &str, more: &[What]) -> Made {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let host = HostIdentity {
-        name: String::from("web3"),
-        boot_id: String::from("67e2237c-99e6-488f-b6e0-82e34227d61c"),
+        name: String::from(name),
+        boot_id: String::from(boot_id),
         kernel_release: String::from(RELEASE),
         machine: String::from("x86_64"),
         cpus: 2,
@@ -38,6 +43,11 @@ pub fn made(trace: &str, more: &[What]) -> Made {
     let clocks = What::Clocks(Clocks { boottime_ns: 0, realtime_ns: REALTIME, steal_ns: 0 });
     let mut events: Vec<Event> = [clocks].iter().chain(more).map(|what| begin(what.clone())).collect();
     events.extend(text::parse(trace).expect("a trace").events);
+    // Who lives at the start is told at the start.
+    let started = events.iter().find(|event| event.what == What::Mark(Mark::Started)).map(|event| event.at);
+    for event in &mut events {
+        event.at = event.at.max(started.unwrap_or_default());
+    }
     let end = events.last().expect("an event").at;
     events.push(Event { at: end, ..begin(What::Mark(Mark::Stopped)) });
 
@@ -102,6 +112,7 @@ impl Made {
     }
 
     /// The folder that the program runs in.
+    #[allow(dead_code, reason = "not every test that has this module needs it")]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }

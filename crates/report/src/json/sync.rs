@@ -94,3 +94,47 @@ fn piece(piece: &wakepath_clock::Piece) -> PieceJson {
         error_ns: piece.error.ns(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wakepath_clock::{Line, Local, Quality, Reference, Transform};
+    use wakepath_engine::{Name, Synchronisation};
+
+    use super::*;
+    use crate::json::shape::misfits;
+
+    /// A host with a clock of its own, and one that nothing links.
+    fn example() -> Synchronised {
+        let host = |name: &str| Host { boot_id: name.to_owned(), name: Name::from(name), ..Host::default() };
+        let line = Line::new(1 << 60, -5).expect("a line");
+        let clock = |quality, error, transform| HostClock { quality, error, transform, way: Vec::new() };
+        let transform: Transform<Local, Reference> = Transform::line(line, ErrorBound::Within(7));
+        let pair = Pair {
+            a: 0,
+            b: 1,
+            matched: [3, 4],
+            ambiguous: 1,
+            inversions: 0,
+            quality: Quality::OneWay,
+            error: ErrorBound::Unbounded,
+            transform: None,
+        };
+        let hosts = vec![
+            clock(Quality::Exact, ErrorBound::Within(7), Some(transform)),
+            clock(Quality::None, ErrorBound::Unbounded, None),
+        ];
+        let clocks = Synchronisation { reference: Some(0), hosts, pairs: vec![pair] };
+        Synchronised { sources: vec!["a".into(), "b".into()], hosts: vec![host("a"), host("b")], clocks }
+    }
+
+    #[test]
+    fn documents_keep_the_contract() {
+        let mut out = Vec::new();
+        sync(&example(), &mut out).expect("a vector takes everything");
+        let document: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
+        assert_eq!(misfits(include_str!("../../contract/sync.txt"), &document), Vec::<String>::new());
+        let piece = &document["hosts"][0]["pieces"][0];
+        assert_eq!((&piece["slope"], &piece["error_ns"]), (&"1".into(), &7.into()));
+        assert!(document["pairs"][0]["error_ns"].is_null() && document["hosts"][1]["error_ns"].is_null());
+    }
+}

@@ -45,7 +45,7 @@ pub fn sync(synchronised: &Synchronised, paper: Paper) -> String {
                 };
                 format!(
                     "  {}, {}{over}: its time × {} {}{bent}",
-                    wording::quality_word(clock.quality),
+                    wording::quality_word(clock.quality).replace('_', " "),
                     error(clock.error),
                     first.slope_decimal(),
                     signed(&first.offset_decimal()),

@@ -1,0 +1,151 @@
+//! Recordings of several hosts, whose clocks disagree, read as one.
+
+mod made;
+
+use std::fmt::Write;
+
+use made::{Made, made, made_on};
+use serde_json::Value;
+
+/// Rounds of a client that asks and a server on another host that answers, one every millisecond.
+const ROUNDS: u64 = 200;
+/// How long a packet is on its way at least, how long the server computes, ns.
+const FLIGHT: u64 = 20_000;
+const COMPUTES: u64 = 300_000;
+
+/// The server's clock: five hours ahead, and 50 ppm faster.
+const fn servers(at: u64) -> u64 {
+    at + at / 20_000 + 18_000_000_000_000
+}
+
+/// A little that differs from packet to packet.
+const fn jitter(round: u64) -> u64 {
+    round * 7919 % 9_000
+}
+
+/// What either host's tracer saw of it, and how long the client waited in all while the server ran.
+fn rpc() -> (String, String) {
+    let flows = "flow request 10.0.0.1:40000 > 10.0.0.2:80\nflow reply 10.0.0.2:80 > 10.0.0.1:40000\n";
+    let mut client = format!("thread client tid=10\n{flows}0 c0 idle started\n0 c0 idle switch client\n");
+    let began = servers(0);
+    let mut server = format!(
+        "thread server tid=10 blocked=interruptible call=0:3\n{flows}{began} c0 idle started\n{began} c0 idle \
+         switch idle\n"
+    );
+    for round in 0..ROUNDS {
+        let (sent, seq) = (1_000_000 * round + 500_000, 1 + 32 * round);
+        let _ = writeln!(client, "{sent} c0 client out request seq={seq} len=32");
+        let _ = writeln!(client, "{} c0 client switch idle blocked call=0:5", sent + 2_000);
+        let arrived = sent + FLIGHT + jitter(round);
+        let _ = writeln!(server, "{} c0 idle/net_rx in request seq={seq} len=32", servers(arrived));
+        let _ = writeln!(server, "{} c0 idle/net_rx waking server", servers(arrived + 1_000));
+        let _ = writeln!(server, "{} c0 idle switch server", servers(arrived + 3_000));
+        let answered = arrived + 3_000 + COMPUTES;
+        let _ = writeln!(server, "{} c0 server out reply seq={seq} len=32", servers(answered));
+        let _ = writeln!(server, "{} c0 server switch idle blocked call=0:3", servers(answered + 2_000));
+        let back = answered + FLIGHT + jitter(round + 50);
+        let _ = writeln!(client, "{back} c0 idle/net_rx in reply seq={seq} len=32");
+        let _ = writeln!(client, "{} c0 idle/net_rx waking client", back + 1_000);
+        let _ = writeln!(client, "{} c0 idle switch client", back + 3_000);
+    }
+    let _ = writeln!(client, "{} c0 client switch idle blocked call=35:0", 1_000_000 * ROUNDS);
+    (client, server)
+}
+
+fn hosts() -> (Made, Made) {
+    let (client, server) = rpc();
+    (made(&client, &[]), made_on(("db1", "a3ad3a3e-2b69-4bd7-a8a0-f1a8a4b8a4e5"), &server, &[]))
+}
+
+#[track_caller]
+fn document(made: &Made, arguments: &[&str]) -> Value {
+    let (code, out, err) = made.run(arguments);
+    assert_eq!((code, err.as_str()), (0, ""), "{arguments:?}: {out}");
+    serde_json::from_str(&out).expect("a document")
+}
+
+#[test]
+fn a_path_goes_to_the_other_host_and_back() {
+    let (client, server) = hosts();
+    let other = server.recording();
+    let other = other.to_str().expect("UTF-8");
+    let path = document(&client, &["path", "--tid", "10", "--json", "wakepath.rec", other]);
+
+    assert_eq!(path["hosts"][0]["name"], "web3");
+    assert_eq!(path["hosts"][1]["name"], "db1");
+    let error = path["clock"]["error_ns"].as_u64().expect("a bound");
+    assert!(error > 0 && error < 50_000, "{error} ns");
+
+    let segments = path["segments"].as_array().expect("segments");
+    let of =
+        |segment: &Value| segment["to_ns"].as_i64().expect("ns") - segment["from_ns"].as_i64().expect("ns");
+    let whole = &path["window"];
+    assert_eq!(segments.iter().map(of).sum::<i64>(), of(whole), "the parts add up");
+    let time = |kind: &str, host: &Value| {
+        let its = segments.iter().filter(|segment| segment["kind"] == kind && segment["host"] == *host);
+        its.map(of).sum::<i64>() as u64
+    };
+    let [here, there] = [0, 1].map(|host| path["hosts"][host]["host"].clone());
+    let rounds = ROUNDS;
+    // The boundaries of each round are off by the error at most, at both ends.
+    let computed = time("running", &there);
+    let expected = COMPUTES * rounds;
+    assert!(
+        computed.abs_diff(expected) <= 2 * error * rounds,
+        "the server ran for {computed} of {expected} ns"
+    );
+    let flew = time("network", &Value::Null);
+    let expected: u64 = (0..rounds).map(|n| 2 * FLIGHT + jitter(n) + jitter(n + 50) + 1_000).sum();
+    assert!(flew.abs_diff(expected) <= 2 * error * rounds, "in flight for {flew} of {expected} ns");
+    assert!(time("running", &here) > 0 && time("unknown", &there) == 0);
+    let far = segments.iter().find(|segment| segment["host"] == there).expect("time there");
+    assert_eq!((&far["comm"], &far["tid"], &far["error_ns"]), (&"server".into(), &10.into(), &error.into()));
+
+    let (code, out, err) = client.run(["path", "--tid", "10", "wakepath.rec", other]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.contains("waiting for server (10) on db1"), "{out}");
+}
+
+#[test]
+fn sync_says_how_well_two_clocks_can_be_compared() {
+    let (client, server) = hosts();
+    let other = server.recording();
+    let other = other.to_str().expect("UTF-8");
+    let sync = document(&client, &["sync", "--json", "wakepath.rec", other]);
+    let pair = &sync["pairs"][0];
+    assert_eq!((&pair["matched"], &pair["inversions"]), (&(2 * ROUNDS).into(), &0.into()));
+    assert_eq!((&pair["quality"], &pair["ambiguous"]), (&"exact".into(), &0.into()));
+    let error = pair["error_ns"].as_u64().expect("a bound");
+    assert!(error < 50_000, "{error} ns");
+
+    let (code, out, _) = client.run(["sync", "wakepath.rec", other]);
+    assert_eq!(code, 0);
+    assert!(
+        out.contains("2 of 2 hosts") && out.contains("400 packets matched, 200 there and 200 back"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_host_that_nothing_links_is_said_and_not_guessed() {
+    let (client, _) = hosts();
+    let alone =
+        "thread other tid=10\n0 c0 idle started\n0 c0 idle switch other\n900 c0 other switch idle blocked\n";
+    let other = made_on(("db2", "0e5a5b5e-0000-4bd7-a8a0-f1a8a4b8a4e5"), alone, &[]);
+    let other = other.recording();
+    let other = other.to_str().expect("UTF-8");
+    let (code, out, _) = client.run(["path", "--tid", "10", "wakepath.rec", other]);
+    assert_eq!(code, 0);
+    assert!(out.contains("is left out: no packet links its host"), "{out}");
+    let (code, out, _) = client.run(["sync", "wakepath.rec", other]);
+    assert_eq!(code, 0);
+    assert!(out.contains("no packet links it"), "{out}");
+}
+
+#[test]
+fn two_recordings_of_one_host_are_refused_by_name() {
+    let (client, _) = hosts();
+    let (code, _, err) = client.run(["path", "wakepath.rec", "./wakepath.rec"]);
+    assert_eq!(code, 3);
+    assert!(err.contains("are of one host, web3: give one recording of each host"), "{err}");
+}
