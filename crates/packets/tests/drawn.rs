@@ -48,7 +48,7 @@ fn outcomes(drawing: &str) -> String {
                 let (sent, received) = (ms(m.from, m.sent.ns()), ms(m.to, m.received.ns()));
                 format!("{sent} {} > {received} {}", name(m.from), name(m.to))
             }
-            Outcome::Ambiguous { from, to } => format!("{} ? {}", name(from), name(to)),
+            Outcome::Ambiguous(m) => format!("{} ? {}", name(m.from), name(m.to)),
         })
         .collect();
     lines.sort();
