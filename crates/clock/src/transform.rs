@@ -170,8 +170,9 @@ impl<F, T> Cursor<'_, F, T> {
         let ns = stamp.ns();
         if ns < self.piece.from || ns >= self.piece.to {
             self.piece = self.transform.pieces[self.transform.place(ns)];
+            return by(&self.piece, stamp);
         }
-        by(&self.piece, stamp)
+        (Stamp::from_ns(self.piece.line.at(ns)), self.piece.error)
     }
 }
 

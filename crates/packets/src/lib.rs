@@ -25,10 +25,12 @@ mod header;
 mod matcher;
 mod ranges;
 mod sketch;
+mod visited;
 
 pub use flows::StreamKey;
 pub use matcher::{Match, Matcher, Outcome};
 pub use sketch::Sketch;
+pub use visited::Visited;
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Event, Flow, FlowId, Packet, What};

@@ -29,13 +29,25 @@ pub struct Match {
 pub enum Outcome {
     /// One send can have caused it.
     Matched(Match),
-    /// It was sent more than once, received more than once, or sent by several hosts.
-    Ambiguous {
-        /// One of the hosts that sent it.
-        from: usize,
-        /// The receiving host.
-        to: usize,
-    },
+    /// It was sent more than once, received more than once, or sent by several hosts. The first send may
+    /// have caused it; it did not come later than the one that did.
+    Ambiguous(Match),
+}
+
+impl Outcome {
+    /// The receive and the send, certain or not.
+    pub fn pair(&self) -> &Match {
+        let (Self::Matched(pair) | Self::Ambiguous(pair)) = self;
+        pair
+    }
+
+    /// The same, with the hosts' places put through `place`.
+    #[must_use]
+    pub fn placed(mut self, place: impl Fn(usize) -> usize) -> Self {
+        let (Self::Matched(pair) | Self::Ambiguous(pair)) = &mut self;
+        (pair.from, pair.to) = (place(pair.from), place(pair.to));
+        self
+    }
 }
 
 /// Packets in memory, on all hosts together. Each takes about 100 bytes with all that leads to it.
@@ -159,7 +171,7 @@ impl Matcher {
         let sends = self.others(to).filter_map(|from| {
             let sent = self.hosts[from].headers.get(header)?;
             let in_time = early <= sent.common && sent.common <= late;
-            let how = if sent.repeated { Sent::Repeatedly } else { Sent::Once(sent.at) };
+            let how = Sent { at: sent.at, repeated: sent.repeated };
             (sent.place.out && in_time).then_some((from, how))
         });
         outcome(sends, to, received.at, received.flow, received.repeated)
@@ -193,13 +205,9 @@ fn outcome(
     flow: FlowId,
     repeated: bool,
 ) -> Option<Outcome> {
-    let (from, how) = sends.next()?;
-    let ambiguous = repeated || sends.next().is_some();
-    Some(match how {
-        Sent::Once(sent) if !ambiguous => {
-            let (sent, received) = (Stamp::from_ns(sent), Stamp::from_ns(received));
-            Outcome::Matched(Match { from, sent, to, received, flow })
-        }
-        _ => Outcome::Ambiguous { from, to },
-    })
+    let (from, sent) = sends.next()?;
+    let ambiguous = repeated || sent.repeated || sends.next().is_some();
+    let (sent, received) = (Stamp::from_ns(sent.at), Stamp::from_ns(received));
+    let pair = Match { from, sent, to, received, flow };
+    Some(if ambiguous { Outcome::Ambiguous(pair) } else { Outcome::Matched(pair) })
 }

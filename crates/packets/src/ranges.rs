@@ -61,13 +61,13 @@ struct Due {
     common: u64,
 }
 
-/// How the bytes of a receive were sent.
+/// How what was received was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sent {
-    /// All of them once; the last of them at this stamp.
-    Once(u64),
-    /// Some of them more than once.
-    Repeatedly,
+pub(crate) struct Sent {
+    /// When the last of it was sent for the first time, on the sender's clock.
+    pub at: u64,
+    /// Some of it was sent again.
+    pub repeated: bool,
 }
 
 impl Streams {
@@ -148,7 +148,7 @@ impl Streams {
         if at < end {
             return None;
         }
-        Some(if repeated { Sent::Repeatedly } else { Sent::Once(last) })
+        Some(Sent { at: last, repeated })
     }
 
     pub(crate) fn len(&self) -> usize {

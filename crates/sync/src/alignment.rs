@@ -96,19 +96,7 @@ impl Alignment {
     pub(crate) fn matched(&self, hosts: &[Host<'_>], sink: &mut impl FnMut(Outcome)) {
         for group in self.groups.iter().filter(|group| group.hosts.len() > 1) {
             let sketches: Vec<&Sketch> = group.hosts.iter().map(|&host| &self.sketches[host]).collect();
-            let place = |host: usize| group.hosts[host];
-            let mut named = |outcome: Outcome| {
-                sink(match outcome {
-                    Outcome::Matched(mut matched) => {
-                        matched.from = place(matched.from);
-                        matched.to = place(matched.to);
-                        Outcome::Matched(matched)
-                    }
-                    Outcome::Ambiguous { from, to } => {
-                        Outcome::Ambiguous { from: place(from), to: place(to) }
-                    }
-                });
-            };
+            let mut named = |outcome: Outcome| sink(outcome.placed(|host| group.hosts[host]));
             let mut matcher = Matcher::new(&sketches, group.error);
             let mut lanes: Vec<Lane<'_>> = group
                 .hosts

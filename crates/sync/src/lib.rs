@@ -90,17 +90,27 @@ pub struct Pair {
 
 /// Finds how these hosts' clocks lie.
 pub fn synchronise(hosts: &[Host<'_>], options: &Options) -> Synchronisation {
+    synchronise_seeing(hosts, options, &mut |_| {})
+}
+
+/// As [`synchronise`], and tells what became of each received packet that another host sent, with hosts
+/// by their places in the list: what a wait for that packet continues at. Nearly in the order of time.
+///
+/// Where a packet passed several interfaces of the receiving host, it is the first sighting that is told.
+pub fn synchronise_seeing(
+    hosts: &[Host<'_>],
+    options: &Options,
+    sink: &mut dyn FnMut(&Outcome),
+) -> Synchronisation {
     let alignment = Alignment::of(hosts, options.limits);
     let mut solvers: BTreeMap<(usize, usize), (Solver, u64)> = BTreeMap::new();
     alignment.matched(hosts, &mut |outcome| {
-        let (from, to) = match outcome {
-            Outcome::Matched(matched) => (matched.from, matched.to),
-            Outcome::Ambiguous { from, to } => (from, to),
-        };
+        sink(&outcome);
+        let (from, to) = (outcome.pair().from, outcome.pair().to);
         let (solver, ambiguous) =
             solvers.entry((from.min(to), from.max(to))).or_insert_with(|| (Solver::new(options.limits), 0));
         match outcome {
-            Outcome::Ambiguous { .. } => *ambiguous += 1,
+            Outcome::Ambiguous(_) => *ambiguous += 1,
             Outcome::Matched(m) if from < to => solver.forward(m.sent, peers(m.received)),
             Outcome::Matched(m) => solver.backward(peers(m.sent), m.received),
         }

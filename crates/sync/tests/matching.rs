@@ -42,7 +42,7 @@ fn outcomes(network: &Network, addresses: bool) -> Vec<Outcome> {
 fn matches(outcomes: &[Outcome]) -> Vec<Match> {
     let matched = |outcome: &Outcome| match *outcome {
         Outcome::Matched(matched) => Some(matched),
-        Outcome::Ambiguous { .. } => None,
+        Outcome::Ambiguous(_) => None,
     };
     outcomes.iter().filter_map(matched).collect()
 }
@@ -105,6 +105,12 @@ fn check(network: &Network) -> Result<usize, TestCaseError> {
         prop_assert_eq!(truth, Some(&(m.from, m.sent.ns())), "{:?}", m);
     }
     prop_assert_eq!(found.len(), expected.len());
+    // What is ambiguous is at least no effect before its cause.
+    let index = network.index();
+    for pair in outcomes.iter().map(Outcome::pair) {
+        let at = |host: usize, stamp| index.get(&(host, stamp)).map(|sighting| sighting.true_ns);
+        prop_assert!(at(pair.from, pair.sent) < at(pair.to, pair.received), "{:?}", pair);
+    }
     Ok(found.len())
 }
 

@@ -1,0 +1,177 @@
+//! Small situations, written out: what hosts saw, and what is made of it.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use wakepath_clock::Stamp;
+use wakepath_event::{Direction, Flow, FlowId, Packet};
+use wakepath_packets::{Matcher, Outcome, Sketch, Traffic};
+
+/// Each line `MS HOST out|in SEQ+LEN [@INTERFACE] [FLAGS]`, in order of time; hosts are A, B and C. What
+/// comes back has a line for each receive: `SENT FROM > RECEIVED TO`, in ms, or `FROM ? TO`.
+fn outcomes(drawing: &str) -> String {
+    let address = |host: u8| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)), 80);
+    let flow = Flow { source: address(1), target: address(2), protocol: 6 };
+    let defined = vec![Traffic::Flow(FlowId(7), flow)];
+    let sketch = Sketch::of(&defined, None);
+    let mut matcher = Matcher::new(&[&sketch, &sketch, &sketch], 0);
+    let mut found = Vec::new();
+    for line in drawing.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ms: u64 = words[0].parse().expect("ms");
+        let host = usize::from(words[1].as_bytes()[0] - b'A');
+        let (seq, len) = words[3].split_once('+').expect("SEQ+LEN");
+        let interface =
+            words.iter().find_map(|word| word.strip_prefix('@')).map_or(1, |n| n.parse().expect("index"));
+        let flag = |name: &str, bit: u16| if words.contains(&name) { bit } else { 0 };
+        let packet = Packet {
+            flow: FlowId(7),
+            direction: if words[2] == "out" { Direction::Out } else { Direction::In },
+            seq: seq.parse().expect("seq"),
+            ack: 1,
+            len: len.parse().expect("len"),
+            tcp_flags: flag("ack", 16) | flag("syn", 2) | flag("fin", 1),
+            netns: 1,
+            interface,
+        };
+        let common = ms * 1_000_000;
+        // Clocks that are hours apart: only the common one may matter.
+        let at = Stamp::from_ns(common + host as u64 * 3_600_000_000_000_000);
+        matcher.packet(host, at, common, &packet, &mut |outcome| found.push(outcome));
+    }
+    matcher.finish(&mut |outcome| found.push(outcome));
+    let name = |host: usize| char::from(b'A' + host as u8);
+    let ms = |host: usize, ns: u64| (ns - host as u64 * 3_600_000_000_000_000) / 1_000_000;
+    let mut lines: Vec<String> = found
+        .into_iter()
+        .map(|outcome| match outcome {
+            Outcome::Matched(m) => {
+                let (sent, received) = (ms(m.from, m.sent.ns()), ms(m.to, m.received.ns()));
+                format!("{sent} {} > {received} {}", name(m.from), name(m.to))
+            }
+            Outcome::Ambiguous(m) => format!("{} ? {}", name(m.from), name(m.to)),
+        })
+        .collect();
+    lines.sort();
+    lines.join(", ")
+}
+
+#[test]
+fn segments_that_arrive_as_one_wait_for_the_last() {
+    let drawing = "0 A out 0+100
+                   1 A out 100+100
+                   2 A out 200+100
+                   5 B in 0+300";
+    assert_eq!(outcomes(drawing), "2 A > 5 B");
+}
+
+#[test]
+fn a_buffer_that_arrives_in_segments_was_sent_once() {
+    let drawing = "0 A out 0+300
+                   5 B in 0+100
+                   6 B in 100+200";
+    assert_eq!(outcomes(drawing), "0 A > 5 B, 0 A > 6 B");
+}
+
+#[test]
+fn segments_may_arrive_out_of_order() {
+    let drawing = "0 A out 0+100
+                   1 A out 100+100
+                   5 B in 100+100
+                   6 B in 0+100";
+    assert_eq!(outcomes(drawing), "0 A > 6 B, 1 A > 5 B");
+}
+
+#[test]
+fn sequence_numbers_wrap() {
+    let drawing = "0 A out 4294967200+100
+                   1 A out 4+100
+                   5 B in 4294967200+200";
+    assert_eq!(outcomes(drawing), "1 A > 5 B");
+}
+
+#[test]
+fn what_was_sent_again_is_ambiguous() {
+    let drawing = "0 A out 0+100
+                   1 A out 100+100
+                   3 A out 0+100
+                   5 B in 100+100
+                   6 B in 0+100";
+    assert_eq!(outcomes(drawing), "1 A > 5 B, A ? B");
+}
+
+#[test]
+fn what_arrives_again_is_ambiguous() {
+    let drawing = "0 A out 0+100
+                   5 B in 0+100
+                   6 B in 0+100";
+    assert_eq!(outcomes(drawing), "A ? B");
+}
+
+#[test]
+fn what_is_sent_again_when_the_first_time_is_forgotten_is_not_taken_for_the_first() {
+    let drawing = "0 A out 0+100
+                   9000 A out 100+100
+                   9001 B in 100+100
+                   9900 A out 0+100
+                   9950 B in 0+100";
+    assert_eq!(outcomes(drawing), "9000 A > 9001 B");
+    let often: String = (0..100).map(|i| format!("{} C out {}+1\n", 4000 + i, 5000 + 10 * i)).collect();
+    let drawing = format!(
+        "0 A out 0+100
+         1 A out 100+100
+         {often}
+         9000 A out 200+100
+         9001 B in 200+100
+         9900 A out 0+100
+         9950 B in 0+100"
+    );
+    assert_eq!(outcomes(&drawing), "9000 A > 9001 B");
+}
+
+#[test]
+fn a_receive_whose_send_was_not_all_recorded_matches_nothing() {
+    let drawing = "0 A out 0+100
+                   2 A out 200+100
+                   5 B in 0+300";
+    assert_eq!(outcomes(drawing), "");
+}
+
+#[test]
+fn the_same_segment_on_veth_bridge_and_device_is_one() {
+    let drawing = "0 A out 0+100 @7
+                   1 A in 0+100 @8
+                   2 A out 0+100 @2
+                   5 B in 0+100 @2
+                   6 B out 0+100 @8
+                   7 B in 0+100 @7";
+    assert_eq!(outcomes(drawing), "0 A > 5 B");
+}
+
+#[test]
+fn a_host_between_receives_what_the_first_one_sent() {
+    let drawing = "0 A out 0+100
+                   3 C in 0+100 @1
+                   4 C out 0+100 @2
+                   7 B in 0+100";
+    assert_eq!(outcomes(drawing), "0 A > 3 C, 0 A > 7 B");
+}
+
+#[test]
+fn opening_and_closing_take_a_place_in_the_stream() {
+    let drawing = "0 A out 0+0 syn
+                   1 A out 1+100 ack
+                   2 A out 101+0 fin ack
+                   5 B in 0+0 syn
+                   6 B in 1+100 ack fin";
+    assert_eq!(outcomes(drawing), "0 A > 5 B, 2 A > 6 B");
+}
+
+#[test]
+fn bare_acknowledgements_match_where_they_occur_once() {
+    let drawing = "0 A out 50+0 ack
+                   1 B in 50+0 ack
+                   2 A out 60+0 ack
+                   3 A out 60+0 ack
+                   4 B in 60+0 ack";
+    assert_eq!(outcomes(drawing), "0 A > 1 B, A ? B");
+}
