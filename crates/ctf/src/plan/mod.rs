@@ -106,6 +106,14 @@ impl Plan {
     pub fn fields(&self) -> &[FieldInfo] {
         &self.fields
     }
+
+    /// Bits that it passes, if it does nothing else and passes some.
+    pub(crate) fn fixed(&self) -> Option<u64> {
+        match self.ops.as_slice() {
+            [Op::Skip(bits)] => Some(*bits),
+            _ => None,
+        }
+    }
 }
 
 /// No slot, or no register.
