@@ -209,7 +209,7 @@ impl<'p, S: Source> Reader<'p, S> {
     #[inline]
     fn skip(&mut self, class: u32) -> Result<(), Box<Fault>> {
         if let Some(bits) = self.plans.classes[class as usize].fixed {
-            let at = self.at + bits;
+            let at = self.at.saturating_add(bits);
             if at <= self.end {
                 (self.at, self.pending) = (at, None);
                 return Ok(());
@@ -411,7 +411,7 @@ impl<'p, S: Source> Reader<'p, S> {
     /// The bits of a packet's content and its bytes, as far as the file and what follows bear them out.
     fn bounds(&mut self, packet: &Packet, header: u64) -> io::Result<(u64, u64)> {
         let (offset, rest) = (packet.offset, self.size - packet.offset);
-        let claimed = packet.size.or(packet.content.map(|content| content.next_multiple_of(8)));
+        let claimed = packet.size.or_else(|| packet.content.map(|content| content.saturating_add(7) / 8 * 8));
         let Some(claimed) = claimed else { return Ok((rest.saturating_mul(8), rest)) };
         let possible = claimed.is_multiple_of(8) && claimed >= header.max(8);
         let bytes = claimed / 8;
@@ -486,7 +486,7 @@ impl Account {
         let count = counted.saturating_sub(before);
         self.discarded = self.discarded.max(counted);
         let gap = match (self.sequence, packet.sequence) {
-            (Some(before), Some(now)) => now > before + 1,
+            (Some(before), Some(now)) => now.checked_sub(before).is_some_and(|step| step > 1),
             _ => false,
         };
         self.sequence = packet.sequence.or(self.sequence);

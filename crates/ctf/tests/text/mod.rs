@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 
 use wakepath_ctf::plan::{FieldInfo, FieldKind, Visitor};
 use wakepath_ctf::schema::{Base, Integer};
-use wakepath_ctf::stream::{Class, Head, Item, Plans, Reader, Selection};
-use wakepath_ctf::trace::Trace;
+use wakepath_ctf::stream::{Class, Head, Item, Plans, Reader};
 
 /// Writes the fields of one event.
 struct Line<'a> {
@@ -195,10 +194,4 @@ pub fn lines(plans: &Plans, file: &std::path::Path, mut tell: impl FnMut(String)
         }
     }
     others
-}
-
-/// A trace and the plans for all of its fields.
-pub fn open(path: &std::path::Path) -> (Plans, Vec<std::path::PathBuf>) {
-    let trace = Trace::open(path).unwrap_or_else(|error| panic!("{error}"));
-    (Plans::new(trace.metadata, &Selection::All).expect("plans"), trace.streams)
 }
