@@ -3,6 +3,7 @@
 
 mod analysis;
 mod cost;
+mod ctf;
 mod figures;
 mod load;
 mod machine;
@@ -22,12 +23,15 @@ enum Command {
     Cost(cost::Options),
     /// How fast recordings are analysed, over their sizes.
     Analysis(analysis::Options),
+    /// How fast traces of other tracers are read, beside babeltrace2.
+    Ctf(ctf::Options),
 }
 
 fn main() -> Result<()> {
     match Command::parse() {
         Command::Cost(options) => cost::run(&options),
         Command::Analysis(options) => analysis::run(&options),
+        Command::Ctf(options) => ctf::run(&options),
     }
 }
 

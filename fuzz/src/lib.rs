@@ -13,15 +13,17 @@ pub mod graph;
 pub mod kernel_records;
 pub mod memory;
 pub mod recording;
+pub mod trace;
 pub mod words;
 
 /// A decoder: its name, which is that of its corpus's folder, and what puts bytes through it.
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder there is.
-pub const DECODERS: [Decoder; 6] = [
+pub const DECODERS: [Decoder; 7] = [
     ("kernel-records", kernel_records::check),
     ("ctf", ctf::check),
+    ("trace", trace::check),
     ("recording", recording::check),
     ("graph", graph::check),
     ("answer", answer::check),

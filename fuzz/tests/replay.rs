@@ -37,6 +37,11 @@ fn metadata_and_packets_of_any_bytes_are_read_or_refused() {
 }
 
 #[test]
+fn a_trace_of_any_tracer_is_read_to_its_end_or_refused() {
+    replay("trace");
+}
+
+#[test]
 fn a_directory_of_anything_is_read_to_its_end_or_refused() {
     replay("recording");
 }

@@ -117,12 +117,18 @@ pub struct EventClass {
 }
 
 /// Members, one behind the other.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Structure {
     /// In order.
     pub fields: Vec<Field>,
     /// Its alignment, bits, if more than that of its members.
     pub align: u32,
+}
+
+impl Default for Structure {
+    fn default() -> Self {
+        Vec::new().into()
+    }
 }
 
 impl From<Vec<Field>> for Structure {

@@ -8,6 +8,9 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use wakepath_ctf::stream::{Plans, Selection};
+use wakepath_ctf::trace::Trace;
+
 /// One stream of a trace as babeltrace2 reads it: alone and without its muxer, which gives up where
 /// packets' bounds lie about their events.
 fn babeltrace2(trace: &Path, stream: &Path) -> impl Iterator<Item = String> {
@@ -87,7 +90,8 @@ fn every_field_of_every_event_is_as_babeltrace2_prints_it() {
     traces(Path::new(&folder), &mut found);
     assert!(!found.is_empty(), "no trace below {}", folder.display());
     for trace in found {
-        let (plans, streams) = text::open(&trace);
+        let opened = Trace::open(&trace).unwrap_or_else(|error| panic!("{error}"));
+        let (plans, streams) = (Plans::new(opened.metadata, &Selection::All).expect("plans"), opened.streams);
         let (mut events, mut stale) = (0, 0);
         for stream in streams {
             let mut theirs = babeltrace2(&trace, &stream);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::known::Known;
 use super::run::DEEPEST_LOOP;
 use super::scope::{Scopes, references};
-use super::{Choice, Count, FieldInfo, FieldKind, Integers, Loop, NONE, Op, Plan};
+use super::{Choice, Count, FieldInfo, FieldKind, Integers, Loop, NONE, Op, Part, Plan};
 use crate::schema::{
     ByteOrder, Encoding, Field, FieldType, Integer, Mapping, StreamClass, Structure, Variant, shown,
 };
@@ -54,6 +54,9 @@ pub(crate) struct Compiler {
     barrier: usize,
     loops: usize,
     next_register: u16,
+    /// The field that we are in, and the part.
+    parent: u16,
+    part: Part,
 }
 
 /// A field on the way to its operations.
@@ -74,6 +77,8 @@ impl Compiler {
             barrier: 0,
             loops: 0,
             next_register: 0,
+            parent: NONE,
+            part: Part::Payload,
         }
     }
 
@@ -89,6 +94,12 @@ impl Compiler {
         self.barrier = 0;
         for (root, structure, prefix) in parts {
             self.scopes.enter_root(*root);
+            (self.parent, self.loops) = (NONE, 0);
+            self.part = match root {
+                3 => Part::StreamContext,
+                4 => Part::Context,
+                _ => Part::Payload,
+            };
             // A structure without members is not there, whatever its alignment.
             if !structure.fields.is_empty() {
                 self.align(structure.aligned());
@@ -103,7 +114,7 @@ impl Compiler {
     pub fn event(&mut self, parts: &[(usize, &Structure, &str)], want: Want<'_>) -> Result<Plan, PlanError> {
         let (known, registers, referred) = (self.known, self.next_register, self.referred.clone());
         let plan = self.plan(parts, want);
-        (self.known, self.next_register, self.referred, self.loops) = (known, registers, referred, 0);
+        (self.known, self.next_register, self.referred) = (known, registers, referred);
         self.scopes.leave_event();
         plan
     }
@@ -160,11 +171,11 @@ impl Compiler {
             }
             FieldType::Struct(structure) => {
                 self.align(structure.aligned());
-                let slot = self.group(at, label, ty, want)?;
+                let group = self.group(label, ty, want)?;
                 self.scopes.enter(at.name);
                 self.members(&structure.fields, at.path, want)?;
                 self.scopes.leave();
-                self.close(slot);
+                self.close(group);
                 Ok(())
             }
             FieldType::Variant(variant) => self.variant(at, label, ty, variant, want),
@@ -174,7 +185,7 @@ impl Compiler {
     /// Where a value goes.
     fn slot(&mut self, at: At<'_>, label: &str, ty: &FieldType, want: Want<'_>) -> Result<u16, PlanError> {
         match want {
-            Want::All => self.info(at, label, ty),
+            Want::All => self.info(label, ty),
             Want::Slots(wanted) => {
                 let found = wanted.iter().find(|(path, _)| *path == at.path);
                 Ok(found.map_or(NONE, |(_, slot)| *slot))
@@ -187,30 +198,33 @@ impl Compiler {
         }
     }
 
-    fn info(&mut self, at: At<'_>, label: &str, ty: &FieldType) -> Result<u16, PlanError> {
+    fn info(&mut self, label: &str, ty: &FieldType) -> Result<u16, PlanError> {
         let index = self.plan.fields.len();
         let index = u16::try_from(index).ok().filter(|&index| index != NONE).ok_or(PlanError::Fields)?;
         self.plan.fields.push(FieldInfo {
             name: label.to_owned(),
-            path: at.path.to_owned(),
             kind: FieldKind::of(ty),
+            part: self.part,
+            parent: self.parent,
         });
         Ok(index)
     }
 
-    /// Tells that a structure or the like begins, where all is told.
-    fn group(&mut self, at: At<'_>, label: &str, ty: &FieldType, want: Want<'_>) -> Result<u16, PlanError> {
+    /// Tells that a structure or the like begins, where all is told; says what [`Compiler::close`] wants.
+    fn group(&mut self, label: &str, ty: &FieldType, want: Want<'_>) -> Result<(u16, u16), PlanError> {
         if !matches!(want, Want::All) {
-            return Ok(NONE);
+            return Ok((NONE, NONE));
         }
-        let slot = self.info(at, label, ty)?;
+        let slot = self.info(label, ty)?;
         self.push(Op::Open(slot));
-        Ok(slot)
+        Ok((slot, std::mem::replace(&mut self.parent, slot)))
     }
 
-    fn close(&mut self, slot: u16) {
+    /// Tells that it ends; `outer` is what it is in.
+    fn close(&mut self, (slot, outer): (u16, u16)) {
         if slot != NONE {
             self.push(Op::Close(slot));
+            self.parent = outer;
         }
     }
 
@@ -288,8 +302,10 @@ impl Compiler {
             Count::Register(_) => None,
         };
         if let (Want::All, false) = (want, is_text) {
-            let array = self.info(at, label, ty)?;
-            let element = self.info(at, "", element)?;
+            let array = self.info(label, ty)?;
+            let outer = std::mem::replace(&mut self.parent, array);
+            let element = self.info("", element)?;
+            self.parent = outer;
             let index = u16::try_from(self.plan.integers.len()).map_err(|_| PlanError::Fields)?;
             self.plan.integers.push(Integers {
                 array,
@@ -304,7 +320,7 @@ impl Compiler {
         } else {
             let as_text = FieldType::Text(plain.encoding);
             let slot = match want {
-                Want::All => self.info(at, label, &as_text)?,
+                Want::All => self.info(label, &as_text)?,
                 _ => self.slot(at, label, &as_text, want)?,
             };
             let fixed = match count {
@@ -351,7 +367,7 @@ impl Compiler {
         if self.loops == DEEPEST_LOOP {
             return Err(PlanError::Nesting(at.path.to_owned()));
         }
-        let slot = self.group(at, label, ty, want)?;
+        let group = self.group(label, ty, want)?;
         let index = u16::try_from(self.plan.loops.len()).map_err(|_| PlanError::Fields)?;
         self.plan.loops.push(Loop { count, end: 0 });
         self.push(Op::Repeat(index));
@@ -364,7 +380,7 @@ impl Compiler {
         self.land();
         self.plan.loops[usize::from(index)].end = self.here();
         self.known = Known::NOTHING;
-        self.close(slot);
+        self.close(group);
         Ok(())
     }
 
@@ -377,7 +393,7 @@ impl Compiler {
         want: Want<'_>,
     ) -> Result<(), PlanError> {
         let tag = self.refer(at, &variant.tag)?.clone();
-        let slot = self.group(at, label, ty, want)?;
+        let group = self.group(label, ty, want)?;
         let index = u16::try_from(self.plan.choices.len()).map_err(|_| PlanError::Fields)?;
         let bias = if tag.signed { 1 << 63 } else { 0 };
         self.plan.choices.push(Choice { register: tag.register, bias, ranges: Vec::new() });
@@ -406,7 +422,7 @@ impl Compiler {
             self.plan.ops[jump] = Op::Jump(end);
         }
         self.known = after.unwrap_or(before);
-        self.close(slot);
+        self.close(group);
         Ok(())
     }
 

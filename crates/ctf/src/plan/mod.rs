@@ -57,10 +57,34 @@ impl Visitor for Ignore {
 pub struct FieldInfo {
     /// Its name as people see it; empty for an array's elements.
     pub name: String,
-    /// The names of all around it and its own, joined by dots.
-    pub path: String,
     /// What it is.
     pub kind: FieldKind,
+    /// Which part of the event it is in.
+    pub part: Part,
+    /// The field that it is in, or [`NONE`]. Whole paths would cost the square of the metadata's size.
+    parent: u16,
+}
+
+/// The parts of an event behind its header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// What its stream gives all events.
+    StreamContext,
+    /// What its class has in front of its payload.
+    Context,
+    /// What it is about.
+    Payload,
+}
+
+impl Part {
+    /// What stands in front of the paths of its fields.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::StreamContext => "context.",
+            Self::Context => "own-context.",
+            Self::Payload => "",
+        }
+    }
 }
 
 /// What a field is.
@@ -105,6 +129,29 @@ impl Plan {
     /// The fields that it tells, where all were asked for, by what [`Visitor`] is given.
     pub fn fields(&self) -> &[FieldInfo] {
         &self.fields
+    }
+
+    /// The path of a field that it tells: the names of all around it and its own, joined by dots.
+    pub fn path(&self, field: u16) -> String {
+        let mut names = Vec::new();
+        let mut next = self.fields.get(usize::from(field));
+        let part = next.map_or(Part::Payload, |field| field.part);
+        while let Some(field) = next {
+            if !field.name.is_empty() {
+                names.push(field.name.as_str());
+            }
+            next = self.fields.get(usize::from(field.parent));
+        }
+        names.reverse();
+        format!("{}{}", part.prefix(), names.join("."))
+    }
+
+    /// Bits that it passes, if it does nothing else and passes some.
+    pub(crate) fn fixed(&self) -> Option<u64> {
+        match self.ops.as_slice() {
+            [Op::Skip(bits)] => Some(*bits),
+            _ => None,
+        }
     }
 }
 

@@ -2,7 +2,31 @@ use super::bits::{number, signed};
 use super::{Count, NONE, Op, Plan, Visitor};
 
 /// Values that later fields refer to: lengths of sequences, tags of variants.
-pub(crate) type Registers = [u64; 256];
+#[derive(Debug, Clone)]
+pub(crate) struct Registers {
+    values: [u64; 256],
+    /// The arrays that are gone through: where an element's operations begin, how many are left, and where
+    /// the last one began. Here, so that events without any pay nothing for it.
+    loops: [(u32, u64, u64); DEEPEST_LOOP],
+}
+
+impl Default for Registers {
+    fn default() -> Self {
+        Self { values: [0; 256], loops: [(0, 0, 0); DEEPEST_LOOP] }
+    }
+}
+
+impl Registers {
+    #[inline]
+    pub const fn get(&self, register: u16) -> u64 {
+        self.values[register as u8 as usize]
+    }
+
+    #[inline]
+    pub const fn set(&mut self, register: u16, value: u64) {
+        self.values[register as u8 as usize] = value;
+    }
+}
 
 /// Why a plan was not run to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +54,6 @@ impl Plan {
         visitor: &mut impl Visitor,
     ) -> Result<u64, Stop> {
         let end = bytes.len() as u64 * 8;
-        let mut loops = [(0_u32, 0_u64, 0_u64); DEEPEST_LOOP];
         let mut depth = 0;
         let mut next = 0;
         // A fixed-width number at the byte that `at` lies in.
@@ -73,7 +96,7 @@ impl Plan {
                     at += u64::from(bits);
                     let whole = if with_sign { signed(value, bits) } else { value as i64 };
                     if register != NONE {
-                        registers[usize::from(register) % registers.len()] = whole as u64;
+                        registers.set(register, whole as u64);
                     }
                     if slot != NONE {
                         if with_sign { visitor.signed(slot, whole) } else { visitor.unsigned(slot, value) }
@@ -88,7 +111,7 @@ impl Plan {
                     visitor.float(slot, value);
                 }
                 Op::CharsOf { slot, register } => {
-                    let count = registers[usize::from(register) % registers.len()];
+                    let count = registers.get(register);
                     let all = take(bytes, &mut at, count)?;
                     visitor.bytes(slot, up_to_nul(all));
                 }
@@ -97,13 +120,13 @@ impl Plan {
                     visitor.bytes(slot, all);
                 }
                 Op::BytesOf { slot, register, bytes: each } => {
-                    let count = registers[usize::from(register) % registers.len()];
+                    let count = registers.get(register);
                     let count = count.checked_mul(each.into()).ok_or(Stop::Short)?;
                     let all = take(bytes, &mut at, count)?;
                     visitor.bytes(slot, all);
                 }
                 Op::SkipOf { register, bits } => {
-                    let count = registers[usize::from(register) % registers.len()];
+                    let count = registers.get(register);
                     let bits = count.checked_mul(bits.into());
                     let to = bits.and_then(|bits| at.checked_add(bits));
                     at = to.filter(|&at| at <= end).ok_or(Stop::Short)?;
@@ -140,12 +163,12 @@ impl Plan {
                     } else if count > end.saturating_sub(at) {
                         return Err(Stop::Short);
                     } else {
-                        loops[depth % DEEPEST_LOOP] = (next as u32, count, at);
+                        registers.loops[depth % DEEPEST_LOOP] = (next as u32, count, at);
                         depth += 1;
                     }
                 }
                 Op::Again => {
-                    let (body, left, from) = &mut loops[(depth - 1) % DEEPEST_LOOP];
+                    let (body, left, from) = &mut registers.loops[(depth - 1) % DEEPEST_LOOP];
                     if *from == at {
                         return Err(Stop::Empty);
                     }
@@ -159,7 +182,7 @@ impl Plan {
                 }
                 Op::Choose(index) => {
                     let choice = &self.choices[usize::from(index)];
-                    let value = registers[usize::from(choice.register) % registers.len()];
+                    let value = registers.get(choice.register);
                     let biased = value.wrapping_add(choice.bias);
                     let found = choice.ranges.iter().find(|(from, to, _)| (*from..=*to).contains(&biased));
                     next = found.ok_or(Stop::Tag(value))?.2 as usize;
@@ -173,7 +196,7 @@ impl Plan {
     fn count(&self, count: Count, registers: &Registers) -> u64 {
         match count {
             Count::Fixed(count) => count,
-            Count::Register(register) => registers[usize::from(register) % registers.len()],
+            Count::Register(register) => registers.get(register),
         }
     }
 }

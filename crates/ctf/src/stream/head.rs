@@ -109,7 +109,7 @@ impl HeadShape {
 #[inline]
 fn keep(registers: &mut Registers, register: Option<u16>, id: u64) {
     if let Some(register) = register {
-        registers[usize::from(register) % registers.len()] = id;
+        registers.set(register, id);
     }
 }
 

@@ -85,6 +85,8 @@ pub(super) struct EventPlan {
     pub stream: usize,
     pub event: usize,
     pub plan: Plan,
+    /// Bits that it passes, if that is all it does.
+    pub fixed: Option<u64>,
 }
 
 /// An event class of a trace.
@@ -143,7 +145,8 @@ impl Plans {
                 let want = fields.as_deref().map_or(Want::All, Want::Slots);
                 let plan = compiler.event(&parts, want).map_err(of(format!("event `{}`", event.name)))?;
                 ids.push((event.id, classes.len() as u32));
-                classes.push(EventPlan { stream: index, event: at, plan });
+                let fixed = plan.fixed();
+                classes.push(EventPlan { stream: index, event: at, plan, fixed });
             }
             streams.push(StreamPlans { id: stream.id, packet, head, events: ById::new(&ids) });
         }
@@ -168,7 +171,7 @@ impl Plans {
 
     /// An event class, by [`super::Head::class`].
     pub fn class(&self, class: u32) -> Option<Class<'_>> {
-        let EventPlan { stream, event, plan } = self.classes.get(class as usize)?;
+        let EventPlan { stream, event, plan, .. } = self.classes.get(class as usize)?;
         let stream = self.metadata.streams.get(*stream)?;
         let clock = clock_name(&stream.event_header).or_else(|| clock_name(&stream.packet_context));
         let clock = clock.and_then(|name| self.metadata.clock(name));

@@ -14,11 +14,11 @@ pub enum Item {
     /// An event; [`Reader::fields`] tells its fields.
     Event(Head),
     /// A packet begins.
-    Packet(Packet),
+    Packet(Box<Packet>),
     /// The tracer lost events.
     Lost(Lost),
     /// Something cannot be read. What is behind it can.
-    Fault(Fault),
+    Fault(Box<Fault>),
 }
 
 /// An event, but for its fields.
@@ -124,7 +124,7 @@ impl<'p, S: Source> Reader<'p, S> {
             next_packet: 0,
             packets: 0,
             stamp: 0,
-            registers: Box::new([0; 256]),
+            registers: Box::default(),
             queue: VecDeque::new(),
             account: Account::default(),
             searched: None,
@@ -139,8 +139,8 @@ impl<'p, S: Source> Reader<'p, S> {
         if !self.queue.is_empty() {
             return self.queue.pop_front();
         }
-        if self.pending.is_some()
-            && let Err(fault) = self.fields(&mut Ignore)
+        if let Some(class) = self.pending
+            && let Err(fault) = self.skip(class)
         {
             return Some(Item::Fault(fault));
         }
@@ -182,7 +182,7 @@ impl<'p, S: Source> Reader<'p, S> {
     /// When they do not fit into the packet, or contradict its class. The rest of the packet is skipped then,
     /// and what was told of this event is void.
     #[inline]
-    pub fn fields(&mut self, visitor: &mut impl Visitor) -> Result<(), Fault> {
+    pub fn fields(&mut self, visitor: &mut impl Visitor) -> Result<(), Box<Fault>> {
         let Some(class) = self.pending.take() else { return Ok(()) };
         let plan = &self.plans.classes[class as usize].plan;
         loop {
@@ -205,13 +205,26 @@ impl<'p, S: Source> Reader<'p, S> {
         self.stamp
     }
 
+    /// Passes the fields of the event that nobody asked for.
+    #[inline]
+    fn skip(&mut self, class: u32) -> Result<(), Box<Fault>> {
+        if let Some(bits) = self.plans.classes[class as usize].fixed {
+            let at = self.at.saturating_add(bits);
+            if at <= self.end {
+                (self.at, self.pending) = (at, None);
+                return Ok(());
+            }
+        }
+        self.fields(&mut Ignore)
+    }
+
     /// Bytes of the file that were passed, for showing progress.
     pub const fn offset(&self) -> u64 {
         self.base + self.at / 8
     }
 
     #[cold]
-    fn leave_event(&mut self, stop: Stop, class: u32) -> Fault {
+    fn leave_event(&mut self, stop: Stop, class: u32) -> Box<Fault> {
         let name = self.plans.class(class).map_or("?", |class| class.event.name.as_str());
         let kind = FaultKind::of(stop, name);
         self.at = self.begun;
@@ -220,11 +233,11 @@ impl<'p, S: Source> Reader<'p, S> {
 
     /// Leaves the packet because of what is wrong here.
     #[cold]
-    fn leave(&mut self, kind: FaultKind) -> Fault {
+    fn leave(&mut self, kind: FaultKind) -> Box<Fault> {
         let offset = self.base + self.at / 8;
         self.at = self.end;
         self.pending = None;
-        Fault { packet: self.packets.saturating_sub(1), offset, kind }
+        Box::new(Fault { packet: self.packets.saturating_sub(1), offset, kind })
     }
 
     /// Whether the packet's content goes on behind what can be seen.
@@ -237,18 +250,21 @@ impl<'p, S: Source> Reader<'p, S> {
     #[cold]
     fn more(&mut self, most: usize) {
         let passed = (self.at / 8) as usize / GRAIN * GRAIN;
-        self.buffer.copy_within(passed..self.filled, 0);
-        self.filled -= passed;
+        // A jump may have gone behind what was read.
+        if passed < self.filled {
+            self.buffer.copy_within(passed..self.filled, 0);
+        }
+        self.filled = self.filled.saturating_sub(passed);
         self.base += passed as u64;
         self.at -= passed as u64 * 8;
         self.begun = self.begun.saturating_sub(passed as u64 * 8);
         self.end -= passed as u64 * 8;
         if let Err(error) = self.read(most) {
-            self.queue.push_back(Item::Fault(Fault {
+            self.queue.push_back(Item::Fault(Box::new(Fault {
                 packet: self.packets.saturating_sub(1),
                 offset: self.base + self.filled as u64,
                 kind: FaultKind::Io(error.to_string()),
-            }));
+            })));
             self.end = self.end.min(self.filled as u64 * 8);
         }
         self.see();
@@ -316,7 +332,7 @@ impl<'p, S: Source> Reader<'p, S> {
                 let offset = self.next_packet;
                 self.next_packet = self.size;
                 let kind = FaultKind::Io(error.to_string());
-                return Some(Item::Fault(Fault { packet: self.packets, offset, kind }));
+                return Some(Item::Fault(Box::new(Fault { packet: self.packets, offset, kind })));
             }
         }
     }
@@ -384,18 +400,18 @@ impl<'p, S: Source> Reader<'p, S> {
             self.stamp = begin;
         }
         self.see();
-        self.queue.push_front(Item::Packet(packet));
+        self.queue.push_front(Item::Packet(Box::new(packet)));
         Ok(())
     }
 
     fn fault(&mut self, offset: u64, kind: FaultKind) {
-        self.queue.push_back(Item::Fault(Fault { packet: self.packets, offset, kind }));
+        self.queue.push_back(Item::Fault(Box::new(Fault { packet: self.packets, offset, kind })));
     }
 
     /// The bits of a packet's content and its bytes, as far as the file and what follows bear them out.
     fn bounds(&mut self, packet: &Packet, header: u64) -> io::Result<(u64, u64)> {
         let (offset, rest) = (packet.offset, self.size - packet.offset);
-        let claimed = packet.size.or(packet.content.map(|content| content.next_multiple_of(8)));
+        let claimed = packet.size.or_else(|| packet.content.map(|content| content.saturating_add(7) / 8 * 8));
         let Some(claimed) = claimed else { return Ok((rest.saturating_mul(8), rest)) };
         let possible = claimed.is_multiple_of(8) && claimed >= header.max(8);
         let bytes = claimed / 8;
@@ -470,7 +486,7 @@ impl Account {
         let count = counted.saturating_sub(before);
         self.discarded = self.discarded.max(counted);
         let gap = match (self.sequence, packet.sequence) {
-            (Some(before), Some(now)) => now > before + 1,
+            (Some(before), Some(now)) => now.checked_sub(before).is_some_and(|step| step > 1),
             _ => false,
         };
         self.sequence = packet.sequence.or(self.sequence);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::schema::FieldType;
+use crate::schema::{Field, FieldType};
 
 /// What a name is of: C keeps these apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,15 +22,17 @@ pub(super) struct Names {
     left: usize,
 }
 
-/// Most parts of all types together.
-const MOST_PARTS: usize = 1 << 19;
+/// As many parts as types may have all together, whatever the size of the text; and two more for each byte of
+/// it. Tracers write about one in twenty bytes.
+const LEAST_PARTS: usize = 1 << 12;
 
 /// Deepest nesting of a type.
 pub(super) const DEEPEST: usize = 24;
 
 impl Names {
-    pub fn new() -> Self {
-        Self { scopes: vec![HashMap::new()], left: MOST_PARTS }
+    /// For a text of so many bytes.
+    pub fn new(bytes: usize) -> Self {
+        Self { scopes: vec![HashMap::new()], left: LEAST_PARTS.saturating_add(bytes.saturating_mul(2)) }
     }
 
     pub fn enter(&mut self) {
@@ -72,19 +74,29 @@ impl Names {
     }
 }
 
-fn parts(ty: &FieldType) -> usize {
+pub(super) fn parts(ty: &FieldType) -> usize {
     1 + match ty {
         FieldType::Integer(_) | FieldType::Float(_) | FieldType::Text(_) => 0,
-        FieldType::Enumeration(_, mappings) => mappings.len(),
-        FieldType::Array(element, _) | FieldType::Sequence(element, _) => parts(element),
-        FieldType::Struct(structure) => structure.fields.iter().map(|field| parts(&field.ty)).sum(),
-        FieldType::Variant(variant) => variant.options.iter().map(|field| parts(&field.ty)).sum(),
+        FieldType::Enumeration(_, mappings) => mappings.iter().map(|mapping| name_parts(&mapping.name)).sum(),
+        FieldType::Array(element, _) => parts(element),
+        FieldType::Sequence(element, length) => length.len() / 16 + parts(element),
+        FieldType::Struct(structure) => field_parts(&structure.fields),
+        FieldType::Variant(variant) => variant.tag.len() / 16 + field_parts(&variant.options),
     }
+}
+
+fn field_parts(fields: &[Field]) -> usize {
+    fields.iter().map(|field| name_parts(&field.name) + parts(&field.ty)).sum()
+}
+
+/// A long name counts for more than one.
+const fn name_parts(name: &str) -> usize {
+    1 + name.len() / 16
 }
 
 /// How deep a type nests.
 pub(super) fn depth(ty: &FieldType) -> usize {
-    let deepest = |fields: &[crate::schema::Field]| fields.iter().map(|field| depth(&field.ty)).max();
+    let deepest = |fields: &[Field]| fields.iter().map(|field| depth(&field.ty)).max();
     match ty {
         FieldType::Integer(_) | FieldType::Float(_) | FieldType::Text(_) | FieldType::Enumeration(..) => 1,
         FieldType::Array(element, _) | FieldType::Sequence(element, _) => 1 + depth(element),

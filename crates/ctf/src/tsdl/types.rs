@@ -1,7 +1,7 @@
 //! The grammar of types (CTF 1.8, section 4 and appendix C).
 
 use super::lexer::{Token, TsdlError};
-use super::names::{DEEPEST, Kind, Names, depth};
+use super::names::{DEEPEST, Kind, Names, depth, parts};
 use super::tokens::{Tokens, shown};
 use crate::schema::{
     Base, ByteOrder, Encoding, Field, FieldType, Float, Integer, Mapping, Structure, Variant,
@@ -21,7 +21,7 @@ const MOST_ALIGN: u32 = 512;
 
 impl<'a> Types<'a> {
     pub fn new(text: &'a str, byte_order: ByteOrder) -> Self {
-        Self { tokens: Tokens::new(text), names: Names::new(), byte_order, depth: 0 }
+        Self { tokens: Tokens::new(text), names: Names::new(text.len()), byte_order, depth: 0 }
     }
 
     /// Whether the next word begins a declaration of names, not of fields.
@@ -159,7 +159,7 @@ impl<'a> Types<'a> {
             match self.tokens.next()? {
                 Some(Token::Sign(';')) => return Ok(()),
                 // A clone of a large type for each name.
-                Some(Token::Sign(',')) if self.names.take(depth(&ty).saturating_mul(64)) => {
+                Some(Token::Sign(',')) if self.names.take(parts(&ty)) => {
                     name = self.tokens.word("a field's name")?;
                 }
                 found => {

@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use wakepath_ctf::plan::{FieldInfo, FieldKind, Visitor};
+use wakepath_ctf::plan::{FieldInfo, FieldKind, Part, Visitor};
 use wakepath_ctf::schema::{Base, Integer};
-use wakepath_ctf::stream::{Class, Head, Item, Plans, Reader, Selection};
-use wakepath_ctf::trace::Trace;
+use wakepath_ctf::stream::{Class, Head, Item, Plans, Reader};
 
 /// Writes the fields of one event.
 struct Line<'a> {
@@ -24,7 +23,7 @@ impl<'a> Line<'a> {
     /// Goes on to the context, or to the payload.
     fn part(&mut self, part: usize) {
         let there = |index: usize| match index {
-            0 => self.class.plan.fields().iter().any(|field| field.path.starts_with("context.")),
+            0 => self.class.plan.fields().iter().any(|field| field.part == Part::StreamContext),
             1 => !self.class.event.context.fields.is_empty(),
             _ => true,
         };
@@ -44,10 +43,10 @@ impl<'a> Line<'a> {
     fn label(&mut self, field: u16) -> FieldInfo {
         let info = self.class.plan.fields()[usize::from(field)].clone();
         if self.inside.len() <= 1 {
-            let part = match &info.path {
-                path if path.starts_with("context.") => 1,
-                path if path.starts_with("own-context.") => 2,
-                _ => 3,
+            let part = match info.part {
+                Part::StreamContext => 1,
+                Part::Context => 2,
+                Part::Payload => 3,
             };
             if self.part < part {
                 self.part(part);
@@ -195,10 +194,4 @@ pub fn lines(plans: &Plans, file: &std::path::Path, mut tell: impl FnMut(String)
         }
     }
     others
-}
-
-/// A trace and the plans for all of its fields.
-pub fn open(path: &std::path::Path) -> (Plans, Vec<std::path::PathBuf>) {
-    let trace = Trace::open(path).unwrap_or_else(|error| panic!("{error}"));
-    (Plans::new(trace.metadata, &Selection::All).expect("plans"), trace.streams)
 }

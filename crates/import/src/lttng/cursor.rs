@@ -19,7 +19,11 @@ pub(super) struct Cursor<'a> {
     reader: Reader<'a, &'a File>,
     values: Values,
     cpu: Cpu,
+    /// The CPU that the file's name tells, for packets that do not.
+    of_name: Option<u16>,
     next: Option<Next>,
+    /// It was looked ahead for who is current, since records were lost last.
+    looked_ahead: bool,
     damages: Vec<Damage>,
     more_damages: u64,
 }
@@ -46,7 +50,9 @@ impl<'a> Cursor<'a> {
             reader: Reader::new(plans, file)?,
             values: Values::default(),
             cpu: Cpu::UNKNOWN,
+            of_name: of_name(name),
             next: None,
+            looked_ahead: false,
             damages: Vec::new(),
             more_damages: 0,
         };
@@ -79,7 +85,7 @@ impl<'a> Cursor<'a> {
                 }
                 Some(Item::Lost(lost)) => break Some(Next::Lost(lost)),
                 Some(Item::Packet(packet)) => {
-                    let cpu = packet.cpu.and_then(|cpu| u16::try_from(cpu).ok());
+                    let cpu = packet.cpu.and_then(|cpu| u16::try_from(cpu).ok()).or(self.of_name);
                     self.cpu = cpu.filter(|&cpu| cpu < MOST_CPUS).map_or(Cpu::UNKNOWN, Cpu);
                 }
                 Some(Item::Fault(fault)) => {
@@ -133,6 +139,7 @@ impl<'a> Cursor<'a> {
                     let what = Tracepoint::Lost { from: self.ns(lost.from), count: lost.count };
                     let record = Record { at: self.ns(lost.to), cpu: self.cpu, current: None, what };
                     normaliser.push(&record, tell);
+                    self.looked_ahead = false;
                 }
             }
             self.advance();
@@ -169,6 +176,11 @@ impl<'a> Cursor<'a> {
         }
         self.damages
     }
+}
+
+/// LTTng calls the stream of CPU 3 `channel0_3`.
+fn of_name(name: &str) -> Option<u16> {
+    name.rsplit_once('_').and_then(|(_, cpu)| cpu.parse().ok())
 }
 
 /// More than any machine has; a table is made by the largest.

@@ -4,9 +4,9 @@ mod lane;
 mod people;
 mod states;
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 
+use foldhash::HashMap;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Comm, Context, Cpu, Direction, Event, Flow, FlowId, Mark, NameSpace, Packet,
@@ -60,9 +60,9 @@ impl Normaliser {
             wakeup_by,
             lanes: Vec::new(),
             people: People::default(),
-            flows: HashMap::new(),
-            interfaces: HashMap::new(),
-            interrupts: HashMap::new(),
+            flows: HashMap::default(),
+            interfaces: HashMap::default(),
+            interrupts: HashMap::default(),
             started: false,
         }
     }
@@ -102,7 +102,14 @@ impl Normaliser {
             self.started = true;
             tell(&event(at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, What::Mark(Mark::Started)));
         }
-        let Some(lane) = self.lane(cpu) else { return };
+        let Some(lane) = self.lane(cpu) else {
+            // What a stream of an unknown CPU holds is of no use, but that something is missing is.
+            if let Tracepoint::Lost { from, count } = record.what {
+                let what = What::Loss { from, count };
+                tell(&event(at, cpu, Context::Task, Tid::IDLE, what));
+            }
+            return;
+        };
         if let Some(current) = record.current {
             lane.current = Some(current);
         }

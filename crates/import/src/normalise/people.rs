@@ -1,5 +1,4 @@
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{CgroupId, Comm, ThreadIdentity, Tid};
 

@@ -1,0 +1,194 @@
+//! What tracepoints mean as events: a trace in a line each, and what is told of it.
+
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr};
+
+use wakepath_clock::Stamp;
+use wakepath_event::{Comm, Context, Cpu, Event, Tid, What};
+use wakepath_import::normalise::{Normaliser, WakeupBy};
+use wakepath_import::tracepoint::{Interrupt, PacketHeader, Record, Tracepoint};
+
+const TIMER: Interrupt<'static> = Interrupt::Vector(Context::LocalTimer);
+const NET_RX: Interrupt<'static> = Interrupt::Softirq(3);
+
+fn switch(prev: u32, prev_state: i64, next: u32) -> Tracepoint<'static> {
+    Tracepoint::Switch { prev: Tid(prev), prev_state, next: Tid(next), next_comm: None }
+}
+
+fn waking(target: u32) -> Tracepoint<'static> {
+    Tracepoint::Waking { target: Tid(target) }
+}
+
+/// The events of tracepoints on CPU 0, ten ns apart, a line each, without the mark of the beginning.
+fn told(wakeup_by: WakeupBy, records: Vec<Tracepoint<'_>>) -> String {
+    let mut normaliser = Normaliser::new("6.1.0", wakeup_by);
+    let mut lines = String::new();
+    for (index, what) in records.into_iter().enumerate() {
+        let record = Record { at: Stamp::from_ns(index as u64 * 10), cpu: Cpu(0), current: None, what };
+        normaliser.push(&record, &mut |event| line(event, &mut lines));
+    }
+    lines
+}
+
+fn line(event: &Event, lines: &mut String) {
+    let whose = if event.cpu == Cpu::UNKNOWN { "?".to_owned() } else { event.current.to_string() };
+    let what = match &event.what {
+        What::Mark(_) => return,
+        What::Switch { next, out, interrupts_ns, .. } => format!("to {next} {out:?} {interrupts_ns}"),
+        What::Waking { target, irq, newborn, .. } => {
+            format!(
+                "wakes {target}{}{}",
+                if *irq > 0 { format!(" irq {irq}") } else { String::new() },
+                if *newborn { " new" } else { "" }
+            )
+        }
+        What::Fork { child } => format!("forks {} of {} {:?}", child.tid, child.tgid, child.comm),
+        What::Exec { old, comm, .. } => format!("exec {old} {comm:?}"),
+        What::Rename { tid, comm } => format!("names {tid} {comm:?}"),
+        What::Packet(packet) => format!("{:?} {} of flow {}", packet.direction, packet.len, packet.flow.0),
+        What::Flow(id, flow) => format!("flow {} {} {}", id.0, flow.source, flow.target),
+        What::Name(space, key, name) => format!("{space:?} {key} {}", String::from_utf8_lossy(name)),
+        What::Loss { from, count } => format!("lost {count} since {}", from.ns()),
+        other => format!("{other:?}"),
+    };
+    let _ = writeln!(lines, "{} {whose} {:?}: {what}", event.at.ns(), event.context);
+}
+
+#[test]
+fn a_wake_up_is_told_with_whoever_borrows_the_cpu() {
+    use WakeupBy::Waking;
+    for (records, lines) in [
+        (
+            vec![switch(0, 0, 7), waking(8), switch(7, 1, 0)],
+            "0 0 Task: to 7 Runnable 0\n10 7 Task: wakes 8\n20 7 Task: to 0 Blocked(Interruptible) 0\n",
+        ),
+        (
+            vec![
+                switch(0, 0, 7),
+                Tracepoint::Enter(TIMER),
+                waking(8),
+                Tracepoint::Leave(TIMER),
+                switch(7, 0x100, 8),
+            ],
+            "0 0 Task: to 7 Runnable 0\n20 7 LocalTimer: wakes 8\n40 7 Task: to 8 Runnable 20\n",
+        ),
+        (
+            vec![
+                switch(0, 0, 7),
+                Tracepoint::Enter(Interrupt::Device(28, Some(b"virtio0"))),
+                waking(8),
+                Tracepoint::Leave(Interrupt::Device(28, None)),
+                Tracepoint::Enter(NET_RX),
+                waking(9),
+            ],
+            "0 0 Task: to 7 Runnable 0\n10 ? Task: Interrupt 28 virtio0\n20 7 Device: wakes 8 irq 28\n\
+             50 7 Softirq(NetRx): wakes 9\n",
+        ),
+        // Its exit was lost: no thread is switched in an interrupt.
+        (
+            vec![switch(0, 0, 7), Tracepoint::Enter(NET_RX), switch(7, 2, 8), waking(9)],
+            "0 0 Task: to 7 Runnable 0\n20 7 Task: to 8 Blocked(Uninterruptible) 0\n30 8 Task: wakes 9\n",
+        ),
+        // Its entry was before the trace.
+        (
+            vec![switch(0, 0, 7), Tracepoint::Leave(NET_RX), waking(9)],
+            "0 0 Task: to 7 Runnable 0\n20 7 Task: wakes 9\n",
+        ),
+        // Nobody knows yet who is current.
+        (vec![waking(9), switch(7, 1, 0)], "0 ? Task: wakes 9\n10 7 Task: to 0 Blocked(Interruptible) 0\n"),
+        // Behind a loss nothing is known either.
+        (
+            vec![
+                switch(0, 0, 7),
+                Tracepoint::Enter(NET_RX),
+                Tracepoint::Lost { from: Stamp::from_ns(12), count: 3 },
+                waking(9),
+                switch(8, 0x10, 0),
+            ],
+            "0 0 Task: to 7 Runnable 0\n20 7 Task: lost 3 since 12\n30 ? Task: wakes 9\n40 8 Task: to 0 Dead 0\n",
+        ),
+        // The idle thread never waits, whatever is said of it.
+        (vec![switch(0, 1, 7)], "0 0 Task: to 7 Runnable 0\n"),
+    ] {
+        assert_eq!(told(Waking, records), lines);
+    }
+}
+
+#[test]
+fn of_the_two_tracepoints_of_a_wake_up_one_counts() {
+    let both = || {
+        vec![
+            switch(0, 0, 7),
+            waking(8),
+            Tracepoint::Wakeup { target: Tid(8) },
+            Tracepoint::WakeupNew { target: Tid(9) },
+        ]
+    };
+    let of = |line: &str| format!("0 0 Task: to 7 Runnable 0\n{line}\n30 7 Task: wakes 9 new\n");
+    assert_eq!(told(WakeupBy::Waking, both()), of("10 7 Task: wakes 8"));
+    assert_eq!(told(WakeupBy::Wakeup, both()), of("20 7 Task: wakes 8"));
+}
+
+#[test]
+fn threads_have_the_names_and_processes_that_births_and_switches_tell() {
+    let fork = |child, tgid| Tracepoint::Fork {
+        parent: Tid(7),
+        child: Tid(child),
+        child_tgid: tgid,
+        child_ns_tid: None,
+        comm: Comm::new(b"sh"),
+    };
+    let records = vec![
+        switch(0, 0, 7),
+        fork(8, Some(Tid(7))),
+        fork(9, None),
+        Tracepoint::Switch { prev: Tid(7), prev_state: 1, next: Tid(8), next_comm: Some(Comm::new(b"sh")) },
+        Tracepoint::Exec { tid: Some(Tid(7)), old: Some(Tid(8)), path: b"/usr/bin/sleep" },
+        Tracepoint::Switch {
+            prev: Tid(7),
+            prev_state: 1,
+            next: Tid(9),
+            next_comm: Some(Comm::new(b"other")),
+        },
+        Tracepoint::Switch {
+            prev: Tid(9),
+            prev_state: 1,
+            next: Tid(7),
+            next_comm: Some(Comm::new(b"sleep")),
+        },
+    ];
+    assert_eq!(
+        told(WakeupBy::Waking, records),
+        "0 0 Task: to 7 Runnable 0\n10 7 Task: forks 8 of 7 \"sh\"\n20 7 Task: forks 9 of 9 \"sh\"\n\
+         30 7 Task: to 8 Blocked(Interruptible) 0\n40 7 Task: exec 8 \"sleep\"\n\
+         50 7 Task: to 9 Blocked(Interruptible) 0\n50 9 Task: names 9 \"other\"\n\
+         60 9 Task: to 7 Blocked(Interruptible) 0\n"
+    );
+}
+
+#[test]
+fn a_flow_and_an_interface_are_told_once() {
+    let packet = |out, port| {
+        Tracepoint::Packet(PacketHeader {
+            out,
+            interface: b"lo",
+            source: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            target: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            protocol: 6,
+            source_port: port,
+            target_port: 80,
+            seq: 1,
+            ack: 2,
+            len: 3,
+            tcp_flags: 0x18,
+        })
+    };
+    let records =
+        vec![switch(0, 0, 7), packet(true, 9), Tracepoint::Enter(NET_RX), packet(false, 9), packet(false, 8)];
+    assert_eq!(
+        told(WakeupBy::Waking, records),
+        "0 0 Task: to 7 Runnable 0\n10 ? Task: flow 1 127.0.0.1:9 127.0.0.1:80\n10 ? Task: Interface 1 lo\n\
+         10 7 Task: Out 3 of flow 1\n30 7 Softirq(NetRx): In 3 of flow 1\n\
+         40 ? Task: flow 2 127.0.0.1:8 127.0.0.1:80\n40 7 Softirq(NetRx): In 3 of flow 2\n"
+    );
+}

@@ -1,0 +1,73 @@
+//! Directories that are no trace of a kernel.
+
+use wakepath_import::open;
+
+#[test]
+fn what_is_no_trace_is_refused_by_name() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let says = || open(folder.path()).expect_err("no trace").to_string();
+    assert!(
+        says().ends_with("holds no trace: neither it nor any folder up to 6 below has a file `metadata`")
+    );
+    let kernel = folder.path().join("session/kernel");
+    std::fs::create_dir_all(&kernel).expect("a directory");
+    for (text, why) in [
+        (&b"\x1e[]"[..], "metadata is of CTF 2, which is not read; only CTF 1.8 is"),
+        (b"trace { major = 1;\n  nonsense", "line 2, column 11: expected `=`, found the end of the text"),
+        (
+            b"stream { }; event { name = e; fields := struct { string s[n]; }; };",
+            "event `e`: field `s` refers to `n`, which is no number in front of it",
+        ),
+        (b"\x7fELF\0\0", "metadata is neither TSDL text nor packets of it"),
+    ] {
+        std::fs::write(kernel.join("metadata"), text).expect("a file");
+        assert!(says().contains("session/kernel/metadata: ") && says().ends_with(why), "{}", says());
+    }
+    assert!(
+        open(&folder.path().join("nowhere")).expect_err("nothing").to_string().starts_with("cannot read")
+    );
+}
+
+#[test]
+fn a_session_without_a_kernels_trace_has_no_events() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let programs = folder.path().join("ust");
+    std::fs::create_dir_all(&programs).expect("a directory");
+    std::fs::write(programs.join("metadata"), "env { domain = \"ust\"; hostname = \"h\"; };")
+        .expect("a file");
+    let trace = open(folder.path()).expect("a session");
+    let mut events = 0;
+    assert_eq!(trace.for_each(|_| events += 1), []);
+    assert_eq!((events, trace.streams(), trace.host().name.as_str()), (0, 0, "h"));
+    assert_eq!(trace.programs(), [programs]);
+}
+
+#[test]
+fn a_broken_stream_is_damage_and_a_loss_and_no_more() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let text = "env { domain = kernel; hostname = h; kernel_release = \"6.1.0\"; };
+        trace { major = 1; packet.header := struct { integer { size = 32; } magic; }; };
+        stream { packet.context := struct { integer { size = 32; } cpu_id; };
+            event.header := struct { integer { size = 8; } id; integer { size = 8; map = clock.c.value; } t; }; };
+        clock { name = c; freq = 100; offset_s = 3; };
+        event { name = sched_waking; id = 1; fields := struct { integer { size = 8; } _tid; }; };";
+    std::fs::write(folder.path().join("metadata"), text).expect("a file");
+    std::fs::write(folder.path().join("k_0"), b"\xc1\x1f\xfc\xc1\x02\0\0\0\x01\x05\x09\x01\x07\x08\x77\x07")
+        .expect("a file");
+    std::fs::write(folder.path().join("k_1"), "no packet at all").expect("a file");
+    let trace = open(folder.path()).expect("a trace");
+    assert_eq!(trace.realtime_offset_ns(), 3_000_000_000);
+    let mut events = Vec::new();
+    let damages: Vec<_> =
+        trace.for_each(|event| events.push(event.clone())).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        damages,
+        [
+            "k_0, packet 0 at byte 14: event 119 is not declared; the rest of its packet is skipped",
+            "k_1, packet 0 at byte 0: no packet begins here; 16 bytes skipped",
+        ]
+    );
+    let stamps: Vec<_> = events.iter().map(|event| event.at.ns()).collect();
+    // Of the clock's ticks of 10 ms: the mark of the beginning and the second stream's loss, two wakings, a loss.
+    assert_eq!(stamps, [0, 0, 50_000_000, 70_000_000, 70_000_000], "{events:?}");
+}
