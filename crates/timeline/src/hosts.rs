@@ -23,6 +23,9 @@ pub struct Numbering {
     /// By what a flow is; with the host where it cannot leave that.
     flows: HashMap<(Option<HostIndex>, Flow), FlowId>,
     given: u64,
+    /// Devices and interrupts of hosts from the second on, in the order of their first sight.
+    devices: HashMap<(HostIndex, u32), u32>,
+    interrupts: HashMap<(HostIndex, u16), u16>,
 }
 
 impl Numbering {
@@ -49,8 +52,9 @@ impl Numbering {
         };
         match &mut event.what {
             What::Switch { next, .. } => on(next),
-            What::Waking { target, socket, .. } => {
+            What::Waking { target, socket, irq, .. } => {
                 on(target);
+                *irq = self.interrupt(host, *irq);
                 if let Some(flow) = socket {
                     *flow = self.flow(host, *flow);
                 }
@@ -72,6 +76,7 @@ impl Numbering {
             What::BlockIssue(request) | What::BlockComplete(request) => {
                 // An address: of many, the same one may be in use on two hosts.
                 request.id = request.id.wrapping_add(u64::from(host.0).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                request.device = self.device(host, request.device);
                 request.start = request.start.map(&clock);
                 request.issued = request.issued.map(&clock);
             }
@@ -91,6 +96,12 @@ impl Numbering {
                     NameSpace::Program => {
                         u64::from(Tid(u32::try_from(*number).unwrap_or(u32::MAX)).on(host).0)
                     }
+                    NameSpace::BlockDevice => {
+                        u32::try_from(*number).map_or(*number, |device| self.device(host, device).into())
+                    }
+                    NameSpace::Interrupt => {
+                        u16::try_from(*number).map_or(*number, |irq| self.interrupt(host, irq).into())
+                    }
                     _ => key(host, *number),
                 };
             }
@@ -109,6 +120,26 @@ impl Numbering {
     /// Whose a CPU is, and how that host calls it.
     pub fn cpu_of(&self, cpu: Cpu) -> Option<(HostIndex, Cpu)> {
         self.lanes.get(usize::from(cpu.0)).copied()
+    }
+
+    /// A block device among those of several hosts. The first host's keep their numbers; others get
+    /// numbers from the top, which no kernel gives out: they are told by name.
+    fn device(&mut self, host: HostIndex, device: u32) -> u32 {
+        if host == HostIndex::default() {
+            return device;
+        }
+        let next = u32::MAX - self.devices.len() as u32;
+        *self.devices.entry((host, device)).or_insert(next)
+    }
+
+    /// The same of interrupts, of which 0 is none.
+    fn interrupt(&mut self, host: HostIndex, irq: u16) -> u16 {
+        if host == HostIndex::default() || irq == 0 {
+            return irq;
+        }
+        // Of more than there are numbers, the rest share one.
+        let next = u16::MAX.saturating_sub(u16::try_from(self.interrupts.len()).unwrap_or(u16::MAX)).max(1);
+        *self.interrupts.entry((host, irq)).or_insert(next)
     }
 
     fn cpu(&mut self, host: HostIndex, cpu: Cpu) -> Cpu {
@@ -229,6 +260,37 @@ mod tests {
         assert_eq!(packet(&mut numbering, A, 1), packet(&mut numbering, B, 9));
         assert_ne!(packet(&mut numbering, A, 2), packet(&mut numbering, B, 1));
         assert_ne!(packet(&mut numbering, A, 3), packet(&mut numbering, B, 3), "never defined");
+    }
+
+    #[test]
+    fn a_device_is_called_what_its_own_host_calls_it() {
+        let mut numbering = Numbering::default();
+        let name = |space, number, name: &str| What::Name(space, number, name.as_bytes().into());
+        for (space, number) in [(NameSpace::BlockDevice, 8 << 20), (NameSpace::Interrupt, 28)] {
+            let mut named =
+                |host| match numbered(&mut numbering, host, event(0, 0, name(space, number, "x"))).what {
+                    What::Name(_, number, _) => number,
+                    _ => 0,
+                };
+            let (a, b) = (named(A), named(B));
+            assert_eq!(a, number, "the first host's are as they are");
+            assert_ne!(a, b);
+            let (device, irq) = match space {
+                NameSpace::BlockDevice => (number as u32, 0),
+                _ => (0, number as u16),
+            };
+            let request =
+                BlockRequest { id: 1, device, sector: 0, bytes: 0, operation: 0, start: None, issued: None };
+            let waking = What::Waking { target: Tid(7), irq, newborn: false, socket: None };
+            let said = [What::BlockIssue(request), waking].map(|what| {
+                match numbered(&mut numbering, B, event(0, 0, what)).what {
+                    What::BlockIssue(request) => u64::from(request.device),
+                    What::Waking { irq, .. } => u64::from(irq),
+                    _ => 0,
+                }
+            });
+            assert!(said.contains(&b), "{said:?} refer to {b}");
+        }
     }
 
     #[test]
