@@ -22,8 +22,10 @@ pub struct Host {
 /// What every document begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// The machine.
+    /// The machine; of several, the one whose clock the stamps are of.
     pub host: Host,
+    /// The other machines, from the second on, where several were recorded.
+    pub others: Vec<Host>,
     /// Where a document's time begins: all its stamps count from here.
     pub origin: Stamp<Reference>,
     /// Realtime at the origin, ns since 1970; `None` where the clocks were never read.

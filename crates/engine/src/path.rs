@@ -125,11 +125,46 @@ pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Refere
     let origin = recorded.from();
     Head {
         host: recorded.host.clone(),
+        others: recorded.others.clone(),
         origin,
         origin_realtime_ns: recorded.realtime(origin),
         clock_error_ns: 0,
         problems,
         losses: recorded.graph.losses().overlapping(from, to).copied().collect(),
         cost: recorded.cost(recorded.from(), recorded.to()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_event::{BlockedState, Comm, Mark, SwitchOut, Tid, What};
+
+    use super::*;
+    use crate::testing::{event, read, thread};
+
+    #[test]
+    fn a_command_that_goes_on_as_another_thread_is_still_waiting_when_that_one_is() {
+        let switch = |next, out| What::Switch { next: Tid(next), out, interrupts_ns: 0, call: None };
+        let blocked = SwitchOut::Blocked(BlockedState::Interruptible);
+        let exec = What::Exec { old: Tid(11), comm: Comm::new(b"other"), path: [].into() };
+        let events = [
+            event(0, 0, 0, thread(10, 10, 1, "leader")),
+            event(0, 0, 0, thread(11, 10, 1, "worker")),
+            event(1, 0, 0, What::Mark(Mark::Started)),
+            event(1, 0, 0, What::Mark(Mark::Command { tgid: Tid(10), words: b"leader".as_slice().into() })),
+            event(2, 0, 0, switch(10, SwitchOut::Runnable)),
+            event(3, 1, 0, switch(11, SwitchOut::Runnable)),
+            event(100, 0, 10, What::Exit),
+            event(110, 0, 10, switch(0, SwitchOut::Dead)),
+            event(200, 1, 10, exec),
+            event(300, 1, 10, switch(0, blocked)),
+            event(500, 1, 0, What::Mark(Mark::Stopped)),
+        ];
+        let recorded = read(&events);
+        let Ok(Answer::Paths(answers)) = path(&recorded, &PathQuery::default()) else {
+            panic!("the command has a window")
+        };
+        let still_waiting = answers[0].still_waiting.as_ref().expect("it waits when the recording ends");
+        assert_eq!(still_waiting.since.ns(), 300);
     }
 }

@@ -13,8 +13,10 @@ use crate::{Cost, Host, Name, Survey};
 pub struct Recorded {
     /// Where it was read from.
     pub source: PathBuf,
-    /// The machine.
+    /// The machine; of several, the one whose clock the stamps are of.
     pub host: Host,
+    /// The other machines, from the second on, where several were recorded.
+    pub others: Vec<Host>,
     /// The execution graph.
     pub graph: Graph,
     /// All else.
@@ -80,6 +82,7 @@ impl Recorded {
         Self {
             source,
             host,
+            others: Vec::new(),
             graph,
             survey,
             problems,
@@ -112,6 +115,18 @@ impl Recorded {
         }
     }
 
+    /// On which machine a thread with this id is.
+    pub fn host_of(&self, tid: Tid) -> &Host {
+        let other = usize::from(tid.host().0).checked_sub(1);
+        other.and_then(|other| self.others.get(other)).unwrap_or(&self.host)
+    }
+
+    /// The machine of a thread, where it is not the one whose clock the stamps are of.
+    pub fn elsewhere(&self, tid: Tid) -> Option<&Host> {
+        let host = self.host_of(tid);
+        (!std::ptr::eq(host, &self.host)).then_some(host)
+    }
+
     /// The threads that ever had a tid, in the order of their first appearance.
     pub fn with_tid(&self, tid: Tid) -> &[ThreadIndex] {
         self.by_tid.get(&tid).map_or(&[], Vec::as_slice)
@@ -120,7 +135,11 @@ impl Recorded {
     /// The main thread of a process at `at`, or the nearest that had its id: ids are reused.
     pub fn leader(&self, process: Tid, at: Stamp<Reference>) -> Option<ThreadIndex> {
         let candidates = self.with_tid(process);
-        let last_before = candidates.iter().rev().find(|&&index| self.graph.thread(index).first <= at);
+        let had_it = |&&index: &&ThreadIndex| {
+            let thread = self.graph.thread(index);
+            thread.first <= at && thread.tid_at(at) == process
+        };
+        let last_before = candidates.iter().rev().find(had_it);
         last_before.or(candidates.first()).copied()
     }
 

@@ -3,18 +3,50 @@ use std::fmt;
 
 use wakepath_clock::{Local, Stamp};
 
+/// One of the hosts whose events are told together; 0 where there is one alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct HostIndex(pub u16);
+
 /// A thread id of the initial pid namespace. Reused after a thread's death.
+///
+/// Where the events of several hosts are told together, the bits above those that any kernel uses for
+/// an id say which host's it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Tid(pub u32);
 
 impl Tid {
-    /// What every CPU's idle thread is called.
+    /// What every CPU's idle thread is called, on every host.
     pub const IDLE: Self = Self(0);
+    /// `PID_MAX_LIMIT` of 64-bit kernels: ids are below.
+    pub const LIMIT: u32 = 1 << Self::BITS;
+    /// How many hosts ids can be told apart of.
+    pub const HOSTS: usize = 1 << (u32::BITS - Self::BITS);
+    const BITS: u32 = 22;
+
+    /// This id of some host as that host's among several. An id that no kernel gives out becomes one
+    /// of those that it does; the idle thread's is everywhere the same.
+    pub const fn on(self, host: HostIndex) -> Self {
+        if self.0 == Self::IDLE.0 {
+            return self;
+        }
+        let number = self.0 % Self::LIMIT;
+        Self((host.0 as u32) << Self::BITS | if number == 0 { Self::LIMIT - 1 } else { number })
+    }
+
+    /// The host, of an id that was made by [`Tid::on`].
+    pub const fn host(self) -> HostIndex {
+        HostIndex((self.0 >> Self::BITS) as u16)
+    }
+
+    /// The id as its own host knows it.
+    pub const fn number(self) -> u32 {
+        self.0 % Self::LIMIT
+    }
 }
 
 impl fmt::Display for Tid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.number().fmt(f)
     }
 }
 
@@ -23,8 +55,15 @@ impl fmt::Display for Tid {
 pub struct Cpu(pub u16);
 
 impl Cpu {
+    /// No x86-64 kernel is built for more (`NR_CPUS`).
+    pub const LIMIT: u16 = 8192;
     /// Nobody noted which.
     pub const UNKNOWN: Self = Self(u16::MAX);
+
+    /// The CPU that a recording calls so: an unknown one where no kernel does.
+    pub const fn numbered(number: u32) -> Self {
+        if number < Self::LIMIT as u32 { Self(number as u16) } else { Self::UNKNOWN }
+    }
 }
 
 /// A cgroup's id: the number of its directory's inode.
@@ -91,4 +130,26 @@ pub struct ThreadIdentity {
     pub kernel: bool,
     /// Its name.
     pub comm: Comm,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_among_several_hosts_is_still_the_hosts_own() {
+        let last = HostIndex(Tid::HOSTS as u16 - 1);
+        for host in [HostIndex(0), HostIndex(1), last] {
+            for number in [1, 7, Tid::LIMIT - 1] {
+                let tid = Tid(number).on(host);
+                assert_eq!((tid.host(), tid.number()), (host, number));
+            }
+            assert_eq!(Tid::IDLE.on(host), Tid::IDLE);
+            // No kernel's ids, but input may hold any.
+            for number in [Tid::LIMIT, u32::MAX] {
+                assert_eq!(Tid(number).on(host).host(), host);
+                assert_ne!(Tid(number).on(host), Tid::IDLE);
+            }
+        }
+    }
 }

@@ -13,7 +13,7 @@ mod state;
 
 pub use call::{Call, LockWord};
 pub use context::{Context, Softirq};
-pub use identity::{CgroupId, Comm, Cpu, ThreadIdentity, Tid};
+pub use identity::{CgroupId, Comm, Cpu, HostIndex, ThreadIdentity, Tid};
 pub use net::{Address, Direction, Flow, FlowId, Packet};
 pub use stack::{Stack, StackCounts, StackId};
 pub use state::{BlockedState, SwitchOut};

@@ -186,7 +186,7 @@ impl Decoder {
                 name: r.text(48, 64),
             }),
             Kind::Loss => {
-                cpu = u16::try_from(r.u32(32)).map_or(Cpu::UNKNOWN, Cpu);
+                cpu = Cpu::numbered(r.u32(32));
                 What::Loss { from: Stamp::from_ns(r.u64(16)), count: r.u64(24) }
             }
             Kind::Clocks => {

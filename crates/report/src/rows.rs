@@ -13,7 +13,7 @@ mod classes;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use wakepath_critical_path::{Basis, Kind};
-use wakepath_engine::{CallKey, PathAnswer, Responsible, Who};
+use wakepath_engine::{CallKey, Name, PathAnswer, Responsible, Who};
 use wakepath_event::{Comm, Tid};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -44,8 +44,8 @@ pub enum Party {
     Person,
     /// Some other device or interrupt.
     Device(Option<String>),
-    /// Another process; several of one name are one row.
-    Process(Comm),
+    /// Another process; several of one name, on one host, are one row. The host, where it is another one.
+    Process(Comm, Option<Name>),
     /// A kernel thread, where no disk was behind it.
     KernelThread(Comm),
     /// Waits that were not over when the window closed.
@@ -153,12 +153,12 @@ impl Grouping<'_> {
         let party = self.party(class, thread, whose);
         // Another process's row tells how we waited for it; its own calls are the parts.
         let call = match party {
-            Party::Process(_) => class.own_call,
+            Party::Process(..) => class.own_call,
             _ if by_kernel => class.user.and_then(|user| user.call),
             _ => class.call,
         };
         let (site, waits) = match party {
-            Party::Process(_) => (class.own_site, sum.waits),
+            Party::Process(..) => (class.own_site, sum.waits),
             _ if by_kernel => (class.user.and_then(|user| user.site), sum.waits),
             _ => (class.site, sum.own_waits),
         };
@@ -197,7 +197,7 @@ impl Grouping<'_> {
         if let Some(other) = whose.filter(|whose| !self.is_own(*whose)) {
             let other = answer.who(other);
             if !other.kernel {
-                return Party::Process(self.process_comm(&other));
+                return Party::Process(self.process_comm(&other), self.elsewhere(&other));
             }
         }
         let names = &answer.recorded.survey.names;
@@ -240,14 +240,19 @@ impl Grouping<'_> {
             // Who had the CPU is told by name: of a build's hundred compilers each had it for a moment.
             (Party::Cpu, Responsible::Competitor(other)) => {
                 let other = answer.who(other);
-                if other.kernel { wording::who(&other) } else { wording::comm(other.comm) }
+                let name = if other.kernel {
+                    format!("kernel thread {}", wording::comm(other.comm))
+                } else {
+                    wording::comm(other.comm)
+                };
+                name + &wording::elsewhere(answer.recorded, &other)
             }
             (Party::Cpu, Responsible::IdleCpu) => String::from("idle CPU"),
             (Party::Cpu, _) => String::from("nobody known"),
             (Party::Lock, responsible) => {
                 wording::responsible(answer, responsible).unwrap_or_else(|| String::from("a lock"))
             }
-            (Party::Process(_), _) => match (class.kind, class.call) {
+            (Party::Process(..), _) => match (class.kind, class.call) {
                 (Kind::Running | Kind::Runnable | Kind::Throttled | Kind::Interrupted, _) if by_kernel => {
                     String::from("kernel threads")
                 }
@@ -267,6 +272,10 @@ impl Grouping<'_> {
     fn is_own(&mut self, thread: ThreadIndex) -> bool {
         let answer = self.answer;
         *self.own.entry(thread).or_insert_with(|| is_own(answer, thread))
+    }
+
+    fn elsewhere(&self, who: &Who) -> Option<Name> {
+        self.answer.recorded.elsewhere(who.tid).map(|host| host.name.clone())
     }
 
     /// A process is named by its main thread.

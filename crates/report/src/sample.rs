@@ -202,6 +202,7 @@ impl Told {
         PathAnswer {
             head: Head {
                 host: self.recorded.host.clone(),
+                others: self.recorded.others.clone(),
                 origin: from,
                 origin_realtime_ns: Some(REALTIME),
                 clock_error_ns: 0,

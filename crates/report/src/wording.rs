@@ -29,16 +29,22 @@ pub fn unit(unit: &Unit) -> String {
 
 /// A thread at a moment: `postgres (912)`, `kernel thread jbd2/sda1-8`.
 pub fn thread(recorded: &Recorded, index: ThreadIndex, at: Stamp<Reference>) -> String {
-    who(&recorded.who(index, at))
+    who(recorded, &recorded.who(index, at))
 }
 
-/// A thread with its number: `postgres (912)`, `kernel thread jbd2/sda1-8`.
-pub fn who(who: &Who) -> String {
-    match (who.kernel, comm(who.comm)) {
+/// A thread with its number: `postgres (912)`, `kernel thread jbd2/sda1-8`, `postgres (912) on db1`.
+pub fn who(recorded: &Recorded, who: &Who) -> String {
+    let name = match (who.kernel, comm(who.comm)) {
         (true, comm) => format!("kernel thread {comm}"),
         (false, comm) if comm.is_empty() => format!("thread {}", who.tid),
         (false, comm) => format!("{comm} ({})", who.tid),
-    }
+    };
+    name + &elsewhere(recorded, who)
+}
+
+/// Which host, where several were recorded and it is not the one whose clock the stamps are of.
+pub fn elsewhere(recorded: &Recorded, who: &Who) -> String {
+    recorded.elsewhere(who.tid).map_or(String::new(), |host| format!(" on {}", name(&host.name)))
 }
 
 /// A system call with its object: `fdatasync of orders.db`, `recvfrom on tcp 10.0.0.3:5432`.

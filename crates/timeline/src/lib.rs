@@ -22,10 +22,11 @@
 //! * There are no records of an interrupt's entry and exit, only the context of what happened
 //!   within; see [`Evidence`] for what is taken to be the same instance of an interrupt.
 //!
-//! A timeline is one host's. It holds what is needed to go on, and that does not grow with time
+//! A timeline is one host's, or that of several whose events [`Numbering`] made those of one. It holds what is needed to go on, and that does not grow with time
 //! except by threads and flows.
 
 mod cpu;
+mod hosts;
 mod instance;
 mod locks;
 mod merge;
@@ -38,6 +39,7 @@ mod traffic;
 mod unseen;
 mod waits;
 
+pub use hosts::Numbering;
 pub use merge::merge;
 pub use sink::{
     Completion, Evidence, EvidenceIndex, Link, Loss, Occupant, Received, Seen, Sender, Sent, Sink, State,

@@ -5,8 +5,8 @@ use wakepath_event::Tid;
 use crate::ThreadIndex;
 
 const PAGE: usize = 1024;
-/// `PID_MAX_LIMIT` of 64-bit kernels. Numbers beyond it are no tids, but input may hold any.
-const DIRECT: u32 = 1 << 22;
+/// Sixteen hosts' ids. Beyond them are those of more hosts, and numbers that are no ids: input may hold any.
+const DIRECT: u32 = 16 * Tid::LIMIT;
 const NONE: u32 = u32::MAX;
 
 /// Which thread has a tid now: a paged table, since it is asked for every record.

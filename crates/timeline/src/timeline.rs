@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{CgroupId, Cpu, Event, Flow, FlowId, Mark, ThreadIdentity, Tid, What};
+use wakepath_event::{CgroupId, Cpu, Event, Flow, FlowId, HostIndex, Mark, ThreadIdentity, Tid, What};
 
 use crate::cpu::Lane;
 use crate::recent::Recent;
@@ -39,7 +39,8 @@ pub struct Timeline {
     pub(crate) threads: Vec<Thread>,
     pub(crate) tids: Tids,
     pub(crate) lanes: Vec<Lane>,
-    pub(crate) started: Option<Stamp<Reference>>,
+    /// Since when all of a host is seen.
+    started: Vec<(HostIndex, Stamp<Reference>)>,
     pub(crate) now: Stamp<Reference>,
     pub(crate) counts: Counts,
     pub(crate) sends: Recent<(FlowId, u32, u32, u32), Sent>,
@@ -62,7 +63,7 @@ impl Default for Timeline {
             threads: Vec::new(),
             tids: Tids::default(),
             lanes: Vec::new(),
-            started: None,
+            started: Vec::new(),
             now: Stamp::MIN,
             counts: Counts::default(),
             sends: Recent::new(IN_FLIGHT),
@@ -201,7 +202,7 @@ impl Timeline {
                 }
                 sink.loss(Loss { cpu: event.cpu, from, to: at, count: *count, reported: true });
             }
-            What::Mark(Mark::Started) => self.started = Some(at),
+            What::Mark(Mark::Started) => self.started.push((event.current.host(), at)),
             What::Stack(_)
             | What::StackOf(_)
             | What::StackCounts(_)
@@ -218,6 +219,17 @@ impl Timeline {
         match event.current {
             Tid::IDLE => Occupant::Idle,
             tid => self.alive(tid).map_or(Occupant::Unknown, Occupant::Thread),
+        }
+    }
+
+    /// Since when all is seen of the host on which a thread with this id, or the idle thread, is.
+    pub(crate) fn started(&self, tid: Tid) -> Option<Stamp<Reference>> {
+        let of = |host| self.started.iter().rev().find(|&&(of, _)| of == host).map(|&(_, at)| at);
+        match self.started.as_slice() {
+            // Whose idle thread it is, its id does not say.
+            [_, _, ..] if tid == Tid::IDLE => None,
+            _ if tid.0 >= Tid::LIMIT => of(tid.host()),
+            _ => of(HostIndex::default()),
         }
     }
 

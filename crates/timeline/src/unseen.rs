@@ -75,7 +75,7 @@ impl Timeline {
             (None, Some(last)) => last,
             // Nothing was ever seen here: no switch since the sources were attached.
             (None, None) => {
-                let since = self.started.unwrap_or(at).min(at);
+                let since = self.started(tid).unwrap_or(at).min(at);
                 return self.appear(tid, cpu, since, at, true, sink);
             }
         };

@@ -74,7 +74,7 @@ impl Timeline {
         match row.now {
             Now::Runnable => self.emit(thread, at, State::Runnable { cpu }, sink),
             // Had it been running at the snapshot, its switch-out would have been seen.
-            Now::Ready if self.started.is_some_and(|started| started <= since) => {
+            Now::Ready if self.started(tid).is_some_and(|started| started <= since) => {
                 self.emit(thread, at, State::Runnable { cpu }, sink);
             }
             Now::Blocked => match pending {
@@ -213,9 +213,11 @@ impl Timeline {
         }
         let call = call?;
         let owner = futex_owner(call)?;
-        let thread = match self.ns_tids.get(&(row.tgid, owner.ns_tid)) {
+        // What stands in memory is a number of the waiter's own host.
+        let ns_tid = if row.tid.0 < Tid::LIMIT { owner.ns_tid } else { owner.ns_tid.on(row.tid.host()) };
+        let thread = match self.ns_tids.get(&(row.tgid, ns_tid)) {
             Some(&thread) => thread,
-            None => self.alive(owner.ns_tid)?,
+            None => self.alive(ns_tid)?,
         };
         let candidate = &self.threads[thread.0 as usize];
         let possible = thread != waiter && candidate.tgid == row.tgid && !matches!(candidate.now, Now::Dead);

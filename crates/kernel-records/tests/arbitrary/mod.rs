@@ -25,13 +25,15 @@ pub fn event(buffer: Buffer) -> impl Strategy<Value = Event> {
         Buffer::Net => net().boxed(),
         Buffer::Life => life().boxed(),
     };
-    (any::<u64>(), any::<u16>(), context(), tid(), what).prop_map(|(at, cpu, context, current, what)| Event {
-        at: Stamp::from_ns(at),
-        cpu: Cpu(cpu),
-        context,
-        current,
-        what,
-    })
+    (any::<u64>(), prop_oneof![0..Cpu::LIMIT, Just(Cpu::UNKNOWN.0)], context(), tid(), what).prop_map(
+        |(at, cpu, context, current, what)| Event {
+            at: Stamp::from_ns(at),
+            cpu: Cpu(cpu),
+            context,
+            current,
+            what,
+        },
+    )
 }
 
 /// An event of any buffer, at any stamp.

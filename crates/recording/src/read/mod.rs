@@ -227,6 +227,6 @@ pub fn read_stream(
 fn cpu_of(buffer: Buffer, number: u32) -> Cpu {
     match buffer {
         Buffer::Life => Cpu::UNKNOWN,
-        Buffer::Sched | Buffer::Net => u16::try_from(number).map_or(Cpu::UNKNOWN, Cpu),
+        Buffer::Sched | Buffer::Net => Cpu::numbered(number),
     }
 }

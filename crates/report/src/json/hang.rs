@@ -46,9 +46,9 @@ pub fn whose(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> 
     let who = recorded.who(thread, at);
     let names = &recorded.survey.names;
     WhoseJson {
-        host: text(recorded.host.boot_id.as_bytes()),
-        pid: who.tgid.map(|tgid| tgid.0),
-        tid: who.tid.0,
+        host: text(recorded.host_of(who.tid).boot_id.as_bytes()),
+        pid: who.tgid.map(|tgid| tgid.number()),
+        tid: who.tid.number(),
         comm: text(who.comm.bytes()),
         cgroup: names.cgroup_of(&who).map(|path| text(path.bytes())),
         unit: names.unit(&who).as_ref().map(wording::unit),

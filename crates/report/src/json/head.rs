@@ -3,7 +3,7 @@
 use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Problem;
-use wakepath_engine::{Cost, Head};
+use wakepath_engine::{Cost, Head, Host};
 use wakepath_event::Cpu;
 use wakepath_wait_graph::Loss;
 
@@ -14,7 +14,8 @@ use crate::wording;
 #[derive(Serialize)]
 pub struct HeadJson {
     schema: &'static str,
-    hosts: [HostJson; 1],
+    /// The one whose clock the stamps are of, then the others.
+    hosts: Vec<HostJson>,
     clock: ClockJson,
     origin_ns: String,
     origin_realtime_ns: Option<String>,
@@ -78,11 +79,7 @@ impl HeadJson {
             head.origin_realtime_ns.map(|realtime| i128::from(realtime) - i128::from(head.origin.ns()));
         Self {
             schema,
-            hosts: [HostJson {
-                host: text(head.host.boot_id.as_bytes()),
-                name: text(head.host.name.bytes()),
-                kernel: text(head.host.kernel.bytes()),
-            }],
+            hosts: std::iter::once(&head.host).chain(&head.others).map(HostJson::new).collect(),
             clock: ClockJson {
                 name: "monotonic",
                 utc_offset_ns: offset.map(|offset| offset.to_string()),
@@ -97,12 +94,22 @@ impl HeadJson {
     }
 }
 
+impl HostJson {
+    fn new(host: &Host) -> Self {
+        Self {
+            host: text(host.boot_id.as_bytes()),
+            name: text(host.name.bytes()),
+            kernel: text(host.kernel.bytes()),
+        }
+    }
+}
+
 impl ProblemJson {
     fn new(head: &Head, problem: &Problem) -> Self {
         let place = PlaceJson {
             from_ns: since_origin(head, problem.from),
             to_ns: since_origin(head, problem.to),
-            tid: problem.thread.map(|(tid, _)| tid.0),
+            tid: problem.thread.map(|(tid, _)| tid.number()),
             comm: problem.thread.map(|(_, comm)| text(comm.bytes())),
         };
         Self { severity: wording::severity_word(problem.severity), text: problem.text.clone(), place }

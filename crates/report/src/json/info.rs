@@ -32,11 +32,11 @@ pub fn info(info: &InfoAnswer, out: &mut dyn Write) -> io::Result<()> {
             processes: info.processes,
             cpus: info.cpus,
             command: session.command.as_ref().map(|command| CommandJson {
-                pid: command.tgid.0,
+                pid: command.tgid.number(),
                 words: command.words.iter().map(|word| text(word.bytes())).collect(),
                 status: command.status,
             }),
-            targets: session.targets.iter().map(|tgid| tgid.0).collect(),
+            targets: session.targets.iter().map(|tgid| tgid.number()).collect(),
             cgroup: info.recorded.cgroup.as_ref().map(|cgroup| text(cgroup.bytes())),
             recording: format.map(|format| RecordingJson {
                 format: format.number,

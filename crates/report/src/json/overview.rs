@@ -27,7 +27,7 @@ pub fn overview(overview: &Overview, out: &mut dyn Write) -> io::Result<()> {
                     Scope::Cgroup(_) => "cgroup",
                 },
                 pids: match &overview.scope {
-                    Scope::Processes(pids) => pids.iter().map(|pid| pid.0).collect(),
+                    Scope::Processes(pids) => pids.iter().map(|pid| pid.number()).collect(),
                     _ => Vec::new(),
                 },
                 cgroup: match &overview.scope {

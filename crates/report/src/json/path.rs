@@ -214,9 +214,9 @@ impl<'a> Documents<'a> {
     fn whose(&self, index: Option<ThreadIndex>, at: Stamp<Reference>) -> WhoseJson<'a> {
         let who = index.map(|index| self.0.recorded.who(index, at));
         WhoseJson {
-            host: who.map(|_| self.head().host.boot_id.as_str()),
-            pid: who.and_then(|who| who.tgid).map(|tgid| tgid.0),
-            tid: who.map(|who| who.tid.0),
+            host: who.map(|who| self.0.recorded.host_of(who.tid).boot_id.as_str()),
+            pid: who.and_then(|who| who.tgid).map(|tgid| tgid.number()),
+            tid: who.map(|who| who.tid.number()),
             comm: who.map(|who| text(who.comm.bytes())),
         }
     }

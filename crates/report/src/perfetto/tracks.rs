@@ -23,7 +23,7 @@ pub fn write(answer: &PathAnswer, n: u64, trace: &mut Trace) -> io::Result<()> {
     let group = 0x7761_6b65_0000_0000 + n * 4;
     let (path, waits) = (group + 1, group + 2);
     let window = answer.path.window;
-    let subject = wording::who(&answer.subject());
+    let subject = wording::who(answer.recorded, &answer.subject());
     let describe = |uuid: u64, name: &str| Message::new().number(1, uuid).text(2, name);
     let tracks = [
         describe(group, &format!("wakepath: {subject}, {}", duration(answer.window_ns()))),

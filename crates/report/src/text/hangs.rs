@@ -22,7 +22,7 @@ pub fn deadlocks(screen: &mut Screen, recorded: &Recorded, cycles: &[Vec<Hang>],
 
 /// Who waits, for how long so far, in which call, for which lock and whose that is.
 pub fn open_wait(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> Line {
-    let who = wording::who(&recorded.who(hang.thread, at));
+    let who = wording::who(recorded, &recorded.who(hang.thread, at));
     Line::new().add(Style::Strong, who).add(Style::Normal, format!(" for {}", waits(recorded, hang, at)))
 }
 

@@ -169,7 +169,7 @@ fn thread(overview: &Overview, times: &ThreadTimes, first: bool) -> Line {
     if !first {
         line.push(Style::Normal, "  ");
     }
-    line.push(Style::Strong, wording::who(&who));
+    line.push(Style::Strong, wording::who(recorded, &who));
     if let Some(unit) = recorded.survey.names.unit(&who).filter(|_| first) {
         line.push(Style::Faint, format!(" in {}", wording::unit(&unit)));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use wakepath_engine::{PathAnswer, Question};
+use wakepath_engine::{Name, PathAnswer, Question};
 use wakepath_event::Comm;
 
 use super::hangs::{deadlocks, waits};
@@ -45,7 +45,7 @@ fn headline(answer: &PathAnswer, first: Option<&(Party, Row)>) -> Line {
     let took = answer.window_ns();
     let subject = match &answer.question {
         Question::Command { .. } => wording::comm(answer.subject().comm),
-        Question::Thread => wording::who(&answer.subject()),
+        Question::Thread => wording::who(answer.recorded, &answer.subject()),
     };
     let mut line = Line::new();
     if let Some(hang) = &answer.still_waiting {
@@ -87,13 +87,20 @@ fn short(answer: &PathAnswer, party: &Party, row: &Row) -> String {
         Party::Lock => String::from("waiting for a lock"),
         Party::Person => String::from("waiting for a person"),
         Party::Device(device) => format!("waiting for {}", or(device, "a device")),
-        Party::Process(comm) => format!("waiting for {}", process(answer, &wording::comm(*comm), row)),
+        Party::Process(comm, host) => {
+            format!("waiting for {}{}", process(answer, &wording::comm(*comm), row), on(host.as_ref()))
+        }
         Party::KernelThread(comm) => format!("waiting for kernel thread {}", wording::comm(*comm)),
         Party::StillWaiting => String::from("still waiting when the window closed"),
         Party::Unknown(why) => {
             format!("unknown{}", why.as_ref().map_or(String::new(), |why| format!(": {why}")))
         }
     }
+}
+
+/// Which host, where it is another one.
+fn on(host: Option<&Name>) -> String {
+    host.map(|host| format!(" on {}", wording::name(host))).unwrap_or_default()
 }
 
 fn of(name: Option<&str>) -> String {
@@ -157,7 +164,7 @@ fn figures(ns: u64, window: u64) -> Line {
 fn what(answer: &PathAnswer, party: &Party, row: &Row) -> Line {
     let mut text = match party {
         Party::Running(comm) => format!("running {}{}", wording::comm(*comm), processes(row)),
-        Party::Process(_) => {
+        Party::Process(..) => {
             let mut text = format!("{}{}", short(answer, party, row), calls(row));
             if row.parts.len() == 1 {
                 text += &format!(": {}", row.parts.keys().next().map_or("", String::as_str));
@@ -168,10 +175,10 @@ fn what(answer: &PathAnswer, party: &Party, row: &Row) -> Line {
         Party::Limit(_) => format!("{}, {}", short(answer, party, row), times(row.stretches)),
         _ => short(answer, party, row),
     };
-    if !matches!(party, Party::Process(_)) {
+    if !matches!(party, Party::Process(..)) {
         text += &calls(row);
     }
-    if !matches!(party, Party::Process(_) | Party::Running(_)) {
+    if !matches!(party, Party::Process(..) | Party::Running(_)) {
         text += &users(answer, row);
     }
     if matches!(party, Party::Disk(_)) && !row.through.is_empty() {
@@ -236,7 +243,7 @@ fn details(answer: &PathAnswer, party: &Party, row: &Row) -> Vec<Line> {
     }
     lines.extend(consists_of(party, row));
     lines.extend(sites(&answer.stacks, &row.sites, "waits").map(Line::from));
-    if let Party::Process(_) = party {
+    if let Party::Process(..) = party {
         let ran =
             row.threads.iter().flat_map(|thread| answer.sampled.keys().filter(move |(of, _)| of == thread));
         let comms: BTreeSet<Comm> = ran.map(|(_, comm)| *comm).collect();
@@ -269,7 +276,7 @@ fn consists_of(party: &Party, row: &Row) -> Vec<Line> {
 
 fn part(party: &Party, name: &str, ns: u64) -> String {
     match party {
-        Party::Process(_) => format!("{} {name}", duration(ns)),
+        Party::Process(..) => format!("{} {name}", duration(ns)),
         _ => format!("{name} {}", duration(ns)),
     }
 }

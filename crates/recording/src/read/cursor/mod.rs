@@ -151,7 +151,7 @@ impl<S: Source> Cursor<S> {
                 head = self.head(header, &bytes[at..]);
                 break;
             }
-            let cpu = if counts { self.cpu } else { Cpu(header.seq) };
+            let cpu = if counts { self.cpu } else { Cpu::numbered(header.seq.into()) };
             let told = self.decoder.decode_with(&bytes[at..], cpu, |event, length| {
                 tell(&event);
                 length
@@ -241,7 +241,7 @@ impl<S: Source> Cursor<S> {
     fn take(&mut self, header: Header, length: usize, tell: &mut impl FnMut(&Event)) {
         let bytes = self.window.bytes();
         let counts = self.buffer.counts();
-        let cpu = if counts { self.cpu } else { Cpu(header.seq) };
+        let cpu = if counts { self.cpu } else { Cpu::numbered(header.seq.into()) };
         let event = match self.decoder.decode(bytes, cpu) {
             Ok((event, _)) => event,
             // Its length may be as wrong as the rest of it.

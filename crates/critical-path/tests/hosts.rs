@@ -1,0 +1,170 @@
+//! One machine's events, told as those of two hosts whose clocks disagree, have the same paths.
+
+use proptest::prelude::*;
+use wakepath_clock::{Local, Stamp};
+use wakepath_critical_path::{Cause, Kind, Path, Segment, Window, active, exact};
+use wakepath_event::{Event, Flow, HostIndex, Tid, What};
+use wakepath_scenario::simulate::{Action, At, Program, Run, simulate, tid};
+use wakepath_timeline::{Numbering, merge};
+use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
+
+const HOSTS: usize = 2;
+/// Semaphores of each host, and sockets of both.
+const GATES: usize = 2;
+/// The second host's clock ticks three times as fast, from another origin.
+const RATE: u64 = 3;
+const OFFSET: u64 = 7_000_000_000_000;
+
+/// Thread n has CPU n for itself, and is on this host.
+const fn host(number: usize) -> usize {
+    number % HOSTS
+}
+
+fn graph(events: impl IntoIterator<Item = Event>) -> Graph {
+    let mut builder = Builder::default();
+    events.into_iter().for_each(|event| builder.push(&event));
+    builder.finish()
+}
+
+/// The events of each host, as its own tracer would have told them. Each flow is called differently.
+fn split(run: &Run) -> [Vec<Event>; HOSTS] {
+    let mut hosts = [const { Vec::new() }; HOSTS];
+    let mut put = |on: usize, mut event: Event| {
+        if on == 1 {
+            event.at = skewed(event.at);
+            if let What::Thread { identity, .. } | What::Fork { child: identity } = &mut event.what {
+                identity.start = skewed(identity.start);
+            }
+            if let What::BlockIssue(request) | What::BlockComplete(request) = &mut event.what {
+                request.start = request.start.map(skewed);
+                request.issued = request.issued.map(skewed);
+            }
+        }
+        match &mut event.what {
+            What::Packet(packet) => packet.flow.0 += 10 * on as u64,
+            What::SocketReady(flow) => flow.0 += 10 * on as u64,
+            What::Flow(id, flow) => {
+                id.0 += 10 * on as u64;
+                let address = |number: u8, port| ([10, 0, 0, number], port).into();
+                *flow = Flow {
+                    source: address(1, flow.source.port()),
+                    target: address(2, flow.target.port()),
+                    ..*flow
+                };
+            }
+            What::Waking { socket: Some(flow), .. } => flow.0 += 10 * on as u64,
+            _ => {}
+        }
+        hosts[on].push(event);
+    };
+    for event in &run.events {
+        match &event.what {
+            What::Thread { identity, .. } => put(host((identity.tid.0 - tid(0).0) as usize), event.clone()),
+            What::Flow(..) | What::Mark(_) => (0..HOSTS).for_each(|on| put(on, event.clone())),
+            _ => put(host(usize::from(event.cpu.0)), event.clone()),
+        }
+    }
+    hosts
+}
+
+fn skewed(at: Stamp<Local>) -> Stamp<Local> {
+    Stamp::from_ns(at.ns() * RATE + OFFSET)
+}
+
+/// The graph of both hosts, on the first one's clock.
+fn joined(run: &Run) -> Graph {
+    let mut numbering = Numbering::default();
+    let mut streams = Vec::new();
+    for (number, events) in split(run).into_iter().enumerate() {
+        let host = HostIndex(number as u16);
+        let clock = |at: Stamp<Local>| match number {
+            0 => at,
+            _ => Stamp::from_ns((at.ns() - OFFSET) / RATE),
+        };
+        let mut numbered = Vec::new();
+        for mut event in events {
+            if numbering.number(host, &mut event, clock) {
+                numbered.push(event);
+            }
+        }
+        streams.push(numbered.into_iter());
+    }
+    graph(merge(streams))
+}
+
+fn index(graph: &Graph, tid: Tid) -> Option<ThreadIndex> {
+    graph.with_tid(tid).next().map(|(index, _)| index)
+}
+
+fn window(thread: ThreadIndex, to: u64) -> Window {
+    Window { thread, from: Stamp::from_ns(0), to: Stamp::from_ns(to) }
+}
+
+fn said(graph: &Graph, segment: &Segment) -> Option<At> {
+    let thread = segment.thread.map(|thread| (graph.thread(thread).tid().number() - tid(0).0) as usize);
+    Some(match (segment.kind, thread, &segment.cause) {
+        (Kind::Running | Kind::Interrupted, Some(thread), _) => At::Running(thread),
+        (Kind::Runnable, Some(thread), _) => At::Runnable(thread),
+        (Kind::Timer, Some(thread), _) => At::Timer(thread),
+        (Kind::BlockDevice, Some(thread), _) => At::Disk(thread),
+        (Kind::Network, None, _) => At::InFlight,
+        (Kind::Unknown, Some(thread), Cause::StillWaiting) => At::Open(thread),
+        (Kind::Unknown, Some(thread), Cause::NotAlive) => At::NotAlive(thread),
+        _ => return None,
+    })
+}
+
+/// Who did what from when to when.
+fn told(graph: &Graph, path: &Path) -> Vec<(u64, u64, Option<At>)> {
+    path.segments.iter().map(|s| (s.from.ns(), s.to.ns(), said(graph, s))).collect()
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let ns = || 1..200u64;
+    prop_oneof![
+        5 => ns().prop_map(Action::Run),
+        1 => (0..GATES).prop_map(Action::Post),
+        1 => (0..GATES).prop_map(Action::Wait),
+        1 => ns().prop_map(Action::Sleep),
+        1 => ns().prop_map(Action::Disk),
+        4 => (0..GATES).prop_map(Action::Send),
+        4 => (0..GATES).prop_map(Action::Receive),
+    ]
+}
+
+/// Programs whose threads touch those of the other host by packets alone.
+fn program() -> impl Strategy<Value = Program> {
+    let threads = prop::collection::vec(prop::collection::vec(action(), 1..9), 2..6);
+    (threads, 0..4u64, 1..30u64).prop_map(|(mut threads, latency, flight)| {
+        for (number, actions) in threads.iter_mut().enumerate() {
+            for action in actions {
+                if let Action::Post(gate) | Action::Wait(gate) = action {
+                    *gate = *gate * HOSTS + host(number);
+                }
+            }
+        }
+        Program { threads, cpus: None, slice: 1, latency, flight }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn two_hosts_on_one_clock_have_the_paths_of_one_machine(program in program()) {
+        let run = simulate(&program);
+        let (one, two) = (graph(run.events.iter().cloned()), joined(&run));
+        for thread in 0..program.threads.len() {
+            let on = tid(thread).on(HostIndex(host(thread) as u16));
+            let (Some(alone), Some(joined)) = (index(&one, tid(thread)), index(&two, on)) else {
+                prop_assert!(false, "thread {} is in both", thread);
+                continue;
+            };
+            for path in [active, exact] {
+                let alone = told(&one, &path(&one, window(alone, run.end)));
+                let joined = told(&two, &path(&two, window(joined, run.end)));
+                prop_assert_eq!(alone, joined, "thread {} of {:#?}", thread, program);
+            }
+        }
+    }
+}

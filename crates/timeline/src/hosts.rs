@@ -1,0 +1,257 @@
+use std::collections::HashMap;
+
+use wakepath_clock::{Local, Stamp};
+use wakepath_event::{
+    CgroupId, Cpu, Event, Flow, FlowId, HostIndex, Mark, NameSpace, ThreadIdentity, Tid, What,
+};
+
+/// Above what a cgroup's id, or any other key of a name, needs; below, each host's are its own.
+const HOST_SHIFT: u32 = 54;
+
+/// One numbering for the events of several hosts: of threads, CPUs, cgroups, requests and flows.
+///
+/// Every host counts its own from small numbers, and what two hosts call alike is not the same. A
+/// connection between them is: both ends' packets get one flow. So numbered, and with their stamps
+/// on one clock, events of several hosts are those of one machine to whatever comes behind.
+#[derive(Debug, Default)]
+pub struct Numbering {
+    cpus: HashMap<(HostIndex, Cpu), Cpu>,
+    /// By the number given: whose CPU it is.
+    lanes: Vec<(HostIndex, Cpu)>,
+    /// By what each host calls a flow.
+    of_host: HashMap<(HostIndex, FlowId), FlowId>,
+    /// By what a flow is; with the host where it cannot leave that.
+    flows: HashMap<(Option<HostIndex>, Flow), FlowId>,
+    given: u64,
+}
+
+impl Numbering {
+    /// Numbers an event of a host, whose stamps `clock` converts to those of the reference host. False
+    /// where it means nothing among several hosts, and is to be left out.
+    pub fn number(
+        &mut self,
+        host: HostIndex,
+        event: &mut Event,
+        clock: impl Fn(Stamp<Local>) -> Stamp<Local>,
+    ) -> bool {
+        event.at = clock(event.at);
+        event.cpu = self.cpu(host, event.cpu);
+        event.current = event.current.on(host);
+        let on = |tid: &mut Tid| *tid = tid.on(host);
+        let cgroup = |id: &mut CgroupId| id.0 = key(host, id.0);
+        let identity = |who: &mut ThreadIdentity| {
+            for tid in [&mut who.tid, &mut who.tgid, &mut who.parent, &mut who.ns_tid, &mut who.ns_tgid] {
+                on(tid);
+            }
+            who.start = clock(who.start);
+            cgroup(&mut who.cgroup);
+            cgroup(&mut who.cpu_cgroup);
+        };
+        match &mut event.what {
+            What::Switch { next, .. } => on(next),
+            What::Waking { target, socket, .. } => {
+                on(target);
+                if let Some(flow) = socket {
+                    *flow = self.flow(host, *flow);
+                }
+            }
+            What::Thread { identity: who, .. } => identity(who),
+            What::Fork { child } => identity(child),
+            What::Exec { old, .. } => on(old),
+            What::Rename { tid, .. } => on(tid),
+            What::Move { tid, tgid, cgroup: v2, cpu_cgroup, .. } => {
+                on(tid);
+                on(tgid);
+                cgroup(v2);
+                cgroup(cpu_cgroup);
+            }
+            What::Refill(id) => cgroup(id),
+            What::Packet(packet) => packet.flow = self.flow(host, packet.flow),
+            What::SocketReady(flow) => *flow = self.flow(host, *flow),
+            What::Flow(id, flow) => *id = self.define(host, *id, *flow),
+            What::BlockIssue(request) | What::BlockComplete(request) => {
+                // An address: of many, the same one may be in use on two hosts.
+                request.id = request.id.wrapping_add(u64::from(host.0).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                request.start = request.start.map(&clock);
+                request.issued = request.issued.map(&clock);
+            }
+            What::LockBegin(lock) | What::LockEnd(lock) => {
+                if let Some(owner) = &mut lock.owner {
+                    on(owner);
+                }
+            }
+            What::Sample(stack) => on(&mut stack.tgid),
+            What::File(file) => {
+                on(&mut file.tgid);
+                file.flow = file.flow.map(|flow| self.flow(host, flow));
+            }
+            What::Loss { from, .. } => *from = clock(*from),
+            What::Name(space, number, _) => {
+                *number = match space {
+                    NameSpace::Program => {
+                        u64::from(Tid(u32::try_from(*number).unwrap_or(u32::MAX)).on(host).0)
+                    }
+                    _ => key(host, *number),
+                };
+            }
+            What::Mapping(mapping) => on(&mut mapping.tgid),
+            // Whose sources are all attached from here on is in the id of its first process.
+            What::Mark(Mark::Started) => event.current = Tid(1).on(host),
+            // Which clocks, whose command, whose stacks: of the host that is asked about alone.
+            What::Stack(_) | What::StackOf(_) | What::StackCounts(_) | What::Clocks(_) | What::Mark(_) => {
+                return host == HostIndex::default();
+            }
+            What::Current | What::Exit | What::Blocked(_) => {}
+        }
+        true
+    }
+
+    /// Whose a CPU is, and how that host calls it.
+    pub fn cpu_of(&self, cpu: Cpu) -> Option<(HostIndex, Cpu)> {
+        self.lanes.get(usize::from(cpu.0)).copied()
+    }
+
+    fn cpu(&mut self, host: HostIndex, cpu: Cpu) -> Cpu {
+        if cpu == Cpu::UNKNOWN {
+            return cpu;
+        }
+        let lanes = &mut self.lanes;
+        *self.cpus.entry((host, cpu)).or_insert_with(|| {
+            // Of more CPUs than there are numbers, the rest are unknown ones.
+            match u16::try_from(lanes.len()).map(Cpu) {
+                Ok(next) if next != Cpu::UNKNOWN => {
+                    lanes.push((host, cpu));
+                    next
+                }
+                _ => Cpu::UNKNOWN,
+            }
+        })
+    }
+
+    /// What a host's packets of a flow refer to: perhaps before it is defined.
+    fn flow(&mut self, host: HostIndex, id: FlowId) -> FlowId {
+        let given = &mut self.given;
+        *self.of_host.entry((host, id)).or_insert_with(|| next(given))
+    }
+
+    fn define(&mut self, host: HostIndex, id: FlowId, flow: Flow) -> FlowId {
+        let inside = flow.is_within_host().then_some(host);
+        if let Some(&known) = self.flows.get(&(inside, flow)) {
+            self.of_host.insert((host, id), known);
+            return known;
+        }
+        let given = self.flow(host, id);
+        self.flows.insert((inside, flow), given);
+        given
+    }
+}
+
+fn next(given: &mut u64) -> FlowId {
+    *given += 1;
+    FlowId(*given)
+}
+
+/// A key of one host's among those of several. That of the first host is as it was.
+fn key(host: HostIndex, key: u64) -> u64 {
+    key ^ u64::from(host.0) << HOST_SHIFT
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_event::{BlockRequest, Context, Direction, Packet};
+
+    use super::*;
+
+    const A: HostIndex = HostIndex(0);
+    const B: HostIndex = HostIndex(1);
+
+    fn event(cpu: u16, current: u32, what: What) -> Event {
+        let at = Stamp::from_ns(5);
+        Event { at, cpu: Cpu(cpu), context: Context::Task, current: Tid(current), what }
+    }
+
+    fn flow(source: &str, target: &str) -> Flow {
+        let address = |text: &str| text.parse().expect("an address");
+        Flow { source: address(source), target: address(target), protocol: 6 }
+    }
+
+    fn numbered(numbering: &mut Numbering, host: HostIndex, mut event: Event) -> Event {
+        assert!(numbering.number(host, &mut event, |at| at.plus(100 * u64::from(host.0))));
+        event
+    }
+
+    #[test]
+    fn what_two_hosts_call_alike_is_not_the_same() {
+        let mut numbering = Numbering::default();
+        let waking = What::Waking { target: Tid(7), irq: 0, newborn: false, socket: None };
+        let [a, b] = [A, B].map(|host| numbered(&mut numbering, host, event(0, 7, waking.clone())));
+        assert_eq!((a.at.ns(), b.at.ns()), (5, 105), "each by its own clock");
+        assert_ne!(a.cpu, b.cpu);
+        assert_eq!(
+            (numbering.cpu_of(a.cpu), numbering.cpu_of(b.cpu)),
+            (Some((A, Cpu(0))), Some((B, Cpu(0))))
+        );
+        assert_ne!(a.current, b.current);
+        let target = |event: &Event| match event.what {
+            What::Waking { target, .. } => target,
+            _ => Tid::IDLE,
+        };
+        assert_eq!((target(&a), target(&b)), (a.current, b.current));
+        let again = numbered(&mut numbering, B, event(0, 0, What::Current));
+        assert_eq!((again.cpu, again.current), (b.cpu, Tid::IDLE));
+    }
+
+    #[test]
+    fn a_connection_between_hosts_is_one_and_one_within_each_is_two() {
+        let mut numbering = Numbering::default();
+        let packet = |numbering: &mut Numbering, host, id| {
+            let what = What::Packet(Packet {
+                flow: FlowId(id),
+                direction: Direction::In,
+                seq: 0,
+                ack: 0,
+                len: 0,
+                tcp_flags: 0,
+                netns: 0,
+                interface: 0,
+            });
+            match numbered(numbering, host, event(0, 0, what)).what {
+                What::Packet(packet) => packet.flow,
+                _ => FlowId(0),
+            }
+        };
+        let between = flow("10.0.0.1:40000", "10.0.0.2:80");
+        let within = flow("127.0.0.1:40000", "127.0.0.1:80");
+        // One end's ids are not the other's.
+        for (host, id, what) in [(A, 1, between), (B, 9, between), (A, 2, within), (B, 1, within)] {
+            numbered(&mut numbering, host, event(0, 0, What::Flow(FlowId(id), what)));
+        }
+        assert_eq!(packet(&mut numbering, A, 1), packet(&mut numbering, B, 9));
+        assert_ne!(packet(&mut numbering, A, 2), packet(&mut numbering, B, 1));
+        assert_ne!(packet(&mut numbering, A, 3), packet(&mut numbering, B, 3), "never defined");
+    }
+
+    #[test]
+    fn stamps_within_an_event_are_converted_too() {
+        let mut numbering = Numbering::default();
+        let stamp = |ns| Some(Stamp::from_ns(ns));
+        let (start, issued) = (stamp(1), stamp(2));
+        let request = BlockRequest { id: 9, device: 0, sector: 0, bytes: 0, operation: 0, start, issued };
+        let told = numbered(&mut numbering, B, event(0, 0, What::BlockComplete(request)));
+        let What::BlockComplete(told) = told.what else { panic!("it is what it was") };
+        assert_eq!((told.start, told.issued), (stamp(101), stamp(102)));
+        assert_ne!(told.id, request.id, "the same address is in use on the other host");
+        let loss = What::Loss { from: Stamp::from_ns(3), count: 1 };
+        let told = numbered(&mut numbering, B, event(0, 0, loss));
+        assert_eq!(told.what, What::Loss { from: Stamp::from_ns(103), count: 1 });
+    }
+
+    #[test]
+    fn clocks_commands_and_stacks_are_those_of_the_host_asked_about() {
+        let mut numbering = Numbering::default();
+        for (host, kept) in [(A, true), (B, false)] {
+            let mut event = event(0, 0, What::Mark(wakepath_event::Mark::Observer(Tid(3))));
+            assert_eq!(numbering.number(host, &mut event, |at| at), kept);
+        }
+    }
+}
