@@ -5,6 +5,9 @@
 //! the only way from one clock to another is a conversion that hands back its error bound.
 //!
 //! All stamps and durations are in nanoseconds.
+//!
+//! A [`Solver`] finds that way from packets that two hosts exchanged; a [`Transform`] is the way, in exact
+//! [`Line`]s, piece by piece; transforms are composed and inverted, and carry their errors along.
 
 mod corridor;
 mod error;
