@@ -99,7 +99,9 @@ fn a_path_goes_to_the_other_host_and_back() {
     assert!(flew.abs_diff(expected) <= 2 * error * rounds, "in flight for {flew} of {expected} ns");
     assert!(time("running", &here) > 0 && time("unknown", &there) == 0);
     let far = segments.iter().find(|segment| segment["host"] == there).expect("time there");
-    assert_eq!((&far["comm"], &far["tid"], &far["error_ns"]), (&"server".into(), &10.into(), &error.into()));
+    assert_eq!((&far["comm"], &far["tid"]), (&"server".into(), &10.into()));
+    let its = far["error_ns"].as_u64().expect("a bound");
+    assert!(its > 0 && its <= error, "{its} of {error} ns");
 
     let (code, out, err) = client.run(["path", "--tid", "10", "wakepath.rec", other]);
     assert_eq!((code, err.as_str()), (0, ""));

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use wakepath_clock::{ErrorBound, Local, Reference, Stamp, Transform};
+use wakepath_clock::{Local, Reference, Stamp, Transform};
 use wakepath_event::{Event, HostIndex, Tid};
 use wakepath_packets::Traffic;
 use wakepath_sync::{Options, Synchronisation, synchronise};
@@ -136,9 +136,4 @@ impl Head<'_> {
             }
         }
     }
-}
-
-/// The worst of the errors that hosts' stamps have; `None` where one of them has no bound.
-pub(crate) fn worst(errors: impl Iterator<Item = ErrorBound>) -> Option<u64> {
-    errors.map(|error| error.ns()).try_fold(0, |worst, error| Some(worst.max(error?)))
 }

@@ -73,9 +73,9 @@ pub fn open_all(paths: &[PathBuf], progress: impl FnMut(u64, u64)) -> Result<Rec
     let linked: Vec<_> = sources
         .iter()
         .zip(&clocks.hosts)
-        .filter_map(|(source, host)| Some((source, host.transform.as_ref()?, host.error)))
+        .filter_map(|(source, host)| Some((source, host.transform.as_ref()?)))
         .collect();
-    let told: Vec<_> = linked.iter().map(|&(source, clock, _)| Told { source, clock }).collect();
+    let told: Vec<_> = linked.iter().map(|&(source, clock)| Told { source, clock }).collect();
     let mut builder = Builder::default();
     let mut survey = Survey::default();
     let (numbering, damages) = hosts::for_each(&told, |host, event| {
@@ -101,11 +101,11 @@ pub fn open_all(paths: &[PathBuf], progress: impl FnMut(u64, u64)) -> Result<Rec
             problems.push(doubt(text, &graph));
         }
     }
-    let mut all = linked.iter().map(|(source, ..)| source.host());
+    let mut all = linked.iter().map(|(source, _)| source.host());
     let host = all.next().unwrap_or_default();
     let mut recorded = Recorded::new(sources[0].path().to_owned(), host, graph, survey, problems);
     recorded.others = all.collect();
-    recorded.clock_errors = linked.iter().map(|&(.., error)| error).collect();
+    recorded.clocks = linked.iter().map(|&(_, clock)| clock.clone()).collect();
     recorded.numbering = Some(numbering);
     recorded.realtime_offset_ns = Some(sources[0].realtime_offset_ns());
     recorded.cgroup = sources[0].cgroup();

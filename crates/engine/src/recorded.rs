@@ -1,13 +1,13 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use wakepath_clock::{ErrorBound, Reference, Stamp};
+use wakepath_clock::{ErrorBound, Local, Reference, Stamp, Transform};
 use wakepath_critical_path::Problem;
 use wakepath_event::{CgroupId, Comm, Tid};
 use wakepath_timeline::Numbering;
 use wakepath_wait_graph::{Doing, Graph, ThreadIndex};
 
-use crate::{Cost, Host, Name, Survey, hosts};
+use crate::{Cost, Host, Name, Survey};
 
 /// A recording, read: what every question is put to.
 #[derive(Debug)]
@@ -32,8 +32,8 @@ pub struct Recorded {
     pub format: Option<Format>,
     /// Which other tracer wrote it, where it is none of ours.
     pub tracer: Option<Name>,
-    /// How far each host's stamps may be off from the first's, where several were recorded.
-    pub clock_errors: Vec<ErrorBound>,
+    /// From each host's clock to the first's, where several were recorded.
+    pub clocks: Vec<Transform<Local, Reference>>,
     /// How what several hosts call alike was told apart.
     pub numbering: Option<Numbering>,
     by_tid: HashMap<Tid, Vec<ThreadIndex>>,
@@ -97,7 +97,7 @@ impl Recorded {
             cgroup: None,
             format: None,
             tracer: None,
-            clock_errors: Vec::new(),
+            clocks: Vec::new(),
             numbering: None,
             by_tid,
         }
@@ -131,14 +131,15 @@ impl Recorded {
         other.and_then(|other| self.others.get(other)).unwrap_or(&self.host)
     }
 
-    /// How far stamps of a thread's host may be off from those of the first; `None`: by nobody knows what.
-    pub fn clock_error(&self, tid: Tid) -> Option<u64> {
-        self.clock_errors.get(usize::from(tid.host().0)).map_or(Some(0), |error| error.ns())
+    /// How far stamps of a thread's host, from then to then, may be off from those of the first; `None`
+    /// without a bound.
+    pub fn clock_error(&self, tid: Tid, from: Stamp<Reference>, to: Stamp<Reference>) -> Option<u64> {
+        self.clocks.get(usize::from(tid.host().0)).map_or(Some(0), |clock| error(clock, from, to).ns())
     }
 
     /// The same, of the host with the worst clock.
-    pub fn worst_clock_error(&self) -> Option<u64> {
-        hosts::worst(self.clock_errors.iter().copied())
+    pub fn worst_clock_error(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> Option<u64> {
+        self.clocks.iter().map(|clock| error(clock, from, to)).max().unwrap_or(ErrorBound::Within(0)).ns()
     }
 
     /// The machine of a thread, where it is not the one whose clock the stamps are of.
@@ -220,6 +221,14 @@ impl Recorded {
                 ran.then(|| span.to.min(to).since(span.from.max(from)))
             });
         Some(Cost { observer_ns: running.fold(0, u64::saturating_add), over_ns: to.since(from) })
+    }
+}
+
+/// The largest error that stamps of a host have from then to then on the reference clock.
+fn error(clock: &Transform<Local, Reference>, from: Stamp<Reference>, to: Stamp<Reference>) -> ErrorBound {
+    match clock.inverse() {
+        Some(back) => clock.worst(back.convert(from).0, back.convert(to).0),
+        None => ErrorBound::Unbounded,
     }
 }
 

@@ -272,7 +272,10 @@ impl<'a> Documents<'a> {
             basis: wording::basis_word(segment.basis),
             rule: rule(segment.basis),
             error_ns: match segment.thread {
-                Some(thread) => self.0.recorded.clock_error(self.0.recorded.graph.thread(thread).tid()),
+                Some(thread) => {
+                    let recorded = self.0.recorded;
+                    recorded.clock_error(recorded.graph.thread(thread).tid(), segment.from, segment.to)
+                }
                 None => self.head().clock_error_ns,
             },
             stack: self.stack(self.0.stacks.of_segment(number)),

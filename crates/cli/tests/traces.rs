@@ -1,0 +1,69 @@
+//! Traces that LTTng wrote, asked like recordings of our own. They are found through `WAKEPATH_TRACES`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The folder of real traces; says on stderr what is not shown without it.
+fn traces(shows: &str) -> Option<PathBuf> {
+    let found = std::env::var_os("WAKEPATH_TRACES").map(PathBuf::from);
+    if found.is_none() {
+        eprintln!("skipped: WAKEPATH_TRACES names no folder; would show that {shows}");
+    }
+    found
+}
+
+/// What the program prints, its complaints left aside.
+fn run(arguments: &[&str], traces: &[&Path]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wakepath"));
+    let output = command.args(arguments).args(traces).output().expect("the program runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+fn document(arguments: &[&str], traces: &[&Path]) -> Value {
+    serde_json::from_str(&run(arguments, traces)).expect("a document")
+}
+
+#[test]
+fn a_wait_in_an_old_trace_of_two_machines_is_explained_by_the_other_one() {
+    let Some(folder) = traces("ssh on one machine waited for sshd on the other") else { return };
+    let hosts = [folder.join("scp_src"), folder.join("scp_dest")];
+    let hosts = [hosts[0].as_path(), hosts[1].as_path()];
+
+    let sync = document(&["sync", "--json"], &hosts);
+    let pair = &sync["pairs"][0];
+    // What others found there, with other tools.
+    assert!(pair["matched"].as_u64() >= Some(46) && pair["inversions"] == 0, "{pair}");
+
+    let path = document(&["path", "--tid", "7422", "--json"], &hosts);
+    let ns = |value: &Value| value.as_i64().expect("ns");
+    let segments = path["segments"].as_array().expect("segments");
+    let sum: i64 = segments.iter().map(|part| ns(&part["to_ns"]) - ns(&part["from_ns"])).sum();
+    assert_eq!(sum, ns(&path["window"]["to_ns"]) - ns(&path["window"]["from_ns"]), "the parts add up");
+    let there = &path["hosts"][1];
+    assert_eq!(there["name"], "VM3");
+    // It waits most for a timer of sshd there, through packets.
+    let most = &path["contributors"][0];
+    assert_eq!(
+        (&most["host"], &most["comm"], &most["kind"]),
+        (&there["host"], &"sshd".into(), &"timer".into())
+    );
+    let of_each = segments.iter().filter(|part| part["host"] == there["host"]);
+    assert!(of_each.clone().count() > 10 && of_each.clone().any(|part| part["via"] == "packet"));
+}
+
+#[test]
+fn a_kernel_trace_by_lttng_is_asked_like_a_recording() {
+    let Some(folder) = traces("a mutex held over a sleep is why another thread waited") else { return };
+    let trace = folder.join("lttng-mutex/ctf");
+    let info = run(&["info"], &[&trace]);
+    assert!(info.contains("written by  lttng-modules") && !info.contains("cut off"), "{info}");
+    // The second worker waits for the first one, which sleeps with the lock, and sleeps itself.
+    let path = document(&["path", "--tid", "252", "--json"], &[&trace]);
+    let waits = path["waits"].as_array().expect("waits");
+    assert!(waits.iter().any(|wait| wait["ended_by"]["tid"] == 251), "{waits:#?}");
+    let most = &path["contributors"][0];
+    assert_eq!(most["kind"], "timer", "{most}");
+}
