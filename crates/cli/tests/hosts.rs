@@ -23,8 +23,17 @@ const fn jitter(round: u64) -> u64 {
     round * 7919 % 9_000
 }
 
-/// What either host's tracer saw of it, and how long the client waited in all while the server ran.
-fn rpc() -> (String, String) {
+/// How packets look on their way.
+#[derive(Clone, Copy, PartialEq)]
+enum Wire {
+    /// As they were sent.
+    Same,
+    /// Requests leave in two segments and arrive as one; answers leave as one and arrive in two.
+    Offload,
+}
+
+/// What either host's tracer saw of it.
+fn rpc(wire: Wire) -> (String, String) {
     let flows = "flow request 10.0.0.1:40000 > 10.0.0.2:80\nflow reply 10.0.0.2:80 > 10.0.0.1:40000\n";
     let mut client = format!("thread client tid=10\n{flows}0 c0 idle started\n0 c0 idle switch client\n");
     let began = servers(0);
@@ -34,7 +43,13 @@ fn rpc() -> (String, String) {
     );
     for round in 0..ROUNDS {
         let (sent, seq) = (1_000_000 * round + 500_000, 1 + 32 * round);
-        let _ = writeln!(client, "{sent} c0 client out request seq={seq} len=32");
+        let offload = wire == Wire::Offload;
+        if offload {
+            let _ = writeln!(client, "{} c0 client out request seq={seq} len=20", sent - 400);
+            let _ = writeln!(client, "{sent} c0 client out request seq={} len=12", seq + 20);
+        } else {
+            let _ = writeln!(client, "{sent} c0 client out request seq={seq} len=32");
+        }
         let _ = writeln!(client, "{} c0 client switch idle blocked call=0:5", sent + 2_000);
         let arrived = sent + FLIGHT + jitter(round);
         let _ = writeln!(server, "{} c0 idle/net_rx in request seq={seq} len=32", servers(arrived));
@@ -44,7 +59,12 @@ fn rpc() -> (String, String) {
         let _ = writeln!(server, "{} c0 server out reply seq={seq} len=32", servers(answered));
         let _ = writeln!(server, "{} c0 server switch idle blocked call=0:3", servers(answered + 2_000));
         let back = answered + FLIGHT + jitter(round + 50);
-        let _ = writeln!(client, "{back} c0 idle/net_rx in reply seq={seq} len=32");
+        if offload {
+            let _ = writeln!(client, "{} c0 idle/net_rx in reply seq={seq} len=20", back - 300);
+            let _ = writeln!(client, "{back} c0 idle/net_rx in reply seq={} len=12", seq + 20);
+        } else {
+            let _ = writeln!(client, "{back} c0 idle/net_rx in reply seq={seq} len=32");
+        }
         let _ = writeln!(client, "{} c0 idle/net_rx waking client", back + 1_000);
         let _ = writeln!(client, "{} c0 idle switch client", back + 3_000);
     }
@@ -52,8 +72,8 @@ fn rpc() -> (String, String) {
     (client, server)
 }
 
-fn hosts() -> (Made, Made) {
-    let (client, server) = rpc();
+fn hosts(wire: Wire) -> (Made, Made) {
+    let (client, server) = rpc(wire);
     (made(&client, &[]), made_on(("db1", "a3ad3a3e-2b69-4bd7-a8a0-f1a8a4b8a4e5"), &server, &[]))
 }
 
@@ -66,7 +86,17 @@ fn document(made: &Made, arguments: &[&str]) -> Value {
 
 #[test]
 fn a_path_goes_to_the_other_host_and_back() {
-    let (client, server) = hosts();
+    check_path(Wire::Same);
+}
+
+#[test]
+fn a_path_follows_bytes_that_were_merged_or_split_on_their_way() {
+    check_path(Wire::Offload);
+}
+
+#[track_caller]
+fn check_path(wire: Wire) {
+    let (client, server) = hosts(wire);
     let other = server.recording();
     let other = other.to_str().expect("UTF-8");
     let path = document(&client, &["path", "--tid", "10", "--json", "wakepath.rec", other]);
@@ -110,7 +140,7 @@ fn a_path_goes_to_the_other_host_and_back() {
 
 #[test]
 fn sync_says_how_well_two_clocks_can_be_compared() {
-    let (client, server) = hosts();
+    let (client, server) = hosts(Wire::Same);
     let other = server.recording();
     let other = other.to_str().expect("UTF-8");
     let sync = document(&client, &["sync", "--json", "wakepath.rec", other]);
@@ -130,7 +160,7 @@ fn sync_says_how_well_two_clocks_can_be_compared() {
 
 #[test]
 fn a_host_that_nothing_links_is_said_and_not_guessed() {
-    let (client, _) = hosts();
+    let (client, _) = hosts(Wire::Same);
     let alone =
         "thread other tid=10\n0 c0 idle started\n0 c0 idle switch other\n900 c0 other switch idle blocked\n";
     let other = made_on(("db2", "0e5a5b5e-0000-4bd7-a8a0-f1a8a4b8a4e5"), alone, &[]);
@@ -146,7 +176,7 @@ fn a_host_that_nothing_links_is_said_and_not_guessed() {
 
 #[test]
 fn two_recordings_of_one_host_are_refused_by_name() {
-    let (client, _) = hosts();
+    let (client, _) = hosts(Wire::Same);
     let (code, _, err) = client.run(["path", "wakepath.rec", "./wakepath.rec"]);
     assert_eq!(code, 3);
     assert!(err.contains("are of one host, web3: give one recording of each host"), "{err}");

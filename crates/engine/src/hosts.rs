@@ -1,12 +1,13 @@
 //! Several hosts' recordings, read as one.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use wakepath_clock::{Local, Reference, Stamp, Transform};
-use wakepath_event::{Event, HostIndex, Tid};
-use wakepath_packets::Traffic;
-use wakepath_sync::{Options, Synchronisation, synchronise};
+use wakepath_event::{Direction, Event, FlowId, HostIndex, Packet, Tid, What};
+use wakepath_packets::{Outcome, Traffic};
+use wakepath_sync::{Options, Synchronisation, synchronise_seeing};
 use wakepath_timeline::Numbering;
 
 use crate::source::Source;
@@ -15,8 +16,47 @@ use crate::source::Source;
 const BATCH: usize = 4096;
 const AHEAD: usize = 2;
 
-/// How the clocks of these hosts lie, the first one's being the reference where none is given.
-pub(crate) fn clocks(sources: &[Source], reference: Option<usize>) -> Synchronisation {
+/// Which sending each received packet leads to, where that is another host's: by the stamps that both
+/// have on their own hosts. About 100 bytes a packet.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    /// By the receiving host's place, its stamp, and the flow as that host calls it.
+    sent: HashMap<(usize, Stamp<Local>, FlowId), (usize, Stamp<Local>)>,
+    wanted: HashSet<(usize, Stamp<Local>)>,
+    /// What was sent then, by the flow as it is called among all hosts.
+    headers: HashMap<(usize, Stamp<Local>, FlowId), (u32, u32, u32)>,
+}
+
+impl Links {
+    fn add(&mut self, outcome: &Outcome) {
+        // Of a packet that was sent more than once, its header alone has to tell.
+        let Outcome::Matched(matched) = outcome else { return };
+        self.sent.insert((matched.to, matched.received, matched.flow), (matched.from, matched.sent));
+        self.wanted.insert((matched.from, matched.sent));
+    }
+
+    /// Gives a received packet the header under which it was sent, whatever was merged or split between.
+    /// `local` and `called`: its stamp and its flow as its own host has them.
+    fn join(&mut self, place: usize, local: Stamp<Local>, called: FlowId, packet: &mut Packet) {
+        match packet.direction {
+            Direction::Out if self.wanted.contains(&(place, local)) => {
+                let header = (packet.seq, packet.len, packet.ack);
+                self.headers.insert((place, local, packet.flow), header);
+            }
+            Direction::Out => {}
+            Direction::In => {
+                let Some(&(from, sent)) = self.sent.get(&(place, local, called)) else { return };
+                if let Some(&header) = self.headers.get(&(from, sent, packet.flow)) {
+                    (packet.seq, packet.len, packet.ack) = header;
+                }
+            }
+        }
+    }
+}
+
+/// How the clocks of these hosts lie, the first one's being the reference where none is given, and which
+/// packets of theirs belong together.
+pub(crate) fn clocks(sources: &[Source], reference: Option<usize>) -> (Synchronisation, Links) {
     let read: Vec<_> = thread::scope(|scope| {
         let readers: Vec<_> = sources.iter().map(|source| scope.spawn(|| traffic(source))).collect();
         readers.into_iter().map(|reader| reader.join().unwrap_or_default()).collect()
@@ -25,7 +65,10 @@ pub(crate) fn clocks(sources: &[Source], reference: Option<usize>) -> Synchronis
         .iter()
         .map(|(traffic, window)| wakepath_sync::Host { source: traffic, window: *window })
         .collect();
-    synchronise(&hosts, &Options { reference, ..Options::default() })
+    let mut links = Links::default();
+    let options = Options { reference, ..Options::default() };
+    let clocks = synchronise_seeing(&hosts, &options, &mut |outcome| links.add(outcome));
+    (clocks, links)
 }
 
 /// First and last stamp.
@@ -49,6 +92,8 @@ fn traffic(source: &Source) -> (Vec<Traffic>, Window) {
 /// A host among several.
 pub(crate) struct Told<'a> {
     pub(crate) source: &'a Source,
+    /// Its place among those whose clocks were compared.
+    pub(crate) place: usize,
     /// From its clock to the reference.
     pub(crate) clock: &'a Transform<Local, Reference>,
 }
@@ -59,6 +104,7 @@ pub(crate) struct Told<'a> {
 /// Each is read by a thread of its own, a little ahead, so that memory does not grow with them.
 pub(crate) fn for_each(
     hosts: &[Told<'_>],
+    mut links: Links,
     mut tell: impl FnMut(HostIndex, &Event),
 ) -> (Numbering, Vec<Vec<String>>) {
     let mut numbering = Numbering::default();
@@ -83,7 +129,15 @@ pub(crate) fn for_each(
             let Some((_, mut event)) = head.next.take() else { break };
             head.advance();
             let index = HostIndex(host as u16);
+            let local = event.at;
+            let called = match &event.what {
+                What::Packet(packet) => Some(packet.flow),
+                _ => None,
+            };
             if numbering.number(index, &mut event, |at| on_reference(head.clock, at)) {
+                if let (What::Packet(packet), Some(called)) = (&mut event.what, called) {
+                    links.join(hosts[host].place, local, called, packet);
+                }
                 tell(index, &event);
             }
         }

@@ -55,7 +55,7 @@ pub struct Synchronised {
 /// As [`open`], and when two are of one host.
 pub fn sync(paths: &[PathBuf]) -> Result<Synchronised, OpenError> {
     let sources = of_different_hosts(paths)?;
-    let clocks = hosts::clocks(&sources, None);
+    let (clocks, _) = hosts::clocks(&sources, None);
     Ok(Synchronised { sources: paths.to_vec(), hosts: sources.iter().map(Source::host).collect(), clocks })
 }
 
@@ -69,16 +69,16 @@ pub fn open_all(paths: &[PathBuf], progress: impl FnMut(u64, u64)) -> Result<Rec
         return open(path, progress);
     }
     let sources = of_different_hosts(paths)?;
-    let clocks = hosts::clocks(&sources, Some(0));
+    let (clocks, links) = hosts::clocks(&sources, Some(0));
     let linked: Vec<_> = sources
         .iter()
         .zip(&clocks.hosts)
-        .filter_map(|(source, host)| Some((source, host.transform.as_ref()?)))
+        .enumerate()
+        .filter_map(|(place, (source, host))| Some(Told { source, place, clock: host.transform.as_ref()? }))
         .collect();
-    let told: Vec<_> = linked.iter().map(|&(source, clock)| Told { source, clock }).collect();
     let mut builder = Builder::default();
     let mut survey = Survey::default();
-    let (numbering, damages) = hosts::for_each(&told, |host, event| {
+    let (numbering, damages) = hosts::for_each(&linked, links, |host, event| {
         builder.push(event);
         // When another host's recording began is none of this one's business.
         if host == HostIndex::default() || !matches!(event.what, What::Mark(_)) {
@@ -87,7 +87,7 @@ pub fn open_all(paths: &[PathBuf], progress: impl FnMut(u64, u64)) -> Result<Rec
     });
     let graph = builder.finish();
     let mut problems = Vec::new();
-    for (source, damages) in told.iter().zip(damages) {
+    for (source, damages) in linked.iter().zip(damages) {
         let path = source.source.path().display();
         problems.extend(damages.into_iter().map(|text| doubt(format!("{path}: {text}"), &graph)));
     }
@@ -101,11 +101,11 @@ pub fn open_all(paths: &[PathBuf], progress: impl FnMut(u64, u64)) -> Result<Rec
             problems.push(doubt(text, &graph));
         }
     }
-    let mut all = linked.iter().map(|(source, _)| source.host());
+    let mut all = linked.iter().map(|told| told.source.host());
     let host = all.next().unwrap_or_default();
     let mut recorded = Recorded::new(sources[0].path().to_owned(), host, graph, survey, problems);
     recorded.others = all.collect();
-    recorded.clocks = linked.iter().map(|&(_, clock)| clock.clone()).collect();
+    recorded.clocks = linked.iter().map(|told| told.clock.clone()).collect();
     recorded.numbering = Some(numbering);
     recorded.realtime_offset_ns = Some(sources[0].realtime_offset_ns());
     recorded.cgroup = sources[0].cgroup();
