@@ -286,7 +286,7 @@ fn only_what_is_asked_for_is_told() {
     let fields = "uint8_t n; string s; struct { uint8_t a; unsigned short b; } p; uint8_t x[n]; \
                   enum colour t; variant either <t> v; uint8_t last;";
     let wanted =
-        |_: &wakepath_ctf::schema::EventClass| vec![("p.b", 3), ("x", 4), ("v.GREEN", 5), ("last", 6)];
+        |_: &wakepath_ctf::schema::EventClass| Some(vec![("p.b", 3), ("x", 4), ("v.GREEN", 5), ("last", 6)]);
     let metadata = read(&metadata("le", fields)).expect("metadata");
     let plans = Plans::new(metadata, &Selection::Fields(&wanted)).expect("plans");
     #[derive(Default)]

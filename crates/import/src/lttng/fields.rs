@@ -151,7 +151,7 @@ const HEADERS: [(&str, u16); 30] = [
 ];
 
 /// The fields of an event that are read.
-pub(super) fn wanted(event: &EventClass) -> Vec<(&'static str, u16)> {
+pub(super) fn wanted(event: &EventClass) -> Option<Vec<(&'static str, u16)>> {
     let own: &[(&str, u16)] = match Kind::of(&event.name) {
         Kind::Switch => &[("prev_tid", A), ("prev_state", B), ("next_tid", C), ("next_comm", COMM)],
         Kind::Waking | Kind::Wakeup | Kind::WakeupNew | Kind::Exit => &[("tid", A)],
@@ -178,11 +178,11 @@ pub(super) fn wanted(event: &EventClass) -> Vec<(&'static str, u16)> {
         Kind::InterruptName => &[("irq", A), ("action", NAME)],
         Kind::BlockDeviceName => &[("dev", A), ("diskname", NAME)],
         Kind::HrtimerEntry | Kind::HrtimerExit | Kind::VectorEntry(_) | Kind::VectorExit(_) => &[],
-        Kind::Other => return Vec::new(),
+        Kind::Other => return None,
     };
     let mut own = own.to_vec();
     own.push(("context.tid", CURRENT));
-    own
+    Some(own)
 }
 
 /// The values of one event.
