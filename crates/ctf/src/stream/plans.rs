@@ -14,8 +14,11 @@ pub enum Selection<'a> {
     /// Those that this says of an event class: each by its path, and the slot that it is told with. Fields
     /// of the stream's event context have `context.` in front, those of the event's own `own-context.`
     /// `None`: not even that there was such an event.
-    Fields(&'a dyn Fn(&EventClass) -> Option<Vec<(&'static str, u16)>>),
+    Fields(&'a dyn Fn(&EventClass) -> Option<Wanted>),
 }
+
+/// Fields by path, each with the slot that it is told with.
+pub type Wanted = Vec<(&'static str, u16)>;
 
 /// Why a trace cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

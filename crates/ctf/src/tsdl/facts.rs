@@ -166,6 +166,7 @@ fn read_clock(properties: &[(String, EnvValue)]) -> Option<Clock> {
     };
     Some(Clock {
         name: text_of(properties, "name")?.to_owned(),
+        uuid: text_of(properties, "uuid").and_then(read_uuid),
         description: text_of(properties, "description").unwrap_or_default().to_owned(),
         frequency: u64::try_from(number("freq")?).ok().filter(|&hertz| hertz > 0)?,
         offset_s: number("offset_s")?,

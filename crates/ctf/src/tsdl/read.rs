@@ -201,6 +201,7 @@ impl<'a> Reader<'a> {
     fn clock(&mut self) -> Result<(), TsdlError> {
         let mut clock = Clock {
             name: String::new(),
+            uuid: None,
             description: String::new(),
             // What it is when nothing is said (section 8).
             frequency: 1_000_000_000,
@@ -211,6 +212,7 @@ impl<'a> Reader<'a> {
             let Value::Tokens(value) = value else { continue };
             match &*key {
                 "name" => clock.name = value.text().into_owned(),
+                "uuid" => clock.uuid = read_uuid(&value.text()),
                 "description" => clock.description = value.text().into_owned(),
                 "freq" => {
                     clock.frequency = value
