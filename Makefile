@@ -69,9 +69,10 @@ bench: program workloads ## cost of recording, speed of analysis: writes docs/pe
 	$(CARGO) build $(LOCKED) --release --package wakepath-bench
 	$(AS_ROOT) target/release/wakepath-bench cost >target/cost.md
 	$(AS_ROOT) target/release/wakepath-bench analysis >target/analysis.md
+	$(if $(WAKEPATH_TRACES),packaging/bench-traces "$(WAKEPATH_TRACES)",:) >target/traces.md
 	@commit=$$(git describe --always --dirty --exclude='*'); \
 	{ cat bench/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make bench\`."; echo; \
-	  cat target/cost.md target/analysis.md; } >docs/performance.md
+	  cat target/cost.md target/analysis.md target/traces.md; } >docs/performance.md
 	@cat docs/performance.md
 
 .PHONY: perfetto

@@ -54,6 +54,8 @@ pub enum EnvValue {
 pub struct Clock {
     /// Its name, which fields refer to.
     pub name: String,
+    /// Which clock it is: that of traces with the same one. LTTng puts the boot's id here.
+    pub uuid: Option<[u8; 16]>,
     /// What it is, for people.
     pub description: String,
     /// Ticks a second.

@@ -181,6 +181,19 @@ fn damage_costs_its_packet_and_is_told_with_its_place() {
 }
 
 #[test]
+fn content_that_another_packet_begins_in_ends_there() {
+    // Full up to its last byte, so that nothing but the next packet's first bytes follows.
+    let stamps: Vec<u64> = (10..40).collect();
+    let mut first = packet(0, 0, &stamps);
+    first[40..48].copy_from_slice(&(300_u64 * 8).to_le_bytes());
+    first[48..56].copy_from_slice(&(320_u64 * 8).to_le_bytes());
+    let (read, others) = read_all(&plans(), &[first, packet(1, 0, &[60, 70])].concat());
+    assert_eq!(read, stamps.into_iter().chain([60, 70]).collect::<Vec<_>>());
+    let said = "packet 0 at byte 0: the packet says it has 320 bytes, and another begins after 256";
+    assert!(matches!(&others[..], [Item::Fault(fault)] if fault.to_string() == said), "{others:?}");
+}
+
+#[test]
 fn each_lost_event_is_counted_once_and_between_what_is_there() {
     let plans = plans();
     for (packets, losses) in [

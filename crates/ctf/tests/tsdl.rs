@@ -21,6 +21,7 @@ fn metadata(env: Vec<(String, EnvValue)>, uuid: [u8; 16], offset_s: i64, offset:
         env,
         clocks: vec![Clock {
             name: "ticks".to_owned(),
+            uuid: None,
             description: "braces } and quotes \" in a text".to_owned(),
             frequency: 1_000_000_000,
             offset_s,

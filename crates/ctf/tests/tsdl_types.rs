@@ -5,7 +5,7 @@ mod text;
 use proptest::prelude::*;
 use wakepath_ctf::schema::ByteOrder;
 use wakepath_ctf::stream::{Item, Plans, Reader, Selection};
-use wakepath_ctf::tsdl::{read, text_of_file, write};
+use wakepath_ctf::tsdl::{read, text_of_file, uuid_text, write};
 
 /// Types that snippets use.
 const TYPES: &str = "
@@ -230,7 +230,7 @@ fn names_clocks_and_all_generations_of_events_are_read() {
     let metadata = read(
         "typealias integer { size = 8; } := uint8_t;
          env { hostname = \"h\"; tracer_major = 2; minus = -3; domain = kernel; };
-         clock { name = mono; freq = 1000; offset_s = -1; offset = 500; };
+         clock { name = mono; uuid = \"74715693-28c1-4d0d-bee9-24790a4942b0\"; freq = 1000; offset_s = -1; offset = 500; };
          clock { name = \"other\"; uuid = \"x\"; absolute = FALSE; };
          callsite { name = e; func = \"f\"; line = 3; };
          event { name = sched_switch; fields := struct { uint8_t a; }; loglevel = 3; };
@@ -246,6 +246,7 @@ fn names_clocks_and_all_generations_of_events_are_read() {
     assert_eq!(names, [(0, "sched_switch"), (1, "a:b")]);
     let clock = metadata.clock("mono").expect("a clock");
     assert_eq!((clock.origin_ns(), clock.ns(3), clock.ns(u64::MAX)), (-500_000_000, 3_000_000, u64::MAX));
+    assert_eq!(clock.uuid.map(uuid_text).as_deref(), Some("74715693-28c1-4d0d-bee9-24790a4942b0"));
     assert_eq!(metadata.clock("other").map(|clock| clock.frequency), Some(1_000_000_000));
 }
 
@@ -286,7 +287,7 @@ fn only_what_is_asked_for_is_told() {
     let fields = "uint8_t n; string s; struct { uint8_t a; unsigned short b; } p; uint8_t x[n]; \
                   enum colour t; variant either <t> v; uint8_t last;";
     let wanted =
-        |_: &wakepath_ctf::schema::EventClass| vec![("p.b", 3), ("x", 4), ("v.GREEN", 5), ("last", 6)];
+        |_: &wakepath_ctf::schema::EventClass| Some(vec![("p.b", 3), ("x", 4), ("v.GREEN", 5), ("last", 6)]);
     let metadata = read(&metadata("le", fields)).expect("metadata");
     let plans = Plans::new(metadata, &Selection::Fields(&wanted)).expect("plans");
     #[derive(Default)]

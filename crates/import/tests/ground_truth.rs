@@ -54,8 +54,10 @@ impl Visitor for Next {
 /// The system calls of a trace, read without anything that makes events of it.
 fn calls(kernel: &Path) -> Vec<Call> {
     let trace = Trace::open(kernel).expect("a trace");
-    let wanted =
-        |event: &EventClass| if event.name == "sched_switch" { vec![("next_tid", 0)] } else { vec![] };
+    let wanted = |event: &EventClass| {
+        let switch = event.name == "sched_switch";
+        Some(if switch { vec![("next_tid", 0)] } else { vec![] })
+    };
     let plans = Plans::new(trace.metadata, &Selection::Fields(&wanted)).expect("plans");
     let mut ends = Vec::new();
     for path in trace.streams {

@@ -73,6 +73,7 @@ pub(crate) fn metadata(about: &About) -> Metadata {
         .collect(),
         clocks: vec![Clock {
             name: CLOCK.to_owned(),
+            uuid: None,
             description: "CLOCK_MONOTONIC".to_owned(),
             frequency: 1_000_000_000,
             // The remainder of a Euclidean division is never negative, as CTF wants it.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::known::Known;
 use super::run::DEEPEST_LOOP;
-use super::scope::{Scopes, references};
+use super::scope::{References, Scopes};
 use super::{Choice, Count, FieldInfo, FieldKind, Integers, Loop, NONE, Op, Part, Plan};
 use crate::schema::{
     ByteOrder, Encoding, Field, FieldType, Integer, Mapping, StreamClass, Structure, Variant, shown,
@@ -33,6 +33,16 @@ pub(crate) enum Want<'a> {
     Header,
 }
 
+impl Want<'_> {
+    /// The path of a field, where paths matter.
+    fn path(self, prefix: &str, name: &str) -> String {
+        match self {
+            Self::Slots([_, ..]) => join(prefix, name),
+            _ => String::new(),
+        }
+    }
+}
+
 /// A number that others refer to.
 #[derive(Debug, Clone)]
 struct Referred {
@@ -43,10 +53,12 @@ struct Referred {
 
 /// Makes the plans of one stream class: what comes first in a packet, first.
 #[derive(Debug)]
-pub(crate) struct Compiler {
-    references: HashMap<String, ()>,
+pub(crate) struct Compiler<'a> {
+    references: References,
     referred: HashMap<String, Referred>,
-    scopes: Scopes,
+    /// Those of the event that is being gone through: what is added for it is taken away behind it.
+    of_event: Vec<String>,
+    scopes: Scopes<'a>,
     known: Known,
     /// Put back for each event, all of which begin where the header ends.
     plan: Plan,
@@ -66,11 +78,12 @@ struct At<'a> {
     path: &'a str,
 }
 
-impl Compiler {
-    pub fn new(header: &Structure, stream: &StreamClass) -> Self {
+impl<'a> Compiler<'a> {
+    pub fn new(header: &'a Structure, stream: &'a StreamClass) -> Self {
         Self {
-            references: references(header, stream),
+            references: References::of(header, stream),
             referred: HashMap::new(),
+            of_event: Vec::new(),
             scopes: Scopes::default(),
             known: Known::START,
             plan: Plan::default(),
@@ -89,7 +102,11 @@ impl Compiler {
 
     /// The plan of structures that follow each other, each with its number among the six that an event is
     /// made of and the path in front of its fields.
-    pub fn plan(&mut self, parts: &[(usize, &Structure, &str)], want: Want<'_>) -> Result<Plan, PlanError> {
+    pub fn plan(
+        &mut self,
+        parts: &[(usize, &'a Structure, &str)],
+        want: Want<'_>,
+    ) -> Result<Plan, PlanError> {
         self.plan = Plan::default();
         self.barrier = 0;
         for (root, structure, prefix) in parts {
@@ -111,10 +128,18 @@ impl Compiler {
     }
 
     /// The plan of an event, after which all is as before it.
-    pub fn event(&mut self, parts: &[(usize, &Structure, &str)], want: Want<'_>) -> Result<Plan, PlanError> {
-        let (known, registers, referred) = (self.known, self.next_register, self.referred.clone());
+    pub fn event(
+        &mut self,
+        parts: &[(usize, &'a Structure, &str)],
+        want: Want<'_>,
+    ) -> Result<Plan, PlanError> {
+        let (known, registers) = (self.known, self.next_register);
+        self.of_event.clear();
         let plan = self.plan(parts, want);
-        (self.known, self.next_register, self.referred) = (known, registers, referred);
+        (self.known, self.next_register) = (known, registers);
+        for path in self.of_event.drain(..) {
+            self.referred.remove(&path);
+        }
         self.scopes.leave_event();
         plan
     }
@@ -124,16 +149,16 @@ impl Compiler {
         self.referred.get(path).map(|referred| referred.register)
     }
 
-    fn members(&mut self, fields: &[Field], prefix: &str, want: Want<'_>) -> Result<(), PlanError> {
+    fn members(&mut self, fields: &'a [Field], prefix: &str, want: Want<'_>) -> Result<(), PlanError> {
         for field in fields {
-            let path = join(prefix, shown(&field.name));
+            let path = want.path(prefix, shown(&field.name));
             self.field(At { name: &field.name, path: &path }, shown(&field.name), &field.ty, want)?;
             self.scopes.passed(&field.name);
         }
         Ok(())
     }
 
-    fn field(&mut self, at: At<'_>, label: &str, ty: &FieldType, want: Want<'_>) -> Result<(), PlanError> {
+    fn field(&mut self, at: At<'_>, label: &str, ty: &'a FieldType, want: Want<'_>) -> Result<(), PlanError> {
         match ty {
             FieldType::Integer(integer) => {
                 let slot = self.slot(at, label, ty, want)?;
@@ -236,15 +261,15 @@ impl Compiler {
         slot: u16,
     ) -> Result<(), PlanError> {
         self.align(integer.align);
-        let path = self.scopes.path_of(at.name);
         let mut register = NONE;
-        if self.references.contains_key(&path) {
+        if let Some(path) = self.references.path(&self.scopes, at.name) {
             register = self.next_register;
             if register == 256 {
                 return Err(PlanError::Fields);
             }
             self.next_register += 1;
             let mappings = mappings.to_vec();
+            self.of_event.push(path.clone());
             self.referred.insert(path, Referred { register, signed: integer.signed, mappings });
         }
         let big = integer.byte_order == ByteOrder::Big && integer.bits != 8;
@@ -274,7 +299,7 @@ impl Compiler {
     fn refer(&self, at: At<'_>, reference: &str) -> Result<&Referred, PlanError> {
         let path = self.scopes.resolve(reference);
         path.and_then(|path| self.referred.get(&path))
-            .ok_or_else(|| PlanError::Dangling { field: at.path.to_owned(), to: reference.to_owned() })
+            .ok_or_else(|| PlanError::Dangling { field: at.name.to_owned(), to: reference.to_owned() })
     }
 
     fn array(
@@ -282,7 +307,7 @@ impl Compiler {
         at: At<'_>,
         label: &str,
         ty: &FieldType,
-        element: &FieldType,
+        element: &'a FieldType,
         count: Count,
         want: Want<'_>,
     ) -> Result<(), PlanError> {
@@ -360,12 +385,12 @@ impl Compiler {
         at: At<'_>,
         label: &str,
         ty: &FieldType,
-        element: &FieldType,
+        element: &'a FieldType,
         count: Count,
         want: Want<'_>,
     ) -> Result<(), PlanError> {
         if self.loops == DEEPEST_LOOP {
-            return Err(PlanError::Nesting(at.path.to_owned()));
+            return Err(PlanError::Nesting(at.name.to_owned()));
         }
         let group = self.group(label, ty, want)?;
         let index = u16::try_from(self.plan.loops.len()).map_err(|_| PlanError::Fields)?;
@@ -389,7 +414,7 @@ impl Compiler {
         at: At<'_>,
         label: &str,
         ty: &FieldType,
-        variant: &Variant,
+        variant: &'a Variant,
         want: Want<'_>,
     ) -> Result<(), PlanError> {
         let tag = self.refer(at, &variant.tag)?.clone();
@@ -408,7 +433,7 @@ impl Compiler {
             let ranges = named.filter_map(|mapping| range(mapping, tag.signed)).map(|(a, b)| (a, b, from));
             self.plan.choices[usize::from(index)].ranges.extend(ranges);
             self.known = before;
-            let path = join(at.path, shown(&option.name));
+            let path = want.path(at.path, shown(&option.name));
             let inner = At { name: &option.name, path: &path };
             self.field(inner, shown(&option.name), &option.ty, want)?;
             after = Some(after.map_or(self.known, |after| after.or(self.known)));

@@ -1,7 +1,7 @@
 //! What lengths and tags refer to (CTF 1.8, section 7.3.2): a path is looked for among the fields before,
 //! from the inside out, then in the structures in front of this one; or it names one of these.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use crate::schema::{FieldType, StreamClass, Structure};
 
@@ -17,21 +17,21 @@ pub(super) const ROOTS: [&str; 6] = [
 
 /// One structure that is being gone through: where it is, and which of its fields were passed.
 #[derive(Debug)]
-pub(super) struct Level {
+pub(super) struct Level<'a> {
     path: String,
-    passed: Vec<String>,
+    passed: Vec<&'a str>,
 }
 
 /// Where a walk through the types is.
 #[derive(Debug, Default)]
-pub(super) struct Scopes {
+pub(super) struct Scopes<'a> {
     /// The fields of the roots that were passed.
-    roots: Vec<Level>,
+    roots: Vec<Level<'a>>,
     /// The structures around.
-    levels: Vec<Level>,
+    levels: Vec<Level<'a>>,
 }
 
-impl Scopes {
+impl<'a> Scopes<'a> {
     pub fn enter_root(&mut self, root: usize) {
         self.levels = vec![Level { path: ROOTS[root].to_owned(), passed: Vec::new() }];
     }
@@ -56,9 +56,9 @@ impl Scopes {
         self.levels.pop();
     }
 
-    pub fn passed(&mut self, name: &str) {
+    pub fn passed(&mut self, name: &'a str) {
         if let Some(level) = self.levels.last_mut() {
-            level.passed.push(name.to_owned());
+            level.passed.push(name);
         }
     }
 
@@ -74,63 +74,83 @@ impl Scopes {
         }
         let first = reference.split('.').next().unwrap_or(reference);
         let inside_out = self.levels.iter().rev().chain(self.roots.iter().rev());
-        let level = inside_out.into_iter().find(|level| level.passed.iter().any(|name| name == first))?;
+        let level = inside_out.into_iter().find(|level| level.passed.contains(&first))?;
         Some(format!("{}.{reference}", level.path))
     }
 }
 
-/// Everything that lengths and tags in these structures refer to, by its whole path.
-pub(super) fn references<'a>(header: &'a Structure, stream: &'a StreamClass) -> HashMap<String, ()> {
-    let mut found = HashMap::new();
-    let mut scopes = Scopes::default();
-    for (root, structure) in [header, &stream.packet_context, &stream.event_header].into_iter().enumerate() {
-        scopes.enter_root(root);
-        walk(structure, &mut scopes, &mut found);
-        scopes.leave_root();
-    }
-    for event in &stream.events {
-        for (root, structure) in [(3, &stream.event_context), (4, &event.context), (5, &event.fields)] {
+/// Everything that lengths and tags refer to.
+#[derive(Debug, Default)]
+pub(super) struct References {
+    paths: HashSet<String>,
+    /// The last parts of these paths, so that most fields need no path.
+    names: HashSet<String>,
+}
+
+impl References {
+    /// Of all structures of a stream.
+    pub fn of(header: &Structure, stream: &StreamClass) -> Self {
+        let mut found = Self::default();
+        let mut scopes = Scopes::default();
+        for (root, structure) in
+            [header, &stream.packet_context, &stream.event_header].into_iter().enumerate()
+        {
             scopes.enter_root(root);
-            walk(structure, &mut scopes, &mut found);
+            found.walk(structure, &mut scopes);
             scopes.leave_root();
         }
-        scopes.leave_event();
-    }
-    found
-}
-
-fn walk(structure: &Structure, scopes: &mut Scopes, found: &mut HashMap<String, ()>) {
-    for field in &structure.fields {
-        walk_type(&field.name, &field.ty, scopes, found);
-        scopes.passed(&field.name);
-    }
-}
-
-fn walk_type(name: &str, ty: &FieldType, scopes: &mut Scopes, found: &mut HashMap<String, ()>) {
-    let mut refer = |reference: &str, scopes: &Scopes| {
-        if let Some(path) = scopes.resolve(reference) {
-            found.insert(path, ());
-        }
-    };
-    match ty {
-        FieldType::Integer(_) | FieldType::Enumeration(..) | FieldType::Float(_) | FieldType::Text(_) => {}
-        FieldType::Array(element, _) => walk_type(name, element, scopes, found),
-        FieldType::Sequence(element, length) => {
-            refer(length, scopes);
-            walk_type(name, element, scopes, found);
-        }
-        FieldType::Struct(structure) => {
-            scopes.enter(name);
-            walk(structure, scopes, found);
-            scopes.leave();
-        }
-        FieldType::Variant(variant) => {
-            refer(&variant.tag, scopes);
-            scopes.enter(name);
-            for option in &variant.options {
-                walk_type(&option.name, &option.ty, scopes, found);
+        for event in &stream.events {
+            for (root, structure) in [(3, &stream.event_context), (4, &event.context), (5, &event.fields)] {
+                scopes.enter_root(root);
+                found.walk(structure, &mut scopes);
+                scopes.leave_root();
             }
-            scopes.leave();
+            scopes.leave_event();
+        }
+        found
+    }
+
+    /// The path of a field, if anything refers to it.
+    pub fn path(&self, scopes: &Scopes<'_>, name: &str) -> Option<String> {
+        self.names.contains(name).then(|| scopes.path_of(name)).filter(|path| self.paths.contains(path))
+    }
+
+    fn walk<'a>(&mut self, structure: &'a Structure, scopes: &mut Scopes<'a>) {
+        for field in &structure.fields {
+            self.walk_type(&field.name, &field.ty, scopes);
+            scopes.passed(&field.name);
+        }
+    }
+
+    fn refer(&mut self, reference: &str, scopes: &Scopes<'_>) {
+        if let Some(path) = scopes.resolve(reference) {
+            self.names.insert(path.rsplit('.').next().unwrap_or(&path).to_owned());
+            self.paths.insert(path);
+        }
+    }
+
+    fn walk_type<'a>(&mut self, name: &'a str, ty: &'a FieldType, scopes: &mut Scopes<'a>) {
+        match ty {
+            FieldType::Integer(_) | FieldType::Enumeration(..) | FieldType::Float(_) | FieldType::Text(_) => {
+            }
+            FieldType::Array(element, _) => self.walk_type(name, element, scopes),
+            FieldType::Sequence(element, length) => {
+                self.refer(length, scopes);
+                self.walk_type(name, element, scopes);
+            }
+            FieldType::Struct(structure) => {
+                scopes.enter(name);
+                self.walk(structure, scopes);
+                scopes.leave();
+            }
+            FieldType::Variant(variant) => {
+                self.refer(&variant.tag, scopes);
+                scopes.enter(name);
+                for option in &variant.options {
+                    self.walk_type(&option.name, &option.ty, scopes);
+                }
+                scopes.leave();
+            }
         }
     }
 }

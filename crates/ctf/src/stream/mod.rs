@@ -12,5 +12,5 @@ mod reader;
 
 pub use fault::{Fault, FaultKind};
 pub use packet::Packet;
-pub use plans::{Class, Plans, PlansError, Selection};
+pub use plans::{Class, Plans, PlansError, Selection, Wanted};
 pub use reader::{Head, Item, Lost, Reader};

@@ -13,8 +13,12 @@ pub enum Selection<'a> {
     All,
     /// Those that this says of an event class: each by its path, and the slot that it is told with. Fields
     /// of the stream's event context have `context.` in front, those of the event's own `own-context.`
-    Fields(&'a dyn Fn(&EventClass) -> Vec<(&'static str, u16)>),
+    /// `None`: not even that there was such an event.
+    Fields(&'a dyn Fn(&EventClass) -> Option<Wanted>),
 }
+
+/// Fields by path, each with the slot that it is told with.
+pub type Wanted = Vec<(&'static str, u16)>;
 
 /// Why a trace cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -87,6 +91,8 @@ pub(super) struct EventPlan {
     pub plan: Plan,
     /// Bits that it passes, if that is all it does.
     pub fixed: Option<u64>,
+    /// Nobody wants to know of it.
+    pub ignored: bool,
 }
 
 /// An event class of a trace.
@@ -140,13 +146,17 @@ impl Plans {
                 ];
                 let fields = match wanted {
                     Selection::All => None,
-                    Selection::Fields(fields) => Some(fields(event)),
+                    Selection::Fields(fields) => fields(event),
                 };
-                let want = fields.as_deref().map_or(Want::All, Want::Slots);
+                let ignored = fields.is_none() && !matches!(wanted, Selection::All);
+                let want = match wanted {
+                    Selection::All => Want::All,
+                    Selection::Fields(_) => Want::Slots(fields.as_deref().unwrap_or_default()),
+                };
                 let plan = compiler.event(&parts, want).map_err(of(format!("event `{}`", event.name)))?;
                 ids.push((event.id, classes.len() as u32));
                 let fixed = plan.fixed();
-                classes.push(EventPlan { stream: index, event: at, plan, fixed });
+                classes.push(EventPlan { stream: index, event: at, plan, fixed, ignored });
             }
             streams.push(StreamPlans { id: stream.id, packet, head, events: ById::new(&ids) });
         }

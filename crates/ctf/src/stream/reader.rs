@@ -83,7 +83,7 @@ struct Account {
     from: u64,
     /// Events that were lost while the current packet was filled.
     counted: u64,
-    /// Over, and not told yet.
+    /// Not told yet; it goes up to 0 until an event shows that it is over.
     owed: Option<Lost>,
     /// When the packet says that it ends.
     end: u64,
@@ -147,33 +147,46 @@ impl<'p, S: Source> Reader<'p, S> {
         if self.at >= self.end || self.account.owed.is_some() {
             return self.between();
         }
-        Some(self.event())
+        match self.event() {
+            None => self.between(),
+            event => event,
+        }
     }
 
-    /// The event that begins here.
+    /// The next event of this packet that somebody wants to know of.
     #[inline]
-    fn event(&mut self) -> Item {
-        if self.visible as u64 * 8 < self.at + MARGIN as u64 * 8 && self.has_more() {
-            self.more(CHUNK);
-        }
+    fn event(&mut self) -> Option<Item> {
         let plans = self.plans;
         let stream = &plans.streams[self.stream];
-        loop {
+        while self.at < self.end {
+            if self.visible as u64 * 8 < self.at + MARGIN as u64 * 8 && self.has_more() {
+                self.more(CHUNK);
+            }
             let bytes = &self.buffer[..self.visible];
             match stream.head.read(bytes, self.at, &mut self.registers, self.stamp) {
                 Ok((heading, at)) if at <= self.end => {
                     let Some(class) = stream.events.get(heading.id) else {
-                        return Item::Fault(self.leave(FaultKind::UnknownEvent(heading.id)));
+                        return Some(Item::Fault(self.leave(FaultKind::UnknownEvent(heading.id))));
                     };
                     (self.begun, self.at, self.stamp) = (self.at, at, heading.stamp);
                     self.pending = Some(class);
-                    return Item::Event(Head { class, stamp: heading.stamp });
+                    if !plans.classes[class as usize].ignored {
+                        return Some(Item::Event(Head { class, stamp: heading.stamp }));
+                    }
+                    // It ends a loss all the same.
+                    if self.account.owed.is_some() {
+                        self.account.over(heading.stamp);
+                    }
+                    if let Err(fault) = self.skip(class) {
+                        return Some(Item::Fault(fault));
+                    }
                 }
                 Err(Stop::Short) if self.has_more() => self.grow(),
-                Ok(_) => return Item::Fault(self.leave(FaultKind::of(Stop::Short, "?"))),
-                Err(stop) => return Item::Fault(self.leave(FaultKind::of(stop, "?"))),
+                Ok(_) => return Some(Item::Fault(self.leave(FaultKind::of(Stop::Short, "?")))),
+                Err(stop) => return Some(Item::Fault(self.leave(FaultKind::of(stop, "?")))),
             }
         }
+        None
     }
 
     /// Tells the fields of the event that [`Reader::next`] handed out just before.
@@ -315,13 +328,20 @@ impl<'p, S: Source> Reader<'p, S> {
             if self.at < self.end {
                 // The event that ends a loss says when it was over.
                 let event = self.event();
-                let (Item::Event(head), Some(mut lost)) = (&event, self.account.owed.take()) else {
-                    return Some(event);
-                };
-                lost.to = head.stamp.max(lost.from);
-                self.queue.push_back(event);
-                // The fields are still to come, behind the loss.
-                return Some(Item::Lost(lost));
+                if let Some(Item::Event(head)) = &event {
+                    self.account.over(head.stamp);
+                }
+                let owed = self.account.owed;
+                match owed.filter(|owed| owed.to > 0) {
+                    // The fields of an event are still to come, behind the loss.
+                    Some(lost) => {
+                        self.account.owed = None;
+                        self.queue.extend(event);
+                        return Some(Item::Lost(lost));
+                    }
+                    None if event.is_some() => return event,
+                    None => continue,
+                }
             }
             if self.next_packet >= self.size {
                 let mut lost = self.account.owed.take().or_else(|| self.account.close())?;
@@ -474,7 +494,11 @@ impl Account {
         let first = self.sequence.is_none() && packet.number == 0;
         let from = if first { packet.begin.unwrap_or(last) } else { last };
         // The counter of a packet counts up to its end: what the packet before counts is over now.
-        self.owed = self.close().or(self.owed);
+        self.owed = match (self.owed, self.close()) {
+            // A packet without events between two losses: they are one.
+            (Some(a), Some(b)) => Some(Lost { from: a.from, to: 0, count: a.count.saturating_add(b.count) }),
+            (a, b) => a.or(b),
+        };
         let counted = packet.discarded.unwrap_or(self.discarded);
         // Where packets are numbered and the first ones are not there, what was lost then was lost before.
         let before = if first && packet.sequence.is_some_and(|sequence| sequence > 0) {
@@ -491,7 +515,7 @@ impl Account {
         };
         self.sequence = packet.sequence.or(self.sequence);
         if gap && self.owed.is_none() {
-            self.owed = Some(Lost { from, to: from, count: 0 });
+            self.owed = Some(Lost { from, to: 0, count: 0 });
         }
         self.from = from;
         self.end = packet.end.unwrap_or(0);
@@ -501,6 +525,15 @@ impl Account {
     /// What the packet that ends counts.
     fn close(&mut self) -> Option<Lost> {
         let count = std::mem::take(&mut self.counted);
-        (count > 0).then_some(Lost { from: self.from, to: self.from, count })
+        (count > 0).then_some(Lost { from: self.from, to: 0, count })
+    }
+
+    /// An event at this stamp was not lost: what was, was before it.
+    fn over(&mut self, stamp: u64) {
+        if let Some(lost) = &mut self.owed
+            && lost.to == 0
+        {
+            lost.to = stamp.max(lost.from).max(1);
+        }
     }
 }

@@ -47,11 +47,11 @@ pub fn read_facts(text: &str) -> Result<Facts, TsdlError> {
     let mut lexer = Lexer::new(text);
     let (mut uuid, mut env, mut clock) = (None, None, None);
     // Words before a block's opening brace; the first says what block it is.
-    let mut block: Option<String> = None;
+    let mut block: Option<&str> = None;
     while let Some(token) = lexer.next()? {
         match token {
             Token::Sign('{') => {
-                match block.take().as_deref() {
+                match block.take() {
                     Some("trace") => {
                         let properties = properties(&mut lexer)?;
                         let text = text_of(&properties, "uuid");
@@ -92,7 +92,7 @@ fn properties(lexer: &mut Lexer<'_>) -> Result<Vec<(String, EnvValue)>, TsdlErro
                     if found.len() == MOST_PROPERTIES {
                         return Err(lexer.error("a block has too many properties"));
                     }
-                    found.push((key, value));
+                    found.push((key.to_owned(), value));
                 }
             }
             Some(other) => return Err(lexer.error(format!("expected a property, found {other:?}"))),
@@ -121,7 +121,7 @@ fn value(lexer: &mut Lexer<'_>) -> Result<Option<EnvValue>, TsdlError> {
                     tokens += 1;
                 }
                 value = match token {
-                    Token::Text(text) => Some(EnvValue::Text(text)),
+                    Token::Text(text) => Some(EnvValue::Text(text.into_owned())),
                     Token::Number(number) => {
                         let number = if negative { -number } else { number };
                         Some(EnvValue::Number(
@@ -137,14 +137,14 @@ fn value(lexer: &mut Lexer<'_>) -> Result<Option<EnvValue>, TsdlError> {
 
 /// Everything up to the brace that closes the one just read.
 fn skip_block(lexer: &mut Lexer<'_>) -> Result<(), TsdlError> {
-    let (line, column) = lexer.begun();
+    let begun = lexer.begun();
     let mut depth = 1;
     while depth > 0 {
         match lexer.next()? {
             Some(Token::Sign('{')) => depth += 1,
             Some(Token::Sign('}')) => depth -= 1,
             Some(_) => {}
-            None => return Err(TsdlError { line, column, text: "a block does not end".to_owned() }),
+            None => return Err(lexer.error_at(begun, "a block does not end")),
         }
     }
     Ok(())
@@ -166,6 +166,7 @@ fn read_clock(properties: &[(String, EnvValue)]) -> Option<Clock> {
     };
     Some(Clock {
         name: text_of(properties, "name")?.to_owned(),
+        uuid: text_of(properties, "uuid").and_then(read_uuid),
         description: text_of(properties, "description").unwrap_or_default().to_owned(),
         frequency: u64::try_from(number("freq")?).ok().filter(|&hertz| hertz > 0)?,
         offset_s: number("offset_s")?,

@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 /// Why a text is not the metadata it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {text}")]
@@ -12,91 +14,105 @@ pub struct TsdlError {
 
 /// A word of TSDL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Token {
-    Word(String),
-    Text(String),
+pub(super) enum Token<'a> {
+    Word(&'a str),
+    Text(Cow<'a, str>),
     Number(i128),
     /// Any other character; `:=` comes as two.
     Sign(char),
 }
 
-/// Cuts a text into tokens, each with its line.
+/// Cuts a text into tokens, which borrow from it.
 pub(super) struct Lexer<'a> {
-    rest: std::iter::Peekable<std::str::Chars<'a>>,
-    line: usize,
-    column: usize,
+    text: &'a str,
+    /// Bytes of it that are passed.
+    at: usize,
     /// Where the last token begins.
-    begun: (usize, usize),
+    begun: usize,
 }
 
 impl<'a> Lexer<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
-        Self { rest: text.chars().peekable(), line: 1, column: 0, begun: (1, 1) }
+    pub(super) const fn new(text: &'a str) -> Self {
+        Self { text, at: 0, begun: 0 }
     }
 
-    /// Line and column of the last token.
-    pub(super) const fn begun(&self) -> (usize, usize) {
+    /// Where the last token begins, bytes.
+    pub(super) const fn begun(&self) -> usize {
         self.begun
     }
 
     /// An error at the last token.
     pub(super) fn error(&self, text: impl Into<String>) -> TsdlError {
-        let (line, column) = self.begun;
+        self.error_at(self.begun, text)
+    }
+
+    /// An error at some byte of the text.
+    pub(super) fn error_at(&self, at: usize, text: impl Into<String>) -> TsdlError {
+        let before = &self.text[..at];
+        let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
         TsdlError { line, column, text: text.into() }
     }
 
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn peek_byte(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
     /// The next token; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<Token>, TsdlError> {
+    pub(super) fn next(&mut self) -> Result<Option<Token<'a>>, TsdlError> {
         loop {
-            let Some(c) = self.bump() else {
-                self.begun = (self.line, self.column + 1);
-                return Ok(None);
-            };
-            if !c.is_whitespace() {
-                self.begun = (self.line, self.column);
+            while self.peek_byte().is_some_and(|byte| byte.is_ascii_whitespace()) {
+                self.at += 1;
             }
+            self.begun = self.at;
+            let Some(c) = self.bump() else { return Ok(None) };
             match c {
                 c if c.is_whitespace() => {}
-                '/' if self.rest.peek() == Some(&'*') => self.comment()?,
-                '/' if self.rest.peek() == Some(&'/') => while !matches!(self.bump(), None | Some('\n')) {},
-                '"' => return self.text().map(Some),
-                c if c.is_ascii_digit() => return self.number(c).map(Some),
-                c if c.is_alphabetic() || c == '_' => return Ok(Some(self.word(c))),
+                '/' if self.peek_byte() == Some(b'*') => self.comment()?,
+                '/' if self.peek_byte() == Some(b'/') => {
+                    self.at = self.rest().find('\n').map_or(self.text.len(), |end| self.at + end);
+                }
+                '"' => return self.quoted().map(Some),
+                c if c.is_ascii_digit() => return self.number().map(Some),
+                c if c.is_alphabetic() || c == '_' => return Ok(Some(Token::Word(self.word()))),
                 c => return Ok(Some(Token::Sign(c))),
             }
         }
     }
 
     fn bump(&mut self) -> Option<char> {
-        let c = self.rest.next();
-        match c {
-            Some('\n') => (self.line, self.column) = (self.line + 1, 0),
-            Some(_) => self.column += 1,
-            None => {}
-        }
-        c
+        let c = self.rest().chars().next()?;
+        self.at += c.len_utf8();
+        Some(c)
     }
 
     fn comment(&mut self) -> Result<(), TsdlError> {
-        self.bump();
-        loop {
-            match self.bump() {
-                None => return Err(self.error("a comment does not end")),
-                Some('*') if self.rest.peek() == Some(&'/') => {
-                    self.bump();
-                    return Ok(());
-                }
-                Some(_) => {}
-            }
+        self.at += 1;
+        match self.rest().find("*/") {
+            Some(end) => self.at += end + 2,
+            None => return Err(self.error("a comment does not end")),
         }
+        Ok(())
     }
 
-    fn text(&mut self) -> Result<Token, TsdlError> {
+    fn quoted(&mut self) -> Result<Token<'a>, TsdlError> {
+        let rest = self.rest();
+        let end = rest.find(['"', '\\', '\n']);
+        if let Some(end) = end
+            && rest.as_bytes()[end] == b'"'
+        {
+            self.at += end + 1;
+            return Ok(Token::Text(Cow::Borrowed(&rest[..end])));
+        }
         let mut text = String::new();
         loop {
             match self.bump() {
                 None | Some('\n') => return Err(self.error("a text does not end")),
-                Some('"') => return Ok(Token::Text(text)),
+                Some('"') => return Ok(Token::Text(Cow::Owned(text))),
                 Some('\\') => text.push(match self.bump() {
                     Some('n') => '\n',
                     Some('t') => '\t',
@@ -119,33 +135,31 @@ impl<'a> Lexer<'a> {
     /// after two more at most: longer ones are not of any tracer.
     fn code(&mut self, mut code: u32, radix: u32) -> char {
         for _ in 0..2 {
-            let Some(digit) = self.rest.peek().and_then(|c| c.to_digit(radix)) else { break };
+            let Some(digit) = self.rest().chars().next().and_then(|c| c.to_digit(radix)) else { break };
             code = code * radix + digit;
             self.bump();
         }
         char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
     }
 
-    fn while_word(&mut self, word: &mut String) {
-        while let Some(&c) = self.rest.peek()
-            && (c.is_alphanumeric() || c == '_')
-        {
-            word.push(c);
-            self.bump();
+    /// What has begun, up to where it can be no word.
+    fn word(&mut self) -> &'a str {
+        let bytes = self.text.as_bytes();
+        while let Some(&byte) = bytes.get(self.at) {
+            if byte.is_ascii_alphanumeric() || byte == b'_' {
+                self.at += 1;
+            } else if !byte.is_ascii() && self.rest().chars().next().is_some_and(char::is_alphanumeric) {
+                self.bump();
+            } else {
+                break;
+            }
         }
+        &self.text[self.begun..self.at]
     }
 
-    fn word(&mut self, first: char) -> Token {
-        let mut word = String::from(first);
-        self.while_word(&mut word);
-        Token::Word(word)
-    }
-
-    fn number(&mut self, first: char) -> Result<Token, TsdlError> {
-        let mut digits = String::from(first);
-        self.while_word(&mut digits);
+    fn number(&mut self) -> Result<Token<'a>, TsdlError> {
         // `10ULL` as in C; no digit of base 16 is among these letters.
-        let digits = digits.trim_end_matches(['u', 'U', 'l', 'L']);
+        let digits = self.word().trim_end_matches(['u', 'U', 'l', 'L']);
         let parsed = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
             Some(hexadecimal) => i128::from_str_radix(hexadecimal, 16),
             None if digits.len() > 1 && digits.starts_with('0') => i128::from_str_radix(digits, 8),

@@ -13,4 +13,4 @@ pub use facts::{Facts, read_facts};
 pub use file::{MetadataError, text_of_file};
 pub use lexer::TsdlError;
 pub use read::read;
-pub use write::write;
+pub use write::{uuid_text, write};

@@ -1,11 +1,12 @@
 //! The blocks of metadata (CTF 1.8, section 7).
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::facts::read_uuid;
 use super::lexer::{Lexer, Token, TsdlError};
-use super::tokens::shown;
-use super::types::{self, Types, number, text_of};
+use super::tokens::{self, shown};
+use super::types::{self, Types};
 use crate::schema::{ByteOrder, Clock, EnvValue, EventClass, FieldType, Metadata, StreamClass, Structure};
 
 /// Most entries of the `env` block, clocks, streams and events, each.
@@ -40,11 +41,11 @@ pub fn read(text: &str) -> Result<Metadata, TsdlError> {
 fn trace_byte_order(text: &str) -> Result<Option<ByteOrder>, TsdlError> {
     let mut lexer = Lexer::new(text);
     let (mut depth, mut in_trace) = (0_u64, false);
-    let mut before: [Option<Token>; 2] = [None, None];
+    let mut before: [Option<Token<'_>>; 2] = [None, None];
     while let Some(token) = lexer.next()? {
         match &token {
             Token::Sign('{') => {
-                in_trace |= depth == 0 && before[1] == Some(Token::Word("trace".to_owned()));
+                in_trace |= depth == 0 && before[1] == Some(Token::Word("trace"));
                 depth += 1;
             }
             Token::Sign('}') => {
@@ -54,9 +55,9 @@ fn trace_byte_order(text: &str) -> Result<Option<ByteOrder>, TsdlError> {
             Token::Word(word)
                 if in_trace
                     && depth == 1
-                    && before == [Some(Token::Word("byte_order".to_owned())), Some(Token::Sign('='))] =>
+                    && before == [Some(Token::Word("byte_order")), Some(Token::Sign('='))] =>
             {
-                return types::byte_order(&[Token::Word(word.clone())], ByteOrder::Little)
+                return types::byte_order(word, ByteOrder::Little)
                     .map(Some)
                     .ok_or_else(|| lexer.error(format!("`{word}` is no byte order of a trace")));
             }
@@ -70,17 +71,17 @@ fn trace_byte_order(text: &str) -> Result<Option<ByteOrder>, TsdlError> {
 struct Reader<'a> {
     types: Types<'a>,
     metadata: Metadata,
-    /// With the id of their stream, where they say one, and where they stand.
-    events: Vec<(Option<u64>, EventClass, TsdlError)>,
+    /// With the id of their stream, where they say one, and where they stand, bytes.
+    events: Vec<(Option<u64>, EventClass, usize)>,
 }
 
 /// What stands behind a property's name.
-enum Value {
-    Tokens(Vec<Token>),
+enum Value<'a> {
+    Tokens(tokens::Value<'a>),
     Type(Structure),
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     /// A block or a declaration; whether there was one.
     fn block(&mut self) -> Result<bool, TsdlError> {
         if self.types.declaration()? || self.types.tokens.accept(';')? {
@@ -102,9 +103,9 @@ impl Reader<'_> {
         }
         let block = self.types.tokens.word("a block")?;
         self.types.tokens.expect('{')?;
-        let here = self.types.tokens.error("");
+        let here = self.types.tokens.taken();
         self.types.names.enter();
-        match block.as_str() {
+        match block {
             "trace" => self.trace()?,
             "env" => self.env()?,
             "clock" => self.clock()?,
@@ -129,7 +130,7 @@ impl Reader<'_> {
     }
 
     /// The next `key = value;` or `key := type;` of a block; `None` at its end.
-    fn property(&mut self) -> Result<Option<(String, Value)>, TsdlError> {
+    fn property(&mut self) -> Result<Option<(Cow<'a, str>, Value<'a>)>, TsdlError> {
         loop {
             let tokens = &mut self.types.tokens;
             if tokens.accept('}')? {
@@ -163,13 +164,13 @@ impl Reader<'_> {
 
     fn trace(&mut self) -> Result<(), TsdlError> {
         while let Some((key, value)) = self.property()? {
-            match (key.as_str(), value) {
-                ("major", Value::Tokens(value)) if number(&value) != Some(1) => {
+            match (&*key, value) {
+                ("major", Value::Tokens(value)) if value.number() != Some(1) => {
                     return Err(self.bad("metadata of another major version than 1"));
                 }
                 ("uuid", Value::Tokens(value)) => {
                     let uuid =
-                        read_uuid(&text_of(&value)).ok_or_else(|| self.bad("the trace's uuid is none"))?;
+                        read_uuid(&value.text()).ok_or_else(|| self.bad("the trace's uuid is none"))?;
                     self.metadata.uuid = Some(uuid);
                 }
                 ("packet.header", Value::Type(structure)) => self.metadata.packet_header = structure,
@@ -182,17 +183,17 @@ impl Reader<'_> {
     fn env(&mut self) -> Result<(), TsdlError> {
         while let Some((key, value)) = self.property()? {
             let Value::Tokens(value) = value else { continue };
-            let value = match number(&value) {
+            let value = match value.number() {
                 Some(number) => match i64::try_from(number) {
                     Ok(number) => EnvValue::Number(number),
                     Err(_) => EnvValue::Text(number.to_string()),
                 },
-                None => EnvValue::Text(text_of(&value)),
+                None => EnvValue::Text(value.text().into_owned()),
             };
             if self.metadata.env.len() == MOST {
                 return Err(self.bad("the env block has too many entries"));
             }
-            self.metadata.env.push((key, value));
+            self.metadata.env.push((key.into_owned(), value));
         }
         Ok(())
     }
@@ -200,6 +201,7 @@ impl Reader<'_> {
     fn clock(&mut self) -> Result<(), TsdlError> {
         let mut clock = Clock {
             name: String::new(),
+            uuid: None,
             description: String::new(),
             // What it is when nothing is said (section 8).
             frequency: 1_000_000_000,
@@ -208,22 +210,26 @@ impl Reader<'_> {
         };
         while let Some((key, value)) = self.property()? {
             let Value::Tokens(value) = value else { continue };
-            match key.as_str() {
-                "name" => clock.name = text_of(&value),
-                "description" => clock.description = text_of(&value),
+            match &*key {
+                "name" => clock.name = value.text().into_owned(),
+                "uuid" => clock.uuid = read_uuid(&value.text()),
+                "description" => clock.description = value.text().into_owned(),
                 "freq" => {
-                    clock.frequency = number(&value)
+                    clock.frequency = value
+                        .number()
                         .and_then(|hertz| u64::try_from(hertz).ok())
                         .filter(|&hertz| hertz > 0)
                         .ok_or_else(|| self.bad("a clock's freq is no number of ticks a second"))?;
                 }
                 "offset_s" => {
-                    clock.offset_s = number(&value)
+                    clock.offset_s = value
+                        .number()
                         .and_then(|s| i64::try_from(s).ok())
                         .ok_or_else(|| self.bad("a clock's offset_s is no number of seconds"))?;
                 }
                 "offset" => {
-                    clock.offset = number(&value)
+                    clock.offset = value
+                        .number()
                         .and_then(|ticks| u64::try_from(ticks).ok())
                         .ok_or_else(|| self.bad("a clock's offset is no number of ticks"))?;
                 }
@@ -234,8 +240,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn id(&self, value: &[Token]) -> Result<u64, TsdlError> {
-        let id = number(value).and_then(|id| u64::try_from(id).ok());
+    fn id(&self, value: &tokens::Value<'_>) -> Result<u64, TsdlError> {
+        let id = value.number().and_then(|id| u64::try_from(id).ok());
         id.ok_or_else(|| self.bad("an id that is no number"))
     }
 
@@ -248,7 +254,7 @@ impl Reader<'_> {
             events: Vec::new(),
         };
         while let Some((key, value)) = self.property()? {
-            match (key.as_str(), value) {
+            match (&*key, value) {
                 ("id", Value::Tokens(value)) => stream.id = self.id(&value)?,
                 ("packet.context", Value::Type(structure)) => stream.packet_context = structure,
                 ("event.header", Value::Type(structure)) => stream.event_header = structure,
@@ -263,7 +269,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn event(&mut self, here: TsdlError) -> Result<(), TsdlError> {
+    fn event(&mut self, here: usize) -> Result<(), TsdlError> {
         let (mut stream, mut named) = (None, false);
         let mut event = EventClass {
             id: 0,
@@ -272,17 +278,17 @@ impl Reader<'_> {
             fields: Structure::default(),
         };
         while let Some((key, value)) = self.property()? {
-            match (key.as_str(), value) {
+            match (&*key, value) {
                 ("id", Value::Tokens(value)) => event.id = self.id(&value)?,
                 ("stream_id", Value::Tokens(value)) => stream = Some(self.id(&value)?),
-                ("name", Value::Tokens(value)) => (event.name, named) = (text_of(&value), true),
+                ("name", Value::Tokens(value)) => (event.name, named) = (value.text().into_owned(), true),
                 ("context", Value::Type(structure)) => event.context = structure,
                 ("fields", Value::Type(structure)) => event.fields = structure,
                 _ => {}
             }
         }
         if !named {
-            return Err(TsdlError { text: "an event without a name".to_owned(), ..here });
+            return Err(self.types.tokens.error_at(here, "an event without a name"));
         }
         self.events.push((stream, event, here));
         Ok(())
@@ -297,7 +303,7 @@ impl Reader<'_> {
         let only = if let [only] = streams.as_slice() { Some(only.id) } else { None };
         let mut seen = HashSet::new();
         for (stream, event, here) in self.events {
-            let error = |text: String| TsdlError { text, ..here.clone() };
+            let error = |text: String| self.types.tokens.error_at(here, text);
             let Some(id) = stream.or(only) else {
                 return Err(error(format!("event `{}` does not say which stream it is of", event.name)));
             };

@@ -1,11 +1,13 @@
+use std::borrow::Cow;
+
 use super::lexer::{Lexer, Token, TsdlError};
 
 /// Tokens with a look at the next one.
 pub(super) struct Tokens<'a> {
     lexer: Lexer<'a>,
-    peeked: Option<Option<Token>>,
-    /// Where the last token taken begins.
-    taken: (usize, usize),
+    peeked: Option<Option<Token<'a>>>,
+    /// Where the last token taken begins, bytes.
+    taken: usize,
 }
 
 /// Most tokens between a property's `=` and its semicolon.
@@ -13,17 +15,17 @@ const MOST_VALUE: usize = 256;
 
 impl<'a> Tokens<'a> {
     pub fn new(text: &'a str) -> Self {
-        Self { lexer: Lexer::new(text), peeked: None, taken: (1, 1) }
+        Self { lexer: Lexer::new(text), peeked: None, taken: 0 }
     }
 
-    pub fn peek(&mut self) -> Result<Option<&Token>, TsdlError> {
+    pub fn peek(&mut self) -> Result<Option<&Token<'a>>, TsdlError> {
         if self.peeked.is_none() {
             self.peeked = Some(self.lexer.next()?);
         }
         Ok(self.peeked.as_ref().and_then(Option::as_ref))
     }
 
-    pub fn next(&mut self) -> Result<Option<Token>, TsdlError> {
+    pub fn next(&mut self) -> Result<Option<Token<'a>>, TsdlError> {
         let token = match self.peeked.take() {
             Some(token) => token,
             None => self.lexer.next()?,
@@ -34,8 +36,17 @@ impl<'a> Tokens<'a> {
 
     /// An error at the token taken last.
     pub fn error(&self, text: impl Into<String>) -> TsdlError {
-        let (line, column) = self.taken;
-        TsdlError { line, column, text: text.into() }
+        self.lexer.error_at(self.taken, text)
+    }
+
+    /// Where the token taken last begins, bytes.
+    pub const fn taken(&self) -> usize {
+        self.taken
+    }
+
+    /// An error at such a place.
+    pub fn error_at(&self, at: usize, text: impl Into<String>) -> TsdlError {
+        self.lexer.error_at(at, text)
     }
 
     pub fn next_is(&mut self, sign: char) -> Result<bool, TsdlError> {
@@ -59,14 +70,14 @@ impl<'a> Tokens<'a> {
     }
 
     /// A word that is next, without taking it.
-    pub fn peek_word(&mut self) -> Result<Option<&str>, TsdlError> {
+    pub fn peek_word(&mut self) -> Result<Option<&'a str>, TsdlError> {
         Ok(match self.peek()? {
-            Some(Token::Word(word)) => Some(word.as_str()),
+            Some(&Token::Word(word)) => Some(word),
             _ => None,
         })
     }
 
-    pub fn word(&mut self, what: &str) -> Result<String, TsdlError> {
+    pub fn word(&mut self, what: &str) -> Result<&'a str, TsdlError> {
         match self.next()? {
             Some(Token::Word(word)) => Ok(word),
             found => Err(self.error(format!("expected {what}, found {}", shown(found.as_ref())))),
@@ -83,48 +94,88 @@ impl<'a> Tokens<'a> {
     }
 
     /// Words joined by dots.
-    pub fn path(&mut self) -> Result<String, TsdlError> {
-        let mut path = self.word("a name")?;
+    pub fn path(&mut self) -> Result<Cow<'a, str>, TsdlError> {
+        let mut path = Cow::Borrowed(self.word("a name")?);
         while self.accept('.')? {
+            let path = path.to_mut();
             path.push('.');
-            path.push_str(&self.word("a name")?);
+            path.push_str(self.word("a name")?);
         }
         Ok(path)
     }
 
     /// What stands up to a property's semicolon.
-    pub fn value(&mut self) -> Result<Vec<Token>, TsdlError> {
-        let mut value = Vec::new();
+    pub fn value(&mut self) -> Result<Value<'a>, TsdlError> {
+        let mut value = Value::default();
         loop {
             match self.next()? {
                 None => return Err(self.error("a property does not end")),
                 Some(Token::Sign(';')) => return Ok(value),
-                Some(_) if value.len() == MOST_VALUE => {
+                Some(_) if value.more.len() == MOST_VALUE => {
                     return Err(self.error("a property's value is too long"));
                 }
-                Some(token) => value.push(token),
+                Some(token) if value.first.is_none() => value.first = Some(token),
+                Some(token) => value.more.push(token),
             }
         }
     }
 
     /// Everything up to the brace that closes one just taken.
     pub fn skip_block(&mut self) -> Result<(), TsdlError> {
-        let (line, column) = self.taken;
+        let begun = self.taken;
         let mut depth = 1_u64;
         while depth > 0 {
             match self.next()? {
                 Some(Token::Sign('{')) => depth += 1,
                 Some(Token::Sign('}')) => depth -= 1,
                 Some(_) => {}
-                None => return Err(TsdlError { line, column, text: "a block does not end".to_owned() }),
+                None => return Err(self.lexer.error_at(begun, "a block does not end")),
             }
         }
         Ok(())
     }
 }
 
+/// What stands behind a property's `=`: nearly always one token.
+#[derive(Debug, Default)]
+pub(super) struct Value<'a> {
+    first: Option<Token<'a>>,
+    more: Vec<Token<'a>>,
+}
+
+impl<'a> Value<'a> {
+    /// The number that it is.
+    pub fn number(&self) -> Option<i128> {
+        match (&self.first, self.more.as_slice()) {
+            (Some(Token::Number(number)), []) => Some(*number),
+            (Some(Token::Sign('-')), [Token::Number(number)]) => Some(-number),
+            _ => None,
+        }
+    }
+
+    /// It as text, quoted or not.
+    pub fn text(&self) -> Cow<'a, str> {
+        match (&self.first, self.more.as_slice()) {
+            (None, _) => return Cow::Borrowed(""),
+            (Some(Token::Word(word)), []) => return Cow::Borrowed(word),
+            (Some(Token::Text(text)), []) => return text.clone(),
+            _ => {}
+        }
+        let mut text = String::new();
+        for token in self.first.iter().chain(&self.more) {
+            match token {
+                Token::Word(word) => text.push_str(word),
+                Token::Text(quoted) => text.push_str(quoted),
+                Token::Number(number) => text.push_str(&number.to_string()),
+                Token::Sign(sign) => text.push(*sign),
+            }
+        }
+        Cow::Owned(text)
+    }
+}
+
 /// A token as errors show it.
-pub(super) fn shown(token: Option<&Token>) -> String {
+pub(super) fn shown(token: Option<&Token<'_>>) -> String {
     match token {
         None => "the end of the text".to_owned(),
         Some(Token::Word(word)) => format!("`{word}`"),

@@ -1,8 +1,10 @@
 //! The grammar of types (CTF 1.8, section 4 and appendix C).
 
+use std::borrow::Cow;
+
 use super::lexer::{Token, TsdlError};
 use super::names::{DEEPEST, Kind, Names, depth, parts};
-use super::tokens::{Tokens, shown};
+use super::tokens::{Tokens, Value, shown};
 use crate::schema::{
     Base, ByteOrder, Encoding, Field, FieldType, Float, Integer, Mapping, Structure, Variant,
 };
@@ -18,6 +20,9 @@ pub(super) struct Types<'a> {
 
 /// Largest alignment, bits.
 const MOST_ALIGN: u32 = 512;
+
+/// Stands where a type was.
+const NO_TYPE: FieldType = FieldType::Text(Encoding::None);
 
 impl<'a> Types<'a> {
     pub fn new(text: &'a str, byte_order: ByteOrder) -> Self {
@@ -43,7 +48,7 @@ impl<'a> Types<'a> {
         loop {
             match self.tokens.next()? {
                 Some(Token::Sign(';')) => break,
-                Some(Token::Word(word)) => push_word(&mut name, &word),
+                Some(Token::Word(word)) => push_word(&mut name, word),
                 Some(Token::Sign('*')) => push_word(&mut name, "*"),
                 found => {
                     let found = shown(found.as_ref());
@@ -94,7 +99,7 @@ impl<'a> Types<'a> {
             return Err(self.tokens.error("types nest too deep"));
         }
         self.depth += 1;
-        let ty = match word.as_str() {
+        let ty = match word {
             "integer" => FieldType::Integer(self.integer()?),
             "floating_point" => self.float()?,
             "string" => self.text()?,
@@ -119,7 +124,7 @@ impl<'a> Types<'a> {
         if let Some(ty) = self.specifier()? {
             return Ok(ty);
         }
-        let mut name = self.tokens.word("a type")?;
+        let mut name = self.tokens.word("a type")?.to_owned();
         while let Some(word) = self.tokens.peek_word()? {
             push_word(&mut name, word);
             self.tokens.next()?;
@@ -129,7 +134,7 @@ impl<'a> Types<'a> {
 
     /// `type a, b[3];`
     fn fields_of_one_type(&mut self, into: &mut Vec<Field>) -> Result<(), TsdlError> {
-        let (ty, mut name) = match self.specifier()? {
+        let (mut ty, mut name) = match self.specifier()? {
             // Only declares the name of a type.
             Some(_) if self.tokens.accept(';')? => return Ok(()),
             Some(ty) => (ty, self.tokens.word("a field's name")?),
@@ -137,7 +142,7 @@ impl<'a> Types<'a> {
                 let mut name = self.tokens.word("a field")?;
                 let mut alias = String::new();
                 while let Some(Token::Word(_)) = self.tokens.peek()? {
-                    push_word(&mut alias, &name);
+                    push_word(&mut alias, name);
                     name = self.tokens.word("a field's name")?;
                 }
                 (self.find(Kind::Alias, &alias)?, name)
@@ -145,7 +150,9 @@ impl<'a> Types<'a> {
         };
         loop {
             let lengths = self.lengths()?;
-            let mut field = ty.clone();
+            // The last name takes the type itself.
+            let more = self.tokens.next_is(',')?;
+            let mut field = if more { ty.clone() } else { std::mem::replace(&mut ty, NO_TYPE) };
             for length in lengths.into_iter().rev() {
                 field = match length {
                     Length::Fixed(length) => FieldType::Array(Box::new(field), length),
@@ -155,7 +162,7 @@ impl<'a> Types<'a> {
             if !self.names.take(1) {
                 return Err(self.too_large());
             }
-            into.push(Field { name, ty: self.bounded(field)? });
+            into.push(Field { name: name.to_owned(), ty: self.bounded(field)? });
             match self.tokens.next()? {
                 Some(Token::Sign(';')) => return Ok(()),
                 // A clone of a large type for each name.
@@ -177,7 +184,7 @@ impl<'a> Types<'a> {
                 return Err(self.tokens.error("types nest too deep"));
             }
             lengths.push(match self.tokens.peek()? {
-                Some(Token::Word(_)) => Length::Field(self.tokens.path()?),
+                Some(Token::Word(_)) => Length::Field(self.tokens.path()?.into_owned()),
                 _ => {
                     let number = self.tokens.number()?;
                     let number = u64::try_from(number).map_err(|_| self.tokens.error("a negative length"))?;
@@ -207,7 +214,7 @@ impl<'a> Types<'a> {
         let mut structure = if self.tokens.accept('{')? {
             Structure { fields: self.members()?, align: 1 }
         } else {
-            let name = name.as_deref().unwrap_or_default();
+            let name = name.unwrap_or_default();
             match self.find(Kind::Struct, name)? {
                 FieldType::Struct(structure) => structure,
                 _ => return Err(self.tokens.error(format!("`{name}` is no structure"))),
@@ -222,7 +229,7 @@ impl<'a> Types<'a> {
         }
         let ty = FieldType::Struct(structure);
         if let Some(name) = name {
-            self.declare(Kind::Struct, &name, &ty)?;
+            self.declare(Kind::Struct, name, &ty)?;
         }
         Ok(ty)
     }
@@ -233,7 +240,7 @@ impl<'a> Types<'a> {
         let (options, declared) = if self.tokens.accept('{')? {
             (self.members()?, true)
         } else {
-            match self.find(Kind::Variant, name.as_deref().unwrap_or_default())? {
+            match self.find(Kind::Variant, name.unwrap_or_default())? {
                 FieldType::Variant(variant) => {
                     tag = tag.or(Some(variant.tag));
                     (variant.options, false)
@@ -243,7 +250,7 @@ impl<'a> Types<'a> {
         };
         let ty = FieldType::Variant(Variant { tag: tag.unwrap_or_default(), options });
         if let (Some(name), true) = (name, declared) {
-            self.declare(Kind::Variant, &name, &ty)?;
+            self.declare(Kind::Variant, name, &ty)?;
         }
         Ok(ty)
     }
@@ -254,11 +261,11 @@ impl<'a> Types<'a> {
         }
         let tag = self.tokens.path()?;
         self.tokens.expect('>')?;
-        Ok(Some(tag))
+        Ok(Some(tag.into_owned()))
     }
 
     /// The name behind `struct` and the like, where there is one.
-    fn name(&mut self) -> Result<Option<String>, TsdlError> {
+    fn name(&mut self) -> Result<Option<&'a str>, TsdlError> {
         if self.tokens.peek_word()?.is_some() { self.tokens.word("a name").map(Some) } else { Ok(None) }
     }
 
@@ -266,7 +273,7 @@ impl<'a> Types<'a> {
         let name = self.name()?;
         let container = if self.tokens.accept(':')? { Some(self.specifier_or_alias()?) } else { None };
         if !self.tokens.accept('{')? {
-            return self.find(Kind::Enum, name.as_deref().unwrap_or_default());
+            return self.find(Kind::Enum, name.unwrap_or_default());
         }
         let container = match container {
             Some(container) => container,
@@ -277,7 +284,7 @@ impl<'a> Types<'a> {
         };
         let ty = FieldType::Enumeration(integer, self.mappings()?);
         if let Some(name) = name {
-            self.declare(Kind::Enum, &name, &ty)?;
+            self.declare(Kind::Enum, name, &ty)?;
         }
         Ok(ty)
     }
@@ -286,7 +293,8 @@ impl<'a> Types<'a> {
         let (mut mappings, mut next) = (Vec::new(), 0_i128);
         while !self.tokens.accept('}')? {
             let name = match self.tokens.next()? {
-                Some(Token::Word(name) | Token::Text(name)) => name,
+                Some(Token::Word(name)) => name.to_owned(),
+                Some(Token::Text(name)) => name.into_owned(),
                 found => {
                     let found = shown(found.as_ref());
                     return Err(self
@@ -320,9 +328,9 @@ impl<'a> Types<'a> {
     }
 
     /// `{ key = value; … }`; the brace is not taken yet.
-    fn properties(&mut self) -> Result<Vec<(String, Vec<Token>)>, TsdlError> {
+    fn properties(&mut self) -> Result<Vec<(Cow<'a, str>, Value<'a>)>, TsdlError> {
         self.tokens.expect('{')?;
-        let mut properties = Vec::new();
+        let mut properties = Vec::with_capacity(8);
         while !self.tokens.accept('}')? {
             let key = self.tokens.path()?;
             self.tokens.expect('=')?;
@@ -340,15 +348,15 @@ impl<'a> Types<'a> {
         let mut align = None;
         for (key, value) in self.properties()? {
             let bad = |what: &str| self.tokens.error(format!("an integer whose {key} is no {what}"));
-            match key.as_str() {
+            match &*key {
                 "size" => {
                     integer.bits = number_in(&value, 1, 64).ok_or_else(|| bad("number from 1 to 64"))?
                 }
-                "align" => align = number(&value),
+                "align" => align = value.number(),
                 "signed" => integer.signed = truth(&value).ok_or_else(|| bad("truth value"))?,
                 "byte_order" => {
                     integer.byte_order =
-                        byte_order(&value, self.byte_order).ok_or_else(|| bad("byte order"))?;
+                        byte_order(&value.text(), self.byte_order).ok_or_else(|| bad("byte order"))?;
                 }
                 "base" => integer.base = base(&value).ok_or_else(|| bad("base"))?,
                 "encoding" => integer.encoding = encoding(&value).ok_or_else(|| bad("encoding"))?,
@@ -370,11 +378,11 @@ impl<'a> Types<'a> {
     fn float(&mut self) -> Result<FieldType, TsdlError> {
         let (mut digits, mut align, mut order) = (0, None, self.byte_order);
         for (key, value) in self.properties()? {
-            match key.as_str() {
+            match &*key {
                 "exp_dig" | "mant_dig" => digits += number_in(&value, 1, 64).unwrap_or(1000),
-                "align" => align = number(&value),
+                "align" => align = value.number(),
                 "byte_order" => {
-                    order = byte_order(&value, self.byte_order)
+                    order = byte_order(&value.text(), self.byte_order)
                         .ok_or_else(|| self.tokens.error("a floating_point with a strange byte order"))?;
                 }
                 _ => {}
@@ -421,34 +429,12 @@ fn push_word(name: &mut String, word: &str) {
     name.push_str(word);
 }
 
-/// A value that is one number.
-pub(super) fn number(value: &[Token]) -> Option<i128> {
-    match value {
-        [Token::Number(number)] => Some(*number),
-        [Token::Sign('-'), Token::Number(number)] => Some(-number),
-        _ => None,
-    }
+fn number_in(value: &Value<'_>, from: u32, to: u32) -> Option<u32> {
+    value.number().and_then(|number| u32::try_from(number).ok()).filter(|number| (from..=to).contains(number))
 }
 
-fn number_in(value: &[Token], from: u32, to: u32) -> Option<u32> {
-    number(value).and_then(|number| u32::try_from(number).ok()).filter(|number| (from..=to).contains(number))
-}
-
-/// A value as text, quoted or not.
-pub(super) fn text_of(value: &[Token]) -> String {
-    let mut text = String::new();
-    for token in value {
-        match token {
-            Token::Word(word) | Token::Text(word) => text.push_str(word),
-            Token::Number(number) => text.push_str(&number.to_string()),
-            Token::Sign(sign) => text.push(*sign),
-        }
-    }
-    text
-}
-
-fn truth(value: &[Token]) -> Option<bool> {
-    match text_of(value).as_str() {
+fn truth(value: &Value<'_>) -> Option<bool> {
+    match &*value.text() {
         "true" | "TRUE" | "1" => Some(true),
         "false" | "FALSE" | "0" => Some(false),
         _ => None,
@@ -456,8 +442,8 @@ fn truth(value: &[Token]) -> Option<bool> {
 }
 
 /// `native`: the trace's.
-pub(super) fn byte_order(value: &[Token], native: ByteOrder) -> Option<ByteOrder> {
-    match text_of(value).as_str() {
+pub(super) fn byte_order(value: &str, native: ByteOrder) -> Option<ByteOrder> {
+    match value {
         "le" => Some(ByteOrder::Little),
         "be" | "network" => Some(ByteOrder::Big),
         "native" => Some(native),
@@ -465,8 +451,8 @@ pub(super) fn byte_order(value: &[Token], native: ByteOrder) -> Option<ByteOrder
     }
 }
 
-fn base(value: &[Token]) -> Option<Base> {
-    match text_of(value).as_str() {
+fn base(value: &Value<'_>) -> Option<Base> {
+    match &*value.text() {
         "2" | "binary" | "b" => Some(Base::Binary),
         "8" | "octal" | "oct" | "o" => Some(Base::Octal),
         "10" | "decimal" | "dec" | "d" | "i" | "u" => Some(Base::Decimal),
@@ -475,8 +461,8 @@ fn base(value: &[Token]) -> Option<Base> {
     }
 }
 
-fn encoding(value: &[Token]) -> Option<Encoding> {
-    match text_of(value).to_ascii_lowercase().as_str() {
+fn encoding(value: &Value<'_>) -> Option<Encoding> {
+    match &*value.text().to_ascii_lowercase() {
         "none" => Some(Encoding::None),
         "utf8" | "utf-8" => Some(Encoding::Utf8),
         "ascii" => Some(Encoding::Ascii),
@@ -485,8 +471,8 @@ fn encoding(value: &[Token]) -> Option<Encoding> {
 }
 
 /// `clock.NAME.value`
-fn clock_of(value: &[Token]) -> Option<String> {
-    let text = text_of(value);
+fn clock_of(value: &Value<'_>) -> Option<String> {
+    let text = value.text();
     let name = text.strip_prefix("clock.")?;
     Some(name.strip_suffix(".value").unwrap_or(name).to_owned())
 }

@@ -123,6 +123,9 @@ impl Text {
     fn clock(&mut self, clock: &Clock) {
         self.line(0, "clock {");
         self.line(1, &format!("name = {};", quoted(&clock.name)));
+        if let Some(uuid) = clock.uuid {
+            self.line(1, &format!("uuid = \"{}\";", uuid_text(uuid)));
+        }
         self.line(1, &format!("description = {};", quoted(&clock.description)));
         self.line(1, &format!("freq = {};", clock.frequency));
         self.line(1, &format!("offset_s = {};", clock.offset_s));
@@ -292,7 +295,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`.
-pub(super) fn uuid_text(uuid: [u8; 16]) -> String {
+pub fn uuid_text(uuid: [u8; 16]) -> String {
     let mut text = String::new();
     for (i, byte) in uuid.iter().enumerate() {
         if matches!(i, 4 | 6 | 8 | 10) {

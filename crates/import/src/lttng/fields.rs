@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wakepath_clock::{Local, Stamp};
 use wakepath_ctf::plan::Visitor;
 use wakepath_ctf::schema::EventClass;
+use wakepath_ctf::stream::Wanted;
 use wakepath_event::{Comm, Context, Cpu, Tid};
 
 use crate::tracepoint::{Interrupt, PacketHeader, Record, Request, Tracepoint};
@@ -151,7 +152,7 @@ const HEADERS: [(&str, u16); 30] = [
 ];
 
 /// The fields of an event that are read.
-pub(super) fn wanted(event: &EventClass) -> Vec<(&'static str, u16)> {
+pub(super) fn wanted(event: &EventClass) -> Option<Wanted> {
     let own: &[(&str, u16)] = match Kind::of(&event.name) {
         Kind::Switch => &[("prev_tid", A), ("prev_state", B), ("next_tid", C), ("next_comm", COMM)],
         Kind::Waking | Kind::Wakeup | Kind::WakeupNew | Kind::Exit => &[("tid", A)],
@@ -178,11 +179,11 @@ pub(super) fn wanted(event: &EventClass) -> Vec<(&'static str, u16)> {
         Kind::InterruptName => &[("irq", A), ("action", NAME)],
         Kind::BlockDeviceName => &[("dev", A), ("diskname", NAME)],
         Kind::HrtimerEntry | Kind::HrtimerExit | Kind::VectorEntry(_) | Kind::VectorExit(_) => &[],
-        Kind::Other => return Vec::new(),
+        Kind::Other => return None,
     };
     let mut own = own.to_vec();
     own.push(("context.tid", CURRENT));
-    own
+    Some(own)
 }
 
 /// The values of one event.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use wakepath_ctf::schema::Metadata;
 use wakepath_ctf::stream::{Item, Plans, PlansError, Reader, Selection};
 use wakepath_ctf::trace::{Trace as Directory, TraceError};
+use wakepath_ctf::tsdl::uuid_text;
 use wakepath_event::Event;
 
 use super::cursor::{Cursor, Progress};
@@ -37,7 +38,7 @@ pub struct Host {
     pub kernel_release: String,
     /// The tracer and its version.
     pub tracer: String,
-    /// What stands for the boot's id, which LTTng does not note: the uuid of the clock's or the trace's.
+    /// The boot's id, which LTTng notes as the uuid of its clock; else what stands for it, the trace's.
     pub boot_id: String,
 }
 
@@ -271,12 +272,12 @@ impl Trace {
 fn host(metadata: &Metadata) -> Host {
     let text = |key: &str| metadata.text(key).unwrap_or_default().to_owned();
     let number = |key: &str| metadata.number(key).unwrap_or(0);
-    let uuid = metadata.uuid.unwrap_or_default();
+    let of_clock = metadata.clocks.first().and_then(|clock| clock.uuid);
     Host {
         name: text("hostname"),
         kernel_release: text("kernel_release"),
         tracer: format!("{} {}.{}", text("tracer_name"), number("tracer_major"), number("tracer_minor")),
-        boot_id: uuid.iter().map(|byte| format!("{byte:02x}")).collect(),
+        boot_id: of_clock.or(metadata.uuid).map(uuid_text).unwrap_or_default(),
     }
 }
 
