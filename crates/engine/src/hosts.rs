@@ -20,18 +20,22 @@ const AHEAD: usize = 2;
 /// have on their own hosts. About 100 bytes a packet.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    /// By the receiving host's place, its stamp, and the flow as that host calls it.
-    sent: HashMap<(usize, Stamp<Local>, FlowId), (usize, Stamp<Local>)>,
-    wanted: HashSet<(usize, Stamp<Local>)>,
-    /// What was sent then, by the flow as it is called among all hosts.
-    headers: HashMap<(usize, Stamp<Local>, FlowId), (u32, u32, u32)>,
+    /// By when it was received, in the flow as the receiving host calls it.
+    sent: HashMap<(Moment, FlowId), Moment>,
+    wanted: HashSet<Moment>,
+    /// What was sent then, by the flow as it is called among all hosts: its number, length and what it
+    /// acknowledges.
+    headers: HashMap<(Moment, FlowId), (u32, u32, u32)>,
 }
+
+/// A host's place, and a stamp of its own.
+type Moment = (usize, Stamp<Local>);
 
 impl Links {
     fn add(&mut self, outcome: &Outcome) {
         // Of a packet that was sent more than once, its header alone has to tell.
         let Outcome::Matched(matched) = outcome else { return };
-        self.sent.insert((matched.to, matched.received, matched.flow), (matched.from, matched.sent));
+        self.sent.insert(((matched.to, matched.received), matched.flow), (matched.from, matched.sent));
         self.wanted.insert((matched.from, matched.sent));
     }
 
@@ -41,12 +45,12 @@ impl Links {
         match packet.direction {
             Direction::Out if self.wanted.contains(&(place, local)) => {
                 let header = (packet.seq, packet.len, packet.ack);
-                self.headers.insert((place, local, packet.flow), header);
+                self.headers.insert(((place, local), packet.flow), header);
             }
             Direction::Out => {}
             Direction::In => {
-                let Some(&(from, sent)) = self.sent.get(&(place, local, called)) else { return };
-                if let Some(&header) = self.headers.get(&(from, sent, packet.flow)) {
+                let Some(&sent) = self.sent.get(&((place, local), called)) else { return };
+                if let Some(&header) = self.headers.get(&(sent, packet.flow)) {
                     (packet.seq, packet.len, packet.ack) = header;
                 }
             }
