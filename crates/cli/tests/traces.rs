@@ -60,6 +60,9 @@ fn a_kernel_trace_by_lttng_is_asked_like_a_recording() {
     let trace = folder.join("lttng-mutex/ctf");
     let info = run(&["info"], &[&trace]);
     assert!(info.contains("written by  lttng-modules") && !info.contains("cut off"), "{info}");
+    // Who waits for work when tracing ends is not told as hanging.
+    let overview = document(&["path", "--json"], &[&trace]);
+    assert_eq!(overview["still_waiting"].as_array().map(Vec::len), Some(0), "{}", overview["still_waiting"]);
     // The second worker waits for the first one, which sleeps with the lock, and sleeps itself.
     let path = document(&["path", "--tid", "252", "--json"], &[&trace]);
     let waits = path["waits"].as_array().expect("waits");

@@ -181,12 +181,18 @@ fn is_for_work(
 ) -> bool {
     let Some(call) = call else {
         // A kernel thread without work sleeps lightly; one that waits for a disk does not. A user
-        // thread outside a system call is in a page fault or stopped.
-        return who.kernel
-            && matches!(
-                state,
-                None | Some(BlockedState::Interruptible | BlockedState::Idle | BlockedState::Parked)
-            );
+        // thread outside a system call is in a page fault or stopped; but other tracers note no calls
+        // where a thread waits, nor how those wait that did so when tracing began.
+        let lightly = matches!(
+            state,
+            None | Some(
+                BlockedState::Interruptible
+                    | BlockedState::Idle
+                    | BlockedState::Parked
+                    | BlockedState::Other(0)
+            )
+        );
+        return lightly && (who.kernel || recorded.tracer.is_some());
     };
     match recorded.survey.names.call(call, who.tgid, local(at)) {
         // A condition variable or a semaphore: nobody holds it. Worker pools wait so.
