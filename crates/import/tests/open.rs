@@ -43,6 +43,31 @@ fn a_session_without_a_kernels_trace_has_no_events() {
 }
 
 #[test]
+fn what_cannot_be_read_is_a_loss_up_to_what_can() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let text = "env { domain = kernel; };
+        trace { major = 1; packet.header := struct { integer { size = 32; } magic; }; };
+        stream { packet.context := struct { integer { size = 8; } packet_size; };
+            event.header := struct { integer { size = 8; } id; integer { size = 8; map = clock.c.value; } t; }; };
+        clock { name = c; };
+        event { name = sched_waking; id = 1; fields := struct { integer { size = 8; } n; \
+            enum : integer { size = 8; } { A = 0 } t; variant <t> { integer { size = 8; } A; } v; }; };";
+    std::fs::write(folder.path().join("metadata"), text.replace('\\', "")).expect("a file");
+    let packet = |events: &[u8]| [&[0xc1, 0x1f, 0xfc, 0xc1, (5 + events.len() as u8) * 8], events].concat();
+    // The second event of the first packet has a tag that means nothing.
+    let bytes = [packet(&[1, 10, 0, 0, 0, 1, 20, 0, 9, 0]), packet(&[1, 40, 0, 0, 0])].concat();
+    std::fs::write(folder.path().join("k_0"), bytes).expect("a file");
+    let mut losses = Vec::new();
+    let damages = open(folder.path()).expect("a trace").for_each(|event| {
+        if let wakepath_event::What::Loss { from, count } = event.what {
+            losses.push((from.ns(), event.at.ns(), count));
+        }
+    });
+    assert_eq!(damages.len(), 1, "{damages:?}");
+    assert_eq!(losses, [(20, 40, 0)], "{damages:?}");
+}
+
+#[test]
 fn a_broken_stream_is_damage_and_a_loss_and_no_more() {
     let folder = tempfile::tempdir().expect("a directory");
     let text = "env { domain = kernel; hostname = h; kernel_release = \"6.1.0\"; };

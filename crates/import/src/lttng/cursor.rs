@@ -22,6 +22,10 @@ pub(super) struct Cursor<'a> {
     /// The CPU that the file's name tells, for packets that do not.
     of_name: Option<u16>,
     next: Option<Next>,
+    /// The event behind a loss that is told first; its fields are still to come.
+    held: Option<Next>,
+    /// Something could not be read since this stamp, ticks.
+    faulted: Option<u64>,
     /// It was looked ahead for who is current, since records were lost last.
     looked_ahead: bool,
     damages: Vec<Damage>,
@@ -52,6 +56,8 @@ impl<'a> Cursor<'a> {
             cpu: Cpu::UNKNOWN,
             of_name: of_name(name),
             next: None,
+            held: None,
+            faulted: None,
             looked_ahead: false,
             damages: Vec::new(),
             more_damages: 0,
@@ -74,28 +80,44 @@ impl<'a> Cursor<'a> {
 
     /// Goes to the next item that matters.
     fn advance(&mut self) {
+        if self.held.is_some() {
+            self.next = self.held.take();
+            return;
+        }
         self.next = loop {
             match self.reader.next() {
-                None => break None,
+                None => break self.skipped(self.reader.stamp()),
                 Some(Item::Event(head)) => {
                     let kind = self.kinds.get(head.class as usize).copied().unwrap_or(Kind::Other);
                     if kind != Kind::Other {
-                        break Some(Next::Event(head, kind));
+                        let event = Some(Next::Event(head, kind));
+                        let Some(lost) = self.skipped(head.stamp) else { break event };
+                        self.held = event;
+                        break Some(lost);
                     }
                 }
-                Some(Item::Lost(lost)) => break Some(Next::Lost(lost)),
+                Some(Item::Lost(lost)) => {
+                    // What was skipped beside it is part of it, and nobody knows how many it was.
+                    let from =
+                        self.faulted.take().map(|from| Lost { from: from.min(lost.from), count: 0, ..lost });
+                    break Some(Next::Lost(from.unwrap_or(lost)));
+                }
                 Some(Item::Packet(packet)) => {
                     let cpu = packet.cpu.and_then(|cpu| u16::try_from(cpu).ok()).or(self.of_name);
                     self.cpu = cpu.filter(|&cpu| cpu < MOST_CPUS).map_or(Cpu::UNKNOWN, Cpu);
                 }
                 Some(Item::Fault(fault)) => {
                     self.damaged(&fault);
-                    // What was skipped may have been anything.
-                    let at = self.reader.stamp();
-                    break Some(Next::Lost(Lost { from: at, to: at, count: 0 }));
+                    self.faulted.get_or_insert(self.reader.stamp());
                 }
             }
         };
+    }
+
+    /// What could not be read is a loss up to the next event that could: it may have been anything.
+    fn skipped(&mut self, to: u64) -> Option<Next> {
+        let from = self.faulted.take()?;
+        Some(Next::Lost(Lost { from, to: to.max(from), count: 0 }))
     }
 
     fn damaged(&mut self, fault: &Fault) {
@@ -133,7 +155,10 @@ impl<'a> Cursor<'a> {
                             normaliser.push(&record, tell);
                         }
                     }
-                    Err(fault) => self.damaged(&fault),
+                    Err(fault) => {
+                        self.damaged(&fault);
+                        self.faulted.get_or_insert(head.stamp);
+                    }
                 },
                 Next::Lost(lost) => {
                     let what = Tracepoint::Lost { from: self.ns(lost.from), count: lost.count };
