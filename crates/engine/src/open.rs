@@ -88,8 +88,9 @@ pub fn open_all(paths: &[PathBuf], progress: impl FnMut(u64, u64)) -> Result<Rec
     let graph = builder.finish();
     let mut problems = Vec::new();
     for (source, damages) in linked.iter().zip(damages) {
-        let path = source.source.path().display();
-        problems.extend(damages.into_iter().map(|text| doubt(format!("{path}: {text}"), &graph)));
+        let path = source.source.path().display().to_string();
+        let whose = |text: String| if text.starts_with(&path) { text } else { format!("{path}: {text}") };
+        problems.extend(damages.into_iter().map(|text| doubt(whose(text), &graph)));
     }
     for (source, clock) in sources.iter().zip(&clocks.hosts) {
         if clock.transform.is_none() {
