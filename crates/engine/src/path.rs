@@ -128,7 +128,7 @@ pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Refere
         others: recorded.others.clone(),
         origin,
         origin_realtime_ns: recorded.realtime(origin),
-        clock_error_ns: recorded.worst_clock_error(from, to),
+        clock_error_ns: recorded.clock_error(None, from, to),
         problems,
         losses: recorded.graph.losses().overlapping(from, to).copied().collect(),
         cost: recorded.cost(recorded.from(), recorded.to()),

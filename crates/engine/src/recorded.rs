@@ -131,15 +131,18 @@ impl Recorded {
         other.and_then(|other| self.others.get(other)).unwrap_or(&self.host)
     }
 
-    /// How far stamps of a thread's host, from then to then, may be off from those of the first; `None`
-    /// without a bound.
-    pub fn clock_error(&self, tid: Tid, from: Stamp<Reference>, to: Stamp<Reference>) -> Option<u64> {
-        self.clocks.get(usize::from(tid.host().0)).map_or(Some(0), |clock| error(clock, from, to).ns())
-    }
-
-    /// The same, of the host with the worst clock.
-    pub fn worst_clock_error(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> Option<u64> {
-        self.clocks.iter().map(|clock| error(clock, from, to)).max().unwrap_or(ErrorBound::Within(0)).ns()
+    /// How far stamps of a thread's host, from then to then, may be off from those of the first; of no
+    /// thread's, those of the host with the worst clock. `None` without a bound.
+    pub fn clock_error(
+        &self,
+        thread: Option<ThreadIndex>,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> Option<u64> {
+        let host = thread.map(|thread| usize::from(self.graph.thread(thread).tid().host().0));
+        let hosts =
+            self.clocks.iter().enumerate().filter(|(index, _)| host.is_none_or(|host| host == *index));
+        hosts.map(|(_, clock)| error(clock, from, to)).max().unwrap_or(ErrorBound::Within(0)).ns()
     }
 
     /// The machine of a thread, where it is not the one whose clock the stamps are of.

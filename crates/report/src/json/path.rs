@@ -271,13 +271,7 @@ impl<'a> Documents<'a> {
             cause: self.cause(segment),
             basis: wording::basis_word(segment.basis),
             rule: rule(segment.basis),
-            error_ns: match segment.thread {
-                Some(thread) => {
-                    let recorded = self.0.recorded;
-                    recorded.clock_error(recorded.graph.thread(thread).tid(), segment.from, segment.to)
-                }
-                None => self.head().clock_error_ns,
-            },
+            error_ns: self.0.recorded.clock_error(segment.thread, segment.from, segment.to),
             stack: self.stack(self.0.stacks.of_segment(number)),
         }
     }
