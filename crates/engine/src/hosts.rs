@@ -1,12 +1,13 @@
 //! Several hosts' recordings, read as one.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use wakepath_clock::{Local, Reference, Stamp, Transform};
 use wakepath_event::{Direction, Event, FlowId, HostIndex, Packet, Tid, What};
-use wakepath_packets::{Outcome, Traffic};
+use wakepath_packets::{Outcome, Traffic, Visited};
 use wakepath_sync::{Options, Synchronisation, synchronise_seeing};
 use wakepath_timeline::Numbering;
 
@@ -60,37 +61,40 @@ impl Links {
 
 /// How the clocks of these hosts lie, the first one's being the reference where none is given, and which
 /// packets of theirs belong together.
-pub(crate) fn clocks(sources: &[Source], reference: Option<usize>) -> (Synchronisation, Links) {
-    let read: Vec<_> = thread::scope(|scope| {
-        let readers: Vec<_> = sources.iter().map(|source| scope.spawn(|| traffic(source))).collect();
+pub(crate) fn clocks(sources: &[Arc<Source>], reference: Option<usize>) -> (Synchronisation, Links) {
+    let windows: Vec<_> = thread::scope(|scope| {
+        let readers: Vec<_> = sources.iter().map(|source| scope.spawn(|| window(source))).collect();
         readers.into_iter().map(|reader| reader.join().unwrap_or_default()).collect()
     });
-    let hosts: Vec<_> = read
-        .iter()
-        .map(|(traffic, window)| wakepath_sync::Host { source: traffic, window: *window })
-        .collect();
+    // Read as often as need be, never kept.
+    let traffic = |source: &Arc<Source>| {
+        let source = Arc::clone(source);
+        Visited::new(move |tell| {
+            source.for_each(|event| Traffic::of(event).into_iter().for_each(&mut *tell), |_| {});
+        })
+    };
+    let traffic: Vec<_> = sources.iter().map(traffic).collect();
+    let hosts: Vec<_> =
+        traffic.iter().zip(windows).map(|(source, window)| wakepath_sync::Host { source, window }).collect();
     let mut links = Links::default();
     let options = Options { reference, ..Options::default() };
     let clocks = synchronise_seeing(&hosts, &options, &mut |outcome| links.add(outcome));
     (clocks, links)
 }
 
-/// First and last stamp.
-type Window = Option<(Stamp<Local>, Stamp<Local>)>;
-
-/// What crossed the edge of a host, and from when to when all of its events are.
-fn traffic(source: &Source) -> (Vec<Traffic>, Window) {
-    let mut traffic = Vec::new();
-    let mut window: Window = source.span();
-    source.for_each(
-        |event| {
-            traffic.extend(Traffic::of(event));
-            let (from, to) = window.unwrap_or((event.at, event.at));
-            window = Some((from.min(event.at), to.max(event.at)));
-        },
-        |_| {},
-    );
-    (traffic, window)
+/// The stamps of a host's first and last event.
+fn window(source: &Source) -> Option<(Stamp<Local>, Stamp<Local>)> {
+    let mut window = source.span();
+    if window.is_none() {
+        source.for_each(
+            |event| {
+                let (from, to) = window.unwrap_or((event.at, event.at));
+                window = Some((from.min(event.at), to.max(event.at)));
+            },
+            |_| {},
+        );
+    }
+    window
 }
 
 /// A host among several.

@@ -1,4 +1,5 @@
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use wakepath_critical_path::{Problem, Severity};
 use wakepath_event::{HostIndex, What};
@@ -56,7 +57,11 @@ pub struct Synchronised {
 pub fn sync(paths: &[PathBuf]) -> Result<Synchronised, OpenError> {
     let sources = of_different_hosts(paths)?;
     let (clocks, _) = hosts::clocks(&sources, None);
-    Ok(Synchronised { sources: paths.to_vec(), hosts: sources.iter().map(Source::host).collect(), clocks })
+    Ok(Synchronised {
+        sources: paths.to_vec(),
+        hosts: sources.iter().map(|source| source.host()).collect(),
+        clocks,
+    })
 }
 
 /// Reads recordings of several hosts as one, on the clock of the first. A host that no packet links to it
@@ -115,11 +120,12 @@ pub fn open_all(paths: &[PathBuf], progress: impl FnMut(u64, u64)) -> Result<Rec
     Ok(recorded)
 }
 
-fn of_different_hosts(paths: &[PathBuf]) -> Result<Vec<Source>, OpenError> {
-    let sources = paths.iter().map(|path| Source::open(path)).collect::<Result<Vec<_>, _>>()?;
+fn of_different_hosts(paths: &[PathBuf]) -> Result<Vec<Arc<Source>>, OpenError> {
+    let sources =
+        paths.iter().map(|path| Ok(Arc::new(Source::open(path)?))).collect::<Result<Vec<_>, OpenError>>()?;
     for (index, second) in sources.iter().enumerate() {
         let of = second.host();
-        let same = |first: &&Source| !of.boot_id.is_empty() && first.host().boot_id == of.boot_id;
+        let same = |first: &&Arc<Source>| !of.boot_id.is_empty() && first.host().boot_id == of.boot_id;
         if let Some(first) = sources[..index].iter().find(same) {
             return Err(OpenError::OneHost {
                 first: first.path().to_owned(),
