@@ -2,6 +2,7 @@
 
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::{Contributor, Hang, Path, Problem, Segment, Wait};
+use wakepath_event::HostIndex;
 use wakepath_wait_graph::{Loss, ThreadIndex};
 
 use crate::{CallKey, CallName, Name, Recorded, Sampled, Stacks, Who};
@@ -36,6 +37,8 @@ pub struct Head {
     pub problems: Vec<Problem>,
     /// Records lost where the answer looks.
     pub losses: Vec<Loss>,
+    /// On which host each of them, by its place among `host` and `others`; `None` where that is not known.
+    pub loss_hosts: Vec<Option<HostIndex>>,
     /// The recorder's own CPU time, where its threads were recorded.
     pub cost: Option<Cost>,
 }

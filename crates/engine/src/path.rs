@@ -3,7 +3,8 @@ use wakepath_critical_path::{
     Algorithm, Hang, Problem, Severity, Window, active, contributors, deadlocks, exact, hangs,
 };
 
-use wakepath_event::StackCounts;
+use wakepath_event::{HostIndex, StackCounts};
+use wakepath_wait_graph::Loss;
 
 use crate::code::sampled;
 use crate::overview::overview;
@@ -123,6 +124,13 @@ pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Refere
     }
     problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
     let origin = recorded.from();
+    // Each host counts its own CPUs.
+    let own = |loss: &Loss| {
+        let Some(numbering) = &recorded.numbering else { return (Some(HostIndex::default()), *loss) };
+        let whose = numbering.cpu_of(loss.cpu);
+        (whose.map(|(host, _)| host), Loss { cpu: whose.map_or(loss.cpu, |(_, cpu)| cpu), ..*loss })
+    };
+    let (loss_hosts, losses) = recorded.graph.losses().overlapping(from, to).map(own).unzip();
     Head {
         host: recorded.host.clone(),
         others: recorded.others.clone(),
@@ -130,7 +138,8 @@ pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Refere
         origin_realtime_ns: recorded.realtime(origin),
         clock_error_ns: recorded.clock_error(None, from, to),
         problems,
-        losses: recorded.graph.losses().overlapping(from, to).copied().collect(),
+        losses,
+        loss_hosts,
         cost: recorded.cost(recorded.from(), recorded.to()),
     }
 }

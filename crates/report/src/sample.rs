@@ -203,6 +203,7 @@ impl Told {
             head: Head {
                 host: self.recorded.host.clone(),
                 others: self.recorded.others.clone(),
+                loss_hosts: Vec::new(),
                 origin: from,
                 origin_realtime_ns: Some(REALTIME),
                 clock_error_ns: Some(0),

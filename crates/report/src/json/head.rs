@@ -58,6 +58,7 @@ struct PlaceJson {
 
 #[derive(Serialize)]
 struct LossJson {
+    host: Option<String>,
     /// Null where it is not known.
     cpu: Option<u16>,
     from_ns: i64,
@@ -89,7 +90,12 @@ impl HeadJson {
             origin_ns: head.origin.ns().to_string(),
             origin_realtime_ns: head.origin_realtime_ns.map(|ns| ns.to_string()),
             problems: head.problems.iter().map(|problem| ProblemJson::new(head, problem)).collect(),
-            losses: head.losses.iter().map(|loss| LossJson::new(head, loss)).collect(),
+            losses: head
+                .losses
+                .iter()
+                .enumerate()
+                .map(|(nth, loss)| LossJson::new(head, nth, loss))
+                .collect(),
             cost: head.cost.map(|Cost { observer_ns, over_ns }| CostJson { observer_ns, over_ns }),
         }
     }
@@ -118,8 +124,11 @@ impl ProblemJson {
 }
 
 impl LossJson {
-    fn new(head: &Head, loss: &Loss) -> Self {
+    fn new(head: &Head, nth: usize, loss: &Loss) -> Self {
+        let place = head.loss_hosts.get(nth).copied().flatten().map(|host| usize::from(host.0));
+        let host = place.and_then(|place| std::iter::once(&head.host).chain(&head.others).nth(place));
         Self {
+            host: host.map(|host| text(host.boot_id.as_bytes())),
             cpu: Some(loss.cpu.0).filter(|_| loss.cpu != Cpu::UNKNOWN),
             from_ns: since_origin(head, loss.from),
             to_ns: since_origin(head, loss.to),
