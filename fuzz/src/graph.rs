@@ -70,7 +70,7 @@ fn records(bytes: &[u8]) -> Vec<Event> {
     let (mut events, mut rest) = (Vec::new(), bytes);
     while let (Some(header), Ok(length)) = (Header::read(rest), record_length(rest)) {
         let of_life = Kind::from_number(header.kind).is_some_and(|kind| Buffer::Life.holds(kind));
-        let cpu = Cpu(if of_life { header.seq } else { header.seq % 2 });
+        let cpu = if of_life { Cpu::numbered(header.seq.into()) } else { Cpu(header.seq % 2) };
         events.extend(decoder.decode(rest, cpu).map(|(event, _)| event));
         rest = &rest[length..];
     }
