@@ -1,12 +1,16 @@
 //! One machine's events, told as those of two hosts whose clocks disagree, have the same paths.
 
+mod said;
+
 use proptest::prelude::*;
 use wakepath_clock::{Local, Stamp};
-use wakepath_critical_path::{Cause, Kind, Path, Segment, Window, active, exact};
+use wakepath_critical_path::{Path, Window, active, exact};
 use wakepath_event::{Event, Flow, HostIndex, Tid, What};
 use wakepath_scenario::simulate::{Action, At, Program, Run, simulate, tid};
 use wakepath_timeline::{Numbering, merge};
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
+
+use said::said;
 
 const HOSTS: usize = 2;
 /// Semaphores of each host, and sockets of both.
@@ -98,20 +102,6 @@ fn index(graph: &Graph, tid: Tid) -> Option<ThreadIndex> {
 
 fn window(thread: ThreadIndex, to: u64) -> Window {
     Window { thread, from: Stamp::from_ns(0), to: Stamp::from_ns(to) }
-}
-
-fn said(graph: &Graph, segment: &Segment) -> Option<At> {
-    let thread = segment.thread.map(|thread| (graph.thread(thread).tid().number() - tid(0).0) as usize);
-    Some(match (segment.kind, thread, &segment.cause) {
-        (Kind::Running | Kind::Interrupted, Some(thread), _) => At::Running(thread),
-        (Kind::Runnable, Some(thread), _) => At::Runnable(thread),
-        (Kind::Timer, Some(thread), _) => At::Timer(thread),
-        (Kind::BlockDevice, Some(thread), _) => At::Disk(thread),
-        (Kind::Network, None, _) => At::InFlight,
-        (Kind::Unknown, Some(thread), Cause::StillWaiting) => At::Open(thread),
-        (Kind::Unknown, Some(thread), Cause::NotAlive) => At::NotAlive(thread),
-        _ => return None,
-    })
 }
 
 /// Who did what from when to when.

@@ -1,11 +1,15 @@
 //! Properties over generated programs, run by a small scheduler that knows what was so.
 
+mod said;
+
 use proptest::prelude::*;
 use wakepath_clock::Stamp;
-use wakepath_critical_path::{Basis, Cause, Kind, Path, Segment, Window, active, contributors, exact};
+use wakepath_critical_path::{Basis, Kind, Path, Segment, Window, active, contributors, exact};
 use wakepath_event::Event;
-use wakepath_scenario::simulate::{Action, At, Program, Run, lose, simulate, tid};
+use wakepath_scenario::simulate::{Action, Program, Run, lose, simulate, tid};
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
+
+use said::said;
 
 const GATES: usize = 3;
 
@@ -43,21 +47,6 @@ fn assert_adds_up(graph: &Graph, path: &Path) {
 fn at(path: &Path, ns: u64) -> &Segment {
     let next = path.segments.partition_point(|segment| segment.to.ns() <= ns);
     &path.segments[next]
-}
-
-/// A segment in the words of the truth.
-fn said(graph: &Graph, segment: &Segment) -> Option<At> {
-    let thread = segment.thread.map(|thread| (graph.thread(thread).tid().0 - tid(0).0) as usize);
-    Some(match (segment.kind, thread, &segment.cause) {
-        (Kind::Running | Kind::Interrupted, Some(thread), _) => At::Running(thread),
-        (Kind::Runnable, Some(thread), _) => At::Runnable(thread),
-        (Kind::Timer, Some(thread), _) => At::Timer(thread),
-        (Kind::BlockDevice, Some(thread), _) => At::Disk(thread),
-        (Kind::Network, None, _) => At::InFlight,
-        (Kind::Unknown, Some(thread), Cause::StillWaiting) => At::Open(thread),
-        (Kind::Unknown, Some(thread), Cause::NotAlive) => At::NotAlive(thread),
-        _ => return None,
-    })
 }
 
 fn duration() -> impl Strategy<Value = u64> {

@@ -12,7 +12,6 @@ pub fn info(info: &InfoAnswer, paper: Paper) -> String {
     let mut screen = Screen::new(paper);
     let recorded = info.recorded;
     let took = info.to.since(info.from);
-    let host = &info.head.host;
     screen.wrapped(0, &Line::new().add(Style::Strong, format!("{} recorded", duration(took))));
     screen.wrapped(0, &Line::new().add(Style::Faint, when(&info.head, info.from, info.to)));
     screen.blank();
@@ -20,17 +19,7 @@ pub fn info(info: &InfoAnswer, paper: Paper) -> String {
         let head = Line::new().add(Style::Faint, format!("{name:<12}"));
         screen.hanging(&head, 12, &Line::from(value));
     };
-    row(
-        "host",
-        format!(
-            "{}, Linux {} {}, boot {}",
-            wording::name(&host.name),
-            wording::name(&host.kernel),
-            wording::name(&host.machine),
-            crate::escape(host.boot_id.as_bytes())
-        ),
-    );
-    for host in &recorded.others {
+    for host in std::iter::once(&info.head.host).chain(&info.head.others) {
         row(
             "host",
             format!(
