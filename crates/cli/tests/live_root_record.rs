@@ -36,15 +36,14 @@ fn the_call_that_a_thread_waits_in_is_the_one_it_made() {
         let output = record(folder.path(), &["--", "sh", "-c", sleeps]);
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         let document = path(folder.path());
-        // A sleep whose end the kernel left untraced is unknown.
-        let timer = of_kind(&document, "timer");
-        assert!(timer + of_kind(&document, "unknown") > 50_000_000, "three sleeps of 20 ms");
-        timers += timer;
+        timers += of_kind(&document, "timer");
         for one in document["contributors"].as_array().expect("contributors") {
             assert!(one["kind"] != "timer" || one["call"] == "clock_nanosleep", "{one}");
         }
     }
-    assert!(timers > 100_000_000, "of 24 sleeps of 20 ms, most end where the kernel traces");
+    // Where the CPUs are busy, the shell is still on its way to wait while its child sleeps; and a sleep
+    // whose end the kernel left untraced is unknown.
+    assert!(timers > 100_000_000, "five at least of 24 sleeps of 20 ms: {timers}");
 }
 
 #[test]
