@@ -20,7 +20,7 @@ pub(super) struct Cursor<'a> {
     values: Values,
     cpu: Cpu,
     /// The CPU that the file's name tells, for packets that do not.
-    of_name: Option<u16>,
+    of_name: Option<u32>,
     next: Option<Next>,
     /// The event behind a loss that is told first; its fields are still to come.
     held: Option<Next>,
@@ -103,8 +103,8 @@ impl<'a> Cursor<'a> {
                     break Some(Next::Lost(from.unwrap_or(lost)));
                 }
                 Some(Item::Packet(packet)) => {
-                    let cpu = packet.cpu.and_then(|cpu| u16::try_from(cpu).ok()).or(self.of_name);
-                    self.cpu = cpu.filter(|&cpu| cpu < MOST_CPUS).map_or(Cpu::UNKNOWN, Cpu);
+                    let cpu = packet.cpu.and_then(|cpu| u32::try_from(cpu).ok()).or(self.of_name);
+                    self.cpu = cpu.map_or(Cpu::UNKNOWN, Cpu::numbered);
                 }
                 Some(Item::Fault(fault)) => {
                     self.damaged(&fault);
@@ -204,12 +204,9 @@ impl<'a> Cursor<'a> {
 }
 
 /// LTTng calls the stream of CPU 3 `channel0_3`.
-fn of_name(name: &str) -> Option<u16> {
+fn of_name(name: &str) -> Option<u32> {
     name.rsplit_once('_').and_then(|(_, cpu)| cpu.parse().ok())
 }
-
-/// More than any machine has; a table is made by the largest.
-const MOST_CPUS: u16 = 8192;
 
 /// Tells now and then how far reading has come.
 pub(super) struct Progress<'a> {
