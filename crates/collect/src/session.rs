@@ -289,7 +289,8 @@ impl Session<'_, '_> {
             self.note(What::Mark(Mark::Ended(status as u32)));
         }
         self.note(What::Mark(Mark::Stopped));
-        self.drain_rare();
+        // Without a flush: one that takes the room, or fails for want of it, would leave none for the end.
+        self.take_rare();
         for mapping in std::mem::replace(&mut self.mappings, Mappings::new()).finish() {
             self.note(What::Mapping(mapping));
         }
@@ -307,7 +308,11 @@ impl Session<'_, '_> {
     /// Takes what all buffers hold. Returns how full the fullest ring was, 0 to 1.
     fn drain(&mut self) -> Result<f64, Error> {
         let fullest = self.drain_rings();
-        self.drain_rare();
+        // Before the buffer is read: what is stamped later than this may still be on its way.
+        let now = clocks::now();
+        self.take_rare();
+        let lost = self.life_lost.iter().sum();
+        self.orders.push(Order::Flush { until: now.minus(HOLD_NS), lost });
         self.hand_over()?;
         Ok(fullest)
     }
@@ -336,9 +341,8 @@ impl Session<'_, '_> {
         fullest
     }
 
-    fn drain_rare(&mut self) {
-        // Before the buffer is read: what is stamped later than this may still be on its way.
-        let now = clocks::now();
+    /// Rare records that arrived, and mappings that were found.
+    fn take_rare(&mut self) {
         // Its errors are those of callbacks, and ours has none.
         self.buffer.consume_raw();
         let arrived = self.arrived.take();
@@ -349,8 +353,6 @@ impl Session<'_, '_> {
         for mapping in self.mappings.found() {
             self.note(What::Mapping(mapping));
         }
-        let lost = self.life_lost.iter().sum();
-        self.orders.push(Order::Flush { until: now.minus(HOLD_NS), lost });
     }
 
     /// Once a second: the clocks, and what was lost since.
