@@ -5,6 +5,7 @@
 //! Numbers are the kernel's own: thread ids of the initial pid namespace, nanoseconds, bytes.
 
 mod call;
+mod call_names;
 mod context;
 mod identity;
 mod net;

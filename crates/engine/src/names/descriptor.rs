@@ -81,7 +81,7 @@ impl Files {
 impl Names {
     /// A system call's name, or its number where the table has none.
     pub fn call_name(&self, number: u32) -> Cow<'static, str> {
-        match syscall::name(number) {
+        match Call::name(number) {
             Some(name) => Cow::Borrowed(name),
             None => Cow::Owned(format!("system call {number}")),
         }
