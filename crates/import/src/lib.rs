@@ -11,4 +11,4 @@ pub mod normalise;
 pub mod tracepoint;
 
 pub use damage::Damage;
-pub use lttng::{Host, OpenError, Trace, open};
+pub use lttng::{Host, OpenError, Trace, open, wanted};

@@ -93,10 +93,11 @@ pub enum Tracepoint<'a> {
         device: u32,
         name: &'a [u8],
     },
-    /// A system call begins.
+    /// A system call begins. `number`: its x86-64 one; `futex`: the operation of such a call.
     Call {
         number: Option<u32>,
         arg0: Option<u64>,
+        futex: Option<u32>,
     },
     /// It ends.
     CallEnd,

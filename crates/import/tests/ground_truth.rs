@@ -200,6 +200,63 @@ fn sleeps_are_as_long_as_the_programs_own_calls_say_and_the_largest_parts_have_t
     }
 }
 
+/// Read by other code, with nothing but who is current on each CPU: a thread that waited in a call waited
+/// between its entry and its exit, and one that waited in none was in none.
+#[test]
+fn waits_are_in_the_calls_that_were_entered_and_not_left() {
+    let Some(folder) = traces() else { return };
+    for trace in [
+        "lttng-mutex",
+        "lttng-pipeline",
+        "lttng-imbalance",
+        "lttng-rpc-local",
+        "lttng-ust-app",
+        "many-threads",
+    ] {
+        let place = folder.join(trace);
+        let kernel = if trace == "many-threads" { place.clone() } else { place.join("ctf/kernel") };
+        let (graph, calls) = (graph(&place), calls(&kernel));
+        let mut of_thread: HashMap<i64, Vec<&Call>> = HashMap::new();
+        for call in &calls {
+            of_thread.entry(call.tid).or_default().push(call);
+        }
+        let (mut named, mut nameless) = (0, 0);
+        for (index, thread) in graph.threads() {
+            let tid = i64::from(thread.tid().0);
+            let own = of_thread.get(&tid).map_or(&[][..], Vec::as_slice);
+            let window = Window { thread: index, from: thread.first, to: thread.last };
+            let path = active(&graph, window);
+            let explained = path.waits.iter().filter(|wait| wait.thread == index);
+            let explained = explained.map(|wait| (wait.from.ns(), wait.to.ns(), wait.call));
+            let devices = path.segments.iter().filter(|segment| {
+                segment.depth == 0
+                    && segment.thread == Some(index)
+                    && matches!(segment.kind, Kind::Timer | Kind::BlockDevice)
+            });
+            let devices = devices.map(|segment| (segment.from.ns(), segment.to.ns(), segment.call));
+            for (from, to, call) in explained.chain(devices) {
+                let around: Vec<_> = own.iter().filter(|call| call.from <= from && to <= call.to).collect();
+                let said = call.and_then(|call| wakepath_event::Call::name(call.number));
+                match (said, &around[..]) {
+                    (Some(said), [around]) => {
+                        let is = around.name.trim_start_matches("new");
+                        assert_eq!(said, is, "{trace} {tid} at {from}");
+                        named += 1;
+                    }
+                    // It was still in it when tracing ended, or it waited outside of all.
+                    (_, []) => nameless += usize::from(said.is_none()),
+                    (None, [around]) => {
+                        assert_eq!(around.name, "unknown", "{trace} {tid} at {from}: no call is said");
+                    }
+                    other => panic!("{trace} {tid} at {from}: {other:?}"),
+                }
+            }
+        }
+        println!("{trace}: {named} waits in calls, {nameless} in none");
+        assert!(named > 20, "{trace}: {named} waits in calls");
+    }
+}
+
 /// Nothing is known here but what the program printed of each request, with its own clock.
 #[test]
 fn each_request_goes_to_what_the_program_says_it_did() {

@@ -34,7 +34,13 @@ fn line(event: &Event, lines: &mut String) {
     let whose = if event.cpu == Cpu::UNKNOWN { "?".to_owned() } else { event.current.to_string() };
     let what = match &event.what {
         What::Mark(_) => return,
-        What::Switch { next, out, interrupts_ns, .. } => format!("to {next} {out:?} {interrupts_ns}"),
+        What::Switch { next, out, interrupts_ns, call } => {
+            let call = call.map_or(String::new(), |call| {
+                let futex = call.lock.map_or(String::new(), |lock| format!(" futex {}", lock.operation));
+                format!(" in {}({}){futex}", call.number, call.arg0 as i64)
+            });
+            format!("to {next} {out:?} {interrupts_ns}{call}")
+        }
         What::Waking { target, irq, newborn, .. } => {
             format!(
                 "wakes {target}{}{}",
@@ -111,6 +117,70 @@ fn a_wake_up_is_told_with_whoever_borrows_the_cpu() {
         (vec![switch(0, 1, 7)], "0 0 Task: to 7 Runnable 0\n"),
     ] {
         assert_eq!(told(Waking, records), lines);
+    }
+}
+
+#[test]
+fn a_thread_waits_in_the_system_call_whose_entry_was_seen_last() {
+    let enter = |number, arg0| Tracepoint::Call { number, arg0, futex: None };
+    for (records, lines) in [
+        // On whichever CPU: a call is its thread's.
+        (
+            vec![
+                switch(0, 0, 7),
+                enter(Some(0), Some(5)),
+                switch(7, 0x100, 8),
+                switch(8, 1, 7),
+                switch(7, 1, 0),
+            ],
+            "0 0 Task: to 7 Runnable 0\n20 7 Task: to 8 Runnable 0\n\
+             30 8 Task: to 7 Blocked(Interruptible) 0\n40 7 Task: to 0 Blocked(Interruptible) 0 in 0(5)\n",
+        ),
+        (
+            vec![
+                switch(0, 0, 7),
+                Tracepoint::Call { number: Some(202), arg0: Some(64), futex: Some(128) },
+                switch(7, 1, 0),
+            ],
+            "0 0 Task: to 7 Runnable 0\n20 7 Task: to 0 Blocked(Interruptible) 0 in 202(64) futex 128\n",
+        ),
+        // It is over; it has no number; its end may be among what was lost; its thread is no more.
+        (
+            vec![switch(0, 0, 7), enter(Some(0), None), Tracepoint::CallEnd, switch(7, 2, 0)],
+            "0 0 Task: to 7 Runnable 0\n30 7 Task: to 0 Blocked(Uninterruptible) 0\n",
+        ),
+        (
+            vec![switch(0, 0, 7), enter(Some(0), None), enter(None, None), switch(7, 1, 0)],
+            "0 0 Task: to 7 Runnable 0\n30 7 Task: to 0 Blocked(Interruptible) 0\n",
+        ),
+        (
+            vec![
+                switch(0, 0, 7),
+                enter(Some(0), None),
+                Tracepoint::Lost { from: Stamp::from_ns(12), count: 0 },
+                switch(7, 1, 0),
+            ],
+            "0 0 Task: to 7 Runnable 0\n20 7 Task: lost 0 since 12\n\
+             30 7 Task: to 0 Blocked(Interruptible) 0\n",
+        ),
+        (
+            vec![
+                switch(0, 0, 7),
+                enter(Some(60), None),
+                switch(7, 0x10, 0),
+                switch(0, 0, 7),
+                switch(7, 1, 0),
+            ],
+            "0 0 Task: to 7 Runnable 0\n20 7 Task: to 0 Dead 0\n30 0 Task: to 7 Runnable 0\n\
+             40 7 Task: to 0 Blocked(Interruptible) 0\n",
+        ),
+        // Its argument, where nobody told it, is none.
+        (
+            vec![switch(0, 0, 7), enter(Some(230), None), switch(7, 1, 0)],
+            "0 0 Task: to 7 Runnable 0\n20 7 Task: to 0 Blocked(Interruptible) 0 in 230(-1)\n",
+        ),
+    ] {
+        assert_eq!(told(WakeupBy::Waking, records), lines);
     }
 }
 

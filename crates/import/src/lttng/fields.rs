@@ -6,7 +6,7 @@ use wakepath_clock::{Local, Stamp};
 use wakepath_ctf::plan::Visitor;
 use wakepath_ctf::schema::EventClass;
 use wakepath_ctf::stream::Wanted;
-use wakepath_event::{Comm, Context, Cpu, Tid};
+use wakepath_event::{Call, Comm, Context, Cpu, Tid};
 
 use crate::tracepoint::{Interrupt, PacketHeader, Record, Request, Tracepoint};
 
@@ -38,6 +38,9 @@ pub(super) enum Kind {
     Process,
     InterruptName,
     BlockDeviceName,
+    /// A system call, by its number where it has one.
+    CallEntry(Option<u32>),
+    CallExit,
     /// Nothing.
     Other,
 }
@@ -68,8 +71,36 @@ impl Kind {
             "lttng_statedump_process_state" => Self::Process,
             "lttng_statedump_interrupt" => Self::InterruptName,
             "lttng_statedump_block_device" => Self::BlockDeviceName,
-            _ => Self::vector(name).unwrap_or(Self::Other),
+            _ => Self::vector(name).or_else(|| Self::call(name)).unwrap_or(Self::Other),
         }
+    }
+
+    /// `syscall_entry_read`, `syscall_exit_read`; before LTTng 2.6 `sys_read` and one exit for all. Those
+    /// of 32-bit programs have other numbers.
+    fn call(name: &str) -> Option<Self> {
+        let number = |name: &str| {
+            // Some the kernel's source calls otherwise.
+            let name = match name {
+                "newstat" => "stat",
+                "newfstat" => "fstat",
+                "newlstat" => "lstat",
+                "sendfile64" => "sendfile",
+                "umount" => "umount2",
+                other => other,
+            };
+            Call::number(name)
+        };
+        if name == "exit_syscall"
+            || name.starts_with("syscall_exit_")
+            || name.starts_with("compat_syscall_exit_")
+        {
+            return Some(Self::CallExit);
+        }
+        if name.starts_with("compat_syscall_entry_") || name.starts_with("compat_sys_") {
+            return Some(Self::CallEntry(None));
+        }
+        let call = name.strip_prefix("syscall_entry_").or_else(|| name.strip_prefix("sys_"))?;
+        Some(Self::CallEntry(number(call)))
     }
 
     /// `x86_irq_vectors_local_timer_entry` and the like; older ones have no `x86_irq_vectors_`.
@@ -89,6 +120,9 @@ impl Kind {
         }
     }
 }
+
+/// The number of the call `futex`.
+const FUTEX: u32 = 202;
 
 // Slots of numbers; what the first ones mean differs by kind.
 const A: u16 = 0;
@@ -151,8 +185,20 @@ const HEADERS: [(&str, u16); 30] = [
     ("name", NAME),
 ];
 
-/// The fields of an event that are read.
-pub(super) fn wanted(event: &EventClass) -> Option<Wanted> {
+/// What a call's first argument is called, where it is a descriptor or the address of a futex.
+const FIRST_ARGUMENTS: [&str; 7] = ["fd", "fildes", "epfd", "fd_in", "fdin", "out_fd", "uaddr"];
+
+/// The argument that is read of a call, and a futex's operation.
+fn arguments(event: &EventClass, number: u32) -> Wanted {
+    let first = event.fields.fields.first();
+    let first = first.and_then(|first| FIRST_ARGUMENTS.into_iter().find(|&name| name == first.name));
+    let operation = (number == FUTEX).then_some(("op", B));
+    first.map(|name| (name, A)).into_iter().chain(operation).collect()
+}
+
+/// The fields of an LTTng event that an execution graph needs, each with a slot of its own among those of
+/// its event; `None` of an event that it does not need.
+pub fn wanted(event: &EventClass) -> Option<Wanted> {
     let own: &[(&str, u16)] = match Kind::of(&event.name) {
         Kind::Switch => &[("prev_tid", A), ("prev_state", B), ("next_tid", C), ("next_comm", COMM)],
         Kind::Waking | Kind::Wakeup | Kind::WakeupNew | Kind::Exit => &[("tid", A)],
@@ -178,7 +224,13 @@ pub(super) fn wanted(event: &EventClass) -> Option<Wanted> {
         }
         Kind::InterruptName => &[("irq", A), ("action", NAME)],
         Kind::BlockDeviceName => &[("dev", A), ("diskname", NAME)],
-        Kind::HrtimerEntry | Kind::HrtimerExit | Kind::VectorEntry(_) | Kind::VectorExit(_) => &[],
+        Kind::CallEntry(Some(number)) => &arguments(event, number),
+        Kind::HrtimerEntry
+        | Kind::HrtimerExit
+        | Kind::VectorEntry(_)
+        | Kind::VectorExit(_)
+        | Kind::CallEntry(None)
+        | Kind::CallExit => &[],
         Kind::Other => return None,
     };
     let mut own = own.to_vec();
@@ -335,6 +387,12 @@ impl Values {
             Kind::BlockDeviceName => {
                 Tracepoint::BlockDeviceName { device: self.get(A)? as u32, name: self.name() }
             }
+            Kind::CallEntry(number) => Tracepoint::Call {
+                number,
+                arg0: self.get(A).map(|value| value as u64),
+                futex: self.get(B).filter(|_| number == Some(FUTEX)).map(|operation| operation as u32),
+            },
+            Kind::CallExit => Tracepoint::CallEnd,
             Kind::Other => return None,
         };
         Some(Record { at, cpu, current: self.tid(CURRENT), what })

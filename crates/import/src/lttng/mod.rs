@@ -4,4 +4,5 @@ mod cursor;
 mod fields;
 mod open;
 
+pub use fields::wanted;
 pub use open::{Host, OpenError, Trace, open};

@@ -1,5 +1,6 @@
 //! From tracepoints to events: what is the same for all tracers.
 
+mod calls;
 mod lane;
 mod people;
 mod states;
@@ -14,6 +15,7 @@ use wakepath_event::{
 };
 
 use crate::tracepoint::{Interrupt, PacketHeader, Record, Request, Tracepoint};
+use calls::{Calls, call};
 use lane::Lane;
 use people::{People, Person};
 pub use states::ReportedStates;
@@ -37,6 +39,7 @@ pub struct Normaliser {
     wakeup_by: WakeupBy,
     lanes: Vec<Lane>,
     people: People,
+    calls: Calls,
     flows: HashMap<Flow, FlowId>,
     interfaces: HashMap<Box<[u8]>, u32>,
     interrupts: HashMap<u16, Box<[u8]>>,
@@ -60,6 +63,7 @@ impl Normaliser {
             wakeup_by,
             lanes: Vec::new(),
             people: People::default(),
+            calls: Calls::default(),
             flows: HashMap::default(),
             interfaces: HashMap::default(),
             interrupts: HashMap::default(),
@@ -210,6 +214,13 @@ impl Normaliser {
                 here(What::Name(NameSpace::BlockDevice, (*device).into(), (*name).into()));
             }
             Tracepoint::Call { .. } | Tracepoint::CallEnd => {
+                let call = match record.what {
+                    Tracepoint::Call { number: Some(number), arg0, futex } => Some(call(number, arg0, futex)),
+                    _ => None,
+                };
+                if let Some(current) = current {
+                    self.calls.set(current, call);
+                }
                 if let Some(lane) = self.lane(cpu) {
                     lane.in_task();
                 }
@@ -217,6 +228,8 @@ impl Normaliser {
             Tracepoint::Lost { from, count } => {
                 let what = What::Loss { from: *from, count: *count };
                 tell(&event(at, cpu, Context::Task, whose, what));
+                // It may have been the end of any thread's call.
+                self.calls.forget();
                 if let Some(lane) = self.lane(cpu) {
                     lane.lose();
                 }
@@ -238,10 +251,12 @@ impl Normaliser {
         };
         let Some(lane) = self.lane(record.cpu) else { return };
         let interrupts_ns = lane.switch(next);
-        let what = What::Switch { next, out, interrupts_ns, call: None };
+        let call = if matches!(out, SwitchOut::Blocked(_)) { self.calls.get(prev) } else { None };
+        let what = What::Switch { next, out, interrupts_ns, call };
         tell(&event(record.at, record.cpu, Context::Task, prev, what));
         if out == SwitchOut::Dead {
             self.people.remove(prev);
+            self.calls.set(prev, None);
         }
         if let Some(comm) = next_comm
             && next != Tid::IDLE
