@@ -1,6 +1,6 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
-    Algorithm, Hang, Problem, Severity, Window, active, contributors, deadlocks, exact, hangs,
+    Algorithm, Hang, Problem, Segment, Severity, Window, active, contributors, deadlocks, exact, hangs,
 };
 
 use wakepath_event::{HostIndex, StackCounts};
@@ -57,6 +57,10 @@ fn explain<'r>(
         Algorithm::Exact => exact(graph, window),
     };
     let mut head = head(recorded, window.from, window.to);
+    // Where the path does not go, a clock may be as far off as it likes.
+    let of_segment = |segment: &Segment| recorded.clock_error(segment.thread, segment.from, segment.to);
+    head.clock_error_ns =
+        path.segments.iter().map(of_segment).try_fold(0, |worst, one| Some(one?.max(worst)));
     head.problems.extend(path.problems.iter().cloned());
     let sampled = sampled(recorded, &path);
     let stacks = Stacks::of(recorded, &path);
