@@ -118,6 +118,8 @@ impl From<QueryError> for Failure {
                 "wakepath path lists the threads where the recording has no single command; wakepath info says what is in it"
             }
             QueryError::Several { .. } => "choose one with --tid, or answer for each with --all",
+            QueryError::NoSuchHost { .. } => "give each host's recording, and one of these names",
+            QueryError::SeveralHosts(_) => "name one by its boot id, which wakepath info says",
             QueryError::EmptyWindow => "wakepath info says when the recording began and ended",
             QueryError::NoRealtime(_) => "",
             QueryError::NoEvents => "it was cut off before anything was written; record again",

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 #[derive(Debug, Args)]
 pub struct Input {
     /// The recording, or the folder of a kernel trace by LTTng; of several hosts, one each, and the first
-    /// one's clock is everybody's, and its threads are those that --pid and --tid mean
+    /// one's clock is everybody's, and its threads are those that --pid and --tid mean without --host
     #[arg(value_name = "REC", default_value = DEFAULT)]
     pub recordings: Vec<PathBuf>,
 }

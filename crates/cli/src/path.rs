@@ -39,6 +39,7 @@ Examples:
   wakepath path --tree                     who waited for whom
   wakepath path --comm postgres --all      every thread of that name
   wakepath path --tid 912 --from 02:58:41 --to 02:58:43
+  wakepath path web.rec db.rec --host db1 --comm postgres
   wakepath path --json | jq '.contributors[:3]'";
 
 /// Whose time, and which part of it.
@@ -56,6 +57,9 @@ pub struct WindowArguments {
     /// The threads of this cgroup, systemd unit or container
     #[arg(long, value_name = "CGROUP", group = "subject")]
     cgroup: Option<String>,
+    /// Of several hosts' recordings, the threads of this host
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
     /// Where several threads fit, answer for each
     #[arg(long)]
     all: bool,
@@ -123,7 +127,8 @@ impl WindowArguments {
             Subject::Recorded
         };
         let algorithm = if exact { Algorithm::Exact } else { Algorithm::Active };
-        PathQuery { subject, from: self.from, to: self.to, algorithm, all: self.all }
+        let host = self.host.as_deref().map(Name::from);
+        PathQuery { subject, host, from: self.from, to: self.to, algorithm, all: self.all }
     }
 }
 

@@ -133,9 +133,53 @@ fn check_path(wire: Wire) {
     let its = far["error_ns"].as_u64().expect("a bound");
     assert!(its > 0 && its <= error, "{its} of {error} ns");
 
+    let worst = segments.iter().filter_map(|segment| segment["error_ns"].as_u64()).max();
+    assert_eq!(worst, Some(error), "that of the path is its worst segment's");
+    // The client runs up to its first request.
+    let alone = ["path", "--tid", "10", "--to", "0.0004", "--json", "wakepath.rec", other];
+    assert_eq!(document(&client, &alone)["clock"]["error_ns"], 0, "a path that stays has no other clock");
+
     let (code, out, err) = client.run(["path", "--tid", "10", "wakepath.rec", other]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.contains("waiting for server (10) on db1"), "{out}");
+}
+
+#[test]
+fn threads_of_any_host_can_be_asked_about() {
+    let (client, server) = hosts(Wire::Same);
+    let other = server.recording();
+    let other = other.to_str().expect("UTF-8");
+    let subject = |arguments: &[&str]| {
+        let all = [&["path", "--json", "wakepath.rec", other], arguments].concat();
+        let window = document(&client, &all)["window"].clone();
+        (window["comm"].as_str().expect("a name").to_owned(), window["tid"].as_u64().expect("an id"))
+    };
+    let boot =
+        document(&client, &["path", "--tid", "10", "--json", "wakepath.rec", other])["hosts"][1]["host"]
+            .clone();
+    let boot = boot.as_str().expect("a boot id");
+    for host in ["db1", boot] {
+        assert_eq!(subject(&["--host", host, "--tid", "10"]), ("server".into(), 10), "{host}");
+        assert_eq!(subject(&["--host", host, "--pid", "10"]), ("server".into(), 10), "{host}");
+        assert_eq!(subject(&["--host", host, "--comm", "server"]), ("server".into(), 10), "{host}");
+    }
+    assert_eq!(subject(&["--host", "web3", "--tid", "10"]), ("client".into(), 10));
+    assert_eq!(subject(&["--tid", "10"]), ("client".into(), 10), "a number is the first one's");
+
+    let whole = document(&client, &["path", "--json", "--host", "db1", "wakepath.rec", other]);
+    assert_eq!((&whole["scope"]["by"], &whole["scope"]["host"]), (&"host".into(), &boot.into()));
+    let names: Vec<_> =
+        whole["threads"].as_array().expect("threads").iter().map(|one| &one["comm"]).collect();
+    assert_eq!(names, ["server"]);
+    let (_, out, _) = client.run(["path", "--host", "db1", "wakepath.rec", other]);
+    assert!(out.starts_with("db1,") && out.contains("--host db1 --tid 10"), "{out}");
+
+    let (code, _, err) = client.run(["path", "--host", "db1", "--comm", "client", "wakepath.rec", other]);
+    assert_eq!(code, 2);
+    assert!(err.contains("no thread named `client`"), "{err}");
+    let (code, _, err) = client.run(["path", "--host", "db9", "wakepath.rec", other]);
+    assert_eq!(code, 2);
+    assert!(err.contains("no host `db9` among web3, db1"), "{err}");
 }
 
 #[test]

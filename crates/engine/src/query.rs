@@ -2,16 +2,19 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Window};
-use wakepath_event::{Comm, Tid};
-use wakepath_wait_graph::ThreadIndex;
+use wakepath_event::{Comm, HostIndex, Tid};
+use wakepath_wait_graph::{Thread, ThreadIndex};
 
-use crate::{Moment, Name, NoRealtime, Question, Recorded, Unit};
+use crate::{Host, Moment, Name, NoRealtime, Question, Recorded, Unit};
 
 /// A question for a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathQuery {
     /// Whose time.
     pub subject: Subject,
+    /// Of several hosts, whose threads are meant: its name, or its boot id. `None`: any, and a number is the
+    /// first one's.
+    pub host: Option<Name>,
     /// From here on; `None`: from its beginning.
     pub from: Option<Moment>,
     /// Up to here; `None`: to its end.
@@ -24,7 +27,14 @@ pub struct PathQuery {
 
 impl Default for PathQuery {
     fn default() -> Self {
-        Self { subject: Subject::Recorded, from: None, to: None, algorithm: Algorithm::Active, all: false }
+        Self {
+            subject: Subject::Recorded,
+            host: None,
+            from: None,
+            to: None,
+            algorithm: Algorithm::Active,
+            all: false,
+        }
     }
 }
 
@@ -49,6 +59,10 @@ pub enum Subject {
 pub enum QueryError {
     #[error("no {what} in this recording")]
     NoSuch { what: String },
+    #[error("no host `{wanted}` among {hosts}")]
+    NoSuchHost { wanted: String, hosts: String },
+    #[error("several hosts are called `{0}`")]
+    SeveralHosts(String),
     #[error("{} threads fit: {what}", candidates.len())]
     Several { what: String, candidates: Vec<Candidate> },
     #[error("the window is empty: it ends where it begins, or before")]
@@ -83,6 +97,8 @@ pub(crate) enum Selection {
 pub enum Scope {
     /// All.
     All,
+    /// Those of one host of several.
+    Host(HostIndex),
     /// Those of these processes.
     Processes(Vec<Tid>),
     /// Those of a cgroup or unit.
@@ -95,14 +111,25 @@ pub(crate) fn select(recorded: &Recorded, query: &PathQuery) -> Result<Selection
     if graph.events() == 0 {
         return Err(QueryError::NoEvents);
     }
+    let host = query.host.as_ref().map(|wanted| host(recorded, wanted)).transpose()?;
+    let on = |tid: Tid| tid.on(host.unwrap_or_default());
+    let is_there = |thread: &Thread| host.is_none_or(|host| thread.tid().host() == host);
     let found = match &query.subject {
-        Subject::Recorded => return of_recording(recorded, query),
-        Subject::Pid(pid) => return of_process(recorded, query, *pid),
-        Subject::Cgroup(cgroup) => return of_cgroup(recorded, cgroup),
-        Subject::Tid(tid) => named(format!("thread {tid}"), recorded.with_tid(*tid).to_vec())?,
+        Subject::Recorded => match host {
+            // What the first one's recording was made for is no question about another.
+            Some(other) if other != HostIndex::default() => {
+                let threads = graph.threads().filter(|(_, thread)| is_there(thread));
+                let threads = threads.map(|(index, _)| index).collect();
+                return Ok(Selection::Threads(Scope::Host(other), threads));
+            }
+            _ => return of_recording(recorded, query),
+        },
+        Subject::Pid(pid) => return of_process(recorded, query, on(*pid)),
+        Subject::Cgroup(cgroup) => return of_cgroup(recorded, cgroup, is_there),
+        Subject::Tid(tid) => named(format!("thread {tid}"), recorded.with_tid(on(*tid)).to_vec())?,
         Subject::Comm(comm) => {
-            let with_name =
-                graph.threads().filter(|(_, thread)| thread.names.iter().any(|(_, name)| name == comm));
+            let named_so = |thread: &Thread| thread.names.iter().any(|(_, name)| name == comm);
+            let with_name = graph.threads().filter(|(_, thread)| named_so(thread) && is_there(thread));
             let what = format!("thread named `{}`", comm.lossy());
             named(what, with_name.map(|(index, _)| index).collect())?
         }
@@ -131,6 +158,22 @@ pub(crate) fn select(recorded: &Recorded, query: &PathQuery) -> Result<Selection
     }
 }
 
+/// Which host is meant.
+fn host(recorded: &Recorded, wanted: &Name) -> Result<HostIndex, QueryError> {
+    let hosts: Vec<_> = std::iter::once(&recorded.host).chain(&recorded.others).collect();
+    let is_meant = |host: &Host| host.name == *wanted || host.boot_id.as_bytes() == wanted.bytes();
+    let text = |name: &Name| String::from_utf8_lossy(name.bytes()).into_owned();
+    let mut meant = (0..).zip(&hosts).filter(|(_, host)| is_meant(host)).map(|(index, _)| index);
+    match (meant.next(), meant.next()) {
+        (Some(index), None) => Ok(HostIndex(index)),
+        (Some(_), Some(_)) => Err(QueryError::SeveralHosts(text(wanted))),
+        (None, _) => {
+            let names: Vec<_> = hosts.iter().map(|host| text(&host.name)).collect();
+            Err(QueryError::NoSuchHost { wanted: text(wanted), hosts: names.join(", ") })
+        }
+    }
+}
+
 fn named(what: String, threads: Vec<ThreadIndex>) -> Result<(String, Vec<ThreadIndex>), QueryError> {
     if threads.is_empty() { Err(QueryError::NoSuch { what }) } else { Ok((what, threads)) }
 }
@@ -151,7 +194,7 @@ fn of_recording(recorded: &Recorded, query: &PathQuery) -> Result<Selection, Que
         }
     }
     if let Some(cgroup) = &recorded.cgroup {
-        return of_cgroup(recorded, cgroup);
+        return of_cgroup(recorded, cgroup, |_| true);
     }
     let targets: Vec<Tid> = session.targets.iter().copied().collect();
     if targets.is_empty() {
@@ -199,7 +242,11 @@ pub(crate) fn is_meant(wanted: &[u8], path: &[u8]) -> bool {
     }
 }
 
-fn of_cgroup(recorded: &Recorded, cgroup: &Name) -> Result<Selection, QueryError> {
+fn of_cgroup(
+    recorded: &Recorded,
+    cgroup: &Name,
+    is_there: impl Fn(&Thread) -> bool,
+) -> Result<Selection, QueryError> {
     let names = &recorded.survey.names;
     let wanted = cgroup.bytes();
     let fits = |path: &Name| is_meant(wanted, path.bytes());
@@ -207,9 +254,10 @@ fn of_cgroup(recorded: &Recorded, cgroup: &Name) -> Result<Selection, QueryError
         .graph
         .threads()
         .filter(|(_, thread)| {
-            thread.cgroups.iter().any(|&(_, v2, cpu)| {
-                names.cgroup(v2).is_some_and(&fits) || names.cpu_cgroup(cpu).is_some_and(&fits)
-            })
+            is_there(thread)
+                && thread.cgroups.iter().any(|&(_, v2, cpu)| {
+                    names.cgroup(v2).is_some_and(&fits) || names.cpu_cgroup(cpu).is_some_and(&fits)
+                })
         })
         .map(|(index, _)| index)
         .collect();

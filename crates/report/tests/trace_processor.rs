@@ -57,6 +57,7 @@ fn perfetto_sees_a_recording_as_we_do() {
 
 fn check(recorded: &Recorded, subject: &Subject, what: &str) {
     let query = PathQuery {
+        host: None,
         subject: subject.clone(),
         from: None,
         to: None,

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use wakepath_critical_path::Hang;
 use wakepath_engine::{Overview, Scope, ThreadTimes};
-use wakepath_event::Call;
+use wakepath_event::{Call, Tid};
 
 use super::hang::{HangJson, WhoseJson, hang_document, whose};
 use super::head::{HeadJson, since_origin};
@@ -23,6 +23,7 @@ pub fn overview(overview: &Overview, out: &mut dyn Write) -> io::Result<()> {
             scope: ScopeJson {
                 by: match overview.scope {
                     Scope::All => "all",
+                    Scope::Host(_) => "host",
                     Scope::Processes(_) => "pid",
                     Scope::Cgroup(_) => "cgroup",
                 },
@@ -32,6 +33,10 @@ pub fn overview(overview: &Overview, out: &mut dyn Write) -> io::Result<()> {
                 },
                 cgroup: match &overview.scope {
                     Scope::Cgroup(cgroup) => Some(text(cgroup.bytes())),
+                    _ => None,
+                },
+                host: match overview.scope {
+                    Scope::Host(host) => Some(overview.recorded.host_of(Tid(1).on(host)).boot_id.clone()),
                     _ => None,
                 },
                 from_ns: since_origin(&overview.head, overview.from),
@@ -63,6 +68,8 @@ struct ScopeJson {
     by: &'static str,
     pids: Vec<u32>,
     cgroup: Option<String>,
+    /// A host of several, by its boot id.
+    host: Option<String>,
     from_ns: i64,
     to_ns: i64,
 }

@@ -38,7 +38,7 @@ pub fn overview(overview: &Overview, source: Source<'_>, paper: Paper) -> String
         .first()
         .map(|hang| hang.thread)
         .or_else(|| overview.threads.first().map(|times| times.thread));
-    let question = ask.map(|thread| format!("--tid {}", overview.recorded.graph.thread(thread).tid()));
+    let question = ask.map(|thread| flag(overview.recorded, overview.recorded.graph.thread(thread).tid()));
     footer::next(&mut screen, source, overview.recorded, question);
     screen.into_text()
 }
@@ -46,7 +46,12 @@ pub fn overview(overview: &Overview, source: Source<'_>, paper: Paper) -> String
 fn headline(overview: &Overview) -> Line {
     let span = duration(overview.to.since(overview.from));
     let what = match &overview.scope {
+        Scope::All if !overview.recorded.others.is_empty() => String::from("all hosts"),
         Scope::All => String::from("the whole machine"),
+        Scope::Host(host) => {
+            // Any number would do, but that of the idle thread, which is everywhere the same.
+            wording::name(&overview.recorded.host_of(Tid(1).on(*host)).name)
+        }
         Scope::Processes(pids) => match pids.as_slice() {
             [pid] => {
                 let comm = overview.recorded.process_comm(*pid, overview.to).map(wording::comm);
@@ -199,7 +204,21 @@ pub fn candidate(recorded: &Recorded, candidate: &Candidate) -> String {
         who.tgid.filter(|tgid| *tgid != who.tid).map_or(String::new(), |tgid| format!(" of process {tgid}"));
     let unit = recorded.survey.names.unit(&who).as_ref().map(wording::unit);
     let unit = unit.map_or(String::new(), |unit| format!(" in {unit}"));
-    format!("--tid {}: {}{of}{unit}, {lived} from {since} on", who.tid, wording::comm(who.comm))
+    format!("{}: {}{of}{unit}, {lived} from {since} on", flag(recorded, who.tid), wording::comm(who.comm))
+}
+
+/// How to ask for a thread.
+fn flag(recorded: &Recorded, tid: Tid) -> String {
+    let Some(host) = recorded.elsewhere(tid) else { return format!("--tid {tid}") };
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+    let all = || std::iter::once(&recorded.host).chain(&recorded.others);
+    let name = if host.name.bytes().iter().all(plain) && all().filter(|h| h.name == host.name).count() == 1 {
+        wording::name(&host.name)
+    } else {
+        // It can be typed, and is no other's.
+        crate::escape(host.boot_id.as_bytes())
+    };
+    format!("--host {name} --tid {tid}")
 }
 
 #[cfg(test)]
