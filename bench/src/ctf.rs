@@ -29,6 +29,9 @@ pub struct Options {
     /// Do not make the checksum of babeltrace2's text, which takes minutes for large traces.
     #[arg(long)]
     no_text: bool,
+    /// The program under test.
+    #[arg(long, default_value = "target/release/wakepath")]
+    program: PathBuf,
 }
 
 /// What decoding gave, so that it was not left out. Numbers count by their lowest 32 bits: a negative one
@@ -86,24 +89,34 @@ pub fn run(options: &Options) -> Result<()> {
     ensure!(options.rounds > 0, "nothing to run: no rounds");
     println!("## Reading traces of other tracers\n\n{}\n", machine::describe());
     println!(
-        "| trace | events | babeltrace2 s | every field s | | events for the graph s | | and the graph s | all CPUs, wall s |"
+        "| trace | events | babeltrace2 s | every field s | | what the graph needs s | | made events of s | and \
+         the graph s | a path, as a process s | all CPUs, wall s |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     for trace in &options.traces {
         row(trace, options)?;
     }
     println!(
         "\nMedians of {} rounds, CPU time; the last column is every field again, a thread a stream, as time \
          on the wall. babeltrace2: `babeltrace2 -o dummy`, the whole process. `=` behind a time: the \
-         checksum is that of babeltrace2's text.",
+         checksum is that of babeltrace2's text. A path: `wakepath path --tid` of the thread that was \
+         switched most often, from the trace's folder to the answer.",
         options.rounds
     );
     Ok(())
 }
 
+/// A trace as others may have it too: without the folders that it happens to be in.
+fn name(trace: &Path) -> String {
+    let own = trace.iter().rev().find(|part| !["kernel", "ctf"].iter().any(|inner| part == inner));
+    own.unwrap_or(trace.as_os_str()).to_string_lossy().into_owned()
+}
+
 fn row(path: &Path, options: &Options) -> Result<()> {
-    let name = path.display();
-    let (mut theirs, mut all, mut needed, mut graph, mut wall) = (vec![], vec![], vec![], vec![], vec![]);
+    let name = name(path);
+    let (mut theirs, mut all, mut needed, mut events) = (vec![], vec![], vec![], vec![]);
+    let (mut graph, mut whole, mut wall) = (vec![], vec![], vec![]);
+    let tid = busiest(path)?;
     let mut checksum = Checksum::default();
     for round in 1..=options.rounds {
         progress(&format!("{name}, round {round} of {}", options.rounds));
@@ -118,24 +131,35 @@ fn row(path: &Path, options: &Options) -> Result<()> {
             theirs.push(used.cpu.as_secs_f64());
         }
         let before = processes::own_cpu_time()?;
-        checksum = every_field(path, false)?;
+        checksum = decode(path, &Selection::All, false)?;
         all.push((processes::own_cpu_time()? - before).as_secs_f64());
         let began = Instant::now();
-        ensure!(every_field(path, true)? == checksum, "threads decode something else");
+        ensure!(decode(path, &Selection::All, true)? == checksum, "threads decode something else");
         wall.push(began.elapsed().as_secs_f64());
         let before = processes::own_cpu_time()?;
-        let (mut sum, mut events) = (0_u64, 0_u64);
-        wakepath_import::open(path)?.for_each(|event| {
-            sum = sum.wrapping_add(event.at.ns());
-            events += 1;
-        });
-        std::hint::black_box((sum, events));
+        let selected = decode(path, &Selection::Fields(&wakepath_import::wanted), false)?;
+        ensure!(selected.events <= checksum.events, "more events than there are");
         needed.push((processes::own_cpu_time()? - before).as_secs_f64());
+        let before = processes::own_cpu_time()?;
+        let mut sum = 0_u64;
+        wakepath_import::open(path)?.for_each(|event| sum = sum.wrapping_add(event.at.ns()));
+        std::hint::black_box(sum);
+        events.push((processes::own_cpu_time()? - before).as_secs_f64());
         let before = processes::own_cpu_time()?;
         let mut builder = Builder::default();
         wakepath_import::open(path)?.for_each(|event| builder.push(event));
         std::hint::black_box(builder.finish().events());
         graph.push((processes::own_cpu_time()? - before).as_secs_f64());
+        let child = Command::new(&options.program)
+            .args(["path", "--tid", &tid.to_string()])
+            .arg(path)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot run {}", options.program.display()))?;
+        let used = processes::wait(child)?;
+        ensure!(used.succeeded, "`{} path --tid {tid}` failed", options.program.display());
+        whole.push(used.cpu.as_secs_f64());
     }
     let same = if options.no_text {
         ""
@@ -152,23 +176,36 @@ fn row(path: &Path, options: &Options) -> Result<()> {
         None => "–".to_owned(),
     };
     println!(
-        "| {name} | {} | {:.3} | {:.3}{same} | {} | {:.3} | {} | {:.3} | {:.3} |",
+        "| {name} | {} | {:.3} | {:.3}{same} | {} | {:.3} | {} | {:.3} | {:.3} | {:.3} | {:.3} |",
         checksum.events,
         middle(&theirs),
         middle(&all),
         times(&all),
         middle(&needed),
         times(&needed),
+        middle(&events),
         middle(&graph),
+        middle(&whole),
         middle(&wall),
     );
     Ok(())
 }
 
-/// Decodes every field of a trace: one stream behind the other, or each in a thread of its own.
-fn every_field(path: &Path, threads: bool) -> Result<Checksum> {
+/// The thread that was switched most often.
+fn busiest(path: &Path) -> Result<u32> {
+    let mut builder = Builder::default();
+    wakepath_import::open(path)?.for_each(|event| builder.push(event));
+    let graph = builder.finish();
+    let busiest = graph.threads().max_by_key(|(index, _)| graph.spans(*index).len());
+    // Of a number that was used again, whichever `--tid` takes.
+    let (_, thread) = busiest.context("the trace has no threads")?;
+    Ok(thread.tid().number())
+}
+
+/// Decodes these fields of a trace: one stream behind the other, or each in a thread of its own.
+fn decode(path: &Path, selection: &Selection<'_>, threads: bool) -> Result<Checksum> {
     let trace = Trace::open(path)?;
-    let plans = Plans::new(trace.metadata, &Selection::All)?;
+    let plans = Plans::new(trace.metadata, selection)?;
     let streams = trace.streams;
     if !threads {
         return streams.iter().try_fold(Checksum::default(), |sum, path| Ok(sum.plus(stream(&plans, path)?)));
