@@ -124,7 +124,8 @@ impl WriteBehind {
     /// written since then is dropped, but for the records that wait for a flush.
     pub(crate) fn put(&mut self, orders: impl IntoIterator<Item = Order>) -> Result<(), WriteError> {
         match &mut self.at {
-            At::Once(pen) => orders.into_iter().try_for_each(|order| pen.obey(&order)),
+            // All of them, even if one fails: how the recording ended comes last.
+            At::Once(pen) => orders.into_iter().fold(Ok(()), |before, order| before.and(pen.obey(&order))),
             At::Thread(queue, thread) if queue.has_room(self.most, thread) => {
                 queue.put(orders, &mut self.spare)
             }

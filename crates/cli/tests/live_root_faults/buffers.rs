@@ -10,17 +10,17 @@ use crate::live::{adds_up, document, of_kind, path, place, record, wakepath};
 
 const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads");
 
-/// Two threads that hand each other a semaphore at the highest rate that the scheduler can do.
-fn schedfreq(folder: &Path) -> String {
-    let program = folder.join("schedfreq");
-    let sources = ["schedfreq", "rate", "account", "disk", "flags", "lane", "meet", "wait"];
+/// A program of `workloads/`.
+pub fn workload(name: &str, folder: &Path) -> String {
+    let program = folder.join(name);
+    let sources = [name, "rate", "account", "disk", "flags", "lane", "meet", "wait"];
     let compiled = Command::new("cc")
         .args(["-O1", "-std=gnu11", "-pthread", "-o"])
         .arg(&program)
         .args(sources.map(|name| format!("{WORKLOADS}/{name}.c")))
         .status()
         .expect("a C compiler");
-    assert!(compiled.success(), "workloads/schedfreq.c does not build");
+    assert!(compiled.success(), "workloads/{name}.c does not build");
     program.to_str().expect("a path").to_owned()
 }
 
@@ -32,7 +32,8 @@ fn list<'a>(document: &'a Value, key: &str) -> &'a [Value] {
 fn what_did_not_fit_is_counted_by_cpu_and_range_and_touches_the_answer() {
     let Some(folder) = place("losses are counted and said") else { return };
     let folder = folder.path();
-    let program = schedfreq(folder);
+    // Two threads that hand each other a semaphore at the highest rate that the scheduler can do.
+    let program = workload("schedfreq", folder);
     let output = record(folder, &["--buffer", "16K", "--", &program, "--rounds", "100000"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "the command's own code: {said}");

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::buffers::workload;
 use crate::live::{WAKEPATH, place, record, wakepath};
 
 /// Switches, as fast as they come.
@@ -240,5 +241,22 @@ fn a_recording_grows_no_larger_than_was_said_and_still_knows_its_threads() {
         assert_eq!(info["cut_off"], false, "{size}");
         let own = info["threads"].as_u64().expect("a count");
         assert!(own >= 20, "only {own} threads");
+    }
+}
+
+#[test]
+fn however_much_waits_to_be_written_how_the_recording_ended_is() {
+    let Some(folder) = place("a recording without room is ended all the same") else { return };
+    let folder = folder.path();
+    let storm = workload("forkstorm", folder);
+    // More births and deaths wait, held back to be written in order, than the room that is kept has place
+    // for. How much it is when the limit is met differs from run to run.
+    let storms = format!("{storm} >/dev/null & {storm} >/dev/null; wait; exit 7");
+    for run in 0..6 {
+        let output = record(folder, &["--max-size", "64K", "--", "sh", "-c", &storms]);
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(7), "the command's own code: {text}");
+        assert!(text.contains("the recording has reached its limit"), "{text}");
+        assert_eq!(readable(folder)["cut_off"], false, "run {run}");
     }
 }
