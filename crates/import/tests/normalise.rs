@@ -174,6 +174,26 @@ fn a_thread_waits_in_the_system_call_whose_entry_was_seen_last() {
             "0 0 Task: to 7 Runnable 0\n20 7 Task: to 0 Dead 0\n30 0 Task: to 7 Runnable 0\n\
              40 7 Task: to 0 Blocked(Interruptible) 0\n",
         ),
+        // The same while the thread had no CPU.
+        (
+            vec![
+                switch(0, 0, 7),
+                enter(Some(0), None),
+                switch(7, 1, 8),
+                Tracepoint::Lost { from: Stamp::from_ns(25), count: 0 },
+                switch(8, 1, 7),
+                switch(7, 1, 0),
+            ],
+            "0 0 Task: to 7 Runnable 0\n20 7 Task: to 8 Blocked(Interruptible) 0 in 0(-1)\n\
+             30 8 Task: lost 0 since 25\n40 8 Task: to 7 Blocked(Interruptible) 0\n\
+             50 7 Task: to 0 Blocked(Interruptible) 0\n",
+        ),
+        // A switch was lost: whose call it was is not known.
+        (
+            vec![switch(0, 0, 7), enter(Some(0), None), switch(8, 1, 7), switch(7, 1, 0)],
+            "0 0 Task: to 7 Runnable 0\n20 8 Task: to 7 Blocked(Interruptible) 0\n\
+             30 7 Task: to 0 Blocked(Interruptible) 0\n",
+        ),
         // Its argument, where nobody told it, is none.
         (
             vec![switch(0, 0, 7), enter(Some(230), None), switch(7, 1, 0)],

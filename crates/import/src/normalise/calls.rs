@@ -1,24 +1,21 @@
 use foldhash::HashMap;
 use wakepath_event::{Call, LockWord, Tid};
 
-/// The system call that each thread is in, where its entry was seen.
+/// The system calls that threads without a CPU are in, where their entries were seen. That of the current
+/// thread stands with its CPU, so that a call which does not wait costs next to nothing.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
+    // A thread's id is below `Tid::LIMIT`: no more than so many there can be.
     of: HashMap<Tid, Call>,
 }
 
 impl Calls {
-    pub fn get(&self, tid: Tid) -> Option<Call> {
-        self.of.get(&tid).copied()
-    }
-
-    /// A thread enters a call, or leaves it.
-    pub fn set(&mut self, tid: Tid, call: Option<Call>) {
-        match call {
-            // A thread's id is below `Tid::LIMIT`: so many there can be.
-            Some(call) => self.of.insert(tid, call),
-            None => self.of.remove(&tid),
-        };
+    /// A thread leaves its CPU in a call or in none, and another one takes it, which is in the returned one.
+    pub fn switch(&mut self, prev: Tid, call: Option<Call>, next: Tid) -> Option<Call> {
+        if let Some(call) = call {
+            self.of.insert(prev, call);
+        }
+        if self.of.is_empty() { None } else { self.of.remove(&next) }
     }
 
     /// Nobody knows any more.

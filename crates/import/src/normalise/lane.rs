@@ -1,5 +1,5 @@
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Context, Softirq, Tid};
+use wakepath_event::{Call, Context, Softirq, Tid};
 
 use crate::tracepoint::Interrupt;
 
@@ -8,6 +8,8 @@ use crate::tracepoint::Interrupt;
 pub(super) struct Lane {
     /// `None`: nothing has told yet, or records were lost.
     pub current: Option<Tid>,
+    /// The system call that the current thread is in.
+    pub call: Option<Call>,
     stack: Vec<Level>,
     /// Since when the stack is not empty.
     since: Stamp<Local>,

@@ -218,11 +218,9 @@ impl Normaliser {
                     Tracepoint::Call { number: Some(number), arg0, futex } => Some(call(number, arg0, futex)),
                     _ => None,
                 };
-                if let Some(current) = current {
-                    self.calls.set(current, call);
-                }
                 if let Some(lane) = self.lane(cpu) {
                     lane.in_task();
+                    lane.call = call;
                 }
             }
             Tracepoint::Lost { from, count } => {
@@ -230,6 +228,7 @@ impl Normaliser {
                 tell(&event(at, cpu, Context::Task, whose, what));
                 // It may have been the end of any thread's call.
                 self.calls.forget();
+                self.lanes.iter_mut().for_each(|lane| lane.call = None);
                 if let Some(lane) = self.lane(cpu) {
                     lane.lose();
                 }
@@ -250,13 +249,19 @@ impl Normaliser {
             out => out,
         };
         let Some(lane) = self.lane(record.cpu) else { return };
+        // Where a switch was lost, the call is another's.
+        let is_prevs = out != SwitchOut::Dead && lane.current.is_none_or(|current| current == prev);
+        let call = lane.call.take().filter(|_| is_prevs);
         let interrupts_ns = lane.switch(next);
-        let call = if matches!(out, SwitchOut::Blocked(_)) { self.calls.get(prev) } else { None };
+        let of_next = self.calls.switch(prev, call, next);
+        if let Some(lane) = self.lane(record.cpu) {
+            lane.call = of_next;
+        }
+        let call = call.filter(|_| matches!(out, SwitchOut::Blocked(_)));
         let what = What::Switch { next, out, interrupts_ns, call };
         tell(&event(record.at, record.cpu, Context::Task, prev, what));
         if out == SwitchOut::Dead {
             self.people.remove(prev);
-            self.calls.set(prev, None);
         }
         if let Some(comm) = next_comm
             && next != Tid::IDLE
