@@ -1,0 +1,142 @@
+//! The bytes of TCP streams as they were sent, for packets that arrive otherwise cut than they left.
+
+use std::collections::{HashMap, VecDeque};
+
+use foldhash::fast::FixedState;
+use wakepath_event::FlowId;
+
+use crate::Sent;
+
+/// Ranges of bytes that were sent of late, by their place in their stream.
+///
+/// Segmentation offload hands a device up to 64 KiB at once. Where that is cut on its way within the
+/// host (by the token bucket of a shaper, by a device that cannot), no packet arrives that has the
+/// header of the one that was sent. Its bytes tell.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    streams: HashMap<FlowId, VecDeque<Range>, FixedState>,
+    /// Whose each range is, the oldest first.
+    order: VecDeque<FlowId>,
+    most: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    seq: u32,
+    len: u32,
+    sent: Sent,
+}
+
+impl Range {
+    /// How far its end lies behind this byte; not positive if it ends before.
+    fn behind(&self, byte: u32) -> i32 {
+        self.seq.wrapping_add(self.len).wrapping_sub(byte).cast_signed()
+    }
+}
+
+impl Outgoing {
+    /// Remembers so many ranges of all streams together.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { streams: HashMap::default(), order: VecDeque::new(), most }
+    }
+
+    /// A stream begins, perhaps under the name of one before.
+    pub(crate) fn begin(&mut self, stream: FlowId) {
+        if let Some(ranges) = self.streams.get_mut(&stream) {
+            ranges.clear();
+        }
+    }
+
+    /// These bytes were sent. What was sent before stays as it was the first time.
+    pub(crate) fn send(&mut self, stream: FlowId, seq: u32, len: u32, sent: Sent) {
+        // No segment is that long; a longer one would not fit into half of all numbers.
+        if len == 0 || len > 1 << 30 {
+            return;
+        }
+        let ranges = self.streams.entry(stream).or_default();
+        if ranges.back().is_some_and(|last| last.behind(seq) > 0) {
+            return;
+        }
+        ranges.push_back(Range { seq, len, sent });
+        self.order.push_back(stream);
+        if self.order.len() > self.most {
+            self.forget();
+        }
+    }
+
+    fn forget(&mut self) {
+        let Some(stream) = self.order.pop_front() else { return };
+        let Some(ranges) = self.streams.get_mut(&stream) else { return };
+        ranges.pop_front();
+        if ranges.is_empty() {
+            self.streams.remove(&stream);
+        }
+    }
+
+    /// How the last of these bytes was sent.
+    pub(crate) fn find(&self, stream: FlowId, seq: u32, len: u32) -> Option<Sent> {
+        let byte = seq.wrapping_add(len.checked_sub(1)?);
+        let ranges = self.streams.get(&stream)?;
+        let range = ranges.get(ranges.partition_point(|range| range.behind(byte) <= 0))?;
+        (byte.wrapping_sub(range.seq) < range.len).then_some(range.sent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_clock::Stamp;
+
+    use super::*;
+    use crate::{Sender, ThreadIndex};
+
+    const STREAM: FlowId = FlowId(7);
+
+    fn sent(at: u64) -> Sent {
+        Sent { at: Stamp::from_ns(at), by: Sender::Thread(ThreadIndex(0)) }
+    }
+
+    fn found(outgoing: &Outgoing, seq: u32, len: u32) -> Option<u64> {
+        outgoing.find(STREAM, seq, len).map(|sent| sent.at.ns())
+    }
+
+    #[test]
+    fn the_last_byte_tells_which_sending_it_was_also_where_numbers_wrap() {
+        for begin in [0_u32, 1, u32::MAX - 1500, u32::MAX / 2 - 1500] {
+            let mut outgoing = Outgoing::new(100);
+            for n in 0..3 {
+                outgoing.send(STREAM, begin.wrapping_add(n * 1000), 1000, sent(n.into()));
+            }
+            let find = |offset, len| found(&outgoing, begin.wrapping_add(offset), len);
+            assert_eq!([find(0, 1), find(0, 1000), find(999, 1)], [Some(0); 3]);
+            assert_eq!([find(1000, 1), find(500, 1000), find(0, 2000)], [Some(1); 3]);
+            assert_eq!([find(2999, 1), find(0, 3000)], [Some(2); 2]);
+            assert_eq!([find(3000, 1), find(2000, 1001), find(u32::MAX, 1), find(0, 0)], [None; 4]);
+        }
+    }
+
+    #[test]
+    fn what_is_sent_again_was_sent_the_first_time() {
+        let mut outgoing = Outgoing::new(100);
+        for (seq, at) in [(0, 1), (1000, 2), (0, 3), (1000, 4)] {
+            outgoing.send(STREAM, seq, 1000, sent(at));
+        }
+        assert_eq!([found(&outgoing, 0, 1000), found(&outgoing, 1000, 1000)], [Some(1), Some(2)]);
+        outgoing.begin(STREAM);
+        outgoing.send(STREAM, 0, 1000, sent(5));
+        assert_eq!([found(&outgoing, 0, 1000), found(&outgoing, 1000, 1000)], [Some(5), None]);
+    }
+
+    #[test]
+    fn memory_is_bounded_whatever_is_sent() {
+        let mut outgoing = Outgoing::new(10);
+        for n in 0..10_000_u32 {
+            outgoing.send(FlowId((n % 37).into()), n.wrapping_mul(0x9e37_79b9), n % 5 * 1000, sent(n.into()));
+            if n % 11 == 0 {
+                outgoing.begin(FlowId((n % 37).into()));
+            }
+            assert!(outgoing.order.len() <= 10 && outgoing.streams.len() <= 11);
+            let ranges: usize = outgoing.streams.values().map(VecDeque::len).sum();
+            assert!(ranges <= 10, "{ranges}");
+        }
+    }
+}
