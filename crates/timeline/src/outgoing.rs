@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use foldhash::fast::FixedState;
 use wakepath_event::FlowId;
 
-use crate::Sent;
+use crate::{Sender, Sent};
 
 /// Ranges of bytes that were sent of late, by their place in their stream.
 ///
@@ -48,14 +48,18 @@ impl Outgoing {
     }
 
     /// These bytes were sent. What was sent before stays as it was the first time.
-    pub(crate) fn send(&mut self, stream: FlowId, seq: u32, len: u32, sent: Sent) {
+    pub(crate) fn send(&mut self, stream: FlowId, mut seq: u32, mut len: u32, sent: Sent) {
         // No segment is that long; a longer one would not fit into half of all numbers.
         if len == 0 || len > 1 << 30 {
             return;
         }
         let ranges = self.streams.entry(stream).or_default();
-        if ranges.back().is_some_and(|last| last.behind(seq) > 0) {
-            return;
+        if let Some(again @ 1..) = ranges.back().map(|last| last.behind(seq)) {
+            let again = again.cast_unsigned();
+            if again >= len {
+                return;
+            }
+            (seq, len) = (seq.wrapping_add(again), len - again);
         }
         ranges.push_back(Range { seq, len, sent });
         self.order.push_back(stream);
@@ -73,12 +77,14 @@ impl Outgoing {
         }
     }
 
-    /// How the last of these bytes was sent.
+    /// How the last of these bytes was sent. If that was not seen, no later than what follows it in the
+    /// stream was.
     pub(crate) fn find(&self, stream: FlowId, seq: u32, len: u32) -> Option<Sent> {
         let byte = seq.wrapping_add(len.checked_sub(1)?);
         let ranges = self.streams.get(&stream)?;
         let range = ranges.get(ranges.partition_point(|range| range.behind(byte) <= 0))?;
-        (byte.wrapping_sub(range.seq) < range.len).then_some(range.sent)
+        let seen = byte.wrapping_sub(range.seq) < range.len;
+        Some(if seen { range.sent } else { Sent { by: Sender::Unseen, ..range.sent } })
     }
 }
 
@@ -87,7 +93,7 @@ mod tests {
     use wakepath_clock::Stamp;
 
     use super::*;
-    use crate::{Sender, ThreadIndex};
+    use crate::ThreadIndex;
 
     const STREAM: FlowId = FlowId(7);
 
@@ -95,8 +101,13 @@ mod tests {
         Sent { at: Stamp::from_ns(at), by: Sender::Thread(ThreadIndex(0)) }
     }
 
-    fn found(outgoing: &Outgoing, seq: u32, len: u32) -> Option<u64> {
-        outgoing.find(STREAM, seq, len).map(|sent| sent.at.ns())
+    /// When, if that was seen; and by when at the latest.
+    fn found(outgoing: &Outgoing, seq: u32, len: u32) -> Option<(u64, bool)> {
+        outgoing.find(STREAM, seq, len).map(|sent| (sent.at.ns(), sent.by != Sender::Unseen))
+    }
+
+    const fn seen(at: u64) -> Option<(u64, bool)> {
+        Some((at, true))
     }
 
     #[test]
@@ -107,23 +118,34 @@ mod tests {
                 outgoing.send(STREAM, begin.wrapping_add(n * 1000), 1000, sent(n.into()));
             }
             let find = |offset, len| found(&outgoing, begin.wrapping_add(offset), len);
-            assert_eq!([find(0, 1), find(0, 1000), find(999, 1)], [Some(0); 3]);
-            assert_eq!([find(1000, 1), find(500, 1000), find(0, 2000)], [Some(1); 3]);
-            assert_eq!([find(2999, 1), find(0, 3000)], [Some(2); 2]);
-            assert_eq!([find(3000, 1), find(2000, 1001), find(u32::MAX, 1), find(0, 0)], [None; 4]);
+            assert_eq!([find(0, 1), find(0, 1000), find(999, 1)], [seen(0); 3]);
+            assert_eq!([find(1000, 1), find(500, 1000), find(0, 2000)], [seen(1); 3]);
+            assert_eq!([find(2999, 1), find(0, 3000)], [seen(2); 2]);
+            assert_eq!([find(3000, 1), find(2000, 1001), find(0, 0)], [None; 3]);
         }
+    }
+
+    #[test]
+    fn what_nobody_saw_leaving_left_no_later_than_what_follows_it() {
+        let mut outgoing = Outgoing::new(100);
+        outgoing.send(STREAM, 1000, 1000, sent(1));
+        outgoing.send(STREAM, 5000, 1000, sent(2));
+        assert_eq!(found(&outgoing, 2000, 3000), Some((2, false)));
+        assert_eq!(found(&outgoing, 0, 1000), Some((1, false)), "it was on its way at the beginning");
+        assert_eq!(found(&outgoing, 6000, 1), None);
     }
 
     #[test]
     fn what_is_sent_again_was_sent_the_first_time() {
         let mut outgoing = Outgoing::new(100);
-        for (seq, at) in [(0, 1), (1000, 2), (0, 3), (1000, 4)] {
+        for (seq, at) in [(0, 1), (1000, 2), (0, 3), (1000, 4), (1500, 5)] {
             outgoing.send(STREAM, seq, 1000, sent(at));
         }
-        assert_eq!([found(&outgoing, 0, 1000), found(&outgoing, 1000, 1000)], [Some(1), Some(2)]);
+        assert_eq!([found(&outgoing, 0, 1000), found(&outgoing, 1000, 1000)], [seen(1), seen(2)]);
+        assert_eq!([found(&outgoing, 1999, 1), found(&outgoing, 2000, 1)], [seen(2), seen(5)]);
         outgoing.begin(STREAM);
-        outgoing.send(STREAM, 0, 1000, sent(5));
-        assert_eq!([found(&outgoing, 0, 1000), found(&outgoing, 1000, 1000)], [Some(5), None]);
+        outgoing.send(STREAM, 0, 1000, sent(6));
+        assert_eq!([found(&outgoing, 0, 1000), found(&outgoing, 1000, 1000)], [seen(6), None]);
     }
 
     #[test]
