@@ -86,6 +86,11 @@ impl Outgoing {
         let seen = byte.wrapping_sub(range.seq) < range.len;
         Some(if seen { range.sent } else { Sent { by: Sender::Unseen, ..range.sent } })
     }
+
+    /// How the last bytes of a stream were sent.
+    pub(crate) fn last(&self, stream: FlowId) -> Option<Sent> {
+        Some(self.streams.get(&stream)?.back()?.sent)
+    }
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ impl Timeline {
 
     /// Who sends this packet. One that is sent while packets are received is caused by what the
     /// same socket received there (acknowledgements, the window that they open), or is that packet
-    /// on its way through.
+    /// on its way through; one that is sent when others have left a queue, by those.
     fn sent(&mut self, event: &Event, at: Stamp<Reference>, header: &Header, current: Occupant) -> Sent {
         let context = event.context;
         let by = match (context, current) {
@@ -64,6 +64,14 @@ impl Timeline {
             }
             (Context::LocalTimer | Context::Softirq(Softirq::Timer | Softirq::Hrtimer), _) => {
                 Sender::Timer(context)
+            }
+            // TCP fills a device's queue only so far, and goes on when some of that has left it. So
+            // this waited for what the same socket sent before.
+            (Context::Softirq(Softirq::NetTx | Softirq::Tasklet), _) => {
+                match self.outgoing.last(header.flow) {
+                    Some(sent) => return sent,
+                    None => Sender::Interrupt(context),
+                }
             }
             _ => Sender::Interrupt(context),
         };
