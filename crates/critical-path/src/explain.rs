@@ -173,7 +173,12 @@ fn network(
             let timer = Cause::Timer { context };
             vec![Part::Thing { to: at, kind: Kind::Timer, cause: timer, basis }, in_flight]
         }
-        Sender::Interrupt(_) => unmatched(Basis::Ambiguous),
+        // What came before it was sent is as unknown as who sent it. From then on it was on its way.
+        Sender::Interrupt(_) | Sender::Unseen => {
+            let basis = Basis::Ambiguous;
+            let before = Part::Thing { to: at, kind: Kind::Network, cause: cause.clone(), basis };
+            vec![before, Part::InFlight { sent: at, to, cause, basis: trust.basis(Basis::Measured) }]
+        }
     }
 }
 

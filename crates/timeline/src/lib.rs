@@ -30,6 +30,7 @@ mod hosts;
 mod instance;
 mod locks;
 mod merge;
+mod outgoing;
 mod recent;
 mod sink;
 mod thread;

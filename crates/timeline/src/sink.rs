@@ -177,6 +177,8 @@ pub enum Sender {
     Timer(Context),
     /// An interrupt that is no timer.
     Interrupt(Context),
+    /// Nobody saw: it was sent when [`Sent::at`] says, or before.
+    Unseen,
 }
 
 /// A disk request that completed.

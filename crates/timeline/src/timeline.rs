@@ -1,10 +1,11 @@
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{CgroupId, Cpu, Event, Flow, FlowId, HostIndex, Mark, ThreadIdentity, Tid, What};
 
 use crate::cpu::Lane;
+use crate::outgoing::Outgoing;
 use crate::recent::Recent;
 use crate::thread::{Now, Thread, WAITING, Woken};
 use crate::tids::Tids;
@@ -45,8 +46,9 @@ pub struct Timeline {
     pub(crate) now: Stamp<Reference>,
     pub(crate) counts: Counts,
     pub(crate) sends: Recent<(Option<FlowId>, u32, u32, u32), Sent>,
-    /// Flows that were defined.
-    pub(crate) named: HashSet<FlowId, FixedState>,
+    pub(crate) outgoing: Outgoing,
+    /// Flows that were defined, and by which protocol they go.
+    pub(crate) named: HashMap<FlowId, u8, FixedState>,
     pub(crate) issues: Recent<u64, (Option<ThreadIndex>, Stamp<Reference>)>,
     /// When the CPU limit of a cgroup last handed out time.
     pub(crate) refills: HashMap<CgroupId, Stamp<Reference>>,
@@ -70,7 +72,8 @@ impl Default for Timeline {
             now: Stamp::MIN,
             counts: Counts::default(),
             sends: Recent::new(IN_FLIGHT),
-            named: HashSet::default(),
+            outgoing: Outgoing::new(IN_FLIGHT),
+            named: HashMap::default(),
             issues: Recent::new(IN_FLIGHT),
             holdings: Recent::new(IN_FLIGHT),
             refills: HashMap::new(),
@@ -159,7 +162,7 @@ impl Timeline {
                 }
             }
             What::Flow(id, flow) => {
-                self.named.insert(*id);
+                self.named.insert(*id, flow.protocol);
                 self.flows.insert(*flow, *id);
                 if let Some(&back) = self.flows.get(&flow.reversed()) {
                     self.reversed.insert(*id, back);

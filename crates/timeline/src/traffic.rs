@@ -6,6 +6,10 @@ use wakepath_event::{BlockRequest, Context, Direction, Event, Packet as Header, 
 use crate::instance::Packet;
 use crate::{Completion, Occupant, Sender, Sent, Sink, Timeline};
 
+/// An IP protocol, and a flag of its header.
+const TCP: u8 = 6;
+const SYN: u16 = 2;
+
 impl Timeline {
     pub(crate) fn packet(
         &mut self,
@@ -16,15 +20,23 @@ impl Timeline {
     ) {
         let current = self.see(event, at, sink);
         // Of what nobody said between whom it goes, each end may call it as it likes.
-        let flow = self.named.contains(&header.flow).then_some(header.flow);
-        let key = (flow, header.seq, header.len, header.ack);
+        let protocol = self.named.get(&header.flow).copied();
+        let key = (protocol.map(|_| header.flow), header.seq, header.len, header.ack);
+        let stream = (protocol == Some(TCP)).then_some(header.flow);
         match header.direction {
             Direction::Out => {
                 let sent = self.sent(event, at, header, current);
                 self.sends.insert(key, sent);
+                if let Some(stream) = stream {
+                    if header.tcp_flags & SYN != 0 {
+                        self.outgoing.begin(stream);
+                    }
+                    self.outgoing.send(stream, header.seq, header.len, sent);
+                }
             }
             Direction::In => {
-                let sent = self.sends.get(&key);
+                let of_bytes = || self.outgoing.find(stream?, header.seq, header.len);
+                let sent = self.sends.get(&key).or_else(of_bytes);
                 if let Some(lane) = self.lane(event.cpu) {
                     lane.instance.receive(Packet { flow: header.flow, at, sent });
                 }
@@ -34,7 +46,7 @@ impl Timeline {
 
     /// Who sends this packet. One that is sent while packets are received is caused by what the
     /// same socket received there (acknowledgements, the window that they open), or is that packet
-    /// on its way through.
+    /// on its way through; one that is sent when others have left a queue, by those.
     fn sent(&mut self, event: &Event, at: Stamp<Reference>, header: &Header, current: Occupant) -> Sent {
         let context = event.context;
         let by = match (context, current) {
@@ -52,6 +64,14 @@ impl Timeline {
             }
             (Context::LocalTimer | Context::Softirq(Softirq::Timer | Softirq::Hrtimer), _) => {
                 Sender::Timer(context)
+            }
+            // TCP fills a device's queue only so far, and goes on when some of that has left it. So
+            // this waited for what the same socket sent before.
+            (Context::Softirq(Softirq::NetTx | Softirq::Tasklet), _) => {
+                match self.outgoing.last(header.flow) {
+                    Some(sent) => return sent,
+                    None => Sender::Interrupt(context),
+                }
             }
             _ => Sender::Interrupt(context),
         };
