@@ -40,7 +40,7 @@ impl Input {
 }
 
 /// A line on a terminal that says how far reading is.
-struct Progress {
+pub struct Progress {
     began: Instant,
     wanted: bool,
     told: bool,
@@ -50,11 +50,13 @@ struct Progress {
 const PATIENCE: Duration = Duration::from_millis(700);
 
 impl Progress {
-    fn new() -> Self {
+    /// Nothing is said so far.
+    pub fn new() -> Self {
         Self { began: Instant::now(), wanted: io::stderr().is_terminal(), told: false }
     }
 
-    fn tell(&mut self, done: u64, total: u64) {
+    /// So much of so much is read.
+    pub fn tell(&mut self, done: u64, total: u64) {
         if !self.wanted || self.began.elapsed() < PATIENCE {
             return;
         }
@@ -63,7 +65,8 @@ impl Progress {
         let _ = write!(io::stderr(), "\rreading: {done:.0} of {total:.0} million events ");
     }
 
-    fn end(&self) {
+    /// Takes the line away.
+    pub fn end(&self) {
         if self.told {
             // Back to the line's beginning, and erase it.
             let _ = write!(io::stderr(), "\r\x1b[K");

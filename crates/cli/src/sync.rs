@@ -8,6 +8,7 @@ use wakepath_engine::sync;
 use wakepath_report::{json, text};
 
 use crate::failure::{Code, Failure};
+use crate::input::Progress;
 use crate::output::Output;
 
 /// Say how the clocks of several hosts lie, by the packets between them
@@ -31,7 +32,10 @@ Examples:
 
 /// Reads the packets of all and says what they say.
 pub fn run(arguments: &SyncArguments, output: &Output) -> Result<ExitCode, Failure> {
-    let synchronised = sync(&arguments.recordings)?;
+    let mut progress = Progress::new();
+    let synchronised = sync(&arguments.recordings, |done, total| progress.tell(done, total));
+    progress.end();
+    let synchronised = synchronised?;
     if synchronised.clocks.reference.is_none() {
         return Err(Failure::new(Code::Input, "there is nothing to compare"));
     }

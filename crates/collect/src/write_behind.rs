@@ -125,7 +125,14 @@ impl WriteBehind {
     pub(crate) fn put(&mut self, orders: impl IntoIterator<Item = Order>) -> Result<(), WriteError> {
         match &mut self.at {
             // All of them, even if one fails: how the recording ended comes last.
-            At::Once(pen) => orders.into_iter().fold(Ok(()), |before, order| before.and(pen.obey(&order))),
+            At::Once(pen) => {
+                let mut first = Ok(());
+                for order in orders {
+                    let done = pen.obey(&order);
+                    first = first.and(done);
+                }
+                first
+            }
             At::Thread(queue, thread) if queue.has_room(self.most, thread) => {
                 queue.put(orders, &mut self.spare)
             }

@@ -1,13 +1,13 @@
 //! Several hosts' recordings, read as one.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use wakepath_clock::{Local, Reference, Stamp, Transform};
-use wakepath_event::{Direction, Event, FlowId, HostIndex, Packet, Tid, What};
-use wakepath_packets::{Outcome, Traffic, Visited};
+use wakepath_event::{Event, HostIndex, Tid};
+use wakepath_packets::{Traffic, Visited};
 use wakepath_sync::{Options, Synchronisation, synchronise_seeing};
 use wakepath_timeline::Numbering;
 
@@ -17,69 +17,56 @@ use crate::source::Source;
 const BATCH: usize = 4096;
 const AHEAD: usize = 2;
 
-/// Which sending each received packet leads to, where that is another host's: by the stamps that both
-/// have on their own hosts. About 100 bytes a packet.
-#[derive(Debug, Default)]
-pub(crate) struct Links {
-    /// By when it was received, in the flow as the receiving host calls it.
-    sent: HashMap<(Moment, FlowId), Moment>,
-    wanted: HashSet<Moment>,
-    /// What was sent then, by the flow as it is called among all hosts: its number, length and what it
-    /// acknowledges.
-    headers: HashMap<(Moment, FlowId), (u32, u32, u32)>,
+/// How far each host is read, in what [`Source::expected`] counts.
+pub(crate) struct Progress<'a> {
+    tell: &'a mut dyn FnMut(u64, u64),
+    done: Vec<Arc<AtomicU64>>,
+    expected: u64,
+    calls: u64,
 }
 
-/// A host's place, and a stamp of its own.
-type Moment = (usize, Stamp<Local>);
-
-impl Links {
-    fn add(&mut self, outcome: &Outcome) {
-        // Of a packet that was sent more than once, its header alone has to tell.
-        let Outcome::Matched(matched) = outcome else { return };
-        self.sent.insert(((matched.to, matched.received), matched.flow), (matched.from, matched.sent));
-        self.wanted.insert((matched.from, matched.sent));
+impl<'a> Progress<'a> {
+    pub(crate) fn new(sources: &[Arc<Source>], tell: &'a mut dyn FnMut(u64, u64)) -> Self {
+        let done = sources.iter().map(|_| Arc::default()).collect();
+        let expected = sources.iter().map(|source| source.expected()).fold(0, u64::saturating_add);
+        Self { tell, done, expected, calls: 0 }
     }
 
-    /// Gives a received packet the header under which it was sent, whatever was merged or split between.
-    /// `local` and `called`: its stamp and its flow as its own host has them.
-    fn join(&mut self, place: usize, local: Stamp<Local>, called: FlowId, packet: &mut Packet) {
-        match packet.direction {
-            Direction::Out if self.wanted.contains(&(place, local)) => {
-                let header = (packet.seq, packet.len, packet.ack);
-                self.headers.insert(((place, local), packet.flow), header);
-            }
-            Direction::Out => {}
-            Direction::In => {
-                let Some(&sent) = self.sent.get(&((place, local), called)) else { return };
-                if let Some(&header) = self.headers.get(&(sent, packet.flow)) {
-                    (packet.seq, packet.len, packet.ack) = header;
-                }
-            }
+    /// To be called often; tells now and then.
+    fn look(&mut self) {
+        self.calls += 1;
+        if self.calls.is_multiple_of(1 << 16) {
+            let done = self.done.iter().map(|done| done.load(Ordering::Relaxed));
+            (self.tell)(done.fold(0, u64::saturating_add), self.expected);
         }
     }
 }
 
-/// How the clocks of these hosts lie, the first one's being the reference where none is given, and which
-/// packets of theirs belong together.
-pub(crate) fn clocks(sources: &[Arc<Source>], reference: Option<usize>) -> (Synchronisation, Links) {
+/// How the clocks of these hosts lie, the first one's being the reference where none is given.
+pub(crate) fn clocks(
+    sources: &[Arc<Source>],
+    reference: Option<usize>,
+    progress: &mut Progress<'_>,
+) -> Synchronisation {
     let windows: Vec<_> = thread::scope(|scope| {
         let readers: Vec<_> = sources.iter().map(|source| scope.spawn(|| window(source))).collect();
         readers.into_iter().map(|reader| reader.join().unwrap_or_default()).collect()
     });
     // Read as often as need be, never kept.
-    let traffic = |source: &Arc<Source>| {
-        let source = Arc::clone(source);
+    let traffic = |(source, done): (&Arc<Source>, &Arc<AtomicU64>)| {
+        let (source, done) = (Arc::clone(source), Arc::clone(done));
         Visited::new(move |tell| {
-            source.for_each(|event| Traffic::of(event).into_iter().for_each(&mut *tell), |_| {});
+            source.for_each(
+                |event| Traffic::of(event).into_iter().for_each(&mut *tell),
+                |read| done.store(read, Ordering::Relaxed),
+            );
         })
     };
-    let traffic: Vec<_> = sources.iter().map(traffic).collect();
+    let traffic: Vec<_> = sources.iter().zip(&progress.done).map(traffic).collect();
     let hosts: Vec<_> =
         traffic.iter().zip(windows).map(|(source, window)| wakepath_sync::Host { source, window }).collect();
-    let mut links = Links::default();
     let options = Options { reference, ..Options::default() };
-    let clocks = synchronise_seeing(&hosts, &options, &mut |outcome| links.add(outcome));
-    (clocks, links)
+    synchronise_seeing(&hosts, &options, &mut |_| progress.look())
 }
 
 /// The stamps of a host's first and last event.
@@ -112,7 +99,7 @@ pub(crate) struct Told<'a> {
 /// Each is read by a thread of its own, a little ahead, so that memory does not grow with them.
 pub(crate) fn for_each(
     hosts: &[Told<'_>],
-    mut links: Links,
+    progress: &mut Progress<'_>,
     mut tell: impl FnMut(HostIndex, &Event),
 ) -> (Numbering, Vec<Vec<String>>) {
     let mut numbering = Numbering::default();
@@ -121,7 +108,8 @@ pub(crate) fn for_each(
         let mut readers = Vec::new();
         for host in hosts.iter().take(Tid::HOSTS) {
             let (sender, events) = sync_channel(AHEAD);
-            readers.push(scope.spawn(|| read(host.source, sender)));
+            let done = Arc::clone(&progress.done[host.place]);
+            readers.push(scope.spawn(move || read(host.source, &done, sender)));
             let mut head = Head { events, batch: Vec::new().into_iter(), next: None, clock: host.clock };
             head.advance();
             heads.push(head);
@@ -137,17 +125,10 @@ pub(crate) fn for_each(
             let Some((_, mut event)) = head.next.take() else { break };
             head.advance();
             let index = HostIndex(host as u16);
-            let local = event.at;
-            let called = match &event.what {
-                What::Packet(packet) => Some(packet.flow),
-                _ => None,
-            };
             if numbering.number(index, &mut event, |at| on_reference(head.clock, at)) {
-                if let (What::Packet(packet), Some(called)) = (&mut event.what, called) {
-                    links.join(hosts[host].place, local, called, packet);
-                }
                 tell(index, &event);
             }
+            progress.look();
         }
         readers.into_iter().map(|reader| reader.join().unwrap_or_default()).collect()
     });
@@ -159,7 +140,7 @@ fn on_reference(clock: &Transform<Local, Reference>, at: Stamp<Local>) -> Stamp<
     Stamp::from_ns(clock.convert(at).0.ns())
 }
 
-fn read(source: &Source, sender: SyncSender<Vec<Event>>) -> Vec<String> {
+fn read(source: &Source, done: &AtomicU64, sender: SyncSender<Vec<Event>>) -> Vec<String> {
     let mut batch = Vec::with_capacity(BATCH);
     let mut problems = source.for_each(
         |event| {
@@ -169,7 +150,7 @@ fn read(source: &Source, sender: SyncSender<Vec<Event>>) -> Vec<String> {
                 let _ = sender.send(std::mem::replace(&mut batch, Vec::with_capacity(BATCH)));
             }
         },
-        |_| {},
+        |read| done.store(read, Ordering::Relaxed),
     );
     let _ = sender.send(batch);
     problems.dedup();

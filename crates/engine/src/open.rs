@@ -6,7 +6,7 @@ use wakepath_event::{HostIndex, What};
 use wakepath_sync::Synchronisation;
 use wakepath_wait_graph::Builder;
 
-use crate::hosts::{self, Told};
+use crate::hosts::{self, Progress, Told};
 use crate::source::{OpenError, Source};
 use crate::{Host, Recorded, Survey};
 
@@ -54,9 +54,9 @@ pub struct Synchronised {
 ///
 /// # Errors
 /// As [`open`], and when two are of one host.
-pub fn sync(paths: &[PathBuf]) -> Result<Synchronised, OpenError> {
+pub fn sync(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result<Synchronised, OpenError> {
     let sources = of_different_hosts(paths)?;
-    let (clocks, _) = hosts::clocks(&sources, None);
+    let clocks = hosts::clocks(&sources, None, &mut Progress::new(&sources, &mut progress));
     Ok(Synchronised {
         sources: paths.to_vec(),
         hosts: sources.iter().map(|source| source.host()).collect(),
@@ -69,12 +69,13 @@ pub fn sync(paths: &[PathBuf]) -> Result<Synchronised, OpenError> {
 ///
 /// # Errors
 /// As [`open`], and when two are of one host.
-pub fn open_all(paths: &[PathBuf], progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
+pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
     if let [path] = paths {
         return open(path, progress);
     }
     let sources = of_different_hosts(paths)?;
-    let (clocks, links) = hosts::clocks(&sources, Some(0));
+    let mut progress = Progress::new(&sources, &mut progress);
+    let clocks = hosts::clocks(&sources, Some(0), &mut progress);
     let linked: Vec<_> = sources
         .iter()
         .zip(&clocks.hosts)
@@ -83,7 +84,7 @@ pub fn open_all(paths: &[PathBuf], progress: impl FnMut(u64, u64)) -> Result<Rec
         .collect();
     let mut builder = Builder::default();
     let mut survey = Survey::default();
-    let (numbering, damages) = hosts::for_each(&linked, links, |host, event| {
+    let (numbering, damages) = hosts::for_each(&linked, &mut progress, |host, event| {
         builder.push(event);
         // When another host's recording began is none of this one's business.
         if host == HostIndex::default() || !matches!(event.what, What::Mark(_)) {
