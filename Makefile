@@ -70,9 +70,10 @@ bench: program workloads ## cost of recording, speed of analysis: writes docs/pe
 	$(AS_ROOT) target/release/wakepath-bench cost >target/cost.md
 	$(AS_ROOT) target/release/wakepath-bench analysis >target/analysis.md
 	$(if $(WAKEPATH_TRACES),packaging/bench-traces "$(WAKEPATH_TRACES)",:) >target/traces.md
+	packaging/bench-hosts >target/hosts.md
 	@commit=$$(git describe --always --dirty --exclude='*'); \
 	{ cat bench/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make bench\`."; echo; \
-	  cat target/cost.md target/analysis.md target/traces.md; } >docs/performance.md
+	  cat target/cost.md target/analysis.md target/traces.md; echo; cat target/hosts.md; } >docs/performance.md
 	@cat docs/performance.md
 
 .PHONY: perfetto
