@@ -42,7 +42,11 @@ pub fn active_by(graph: &Graph, window: Window, timeouts: Timeouts) -> Path {
     }
     let Tiles { segments, waits } = walk.tiles;
     let problems = doubts::of(graph, &window, &segments);
-    Path { window, algorithm: Algorithm::Active, segments, waits, problems }
+    let algorithm = match timeouts {
+        Timeouts::AsTheyAre => Algorithm::Active,
+        Timeouts::Joined => Algorithm::Joined,
+    };
+    Path { window, algorithm, segments, waits, problems }
 }
 
 struct Walk<'a> {

@@ -20,6 +20,9 @@ pub struct Window {
 pub enum Algorithm {
     /// Each wait is replaced by what its waker did meanwhile (G15 Algorithm 5).
     Active,
+    /// The same, but time-outs after which a thread goes back to the same wait count as that wait
+    /// ([`Rule::JoinedTimeouts`]).
+    Joined,
     /// The longest path back from the window's end, waits that a thread ended taken as zero (G15 §4.3.1).
     Exact,
 }

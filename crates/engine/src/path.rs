@@ -1,6 +1,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
-    Algorithm, Hang, Problem, Severity, Window, active, contributors, deadlocks, exact, hangs,
+    Algorithm, Hang, Kind, Path, Problem, Severity, Timeouts, Window, active, active_by, contributors,
+    deadlocks, exact, hangs,
 };
 
 use wakepath_event::{HostIndex, StackCounts};
@@ -54,6 +55,7 @@ fn explain<'r>(
     let graph = &recorded.graph;
     let path = match algorithm {
         Algorithm::Active => active(graph, window),
+        Algorithm::Joined => active_by(graph, window, Timeouts::Joined),
         Algorithm::Exact => exact(graph, window),
     };
     let mut head = head(recorded, window.from, window.to);
@@ -67,6 +69,7 @@ fn explain<'r>(
         head,
         question,
         contributors: contributors(graph, &path),
+        timed_out_ns: timed_out(recorded, &path),
         path,
         still_waiting,
         deadlocks,
@@ -74,6 +77,19 @@ fn explain<'r>(
         stacks,
         recorded,
     }
+}
+
+/// Time of a path that [`Algorithm::Joined`] would not charge to timers, ns.
+fn timed_out(recorded: &Recorded, path: &Path) -> u64 {
+    let timers = |path: &Path| -> u64 {
+        let timers = path.segments.iter().filter(|segment| segment.kind == Kind::Timer);
+        timers.map(|segment| segment.to.since(segment.from)).sum()
+    };
+    let of_active = if path.algorithm == Algorithm::Active { timers(path) } else { 0 };
+    if of_active == 0 {
+        return 0;
+    }
+    of_active.saturating_sub(timers(&active_by(&recorded.graph, path.window, Timeouts::Joined)))
 }
 
 /// What is doubtful of stacks that were not taken anew each time.
