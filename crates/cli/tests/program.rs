@@ -49,7 +49,7 @@ thread helper tid=11
 5000 c0 idle    switch worker
 6000 c0 worker  switch idle blocked call=7:0x10
 8000 c1 helper  waking worker
-8000 c0 idle    switch worker
+8100 c0 idle    switch worker
 9000 c0 worker  stopped
 ";
 
