@@ -4,6 +4,7 @@ use wakepath_wait_graph::{Bookmarks, Doing, Graph, Occupant, Span, Wait as Graph
 
 use crate::explain::{Part, explain};
 use crate::own::own;
+use crate::taken_up::{TakenUp, taken_up};
 use crate::tiles::{Place, Tiles, Trust};
 use crate::timeouts::{Joint, Timeouts};
 use crate::{Algorithm, Basis, Cause, Kind, Path, Rule, Segment, Via, Wait, Window, doubts};
@@ -37,6 +38,7 @@ pub fn active_by(graph: &Graph, window: Window, timeouts: Timeouts) -> Path {
     while let Some(task) = walk.todo.pop() {
         match task {
             Task::Follow(follow) => walk.follow(follow),
+            Task::Wait(explained, from, to) => walk.wait(&explained, from, to),
             Task::Put(segment) => walk.tiles.push(*segment),
         }
     }
@@ -63,6 +65,8 @@ struct Walk<'a> {
 
 enum Task {
     Follow(Follow),
+    /// What ended a wait, from the one moment to the other.
+    Wait(Box<Explained>, Stamp<Reference>, Stamp<Reference>),
     Put(Box<Segment>),
 }
 
@@ -180,7 +184,17 @@ impl Walk<'_> {
                         basis: trust.basis(Basis::Measured),
                     });
                     under = Place { parent: Some(id), ..below };
-                    self.todo.push(Task::Follow(Follow { place: under, joined: *joined, ..follow }));
+                    let mut follow = Follow { place: under, joined: *joined, ..follow };
+                    if let Some(idle) = taken_up(graph, thread, follow.next, at, to) {
+                        let early = idle.span.from > at;
+                        let trust = if early { Trust::By(Rule::TakenUp).and(trust) } else { trust };
+                        let place = Place { trust, ..under };
+                        let TakenUp { next, span, wait } = idle;
+                        let queued = Explained { place, span, wait, joined: *joined };
+                        self.todo.push(Task::Wait(Box::new(queued), at, span.to));
+                        follow = Follow { at: span.to, next, ..follow };
+                    }
+                    self.todo.push(Task::Follow(follow));
                 }
                 Part::Thing { to, kind, cause, basis } => {
                     let segment = place.blocked(at, to, kind, cause, basis, wait.call);

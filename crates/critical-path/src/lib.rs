@@ -15,6 +15,7 @@ mod explain;
 mod hang;
 mod own;
 mod path;
+mod taken_up;
 mod tiles;
 mod timeouts;
 
