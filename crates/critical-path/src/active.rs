@@ -160,7 +160,7 @@ impl Walk<'_> {
                 continue;
             }
             match part {
-                Part::Thread { thread, to, via, lock, trust } => {
+                Part::Thread { thread, to, acted, via, lock, trust } => {
                     let trust = place.trust.and(trust);
                     let depth = place.depth.saturating_add(1);
                     let below = Place { thread, parent: None, depth, via, trust };
@@ -185,14 +185,14 @@ impl Walk<'_> {
                     });
                     under = Place { parent: Some(id), ..below };
                     let mut follow = Follow { place: under, joined: *joined, ..follow };
-                    if let Some(idle) = taken_up(graph, thread, follow.next, at, to) {
-                        let early = idle.span.from > at;
+                    if let Some(TakenUp { next, span, wait }) = taken_up(graph, thread, at, acted) {
+                        let early = span.from > at;
                         let trust = if early { Trust::By(Rule::TakenUp).and(trust) } else { trust };
                         let place = Place { trust, ..under };
-                        let TakenUp { next, span, wait } = idle;
                         let queued = Explained { place, span, wait, joined: *joined };
-                        self.todo.push(Task::Wait(Box::new(queued), at, span.to));
-                        follow = Follow { at: span.to, next, ..follow };
+                        let until = span.to.min(to);
+                        self.todo.push(Task::Wait(Box::new(queued), at, until));
+                        follow = Follow { at: until, next, ..follow };
                     }
                     self.todo.push(Task::Follow(follow));
                 }
