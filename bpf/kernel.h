@@ -30,10 +30,12 @@ typedef _Bool bool;
 #define NULL ((void *)0)
 
 enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
+enum { BPF_ANY = 0 };
 enum { BPF_F_RDONLY = 8, BPF_F_MMAPABLE = 1024, BPF_F_USER_STACK = 256 };
 /* BPF_RB_NO_WAKEUP: the consumer looks when it wants to; a wake-up per record would feed back on itself. */
 enum { BPF_RB_NO_WAKEUP = 1 };

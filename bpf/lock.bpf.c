@@ -15,14 +15,30 @@ static __always_inline __u32 owner_tid(__u64 owner)
 	return task ? BPF_CORE_READ(task, pid) : 0;
 }
 
+/*
+ * Threads whose wait was told, each with its lock. The end of a wait has no flags, so that only this
+ * tells it from that of a spinning wait for another lock, the first one's own wait queue among them.
+ * Without its end, whatever the thread waits for ever after would be taken for a wait for this lock.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u64);
+} contended SEC(".maps");
+
 SEC("tp_btf/contention_begin")
 int BPF_PROG(contention_begin, void *lock, unsigned int flags)
 {
+	__u64 address = (__u64)lock;
+	__u32 tid = current_tid();
 	struct wp_lock *r;
 
 	if (flags & (LCB_F_SPIN | LCB_F_PERCPU))
 		return 0;
-	r = life_reserve(sizeof(*r), WP_LOCK_BEGIN, current_tid());
+	if (bpf_map_update_elem(&contended, &tid, &address, BPF_ANY))
+		return 0;
+	r = life_reserve(sizeof(*r), WP_LOCK_BEGIN, tid);
 	if (!r)
 		return 0;
 	r->lock = (__u64)lock;
@@ -40,5 +56,24 @@ int BPF_PROG(contention_begin, void *lock, unsigned int flags)
 	return 0;
 }
 
+SEC("tp_btf/contention_end")
+int BPF_PROG(contention_end, void *lock, int error)
+{
+	__u32 tid = current_tid();
+	__u64 *waited = bpf_map_lookup_elem(&contended, &tid);
+	struct wp_lock *r;
+
+	if (!waited || *waited != (__u64)lock)
+		return 0;
+	bpf_map_delete_elem(&contended, &tid);
+	r = life_reserve(sizeof(*r), WP_LOCK_END, tid);
+	if (!r)
+		return 0;
+	r->lock = (__u64)lock;
+	r->flags = 0;
+	r->owner = 0;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -22,6 +22,7 @@ pub const RECORDED: [&str; 14] = [
     "block:block_rq_issue",
     "block:block_rq_complete",
     "lock:contention_begin",
+    "lock:contention_end",
 ];
 
 /// Where tracefs is mounted.

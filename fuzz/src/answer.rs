@@ -46,7 +46,8 @@ pub fn check(input: &[u8]) {
     subjects.push(Subject::Comm(Comm::new(b"nonesuch")));
     for (subject, nth) in subjects.into_iter().zip(0..) {
         // Every other one, as the algorithms cost as much as the views.
-        let algorithm = if nth % 2 == 0 { Algorithm::Active } else { Algorithm::Exact };
+        let algorithms = [Algorithm::Active, Algorithm::Exact, Algorithm::Joined, Algorithm::Exact];
+        let algorithm = algorithms[nth % algorithms.len()];
         ask(&recorded, &PathQuery { subject, from, to, algorithm, all: begin & 1 == 0 });
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use wakepath_engine::{Answer, path};
+use wakepath_engine::{Algorithm, Answer, path};
 use wakepath_report::perfetto;
 
 use crate::failure::{Code, Failure};
@@ -41,7 +41,7 @@ enum Format {
 /// Reads the recording and writes it.
 pub fn run(arguments: &ExportArguments, output: &Output) -> Result<ExitCode, Failure> {
     let recorded = arguments.input.read()?;
-    let answer = path(&recorded, &arguments.window.query(false))?;
+    let answer = path(&recorded, &arguments.window.query(Algorithm::Active))?;
     let paths = match &answer {
         Answer::Paths(paths) => paths.as_slice(),
         // No single window: thread states alone.

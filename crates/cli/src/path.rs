@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use wakepath_engine::{
-    Answer, Head, Moment, Name, Overview, PathAnswer, PathQuery, QueryError, Recorded, Subject, path,
+    Algorithm, Answer, Head, Moment, Name, Overview, PathAnswer, PathQuery, QueryError, Recorded, Subject,
+    path,
 };
 use wakepath_report::{json, text};
 
@@ -26,6 +27,9 @@ pub struct PathArguments {
     /// The longest path back from the end, waits that threads ended taken as nothing
     #[arg(long)]
     pub exact: bool,
+    /// Where a wait timed out and the thread went back to it, tell what the whole wait was for
+    #[arg(long, conflicts_with = "exact")]
+    pub join_timeouts: bool,
     #[command(flatten)]
     pub view: ViewArguments,
     /// Exit with 1 when losses or doubts touch the answer
@@ -99,6 +103,16 @@ pub enum View {
     Explain,
 }
 
+impl PathArguments {
+    fn algorithm(&self) -> Algorithm {
+        match (self.exact, self.join_timeouts) {
+            (true, _) => Algorithm::Exact,
+            (false, true) => Algorithm::Joined,
+            (false, false) => Algorithm::Active,
+        }
+    }
+}
+
 impl ViewArguments {
     fn view(&self) -> View {
         let flags = [
@@ -113,8 +127,8 @@ impl ViewArguments {
 
 impl WindowArguments {
     /// What is meant.
-    pub fn query(&self, exact: bool) -> PathQuery {
-        use wakepath_engine::{Algorithm, Comm, Tid};
+    pub fn query(&self, algorithm: Algorithm) -> PathQuery {
+        use wakepath_engine::{Comm, Tid};
         let subject = if let Some(pid) = self.pid {
             Subject::Pid(Tid(pid))
         } else if let Some(tid) = self.tid {
@@ -126,7 +140,6 @@ impl WindowArguments {
         } else {
             Subject::Recorded
         };
-        let algorithm = if exact { Algorithm::Exact } else { Algorithm::Active };
         let host = self.host.as_deref().map(Name::from);
         PathQuery { subject, host, from: self.from, to: self.to, algorithm, all: self.all }
     }
@@ -135,7 +148,7 @@ impl WindowArguments {
 /// Reads the recording and answers.
 pub fn run(arguments: &PathArguments, output: &Output) -> Result<ExitCode, Failure> {
     let recorded = arguments.input.read()?;
-    let query = arguments.window.query(arguments.exact);
+    let query = arguments.window.query(arguments.algorithm());
     let argument = arguments.input.argument();
     let source = text::Source::Read(&argument);
     let doubtful = answer(&recorded, &query, arguments.view.view(), source, output)?;

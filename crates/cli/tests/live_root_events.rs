@@ -127,6 +127,76 @@ fn a_waking_that_comes_before_the_switch_out_ends_the_wait_all_the_same() {
     assert_eq!(unexplained(&document), Vec::<String>::new());
 }
 
+/// Two threads on one CPU that are in each other's way at the lock of their memory; then the first one reads
+/// from a pipe, into which the other one writes when it has slept.
+const CONTEND: &str = r#"
+    #define _GNU_SOURCE
+    #include <pthread.h>
+    #include <sched.h>
+    #include <stdio.h>
+    #include <sys/mman.h>
+    #include <time.h>
+    #include <unistd.h>
+    enum { SIZE = 32 << 20, ROUNDS = 400 };
+    static int ends[2];
+    static void fight(void)
+    {
+        char *memory = mmap(0, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+        for (int round = 0; round < ROUNDS; round++)
+            mprotect(memory, SIZE, round % 2 ? PROT_READ | PROT_WRITE : PROT_READ);
+    }
+    static void *other(void *unused)
+    {
+        struct timespec time = { 0, 100000000 };
+        fight();
+        nanosleep(&time, 0);
+        write(ends[1], "", 1);
+        return unused;
+    }
+    int main(void)
+    {
+        pthread_t thread;
+        cpu_set_t set;
+        char byte;
+        CPU_ZERO(&set);
+        CPU_SET(0, &set);
+        sched_setaffinity(0, sizeof(set), &set);
+        pipe(ends);
+        pthread_create(&thread, 0, other, 0);
+        fight();
+        read(ends[0], &byte, 1);
+        pthread_join(thread, 0);
+    }
+"#;
+
+#[test]
+fn a_thread_that_got_a_kernel_lock_waits_for_it_no_longer() {
+    let Some(folder) = place("the end of a wait for a kernel lock is seen") else { return };
+    let folder = folder.path();
+    recorded(folder, CONTEND);
+    let document = path(folder);
+    adds_up(&document);
+    let main = Tid(document["window"]["tid"].as_u64().expect("a tid") as u32);
+    let (mut waits, mut waited) = (0, None);
+    for event in events(folder) {
+        match event.what {
+            What::LockBegin(lock) if event.current == main => {
+                (waits, waited) = (waits + 1, Some(lock.address))
+            }
+            What::LockEnd(lock) if event.current == main => {
+                assert_eq!(waited.take(), Some(lock.address), "a wait ends that began");
+            }
+            _ => {}
+        }
+    }
+    assert!(waits > 0, "no lock was contended: nothing was shown");
+    assert_eq!(waited, None, "the last one of {waits} never ended");
+    let reads = document["waits"].as_array().expect("waits").iter().filter(|wait| wait["call"] == "read");
+    for read in reads {
+        assert!(read["lock"].is_null(), "a pipe is no lock: {read}");
+    }
+}
+
 /// A thread that is not the first one executes another program, which goes on as the first one.
 const EXEC: &str = r#"
     #include <pthread.h>

@@ -37,6 +37,38 @@ fn check(made: &Made, arguments: &[&str], expected: Expect) {
     expected.assert_eq(&format!("{out}{err}code {code}\n"));
 }
 
+/// A worker polls with a time-out until a helper has something for it.
+const POLLS: &str = "
+thread worker tid=10
+thread helper tid=11
+   0 c0 idle    started
+   0 c0 idle    switch worker
+   0 c1 idle    switch helper
+1000 c0 worker  switch idle blocked call=7:0x10
+5000 c0 idle/timer waking worker
+5000 c0 idle    switch worker
+6000 c0 worker  switch idle blocked call=7:0x10
+8000 c1 helper  waking worker
+8100 c0 idle    switch worker
+9000 c0 worker  stopped
+";
+
+#[test]
+fn waits_that_timed_out_are_told_as_what_they_were_for_when_that_is_asked() {
+    let made = made(POLLS, &[]);
+    let ask = |more: &[&str]| {
+        let (code, out, err) = made.run([&["path", "--tid", "10", "--json"][..], more].concat());
+        assert_eq!((code, err.as_str()), (0, ""));
+        let answer: Value = serde_json::from_str(&out).expect("JSON");
+        let largest = &answer["contributors"][0];
+        format!("{} {} {}", answer["algorithm"], largest["comm"], largest["total_ns"])
+    };
+    assert_eq!(ask(&[]), r#""active" "worker" 4000"#);
+    assert_eq!(ask(&["--join-timeouts"]), r#""joined" "helper" 6000"#);
+    let (code, _, err) = made.run(["path", "--exact", "--join-timeouts"]);
+    assert_eq!(code, 2, "{err}");
+}
+
 #[test]
 fn every_verb_reads_the_recording_beside_it_when_given_none() {
     let made = helper();

@@ -46,7 +46,7 @@ fn consequence(program: &str) -> &'static str {
             "waits for the network cannot name the sender"
         }
         "block_rq_issue" | "block_rq_complete" => "waits for disks cannot tell the queue from the device",
-        "contention_begin" => "waits for kernel locks cannot name the holder",
+        "contention_begin" | "contention_end" => "waits for kernel locks cannot name the holder",
         "hrtimer_expire_entry" => "time kept off by a CPU limit may include waiting for a CPU behind it",
         "sample" => "running time cannot be told by function",
         _ => "wake-ups from interrupts cannot name the interrupt",

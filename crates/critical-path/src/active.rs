@@ -4,6 +4,7 @@ use wakepath_wait_graph::{Bookmarks, Doing, Graph, Occupant, Span, Wait as Graph
 
 use crate::explain::{Part, explain};
 use crate::own::own;
+use crate::taken_up::{TakenUp, taken_up};
 use crate::tiles::{Place, Tiles, Trust};
 use crate::timeouts::{Joint, Timeouts};
 use crate::{Algorithm, Basis, Cause, Kind, Path, Rule, Segment, Via, Wait, Window, doubts};
@@ -37,12 +38,17 @@ pub fn active_by(graph: &Graph, window: Window, timeouts: Timeouts) -> Path {
     while let Some(task) = walk.todo.pop() {
         match task {
             Task::Follow(follow) => walk.follow(follow),
+            Task::Wait(explained, from, to) => walk.wait(&explained, from, to),
             Task::Put(segment) => walk.tiles.push(*segment),
         }
     }
     let Tiles { segments, waits } = walk.tiles;
     let problems = doubts::of(graph, &window, &segments);
-    Path { window, algorithm: Algorithm::Active, segments, waits, problems }
+    let algorithm = match timeouts {
+        Timeouts::AsTheyAre => Algorithm::Active,
+        Timeouts::Joined => Algorithm::Joined,
+    };
+    Path { window, algorithm, segments, waits, problems }
 }
 
 struct Walk<'a> {
@@ -59,6 +65,8 @@ struct Walk<'a> {
 
 enum Task {
     Follow(Follow),
+    /// What ended a wait, from the one moment to the other.
+    Wait(Box<Explained>, Stamp<Reference>, Stamp<Reference>),
     Put(Box<Segment>),
 }
 
@@ -152,7 +160,7 @@ impl Walk<'_> {
                 continue;
             }
             match part {
-                Part::Thread { thread, to, via, lock, trust } => {
+                Part::Thread { thread, to, acted, via, lock, trust } => {
                     let trust = place.trust.and(trust);
                     let depth = place.depth.saturating_add(1);
                     let below = Place { thread, parent: None, depth, via, trust };
@@ -176,7 +184,17 @@ impl Walk<'_> {
                         basis: trust.basis(Basis::Measured),
                     });
                     under = Place { parent: Some(id), ..below };
-                    self.todo.push(Task::Follow(Follow { place: under, joined: *joined, ..follow }));
+                    let mut follow = Follow { place: under, joined: *joined, ..follow };
+                    if let Some(TakenUp { next, span, wait }) = taken_up(graph, thread, at, acted) {
+                        let early = span.from > at;
+                        let trust = if early { Trust::By(Rule::TakenUp).and(trust) } else { trust };
+                        let place = Place { trust, ..under };
+                        let queued = Explained { place, span, wait, joined: *joined };
+                        let until = span.to.min(to);
+                        self.todo.push(Task::Wait(Box::new(queued), at, until));
+                        follow = Follow { at: until, next, ..follow };
+                    }
+                    self.todo.push(Task::Follow(follow));
                 }
                 Part::Thing { to, kind, cause, basis } => {
                     let segment = place.blocked(at, to, kind, cause, basis, wait.call);

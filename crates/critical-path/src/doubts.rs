@@ -37,11 +37,14 @@ pub(crate) fn of(graph: &Graph, window: &Window, segments: &[Segment]) -> Vec<Pr
     };
     let text = format!("{records}{more} {lost} while this happened, in {places}");
     tell(&reported, Severity::Loss, text);
-    let switches = left_out.len();
+    let switches = match left_out.len() {
+        1 => String::from("1 switch"),
+        several => format!("{several} switches"),
+    };
     tell(
         &left_out,
         Severity::Doubt,
-        format!("the kernel left {switches} switches untraced while this happened: who ran then is unknown"),
+        format!("the kernel left {switches} untraced while this happened: who ran then is unknown"),
     );
     let mut doubtful = segments.iter().filter(|segment| segment.basis == Basis::Ambiguous);
     if let Some(first) = doubtful.next() {

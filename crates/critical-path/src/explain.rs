@@ -16,6 +16,8 @@ pub(crate) enum Part {
     Thread {
         thread: ThreadIndex,
         to: Stamp<Reference>,
+        /// When it did what ended the part; after `to` where only the beginning of a wait is asked about.
+        acted: Stamp<Reference>,
         via: Via,
         lock: Option<LockCause>,
         /// That it was this thread.
@@ -37,8 +39,8 @@ pub(crate) fn explain(
     to: Stamp<Reference>,
 ) -> Vec<Part> {
     let thing = |kind, cause, basis| vec![Part::Thing { to, kind, cause, basis }];
-    let (current, context, irq, evidence) = match wait.end {
-        Waker::Woken { current, context, irq, evidence, .. } => (current, context, irq, evidence),
+    let (woken, current, context, irq, evidence) = match wait.end {
+        Waker::Woken { at, current, context, irq, evidence } => (at, current, context, irq, evidence),
         Waker::Unseen if graph.losses().touch(span.from, span.to) => {
             return thing(Kind::Unknown, Cause::Lost, Basis::Ambiguous);
         }
@@ -57,7 +59,8 @@ pub(crate) fn explain(
                     (false, Some(_)) => Via::Lock,
                     (false, None) => Via::Wakeup,
                 };
-                vec![Part::Thread { thread, to, via, lock: lock.map(lock_cause), trust: Trust::Sure }]
+                let (lock, trust) = (lock.map(lock_cause), Trust::Sure);
+                vec![Part::Thread { thread, to, acted: woken, via, lock, trust }]
             }
             // The idle thread wakes nobody on its own account.
             Occupant::Idle => {
@@ -115,7 +118,8 @@ fn disk(
     from: Stamp<Reference>,
     to: Stamp<Reference>,
 ) -> Vec<Part> {
-    let start = completion.start.unwrap_or(from).clamp(from, to);
+    let acted = completion.start.unwrap_or(from);
+    let start = acted.clamp(from, to);
     let issued = completion.issued.unwrap_or(start).clamp(start, to);
     let trust = if completion.alone { Trust::Sure } else { Trust::By(Rule::LastCompletion) };
     let basis = trust.basis(Basis::Measured);
@@ -127,7 +131,7 @@ fn disk(
     if start > from {
         parts.push(match completion.submitter {
             Some(thread) if thread != waiter => {
-                Part::Thread { thread, to: start, via: Via::Device, lock: None, trust }
+                Part::Thread { thread, to: start, acted, via: Via::Device, lock: None, trust }
             }
             // What it waited for before its request was even made is not known.
             _ => part(start, true, Basis::Ambiguous),
@@ -161,7 +165,8 @@ fn network(
         // One who waits sends nothing: what it sends itself was sent before.
         Sender::Thread(thread) if thread == waiter && at > from => unmatched(Basis::Ambiguous),
         Sender::Thread(thread) => {
-            let sender = |to| Part::Thread { thread, to, via: Via::Packet, lock: None, trust };
+            let acted = sent.at;
+            let sender = |to| Part::Thread { thread, to, acted, via: Via::Packet, lock: None, trust };
             // On loopback the packet is received within the sender's own time.
             if interrupted == Occupant::Thread(thread) {
                 vec![sender(to)]

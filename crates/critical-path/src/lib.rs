@@ -15,6 +15,7 @@ mod explain;
 mod hang;
 mod own;
 mod path;
+mod taken_up;
 mod tiles;
 mod timeouts;
 
@@ -26,4 +27,4 @@ pub use path::{
     Algorithm, Basis, Cause, Kind, LockCause, Path, Problem, Rule, Segment, Severity, Via, Wait, WaitId,
     Window,
 };
-pub use timeouts::Timeouts;
+pub use timeouts::{Timeouts, is_sleep};

@@ -20,6 +20,9 @@ pub struct Window {
 pub enum Algorithm {
     /// Each wait is replaced by what its waker did meanwhile (G15 Algorithm 5).
     Active,
+    /// The same, but time-outs after which a thread goes back to the same wait count as that wait
+    /// ([`Rule::JoinedTimeouts`]).
+    Joined,
     /// The longest path back from the window's end, waits that a thread ended taken as zero (G15 §4.3.1).
     Exact,
 }
@@ -225,6 +228,8 @@ pub enum Rule {
     JoinedTimeouts,
     /// The wake-up came before its own switch-out.
     WakingBeforeSwitch,
+    /// A kernel worker was there for anyone until it took up the work.
+    TakenUp,
 }
 
 impl Rule {
@@ -240,6 +245,9 @@ impl Rule {
             Self::LastPacket => "the last packet received in the context of the wake-up ended the wait",
             Self::JoinedTimeouts => "consecutive time-outs of the same wait count as one wait",
             Self::WakingBeforeSwitch => "the wake-up ran before the sleeper's CPU had switched",
+            Self::TakenUp => {
+                "what a kernel worker did before it took up the work is left out; what queued the work stands for it"
+            }
         }
     }
 }

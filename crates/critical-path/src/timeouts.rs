@@ -79,6 +79,6 @@ fn timed_out(wait: &Wait) -> bool {
 }
 
 /// A sleep waits for nothing but its timer: `nanosleep`, `clock_nanosleep`.
-const fn is_sleep(call: u32) -> bool {
+pub const fn is_sleep(call: u32) -> bool {
     matches!(call, 35 | 230)
 }

@@ -77,6 +77,9 @@ pub struct PathAnswer<'r> {
     pub path: Path,
     /// What the window's time went to, the largest first; together they are the whole window.
     pub contributors: Vec<Contributor>,
+    /// So much of the path is time-outs of waits that then went on, ns: what `Algorithm::Joined` would not
+    /// charge to timers; 0 of any path but an active one, and where it is no hundredth of it.
+    pub timed_out_ns: u64,
     /// The wait that the window's thread was in when the recording ended, where the window reaches
     /// that far.
     pub still_waiting: Option<Hang>,

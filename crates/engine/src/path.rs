@@ -1,6 +1,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
-    Algorithm, Hang, Problem, Segment, Severity, Window, active, contributors, deadlocks, exact, hangs,
+    Algorithm, Hang, Kind, Path, Problem, Segment, Severity, Timeouts, Window, active, active_by,
+    contributors, deadlocks, exact, hangs, is_sleep,
 };
 
 use wakepath_event::{HostIndex, StackCounts};
@@ -54,6 +55,7 @@ fn explain<'r>(
     let graph = &recorded.graph;
     let path = match algorithm {
         Algorithm::Active => active(graph, window),
+        Algorithm::Joined => active_by(graph, window, Timeouts::Joined),
         Algorithm::Exact => exact(graph, window),
     };
     let mut head = head(recorded, window.from, window.to);
@@ -71,6 +73,7 @@ fn explain<'r>(
         head,
         question,
         contributors: contributors(graph, &path),
+        timed_out_ns: timed_out(recorded, &path),
         path,
         still_waiting,
         deadlocks,
@@ -78,6 +81,22 @@ fn explain<'r>(
         stacks,
         recorded,
     }
+}
+
+/// Time of a path that [`Algorithm::Joined`] would not charge to timers, ns. A second walk tells, which is
+/// not made where it could be no hundredth of the window.
+fn timed_out(recorded: &Recorded, path: &Path) -> u64 {
+    let of = |segments: &[Segment], counts: &dyn Fn(&Segment) -> bool| -> u64 {
+        let timers = segments.iter().filter(|segment| segment.kind == Kind::Timer && counts(segment));
+        timers.map(|segment| segment.to.since(segment.from)).sum()
+    };
+    let may_go_on = |segment: &Segment| segment.call.is_some_and(|call| !is_sleep(call.number));
+    let window = path.window.to.since(path.window.from);
+    if path.algorithm != Algorithm::Active || of(&path.segments, &may_go_on) < window / 100 {
+        return 0;
+    }
+    let joined = active_by(&recorded.graph, path.window, Timeouts::Joined);
+    of(&path.segments, &|_| true).saturating_sub(of(&joined.segments, &|_| true))
 }
 
 /// What is doubtful of stacks that were not taken anew each time.

@@ -5,6 +5,7 @@
 //! Built in one pass over waits and segments, without recursion: a chain of a million waits is a
 //! tree of [`DEEPEST`] levels whose lowest nodes hold the rest.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use wakepath_critical_path::{Kind, WaitId};
@@ -16,6 +17,10 @@ use crate::wording;
 
 /// Waits under more waits than this are put together with the one at this depth.
 pub const DEEPEST: u32 = 24;
+
+/// So many of those who had the CPU that a thread waited for are told by name. On a busy machine there
+/// are dozens, each for a moment, and they bury what the thread waited for besides.
+const COMPETITORS: usize = 2;
 
 /// The tree; the root is its first node.
 #[derive(Debug, Clone)]
@@ -173,20 +178,43 @@ impl Growing<'_> {
                 self.nodes[above].children.push(node);
             }
         }
+        let mut competitors: HashMap<usize, Vec<Leaf>> = HashMap::new();
         for ((node, kind, responsible, call), sum) in self.leaves {
             let mut text = leaf(self.answer, kind, responsible, call.as_deref());
             if let Some(sites) = sites(&self.answer.stacks, &sum.sites, "parts") {
                 text += &format!(": {sites}");
             }
-            self.nodes[node].leaves.push(Leaf { kind, text, total_ns: sum.ns });
+            let leaf = Leaf { kind, text, total_ns: sum.ns };
+            match responsible {
+                Responsible::Competitor(_) => competitors.entry(node).or_default().push(leaf),
+                _ => self.nodes[node].leaves.push(leaf),
+            }
+        }
+        for (node, mut competitors) in competitors {
+            competitors.sort_by(largest_first);
+            let rest = competitors.split_off(COMPETITORS.min(competitors.len()));
+            self.nodes[node].leaves.append(&mut competitors);
+            self.nodes[node].leaves.extend(others(rest));
         }
         let totals: Vec<u64> = self.nodes.iter().map(|node| node.total_ns).collect();
         for node in &mut self.nodes {
             node.children.sort_by_key(|&child| (std::cmp::Reverse(totals[child]), child));
-            node.leaves.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.text.cmp(&b.text)));
+            node.leaves.sort_by(largest_first);
         }
         CauseTree { nodes: self.nodes }
     }
+}
+
+fn largest_first(a: &Leaf, b: &Leaf) -> Ordering {
+    b.total_ns.cmp(&a.total_ns).then_with(|| a.text.cmp(&b.text))
+}
+
+/// Those who had the CPU for less, put together; a single one stays as it is.
+fn others(mut rest: Vec<Leaf>) -> Option<Leaf> {
+    let (count, total_ns) = (rest.len(), rest.iter().map(|leaf| leaf.total_ns).sum());
+    let last = rest.pop()?;
+    let text = if count == 1 { last.text } else { format!("waiting for a CPU that {count} others had") };
+    Some(Leaf { text, total_ns, ..last })
 }
 
 fn leaf(answer: &PathAnswer, kind: Kind, responsible: Responsible, call: Option<&str>) -> String {

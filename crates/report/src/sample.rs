@@ -212,6 +212,7 @@ impl Told {
                 cost: Some(Cost { observer_ns: 14_400_000, over_ns: 1_204_000_000 }),
             },
             question,
+            timed_out_ns: 0,
             contributors: contributors(&self.recorded.graph, &path),
             still_waiting: None,
             deadlocks: Vec::new(),

@@ -206,6 +206,7 @@ pub const fn rule_word(rule: Rule) -> &'static str {
         Rule::LastPacket => "last_packet",
         Rule::JoinedTimeouts => "joined_timeouts",
         Rule::WakingBeforeSwitch => "waking_before_switch",
+        Rule::TakenUp => "taken_up",
     }
 }
 

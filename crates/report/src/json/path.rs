@@ -33,6 +33,7 @@ pub fn path(answer: &PathAnswer, out: &mut dyn Write) -> io::Result<()> {
             question: documents.question(),
             algorithm: match path.algorithm {
                 Algorithm::Active => "active",
+                Algorithm::Joined => "joined",
                 Algorithm::Exact => "exact",
             },
             contributors: answer.contributors.iter().map(|part| documents.contributor(part)).collect(),

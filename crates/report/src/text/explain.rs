@@ -34,15 +34,20 @@ fn heading(screen: &mut Screen, text: &str) {
 
 fn method(screen: &mut Screen, answer: &PathAnswer) {
     screen.unwrapped(&Line::new().add(Style::Strong, "How the path was made"));
+    const ACTIVE: &str = "The active path (Giraldeau 2015, Algorithm 5): the window is walked forward; each wait is \
+         replaced by what the thread that ended it did meanwhile, that one's waits likewise, down to work, \
+         a device, a timer or the edge of what was recorded.";
     let text = match answer.path.algorithm {
-        Algorithm::Active => {
-            "The active path (Giraldeau 2015, Algorithm 5): the window is walked forward; each wait is \
-             replaced by what the thread that ended it did meanwhile, that one's waits likewise, down to \
-             work, a device, a timer or the edge of what was recorded."
+        Algorithm::Active => ACTIVE.into(),
+        Algorithm::Joined => {
+            format!(
+                "{ACTIVE} A wait that timed out and was gone back to is replaced by what ended it at last."
+            )
         }
         Algorithm::Exact => {
             "The exact path (Giraldeau 2015, section 4.3.1): waits that a thread ended count as nothing, \
              and the longest way back from the window's end is taken."
+                .into()
         }
     };
     screen.wrapped(0, &Line::from(text));

@@ -81,17 +81,22 @@ pub enum Source<'a> {
     Made(&'a str),
 }
 
+impl<'a> Source<'a> {
+    /// The recording as an argument, a space before it.
+    pub const fn argument(self) -> &'a str {
+        let (Self::Read(argument) | Self::Made(argument)) = self;
+        argument
+    }
+}
+
 /// What to ask next, and where the recording is. `question` stands behind `wakepath path` and the
 /// recording.
 pub fn next(screen: &mut Screen, source: Source<'_>, recorded: &Recorded, question: Option<String>) {
     let mut line = Line::new();
-    let argument = match source {
-        Source::Read(argument) => argument,
-        Source::Made(argument) => {
-            line.push(Style::Faint, format!("saved in {}   ", shown(&recorded.source)));
-            argument
-        }
-    };
+    if let Source::Made(_) = source {
+        line.push(Style::Faint, format!("saved in {}   ", shown(&recorded.source)));
+    }
+    let argument = source.argument();
     if let Some(question) = question {
         line.push(Style::Faint, "next: ");
         line.push(Style::Normal, format!("wakepath path{argument} {question}"));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use wakepath_engine::{Name, PathAnswer, Question};
+use wakepath_engine::{Algorithm, Name, PathAnswer, Question};
 use wakepath_event::Comm;
 
 use super::hangs::{deadlocks, waits};
@@ -16,6 +16,8 @@ use crate::wording;
 /// Rows below this part of the window, and beyond this many, are put together.
 const SMALLEST_ROW: f64 = 0.0005;
 const MOST_ROWS: usize = 12;
+/// Time-outs amid waits are told from this part of the window on.
+const SMALLEST_TOLD: f64 = 0.01;
 /// The column in which a row's text begins.
 const TEXT: usize = 17;
 
@@ -36,8 +38,28 @@ pub fn path(answer: &PathAnswer, source: Source<'_>, paper: Paper) -> String {
         let text = "~ sampled; everything else timed at each switch";
         screen.wrapped(0, &Line::new().add(Style::Faint, text));
     }
-    footer::next(&mut screen, source, answer.recorded, Some(String::from("--tree")));
+    timed_out(&mut screen, answer, source);
+    let next = match answer.path.algorithm {
+        Algorithm::Active => "--tree",
+        Algorithm::Joined => "--join-timeouts --tree",
+        Algorithm::Exact => "--exact --tree",
+    };
+    footer::next(&mut screen, source, answer.recorded, Some(String::from(next)));
     screen.into_text()
+}
+
+/// Which timers only cut a longer wait into pieces: whoever blames them looks in the wrong place.
+fn timed_out(screen: &mut Screen, answer: &PathAnswer, source: Source<'_>) {
+    let told = answer.timed_out_ns as f64 >= answer.window_ns() as f64 * SMALLEST_TOLD;
+    if answer.timed_out_ns == 0 || !told {
+        return;
+    }
+    let mut line = Line::from(format!(
+        "{} of the timers only interrupted a wait that then went on; what for: ",
+        duration(answer.timed_out_ns)
+    ));
+    line.push(Style::Normal, format!("wakepath path{} --join-timeouts", source.argument()));
+    screen.wrapped(0, &line);
 }
 
 /// One sentence: what took how long, mostly why, and how well that is known.
@@ -413,6 +435,29 @@ mod tests {
                     next: wakepath path --tree
                 "#]],
             )
+        });
+    }
+
+    #[test]
+    fn timers_that_only_interrupted_a_wait_are_told_with_the_question_that_joins_them() {
+        let polls = "thread A tid=10\nthread W tid=11\n0 c0 idle started\n0 c0 idle switch A\n0 c1 idle switch W\n\
+            10 c0 A switch idle blocked call=7:0x10\n200 c0 idle/timer waking A\n200 c0 idle switch A\n\
+            210 c0 A switch idle blocked call=7:0x10\n300 c1 W waking A\n300 c0 idle switch A\n400 c0 A stopped\n";
+        path_of(polls, 10, |answer| {
+            let text = path(answer, Source::Read(" a.rec"), Paper::PLAIN);
+            let from = text.find("lost 0").expect("the last lines");
+            expect![[r#"
+                lost 0 records
+                190 ns of the timers only interrupted a wait that then went on; what for: wakepath path a.rec
+                --join-timeouts
+                next: wakepath path a.rec --tree
+            "#]]
+            .assert_eq(&text[from..]);
+        });
+        let sleeps = polls.replace("call=7:0x10", "call=35:0");
+        path_of(&sleeps, 10, |answer| {
+            let text = path(answer, Source::Read(""), Paper::PLAIN);
+            assert!(!text.contains("--join-timeouts"), "a sleep waits for nothing else: {text}");
         });
     }
 

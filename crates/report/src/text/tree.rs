@@ -195,6 +195,30 @@ mod tests {
     }
 
     #[test]
+    fn of_the_many_who_had_the_cpu_the_first_are_told_and_the_rest_counted() {
+        let mut story = Story::new();
+        let subject = story.thread(7, 1, b"make", 0);
+        let compilers: Vec<_> = (0..9).map(|i| story.thread(100 + i, 1, b"cc1", 0)).collect();
+        story.then(100, subject, None, Kind::Running, Cause::None);
+        for (i, &other) in compilers.iter().enumerate() {
+            story.then(i as u64 + 1, subject, None, Kind::Runnable, Cause::Competitor(other));
+        }
+        story.then(5, subject, None, Kind::Runnable, Cause::IdleCpu);
+        expect![[r#"
+            2026-11-21 02:58:41.310000000 to 02:58:41.310000150 UTC on web3
+
+             share     time  who waited for whom
+              100%   150 ns  make (7)
+             66.7%   100 ns  ├─ running
+             18.7%    28 ns  ├─ waiting for a CPU that 7 others had
+              6.0%     9 ns  ├─ waiting for a CPU that cc1 (108) had
+              5.3%     8 ns  ├─ waiting for a CPU that cc1 (107) had
+              3.3%     5 ns  └─ waiting for a CPU that was idle
+        "#]]
+        .assert_eq(&tree(&story.told().answer(command()), Paper::PLAIN));
+    }
+
+    #[test]
     fn a_chain_of_many_waits_ends_in_a_deepest_level_and_loses_nothing() {
         let mut story = Story::new();
         let threads: Vec<_> = (0..200_000).map(|i| story.thread(100 + i, 1, b"link", 0)).collect();
