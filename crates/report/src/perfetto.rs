@@ -66,9 +66,40 @@ fn head(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
     let host = &recorded.host;
     let utsname = Message::new()
         .text(1, "Linux")
-        .text(3, &wording::name(&host.kernel))
+        .text(3, &release(&wording::name(&host.kernel)))
         .text(4, &wording::name(&host.machine));
     let cpus = recorded.graph.cpus().count() as u64;
     let system = Message::new().message(1, &utsname).number(8, cpus);
     trace.packet(packet_at(from.ns()).message(45, &system))
+}
+
+/// A release by which Perfetto reads thread states as [`sched`] writes them: before 4.14 their bits meant
+/// something else.
+fn release(own: &str) -> String {
+    const STATES_SINCE: [u32; 2] = [4, 14];
+    let mut numbers = own.split(['.', '-']).map(|part| part.parse().ok());
+    let number = [numbers.next(), numbers.next()].map(Option::flatten);
+    match number {
+        [Some(major), Some(minor)] if [major, minor] >= STATES_SINCE => own.to_owned(),
+        _ => format!("{}.{}.0 (states as there; of {own})", STATES_SINCE[0], STATES_SINCE[1]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::release;
+
+    #[test]
+    fn the_release_is_one_whose_states_are_ours() {
+        for (own, told) in [
+            ("6.18.0", "6.18.0"),
+            ("4.14.3-generic", "4.14.3-generic"),
+            ("10.0-rc1", "10.0-rc1"),
+            ("4.1.0-2", "4.14.0 (states as there; of 4.1.0-2)"),
+            ("3.16", "4.14.0 (states as there; of 3.16)"),
+            ("", "4.14.0 (states as there; of )"),
+        ] {
+            assert_eq!(release(own), told);
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use wakepath_engine::{Algorithm, Answer, Host, Name, PathQuery, Recorded, Subject, Survey, Tid, open, path};
+use wakepath_engine::{Answer, Host, Name, PathQuery, Recorded, Subject, Survey, Tid, open_all, path};
 use wakepath_report::perfetto;
 use wakepath_scenario::draw;
 use wakepath_wait_graph::{Builder, Doing, Seen, Waker};
@@ -49,22 +49,27 @@ fn perfetto_sees_our_states_and_the_path_tiles_its_window() {
 #[test]
 #[ignore = "needs node, trace_processor and a recording: would show that Perfetto reads it as we do"]
 fn perfetto_sees_a_recording_as_we_do() {
-    let recording =
-        PathBuf::from(std::env::var_os("WAKEPATH_RECORDING").expect("WAKEPATH_RECORDING names one"));
-    let recorded = open(&recording, |_, _| {}).expect("a recording");
-    check(&recorded, &Subject::Recorded, &recording.display().to_string());
+    let recordings =
+        std::env::var_os("WAKEPATH_RECORDING").expect("WAKEPATH_RECORDING names one, or several");
+    let recordings: Vec<_> = std::env::split_paths(&recordings).collect();
+    let recorded = open_all(&recordings, |_, _| {}).expect("recordings");
+    check(&recorded, &Subject::Recorded, &recordings[0].display().to_string());
 }
 
 fn check(recorded: &Recorded, subject: &Subject, what: &str) {
-    let query = PathQuery {
-        host: None,
-        subject: subject.clone(),
-        from: None,
-        to: None,
-        algorithm: Algorithm::Active,
-        all: false,
+    let of = |subject: &Subject| PathQuery { subject: subject.clone(), ..PathQuery::default() };
+    let paths = match path(recorded, &of(subject)).expect("threads") {
+        Answer::Paths(paths) => paths,
+        // Without a window of its own: that of the first thread, of the first host.
+        Answer::Overview(overview) => {
+            let mut tids = overview.threads.iter().map(|times| recorded.graph.thread(times.thread).tid());
+            let tid = tids.find(|tid| tid.host().0 == 0).expect("a thread");
+            match path(recorded, &of(&Subject::Tid(tid))).expect("a window") {
+                Answer::Paths(paths) => paths,
+                Answer::Overview(_) => panic!("{what}: no window"),
+            }
+        }
     };
-    let Answer::Paths(paths) = path(recorded, &query).expect("a window") else { panic!("{what}: no window") };
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("trace");
     let mut file = std::fs::File::create(&trace).expect("a file");
@@ -117,7 +122,8 @@ fn check(recorded: &Recorded, subject: &Subject, what: &str) {
     assert_eq!(slices.iter().map(|row| number(row, "ns")).sum::<u64>(), window, "{what}: path slices");
 
     // Whom Perfetto takes for the waker, in wakings by threads.
-    let theirs = wakers.iter().filter(|row| row["irq"] != 1);
+    // To us the idle thread wakes nobody.
+    let theirs = wakers.iter().filter(|row| row["irq"] != 1 && number(row, "waker") != 0);
     let theirs: BTreeSet<_> =
         theirs.map(|row| (number(row, "ts"), number(row, "tid"), number(row, "waker"))).collect();
     let ours = wakings(recorded);

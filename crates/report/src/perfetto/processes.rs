@@ -22,7 +22,10 @@ pub fn write(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
         let mut tree = Message::new();
         for thread in threads {
             let tid = thread.tid();
-            let name = wording::comm(thread.name());
+            let mut name = wording::comm(thread.name());
+            if let Some(host) = recorded.elsewhere(tid) {
+                name += &format!(" on {}", wording::name(&host.name));
+            }
             if let Some(identity) = thread.identity.as_ref().filter(|identity| identity.tgid == tid) {
                 let process = Message::new()
                     .number(1, u64::from(tid.0))
