@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Comm, Context, Cpu, Tid};
+use wakepath_event::{Comm, Context, Cpu, Stack, StackId, Tid};
 
 /// One tracepoint that was hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +100,10 @@ pub enum Tracepoint<'a> {
     },
     /// It ends.
     CallEnd,
+    /// The current thread was running here.
+    Sample(Stack),
+    /// Where the waking that was told just before came from.
+    StackOf(StackId),
     /// The tracer lost records of this CPU since `from`; 0: nobody knows how many.
     Lost {
         from: Stamp<Local>,

@@ -55,8 +55,13 @@ const MOST_NAMES: usize = 1 << 20;
 impl Normaliser {
     /// For the tracepoints of a kernel of this release.
     pub fn new(kernel_release: &str, wakeup_by: WakeupBy) -> Self {
+        Self::with_states(ReportedStates::of_release(kernel_release), wakeup_by)
+    }
+
+    /// For the tracepoints of a kernel whose trace says what thread states mean.
+    pub fn with_states(states: ReportedStates, wakeup_by: WakeupBy) -> Self {
         Self {
-            states: ReportedStates::of_release(kernel_release),
+            states,
             wakeup_by,
             lanes: Vec::new(),
             people: People::default(),
@@ -209,6 +214,8 @@ impl Normaliser {
             Tracepoint::BlockDeviceName { device, name } => {
                 here(What::Name(NameSpace::BlockDevice, (*device).into(), (*name).into()));
             }
+            Tracepoint::Sample(stack) => here(What::Sample(stack.clone())),
+            Tracepoint::StackOf(stack) => here(What::StackOf(*stack)),
             Tracepoint::Call { .. } | Tracepoint::CallEnd => {
                 if let Some(lane) = self.lane(cpu) {
                     lane.in_task();
