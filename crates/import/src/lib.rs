@@ -8,7 +8,7 @@
 mod damage;
 mod lttng;
 pub mod normalise;
-mod perf;
+pub mod perf;
 pub mod tracepoint;
 
 pub use damage::Damage;

@@ -64,13 +64,7 @@ impl ReportedStates {
             (3, _) | (4, 0..=1) => whole(0x400, 0x200, 0),
             (4, 2..=7) => whole(0x800, 0x200, 0x400),
             (4, 8..=13) => whole(0x1000, 0x200, 0x400),
-            _ => Self {
-                preempted: 0x100,
-                dead: 0x10 | 0x20,
-                parked: 0x40,
-                idle: 0x80,
-                ..LETTERS
-            },
+            _ => Self { preempted: 0x100, dead: 0x10 | 0x20, parked: 0x40, idle: 0x80, ..LETTERS },
         }
     }
 

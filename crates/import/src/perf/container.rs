@@ -61,8 +61,7 @@ const USES_CLOCK: u64 = 1 << 25;
 impl Container {
     pub fn read(source: &impl Source, path: &Path) -> Result<Self, PerfDataError> {
         let io = |source| PerfDataError::Io { path: path.to_owned(), source };
-        let damaged =
-            |offset, what: String| PerfDataError::Damaged { path: path.to_owned(), offset, what };
+        let damaged = |offset, what: String| PerfDataError::Damaged { path: path.to_owned(), offset, what };
         let size = source.size().map_err(io)?;
         let mut header = [0; HEADER];
         let read = source.read_at(0, &mut header).map_err(io)?;
@@ -148,8 +147,8 @@ impl Container {
             source.read_at(offset, &mut bytes).map_err(&io)?;
             let (own, section) = bytes.split_at((each - SECTION) as usize);
             let layout = PerfEventAttr::parse::<_, byteorder::LittleEndian>(own);
-            let (layout, _) =
-                layout.map_err(|_| damaged(offset, format!("the attributes of event {index} make no sense")))?;
+            let (layout, _) = layout
+                .map_err(|_| damaged(offset, format!("the attributes of event {index} make no sense")))?;
             let (from, bytes) = (u64_at(section, 0), u64_at(section, 8));
             let fits = from.checked_add(bytes).is_some_and(|to| to <= self.size);
             known += usize::try_from(bytes / 8).unwrap_or(usize::MAX).min(MOST_IDS + 1);

@@ -93,7 +93,7 @@ impl Format {
     }
 }
 
-/// `char prev_comm[16];	offset:8;	size:16;	signed:0;`
+/// `char prev_comm[16]; offset:8; size:16; signed:0;`
 fn field_of(line: &str) -> Option<(String, Field)> {
     let mut parts = line.split(';').map(str::trim);
     let declaration = parts.next()?;
@@ -170,14 +170,21 @@ fn value(expression: &str) -> Option<i64> {
 
 /// The formats of these tracepoints, by number. What cannot be read says where and why; formats before it
 /// are there.
-pub(super) fn read(section: &[u8], wanted: impl Fn(u64) -> bool) -> (HashMap<u64, Format>, Option<(usize, &'static str)>) {
+pub(super) fn read(
+    section: &[u8],
+    wanted: impl Fn(u64) -> bool,
+) -> (HashMap<u64, Format>, Option<(usize, &'static str)>) {
     let mut formats = HashMap::new();
     let mut rest = Rest { bytes: section, at: 0 };
     let fault = read_all(&mut rest, &wanted, &mut formats).is_none();
     (formats, fault.then_some((rest.at, "the description of the tracepoints makes no sense from here on")))
 }
 
-fn read_all(rest: &mut Rest<'_>, wanted: &impl Fn(u64) -> bool, into: &mut HashMap<u64, Format>) -> Option<()> {
+fn read_all(
+    rest: &mut Rest<'_>,
+    wanted: &impl Fn(u64) -> bool,
+    into: &mut HashMap<u64, Format>,
+) -> Option<()> {
     (rest.take(10)? == b"\x17\x08\x44tracing").then_some(())?;
     let _version = rest.text()?;
     // Little-endian, and how long a long is; a page's size.
@@ -270,7 +277,9 @@ mod tests {
             let states = states(print).expect("a table");
             assert_eq!(states.switch_out(state), meaning, "{state:#x} of {print}");
         }
-        for nonsense in ["", "__print_flags(REC->prev_state, {})", r#"__print_flags(REC->prev_state, { 1, "S" "#] {
+        for nonsense in
+            ["", "__print_flags(REC->prev_state, {})", r#"__print_flags(REC->prev_state, { 1, "S" "#]
+        {
             assert_eq!(states(nonsense), None, "{nonsense}");
         }
     }

@@ -19,8 +19,11 @@ mod container;
 mod error;
 mod formats;
 mod open;
+#[cfg(test)]
+mod oracle;
 mod records;
 mod runs;
+pub mod synthetic;
 mod tell;
 mod tracepoints;
 

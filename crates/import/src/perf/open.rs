@@ -132,10 +132,15 @@ impl<S: Source> PerfData<S> {
         let shown = path.display().to_string();
         let mut damages = Vec::new();
         let mut damaged = |offset: u64, text: String| {
-            damages.push(Damage { file: shown.clone(), place: None, text: format!("at byte {offset}: {text}") });
+            damages.push(Damage {
+                file: shown.clone(),
+                place: None,
+                text: format!("at byte {offset}: {text}"),
+            });
         };
         let is_tracepoint = |attribute: &&Attribute| attribute.kind == 2;
-        let wanted: Vec<_> = container.attributes.iter().filter(is_tracepoint).map(|one| one.config).collect();
+        let wanted: Vec<_> =
+            container.attributes.iter().filter(is_tracepoint).map(|one| one.config).collect();
         let section = container.section(&source, feature::TRACING_DATA).map_err(io)?.unwrap_or_default();
         let (formats, fault) = formats::read(&section.1, |id| wanted.contains(&id));
         if let Some((at, what)) = fault.filter(|_| !wanted.is_empty()) {
@@ -172,12 +177,18 @@ impl<S: Source> PerfData<S> {
             damaged(*offset, text.clone());
         }
         if !seen.switches {
-            return Err(PerfDataError::NoSwitches { path: path.to_owned(), holds: holds(&container, &formats) });
+            return Err(PerfDataError::NoSwitches {
+                path: path.to_owned(),
+                holds: holds(&container, &formats),
+            });
         }
         let kernel_release = container.text(&source, feature::KERNEL_RELEASE);
         let states = formats.values().find_map(|format| format.states);
         let states = states.unwrap_or_else(|| {
-            damaged(section.0, "the states of threads are not described: taken as its kernel's release has them".to_owned());
+            damaged(
+                section.0,
+                "the states of threads are not described: taken as its kernel's release has them".to_owned(),
+            );
             ReportedStates::of_release(&kernel_release)
         });
         let build_ids = container.section(&source, feature::BUILD_ID).map_err(io)?;
@@ -266,7 +277,8 @@ impl<S: Source> PerfData<S> {
         });
         teller.finish();
         let mut damages = self.damages.clone();
-        let mut say = |text| damages.push(Damage { file: self.path.display().to_string(), place: None, text });
+        let mut say =
+            |text| damages.push(Damage { file: self.path.display().to_string(), place: None, text });
         for (offset, what) in faults {
             say(format!("at byte {offset}: {what}"));
         }

@@ -89,14 +89,36 @@ pub(super) enum What<'a> {
         raw: &'a [u8],
         misc: u16,
     },
-    Comm { pid: u32, tid: u32, name: &'a [u8], exec: bool },
-    Fork { pid: u32, parent: u32, tid: u32, forker: u32 },
-    Exit { tid: u32 },
-    Code { pid: u32, from: u64, len: u64, offset: u64, build_id: Vec<u8>, path: &'a [u8] },
+    Comm {
+        pid: u32,
+        tid: u32,
+        name: &'a [u8],
+        exec: bool,
+    },
+    Fork {
+        pid: u32,
+        parent: u32,
+        tid: u32,
+        forker: u32,
+    },
+    Exit {
+        tid: u32,
+    },
+    Code {
+        pid: u32,
+        from: u64,
+        len: u64,
+        offset: u64,
+        build_id: Vec<u8>,
+        path: &'a [u8],
+    },
     /// The kernel found no room for so many records.
     Lost(u64),
     /// So many samples of the event with this number were lost in all, as perf found in the end.
-    LostInAll { id: Option<u64>, count: u64 },
+    LostInAll {
+        id: Option<u64>,
+        count: u64,
+    },
     /// Which numbers of events are of which CPU and thread, -1 for all: (number, CPU, thread).
     Numbers(Vec<(u64, i64, i64)>),
     /// Nothing that matters here.
@@ -152,11 +174,7 @@ impl Decoder {
         let Some(attribute) = self.attribute(head, body) else { return Stamped::default() };
         let common = self.common(attribute, head, body).unwrap_or_default();
         // perf makes up records of what was there before, and those have 0.
-        Stamped {
-            at: common.timestamp.filter(|&at| at != 0),
-            cpu: common.cpu,
-            attribute: Some(attribute),
-        }
+        Stamped { at: common.timestamp.filter(|&at| at != 0), cpu: common.cpu, attribute: Some(attribute) }
     }
 
     fn common(&self, attribute: usize, head: Head, body: &[u8]) -> Result<CommonData, &'static str> {
@@ -216,7 +234,8 @@ impl Decoder {
         if has(SampleFormat::READ) {
             // PERF_FORMAT_: times enabled and running; a number, a group; lost.
             let read = self.read_formats[attribute];
-            let (times, each) = ((read & 3).count_ones() as u64, 1 + u64::from((read & 0b1_0100).count_ones()));
+            let (times, each) =
+                ((read & 3).count_ones() as u64, 1 + u64::from((read & 0b1_0100).count_ones()));
             let words = if read & 8 == 0 {
                 times + each
             } else {
@@ -285,20 +304,31 @@ fn plain<'a>(
         }
         EventRecord::Exit(ForkOrExitRecord { tid, .. }) => What::Exit { tid: number(tid) },
         EventRecord::Lost(LostRecord { count, .. }) => What::Lost(count),
-        EventRecord::Mmap(MmapRecord { pid, address, length, page_offset, is_executable: true, path, .. })
-            if pid >= 0 =>
-        {
-            What::Code {
-                pid: number(pid),
-                from: address,
-                len: length,
-                offset: page_offset,
-                build_id: Vec::new(),
-                path: bytes(path),
-            }
-        }
+        EventRecord::Mmap(MmapRecord {
+            pid,
+            address,
+            length,
+            page_offset,
+            is_executable: true,
+            path,
+            ..
+        }) if pid >= 0 => What::Code {
+            pid: number(pid),
+            from: address,
+            len: length,
+            offset: page_offset,
+            build_id: Vec::new(),
+            path: bytes(path),
+        },
         EventRecord::Mmap2(Mmap2Record {
-            pid, address, length, page_offset, file_id, protection, path, ..
+            pid,
+            address,
+            length,
+            page_offset,
+            file_id,
+            protection,
+            path,
+            ..
         }) if pid >= 0 && protection & PROT_EXEC != 0 => What::Code {
             pid: number(pid),
             from: address,

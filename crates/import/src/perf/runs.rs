@@ -62,7 +62,8 @@ pub(super) fn index(
     decoder: &Decoder,
     mut tell: impl FnMut(Head, &[u8], Stamped),
 ) -> io::Result<Index> {
-    let mut index = Index { runs: Vec::new(), first: u64::MAX, last: 0, gaps: Vec::new(), faults: Vec::new() };
+    let mut index =
+        Index { runs: Vec::new(), first: u64::MAX, last: 0, gaps: Vec::new(), faults: Vec::new() };
     let mut window = Window::default();
     window.set(data.start, data.end);
     let mut cpus = Cpus::default();
@@ -204,7 +205,9 @@ pub(super) fn merge(
     let mut buffers = Vec::new();
     loop {
         // A run is begun when the first of its records is due, and not before.
-        while let Some(run) = waiting.next_if(|run| due.peek().is_none_or(|Reverse(first)| run.key() <= first.key())) {
+        while let Some(run) =
+            waiting.next_if(|run| due.peek().is_none_or(|Reverse(first)| run.key() <= first.key()))
+        {
             let mut window: Window = buffers.pop().unwrap_or_default();
             window.set(run.from, run.to);
             due.push(Reverse(Reader { at: run.at, from: run.from, window }));

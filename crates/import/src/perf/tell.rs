@@ -133,7 +133,8 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
                 let comm = self.comms.get(&forker).copied().unwrap_or_default();
                 self.comms.insert(tid, comm);
                 let child_tgid = Some(Tid(pid));
-                let birth = Tracepoint::Fork { parent: forker, child: tid, child_tgid, child_ns_tid: None, comm };
+                let birth =
+                    Tracepoint::Fork { parent: forker, child: tid, child_tgid, child_ns_tid: None, comm };
                 self.push(place, birth);
             }
             What::Exit { tid } => {
@@ -247,8 +248,10 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
                 _ => self.push(place, Tracepoint::StackOf(id)),
             }
         }
+        // Behind a switch, another thread is current.
+        let behind = Place { current: None, ..place };
         for tid in place.current.into_iter().chain(also) {
-            self.meet(place, tid);
+            self.meet(behind, tid);
         }
     }
 
@@ -256,7 +259,7 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
     fn forks(&mut self, place: Place, forker: Tid) {
         if self.strangers.contains_key(&forker) {
             self.event(place.cpu, forker, Happened::Current);
-            self.meet(place, forker);
+            self.meet(Place { current: Some(forker), ..place }, forker);
         }
     }
 
@@ -272,7 +275,7 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
             kernel: tid == KTHREADD || parent == KTHREADD,
             blocked: false,
         };
-        self.push(Place { current: None, ..place }, what);
+        self.push(place, what);
     }
 }
 
@@ -314,7 +317,13 @@ mod tests {
     fn a_chain_is_told_apart_at_its_marks() {
         let chain = |words: &[i64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
         for (words, ip, misc, kernel, user) in [
-            (&[-128, 0x9000, 0x9001, -512, 0x10, 0x11][..], 0x9000, IN_KERNEL, &[0x9000, 0x9001][..], &[0x10, 0x11][..]),
+            (
+                &[-128, 0x9000, 0x9001, -512, 0x10, 0x11][..],
+                0x9000,
+                IN_KERNEL,
+                &[0x9000, 0x9001][..],
+                &[0x10, 0x11][..],
+            ),
             (&[-512, 0x10], 0x10, IN_USER, &[], &[0x10]),
             // Without a chain, or without the part that it was taken in, the address itself.
             (&[], 0x10, IN_USER, &[], &[0x10]),
