@@ -60,11 +60,11 @@ fn records_come_in_the_order_of_another_reader_that_goes_by_rounds() {
         for _ in 0..random(&mut seed) % 12 {
             let end = clocks[0].max(clocks[1]) + 100 + random(&mut seed) % 200;
             for (cpu, clock) in clocks.iter_mut().enumerate() {
-                while *clock < end && random(&mut seed) % 8 > 0 {
+                while *clock < end && !random(&mut seed).is_multiple_of(8) {
                     let tid = 7 + random(&mut seed) as u32 % 3;
                     let place = (*clock, cpu as u32, tid, tid);
                     // An interrupt may come between a stamp and the record's place.
-                    if random(&mut seed) % 9 == 0 {
+                    if random(&mut seed).is_multiple_of(9) {
                         file = file.waking((*clock + 2, cpu as u32, tid, tid), 8);
                     }
                     file = file.switch(place, 1, 9, "x");

@@ -76,17 +76,24 @@ impl Default for File {
         let text = |text: &str| [&(text.len() as u32 + 1).to_le_bytes(), text.as_bytes(), &[0]].concat();
         let mut clock = [1_u32, 1].map(u32::to_le_bytes).concat();
         clock.extend([5_000_000_000_u64, 1_000].map(u64::to_le_bytes).concat());
-        let features =
-            vec![(1, description()), (3, text("web3")), (4, text("4.4.0")), (5, text("4.4")), (29, clock)];
-        Self { records: Vec::new(), features, asks: (1 << EVENTS) - 1, clock: Some(1) }
+        let asks = (1 << EVENTS) - 1;
+        let features = vec![
+            (1, description(asks)),
+            (3, text("web3")),
+            (4, text("4.4.0")),
+            (5, text("4.4")),
+            (29, clock),
+        ];
+        Self { records: Vec::new(), features, asks, clock: Some(1) }
     }
 }
 
 impl File {
-    /// Only of these events.
+    /// Only of these events, and with their description alone.
     pub fn asking(mut self, events: &[Of]) -> Self {
         self.asks = events.iter().fold(0, |all, &event| all | 1 << event as u64);
-        self
+        let description = description(self.asks);
+        self.with(1, &description)
     }
 
     /// By this clock; `None` is perf's own.
@@ -225,14 +232,15 @@ fn id(of: Of, cpu: u32) -> u64 {
     of as u64 * 16 + u64::from(cpu % 2) + 1
 }
 
-/// The section that describes the tracepoints.
-fn description() -> Vec<u8> {
+/// The section that describes the tracepoints among these events.
+fn description(asks: u64) -> Vec<u8> {
     let block = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
     let mut section = b"\x17\x08\x44tracing0.6\0\0\x08\0\x10\0\0".to_vec();
     section.extend([b"header_page\0".to_vec(), block("x"), b"header_event\0".to_vec(), block("y")].concat());
     section.extend(0_u32.to_le_bytes());
-    section.extend((TRACEPOINTS.len() as u32).to_le_bytes());
-    for (place, (system, name, fields)) in TRACEPOINTS.iter().enumerate() {
+    let tracepoints = TRACEPOINTS.iter().enumerate().filter(|(place, _)| asks >> place & 1 != 0);
+    section.extend((tracepoints.clone().count() as u32).to_le_bytes());
+    for (place, (system, name, fields)) in tracepoints {
         section.extend([system.as_bytes(), b"\0"].concat());
         section.extend(1_u32.to_le_bytes());
         let mut text = format!(
