@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use linux_perf_event_reader::SamplingPolicy;
 use wakepath_clock::{Local, Stamp};
 use wakepath_ctf::Source;
 use wakepath_event::Event;
@@ -191,6 +192,15 @@ impl<S: Source> PerfData<S> {
             );
             ReportedStates::of_release(&kernel_release)
         });
+        let sampled = sampled(&container.attributes, &asked, &formats);
+        if !sampled.is_empty() {
+            let text = format!(
+                "perf recorded some of {} and left out the others, for -F and -c count for every event: give \
+                 the rate to the one that is to be sampled (-e cpu-clock/freq=999/)",
+                sampled.join(", ")
+            );
+            damages.push(Damage { file: shown.clone(), place: None, text });
+        }
         let build_ids = container.section(&source, feature::BUILD_ID).map_err(io)?;
         Ok(Self {
             path: path.to_owned(),
@@ -343,6 +353,22 @@ impl Seen {
             _ => {}
         }
     }
+}
+
+/// The tracepoints that are read and were not recorded each time that they were hit.
+fn sampled<'a>(
+    attributes: &[Attribute],
+    asked: &[Asked],
+    formats: &'a HashMap<u64, formats::Format>,
+) -> Vec<&'a str> {
+    let rarer = |one: &Attribute| match one.layout.sampling_policy {
+        SamplingPolicy::Period(period) => period.get() > 1,
+        SamplingPolicy::Frequency(_) => true,
+        SamplingPolicy::NoSampling => false,
+    };
+    let read = attributes.iter().zip(asked).filter(|(_, asked)| matches!(asked, Asked::Tracepoint(_)));
+    let rarer = read.filter(|(one, _)| rarer(one));
+    rarer.filter_map(|(one, _)| formats.get(&one.config)).map(|format| format.name.as_str()).collect()
 }
 
 /// What was recorded, in a few words.
