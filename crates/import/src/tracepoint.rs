@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Comm, Context, Cpu, Stack, StackId, Tid};
+use wakepath_event::{Comm, Context, Cpu, Flow, Stack, StackId, Tid};
 
 /// One tracepoint that was hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +72,12 @@ pub enum Tracepoint<'a> {
         seq: u32,
         ack: u32,
         flags: u16,
+    },
+    /// A socket is given what it received of this flow.
+    Received(Flow),
+    /// The same, of a socket's packet that was told as [`Tracepoint::SocketPacket`].
+    SocketReceived {
+        socket: u64,
     },
     BlockIssue(Request),
     BlockComplete(Request),

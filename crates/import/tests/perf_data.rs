@@ -184,6 +184,46 @@ fn a_waking_in_an_interrupt_is_the_interrupts() {
 }
 
 #[test]
+fn packets_of_the_loopback_are_known_by_their_buffers_and_others_peers_by_the_socket() {
+    let packet = |file: File, of, at, interface: &[u8], buffer: u64| {
+        let name = (24 | (interface.len() as u32 + 1) << 16).to_le_bytes();
+        file.tracepoint(of, (at, 0, 7, 7), &[(8, &name), (16, &buffer.to_le_bytes()), (24, interface)])
+    };
+    let received = |file: File, at, buffer: u64, [own, peer]: [[u8; 8]; 2]| {
+        let fields = [(8, &buffer.to_le_bytes()[..]), (16, &own), (44, &peer), (71, &[0])];
+        file.tracepoint(Of::Received, (at, 0, 7, 7), &fields)
+    };
+    let [lo, other] =
+        [[[2, 0, 0, 80, 127, 0, 0, 1]; 2], [[2, 0, 0, 80, 10, 0, 0, 1], [2, 0, 1, 1, 10, 0, 0, 2]]];
+    const BUFFER: u64 = 0xffff_8880_0000_1000;
+    let mut file = packet(two_cpus(|file| file), Of::PacketOut, 201, b"lo\0", BUFFER);
+    file = received(packet(file, Of::PacketIn, 202, b"lo\0", BUFFER), 203, BUFFER, lo);
+    // Whose buffer that was later, nobody knows.
+    file = packet(packet(file, Of::PacketOut, 204, b"eth0\0", BUFFER), Of::PacketIn, 205, b"eth0\0", BUFFER);
+    file = received(received(file, 206, BUFFER, other), 207, BUFFER, lo);
+    let (events, damages) = read(&file);
+    let told = events.iter().filter_map(|event| match &event.what {
+        What::Packet(packet) => Some(format!("{} {:?} {:x}", event.at.ns(), packet.direction, packet.flow.0)),
+        What::SocketReady(flow) => Some(format!("{} ready {:x}", event.at.ns(), flow.0)),
+        What::Flow(id, flow) => Some(format!("{} is {} to {}", id.0, flow.source, flow.target)),
+        _ => None,
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            "201 Out ffff888000001000",
+            "202 In ffff888000001000",
+            "203 ready ffff888000001000",
+            "1 is 10.0.0.2:257 to 10.0.0.1:80",
+            "206 ready 1",
+            "2 is 127.0.0.1:80 to 127.0.0.1:80",
+            "207 ready 2",
+        ]
+    );
+    assert_eq!(damages, []);
+}
+
+#[test]
 fn samples_and_call_chains_are_stacks_and_mapped_files_mappings() {
     let chain = |words: &[i64]| {
         let chain: Vec<_> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

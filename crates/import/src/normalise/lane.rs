@@ -91,8 +91,6 @@ impl Lane {
             Kind::Hrtimer => match self.stack.iter().rev().find(|level| level.kind != Kind::Hrtimer) {
                 Some(Level { kind: Kind::Softirq(8), .. }) => Context::Softirq(Softirq::Hrtimer),
                 Some(Level { kind: Kind::Softirq(1), .. }) => Context::Softirq(Softirq::Timer),
-                Some(Level { kind: Kind::Device, .. }) => Context::Device,
-                Some(Level { kind: Kind::Vector(context), .. }) => *context,
                 _ => Context::LocalTimer,
             },
         };

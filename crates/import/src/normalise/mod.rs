@@ -191,6 +191,11 @@ impl Normaliser {
                 netns: 0,
                 interface: 0,
             })),
+            Tracepoint::SocketReceived { socket } => here(What::SocketReady(FlowId(*socket))),
+            Tracepoint::Received(flow) => {
+                let id = self.flow(record, *flow, tell);
+                tell(&event(at, place, context, whose, What::SocketReady(id)));
+            }
             Tracepoint::BlockIssue(request) => here(What::BlockIssue(block(request))),
             Tracepoint::BlockComplete(request) => here(What::BlockComplete(block(request))),
             Tracepoint::Thread { tid, tgid, parent, ns_tid, comm, kernel, blocked } => {
@@ -288,6 +293,19 @@ impl Normaliser {
         tell(&event(record.at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, what));
     }
 
+    /// What a flow is called, which is told when it is first met.
+    fn flow(&mut self, record: &Record<'_>, flow: Flow, tell: &mut impl FnMut(&Event)) -> FlowId {
+        if let Some(&known) = self.flows.get(&flow) {
+            return known;
+        }
+        let id = FlowId(self.flows.len() as u64 + 1);
+        if self.flows.len() < MOST_NAMES {
+            self.flows.insert(flow, id);
+            tell(&event(record.at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, What::Flow(id, flow)));
+        }
+        id
+    }
+
     fn packet(
         &mut self,
         record: &Record<'_>,
@@ -301,12 +319,7 @@ impl Normaliser {
             protocol: header.protocol,
         };
         let names = |what| event(record.at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, what);
-        let known = self.flows.get(&flow).copied();
-        let id = known.unwrap_or(FlowId(self.flows.len() as u64 + 1));
-        if known.is_none() && self.flows.len() < MOST_NAMES {
-            self.flows.insert(flow, id);
-            tell(&names(What::Flow(id, flow)));
-        }
+        let id = self.flow(record, flow, tell);
         let interface = match self.interfaces.get(header.interface) {
             Some(&interface) => interface,
             None if self.interfaces.len() < MOST_NAMES => {

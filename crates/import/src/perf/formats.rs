@@ -44,6 +44,11 @@ impl Field {
         })
     }
 
+    /// All its bytes; `None` where they end before.
+    pub fn bytes<'a>(&self, raw: &'a [u8]) -> Option<&'a [u8]> {
+        raw.get(self.offset as usize..)?.get(..self.size as usize)
+    }
+
     /// A text up to its end; what is not there is empty.
     pub fn text<'a>(&self, raw: &'a [u8]) -> &'a [u8] {
         let (from, size) = if self.dynamic {

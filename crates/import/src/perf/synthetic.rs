@@ -7,7 +7,7 @@
 type Field = (&'static str, u32, u32, u8);
 
 /// Systems, names and fields of its tracepoints, in the order of their events.
-const TRACEPOINTS: [(&str, &str, &[Field]); 8] = [
+const TRACEPOINTS: [(&str, &str, &[Field]); 11] = [
     (
         "sched",
         "sched_switch",
@@ -25,6 +25,13 @@ const TRACEPOINTS: [(&str, &str, &[Field]); 8] = [
     ("sched", "sched_wakeup_new", &[("pid_t pid", 20, 4, 1)]),
     ("raw_syscalls", "sys_enter", &[("long id", 8, 8, 1), ("unsigned long args[6]", 16, 48, 0)]),
     ("sched", "sched_wakeup", &[("pid_t pid", 12, 4, 1)]),
+    ("net", "net_dev_queue", &[("__data_loc char[] name", 8, 4, 0), ("void * skbaddr", 16, 8, 0)]),
+    ("net", "netif_receive_skb", &[("__data_loc char[] name", 8, 4, 0), ("void * skbaddr", 16, 8, 0)]),
+    (
+        "tcp",
+        "tcp_probe",
+        &[("const void * skbaddr", 8, 8, 0), ("__u8 saddr[28]", 16, 28, 0), ("__u8 daddr[28]", 44, 28, 0)],
+    ),
 ];
 
 /// As kernels before 4.14 print `prev_state`.
@@ -46,6 +53,9 @@ pub enum Of {
     WakeupNew,
     CallEntry,
     Wakeup,
+    PacketOut,
+    PacketIn,
+    Received,
     CpuClock,
     Own,
 }

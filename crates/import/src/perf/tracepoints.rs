@@ -1,6 +1,8 @@
 //! The kernel's tracepoints as `perf` records them, by name, and which of their fields are read.
 
-use wakepath_event::{Comm, Context, Tid};
+use std::net::{IpAddr, SocketAddr};
+
+use wakepath_event::{Comm, Context, Flow, Tid};
 
 use super::formats::{Field, Format};
 use crate::tracepoint::{Interrupt, Request, Tracepoint};
@@ -24,6 +26,9 @@ pub(super) enum Kind {
     HrtimerExit,
     VectorEntry(Context),
     VectorExit(Context),
+    PacketOut,
+    PacketIn,
+    Received,
     BlockIssue,
     BlockComplete,
     CallEntry,
@@ -47,6 +52,9 @@ impl Kind {
             ("irq", "softirq_exit") => Self::SoftirqExit,
             ("timer", "hrtimer_expire_entry") => Self::HrtimerEntry,
             ("timer", "hrtimer_expire_exit") => Self::HrtimerExit,
+            ("net", "net_dev_queue") => Self::PacketOut,
+            ("net", "netif_receive_skb") => Self::PacketIn,
+            ("tcp", "tcp_probe") => Self::Received,
             ("block", "block_rq_issue") => Self::BlockIssue,
             ("block", "block_rq_complete") => Self::BlockComplete,
             ("raw_syscalls", "sys_enter") => Self::CallEntry,
@@ -82,6 +90,8 @@ impl Kind {
             Self::IrqEntry => (&["irq"], &["name"]),
             Self::IrqExit => (&["irq"], &[]),
             Self::SoftirqEntry | Self::SoftirqExit => (&["vec"], &[]),
+            Self::PacketOut | Self::PacketIn => (&["skbaddr", "name"], &[]),
+            Self::Received => (&["saddr", "daddr"], &["skbaddr"]),
             Self::BlockIssue | Self::BlockComplete => (&["dev", "sector", "nr_sector", "rwbs"], &["bytes"]),
             // Of the calls' own tracepoints, `__syscall_nr`, and the first argument behind it.
             Self::CallEntry => (&[], &["id", "args"]),
@@ -140,7 +150,17 @@ impl Plan {
         self.current?.number(raw).and_then(|tid| u32::try_from(tid).ok()).map(Tid)
     }
 
-    /// What these fields tell; `None` where they make no sense.
+    /// A packet's buffer, and the interface that it passes.
+    pub fn packet<'a>(&self, raw: &'a [u8]) -> Option<(u64, &'a [u8])> {
+        Some((self.number(0, raw)? as u64, self.text(1, raw)))
+    }
+
+    /// The buffer of what a socket received; kernels before 6.10 do not tell it.
+    pub fn received(&self, raw: &[u8]) -> Option<u64> {
+        self.number(2, raw).map(|buffer| buffer as u64)
+    }
+
+    /// What these fields tell; `None` where they make no sense, or are not told by themselves.
     pub fn read<'a>(&self, raw: &'a [u8]) -> Option<Tracepoint<'a>> {
         let number = |place| self.number(place, raw);
         let tid = |place| self.tid(place, raw);
@@ -175,6 +195,12 @@ impl Plan {
             Kind::HrtimerExit => Tracepoint::Leave(Interrupt::Hrtimer),
             Kind::VectorEntry(context) => Tracepoint::Enter(Interrupt::Vector(context)),
             Kind::VectorExit(context) => Tracepoint::Leave(Interrupt::Vector(context)),
+            Kind::PacketOut | Kind::PacketIn => return None,
+            Kind::Received => {
+                // The socket's own address, and its peer's, who sent.
+                let [own, peer] = [0, 1].map(|place| self.fields[place]?.bytes(raw).and_then(address));
+                Tracepoint::Received(Flow { source: peer?, target: own?, protocol: 6 })
+            }
             Kind::BlockIssue => Tracepoint::BlockIssue(self.request(raw)?),
             Kind::BlockComplete => Tracepoint::BlockComplete(self.request(raw)?),
             Kind::CallEntry => Tracepoint::Call {
@@ -202,6 +228,18 @@ impl Plan {
             operation,
         })
     }
+}
+
+/// A `sockaddr_in` or `sockaddr_in6`.
+fn address(bytes: &[u8]) -> Option<SocketAddr> {
+    let family = u16::from_le_bytes(*bytes.first_chunk()?);
+    let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);
+    let ip = match family {
+        2 => IpAddr::from(*bytes.get(4..)?.first_chunk::<4>()?),
+        10 => IpAddr::from(*bytes.get(8..)?.first_chunk::<16>()?),
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, port))
 }
 
 fn irq(number: Option<i64>) -> Option<u16> {
