@@ -23,6 +23,7 @@ fn main() {
     let metadata = fs::read(recording.join("metadata")).expect("metadata");
     seeds.texts(&metadata);
     seeds.packets();
+    wakepath_fuzz::perf_data::seeds().iter().for_each(|seed| seeds.keep("perf-data", &[seed]));
     wakepath_fuzz::trace::seeds().iter().for_each(|seed| seeds.keep("trace", &[seed]));
     seeds.words();
     let chunks: Vec<Vec<Vec<u8>>> = streams.iter().map(|stream| records_of(stream)).collect();

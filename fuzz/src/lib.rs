@@ -12,6 +12,7 @@ mod events;
 pub mod graph;
 pub mod kernel_records;
 pub mod memory;
+pub mod perf_data;
 pub mod recording;
 pub mod trace;
 pub mod words;
@@ -20,10 +21,11 @@ pub mod words;
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder there is.
-pub const DECODERS: [Decoder; 7] = [
+pub const DECODERS: [Decoder; 8] = [
     ("kernel-records", kernel_records::check),
     ("ctf", ctf::check),
     ("trace", trace::check),
+    ("perf-data", perf_data::check),
     ("recording", recording::check),
     ("graph", graph::check),
     ("answer", answer::check),

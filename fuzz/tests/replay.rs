@@ -42,6 +42,11 @@ fn a_trace_of_any_tracer_is_read_to_its_end_or_refused() {
 }
 
 #[test]
+fn a_file_of_perf_is_read_to_its_end_or_refused() {
+    replay("perf-data");
+}
+
+#[test]
 fn a_directory_of_anything_is_read_to_its_end_or_refused() {
     replay("recording");
 }

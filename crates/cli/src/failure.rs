@@ -86,7 +86,7 @@ impl From<std::io::Error> for Failure {
 
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
-        use wakepath_engine::RecordingError as Recording;
+        use wakepath_engine::{PerfDataError, RecordingError as Recording};
         let hint = match &error {
             OpenError::Recording(Recording::Io { source, .. }) => match source.kind() {
                 std::io::ErrorKind::NotFound => "record one: sudo wakepath record -- COMMAND",
@@ -96,7 +96,7 @@ impl From<OpenError> for Failure {
                 _ => "",
             },
             OpenError::Recording(Recording::NotARecording { .. }) => {
-                "give the directory that wakepath record wrote, ./wakepath.rec by default, or that of an LTTng trace"
+                "give the directory that wakepath record wrote, ./wakepath.rec by default, that of an LTTng trace, or a perf.data"
             }
             OpenError::Recording(Recording::Newer { .. }) => {
                 "read it with the wakepath that wrote it, or a later one"
@@ -104,7 +104,10 @@ impl From<OpenError> for Failure {
             OpenError::Recording(Recording::Metadata { .. }) => {
                 "its metadata is damaged; the streams beside it may still be whole"
             }
-            OpenError::Trace(_) | OpenError::OneHost { .. } => "",
+            OpenError::PerfData(PerfDataError::NotPerfData(_)) => {
+                "of files, only a perf.data is read; what wakepath record and LTTng write are directories"
+            }
+            OpenError::Trace(_) | OpenError::PerfData(_) | OpenError::OneHost { .. } => "",
         };
         let failure = Self::new(Code::Input, &error);
         if hint.is_empty() { failure } else { failure.hint(hint) }

@@ -12,8 +12,9 @@ use crate::failure::Failure;
 /// Which recording.
 #[derive(Debug, Args)]
 pub struct Input {
-    /// The recording, or the folder of a kernel trace by LTTng; of several hosts, one each, and the first
-    /// one's clock is everybody's, and its threads are those that --pid and --tid mean without --host
+    /// The recording, the folder of a kernel trace by LTTng, or a perf.data; of several hosts, one each,
+    /// and the first one's clock is everybody's, and its threads are those that --pid and --tid mean
+    /// without --host
     #[arg(value_name = "REC", default_value = DEFAULT)]
     pub recordings: Vec<PathBuf>,
 }

@@ -27,6 +27,8 @@ pub struct Head {
     pub host: Host,
     /// The other machines, from the second on, where several were recorded.
     pub others: Vec<Host>,
+    /// Which of that machine's clocks that is.
+    pub clock: &'static str,
     /// Where a document's time begins: all its stamps count from here.
     pub origin: Stamp<Reference>,
     /// Realtime at the origin, ns since 1970; `None` where the clocks were never read.

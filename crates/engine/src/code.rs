@@ -63,6 +63,7 @@ fn runs_at(path: &Path, thread: ThreadIndex, at: Stamp<Reference>) -> bool {
 
 /// Names of addresses, found once.
 pub(crate) struct Names<'a> {
+    recorded: &'a Recorded,
     symbols: Symbols,
     /// What each process had mapped as code, from when on, in time order.
     mappings: HashMap<Tid, Vec<(Stamp<Local>, &'a Mapping)>>,
@@ -78,7 +79,7 @@ impl<'a> Names<'a> {
         }
         let boot = HostIdentity::of_this_host().boot_id;
         let symbols = Symbols::new(!boot.is_empty() && boot == recorded.host.boot_id);
-        Self { symbols, mappings, user: HashMap::new(), kernel: HashMap::new() }
+        Self { recorded, symbols, mappings, user: HashMap::new(), kernel: HashMap::new() }
     }
 
     fn place(&mut self, Sample { at, tgid, kernel, user, .. }: Sample) -> Place {
@@ -112,17 +113,37 @@ impl<'a> Names<'a> {
     }
 
     pub(crate) fn user(&mut self, tgid: Tid, at: Stamp<Reference>, address: u64) -> Option<Found> {
-        let at: Stamp<Local> = Stamp::from_ns(at.ns());
-        let holds =
-            |mapping: &&(Stamp<Local>, &'a Mapping)| (mapping.1.from..mapping.1.to).contains(&address);
-        let of_process = self.mappings.get(&tgid)?;
-        // Mappings are read a while after a sample; one that was there before counts first.
-        let before = of_process.iter().rev().filter(|(since, _)| *since <= at).find(holds);
-        let (_, mapping) = before.or_else(|| of_process.iter().find(holds))?;
+        let mapping = self.mapping(tgid, Stamp::from_ns(at.ns()), address)?;
         let offset = address - mapping.from + mapping.offset;
         let symbols = &mut self.symbols;
         let code = Code { path: &mapping.path, offset, build_id: &mapping.build_id };
         Some(self.user.entry((&mapping.path, offset)).or_insert_with(|| symbols.in_file(code)).clone())
+    }
+
+    /// What of a process's code holds an address.
+    fn mapping(&self, mut process: Tid, mut at: Stamp<Local>, address: u64) -> Option<&'a Mapping> {
+        /// Births without a program of the newborn's own, one after the other.
+        const GENERATIONS: usize = 16;
+        let holds =
+            |mapping: &&(Stamp<Local>, &'a Mapping)| (mapping.1.from..mapping.1.to).contains(&address);
+        for _ in 0..GENERATIONS {
+            let of_process = self.mappings.get(&process).map_or(&[][..], Vec::as_slice);
+            // Mappings are read a while after a sample; one that was there before counts first.
+            let before = of_process.iter().rev().filter(|(since, _)| *since <= at).find(holds);
+            if let Some((_, mapping)) = before.or_else(|| of_process.iter().find(holds)) {
+                return Some(mapping);
+            }
+            // Others' recorders tell of what a program maps, as it does so, and not that a newborn has what
+            // its parent had until then.
+            let own = of_process.iter().any(|(since, _)| *since <= at);
+            if own || self.recorded.tracer.is_none() {
+                return None;
+            }
+            let leader = self.recorded.leader(process, at.on_reference_host())?;
+            let identity = self.recorded.graph.thread(leader).identity.as_ref()?;
+            (process, at) = (identity.parent, identity.start);
+        }
+        None
     }
 }
 
@@ -174,6 +195,49 @@ mod tests {
         let in_kernel = Place { leaf: Found::Kernel, in_kernel: true, caller: Some(gone("program")) };
         let key = (ThreadIndex(0), Comm::new(b"own"));
         assert_eq!(places, Sampled::from([(key, BTreeMap::from([(in_library, 2), (in_kernel, 1)]))]));
+    }
+
+    #[test]
+    fn a_newborn_runs_its_parents_code_until_it_runs_a_program() {
+        let switch = |at, from, to| {
+            let what = What::Switch { next: Tid(to), out: SwitchOut::Runnable, interrupts_ns: 0, call: None };
+            event(at, 0, from, what)
+        };
+        let later = |at, from, path| {
+            let Event { what: What::Mapping(own), .. } = mapping(from, path) else { unreachable!() };
+            event(at, 0, 9, What::Mapping(wakepath_event::Mapping { tgid: Tid(9), ..own }))
+        };
+        let born = |tid, parent| {
+            let What::Thread { identity, .. } = thread(tid, tid, parent, "own") else { unreachable!() };
+            What::Fork { child: wakepath_event::ThreadIdentity { start: Stamp::from_ns(65), ..identity } }
+        };
+        let events = [
+            event(0, 0, 0, thread(7, 7, 1, "own")),
+            switch(0, 0, 7),
+            mapping(0x1000, "/nonexistent/program"),
+            event(65, 0, 7, born(9, 7)),
+            switch(70, 7, 9),
+            sample(75, 9, &[], &[0x1010]),
+            later(80, 0x5000, "/nonexistent/other"),
+            sample(85, 9, &[], &[0x1010]),
+            sample(85, 9, &[], &[0x5010]),
+            switch(100, 9, 0),
+        ];
+        let found = |tracer: Option<crate::Name>| {
+            let mut recorded = read(&events);
+            recorded.tracer = tracer;
+            let thread = recorded.with_tid(Tid(9))[0];
+            let window = Window { thread, from: Stamp::from_ns(70), to: Stamp::from_ns(100) };
+            let places = sampled(&recorded, &active(&recorded.graph, window));
+            let leaves = places.into_values().flatten().map(|(place, count)| (place.leaf, count));
+            leaves.collect::<Vec<_>>()
+        };
+        let file = |file: &str| Found::Unreadable(file.as_bytes().to_vec());
+        let nobodys = Found::Unnamed(Vec::new());
+        let expected = [(nobodys.clone(), 1), (file("other"), 1), (file("program"), 1)];
+        assert_eq!(found(Some("perf".into())), expected);
+        // Our own recorder looks at what each process has mapped.
+        assert_eq!(found(None), [(nobodys, 2), (file("other"), 1)]);
     }
 
     #[test]

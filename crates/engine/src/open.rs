@@ -32,10 +32,11 @@ pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded,
     let graph = builder.finish();
     let problems = damages.into_iter().map(|text| doubt(text, &graph)).collect();
     let mut recorded = Recorded::new(path.to_owned(), source.host(), graph, survey, problems);
-    recorded.realtime_offset_ns = Some(source.realtime_offset_ns());
+    recorded.realtime_offset_ns = source.realtime_offset_ns();
     recorded.cgroup = source.cgroup();
     recorded.format = source.format();
     recorded.tracer = source.tracer();
+    recorded.clock = source.clock().name();
     Ok(recorded)
 }
 
@@ -114,10 +115,11 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
     recorded.others = all.collect();
     recorded.clocks = linked.iter().map(|told| told.clock.clone()).collect();
     recorded.numbering = Some(numbering);
-    recorded.realtime_offset_ns = Some(sources[0].realtime_offset_ns());
+    recorded.realtime_offset_ns = sources[0].realtime_offset_ns();
     recorded.cgroup = sources[0].cgroup();
     recorded.format = sources[0].format();
     recorded.tracer = sources[0].tracer();
+    recorded.clock = sources[0].clock().name();
     Ok(recorded)
 }
 

@@ -157,6 +157,7 @@ pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Refere
     Head {
         host: recorded.host.clone(),
         others: recorded.others.clone(),
+        clock: recorded.clock,
         origin,
         origin_realtime_ns: recorded.realtime(origin),
         clock_error_ns: recorded.clock_error(None, from, to),

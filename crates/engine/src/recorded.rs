@@ -24,7 +24,9 @@ pub struct Recorded {
     pub survey: Survey,
     /// What is doubtful about all of it.
     pub problems: Vec<Problem>,
-    /// Realtime less monotonic time at the beginning, as the recording's metadata says it.
+    /// Which of the machine's clocks its stamps are of; most tracers have but one, the monotonic.
+    pub clock: &'static str,
+    /// Realtime less that clock at the beginning, as the recording's metadata says it.
     pub realtime_offset_ns: Option<i128>,
     /// The cgroup, unit or container that it was made to ask about, if it was one.
     pub cgroup: Option<Name>,
@@ -93,6 +95,7 @@ impl Recorded {
             graph,
             survey,
             problems,
+            clock: "monotonic",
             realtime_offset_ns: None,
             cgroup: None,
             format: None,

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::Event;
-use wakepath_import::Trace;
+use wakepath_import::{Clock, PerfData, PerfDataError, Trace};
 use wakepath_recording::Recording;
 
 use crate::recorded::Format;
@@ -16,6 +16,8 @@ pub enum OpenError {
     Recording(#[from] wakepath_recording::OpenError),
     #[error(transparent)]
     Trace(#[from] wakepath_import::OpenError),
+    #[error(transparent)]
+    PerfData(#[from] PerfDataError),
     #[error("{} and {} are of one host, {host}: give one recording of each host", .first.display(), .second.display())]
     OneHost { first: PathBuf, second: PathBuf, host: String },
 }
@@ -25,11 +27,16 @@ pub enum OpenError {
 pub(crate) enum Source {
     Recording(Box<Recording>),
     Trace(Box<Trace>),
+    PerfData(Box<PerfData>),
 }
 
 impl Source {
     /// Opens what is at `path`, whatever it is.
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
+        // The others are directories.
+        if path.is_file() {
+            return Ok(Self::PerfData(Box::new(PerfData::open(path)?)));
+        }
         let not_ours = match Recording::open(path) {
             Ok(recording) => return Ok(Self::Recording(Box::new(recording))),
             Err(error @ wakepath_recording::OpenError::NotARecording { .. }) => error,
@@ -49,6 +56,7 @@ impl Source {
         match self {
             Self::Recording(recording) => recording.path(),
             Self::Trace(trace) => trace.path(),
+            Self::PerfData(trace) => trace.path(),
         }
     }
 
@@ -63,29 +71,32 @@ impl Source {
                     machine: Name::from(of.machine.as_str()),
                 }
             }
-            Self::Trace(trace) => {
-                let of = trace.host();
-                Host {
-                    boot_id: of.boot_id.clone(),
-                    name: Name::from(of.name.as_str()),
-                    kernel: Name::from(of.kernel_release.as_str()),
-                    machine: Name::from(""),
-                }
-            }
+            Self::Trace(trace) => of_trace(trace.host()),
+            Self::PerfData(trace) => of_trace(trace.host()),
         }
     }
 
-    pub(crate) fn realtime_offset_ns(&self) -> i128 {
+    /// `None` where nobody noted it.
+    pub(crate) fn realtime_offset_ns(&self) -> Option<i128> {
         match self {
-            Self::Recording(recording) => recording.realtime_offset_ns(),
-            Self::Trace(trace) => trace.realtime_offset_ns(),
+            Self::Recording(recording) => Some(recording.realtime_offset_ns()),
+            Self::Trace(trace) => Some(trace.realtime_offset_ns()),
+            Self::PerfData(trace) => trace.realtime_offset_ns(),
+        }
+    }
+
+    /// By which of its host's clocks it is.
+    pub(crate) fn clock(&self) -> Clock {
+        match self {
+            Self::Recording(_) | Self::Trace(_) => Clock::Monotonic,
+            Self::PerfData(trace) => trace.clock(),
         }
     }
 
     pub(crate) fn cgroup(&self) -> Option<Name> {
         match self {
             Self::Recording(recording) => recording.cgroup().map(Name::from),
-            Self::Trace(_) => None,
+            Self::Trace(_) | Self::PerfData(_) => None,
         }
     }
 
@@ -107,6 +118,7 @@ impl Source {
         match self {
             Self::Recording(_) => None,
             Self::Trace(trace) => Some(Name::from(trace.host().tracer.as_str())),
+            Self::PerfData(trace) => Some(Name::from(trace.host().tracer.as_str())),
         }
     }
 
@@ -115,6 +127,7 @@ impl Source {
         match self {
             Self::Recording(recording) => recording.streams().iter().map(|stream| stream.records).sum(),
             Self::Trace(trace) => trace.bytes(),
+            Self::PerfData(trace) => trace.bytes(),
         }
     }
 
@@ -139,6 +152,9 @@ impl Source {
             Self::Trace(trace) => {
                 trace.for_each_with(tell, progress).iter().map(ToString::to_string).collect()
             }
+            Self::PerfData(trace) => {
+                trace.for_each_with(tell, progress).iter().map(ToString::to_string).collect()
+            }
         }
     }
 
@@ -147,7 +163,17 @@ impl Source {
         match self {
             Self::Recording(recording) => recording.span(),
             Self::Trace(_) => None,
+            Self::PerfData(trace) => Some(trace.span()),
         }
+    }
+}
+
+fn of_trace(of: &wakepath_import::Host) -> Host {
+    Host {
+        boot_id: of.boot_id.clone(),
+        name: Name::from(of.name.as_str()),
+        kernel: Name::from(of.kernel_release.as_str()),
+        machine: Name::from(""),
     }
 }
 

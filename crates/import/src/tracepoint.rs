@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Comm, Context, Cpu, Tid};
+use wakepath_event::{Comm, Context, Cpu, Flow, Stack, StackId, Tid};
 
 /// One tracepoint that was hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +73,12 @@ pub enum Tracepoint<'a> {
         ack: u32,
         flags: u16,
     },
+    /// A socket is given what it received of this flow.
+    Received(Flow),
+    /// The same, of a socket's packet that was told as [`Tracepoint::SocketPacket`].
+    SocketReceived {
+        socket: u64,
+    },
     BlockIssue(Request),
     BlockComplete(Request),
     /// A thread that was there when tracing began.
@@ -101,6 +107,10 @@ pub enum Tracepoint<'a> {
     },
     /// It ends.
     CallEnd,
+    /// The current thread was running here.
+    Sample(Stack),
+    /// Where the waking that was told just before came from.
+    StackOf(StackId),
     /// The tracer lost records of this CPU since `from`; 0: nobody knows how many.
     Lost {
         from: Stamp<Local>,

@@ -203,6 +203,7 @@ impl Told {
             head: Head {
                 host: self.recorded.host.clone(),
                 others: self.recorded.others.clone(),
+                clock: self.recorded.clock,
                 loss_hosts: Vec::new(),
                 origin: from,
                 origin_realtime_ns: Some(REALTIME),

@@ -88,13 +88,12 @@ impl Lane {
                 .get(usize::from(vector))
                 .map_or(Context::UnknownInterrupt, |&v| Context::Softirq(v)),
             Kind::Vector(context) => context,
-            // Where the interrupt is not traced, the timers that expire in it are.
-            Kind::Hrtimer => match self.stack.iter().rev().find_map(|level| match level.kind {
-                Kind::Softirq(vector) => Softirq::ALL.get(usize::from(vector)),
-                _ => None,
-            }) {
-                Some(&vector) => Context::Softirq(vector),
-                None => Context::LocalTimer,
+            // Where the interrupt is not traced, the timers that expire in it are: in the local timer's, that
+            // may come amid any softirq, or in the softirqs that run timers themselves.
+            Kind::Hrtimer => match self.stack.iter().rev().find(|level| level.kind != Kind::Hrtimer) {
+                Some(Level { kind: Kind::Softirq(8), .. }) => Context::Softirq(Softirq::Hrtimer),
+                Some(Level { kind: Kind::Softirq(1), .. }) => Context::Softirq(Softirq::Timer),
+                _ => Context::LocalTimer,
             },
         };
         (context, level.irq)
@@ -174,6 +173,13 @@ mod tests {
         lane.enter(at(2), Interrupt::Softirq(8));
         lane.enter(at(3), Interrupt::Hrtimer);
         assert_eq!(lane.context().0, Context::Softirq(Softirq::Hrtimer));
+        // Amid another softirq it is the local timer's interrupt, traced or not.
+        for around in [&[Interrupt::Softirq(7), TIMER][..], &[Interrupt::Softirq(7)]] {
+            let mut lane = Lane::default();
+            around.iter().for_each(|&interrupt| lane.enter(at(1), interrupt));
+            lane.enter(at(2), Interrupt::Hrtimer);
+            assert_eq!(lane.context().0, Context::LocalTimer, "{around:?}");
+        }
     }
 
     #[test]

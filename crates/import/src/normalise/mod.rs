@@ -58,8 +58,13 @@ const MOST_NAMES: usize = 1 << 20;
 impl Normaliser {
     /// For the tracepoints of a kernel of this release.
     pub fn new(kernel_release: &str, wakeup_by: WakeupBy) -> Self {
+        Self::with_states(ReportedStates::of_release(kernel_release), wakeup_by)
+    }
+
+    /// For the tracepoints of a kernel whose trace says what thread states mean.
+    pub fn with_states(states: ReportedStates, wakeup_by: WakeupBy) -> Self {
         Self {
-            states: ReportedStates::of_release(kernel_release),
+            states,
             wakeup_by,
             lanes: Vec::new(),
             people: People::default(),
@@ -190,6 +195,11 @@ impl Normaliser {
                 netns: 0,
                 interface: 0,
             })),
+            Tracepoint::SocketReceived { socket } => here(What::SocketReady(FlowId(*socket))),
+            Tracepoint::Received(flow) => {
+                let id = self.flow(record, *flow, tell);
+                tell(&event(at, place, context, whose, What::SocketReady(id)));
+            }
             Tracepoint::BlockIssue(request) => here(What::BlockIssue(block(request))),
             Tracepoint::BlockComplete(request) => here(What::BlockComplete(block(request))),
             Tracepoint::Thread { tid, tgid, parent, ns_tid, comm, kernel, blocked } => {
@@ -213,6 +223,8 @@ impl Normaliser {
             Tracepoint::BlockDeviceName { device, name } => {
                 here(What::Name(NameSpace::BlockDevice, (*device).into(), (*name).into()));
             }
+            Tracepoint::Sample(stack) => here(What::Sample(stack.clone())),
+            Tracepoint::StackOf(stack) => here(What::StackOf(*stack)),
             Tracepoint::Call { .. } | Tracepoint::CallEnd => {
                 let call = match record.what {
                     Tracepoint::Call { number: Some(number), arg0, futex } => Some(call(number, arg0, futex)),
@@ -301,6 +313,19 @@ impl Normaliser {
         tell(&event(record.at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, what));
     }
 
+    /// What a flow is called, which is told when it is first met.
+    fn flow(&mut self, record: &Record<'_>, flow: Flow, tell: &mut impl FnMut(&Event)) -> FlowId {
+        if let Some(&known) = self.flows.get(&flow) {
+            return known;
+        }
+        let id = FlowId(self.flows.len() as u64 + 1);
+        if self.flows.len() < MOST_NAMES {
+            self.flows.insert(flow, id);
+            tell(&event(record.at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, What::Flow(id, flow)));
+        }
+        id
+    }
+
     fn packet(
         &mut self,
         record: &Record<'_>,
@@ -314,12 +339,7 @@ impl Normaliser {
             protocol: header.protocol,
         };
         let names = |what| event(record.at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, what);
-        let known = self.flows.get(&flow).copied();
-        let id = known.unwrap_or(FlowId(self.flows.len() as u64 + 1));
-        if known.is_none() && self.flows.len() < MOST_NAMES {
-            self.flows.insert(flow, id);
-            tell(&names(What::Flow(id, flow)));
-        }
+        let id = self.flow(record, flow, tell);
         let interface = match self.interfaces.get(header.interface) {
             Some(&interface) => interface,
             None if self.interfaces.len() < MOST_NAMES => {

@@ -19,12 +19,25 @@ pub struct ReportedStates {
     noload: i64,
     /// Bits that say how a wait may end and not what kind it is.
     modifiers: i64,
+    interruptible: i64,
+    uninterruptible: i64,
+    stopped: i64,
+    traced: i64,
 }
 
-const INTERRUPTIBLE: i64 = 0x1;
-const UNINTERRUPTIBLE: i64 = 0x2;
-const STOPPED: i64 = 0x4;
-const TRACED: i64 = 0x8;
+/// The flags that never moved.
+const LETTERS: ReportedStates = ReportedStates {
+    preempted: 0,
+    dead: 0,
+    parked: 0,
+    idle: 0,
+    noload: 0,
+    modifiers: 0,
+    interruptible: 0x1,
+    uninterruptible: 0x2,
+    stopped: 0x4,
+    traced: 0x8,
+};
 
 impl ReportedStates {
     /// The meaning in the kernel of this release, as `uname -r` prints it. One that reads as none counts as
@@ -44,20 +57,36 @@ impl ReportedStates {
             idle: 0,
             noload,
             modifiers: 0x80 | 0x100,
+            ..LETTERS
         };
         match version {
             (0..=2, _) | (3, 0..=8) => whole(0x200, 0, 0),
             (3, _) | (4, 0..=1) => whole(0x400, 0x200, 0),
             (4, 2..=7) => whole(0x800, 0x200, 0x400),
             (4, 8..=13) => whole(0x1000, 0x200, 0x400),
-            _ => Self {
-                preempted: 0x100,
-                dead: 0x10 | 0x20,
-                parked: 0x40,
-                idle: 0x80,
-                noload: 0,
-                modifiers: 0,
-            },
+            _ => Self { preempted: 0x100, dead: 0x10 | 0x20, parked: 0x40, idle: 0x80, ..LETTERS },
+        }
+    }
+
+    /// The meaning that a table gives: flags with the letters by which the tracepoint is printed, and the
+    /// bit from which on the thread was preempted. Letters that have no meaning here are other states.
+    pub fn of_flags(letters: &[(i64, char)], preempted: i64) -> Self {
+        let all = |wanted: &str| {
+            letters.iter().filter(|(_, letter)| wanted.contains(*letter)).fold(0, |all, (flag, _)| all | flag)
+        };
+        Self {
+            preempted,
+            // x: dead; X: dead, too, or a trace of it; Z: waited for.
+            dead: all("xXZ"),
+            parked: all("P"),
+            idle: all("I"),
+            noload: all("N"),
+            // Killable, and just being woken.
+            modifiers: all("KW"),
+            interruptible: all("S"),
+            uninterruptible: all("D"),
+            stopped: all("T"),
+            traced: all("t"),
         }
     }
 
@@ -70,16 +99,16 @@ impl ReportedStates {
             return SwitchOut::Dead;
         }
         let how = state & !self.modifiers;
-        SwitchOut::Blocked(match how & !self.noload {
-            UNINTERRUPTIBLE if how & self.noload != 0 => BlockedState::Idle,
-            INTERRUPTIBLE => BlockedState::Interruptible,
-            UNINTERRUPTIBLE => BlockedState::Uninterruptible,
-            STOPPED => BlockedState::Stopped,
-            TRACED => BlockedState::Traced,
-            0 => BlockedState::Other(state as u32),
-            bit if bit == self.parked => BlockedState::Parked,
-            bit if bit == self.idle => BlockedState::Idle,
-            _ => BlockedState::Other(state as u32),
+        let is = |flag: i64| flag != 0 && how & !self.noload == flag;
+        SwitchOut::Blocked(match () {
+            () if is(self.uninterruptible) && how & self.noload != 0 => BlockedState::Idle,
+            () if is(self.interruptible) => BlockedState::Interruptible,
+            () if is(self.uninterruptible) => BlockedState::Uninterruptible,
+            () if is(self.stopped) => BlockedState::Stopped,
+            () if is(self.traced) => BlockedState::Traced,
+            () if is(self.parked) => BlockedState::Parked,
+            () if is(self.idle) => BlockedState::Idle,
+            () => BlockedState::Other(state as u32),
         })
     }
 }

@@ -83,7 +83,7 @@ impl HeadJson {
             schema,
             hosts: std::iter::once(&head.host).chain(&head.others).map(HostJson::new).collect(),
             clock: ClockJson {
-                name: "monotonic",
+                name: head.clock,
                 utc_offset_ns: offset.map(|offset| offset.to_string()),
                 error_ns: head.clock_error_ns,
             },

@@ -20,16 +20,22 @@ pub fn info(info: &InfoAnswer, paper: Paper) -> String {
         screen.hanging(&head, 12, &Line::from(value));
     };
     for host in std::iter::once(&info.head.host).chain(&info.head.others) {
-        row(
-            "host",
-            format!(
-                "{}, Linux {} {}, boot {}",
-                wording::name(&host.name),
-                wording::name(&host.kernel),
-                wording::name(&host.machine),
-                crate::escape(host.boot_id.as_bytes())
-            ),
-        );
+        let mut what = format!("{}, Linux {}", wording::name(&host.name), wording::name(&host.kernel));
+        // What other tracers do not note.
+        if !host.machine.bytes().is_empty() {
+            what += &format!(" {}", wording::name(&host.machine));
+        }
+        if !host.boot_id.is_empty() {
+            what += &format!(", boot {}", crate::escape(host.boot_id.as_bytes()));
+        }
+        row("host", what);
+    }
+    match recorded.clock {
+        "monotonic" => {}
+        "perf" => {
+            row("clock", String::from("perf's own (perf record -k CLOCK_MONOTONIC takes the machine's)"))
+        }
+        other => row("clock", other.to_owned()),
     }
     if let Some(command) = &recorded.survey.session.command {
         let words: Vec<_> = command.words.iter().map(wording::name).collect();

@@ -1,0 +1,229 @@
+//! What `perf record` writes on this machine, asked like a recording of our own.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use live::{WAKEPATH, adds_up, document, place, wakepath};
+use wakepath_event::{BlockedState, Event, SwitchOut, What};
+use wakepath_import::perf::PerfData;
+use wakepath_truth::Limits;
+use wakepath_truth::runner::judge;
+
+#[allow(dead_code, reason = "each test program uses its part")]
+mod live;
+
+/// What the documents say to record.
+const EVENTS: &str =
+    "sched:sched_switch,sched:sched_waking,sched:sched_wakeup_new,irq:*,timer:hrtimer_expire_*";
+
+/// A folder where perf may record the scheduler of all CPUs; `None`, with a line, where it may not.
+fn perf_place(would_show: &str) -> Option<tempfile::TempDir> {
+    let folder = place(would_show)?;
+    let tried = Command::new("perf")
+        .args(["record", "-q", "-a", "-e", "sched:sched_switch", "-o"])
+        .arg(folder.path().join("tried.data"))
+        .args(["--", "true"])
+        .output();
+    if tried.is_ok_and(|output| output.status.success()) {
+        return Some(folder);
+    }
+    eprintln!("skipped: perf is not there or may not record; would show that {would_show}");
+    None
+}
+
+/// `perf record` of all CPUs into this file, of these events while a command runs.
+fn record(folder: &Path, file: &str, arguments: &[&str], command: &[&str]) {
+    let output = Command::new("perf")
+        .args(["record", "-q", "-a", "-m", "8M", "-o", file])
+        .args(arguments)
+        .arg("--")
+        .args(command)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("perf");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Compiles a program of `workloads/` into the folder.
+fn workload(folder: &Path, name: &str) -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+    let program = folder.join(name);
+    let files = [name, "account", "disk", "flags", "lane", "meet", "wait"].map(|name| format!("{name}.c"));
+    let made = Command::new("cc")
+        .args(["-O1", "-std=gnu11", "-pthread", "-o"])
+        .arg(&program)
+        .args(files)
+        .current_dir(sources)
+        .status();
+    assert!(made.expect("a C compiler").success(), "workloads/{name}.c does not build");
+    program
+}
+
+/// Both recorders see the same tracepoints, each a few microseconds behind the other: of some hundred
+/// switches in a second or so, that is less than a hundredth of the time. Against the truth, two
+/// hundredths, as for LTTng's traces. What the kernel leaves untraced is unknown to both, up to the next
+/// record that shows who runs, of which we have more: so much more than ours may be unknown.
+#[test]
+fn what_perf_recorded_is_explained_as_what_we_recorded_and_as_it_was() {
+    let Some(folder) = perf_place("a path over perf.data is that of our own recording, and the truth") else {
+        return;
+    };
+    let folder = folder.path();
+    for name in ["pipeline", "semaphore", "timers"] {
+        let program = workload(folder, name);
+        let program = program.to_str().expect("a path");
+        record(
+            folder,
+            "perf.data",
+            &["-k", "CLOCK_MONOTONIC", "-e", EVENTS],
+            &[WAKEPATH, "record", "-o", "own.rec", "--", program, "--truth", "truth.json"],
+        );
+        let own = document(folder, &["path", "own.rec"]);
+        let tid = own["window"]["tid"].to_string();
+        let perf = document(folder, &["path", "perf.data", "--tid", &tid]);
+        adds_up(&perf);
+        assert_eq!(
+            (perf["clock"]["name"].as_str(), perf["window"]["comm"].as_str()),
+            (Some("monotonic"), Some(name))
+        );
+        let verdict = |document: &serde_json::Value| {
+            std::fs::write(folder.join("path.json"), document.to_string()).expect("room");
+            let judged =
+                judge(Limits::with_error(0.02), &folder.join("truth.json"), &folder.join("path.json"));
+            judged.expect("a truth and a path").verdict
+        };
+        let (own, perf) = (verdict(&own), verdict(&perf));
+        // What is known and told otherwise.
+        let [by_own, by_perf] = [&own, &perf].map(|verdict| (verdict.error - verdict.unknown).max(0.0));
+        let told = format!("{name}: {by_own} and {by_perf}; {own:?} by us, {perf:?} by perf");
+        assert!((by_own - by_perf).abs() <= 0.01 && by_perf <= 0.02, "{told}");
+        assert!(perf.unknown <= own.unknown + 0.05, "{told}");
+    }
+}
+
+/// What perf itself prints of a switch: stamp, CPU, who left, in which state, who came.
+fn switches(folder: &Path) -> String {
+    let script = Command::new("perf")
+        .args(["script", "-i", "perf.data", "--ns", "-F", "cpu,time,event,trace"])
+        .current_dir(folder)
+        .output()
+        .expect("perf");
+    let script = String::from_utf8_lossy(&script.stdout).into_owned();
+    let lines = script.lines().filter_map(|line| {
+        // `[000] 47014.457717123: sched:sched_switch: prev_comm=a b prev_pid=1 prev_prio=120 prev_state=D ==> …`
+        let (head, tail) = line.split_once("sched:sched_switch:")?;
+        let (cpu, at) = head.trim().split_once(' ')?;
+        let cpu: u16 = cpu.trim_matches(['[', ']']).parse().ok()?;
+        let (seconds, ns) = at.trim().trim_end_matches(':').split_once('.')?;
+        let value = |key: &str| tail.rsplit_once(key)?.1.split(' ').next();
+        let state = match value("prev_state=")? {
+            _ if value("prev_pid=")? == "0" => "runnable",
+            state if state.starts_with('R') => "runnable",
+            "S" => "interruptible",
+            "D" => "uninterruptible",
+            "I" => "idle",
+            "P" => "parked",
+            "X" | "Z" => "dead",
+            "T" => "stopped",
+            other => other,
+        };
+        let at = seconds.trim().parse::<u64>().ok()? * 1_000_000_000 + ns.parse::<u64>().ok()?;
+        Some(format!("{at} {cpu} {} {state} {}", value("prev_pid=")?, value("next_pid=")?))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn ours(event: &Event) -> Option<String> {
+    let What::Switch { next, out, .. } = event.what else { return None };
+    let state = match out {
+        SwitchOut::Runnable => "runnable",
+        SwitchOut::Dead => "dead",
+        SwitchOut::Blocked(BlockedState::Interruptible) => "interruptible",
+        SwitchOut::Blocked(BlockedState::Uninterruptible) => "uninterruptible",
+        SwitchOut::Blocked(BlockedState::Idle) => "idle",
+        SwitchOut::Blocked(BlockedState::Parked) => "parked",
+        SwitchOut::Blocked(BlockedState::Stopped) => "stopped",
+        _ => "another",
+    };
+    Some(format!("{} {} {} {state} {next}", event.at.ns(), event.cpu.0, event.current))
+}
+
+#[test]
+fn every_switch_is_read_as_perf_itself_prints_it() {
+    let Some(folder) = perf_place("stamps, states and threads of perf.data are what perf script prints")
+    else {
+        return;
+    };
+    let folder = folder.path();
+    // Short-lived processes, sleeps, and the name of one that looks like a field.
+    let script =
+        "for n in 1 2 3 4 5; do sleep 0.02; ls / >/dev/null; done; exec -a 'a prev_pid=7 b' sleep 0.05";
+    record(folder, "perf.data", &["-e", EVENTS], &["bash", "-c", script]);
+    let file = PerfData::open(&folder.join("perf.data")).expect("a perf.data");
+    let mut told = String::new();
+    let damages = file.for_each(|event| {
+        if let Some(line) = ours(event) {
+            let _ = writeln!(told, "{line}");
+        }
+    });
+    assert_eq!(damages, []);
+    let expected = switches(folder);
+    let differ = told.lines().zip(expected.lines()).find(|(ours, theirs)| ours != theirs);
+    assert_eq!((told.lines().count(), differ), (expected.lines().count(), None));
+    assert!(told.lines().count() > 50, "{told}");
+}
+
+#[test]
+fn samples_of_perf_name_the_function_that_ran_and_call_chains_where_it_waited() {
+    let Some(folder) = perf_place("call chains of perf.data are functions of the program") else { return };
+    let folder = folder.path();
+    let source = r"
+        #include <time.h>
+        #include <unistd.h>
+        static volatile unsigned long sink;
+        __attribute__((noinline)) void spin_here(void) {
+            for (unsigned long i = 0; i < 200000000; i++) sink += i;
+        }
+        int main(void) { if (fork()) { usleep(50000); sink++; return 0; } spin_here(); sink++; return 0; }
+    ";
+    std::fs::write(folder.join("busy.c"), source).expect("room");
+    let made = Command::new("cc")
+        .args(["-O1", "-g", "-fno-omit-frame-pointer", "-o", "busy", "busy.c"])
+        .current_dir(folder)
+        .status();
+    assert!(made.expect("a C compiler").success());
+    let chains = ["-k", "CLOCK_MONOTONIC", "-g", "-e", "cpu-clock/freq=999/", "-e", EVENTS];
+    record(folder, "perf.data", &chains, &["sh", "-c", "./busy; sleep 1"]);
+    let paths = wakepath(folder, &["path", "perf.data", "--comm", "busy", "--all"]);
+    let paths = String::from_utf8_lossy(&paths.stdout).into_owned();
+    // The child, which never ran a program of its own; and its parent.
+    assert!(paths.contains("samples in spin_here (busy), from"), "{paths}");
+    // Which functions of the C library have frames differs; one of its, or of its caller's, is there.
+    assert!(paths.contains("1 of 1 waits in main (busy)") || paths.contains("_nanosleep (libc"), "{paths}");
+}
+
+#[test]
+fn what_perf_writes_otherwise_is_refused_with_what_to_do() {
+    let Some(folder) = perf_place("perf.data of other kinds are refused by name") else { return };
+    let folder = folder.path();
+    record(folder, "clock.data", &["-e", "cpu-clock"], &["true"]);
+    let pipe = Command::new("perf")
+        .args(["record", "-q", "-a", "-e", "sched:sched_switch", "-o", "-", "--", "true"])
+        .current_dir(folder)
+        .output()
+        .expect("perf");
+    std::fs::write(folder.join("pipe.data"), pipe.stdout).expect("room");
+    std::fs::write(folder.join("other.data"), "something else, and long enough").expect("room");
+    for (file, says) in [
+        ("clock.data", "clock.data holds no switches of threads"),
+        ("pipe.data", "pipe.data was written by perf to a pipe"),
+        ("other.data", "other.data is no perf.data"),
+    ] {
+        let output = wakepath(folder, &["path", file]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains(says), "{said}");
+    }
+}

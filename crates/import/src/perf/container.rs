@@ -1,0 +1,214 @@
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use linux_perf_event_reader::PerfEventAttr;
+use wakepath_ctf::Source;
+
+use super::PerfDataError;
+
+/// Where in a file things are, and what it says of the events in it.
+#[derive(Debug)]
+pub(super) struct Container {
+    pub attributes: Vec<Attribute>,
+    /// The records.
+    pub data: Range<u64>,
+    /// The sections behind them, by number of their feature.
+    sections: Vec<(u8, Range<u64>)>,
+    /// Bytes of the file.
+    size: u64,
+}
+
+/// An event that was asked for.
+#[derive(Debug)]
+pub(super) struct Attribute {
+    /// `PERF_TYPE_*`.
+    pub kind: u32,
+    /// Which of that kind; a tracepoint's number.
+    pub config: u64,
+    /// `PERF_FORMAT_*`, those that are newer than we know included.
+    pub read_format: u64,
+    /// By what its stamps are, where it is not perf's own clock: a `CLOCK_*`.
+    pub clock: Option<u32>,
+    /// How its records are laid out.
+    pub layout: PerfEventAttr,
+    /// The numbers under which its records come.
+    pub ids: Vec<u64>,
+}
+
+/// Numbers of features.
+pub(super) mod feature {
+    pub const TRACING_DATA: u8 = 1;
+    pub const BUILD_ID: u8 = 2;
+    pub const HOST_NAME: u8 = 3;
+    pub const KERNEL_RELEASE: u8 = 4;
+    pub const PERF_VERSION: u8 = 5;
+    pub const COMPRESSED: u8 = 27;
+    pub const CLOCK_DATA: u8 = 29;
+}
+
+const HEADER: usize = 104;
+/// A position and a size.
+const SECTION: u64 = 16;
+/// A section is never larger than this: the largest describes every tracepoint of a kernel in 3 MiB.
+const LARGEST_SECTION: u64 = 64 << 20;
+/// The attributes of so many events and CPUs' numbers are kept.
+const MOST_ATTRIBUTES: u64 = 1 << 16;
+const MOST_IDS: usize = 1 << 20;
+/// `attr.use_clockid`.
+const USES_CLOCK: u64 = 1 << 25;
+
+impl Container {
+    pub fn read(source: &impl Source, path: &Path) -> Result<Self, PerfDataError> {
+        let io = |source| PerfDataError::Io { path: path.to_owned(), source };
+        let damaged = |offset, what: String| PerfDataError::Damaged { path: path.to_owned(), offset, what };
+        let size = source.size().map_err(io)?;
+        let mut header = [0; HEADER];
+        let read = source.read_at(0, &mut header).map_err(io)?;
+        match header[..8] {
+            _ if read < 16 => return Err(PerfDataError::NotPerfData(path.to_owned())),
+            [b'P', b'E', b'R', b'F', b'I', b'L', b'E', b'2'] => {}
+            [b'2', b'E', b'L', b'I', b'F', b'R', b'E', b'P'] => {
+                return Err(PerfDataError::BigEndian(path.to_owned()));
+            }
+            _ => return Err(PerfDataError::NotPerfData(path.to_owned())),
+        }
+        let word = |index: usize| u64_at(&header, index * 8);
+        if word(1) == 16 {
+            return Err(PerfDataError::Pipe(path.to_owned()));
+        }
+        if read < HEADER {
+            return Err(damaged(read as u64, "the file ends within its header".to_owned()));
+        }
+        let within = |index: usize, name: &str| {
+            let (from, bytes) = (word(index), word(index + 1));
+            let to = from.checked_add(bytes).filter(|&to| to <= size);
+            to.map(|to| from..to).ok_or_else(|| {
+                let what = format!(
+                    "the {name} should take {bytes} bytes from byte {from} on, and the file ends at byte \
+                     {size}: it was cut short"
+                );
+                damaged(index as u64 * 8, what)
+            })
+        };
+        let (attributes, data) = (within(3, "attributes")?, within(5, "records")?);
+        // perf writes it when it ends.
+        if data.is_empty() {
+            return Err(PerfDataError::Unfinished(path.to_owned()));
+        }
+        let features = (9..13).flat_map(|index| {
+            let bits = word(index);
+            (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| (index as u8 - 9) * 64 + bit)
+        });
+        let mut sections = Vec::new();
+        for (index, feature) in features.enumerate() {
+            let offset = data.end + index as u64 * SECTION;
+            let mut section = [0; SECTION as usize];
+            if source.read_at(offset, &mut section).map_err(io)? < section.len() {
+                let what = "the file ends within the list of its sections: it was cut short";
+                return Err(damaged(offset, what.to_owned()));
+            }
+            let (from, bytes) = (u64_at(&section, 0), u64_at(&section, 8));
+            let Some(to) = from.checked_add(bytes).filter(|&to| to <= size) else {
+                let what = format!(
+                    "section {feature} should take {bytes} bytes from byte {from} on, and the file ends at \
+                     byte {size}: it was cut short"
+                );
+                return Err(damaged(offset, what));
+            };
+            sections.push((feature, from..to));
+        }
+        let mut container = Self { attributes: Vec::new(), data, sections, size };
+        container.read_attributes(source, word(2), attributes, io, damaged)?;
+        Ok(container)
+    }
+
+    fn read_attributes(
+        &mut self,
+        source: &impl Source,
+        each: u64,
+        range: Range<u64>,
+        io: impl Fn(io::Error) -> PerfDataError,
+        damaged: impl Fn(u64, String) -> PerfDataError,
+    ) -> Result<(), PerfDataError> {
+        // An attribute has a page at most, and where its numbers are stands behind it.
+        let smallest = u64::from(linux_perf_event_reader::constants::PERF_ATTR_SIZE_VER0) + SECTION;
+        if !(smallest..=4096).contains(&each) {
+            return Err(damaged(16, format!("attributes cannot be of {each} bytes each")));
+        }
+        let count = (range.end - range.start) / each;
+        if count == 0 || count > MOST_ATTRIBUTES {
+            return Err(damaged(24, format!("it has the attributes of {count} events")));
+        }
+        let mut known = 0;
+        for index in 0..count {
+            let offset = range.start + index * each;
+            let mut bytes = vec![0; each as usize];
+            source.read_at(offset, &mut bytes).map_err(&io)?;
+            let (own, section) = bytes.split_at((each - SECTION) as usize);
+            let layout = PerfEventAttr::parse::<_, byteorder::LittleEndian>(own);
+            let (layout, _) = layout
+                .map_err(|_| damaged(offset, format!("the attributes of event {index} make no sense")))?;
+            let (from, bytes) = (u64_at(section, 0), u64_at(section, 8));
+            let fits = from.checked_add(bytes).is_some_and(|to| to <= self.size);
+            known += usize::try_from(bytes / 8).unwrap_or(usize::MAX).min(MOST_IDS + 1);
+            if !fits || known > MOST_IDS {
+                let what = format!("event {index} cannot have {} numbers from byte {from} on", bytes / 8);
+                return Err(damaged(offset + each - SECTION, what));
+            }
+            let mut ids = vec![0; (bytes / 8 * 8) as usize];
+            source.read_at(from, &mut ids).map_err(&io)?;
+            self.attributes.push(Attribute {
+                kind: u32_at(own, 0),
+                config: u64_at(own, 8),
+                read_format: u64_at(own, 32),
+                clock: (u64_at(own, 40) & USES_CLOCK != 0).then(|| u32_at(own, 92)),
+                layout,
+                ids: ids.chunks_exact(8).map(|id| u64_at(id, 0)).collect(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The bytes of a section, and where they begin; `None` where there is none.
+    pub fn section(&self, source: &impl Source, feature: u8) -> io::Result<Option<(u64, Vec<u8>)>> {
+        let Some((_, range)) = self.sections.iter().find(|(number, _)| *number == feature) else {
+            return Ok(None);
+        };
+        // It lies within the file, but a file can have holes that cost nothing.
+        let mut bytes = vec![0; (range.end - range.start).min(LARGEST_SECTION) as usize];
+        let read = source.read_at(range.start, &mut bytes)?;
+        bytes.truncate(read);
+        Ok(Some((range.start, bytes)))
+    }
+
+    /// A section that is a text.
+    pub fn text(&self, source: &impl Source, feature: u8) -> String {
+        let Ok(Some((_, bytes))) = self.section(source, feature) else { return String::new() };
+        let text = bytes.get(4..).unwrap_or_default();
+        let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+        String::from_utf8_lossy(&text[..end]).into_owned()
+    }
+
+    /// Realtime less the stamps' clock, ns, where perf read both together.
+    pub fn realtime_offset_ns(&self, source: &impl Source) -> Option<i128> {
+        let (_, bytes) = self.section(source, feature::CLOCK_DATA).ok()??;
+        let (version, realtime, clock) = (u32_at(&bytes, 0), u64_at(&bytes, 8), u64_at(&bytes, 16));
+        (version == 1 && clock != 0).then(|| i128::from(realtime) - i128::from(clock))
+    }
+
+    pub fn has(&self, feature: u8) -> bool {
+        self.sections.iter().any(|(number, _)| *number == feature)
+    }
+}
+
+/// Of bytes that may be too few: what is missing is 0.
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let found = at.checked_add(8).and_then(|end| bytes.get(at..end)?.first_chunk());
+    found.map_or(0, |&found| u64::from_le_bytes(found))
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let found = at.checked_add(4).and_then(|end| bytes.get(at..end)?.first_chunk());
+    found.map_or(0, |&found| u32::from_le_bytes(found))
+}

@@ -1,0 +1,368 @@
+//! What a file says of the tracepoints in it: the section that `perf` copies from the kernel's tracefs.
+//!
+//! Sources: `tools/perf/util/trace-event-info.c` of Linux writes the section, `Documentation/trace/events.rst`
+//! tells what a format file means.
+
+use std::collections::HashMap;
+
+use crate::normalise::ReportedStates;
+
+/// A tracepoint's name and fields.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Format {
+    pub system: String,
+    pub name: String,
+    fields: Vec<(String, Field)>,
+    /// How a switch's `prev_state` is printed.
+    pub states: Option<ReportedStates>,
+}
+
+/// Where a field is in the bytes of a tracepoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Field {
+    offset: u32,
+    size: u32,
+    signed: bool,
+    /// It holds where the value is, and how long.
+    dynamic: bool,
+}
+
+impl Field {
+    /// A number; `None` where there is none of that size, or the bytes end before.
+    pub fn number(&self, raw: &[u8]) -> Option<i64> {
+        let bytes = raw.get(self.offset as usize..)?;
+        Some(match (self.size, self.signed) {
+            (1, false) => (*bytes.first()?).into(),
+            (1, true) => i64::from(*bytes.first()? as i8),
+            (2, false) => u16::from_le_bytes(*bytes.first_chunk()?).into(),
+            (2, true) => i16::from_le_bytes(*bytes.first_chunk()?).into(),
+            (4, false) => u32::from_le_bytes(*bytes.first_chunk()?).into(),
+            (4, true) => i32::from_le_bytes(*bytes.first_chunk()?).into(),
+            // Of arrays of words, the first.
+            (size, _) if size >= 8 => u64::from_le_bytes(*bytes.first_chunk()?) as i64,
+            _ => return None,
+        })
+    }
+
+    /// All its bytes; `None` where they end before.
+    pub fn bytes<'a>(&self, raw: &'a [u8]) -> Option<&'a [u8]> {
+        raw.get(self.offset as usize..)?.get(..self.size as usize)
+    }
+
+    /// A text up to its end; what is not there is empty.
+    pub fn text<'a>(&self, raw: &'a [u8]) -> &'a [u8] {
+        let (from, size) = if self.dynamic {
+            let word = raw.get(self.offset as usize..).and_then(|rest| rest.first_chunk());
+            let word = word.map_or(0, |&word| u32::from_le_bytes(word));
+            (word & 0xffff, word >> 16)
+        } else {
+            (self.offset, self.size)
+        };
+        let text = raw.get(from as usize..).unwrap_or_default();
+        let text = &text[..text.len().min(size as usize)];
+        let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+        &text[..end]
+    }
+}
+
+impl Format {
+    pub fn field(&self, name: &str) -> Option<Field> {
+        self.fields.iter().find(|(known, _)| known == name).map(|(_, field)| *field)
+    }
+
+    /// The field that follows the one of this name.
+    pub fn field_behind(&self, name: &str) -> Option<Field> {
+        let place = self.fields.iter().position(|(known, _)| known == name)?;
+        self.fields.get(place + 1).map(|(_, field)| *field)
+    }
+
+    /// What a format file says, and which number the tracepoint has.
+    fn parse(system: &str, text: &str) -> Option<(u64, Self)> {
+        let mut format = Self { system: system.to_owned(), ..Self::default() };
+        let mut id = None;
+        for line in text.lines() {
+            let line = line.trim();
+            if let Some(name) = line.strip_prefix("name:") {
+                format.name = name.trim().to_owned();
+            } else if let Some(number) = line.strip_prefix("ID:") {
+                id = number.trim().parse().ok();
+            } else if let Some(field) = line.strip_prefix("field:") {
+                format.fields.extend(field_of(field));
+            } else if let Some(print) = line.strip_prefix("print fmt:")
+                && format.name == "sched_switch"
+            {
+                format.states = states(print);
+            }
+        }
+        Some((id?, format))
+    }
+}
+
+/// `char prev_comm[16]; offset:8; size:16; signed:0;`
+fn field_of(line: &str) -> Option<(String, Field)> {
+    let mut parts = line.split(';').map(str::trim);
+    let declaration = parts.next()?;
+    let number = |part: &str, key: &str| part.strip_prefix(key)?.trim().parse().ok();
+    let offset = number(parts.next()?, "offset:")?;
+    let size = number(parts.next()?, "size:")?;
+    let signed = parts.next().and_then(|part| number(part, "signed:")) == Some(1);
+    let name = declaration.split('[').next().filter(|it| !it.is_empty() && !it.starts_with("__data_loc"));
+    let name = name.unwrap_or(declaration).rsplit([' ', '*', ']']).next()?;
+    let dynamic = declaration.starts_with("__data_loc");
+    Some((name.to_owned(), Field { offset, size, signed, dynamic }))
+}
+
+/// What the values of `prev_state` are called: the flags and letters of its `__print_flags`, and the bit
+/// that is printed as `+`, which says that the thread was preempted.
+fn states(print: &str) -> Option<ReportedStates> {
+    let (_, flags) = print.split_once("__print_flags(REC->prev_state")?;
+    let (table, rest) = flags.split_once("})")?;
+    let mut letters = Vec::new();
+    for entry in table.split('{').skip(1) {
+        let (value, letter) = entry.split_once(',')?;
+        let letter = letter.trim().trim_matches(|c| matches!(c, '"' | ',' | '}' | ' '));
+        letters.push((number(value.trim())?, letter.chars().next()?));
+    }
+    let highest = letters.iter().map(|&(value, _)| value).max()?;
+    let preempted = rest
+        .split_once("REC->prev_state &")
+        .and_then(|(_, mask)| value(mask.split_once('?')?.0))
+        .filter(|&mask| mask > highest)
+        .or_else(|| highest.checked_mul(2))?;
+    Some(ReportedStates::of_flags(&letters, preempted))
+}
+
+fn number(text: &str) -> Option<i64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => i64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// The value of `(((0x0 | 0x1 | 0x2) + 1) << 1)`: all its operators stand in brackets of their own, so that
+/// they apply from left to right.
+fn value(expression: &str) -> Option<i64> {
+    let spaced = expression.replace('(', " ( ").replace(')', " ) ");
+    // What stands before each open bracket: a value, and the operator behind it.
+    let mut open: Vec<(Option<i64>, &str)> = Vec::new();
+    let (mut now, mut operator): (Option<i64>, &str) = (None, "");
+    let apply = |left: Option<i64>, operator: &str, right: i64| match (left, operator) {
+        (None, "") => Some(right),
+        (Some(left), "|") => Some(left | right),
+        (Some(left), "&") => Some(left & right),
+        (Some(left), "+") => left.checked_add(right),
+        (Some(left), "-") => left.checked_sub(right),
+        (Some(left), "<<") if (0..63).contains(&right) => left.checked_mul(1 << right),
+        _ => None,
+    };
+    for token in spaced.split_whitespace() {
+        match token {
+            "(" => open.push((now.take(), std::mem::take(&mut operator))),
+            ")" => {
+                let (left, before) = open.pop()?;
+                now = Some(apply(left, before, now?)?);
+                operator = "";
+            }
+            "|" | "&" | "+" | "-" | "<<" => operator = token,
+            digits => {
+                now = Some(apply(now, operator, number(digits)?)?);
+                operator = "";
+            }
+        }
+    }
+    open.is_empty().then_some(now)?
+}
+
+/// The formats of these tracepoints, by number. What cannot be read says where and why; formats before it
+/// are there.
+pub(super) fn read(
+    section: &[u8],
+    wanted: impl Fn(u64) -> bool,
+) -> (HashMap<u64, Format>, Option<(usize, &'static str)>) {
+    let mut formats = HashMap::new();
+    let mut rest = Rest { bytes: section, at: 0 };
+    let fault = read_all(&mut rest, &wanted, &mut formats).is_none();
+    (formats, fault.then_some((rest.at, "the description of the tracepoints makes no sense from here on")))
+}
+
+fn read_all(
+    rest: &mut Rest<'_>,
+    wanted: &impl Fn(u64) -> bool,
+    into: &mut HashMap<u64, Format>,
+) -> Option<()> {
+    (rest.take(10)? == b"\x17\x08\x44tracing").then_some(())?;
+    let _version = rest.text()?;
+    // Little-endian, and how long a long is; a page's size.
+    (rest.take(1)? == [0]).then_some(())?;
+    rest.take(5)?;
+    for name in ["header_page", "header_event"] {
+        (rest.text()? == name.as_bytes()).then_some(())?;
+        rest.block()?;
+    }
+    // ftrace's own.
+    for _ in 0..rest.count()? {
+        rest.block()?;
+    }
+    for _ in 0..rest.count()? {
+        let system = String::from_utf8_lossy(rest.text()?);
+        for _ in 0..rest.count()? {
+            let text = String::from_utf8_lossy(rest.block()?);
+            if let Some((id, format)) = Format::parse(&system, &text).filter(|(id, _)| wanted(*id)) {
+                into.insert(id, format);
+            }
+        }
+    }
+    Some(())
+}
+
+struct Rest<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let taken = self.bytes.get(self.at..self.at.checked_add(count)?)?;
+        self.at += count;
+        Some(taken)
+    }
+
+    fn count(&mut self) -> Option<u32> {
+        self.take(4)?.first_chunk().map(|&bytes| u32::from_le_bytes(bytes))
+    }
+
+    /// Bytes behind their number.
+    fn block(&mut self) -> Option<&'a [u8]> {
+        let size = self.take(8)?.first_chunk().map(|&bytes| u64::from_le_bytes(bytes))?;
+        self.take(usize::try_from(size).ok()?)
+    }
+
+    fn text(&mut self) -> Option<&'a [u8]> {
+        let end = self.bytes.get(self.at..)?.iter().position(|&byte| byte == 0)?;
+        let text = self.take(end)?;
+        self.take(1)?;
+        Some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_event::{BlockedState::*, SwitchOut};
+
+    const BLOCKED: fn(wakepath_event::BlockedState) -> SwitchOut = SwitchOut::Blocked;
+
+    /// How kernels print the state of the thread that leaves.
+    const OF_6_1: &str = r#""prev_state=%s%s", (REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) - 1)) ? __print_flags(REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) - 1), "|", { 0x00000001, "S" }, { 0x00000002, "D" }, { 0x00000004, "T" }, { 0x00000008, "t" }, { 0x00000010, "X" }, { 0x00000020, "Z" }, { 0x00000040, "P" }, { 0x00000080, "I" }) : "R", REC->prev_state & (((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) ? "+" : "", REC->next_comm"#;
+    const OF_4_4: &str = r#""prev_state=%s%s", REC->prev_state & (2048-1) ? __print_flags(REC->prev_state & (2048-1), "|", { 1, "S"} , { 2, "D" }, { 4, "T" }, { 8, "t" }, { 16, "Z" }, { 32, "X" }, { 64, "x" }, { 128, "K" }, { 256, "W" }, { 512, "P" }, { 1024, "N" }) : "R", REC->prev_state & 2048 ? "+" : "", REC->next_comm"#;
+
+    #[test]
+    fn a_state_means_what_the_file_says_that_it_is_printed_as() {
+        for (print, state, meaning) in [
+            (OF_6_1, 0, SwitchOut::Runnable),
+            (OF_6_1, 0x100, SwitchOut::Runnable),
+            (OF_6_1, 1, BLOCKED(Interruptible)),
+            (OF_6_1, 2, BLOCKED(Uninterruptible)),
+            (OF_6_1, 4, BLOCKED(Stopped)),
+            (OF_6_1, 8, BLOCKED(Traced)),
+            (OF_6_1, 0x10, SwitchOut::Dead),
+            (OF_6_1, 0x20, SwitchOut::Dead),
+            (OF_6_1, 0x40, BLOCKED(Parked)),
+            (OF_6_1, 0x80, BLOCKED(Idle)),
+            (OF_6_1, 3, BLOCKED(Other(3))),
+            (OF_4_4, 64, SwitchOut::Dead),
+            (OF_4_4, 512, BLOCKED(Parked)),
+            (OF_4_4, 0x402, BLOCKED(Idle)),
+            (OF_4_4, 0x82, BLOCKED(Uninterruptible)),
+            (OF_4_4, 0x800, SwitchOut::Runnable),
+            // A kernel with other numbers: only the table tells.
+            (&OF_4_4.replace("{ 512, \"P\" }", "{ 512, \"I\" }"), 512, BLOCKED(Idle)),
+            (&OF_4_4.replace("& 2048 ?", "& 4096 ?"), 0x800, BLOCKED(Other(0x800))),
+        ] {
+            let states = states(print).expect("a table");
+            assert_eq!(states.switch_out(state), meaning, "{state:#x} of {print}");
+        }
+        for nonsense in
+            ["", "__print_flags(REC->prev_state, {})", r#"__print_flags(REC->prev_state, { 1, "S" "#]
+        {
+            assert_eq!(states(nonsense), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn a_mask_is_counted_out() {
+        for (expression, expected) in [
+            ("2048", Some(2048)),
+            ("(((0x0 | 0x40 | 0x3f) + 1) << 1)", Some(0x100)),
+            ("(2048-1)", None),
+            ("(2048 - 1)", Some(2047)),
+            ("((1)", None),
+            ("1 << 64", None),
+            ("", None),
+            ("| 3", None),
+        ] {
+            assert_eq!(value(expression), expected, "{expression}");
+        }
+        let deep = "(".repeat(1 << 16);
+        assert_eq!(value(&deep), None);
+    }
+
+    const FORMAT: &str = "name: sched_waking\nID: 319\nformat:\n\
+        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+        \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+        \tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
+        \tfield:__data_loc char[] name;\toffset:24;\tsize:4;\tsigned:0;\n\
+        \tfield:const char * file;\toffset:32;\tsize:8;\tsigned:0;\n\
+        \tfield:unsigned long args[6];\toffset:40;\tsize:48;\tsigned:0;\n";
+
+    #[test]
+    fn a_field_is_where_the_format_says() {
+        let (id, format) = Format::parse("sched", FORMAT).expect("a format");
+        assert_eq!((id, format.system.as_str(), format.name.as_str()), (319, "sched", "sched_waking"));
+        let mut raw = vec![0_u8; 90];
+        raw[4..8].copy_from_slice(&(-7_i32).to_le_bytes());
+        raw[8..12].copy_from_slice(b"own\0");
+        raw[24..28].copy_from_slice(&(88_u32 | 2 << 16).to_le_bytes());
+        raw[40] = 9;
+        raw[88..].copy_from_slice(b"ab");
+        let field = |name| format.field(name).expect("a field");
+        assert_eq!(field("common_pid").number(&raw), Some(-7));
+        assert_eq!(field("comm").text(&raw), b"own");
+        assert_eq!(field("name").text(&raw), b"ab");
+        assert_eq!(field("args").number(&raw), Some(9));
+        assert_eq!(format.field_behind("comm"), format.field("name"));
+        assert_eq!(format.field("file").map(|field| field.offset), Some(32));
+        // What lies outside is not there.
+        assert_eq!(field("common_pid").number(&raw[..7]), None);
+        assert_eq!(field("name").text(&raw[..89]), b"a");
+        assert_eq!(field("name").text(&raw[..20]), b"");
+    }
+
+    fn section(systems: u32, count: u32) -> Vec<u8> {
+        let mut section = b"\x17\x08\x44tracing0.6\0\0\x08\0\x10\0\0".to_vec();
+        let block = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+        section.extend([&b"header_page\0"[..], &block("x"), b"header_event\0", &block("y")].concat());
+        section.extend(1_u32.to_le_bytes());
+        section.extend(block("name: own\nID: 1\n"));
+        section.extend(systems.to_le_bytes());
+        section.extend(b"sched\0");
+        section.extend(count.to_le_bytes());
+        section.extend(block(FORMAT));
+        section
+    }
+
+    #[test]
+    fn what_is_wanted_of_a_section_is_kept_and_no_count_is_believed() {
+        let (formats, fault) = read(&section(1, 1), |id| id == 319);
+        assert_eq!((formats.len(), formats[&319].name.as_str(), fault), (1, "sched_waking", None));
+        assert_eq!(read(&section(1, 1), |_| false).0.len(), 0);
+        for (systems, count) in [(1, u32::MAX), (u32::MAX, 1)] {
+            let (formats, fault) = read(&section(systems, count), |_| true);
+            assert_eq!((formats.len(), fault.map(|(at, _)| at)), (1, Some(section(1, 1).len())));
+        }
+        let whole = section(1, 1);
+        for len in 0..whole.len() {
+            assert!(read(&whole[..len], |_| true).1.is_some(), "{len} bytes");
+        }
+    }
+}

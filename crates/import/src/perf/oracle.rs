@@ -1,0 +1,84 @@
+//! Our order of a file's records against that of the crate `linux-perf-data`, which goes by the marks of
+//! finished rounds.
+//!
+//! It reads well-formed files only: sizes that a file claims are believed and allocated, all of a round is
+//! kept in memory, and an error says no offset and is the end. So it is an oracle here and not our reader.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use linux_perf_data::{PerfFileReader, PerfFileRecord};
+
+use super::container::Container;
+use super::records::Decoder;
+use super::runs;
+use super::synthetic::File;
+
+/// Stamp, kind and body of the kernel's records that have a stamp.
+type Told = Vec<(u64, u32, Vec<u8>)>;
+
+fn ours(file: &[u8]) -> Told {
+    let container = Container::read(&file, Path::new("perf.data")).expect("a header");
+    let decoder = Decoder::new(&container.attributes).expect("numbered");
+    let index = runs::index(&file, &container.data, &decoder, |_, _, _| ()).expect("bytes");
+    assert_eq!(index.faults, []);
+    let mut told = Told::new();
+    runs::merge(&file, &index.runs, &decoder, |at, head, body| {
+        if head.kind < 64 && decoder.stamp(head, body).at.is_some() {
+            told.push((at, head.kind, body.to_vec()));
+        }
+    });
+    told
+}
+
+fn theirs(file: &[u8]) -> Told {
+    let PerfFileReader { mut perf_file, mut record_iter } =
+        PerfFileReader::parse_file(Cursor::new(file)).expect("a file");
+    let mut told = Told::new();
+    while let Some(record) = record_iter.next_record(&mut perf_file).expect("a record") {
+        if let PerfFileRecord::EventRecord { record, .. } = record
+            && let Some(at) = record.timestamp().filter(|&at| at != 0)
+        {
+            told.push((at, record.record_type.0, record.data.as_slice().into_owned()));
+        }
+    }
+    told
+}
+
+/// Numbers that look like any.
+fn random(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+    *seed >> 33
+}
+
+#[test]
+fn records_come_in_the_order_of_another_reader_that_goes_by_rounds() {
+    for seed in 0..50 {
+        let mut seed = seed;
+        let mut file = File::default().plain(3, 0, b"\x07\0\0\0\x07\0\0\0own\0", (0, 0, 0, 0));
+        let mut clocks = [1000, 1000];
+        for _ in 0..random(&mut seed) % 12 {
+            let end = clocks[0].max(clocks[1]) + 100 + random(&mut seed) % 200;
+            for (cpu, clock) in clocks.iter_mut().enumerate() {
+                while *clock < end && !random(&mut seed).is_multiple_of(8) {
+                    let tid = 7 + random(&mut seed) as u32 % 3;
+                    let place = (*clock, cpu as u32, tid, tid);
+                    // An interrupt may come between a stamp and the record's place.
+                    if random(&mut seed).is_multiple_of(9) {
+                        file = file.waking((*clock + 2, cpu as u32, tid, tid), 8);
+                    }
+                    file = file.switch(place, 1, 9, "x");
+                    *clock += 3 + random(&mut seed) % 40;
+                }
+                // Its buffer was empty then.
+                *clock = end.max(*clock);
+            }
+            file = file.round();
+        }
+        let bytes = file.bytes();
+        let (ours, theirs) = (ours(&bytes), theirs(&bytes));
+        assert!(ours.is_sorted_by_key(|told| told.0));
+        let differ = ours.iter().zip(&theirs).position(|(ours, theirs)| ours != theirs);
+        assert_eq!((ours.len(), differ), (theirs.len(), None));
+    }
+}

@@ -1,0 +1,354 @@
+//! One record of `perf.data`, as `include/uapi/linux/perf_event.h` lays it out.
+
+use std::collections::HashMap;
+
+use byteorder::LittleEndian;
+use linux_perf_event_reader::constants::PERF_RECORD_MISC_MMAP_BUILD_ID;
+use linux_perf_event_reader::{
+    CommOrExecRecord, CommonData, Endianness, EventRecord, ForkOrExitRecord, LostRecord, Mmap2FileId,
+    Mmap2Record, MmapRecord, RawData, RawEventRecord, RecordParseInfo, RecordType, SampleFormat,
+    get_record_id,
+};
+
+use super::container::{Attribute, u32_at, u64_at};
+
+/// What every record begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    pub kind: u32,
+    pub misc: u16,
+    /// Bytes, this head included.
+    pub size: usize,
+}
+
+/// Records that perf itself makes begin here.
+const OWN: u32 = 64;
+/// Behind this record so many bytes follow as its first word says, and are none of its size.
+pub(super) const AUXTRACE: u32 = 71;
+const ID_INDEX: u32 = 69;
+const COMPRESSED: [u32; 2] = [81, 83];
+const LOST_SAMPLES: u32 = 13;
+
+impl Head {
+    pub const SIZE: usize = 8;
+    /// No record is larger.
+    pub const LARGEST: usize = u16::MAX as usize;
+
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        let head = bytes.get(..Self::SIZE)?;
+        let misc = u16::from_le_bytes([head[4], head[5]]);
+        let size = u16::from_le_bytes([head[6], head[7]]);
+        Some(Self { kind: u32_at(head, 0), misc, size: size.into() })
+    }
+
+    /// Whether there may be such a record: kernels know 21 kinds, perf about 20 of its own, and all are
+    /// whole words.
+    pub const fn is_plausible(self) -> bool {
+        let known = matches!(self.kind, 1..=40 | OWN..=100);
+        known && self.size >= Self::SIZE && self.size.is_multiple_of(8)
+    }
+
+    pub const fn is_sample(self) -> bool {
+        self.kind == 9
+    }
+
+    pub fn is_compressed(self) -> bool {
+        COMPRESSED.contains(&self.kind)
+    }
+}
+
+/// What orders a record: when it was made, ns, where, and of which event it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Stamped {
+    pub at: Option<u64>,
+    pub cpu: Option<u32>,
+    pub attribute: Option<usize>,
+}
+
+/// What a record tells, with who was where when it was made.
+#[derive(Debug)]
+pub(super) struct Told<'a> {
+    /// ns; `None` where it has no stamp, or a made-up one of 0.
+    pub at: Option<u64>,
+    pub cpu: Option<u32>,
+    pub pid: Option<u32>,
+    pub tid: Option<u32>,
+    pub what: What<'a>,
+}
+
+#[derive(Debug)]
+pub(super) enum What<'a> {
+    /// An event was hit.
+    Sample {
+        /// Which one, by its place among the attributes.
+        attribute: usize,
+        ip: Option<u64>,
+        /// Its call chain: words.
+        chain: &'a [u8],
+        /// A tracepoint's fields.
+        raw: &'a [u8],
+        misc: u16,
+    },
+    Comm {
+        pid: u32,
+        tid: u32,
+        name: &'a [u8],
+        exec: bool,
+    },
+    Fork {
+        pid: u32,
+        parent: u32,
+        tid: u32,
+        forker: u32,
+    },
+    Exit {
+        tid: u32,
+    },
+    Code {
+        pid: u32,
+        from: u64,
+        len: u64,
+        offset: u64,
+        build_id: Vec<u8>,
+        path: &'a [u8],
+    },
+    /// The kernel found no room for so many records.
+    Lost(u64),
+    /// So many samples of the event with this number were lost in all, as perf found in the end.
+    LostInAll {
+        id: Option<u64>,
+        count: u64,
+    },
+    /// Which numbers of events are of which CPU and thread, -1 for all: (number, CPU, thread).
+    Numbers(Vec<(u64, i64, i64)>),
+    /// Nothing that matters here.
+    Other,
+}
+
+/// Knows the layout of a file's records.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    layouts: Vec<RecordParseInfo>,
+    read_formats: Vec<u64>,
+    by_id: HashMap<u64, usize>,
+}
+
+impl Decoder {
+    /// `None` where records of several events cannot be told apart: they are by a number, which must be
+    /// at the same place in all.
+    pub fn new(attributes: &[Attribute]) -> Option<Self> {
+        let layouts: Vec<_> = attributes
+            .iter()
+            .map(|attribute| RecordParseInfo::new(&attribute.layout, Endianness::LittleEndian))
+            .collect();
+        let first = layouts.first()?.id_parse_info;
+        let same = layouts.iter().all(|layout| layout.id_parse_info == first);
+        let numbered = same && first.sample_record_id_offset_from_start.is_some();
+        if layouts.len() > 1 && !numbered {
+            return None;
+        }
+        let mut by_id = HashMap::new();
+        for (index, attribute) in attributes.iter().enumerate() {
+            by_id.extend(attribute.ids.iter().map(|&id| (id, index)));
+        }
+        Some(Self { layouts, read_formats: attributes.iter().map(|one| one.read_format).collect(), by_id })
+    }
+
+    /// The event that a record is of. Of a sample, `None` where nothing tells; other records are laid out
+    /// as the first event's then.
+    fn attribute(&self, head: Head, body: &[u8]) -> Option<usize> {
+        if self.layouts.len() == 1 {
+            return Some(0);
+        }
+        let by = &self.layouts[0].id_parse_info;
+        let id = get_record_id::<LittleEndian>(RecordType(head.kind), RawData::Single(body), by);
+        let known = id.and_then(|id| self.by_id.get(&id).copied());
+        known.or((!head.is_sample()).then_some(0))
+    }
+
+    /// What orders a record.
+    pub fn stamp(&self, head: Head, body: &[u8]) -> Stamped {
+        if head.kind >= OWN {
+            return Stamped::default();
+        }
+        let Some(attribute) = self.attribute(head, body) else { return Stamped::default() };
+        let common = self.common(attribute, head, body).unwrap_or_default();
+        // perf makes up records of what was there before, and those have 0.
+        Stamped { at: common.timestamp.filter(|&at| at != 0), cpu: common.cpu, attribute: Some(attribute) }
+    }
+
+    fn common(&self, attribute: usize, head: Head, body: &[u8]) -> Result<CommonData, &'static str> {
+        let (data, layout) = (RawData::Single(body), &self.layouts[attribute]);
+        let common = if head.is_sample() {
+            CommonData::parse_sample(data, layout)
+        } else {
+            CommonData::parse_nonsample(data, layout)
+        };
+        common.map_err(|_| SHORT)
+    }
+
+    /// All that matters of a record.
+    pub fn decode<'a>(&self, head: Head, body: &'a [u8]) -> Result<Told<'a>, &'static str> {
+        if head.kind == ID_INDEX {
+            let numbers = body.get(8..).unwrap_or_default().chunks_exact(32);
+            let numbers =
+                numbers.map(|one| (u64_at(one, 0), u64_at(one, 16) as i64, u64_at(one, 24) as i64)).collect();
+            return Ok(Told { at: None, cpu: None, pid: None, tid: None, what: What::Numbers(numbers) });
+        }
+        if head.kind >= OWN {
+            return Ok(Told { at: None, cpu: None, pid: None, tid: None, what: What::Other });
+        }
+        let attribute = self.attribute(head, body).ok_or("it is of an event that is described nowhere")?;
+        let layout = &self.layouts[attribute];
+        let common = self.common(attribute, head, body)?;
+        let what = match head.kind {
+            9 => self.sample(attribute, head.misc, body)?,
+            _ => plain(head, body, layout, common.id)?,
+        };
+        let number = |number: Option<i32>| number.and_then(|number| u32::try_from(number).ok());
+        Ok(Told {
+            at: common.timestamp.filter(|&at| at != 0),
+            cpu: common.cpu,
+            pid: number(common.pid),
+            tid: number(common.tid),
+            what,
+        })
+    }
+
+    fn sample<'a>(&self, attribute: usize, misc: u16, body: &'a [u8]) -> Result<What<'a>, &'static str> {
+        let layout = &self.layouts[attribute];
+        let format = layout.sample_format;
+        let has = |what| format.contains(what);
+        let before = SampleFormat::IDENTIFIER
+            | SampleFormat::IP
+            | SampleFormat::TID
+            | SampleFormat::TIME
+            | SampleFormat::ADDR
+            | SampleFormat::ID
+            | SampleFormat::STREAM_ID
+            | SampleFormat::CPU
+            | SampleFormat::PERIOD;
+        let words = format.intersection(before).bits().count_ones() as usize;
+        let mut rest = Words { bytes: body.get(words * 8..).ok_or(SHORT)? };
+        let ip = has(SampleFormat::IP).then(|| u64_at(body, usize::from(has(SampleFormat::IDENTIFIER)) * 8));
+        if has(SampleFormat::READ) {
+            // PERF_FORMAT_: times enabled and running; a number, a group; lost.
+            let read = self.read_formats[attribute];
+            let (times, each) =
+                ((read & 3).count_ones() as u64, 1 + u64::from((read & 0b1_0100).count_ones()));
+            let words = if read & 8 == 0 {
+                times + each
+            } else {
+                times.checked_add(rest.word()?.checked_mul(each).ok_or(SHORT)?).ok_or(SHORT)?
+            };
+            rest.words(words)?;
+        }
+        let chain = if has(SampleFormat::CALLCHAIN) {
+            let words = rest.word()?;
+            rest.words(words)?
+        } else {
+            &[]
+        };
+        let raw = if has(SampleFormat::RAW) { rest.raw()? } else { &[] };
+        Ok(What::Sample { attribute, ip, chain, raw, misc })
+    }
+}
+
+const SHORT: &str = "it is shorter than what it should hold";
+
+/// What is left of a sample.
+struct Words<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Words<'a> {
+    fn word(&mut self) -> Result<u64, &'static str> {
+        self.words(1).map(|word| u64_at(word, 0))
+    }
+
+    fn words(&mut self, count: u64) -> Result<&'a [u8], &'static str> {
+        let bytes = count.checked_mul(8).and_then(|bytes| usize::try_from(bytes).ok());
+        let (taken, rest) = bytes.and_then(|bytes| self.bytes.split_at_checked(bytes)).ok_or(SHORT)?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+
+    fn raw(&self) -> Result<&'a [u8], &'static str> {
+        let (size, rest) = self.bytes.split_first_chunk().ok_or(SHORT)?;
+        rest.get(..u32::from_le_bytes(*size) as usize).ok_or(SHORT)
+    }
+}
+
+/// What a record tells that is no sample.
+fn plain<'a>(
+    head: Head,
+    body: &'a [u8],
+    layout: &RecordParseInfo,
+    id: Option<u64>,
+) -> Result<What<'a>, &'static str> {
+    // The reader takes the length of a build id for granted; the kernel's are of 20 bytes at most.
+    if head.misc & PERF_RECORD_MISC_MMAP_BUILD_ID != 0 && body.get(32).is_none_or(|&len| len > 20) {
+        return Err("it has a build id that is none");
+    }
+    if head.kind == LOST_SAMPLES {
+        return if body.len() < 8 { Err(SHORT) } else { Ok(What::LostInAll { id, count: u64_at(body, 0) }) };
+    }
+    let record = RawEventRecord::new(RecordType(head.kind), head.misc, RawData::Single(body), *layout);
+    let number = |number: i32| u32::try_from(number).unwrap_or(0);
+    Ok(match record.parse().map_err(|_| SHORT)? {
+        EventRecord::Comm(CommOrExecRecord { pid, tid, name, is_execve }) => {
+            What::Comm { pid: number(pid), tid: number(tid), name: bytes(name), exec: is_execve }
+        }
+        EventRecord::Fork(ForkOrExitRecord { pid, ppid, tid, ptid, .. }) => {
+            What::Fork { pid: number(pid), parent: number(ppid), tid: number(tid), forker: number(ptid) }
+        }
+        EventRecord::Exit(ForkOrExitRecord { tid, .. }) => What::Exit { tid: number(tid) },
+        EventRecord::Lost(LostRecord { count, .. }) => What::Lost(count),
+        EventRecord::Mmap(MmapRecord {
+            pid,
+            address,
+            length,
+            page_offset,
+            is_executable: true,
+            path,
+            ..
+        }) if pid >= 0 => What::Code {
+            pid: number(pid),
+            from: address,
+            len: length,
+            offset: page_offset,
+            build_id: Vec::new(),
+            path: bytes(path),
+        },
+        EventRecord::Mmap2(Mmap2Record {
+            pid,
+            address,
+            length,
+            page_offset,
+            file_id,
+            protection,
+            path,
+            ..
+        }) if pid >= 0 && protection & PROT_EXEC != 0 => What::Code {
+            pid: number(pid),
+            from: address,
+            len: length,
+            offset: page_offset,
+            build_id: match file_id {
+                Mmap2FileId::BuildId(id) => id,
+                Mmap2FileId::InodeAndVersion(_) => Vec::new(),
+            },
+            path: bytes(path),
+        },
+        _ => What::Other,
+    })
+}
+
+const PROT_EXEC: u32 = 4;
+
+/// Data of one piece, as all of a file's is.
+fn bytes(data: RawData<'_>) -> &[u8] {
+    match data {
+        RawData::Single(bytes) | RawData::Split(bytes, _) => bytes,
+    }
+}

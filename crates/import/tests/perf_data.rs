@@ -1,0 +1,499 @@
+//! Files of `perf record`, as events.
+
+use std::path::Path;
+
+use wakepath_event::{BlockedState, Context, Event, Mapping, SwitchOut, What};
+use wakepath_import::Damage;
+use wakepath_import::perf::synthetic::{File, Of};
+use wakepath_import::perf::{Clock, PerfData};
+
+const ANY: i64 = 1;
+
+/// The events of a file, and what is wrong with it.
+fn read(file: &File) -> (Vec<Event>, Vec<Damage>) {
+    let bytes = file.bytes();
+    let file = PerfData::of(&bytes[..], Path::new("a.data")).expect("a file");
+    let mut events = Vec::new();
+    let damages = file.for_each(|event| events.push(event.clone()));
+    assert!(events.is_sorted_by_key(|event| event.at), "by time");
+    (events, damages)
+}
+
+/// A line an event: stamp, CPU, who, what; those that say nothing of threads left out.
+fn lines(events: &[Event]) -> Vec<String> {
+    let told = events.iter().filter_map(|event| {
+        let what = match &event.what {
+            What::Switch { next, out, .. } => format!("to {} {out:?}", next.0),
+            What::Waking { target, newborn, .. } => {
+                format!("wakes {}{}", target.0, if *newborn { ", born" } else { "" })
+            }
+            What::Thread { identity: it, .. } => {
+                format!("is {:?} {} of {}, child of {}", it.comm, it.tid, it.tgid, it.parent)
+            }
+            What::Fork { child: it } => format!("bears {:?} {} of {}", it.comm, it.tid, it.tgid),
+            What::Exec { comm, path, .. } => format!("executes {comm:?} {}", String::from_utf8_lossy(path)),
+            What::Loss { from, count } => format!("lost {count} since {}", from.ns()),
+            What::Rename { tid, comm } => format!("names {tid} {comm:?}"),
+            What::Exit => "exits".to_owned(),
+            What::Sample(stack) => format!("at {:x?} from {:x?} of {}", stack.kernel, stack.user, stack.tgid),
+            What::StackOf(_) => "from there".to_owned(),
+            _ => return None,
+        };
+        let context = if event.context == Context::Task { "" } else { " interrupted" };
+        Some(format!("{} cpu{} {}{context} {what}", event.at.ns(), event.cpu.0, event.current))
+    });
+    told.collect()
+}
+
+/// Thread 7 wakes 8 on the other CPU, whose buffer perf emptied first.
+fn two_cpus(round: impl Fn(File) -> File) -> File {
+    let file = File::default()
+        .switch((110, 1, 0, 0), 0, 8, "there")
+        .switch((150, 1, 8, 8), ANY, 0, "swapper/1")
+        .switch((100, 0, 0, 0), 0, 7, "here")
+        .waking((105, 0, 7, 7), 8);
+    round(round(file).switch((200, 0, 7, 7), 2, 0, "swapper/0"))
+}
+
+#[test]
+fn a_thread_waits_in_the_call_that_it_entered() {
+    let enter = |file: File, number: u64| {
+        let arguments = [64_u64, 128, 0, 0, 0, 0].map(u64::to_le_bytes).concat();
+        let fields: [(usize, &[u8]); 2] = [(8, &number.to_le_bytes()), (16, &arguments)];
+        file.tracepoint(Of::CallEntry, (140, 0, 7, 7), &fields)
+    };
+    for (number, futex) in [(202, Some(128)), (0, None)] {
+        let file = File::default().switch((100, 0, 0, 0), 0, 7, "here");
+        let (events, _) = read(&enter(file, number).switch((150, 0, 7, 7), ANY, 0, "swapper/0"));
+        let call = events.iter().find_map(|event| match &event.what {
+            What::Switch { call, .. } if event.at.ns() == 150 => *call,
+            _ => None,
+        });
+        let call = call.expect("a call");
+        assert_eq!((call.number.into(), call.arg0), (number, 64));
+        assert_eq!(call.lock.map(|lock| lock.operation), futex, "of a futex, what it does there");
+    }
+}
+
+#[test]
+fn events_are_by_time_with_marks_of_rounds_and_without() {
+    let expected = [
+        "100 cpu0 0 to 7 Runnable",
+        "100 cpu0 7 names 7 \"here\"",
+        "105 cpu0 7 wakes 8",
+        "110 cpu1 0 to 8 Runnable",
+        "110 cpu1 8 names 8 \"there\"",
+        "150 cpu1 8 to 0 Blocked(Interruptible)",
+        "200 cpu0 7 to 0 Blocked(Uninterruptible)",
+    ];
+    for file in [two_cpus(File::round), two_cpus(|file| file)] {
+        let (events, damages) = read(&file);
+        assert_eq!(lines(&events), expected);
+        assert_eq!(damages, []);
+    }
+}
+
+#[test]
+fn a_state_means_what_the_file_says() {
+    let out = |state| {
+        let (events, _) = read(&File::default().switch((100, 0, 7, 7), state, 0, "x"));
+        events.iter().find_map(|event| match event.what {
+            What::Switch { out, .. } => Some(out),
+            _ => None,
+        })
+    };
+    // Its kernel calls 512 parked and 2048 preempted; others do not.
+    for (state, meaning) in [
+        (0, SwitchOut::Runnable),
+        (2048, SwitchOut::Runnable),
+        (512, SwitchOut::Blocked(BlockedState::Parked)),
+        (1024 | 2, SwitchOut::Blocked(BlockedState::Idle)),
+        (16, SwitchOut::Dead),
+        (64, SwitchOut::Dead),
+    ] {
+        assert_eq!(out(state), Some(meaning), "{state}");
+    }
+}
+
+/// A process with its parent, as perf makes it up for what was there before.
+fn was_there(file: File, pid: u32, tid: u32, parent: u32, comm: &[u8]) -> File {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    let fork = [words(&[pid, parent, tid, parent]), vec![0; 8]].concat();
+    file.plain(3, 0, &[&words(&[pid, tid])[..], comm, &[0]].concat(), (0, 0, 0, 0)).plain(
+        7,
+        0,
+        &fork,
+        (0, 0, 0, 0),
+    )
+}
+
+#[test]
+fn who_was_there_before_is_told_of_when_it_does_something() {
+    let file = was_there(File::default(), 7, 8, 1, b"worker");
+    let file = was_there(was_there(file, 9, 9, 2, b"kworker"), 10, 10, 1, b"sleeps on");
+    let (events, _) = read(&file.waking((100, 0, 8, 8), 9).switch((110, 0, 8, 8), ANY, 9, "kworker"));
+    assert_eq!(
+        lines(&events),
+        [
+            "100 cpu0 8 wakes 9",
+            "100 cpu0 8 is \"worker\" 8 of 7, child of 1",
+            "100 cpu0 8 is \"kworker\" 9 of 9, child of 2",
+            "110 cpu0 8 to 9 Blocked(Interruptible)",
+        ]
+    );
+    let kernel = events.iter().filter_map(|event| match &event.what {
+        What::Thread { identity, blocked, .. } => Some((identity.kernel, *blocked)),
+        _ => None,
+    });
+    // How they wait, nobody tells.
+    assert_eq!(kernel.collect::<Vec<_>>(), [(false, None), (true, None)]);
+}
+
+#[test]
+fn births_programs_names_and_deaths_are_perfs_own_records() {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    let process = |pid, ppid, tid, ptid| [words(&[pid, ppid, tid, ptid]), vec![0; 8]].concat();
+    const EXEC: u16 = 1 << 13;
+    let file = was_there(File::default(), 7, 7, 1, b"shell")
+        .plain(7, 0, &process(20, 7, 20, 7), (100, 0, 7, 7))
+        .tracepoint(Of::WakeupNew, (101, 0, 7, 7), &[(20, &20_u32.to_le_bytes())])
+        .plain(3, EXEC, &[&words(&[20, 20])[..], b"date\0"].concat(), (110, 1, 20, 20))
+        .plain(3, 0, &[&words(&[20, 20])[..], b"clock\0"].concat(), (120, 1, 20, 20))
+        .plain(4, 0, &process(20, 20, 20, 20), (130, 1, 20, 20))
+        .switch((140, 1, 20, 20), 16, 0, "swapper/1");
+    let expected = |exec: &'static str| {
+        [
+            "100 cpu0 7 is \"shell\" 7 of 7, child of 1",
+            "100 cpu0 7 bears \"shell\" 20 of 20",
+            "101 cpu0 7 wakes 20, born",
+            exec,
+            "120 cpu1 20 names 20 \"clock\"",
+            "130 cpu1 20 exits",
+            "140 cpu1 20 to 0 Dead",
+        ]
+    };
+    assert_eq!(lines(&read(&file).0), expected("110 cpu1 20 executes \"date\" date"));
+    // The tracepoint knows more, and where it is there, the record only names.
+    let tracepoint =
+        [(8, &(16_u32 | 9 << 16).to_le_bytes()[..]), (12, &20_u32.to_le_bytes()), (16, b"/bin/date")];
+    let with = file.tracepoint(Of::Exec, (111, 1, 20, 20), &tracepoint);
+    let lines = lines(&read(&with).0);
+    assert!(lines.contains(&"110 cpu1 20 names 20 \"date\"".to_owned()), "{lines:?}");
+    assert!(lines.contains(&"111 cpu1 20 executes \"date\" /bin/date".to_owned()), "{lines:?}");
+}
+
+#[test]
+fn a_waking_in_an_interrupt_is_the_interrupts() {
+    let irq = 11_u32.to_le_bytes();
+    let name = (16_u32 | 4 << 16).to_le_bytes();
+    let file = two_cpus(|file| file)
+        .tracepoint(Of::IrqEntry, (210, 0, 0, 0), &[(8, &name), (12, &irq), (16, b"disk")])
+        .waking((211, 0, 0, 0), 7)
+        .tracepoint(Of::IrqExit, (212, 0, 0, 0), &[(12, &irq)])
+        .waking((213, 0, 0, 0), 8);
+    let (events, _) = read(&file);
+    let wakings: Vec<_> = events
+        .iter()
+        .filter_map(|event| match event.what {
+            What::Waking { target, irq, .. } => Some((target.0, event.context, irq)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(wakings[1..], [(7, Context::Device, 11), (8, Context::Task, 0)]);
+    assert!(events.iter().any(|event| matches!(&event.what, What::Name(_, 11, name) if **name == *b"disk")));
+}
+
+#[test]
+fn packets_of_the_loopback_are_known_by_their_buffers_and_others_peers_by_the_socket() {
+    let packet = |file: File, of, at, interface: &[u8], buffer: u64| {
+        let name = (24 | (interface.len() as u32 + 1) << 16).to_le_bytes();
+        file.tracepoint(of, (at, 0, 7, 7), &[(8, &name), (16, &buffer.to_le_bytes()), (24, interface)])
+    };
+    let received = |file: File, at, buffer: u64, [own, peer]: [[u8; 8]; 2]| {
+        let fields = [(8, &buffer.to_le_bytes()[..]), (16, &own), (44, &peer), (71, &[0])];
+        file.tracepoint(Of::Received, (at, 0, 7, 7), &fields)
+    };
+    let [lo, other] =
+        [[[2, 0, 0, 80, 127, 0, 0, 1]; 2], [[2, 0, 0, 80, 10, 0, 0, 1], [2, 0, 1, 1, 10, 0, 0, 2]]];
+    const BUFFER: u64 = 0xffff_8880_0000_1000;
+    let mut file = packet(two_cpus(|file| file), Of::PacketOut, 201, b"lo\0", BUFFER);
+    file = received(packet(file, Of::PacketIn, 202, b"lo\0", BUFFER), 203, BUFFER, lo);
+    // Whose buffer that was later, nobody knows.
+    file = packet(packet(file, Of::PacketOut, 204, b"eth0\0", BUFFER), Of::PacketIn, 205, b"eth0\0", BUFFER);
+    file = received(received(file, 206, BUFFER, other), 207, BUFFER, lo);
+    let (events, damages) = read(&file);
+    let told = events.iter().filter_map(|event| match &event.what {
+        What::Packet(packet) => Some(format!("{} {:?} {:x}", event.at.ns(), packet.direction, packet.flow.0)),
+        What::SocketReady(flow) => Some(format!("{} ready {:x}", event.at.ns(), flow.0)),
+        What::Flow(id, flow) => Some(format!("{} is {} to {}", id.0, flow.source, flow.target)),
+        _ => None,
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            "201 Out ffff888000001000",
+            "202 In ffff888000001000",
+            "203 ready ffff888000001000",
+            "1 is 10.0.0.2:257 to 10.0.0.1:80",
+            "206 ready 1",
+            "2 is 127.0.0.1:80 to 127.0.0.1:80",
+            "207 ready 2",
+        ]
+    );
+    assert_eq!(damages, []);
+}
+
+#[test]
+fn samples_and_call_chains_are_stacks_and_mapped_files_mappings() {
+    let chain = |words: &[i64]| {
+        let chain: Vec<_> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        [&(words.len() as u64).to_le_bytes()[..], &chain].concat()
+    };
+    let chain = chain(&[-128, 0x9000, -512, 0x4010, 0x4020]);
+    // pid, tid, addr, len, pgoff, a build id of 4 bytes, PROT_EXEC, flags, path; and one that is no code.
+    let map = |protection: u32| {
+        let mut map = [7_u32, 7].map(u32::to_le_bytes).concat();
+        map.extend([0x4000_u64, 0x1000, 0x2000].map(u64::to_le_bytes).concat());
+        map.extend(b"\x04\0\0\0abcd");
+        map.resize(56, 0);
+        map.extend([protection, 2].map(u32::to_le_bytes).concat());
+        map.extend(b"/bin/here\0");
+        map
+    };
+    const BUILD_ID: u16 = 1 << 14;
+    let file = two_cpus(|file| file)
+        .plain(10, BUILD_ID, &map(5), (102, 0, 7, 7))
+        .plain(10, BUILD_ID, &map(1), (102, 0, 7, 7))
+        .sample(Of::CpuClock, 1, (103, 0, 7, 7), 0x9000, &chain)
+        .sample(Of::CpuClock, 2, (104, 0, 7, 7), 0x4010, &0_u64.to_le_bytes())
+        .sample(Of::CpuClock, 1, (104, 1, 0, 0), 0x9000, &chain);
+    let (events, _) = read(&file);
+    let samples: Vec<_> = lines(&events).into_iter().filter(|line| line.contains(" at ")).collect();
+    assert_eq!(samples, ["103 cpu0 7 at [9000] from [4010, 4020] of 7", "104 cpu0 7 at [] from [4010] of 7"]);
+    let mappings: Vec<_> = events
+        .iter()
+        .filter_map(|event| match &event.what {
+            What::Mapping(mapping) => Some(mapping.clone()),
+            _ => None,
+        })
+        .collect();
+    let Mapping { tgid, from, to, offset, build_id, path } = &mappings[0];
+    assert_eq!((mappings.len(), tgid.0, *from, *to, *offset), (1, 7, 0x4000, 0x5000, 0x2000));
+    assert_eq!((&**build_id, &**path), (&b"abcd"[..], &b"/bin/here"[..]));
+}
+
+#[test]
+fn what_was_lost_has_its_cpu_and_its_time() {
+    let lost = |count: u64| [7_u64, count].map(u64::to_le_bytes).concat();
+    let file = two_cpus(|file| file)
+        .plain(2, 0, &lost(5), (180, 1, 0, 0))
+        .plain(2, 0, &lost(2), (190, 1, 0, 0))
+        .switch((195, 1, 0, 0), 0, 8, "there");
+    let losses = |file: &File| {
+        let lines = lines(&read(file).0);
+        lines.into_iter().filter(|line| line.contains("lost")).collect::<Vec<_>>()
+    };
+    // Who has the CPU is not known then.
+    let expected = ["180 cpu65535 4294967295 lost 5 since 150", "190 cpu65535 4294967295 lost 2 since 180"];
+    let found = losses(&file);
+    assert_eq!(found.len(), 2, "{found:?}");
+    for (found, expected) in found.iter().zip(expected) {
+        let tail = |line: &str| line.split("lost").nth(1).map(str::to_owned);
+        assert_eq!((tail(found), found.split(' ').next()), (tail(expected), expected.split(' ').next()));
+    }
+    // What perf counts in the end is no other loss, but for what was never told: that is behind the
+    // last record of that CPU.
+    let index = |file: File| {
+        let numbers = [1_u64, Of::Switch as u64 * 16 + 2, 0, 1, u64::MAX].map(u64::to_le_bytes).concat();
+        file.record(69, 0, &numbers)
+    };
+    // Its number is that of the switches on CPU 1.
+    let in_all = |file: File, count: u64| {
+        let mut body = count.to_le_bytes().to_vec();
+        body.extend([0_u32, 0].map(u32::to_le_bytes).concat());
+        body.extend(0_u64.to_le_bytes());
+        body.extend([0_u32, 0].map(u32::to_le_bytes).concat());
+        body.extend((Of::Switch as u64 * 16 + 2).to_le_bytes());
+        file.record(13, 0, &body)
+    };
+    assert_eq!(losses(&in_all(index(file.clone()), 7)).len(), 2);
+    let more = losses(&in_all(index(file.clone()), 10));
+    assert!(more.len() == 3 && more[2].ends_with("lost 3 since 195"), "{more:?}");
+}
+
+#[test]
+fn the_clock_is_the_files() {
+    for (asked, clock, offset) in [
+        (Some(1), Clock::Monotonic, Some(4_999_999_000)),
+        (Some(4), Clock::Numbered(4), Some(4_999_999_000)),
+        (None, Clock::Perf, None),
+    ] {
+        let bytes = two_cpus(|file| file).by(asked).bytes();
+        let file = PerfData::of(&bytes[..], Path::new("a.data")).expect("a file");
+        assert_eq!((file.clock(), file.realtime_offset_ns()), (clock, offset));
+        assert_eq!((file.host().name.as_str(), file.host().kernel_release.as_str()), ("web3", "4.4.0"));
+        let (from, to) = file.span();
+        assert_eq!((from.ns(), to.ns()), (100, 200));
+    }
+}
+
+#[test]
+fn older_recordings_wake_by_sched_wakeup() {
+    let wakeup = |file: File| file.tracepoint(Of::Wakeup, (106, 0, 7, 7), &[(12, &8_u32.to_le_bytes())]);
+    let count = |file: &File| lines(&read(file).0).iter().filter(|line| line.contains("wakes 8")).count();
+    assert_eq!(count(&wakeup(two_cpus(|file| file))), 1, "both tell the same");
+    let alone = wakeup(File::default().switch((100, 0, 0, 0), 0, 7, "here"));
+    assert_eq!(count(&alone), 1);
+    assert!(read(&alone).1.iter().any(|damage| damage.text.contains("for want of sched_waking")));
+}
+
+#[test]
+fn what_is_not_read_says_why_and_what_would_be() {
+    let good = two_cpus(|file| file);
+    let bytes = good.bytes();
+    let changed = |at: usize, with: &[u8]| {
+        let mut bytes = bytes.clone();
+        bytes[at..at + with.len()].copy_from_slice(with);
+        bytes
+    };
+    let clock = File::default().sample(Of::CpuClock, 2, (104, 0, 7, 7), 0x4010, &0_u64.to_le_bytes());
+    for (bytes, says) in [
+        (b"PERFILE2\x10\0\0\0\0\0\0\0P\0\0\0".to_vec(), "a.data was written by perf to a pipe"),
+        (changed(0, b"2ELIFREP"), "big-endian"),
+        (changed(0, b"PERFFILE"), "a.data is no perf.data"),
+        (b"PERF".to_vec(), "a.data is no perf.data"),
+        (changed(48, &[0; 8]), "a.data: perf did not finish it"),
+        (changed(16, &[0; 8]), "a.data at byte 16: attributes cannot be of 0 bytes each"),
+        (changed(40, &[0xff; 8]), "a.data at byte 40: the records should take"),
+        (bytes[..bytes.len() - 10].to_vec(), "it was cut short"),
+        (bytes[..60].to_vec(), "a.data at byte 60: the file ends within its header"),
+        (good.clone().with(27, &[1; 20]).bytes(), "a.data is compressed: record without -z"),
+        (good.clone().record(81, 0, &[1; 20]).bytes(), "a.data is compressed: record without -z"),
+        (clock.asking(&[Of::CpuClock]).bytes(), "holds no switches of threads (it holds cpu-clock)"),
+        (
+            File::default().waking((5, 0, 7, 7), 8).bytes(),
+            "record them with perf record -a -k CLOCK_MONOTONIC",
+        ),
+    ] {
+        let error = PerfData::of(&bytes[..], Path::new("a.data")).expect_err(says).to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+/// A file with something of everything.
+fn of_all_kinds() -> File {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    let chain = [3_u64, (-128_i64) as u64, 0x9000, 0x9001].map(u64::to_le_bytes).concat();
+    let map = [&[7_u8; 8][..], &[0; 32], &[20, 0, 0, 0], &[1; 20], &[5, 0, 0, 0, 2, 0, 0, 0], b"/bin/here\0"]
+        .concat();
+    was_there(two_cpus(File::round), 7, 7, 1, b"here")
+        .plain(10, 1 << 14, &map, (210, 0, 7, 7))
+        .sample(Of::CpuClock, 1, (211, 0, 7, 7), 0x9000, &chain)
+        .plain(7, 0, &[words(&[20, 7, 20, 7]), vec![0; 8]].concat(), (220, 0, 7, 7))
+        .plain(2, 0, &[1_u64, 5].map(u64::to_le_bytes).concat(), (230, 1, 0, 0))
+        .record(69, 0, &[1_u64, 1, 0, 0, u64::MAX].map(u64::to_le_bytes).concat())
+        .record(13, 0, &[9_u64, 0, 0, 0, 1].map(u64::to_le_bytes).concat())
+        .tracepoint(Of::CallEntry, (240, 0, 7, 7), &[(8, &[0]), (16, &[0; 48])])
+        .switch((250, 0, 7, 7), ANY, 0, "swapper/0")
+        .round()
+}
+
+/// Reads bytes that may be anything; says how many events there were, and what was wrong.
+fn survives(bytes: &[u8]) -> Result<(usize, Vec<Damage>), String> {
+    let file = PerfData::of(bytes, Path::new("a.data")).map_err(|error| error.to_string())?;
+    let (mut events, mut last) = (0, 0);
+    let damages = file.for_each(|event| {
+        assert!(event.at.ns() >= last, "by time");
+        (events, last) = (events + 1, event.at.ns());
+    });
+    Ok((events, damages))
+}
+
+#[test]
+fn a_file_cut_short_anywhere_is_refused_by_name_and_place() {
+    let bytes = of_all_kinds().bytes();
+    let (whole, damages) = survives(&bytes).expect("whole");
+    assert!(whole > 12 && damages.is_empty(), "{whole} {damages:?}");
+    for len in 0..bytes.len() {
+        let error = survives(&bytes[..len]).expect_err("it was cut");
+        assert!(error.contains("a.data"), "{len}: {error}");
+        assert!(len < 16 || error.contains(" at byte "), "{len}: {error}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_a_local_matter_or_an_error() {
+    let bytes = of_all_kinds().bytes();
+    // Of each byte a few bits; of the long text behind the records, some bytes.
+    let end = records(&bytes) + 1200;
+    for bit in (0..end * 8).step_by(3).chain((end * 8..bytes.len() * 8).step_by(31)) {
+        let mut bytes = bytes.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        if let Err(error) = survives(&bytes) {
+            assert!(error.contains("a.data"), "bit {bit}: {error}");
+        }
+    }
+}
+
+/// Where the records of a file begin.
+fn records(bytes: &[u8]) -> usize {
+    u64::from_le_bytes(*bytes[40..].first_chunk().expect("a header")) as usize
+}
+
+#[test]
+fn what_is_behind_a_damaged_record_is_read_and_what_may_be_missing_is_lost() {
+    let mut file = File::default().switch((90, 1, 0, 0), 0, 6, "x").switch((100, 0, 0, 0), 0, 7, "y");
+    for n in 0..20 {
+        file = file.waking((110 + n, 0, 7, 7), 8);
+    }
+    file = file.waking((112, 1, 6, 6), 8);
+    let good = file.bytes();
+    let mut bytes = good.clone();
+    let fourth = |bytes: &[u8]| {
+        (0..5).fold(records(bytes), |at, _| {
+            at + usize::from(u16::from_le_bytes([bytes[at + 6], bytes[at + 7]]))
+        })
+    };
+    // Behind the two switches.
+    let fourth = fourth(&good);
+    for (with, told) in [([0_u8, 0], 19), ([3, 0], 19), ([0xff, 0xff], 19)] {
+        bytes[fourth + 6..fourth + 8].copy_from_slice(&with);
+        let file = PerfData::of(&bytes[..], Path::new("a.data")).expect("a file");
+        let mut events = Vec::new();
+        let damages = file.for_each(|event| events.push(event.clone()));
+        let lines = lines(&events);
+        let wakings = lines.iter().filter(|line| line.contains("wakes 8")).count();
+        assert_eq!(wakings, told + 1, "{with:?}: {lines:#?}");
+        let lost: Vec<_> = lines.iter().filter_map(|line| line.split_once("lost ")).collect();
+        assert_eq!(
+            lost.iter().map(|(head, tail)| (head.split(' ').next().unwrap_or(""), *tail)).collect::<Vec<_>>(),
+            [("112", "0 since 90"), ("114", "0 since 112")],
+            "{with:?}"
+        );
+        assert_eq!(damages.len(), 1, "{damages:?}");
+        let text = damages[0].to_string();
+        assert!(text.starts_with(&format!("a.data: at byte {fourth}: no record")), "{text}");
+    }
+}
+
+#[test]
+fn no_size_is_believed() {
+    let good = of_all_kinds().bytes();
+    // A word of all ones, and one that leads just past the file, everywhere.
+    for value in [u64::MAX, good.len() as u64, 1 << 62, 1 << 32] {
+        for at in (0..records(&good) + 1200).step_by(4) {
+            let mut bytes = good.clone();
+            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            if let Err(error) = survives(&bytes) {
+                assert!(error.contains("a.data"), "{value:#x} at {at}: {error}");
+            }
+        }
+    }
+    // What follows a record of hardware traces is as long as that says.
+    let with = |size: u64| two_cpus(|file| file).record(71, 0, &size.to_le_bytes()).round();
+    for size in [u64::MAX, 1 << 40] {
+        let (_, damages) = survives(&with(size).bytes()).expect("the rest is read");
+        assert!(damages[0].text.contains(&format!("{size} bytes should follow")), "{damages:?}");
+    }
+    assert_eq!(survives(&with(8).bytes()).expect("8 bytes that are no record").1, []);
+}
