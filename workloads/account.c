@@ -78,6 +78,8 @@ static void explain_stretch(lane_t lane, const struct stretch *s, uint64_t from,
 		add(lane, "timer", s->call, (int64_t)(b - a));
 	else if (s->end == BY_DISK)
 		add(lane, "block_device", s->call, (int64_t)(b - a));
+	else if (s->end == BY_PEER)
+		add(lane, "network", s->call, (int64_t)(b - a));
 	else if (s->end == BY_LANE && s->by != NO_LANE && !asked[s->by])
 		explain(s->by, a, b);
 	else /* it never slept, or two seem to wait for each other: the clocks' errors, below a microsecond */
