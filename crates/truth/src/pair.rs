@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::audit;
+use crate::checks;
 use crate::compare::{Limits, NOBODY, Verdict, compare};
 use crate::document::Truth;
 use crate::runner::{Judged, read};
@@ -97,6 +98,7 @@ fn compare_halves(
     let half = Truth::deserialize(server).context("cannot read the server's truth")?;
     verdict.void.extend(audit::truth(&half, limits.slowness));
     crossings(&path, &there, findings);
+    senders(&path, verdict.window_ns, findings);
     Ok(verdict)
 }
 
@@ -178,6 +180,26 @@ fn crossings(path: &Value, there: &str, findings: &mut Findings) {
         slept >= REQUESTS && 10 * to >= slept && back >= slept,
         format!(
             "{to} times in flight to the server, {slept} times asleep there, {back} times in flight back"
+        ),
+    );
+}
+
+/// How much of the path is a wait for a packet that nobody is known to have sent: of a packet between these
+/// two never, but the one who asks where an address is, or a neighbour's packet in the same interrupt, can
+/// hide one.
+fn senders(path: &Value, window_ns: i64, findings: &mut Findings) {
+    let none = Vec::new();
+    let segments = path["segments"].as_array().unwrap_or(&none);
+    let unsent = segments.iter().filter(|segment| segment["kind"] == "network" && !segment["host"].is_null());
+    let length = |segment: &Value| Some(segment["to_ns"].as_i64()? - segment["from_ns"].as_i64()?);
+    let waited: i64 = unsent.filter_map(length).sum();
+    let share = waited as f64 / window_ns as f64;
+    findings.check(
+        share <= checks::WORTH_NAMING,
+        format!(
+            "waits for packets that nobody sent: {:.2}% of the window (at most {:.1}%)",
+            share * 100.0,
+            checks::WORTH_NAMING * 100.0
         ),
     );
 }

@@ -103,6 +103,18 @@ fn time_that_is_charged_to_the_wrong_host_is_an_error_though_tids_are_alike() {
 }
 
 #[test]
+fn a_wait_for_a_packet_that_nobody_sent_is_wrong_unless_it_is_not_worth_naming() {
+    for (drawing, right) in
+        [("client running 995, client network 5", true), ("client running 994, client network 6", false)]
+    {
+        let mut findings = Findings::default();
+        senders(&path(drawing), 1000 * MS, &mut findings);
+        assert_eq!(findings.violations.is_empty(), right, "{drawing}: {:?}", findings.facts);
+    }
+    assert_eq!(verdict(RIGHT).1.violations.len(), 1, "it asks only once");
+}
+
+#[test]
 fn each_request_flies_there_and_back() {
     let many = |request: &str| vec![request; REQUESTS].join(", ");
     let whole = "client running 1, flight to 1, server timer 1, flight back 1";
