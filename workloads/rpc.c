@@ -13,7 +13,7 @@
  * Truth: the server's work and sleep for as long as the client is blocked, and no longer; with
  * --event-loop only after the last time-out. On two machines each writes its own half: the wait for the
  * other is `network` to it, and what the server runs while no request is with it is `beside`. The
- * client's `network` less all else of the server's was in flight.
+ * client's `network` less all else of the server's meanwhile was in flight.
  *
  * Assumes 2 CPUs for --async. Nagle's algorithm is off: one request, one packet.
  */

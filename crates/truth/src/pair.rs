@@ -2,12 +2,15 @@
 //! other, each of which knows its own half alone.
 //!
 //! While the client waited for an answer (`network` in its books) the server waited, ran and slept on its
-//! account, or the message was on its way. Two machines have no clock in common by which these could be
-//! laid side by side, but how long each took needs none: what the client waited less all that the server
-//! did was in flight. So two halves become one truth, and it is compared like any other.
+//! account, or the message was on its way: what the client waited less all that the server did meanwhile
+//! was in flight. So two halves become one truth, and it is compared like any other. What the server did
+//! while no request was with it (`beside` in its books) is left out, and of what it did before the client
+//! waited see `overlap`.
 //!
 //! A tid means something on its own host only. Those of the server's host are counted on from
 //! [`OTHER_HOST`], in truth and path alike.
+
+mod overlap;
 
 use std::fs::File;
 use std::path::Path;
@@ -23,6 +26,7 @@ use crate::compare::{Limits, NOBODY, Verdict, compare};
 use crate::document::Truth;
 use crate::runner::{Judged, read};
 use crate::two_clocks::{self, Findings, Notes, SyncDocument};
+use overlap::Overlap;
 
 /// No Linux gives tids from here on (`PID_MAX_LIMIT`).
 const OTHER_HOST: u64 = 1 << 22;
@@ -73,9 +77,8 @@ pub fn judge(wakepath: &Path, folder: &Path, drift: f64, slowness: f64) -> Resul
     let mut findings = two_clocks::judge(&sync, &notes[0], &notes[1], drift)?;
 
     let limits = Limits::with_error(LIMIT).slower(slowness);
-    let truths = [client, server].map(|half| read(&half.join("truth.json")));
-    let [client, server] = truths;
-    let verdict = compare_halves(&client?, &server?, &ask("path")?, limits, &mut findings)?;
+    let [client, server] = [client, server].map(|half| read(&half.join("truth.json")));
+    let verdict = compare_halves([&client?, &server?], &notes, &ask("path")?, limits, &mut findings)?;
     let runnable = verdict.parts.iter().filter(|part| part.kind == "runnable").map(|part| part.path_ns);
     let runnable = runnable.sum::<i64>() as f64 / verdict.window_ns as f64;
     Ok(PairJudged { judged: Judged { verdict, by_noise: 0.0, runnable }, limit: limits.error, findings })
@@ -84,8 +87,8 @@ pub fn judge(wakepath: &Path, folder: &Path, drift: f64, slowness: f64) -> Resul
 /// Compares a path across two hosts with the two halves of its truth; what is particular to two hosts
 /// goes to the findings.
 fn compare_halves(
-    client: &Value,
-    server: &Value,
+    [client, server]: [&Value; 2],
+    notes: &[Notes; 2],
     path: &Value,
     limits: Limits,
     findings: &mut Findings,
@@ -93,9 +96,17 @@ fn compare_halves(
     let there = other_host(path)?;
     let mut path = path.clone();
     count_on(&mut path, &there);
-    let joined = join(client, server)?;
-    let mut verdict = compare(&joined, &path, limits)?;
     let half = Truth::deserialize(server).context("cannot read the server's truth")?;
+    let other = Truth::deserialize(client).context("cannot read the client's truth")?;
+    let overlap = overlap::overlap(&other, &half, notes)?;
+    findings.facts.push(format!(
+        "by the programs' books the server had {} ms of its work behind it when the client came to wait, give \
+         or take {} µs a request",
+        -(overlap.running_ns + overlap.runnable_ns) / 1_000_000,
+        overlap.error_ns / 1000
+    ));
+    let joined = join(client, server, &overlap)?;
+    let mut verdict = compare(&joined, &path, limits)?;
     verdict.void.extend(audit::truth(&half, limits.slowness));
     crossings(&path, &there, findings);
     senders(&path, verdict.window_ns, findings);
@@ -129,7 +140,7 @@ fn count_on(document: &mut Value, host: &str) {
 
 /// One truth of two halves: the client's, in which its waits for the server are replaced by what the
 /// server did, and the rest of them was in flight.
-fn join(client: &Value, server: &Value) -> Result<Value> {
+fn join(client: &Value, server: &Value, overlap: &Overlap) -> Result<Value> {
     let list = |truth: &Value, name: &str| -> Result<Vec<Value>> {
         truth[name].as_array().cloned().with_context(|| format!("a truth has no {name}"))
     };
@@ -142,8 +153,14 @@ fn join(client: &Value, server: &Value) -> Result<Value> {
     };
     let (waits, mut parts): (Vec<Value>, Vec<Value>) =
         list(client, "contributors")?.into_iter().partition(is_wait);
-    let did: Vec<Value> =
+    let mut did: Vec<Value> =
         list(server, "contributors")?.into_iter().filter(|part| !is_beside(part)).map(theirs).collect();
+    for (kind, ns) in [("running", overlap.running_ns), ("runnable", overlap.runnable_ns)] {
+        // Without a part there is nothing that could have been too early.
+        if let Some(part) = did.iter_mut().find(|part| part["kind"] == kind) {
+            part["total_ns"] = json!(part["total_ns"].as_i64().unwrap_or(0) + ns);
+        }
+    }
     let flew = total(&waits) - total(&did);
     parts.extend(did);
     let nobody = json!({"pid": NOBODY, "tid": NOBODY, "comm": "in flight"});

@@ -124,6 +124,13 @@ impl Notes {
         (passed / counted, (self.before.took + self.after.took) as f64 / counted)
     }
 
+    /// What another machine's clock would say at that moment of this one's, but for a constant: the counter
+    /// is common to both, its zero is not.
+    pub(crate) fn on(&self, other: &Self, at: i64) -> i64 {
+        let counted = (at - self.before.monotonic_ns) as f64 / self.rate().0;
+        other.before.monotonic_ns + (counted * other.rate().0).round() as i64
+    }
+
     /// By which part its clock was made to go faster.
     fn steered(&self) -> f64 {
         let raw = (self.after.raw_ns - self.before.raw_ns) as f64;
@@ -320,4 +327,4 @@ fn ppm(part: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

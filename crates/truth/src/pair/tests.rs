@@ -27,9 +27,19 @@ fn half(comm: &str, tid: u32, parts: &[(&str, i64)]) -> Value {
 
 fn halves() -> (Value, Value) {
     // The same tid on both hosts, as happens; and the server was there before and after.
-    let client = half("rpc", 7, &[("running", 10), ("network", 110)]);
-    let server = half("rpc-server", 7, &[("network", 300), ("beside", 5), ("running", 40), ("timer", 50)]);
+    let mut client = half("rpc", 7, &[("running", 10), ("network", 110)]);
+    let mut server =
+        half("rpc-server", 7, &[("network", 300), ("beside", 5), ("running", 45), ("timer", 50)]);
+    // The client ran on for 7 ms from when it asked, and 2 ms later the server had begun.
+    let wait = |from: i64, to: i64, cpu: i64| json!({"call": "recvfrom", "from_ns": from * MS, "to_ns": to * MS, "cpu_ns": cpu * MS, "delayed_ns": 0});
+    client["waits"] = json!([wait(3, 120, 7)]);
+    server["waits"] = json!([wait(0, 5, 0), wait(118, 500, 0)]);
     (client, server)
+}
+
+/// Clocks that agree.
+fn notes() -> [Notes; 2] {
+    [two_clocks::tests::notes(|at| at, 0.0), two_clocks::tests::notes(|at| at, 0.0)]
 }
 
 /// HOST THREAD KIND LENGTH; a flight has the end that the server is at.
@@ -69,8 +79,14 @@ fn path(drawing: &str) -> Value {
 fn verdict(drawing: &str) -> (Verdict, Findings) {
     let (client, server) = halves();
     let mut findings = Findings::default();
-    let verdict =
-        compare_halves(&client, &server, &path(drawing), Limits::with_error(LIMIT), &mut findings).unwrap();
+    let verdict = compare_halves(
+        [&client, &server],
+        &notes(),
+        &path(drawing),
+        Limits::with_error(LIMIT),
+        &mut findings,
+    )
+    .unwrap();
     (verdict, findings)
 }
 
@@ -149,8 +165,13 @@ fn a_path_of_one_host_or_of_the_servers_window_is_refused() {
 fn a_server_whose_books_are_wrong_judges_nothing() {
     let (client, mut server) = halves();
     server["clocks"]["running_ns"] = json!(10 * MS);
-    let verdict =
-        compare_halves(&client, &server, &path(RIGHT), Limits::with_error(LIMIT), &mut Findings::default())
-            .unwrap();
+    let verdict = compare_halves(
+        [&client, &server],
+        &notes(),
+        &path(RIGHT),
+        Limits::with_error(LIMIT),
+        &mut Findings::default(),
+    )
+    .unwrap();
     assert_eq!(verdict.void.len(), 1, "{:?}", verdict.void);
 }

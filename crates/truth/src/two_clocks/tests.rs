@@ -12,7 +12,7 @@ fn servers(client: i64) -> i64 {
 }
 
 /// A guest's notes from 10 s and 40 s after the client's zero, `clock` being its own of the client's.
-fn notes(clock: impl Fn(i64) -> i64, steered: f64) -> Notes {
+pub(crate) fn notes(clock: impl Fn(i64) -> i64, steered: f64) -> Notes {
     let clocks = |at: i64, zero: i64| Clocks {
         monotonic_ns: clock(at),
         raw_ns: (clock(at) as f64 / (1.0 + steered)) as i64,
