@@ -57,7 +57,7 @@ truth: program workloads ## run programs whose truth is known, and judge what is
 	$(AS_ROOT) target/release/wakepath-truth
 
 .PHONY: test-vm
-test-vm: program workloads ## try it on Debian's kernels 6.1 and 6.12, emulated: writes docs/test-vm.md
+test-vm: program workloads dist ## try it on Debian's kernels 6.1 and 6.12, emulated: writes docs/test-vm.md
 	@packaging/setup vm
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth
 	$(CARGO) test $(LOCKED) --release --no-run --package wakepath-cli --test live_root_doctor --test live_root_record

@@ -78,6 +78,8 @@ static void explain_stretch(lane_t lane, const struct stretch *s, uint64_t from,
 		add(lane, "timer", s->call, (int64_t)(b - a));
 	else if (s->end == BY_DISK)
 		add(lane, "block_device", s->call, (int64_t)(b - a));
+	else if (s->end == BY_PEER)
+		add(lane, "network", s->call, (int64_t)(b - a));
 	else if (s->end == BY_LANE && s->by != NO_LANE && !asked[s->by])
 		explain(s->by, a, b);
 	else /* it never slept, or two seem to wait for each other: the clocks' errors, below a microsecond */
@@ -153,6 +155,28 @@ static void write_thread(FILE *out, const struct lane *l)
 	fprintf(out, "\"pid\": %d, \"tid\": %d, \"comm\": \"%s\"", l->pid, l->tid, l->comm);
 }
 
+/* Each wait of lane 0 for a peer, so that what the peer did can be laid beside it. */
+static void write_waits(FILE *out)
+{
+	const struct lane *first = &lanes->lane[0];
+	const char *separator = "";
+	fprintf(out, "  \"waits\": [");
+	for (int c = first->first; c >= 0; c = lanes->chunk[c].next) {
+		int used = c == first->last ? first->used : CHUNK;
+		for (int i = 0; i < used; i++) {
+			const struct stretch *s = &lanes->chunk[c].stretches[i];
+			if (s->what != WAIT || s->end != BY_PEER)
+				continue;
+			fprintf(out, "%s\n    {\"call\": \"%s\", \"from_ns\": %llu, \"to_ns\": %llu, "
+				"\"cpu_ns\": %llu, \"delayed_ns\": %llu}", separator, s->call,
+				(unsigned long long)s->from, (unsigned long long)s->to,
+				(unsigned long long)s->cpu, (unsigned long long)s->delayed);
+			separator = ",";
+		}
+	}
+	fprintf(out, "%s],\n", separator[0] ? "\n  " : "");
+}
+
 /*
  * What the hypervisor took of all CPUs so far, in the kernel's steps of 10 ms. No clock of a thread has
  * it: in work it passes for running, as it does for everybody else, but in a wait that has no stamps
@@ -199,6 +223,7 @@ static void write_truth(uint64_t from, uint64_t closed)
 		(unsigned long long)(stolen() - stolen_before));
 	write_strings(out, "must", musts, must_count);
 	write_strings(out, "never", nevers, never_count);
+	write_waits(out);
 	fprintf(out, "  \"threads\": [");
 	int count = atomic_load(&lanes->count);
 	for (int i = 0; i < count; i++) {

@@ -13,11 +13,12 @@ static void usage(FILE *to, const char *program, const struct flag *flags, const
 	fprintf(to, "%s: %s\n\n  --truth FILE  write the expected contributors there, as JSON\n", program, summary);
 	for (const struct flag *f = flags; f->name; f++) {
 		char name[40];
-		snprintf(name, sizeof name, "--%s%s", f->name, f->is_switch ? "" : " N");
-		if (f->is_switch)
-			fprintf(to, "  %-12s  %s\n", name, f->help);
+		snprintf(name, sizeof name, "--%s%s", f->name,
+			 f->takes == A_NUMBER ? " N" : f->takes == A_TEXT ? " TEXT" : "");
+		if (f->takes == A_NUMBER)
+			fprintf(to, "  %-12s  %s (%ld)\n", name, f->help, *(long *)f->value);
 		else
-			fprintf(to, "  %-12s  %s (%ld)\n", name, f->help, *f->value);
+			fprintf(to, "  %-12s  %s\n", name, f->help);
 	}
 }
 
@@ -49,8 +50,8 @@ void flags_read(int argc, char **argv, const struct flag *flags, const char *sum
 			usage(stderr, argv[0], flags, summary);
 			exit(2);
 		}
-		if (!truth && f->is_switch) {
-			*f->value = 1;
+		if (!truth && f->takes == NOTHING) {
+			*(long *)f->value = 1;
 			continue;
 		}
 		if (++i == argc) {
@@ -59,7 +60,9 @@ void flags_read(int argc, char **argv, const struct flag *flags, const char *sum
 		}
 		if (truth)
 			truth_file = argv[i];
+		else if (f->takes == A_TEXT)
+			*(const char **)f->value = argv[i];
 		else
-			*f->value = number(argv[0], f->name, argv[i]);
+			*(long *)f->value = number(argv[0], f->name, argv[i]);
 	}
 }

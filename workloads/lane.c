@@ -69,14 +69,23 @@ uint64_t delay_time(void)
 	return delayed;
 }
 
+/* When this process ends, whatever it does. */
+static timer_t lifetime;
+
+void live_for(long seconds)
+{
+	struct itimerspec when = { .it_value.tv_sec = seconds };
+	if (timer_settime(lifetime, 0, &when, NULL))
+		die("cannot set the timer that would end this program");
+}
+
 /* A program that hangs must not hang whoever measures it: not even the mask of its threads helps. */
 static void end_in_time(void)
 {
 	struct sigevent kill = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
-	struct itimerspec when = { .it_value.tv_sec = LIFETIME_S };
-	timer_t timer;
-	if (timer_create(CLOCK_MONOTONIC, &kill, &timer) || timer_settime(timer, 0, &when, NULL))
-		die("cannot set the timer that would end this program");
+	if (timer_create(CLOCK_MONOTONIC, &kill, &lifetime))
+		die("cannot make the timer that would end this program");
+	live_for(LIFETIME_S);
 }
 
 static void map_lanes(void)
@@ -189,6 +198,13 @@ lane_t lane_open(const char *comm, lane_t parent)
 	if (l->sleeps)
 		l->unawares = l->at - l->at_cpu - l->at_delay - l->born;
 	return lane;
+}
+
+void lane_rename(lane_t lane, const char *comm)
+{
+	struct lane *l = &lanes->lane[lane];
+	snprintf(l->comm, sizeof l->comm, "%s", comm);
+	prctl(PR_SET_NAME, l->comm);
 }
 
 int lanes_descriptor(void)

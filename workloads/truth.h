@@ -47,16 +47,24 @@ enum end {
 	BY_LANE,
 	BY_TIMER,
 	BY_DISK, /* a device, and the kernel threads that work for it */
+	BY_PEER, /* a packet of another machine, whose own books say what it did meanwhile */
 	BY_NOBODY, /* it never slept */
 };
 
 /* --- flags.c ---------------------------------------------------------------------------------- */
 
-/* One command-line flag; an integer, or a switch that is given without a value. */
+/* What a flag is followed by; most tables say whether it is a switch, as a bool. */
+enum takes {
+	A_NUMBER = false,
+	NOTHING = true,
+	A_TEXT,
+};
+
+/* One command-line flag. */
 struct flag {
 	const char *name; /* without the dashes */
-	long *value;
-	bool is_switch;
+	void *value; /* a long, or the const char * of a text */
+	enum takes takes;
 	const char *help;
 };
 
@@ -73,6 +81,8 @@ void flags_read(int argc, char **argv, const struct flag *flags, const char *sum
  * To be called first in main. Ends the whole program by SIGKILL after a minute, whatever it does.
  */
 lane_t window_open(const char *workload);
+/* Not after a minute but so long from now, for one that waits until another machine is ready. */
+void live_for(long seconds);
 
 /* The calling thread, a new one, opens its lane and takes that name. `parent` created it. */
 lane_t lane_open(const char *comm, lane_t parent);
@@ -81,6 +91,9 @@ lane_t lane_open(const char *comm, lane_t parent);
 void forks(lane_t lane);
 /* The n-th lane of that name, counted from 0. */
 lane_t lane_named(const char *comm, long n);
+
+/* The lane of the calling thread, and the thread, take another name. */
+void lane_rename(lane_t lane, const char *comm);
 
 /* The descriptor by which an exec'ed child can reach the lanes, and how it does. */
 int lanes_descriptor(void);

@@ -140,7 +140,12 @@ impl Instance {
             return Some(Evidence::Block(completion));
         }
         if let Some((flow, _)) = self.ready.filter(|&(_, at)| fresh(at, now)) {
-            let packet = self.packet(flow, now);
+            // Whenever it came: had there been a later one of that socket, it would stand here. Only in a
+            // softirq, since what is ready for a thread itself may have come in another context.
+            let packet = match self.context {
+                Context::Softirq(_) => self.packets.iter().find(|packet| packet.flow == flow),
+                _ => self.packet(flow, now),
+            };
             let (sent, doubtful) = packet.map_or((None, self.lossy), |packet| (packet.sent, false));
             return Some(Evidence::Packet(Received { flow, sent, alone: true, doubtful }));
         }

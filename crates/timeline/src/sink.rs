@@ -132,7 +132,8 @@ impl EvidenceIndex {
 /// context or another current thread, and with a switch; one of a softirq goes on behind a hard
 /// interrupt that comes amid it. Since two instances may follow each other without any record
 /// between, evidence is used for 10 ms at most: a softirq starts no new round
-/// after 2 ms, and one round of packets may take 2 jiffies, 8 ms at 250 a second.
+/// after 2 ms, and one round of packets may take 2 jiffies, 8 ms at 250 a second. But a packet of the
+/// very socket that a waking names is used however old it is: a hypervisor can take the CPU away between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evidence {
     /// Data arrived by a packet.

@@ -127,7 +127,7 @@ pub enum BadDocument {
 type Sums = BTreeMap<(u32, String), i64>;
 
 /// In the place of a tid: in flight between hosts, nobody's time.
-const NOBODY: u32 = 0;
+pub(crate) const NOBODY: u32 = 0;
 
 /// Compares; `path` is the whole document, since the truth's sentences may speak of any of it.
 ///

@@ -17,6 +17,9 @@ pub struct Truth {
     pub must: Vec<String>,
     /// Sentences that it does not.
     pub never: Vec<String>,
+    /// The main thread's waits for a program on another machine, in order.
+    #[serde(default)]
+    pub waits: Vec<PeerWait>,
     /// All threads of the workload, whether or not they contribute.
     pub threads: Vec<Thread>,
     /// Where the window went.
@@ -33,6 +36,22 @@ pub struct TruthWindow {
     pub from_ns: i64,
     /// Its end; `None` where it hangs until the recording ends.
     pub to_ns: Option<i64>,
+}
+
+/// A wait for a program on another machine: first the thread runs on its way to sleep, at last it is
+/// runnable.
+#[derive(Debug, Clone, Deserialize)]
+pub struct PeerWait {
+    /// The system call.
+    pub call: String,
+    /// When it was about to begin.
+    pub from_ns: i64,
+    /// When it was over, and the thread had a CPU again.
+    pub to_ns: i64,
+    /// The thread's CPU time in it.
+    pub cpu_ns: i64,
+    /// How long it was runnable without a CPU.
+    pub delayed_ns: i64,
 }
 
 /// What the threads' own clocks say beside the account that they keep.

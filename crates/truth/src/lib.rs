@@ -12,8 +12,10 @@ mod checks;
 pub mod compare;
 pub mod document;
 pub mod noise;
+pub mod pair;
 pub mod runner;
 pub mod table;
+pub mod two_clocks;
 pub mod workloads;
 
 pub use compare::{BadDocument, Limits, Part, Verdict, compare};

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use wakepath_truth::Limits;
 use wakepath_truth::noise::{self, Noise};
+use wakepath_truth::pair;
 use wakepath_truth::runner::{Judged, Runner, judge};
 use wakepath_truth::table;
 use wakepath_truth::workloads::{self, Workload};
@@ -39,6 +40,12 @@ struct Options {
     /// Only compare these two files.
     #[arg(long, num_args = 2, value_names = ["TRUTH", "PATH"], conflicts_with_all = ["keep", "replay"])]
     compare: Option<Vec<PathBuf>>,
+    /// Judge what `vm/pair` left in this folder: a client and its server, recorded in two guests.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["keep", "replay", "compare"])]
+    pair: Option<PathBuf>,
+    /// With --pair, how much faster the server's clock was made to go, in millionths.
+    #[arg(long, value_name = "PPM", default_value_t = 100.0)]
+    drift: f64,
     /// This machine is so many times slower than a real one, as an emulated one is: what limits allow
     /// for switches and stamps grows as much.
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
@@ -74,6 +81,9 @@ fn run(options: &Options) -> Result<bool> {
         println!("{}", table::HEAD);
         let limits = Limits::with_error(0.01).slower(options.slower);
         return Ok(show(options, "", limits.error, judge(limits, truth, path)));
+    }
+    if let Some(folder) = &options.pair {
+        return judge_pair(options, folder);
     }
     let runner = |noise| Runner {
         wakepath: options.wakepath.clone(),
@@ -118,6 +128,19 @@ fn live(options: &Options, runner: &Runner) -> Result<bool> {
         all_right = false;
     }
     Ok(all_right)
+}
+
+fn judge_pair(options: &Options, folder: &Path) -> Result<bool> {
+    let pair = pair::judge(&options.wakepath, folder, options.drift / 1e6, options.slower)?;
+    for fact in &pair.findings.facts {
+        println!("{fact}");
+    }
+    println!("\n{}", table::HEAD);
+    let right = show(options, "rpc", pair.limit, Ok(pair.judged));
+    for violation in &pair.findings.violations {
+        println!("WRONG: {violation}");
+    }
+    Ok(right && pair.findings.violations.is_empty())
 }
 
 /// The folders are called WORKLOAD.NOISE.TURN.

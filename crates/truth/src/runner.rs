@@ -126,7 +126,7 @@ pub fn judge(limits: Limits, truth: &Path, path: &Path) -> Result<Judged> {
     Ok(Judged { verdict, by_noise, runnable })
 }
 
-fn read(file: &Path) -> Result<Value> {
+pub(crate) fn read(file: &Path) -> Result<Value> {
     let bytes = fs::read(file).with_context(|| format!("cannot read `{}`", file.display()))?;
     serde_json::from_slice(&bytes).with_context(|| format!("`{}` is no JSON", file.display()))
 }
