@@ -77,14 +77,17 @@ impl Outgoing {
         }
     }
 
-    /// How the last of these bytes was sent. If that was not seen, no later than what follows it in the
-    /// stream was.
+    /// How the last of these bytes was sent. If that was not seen, as what lies around it in the stream,
+    /// where that is one and the same; else no later than what follows it.
     pub(crate) fn find(&self, stream: FlowId, seq: u32, len: u32) -> Option<Sent> {
         let byte = seq.wrapping_add(len.checked_sub(1)?);
         let ranges = self.streams.get(&stream)?;
-        let range = ranges.get(ranges.partition_point(|range| range.behind(byte) <= 0))?;
+        let index = ranges.partition_point(|range| range.behind(byte) <= 0);
+        let range = ranges.get(index)?;
         let seen = byte.wrapping_sub(range.seq) < range.len;
-        Some(if seen { range.sent } else { Sent { by: Sender::Unseen, ..range.sent } })
+        let before = index.checked_sub(1).map(|before| ranges[before].sent);
+        let known = seen || before == Some(range.sent);
+        Some(if known { range.sent } else { Sent { by: Sender::Unseen, ..range.sent } })
     }
 
     /// How the last bytes of a stream were sent.
@@ -138,6 +141,9 @@ mod tests {
         assert_eq!(found(&outgoing, 2000, 3000), Some((2, false)));
         assert_eq!(found(&outgoing, 0, 1000), Some((1, false)), "it was on its way at the beginning");
         assert_eq!(found(&outgoing, 6000, 1), None);
+        // What leads back to the same sending as what comes before.
+        outgoing.send(STREAM, 7000, 1000, sent(2));
+        assert_eq!(found(&outgoing, 6000, 1), seen(2));
     }
 
     #[test]
