@@ -1,83 +1,88 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A client that asks a server over TCP on the loopback interface (G15 table 3.1 and §5.4.3, wk-rpc).
- * The server computes, sleeps and computes for each request. The client can work meanwhile
- * (--async), or wait in an event loop with short time-outs (--event-loop).
+ * A client that asks a server over TCP (G15 table 3.1, §5.4.2 and §5.4.3, wk-rpc): on the loopback
+ * interface, or over a link of known delay (--delay-ms) or bandwidth (--rate-mbit). The server
+ * computes, sleeps and computes for each request. The client can work meanwhile (--async), or wait in
+ * an event loop with short time-outs (--event-loop).
  *
  *     rpc                    ==^...............|==^        `^` sends, `|` is answered
  *     rpc, --async 50        ==^=======........|==^
  *     rpc, --event-loop      ==^--t--t--t--t-..|==^        `t` a time-out
  *     rpc-server               |=====-----=====^
  *
+ *     rpc, --delay-ms        ==^.............................|==      `~` in flight
+ *                               ~~~~~                   ~~~~~
+ *     rpc-server                     |=====-----=====^
+ *
  * Truth: the server's work and sleep for as long as the client is blocked, and no longer; with
- * --event-loop only after the last time-out.
+ * --event-loop only after the last time-out. Over a link also the wire's timer, or the time in flight.
  *
  * Assumes 2 CPUs for --async. Nagle's algorithm is off: one request, one packet.
  */
-#include "truth.h"
+#include "link.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 static long rounds = 8, work_ms = 30, sleep_ms = 30, own_ms = 10, async, event_loop, timeout_ms = 16;
+static long delay_ms, rate_mbit, answer_kib;
 static const struct flag flags[] = {
 	{ "rounds", &rounds, false, "requests" },
 	{ "work-ms", &work_ms, false, "CPU time of the server for each" },
 	{ "sleep-ms", &sleep_ms, false, "sleep of the server for each" },
 	{ "own-ms", &own_ms, false, "CPU time of the client between" },
-	{ "async", &async, false, "percent of the server's time that the client works too" },
+	{ "async", &async, false, "percent of the time until the answer that the client works too" },
 	{ "event-loop", &event_loop, true, "wait for the answer in short time-outs" },
 	{ "timeout-ms", &timeout_ms, false, "time-out of the event loop" },
+	{ "delay-ms", &delay_ms, false, "of each packet, either way; 0 for none" },
+	{ "rate-mbit", &rate_mbit, false, "bandwidth either way, Mbit/s; 0 for no limit" },
+	{ "answer-kib", &answer_kib, false, "size of an answer; 0 for 32 bytes" },
 	{ 0 },
 };
 
-struct message {
-	char bytes[32];
-};
+#define REQUEST 32 /* bytes */
+static char message[4 << 20];
 
-static void say(lane_t lane, lane_t to, int fd)
+/* What is large may have to wait for room: that is until some of it has arrived. */
+static void say(lane_t lane, lane_t to, int fd, size_t length)
 {
-	struct message message = { "" };
-	releases(lane, to);
-	if (send(fd, &message, sizeof message, 0) != sizeof message)
+	bool large = length > REQUEST && link_is_made();
+	struct sending begun = link_sends(lane, to);
+	if (large)
+		wait_begins(lane, "sendto");
+	if (send(fd, message, length, 0) != (ssize_t)length)
 		die("cannot send");
+	if (large && !link_wait_ends_by(lane, (struct sending){ .by = NO_LANE }))
+		link_has_sent(lane, to, now());
+	else if (large)
+		link_has_sent(lane, to, begun.at);
 }
 
-static bool hear(lane_t lane, int fd)
+static bool hear(lane_t lane, int fd, size_t length)
 {
-	struct message message;
 	wait_begins(lane, "recvfrom");
-	bool got = recv(fd, &message, sizeof message, MSG_WAITALL) == sizeof message;
-	wait_ends(lane, NO_LANE);
+	bool got = recv(fd, message, length, MSG_WAITALL) == (ssize_t)length;
+	link_wait_ends(lane);
 	return got;
+}
+
+static size_t answer_size(void)
+{
+	return answer_kib && answer_kib <= 4096 ? (size_t)answer_kib << 10 : REQUEST;
 }
 
 static void serve(lane_t lane, int listener)
 {
-	wait_begins(lane, "accept");
-	int fd = accept(listener, NULL, NULL), on = 1;
-	wait_ends(lane, 0);
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-	while (hear(lane, fd)) {
+	link_far_end(lane);
+	int fd = link_accept(lane, listener);
+	while (hear(lane, fd, REQUEST)) {
 		work(lane, (uint64_t)work_ms * MS / 2);
 		rest(lane, (uint64_t)sleep_ms * MS);
 		work(lane, (uint64_t)work_ms * MS / 2);
-		say(lane, 0, fd);
+		say(lane, 0, fd, answer_size());
 	}
 	_exit(0);
-}
-
-static int connect_to(const struct sockaddr_in *address)
-{
-	int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
-	if (fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof *address))
-		die("cannot connect");
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-	return fd;
 }
 
 static void loop_until_answered(lane_t lane, int fd)
@@ -89,39 +94,48 @@ static void loop_until_answered(lane_t lane, int fd)
 			break;
 		wait_times_out(lane, (uint64_t)timeout_ms * MS);
 	}
-	wait_ends_or_times_out(lane, (uint64_t)timeout_ms * MS);
+	if (link_is_made())
+		link_wait_ends(lane);
+	else
+		wait_ends_or_times_out(lane, (uint64_t)timeout_ms * MS);
 }
 
 int main(int argc, char **argv)
 {
-	lane_t lane = window_open("rpc");
+	struct sockaddr_in address;
 	flags_read(argc, argv, flags, "a client and a server over TCP");
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t length = sizeof address;
-	int listener = socket(AF_INET, SOCK_STREAM, 0);
-	if (listener < 0 || bind(listener, (struct sockaddr *)&address, length) || listen(listener, 1) ||
-	    getsockname(listener, (struct sockaddr *)&address, &length))
-		die("cannot listen on the loopback interface");
+	link_make(delay_ms, rate_mbit);
+	int listener = link_listen(&address);
+	lane_t lane = window_open("rpc");
+	link_start(lane);
 	forks(lane);
 	pid_t child = fork();
 	if (child < 0)
 		die("cannot fork");
 	if (!child)
 		serve(lane_open("rpc-server", lane), listener);
-	int fd = connect_to(&address);
-	uint64_t beside = (uint64_t)(work_ms + sleep_ms) * (uint64_t)async / 100 * MS;
+	int fd = link_connect(lane, &address);
+	lane_t server = link_await_far_end(lane);
+	if (link_is_made())
+		link_wakes_for(fd, answer_size());
+	uint64_t beside = (uint64_t)(work_ms + sleep_ms + 2 * delay_ms) * (uint64_t)async / 100 * MS;
 	for (long i = 0; i < rounds; i++) {
 		work(lane, (uint64_t)own_ms * MS);
-		say(lane, 1, fd);
+		say(lane, server, fd, REQUEST);
 		work(lane, beside);
 		if (event_loop)
 			loop_until_answered(lane, fd);
-		hear(lane, fd);
+		hear(lane, fd, answer_size());
+	}
+	if (!async && !event_loop)
+		must("segments comm=rpc-server kind=timer call=clock_nanosleep");
+	if (link_is_made()) {
+		window_close();
+		link_end(child);
+		return 0;
 	}
 	close(fd);
 	wait_for_child(lane, child);
-	if (!async && !event_loop)
-		must("segments comm=rpc-server kind=timer call=clock_nanosleep");
 	window_close();
 	return 0;
 }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use wakepath_truth::audit;
 use wakepath_truth::document::Truth;
-use wakepath_truth::workloads::{self, Workload};
+use wakepath_truth::workloads::{self, View, Workload};
 
 /// On a busy machine a program does what it does not want to measure, and says so.
 const TRIES: usize = 10;
@@ -25,9 +25,13 @@ fn build() -> &'static Path {
 
 fn run(programs: &Path, workload: &Workload) -> Truth {
     let file = tempfile::NamedTempFile::new().expect("a file for the truth");
+    let which = match workload.view {
+        View::Host => "--truth",
+        View::TwoHosts => "--truth-hosts",
+    };
     let status = Command::new(programs.join(workload.program))
         .args(workload.arguments)
-        .arg("--truth")
+        .arg(which)
         .arg(file.path())
         .stdout(Stdio::null())
         .status()
@@ -48,13 +52,28 @@ fn may_limit_cpu() -> bool {
     made && limits
 }
 
+/// A link needs root, TUN and veth devices and the kernel's token bucket filter.
+fn may_make_links(programs: &Path) -> bool {
+    [["--delay-ms", "1"], ["--rate-mbit", "100"]].iter().all(|link| {
+        let mut command = Command::new(programs.join("rpc"));
+        command.args(["--rounds", "0"]).args(link).stderr(Stdio::null());
+        command.status().expect("the workload starts").success()
+    })
+}
+
 #[test]
 fn every_workload_accounts_for_its_whole_window() {
     let programs = build();
     let limits = may_limit_cpu();
+    let links = may_make_links(programs);
     for workload in workloads::ALL {
         if workload.program == "quota" && !limits {
             println!("skipped: {}: no right to limit CPU here; it would show throttled time", workload.name);
+            continue;
+        }
+        let link = |argument: &&str| ["--delay-ms", "--rate-mbit"].contains(argument);
+        if !links && (workload.program == "bulk" || workload.arguments.iter().any(link)) {
+            println!("skipped: {}: no right to make links here; it would show time in flight", workload.name);
             continue;
         }
         let mut faults = Vec::new();
