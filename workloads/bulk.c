@@ -48,8 +48,12 @@ static void send_all(lane_t lane, lane_t to, int fd, long work_ms)
 		wait_begins(lane, "sendto");
 		if (send(fd, chunk, sizeof chunk, 0) != sizeof chunk)
 			die("cannot send");
-		/* If it had to wait for room, the kernel was sending from the beginning, with or without it. */
-		chunk_sent[i].at = link_wait_ends(lane) ? begun.at : now();
+		/*
+		 * On a link with a limit it waits for room that only what was sent before makes: the kernel sends,
+		 * with or without it. Else the chunk has gone when all of it is copied.
+		 */
+		bool waited = link_wait_ends(lane);
+		chunk_sent[i].at = waited && rate_mbit ? begun.at : now();
 	}
 }
 
