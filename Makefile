@@ -53,7 +53,7 @@ readme: program ## write into README.md what the program says today of the bundl
 
 .PHONY: truth
 truth: program workloads ## run programs whose truth is known, and judge what is said of them (root)
-	$(CARGO) build $(LOCKED) --release --package wakepath-truth
+	$(CARGO) build $(LOCKED) --release --package wakepath-truth --package wakepath-split
 	$(AS_ROOT) target/release/wakepath-truth
 
 .PHONY: test-vm

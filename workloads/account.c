@@ -45,6 +45,13 @@ static void add(lane_t lane, const char *kind, const char *call, int64_t ns)
 
 static void explain(lane_t lane, uint64_t from, uint64_t to);
 
+/* In the place of a lane: a packet on its way, nobody's time. */
+#define IN_FLIGHT (-2)
+
+unsigned lane_namespaces[2];
+/* The account is that of two hosts, which the wire between them is no part of. */
+static bool of_hosts;
+
 /* Lanes whose time is being explained: each explains a wait of the one before. */
 static bool asked[MAX_LANES];
 
@@ -58,6 +65,24 @@ static void add_within(lane_t lane, const char *kind, const char *call, uint64_t
 		b = to;
 	if (a < b)
 		add(lane, kind, call, (int64_t)(b - a));
+}
+
+/* The part [from, to) of a wait for a packet. */
+static void explain_link(const struct stretch *s, uint64_t from, uint64_t to)
+{
+	if (!of_hosts && s->by != NO_LANE) { /* the wire */
+		if (asked[s->by])
+			add(s->by, "running", "", (int64_t)(to - from));
+		else
+			explain(s->by, from, to);
+		return;
+	}
+	uint64_t sent = s->sent < to ? s->sent : to;
+	if (s->sent_by != NO_LANE && sent > from && !asked[s->sent_by]) {
+		explain(s->sent_by, from, sent);
+		from = sent;
+	}
+	add(IN_FLIGHT, "network", "", (int64_t)(to - from));
 }
 
 static void explain_stretch(lane_t lane, const struct stretch *s, uint64_t from, uint64_t to)
@@ -80,6 +105,8 @@ static void explain_stretch(lane_t lane, const struct stretch *s, uint64_t from,
 		add(lane, "block_device", s->call, (int64_t)(b - a));
 	else if (s->end == BY_PEER)
 		add(lane, "network", s->call, (int64_t)(b - a));
+	else if (s->end == BY_LINK)
+		explain_link(s, a, b);
 	else if (s->end == BY_LANE && s->by != NO_LANE && !asked[s->by])
 		explain(s->by, a, b);
 	else /* it never slept, or two seem to wait for each other: the clocks' errors, below a microsecond */
@@ -150,6 +177,35 @@ static void write_strings(FILE *out, const char *name, const char **strings, int
 	fprintf(out, "%s],\n", count ? "\n  " : "");
 }
 
+/* Which host of a link's two a lane is on: 0 near, 1 far, 2 neither. */
+static int host_of(lane_t lane)
+{
+	int far = atomic_load(&lanes->far);
+	if (lane == atomic_load(&lanes->wire))
+		return 2;
+	return far != NO_LANE && lanes->lane[lane].pid == lanes->lane[far].pid;
+}
+
+static void write_hosts(FILE *out)
+{
+	static const char *const names[2] = { "near", "far" };
+	fprintf(out, "  \"hosts\": [");
+	for (int host = 0; host < 2; host++) {
+		fprintf(out, "%s\n    {\"name\": \"%s\", \"netns\": %u, \"pids\": [", host ? "," : "", names[host],
+			lane_namespaces[host]);
+		int count = atomic_load(&lanes->count);
+		for (int i = 0, said = 0; i < count; i++)
+			if (host_of(i) == host)
+				fprintf(out, "%s%d", said++ ? ", " : "", lanes->lane[i].pid);
+		fprintf(out, "]}");
+	}
+	int wire = atomic_load(&lanes->wire);
+	fprintf(out, "\n  ],\n  \"wire\": [");
+	if (wire != NO_LANE)
+		fprintf(out, "%d", lanes->lane[wire].pid);
+	fprintf(out, "],\n");
+}
+
 static void write_thread(FILE *out, const struct lane *l)
 {
 	fprintf(out, "\"pid\": %d, \"tid\": %d, \"comm\": \"%s\"", l->pid, l->tid, l->comm);
@@ -201,12 +257,13 @@ void account_begins(void)
 }
 
 /* `closed` is 0 for a window that stays open. */
-static void write_truth(uint64_t from, uint64_t closed)
+static void write_truth(const char *file, uint64_t from, uint64_t closed)
 {
+	static const struct lane in_flight;
 	const struct lane *first = &lanes->lane[0];
-	FILE *out = fopen(truth_file, "w");
+	FILE *out = fopen(file, "w");
 	if (!out)
-		die(truth_file);
+		die(file);
 	fprintf(out, "{\n  \"schema\": \"wakepath.truth/1\",\n  \"workload\": \"%s\",\n  \"window\": {", workload_name);
 	write_thread(out, first);
 	fprintf(out, ", \"from_ns\": %llu, \"to_ns\": ", (unsigned long long)from);
@@ -221,20 +278,24 @@ static void write_truth(uint64_t from, uint64_t closed)
 	fprintf(out, "  \"clocks\": {\"running_ns\": %llu, \"unawares_ns\": %llu, \"stolen_ns\": %llu},\n",
 		(unsigned long long)(first->at_cpu - first->cpu_at_open), (unsigned long long)unawares,
 		(unsigned long long)(stolen() - stolen_before));
+	if (of_hosts)
+		write_hosts(out);
 	write_strings(out, "must", musts, must_count);
 	write_strings(out, "never", nevers, never_count);
 	write_waits(out);
 	fprintf(out, "  \"threads\": [");
 	int count = atomic_load(&lanes->count);
-	for (int i = 0; i < count; i++) {
-		fprintf(out, "%s\n    {", i ? "," : "");
+	for (int i = 0, said = 0; i < count; i++) {
+		if (of_hosts && host_of(i) == 2)
+			continue;
+		fprintf(out, "%s\n    {", said++ ? "," : "");
 		write_thread(out, &lanes->lane[i]);
 		fprintf(out, "}");
 	}
 	fprintf(out, "\n  ],\n  \"contributors\": [");
 	for (int i = 0; i < sum_count; i++) {
 		fprintf(out, "%s\n    {", i ? "," : "");
-		write_thread(out, &lanes->lane[sums[i].lane]);
+		write_thread(out, sums[i].lane == IN_FLIGHT ? &in_flight : &lanes->lane[sums[i].lane]);
 		fprintf(out, ", \"kind\": \"%s\", \"what\": null, \"call\": ", sums[i].kind);
 		fprintf(out, sums[i].call[0] ? "\"%s\"" : "null%s", sums[i].call);
 		if (sums[i].ns == INT64_MAX)
@@ -244,21 +305,29 @@ static void write_truth(uint64_t from, uint64_t closed)
 	}
 	fprintf(out, "\n  ]\n}\n");
 	if (fclose(out))
-		die(truth_file);
+		die(file);
 }
 
-void window_close(void)
+static void account(const char *file, uint64_t from, uint64_t to)
 {
-	boundary(0, WORK, BY_LANE, NO_LANE);
-	if (!truth_file)
-		return;
-	uint64_t from = lanes->lane[0].born, to = lanes->lane[0].at;
+	sum_count = 0;
 	explain(0, from, to);
 	for (int i = 0; i < note_count && i < MAX_NOTES; i++) {
 		add(notes[i].lane, notes[i].from, "", -(int64_t)notes[i].ns);
 		add(notes[i].lane, notes[i].to, "", (int64_t)notes[i].ns);
 	}
-	write_truth(from, to);
+	write_truth(file, from, to);
+}
+
+void window_close(void)
+{
+	boundary(0, WORK, BY_LANE, NO_LANE);
+	uint64_t from = lanes->lane[0].born, to = lanes->lane[0].at;
+	if (truth_file)
+		account(truth_file, from, to);
+	of_hosts = true;
+	if (truth_of_hosts_file)
+		account(truth_of_hosts_file, from, to);
 }
 
 void window_stays_open(const char *call)
@@ -268,5 +337,5 @@ void window_stays_open(const char *call)
 	uint64_t from = lanes->lane[0].born;
 	explain(0, from, lanes->lane[0].at);
 	add(0, "still_waiting", call, INT64_MAX);
-	write_truth(from, 0);
+	write_truth(truth_file, from, 0);
 }

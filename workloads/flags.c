@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *truth_file;
+const char *truth_file, *truth_of_hosts_file;
 
 static void usage(FILE *to, const char *program, const struct flag *flags, const char *summary)
 {
@@ -42,15 +42,19 @@ void flags_read(int argc, char **argv, const struct flag *flags, const char *sum
 			exit(0);
 		}
 		const struct flag *f = flags;
-		bool truth = !strcmp(given, "--truth");
-		while (!truth && f->name && !(given[0] == '-' && given[1] == '-' && !strcmp(given + 2, f->name)))
+		const char **file = NULL;
+		if (!strcmp(given, "--truth"))
+			file = &truth_file;
+		if (!strcmp(given, "--truth-hosts"))
+			file = &truth_of_hosts_file;
+		while (!file && f->name && !(given[0] == '-' && given[1] == '-' && !strcmp(given + 2, f->name)))
 			f++;
-		if (!truth && !f->name) {
+		if (!file && !f->name) {
 			fprintf(stderr, "%s: unknown flag `%s`\n", argv[0], given);
 			usage(stderr, argv[0], flags, summary);
 			exit(2);
 		}
-		if (!truth && f->takes == NOTHING) {
+		if (!file && f->takes == NOTHING) {
 			*(long *)f->value = 1;
 			continue;
 		}
@@ -58,8 +62,8 @@ void flags_read(int argc, char **argv, const struct flag *flags, const char *sum
 			fprintf(stderr, "%s: `%s` needs a value\n", argv[0], given);
 			exit(2);
 		}
-		if (truth)
-			truth_file = argv[i];
+		if (file)
+			*file = argv[i];
 		else if (f->takes == A_TEXT)
 			*(const char **)f->value = argv[i];
 		else

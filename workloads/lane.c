@@ -146,6 +146,7 @@ static lane_t lane_add(const char *comm, lane_t parent)
 	l->tid = (pid_t)syscall(SYS_gettid);
 	l->parent = parent;
 	l->first = l->last = -1;
+	atomic_store(&l->sent_by, NO_LANE);
 	snprintf(l->comm, sizeof l->comm, "%s", comm);
 	prctl(PR_SET_NAME, l->comm);
 	/* A sleep ends when it was asked to, not up to 50 µs later. */
@@ -167,6 +168,8 @@ lane_t window_open(const char *workload)
 	if (memory < 0 || ftruncate(memory, sizeof *lanes))
 		die("cannot make the memory of the lanes");
 	map_lanes();
+	atomic_store(&lanes->wire, NO_LANE);
+	atomic_store(&lanes->far, NO_LANE);
 	lane_t lane = lane_add(workload, NO_LANE);
 	/* What came before was exec's and the loader's. */
 	struct lane *l = &lanes->lane[lane];

@@ -26,6 +26,8 @@ struct stretch {
 	uint8_t what;
 	uint8_t end; /* enum end, of a wait */
 	int16_t by;  /* the lane that ended it, if one did */
+	int16_t sent_by; /* of a wait ended by a link: the lane that sent what ended it... */
+	uint64_t sent;   /* ...and when */
 	char call[CALL_LEN];
 };
 
@@ -52,6 +54,8 @@ struct lane {
 	char waiting_in[CALL_LEN]; /* empty unless waiting */
 	_Atomic uint64_t released; /* when, by whom: the last time */
 	_Atomic int released_by;
+	_Atomic uint64_t sent; /* to it over a link, when, by whom: the last time */
+	_Atomic int sent_by;
 
 	uint64_t children_cpu; /* of those waited for */
 	uint64_t end_delay; /* of a process that has been waited for: runnable on its way to its end */
@@ -71,6 +75,7 @@ struct lanes {
 	_Atomic int count;
 	_Atomic int chunks;
 	bool one_cpu; /* all lanes stay on the same */
+	_Atomic int wire, far; /* of a link: its thread, and the lane at its far end; or NO_LANE */
 	struct lane lane[MAX_LANES];
 	struct chunk chunk[MAX_CHUNKS];
 };
@@ -79,6 +84,9 @@ extern struct lanes *lanes;
 
 extern const char *workload_name;
 
+/* The network namespaces of a link's near and far end; 0 without one. */
+extern unsigned lane_namespaces[2];
+
 /* Reads what is to be subtracted when the window closes. */
 void account_begins(void);
 
@@ -86,6 +94,8 @@ void account_begins(void);
 struct stretch *boundary(lane_t lane, enum what what, enum end end, lane_t by);
 /* The same, for time in which the thread had been released and had not yet come to run. */
 void boundary_runnable(lane_t lane);
+/* Ends the wait that has begun: by the lane that said so, or, if none did, by `otherwise`. */
+struct stretch *wait_released(lane_t lane, lane_t otherwise);
 /* Adds a stretch as it stands. */
 struct stretch *stretch_log(lane_t lane, const struct stretch *s);
 

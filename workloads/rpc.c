@@ -1,136 +1,88 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A client that asks a server over TCP on the loopback interface (G15 table 3.1 and §5.4.3, wk-rpc).
- * The server computes, sleeps and computes for each request. The client can work meanwhile
- * (--async), or wait in an event loop with short time-outs (--event-loop). On two machines, one is
- * the server alone (--listen) and one the client alone (--connect).
+ * A client that asks a server over TCP (G15 table 3.1, §5.4.2 and §5.4.3, wk-rpc): on the loopback
+ * interface, or over a link of known delay (--delay-ms) or bandwidth (--rate-mbit). The server
+ * computes, sleeps and computes for each request. The client can work meanwhile (--async), or wait in
+ * an event loop with short time-outs (--event-loop).
  *
  *     rpc                    ==^...............|==^        `^` sends, `|` is answered
  *     rpc, --async 50        ==^=======........|==^
  *     rpc, --event-loop      ==^--t--t--t--t-..|==^        `t` a time-out
  *     rpc-server               |=====-----=====^
  *
+ *     rpc, --delay-ms        ==^.............................|==      `~` in flight
+ *                               ~~~~~                   ~~~~~
+ *     rpc-server                     |=====-----=====^
+ *
  * Truth: the server's work and sleep for as long as the client is blocked, and no longer; with
- * --event-loop only after the last time-out. On two machines each writes its own half: the wait for the
- * other is `network` to it, and what the server runs while no request is with it is `beside`. The
- * client's `network` less all else of the server's meanwhile was in flight.
+ * --event-loop only after the last time-out. Over a link also the wire's timer, or the time in flight.
  *
  * Assumes 2 CPUs for --async. Nagle's algorithm is off: one request, one packet.
  */
-#include "truth.h"
+#include "link.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-static long rounds = 8, work_ms = 30, sleep_ms = 30, own_ms = 10, async, event_loop, timeout_ms = 16, port;
-static const char *listen_at, *server_at;
+static long rounds = 8, work_ms = 30, sleep_ms = 30, own_ms = 10, async, event_loop, timeout_ms = 16;
+static long delay_ms, rate_mbit, answer_kib;
 static const struct flag flags[] = {
 	{ "rounds", &rounds, false, "requests" },
 	{ "work-ms", &work_ms, false, "CPU time of the server for each" },
 	{ "sleep-ms", &sleep_ms, false, "sleep of the server for each" },
 	{ "own-ms", &own_ms, false, "CPU time of the client between" },
-	{ "async", &async, false, "percent of the server's time that the client works too" },
+	{ "async", &async, false, "percent of the time until the answer that the client works too" },
 	{ "event-loop", &event_loop, true, "wait for the answer in short time-outs" },
 	{ "timeout-ms", &timeout_ms, false, "time-out of the event loop" },
-	{ "listen", &listen_at, A_TEXT, "be the server alone, at this IPv4 address" },
-	{ "connect", &server_at, A_TEXT, "be the client alone, of the server there" },
-	{ "port", &port, false, "the server's; any if 0" },
+	{ "delay-ms", &delay_ms, false, "of each packet, either way; 0 for none" },
+	{ "rate-mbit", &rate_mbit, false, "bandwidth either way, Mbit/s; 0 for no limit" },
+	{ "answer-kib", &answer_kib, false, "size of an answer; 0 for 32 bytes" },
 	{ 0 },
 };
 
-struct message {
-	char bytes[32];
-};
+#define REQUEST 32 /* bytes */
+static char message[4 << 20];
 
-/* The other is on another machine, and keeps books of its own. */
-static bool apart(void)
+/* What is large may have to wait for room: that is until some of it has arrived. */
+static void say(lane_t lane, lane_t to, int fd, size_t length)
 {
-	return listen_at || server_at;
-}
-
-static void wait_for_the_other_ends(lane_t lane, lane_t otherwise)
-{
-	if (apart())
-		wait_ends_by(lane, BY_PEER);
-	else
-		wait_ends(lane, otherwise);
-}
-
-static void say(lane_t lane, lane_t to, int fd)
-{
-	struct message message = { "" };
-	if (!apart())
-		releases(lane, to);
-	if (send(fd, &message, sizeof message, 0) != sizeof message)
+	bool large = length > REQUEST && link_is_made();
+	struct sending begun = link_sends(lane, to);
+	if (large)
+		wait_begins(lane, "sendto");
+	if (send(fd, message, length, 0) != (ssize_t)length)
 		die("cannot send");
+	if (large && !link_wait_ends_by(lane, (struct sending){ .by = NO_LANE }))
+		link_has_sent(lane, to, now());
+	else if (large)
+		link_has_sent(lane, to, begun.at);
 }
 
-/* What came, once the wait for it has begun; whether anything did. */
-static bool heard(lane_t lane, int fd)
+static bool hear(lane_t lane, int fd, size_t length)
 {
-	struct message message;
-	bool got = recv(fd, &message, sizeof message, MSG_WAITALL) == sizeof message;
-	wait_for_the_other_ends(lane, NO_LANE);
+	wait_begins(lane, "recvfrom");
+	bool got = recv(fd, message, length, MSG_WAITALL) == (ssize_t)length;
+	link_wait_ends(lane);
 	return got;
 }
 
-/*
- * Across a network the other works on the message while this thread is still on its way to wait for the
- * answer: nothing is done in between, the books are kept before.
- */
-static void say_and_wait(lane_t lane, lane_t to, int fd)
+static size_t answer_size(void)
 {
-	if (apart()) {
-		wait_begins(lane, "recvfrom");
-		say(lane, to, fd);
-	} else {
-		say(lane, to, fd);
-		wait_begins(lane, "recvfrom");
-	}
+	return answer_kib && answer_kib <= 4096 ? (size_t)answer_kib << 10 : REQUEST;
 }
 
-/* `since`: by its CPU clock, when it began. */
-static void serve(lane_t lane, int listener, uint64_t since)
+static void serve(lane_t lane, int listener)
 {
-	uint64_t beside = 0;
-	wait_begins(lane, "accept");
-	int fd = accept(listener, NULL, NULL), on = 1;
-	wait_for_the_other_ends(lane, 0);
-	if (fd < 0)
-		die("cannot accept");
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-	wait_begins(lane, "recvfrom");
-	for (;;) {
-		beside += cpu_time() - since;
-		if (!heard(lane, fd))
-			break;
+	link_far_end(lane);
+	int fd = link_accept(lane, listener);
+	while (hear(lane, fd, REQUEST)) {
 		work(lane, (uint64_t)work_ms * MS / 2);
 		rest(lane, (uint64_t)sleep_ms * MS);
 		work(lane, (uint64_t)work_ms * MS / 2);
-		since = cpu_time();
-		say_and_wait(lane, 0, fd);
+		say(lane, 0, fd, answer_size());
 	}
-	/* To another machine's client it matters only how long each request is with it. */
-	if (apart())
-		account_moves(lane, "running", "beside", beside);
-}
-
-static int connect_to(lane_t lane, const struct sockaddr_in *address)
-{
-	int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
-	if (apart())
-		wait_begins(lane, "connect");
-	if (fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof *address))
-		die("cannot connect");
-	if (apart())
-		wait_ends_by(lane, BY_PEER);
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-	return fd;
+	_exit(0);
 }
 
 static void loop_until_answered(lane_t lane, int fd)
@@ -142,81 +94,48 @@ static void loop_until_answered(lane_t lane, int fd)
 			break;
 		wait_times_out(lane, (uint64_t)timeout_ms * MS);
 	}
-	wait_ends_or_times_out(lane, (uint64_t)timeout_ms * MS);
-}
-
-static int listen_on(struct sockaddr_in *address)
-{
-	socklen_t length = sizeof *address;
-	int listener = socket(AF_INET, SOCK_STREAM, 0);
-	if (listener < 0 || bind(listener, (struct sockaddr *)address, length) || listen(listener, 1) ||
-	    getsockname(listener, (struct sockaddr *)address, &length))
-		die("cannot listen there");
-	return listener;
-}
-
-static void ask(lane_t lane, int fd)
-{
-	uint64_t beside = (uint64_t)(work_ms + sleep_ms) * (uint64_t)async / 100 * MS;
-	for (long i = 0; i < rounds; i++) {
-		work(lane, (uint64_t)own_ms * MS);
-		if (async || event_loop) {
-			say(lane, 1, fd);
-			work(lane, beside);
-			if (event_loop)
-				loop_until_answered(lane, fd);
-			wait_begins(lane, "recvfrom");
-		} else {
-			say_and_wait(lane, 1, fd);
-		}
-		if (!heard(lane, fd))
-			die("the server is gone");
-	}
-	close(fd);
-}
-
-/* A server in a process of our own. */
-static pid_t serve_beside(lane_t lane, int listener)
-{
-	forks(lane);
-	pid_t child = fork();
-	if (child < 0)
-		die("cannot fork");
-	if (!child) {
-		lane = lane_open("rpc-server", lane);
-		serve(lane, listener, cpu_time());
-		_exit(0);
-	}
-	return child;
+	if (link_is_made())
+		link_wait_ends(lane);
+	else
+		wait_ends_or_times_out(lane, (uint64_t)timeout_ms * MS);
 }
 
 int main(int argc, char **argv)
 {
-	lane_t lane = window_open("rpc");
-	uint64_t began = cpu_time();
+	struct sockaddr_in address;
 	flags_read(argc, argv, flags, "a client and a server over TCP");
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
-	const char *where = listen_at ? listen_at : server_at ? server_at : "127.0.0.1";
-	errno = EINVAL;
-	if (inet_pton(AF_INET, where, &address.sin_addr) != 1)
-		die(where);
-	if (apart() && (async || event_loop))
-		die("on two machines there is neither --async nor --event-loop");
-	if (apart())
-		live_for(180);
-	pid_t child = 0;
-	if (listen_at) {
-		lane_rename(lane, "rpc-server");
-		serve(lane, listen_on(&address), began);
-	} else {
-		if (!server_at)
-			child = serve_beside(lane, listen_on(&address));
-		ask(lane, connect_to(lane, &address));
+	link_make(delay_ms, rate_mbit);
+	int listener = link_listen(&address);
+	lane_t lane = window_open("rpc");
+	link_start(lane);
+	forks(lane);
+	pid_t child = fork();
+	if (child < 0)
+		die("cannot fork");
+	if (!child)
+		serve(lane_open("rpc-server", lane), listener);
+	int fd = link_connect(lane, &address);
+	lane_t server = link_await_far_end(lane);
+	if (link_is_made())
+		link_wakes_for(fd, answer_size());
+	uint64_t beside = (uint64_t)(work_ms + sleep_ms + 2 * delay_ms) * (uint64_t)async / 100 * MS;
+	for (long i = 0; i < rounds; i++) {
+		work(lane, (uint64_t)own_ms * MS);
+		say(lane, server, fd, REQUEST);
+		work(lane, beside);
+		if (event_loop)
+			loop_until_answered(lane, fd);
+		hear(lane, fd, answer_size());
 	}
-	if (child)
-		wait_for_child(lane, child);
-	if (!async && !event_loop && !listen_at)
+	if (!async && !event_loop)
 		must("segments comm=rpc-server kind=timer call=clock_nanosleep");
+	if (link_is_made()) {
+		window_close();
+		link_end(child);
+		return 0;
+	}
+	close(fd);
+	wait_for_child(lane, child);
 	window_close();
 	return 0;
 }

@@ -48,6 +48,7 @@ enum end {
 	BY_TIMER,
 	BY_DISK, /* a device, and the kernel threads that work for it */
 	BY_PEER, /* a packet of another machine, whose own books say what it did meanwhile */
+	BY_LINK, /* a packet over a link: see link.h */
 	BY_NOBODY, /* it never slept */
 };
 
@@ -68,10 +69,10 @@ struct flag {
 	const char *help;
 };
 
-/* NULL, or where --truth wants the truth to go. */
-extern const char *truth_file;
+/* NULL, or where --truth wants the truth to go, and --truth-hosts that of a link's two ends as two hosts. */
+extern const char *truth_file, *truth_of_hosts_file;
 
-/* Reads flags up to a nameless one; knows --truth FILE and --help by itself. Ends the program on misuse. */
+/* Reads flags up to a nameless one; knows --truth FILE, --truth-hosts FILE and --help by itself. Ends the program on misuse. */
 void flags_read(int argc, char **argv, const struct flag *flags, const char *summary);
 
 /* --- lane.c ----------------------------------------------------------------------------------- */
@@ -124,6 +125,8 @@ void wait_ends(lane_t lane, lane_t otherwise);
 void wait_times_out(lane_t lane, uint64_t ns);
 /* ...or by whichever of these two came first: both can be found when the thread has a CPU again... */
 void wait_ends_or_times_out(lane_t lane, uint64_t ns);
+/* ...or, if no lane said that it releases us, by this... */
+void wait_ends_or_by(lane_t lane, enum end end);
 /* ...or ended by something else that is no lane. */
 void wait_ends_by(lane_t lane, enum end end);
 

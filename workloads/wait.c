@@ -61,14 +61,12 @@ void releases(lane_t lane, lane_t waiter)
 	atomic_store(&w->released, now());
 }
 
-void wait_ends(lane_t lane, lane_t otherwise)
+struct stretch *wait_released(lane_t lane, lane_t otherwise)
 {
 	struct lane *l = &lanes->lane[lane];
 	uint64_t began = l->at, released = atomic_load(&l->released);
-	if (released < began) { /* or never */
-		wait_over(lane, BY_LANE, otherwise);
-		return;
-	}
+	if (released < began) /* or never */
+		return wait_over(lane, BY_LANE, otherwise);
 	struct stretch *s = wait_over(lane, BY_LANE, atomic_load(&l->released_by));
 	not_runnable_before(s, released);
 	/*
@@ -78,6 +76,19 @@ void wait_ends(lane_t lane, lane_t otherwise)
 	 */
 	if (!lanes->one_cpu && s->to - released > s->delayed && s->to - s->from > s->cpu + (s->to - released))
 		s->delayed = s->to - released;
+	return s;
+}
+
+void wait_ends(lane_t lane, lane_t otherwise)
+{
+	wait_released(lane, otherwise);
+}
+
+void wait_ends_or_by(lane_t lane, enum end end)
+{
+	struct stretch *s = wait_released(lane, NO_LANE);
+	if (s->by == NO_LANE)
+		s->end = (uint8_t)end;
 }
 
 static lane_t lane_of(pid_t process)

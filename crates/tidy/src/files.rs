@@ -19,7 +19,7 @@ const EMPTY_NAMES: [&str; 9] =
 const PRIVATE_PATHS: [[&str; 2]; 4] = [["/home", "/"], ["/root", "/"], ["/Users", "/"], ["/work", "/"]];
 
 /// The crates that are programs for people. All others hand back what is to be said.
-const PRINTERS: [&str; 4] = ["crates/cli", "crates/tidy", "crates/truth", "bench"];
+const PRINTERS: [&str; 5] = ["crates/cli", "crates/split", "crates/tidy", "crates/truth", "bench"];
 
 const PRINTS: [&str; 6] = ["println!(", "print!(", "eprintln!(", "eprint!(", "dbg!(", "process::exit("];
 

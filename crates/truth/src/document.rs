@@ -13,6 +13,12 @@ pub struct Truth {
     pub window: TruthWindow,
     /// What the threads' clocks say beside it.
     pub clocks: Clocks,
+    /// The ends of a link, where the truth is that of two hosts.
+    #[serde(default)]
+    pub hosts: Vec<TruthHost>,
+    /// Processes of the link itself, which are on neither.
+    #[serde(default)]
+    pub wire: Vec<u32>,
     /// Sentences that the path bears out.
     pub must: Vec<String>,
     /// Sentences that it does not.
@@ -24,6 +30,17 @@ pub struct Truth {
     pub threads: Vec<Thread>,
     /// Where the window went.
     pub contributors: Vec<TruthPart>,
+}
+
+/// One end of a link, as a host.
+#[derive(Debug, Clone, Deserialize)]
+pub struct TruthHost {
+    /// What it is called.
+    pub name: String,
+    /// Its network namespace.
+    pub netns: u32,
+    /// Its processes.
+    pub pids: Vec<u32>,
 }
 
 /// The window of a truth.
@@ -80,7 +97,7 @@ pub struct Thread {
 /// An expected contributor.
 #[derive(Debug, Clone, Deserialize)]
 pub struct TruthPart {
-    /// Whose time.
+    /// Whose time; all zero and nameless in flight.
     #[serde(flatten)]
     pub thread: Thread,
     /// A kind of the path contract.

@@ -28,6 +28,9 @@ struct Options {
     /// The tool under judgement.
     #[arg(long, default_value = "target/release/wakepath")]
     wakepath: PathBuf,
+    /// What tells one host's recording as those of two.
+    #[arg(long, default_value = "target/release/wakepath-split")]
+    split: PathBuf,
     /// The folder with the built workloads.
     #[arg(long, default_value = "workloads/bin")]
     programs: PathBuf,
@@ -87,6 +90,7 @@ fn run(options: &Options) -> Result<bool> {
     }
     let runner = |noise| Runner {
         wakepath: options.wakepath.clone(),
+        split: options.split.clone(),
         programs: options.programs.clone(),
         noise,
         slowness: options.slower,

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::compare::{Limits, Verdict, compare};
 use crate::document::{PathDocument, Truth};
 use crate::noise::{self, Noise};
-use crate::workloads::Workload;
+use crate::workloads::{View, Workload};
 
 /// No workload lives longer than a minute; nor may what records it.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -25,6 +25,8 @@ const TRIES: u32 = 4;
 pub struct Runner {
     /// The tool under judgement.
     pub wakepath: PathBuf,
+    /// What tells one host's recording as those of several: `wakepath-split`.
+    pub split: PathBuf,
     /// Where the workloads are.
     pub programs: PathBuf,
     /// What is beside them.
@@ -83,7 +85,11 @@ impl Runner {
             command.arg("-d").arg(seconds.to_string());
         }
         command.arg("--").arg(self.programs.join(workload.program)).args(workload.arguments);
-        command.arg("--truth").arg(&truth).stdout(Stdio::null());
+        let which = match workload.view {
+            View::Host => "--truth",
+            View::TwoHosts => "--truth-hosts",
+        };
+        command.arg(which).arg(&truth).stdout(Stdio::null());
         let neighbour = self.noise.start(&self.programs)?;
         let status = finish(&mut command, &folder.join("record.log"))?;
         drop(neighbour);
@@ -104,11 +110,39 @@ impl Runner {
     pub fn replay(&self, workload: &Workload, folder: &Path) -> Result<Judged> {
         let answer = folder.join("path.json");
         let mut command = Command::new(&self.wakepath);
-        command.arg("path").arg(folder.join("recording")).arg("--json");
+        command.arg("path").args(self.recordings(workload, folder)?).arg("--json");
         command.stdout(File::create(&answer).with_context(|| format!("cannot make `{}`", answer.display()))?);
         let status = finish(&mut command, &folder.join("path.log"))?;
         ensure!(status.success(), "`{}` ended with {status}", said(&command));
         judge(Limits::with_error(workload.limit).slower(self.slowness), &folder.join("truth.json"), &answer)
+    }
+}
+
+impl Runner {
+    /// Where the recordings of a run are, one of each host.
+    fn recordings(&self, workload: &Workload, folder: &Path) -> Result<Vec<PathBuf>> {
+        let recording = folder.join("recording");
+        if workload.view == View::Host {
+            return Ok(vec![recording]);
+        }
+        let apart = folder.join("apart");
+        if apart.exists() {
+            fs::remove_dir_all(&apart).with_context(|| format!("cannot empty `{}`", apart.display()))?;
+        }
+        fs::create_dir(&apart).with_context(|| format!("cannot make `{}`", apart.display()))?;
+        let truth = Truth::deserialize(&read(&folder.join("truth.json"))?)?;
+        let mut command = Command::new(&self.split);
+        command.arg(recording).arg(&apart).stdout(Stdio::null());
+        for host in &truth.hosts {
+            let processes: Vec<String> = host.pids.iter().map(u32::to_string).collect();
+            command.arg("--host").arg(format!("{}:{}:{}", host.name, host.netns, processes.join(",")));
+        }
+        for process in &truth.wire {
+            command.arg("--wire").arg(process.to_string());
+        }
+        let status = finish(&mut command, &folder.join("split.log"))?;
+        ensure!(status.success(), "`{}` ended with {status}", said(&command));
+        Ok(truth.hosts.iter().map(|host| apart.join(&host.name)).collect())
     }
 }
 

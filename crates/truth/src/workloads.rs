@@ -13,6 +13,17 @@ pub struct Workload {
     pub limit: f64,
     /// End the recording after so many seconds, while the program still runs.
     pub record_for: Option<u32>,
+    /// As what its path is judged.
+    pub view: View,
+}
+
+/// As what a recording is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// As what it is, one host's.
+    Host,
+    /// As those of two hosts whose clocks disagree: the ends of the link that the program makes.
+    TwoHosts,
 }
 
 /// The limit of all but three.
@@ -31,11 +42,19 @@ const ONE_PERCENT: f64 = 0.01;
 const THREE_PERCENT: f64 = 0.03;
 
 const fn workload(name: &'static str, limit: f64) -> Workload {
-    Workload { name, program: name, arguments: &[], limit, record_for: None }
+    Workload { name, program: name, arguments: &[], limit, record_for: None, view: View::Host }
 }
 
 const fn variant(name: &'static str, program: &'static str, arguments: &'static [&'static str]) -> Workload {
-    Workload { name, program, arguments, limit: ONE_PERCENT, record_for: None }
+    Workload { arguments, program, ..workload(name, ONE_PERCENT) }
+}
+
+const fn two_hosts(
+    name: &'static str,
+    program: &'static str,
+    arguments: &'static [&'static str],
+) -> Workload {
+    Workload { view: View::TwoHosts, ..variant(name, program, arguments) }
 }
 
 /// All of them.
@@ -53,6 +72,7 @@ pub const ALL: &[Workload] = &[
     workload("schedfreq", ONE_PERCENT),
     // The others.
     variant("rpc-async", "rpc", &["--async", "50"]),
+    variant("rpc-async-100", "rpc", &["--async", "100"]),
     variant("rpc-event-loop", "rpc", &["--event-loop"]),
     workload("quota", ONE_PERCENT),
     variant("quota-beside", "quota", &["--beside"]),
@@ -67,6 +87,18 @@ pub const ALL: &[Workload] = &[
     workload("barrier", ONE_PERCENT),
     workload("fsync", THREE_PERCENT),
     workload("tcpping", THREE_PERCENT),
+    // Over a link. In one host's view the wire is a thread like others; two hosts know nothing of it.
+    variant("rpc-wire", "rpc", &["--delay-ms", "10"]),
+    two_hosts("rpc-10ms", "rpc", &["--delay-ms", "10"]),
+    two_hosts("rpc-100ms", "rpc", &["--delay-ms", "100", "--rounds", "4"]),
+    two_hosts("rpc-10ms-async", "rpc", &["--delay-ms", "10", "--async", "50"]),
+    two_hosts("rpc-10ms-a100", "rpc", &["--delay-ms", "10", "--async", "100"]),
+    two_hosts("rpc-10ms-loop", "rpc", &["--delay-ms", "10", "--event-loop"]),
+    two_hosts("rpc-narrow", "rpc", &["--rate-mbit", "100", "--answer-kib", "1024"]),
+    variant("bulk-shaped", "bulk", &["--rate-mbit", "200"]),
+    two_hosts("bulk-narrow", "bulk", &["--rate-mbit", "200"]),
+    two_hosts("bulk-sender", "bulk", &["--far-ms", "20"]),
+    two_hosts("bulk-receiver", "bulk", &["--send", "--far-ms", "20"]),
 ];
 
 /// The workload of that name.
@@ -87,8 +119,10 @@ mod tests {
     #[test]
     fn every_workload_has_its_source_and_every_source_is_run() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads");
-        let no_workload =
-            ["account", "chain", "clocknote", "disk", "flags", "lane", "meet", "noise", "rate", "wait"];
+        let no_workload = [
+            "account", "chain", "clocknote", "device", "disk", "flags", "lane", "link", "meet", "noise", "rate",
+            "rpcpair", "wait", "wire",
+        ];
         let mut sources: Vec<String> = std::fs::read_dir(folder)
             .expect("the folder of the workloads")
             .filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(".c")?.to_owned()))

@@ -1,0 +1,136 @@
+//! What each host has seen of what happened on one.
+
+use wakepath_clock::{Local, Stamp};
+use wakepath_event::{
+    BlockedState, CgroupId, Comm, Context, Cpu, Direction, Event, FlowId, Packet, Softirq, SwitchOut,
+    ThreadIdentity, Tid, What,
+};
+use wakepath_recording::{Recording, synthetic};
+use wakepath_split::{Apart, Clock, Host, Side, split};
+
+const NEAR: usize = 0;
+const FAR: usize = 1;
+const CLIENT: Tid = Tid(10);
+const SERVER: Tid = Tid(20);
+const WIRE: Tid = Tid(30);
+const OTHER: Tid = Tid(40);
+const RECEIVE: Context = Context::Softirq(Softirq::NetRx);
+
+fn event(current: Tid, what: What) -> Event {
+    Event { at: Stamp::from_ns(5), cpu: Cpu(1), context: Context::Task, current, what }
+}
+
+fn packet(netns: u32, direction: Direction) -> What {
+    let flow = FlowId(1);
+    What::Packet(Packet { flow, direction, seq: 1, ack: 2, len: 3, tcp_flags: 16, netns, interface: 2 })
+}
+
+const fn waking(target: Tid) -> What {
+    What::Waking { target, irq: 0, newborn: false, socket: None }
+}
+
+fn switch(next: Tid) -> What {
+    let out = SwitchOut::Blocked(BlockedState::Interruptible);
+    What::Switch { next, out, interrupts_ns: 0, call: None }
+}
+
+/// Two hosts with a thread each, the wire, and somebody else.
+fn apart() -> Apart {
+    let side = |netns, tid| Side { netns, processes: vec![tid] };
+    let mut apart = Apart::new(vec![side(100, CLIENT), side(200, SERVER)], [WIRE]);
+    for tid in [CLIENT, SERVER, WIRE, OTHER] {
+        let identity = ThreadIdentity {
+            tid,
+            tgid: tid,
+            parent: Tid(1),
+            ns_tid: tid,
+            ns_tgid: tid,
+            start: Stamp::MIN,
+            cgroup: CgroupId(0),
+            cpu_cgroup: CgroupId(0),
+            kernel: false,
+            comm: Comm::new(b"x"),
+        };
+        apart.observe(&event(Tid::IDLE, What::Thread { identity, blocked: None, call: None }));
+    }
+    apart
+}
+
+#[test]
+fn what_the_kernel_does_for_the_wire_is_the_receiving_cards_interrupt() {
+    let mut apart = apart();
+    let arrives = event(WIRE, packet(200, Direction::In));
+    apart.observe(&arrives);
+    let answers = [packet(200, Direction::Out), waking(SERVER), What::SocketReady(FlowId(1))];
+    for event in [arrives].into_iter().chain(answers.map(|what| event(WIRE, what))) {
+        assert_eq!(apart.seen(NEAR, &event), None, "{event:?}");
+        let seen = apart.seen(FAR, &event).expect("the far host's");
+        assert_eq!((seen.context, &seen.what), (RECEIVE, &event.what));
+        assert!(![WIRE, Tid::IDLE].contains(&seen.current), "the CPU is taken, by nobody of its own");
+    }
+}
+
+#[test]
+fn what_a_thread_does_is_its_own_and_wakes_nobody_on_the_other_host() {
+    let apart = apart();
+    let sends = event(CLIENT, packet(100, Direction::Out));
+    assert_eq!(apart.seen(NEAR, &sends).as_ref(), Some(&sends));
+    assert_eq!(apart.seen(FAR, &sends), None);
+    let wakes = event(CLIENT, waking(WIRE));
+    assert_eq!((apart.seen(NEAR, &wakes), apart.seen(FAR, &wakes)), (None, None));
+    let by_another = apart.seen(NEAR, &event(OTHER, waking(CLIENT))).expect("its thread is woken");
+    assert_eq!(by_another.context, Context::Task, "who is no wire is no card");
+}
+
+#[test]
+fn a_cpu_that_another_has_stays_taken() {
+    let apart = apart();
+    let leaves = apart.seen(NEAR, &event(CLIENT, switch(SERVER))).expect("its thread leaves");
+    let What::Switch { next: elsewhere, .. } = leaves.what else { panic!("a switch") };
+    assert!(![SERVER, CLIENT, Tid::IDLE].contains(&elsewhere));
+    assert_eq!(apart.seen(NEAR, &event(SERVER, switch(OTHER))), None, "one stranger after another");
+    let returns = apart.seen(NEAR, &event(OTHER, switch(CLIENT))).expect("its thread comes back");
+    let What::Switch { next, out, .. } = returns.what else { panic!("a switch") };
+    assert_eq!((returns.current, next, out), (elsewhere, CLIENT, SwitchOut::Runnable));
+    let idle = apart.seen(FAR, &event(SERVER, switch(Tid::IDLE))).expect("its thread leaves");
+    assert!(matches!(idle.what, What::Switch { next: Tid::IDLE, .. }), "nobody has it");
+}
+
+#[test]
+fn a_host_that_has_all_processes_has_seen_all_switches_on_a_clock_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let whole = folder.path().join("whole");
+    let machine = synthetic::Machine { cpus: 2, threads_per_cpu: 5, events: 20_000, seed: 7 };
+    synthetic::write(&whole, &machine).expect("a recording");
+    let told = |recording: &Recording| {
+        let mut told: Vec<(Stamp<Local>, Cpu, Tid, What)> = Vec::new();
+        let mut processes = Vec::new();
+        let problems = recording.for_each(|event| match &event.what {
+            What::Switch { .. } | What::Waking { .. } => {
+                told.push((event.at, event.cpu, event.current, event.what.clone()));
+            }
+            What::Thread { identity, .. } => processes.push(identity.tgid),
+            _ => {}
+        });
+        assert!(problems.is_empty(), "{problems:?}");
+        (told, processes)
+    };
+    let (before, processes) = told(&Recording::open(&whole).expect("a recording"));
+    let host = Host {
+        name: String::from("all"),
+        side: Side { netns: 1, processes },
+        clock: Clock { ahead_ns: 1_000_000_000, ppm: 50 },
+        recording: folder.path().join("all"),
+    };
+    split(&whole, std::slice::from_ref(&host), &[]).expect("it is split");
+    let (after, _) = told(&Recording::open(&host.recording).expect("a recording"));
+    assert_eq!(before.len(), after.len());
+    let first = before[0].0;
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!((before.1, before.2, &before.3), (after.1, after.2, &after.3));
+        let passed = before.0.since(first);
+        let off = after.0.since(first).abs_diff(1_000_000_000 + passed + passed / 20_000);
+        // Clocks agreed at the first event of any kind.
+        assert!(off <= 1_000, "{off} ns");
+    }
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Network devices, made in the network namespace in which the calling thread is. Needs root. */
+#ifndef WORKLOADS_DEVICE_H
+#define WORKLOADS_DEVICE_H
+
+#include <stdbool.h>
+
+/* What each of them is called. */
+#define DEVICE "wire0"
+
+/* A TUN device's descriptor, which does not block. */
+int device_tun(void);
+/* A pair of devices, the other of which is in that namespace. */
+void device_pair(int other_namespace);
+/* Gives the device its address, in a network of 256, and switches it on. */
+void device_up(const char *address);
+/*
+ * Who has that address: the other end of the pair, or this one. Else whatever is sent first waits until the
+ * kernel has asked, and leaves when the answer comes in, on the time of whoever is interrupted.
+ */
+void device_neighbour(const char *address, bool other_end);
+/* Holds back what it sends, by the kernel's token bucket filter. */
+void device_limit(long mbit);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Two network namespaces and a link of known delay or bandwidth between them, so that packets leave one
+ * kernel's edge and enter another's, as between two hosts (G15 §5.4.2).
+ *
+ *     delay      near ── TUN ── the wire ── TUN ── far      the wire: a thread of ours that hands each
+ *                                                           packet over when its delay has passed
+ *     bandwidth  near ── veth, tbf ──────── veth ── far     the kernel's token bucket filter, both ways
+ *
+ * With both, the filter is on the TUN devices. The namespaces have no name: they and the devices in them
+ * end with the last process that has them, however it ends. Needs root.
+ *
+ * What a wait for a packet was is said twice. As one host sees it, who waits was released by the wire,
+ * which waited for its timer, and so on: the wire is a thread like others. As two hosts see it, whose
+ * tracers know nothing of the wire, the sender did something until it sent, and then the packet was in
+ * flight: --truth-hosts. Without a wire both are the same.
+ */
+#ifndef WORKLOADS_LINK_H
+#define WORKLOADS_LINK_H
+
+#include "truth.h"
+
+#include <netinet/in.h>
+
+/*
+ * Makes the link and moves the calling process to its near end. To be called before the window opens.
+ * Without a delay or a rate there is no link: both ends are on the loopback interface.
+ */
+void link_make(long delay_ms, long rate_mbit);
+/* ...and with only what the device itself takes. */
+void link_make_unlimited(void);
+bool link_is_made(void);
+
+/* A listening socket at the far end, and its address. */
+int link_listen(struct sockaddr_in *address);
+/* Connects to it from the near end; logged as a wait where there is a link. */
+int link_connect(lane_t lane, const struct sockaddr_in *address);
+
+/* Takes the connection, at the far end. */
+int link_accept(lane_t lane, int listener);
+
+/* Starts the wire, if the link has one: a child of the calling process, with a lane of its own. */
+void link_start(lane_t parent);
+/* That lane is at the far end. Waits, in the second form, until there is one, and tells which. */
+void link_far_end(lane_t lane);
+lane_t link_await_far_end(lane_t lane);
+/*
+ * Ends the wire, if there is one, and the process at the far end. After the window has closed: a child's
+ * end that is waited for is no packet, and nothing else leads from one host to another.
+ */
+void link_end(int far_process);
+
+/* What a wait for a packet leads to: who sent it, when. */
+struct sending {
+	lane_t by;
+	uint64_t at;
+};
+#define STILL UINT64_MAX /* in the place of when: it goes on */
+
+/* `lane` is about to send to `to`; or will for a while, until it says that it has. */
+struct sending link_sends(lane_t lane, lane_t to);
+struct sending link_is_sending(lane_t lane, lane_t to);
+void link_has_sent(lane_t lane, lane_t to, uint64_t at);
+
+/*
+ * Whoever receives from there is woken only for so many bytes. Else it is for each packet, and thousands of
+ * wake-ups of a few microseconds are beyond what a thread's own clocks can tell apart.
+ */
+void link_wakes_for(int fd, size_t bytes);
+
+/* The wait that has begun was ended by what was last sent to this lane. Whether it was one, of 0.1 ms or more. */
+bool link_wait_ends(lane_t lane);
+/* The same, by what was sent then. */
+bool link_wait_ends_by(lane_t lane, struct sending sending);
+
+#endif
