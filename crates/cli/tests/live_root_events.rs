@@ -137,7 +137,7 @@ const CONTEND: &str = r#"
     #include <sys/mman.h>
     #include <time.h>
     #include <unistd.h>
-    enum { SIZE = 32 << 20, ROUNDS = 400 };
+    enum { SIZE = 16 << 20, ROUNDS = 100 };
     static int ends[2];
     static void fight(void)
     {
@@ -191,8 +191,9 @@ fn a_thread_that_got_a_kernel_lock_waits_for_it_no_longer() {
     }
     assert!(waits > 0, "no lock was contended: nothing was shown");
     assert_eq!(waited, None, "the last one of {waits} never ended");
-    let reads = document["waits"].as_array().expect("waits").iter().filter(|wait| wait["call"] == "read");
-    for read in reads {
+    // Others may be on the path: `ps` waits in a read for the lock of the memory that it looks into.
+    let is_its_own = |wait: &&Value| wait["call"] == "read" && wait["tid"] == main.0;
+    for read in document["waits"].as_array().expect("waits").iter().filter(is_its_own) {
         assert!(read["lock"].is_null(), "a pipe is no lock: {read}");
     }
 }
