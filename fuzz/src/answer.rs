@@ -48,7 +48,7 @@ pub fn check(input: &[u8]) {
         // Every other one, as the algorithms cost as much as the views.
         let algorithms = [Algorithm::Active, Algorithm::Exact, Algorithm::Joined, Algorithm::Exact];
         let algorithm = algorithms[nth % algorithms.len()];
-        ask(&recorded, &PathQuery { subject, from, to, algorithm, all: begin & 1 == 0 });
+        ask(&recorded, &PathQuery { subject, host: None, from, to, algorithm, all: begin & 1 == 0 });
     }
 }
 

@@ -120,8 +120,20 @@ mod tests {
     fn every_workload_has_its_source_and_every_source_is_run() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads");
         let no_workload = [
-            "account", "chain", "clocknote", "device", "disk", "flags", "lane", "link", "meet", "noise", "rate",
-            "rpcpair", "wait", "wire",
+            "account",
+            "chain",
+            "clocknote",
+            "device",
+            "disk",
+            "flags",
+            "lane",
+            "link",
+            "meet",
+            "noise",
+            "rate",
+            "rpcpair",
+            "wait",
+            "wire",
         ];
         let mut sources: Vec<String> = std::fs::read_dir(folder)
             .expect("the folder of the workloads")
