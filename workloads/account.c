@@ -93,9 +93,17 @@ static void explain_stretch(lane_t lane, const struct stretch *s, uint64_t from,
 	if (s->what == WAIT && s->cpu < length - delayed)
 		runs_until = s->from + s->cpu;
 	uint64_t blocked_until = s->to - delayed;
+	uint64_t delayed_until = s->to;
+	if (s->runs_last) {
+		uint64_t cpu = runs_until - s->from;
+		runs_until -= cpu;
+		blocked_until -= cpu;
+		delayed_until -= cpu;
+	}
 
 	add_within(lane, "running", "", s->from, runs_until, from, to);
-	add_within(lane, "runnable", "", blocked_until, s->to, from, to);
+	add_within(lane, "runnable", "", blocked_until, delayed_until, from, to);
+	add_within(lane, "running", "", delayed_until, s->to, from, to);
 	uint64_t a = runs_until > from ? runs_until : from, b = blocked_until < to ? blocked_until : to;
 	if (a >= b)
 		return;

@@ -28,6 +28,7 @@ struct stretch {
 	int16_t by;  /* the lane that ended it, if one did */
 	int16_t sent_by; /* of a wait ended by a link: the lane that sent what ended it... */
 	uint64_t sent;   /* ...and when */
+	bool runs_last;  /* of a wait: its CPU time was spent on the way out, not on the way in */
 	char call[CALL_LEN];
 };
 

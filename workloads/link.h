@@ -68,7 +68,7 @@ void link_has_sent(lane_t lane, lane_t to, uint64_t at);
  */
 void link_wakes_for(int fd, size_t bytes);
 
-/* The wait that has begun was ended by what was last sent to this lane. Whether it was one, of 0.1 ms or more. */
+/* The wait that has begun was ended by what was last sent to this lane. Whether it slept at all. */
 bool link_wait_ends(lane_t lane);
 /* The same, by what was sent then. */
 bool link_wait_ends_by(lane_t lane, struct sending sending);
