@@ -7,7 +7,7 @@
 use std::path::Path;
 
 /// The events as perf and ftrace name them, `SYSTEM:EVENT`.
-pub const RECORDED: [&str; 14] = [
+pub const RECORDED: [&str; 15] = [
     "sched:sched_switch",
     "sched:sched_waking",
     "sched:sched_wakeup_new",
