@@ -68,7 +68,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 impl WriteBehind {
     /// Writes at once, for now. `most` are the bytes that may wait later on.
     pub(crate) fn new(writer: Writer, most: usize) -> Self {
-        let pen = Pen { writer, flushed: Stamp::from_ns(0), failed: false };
+        let pen = Pen { writer, flushed: Stamp::from_ns(0), failed: false, unlooked: 0 };
         Self { at: At::Once(Box::new(pen)), most, spare: Vec::new() }
     }
 
@@ -148,7 +148,13 @@ struct Pen {
     /// Up to where rare records were written.
     flushed: Stamp<Local>,
     failed: bool,
+    /// Bytes of packets since somebody looked whether the disk has room.
+    unlooked: usize,
 }
+
+/// So many bytes are written before the pen looks for itself whether the disk has room: whoever drains the
+/// rings asks for it once a second, in which much can come.
+const LOOK_EVERY: usize = 256 << 10;
 
 impl Pen {
     fn obey(&mut self, order: &Order) -> Result<(), WriteError> {
@@ -173,7 +179,7 @@ impl Pen {
                 }
                 flushed
             }
-            Order::CheckSpace => self.writer.check_space().map(drop),
+            Order::CheckSpace => self.look(),
             Order::UseAllRoom => {
                 self.writer.use_all_room();
                 Ok(())
@@ -190,9 +196,18 @@ impl Pen {
         self.obey(order).inspect_err(|_| self.failed = true)
     }
 
+    fn look(&mut self) -> Result<(), WriteError> {
+        self.unlooked = 0;
+        self.writer.check_space().map(drop)
+    }
+
     /// Writes a stretch of a ring. A program that wrote what is no record would be a fault of ours: what
     /// stands before it is kept, the rest is dropped and shows as a gap in the sequence numbers.
     fn packet(&mut self, buffer: Buffer, cpu: Cpu, bytes: &[u8], lost: u64) -> Result<(), WriteError> {
+        self.unlooked += bytes.len();
+        if self.unlooked > LOOK_EVERY {
+            self.look()?;
+        }
         let stream = match buffer {
             Buffer::Net => self.writer.net(cpu)?,
             _ => self.writer.sched(cpu)?,
