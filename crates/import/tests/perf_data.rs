@@ -331,7 +331,7 @@ fn the_clock_is_the_files() {
         let bytes = two_cpus(|file| file).by(asked).bytes();
         let file = PerfData::of(&bytes[..], Path::new("a.data")).expect("a file");
         assert_eq!((file.clock(), file.realtime_offset_ns()), (clock, offset));
-        assert_eq!((file.host().name.as_str(), file.host().kernel_release.as_str()), ("web3", "4.4.0"));
+        assert_eq!((file.host().name.as_str(), file.host().kernel_release.as_str()), ("web3", "6.1.0"));
         let (from, to) = file.span();
         assert_eq!((from.ns(), to.ns()), (100, 200));
     }

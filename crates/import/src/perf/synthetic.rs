@@ -1,7 +1,7 @@
 //! A `perf.data` of a machine that never was, for tests: byte by byte what `perf record` would write.
 //!
 //! Its tracepoints' fields lie where no kernel has them, so that who takes their places for granted reads
-//! nonsense, and the letters of its thread states are those of an old kernel.
+//! nonsense, and the letters of its thread states are not those of the kernel that it names.
 
 /// A field: type and name, offset, size, and whether it is signed.
 type Field = (&'static str, u32, u32, u8);
@@ -90,7 +90,7 @@ impl Default for File {
         let features = vec![
             (1, description(asks)),
             (3, text("web3")),
-            (4, text("4.4.0")),
+            (4, text("6.1.0")),
             (5, text("4.4")),
             (29, clock),
         ];
