@@ -119,9 +119,12 @@ fn twins_that_wait_alike_are_told_apart_though_most_stacks_are_repeated() {
         let waits = by_function(&path(folder.path()), "clock_nanosleep");
         let info = document(folder.path(), &["info"]);
         let count = |key: &str| info["stacks"][key].as_u64().expect("a count");
-        // Of a wait whose end the kernel left untraced nothing is known.
+        // Of a wait whose end the kernel left untraced nothing is known, and it can leave many.
         let [one, two] = ["one", "two"].map(|name| waits.get(name).copied().unwrap_or(0));
-        assert!((295..=300).contains(&one) && (295..=300).contains(&two), "{how}: {waits:?} {info}");
+        let losses = info["losses"].as_array().expect("losses");
+        let untraced = losses.iter().filter(|loss| loss["reported"] == false).count() as u64;
+        let least = 295_u64.saturating_sub(untraced);
+        assert!((least..=300).contains(&one) && (least..=300).contains(&two), "{how}: {waits:?} {info}");
         assert_eq!(how == "--stacks", count("repeated") > 400, "{how}: {info}");
         assert!(count("checked") > 0 && count("disagreed") <= count("checked"), "{info}");
     }
