@@ -135,7 +135,7 @@ impl Matcher {
     }
 
     fn look(&mut self, sink: &mut impl FnMut(Outcome)) {
-        self.age = self.usual.min(self.age + self.age / 16 + 1);
+        self.age = self.usual.min(self.age.saturating_add(self.age / 16 + 1));
         loop {
             self.settle(self.now.saturating_sub(self.age), sink);
             if let Some(forgotten) = self.now.checked_sub(self.age.saturating_mul(3)) {

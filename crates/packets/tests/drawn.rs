@@ -9,11 +9,16 @@ use wakepath_packets::{Matcher, Outcome, Sketch, Traffic};
 /// Each line `MS HOST out|in SEQ+LEN [@INTERFACE] [FLAGS]`, in order of time; hosts are A, B and C. What
 /// comes back has a line for each receive: `SENT FROM > RECEIVED TO`, in ms, or `FROM ? TO`.
 fn outcomes(drawing: &str) -> String {
+    outcomes_of_clocks_off_by(0, drawing)
+}
+
+/// The same, with a common clock off by at most so many ns.
+fn outcomes_of_clocks_off_by(error: u64, drawing: &str) -> String {
     let address = |host: u8| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)), 80);
     let flow = Flow { source: address(1), target: address(2), protocol: 6 };
     let defined = vec![Traffic::Flow(FlowId(7), flow)];
     let sketch = Sketch::of(&defined, None);
-    let mut matcher = Matcher::new(&[&sketch, &sketch, &sketch], 0);
+    let mut matcher = Matcher::new(&[&sketch, &sketch, &sketch], error);
     let mut found = Vec::new();
     for line in drawing.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -174,4 +179,11 @@ fn bare_acknowledgements_match_where_they_occur_once() {
                    3 A out 60+0 ack
                    4 B in 60+0 ack";
     assert_eq!(outcomes(drawing), "0 A > 1 B, A ? B");
+}
+
+#[test]
+fn clocks_of_which_nothing_is_known_hold_up_no_answer() {
+    let often: String = (0..100).map(|i| format!("{i} A out {}+10\n{i} B in {0}+10\n", 10 * i)).collect();
+    let found = outcomes_of_clocks_off_by(u64::MAX, &often);
+    assert_eq!(found.split(", ").count(), 100, "{found}");
 }
