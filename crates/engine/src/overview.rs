@@ -222,7 +222,7 @@ mod tests {
     const ACCEPT: u32 = 43;
     const READ: u32 = 0;
     const FSYNC: u32 = 74;
-    const FUTEX: u32 = 202;
+    const FUTEX: u32 = Call::FUTEX;
 
     fn call(number: u32, arg0: u64) -> Call {
         Call { number, arg0, lock: None }

@@ -12,6 +12,9 @@ pub struct Call {
 }
 
 impl Call {
+    /// The number of `futex`, whose second argument says what is done with the word.
+    pub const FUTEX: u32 = 202;
+
     /// No descriptor, and no address of user memory.
     pub const NO_ARGUMENT: u64 = u64::MAX;
 }

@@ -131,6 +131,31 @@ pub enum Interrupt<'a> {
     Vector(Context),
 }
 
+/// Where one of the CPU's own vectors borrows it, and gives it back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Entry(Context),
+    Exit(Context),
+}
+
+impl End {
+    /// By the name of a tracepoint of the kernel's `irq_vectors`: `local_timer_entry`.
+    pub fn of_vector(name: &str) -> Option<Self> {
+        let context = |vector: &str| match vector {
+            "local_timer" => Context::LocalTimer,
+            "reschedule" => Context::Reschedule,
+            "call_function" | "call_function_single" => Context::CallFunction,
+            "irq_work" => Context::IrqWork,
+            _ => Context::UnknownInterrupt,
+        };
+        match (name.strip_suffix("_entry"), name.strip_suffix("_exit")) {
+            (Some(vector), _) => Some(Self::Entry(context(vector))),
+            (_, Some(vector)) => Some(Self::Exit(context(vector))),
+            _ => None,
+        }
+    }
+}
+
 /// The headers of a packet at the edge of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]

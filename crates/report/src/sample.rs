@@ -21,7 +21,7 @@ const REALTIME: u64 = 1_795_229_921_310_000_000;
 
 const READ: u32 = 0;
 const FDATASYNC: u32 = 75;
-pub const FUTEX: u32 = 202;
+pub const FUTEX: u32 = Call::FUTEX;
 
 pub struct Story {
     pub sampled: Sampled,

@@ -8,7 +8,7 @@ use wakepath_ctf::schema::EventClass;
 use wakepath_ctf::stream::Wanted;
 use wakepath_event::{Call, Comm, Context, Cpu, Tid};
 
-use crate::tracepoint::{Interrupt, PacketHeader, Record, Request, Tracepoint};
+use crate::tracepoint::{End, Interrupt, PacketHeader, Record, Request, Tracepoint};
 
 /// What an event class is to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,23 +106,12 @@ impl Kind {
     /// `x86_irq_vectors_local_timer_entry` and the like; older ones have no `x86_irq_vectors_`.
     fn vector(name: &str) -> Option<Self> {
         let vectors = name.strip_prefix("x86_irq_vectors_").or_else(|| name.strip_prefix("irq_vectors_"))?;
-        let context = |vector: &str| match vector {
-            "local_timer" => Context::LocalTimer,
-            "reschedule" => Context::Reschedule,
-            "call_function" | "call_function_single" => Context::CallFunction,
-            "irq_work" => Context::IrqWork,
-            _ => Context::UnknownInterrupt,
-        };
-        match (vectors.strip_suffix("_entry"), vectors.strip_suffix("_exit")) {
-            (Some(vector), _) => Some(Self::VectorEntry(context(vector))),
-            (_, Some(vector)) => Some(Self::VectorExit(context(vector))),
-            _ => None,
+        match End::of_vector(vectors)? {
+            End::Entry(context) => Some(Self::VectorEntry(context)),
+            End::Exit(context) => Some(Self::VectorExit(context)),
         }
     }
 }
-
-/// The number of the call `futex`.
-const FUTEX: u32 = 202;
 
 // Slots of numbers; what the first ones mean differs by kind.
 const A: u16 = 0;
@@ -192,7 +181,7 @@ const FIRST_ARGUMENTS: [&str; 7] = ["fd", "fildes", "epfd", "fd_in", "fdin", "ou
 fn arguments(event: &EventClass, number: u32) -> Wanted {
     let first = event.fields.fields.first();
     let first = first.and_then(|first| FIRST_ARGUMENTS.into_iter().find(|&name| name == first.name));
-    let operation = (number == FUTEX).then_some(("op", B));
+    let operation = (number == Call::FUTEX).then_some(("op", B));
     first.map(|name| (name, A)).into_iter().chain(operation).collect()
 }
 
@@ -390,7 +379,7 @@ impl Values {
             Kind::CallEntry(number) => Tracepoint::Call {
                 number,
                 arg0: self.get(A).map(|value| value as u64),
-                futex: self.get(B).filter(|_| number == Some(FUTEX)).map(|operation| operation as u32),
+                futex: self.get(B).filter(|_| number == Some(Call::FUTEX)).map(|operation| operation as u32),
             },
             Kind::CallExit => Tracepoint::CallEnd,
             Kind::Other => return None,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use wakepath_event::{Call, Comm, Context, Flow, Tid};
 
 use super::formats::{Field, Format};
-use crate::tracepoint::{Interrupt, Request, Tracepoint};
+use crate::tracepoint::{End, Interrupt, Request, Tracepoint};
 
 /// What a tracepoint is to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,20 +61,10 @@ impl Kind {
             ("raw_syscalls", "sys_exit") => Self::CallExit,
             ("syscalls", name) if name.starts_with("sys_enter_") => Self::CallEntry,
             ("syscalls", name) if name.starts_with("sys_exit_") => Self::CallExit,
-            ("irq_vectors", name) => {
-                let context = |vector: &str| match vector {
-                    "local_timer" => Context::LocalTimer,
-                    "reschedule" => Context::Reschedule,
-                    "call_function" | "call_function_single" => Context::CallFunction,
-                    "irq_work" => Context::IrqWork,
-                    _ => Context::UnknownInterrupt,
-                };
-                match (name.strip_suffix("_entry"), name.strip_suffix("_exit")) {
-                    (Some(vector), _) => Self::VectorEntry(context(vector)),
-                    (_, Some(vector)) => Self::VectorExit(context(vector)),
-                    _ => return None,
-                }
-            }
+            ("irq_vectors", name) => match End::of_vector(name)? {
+                End::Entry(context) => Self::VectorEntry(context),
+                End::Exit(context) => Self::VectorExit(context),
+            },
             _ => return None,
         })
     }
@@ -207,7 +197,7 @@ impl Plan {
                 let call = number(0).and_then(|number| u32::try_from(number).ok());
                 // Behind the address is what to do there; the calls' own tracepoints have it elsewhere.
                 let second = || self.fields[1]?.bytes(raw)?.get(8..)?.first_chunk();
-                let futex = second().filter(|_| call == Call::number("futex"));
+                let futex = second().filter(|_| call == Some(Call::FUTEX));
                 Tracepoint::Call {
                     number: call,
                     arg0: number(1).map(|arg| arg as u64),
