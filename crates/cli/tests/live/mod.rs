@@ -19,6 +19,21 @@ pub fn place(would_show: &str) -> Option<tempfile::TempDir> {
     Some(tempfile::tempdir().expect("a folder"))
 }
 
+/// A program of `workloads/`, compiled into a folder.
+pub fn workload(folder: &Path, name: &str) -> String {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+    let program = folder.join(name);
+    let files = [name, "rate", "account", "disk", "flags", "lane", "meet", "wait"];
+    let compiled = Command::new("cc")
+        .args(["-O1", "-std=gnu11", "-pthread", "-o"])
+        .arg(&program)
+        .args(files.map(|name| format!("{name}.c")))
+        .current_dir(sources)
+        .status();
+    assert!(compiled.expect("a C compiler").success(), "workloads/{name}.c does not build");
+    program.to_str().expect("a path").to_owned()
+}
+
 /// `wakepath` with these arguments in a folder.
 pub fn wakepath(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(WAKEPATH).args(arguments).current_dir(folder).output().expect("wakepath")

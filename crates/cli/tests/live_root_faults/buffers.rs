@@ -1,28 +1,9 @@
 //! Buffers that are too small for what happens: what is lost is counted, by CPU and range of time, and
 //! every answer that it touches says so.
 
-use std::path::Path;
-use std::process::Command;
-
 use serde_json::Value;
 
-use crate::live::{adds_up, document, of_kind, path, place, record, wakepath};
-
-const WORKLOADS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads");
-
-/// A program of `workloads/`.
-pub fn workload(name: &str, folder: &Path) -> String {
-    let program = folder.join(name);
-    let sources = [name, "rate", "account", "disk", "flags", "lane", "meet", "wait"];
-    let compiled = Command::new("cc")
-        .args(["-O1", "-std=gnu11", "-pthread", "-o"])
-        .arg(&program)
-        .args(sources.map(|name| format!("{WORKLOADS}/{name}.c")))
-        .status()
-        .expect("a C compiler");
-    assert!(compiled.success(), "workloads/{name}.c does not build");
-    program.to_str().expect("a path").to_owned()
-}
+use crate::live::{adds_up, document, of_kind, path, place, record, wakepath, workload};
 
 fn list<'a>(document: &'a Value, key: &str) -> &'a [Value] {
     document[key].as_array().expect("a list")
@@ -33,7 +14,7 @@ fn what_did_not_fit_is_counted_by_cpu_and_range_and_touches_the_answer() {
     let Some(folder) = place("losses are counted and said") else { return };
     let folder = folder.path();
     // Two threads that hand each other a semaphore at the highest rate that the scheduler can do.
-    let program = workload("schedfreq", folder);
+    let program = workload(folder, "schedfreq");
     let output = record(folder, &["--buffer", "16K", "--", &program, "--rounds", "100000"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "the command's own code: {said}");

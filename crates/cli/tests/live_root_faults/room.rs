@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::buffers::workload;
-use crate::live::{WAKEPATH, place, record, wakepath};
+use crate::live::{WAKEPATH, place, record, wakepath, workload};
 
 /// Switches, as fast as they come.
 const BUSY: &str = "i=0; while [ $i -lt 1500 ]; do echo $i | cat >/dev/null; i=$((i+1)); done; exit 7";
@@ -248,7 +247,7 @@ fn a_recording_grows_no_larger_than_was_said_and_still_knows_its_threads() {
 fn however_much_waits_to_be_written_how_the_recording_ended_is() {
     let Some(folder) = place("a recording without room is ended all the same") else { return };
     let folder = folder.path();
-    let storm = workload("forkstorm", folder);
+    let storm = workload(folder, "forkstorm");
     // More births and deaths wait, held back to be written in order, than the room that is kept has place
     // for. How much it is when the limit is met differs from run to run.
     let storms = format!("{storm} >/dev/null & {storm} >/dev/null; wait; exit 7");
