@@ -94,7 +94,7 @@ pub fn synchronise(hosts: &[Host<'_>], options: &Options) -> Synchronisation {
 }
 
 /// As [`synchronise`], and tells what became of each received packet that another host sent, with hosts
-/// by their places in the list: what a wait for that packet continues at. Nearly in the order of time.
+/// by their places in the list. Nearly in the order of time, so that it also tells how far reading is.
 ///
 /// Where a packet passed several interfaces of the receiving host, it is the first sighting that is told.
 pub fn synchronise_seeing(
