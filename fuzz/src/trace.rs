@@ -18,8 +18,21 @@ pub fn check(input: &[u8]) {
     let Ok(metadata) = read(&text) else { return };
     let Some(all) = items(metadata.clone(), &Selection::All, stream) else { return };
     let nothing = |_: &EventClass| Some(Vec::new());
-    let none = items(metadata, &Selection::Fields(&nothing), stream);
-    assert_eq!(Some(all), none, "what is asked for changes nothing else");
+    let none = items(metadata.clone(), &Selection::Fields(&nothing), stream);
+    assert_eq!(Some(&all), none.as_ref(), "what is asked for changes nothing else");
+    let even = |event: &EventClass| (event.id % 2 == 0).then(Vec::new);
+    let some = items(metadata, &Selection::Fields(&even), stream);
+    assert_eq!(Some(all.even), some.map(|some| some.even), "events that are passed over change no others");
+}
+
+/// What is told of a stream.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    /// As texts, up to the hundredth.
+    first: Vec<String>,
+    count: u64,
+    /// Of the events with an even id that can be read: how many, and a sum over them in their order.
+    even: (u64, u64),
 }
 
 /// Whether groups begin and end in pairs.
@@ -43,10 +56,11 @@ impl Visitor for Pairs {
 }
 
 /// What is told of a stream; `None` where there is no way to decode it.
-fn items(metadata: Metadata, wanted: &Selection<'_>, stream: &[u8]) -> Option<Vec<String>> {
+fn items(metadata: Metadata, wanted: &Selection<'_>, stream: &[u8]) -> Option<Told> {
     let plans = Plans::new(metadata, wanted).ok()?;
     let mut reader = Reader::new(&plans, stream).expect("memory has no errors");
-    let (mut told, mut count, mut pairs) = (Vec::new(), 0_u64, Pairs::default());
+    let (mut first, mut count, mut pairs) = (Vec::new(), 0_u64, Pairs::default());
+    let mut even = (0_u64, 0_u64);
     while let Some(item) = reader.next() {
         count += 1;
         // An event has a bit at least; so has a packet, or it is a fault that takes bytes.
@@ -66,23 +80,29 @@ fn items(metadata: Metadata, wanted: &Selection<'_>, stream: &[u8]) -> Option<Ve
             }
             Item::Packet(packet) => format!("packet at {}", packet.offset),
         };
-        if matches!(item, Item::Event(_)) {
+        if let Item::Event(head) = item {
+            assert_eq!(reader.stamp(), head.stamp, "the last stamp is that of the last event");
             let fields = match wanted {
                 Selection::All => reader.fields(&mut pairs),
                 Selection::Fields(_) => reader.fields(&mut Ignore),
             };
             match fields {
-                Ok(()) => assert!(pairs.0.is_empty(), "what begins ends"),
+                Ok(()) => {
+                    assert!(pairs.0.is_empty(), "what begins ends");
+                    if plans.class(head.class).is_some_and(|class| class.event.id % 2 == 0) {
+                        let value = head.stamp.wrapping_mul(31).wrapping_add(head.class.into());
+                        even = (even.0 + 1, even.1.wrapping_mul(37).wrapping_add(value));
+                    }
+                }
                 Err(fault) => line = format!("{line}: {fault}"),
             }
         }
         // Memory is counted: so many are enough to see a difference.
-        if told.len() < 100 {
-            told.push(line);
+        if first.len() < 100 {
+            first.push(line);
         }
     }
-    told.push(count.to_string());
-    Some(told)
+    Some(Told { first, count, even })
 }
 
 /// What looking begins with: traces in the layouts that LTTng writes, and one of each type.

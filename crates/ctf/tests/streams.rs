@@ -3,7 +3,8 @@
 mod text;
 
 use proptest::prelude::*;
-use wakepath_ctf::plan::Ignore;
+use wakepath_ctf::plan::{Ignore, Visitor};
+use wakepath_ctf::schema::EventClass;
 use wakepath_ctf::stream::{FaultKind, Item, Lost, Plans, Reader, Selection};
 use wakepath_ctf::tsdl::read;
 
@@ -11,6 +12,10 @@ const UUID: [u8; 16] = *b"uuid of a trace!";
 
 /// LTTng's layout, with everything that may go wrong in it.
 fn plans() -> Plans {
+    plans_of(&Selection::All)
+}
+
+fn plans_of(wanted: &Selection<'_>) -> Plans {
     let uuid: String = UUID.iter().map(|byte| format!("{byte:02x}")).collect();
     let text = format!(
         "typealias integer {{ size = 8; }} := uint8_t;
@@ -32,7 +37,7 @@ fn plans() -> Plans {
          event {{ name = number; id = 1; stream_id = 0; fields := struct {{ uint16_t n; }}; }};
          event {{ name = words; id = 2; stream_id = 0; fields := struct {{ uint8_t n; uint16_t w[n]; string s; }}; }};"
     );
-    Plans::new(read(&text).expect("metadata"), &Selection::All).expect("plans")
+    Plans::new(read(&text).expect("metadata"), wanted).expect("plans")
 }
 
 /// A packet of `number` events at these stamps, of 256 bytes.
@@ -63,6 +68,7 @@ fn read_all(plans: &Plans, bytes: &[u8]) -> (Vec<u64>, Vec<Item>) {
     let (mut stamps, mut others) = (Vec::new(), Vec::new());
     while let Some(item) = reader.next() {
         match item {
+            Item::Event(head) if reader.stamp() != head.stamp => panic!("another stamp: {}", reader.stamp()),
             Item::Event(head) => match reader.fields(&mut Ignore) {
                 Ok(()) => stamps.push(head.stamp),
                 Err(fault) => others.push(Item::Fault(fault)),
@@ -83,6 +89,66 @@ fn stamps_go_on_over_the_end_of_their_bits() {
     let round = 1 << 27;
     let stamps = [round - 5, round - 1, round + 3, 2 * round + 2, 3 * round + 1];
     assert_eq!(read_all(&plans(), &packet(0, 0, &stamps)), (stamps.to_vec(), vec![]));
+}
+
+#[test]
+fn events_that_nobody_asked_for_count_for_the_stamps_of_others() {
+    let nothing_of_words = |event: &EventClass| (event.name == "words").then(Vec::new);
+    let plans = plans_of(&Selection::Fields(&nothing_of_words));
+    let round = 1 << 27;
+    let mut bytes = packet(0, 0, &[5, round + 1, 2 * round, 3 * round - 1, 3 * round + 4, 3 * round + 5]);
+    // The one before the last is one of words now, of none and an empty text.
+    let of_words = 76 + 4 * 6;
+    let header = bytes[of_words..].first_chunk_mut::<4>().expect("a header");
+    *header = (u32::from_le_bytes(*header) ^ 3).to_le_bytes();
+    bytes[of_words + 4..of_words + 6].fill(0);
+    let mut reader = Reader::new(&plans, bytes.as_slice()).expect("memory");
+    let mut stamps = Vec::new();
+    while let Some(item) = reader.next() {
+        if let Item::Event(head) = item {
+            assert_eq!(reader.stamp(), head.stamp);
+            stamps.push(head.stamp);
+        }
+    }
+    assert_eq!((stamps, reader.stamp()), (vec![3 * round + 4], 3 * round + 5));
+}
+
+/// Keeps the numbers that it is told.
+#[derive(Default)]
+struct Numbers(Vec<u64>);
+
+impl Visitor for Numbers {
+    fn unsigned(&mut self, _: u16, value: u64) {
+        self.0.push(value);
+    }
+    fn signed(&mut self, _: u16, _: i64) {}
+    fn float(&mut self, _: u16, _: f64) {}
+    fn bytes(&mut self, _: u16, _: &[u8]) {}
+}
+
+#[test]
+fn fields_are_those_of_the_event_told_last() {
+    let (plans, bytes) = (plans(), three());
+    let mut reader = Reader::new(&plans, bytes.as_slice()).expect("memory");
+    let mut numbers = Numbers::default();
+    while let Some(item) = reader.next() {
+        // Of every other event nobody asks.
+        if matches!(item, Item::Event(head) if head.stamp % 20 == 10) {
+            reader.fields(&mut numbers).expect("fields");
+        }
+    }
+    assert_eq!(numbers.0, [10, 30, 50, 70]);
+}
+
+#[test]
+fn an_event_that_goes_beyond_the_content_is_none() {
+    let mut bytes = three();
+    // One byte less than the first packet's events take.
+    bytes[40..48].copy_from_slice(&((76 + 3 * 6 - 1) * 8_u64).to_le_bytes());
+    let (stamps, others) = read_all(&plans(), &bytes);
+    assert_eq!(stamps, [10, 20, 40, 50, 60, 70]);
+    let [Item::Fault(fault)] = others.as_slice() else { panic!("{others:?}") };
+    assert_eq!((fault.packet, fault.offset), (0, 76 + 2 * 6), "{fault}");
 }
 
 #[test]

@@ -124,7 +124,10 @@ impl<'a> Compiler<'a> {
             }
             self.scopes.leave_root();
         }
-        Ok(std::mem::take(&mut self.plan))
+        let mut plan = std::mem::take(&mut self.plan);
+        let last = plan.ops.iter().rposition(|op| !matches!(op, Op::Skip(_)));
+        plan.telling = last.map_or(0, |last| last + 1);
+        Ok(plan)
     }
 
     /// The plan of an event, after which all is as before it.

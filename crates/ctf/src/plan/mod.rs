@@ -118,6 +118,8 @@ impl FieldKind {
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     pub(crate) ops: Vec<Op>,
+    /// Of these, up to the last one that tells something.
+    telling: usize,
     loops: Vec<Loop>,
     integers: Vec<Integers>,
     choices: Vec<Choice>,
@@ -146,12 +148,29 @@ impl Plan {
         format!("{}{}", part.prefix(), names.join("."))
     }
 
-    /// Bits that it passes, if it does nothing else and passes some.
-    pub(crate) fn fixed(&self) -> Option<u64> {
-        match self.ops.as_slice() {
-            [Op::Skip(bits)] => Some(*bits),
-            _ => None,
-        }
+    /// Bits that it passes, where that is the same each time.
+    pub(crate) fn size(&self) -> Option<u64> {
+        self.ops.iter().try_fold(0_u64, |sum, op| {
+            let bits = match *op {
+                Op::U8(_) | Op::I8(_) => 8,
+                Op::U16(_) | Op::I16(_) => 16,
+                Op::U32(_) | Op::I32(_) => 32,
+                Op::U64(_) | Op::I64(_) => 64,
+                Op::Number { bits, .. } => bits.into(),
+                Op::Float { wide, .. } => {
+                    if wide {
+                        64
+                    } else {
+                        32
+                    }
+                }
+                Op::Chars { bytes, .. } | Op::Bytes { bytes, .. } => u64::from(bytes) * 8,
+                Op::Skip(bits) => bits,
+                Op::Open(_) | Op::Close(_) => 0,
+                _ => return None,
+            };
+            sum.checked_add(bits)
+        })
     }
 }
 

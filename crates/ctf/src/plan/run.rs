@@ -49,6 +49,33 @@ impl Plan {
     pub(crate) fn run(
         &self,
         bytes: &[u8],
+        at: u64,
+        registers: &mut Registers,
+        visitor: &mut impl Visitor,
+    ) -> Result<u64, Stop> {
+        let at = self.run_ops::<false>(&self.ops, bytes, at, registers, visitor)?;
+        if at > bytes.len() as u64 * 8 { Err(Stop::Short) } else { Ok(at) }
+    }
+
+    /// The same, of a plan with a [`Plan::size`] whose bytes are all there: what it tells, and no more.
+    #[inline]
+    pub(crate) fn tell(
+        &self,
+        bytes: &[u8],
+        at: u64,
+        registers: &mut Registers,
+        visitor: &mut impl Visitor,
+    ) -> Result<(), Stop> {
+        let telling = self.ops.get(..self.telling).unwrap_or_default();
+        self.run_ops::<true>(telling, bytes, at, registers, visitor).map(|_| ())
+    }
+
+    /// `FIXED`: there are only operations of a size that is the same each time.
+    #[inline]
+    fn run_ops<const FIXED: bool>(
+        &self,
+        ops: &[Op],
+        bytes: &[u8],
         mut at: u64,
         registers: &mut Registers,
         visitor: &mut impl Visitor,
@@ -65,7 +92,7 @@ impl Plan {
                 <$ty>::from_le_bytes(*found)
             }};
         }
-        while let Some(&op) = self.ops.get(next) {
+        while let Some(&op) = ops.get(next) {
             next += 1;
             match op {
                 Op::U8(slot) => visitor.unsigned(slot, fixed!(u8, 8).into()),
@@ -82,13 +109,6 @@ impl Plan {
                 Op::Chars { slot, bytes: count } => {
                     let all = take(bytes, &mut at, count.into())?;
                     visitor.bytes(slot, up_to_nul(all));
-                }
-                Op::Text(slot) => {
-                    let text = text(bytes, &mut at)?;
-                    visitor.bytes(slot, text);
-                }
-                Op::SkipText => {
-                    text(bytes, &mut at)?;
                 }
                 Op::Number { slot, register, bits, big, signed: with_sign } => {
                     let bits = u32::from(bits);
@@ -110,14 +130,25 @@ impl Plan {
                         if wide { f64::from_bits(value) } else { f32::from_bits(value as u32).into() };
                     visitor.float(slot, value);
                 }
+                Op::Bytes { slot, bytes: count } => {
+                    let all = take(bytes, &mut at, count.into())?;
+                    visitor.bytes(slot, all);
+                }
+                Op::Open(slot) => visitor.open(slot),
+                Op::Close(slot) => visitor.close(slot),
+                // Where sizes differ.
+                _ if FIXED => return Err(Stop::Short),
+                Op::Text(slot) => {
+                    let text = text(bytes, &mut at)?;
+                    visitor.bytes(slot, text);
+                }
+                Op::SkipText => {
+                    text(bytes, &mut at)?;
+                }
                 Op::CharsOf { slot, register } => {
                     let count = registers.get(register);
                     let all = take(bytes, &mut at, count)?;
                     visitor.bytes(slot, up_to_nul(all));
-                }
-                Op::Bytes { slot, bytes: count } => {
-                    let all = take(bytes, &mut at, count.into())?;
-                    visitor.bytes(slot, all);
                 }
                 Op::BytesOf { slot, register, bytes: each } => {
                     let count = registers.get(register);
@@ -134,8 +165,6 @@ impl Plan {
                 Op::Align(bits) => {
                     at = at.next_multiple_of(bits.into());
                 }
-                Op::Open(slot) => visitor.open(slot),
-                Op::Close(slot) => visitor.close(slot),
                 Op::Integers(index) => {
                     let array = self.integers[usize::from(index)];
                     let count = self.count(array.count, registers);
@@ -190,7 +219,7 @@ impl Plan {
                 Op::Jump(to) => next = to as usize,
             }
         }
-        if at > end { Err(Stop::Short) } else { Ok(at) }
+        Ok(at)
     }
 
     fn count(&self, count: Count, registers: &Registers) -> u64 {

@@ -4,6 +4,7 @@
 //! the file goes. What it cannot read costs the rest of that packet: it says so, and goes on with the next.
 //! Packets' bounds in time are told and not believed either; the events of a stream are in order.
 
+mod ahead;
 mod fault;
 mod head;
 mod packet;

@@ -47,6 +47,43 @@ pub(super) struct StreamPlans {
     pub packet: Plan,
     pub head: HeadShape,
     pub events: ById,
+    pub sizes: Sizes,
+}
+
+/// By id, the events whose size their class fixes; none where headers are so that nothing goes ahead.
+#[derive(Debug, Default)]
+pub(super) struct Sizes(Vec<Option<Size>>);
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Size {
+    pub class: u32,
+    /// Of what is behind the header.
+    pub bits: u32,
+    pub wanted: bool,
+}
+
+impl Sizes {
+    fn new(head: &HeadShape, events: &ById, classes: &[EventPlan]) -> Self {
+        let ById::Dense(table) = events else { return Self::default() };
+        if matches!(head, HeadShape::Any(_)) {
+            return Self::default();
+        }
+        let size = |&class: &u32| {
+            let plan = classes.get(class as usize)?;
+            let bits = u32::try_from(plan.plan.size()?).ok()?;
+            Some(Size { class, bits, wanted: !plan.ignored })
+        };
+        Self(table.iter().map(size).collect())
+    }
+
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    #[inline]
+    pub fn get(&self, id: u64) -> Option<Size> {
+        *self.0.get(usize::try_from(id).ok()?)?
+    }
 }
 
 /// Indices into [`Plans::classes`].
@@ -89,7 +126,7 @@ pub(super) struct EventPlan {
     pub stream: usize,
     pub event: usize,
     pub plan: Plan,
-    /// Bits that it passes, if that is all it does.
+    /// Bits that it passes, where that is the same each time, and not none.
     pub fixed: Option<u64>,
     /// Nobody wants to know of it.
     pub ignored: bool,
@@ -155,10 +192,12 @@ impl Plans {
                 };
                 let plan = compiler.event(&parts, want).map_err(of(format!("event `{}`", event.name)))?;
                 ids.push((event.id, classes.len() as u32));
-                let fixed = plan.fixed();
+                let fixed = plan.size().filter(|&bits| bits > 0);
                 classes.push(EventPlan { stream: index, event: at, plan, fixed, ignored });
             }
-            streams.push(StreamPlans { id: stream.id, packet, head, events: ById::new(&ids) });
+            let events = ById::new(&ids);
+            let sizes = Sizes::new(&head, &events, &classes);
+            streams.push(StreamPlans { id: stream.id, packet, head, events, sizes });
         }
         let signature = signature(&metadata);
         Ok(Self { metadata, packet_header, signature, streams, classes })

@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 use std::io;
 
+use super::ahead::{Ahead, Found};
 use super::packet::Packet;
 use super::plans::Plans;
 use super::{Fault, FaultKind};
@@ -63,6 +64,10 @@ pub struct Reader<'p, S> {
     stream: usize,
     /// The class of an event whose fields are not passed yet.
     pending: Option<u32>,
+    /// What was passed already, up to `at`; all of it is told before anything else.
+    ahead: Ahead,
+    /// The event told last, if it was found ahead.
+    told: Option<Found>,
     next_packet: u64,
     packets: u64,
     stamp: u64,
@@ -121,6 +126,8 @@ impl<'p, S: Source> Reader<'p, S> {
             begun: 0,
             stream: 0,
             pending: None,
+            ahead: Ahead::default(),
+            told: None,
             next_packet: 0,
             packets: 0,
             stamp: 0,
@@ -135,6 +142,22 @@ impl<'p, S: Source> Reader<'p, S> {
     #[inline]
     #[allow(clippy::should_implement_trait, reason = "fields are asked for in between")]
     pub fn next(&mut self) -> Option<Item> {
+        match self.ahead.pop() {
+            Some(found) => Some(self.found(found)),
+            None => self.beyond(),
+        }
+    }
+
+    /// An event that was found ahead.
+    #[inline]
+    const fn found(&mut self, found: Found) -> Item {
+        self.told = Some(found);
+        Item::Event(Head { class: found.class, stamp: found.stamp })
+    }
+
+    /// What comes behind all that was found ahead.
+    fn beyond(&mut self) -> Option<Item> {
+        self.told = None;
         // First: the event of a pending class may be waiting there itself, behind a loss.
         if !self.queue.is_empty() {
             return self.queue.pop_front();
@@ -163,6 +186,18 @@ impl<'p, S: Source> Reader<'p, S> {
                 self.more(CHUNK);
             }
             let bytes = &self.buffer[..self.visible];
+            // What ends a loss is looked for one by one.
+            if self.account.owed.is_none() && !stream.sizes.is_empty() {
+                let (way, sight) = ((&stream.head, &stream.sizes), (bytes, self.end));
+                let from = (self.at, self.stamp);
+                (self.at, self.stamp) = self.ahead.scan(way, sight, from, &mut self.registers);
+                if let Some(found) = self.ahead.pop() {
+                    return Some(self.found(found));
+                }
+                if self.at > from.0 {
+                    continue;
+                }
+            }
             match stream.head.read(bytes, self.at, &mut self.registers, self.stamp) {
                 Ok((heading, at)) if at <= self.end => {
                     let Some(class) = stream.events.get(heading.id) else {
@@ -196,6 +231,14 @@ impl<'p, S: Source> Reader<'p, S> {
     /// and what was told of this event is void.
     #[inline]
     pub fn fields(&mut self, visitor: &mut impl Visitor) -> Result<(), Box<Fault>> {
+        let Some(Found { class, at, .. }) = self.told else { return self.pending_fields(visitor) };
+        visitor.begin();
+        let plan = &self.plans.classes[class as usize].plan;
+        let told = plan.tell(&self.buffer[..self.visible], at, &mut self.registers, visitor);
+        told.map_err(|stop| self.leave_event(stop, class))
+    }
+
+    fn pending_fields(&mut self, visitor: &mut impl Visitor) -> Result<(), Box<Fault>> {
         let Some(class) = self.pending.take() else { return Ok(()) };
         let plan = &self.plans.classes[class as usize].plan;
         loop {
@@ -214,8 +257,8 @@ impl<'p, S: Source> Reader<'p, S> {
     }
 
     /// The last stamp, ticks.
-    pub const fn stamp(&self) -> u64 {
-        self.stamp
+    pub fn stamp(&self) -> u64 {
+        self.told.map_or(self.stamp, |told| told.stamp)
     }
 
     /// Passes the fields of the event that nobody asked for.
@@ -228,7 +271,7 @@ impl<'p, S: Source> Reader<'p, S> {
                 return Ok(());
             }
         }
-        self.fields(&mut Ignore)
+        self.pending_fields(&mut Ignore)
     }
 
     /// Bytes of the file that were passed, for showing progress.
@@ -250,6 +293,7 @@ impl<'p, S: Source> Reader<'p, S> {
         let offset = self.base + self.at / 8;
         self.at = self.end;
         self.pending = None;
+        self.ahead.clear();
         Box::new(Fault { packet: self.packets.saturating_sub(1), offset, kind })
     }
 
