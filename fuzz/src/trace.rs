@@ -20,7 +20,7 @@ pub fn check(input: &[u8]) {
     let nothing = |_: &EventClass| Some(Vec::new());
     let none = items(metadata.clone(), &Selection::Fields(&nothing), stream);
     assert_eq!(Some(&all), none.as_ref(), "what is asked for changes nothing else");
-    let even = |event: &EventClass| (event.id % 2 == 0).then(Vec::new);
+    let even = |event: &EventClass| event.id.is_multiple_of(2).then(Vec::new);
     let some = items(metadata, &Selection::Fields(&even), stream);
     assert_eq!(Some(all.even), some.map(|some| some.even), "events that are passed over change no others");
 }
@@ -89,7 +89,7 @@ fn items(metadata: Metadata, wanted: &Selection<'_>, stream: &[u8]) -> Option<To
             match fields {
                 Ok(()) => {
                     assert!(pairs.0.is_empty(), "what begins ends");
-                    if plans.class(head.class).is_some_and(|class| class.event.id % 2 == 0) {
+                    if plans.class(head.class).is_some_and(|class| class.event.id.is_multiple_of(2)) {
                         let value = head.stamp.wrapping_mul(31).wrapping_add(head.class.into());
                         even = (even.0 + 1, even.1.wrapping_mul(37).wrapping_add(value));
                     }

@@ -1,5 +1,6 @@
 //! Directories that are no trace of a kernel.
 
+use wakepath_event::{Call, What};
 use wakepath_import::open;
 
 #[test]
@@ -59,7 +60,7 @@ fn what_cannot_be_read_is_a_loss_up_to_what_can() {
     std::fs::write(folder.path().join("k_0"), bytes).expect("a file");
     let mut losses = Vec::new();
     let damages = open(folder.path()).expect("a trace").for_each(|event| {
-        if let wakepath_event::What::Loss { from, count } = event.what {
+        if let What::Loss { from, count } = event.what {
             losses.push((from.ns(), event.at.ns(), count));
         }
     });
@@ -95,4 +96,38 @@ fn a_broken_stream_is_damage_and_a_loss_and_no_more() {
     let stamps: Vec<_> = events.iter().map(|event| event.at.ns()).collect();
     // Of the clock's ticks of 10 ms: the mark of the beginning and the second stream's loss, two wakings, a loss.
     assert_eq!(stamps, [0, 0, 50_000_000, 70_000_000, 70_000_000], "{events:?}");
+}
+
+#[test]
+fn what_a_thread_waits_in_is_known_with_its_first_argument() {
+    let folder = tempfile::tempdir().expect("a directory");
+    // As LTTng writes them: each field with an underscore in front.
+    let text = "typealias integer { size = 8; } := u8; typealias integer { size = 16; } := u16;
+        env { domain = kernel; };
+        trace { major = 1; packet.header := struct { integer { size = 32; } magic; }; };
+        stream { packet.context := struct { u8 cpu_id; };
+            event.header := struct { u8 id; integer { size = 8; map = clock.c.value; } t; }; };
+        clock { name = c; };
+        event { name = sched_switch; id = 1; fields := struct { u8 _prev_tid; u8 _prev_state; u8 _next_tid; }; };
+        event { name = syscall_entry_read; id = 2; fields := struct { u16 _fd; u8 _count; }; };
+        event { name = syscall_entry_nanosleep; id = 3; fields := struct { u8 _rqtp; }; };";
+    std::fs::write(folder.path().join("metadata"), text).expect("a file");
+    let events: [&[u8]; 6] = [
+        &[1, 10, 0, 0, 7],
+        &[2, 20, 5, 1, 99],
+        &[1, 30, 7, 1, 8],
+        // Its argument is the address of a time: it says nothing of what it waits for.
+        &[3, 40, 6],
+        &[1, 50, 8, 1, 0],
+        &[1, 60, 0, 0, 7],
+    ];
+    std::fs::write(folder.path().join("k_0"), [b"\xc1\x1f\xfc\xc1\x00", events.concat().as_slice()].concat())
+        .expect("a file");
+    let mut waits = Vec::new();
+    open(folder.path()).expect("a trace").for_each(|event| {
+        if let What::Switch { call: Some(call), .. } = event.what {
+            waits.push((event.current.0, call.number, call.arg0));
+        }
+    });
+    assert_eq!(waits, [(7, 0, 0x105), (8, 35, Call::NO_ARGUMENT)]);
 }

@@ -180,7 +180,7 @@ const FIRST_ARGUMENTS: [&str; 7] = ["fd", "fildes", "epfd", "fd_in", "fdin", "ou
 /// The argument that is read of a call, and a futex's operation.
 fn arguments(event: &EventClass, number: u32) -> Wanted {
     let first = event.fields.fields.first();
-    let first = first.and_then(|first| FIRST_ARGUMENTS.into_iter().find(|&name| name == first.name));
+    let first = first.and_then(|first| FIRST_ARGUMENTS.into_iter().find(|&name| name == first.shown()));
     let operation = (number == Call::FUTEX).then_some(("op", B));
     first.map(|name| (name, A)).into_iter().chain(operation).collect()
 }
