@@ -101,12 +101,29 @@ fn index(graph: &Graph, tid: Tid) -> Option<ThreadIndex> {
 }
 
 fn window(thread: ThreadIndex, to: u64) -> Window {
-    Window { thread, from: Stamp::from_ns(0), to: Stamp::from_ns(to) }
+    part(thread, (0, to))
+}
+
+fn part(thread: ThreadIndex, (from, to): (u64, u64)) -> Window {
+    Window { thread, from: Stamp::from_ns(from), to: Stamp::from_ns(to) }
 }
 
 /// Who did what from when to when.
 fn told(graph: &Graph, path: &Path) -> Vec<(u64, u64, Option<At>)> {
     path.segments.iter().map(|s| (s.from.ns(), s.to.ns(), said(graph, s))).collect()
+}
+
+/// With one part for what goes on as it was: what interrupts took stands in the middle of a window's part of
+/// a run.
+fn merged(parts: impl IntoIterator<Item = (u64, u64, Option<At>)>) -> Vec<(u64, u64, Option<At>)> {
+    let mut merged: Vec<(u64, u64, Option<At>)> = Vec::new();
+    for part in parts {
+        match merged.last_mut() {
+            Some(last) if last.2 == part.2 && last.1 == part.0 => last.1 = part.1,
+            _ => merged.push(part),
+        }
+    }
+    merged
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -154,6 +171,28 @@ proptest! {
                 let alone = told(&one, &path(&one, window(alone, run.end)));
                 let joined = told(&two, &path(&two, window(joined, run.end)));
                 prop_assert_eq!(alone, joined, "thread {} of {:#?}", thread, program);
+            }
+        }
+    }
+
+    /// Wherever a window begins and ends, amid a wait or a packet's flight: what it has is what the whole
+    /// has there.
+    #[test]
+    fn a_window_ends_no_path_over_hosts(program in program(), cuts in prop::collection::vec((0..2000u64, 0..2000u64), 8)) {
+        let run = simulate(&program);
+        let graph = joined(&run);
+        for thread in 0..program.threads.len() {
+            let Some(thread) = index(&graph, tid(thread).on(HostIndex(host(thread) as u16))) else { continue };
+            let whole = told(&graph, &active(&graph, window(thread, run.end)));
+            for &(a, b) in &cuts {
+                let (from, to) = (a.min(b).min(run.end), a.max(b).min(run.end));
+                let clip = |&(first, last, ref said): &(u64, u64, Option<At>)| {
+                    let clipped = (first.max(from), last.min(to), said.clone());
+                    (clipped.0 < clipped.1).then_some(clipped)
+                };
+                let expected = merged(whole.iter().filter_map(clip));
+                let found = merged(told(&graph, &active(&graph, part(thread, (from, to)))));
+                prop_assert_eq!(found, expected, "{} to {} of {:#?}", from, to, program);
             }
         }
     }
