@@ -75,7 +75,7 @@ fn main() -> ExitCode {
 /// Whether all was right.
 fn run(options: &Options) -> Result<bool> {
     if options.list {
-        for workload in workloads::ALL {
+        for workload in workloads::ALL.iter().chain(workloads::IN_GUESTS) {
             println!("{:<16} {}", workload.name, limit_of(workload));
         }
         return Ok(true);
