@@ -186,8 +186,8 @@ proptest! {
             let whole = told(&graph, &active(&graph, window(thread, run.end)));
             for &(a, b) in &cuts {
                 let (from, to) = (a.min(b).min(run.end), a.max(b).min(run.end));
-                let clip = |&(first, last, ref said): &(u64, u64, Option<At>)| {
-                    let clipped = (first.max(from), last.min(to), said.clone());
+                let clip = |&(first, last, said): &(u64, u64, Option<At>)| {
+                    let clipped = (first.max(from), last.min(to), said);
                     (clipped.0 < clipped.1).then_some(clipped)
                 };
                 let expected = merged(whole.iter().filter_map(clip));
