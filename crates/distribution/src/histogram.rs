@@ -1,0 +1,312 @@
+//! Histograms of latencies in buckets of a factor of two (Traeger 2008, chapter 2).
+
+use std::ops::RangeInclusive;
+
+/// How many buckets a histogram has: one for each bit of a latency.
+pub const BUCKETS: usize = 64;
+
+/// What latencies are counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// Nanoseconds of some clock.
+    Nanoseconds,
+    /// Cycles of the processor's counter.
+    Cycles,
+}
+
+impl std::fmt::Display for Unit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Unit::Nanoseconds => "ns",
+            Unit::Cycles => "cycles",
+        })
+    }
+}
+
+/// Why two histograms cannot be taken together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unlike {
+    /// Their latencies are in different units.
+    #[error("one histogram counts {0}, the other {1}; record both in one unit")]
+    Unit(Unit, Unit),
+    /// A counter stood higher in what was given as the earlier reading: it was reset between them, or
+    /// they are readings of different counters.
+    #[error("bucket {bucket} held {earlier} calls in the earlier reading and {later} in the later one")]
+    BackwardsCount {
+        /// The bucket.
+        bucket: usize,
+        /// Its count in the earlier reading.
+        earlier: u64,
+        /// Its count in the later reading.
+        later: u64,
+    },
+    /// As [`Unlike::BackwardsCount`], of the sum of latencies.
+    #[error("the latencies summed to {earlier} in the earlier reading and to {later} in the later one")]
+    BackwardsSum {
+        /// The sum in the earlier reading.
+        earlier: u128,
+        /// The sum in the later reading.
+        later: u128,
+    },
+}
+
+/// The bucket of a latency: the position of its highest bit, 0 for a latency of 0.
+pub const fn bucket_of(latency: u64) -> usize {
+    (latency | 1).ilog2() as usize
+}
+
+/// The latencies that a bucket holds, first and last: 2^i to 2^(i+1) − 1, and 0 in bucket 0.
+///
+/// An index past the last bucket is taken for the last bucket.
+pub const fn bounds(bucket: usize) -> RangeInclusive<u64> {
+    let bucket = if bucket < BUCKETS { bucket } else { BUCKETS - 1 };
+    let first = 1u64 << bucket;
+    if bucket == 0 { 0..=1 } else { first..=(first - 1) + first }
+}
+
+/// The latency that stands for a bucket, 3/2 × 2^i: the middle of its range (Traeger 2008, equation 8.1).
+///
+/// Exact as `f64`. An index past the last bucket is taken for the last bucket.
+pub fn average_latency(bucket: usize) -> f64 {
+    1.5 * (1u64 << bucket.min(BUCKETS - 1)) as f64
+}
+
+/// A quantile as a histogram knows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Quantile {
+    /// The latency lies in here for certain: the range of a bucket.
+    pub bounds: RangeInclusive<u64>,
+    /// Where it would lie if the bucket's calls were spread evenly over it on a log scale.
+    pub estimate: f64,
+}
+
+/// Counts of calls by latency, and the exact sum of their latencies.
+///
+/// Nothing here panics: what would overflow stays at its greatest value. Counts are `u64`, as they are
+/// where they are counted. The sum is `u128`: in nanoseconds, a `u64` is full after 584 years of waiting,
+/// which ten thousand sleeping threads have together in three weeks; and one absurd latency would fill it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Histogram {
+    unit: Unit,
+    counts: [u64; BUCKETS],
+    sum: u128,
+}
+
+impl Histogram {
+    /// A histogram of no calls.
+    pub const fn new(unit: Unit) -> Self {
+        Self { unit, counts: [0; BUCKETS], sum: 0 }
+    }
+
+    /// The reading of counters kept elsewhere.
+    ///
+    /// They are taken as they are: counters that are read while they are being counted may hold a call
+    /// whose latency is not in the sum yet, or the other way round.
+    pub const fn from_counters(unit: Unit, counts: [u64; BUCKETS], sum: u128) -> Self {
+        Self { unit, counts, sum }
+    }
+
+    /// One more call.
+    pub fn add(&mut self, latency: u64) {
+        let count = &mut self.counts[bucket_of(latency)];
+        *count = count.saturating_add(1);
+        self.sum = self.sum.saturating_add(u128::from(latency));
+    }
+
+    /// Adds the calls of another histogram of the same unit, of another CPU or thread say.
+    pub fn merge(&mut self, other: &Histogram) -> Result<(), Unlike> {
+        self.same_unit(other)?;
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count = count.saturating_add(more);
+        }
+        self.sum = self.sum.saturating_add(other.sum);
+        Ok(())
+    }
+
+    /// What came since an earlier reading of the same counters.
+    ///
+    /// Counters that went backwards are an error: what came since is not known then, which is not zero.
+    pub fn minus(&self, earlier: &Histogram) -> Result<Histogram, Unlike> {
+        self.same_unit(earlier)?;
+        let mut counts = [0; BUCKETS];
+        for (bucket, count) in counts.iter_mut().enumerate() {
+            let (earlier, later) = (earlier.counts[bucket], self.counts[bucket]);
+            let backwards = Unlike::BackwardsCount { bucket, earlier, later };
+            *count = later.checked_sub(earlier).ok_or(backwards)?;
+        }
+        let backwards = Unlike::BackwardsSum { earlier: earlier.sum, later: self.sum };
+        let sum = self.sum.checked_sub(earlier.sum).ok_or(backwards)?;
+        Ok(Histogram { unit: self.unit, counts, sum })
+    }
+
+    pub(crate) fn same_unit(&self, other: &Histogram) -> Result<(), Unlike> {
+        if self.unit == other.unit { Ok(()) } else { Err(Unlike::Unit(self.unit, other.unit)) }
+    }
+
+    /// What its latencies are counted in.
+    pub const fn unit(&self) -> Unit {
+        self.unit
+    }
+
+    /// The calls in each bucket.
+    pub const fn counts(&self) -> &[u64; BUCKETS] {
+        &self.counts
+    }
+
+    /// The sum of all latencies.
+    pub const fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// The number of calls.
+    pub fn calls(&self) -> u64 {
+        self.counts.iter().fold(0, |calls, &count| calls.saturating_add(count))
+    }
+
+    /// No call was counted.
+    pub fn is_empty(&self) -> bool {
+        self.counts.iter().all(|&count| count == 0)
+    }
+
+    /// The mean latency; none of no calls.
+    pub fn mean(&self) -> Option<f64> {
+        (!self.is_empty()).then(|| self.sum as f64 / self.calls() as f64)
+    }
+
+    /// The least latency that at least this share of the calls does not exceed: 0.5 for the median.
+    ///
+    /// None of no calls, and for a share that is no number. Shares below 0 are taken for 0, the least
+    /// latency, and above 1 for 1, the greatest. Beyond 2^53 calls, which of them it is is rounded.
+    pub fn quantile(&self, share: f64) -> Option<Quantile> {
+        let calls: u128 = self.counts.iter().map(|&count| u128::from(count)).sum();
+        if calls == 0 || share.is_nan() {
+            return None;
+        }
+        // The call of this rank, from 1. Rounding of the product must not go past the last call.
+        let rank = ((share.clamp(0.0, 1.0) * calls as f64).ceil() as u128).clamp(1, calls);
+        let mut below = 0u128;
+        for (bucket, &count) in self.counts.iter().enumerate() {
+            let through = below + u128::from(count);
+            if rank <= through {
+                // Each call in the middle of its share of the bucket.
+                let within = ((rank - below) as f64 - 0.5) / count as f64;
+                let estimate = (bucket as f64 + within).exp2();
+                return Some(Quantile { bounds: bounds(bucket), estimate });
+            }
+            below = through;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(latencies: &[u64]) -> Histogram {
+        let mut histogram = Histogram::new(Unit::Nanoseconds);
+        latencies.iter().for_each(|&latency| histogram.add(latency));
+        histogram
+    }
+
+    #[test]
+    fn a_bucket_holds_a_power_of_two_up_to_but_not_the_next() {
+        let cases =
+            [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (1023, 9), (1024, 10), (1 << 63, 63), (u64::MAX, 63)];
+        for (latency, bucket) in cases {
+            assert_eq!(bucket_of(latency), bucket, "{latency}");
+        }
+        assert_eq!((bounds(0), bounds(1), bounds(10)), (0..=1, 2..=3, 1024..=2047));
+        assert_eq!((bounds(63), bounds(64)), (1 << 63..=u64::MAX, 1 << 63..=u64::MAX));
+        for bucket in 0..BUCKETS {
+            let range = bounds(bucket);
+            assert_eq!((bucket_of(*range.start()), bucket_of(*range.end())), (bucket, bucket));
+            assert_eq!(range.end().checked_add(1).map_or(BUCKETS, bucket_of), bucket + 1);
+        }
+    }
+
+    #[test]
+    fn a_bucket_is_stood_for_by_the_middle_of_its_range() {
+        assert_eq!((average_latency(0), average_latency(4)), (1.5, 24.0));
+        assert_eq!(average_latency(63), 13_835_058_055_282_163_712.0);
+        assert_eq!(average_latency(usize::MAX), average_latency(63));
+    }
+
+    #[test]
+    fn counts_and_sum_are_exact() {
+        let histogram = of(&[0, 1, 2, 1000, 1001, u64::MAX, u64::MAX]);
+        let mut counts = [0; BUCKETS];
+        (counts[0], counts[1], counts[9], counts[63]) = (2, 1, 2, 2);
+        assert_eq!(histogram.counts(), &counts);
+        assert_eq!(histogram.sum(), 2004 + 2 * u128::from(u64::MAX));
+        assert_eq!(histogram.calls(), 7);
+    }
+
+    #[test]
+    fn merged_and_taken_away_again_is_as_before() {
+        let (a, b) = (of(&[1, 5, 900]), of(&[5, 7, 1 << 40]));
+        let mut both = a.clone();
+        both.merge(&b).unwrap();
+        assert_eq!(both, of(&[1, 5, 900, 5, 7, 1 << 40]));
+        assert_eq!(both.minus(&a), Ok(b));
+        assert_eq!(a.minus(&a), Ok(of(&[])));
+    }
+
+    #[test]
+    fn counters_that_went_backwards_are_said() {
+        let error = of(&[5, 9]).minus(&of(&[5, 5, 9])).unwrap_err();
+        assert_eq!(error, Unlike::BackwardsCount { bucket: 2, earlier: 2, later: 1 });
+        let error = of(&[8, 9]).minus(&of(&[10])).map(|_| ());
+        assert_eq!(error, Ok(()), "17 is more than 10");
+        let error = of(&[8]).minus(&of(&[10])).unwrap_err();
+        assert_eq!(error, Unlike::BackwardsSum { earlier: 10, later: 8 });
+    }
+
+    #[test]
+    fn nanoseconds_and_cycles_do_not_mix() {
+        let (mut ns, cycles) = (of(&[1]), Histogram::new(Unit::Cycles));
+        let error = Unlike::Unit(Unit::Nanoseconds, Unit::Cycles);
+        assert_eq!(ns.merge(&cycles), Err(error));
+        assert_eq!(ns.minus(&cycles), Err(error));
+        assert_eq!(error.to_string(), "one histogram counts ns, the other cycles; record both in one unit");
+    }
+
+    #[test]
+    fn full_counters_stay_full() {
+        let mut full = Histogram::from_counters(Unit::Cycles, [u64::MAX; BUCKETS], u128::MAX);
+        full.add(5);
+        full.merge(&full.clone()).unwrap();
+        assert_eq!((full.calls(), full.sum()), (u64::MAX, u128::MAX));
+        assert_eq!(full.quantile(0.49).unwrap().bounds, bounds(31));
+        assert_eq!(full.quantile(1.0).unwrap().bounds, bounds(63));
+        assert!(full.mean().unwrap().is_finite());
+    }
+
+    #[test]
+    fn a_quantile_lies_in_the_bucket_of_its_call() {
+        // Ten calls: four in bucket 3, five in bucket 6, one in bucket 20.
+        let histogram = of(&[8, 9, 10, 15, 64, 64, 70, 100, 127, 1 << 20]);
+        for (share, bucket) in
+            [(-1.0, 3), (0.0, 3), (0.4, 3), (0.41, 6), (0.5, 6), (0.9, 6), (0.901, 20), (2.0, 20)]
+        {
+            let quantile = histogram.quantile(share).unwrap();
+            assert_eq!(quantile.bounds, bounds(bucket), "{share}");
+            assert!(quantile.estimate >= (1u64 << bucket) as f64);
+            assert!(quantile.estimate < (2u64 << bucket) as f64);
+        }
+        // The third of five calls lies in the middle of its bucket on the log scale.
+        assert!((histogram.quantile(0.7).unwrap().estimate - 6.5f64.exp2()).abs() < 1e-9);
+        assert_eq!(
+            histogram.mean(),
+            Some((8 + 9 + 10 + 15 + 64 + 64 + 70 + 100 + 127 + (1 << 20)) as f64 / 10.0)
+        );
+    }
+
+    #[test]
+    fn of_no_calls_nothing_is_known() {
+        let empty = of(&[]);
+        assert!(empty.is_empty());
+        assert_eq!((empty.mean(), empty.quantile(0.5), empty.calls()), (None, None, 0));
+        assert_eq!(of(&[1]).quantile(f64::NAN), None);
+    }
+}

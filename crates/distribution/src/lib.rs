@@ -1,0 +1,13 @@
+//! Latency distributions: which latencies a function, system call, lock or device has.
+//!
+//! - [`Histogram`]: exact counts in buckets of a factor of two (OSprof; Traeger 2008, chapter 2).
+//! - [`peaks`]: the humps that a person sees in one on log scales (section 3.2).
+//!
+//! Data in, data out: this crate knows no probe, no file and no clock. A latency is a number in the
+//! [`Unit`] of its histogram.
+
+mod histogram;
+mod peaks;
+
+pub use histogram::{BUCKETS, Histogram, Quantile, Unit, Unlike, average_latency, bounds, bucket_of};
+pub use peaks::{Peak, peaks};

@@ -1,0 +1,239 @@
+//! Peaks: the humps that a person sees in a histogram drawn on log scales.
+//!
+//! Traeger 2008, section 3.2: peaks are found from the changes between buckets, on the logarithm of the
+//! counts, "mimicking the way a human might identify peaks". The paper gives no rules; these are ours. A
+//! peak matters because it has a cause: a path through the code that some calls take and others do not.
+//!
+//! **What parts two peaks is a valley between their tops.** Where bars only fall, or only rise, is one
+//! flank. So a shoulder is no peak of its own, though it may have a cause of its own: nothing in the
+//! picture says where it ends. A plateau is one top. A run of buckets is a valley when both hold:
+//!
+//! - *It is seen.* Its mean count is at most half of the lower of the two tops. That is one step on the
+//!   log2 scale, the unit of the other axis, and about a row of a terminal for six decades. A bucket with
+//!   10% fewer calls than its neighbours is the same row.
+//! - *It is not noise.* Counts scatter: 4 calls beside 9 mean nothing, 4000 beside 9000 a lot. Were there
+//!   one hump only, the run would be expected to hold at least as many calls per bucket as the lower top
+//!   (on a hump, whatever lies between two places is at least as high as the lower of them; so this holds
+//!   for a run of any width). How many times likelier the counts are with a valley than without is the
+//!   likelihood ratio of two Poisson rates against one. Its logarithm has to be at least [`EVIDENCE`].
+//!
+//! The second rule is the one for few calls, too. A call alone in a far bucket is an outlier, however far:
+//! were the tail of the hump a flat line of one call, it had to fall somewhere. Thirty calls among a
+//! million come again at the next run, wherever the buckets beside them are empty: they are a peak. In
+//! between, beside one empty bucket 13 calls are needed; beside nine, 4; beside twenty, 3.
+//!
+//! **With a handful of calls, the eye goes by the gap.** Three calls of 1 ms and three of 1 s are two
+//! kinds of calls to anyone, though no test can exclude that they are one. So a gap of [`GAP`] empty
+//! buckets parts what is of like standing: neither side may vanish beside the other, as one bar does when
+//! it is less than half as tall, drawn on a log scale with one unit for a single call. That is 2 × c² < m
+//! for c calls beside m: 1 beside 3, 2 beside 9, 3 beside 19.
+//!
+//! **Where a peak ends.** Two peaks that touch are cut at the lowest bucket between their tops, which goes
+//! with the flank that is higher beside it: for of two flanks that fall alike, the higher one left more
+//! calls there. Beyond two empty buckets, calls that vanish beside the peak are strays, and in no peak; a
+//! single empty bucket is a hole in the tail.
+
+use crate::histogram::{BUCKETS, Histogram};
+
+/// The logarithm of how many times likelier a valley has to make the counts: e⁹ is about 8000.
+///
+/// A peak that is noise sends a person after a cause that is not there; more than e⁹ would hide what
+/// anyone sees, such as 13 calls beyond an empty bucket. By Wilks' theorem noise makes a ratio of e⁹ with a
+/// chance of one in 90 000 (half of that of χ² ≥ 18 with one degree of freedom). The histogram where it has
+/// most chances has a long flat tail of few calls beside a high hump: in ten buckets there are 165 runs
+/// with a bar behind them, so at most one such histogram in 500 shows a peak that is noise. On a plateau
+/// or a round top both sides have to pass, which is far rarer.
+const EVIDENCE: f64 = 9.0;
+
+/// So many empty buckets part what is of like standing, whatever its calls: latencies that differ by more
+/// than a factor of sixteen.
+const GAP: usize = 4;
+
+/// So many empty buckets end a peak, if what is beyond vanishes beside it.
+const HOLE: usize = 2;
+
+/// A group of calls whose latencies make a hump of the histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Peak {
+    /// The first bucket.
+    pub from_bucket: usize,
+    /// The last bucket; it is part of the peak.
+    pub to_bucket: usize,
+    /// The calls in these buckets. The sum over all peaks is less than that of the histogram if there
+    /// are strays.
+    pub count: u64,
+}
+
+type Counts = [u64; BUCKETS];
+
+/// The peaks of a histogram, in the order of their latencies; this module's text says what is one.
+///
+/// Of any calls at all there is at least one peak, and both its ends hold calls. Peaks do not overlap.
+pub fn peaks(histogram: &Histogram) -> Vec<Peak> {
+    let counts = histogram.counts();
+    let humps = humps(counts);
+    let mut peaks = Vec::with_capacity(humps.len());
+    let mut from = 0;
+    for (i, hump) in humps.iter().enumerate() {
+        let cut = humps.get(i + 1).map(|next| cut(counts, hump.top, next.top));
+        let to = cut.unwrap_or(BUCKETS);
+        peaks.push(without_strays(counts, hump.top, from, to));
+        from = to;
+    }
+    peaks
+}
+
+/// Buckets up to the next hump, by their highest one.
+#[derive(Clone, Copy)]
+struct Hump {
+    top: usize,
+    calls: u128,
+}
+
+/// What a valley parts, in order. Begins with every place where bars rise and fall again, and takes the
+/// two together that have least between them, until there is a valley between any two.
+///
+/// What a valley parts stays parted whatever the order: tops only grow, and the valley stays between them.
+fn humps(counts: &Counts) -> Vec<Hump> {
+    let tops: Vec<usize> = tops(counts);
+    let mut humps = Vec::with_capacity(tops.len());
+    let mut from = 0;
+    for (i, &top) in tops.iter().enumerate() {
+        let to = tops.get(i + 1).map_or(BUCKETS, |&next| cut(counts, top, next));
+        humps.push(Hump { top, calls: sum(&counts[from..to]) });
+        from = to;
+    }
+    loop {
+        let mut least: Option<(f64, usize)> = None;
+        for (i, pair) in humps.windows(2).enumerate() {
+            let found = evidence_between(counts, pair[0].top, pair[1].top);
+            let parted = found >= EVIDENCE || gap_parts(counts, pair[0], pair[1]);
+            if !parted && least.is_none_or(|(least, _)| found < least) {
+                least = Some((found, i));
+            }
+        }
+        let Some((_, i)) = least else { return humps };
+        let right = humps.remove(i + 1);
+        let left = &mut humps[i];
+        left.calls += right.calls;
+        if counts[right.top] > counts[left.top] {
+            left.top = right.top;
+        }
+    }
+}
+
+/// The first bucket of each run of equal ones that is higher than what is on either side.
+fn tops(counts: &Counts) -> Vec<usize> {
+    let mut tops = Vec::new();
+    let mut rising = Some(0);
+    for i in 0..BUCKETS {
+        if i > 0 && counts[i] > counts[i - 1] {
+            rising = Some(i);
+        }
+        if counts.get(i + 1).is_none_or(|&next| next < counts[i]) && counts[i] > 0 {
+            tops.extend(rising.take());
+        }
+    }
+    tops
+}
+
+/// The first bucket that is no longer the left one's: between two tops, the lowest buckets, of equal ones
+/// the longest run, go to the side that is higher beside them.
+fn cut(counts: &Counts, left: usize, right: usize) -> usize {
+    let lowest = counts[left + 1..right].iter().min();
+    let mut longest = left + 1..left + 1;
+    let mut run = longest.clone();
+    for (i, count) in counts.iter().enumerate().take(right).skip(left + 1) {
+        if Some(count) != lowest {
+            run = i + 1..i + 1;
+            continue;
+        }
+        run.end = i + 1;
+        if run.len() > longest.len() {
+            longest = run.clone();
+        }
+    }
+    if counts[longest.start - 1] >= counts[longest.end] { longest.end } else { longest.start }
+}
+
+/// The logarithm of how many times likelier the counts between two tops are with the best valley there
+/// than without any; 0 where no valley is deep enough to be seen.
+fn evidence_between(counts: &Counts, left: usize, right: usize) -> f64 {
+    let lower = counts[left].min(counts[right]);
+    let mut best = 0f64;
+    for from in left + 1..right {
+        let mut inside = 0u128;
+        for (width, &count) in (1u32..).zip(&counts[from..right]) {
+            inside += u128::from(count);
+            if 2 * inside <= u128::from(lower) * u128::from(width) {
+                best = best.max(evidence(lower as f64, inside as f64, f64::from(width)));
+            }
+        }
+    }
+    best
+}
+
+/// The logarithm of the likelihood ratio of two Poisson rates against one, for `top` calls in one bucket
+/// and `inside` in `width` others.
+fn evidence(top: f64, inside: f64, width: f64) -> f64 {
+    let one_rate = (top + inside) / (width + 1.0);
+    let of = |calls: f64, buckets: f64| {
+        if calls > 0.0 { calls * (calls / (one_rate * buckets)).ln() } else { 0.0 }
+    };
+    of(top, 1.0) + of(inside, width)
+}
+
+/// A gap between two tops that parts what is of like standing.
+fn gap_parts(counts: &Counts, left: Hump, right: Hump) -> bool {
+    let gap = counts[left.top..right.top].split(|&count| count > 0).map(<[u64]>::len).max();
+    gap.is_some_and(|gap| gap >= GAP) && stands_beside(left.calls, right.calls)
+}
+
+/// Whether the fewer calls do not vanish beside the more.
+fn stands_beside(a: u128, b: u128) -> bool {
+    a.min(b).saturating_pow(2).saturating_mul(2) >= a.max(b)
+}
+
+/// The peak around a top within these buckets: outwards until calls are strays.
+fn without_strays(counts: &Counts, top: usize, from: usize, to: usize) -> Peak {
+    let (mut first, mut last) = (top, top);
+    // Left and right by turns until neither grows: what is added on one side is what the other's next
+    // group has to stand beside.
+    loop {
+        let before = (first, last);
+        let held = sum(&counts[first..=last]);
+        first -= beyond(counts[from..first].iter().rev(), held);
+        let held = sum(&counts[first..=last]);
+        last += beyond(counts[last + 1..to].iter(), held);
+        if (first, last) == before {
+            break;
+        }
+    }
+    let count = counts[first..=last].iter().fold(0, |calls: u64, &count| calls.saturating_add(count));
+    Peak { from_bucket: first, to_bucket: last, count }
+}
+
+/// How many buckets further out a peak of so many calls reaches: to the end of the next group of calls,
+/// unless it is of strays; 0 if there is none.
+fn beyond<'a>(outwards: impl Iterator<Item = &'a u64>, held: u128) -> usize {
+    let (mut reach, mut calls, mut empty, mut gap) = (0, 0u128, 0, 0);
+    for (i, &count) in outwards.enumerate() {
+        if count == 0 {
+            empty += 1;
+            if calls > 0 && empty >= HOLE {
+                break;
+            }
+            continue;
+        }
+        if calls == 0 {
+            gap = empty;
+        }
+        (reach, empty) = (i + 1, 0);
+        calls += u128::from(count);
+    }
+    if gap < HOLE || stands_beside(calls, held) { reach } else { 0 }
+}
+
+fn sum(counts: &[u64]) -> u128 {
+    counts.iter().map(|&count| u128::from(count)).sum()
+}
