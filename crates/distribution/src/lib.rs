@@ -2,12 +2,15 @@
 //!
 //! - [`Histogram`]: exact counts in buckets of a factor of two (OSprof; Traeger 2008, chapter 2).
 //! - [`peaks`]: the humps that a person sees in one on log scales (section 3.2).
+//! - [`Measure`]: how far apart two profiles are (chapter 9).
 //!
 //! Data in, data out: this crate knows no probe, no file and no clock. A latency is a number in the
 //! [`Unit`] of its histogram.
 
+mod compare;
 mod histogram;
 mod peaks;
 
+pub use compare::{Measure, alike};
 pub use histogram::{BUCKETS, Histogram, Quantile, Unit, Unlike, average_latency, bounds, bucket_of};
 pub use peaks::{Peak, peaks};

@@ -1,0 +1,6 @@
+//! What holds of histograms, their peaks and their comparison: by drawings, by hand, and by lot.
+
+mod compared;
+mod drawn;
+mod lot;
+mod sampled;
