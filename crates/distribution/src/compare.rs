@@ -3,7 +3,7 @@
 //! A score is 0 for a profile and itself, and grows with the difference. The paper calls all of them
 //! percentages; what they are percentages of differs, and so do their limits: see [`Measure`]. None says by
 //! itself whether the condition of the system changed: that takes a threshold, and thresholds differ by
-//! measure.
+//! measure ([`crate::evaluation`]).
 //!
 //! The first profile is the one that the other is held against: TOTOPS, TOTLAT and the two GROUP measures
 //! divide by what it holds, as the paper does, so they change when the profiles change places. Of nothing

@@ -2,12 +2,13 @@
 //!
 //! - [`Histogram`]: exact counts in buckets of a factor of two (OSprof; Traeger 2008, chapter 2).
 //! - [`peaks`]: the humps that a person sees in one on log scales (section 3.2).
-//! - [`Measure`]: how far apart two profiles are (chapter 9).
+//! - [`Measure`]: how far apart two profiles are (chapter 9), with [`evaluation`] of how often each errs.
 //!
 //! Data in, data out: this crate knows no probe, no file and no clock. A latency is a number in the
 //! [`Unit`] of its histogram.
 
 mod compare;
+pub mod evaluation;
 mod histogram;
 mod peaks;
 

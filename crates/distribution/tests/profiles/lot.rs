@@ -34,6 +34,16 @@ impl Lot {
         ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
+    /// From `low` to `high`, each value alike.
+    pub fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.uniform()
+    }
+
+    /// Of mean 1, as the time to the next of events that know nothing of each other.
+    pub fn exponential(&mut self) -> f64 {
+        -self.uniform().ln()
+    }
+
     /// Of mean 0 and standard deviation 1 (Box and Muller 1958).
     pub fn normal(&mut self) -> f64 {
         let (radius, angle) = (self.uniform(), self.uniform());

@@ -2,5 +2,7 @@
 
 mod compared;
 mod drawn;
+mod judged;
 mod lot;
 mod sampled;
+mod service;

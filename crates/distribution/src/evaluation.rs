@@ -1,0 +1,177 @@
+//! How often each measure errs, on pairs of profiles of which it is known whether the condition changed
+//! (Traeger 2008, section 9.2). Where pairs come from does not matter here.
+//!
+//! The paper's labels are by eye, and its thresholds are read from the same pairs that its error rates are
+//! of. Here labels are by construction, and a threshold that was chosen on some pairs is judged on others.
+
+use crate::compare::Measure;
+use crate::histogram::{Histogram, Unlike};
+
+/// The share of pairs of one condition that the default may tell apart, on the pairs it is chosen on.
+///
+/// Who compares two runs looks at dozens of operations of which few changed (chapter 9); so that most of
+/// what is pointed at did change, one in twenty of the others may be pointed at too.
+pub const LEVEL: f64 = 0.05;
+
+/// The measure to compare by when none is asked for: the one that misses least at [`LEVEL`], on profiles of a
+/// made-up service that differ in their numbers of calls, as those of two runs do. A test chooses it again.
+pub const DEFAULT_MEASURE: Measure = Measure::EarthMover;
+
+/// Above this score of [`DEFAULT_MEASURE`], two profiles are said to be of different conditions.
+///
+/// Chosen for profiles of 1000 to 20 000 calls. Chance is less in more calls, so there it finds no less and
+/// errs less; of fewer, it says little.
+pub const DEFAULT_THRESHOLD: f64 = 14.0;
+
+/// Two profiles of one operation.
+#[derive(Debug, Clone)]
+pub struct Pair {
+    /// What the other is held against.
+    pub first: Histogram,
+    /// The other.
+    pub second: Histogram,
+    /// Whether the condition of the system was another one: load, state of the machine, version.
+    pub changed: bool,
+}
+
+/// How often a measure errs at a threshold: a score above it says that the condition changed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Errors {
+    /// The threshold, in the unit of the measure's scores.
+    pub threshold: f64,
+    /// Pairs of one condition, and how many of them were said to differ (type I).
+    pub same: u64,
+    /// Of these, how many were said to differ.
+    pub false_positives: u64,
+    /// Pairs of two conditions.
+    pub changed: u64,
+    /// Of these, how many were said to be the same (type II).
+    pub false_negatives: u64,
+}
+
+impl Errors {
+    /// The share of pairs of one condition that were said to differ; none of no such pairs.
+    pub fn false_positive_rate(&self) -> Option<f64> {
+        rate(self.false_positives, self.same)
+    }
+
+    /// The share of pairs of two conditions that were said to be the same; none of no such pairs.
+    pub fn false_negative_rate(&self) -> Option<f64> {
+        rate(self.false_negatives, self.changed)
+    }
+}
+
+fn rate(errors: u64, pairs: u64) -> Option<f64> {
+    (pairs > 0).then(|| errors as f64 / pairs as f64)
+}
+
+/// The scores of labelled pairs by one measure: what error rates are counted from.
+#[derive(Debug, Clone)]
+pub struct Scores {
+    /// In ascending order.
+    same: Vec<f64>,
+    /// In ascending order.
+    changed: Vec<f64>,
+}
+
+impl Scores {
+    /// Scores all pairs.
+    pub fn new<'a>(measure: Measure, pairs: impl IntoIterator<Item = &'a Pair>) -> Result<Self, Unlike> {
+        let (mut same, mut changed) = (Vec::new(), Vec::new());
+        for pair in pairs {
+            let score = measure.score(&pair.first, &pair.second)?;
+            if pair.changed { changed.push(score) } else { same.push(score) }
+        }
+        same.sort_by(f64::total_cmp);
+        changed.sort_by(f64::total_cmp);
+        Ok(Self { same, changed })
+    }
+
+    /// The errors at a threshold.
+    pub fn errors(&self, threshold: f64) -> Errors {
+        let up_to = |scores: &[f64]| scores.partition_point(|&score| score <= threshold) as u64;
+        let (same, changed) = (self.same.len() as u64, self.changed.len() as u64);
+        Errors {
+            threshold,
+            same,
+            false_positives: same - up_to(&self.same),
+            changed,
+            false_negatives: up_to(&self.changed),
+        }
+    }
+
+    /// The errors at the lowest threshold that tells apart at most this share of the pairs of one condition.
+    ///
+    /// None if pairs of either kind are missing.
+    pub fn at_level(&self, false_positive_rate: f64) -> Option<Errors> {
+        if self.changed.is_empty() {
+            return None;
+        }
+        // As casts do: no number is 0, and what is more than all is all.
+        let allowed = (false_positive_rate * self.same.len() as f64) as usize;
+        let threshold = match self.same.len().checked_sub(allowed + 1) {
+            Some(last) => *self.same.get(last)?,
+            None => 0.0,
+        };
+        (!self.same.is_empty()).then(|| self.errors(threshold))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::histogram::{BUCKETS, Unit};
+
+    /// Pairs that EARTHMOVER gives these scores, in hundreds.
+    fn scores(same: &[usize], changed: &[usize]) -> Scores {
+        let at = |bucket: usize| {
+            let mut counts = [0; BUCKETS];
+            counts[bucket] = 1;
+            Histogram::from_counters(Unit::Cycles, counts, 0)
+        };
+        let pair = |&by: &usize, changed| Pair { first: at(0), second: at(by), changed };
+        let same = same.iter().map(|by| pair(by, false));
+        let pairs: Vec<Pair> = same.chain(changed.iter().map(|by| pair(by, true))).collect();
+        Scores::new(Measure::EarthMover, &pairs).unwrap()
+    }
+
+    #[test]
+    fn errors_are_counted_on_the_wrong_side_of_the_threshold() {
+        let scores = scores(&[0, 3, 1, 2], &[5, 2, 4]);
+        // Threshold, false positives of four, false negatives of three.
+        for (threshold, positives, negatives) in [
+            (-1.0, 4, 0),
+            (0.0, 3, 0),
+            (199.0, 2, 0),
+            (200.0, 1, 1),
+            (300.0, 0, 1),
+            (450.0, 0, 2),
+            (500.0, 0, 3),
+        ] {
+            let errors = scores.errors(threshold);
+            assert_eq!((errors.false_positives, errors.same), (positives, 4), "{threshold}");
+            assert_eq!((errors.false_negatives, errors.changed), (negatives, 3), "{threshold}");
+        }
+        let errors = scores.errors(200.0);
+        assert_eq!(errors.false_positive_rate(), Some(0.25));
+        assert_eq!(errors.false_negative_rate(), Some(1.0 / 3.0));
+    }
+
+    #[test]
+    fn a_level_gives_the_lowest_threshold_that_keeps_it() {
+        let scores = scores(&[0, 3, 1, 2], &[5, 2, 4]);
+        for (level, threshold) in
+            [(0.0, 300.0), (0.24, 300.0), (0.25, 200.0), (0.5, 100.0), (0.75, 0.0), (1.0, 0.0), (9.0, 0.0)]
+        {
+            assert_eq!(scores.at_level(level).unwrap().threshold, threshold, "{level}");
+        }
+    }
+
+    #[test]
+    fn without_pairs_of_a_kind_no_rate_is_known() {
+        assert_eq!(scores(&[], &[1]).at_level(0.05), None);
+        assert_eq!(scores(&[1], &[]).at_level(0.05), None);
+        assert_eq!(scores(&[], &[1]).errors(0.0).false_positive_rate(), None);
+        assert_eq!(scores(&[1], &[]).errors(0.0).false_negative_rate(), None);
+    }
+}

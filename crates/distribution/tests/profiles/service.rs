@@ -1,0 +1,164 @@
+//! A service under load, made up: what its calls take, and what a change of its condition does to that.
+//!
+//! Clients think, then call. A call computes, a part of that under a mutex that all share; some calls then
+//! wait for a device, which serves one at a time; and some hit a further cause. Waits for the mutex and
+//! for the device come out of the queues, so that calls depend on each other as they do in a machine: noise
+//! of such profiles is more than that of independent draws.
+
+use wakepath_distribution::{Histogram, Unit, evaluation::Pair};
+
+use crate::lot::Lot;
+
+/// All that decides what calls take, but chance. Times are in ns.
+#[derive(Debug, Clone)]
+pub struct Condition {
+    clients: usize,
+    think: f64,
+    compute: Time,
+    /// The part of the computing that needs the mutex.
+    held: f64,
+    device_share: f64,
+    device: Time,
+    cause_share: f64,
+    cause: Time,
+}
+
+/// Log-normal: its median, and the spread of its natural logarithm.
+#[derive(Debug, Clone, Copy)]
+struct Time {
+    median: f64,
+    spread: f64,
+}
+
+impl Time {
+    fn draw(self, lot: &mut Lot) -> f64 {
+        self.median * (self.spread * lot.normal()).exp()
+    }
+}
+
+/// What changed between two profiles, by how much.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Change {
+    /// Nothing.
+    None,
+    /// Clients think this many times shorter.
+    Load(f64),
+    /// The device takes this many times as long.
+    Device(f64),
+    /// This share of calls has a cause it had not before, of 32 to 256 times what computing takes.
+    Cause(f64),
+    /// Computing takes this many times as long.
+    Version(f64),
+}
+
+impl Change {
+    /// Graded: from what is lost in the noise of a few thousand calls to what anyone sees.
+    pub const ALL: [Change; 16] = [
+        Change::Load(1.5),
+        Change::Load(2.0),
+        Change::Load(4.0),
+        Change::Device(1.25),
+        Change::Device(1.5),
+        Change::Device(2.0),
+        Change::Device(4.0),
+        Change::Cause(0.003),
+        Change::Cause(0.01),
+        Change::Cause(0.03),
+        Change::Cause(0.1),
+        Change::Version(1.05),
+        Change::Version(1.1),
+        Change::Version(1.25),
+        Change::Version(1.5),
+        Change::Version(2.0),
+    ];
+
+    fn apply(self, condition: &mut Condition) {
+        match self {
+            Change::None => {}
+            Change::Load(times) => condition.think /= times,
+            Change::Device(times) => condition.device.median *= times,
+            Change::Cause(share) => condition.cause_share = share,
+            Change::Version(times) => condition.compute.median *= times,
+        }
+    }
+}
+
+impl Condition {
+    /// Some operation of some machine.
+    fn draw(lot: &mut Lot) -> Self {
+        let compute = Time { median: lot.between(10.0, 20.0).exp2(), spread: lot.between(0.15, 0.6) };
+        let held = lot.between(0.1, 0.5);
+        let device =
+            Time { median: compute.median * lot.between(4.0, 9.0).exp2(), spread: lot.between(0.3, 0.7) };
+        let device_share = lot.between(0.02, 0.3);
+        let clients = lot.between(2.0, 17.0) as usize;
+        // The busier of mutex and device is busy for this share of the time, if nobody waits.
+        let busy = lot.between(0.2, 0.5);
+        let demand = (held * compute.median).max(device_share * device.median);
+        Condition {
+            clients,
+            think: clients as f64 * demand / busy,
+            compute,
+            held,
+            device_share,
+            device,
+            cause_share: 0.0,
+            cause: Time { median: compute.median * lot.between(5.0, 8.0).exp2(), spread: 0.3 },
+        }
+    }
+
+    /// A profile of so many calls.
+    fn profile(&self, calls: usize, lot: &mut Lot) -> Histogram {
+        let mut profile = Histogram::new(Unit::Nanoseconds);
+        let mut next: Vec<f64> = (0..self.clients).map(|_| self.think * lot.exponential()).collect();
+        let (mut mutex_free, mut device_free) = (0f64, 0f64);
+        // The queues are as if always full at first: what the first calls take is not counted.
+        let warm_up = 20 * self.clients;
+        for call in 0..calls + warm_up {
+            let client = (0..next.len()).min_by(|&a, &b| next[a].total_cmp(&next[b])).unwrap_or(0);
+            let start = next[client];
+            let compute = self.compute.draw(lot);
+            // Who called first gets the mutex first, and the device: the error is that of an order, not
+            // of a time that is spent twice.
+            let got = (start + compute * (1.0 - self.held)).max(mutex_free);
+            mutex_free = got + compute * self.held;
+            let mut end = mutex_free;
+            if lot.uniform() < self.device_share {
+                device_free = device_free.max(end) + self.device.draw(lot);
+                end = device_free;
+            }
+            if lot.uniform() < self.cause_share {
+                end += self.cause.draw(lot);
+            }
+            if call >= warm_up {
+                profile.add((end - start) as u64);
+            }
+            next[client] = end + self.think * lot.exponential();
+        }
+        profile
+    }
+}
+
+/// How many calls the second profile of a pair has.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Calls {
+    /// Some other number: runs of other lengths.
+    Others,
+    /// As many: the same work done again, as in the paper.
+    AsMany,
+}
+
+/// A labelled pair: `seed` decides the operation, the numbers of calls and all chance.
+pub fn pair(change: Change, calls: Calls, seed: u64) -> Pair {
+    let mut lot = Lot::new(seed);
+    let condition = Condition::draw(&mut lot);
+    let mut other = condition.clone();
+    change.apply(&mut other);
+    // 1000 to 20 000.
+    let some = |lot: &mut Lot| 10f64.powf(lot.between(3.0, 4.3)) as usize;
+    let of_first = some(&mut lot);
+    let of_second = if calls == Calls::Others { some(&mut lot) } else { of_first };
+    let first = condition.profile(of_first, &mut lot);
+    let second = other.profile(of_second, &mut lot);
+    Pair { first, second, changed: change != Change::None }
+}
