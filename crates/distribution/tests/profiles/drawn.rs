@@ -263,6 +263,7 @@ fn with_a_handful_of_calls_the_eye_goes_by_the_gap() {
         ("three and three, a thousand times slower", 20, &[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3], "20-20 30-30"),
         ("one and one", 20, &[1, 0, 0, 0, 0, 1], "20-20 25-25"),
         ("three and three within a factor of eight", 20, &[3, 0, 0, 3], "20-23"),
+        ("three and three, beyond three empty buckets", 20, &[3, 0, 0, 0, 3], "20-24"),
         ("eight and two", 20, &[8, 0, 0, 0, 0, 2], "20-20 25-25"),
         ("nine and two", 20, &[9, 0, 0, 0, 0, 2], "20-20"),
         ("five and a stray", 20, &[2, 3, 0, 0, 1], "20-21"),

@@ -83,7 +83,7 @@ fn around(peak: &Peak, bucket: usize) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, max_global_rejects: 200_000, ..lot::config() })]
+    #![proptest_config(ProptestConfig { cases: 1000, max_global_rejects: 100_000, ..lot::config() })]
 
     #[test]
     fn well_separated_causes_are_found_one_peak_each(causes in causes(), seed: u64) {
@@ -135,7 +135,7 @@ proptest! {
 #[test]
 fn noise_makes_a_peak_of_the_worst_tail_at_most_once_in_500() {
     let mut lot = Lot::new(3);
-    for level in [1.0, 3.0, 6.0, 10.0, 20.0] {
+    for level in [1.0, 6.0, 20.0] {
         let mut rates = [0.0; BUCKETS];
         rates[20] = 1e5;
         rates[21..31].fill(level);
