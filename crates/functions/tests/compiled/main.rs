@@ -1,0 +1,4 @@
+//! Finding functions in programs that are compiled for the purpose.
+
+mod lookup;
+mod programs;
