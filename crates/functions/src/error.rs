@@ -158,6 +158,12 @@ pub enum Absent {
 }
 
 impl NotFound {
+    /// Of a name for which there is no file.
+    pub(crate) fn nowhere(function: &str) -> Self {
+        let function = function.to_owned();
+        Self { function, files: vec!["any file".to_owned()], why: Absent::Plain, near: Vec::new() }
+    }
+
     fn because(&self) -> String {
         match self.why {
             Absent::Plain => String::new(),
@@ -238,6 +244,11 @@ pub enum Reason {
         "a loop inside it jumps back to its entry, so that each turn would count as a call; probe a caller"
     )]
     LoopToEntry,
+    /// A 5-byte no-operation, not at the entry.
+    #[error(
+        "its calls are seen first at a 5-byte no-operation, where Linux 6.18 puts a call that may overwrite what the function keeps below its stack pointer; probe a caller"
+    )]
+    InnerNop,
     /// The symbol is a place inside another function.
     #[error("it is a place inside `{outer}`, which is passed without a call too; probe `{outer}`")]
     Inside {
@@ -258,6 +269,14 @@ pub enum Reason {
     /// A Go function whose every return cannot be probed.
     #[error("a Go function's return is seen only at its RET instructions, and {why}; probe a caller")]
     GoReturns {
+        /// What is in the way.
+        why: String,
+    },
+    /// A function through which an exception may pass, and whose every return cannot be probed.
+    #[error(
+        "an exception that passes it would end the program under a return probe, so its return is seen only at its RET instructions, and {why}; probe a caller, or promise that no exception passes"
+    )]
+    ExceptionReturns {
         /// What is in the way.
         why: String,
     },

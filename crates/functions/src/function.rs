@@ -71,6 +71,12 @@ pub enum Note {
     CalledOnce,
     /// It does not return: calls have a beginning alone.
     NeverReturns,
+    /// An exception may pass through it, so that its returns are seen at its `ret` instructions, which
+    /// cost more than a return probe; a call that an exception ends is not seen to end.
+    ExceptionsPass,
+    /// The debug information tells of this many places where its code stands inside other functions:
+    /// calls there are not seen.
+    AlsoInlined(usize),
     /// The compiler made this copy for some callers; others may call another copy.
     Copy,
     /// The compiler put the beginning of the function into its callers: calls that end there are unseen.
@@ -79,13 +85,21 @@ pub enum Note {
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        let text = match self {
+            Self::AlsoInlined(places) => {
+                return write!(f, "also put into its callers in {places} places: calls there are not seen");
+            }
+            Self::ExceptionsPass => {
+                "an exception may pass it, which a return probe would turn into the program's end: each return \
+                 is probed where it stands, which costs more, and a call that an exception ends is left open"
+            }
             Self::CalledOnce => "called once in a process: one duration, no distribution",
             Self::NeverReturns => "never returns: its calls are counted, and have no duration",
             Self::Copy => "a copy that the compiler made for some of the callers",
             Self::PartlyInlined => {
                 "the beginning of this function is in its callers: calls that end there are not seen"
             }
-        })
+        };
+        f.write_str(text)
     }
 }

@@ -41,7 +41,22 @@ pub(crate) struct Image {
     pub go: bool,
     /// Tables that contradict themselves and were left out.
     pub damaged: Vec<&'static str>,
+    debug_sections: Vec<DebugSection>,
 }
+
+/// A section of debug information.
+#[derive(Debug)]
+struct DebugSection {
+    name: &'static str,
+    /// Where in the file, bytes.
+    range: Range<u64>,
+    /// Whether a header and a zlib stream stand there.
+    compressed: bool,
+}
+
+/// The sections of debug information that names of functions are in.
+const DEBUG_SECTIONS: [&str; 5] =
+    [".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets"];
 
 impl Image {
     /// Opens a file and reads its tables.
@@ -64,6 +79,7 @@ impl Image {
             debug_link: None,
             go: false,
             damaged: Vec::new(),
+            debug_sections: Vec::new(),
         };
         image
             .read(&cache)
@@ -111,9 +127,65 @@ impl Image {
                 b".gnu_debuglink" => {
                     self.debug_link = section.data(endian, data).ok().and_then(debug_link);
                 }
-                _ => {}
+                name => self.read_debug_section(name, section, endian),
             }
         }
+    }
+
+    fn read_debug_section(
+        &mut self,
+        name: &[u8],
+        section: &elf::SectionHeader64<Endianness>,
+        endian: Endianness,
+    ) {
+        let Some(name) = DEBUG_SECTIONS.iter().find(|known| known.as_bytes() == name) else { return };
+        let Some((start, size)) = section.file_range(endian) else { return };
+        let compressed = section.sh_flags(endian) & u64::from(elf::SHF_COMPRESSED) != 0;
+        let range = start..start.saturating_add(size);
+        self.debug_sections.push(DebugSection { name, range, compressed });
+    }
+
+    /// How much debug information there is, bytes in the file.
+    pub fn debug_bytes(&self) -> u64 {
+        let sizes = self.debug_sections.iter().map(|section| section.range.end - section.range.start);
+        sizes.fold(0, u64::saturating_add)
+    }
+
+    /// A section of debug information; empty if there is none, or it cannot be read, or it is longer
+    /// than `most` bytes.
+    pub fn debug_section(&self, name: &str, most: usize) -> Vec<u8> {
+        self.debug_sections
+            .iter()
+            .find(|section| section.name == name)
+            .and_then(|section| self.read_section(section, most))
+            .unwrap_or_default()
+    }
+
+    fn read_section(&self, section: &DebugSection, most: usize) -> Option<Vec<u8>> {
+        let held = self.file.metadata().ok()?.len();
+        if section.range.end > held {
+            return None;
+        }
+        let mut raw = vec![0; usize::try_from(section.range.end - section.range.start).ok()?];
+        self.file.read_exact_at(&mut raw, section.range.start).ok()?;
+        if !section.compressed {
+            return (raw.len() <= most).then_some(raw);
+        }
+        // The kind, a word left free, the size when unpacked, the alignment.
+        let (header, stream) = raw.split_at_checked(24)?;
+        if u32::from_le_bytes(*header.first_chunk()?) != elf::ELFCOMPRESS_ZLIB {
+            return None;
+        }
+        let mut unpacked = Vec::new();
+        let unpack = flate2::read::ZlibDecoder::new(stream);
+        unpack.take(most as u64 + 1).read_to_end(&mut unpacked).ok()?;
+        (unpacked.len() <= most).then_some(unpacked)
+    }
+
+    /// Whether its code throws exceptions, or lets them pass: it is of C++, or of Rust.
+    pub fn unwinds(&self) -> bool {
+        let marks = ["__gxx_personality_v0", "rust_eh_personality", "_Unwind_RaiseException", "__cxa_throw"];
+        self.symbols.iter().any(|symbol| marks.contains(&self.symbols.name(symbol)))
     }
 
     /// Where the byte at an address stands in the file, if it is code.

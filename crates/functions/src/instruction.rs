@@ -4,8 +4,8 @@
 //! must also do what the instruction would have done. It does a few itself; the others run out of line
 //! with the trap flag set, which costs a second exception, and on a virtual machine often a way through
 //! the hypervisor. On a 5-byte no-operation, Linux 6.18 and later put a call instead of a breakpoint.
-//! The rules are those of Linux 6.18, for 64-bit code, in `arch/x86/kernel/uprobes.c` and
-//! `arch/x86/lib/insn-eval.c`; a test that needs root asks the running kernel.
+//! The rules are those of Linux 6.18 for 64-bit code (`arch/x86/kernel/uprobes.c`), each tried there: what
+//! it refuses, and what takes as long as a single step. Later kernels know more no-operations.
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
 
@@ -20,7 +20,7 @@ pub enum Cost {
     /// A call replaces a 5-byte no-operation from Linux 6.18 on (0.25 µs where this was measured). On
     /// kernels before, and where the call cannot reach, it is as [`Cost::Emulated`].
     Optimised,
-    /// A breakpoint, and the kernel does what the instruction does (0.6 µs).
+    /// A breakpoint, and the kernel does what the instruction does (0.7 µs).
     Emulated,
     /// A breakpoint, and a copy of the instruction is single-stepped (20 µs on a virtual machine).
     SingleStepped,
@@ -68,41 +68,30 @@ impl<'a> Parts<'a> {
         Some(Self { bytes, prefixes, rex, rest, vex })
     }
 
-    /// Whether the register field and the register operand are the same, of full width.
-    fn is_between_same_registers(&self, modrm: u8) -> bool {
-        let Some(rex) = self.rex else { return false };
-        let wide = rex & 8 != 0;
-        let register = (modrm >> 3 & 7) | (rex & 4) << 1;
-        let operand = (modrm & 7) | (rex & 1) << 3;
-        wide && register == operand
-    }
-
-    /// The no-operations that Linux 6.18 knows.
+    /// The no-operations that Linux 6.18 does itself: the ones it would write, of up to 8 bytes, and the
+    /// one-byte opcode with whatever prefixes.
     fn is_nop(&self) -> bool {
-        if self.vex {
-            return false;
-        }
-        match self.rest {
-            [0x90, ..] => !self.prefixes.contains(&0xf3) && self.rex.is_none_or(|rex| rex & 1 == 0),
-            [0x0f, 0x1f, modrm, ..] => modrm >> 3 & 7 == 0 && self.rex.is_none_or(|rex| rex & 4 == 0),
-            [0xe9, 0, 0, 0, 0] | [0xeb, 0] => true,
-            [0x89, modrm, ..] => modrm >> 6 == 3 && self.is_between_same_registers(*modrm),
-            // lea with a displacement of zero.
-            [0x8d, modrm, tail @ ..] if modrm & 7 != 4 => {
-                matches!(modrm >> 6, 1 | 2)
-                    && self.prefixes.is_empty()
-                    && tail.iter().all(|&byte| byte == 0)
-                    && self.is_between_same_registers(*modrm)
-            }
-            [0x8d, modrm, 0x24, tail @ ..] => {
-                matches!(modrm >> 6, 1 | 2)
-                    && self.prefixes.is_empty()
-                    && tail.iter().all(|&byte| byte == 0)
-                    && self.rex.is_some_and(|rex| rex & 2 == 0)
-                    && self.is_between_same_registers(*modrm)
-            }
+        match (self.vex, self.rest, self.bytes) {
+            (true, _, _) => false,
+            (_, [0x90, ..], _) => true,
+            (_, _, [0x0f, 0x1f, 0x00] | [0x0f, 0x1f, 0x40, 0] | [0x0f, 0x1f, 0x44, 0, 0]) => true,
+            (_, _, [0x66, 0x0f, 0x1f, 0x44, 0, 0]) => true,
+            (_, _, [0x0f, 0x1f, 0x80, 0, 0, 0, 0] | [0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0]) => true,
             _ => false,
         }
+    }
+
+    /// The no-operations that Linux 6.18 replaces by a call.
+    fn is_nop5(&self) -> bool {
+        self.bytes.len() == 5
+            && !self.vex
+            && matches!(self.rest, [0x90] | [0x0f, 0x1f, 0x00..=0x07 | 0x40..=0x47 | 0x80..=0x87 | 0xc0..=0xc7, ..])
+    }
+
+    /// `xchg %r8,%rax` has the opcode of a no-operation, and the kernel takes it for one: probed, it
+    /// does not exchange.
+    fn is_taken_for_nop(&self) -> bool {
+        !self.vex && self.rest[0] == 0x90 && self.rex.is_some_and(|rex| rex & 1 != 0)
     }
 
     fn is_refused(&self) -> bool {
@@ -117,7 +106,8 @@ impl<'a> Parts<'a> {
             0x8e => self.rest.get(1).is_some_and(|modrm| modrm >> 3 & 7 == 2),
             _ => false,
         };
-        prefix || opcode || !self.is_nop() && self.is_near_branch() && self.prefixes.contains(&0x66)
+        let short_branch = self.is_near_branch() && self.prefixes.contains(&0x66);
+        prefix || opcode || short_branch || self.is_taken_for_nop()
     }
 
     fn is_near_branch(&self) -> bool {
@@ -141,7 +131,7 @@ impl<'a> Parts<'a> {
         }
         let in_one_page = address % PAGE <= PAGE - 5;
         Some(match () {
-            () if self.is_nop() && self.bytes.len() == 5 && in_one_page => Cost::Optimised,
+            () if self.is_nop5() && in_one_page => Cost::Optimised,
             () if self.is_nop() || self.is_near_branch() || self.is_push_of_register() => Cost::Emulated,
             () => Cost::SingleStepped,
         })
@@ -180,18 +170,22 @@ mod tests {
         ("push %rbp, with a prefix too many", "48 55", Some(Cost::SingleStepped)),
         ("nop", "90", Some(Cost::Emulated)),
         ("nop of 2 bytes", "66 90", Some(Cost::Emulated)),
-        ("pause", "f3 90", Some(Cost::SingleStepped)),
-        ("xchg %r8,%rax", "49 90", Some(Cost::SingleStepped)),
+        ("pause", "f3 90", Some(Cost::Emulated)),
+        ("xchg %r8,%rax, which would be skipped", "49 90", None),
         ("nop of 4 bytes", "0f 1f 40 00", Some(Cost::Emulated)),
         ("nop of 5 bytes", "0f 1f 44 00 00", Some(Cost::Optimised)),
         ("nop of 5 bytes, another", "66 0f 1f 40 00", Some(Cost::Optimised)),
         ("nop of 6 bytes", "66 0f 1f 44 00 00", Some(Cost::Emulated)),
         ("nop with a segment", "66 2e 0f 1f 84 00 00 00 00 00", None),
-        ("jmp to the next, 5 bytes", "e9 00 00 00 00", Some(Cost::Optimised)),
-        ("lea 0(%rsp),%rsp", "48 8d 64 24 00", Some(Cost::Optimised)),
+        ("nop of 5 bytes, of prefixes", "66 66 66 66 90", Some(Cost::Optimised)),
+        ("nop of 4 bytes, an unusual one", "0f 1f 04 00", Some(Cost::SingleStepped)),
+        ("nop of 5 bytes that is none for the kernel", "0f 1f 4c 00 00", Some(Cost::SingleStepped)),
+        ("nop of 8 bytes", "0f 1f 84 00 00 00 00 00", Some(Cost::Emulated)),
+        ("nop of 9 bytes", "66 0f 1f 84 00 00 00 00 00", Some(Cost::SingleStepped)),
+        ("jmp to the next, 5 bytes", "e9 00 00 00 00", Some(Cost::Emulated)),
+        ("lea 0(%rsp),%rsp", "48 8d 64 24 00", Some(Cost::SingleStepped)),
         ("lea 8(%rsp),%rsp", "48 8d 64 24 08", Some(Cost::SingleStepped)),
-        ("mov %rax,%rax", "48 89 c0", Some(Cost::Emulated)),
-        ("mov %eax,%eax, which is none", "89 c0", Some(Cost::SingleStepped)),
+        ("mov %rax,%rax", "48 89 c0", Some(Cost::SingleStepped)),
         ("mov %rsp,%rbp", "48 89 e5", Some(Cost::SingleStepped)),
         ("call", "e8 01 00 00 00", Some(Cost::Emulated)),
         ("callw", "66 e8 01 00 00 00", None),

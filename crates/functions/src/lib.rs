@@ -18,12 +18,16 @@
 //! Only x86-64 is understood; other machines are refused by name.
 
 mod body;
+mod debug_file;
 mod error;
 mod find;
 mod function;
 mod image;
+mod inlined;
 mod instruction;
 mod library;
+mod loader_cache;
+mod mappings;
 mod names;
 mod near;
 mod pattern;
