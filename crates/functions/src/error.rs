@@ -182,8 +182,9 @@ impl NotFound {
                  debug file, or build it without stripping"
             ),
             Absent::Inlined { places } => format!(
-                ": the compiler put its code into its callers ({places} places) and left no function to probe: \
-                 probe a caller, or build it with __attribute__((noinline))"
+                ": the compiler put its code into its callers ({places} {}) and left no function to probe: \
+                 probe a caller, or build it with __attribute__((noinline))",
+                if places == 1 { "place" } else { "places" }
             ),
         }
     }

@@ -30,7 +30,7 @@ pub struct Finder {
 pub struct Found {
     /// The functions, in order of file and address.
     pub functions: Vec<Function>,
-    /// What was asked for too, and is not to be probed.
+    /// What a pattern stands for too, and is not to be probed. For an exact name that is an error.
     pub refused: Vec<Refusal>,
 }
 
@@ -65,7 +65,9 @@ impl Finder {
                 absent.get_or_insert(not_found);
             }
         }
-        if !found.functions.is_empty() {
+        // Who names one function and gets its obsolete version alone would take that for the function.
+        let all_or_none = target.function.is_exact() && !found.refused.is_empty();
+        if !found.functions.is_empty() && !all_or_none {
             return Ok(found);
         }
         match (found.refused.into_iter().next(), absent) {

@@ -87,7 +87,11 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Self::AlsoInlined(places) => {
-                return write!(f, "also put into its callers in {places} places: calls there are not seen");
+                let noun = if *places == 1 { "place" } else { "places" };
+                return write!(
+                    f,
+                    "its code also stands in its callers ({places} {noun}): calls there are not seen"
+                );
             }
             Self::ExceptionsPass => {
                 "an exception may pass it, which a return probe would turn into the program's end: each return \

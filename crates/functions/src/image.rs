@@ -54,9 +54,17 @@ struct DebugSection {
     compressed: bool,
 }
 
-/// The sections of debug information that names of functions are in.
-const DEBUG_SECTIONS: [&str; 5] =
-    [".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets"];
+/// The sections of debug information that names of functions are in, and two without which no unit of
+/// it is opened.
+const DEBUG_SECTIONS: [&str; 7] = [
+    ".debug_info",
+    ".debug_abbrev",
+    ".debug_str",
+    ".debug_line_str",
+    ".debug_str_offsets",
+    ".debug_line",
+    ".debug_addr",
+];
 
 impl Image {
     /// Opens a file and reads its tables.

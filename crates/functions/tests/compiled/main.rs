@@ -1,4 +1,10 @@
 //! Finding functions in programs that are compiled for the purpose.
 
+mod debug;
+mod files;
+mod go;
+mod hostile;
 mod lookup;
+mod places;
 mod programs;
+mod returns;

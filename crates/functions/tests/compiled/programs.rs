@@ -70,3 +70,10 @@ pub fn bytes_at<const N: usize>(file: &Path, offset: u64) -> [u8; N] {
     let content = std::fs::read(file).unwrap();
     content[offset as usize..].first_chunk::<N>().copied().unwrap()
 }
+
+/// What [`Programs::assemble`] takes for a function `name` of these instructions.
+pub fn function(name: &str, instructions: &str) -> String {
+    format!(
+        ".text\n.globl {name}\n.type {name}, @function\n{name}:\n{instructions}\n.size {name}, .-{name}\n"
+    )
+}
