@@ -213,12 +213,11 @@ impl OpenFile<'_> {
             }
             () => Absent::Plain,
         };
-        let names: Vec<_> = functions().map(names::readable).collect();
         NotFound {
             function: pattern.as_str().to_owned(),
             files: Vec::new(),
             why,
-            near: near(pattern.as_str(), names.iter().map(AsRef::as_ref)),
+            near: near(pattern.as_str(), functions().map(names::readable)),
         }
     }
 }
@@ -243,6 +242,7 @@ fn notes(name: &str, returns: &Return, runtime: Runtime) -> Vec<Note> {
 
 /// The symbols that are meant, by address.
 fn meant<'a>(image: &'a Image, pattern: &Pattern) -> BTreeMap<u64, Vec<&'a Symbol>> {
+    let meaning = names::Meaning::of(pattern);
     let mut meant: BTreeMap<u64, Vec<&Symbol>> = BTreeMap::new();
     for symbol in image.symbols.iter() {
         let name = image.symbols.name(symbol);
@@ -260,7 +260,7 @@ fn meant<'a>(image: &'a Image, pattern: &Pattern) -> BTreeMap<u64, Vec<&'a Symbo
         }
         let with_version =
             || pattern.as_str().contains('@') && pattern.matches(&image.symbols.versioned_name(symbol));
-        if names::is_meant(pattern, name) || with_version() {
+        if meaning.includes(name) || with_version() {
             meant.entry(symbol.address).or_default().push(symbol);
         }
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use gimli::{AttributeValue, DebugInfoOffset, Dwarf, EndianSlice, LittleEndian, Section, Unit};
 
 use crate::image::Image;
-use crate::names;
+use crate::names::Meaning;
 use crate::pattern::Pattern;
 
 /// More debug information than this is not searched, bytes: it takes about a second.
@@ -25,11 +25,12 @@ pub(crate) fn places(image: &Image, pattern: &Pattern) -> Option<usize> {
     if dwarf.debug_info.reader().is_empty() {
         return None;
     }
+    let meaning = Meaning::of(pattern);
     let mut meant: HashSet<DebugInfoOffset> = HashSet::new();
     // A method's name stands at its declaration, to which its definition refers, to which its copies
     // do; a reference may lead forward.
     for_each(&dwarf, |unit, entry| {
-        if entry.tag() == gimli::DW_TAG_subprogram && is_meant(&dwarf, unit, entry, pattern) {
+        if entry.tag() == gimli::DW_TAG_subprogram && is_meant(&dwarf, unit, entry, &meaning) {
             meant.extend(entry.offset().to_debug_info_offset(&unit.header));
         }
     });
@@ -71,7 +72,7 @@ fn is_meant(
     dwarf: &Dwarf<Reader<'_>>,
     unit: &Unit<Reader<'_>>,
     entry: &Entry<'_>,
-    pattern: &Pattern,
+    meaning: &Meaning<'_>,
 ) -> bool {
     let text = |attribute| {
         let value = entry.attr_value(attribute)?;
@@ -79,7 +80,7 @@ fn is_meant(
         (text.len() < 4096).then(|| text.to_string().ok()).flatten()
     };
     match text(gimli::DW_AT_linkage_name).or_else(|| text(gimli::DW_AT_name)) {
-        Some(name) => names::is_meant(pattern, name),
+        Some(name) => meaning.includes(name),
         None => false,
     }
 }

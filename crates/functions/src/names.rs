@@ -7,22 +7,52 @@ use crate::pattern::Pattern;
 
 /// Longer names are not written out in their language, bytes. A short mangled name can stand for a
 /// text that is exponentially longer; a file from elsewhere may hold such a name.
-const LONGEST: usize = 16 << 10;
+const LONGEST: usize = 4 << 10;
 
 /// The suffixes that compilers put on a copy of a function: `foo.constprop.0` is called where the
 /// source calls `foo`.
 const CLONES: [&str; 5] = [".constprop.", ".isra.", ".part.", ".lto_priv.", ".llvm."];
 
-/// Whether a symbol's name, without its version, is meant by a pattern: as it stands, without what a
-/// compiler appended to it, or written as C++ or Rust with or without parameters.
-pub(crate) fn is_meant(pattern: &Pattern, name: &str) -> bool {
-    let base = without_clone(name);
-    if pattern.matches(name) || base != name && pattern.matches(base) {
-        return true;
+/// Words that mangling writes by a letter or two, so that they do not stand in what it makes.
+const ABBREVIATED: &str = "std allocator basic_string basic_istream basic_ostream basic_iostream operator \
+    unsigned signed char wchar_t char8_t char16_t char32_t bool short int long __int128 float double __float128 \
+    decimal32 decimal64 decimal128 half void auto const volatile restrict decltype nullptr_t noexcept throw \
+    anonymous namespace lambda unnamed type clone vtable typeinfo guard variable reference temporary \
+    thunk virtual non covariant return new delete sizeof alignof true false closure impl shim usize isize str dyn";
+
+/// A pattern that is held against many names.
+pub(crate) struct Meaning<'a> {
+    pattern: &'a Pattern,
+    /// An identifier that stands in each mangled name of what is meant, if the pattern tells one:
+    /// writing a name out takes a thousand times longer than seeing that it cannot be meant.
+    identifier: Option<&'a str>,
+}
+
+impl<'a> Meaning<'a> {
+    pub fn of(pattern: &'a Pattern) -> Self {
+        let text = pattern.as_str();
+        // Behind the name there may be types, which mangling writes by single letters.
+        let name = text.split(['(', '<']).next().unwrap_or_default();
+        let other = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        let identifier = name.rsplit(other).find(|run| !run.is_empty());
+        // Of a name cut by a wildcard it cannot be known whether it is one of those.
+        let may_be_written_otherwise = |run: &&str| {
+            ABBREVIATED.split_whitespace().any(|word| word.contains(*run)) || text.contains("operator")
+        };
+        Self { pattern, identifier: identifier.filter(|run| !may_be_written_otherwise(run)) }
     }
-    match forms(base) {
-        None => false,
-        Some(forms) => forms.iter().any(|form| pattern.matches(form)),
+
+    /// Whether a symbol's name, without its version, is meant: as it stands, without what a compiler
+    /// appended to it, or written as C++ or Rust with or without parameters.
+    pub fn includes(&self, name: &str) -> bool {
+        let base = without_clone(name);
+        if self.pattern.matches(name) || base != name && self.pattern.matches(base) {
+            return true;
+        }
+        if self.identifier.is_some_and(|identifier| !name.contains(identifier)) {
+            return false;
+        }
+        forms(base).is_some_and(|forms| forms.iter().any(|form| self.pattern.matches(form)))
     }
 }
 
@@ -84,7 +114,7 @@ impl Write for Bounded {
 
 #[cfg(test)]
 mod tests {
-    use super::{cold_part_of, is_meant, readable};
+    use super::{Meaning, cold_part_of, readable};
     use crate::pattern::Pattern;
 
     #[test]
@@ -94,18 +124,25 @@ mod tests {
             ("_Z3maxIiET_S0_S0_", &["max<int>", "int max<int>(int, int)", "max*"]),
             ("_ZN3app6handle17h0123456789abcdefE", &["app::handle", "app::*"]),
             ("_RNvC3app6handle", &["app::handle"]),
+            ("_ZN12_GLOBAL__N_11fEv", &["(anonymous namespace)::f", "*::f"]),
+            ("_ZNSt6vectorIiSaIiEE9push_backERKi", &["std::vector*::push_back*", "std::vector<*", "std::*"]),
+            ("_ZNSsC1ERKSs", &["*string*", "std::string::*", "std::*"]),
+            ("_Z6handlexj", &["handle(long long, unsigned int)", "handle*int*", "*(long long*"]),
+            ("_ZN4CartD1Ev", &["Cart::~Cart", "Cart::~Cart()"]),
+            ("_ZplRK4CartS1_", &["operator+", "operator+(*"]),
+            ("_ZNK4CartcvbEv", &["Cart::operator bool"]),
             ("handle.constprop.0", &["handle", "handle.constprop.0", "hand*"]),
             ("_ZN3foo3barEi.isra.0", &["foo::bar", "foo::bar(int)"]),
             ("malloc", &["malloc", "m*c"]),
         ] {
             for pattern in patterns {
-                assert!(is_meant(&Pattern::new(pattern), name), "{name} {pattern}");
+                assert!(Meaning::of(&Pattern::new(pattern)).includes(name), "{name} {pattern}");
             }
         }
         for (name, pattern) in
             [("_ZN3foo3barEi", "bar"), ("_ZN3foo3barEi", "foo::bar(long)"), ("malloc", "alloc")]
         {
-            assert!(!is_meant(&Pattern::new(pattern), name), "{name} {pattern}");
+            assert!(!Meaning::of(&Pattern::new(pattern)).includes(name), "{name} {pattern}");
         }
     }
 

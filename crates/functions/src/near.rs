@@ -1,5 +1,7 @@
 //! Names that are like one that was not found.
 
+use std::borrow::Cow;
+
 /// How many are suggested.
 const MOST: usize = 5;
 
@@ -7,15 +9,15 @@ const MOST: usize = 5;
 ///
 /// A name that holds the wanted one, or is held by it, comes before one that differs by a few letters
 /// only if it is not much longer; what shares too little is left out.
-pub(crate) fn near<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+pub(crate) fn near<'a>(wanted: &str, names: impl Iterator<Item = Cow<'a, str>>) -> Vec<String> {
     let wanted = wanted.trim_matches(['*', '?']);
     if wanted.is_empty() {
         return Vec::new();
     }
     let plain = wanted.to_lowercase();
-    let mut best: Vec<(usize, &str)> = Vec::new();
+    let mut best: Vec<(usize, Cow<'a, str>)> = Vec::new();
     for name in names {
-        let Some(distance) = distance(&plain, name) else { continue };
+        let Some(distance) = distance(&plain, &name) else { continue };
         let found = (distance, name);
         if best.contains(&found) || best.len() == MOST && best.last().is_some_and(|last| *last <= found) {
             continue;
@@ -24,7 +26,7 @@ pub(crate) fn near<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Ve
         best.insert(at, found);
         best.truncate(MOST);
     }
-    best.into_iter().map(|(_, name)| name.to_owned()).collect()
+    best.into_iter().map(|(_, name)| name.into_owned()).collect()
 }
 
 /// How far a name is from the wanted one, which is in lower case: edits, in halves for what is added
@@ -75,6 +77,8 @@ fn edits(a: &[u8], b: &[u8], most: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::near;
 
     #[test]
@@ -90,7 +94,7 @@ mod tests {
             ("zzzzz", &[]),
             ("*", &[]),
         ] {
-            let suggested = near(wanted, names.into_iter());
+            let suggested = near(wanted, names.into_iter().map(Cow::Borrowed));
             assert_eq!(
                 suggested.first().map(String::as_str),
                 found.first().copied(),
@@ -105,7 +109,7 @@ mod tests {
     #[test]
     fn five_are_enough_and_each_comes_once() {
         let names: Vec<String> = (0..50).map(|n| format!("handle_{}", n % 10)).collect();
-        let suggested = near("handle_x", names.iter().map(String::as_str));
+        let suggested = near("handle_x", names.iter().map(Cow::from));
         assert_eq!(suggested, ["handle_0", "handle_1", "handle_2", "handle_3", "handle_4"]);
     }
 }

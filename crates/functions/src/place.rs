@@ -90,7 +90,7 @@ fn behind_endbr64(image: &Image, body: &Body, first: Probed, address: u64) -> Op
     if !first.endbr64 || !body.whole {
         return None;
     }
-    let next = address + first.length as u64;
+    let next = address.checked_add(first.length as u64)?;
     let second = at(image, next).ok()?;
     (second.cost == Some(Cost::Emulated) && !body.targets.contains(&next)).then_some(next)
 }

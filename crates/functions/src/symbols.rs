@@ -1,5 +1,7 @@
 //! The symbol tables of a file.
 
+use std::collections::HashMap;
+
 use object::elf::{self, SectionHeader64, Sym64};
 use object::read::elf::{SectionHeader, SectionTable, Sym, VersionTable};
 use object::{Endianness, ReadRef, SymbolIndex};
@@ -8,6 +10,9 @@ type Elf = elf::FileHeader64<Endianness>;
 
 /// Longer names are taken for damage, bytes.
 const LONGEST_NAME: usize = 64 << 10;
+
+/// Of versions no more than this is kept, bytes.
+const LONGEST_VERSION: usize = 256;
 
 /// What a symbol stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +94,7 @@ impl Symbols {
         let strings = sections.section(section.link(endian)).ok()?.data(endian, data).ok()?;
         let which = u32::try_from(self.strings.len()).ok()?;
         self.strings.push(strings.to_vec());
+        let mut known: HashMap<u16, u32> = HashMap::new();
         for (index, symbol) in table.iter().enumerate().skip(1) {
             let kind = match symbol.st_type() {
                 elf::STT_FUNC => Kind::Function,
@@ -100,12 +106,12 @@ impl Symbols {
             let version = versions.and_then(|table| {
                 let index = table.version_index(endian, SymbolIndex(index));
                 let name = table.version(index).ok().flatten()?.name();
-                let name = String::from_utf8_lossy(&name[..name.len().min(LONGEST_NAME)]).into_owned();
-                let at = self.versions.iter().position(|version| *version == name).unwrap_or_else(|| {
-                    self.versions.push(name);
-                    self.versions.len() - 1
+                let at = *known.entry(index.index()).or_insert_with(|| {
+                    let name = &name[..name.len().min(LONGEST_VERSION)];
+                    self.versions.push(String::from_utf8_lossy(name).into_owned());
+                    self.versions.len() as u32 - 1
                 });
-                Some((u32::try_from(at).ok()?, index.is_hidden()))
+                Some((at, index.is_hidden()))
             });
             self.entries.push(Symbol {
                 address: symbol.st_value(endian),

@@ -6,5 +6,6 @@ mod go;
 mod hostile;
 mod lookup;
 mod places;
+mod processes;
 mod programs;
 mod returns;

@@ -1,0 +1,99 @@
+//! Files as processes have them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use wakepath_functions::{Finder, Function, Target};
+
+use crate::programs::Programs;
+
+/// A program that waits until its input ends, and with it this.
+struct Running(Child);
+
+impl Running {
+    /// Started, and past its exec.
+    fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{error}"));
+        // Its first byte says that it runs.
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        Self(child)
+    }
+
+    fn find(&self, target: &str) -> Function {
+        let target = Target::parse(target).unwrap();
+        let mut found = Finder::new(&[self.0.id()]).find(&target).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(found.functions.len(), 1, "{found:?}");
+        found.functions.remove(0)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap();
+    }
+}
+
+const WAITS: &str = "
+    #include <unistd.h>
+    __attribute__((noinline)) int handle(int x) { __asm__(\"\"); return x; }
+    int main(void) { char c; write(1, \"x\", 1); read(0, &c, 1); return handle(0); }
+";
+
+fn waiting(programs: &Programs) -> PathBuf {
+    programs.compile("waits.c", WAITS, &["-O1", "-static"])
+}
+
+#[test]
+fn a_program_is_found_by_its_name_among_what_runs() {
+    let programs = Programs::new();
+    let app = waiting(&programs);
+    let running = Running::start(&mut Command::new(&app));
+    assert_eq!(running.find("waits:handle").file, app);
+    // Another way to the same file, as a person may write it.
+    let other = programs.path("other");
+    std::os::unix::fs::symlink(&app, &other).unwrap();
+    assert_eq!(running.find(&format!("{}:handle", other.display())).shown, app);
+}
+
+#[test]
+fn needs_root_a_file_that_was_replaced_is_the_one_that_runs() {
+    if !is_root() {
+        return;
+    }
+    let programs = Programs::new();
+    let app = waiting(&programs);
+    let running = Running::start(&mut Command::new(&app));
+    let before = running.find("waits:handle");
+    fs::remove_file(&app).unwrap();
+    programs.compile("waits.c", &WAITS.replace("handle", "renamed"), &["-O1", "-static"]);
+    let after = running.find("waits:handle");
+    assert_eq!((after.shown.as_path(), after.probe), (app.as_path(), before.probe));
+    assert!(after.file.starts_with(format!("/proc/{}/map_files", running.0.id())), "{:?}", after.file);
+}
+
+#[test]
+fn needs_root_a_file_below_another_root_is_reached_through_the_process() {
+    if !is_root() {
+        return;
+    }
+    let programs = Programs::new();
+    let app = waiting(&programs);
+    let root = app.parent().unwrap();
+    let running = Running::start(Command::new("chroot").arg(root).arg("/waits"));
+    let found = running.find("waits:handle");
+    assert_eq!(found.shown, Path::new("/waits"));
+    assert_eq!(found.file, PathBuf::from(format!("/proc/{}/root/waits", running.0.id())));
+    assert_eq!(running.find("/waits:handle").file, found.file);
+}
+
+fn is_root() -> bool {
+    // Only root reads what another user's process has mapped.
+    fs::read_dir("/proc/1/map_files")
+        .is_ok_and(|mut entries| entries.next().is_some_and(|entry| entry.is_ok()))
+}
