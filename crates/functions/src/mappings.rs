@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// A file, mapped to be executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mapping {
-    /// The addresses, as the kernel writes them: a name in `/proc/PID/map_files`.
+    /// The addresses, as they are a name in `/proc/PID/map_files`.
     pub range: String,
     /// As the kernel writes it: major and minor number.
     pub device: String,
@@ -38,8 +38,11 @@ fn mapping(line: &[u8]) -> Option<Mapping> {
         Some(path) => (path, true),
         None => (path, false),
     };
+    // Here they have leading zeros, there none.
+    let (start, end) = range.split_once('-')?;
+    let hex = |text| u64::from_str_radix(text, 16).ok();
     Some(Mapping {
-        range: range.to_owned(),
+        range: format!("{:x}-{:x}", hex(start)?, hex(end)?),
         device: device.to_owned(),
         inode: inode.parse().ok()?,
         path: PathBuf::from(OsStr::from_bytes(path)),
@@ -54,9 +57,9 @@ mod tests {
     #[test]
     fn executable_files_are_read_and_nothing_else() {
         let line =
-            b"7f12a000-7f13b000 r-xp 00028000 fe:00 1234                      /usr/lib/my lib.so (deleted)";
+            b"0f12a000-7f13b000 r-xp 00028000 fe:00 1234                      /usr/lib/my lib.so (deleted)";
         let found = mapping(line).unwrap();
-        assert_eq!(found.range, "7f12a000-7f13b000");
+        assert_eq!(found.range, "f12a000-7f13b000");
         assert_eq!((found.device.as_str(), found.inode, found.deleted), ("fe:00", 1234, true));
         assert_eq!(found.path.to_str(), Some("/usr/lib/my lib.so"));
         for line in [

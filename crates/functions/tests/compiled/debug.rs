@@ -5,6 +5,7 @@ use std::process::Command;
 
 use wakepath_functions::Note;
 
+use crate::lookup::versioned;
 use crate::programs::{Programs, find, only, refusal, run};
 
 const SOURCE: &str = "
@@ -19,10 +20,14 @@ fn split(programs: &Programs, options: &[&str], debug: &str) -> (PathBuf, PathBu
     std::fs::create_dir_all(debug.parent().unwrap()).unwrap();
     run(Command::new("objcopy").arg("--only-keep-debug").arg(&app).arg(&debug));
     run(Command::new("strip").arg(&app));
-    let mut link = std::ffi::OsString::from("--add-gnu-debuglink=");
-    link.push(&debug);
-    run(Command::new("objcopy").arg(link).arg(&app));
+    add_link(&app, &debug);
     (app, debug)
+}
+
+fn add_link(file: &Path, debug: &Path) {
+    let mut link = std::ffi::OsString::from("--add-gnu-debuglink=");
+    link.push(debug);
+    run(Command::new("objcopy").arg(link).arg(file));
 }
 
 #[test]
@@ -50,6 +55,19 @@ fn a_debug_file_of_another_build_is_not_believed() {
         run(Command::new("objcopy").arg("--only-keep-debug").arg(other).arg(debug));
         assert!(refusal(&app, "helper").contains("stripped"), "{build_id}");
     }
+}
+
+#[test]
+fn a_debug_file_that_is_whole_repeats_what_the_file_says() {
+    let programs = Programs::new();
+    let library = versioned(&programs);
+    let debug = programs.path("whole.debug");
+    std::fs::copy(&library, &debug).unwrap();
+    run(Command::new("strip").arg(&library));
+    add_link(&library, &debug);
+    let names: Vec<_> =
+        find(&library, "work").unwrap().functions.into_iter().map(|found| found.names).collect();
+    assert_eq!(names, [vec!["work@V1", "old"], vec!["work", "new"]]);
 }
 
 const INLINED: &str = "
@@ -86,9 +104,7 @@ fn the_debug_file_tells_of_inlining_too() {
     let debug = programs.path("app.debug");
     run(Command::new("objcopy").arg("--only-keep-debug").arg(&app).arg(&debug));
     run(Command::new("strip").arg(&app));
-    let mut link = std::ffi::OsString::from("--add-gnu-debuglink=");
-    link.push(&debug);
-    run(Command::new("objcopy").arg(link).arg(&app));
+    add_link(&app, &debug);
     says_inlined(&app);
 }
 

@@ -73,7 +73,7 @@ fn a_cpp_function_is_found_mangled_and_as_it_is_written() {
 }
 
 /// Two functions of one name, of which the older is kept for old programs.
-fn versioned(programs: &Programs) -> std::path::PathBuf {
+pub fn versioned(programs: &Programs) -> std::path::PathBuf {
     let source = "
         __asm__(\".symver old, work@V1\\n.symver new, work@@V2\");
         __attribute__((used, noinline)) int old(int x) { __asm__(\"\"); return x; }

@@ -1,6 +1,7 @@
 //! Files as processes have them.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -78,22 +79,27 @@ fn needs_root_a_file_that_was_replaced_is_the_one_that_runs() {
 }
 
 #[test]
-fn needs_root_a_file_below_another_root_is_reached_through_the_process() {
+fn needs_root_a_file_of_a_container_is_reached_through_its_process() {
     if !is_root() {
         return;
     }
     let programs = Programs::new();
     let app = waiting(&programs);
-    let root = app.parent().unwrap();
-    let running = Running::start(Command::new("chroot").arg(root).arg("/waits"));
+    // Mounts of its own, as a container has: there the program's folder is at another place.
+    let script = "mount --bind \"$1\" /mnt && exec /mnt/waits";
+    let folder = app.parent().unwrap();
+    let running = Running::start(Command::new("unshare").args(["-m", "sh", "-c", script, "sh"]).arg(folder));
     let found = running.find("waits:handle");
-    assert_eq!(found.shown, Path::new("/waits"));
-    assert_eq!(found.file, PathBuf::from(format!("/proc/{}/root/waits", running.0.id())));
-    assert_eq!(running.find("/waits:handle").file, found.file);
+    assert_eq!(found.shown, Path::new("/mnt/waits"));
+    assert_eq!(found.file, PathBuf::from(format!("/proc/{}/root/mnt/waits", running.0.id())));
+    assert_eq!(running.find("/mnt/waits:handle").file, found.file);
 }
 
+/// Only root reads what a process of another user has mapped, and changes roots.
 fn is_root() -> bool {
-    // Only root reads what another user's process has mapped.
-    fs::read_dir("/proc/1/map_files")
-        .is_ok_and(|mut entries| entries.next().is_some_and(|entry| entry.is_ok()))
+    let root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !root {
+        eprintln!("skipped: not root; it would have shown that files are reached through their process");
+    }
+    root
 }
