@@ -1,0 +1,367 @@
+//! From a target to its functions.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::debug_file::debug_file;
+use crate::error::{Absent, FindError, NotFound, Reason, Refusal};
+use crate::function::{Function, Note, Return, Runtime};
+use crate::image::Image;
+use crate::inlined;
+use crate::library::{self, Place};
+use crate::names;
+use crate::near::near;
+use crate::pattern::Pattern;
+use crate::place::{Budget, Extent, Wanted, place};
+use crate::symbols::{Kind, Symbol};
+use crate::target::Target;
+
+/// How many functions a pattern may stand for.
+pub const MOST: usize = 1024;
+
+/// Finds functions in files.
+#[derive(Debug)]
+pub struct Finder {
+    processes: Vec<u32>,
+    exceptions: bool,
+}
+
+/// What was found: at least one function.
+#[derive(Debug)]
+pub struct Found {
+    /// The functions, in order of file and address.
+    pub functions: Vec<Function>,
+    /// What a pattern stands for too, and is not to be probed. For an exact name that is an error.
+    pub refused: Vec<Refusal>,
+}
+
+impl Finder {
+    /// For probes on these processes, whose files are then the ones that short names stand for; on all
+    /// processes if there are none.
+    pub fn new(processes: &[u32]) -> Self {
+        Self { processes: processes.to_vec(), exceptions: true }
+    }
+
+    /// Uses return probes where an exception might pass too. A person must have promised that none
+    /// does: the first that did would end the program.
+    pub fn without_exceptions(mut self) -> Self {
+        self.exceptions = false;
+        self
+    }
+
+    /// The functions that are meant, each once whatever the number of its names. A name without a
+    /// version stands for all its versions.
+    pub fn find(&self, target: &Target) -> Result<Found, FindError> {
+        let places = library::places(&target.file, &self.processes)?;
+        let mut found = Found { functions: Vec::new(), refused: Vec::new() };
+        let mut absent = None;
+        for place in &places {
+            let mut image = Image::open(&place.open)?;
+            let mut debug = debug_file(&image, &place.shown, &place.root);
+            if let Some(debug) = &mut debug {
+                image.symbols.merge(std::mem::take(&mut debug.symbols));
+            }
+            let file = OpenFile { debug: debug.as_ref(), place, exceptions: self.exceptions, image: &image };
+            if let Err(not_found) = file.add(target, &mut found)? {
+                absent.get_or_insert(not_found);
+            }
+        }
+        // Who names one function and gets its obsolete version alone would take that for the function.
+        let all_or_none = target.function.is_exact() && !found.refused.is_empty();
+        if !found.functions.is_empty() && !all_or_none {
+            return Ok(found);
+        }
+        match (found.refused.into_iter().next(), absent) {
+            (Some(refusal), _) => Err(refusal.into()),
+            (None, Some(mut absent)) => {
+                absent.files = places.iter().map(|place| place.shown.display().to_string()).collect();
+                Err(absent.into())
+            }
+            // No name stands for no file.
+            (None, None) => Err(NotFound::nowhere(target.function.as_str()).into()),
+        }
+    }
+}
+
+/// A file that is searched.
+struct OpenFile<'a> {
+    /// With the symbols of its debug file.
+    image: &'a Image,
+    debug: Option<&'a Image>,
+    place: &'a Place,
+    exceptions: bool,
+}
+
+impl OpenFile<'_> {
+    /// Adds what is meant; or says why nothing is.
+    fn add(&self, target: &Target, found: &mut Found) -> Result<Result<(), NotFound>, FindError> {
+        let meant = meant(self.image, &target.function);
+        if meant.is_empty() {
+            return Ok(Err(self.not_found(&target.function)));
+        }
+        if meant.len() > MOST {
+            let count = meant.len();
+            return Err(FindError::TooMany { target: target.to_string(), count, most: MOST });
+        }
+        let neighbours = Neighbours::of(self.image);
+        let budget = Budget::of(self.image);
+        // A pattern's count of copies would be that of all its functions together.
+        let copies = match target.function.is_exact() && meant.len() == 1 {
+            true => self.inlined(&target.function).filter(|&places| places > 0),
+            false => None,
+        };
+        for (address, symbols) in meant {
+            let names = names_of(self.image, &symbols, neighbours.at(address));
+            let name = names.first().cloned().unwrap_or_default();
+            match self.function(address, &symbols, names, &neighbours, &budget) {
+                Ok(mut function) => {
+                    function.notes.extend(copies.map(Note::AlsoInlined));
+                    found.functions.push(function);
+                }
+                Err(why) => {
+                    found.refused.push(Refusal { name, file: self.place.shown.display().to_string(), why });
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn function(
+        &self,
+        address: u64,
+        symbols: &[&Symbol],
+        names: Vec<String>,
+        neighbours: &Neighbours<'_>,
+        budget: &Budget,
+    ) -> Result<Function, Reason> {
+        let image = self.image;
+        let name = names.first().map_or("", |name| without_version(name));
+        if symbols.iter().any(|symbol| symbol.kind == Kind::Chooser) {
+            return Err(Reason::Chooser { implementations: implementations(image, name) });
+        }
+        if let Some(of) = names::cold_part_of(name) {
+            return Err(Reason::ColdPart { of: of.to_owned() });
+        }
+        if names.iter().any(|name| returns_twice(without_version(name))) {
+            return Err(Reason::ReturnsTwice);
+        }
+        if image.offset(address).is_none() {
+            return Err(Reason::NotCode { address });
+        }
+        if let Some(outer) = neighbours.around(address) {
+            return Err(Reason::Inside { outer: image.symbols.name(outer).to_owned() });
+        }
+        let size = symbols.iter().map(|symbol| symbol.size).max().unwrap_or(0);
+        let end = match size {
+            0 => neighbours
+                .next(address)
+                .into_iter()
+                .chain(image.end_of_code(address))
+                .min()
+                .unwrap_or(address),
+            size => address.saturating_add(size),
+        };
+        let cold: Vec<Extent> = names
+            .iter()
+            .filter_map(|name| neighbours.cold.get(without_version(name)))
+            .flatten()
+            .copied()
+            .collect();
+        let wanted = Wanted {
+            main: Extent { address, end, stated: size != 0 },
+            cold: &cold,
+            runtime: if image.go && neighbours.is_go(address) { Runtime::Go } else { Runtime::Native },
+            unwinds: self.exceptions && image.unwinds(),
+        };
+        let probe = place(image, &wanted, budget)?;
+        let notes = notes(name, &probe.returns, wanted.runtime);
+        Ok(Function {
+            file: self.place.open.clone(),
+            shown: self.place.shown.clone(),
+            readable: names::readable(name).into_owned(),
+            names,
+            address,
+            size,
+            probe,
+            runtime: wanted.runtime,
+            notes,
+        })
+    }
+
+    /// In how many places the compiler put the code of what is meant into its callers.
+    fn inlined(&self, pattern: &Pattern) -> Option<usize> {
+        inlined::places(self.image, pattern).or_else(|| inlined::places(self.debug?, pattern))
+    }
+
+    fn not_found(&self, pattern: &Pattern) -> NotFound {
+        let symbols = &self.image.symbols;
+        let named = |symbol: &Symbol| pattern.matches(symbols.name(symbol));
+        let functions = || {
+            let of_code = |symbol: &&Symbol| matches!(symbol.kind, Kind::Function | Kind::Chooser);
+            symbols
+                .iter()
+                .filter(of_code)
+                .filter(|symbol| !symbol.imported)
+                .map(|symbol| symbols.name(symbol))
+        };
+        let inlined = pattern.is_exact().then(|| self.inlined(pattern)).flatten().unwrap_or(0);
+        let why = match () {
+            () if inlined > 0 => Absent::Inlined { places: inlined },
+            () if symbols.iter().any(|symbol| symbol.imported && named(symbol)) => Absent::Imported,
+            () if symbols.iter().any(|symbol| symbol.kind == Kind::Data && named(symbol)) => Absent::Data,
+            () if !symbols.full => {
+                Absent::Stripped { exported: functions().filter(|name| !name.is_empty()).count() }
+            }
+            () => Absent::Plain,
+        };
+        NotFound {
+            function: pattern.as_str().to_owned(),
+            files: Vec::new(),
+            why,
+            near: near(pattern.as_str(), functions().map(names::readable)),
+        }
+    }
+}
+
+fn notes(name: &str, returns: &Return, runtime: Runtime) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if matches!(name, "main" | "main.main" | "_start" | "__libc_start_main") {
+        notes.push(Note::CalledOnce);
+    }
+    match returns {
+        Return::Never => notes.push(Note::NeverReturns),
+        Return::AtInstructions(_) if runtime == Runtime::Native => notes.push(Note::ExceptionsPass),
+        _ => {}
+    }
+    if name.contains(".part.") {
+        notes.push(Note::PartlyInlined);
+    } else if names::without_clone(name) != name {
+        notes.push(Note::Copy);
+    }
+    notes
+}
+
+/// The symbols that are meant, by address.
+fn meant<'a>(image: &'a Image, pattern: &Pattern) -> BTreeMap<u64, Vec<&'a Symbol>> {
+    let meaning = names::Meaning::of(pattern);
+    let mut meant: BTreeMap<u64, Vec<&Symbol>> = BTreeMap::new();
+    for symbol in image.symbols.iter() {
+        let name = image.symbols.name(symbol);
+        let may_be = match symbol.kind {
+            Kind::Function | Kind::Chooser => true,
+            // Assembler code seldom says that it is a function; a pattern would catch every label.
+            Kind::Label => pattern.is_exact() && image.offset(symbol.address).is_some(),
+            Kind::Data => false,
+        };
+        if !may_be || symbol.imported || name.is_empty() {
+            continue;
+        }
+        if !pattern.is_exact() && names::cold_part_of(name).is_some() {
+            continue;
+        }
+        let with_version =
+            || pattern.as_str().contains('@') && pattern.matches(&image.symbols.versioned_name(symbol));
+        if meaning.includes(name) || with_version() {
+            meant.entry(symbol.address).or_default().push(symbol);
+        }
+    }
+    meant
+}
+
+/// All names of a function: first those that were asked for.
+fn names_of<'a>(image: &Image, asked: &[&'a Symbol], others: &[&'a Symbol]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for symbol in asked.iter().chain(others) {
+        let versioned = image.symbols.versioned_name(symbol);
+        // The default version goes without saying.
+        let name = versioned.split("@@").next().unwrap_or_default().to_owned();
+        if !name.is_empty() && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Names of what an IFUNC may choose: `__memcpy_avx_unaligned` for `memcpy`, `f.avx2` for `f`.
+fn implementations(image: &Image, name: &str) -> Vec<String> {
+    let mut names: Vec<String> = image
+        .symbols
+        .iter()
+        .filter(|symbol| symbol.kind == Kind::Function && !symbol.imported)
+        .map(|symbol| image.symbols.name(symbol))
+        .filter(|candidate| {
+            let plain = candidate.strip_prefix("__").unwrap_or(candidate);
+            plain.strip_prefix(name).is_some_and(|rest| {
+                rest.starts_with(['.', '_']) && rest != ".resolver" && !rest.contains("_chk")
+            }) && (candidate.starts_with("__") || candidate.contains('.'))
+        })
+        .map(str::to_owned)
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// As compilers know them: by name.
+fn returns_twice(name: &str) -> bool {
+    matches!(name.trim_start_matches('_'), "setjmp" | "sigsetjmp" | "savectx" | "getcontext" | "swapcontext")
+}
+
+fn without_version(name: &str) -> &str {
+    name.split('@').next().unwrap_or_default()
+}
+
+/// Where the functions of a file begin, and how far they reach.
+struct Neighbours<'a> {
+    /// In order of address.
+    functions: Vec<&'a Symbol>,
+    /// The parts of functions that are seldom run and stand elsewhere.
+    cold: HashMap<&'a str, Vec<Extent>>,
+    /// Where Go's code is, if the file says.
+    go: Option<(u64, u64)>,
+}
+
+impl<'a> Neighbours<'a> {
+    fn of(image: &'a Image) -> Self {
+        let mut functions: Vec<&Symbol> =
+            image.symbols.iter().filter(|symbol| symbol.kind == Kind::Function && !symbol.imported).collect();
+        functions.sort_by_key(|symbol| (symbol.address, symbol.size));
+        let called = |name: &str| {
+            let found = image.symbols.iter().find(|symbol| image.symbols.name(symbol) == name);
+            found.map(|symbol| symbol.address)
+        };
+        let go = image.go.then(|| called("runtime.text").zip(called("runtime.etext"))).flatten();
+        let mut cold: HashMap<&str, Vec<Extent>> = HashMap::new();
+        for symbol in functions.iter().filter(|symbol| symbol.size != 0) {
+            if let Some(of) = names::cold_part_of(image.symbols.name(symbol)) {
+                let end = symbol.address.saturating_add(symbol.size);
+                cold.entry(of).or_default().push(Extent { address: symbol.address, end, stated: true });
+            }
+        }
+        Self { functions, cold, go }
+    }
+
+    /// The nearest function that begins before an address and reaches beyond it.
+    fn around(&self, address: u64) -> Option<&'a Symbol> {
+        let before = self.functions.partition_point(|symbol| symbol.address < address);
+        let nearest = self.functions[..before].last()?;
+        (address - nearest.address < nearest.size).then_some(*nearest)
+    }
+
+    /// The functions that begin at an address.
+    fn at(&self, address: u64) -> &[&'a Symbol] {
+        let start = self.functions.partition_point(|symbol| symbol.address < address);
+        let end = self.functions.partition_point(|symbol| symbol.address <= address);
+        &self.functions[start..end]
+    }
+
+    /// Where the next function begins.
+    fn next(&self, address: u64) -> Option<u64> {
+        let next = self.functions.partition_point(|symbol| symbol.address <= address);
+        self.functions.get(next).map(|symbol| symbol.address)
+    }
+
+    /// Whether the code at an address is Go's own, in a file that Go's linker made: C may be linked in.
+    fn is_go(&self, address: u64) -> bool {
+        self.go.is_none_or(|(start, end)| (start..end).contains(&address))
+    }
+}

@@ -1,0 +1,109 @@
+//! A function, and where it is probed.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::instruction::Cost;
+
+/// A function of a file, at one address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// The file to give to the kernel; below `/proc/PID` if a process has another root, or has a file
+    /// mapped that is deleted.
+    pub file: PathBuf,
+    /// The file as people know it: its path as its processes see it.
+    pub shown: PathBuf,
+    /// Its names, at least one, those that were asked for first: as the linker has them, with the
+    /// version of those that are not the default (`memcpy@GLIBC_2.2.5`).
+    pub names: Vec<String>,
+    /// The first name as its language writes it: `foo::bar(int)`.
+    pub readable: String,
+    /// Its address as the file states it, before it is loaded anywhere.
+    pub address: u64,
+    /// Its size, bytes; 0 if its symbol does not tell.
+    pub size: u64,
+    /// Where to probe it.
+    pub probe: Probe,
+    /// Which rules its stack obeys.
+    pub runtime: Runtime,
+    /// What a person should know of the numbers.
+    pub notes: Vec<Note>,
+}
+
+/// Where a function is probed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// Where its entry is seen, bytes from the beginning of the file. The stack pointer there still
+    /// points to the return address.
+    pub offset: u64,
+    /// What that costs a call. What the return costs: [`Return`].
+    pub cost: Cost,
+    /// How its return is seen.
+    pub returns: Return,
+}
+
+/// How a function's return is seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Return {
+    /// By a return probe at the entry probe's offset, which replaces the return address on the stack.
+    ReturnProbe,
+    /// By probes at these offsets in the file, each a `ret`, of which each costs
+    /// [`Cost::SingleStepped`].
+    AtInstructions(Vec<u64>),
+    /// Never: it does not return.
+    Never,
+}
+
+/// Which rules a function's stack obeys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Runtime {
+    /// Those of C: a thread has a stack, and a call returns in its thread.
+    Native,
+    /// Go's: stacks move, so that a return address must not be replaced; and a call may return in another
+    /// thread, so that entry and return are joined by goroutine (`r14` at both, in Go's own functions).
+    Go,
+}
+
+/// What a person should know of a function's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Note {
+    /// `main` and its like: called once, so that there is no distribution.
+    CalledOnce,
+    /// It does not return: calls have a beginning alone.
+    NeverReturns,
+    /// An exception may pass through it, so that its returns are seen at its `ret` instructions, which
+    /// cost more than a return probe; a call that an exception ends is not seen to end.
+    ExceptionsPass,
+    /// The debug information tells of this many places where its code stands inside other functions:
+    /// calls there are not seen.
+    AlsoInlined(usize),
+    /// The compiler made this copy for some callers; others may call another copy.
+    Copy,
+    /// The compiler put the beginning of the function into its callers: calls that end there are unseen.
+    PartlyInlined,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::AlsoInlined(places) => {
+                let noun = if *places == 1 { "place" } else { "places" };
+                return write!(
+                    f,
+                    "its code also stands in its callers ({places} {noun}): calls there are not seen"
+                );
+            }
+            Self::ExceptionsPass => {
+                "an exception may pass it, which a return probe would turn into the program's end: each return \
+                 is probed where it stands, which costs more, and a call that an exception ends is left open"
+            }
+            Self::CalledOnce => "called once in a process: one duration, no distribution",
+            Self::NeverReturns => "never returns: its calls have no duration",
+            Self::Copy => "a copy that the compiler made for some of the callers",
+            Self::PartlyInlined => {
+                "the beginning of this function is in its callers: calls that end there are not seen"
+            }
+        };
+        f.write_str(text)
+    }
+}

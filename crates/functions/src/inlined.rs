@@ -1,0 +1,94 @@
+//! Functions whose code the compiler put into their callers, by the debug information.
+
+use std::collections::HashSet;
+
+use gimli::{AttributeValue, DebugInfoOffset, Dwarf, EndianSlice, LittleEndian, Section, Unit};
+
+use crate::image::Image;
+use crate::names::Meaning;
+use crate::pattern::Pattern;
+
+/// More debug information than this is not searched, bytes: it takes about a second.
+const MOST: usize = 256 << 20;
+
+type Reader<'a> = EndianSlice<'a, LittleEndian>;
+
+/// In how many places the code of functions that are meant stands inside others. Nothing if there is no
+/// debug information, or too much of it.
+pub(crate) fn places(image: &Image, pattern: &Pattern) -> Option<usize> {
+    if image.debug_bytes() > MOST as u64 {
+        return None;
+    }
+    let section = |id: gimli::SectionId| Ok::<_, gimli::Error>(image.debug_section(id.name(), MOST));
+    let sections = gimli::DwarfSections::load(section).ok()?;
+    let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
+    if dwarf.debug_info.reader().is_empty() {
+        return None;
+    }
+    let meaning = Meaning::of(pattern);
+    let mut meant: HashSet<DebugInfoOffset> = HashSet::new();
+    // A method's name stands at its declaration, to which its definition refers, to which its copies
+    // do; a reference may lead forward.
+    for_each(&dwarf, |unit, entry| {
+        if entry.tag() == gimli::DW_TAG_subprogram && is_meant(&dwarf, unit, entry, &meaning) {
+            meant.extend(entry.offset().to_debug_info_offset(&unit.header));
+        }
+    });
+    if meant.is_empty() {
+        return Some(0);
+    }
+    let mut definitions = Vec::new();
+    for_each(&dwarf, |unit, entry| {
+        let refers = reference(unit, entry, gimli::DW_AT_specification).is_some_and(|to| meant.contains(&to));
+        if refers {
+            definitions.extend(entry.offset().to_debug_info_offset(&unit.header));
+        }
+    });
+    meant.extend(definitions);
+    let mut places = 0;
+    for_each(&dwarf, |unit, entry| {
+        let of_it =
+            || reference(unit, entry, gimli::DW_AT_abstract_origin).is_some_and(|to| meant.contains(&to));
+        places += usize::from(entry.tag() == gimli::DW_TAG_inlined_subroutine && of_it());
+    });
+    Some(places)
+}
+
+type Entry<'a> = gimli::DebuggingInformationEntry<Reader<'a>>;
+
+/// Visits all entries; stops in a unit at the first that makes no sense.
+fn for_each<'a>(dwarf: &Dwarf<Reader<'a>>, mut visit: impl FnMut(&Unit<Reader<'a>>, &Entry<'a>)) {
+    let mut units = dwarf.units();
+    while let Ok(Some(header)) = units.next() {
+        let Ok(unit) = dwarf.unit(header) else { continue };
+        let mut entries = unit.entries();
+        while let Ok(Some(entry)) = entries.next_dfs() {
+            visit(&unit, entry);
+        }
+    }
+}
+
+fn is_meant(
+    dwarf: &Dwarf<Reader<'_>>,
+    unit: &Unit<Reader<'_>>,
+    entry: &Entry<'_>,
+    meaning: &Meaning<'_>,
+) -> bool {
+    let text = |attribute| {
+        let value = entry.attr_value(attribute)?;
+        let text = dwarf.attr_string(unit, value).ok()?;
+        (text.len() < 4096).then(|| text.to_string().ok()).flatten()
+    };
+    match text(gimli::DW_AT_linkage_name).or_else(|| text(gimli::DW_AT_name)) {
+        Some(name) => meaning.includes(name),
+        None => false,
+    }
+}
+
+fn reference(unit: &Unit<Reader<'_>>, entry: &Entry<'_>, attribute: gimli::DwAt) -> Option<DebugInfoOffset> {
+    match entry.attr_value(attribute)? {
+        AttributeValue::UnitRef(offset) => offset.to_debug_info_offset(&unit.header),
+        AttributeValue::DebugInfoRef(offset) => Some(offset),
+        _ => None,
+    }
+}

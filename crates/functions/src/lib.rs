@@ -1,0 +1,43 @@
+//! Which functions a binary file holds, and where probes see every call of them begin and end.
+//!
+//! ```no_run
+//! use wakepath_functions::{Finder, Target};
+//!
+//! let target = Target::parse("libc:malloc")?;
+//! let found = Finder::new(&[]).find(&target)?;
+//! for function in &found.functions {
+//!     println!("{} at {:#x} of {}", function.names[0], function.probe.offset, function.file.display());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Files are only read: the symbol tables of the file and of its separate debug file, the code of the
+//! functions asked for, and `/proc/PID/maps` to learn which file a library's short name means. Names in
+//! them may come from anywhere; no size that a file states is believed beyond the file's own length.
+//!
+//! Only x86-64 is understood; other machines are refused by name.
+
+mod body;
+mod debug_file;
+mod error;
+mod find;
+mod function;
+mod image;
+mod inlined;
+mod instruction;
+mod library;
+mod loader_cache;
+mod mappings;
+mod names;
+mod near;
+mod pattern;
+mod place;
+mod symbols;
+mod target;
+
+pub use error::{Absent, FileError, FindError, LibraryError, NotFound, Reason, Refusal};
+pub use find::{Finder, Found, MOST};
+pub use function::{Function, Note, Probe, Return, Runtime};
+pub use instruction::Cost;
+pub use pattern::Pattern;
+pub use target::{FileName, Target, TargetError};

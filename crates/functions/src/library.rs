@@ -1,0 +1,266 @@
+//! Which file a name stands for.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::LibraryError;
+use crate::loader_cache;
+use crate::mappings::{Mapping, mappings};
+use crate::target::FileName;
+
+/// Where the loader looks when its cache does not tell.
+const FOLDERS: [&str; 6] =
+    ["/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib", "/usr/lib"];
+
+/// A file that a name stands for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// To open, and to give to the kernel.
+    pub open: PathBuf,
+    /// To show: as the processes see it.
+    pub shown: PathBuf,
+    /// The root folder of those processes.
+    pub root: PathBuf,
+}
+
+impl Place {
+    fn ours(path: PathBuf) -> Self {
+        Self { shown: path.clone(), open: path, root: PathBuf::from("/") }
+    }
+}
+
+/// The files that a name stands for: several, where processes have different ones mapped.
+///
+/// What the processes have mapped comes first; a library that none has yet may still be loaded, and is
+/// looked for where the loader would.
+pub(crate) fn places(name: &FileName, processes: &[u32]) -> Result<Vec<Place>, LibraryError> {
+    refuse_runtime_map(name)?;
+    let wanted = match name {
+        // As the kernel writes it into the list of mappings.
+        FileName::Path(path) => FileName::Path(path.canonicalize().unwrap_or_else(|_| path.clone())),
+        short => short.clone(),
+    };
+    let mut mapped = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    for &pid in processes {
+        let mappings = mappings(pid).map_err(|source| LibraryError::Process { pid, source })?;
+        for mapping in mappings.iter().filter(|mapping| is_meant(&wanted, &mapping.path)) {
+            if seen.insert((mapping.device.clone(), mapping.inode)) {
+                mapped.insert(of_mapping(pid, mapping));
+            }
+        }
+    }
+    if !mapped.is_empty() {
+        return Ok(mapped.into_iter().collect());
+    }
+    match name {
+        FileName::Path(path) => Ok(vec![Place::ours(path.clone())]),
+        FileName::Short(name) => by_name(name, !processes.is_empty()),
+    }
+}
+
+fn refuse_runtime_map(name: &FileName) -> Result<(), LibraryError> {
+    let path = match name {
+        FileName::Path(path) => path.clone(),
+        FileName::Short(name) => PathBuf::from(name),
+    };
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    let number = file.strip_prefix("perf-").and_then(|rest| rest.strip_suffix(".map"));
+    match number {
+        Some(number) if number.parse::<u32>().is_ok() => Err(LibraryError::RuntimeMap { path }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a mapped file is the one of this name.
+fn is_meant(name: &FileName, mapped: &Path) -> bool {
+    match name {
+        FileName::Path(path) => path == mapped,
+        FileName::Short(name) => {
+            mapped.file_name().is_some_and(|file| is_called(&file.to_string_lossy(), name))
+        }
+    }
+}
+
+/// `libc`, `libc.so`, `libc.so.6` are names of `libc.so.6`; `libc` was one of `libc-2.31.so` too.
+fn is_called(file: &str, name: &str) -> bool {
+    let Some(rest) = file.strip_prefix(name) else { return false };
+    let continues = |rest: &str| rest.is_empty() || rest.starts_with('.');
+    match name.contains(".so") {
+        true => continues(rest),
+        false => {
+            let dated = rest.starts_with('-') && rest[1..].starts_with(|c: char| c.is_ascii_digit());
+            rest.is_empty()
+                || rest.strip_prefix(".so").is_some_and(continues)
+                || dated && rest.ends_with(".so")
+        }
+    }
+}
+
+/// The way to a mapped file: by its own path if that leads there from here, else by the process's root,
+/// else, if it was deleted or replaced, by the mapping itself.
+fn of_mapping(pid: u32, mapping: &Mapping) -> Place {
+    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    let inside = root.join(mapping.path.strip_prefix("/").unwrap_or(&mapping.path));
+    let is_it = |path: &Path| path.metadata().is_ok_and(|found| found.ino() == mapping.inode);
+    let (open, root) = match () {
+        () if !mapping.deleted && is_it(&mapping.path) => (mapping.path.clone(), PathBuf::from("/")),
+        () if !mapping.deleted && is_it(&inside) => (inside, root),
+        () => (PathBuf::from(format!("/proc/{pid}/map_files/{}", mapping.range)), root),
+    };
+    Place { open, shown: mapping.path.clone(), root }
+}
+
+/// A library as the loader finds it, or a program as a shell does.
+fn by_name(name: &str, among_processes: bool) -> Result<Vec<Place>, LibraryError> {
+    let libraries = libraries(name);
+    let mut names: Vec<&String> = libraries.iter().map(|(name, _)| name).collect();
+    names.dedup();
+    // One library in builds for several processors has one name.
+    if names.len() > 1 {
+        let candidates = names.into_iter().cloned().collect();
+        return Err(LibraryError::Several { name: name.to_owned(), candidates });
+    }
+    if !libraries.is_empty() {
+        return Ok(libraries.into_iter().map(|(_, path)| Place::ours(path)).collect());
+    }
+    on_path(name).map(|path| vec![Place::ours(path)]).ok_or_else(|| {
+        let processes = if among_processes { "in what the processes have mapped, " } else { "" };
+        let looked = format!("{processes}in the loader's cache, the standard folders and on PATH");
+        LibraryError::Unknown { name: name.to_owned(), looked }
+    })
+}
+
+/// Names and paths of the libraries that go by a name, each file once.
+fn libraries(name: &str) -> Vec<(String, PathBuf)> {
+    let cache = std::fs::read("/etc/ld.so.cache").ok();
+    let mut all: Vec<(String, PathBuf)> = cache
+        .map(|cache| loader_cache::entries(&cache))
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|(library, _)| is_called(library, name))
+        .collect();
+    if all.is_empty() {
+        all = in_folders(name);
+    }
+    // `libssl.so`, for those who link, is another name of `libssl.so.3`.
+    all.sort_by(|(a, _), (b, _)| b.len().cmp(&a.len()).then(a.cmp(b)));
+    let mut seen = BTreeSet::new();
+    all.retain(|(_, path)| {
+        path.metadata().is_ok_and(|found| found.is_file() && seen.insert((found.dev(), found.ino())))
+    });
+    // What was asked for by its whole name is meant, though others begin so.
+    if all.iter().any(|(library, _)| library == name) {
+        all.retain(|(library, _)| library == name);
+    }
+    all.sort();
+    all
+}
+
+fn in_folders(name: &str) -> Vec<(String, PathBuf)> {
+    let mut found = Vec::new();
+    for folder in FOLDERS {
+        let Ok(entries) = std::fs::read_dir(folder) else { continue };
+        for entry in entries.flatten() {
+            let file = entry.file_name().to_string_lossy().into_owned();
+            if file.contains(".so") && is_called(&file, name) {
+                found.push((file, entry.path()));
+            }
+        }
+    }
+    found
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let runs = |file: &PathBuf| {
+        file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    std::env::split_paths(&path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(name))
+        .find(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{is_called, places};
+    use crate::target::FileName;
+
+    #[test]
+    fn a_short_name_is_that_of_a_library_or_a_program() {
+        for (name, files) in [
+            ("libc", &["libc.so.6", "libc-2.31.so", "libc.so"][..]),
+            ("libc.so.6", &["libc.so.6"]),
+            ("libssl.so", &["libssl.so.3", "libssl.so"]),
+            ("libpython3.11", &["libpython3.11.so.1.0"]),
+            ("app", &["app"]),
+        ] {
+            for file in files {
+                assert!(is_called(file, name), "{name} {file}");
+            }
+        }
+        for (name, file) in [
+            ("libc", "libcrypt.so.1"),
+            ("libc", "libc.a"),
+            ("libc", "libc-client.so"),
+            ("app", "app2"),
+            ("lib", "libc.so.6"),
+        ] {
+            assert!(!is_called(file, name), "{name} {file}");
+        }
+    }
+
+    #[test]
+    fn a_library_is_found_where_the_loader_finds_it() {
+        let found = places(&FileName::Short("libc".to_owned()), &[]).unwrap();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].open.file_name().unwrap(), "libc.so.6");
+        assert_eq!(places(&FileName::Short("libc.so.6".to_owned()), &[]).unwrap(), found);
+    }
+
+    #[test]
+    fn a_program_is_found_on_the_path() {
+        let found = places(&FileName::Short("sh".to_owned()), &[]).unwrap();
+        assert!(found[0].open.ends_with("sh"), "{found:?}");
+    }
+
+    #[test]
+    fn what_a_process_has_mapped_comes_first() {
+        let here = std::process::id();
+        let libc = places(&FileName::Short("libc".to_owned()), &[here]).unwrap();
+        assert_eq!(libc.len(), 1, "{libc:?}");
+        let test = std::env::current_exe().unwrap();
+        let name = test.file_name().unwrap().to_string_lossy().into_owned();
+        let program = places(&FileName::Short(name), &[here]).unwrap();
+        assert_eq!(program[0].open, test);
+        assert_eq!(program[0].root, Path::new("/"));
+    }
+
+    #[test]
+    fn what_nobody_knows_says_where_it_was_looked_for() {
+        let error =
+            places(&FileName::Short("no-such-library".to_owned()), &[std::process::id()]).unwrap_err();
+        let error = error.to_string();
+        for part in ["no-such-library", "have mapped", "loader's cache", "PATH"] {
+            assert!(error.contains(part), "{error}");
+        }
+        let error = places(&FileName::Short("libc".to_owned()), &[u32::MAX - 1]).unwrap_err().to_string();
+        assert!(error.contains("cannot read what process"), "{error}");
+    }
+
+    #[test]
+    fn code_that_a_runtime_made_is_in_no_file() {
+        for name in ["/tmp/perf-12.map", "perf-12.map"] {
+            let name = match name.contains('/') {
+                true => FileName::Path(name.into()),
+                false => FileName::Short(name.into()),
+            };
+            let error = places(&name, &[]).unwrap_err().to_string();
+            assert!(error.contains("no file holds it"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The names a function goes by: as the linker has it, and as its language writes it.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+
+use crate::pattern::Pattern;
+
+/// Longer names are not written out in their language, bytes. A short mangled name can stand for a
+/// text that is exponentially longer; a file from elsewhere may hold such a name.
+const LONGEST: usize = 4 << 10;
+
+/// The suffixes that compilers put on a copy of a function: `foo.constprop.0` is called where the
+/// source calls `foo`.
+const CLONES: [&str; 5] = [".constprop.", ".isra.", ".part.", ".lto_priv.", ".llvm."];
+
+/// Words that mangling writes by a letter or two, so that they do not stand in what it makes.
+const ABBREVIATED: &str = "std allocator basic_string basic_istream basic_ostream basic_iostream operator \
+    unsigned signed char wchar_t char8_t char16_t char32_t bool short int long __int128 float double __float128 \
+    decimal32 decimal64 decimal128 half void auto const volatile restrict decltype nullptr_t noexcept throw \
+    anonymous namespace lambda unnamed type clone vtable typeinfo guard variable reference temporary \
+    thunk virtual non covariant return new delete sizeof alignof true false closure impl shim usize isize str dyn";
+
+/// A pattern that is held against many names.
+pub(crate) struct Meaning<'a> {
+    pattern: &'a Pattern,
+    /// An identifier that stands in each mangled name of what is meant, if the pattern tells one:
+    /// writing a name out takes a thousand times longer than seeing that it cannot be meant.
+    identifier: Option<&'a str>,
+}
+
+impl<'a> Meaning<'a> {
+    pub fn of(pattern: &'a Pattern) -> Self {
+        let text = pattern.as_str();
+        // Behind the name there may be types, which mangling writes by single letters.
+        let name = text.split(['(', '<']).next().unwrap_or_default();
+        let other = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        let identifier = name.rsplit(other).find(|run| !run.is_empty());
+        // Of a name cut by a wildcard it cannot be known whether it is one of those.
+        let may_be_written_otherwise = |run: &&str| {
+            ABBREVIATED.split_whitespace().any(|word| word.contains(*run)) || text.contains("operator")
+        };
+        Self { pattern, identifier: identifier.filter(|run| !may_be_written_otherwise(run)) }
+    }
+
+    /// Whether a symbol's name, without its version, is meant: as it stands, without what a compiler
+    /// appended to it, or written as C++ or Rust with or without parameters.
+    pub fn includes(&self, name: &str) -> bool {
+        let base = without_clone(name);
+        if self.pattern.matches(name) || base != name && self.pattern.matches(base) {
+            return true;
+        }
+        if self.identifier.is_some_and(|identifier| !name.contains(identifier)) {
+            return false;
+        }
+        forms(base).is_some_and(|forms| forms.iter().any(|form| self.pattern.matches(form)))
+    }
+}
+
+/// A name without the suffixes of copies that a compiler made.
+pub(crate) fn without_clone(name: &str) -> &str {
+    let end = CLONES.iter().filter_map(|suffix| name.find(suffix)).filter(|&at| at > 0).min();
+    &name[..end.unwrap_or(name.len())]
+}
+
+/// The function of which this is the part that is seldom run (`foo.cold`), which is jumped to, never
+/// called.
+pub(crate) fn cold_part_of(name: &str) -> Option<&str> {
+    let at = name.find(".cold")?;
+    let rest = &name[at + 5..];
+    (at > 0 && (rest.is_empty() || rest.starts_with('.'))).then_some(&name[..at])
+}
+
+/// As people read it: in its language with parameters, or as it stands.
+pub(crate) fn readable(name: &str) -> Cow<'_, str> {
+    let base = without_clone(name);
+    match forms(base) {
+        Some([full, _]) => Cow::Owned(full + &name[base.len()..]),
+        None => Cow::Borrowed(name),
+    }
+}
+
+/// With and without parameters, if it is a C++ or Rust name.
+fn forms(name: &str) -> Option<[String; 2]> {
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        // `#` leaves out the hash, which nobody types.
+        let mut text = Bounded(String::new());
+        return write!(text, "{rust:#}").ok().map(|()| [text.0.clone(), text.0]);
+    }
+    if !name.starts_with("_Z") {
+        return None;
+    }
+    let symbol = cpp_demangle::Symbol::new(name).ok()?;
+    let options = cpp_demangle::DemangleOptions::new().recursion_limit(128);
+    let mut full = Bounded(String::new());
+    symbol.structured_demangle(&mut full, &options).ok()?;
+    let mut short = Bounded(String::new());
+    let options = options.no_params().no_return_type();
+    symbol.structured_demangle(&mut short, &options).ok()?;
+    Some([full.0, short.0])
+}
+
+/// A text that refuses to grow beyond [`LONGEST`].
+struct Bounded(String);
+
+impl Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > LONGEST {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Meaning, cold_part_of, readable};
+    use crate::pattern::Pattern;
+
+    #[test]
+    fn a_name_is_meant_mangled_or_written_out() {
+        for (name, patterns) in [
+            ("_ZN3foo3barEi", &["_ZN3foo3barEi", "foo::bar(int)", "foo::bar", "*::bar", "foo::*"][..]),
+            ("_Z3maxIiET_S0_S0_", &["max<int>", "int max<int>(int, int)", "max*"]),
+            ("_ZN3app6handle17h0123456789abcdefE", &["app::handle", "app::*"]),
+            ("_RNvC3app6handle", &["app::handle"]),
+            ("_ZN12_GLOBAL__N_11fEv", &["(anonymous namespace)::f", "*::f"]),
+            ("_ZNSt6vectorIiSaIiEE9push_backERKi", &["std::vector*::push_back*", "std::vector<*", "std::*"]),
+            ("_ZNSsC1ERKSs", &["*string*", "std::string::*", "std::*"]),
+            ("_Z6handlexj", &["handle(long long, unsigned int)", "handle*int*", "*(long long*"]),
+            ("_ZN4CartD1Ev", &["Cart::~Cart", "Cart::~Cart()"]),
+            ("_ZplRK4CartS1_", &["operator+", "operator+(*"]),
+            ("_ZNK4CartcvbEv", &["Cart::operator bool"]),
+            ("handle.constprop.0", &["handle", "handle.constprop.0", "hand*"]),
+            ("_ZN3foo3barEi.isra.0", &["foo::bar", "foo::bar(int)"]),
+            ("malloc", &["malloc", "m*c"]),
+        ] {
+            for pattern in patterns {
+                assert!(Meaning::of(&Pattern::new(pattern)).includes(name), "{name} {pattern}");
+            }
+        }
+        for (name, pattern) in
+            [("_ZN3foo3barEi", "bar"), ("_ZN3foo3barEi", "foo::bar(long)"), ("malloc", "alloc")]
+        {
+            assert!(!Meaning::of(&Pattern::new(pattern)).includes(name), "{name} {pattern}");
+        }
+    }
+
+    #[test]
+    fn people_read_parameters_and_what_the_compiler_appended() {
+        assert_eq!(readable("_ZN3foo3barEi.isra.0"), "foo::bar(int).isra.0");
+        assert_eq!(readable("malloc"), "malloc");
+        assert_eq!(readable("_Znonsense"), "_Znonsense");
+    }
+
+    #[test]
+    fn a_part_that_is_seldom_run_belongs_to_its_function() {
+        assert_eq!(cold_part_of("foo.cold"), Some("foo"));
+        assert_eq!(cold_part_of("foo.cold.3"), Some("foo"));
+        assert_eq!(cold_part_of("foo.colder"), None);
+        assert_eq!(cold_part_of(".cold"), None);
+    }
+
+    #[test]
+    fn a_name_that_would_fill_memory_is_left_as_it_stands() {
+        // Each level doubles what the one before it stands for.
+        let mut name = String::from("_Z1fI1a");
+        for level in 0..60 {
+            let twice = match level {
+                0 => "S_S_".to_owned(),
+                n => {
+                    let digit = char::from_digit(n - 1, 36).unwrap_or('z').to_ascii_uppercase();
+                    format!("S{digit}_S{digit}_")
+                }
+            };
+            name.push_str(&format!("1bI{twice}E"));
+        }
+        name.push_str("Evv");
+        let text = readable(&name);
+        assert!(text.len() <= super::LONGEST.max(name.len()), "{}", text.len());
+    }
+}

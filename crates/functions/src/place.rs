@@ -1,0 +1,135 @@
+//! Where in a function the probe goes.
+
+use std::cell::Cell;
+
+use crate::body::Body;
+use crate::error::Reason;
+use crate::function::{Probe, Return, Runtime};
+use crate::image::Image;
+use crate::instruction::{Cost, LONGEST, Probed, probed};
+
+/// A function's extent as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub address: u64,
+    /// Behind the last byte.
+    pub end: u64,
+    /// Whether a symbol states it; else it is where the next function begins.
+    pub stated: bool,
+}
+
+/// How much of a file is still decoded. Functions that do not overlap are decoded within it; symbols
+/// that state they do would else make a small file take hours.
+pub(crate) struct Budget(Cell<u64>);
+
+impl Budget {
+    pub fn of(image: &Image) -> Self {
+        Self(Cell::new(image.code_bytes().saturating_mul(2).max(LONGEST as u64)))
+    }
+
+    /// Code of a function, and whether it is all of it.
+    fn code(&self, image: &Image, extent: Extent) -> (Vec<u8>, bool) {
+        let stated = extent.end.saturating_sub(extent.address);
+        let allowed = stated.min(self.0.get());
+        let code = image.code(extent.address..extent.address + allowed).unwrap_or_default();
+        self.0.set(self.0.get() - code.len() as u64);
+        let whole = code.len() as u64 == stated;
+        (code, whole)
+    }
+}
+
+/// What is asked of a place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// The part with the entry.
+    pub main: Extent,
+    /// Parts that are seldom run and stand elsewhere.
+    pub cold: &'a [Extent],
+    pub runtime: Runtime,
+    /// Whether an exception may pass through the function's callees into it.
+    pub unwinds: bool,
+}
+
+/// Chooses where calls of a function are seen to begin and end.
+///
+/// The entry's own instruction, but for two kinds of it. `endbr64` is single-stepped: the instruction
+/// behind it is taken if that is cheaper, unless a loop jumps there, or not all of the function could
+/// be decoded to know. It is not taken if it is a 5-byte no-operation, although nothing of use is below
+/// the stack pointer yet at that place: the call that Linux 6.18 puts there pushes onto the stack, and
+/// where that overwrites something, the program is corrupted; a rule that needs no further argument is
+/// worth the 20 µs. And a Go function may jump back to its entry when its stack has grown.
+pub(crate) fn place(image: &Image, wanted: &Wanted<'_>, budget: &Budget) -> Result<Probe, Reason> {
+    let address = wanted.main.address;
+    let mut whole = true;
+    let mut parts = Vec::new();
+    for &extent in [wanted.main].iter().chain(wanted.cold) {
+        let (code, all) = budget.code(image, extent);
+        whole &= all;
+        parts.push((extent.address, code));
+    }
+    let first = at(image, address)?;
+    let body = Body::of(&parts, whole);
+    let jumped_to = body.targets.contains(&address);
+    let entry = match wanted.runtime {
+        Runtime::Go if jumped_to => body.behind_stack_check().ok_or(Reason::LoopToEntry)?,
+        _ if jumped_to => return Err(Reason::LoopToEntry),
+        _ => behind_endbr64(image, &body, first, address).unwrap_or(address),
+    };
+    let probed = if entry == address { first } else { at(image, entry)? };
+    let cost = match probed.cost {
+        Some(Cost::Optimised) if entry != address => return Err(Reason::InnerNop),
+        Some(cost) => cost,
+        None => return Err(refused(image, entry, probed.length)),
+    };
+    let offset = image.offset(entry).ok_or(Reason::NotCode { address: entry })?;
+    Ok(Probe { offset, cost, returns: returns(image, &body, wanted)? })
+}
+
+/// The instruction behind an `endbr64` at the entry, if it is better and only passed by calls.
+fn behind_endbr64(image: &Image, body: &Body, first: Probed, address: u64) -> Option<u64> {
+    if !first.endbr64 || !body.whole {
+        return None;
+    }
+    let next = address.checked_add(first.length as u64)?;
+    let second = at(image, next).ok()?;
+    (second.cost == Some(Cost::Emulated) && !body.targets.contains(&next)).then_some(next)
+}
+
+fn at(image: &Image, address: u64) -> Result<Probed, Reason> {
+    if image.offset(address).is_none() {
+        return Err(Reason::NotCode { address });
+    }
+    let code = image.code(address..address.saturating_add(LONGEST as u64)).unwrap_or_default();
+    probed(&code, address).ok_or(Reason::NoInstruction { address })
+}
+
+fn refused(image: &Image, address: u64, length: usize) -> Reason {
+    let code = image.code(address..address.saturating_add(length as u64)).unwrap_or_default();
+    let instruction = code.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
+    Reason::Instruction { instruction }
+}
+
+/// How the return is seen. A return probe replaces the return address on the stack: what walks the stack
+/// to move it (Go) or to unwind it (an exception) then finds an address that is nobody's, and ends the
+/// program.
+fn returns(image: &Image, body: &Body, wanted: &Wanted<'_>) -> Result<Return, Reason> {
+    // Where the next function begins says nothing about what lies between.
+    let stated = wanted.main.stated;
+    if stated && body.never_returns() {
+        return Ok(Return::Never);
+    }
+    // A function that calls nothing, and leaves only by returning, is passed by no exception.
+    let passed = body.calls || body.unseen_returns().is_some();
+    if wanted.runtime == Runtime::Native && !(wanted.unwinds && passed) {
+        return Ok(Return::ReturnProbe);
+    }
+    let unknown = || (!stated).then(|| "its symbol does not tell where it ends".to_owned());
+    if let Some(why) = body.unseen_returns().or_else(unknown) {
+        return Err(match wanted.runtime {
+            Runtime::Go => Reason::GoReturns { why },
+            Runtime::Native => Reason::ExceptionReturns { why },
+        });
+    }
+    let offsets: Option<Vec<u64>> = body.returns.iter().map(|&address| image.offset(address)).collect();
+    offsets.map(Return::AtInstructions).ok_or(Reason::NotCode { address: wanted.main.address })
+}

@@ -1,0 +1,171 @@
+//! The symbol tables of a file.
+
+use std::collections::HashMap;
+
+use object::elf::{self, SectionHeader64, Sym64};
+use object::read::elf::{SectionHeader, SectionTable, Sym, VersionTable};
+use object::{Endianness, ReadRef, SymbolIndex};
+
+type Elf = elf::FileHeader64<Endianness>;
+
+/// Longer names are taken for damage, bytes.
+const LONGEST_NAME: usize = 64 << 10;
+
+/// Of versions no more than this is kept, bytes.
+const LONGEST_VERSION: usize = 256;
+
+/// What a symbol stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A function.
+    Function,
+    /// A function that chooses which function the name stands for.
+    Chooser,
+    /// A place: assembler code that says no more.
+    Label,
+    /// Data, of threads too.
+    Data,
+}
+
+/// A symbol.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Symbol {
+    pub address: u64,
+    /// Bytes; 0 is unknown.
+    pub size: u64,
+    pub kind: Kind,
+    /// It is another file's: only named here.
+    pub imported: bool,
+    /// Which of [`Symbols::strings`], and where in it.
+    name: (u32, u32),
+    /// Which of [`Symbols::versions`], and whether it is hidden behind a newer default.
+    version: Option<(u32, bool)>,
+}
+
+/// All symbols of one file or of several that belong together.
+///
+/// Names stay in the tables they were read from: a hostile table may give every symbol the same long
+/// name.
+#[derive(Debug, Default)]
+pub(crate) struct Symbols {
+    strings: Vec<Vec<u8>>,
+    versions: Vec<String>,
+    entries: Vec<Symbol>,
+    /// Whether there was a table of all symbols, beside that of exported ones.
+    pub full: bool,
+}
+
+impl Symbols {
+    /// Reads the tables among `sections`; a table that contradicts itself is left out and named.
+    pub fn read<'data, R: ReadRef<'data>>(
+        sections: &SectionTable<'data, Elf, R>,
+        endian: Endianness,
+        data: R,
+    ) -> (Self, Vec<&'static str>) {
+        let mut symbols = Self::default();
+        let mut damaged = Vec::new();
+        // One of each kind is what files have; a thousand would be read a thousand times.
+        let find = |kind: u32| sections.iter().find(|section| section.sh_type(endian) == kind);
+        for (kind, name) in [(elf::SHT_SYMTAB, ".symtab"), (elf::SHT_DYNSYM, ".dynsym")] {
+            let Some(section) = find(kind) else { continue };
+            let versions =
+                (kind == elf::SHT_DYNSYM).then(|| sections.versions(endian, data).ok().flatten()).flatten();
+            match symbols.add(section, sections, endian, data, versions.as_ref()) {
+                Some(()) => symbols.full |= kind == elf::SHT_SYMTAB,
+                None => damaged.push(name),
+            }
+        }
+        (symbols, damaged)
+    }
+
+    fn add<'data, R: ReadRef<'data>>(
+        &mut self,
+        section: &SectionHeader64<Endianness>,
+        sections: &SectionTable<'data, Elf, R>,
+        endian: Endianness,
+        data: R,
+        versions: Option<&VersionTable<'data, Elf>>,
+    ) -> Option<()> {
+        let table: &[Sym64<Endianness>] = section.data_as_array(endian, data).ok()?;
+        if table.is_empty() {
+            // A debug file keeps the header of a table whose content the file itself has.
+            return (section.sh_type(endian) == elf::SHT_DYNSYM).then_some(());
+        }
+        let strings = sections.section(section.link(endian)).ok()?.data(endian, data).ok()?;
+        let which = u32::try_from(self.strings.len()).ok()?;
+        self.strings.push(strings.to_vec());
+        let mut known: HashMap<u16, u32> = HashMap::new();
+        for (index, symbol) in table.iter().enumerate().skip(1) {
+            let kind = match symbol.st_type() {
+                elf::STT_FUNC => Kind::Function,
+                elf::STT_GNU_IFUNC => Kind::Chooser,
+                elf::STT_NOTYPE => Kind::Label,
+                elf::STT_OBJECT | elf::STT_TLS | elf::STT_COMMON => Kind::Data,
+                _ => continue,
+            };
+            let version = versions.and_then(|table| {
+                let index = table.version_index(endian, SymbolIndex(index));
+                let name = table.version(index).ok().flatten()?.name();
+                let at = *known.entry(index.index()).or_insert_with(|| {
+                    let name = &name[..name.len().min(LONGEST_VERSION)];
+                    self.versions.push(String::from_utf8_lossy(name).into_owned());
+                    self.versions.len() as u32 - 1
+                });
+                Some((at, index.is_hidden()))
+            });
+            self.entries.push(Symbol {
+                address: symbol.st_value(endian),
+                size: symbol.st_size(endian),
+                kind,
+                imported: symbol.st_shndx(endian) == elf::SHN_UNDEF,
+                name: (which, symbol.st_name(endian)),
+                version,
+            });
+        }
+        Some(())
+    }
+
+    /// Takes in the symbols of the file's separate debug file.
+    pub fn merge(&mut self, mut other: Self) {
+        let strings = self.strings.len() as u32;
+        let versions = self.versions.len() as u32;
+        for symbol in &mut other.entries {
+            symbol.name.0 += strings;
+            symbol.version = symbol.version.map(|(which, hidden)| (which + versions, hidden));
+        }
+        self.strings.append(&mut other.strings);
+        self.versions.append(&mut other.versions);
+        self.entries.append(&mut other.entries);
+        self.full |= other.full;
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Symbol> {
+        self.entries.iter()
+    }
+
+    /// A symbol's name, without its version; empty if it has none that makes sense.
+    pub fn name(&self, symbol: &Symbol) -> &str {
+        self.raw_name(symbol).split('@').next().unwrap_or_default()
+    }
+
+    /// A symbol's name with its version if it has one: one `@` before one that is hidden behind a newer
+    /// default, two before the default. Linkers write it so into the table of all symbols.
+    pub fn versioned_name(&self, symbol: &Symbol) -> String {
+        let raw = self.raw_name(symbol);
+        match symbol.version {
+            Some((which, hidden)) if !raw.contains('@') => {
+                let at = if hidden { "@" } else { "@@" };
+                format!("{raw}{at}{}", self.versions[which as usize])
+            }
+            _ => raw.to_owned(),
+        }
+    }
+
+    fn raw_name(&self, symbol: &Symbol) -> &str {
+        let (which, at) = symbol.name;
+        let Some(rest) = self.strings[which as usize].get(at as usize..) else { return "" };
+        let rest = &rest[..rest.len().min(LONGEST_NAME)];
+        let Some(end) = rest.iter().position(|&byte| byte == 0) else { return "" };
+        std::str::from_utf8(&rest[..end]).unwrap_or_default()
+    }
+}

@@ -1,0 +1,131 @@
+//! What a person asks for: `FILE:FUNCTION`.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::pattern::Pattern;
+
+/// A function, or several by a pattern, of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// In which file.
+    pub file: FileName,
+    /// Which functions of it.
+    pub function: Pattern,
+}
+
+/// How a file is named.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum FileName {
+    /// By its path: there is a slash in it.
+    Path(PathBuf),
+    /// By a library's short name (`libc`, `libc.so.6`) or a program's name.
+    Short(String),
+}
+
+/// A text that is no target.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TargetError {
+    /// There is no colon between a file and a function.
+    #[error("`{0}` names no file: write FILE:FUNCTION, such as libc:malloc or ./app:handle_*")]
+    NoFile(String),
+    /// Nothing before the colon.
+    #[error("nothing before the colon in `{0}`: write a path with a slash, a library or a program there")]
+    EmptyFile(String),
+    /// Nothing after the colon.
+    #[error("no function after the colon in `{0}`: write a name, or a pattern such as handle_*")]
+    EmptyFunction(String),
+    /// A NUL or a newline.
+    #[error("`{0}` holds a control character, which no name does")]
+    Control(String),
+}
+
+impl Target {
+    /// Reads `FILE:FUNCTION`.
+    ///
+    /// The file ends at the first single colon that has a file's name before it: C++ and Rust names hold
+    /// colons in pairs, and a path may hold none (write it by another path if it does).
+    pub fn parse(text: &str) -> Result<Self, TargetError> {
+        let shown = || text.escape_debug().to_string();
+        if text.chars().any(char::is_control) {
+            return Err(TargetError::Control(shown()));
+        }
+        let (file, function) = text
+            .match_indices(':')
+            .map(|(at, _)| (&text[..at], &text[at + 1..]))
+            // `foo::bar` alone is a function without a file.
+            .find(|(before, after)| !after.starts_with(':') && !before.ends_with(':'))
+            .ok_or_else(|| TargetError::NoFile(shown()))?;
+        if file.is_empty() {
+            return Err(TargetError::EmptyFile(shown()));
+        }
+        if function.is_empty() {
+            return Err(TargetError::EmptyFunction(shown()));
+        }
+        if file.contains("::") {
+            return Err(TargetError::NoFile(shown()));
+        }
+        let file = match file.contains('/') {
+            true => FileName::Path(file.into()),
+            false => FileName::Short(file.to_owned()),
+        };
+        Ok(Self { file, function: Pattern::new(function) })
+    }
+}
+
+impl fmt::Display for FileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => path.display().fmt(f),
+            Self::Short(name) => name.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.function.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FileName, Target};
+
+    #[test]
+    fn a_file_and_a_function_are_told_apart() {
+        for (text, path, file, function) in [
+            ("libc:malloc", false, "libc", "malloc"),
+            ("libc.so.6:malloc", false, "libc.so.6", "malloc"),
+            ("./app:handle_*", true, "./app", "handle_*"),
+            ("/usr/bin/x:f", true, "/usr/bin/x", "f"),
+            ("app:foo::bar(int)", false, "app", "foo::bar(int)"),
+            ("app:foo::bar:baz", false, "app", "foo::bar:baz"),
+            ("app:*::push_back", false, "app", "*::push_back"),
+            ("libc:memcpy@@GLIBC_2.14", false, "libc", "memcpy@@GLIBC_2.14"),
+        ] {
+            let target = Target::parse(text).unwrap();
+            assert_eq!(matches!(target.file, FileName::Path(_)), path, "{text}");
+            assert_eq!((target.file.to_string().as_str(), target.function.as_str()), (file, function));
+            assert_eq!(target.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_target_says_what_is_expected() {
+        for (text, says) in [
+            ("malloc", "write FILE:FUNCTION"),
+            ("", "write FILE:FUNCTION"),
+            ("foo::bar", "write FILE:FUNCTION"),
+            (":malloc", "before the colon"),
+            ("libc:", "no function after the colon"),
+            ("libc:a\nb", "control character"),
+        ] {
+            let error = Target::parse(text).unwrap_err().to_string();
+            assert!(error.contains(says), "{text:?}: {error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+}

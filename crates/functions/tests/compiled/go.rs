@@ -1,0 +1,109 @@
+//! Functions of Go's linker, whose stacks move.
+
+use wakepath_functions::{Cost, Note, Return, Runtime};
+
+use crate::programs::{Programs, bytes_at, function, only, refusal};
+
+/// A library that looks as Go's linker made it.
+fn go(functions: &str) -> String {
+    let mark = ".section .go.buildinfo, \"aw\"\n.ascii \"\\xff Go buildinf:\"\n";
+    format!(
+        "{mark}.text\n.globl runtime.text\nruntime.text:\n{functions}\n.globl runtime.etext\nruntime.etext:\n"
+    )
+}
+
+/// Go's check of the stack's size, and the call that makes it grow.
+fn checked(name: &str, compare: &str, rest: &str) -> String {
+    function(name, &format!("{compare}\njbe 9f\n{rest}\n9: call *%rax\njmp {name}"))
+}
+
+#[test]
+fn returns_are_seen_at_each_ret() {
+    let programs = Programs::new();
+    let body = "push %rbp\nmov %rsp, %rbp\ntest %eax, %eax\njz 1f\npop %rbp\nret\n1: pop %rbp\nret $8";
+    let library = programs.assemble("go.s", &go(&checked("main.handle", "cmp 0x10(%r14), %rsp", body)));
+    let handle = only(&library, "main.handle");
+    assert_eq!(handle.runtime, Runtime::Go);
+    let Return::AtInstructions(places) = &handle.probe.returns else { panic!("{handle:?}") };
+    assert_eq!(
+        places.iter().map(|&place| bytes_at::<1>(&library, place)[0]).collect::<Vec<_>>(),
+        [0xc3, 0xc2]
+    );
+}
+
+#[test]
+fn a_call_that_makes_the_stack_grow_is_seen_once() {
+    let programs = Programs::new();
+    let body = "push %rbp\npop %rbp\nret";
+    for (what, compare) in [
+        ("small frame", "cmp 0x10(%r14), %rsp"),
+        ("bigger frame", "lea -0x100(%rsp), %r12\ncmp 0x10(%r14), %r12"),
+        ("huge frame", "mov %rsp, %r12\nsub $0x20000, %r12\njb 9f\ncmp 0x10(%r14), %r12"),
+    ] {
+        let library = programs.assemble("go.s", &go(&checked("main.f", compare, body)));
+        let found = only(&library, "main.f");
+        assert_eq!(bytes_at::<2>(&library, found.probe.offset), [0x55, 0x5d], "{what}: push %rbp; pop %rbp");
+        assert_eq!(found.probe.cost, Cost::Emulated, "{what}");
+    }
+}
+
+#[test]
+fn without_a_check_the_entry_is_the_place() {
+    let programs = Programs::new();
+    let library = programs.assemble("go.s", &go(&function("main.f", "push %rbp\npop %rbp\nret")));
+    assert_eq!(bytes_at::<1>(&library, only(&library, "main.f").probe.offset), [0x55]);
+}
+
+#[test]
+fn a_loop_that_is_not_the_check_is_refused() {
+    let programs = Programs::new();
+    for (what, body) in [
+        ("no call before the jump back", "dec %eax\njz 9f\nret\n9: jmp main.f"),
+        (
+            "the stack was touched before",
+            "push %rbp\ncmp %eax, %ebx\njz 9f\npop %rbp\nret\n9: call *%rax\njmp main.f",
+        ),
+        (
+            "a loop to behind the check",
+            "cmp 0x10(%r14), %rsp\njbe 9f\n1: dec %eax\njnz 1b\nret\n9: call *%rax\njmp main.f",
+        ),
+    ] {
+        let library = programs.assemble("go.s", &go(&function("main.f", body)));
+        let error = refusal(&library, "main.f");
+        assert!(error.contains("each turn would count as a call"), "{what}: {error}");
+    }
+}
+
+#[test]
+fn a_return_that_would_go_unseen_is_said() {
+    let programs = Programs::new();
+    for (body, says) in [
+        (".globl g\npush %rbp\npop %rbp\njmp g@PLT", "it also leaves by a jump to"),
+        ("push %rbp\npop %rbp\njmp *%rax", "a jump to a computed place"),
+        ("push %rbp\npop %rbp\nret\n.byte 6", "not all of its code"),
+        ("push %rbp\npop %rbp", "runs on into the next"),
+    ] {
+        let library = programs.assemble("go.s", &go(&function("main.f", body)));
+        let error = refusal(&library, "main.f");
+        assert!(error.contains("a Go function's return") && error.contains(says), "{body}: {error}");
+    }
+}
+
+#[test]
+fn one_that_never_returns_is_no_problem() {
+    let programs = Programs::new();
+    let library = programs.assemble("go.s", &go(&function("main.main", "push %rbp\nud2")));
+    let main = only(&library, "main.main");
+    assert_eq!((main.probe.returns, main.notes), (Return::Never, vec![Note::CalledOnce, Note::NeverReturns]));
+}
+
+#[test]
+fn c_that_is_linked_in_keeps_its_return_probes() {
+    let programs = Programs::new();
+    let source =
+        go(&function("main.f", "push %rbp\npop %rbp\nret")) + &function("puts", "push %rbp\npop %rbp\nret");
+    let library = programs.assemble("go.s", &source);
+    assert_eq!(only(&library, "puts").runtime, Runtime::Native);
+    assert_eq!(only(&library, "puts").probe.returns, Return::ReturnProbe);
+    assert_eq!(only(&library, "main.f").runtime, Runtime::Go);
+}

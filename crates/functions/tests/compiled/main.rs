@@ -1,0 +1,11 @@
+//! Finding functions in programs that are compiled for the purpose.
+
+mod debug;
+mod files;
+mod go;
+mod hostile;
+mod lookup;
+mod places;
+mod processes;
+mod programs;
+mod returns;

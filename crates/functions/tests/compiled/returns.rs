@@ -1,0 +1,111 @@
+//! How returns are seen.
+
+use std::path::Path;
+
+use wakepath_functions::{Finder, Note, Return, Target};
+
+use crate::programs::{Programs, bytes_at, function, only, refusal};
+
+fn returns(instructions: &str) -> Return {
+    let programs = Programs::new();
+    let library = programs.assemble("one.s", &function("f", instructions));
+    only(&library, "f").probe.returns
+}
+
+#[test]
+fn a_function_of_which_no_call_can_return_is_noticed() {
+    for (what, instructions, never) in [
+        ("it returns", "push %rbp\npop %rbp\nret", false),
+        ("it ends in a trap", "push %rbp\nud2", true),
+        ("it loops for ever", "push %rbp\n1: jmp 1b", true),
+        ("it calls what does not return", "push %rbp\ncall 1f\n1: call *%rax", true),
+        ("it leaves by a jump", "push %rbp\npop %rbp\njmp *%rax", false),
+        ("or by a jump to another", ".globl g\npush %rbp\npop %rbp\njmp g@PLT", false),
+        ("or by a condition", ".globl g\ntest %edi, %edi\njz g@PLT\nud2", false),
+        ("it runs on into what comes next", "push %rbp\npop %rbp", false),
+        ("it holds data", "push %rbp\nud2\n.byte 6, 6", false),
+    ] {
+        let expected = if never { Return::Never } else { Return::ReturnProbe };
+        assert_eq!(returns(instructions), expected, "{what}");
+    }
+}
+
+#[test]
+fn never_returning_is_said_of_compiled_code() {
+    let programs = Programs::new();
+    let source = "
+        #include <stdlib.h>
+        __attribute__((noinline, noreturn)) void fail(int x) { exit(x); }
+        int main(int argc, char **argv) { fail(argc); }
+    ";
+    let app = programs.compile("app.c", source, &["-O2"]);
+    let fail = only(&app, "fail");
+    assert_eq!((fail.probe.returns, fail.notes), (Return::Never, vec![Note::NeverReturns]));
+}
+
+#[test]
+fn a_symbol_without_a_size_is_not_said_to_never_return() {
+    let programs = Programs::new();
+    let library = programs.assemble("plain.s", ".text\n.globl plain\nplain: push %rbp\nud2\n");
+    assert_eq!(only(&library, "plain").probe.returns, Return::ReturnProbe);
+}
+
+#[test]
+fn functions_that_return_twice_are_refused() {
+    let programs = Programs::new();
+    for name in ["setjmp", "_setjmp", "__sigsetjmp", "getcontext", "swapcontext"] {
+        let library = programs.assemble("one.s", &function(name, "push %rbp\npop %rbp\nret"));
+        assert!(refusal(&library, name).contains("for a second return"), "{name}");
+    }
+    let library = programs.assemble("one.s", &function("setjmper", "push %rbp\npop %rbp\nret"));
+    only(&library, "setjmper");
+}
+
+fn at_instructions(file: &Path, name: &str) -> Vec<u64> {
+    let function = only(file, name);
+    match function.probe.returns {
+        Return::AtInstructions(places) => places,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[test]
+fn where_an_exception_may_pass_each_return_instruction_is_the_place() {
+    let programs = Programs::new();
+    let source = "
+        extern \"C\" __attribute__((noinline)) int thrower(int x) { if (x == 7) throw x; return x; }
+        extern \"C\" __attribute__((noinline)) int between(int x) { int y = thrower(x); asm(\"\"); return y + 1; }
+        extern \"C\" __attribute__((noinline)) int leaf(int x) { asm(\"\"); return x * 3; }
+        int main(int argc, char **) { try { return between(argc) + leaf(argc); } catch (int) { return 1; } }
+    ";
+    // The part that throws stands apart from the rest of `thrower` with optimisation.
+    for options in [&["-O2"][..], &["-O0"]] {
+        let app = programs.compile("app.cc", source, options);
+        for name in ["between", "thrower"] {
+            let places = at_instructions(&app, name);
+            assert!(!places.is_empty(), "{name}");
+            for place in places {
+                assert_eq!(bytes_at::<1>(&app, place), [0xc3], "{name}");
+            }
+            assert!(only(&app, name).notes.contains(&Note::ExceptionsPass));
+        }
+        assert_eq!(only(&app, "leaf").probe.returns, Return::ReturnProbe, "nothing it calls can throw");
+        let target = Target::parse(&format!("{}:between", app.display())).unwrap();
+        let promised = Finder::new(&[]).without_exceptions().find(&target).unwrap();
+        assert_eq!(promised.functions[0].probe.returns, Return::ReturnProbe);
+    }
+}
+
+#[test]
+fn a_jump_out_hides_a_return_where_exceptions_pass() {
+    let programs = Programs::new();
+    let personality = ".globl __gxx_personality_v0\n__gxx_personality_v0: ret\n";
+    let leaves = function("f", "push %rbp\npop %rbp\njmp *%rax");
+    let returns = function("f", "push %rbp\ncall *%rax\npop %rbp\nret");
+    let library = programs.assemble("one.s", &(leaves.clone() + personality));
+    assert!(refusal(&library, "f").contains("an exception that passes it would end the program"));
+    let library = programs.assemble("two.s", &(returns + personality));
+    assert_eq!(at_instructions(&library, "f").len(), 1);
+    let library = programs.assemble("three.s", &leaves);
+    assert_eq!(only(&library, "f").probe.returns, Return::ReturnProbe, "no exceptions in such a file");
+}
