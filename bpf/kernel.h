@@ -174,6 +174,7 @@ struct linux_binprm {
 };
 
 struct pt_regs {
+	unsigned long r14;
 	unsigned long bp;
 	unsigned long dx;
 	unsigned long si;

@@ -1,4 +1,5 @@
-//! Compiles every `bpf/*.bpf.c`, links them into one object and writes its skeleton.
+//! Compiles every `bpf/*.bpf.c` and writes two skeletons: what records, linked into one object, and what
+//! counts latencies.
 
 use std::env;
 use std::error::Error;
@@ -23,6 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for source in &sources {
         println!("cargo:rerun-if-changed={}", source.display());
         let object = out.join(source.file_name().ok_or("a source without a name")?).with_extension("o");
+        let counts = source.ends_with("latency.bpf.c");
         SkeletonBuilder::new()
             .source(source)
             .obj(&object)
@@ -34,7 +36,11 @@ fn main() -> Result<(), Box<dyn Error>> {
                 "-Werror",
             ])
             .build()?;
-        linker.add_file(&object)?;
+        if counts {
+            SkeletonBuilder::new().obj(&object).generate(out.join("latency.skel.rs"))?;
+        } else {
+            linker.add_file(&object)?;
+        }
     }
     linker.link()?;
     SkeletonBuilder::new().obj(&linked).generate(out.join("wakepath.skel.rs"))?;

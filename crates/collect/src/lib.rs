@@ -8,6 +8,7 @@
 mod child;
 mod clocks;
 mod doctor;
+mod latency;
 mod mappings;
 mod names;
 mod programs;
@@ -17,14 +18,19 @@ mod sampling;
 mod session;
 mod signals;
 mod skeleton;
+mod watch;
 mod write_behind;
 
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use child::{Identity, Running, exit_code};
 pub use doctor::{Check, Verdict, examine};
+pub use latency::{
+    Counted, Counts, LatencyOptions, LatencyOutcome, MOST_DISKS, MOST_TARGETS, Probe, Reading, Returns, count,
+};
 pub use names::cgroup_paths;
 pub use programs::Missing;
 pub use rights::drop_capabilities;
@@ -136,6 +142,10 @@ pub enum Error {
     CommandNotFound { command: OsString },
     #[error("cannot run {}: {source}", command.to_string_lossy())]
     Exec { command: OsString, source: io::Error },
+    #[error("cannot put a probe at byte {offset} of `{}`: {source}", file.display())]
+    Probe { file: PathBuf, offset: u64, source: io::Error },
+    #[error("cannot read the counts: {source}")]
+    Counts { source: io::Error },
     #[error("cannot give up rights after attaching: {source}")]
     Rights { source: io::Error },
     #[error(transparent)]

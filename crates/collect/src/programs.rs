@@ -276,7 +276,7 @@ fn recursion_misses(program: BorrowedFd<'_>) -> u64 {
     if failed == 0 { info.recursion_misses } else { 0 }
 }
 
-fn into_io(error: libbpf_rs::Error) -> io::Error {
+pub(crate) fn into_io(error: libbpf_rs::Error) -> io::Error {
     let kind = match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied,
         libbpf_rs::ErrorKind::OutOfMemory => io::ErrorKind::OutOfMemory,
@@ -287,6 +287,6 @@ fn into_io(error: libbpf_rs::Error) -> io::Error {
 }
 
 /// libbpf prints to stderr by itself; what went wrong is in the errors we return.
-fn silence_libbpf() {
+pub(crate) fn silence_libbpf() {
     libbpf_rs::set_print(None);
 }

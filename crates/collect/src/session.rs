@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -12,10 +11,11 @@ use wakepath_event::{Context, Cpu, Event, Mark, Tid, What};
 use wakepath_kernel_records::{Buffer, Header, Kind};
 use wakepath_recording::{WriteError, Writer};
 
-use crate::child::{self, Held, Running, Start};
+use crate::child::{Held, Running, Start};
 use crate::mappings::Mappings;
 use crate::programs::{Missing, Programs};
 use crate::rings::Rings;
+use crate::watch::{Watch, pidfd};
 use crate::write_behind::{Order, WriteBehind};
 use crate::{Error, Options, Signals, Stacks, clocks, names, rights, sampling};
 
@@ -225,18 +225,11 @@ impl Session<'_, '_> {
         stop: &Signals,
         began: Instant,
     ) -> Result<(EndReason, Option<i32>), Error> {
-        let watched = match command {
-            Some(pid) => vec![pid as u32],
-            None => options.targets.clone(),
-        };
-        let mut watched: Vec<OwnedFd> = watched.into_iter().filter_map(pidfd).collect();
-        let until_ended = command.is_some() || !options.targets.is_empty();
+        let mut watch = Watch::new(command, &options.targets, options.duration);
         let mut sleep = SHORTEST_SLEEP;
         let mut next_look = began + SECOND;
-        let mut interrupted = None;
         loop {
-            let left = options.duration.map(|duration| duration.saturating_sub(began.elapsed()));
-            wait(&mut watched, left.map_or(sleep, |left| left.min(sleep)));
+            watch.sleep(sleep);
             let fullest = self.drain()?;
             sleep = match fullest {
                 full if full > 0.25 => SHORTEST_SLEEP,
@@ -248,27 +241,8 @@ impl Session<'_, '_> {
                 self.look();
                 self.orders.push(Order::CheckSpace);
             }
-            if let Some(pid) = command
-                && let Some(status) = child::ended(pid)
-            {
-                let reason = if interrupted.is_some() { EndReason::Interrupted } else { EndReason::Ended };
-                return Ok((reason, Some(status)));
-            }
-            if until_ended && watched.is_empty() && command.is_none() {
-                return Ok((EndReason::Ended, None));
-            }
-            if left == Some(Duration::ZERO) {
-                return Ok((EndReason::Duration, None));
-            }
-            if stop.asked() > 0 {
-                // The command got the signal as well, and how it ends belongs to its time.
-                let since = *interrupted.get_or_insert_with(Instant::now);
-                if let Some(pid) = command {
-                    stop.pass_on(pid);
-                }
-                if command.is_none() || since.elapsed() > GRACE {
-                    return Ok((EndReason::Interrupted, None));
-                }
+            if let Some(over) = watch.over(stop) {
+                return Ok(over);
             }
         }
     }
@@ -446,31 +420,6 @@ fn softirq_threads(snapshot: &[u8]) -> Vec<(usize, u32)> {
             Some((cpu, Header::read(record)?.tid))
         })
         .collect()
-}
-
-fn pidfd(pid: u32) -> Option<OwnedFd> {
-    // SAFETY: plain numbers; the result is checked.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
-}
-
-/// Sleeps until one of the processes ends, a signal comes or the time is over; forgets ended ones.
-fn wait(processes: &mut Vec<OwnedFd>, at_most: Duration) {
-    let mut polled: Vec<libc::pollfd> = processes
-        .iter()
-        .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-        .collect();
-    let time = libc::timespec {
-        tv_sec: at_most.as_secs() as libc::time_t,
-        tv_nsec: libc::c_long::from(at_most.subsec_nanos() as i32),
-    };
-    // SAFETY: `polled` and `time` live across the call and the count is theirs; no signal mask.
-    unsafe {
-        libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, &raw const time, std::ptr::null())
-    };
-    let mut ended = polled.iter().map(|poll| poll.revents != 0);
-    processes.retain(|_| !ended.next().unwrap_or(false));
 }
 
 /// CPU time of this process, user and kernel.

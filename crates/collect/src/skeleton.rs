@@ -9,3 +9,8 @@
 )]
 
 include!(concat!(env!("OUT_DIR"), "/wakepath.skel.rs"));
+
+/// What the build generated from `bpf/latency.bpf.c`.
+pub mod latency {
+    include!(concat!(env!("OUT_DIR"), "/latency.skel.rs"));
+}

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * How long do calls, waits and requests take? Counted here, in log2 buckets by CPU (T08 chapter 2), so
+ * that nothing leaves the kernel but the counts, whatever happens how often.
+ *
+ * An object of its own: nothing of it runs while a recording is made.
+ *
+ * 1. User functions: at the entry and the return. A thread's open calls of a function are a stack of
+ *    (stamp, stack pointer). A return belongs to the entry with its stack pointer; what is above that, or
+ *    below the stack pointer of a new entry, was left without returning (longjmp, an exception).
+ * 2. System calls: of the numbers that were asked for.
+ * 3. Run queue: from a waking, or a switch-out that leaves the thread runnable, to its switch-in.
+ * 4. Block devices: from where a request goes to the device until it is completed.
+ */
+#include "kernel.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "latency.h"
+
+/* 0: not asked for; else the target's number and one. */
+const volatile __u16 target_of_call[WP_CALLS] = {};
+const volatile __u16 run_queue_target = 0;
+/* Whatever process it is. */
+const volatile bool everyone = false;
+
+struct disk_target {
+	__u32 device; /* major << 20 | minor; 0: any */
+	__u32 target; /* and one; 0: none */
+};
+const volatile struct disk_target disk_targets[WP_DISK_TARGETS] = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, WP_TARGETS);
+	__type(key, __u32);
+	__type(value, struct wp_distribution);
+} distributions SEC(".maps");
+
+/* Process ids, and those of their children. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, __u32);
+	__type(value, __u8);
+} followed SEC(".maps");
+
+struct begun_key {
+	__u64 what; /* a thread, or a request's address */
+	__u64 target;
+};
+
+/* What began once and has not ended. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct begun_key);
+	__type(value, __u64);
+} begun SEC(".maps");
+
+/* Deepest recursion that is told apart. */
+#define DEEPEST 8
+
+struct open_call {
+	__u64 at;
+	__u64 sp;
+};
+
+struct open_calls {
+	__u64 depth;
+	struct open_call calls[DEEPEST];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct begun_key);
+	__type(value, struct open_calls);
+} open_functions SEC(".maps");
+
+static __always_inline bool is_followed(__u32 tgid)
+{
+	return everyone || bpf_map_lookup_elem(&followed, &tgid);
+}
+
+static __always_inline struct wp_distribution *distribution(__u32 target)
+{
+	return bpf_map_lookup_elem(&distributions, &target);
+}
+
+/* The exponent of the largest power of two that is not above it; 0 for 0. */
+static __always_inline __u32 log2_of(__u64 value)
+{
+	__u32 found = 0;
+
+#pragma unroll
+	for (int bits = 32; bits; bits /= 2) {
+		if (value >> bits) {
+			value >>= bits;
+			found += bits;
+		}
+	}
+	return found;
+}
+
+/*
+ * Programs of one CPU may interrupt each other: a request completes while a call ends. Atomic adds are
+ * right there too.
+ */
+static __always_inline void count(__u32 target, __u64 ns)
+{
+	struct wp_distribution *d = distribution(target);
+
+	if (!d)
+		return;
+	__sync_fetch_and_add(&d->counts[log2_of(ns) & 63], 1);
+	__sync_fetch_and_add(&d->sum, ns);
+}
+
+static __always_inline void crowded(__u32 target)
+{
+	struct wp_distribution *d = distribution(target);
+
+	if (d)
+		__sync_fetch_and_add(&d->crowded, 1);
+}
+
+static __always_inline void was_left(__u32 target)
+{
+	struct wp_distribution *d = distribution(target);
+
+	if (d)
+		__sync_fetch_and_add(&d->left, 1);
+}
+
+static __always_inline void begins(__u64 what, __u32 target)
+{
+	struct begun_key key = { what, target };
+	__u64 now = bpf_ktime_get_ns();
+
+	if (bpf_map_update_elem(&begun, &key, &now, BPF_ANY))
+		crowded(target);
+}
+
+static __always_inline void ends(__u64 what, __u32 target)
+{
+	struct begun_key key = { what, target };
+	__u64 *at = bpf_map_lookup_elem(&begun, &key);
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!at)
+		return;
+	count(target, now > *at ? now - *at : 0);
+	bpf_map_delete_elem(&begun, &key);
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
+{
+	__u64 self = bpf_get_current_pid_tgid();
+	__u32 target;
+
+	if (id < 0 || id >= WP_CALLS)
+		return 0;
+	target = target_of_call[id];
+	if (target && is_followed(self >> 32))
+		begins((__u32)self, target - 1);
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(sys_exit, struct pt_regs *regs, long ret)
+{
+	long id = regs->orig_ax;
+
+	if (id < 0 || id >= WP_CALLS || !target_of_call[id])
+		return 0;
+	ends((__u32)bpf_get_current_pid_tgid(), target_of_call[id] - 1);
+	return 0;
+}
+
+static __always_inline int runnable(struct task_struct *task)
+{
+	if (is_followed(task->tgid))
+		begins(task->pid, run_queue_target - 1);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(sched_waking, struct task_struct *task)
+{
+	/* One that was only on its way to sleep goes on running; its next waking or switch-out is later. */
+	return runnable(task);
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(sched_wakeup_new, struct task_struct *task)
+{
+	return runnable(task);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	if (prev->pid && (preempt || !prev_state))
+		runnable(prev);
+	if (next->pid)
+		ends(next->pid, run_queue_target - 1);
+	return 0;
+}
+
+static __always_inline int request(struct request *rq, bool issued)
+{
+	struct gendisk *disk = BPF_CORE_READ(rq, q, disk);
+	__u32 device = disk ? BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor) : 0;
+
+#pragma unroll
+	for (int i = 0; i < WP_DISK_TARGETS; i++) {
+		__u32 target = disk_targets[i].target;
+
+		if (!target)
+			break;
+		if (disk_targets[i].device && disk_targets[i].device != device)
+			continue;
+		if (issued)
+			begins((__u64)rq, target - 1);
+		else
+			ends((__u64)rq, target - 1);
+	}
+	return 0;
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(block_rq_issue, struct request *rq)
+{
+	return request(rq, true);
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(block_rq_complete, struct request *rq)
+{
+	return request(rq, false);
+}
+
+/* Entries further apart than this are on other stacks: signal handlers, coroutines. */
+#define ONE_STACK (8ull << 20)
+
+/*
+ * Whose call it is, and where on its stack. A goroutine goes on in another thread, and its stack moves:
+ * it is known by what Go keeps in r14, and its calls return in their order.
+ */
+static __always_inline void whose(struct pt_regs *ctx, struct begun_key *key, __u64 *sp)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+
+	key->target = (__u32)cookie;
+	if (cookie & WP_GO) {
+		key->what = ctx->r14;
+		*sp = 0;
+	} else {
+		key->what = (__u32)bpf_get_current_pid_tgid();
+		*sp = ctx->sp;
+	}
+}
+
+SEC("uprobe")
+int function_enter(struct pt_regs *ctx)
+{
+	struct open_calls *open;
+	struct begun_key key;
+	__u64 depth, sp;
+	__u32 target;
+
+	if (!is_followed(bpf_get_current_pid_tgid() >> 32))
+		return 0;
+	whose(ctx, &key, &sp);
+	target = key.target;
+	if (bpf_get_attach_cookie(ctx) & WP_NEVER) {
+		was_left(target);
+		return 0;
+	}
+	open = bpf_map_lookup_elem(&open_functions, &key);
+	if (!open) {
+		struct open_calls first = { 1, { { 0, sp } } };
+
+		first.calls[0].at = bpf_ktime_get_ns();
+		if (bpf_map_update_elem(&open_functions, &key, &first, BPF_ANY))
+			crowded(target);
+		return 0;
+	}
+	depth = open->depth;
+	/*
+	 * The stack grows down: what is open lies above. A call at the same place as this one is over too,
+	 * unless it went on here by a jump, which is rarer than a loop around what throws.
+	 */
+#pragma unroll
+	for (int i = 0; i < DEEPEST; i++) {
+		__u64 last;
+
+		if (!sp || !depth || depth > DEEPEST)
+			break;
+		last = open->calls[(depth - 1) & (DEEPEST - 1)].sp;
+		if (last > sp || sp - last > ONE_STACK)
+			break;
+		depth--;
+		was_left(target);
+	}
+	if (depth >= DEEPEST) {
+		open->depth = depth;
+		crowded(target);
+		return 0;
+	}
+	open->calls[depth & (DEEPEST - 1)].sp = sp;
+	open->calls[depth & (DEEPEST - 1)].at = bpf_ktime_get_ns();
+	open->depth = depth + 1;
+	return 0;
+}
+
+/* At a return the stack pointer is `above` the entry's: the return address may be gone already. */
+static __always_inline int leaves(struct pt_regs *ctx, __u64 above)
+{
+	__u64 now = bpf_ktime_get_ns(), depth, sp;
+	struct open_calls *open;
+	struct begun_key key;
+	__u32 target;
+
+	whose(ctx, &key, &sp);
+	if (sp)
+		sp -= above;
+	target = key.target;
+	open = bpf_map_lookup_elem(&open_functions, &key);
+	if (!open)
+		return 0;
+	depth = open->depth;
+#pragma unroll
+	for (int i = 0; i < DEEPEST; i++) {
+		struct open_call *last;
+
+		if (!depth || depth > DEEPEST)
+			break;
+		last = &open->calls[(depth - 1) & (DEEPEST - 1)];
+		if (last->sp == sp) {
+			count(target, now > last->at ? now - last->at : 0);
+			open->depth = depth - 1;
+			return 0;
+		}
+		/* The call was open before, or too deep. */
+		if (last->sp > sp)
+			break;
+		depth--;
+		was_left(target);
+	}
+	open->depth = depth;
+	return 0;
+}
+
+SEC("uretprobe")
+int function_return(struct pt_regs *ctx)
+{
+	return leaves(ctx, 8);
+}
+
+/* At a return instruction of a function whose return address must not be touched. */
+SEC("uprobe")
+int function_leave(struct pt_regs *ctx)
+{
+	return leaves(ctx, 0);
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
+{
+	__u32 tgid = child->tgid;
+	__u8 one = 1;
+
+	if (!everyone && child->pid == child->tgid && is_followed(parent->tgid))
+		bpf_map_update_elem(&followed, &tgid, &one, BPF_ANY);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,101 @@
+//! When a session is over: its command or processes ended, its time is, or somebody asked to stop.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use crate::session::{EndReason, GRACE};
+use crate::{Signals, child};
+
+/// What a session waits for.
+pub(crate) struct Watch {
+    command: Option<i32>,
+    /// Those that have not ended.
+    processes: Vec<OwnedFd>,
+    until_ended: bool,
+    began: Instant,
+    duration: Option<Duration>,
+    /// When somebody asked to stop.
+    interrupted: Option<Instant>,
+}
+
+impl Watch {
+    /// Of a session that begins now: until its command ends, or else all of these processes, if there are
+    /// any, or the time is over.
+    pub fn new(command: Option<i32>, processes: &[u32], duration: Option<Duration>) -> Self {
+        let watched = match command {
+            Some(pid) => vec![pid as u32],
+            None => processes.to_vec(),
+        };
+        Self {
+            command,
+            until_ended: !watched.is_empty(),
+            processes: watched.into_iter().filter_map(pidfd).collect(),
+            began: Instant::now(),
+            duration,
+            interrupted: None,
+        }
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.duration.map(|duration| duration.saturating_sub(self.began.elapsed()))
+    }
+
+    /// Sleeps until there may be something to do: at most so long.
+    pub fn sleep(&mut self, at_most: Duration) {
+        let time = self.left().map_or(at_most, |left| left.min(at_most));
+        wait(&mut self.processes, time);
+    }
+
+    /// Why the session is over, and the command's wait status if it ended.
+    pub fn over(&mut self, stop: &Signals) -> Option<(EndReason, Option<i32>)> {
+        if let Some(pid) = self.command
+            && let Some(status) = child::ended(pid)
+        {
+            let reason = if self.interrupted.is_some() { EndReason::Interrupted } else { EndReason::Ended };
+            return Some((reason, Some(status)));
+        }
+        if self.until_ended && self.processes.is_empty() && self.command.is_none() {
+            return Some((EndReason::Ended, None));
+        }
+        if self.left() == Some(Duration::ZERO) {
+            return Some((EndReason::Duration, None));
+        }
+        if stop.asked() > 0 {
+            // The command got the signal as well, and how it ends belongs to its time.
+            let since = *self.interrupted.get_or_insert_with(Instant::now);
+            if let Some(pid) = self.command {
+                stop.pass_on(pid);
+            }
+            if self.command.is_none() || since.elapsed() > GRACE {
+                return Some((EndReason::Interrupted, None));
+            }
+        }
+        None
+    }
+}
+
+/// A process that lives.
+pub(crate) fn pidfd(pid: u32) -> Option<OwnedFd> {
+    // SAFETY: plain numbers; the result is checked.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Sleeps until one of the processes ends, a signal comes or the time is over; forgets ended ones.
+fn wait(processes: &mut Vec<OwnedFd>, at_most: Duration) {
+    let mut polled: Vec<libc::pollfd> = processes
+        .iter()
+        .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+        .collect();
+    let time = libc::timespec {
+        tv_sec: at_most.as_secs() as libc::time_t,
+        tv_nsec: libc::c_long::from(at_most.subsec_nanos() as i32),
+    };
+    // SAFETY: `polled` and `time` live across the call and the count is theirs; no signal mask.
+    unsafe {
+        libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, &raw const time, std::ptr::null())
+    };
+    let mut ended = polled.iter().map(|poll| poll.revents != 0);
+    processes.retain(|_| !ended.next().unwrap_or(false));
+}
