@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{completion, export, info, path, sync};
 #[cfg(feature = "collect")]
-use crate::{doctor, record};
+use crate::{doctor, latency, record};
 
 /// Tells why it was slow.
 ///
@@ -48,6 +48,8 @@ pub enum Verb {
     Record(record::RecordArguments),
     Path(path::PathArguments),
     Info(info::InfoArguments),
+    #[cfg(feature = "collect")]
+    Latency(latency::LatencyArguments),
     Export(export::ExportArguments),
     Sync(sync::SyncArguments),
     #[cfg(feature = "collect")]

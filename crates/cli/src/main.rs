@@ -11,6 +11,8 @@ mod export;
 mod failure;
 mod info;
 mod input;
+#[cfg(feature = "collect")]
+mod latency;
 mod man;
 mod output;
 mod path;
@@ -36,6 +38,8 @@ fn main() -> ExitCode {
         Verb::Info(info) => info::run(info, &output),
         #[cfg(feature = "collect")]
         Verb::Doctor(doctor) => doctor::run(doctor, &output),
+        #[cfg(feature = "collect")]
+        Verb::Latency(latency) => latency::run(latency, &output),
         Verb::Export(export) => export::run(export, &output),
         Verb::Sync(sync) => sync::run(sync, &output),
         Verb::Completion(completion) => completion::run(completion, &output),

@@ -102,7 +102,7 @@ would without wakepath, and is recorded for up to 2 more seconds while it ends."
 /// A disk with less free than this is left alone, percent.
 const LEAST_FREE: u8 = 10;
 /// How a command that could not be run is told, as shells do; and failures of our own beside a command.
-const OURS: u8 = 125;
+pub const OURS: u8 = 125;
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
@@ -171,7 +171,10 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
     }
     let told = tell(arguments, output);
     let status = match outcome.running {
-        Some(running) => Some(await_end(running, arguments, &stop, output)?),
+        Some(running) => {
+            let name = arguments.command[0].to_string_lossy();
+            Some(await_end(running, &name, "recorded", (&stop, GRACE), output)?)
+        }
         None => outcome.status,
     };
     told?;
@@ -179,17 +182,18 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
     Ok(status.map_or(ExitCode::SUCCESS, |status| ExitCode::from(exit_code(status) as u8)))
 }
 
-/// Waits for a command that outlived its recording: nobody asked for its end, and whoever called us
-/// wants its code.
-fn await_end(
+/// Waits for a command that outlived its recording or counting: nobody asked for its end, and whoever
+/// called us wants its code.
+pub fn await_end(
     running: Running,
-    arguments: &RecordArguments,
-    stop: &Signals,
+    command: &str,
+    done: &str,
+    (stop, grace): (&Signals, Duration),
     output: &Output,
 ) -> Result<i32, Failure> {
-    let name = format!("{} ({})", arguments.command[0].to_string_lossy(), running.pid);
-    output.complain("note", &format!("{name} goes on, and is no longer recorded; waiting for its exit code"));
-    running.wait(stop, GRACE).ok_or_else(|| {
+    let name = format!("{command} ({})", running.pid);
+    output.complain("note", &format!("{name} goes on, and is no longer {done}; waiting for its exit code"));
+    running.wait(stop, grace).ok_or_else(|| {
         Failure::new(Code::Usage, format!("{name} does not end: it was left alone"))
             .hint(format!("kill -KILL {} ends it", running.pid))
     })
@@ -209,16 +213,18 @@ fn tell(arguments: &RecordArguments, output: &Output) -> Result<(), Failure> {
 }
 
 fn why_not(error: RecordError) -> Failure {
+    match error {
+        RecordError::Collect(error) => could_not_collect(&error),
+        RecordError::NoCgroup(_) => Failure::new(Code::Usage, error.to_string())
+            .hint("systemd-cgls lists them; one that is yet to begin is in a recording of all, -a"),
+    }
+}
+
+/// Why the collector did not run, and what may help.
+pub fn could_not_collect(error: &CollectError) -> Failure {
     let text = error.to_string();
-    let error = match error {
-        RecordError::Collect(error) => error,
-        RecordError::NoCgroup(_) => {
-            return Failure::new(Code::Usage, text)
-                .hint("systemd-cgls lists them; one that is yet to begin is in a recording of all, -a");
-        }
-    };
     let needs_rights = |source: &std::io::Error| source.kind() == ErrorKind::PermissionDenied;
-    match &error {
+    match error {
         CollectError::CommandNotFound { .. } => Failure::new(Code::Usage, text).or_code(NOT_FOUND),
         CollectError::NoProcess { .. } => {
             Failure::new(Code::Usage, text).hint("ps lists the processes that live")
@@ -228,6 +234,8 @@ fn why_not(error: RecordError) -> Failure {
         | CollectError::Attach { source, .. }
         | CollectError::MapRings { source }
         | CollectError::Snapshot { source }
+        | CollectError::Probe { source, .. }
+        | CollectError::Counts { source }
             if needs_rights(source) =>
         {
             Failure::new(Code::Rights, text)
@@ -250,7 +258,7 @@ fn why_not(error: RecordError) -> Failure {
     }
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+pub fn time(text: &str) -> Result<Duration, String> {
     let ns = duration(text).filter(|&ns| ns > 0);
     ns.map(Duration::from_nanos).ok_or_else(|| String::from("write 10, 2.5s, 500ms or 5min"))
 }

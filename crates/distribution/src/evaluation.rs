@@ -23,6 +23,9 @@ pub const DEFAULT_MEASURE: Measure = Measure::EarthMover;
 /// errs less; of fewer, it says little.
 pub const DEFAULT_THRESHOLD: f64 = 14.0;
 
+/// Of fewer calls than these in either profile, chance alone may pass the threshold.
+pub const LEAST_CALLS: u64 = 1000;
+
 /// Two profiles of one operation.
 #[derive(Debug, Clone)]
 pub struct Pair {

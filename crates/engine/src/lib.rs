@@ -6,10 +6,13 @@
 mod answer;
 mod clocks;
 mod code;
+mod comparison;
 #[cfg(feature = "collect")]
 pub mod doctor;
 mod hosts;
 mod info;
+#[cfg(feature = "collect")]
+pub mod latency;
 mod moment;
 mod name;
 mod names;
@@ -29,6 +32,7 @@ mod testing;
 
 pub use answer::{Cost, Head, Host, PathAnswer, Question};
 pub use code::{Place, Sampled};
+pub use comparison::{Compared, Comparison, Profile, compare};
 pub use info::{InfoAnswer, info};
 pub use moment::{Moment, NoMoment, NoRealtime, duration};
 pub use name::Name;
@@ -43,6 +47,7 @@ pub use source::OpenError;
 pub use stacks::{Caller, Frame, Site, SiteId, Stack, StackId, Stacks, Taken};
 pub use survey::{Command, Counts, Session, Survey};
 pub use wakepath_critical_path::{Algorithm, Severity};
+pub use wakepath_distribution::Measure;
 pub use wakepath_event::{Comm, Tid};
 pub use wakepath_import::PerfDataError;
 pub use wakepath_recording::{FORMAT, OpenError as RecordingError};

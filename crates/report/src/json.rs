@@ -4,23 +4,31 @@
 //! know only doubles lose digits, is a decimal string. A name is its text where it is UTF-8; a byte
 //! that is none is spelled `\xff`.
 
+mod comparison;
 #[cfg(feature = "collect")]
 mod doctor;
 mod function;
 mod hang;
 mod head;
 mod info;
+#[cfg(feature = "collect")]
+mod latency;
 mod overview;
 mod path;
+mod profiles;
 #[cfg(test)]
 mod shape;
 mod sync;
 
+pub use comparison::comparison;
 #[cfg(feature = "collect")]
 pub use doctor::doctor;
 pub use info::info;
+#[cfg(feature = "collect")]
+pub use latency::latency;
 pub use overview::overview;
 pub use path::path;
+pub use profiles::{NoProfiles, profiles};
 pub use sync::sync;
 
 use std::io::{self, BufWriter, Write};

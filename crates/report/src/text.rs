@@ -1,22 +1,28 @@
 //! Answers as text for people.
 
+mod comparison;
 #[cfg(feature = "collect")]
 mod doctor;
 mod explain;
 mod footer;
 mod hangs;
 mod info;
+#[cfg(feature = "collect")]
+mod latency;
 mod overview;
 mod path;
 mod segments;
 mod sync;
 mod tree;
 
+pub use comparison::comparison;
 #[cfg(feature = "collect")]
 pub use doctor::doctor;
 pub use explain::explain;
 pub use footer::Source;
 pub use info::info;
+#[cfg(feature = "collect")]
+pub use latency::latency;
 pub use overview::{candidate, overview};
 pub use path::path;
 pub use segments::segments;

@@ -128,6 +128,7 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads");
         let no_workload = [
             "account",
+            "calls",
             "chain",
             "clocknote",
             "device",

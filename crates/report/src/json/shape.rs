@@ -97,6 +97,7 @@ fn fits(expected: &str, value: &Value) -> bool {
         ("int", Value::Number(n)) => n.is_i64() || n.is_u64(),
         ("count", Value::Number(n)) => n.is_u64(),
         ("share", Value::Number(n)) => n.as_f64().is_some_and(|n| (0.0..=1.0).contains(&n)),
+        ("score", Value::Number(n)) => n.as_f64().is_some_and(|n| n >= 0.0),
         ("bool", Value::Bool(_)) | ("null", Value::Null) | ("text", Value::String(_)) => true,
         ("decimal", Value::String(text)) => text.parse::<i128>().is_ok(),
         (literal, Value::String(text)) => literal == format!("\"{text}\""),

@@ -1,0 +1,216 @@
+//! What `wakepath latency` counts, held against what programs and the kernel count themselves.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use live::{WAKEPATH, place, wakepath, workload};
+use serde_json::Value;
+
+#[allow(dead_code, reason = "each test program uses its part")]
+mod live;
+
+/// Runs a command under `wakepath latency`: what was counted, and what the command printed.
+fn latency(folder: &Path, targets: &[&str], command: &[&str]) -> (Vec<Value>, HashMap<String, u64>) {
+    let output = Command::new(WAKEPATH)
+        .arg("latency")
+        .args(targets)
+        .args(["--json", "--"])
+        .args(command)
+        .current_dir(folder)
+        .output()
+        .expect("wakepath");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{targets:?}: {said}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let (document, own): (Vec<&str>, Vec<&str>) = printed.lines().partition(|line| line.starts_with('{'));
+    let document: Value = serde_json::from_str(document[0]).expect("JSON");
+    let counts = own.iter().filter_map(|line| {
+        let (name, count) = line.split_once(' ')?;
+        Some((name.to_owned(), count.parse().ok()?))
+    });
+    (document["targets"].as_array().expect("a list").clone(), counts.collect())
+}
+
+/// The counts by bucket.
+fn buckets(target: &Value) -> Vec<(u64, u64)> {
+    let buckets = target["buckets"].as_array().expect("a list");
+    let number = |bucket: &Value, key: &str| bucket[key].as_u64().expect("a number");
+    buckets.iter().map(|bucket| (number(bucket, "index"), number(bucket, "count"))).collect()
+}
+
+#[test]
+fn system_calls_are_counted_one_by_one_and_sleeps_make_two_peaks() {
+    let Some(folder) = place("each system call is counted") else { return };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    let targets = ["syscall:getppid", "syscall:clock_nanosleep"];
+    let (counted, own) =
+        latency(folder, &targets, &[&calls, "threads=4", "syscalls=50000", "short=20", "long=10"]);
+    assert_eq!(counted[0]["count"], own["syscalls"], "{counted:#?}");
+    let sleeps = buckets(&counted[1]);
+    assert_eq!(sleeps.iter().map(|(_, count)| count).sum::<u64>(), own["sleeps"], "{counted:#?}");
+    // No sleep is shorter than it was asked to be: 1 ms is in bucket 19, 30 ms in bucket 24.
+    assert!(sleeps.iter().all(|&(index, _)| index >= 19), "{sleeps:?}");
+    let long: u64 = sleeps.iter().filter(|(index, _)| *index >= 24).map(|(_, count)| count).sum();
+    assert!((40..60).contains(&long), "{sleeps:?}");
+    let peaks: Vec<_> = counted[1]["peaks"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|peak| (peak["from_bucket"].as_u64().unwrap_or(0), peak["to_bucket"].as_u64().unwrap_or(0)))
+        .collect();
+    assert!(peaks.iter().any(|&(from, to)| (from..=to).contains(&20) && to < 24), "{peaks:?}");
+    assert!(peaks.iter().any(|&(from, to)| (from..=to).contains(&24) && from > 20), "{peaks:?}");
+}
+
+#[test]
+fn waits_for_a_cpu_are_those_that_the_scheduler_accounts_for() {
+    let Some(folder) = place("waits for a CPU add up") else { return };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    // Three threads want one CPU.
+    let command = ["taskset", "-c", "0", &calls, "threads=3", "syscalls=1000000"];
+    let (counted, own) = latency(folder, &["runqueue"], &command);
+    let sum: f64 = counted[0]["sum"].as_str().and_then(|sum| sum.parse().ok()).expect("a number");
+    let truth = own["waited_ns"] as f64;
+    assert!(truth > 100e6, "three threads on one CPU wait for it: {truth} ns");
+    // What is lost here is what some kernels leave untraced; what is beyond is the start of `taskset`.
+    assert!((sum - truth).abs() < 0.05 * truth, "{sum} ns counted, {truth} ns by the scheduler");
+}
+
+/// How many returned, were left without returning, and had not ended.
+fn ends(target: &Value) -> [u64; 3] {
+    ["count", "left", "open"].map(|key| target[key].as_u64().expect("a number"))
+}
+
+#[test]
+fn ten_million_calls_of_a_function_on_four_threads_are_counted_one_by_one() {
+    let Some(folder) = place("each call of a function is counted") else { return };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    let command = [calls.as_str(), "threads=4", "functions=2500000"];
+    let (counted, own) = latency(folder, &["./calls:counted"], &command);
+    assert_eq!(own["functions"], 10_000_000);
+    assert_eq!(buckets(&counted[0]).iter().map(|(_, count)| count).sum::<u64>(), 10_000_000, "{counted:#?}");
+    assert_eq!(ends(&counted[0]), [10_000_000, 0, 0], "{counted:#?}");
+}
+
+#[test]
+fn calls_that_are_nested_left_or_never_over_are_told_apart() {
+    let Some(folder) = place("nested, left and open calls are told apart") else { return };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    let targets = ["nested", "left", "leaves", "stays"].map(|name| format!("./calls:{name}"));
+    let targets = targets.each_ref().map(String::as_str);
+    let command = [calls.as_str(), "threads=4", "nested=500", "left=1000", "open"];
+    let (counted, own) = latency(folder, &targets, &command);
+    let [nested, left, leaves, stays] = counted.as_slice() else { panic!("{counted:#?}") };
+    assert_eq!(ends(nested), [own["nested"], 0, 0]);
+    // Every other one returns; of what each thread left last, nothing tells that it is over.
+    assert_eq!(ends(left), [own["left"] / 2, own["left"] / 2 - 4, 4]);
+    assert_eq!(ends(leaves), [0, own["left"], 0]);
+    assert_eq!(ends(stays), [0, 1, 0]);
+}
+
+#[test]
+fn an_instruction_that_is_single_stepped_is_probed_only_where_it_was_asked_for() {
+    let Some(folder) = place("slow probes are asked for") else { return };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    let command = [calls.as_str(), "threads=2", "stepped=500"];
+    let refused = wakepath(folder, &[&["latency", "./calls:stepped", "--"][..], &command].concat());
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(125), "{said}");
+    assert!(said.contains("single-step") && said.contains("--slow-probes"), "{said}");
+    let (counted, own) = latency(folder, &["./calls:stepped", "--slow-probes"], &command);
+    assert_eq!(ends(&counted[0]), [own["stepped"], 0, 0]);
+}
+
+/// The first byte of a function of a running program.
+fn first_byte(pid: u32, program: &str, function: &str) -> u8 {
+    let symbols = Command::new("nm").arg(program).output().expect("nm").stdout;
+    let symbols = String::from_utf8(symbols).expect("text");
+    let line = symbols.lines().find(|line| line.ends_with(&format!(" {function}"))).expect("the function");
+    let offset = u64::from_str_radix(&line[..16], 16).expect("an address");
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("mappings");
+    let start =
+        maps.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok()).expect("a start");
+    let mut byte = [0];
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).expect("its memory");
+    std::os::unix::fs::FileExt::read_exact_at(&memory, &mut byte, start + offset).expect("a byte");
+    byte[0]
+}
+
+#[test]
+fn killing_wakepath_leaves_the_program_as_it_was() {
+    let Some(folder) = place("a killed wakepath leaves no probe behind") else { return };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    let mut program = Command::new(&calls).args(["long=1000"]).spawn().expect("calls");
+    std::thread::sleep(Duration::from_millis(200));
+    let before = first_byte(program.id(), &calls, "counted");
+    let pid = program.id().to_string();
+    let mut wakepath = Command::new(WAKEPATH)
+        .args(["latency", "./calls:counted", "-p", &pid])
+        .current_dir(folder)
+        .spawn()
+        .expect("wakepath");
+    let until = Instant::now() + Duration::from_secs(20);
+    let byte_is = |wanted: u8| {
+        while first_byte(program.id(), &calls, "counted") != wanted && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        first_byte(program.id(), &calls, "counted") == wanted
+    };
+    const BREAKPOINT: u8 = 0xcc;
+    let probed = byte_is(BREAKPOINT);
+    // SIGKILL.
+    wakepath.kill().expect("it lives");
+    wakepath.wait().expect("it ends");
+    let restored = byte_is(before);
+    let lives = program.try_wait().expect("a child").is_none();
+    program.kill().expect("it lives");
+    program.wait().expect("it ends");
+    assert!(probed, "the probe was there");
+    assert!(restored && lives, "restored: {restored}, lives: {lives}");
+}
+
+#[test]
+fn requests_of_a_disk_are_counted_whoever_made_them() {
+    let Some(_) = place("requests of disks are counted") else { return };
+    // Direct writes of a file are requests, if the file is on a disk at all.
+    let command = ["dd", "if=/dev/zero", "of=made", "bs=64K", "count=32", "oflag=direct", "status=none"];
+    let here = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let (counted, _) = latency(here.path(), &["disk"], &command);
+    assert!(counted[0]["count"].as_u64().expect("a number") >= 32, "{counted:#?}");
+    let slowest = buckets(&counted[0]).last().map_or(0, |&(index, _)| index);
+    assert!((10..34).contains(&slowest), "no request takes less than 1 µs or more than 10 s: {counted:#?}");
+}
+
+#[test]
+fn what_cannot_be_counted_is_refused_with_what_can() {
+    let Some(folder) = place("targets that are none are refused") else { return };
+    for (target, expected) in [
+        ("syscall:fsyncs", "there is no system call `fsyncs`; there are `fsync` and `sync`"),
+        ("disk:none", "there is no disk `none`"),
+        ("libc:mallco", "near: malloc"),
+        ("whatever", "`whatever` is nothing that can be counted"),
+    ] {
+        let output = wakepath(folder.path(), &["latency", target, "-d", "1", "-a"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{target}: {said}");
+        assert!(said.contains(expected), "{target}: {said}");
+    }
+}
+
+#[test]
+fn the_commands_own_exit_code_is_passed_on() {
+    let Some(folder) = place("exit codes are passed on") else { return };
+    for (command, code) in [(["sh", "-c", "exit 7"], 7), (["no-such-command", "", ""], 127)] {
+        let arguments = [&["latency", "syscall:read", "--"][..], &command].concat();
+        let output = wakepath(folder.path(), &arguments);
+        assert_eq!(output.status.code(), Some(code), "{command:?}");
+    }
+}

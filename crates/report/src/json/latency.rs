@@ -1,0 +1,172 @@
+//! Latency distributions, as JSON.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde::Serialize;
+use wakepath_distribution::{Histogram, Unit, bounds};
+use wakepath_engine::latency::{Distribution, Latency, Of};
+
+use super::text;
+
+#[derive(Serialize)]
+struct LatencyJson {
+    schema: &'static str,
+    elapsed_ns: u64,
+    targets: Vec<TargetJson>,
+}
+
+#[derive(Serialize)]
+struct TargetJson {
+    target: String,
+    of: &'static str,
+    unit: &'static str,
+    count: u64,
+    /// Decimal: it passes 2^53 after 104 days of waiting.
+    sum: String,
+    buckets: Vec<BucketJson>,
+    peaks: Vec<PeakJson>,
+    open: u64,
+    left: u64,
+    crowded: u64,
+    notes: Vec<String>,
+    slices: Vec<SliceJson>,
+}
+
+/// Only those that hold something.
+#[derive(Serialize)]
+struct BucketJson {
+    index: usize,
+    /// Decimal, the least and the most that it holds.
+    from: String,
+    to: String,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct PeakJson {
+    from_bucket: usize,
+    to_bucket: usize,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct SliceJson {
+    from_ns: u64,
+    to_ns: u64,
+    count: u64,
+    sum: String,
+    buckets: Vec<BucketJson>,
+}
+
+/// Writes distributions.
+///
+/// # Errors
+/// Those of `out`.
+pub fn latency(latency: &Latency, out: &mut dyn Write) -> io::Result<()> {
+    let document = LatencyJson {
+        schema: "wakepath.latency/1",
+        elapsed_ns: ns(latency.elapsed),
+        targets: latency.targets.iter().map(target).collect(),
+    };
+    super::write(out, &document)
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn target(target: &Distribution) -> TargetJson {
+    TargetJson {
+        target: text(target.target.as_bytes()),
+        of: match target.of {
+            Of::Calls => "calls",
+            Of::Waits => "waits",
+            Of::Requests => "requests",
+        },
+        unit: match target.histogram.unit() {
+            Unit::Nanoseconds => "ns",
+            Unit::Cycles => "cycles",
+        },
+        count: target.histogram.calls(),
+        sum: target.histogram.sum().to_string(),
+        buckets: buckets(&target.histogram),
+        peaks: target
+            .peaks
+            .iter()
+            .map(|peak| PeakJson {
+                from_bucket: peak.from_bucket,
+                to_bucket: peak.to_bucket,
+                count: peak.count,
+            })
+            .collect(),
+        open: target.open,
+        left: target.left,
+        crowded: target.crowded,
+        notes: target.notes.iter().map(|note| text(note.as_bytes())).collect(),
+        slices: target
+            .slices
+            .iter()
+            .map(|slice| SliceJson {
+                from_ns: ns(slice.from),
+                to_ns: ns(slice.to),
+                count: slice.histogram.calls(),
+                sum: slice.histogram.sum().to_string(),
+                buckets: buckets(&slice.histogram),
+            })
+            .collect(),
+    }
+}
+
+fn buckets(histogram: &Histogram) -> Vec<BucketJson> {
+    let counts = histogram.counts().iter().enumerate().filter(|&(_, &count)| count > 0);
+    let bucket = |(index, &count): (usize, &u64)| {
+        let held = bounds(index);
+        BucketJson { index, from: held.start().to_string(), to: held.end().to_string(), count }
+    };
+    counts.map(bucket).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_distribution::peaks;
+    use wakepath_engine::latency::{EndReason, Slice};
+
+    use super::*;
+    use crate::json::shape::misfits;
+
+    #[test]
+    fn documents_keep_the_contract() {
+        let mut histogram = Histogram::new(Unit::Nanoseconds);
+        (0..30).for_each(|_| histogram.add(1000));
+        histogram.add(1 << 60);
+        let slice = Slice { from: Duration::ZERO, to: Duration::from_secs(1), histogram: histogram.clone() };
+        let distribution = Distribution {
+            target: String::from("./app:f\u{202e}"),
+            of: Of::Calls,
+            peaks: peaks(&histogram),
+            histogram,
+            slices: vec![slice],
+            left: 1,
+            crowded: 2,
+            open: 3,
+            notes: vec![String::from("a note")],
+        };
+        let found = Latency {
+            elapsed: Duration::from_secs(1),
+            reason: EndReason::Ended,
+            status: Some(0),
+            running: None,
+            targets: vec![distribution],
+        };
+        let mut out = Vec::new();
+        latency(&found, &mut out).expect("a vector takes everything");
+        assert!(out.is_ascii(), "nothing that turns a terminal's text around");
+        let document: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
+        assert_eq!(misfits(include_str!("../../contract/latency.txt"), &document), Vec::<String>::new());
+        let target = &document["targets"][0];
+        assert_eq!(target["buckets"][0]["index"], 9);
+        assert_eq!(target["buckets"][1]["to"], ((1_u64 << 61) - 1).to_string());
+        assert_eq!(target["sum"], (30_000_u64 + (1 << 60)).to_string());
+    }
+}
