@@ -4,7 +4,7 @@
  *
  *     calls [threads=N] [syscalls=N] [functions=N] [short=N] [long=N] [nested=N] [left=N] [stepped=N] [open]
  *
- * Each thread makes so many calls of getppid; of the functions `counted` and `stepped`; sleeps of 1 ms and of 30 ms, by
+ * Each thread makes so many calls of getcpu (as a system call); of the functions `counted` and `stepped`; sleeps of 1 ms and of 30 ms, by
  * turns; calls of `nested`, each five deep in itself; of `left`, every other of which leaves by longjmp, and
  * of `leaves`, all of which do. With `open` a last call of `stays` is never over. At the end it prints what it counted, and how long its threads waited
  * for a CPU by the scheduler's own account: a line `NAME COUNT` each.
@@ -105,7 +105,7 @@ static void *make(void *argument)
 	struct made *made = argument;
 
 	for (long i = 0; i < flags[SYSCALLS].value; i++) {
-		syscall(SYS_getppid);
+		syscall(SYS_getcpu, NULL, NULL, NULL);
 		made->syscalls++;
 	}
 	for (long i = 0; i < flags[FUNCTIONS].value; i++)
