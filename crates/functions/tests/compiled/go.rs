@@ -90,6 +90,18 @@ fn a_return_that_would_go_unseen_is_said() {
 }
 
 #[test]
+fn a_jump_by_a_table_stays_inside() {
+    let programs = Programs::new();
+    // At the end, as Go does it: a call that never returns, and padding.
+    let body = "push %rbp\njmp *(%rcx,%rax,8)\n1: pop %rbp\nret\ncall *%rax\nnop";
+    let library = programs.assemble("go.s", &go(&function("main.f", body)));
+    let Return::AtInstructions(places) = only(&library, "main.f").probe.returns else {
+        panic!("no instructions")
+    };
+    assert_eq!(places.len(), 1);
+}
+
+#[test]
 fn one_that_never_returns_is_no_problem() {
     let programs = Programs::new();
     let library = programs.assemble("go.s", &go(&function("main.main", "push %rbp\nud2")));
