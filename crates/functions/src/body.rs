@@ -88,15 +88,22 @@ impl Body {
     }
 
     /// What stands in the way of seeing each of its returns at a `ret`, if anything does. `inside` tells
-    /// of the jumps to computed places which do not leave.
-    pub fn unseen_returns(&self, inside: impl Fn(u64, bool) -> bool) -> Option<String> {
+    /// of the jumps to computed places which do not leave; `name` names what stands at an address.
+    pub fn unseen_returns(
+        &self,
+        inside: impl Fn(u64, bool) -> bool,
+        name: impl Fn(u64) -> Option<String>,
+    ) -> Option<String> {
         match () {
             () if !self.whole => Some("not all of its code could be read as instructions".to_owned()),
             () if self.computed.iter().any(|&(jump, indexed)| !inside(jump, indexed)) => {
                 Some("it holds a jump to a computed place, by which it may leave".to_owned())
             }
             () if self.falls_out => Some("it runs on into the next function".to_owned()),
-            () => self.leaves.first().map(|target| format!("it also leaves by a jump to {target:#x}")),
+            () => self.leaves.first().map(|&target| {
+                let to = name(target).map_or_else(|| format!("{target:#x}"), |name| format!("`{name}`"));
+                format!("it also leaves by a jump to {to}")
+            }),
         }
     }
 

@@ -173,6 +173,10 @@ impl OpenFile<'_> {
             unwinds: neighbours.unwinds && self.exceptions,
             uncalled: matches!(name, "_start" | "__restore_rt"),
             frames: &neighbours.frames,
+            name: &|address| {
+                let begins = neighbours.at(address).first()?;
+                Some(names::readable(image.symbols.name(begins)).into_owned())
+            },
         };
         let probe = place(image, &wanted, budget)?;
         let notes = notes(name, &probe.returns, wanted.runtime);

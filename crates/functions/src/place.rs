@@ -43,7 +43,7 @@ impl Budget {
 }
 
 /// What is asked of a place.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     /// The part with the entry.
     pub main: Extent,
@@ -55,6 +55,8 @@ pub(crate) struct Wanted<'a> {
     /// Whether the kernel enters it, not a call: then there is no return address.
     pub uncalled: bool,
     pub frames: &'a LazyFrames,
+    /// What begins at an address, as people read it.
+    pub name: &'a dyn Fn(u64) -> Option<String>,
 }
 
 impl Wanted<'_> {
@@ -165,11 +167,12 @@ fn returns(image: &Image, body: &Body, wanted: &Wanted<'_>) -> Result<Return, Re
         return Ok(Return::Never);
     }
     // A function that calls nothing, and leaves only by returning, is passed by no exception.
-    let unseen = body.unseen_returns(|jump, indexed| match wanted.runtime {
+    let inside = |jump, indexed| match wanted.runtime {
         // Its compiler makes no other use of an index.
         Runtime::Go => indexed,
         Runtime::Native => wanted.every_return() && wanted.frames.get(image).is_amid(jump),
-    });
+    };
+    let unseen = body.unseen_returns(inside, wanted.name);
     let passed = body.calls || unseen.is_some();
     if !wanted.every_return() || wanted.runtime == Runtime::Native && !passed {
         return Ok(Return::ReturnProbe);
