@@ -149,6 +149,11 @@ fn a_jump_out_hides_a_return_where_exceptions_pass() {
     assert_eq!(at_instructions(&library, "f").len(), 1, "a jump by a table, inside");
     let library = programs.assemble("after.s", &(after + personality));
     assert!(refusal(&library, "f").contains("a jump to a computed place"));
+    // Another function without a symbol begins as functions do, and has callers of its own.
+    let other = ".cfi_startproc\n.Lother: push %rbp\npop %rbp\nret\n.cfi_endproc\n";
+    let leaves_to_it = function("f", ".cfi_startproc\ncall *%rax\njmp .Lother\n.cfi_endproc");
+    let library = programs.assemble("other.s", &(leaves_to_it + other + personality));
+    assert!(refusal(&library, "f").contains("it also leaves by a jump to 0x"));
     let returns = function("f", "push %rbp\ncall *%rax\npop %rbp\nret");
     let library = programs.assemble("one.s", &(leaves.clone() + personality));
     assert!(refusal(&library, "f").contains("an exception that passes it would end the program"));
