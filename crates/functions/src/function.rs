@@ -98,7 +98,7 @@ impl fmt::Display for Note {
                  is probed where it stands, which costs more, and a call that an exception ends is left open"
             }
             Self::CalledOnce => "called once in a process: one duration, no distribution",
-            Self::NeverReturns => "never returns: its calls are counted, and have no duration",
+            Self::NeverReturns => "never returns: its calls have no duration",
             Self::Copy => "a copy that the compiler made for some of the callers",
             Self::PartlyInlined => {
                 "the beginning of this function is in its callers: calls that end there are not seen"

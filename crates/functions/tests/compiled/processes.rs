@@ -91,7 +91,8 @@ fn needs_root_a_file_of_a_container_is_reached_through_its_process() {
     let running = Running::start(Command::new("unshare").args(["-m", "sh", "-c", script, "sh"]).arg(folder));
     let found = running.find("waits:handle");
     assert_eq!(found.shown, Path::new("/mnt/waits"));
-    assert_eq!(found.file, Path::new(&format!("/proc/{}/root", running.0.id())).join("mnt/waits"));
+    let root = PathBuf::from(format!("/proc/{}/root", running.0.id()));
+    assert_eq!(found.file, root.join("mnt/waits"));
     assert_eq!(running.find("/mnt/waits:handle").file, found.file);
 }
 
