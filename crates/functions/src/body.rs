@@ -18,8 +18,9 @@ pub(crate) struct Body {
     pub targets: BTreeSet<u64>,
     /// Where direct jumps lead that leave the function.
     pub leaves: BTreeSet<u64>,
-    /// Whether it holds a jump to a computed place: a table inside, or a call in the last place.
-    pub computed: bool,
+    /// Where a jump to a computed place stands: into the function by a table, or out of it, a call in the
+    /// last place. And whether it takes the place from a table, by an index.
+    pub computed: Vec<(u64, bool)>,
     /// Whether it calls anything.
     pub calls: bool,
     /// Whether code may run past its last byte.
@@ -51,10 +52,12 @@ impl Body {
                 self.whole = false;
                 return true;
             };
-            falls_on = falls_through(&instruction);
+            // Go puts one behind a last call that never returns.
+            let padding = !falls_on && instruction.mnemonic() == Mnemonic::Nop;
+            falls_on = !padding && falls_through(&instruction);
             match instruction.flow_control() {
                 FlowControl::Return => self.returns.push(instruction.ip()),
-                FlowControl::Call | FlowControl::IndirectCall => self.calls = true,
+                FlowControl::Call | FlowControl::IndirectCall => self.calls |= !is_system_call(&instruction),
                 FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => {
                     let target = instruction.near_branch_target();
                     match ranges.iter().any(|range| range.contains(&target)) {
@@ -62,7 +65,9 @@ impl Body {
                         false => self.leaves.insert(target),
                     };
                 }
-                FlowControl::IndirectBranch => self.computed = true,
+                FlowControl::IndirectBranch => {
+                    self.computed.push((instruction.ip(), instruction.memory_index() != Register::None));
+                }
                 _ => {}
             }
             at += instruction.len();
@@ -76,21 +81,29 @@ impl Body {
     pub fn never_returns(&self) -> bool {
         self.whole
             && !self.falls_out
-            && !self.computed
+            && self.computed.is_empty()
             && self.returns.is_empty()
             && self.leaves.is_empty()
             && !self.instructions.is_empty()
     }
 
-    /// What stands in the way of seeing each of its returns at a `ret`, if anything does.
-    pub fn unseen_returns(&self) -> Option<String> {
+    /// What stands in the way of seeing each of its returns at a `ret`, if anything does. `inside` tells
+    /// of the jumps to computed places which do not leave; `name` names what stands at an address.
+    pub fn unseen_returns(
+        &self,
+        inside: impl Fn(u64, bool) -> bool,
+        name: impl Fn(u64) -> Option<String>,
+    ) -> Option<String> {
         match () {
             () if !self.whole => Some("not all of its code could be read as instructions".to_owned()),
-            () if self.computed => {
+            () if self.computed.iter().any(|&(jump, indexed)| !inside(jump, indexed)) => {
                 Some("it holds a jump to a computed place, by which it may leave".to_owned())
             }
             () if self.falls_out => Some("it runs on into the next function".to_owned()),
-            () => self.leaves.first().map(|target| format!("it also leaves by a jump to {target:#x}")),
+            () => self.leaves.first().map(|&target| {
+                let to = name(target).map_or_else(|| format!("{target:#x}"), |name| format!("`{name}`"));
+                format!("it also leaves by a jump to {to}")
+            }),
         }
     }
 
@@ -144,10 +157,16 @@ fn falls_through(instruction: &Instruction) -> bool {
     match instruction.flow_control() {
         FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::IndirectBranch => false,
         // A call in the last place is of a function that never returns: compilers know which do not.
-        FlowControl::Call | FlowControl::IndirectCall => false,
-        FlowControl::Exception | FlowControl::Interrupt => false,
-        _ => instruction.code() != Code::Hlt,
+        FlowControl::Call | FlowControl::IndirectCall => is_system_call(instruction),
+        FlowControl::Exception => false,
+        // Padding behind what never returns; a trap that was meant would end the program too.
+        _ => !matches!(instruction.code(), Code::Hlt | Code::Int3),
     }
+}
+
+/// The decoder counts them among the calls.
+fn is_system_call(instruction: &Instruction) -> bool {
+    matches!(instruction.code(), Code::Syscall | Code::Sysenter)
 }
 
 fn writes_stack_pointer(instruction: &Instruction) -> bool {

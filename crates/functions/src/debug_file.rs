@@ -65,3 +65,37 @@ fn checksum_of(path: &Path) -> Option<u32> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::debug_file;
+    use crate::image::Image;
+
+    fn run(command: &mut Command) {
+        assert!(command.status().unwrap().success(), "{command:?}");
+    }
+
+    #[test]
+    fn a_debug_file_is_found_by_the_build_below_the_root_of_its_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let (app, source) = (folder.path().join("app"), folder.path().join("app.c"));
+        std::fs::write(&source, "int main(void) { return 0; }").unwrap();
+        run(Command::new("cc").arg("-Wl,--build-id=0x0123456789").arg(&source).arg("-o").arg(&app));
+        let root = folder.path().join("other");
+        let debug = root.join("usr/lib/debug/.build-id/01/23456789.debug");
+        std::fs::create_dir_all(debug.parent().unwrap()).unwrap();
+        run(Command::new("objcopy").arg("--only-keep-debug").arg(&app).arg(&debug));
+        run(Command::new("strip").arg(&app));
+        let image = Image::open(&app).unwrap();
+        assert!(!image.symbols.full);
+        let found = debug_file(&image, &app, &root).expect("it is where its build id says");
+        assert!(found.path == debug && found.symbols.full);
+        assert!(debug_file(&image, &app, Path::new("/")).is_none(), "below another root there is none");
+        // In its place the debug file of another build.
+        run(Command::new("cc").arg("-Wl,--build-id=0x0123456780").arg(&source).arg("-o").arg(&debug));
+        assert!(debug_file(&image, &app, &root).is_none());
+    }
+}

@@ -11,7 +11,7 @@ use crate::library::{self, Place};
 use crate::names;
 use crate::near::near;
 use crate::pattern::Pattern;
-use crate::place::{Budget, Extent, Wanted, place};
+use crate::place::{Budget, Extent, LazyFrames, Wanted, place};
 use crate::symbols::{Kind, Symbol};
 use crate::target::Target;
 
@@ -170,7 +170,13 @@ impl OpenFile<'_> {
             main: Extent { address, end, stated: size != 0 },
             cold: &cold,
             runtime: if image.go && neighbours.is_go(address) { Runtime::Go } else { Runtime::Native },
-            unwinds: self.exceptions && image.unwinds(),
+            unwinds: neighbours.unwinds && self.exceptions,
+            uncalled: matches!(name, "_start" | "__restore_rt"),
+            frames: &neighbours.frames,
+            name: &|address| {
+                let begins = neighbours.at(address).first()?;
+                Some(names::readable(image.symbols.name(begins)).into_owned())
+            },
         };
         let probe = place(image, &wanted, budget)?;
         let notes = notes(name, &probe.returns, wanted.runtime);
@@ -316,6 +322,9 @@ struct Neighbours<'a> {
     functions: Vec<&'a Symbol>,
     /// The parts of functions that are seldom run and stand elsewhere.
     cold: HashMap<&'a str, Vec<Extent>>,
+    /// The file's code throws exceptions, or lets them pass.
+    unwinds: bool,
+    frames: LazyFrames,
     /// Where Go's code is, if the file says.
     go: Option<(u64, u64)>,
 }
@@ -337,7 +346,7 @@ impl<'a> Neighbours<'a> {
                 cold.entry(of).or_default().push(Extent { address: symbol.address, end, stated: true });
             }
         }
-        Self { functions, cold, go }
+        Self { functions, cold, unwinds: image.unwinds(), frames: LazyFrames::default(), go }
     }
 
     /// The nearest function that begins before an address and reaches beyond it.

@@ -42,6 +42,8 @@ pub(crate) struct Image {
     /// Tables that contradict themselves and were left out.
     pub damaged: Vec<&'static str>,
     debug_sections: Vec<DebugSection>,
+    /// The table for unwinding: its address, and where it stands in the file.
+    frame_table: Option<(u64, Range<u64>)>,
 }
 
 /// A section of debug information.
@@ -88,6 +90,7 @@ impl Image {
             go: false,
             damaged: Vec::new(),
             debug_sections: Vec::new(),
+            frame_table: None,
         };
         image
             .read(&cache)
@@ -135,6 +138,11 @@ impl Image {
                 b".gnu_debuglink" => {
                     self.debug_link = section.data(endian, data).ok().and_then(debug_link);
                 }
+                b".eh_frame" => {
+                    let place = section.file_range(endian);
+                    self.frame_table = place
+                        .map(|(start, size)| (section.sh_addr(endian), start..start.saturating_add(size)));
+                }
                 name => self.read_debug_section(name, section, endian),
             }
         }
@@ -169,13 +177,25 @@ impl Image {
             .unwrap_or_default()
     }
 
-    fn read_section(&self, section: &DebugSection, most: usize) -> Option<Vec<u8>> {
+    /// The table for unwinding and its address.
+    pub fn frame_table(&self) -> Option<(u64, Vec<u8>)> {
+        let (address, range) = self.frame_table.as_ref()?;
+        self.read_range(range).map(|bytes| (*address, bytes))
+    }
+
+    /// Bytes of the file, if it holds them all.
+    fn read_range(&self, range: &Range<u64>) -> Option<Vec<u8>> {
         let held = self.file.metadata().ok()?.len();
-        if section.range.end > held {
+        if range.end > held {
             return None;
         }
-        let mut raw = vec![0; usize::try_from(section.range.end - section.range.start).ok()?];
-        self.file.read_exact_at(&mut raw, section.range.start).ok()?;
+        let mut bytes = vec![0; usize::try_from(range.end - range.start).ok()?];
+        self.file.read_exact_at(&mut bytes, range.start).ok()?;
+        Some(bytes)
+    }
+
+    fn read_section(&self, section: &DebugSection, most: usize) -> Option<Vec<u8>> {
+        let raw = self.read_range(&section.range)?;
         if !section.compressed {
             return (raw.len() <= most).then_some(raw);
         }

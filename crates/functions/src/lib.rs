@@ -21,6 +21,7 @@ mod body;
 mod debug_file;
 mod error;
 mod find;
+mod frames;
 mod function;
 mod image;
 mod inlined;

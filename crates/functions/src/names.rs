@@ -36,9 +36,8 @@ impl<'a> Meaning<'a> {
         let other = |c: char| !c.is_ascii_alphanumeric() && c != '_';
         let identifier = name.rsplit(other).find(|run| !run.is_empty());
         // Of a name cut by a wildcard it cannot be known whether it is one of those.
-        let may_be_written_otherwise = |run: &&str| {
-            ABBREVIATED.split_whitespace().any(|word| word.contains(*run)) || text.contains("operator")
-        };
+        let may_be_written_otherwise =
+            |run: &&str| ABBREVIATED.split_whitespace().any(|word| word.contains(*run));
         Self { pattern, identifier: identifier.filter(|run| !may_be_written_otherwise(run)) }
     }
 

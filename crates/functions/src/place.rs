@@ -1,12 +1,16 @@
 //! Where in a function the probe goes.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 
 use crate::body::Body;
 use crate::error::Reason;
+use crate::frames::Frames;
 use crate::function::{Probe, Return, Runtime};
 use crate::image::Image;
 use crate::instruction::{Cost, LONGEST, Probed, probed};
+
+/// A function has few parts; a hostile table may lead from one to the next for ever.
+const MOST_PARTS: usize = 16;
 
 /// A function's extent as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +43,7 @@ impl Budget {
 }
 
 /// What is asked of a place.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     /// The part with the entry.
     pub main: Extent,
@@ -48,6 +52,28 @@ pub(crate) struct Wanted<'a> {
     pub runtime: Runtime,
     /// Whether an exception may pass through the function's callees into it.
     pub unwinds: bool,
+    /// Whether the kernel enters it, not a call: then there is no return address.
+    pub uncalled: bool,
+    pub frames: &'a LazyFrames,
+    /// What begins at an address, as people read it.
+    pub name: &'a dyn Fn(u64) -> Option<String>,
+}
+
+impl Wanted<'_> {
+    /// Whether each return must be found, since a return probe would break the stack.
+    fn every_return(&self) -> bool {
+        self.unwinds || self.runtime == Runtime::Go
+    }
+}
+
+/// The table for unwinding, read when it is first asked for.
+#[derive(Debug, Default)]
+pub(crate) struct LazyFrames(OnceCell<Frames>);
+
+impl LazyFrames {
+    fn get(&self, image: &Image) -> &Frames {
+        self.0.get_or_init(|| Frames::of(image))
+    }
 }
 
 /// Chooses where calls of a function are seen to begin and end.
@@ -60,15 +86,8 @@ pub(crate) struct Wanted<'a> {
 /// worth the 20 µs. And a Go function may jump back to its entry when its stack has grown.
 pub(crate) fn place(image: &Image, wanted: &Wanted<'_>, budget: &Budget) -> Result<Probe, Reason> {
     let address = wanted.main.address;
-    let mut whole = true;
-    let mut parts = Vec::new();
-    for &extent in [wanted.main].iter().chain(wanted.cold) {
-        let (code, all) = budget.code(image, extent);
-        whole &= all;
-        parts.push((extent.address, code));
-    }
     let first = at(image, address)?;
-    let body = Body::of(&parts, whole);
+    let body = body(image, wanted, budget);
     let jumped_to = body.targets.contains(&address);
     let entry = match wanted.runtime {
         Runtime::Go if jumped_to => body.behind_stack_check().ok_or(Reason::LoopToEntry)?,
@@ -83,6 +102,35 @@ pub(crate) fn place(image: &Image, wanted: &Wanted<'_>, budget: &Budget) -> Resu
     };
     let offset = image.offset(entry).ok_or(Reason::NotCode { address: entry })?;
     Ok(Probe { offset, cost, returns: returns(image, &body, wanted)? })
+}
+
+/// Decodes a function with its parts that stand elsewhere: those that symbols name, and those that only
+/// the table for unwinding lists.
+fn body(image: &Image, wanted: &Wanted<'_>, budget: &Budget) -> Body {
+    let mut extents: Vec<Extent> = [wanted.main].iter().chain(wanted.cold).copied().collect();
+    let mut parts = Vec::new();
+    let mut whole = true;
+    loop {
+        for &extent in &extents[parts.len()..] {
+            let (code, all) = budget.code(image, extent);
+            whole &= all;
+            parts.push((extent.address, code));
+        }
+        let body = Body::of(&parts, whole);
+        if !wanted.every_return() || extents.len() > MOST_PARTS {
+            return body;
+        }
+        let elsewhere = body.leaves.iter().filter_map(|&target| wanted.frames.get(image).part_around(target));
+        let found = extents.len();
+        for range in elsewhere {
+            if !extents.iter().any(|extent| extent.address == range.start) {
+                extents.push(Extent { address: range.start, end: range.end, stated: true });
+            }
+        }
+        if extents.len() == found {
+            return body;
+        }
+    }
 }
 
 /// The instruction behind an `endbr64` at the entry, if it is better and only passed by calls.
@@ -115,16 +163,22 @@ fn refused(image: &Image, address: u64, length: usize) -> Reason {
 fn returns(image: &Image, body: &Body, wanted: &Wanted<'_>) -> Result<Return, Reason> {
     // Where the next function begins says nothing about what lies between.
     let stated = wanted.main.stated;
-    if stated && body.never_returns() {
+    if wanted.uncalled || stated && body.never_returns() {
         return Ok(Return::Never);
     }
     // A function that calls nothing, and leaves only by returning, is passed by no exception.
-    let passed = body.calls || body.unseen_returns().is_some();
-    if wanted.runtime == Runtime::Native && !(wanted.unwinds && passed) {
+    let inside = |jump, indexed| match wanted.runtime {
+        // Its compiler makes no other use of an index.
+        Runtime::Go => indexed,
+        Runtime::Native => wanted.every_return() && wanted.frames.get(image).is_amid(jump),
+    };
+    let unseen = body.unseen_returns(inside, wanted.name);
+    let passed = body.calls || unseen.is_some();
+    if !wanted.every_return() || wanted.runtime == Runtime::Native && !passed {
         return Ok(Return::ReturnProbe);
     }
     let unknown = || (!stated).then(|| "its symbol does not tell where it ends".to_owned());
-    if let Some(why) = body.unseen_returns().or_else(unknown) {
+    if let Some(why) = unseen.or_else(unknown) {
         return Err(match wanted.runtime {
             Runtime::Go => Reason::GoReturns { why },
             Runtime::Native => Reason::ExceptionReturns { why },

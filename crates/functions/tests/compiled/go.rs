@@ -90,6 +90,29 @@ fn a_return_that_would_go_unseen_is_said() {
 }
 
 #[test]
+fn where_a_call_goes_on_is_named() {
+    let programs = Programs::new();
+    let source =
+        function("main.wrapper", "push %rbp\npop %rbp\njmp main.work") + &function("main.work", "nop\nret");
+    let library =
+        programs.assemble("go.s", &go(&source).replace(".globl main.work\n", ".hidden main.work\n"));
+    let error = refusal(&library, "main.wrapper");
+    assert!(error.contains("it also leaves by a jump to `main.work`"), "{error}");
+}
+
+#[test]
+fn a_jump_by_a_table_stays_inside() {
+    let programs = Programs::new();
+    // At the end, as Go does it: a call that never returns, and padding.
+    let body = "push %rbp\njmp *(%rcx,%rax,8)\n1: pop %rbp\nret\ncall *%rax\nnop";
+    let library = programs.assemble("go.s", &go(&function("main.f", body)));
+    let Return::AtInstructions(places) = only(&library, "main.f").probe.returns else {
+        panic!("no instructions")
+    };
+    assert_eq!(places.len(), 1);
+}
+
+#[test]
 fn one_that_never_returns_is_no_problem() {
     let programs = Programs::new();
     let library = programs.assemble("go.s", &go(&function("main.main", "push %rbp\nud2")));

@@ -1,10 +1,11 @@
 //! How returns are seen.
 
 use std::path::Path;
+use std::process::Command;
 
 use wakepath_functions::{Finder, Note, Return, Target};
 
-use crate::programs::{Programs, bytes_at, function, only, refusal};
+use crate::programs::{Programs, bytes_at, function, only, refusal, run};
 
 fn returns(instructions: &str) -> Return {
     let programs = Programs::new();
@@ -23,6 +24,7 @@ fn a_function_of_which_no_call_can_return_is_noticed() {
         ("or by a jump to another", ".globl g\npush %rbp\npop %rbp\njmp g@PLT", false),
         ("or by a condition", ".globl g\ntest %edi, %edi\njz g@PLT\nud2", false),
         ("it runs on into what comes next", "push %rbp\npop %rbp", false),
+        ("even behind a system call", "push %rbp\nsyscall", false),
         ("it holds data", "push %rbp\nud2\n.byte 6, 6", false),
     ] {
         let expected = if never { Return::Never } else { Return::ReturnProbe };
@@ -97,10 +99,61 @@ fn where_an_exception_may_pass_each_return_instruction_is_the_place() {
 }
 
 #[test]
+fn a_part_that_stands_elsewhere_is_known_without_its_symbol() {
+    let programs = Programs::new();
+    let source = "
+        void thrower(int x) __attribute__((noinline, cold));
+        void thrower(int x) { if (x) throw x; }
+        extern \"C\" __attribute__((noinline)) int apart(int x) {
+            int s = 0;
+            for (int i = 0; i < x; i++) { s += i * x; asm(\"\" : \"+r\"(s)); if (__builtin_expect(s == 77, 0)) thrower(s); }
+            return s;
+        }
+        int main(int argc, char **) { return apart(argc); }
+    ";
+    let options = ["-O2", "-rdynamic", "-fno-inline"];
+    let app = programs.compile("app.cc", source, &options);
+    let before = only(&app, "apart").probe;
+    assert!(only_cold(&app), "the compiler did not put a part elsewhere");
+    run(Command::new("strip").arg(&app));
+    assert_eq!(only(&app, "apart").probe, before);
+}
+
+/// Whether `apart` has a part with a symbol.
+fn only_cold(app: &Path) -> bool {
+    refusal(app, "apart.cold").contains("the seldom run part of `apart`")
+}
+
+#[test]
+fn what_the_kernel_enters_has_no_return_address_to_replace() {
+    let programs = Programs::new();
+    for (name, uncalled) in [("_start", true), ("__restore_rt", true), ("_starter", false)] {
+        let library = programs.assemble("one.s", &function(name, "push %rbp\nsyscall"));
+        assert_eq!(only(&library, name).probe.returns == Return::Never, uncalled, "{name}");
+    }
+}
+
+#[test]
 fn a_jump_out_hides_a_return_where_exceptions_pass() {
     let programs = Programs::new();
     let personality = ".globl __gxx_personality_v0\n__gxx_personality_v0: ret\n";
     let leaves = function("f", "push %rbp\npop %rbp\njmp *%rax");
+    let with_table = |body: &str| function("f", &format!(".cfi_startproc\n{body}\nret\n.cfi_endproc"));
+    // The same jump, while the frame is on the stack, and when it is not any more.
+    let amid = with_table(
+        "push %rbp\n.cfi_adjust_cfa_offset 8\ncall *%rax\njmp *%rax\npop %rbp\n.cfi_adjust_cfa_offset -8",
+    );
+    let after =
+        with_table("push %rbp\n.cfi_adjust_cfa_offset 8\npop %rbp\n.cfi_adjust_cfa_offset -8\njmp *%rax");
+    let library = programs.assemble("amid.s", &(amid + personality));
+    assert_eq!(at_instructions(&library, "f").len(), 1, "a jump by a table, inside");
+    let library = programs.assemble("after.s", &(after + personality));
+    assert!(refusal(&library, "f").contains("a jump to a computed place"));
+    // Another function without a symbol begins as functions do, and has callers of its own.
+    let other = ".cfi_startproc\n.Lother: push %rbp\npop %rbp\nret\n.cfi_endproc\n";
+    let leaves_to_it = function("f", ".cfi_startproc\ncall *%rax\njmp .Lother\n.cfi_endproc");
+    let library = programs.assemble("other.s", &(leaves_to_it + other + personality));
+    assert!(refusal(&library, "f").contains("it also leaves by a jump to 0x"));
     let returns = function("f", "push %rbp\ncall *%rax\npop %rbp\nret");
     let library = programs.assemble("one.s", &(leaves.clone() + personality));
     assert!(refusal(&library, "f").contains("an exception that passes it would end the program"));

@@ -1,0 +1,78 @@
+//! What the table for unwinding (`.eh_frame`) says of code that has no symbol.
+
+use std::ops::Range;
+
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EhFrameOffset, EndianSlice, FrameDescriptionEntry, LittleEndian,
+    UnwindContext, UnwindSection, X86_64,
+};
+
+use crate::image::Image;
+
+type Reader<'a> = EndianSlice<'a, LittleEndian>;
+
+/// The table for unwinding, and the pieces of code that it lists.
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
+    address: u64,
+    section: Vec<u8>,
+    /// In order of address: where a piece is, and where in the table it is listed.
+    pieces: Vec<(Range<u64>, usize)>,
+}
+
+impl Frames {
+    /// Reads the table; what makes no sense in it is left out, and all that follows.
+    pub fn of(image: &Image) -> Self {
+        let Some((address, section)) = image.frame_table() else { return Self::default() };
+        let mut pieces = Vec::new();
+        let bases = BaseAddresses::default().set_eh_frame(address);
+        let table = table(&section);
+        let mut entries = table.entries(&bases);
+        while let Ok(Some(entry)) = entries.next() {
+            let gimli::CieOrFde::Fde(partial) = entry else { continue };
+            let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
+            let start = fde.initial_address();
+            pieces.push((start..start.saturating_add(fde.len()), fde.offset()));
+        }
+        pieces.sort_by_key(|(range, _)| range.start);
+        Self { address, section, pieces }
+    }
+
+    /// The piece around an address, if it is none that a call could begin: a part of a function that the
+    /// compiler put elsewhere, in the middle of which the stack is in use already.
+    pub fn part_around(&self, address: u64) -> Option<Range<u64>> {
+        let (range, _) = self.piece(address)?;
+        self.is_amid(range.start).then(|| range.clone())
+    }
+
+    /// Whether the function has something on the stack beside its return address when it comes to an
+    /// instruction: it is amid its work, neither at its entry nor leaving it.
+    pub fn is_amid(&self, address: u64) -> bool {
+        self.returns_at_top(address) == Some(false)
+    }
+
+    /// Whether the return address is at the top of the stack; nothing if the table does not tell.
+    fn returns_at_top(&self, address: u64) -> Option<bool> {
+        let (_, offset) = self.piece(address)?;
+        let bases = BaseAddresses::default().set_eh_frame(self.address);
+        let table = table(&self.section);
+        let fde: FrameDescriptionEntry<Reader<'_>> =
+            table.fde_from_offset(&bases, EhFrameOffset(*offset), EhFrame::cie_from_offset).ok()?;
+        let mut context = UnwindContext::new();
+        match fde.unwind_info_for_address(&table, &bases, &mut context, address).ok()?.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => Some(*register == X86_64::RSP && *offset == 8),
+            CfaRule::Expression(_) => None,
+        }
+    }
+
+    fn piece(&self, address: u64) -> Option<&(Range<u64>, usize)> {
+        let after = self.pieces.partition_point(|(range, _)| range.start <= address);
+        self.pieces[..after].last().filter(|(range, _)| range.contains(&address))
+    }
+}
+
+fn table(section: &[u8]) -> EhFrame<Reader<'_>> {
+    let mut table = EhFrame::new(section, LittleEndian);
+    table.set_address_size(8);
+    table
+}
