@@ -135,6 +135,7 @@ mod tests {
             "disk",
             "flags",
             "lane",
+            "limit",
             "link",
             "meet",
             "noise",
