@@ -129,6 +129,7 @@ mod tests {
         let no_workload = [
             "account",
             "calls",
+            "causes",
             "chain",
             "clocknote",
             "device",
