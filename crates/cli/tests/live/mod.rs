@@ -23,7 +23,7 @@ pub fn place(would_show: &str) -> Option<tempfile::TempDir> {
 pub fn workload(folder: &Path, name: &str) -> String {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
     let program = folder.join(name);
-    let files = [name, "rate", "account", "disk", "flags", "lane", "meet", "wait"];
+    let files = [name, "rate", "account", "disk", "flags", "lane", "limit", "meet", "wait"];
     let compiled = Command::new("cc")
         .args(["-O1", "-std=gnu11", "-pthread", "-o"])
         .arg(&program)

@@ -1,0 +1,143 @@
+//! A server that is slow for six reasons: each is a peak of its latencies, with the calls that met it.
+
+use std::path::Path;
+use std::sync::Mutex;
+
+use live::{place, wakepath, workload};
+use serde_json::Value;
+
+#[allow(dead_code, reason = "each test program uses its part")]
+mod live;
+
+/// A cause, how many calls in a thousand are to meet it, and the bucket of what it takes. To it belong the
+/// buckets from there to the next one's: all have one more, which is empty, so that a call may take up to
+/// twice as long as its bucket says before it is taken for one of the next. Before the first are the fast.
+type Cause = (&'static str, u64, u64);
+
+const FAST: &str = "none";
+const COMPUTE: Cause = ("compute", 25, 18);
+const MUTEX: Cause = ("mutex", 25, 20);
+const TIMER: Cause = ("timer", 20, 22);
+const PEER: Cause = ("peer", 15, 24);
+const LIMIT: Cause = ("limit", 15, 26);
+const FSYNC: Cause = ("fsync", 15, 28);
+const ALL: [Cause; 6] = [COMPUTE, MUTEX, TIMER, PEER, LIMIT, FSYNC];
+
+const CALLS: u64 = 1000;
+
+/// What lies between the clock that `handle` reads first and last, and that of the probes at its entry and
+/// return, ns: half of a trap each, and now and then an interrupt.
+const PROBES_DIFFER_BY: u64 = 100_000;
+
+/// Calls to which more may happen there: some 5 us of each call, 5 ms of all, in which the machine is
+/// taken away from the program, by its hypervisor or by the share of neighbours that the kernel keeps
+/// for them. Even if that were done at every tick, 250 times a second, it would be one.
+const TAKEN_AWAY: u64 = 3;
+
+/// Two such servers would be each other's neighbours, and neither comes before the other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// Runs the server with these causes under `wakepath latency`: what was counted, and its own truth.
+fn counted(folder: &Path, causes: &[Cause]) -> (Value, Value) {
+    let program = workload(folder, "causes");
+    let calls = CALLS.to_string();
+    let mut arguments: Vec<String> = [
+        "latency",
+        "./causes:handle",
+        "--json",
+        "--",
+        &program,
+        "--ahead",
+        "--truth",
+        "truth",
+        "--calls",
+        &calls,
+    ]
+    .map(str::to_owned)
+    .into();
+    for (name, per_mille, _) in ALL {
+        let planted = causes.iter().any(|cause| cause.0 == name);
+        arguments.extend([format!("--{name}"), if planted { per_mille } else { 0 }.to_string()]);
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let output = wakepath(folder, &arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let document = printed.lines().find(|line| line.starts_with('{')).expect("a document");
+    let mut document: Value = serde_json::from_str(document).expect("JSON");
+    let truth = std::fs::read(folder.join("truth")).expect("the truth");
+    (document["targets"][0].take(), serde_json::from_slice(&truth).expect("JSON"))
+}
+
+/// The causes and their calls are what was asked for; each has one peak, between those of its neighbours;
+/// and each range of buckets holds the calls that took so long by the server's own clock.
+fn each_has_its_peak(folder: &Path, causes: &[Cause]) {
+    let one = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let (counted, truth) = counted(folder, causes);
+    drop(one);
+    let calls = truth["calls"].as_array().expect("calls");
+    assert_eq!([number(&counted["count"]), calls.len() as u64], [CALLS; 2]);
+
+    let left_out = truth["left_out"].as_object().expect("an object");
+    let causes: Vec<Cause> = causes.iter().copied().filter(|cause| !left_out.contains_key(cause.0)).collect();
+    for (name, why) in left_out {
+        eprintln!("skipped: `{name}` cannot be planted here: {why}");
+        assert!(["limit", "fsync"].contains(&name.as_str()), "{name}: {why}");
+        assert!(std::env::var_os("WAKEPATH_REQUIRE_LIVE").is_none(), "{name}: {why}");
+    }
+
+    // From which bucket on, who; up to where the next begins.
+    let mut begins: Vec<(u64, &str)> = vec![(0, FAST)];
+    begins.extend(causes.iter().map(|&(name, _, bucket)| (bucket, name)));
+    let owner = |bucket: u64| begins[begins.partition_point(|&(from, _)| from <= bucket) - 1].1;
+
+    let peaks = counted["peaks"].as_array().expect("peaks");
+    let owners: Vec<_> = peaks
+        .iter()
+        .map(|peak| [&peak["from_bucket"], &peak["to_bucket"]].map(|end| owner(number(end))))
+        .collect();
+    let expected: Vec<_> = begins.iter().map(|&(_, name)| [name; 2]).collect();
+    assert_eq!(owners, expected, "{counted:#}\n{}", truth["summary"]);
+
+    let slow: u64 = causes.iter().map(|cause| cause.1).sum();
+    let planned = |name| causes.iter().find(|cause| cause.0 == name).map_or(CALLS - slow, |cause| cause.1);
+    let took = |call: &Value| number(&call["to_ns"]) - number(&call["from_ns"]);
+    let owner_of = |ns: u64| owner(u64::from(ns.max(1).ilog2()));
+    for &(_, name) in &begins {
+        assert_eq!(number(&truth["summary"][name]["calls"]), planned(name), "{name}");
+
+        let buckets = counted["buckets"].as_array().expect("buckets").iter();
+        let counts = buckets.filter(|bucket| owner(number(&bucket["index"])) == name);
+        let count: u64 = counts.map(|bucket| number(&bucket["count"])).sum();
+        let own = calls.iter().filter(|call| owner_of(took(call)) == name).count() as u64;
+        let on_a_border = calls.iter().filter(|call| {
+            let around = [took(call).saturating_sub(PROBES_DIFFER_BY), took(call) + PROBES_DIFFER_BY];
+            let [least, most] = around.map(owner_of);
+            least != most && [least, most].contains(&name)
+        });
+        let tolerance = on_a_border.count() as u64 + TAKEN_AWAY;
+        assert!(count.abs_diff(own) <= tolerance, "{name}: {count} counted, {own} by itself: {counted:#}");
+
+        // Neighbours do not come before this program, but the hypervisor and the disk do as they like.
+        let calls_of = calls.iter().filter(|call| call["cause"] == name);
+        let astray = calls_of.filter(|call| owner_of(took(call)) != name).count() as u64;
+        let summary = &truth["summary"];
+        assert!(astray * 10 <= planned(name), "{name}: {astray} calls took as long as others': {summary}");
+    }
+}
+
+#[test]
+fn each_of_six_causes_is_a_peak_with_the_calls_that_met_it() {
+    let Some(folder) = place("each of six planted causes is a peak") else { return };
+    each_has_its_peak(folder.path(), &ALL);
+}
+
+#[test]
+fn a_cause_that_no_call_met_is_no_peak() {
+    let Some(folder) = place("a cause that was not planted is no peak") else { return };
+    each_has_its_peak(folder.path(), &[COMPUTE, TIMER, PEER]);
+}
