@@ -157,6 +157,9 @@ pub fn count(options: &LatencyOptions, stop: &Signals) -> Result<LatencyOutcome,
     {
         return Err(Error::Exec { command: options.command[0].clone(), source });
     }
+    // The kernel takes a tenth of a second to take away a probe: meanwhile, or at once without a thread.
+    let calibrated = std::mem::take(&mut counters.calibrated);
+    let taken_away = std::thread::Builder::new().spawn(move || drop(calibrated)).ok();
     let began = Instant::now();
     let mut watch = Watch::new(command, &options.processes, options.duration);
     let mut readings = Vec::new();
@@ -176,6 +179,9 @@ pub fn count(options: &LatencyOptions, stop: &Signals) -> Result<LatencyOutcome,
     };
     counters.links.clear();
     readings.push(counters.read(options, began.elapsed())?);
+    if let Some(taken_away) = taken_away {
+        let _ = taken_away.join();
+    }
     let running = command.filter(|_| status.is_none()).map(|pid| Running { pid });
     Ok(LatencyOutcome { reason, status, running, readings, calibrations })
 }
@@ -184,6 +190,8 @@ pub fn count(options: &LatencyOptions, stop: &Signals) -> Result<LatencyOutcome,
 struct Counters<'obj> {
     skeleton: LatencySkel<'obj>,
     links: Vec<Link>,
+    /// Of calibration.
+    calibrated: Vec<Link>,
 }
 
 impl<'obj> Counters<'obj> {
@@ -228,7 +236,7 @@ impl<'obj> Counters<'obj> {
             }
         }
         let skeleton = open.load().map_err(failed)?;
-        Ok(Self { skeleton, links: Vec::new() })
+        Ok(Self { skeleton, links: Vec::new(), calibrated: Vec::new() })
     }
 
     fn follow(&self, pid: u32) -> Result<(), Error> {
@@ -264,7 +272,8 @@ impl<'obj> Counters<'obj> {
                 for (program, offset) in leaves.into_iter().chain([("function_enter", probe.offset)]) {
                     let never = if probe.returns == Returns::Never { NEVER } else { 0 };
                     let cookie = index as u64 | never | if probe.go { GO } else { 0 };
-                    self.probe(program, pid, cookie, &probe.file, offset)?;
+                    let link = self.probe(program, pid, cookie, &probe.file, offset)?;
+                    self.links.push(link);
                 }
             }
         }
@@ -272,7 +281,7 @@ impl<'obj> Counters<'obj> {
     }
 
     /// Puts a probe into one process, or into all that have the file mapped: -1.
-    fn probe(&mut self, program: &str, pid: i32, cookie: u64, file: &Path, offset: u64) -> Result<(), Error> {
+    fn probe(&self, program: &str, pid: i32, cookie: u64, file: &Path, offset: u64) -> Result<Link, Error> {
         let object = self.skeleton.object();
         let retprobe = program == "function_return";
         let program = object.progs_mut().find(|found| found.name() == program);
@@ -280,8 +289,7 @@ impl<'obj> Counters<'obj> {
         let opts = UprobeOpts { cookie, retprobe, ..UprobeOpts::default() };
         let link = program.attach_uprobe_with_opts(pid, file, offset as usize, opts);
         let source = |source| Error::Probe { file: file.to_owned(), offset, source: into_io(source) };
-        self.links.push(link.map_err(source)?);
-        Ok(())
+        link.map_err(source)
     }
 
     fn read(&self, options: &LatencyOptions, at: Duration) -> Result<Reading, Error> {

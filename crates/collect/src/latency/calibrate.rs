@@ -25,7 +25,7 @@ const CALLS: u32 = 8;
 /// Rounds: no more are needed, and no fewer tell a usual one from one that was interrupted.
 const ROUNDS: std::ops::RangeInclusive<usize> = 5..=41;
 /// Between the least and the most rounds, how long is taken for a kind of probe.
-const PATIENCE: Duration = Duration::from_millis(4);
+const PATIENCE: Duration = Duration::from_millis(2);
 
 /// What the kernel does where a function begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,7 +92,7 @@ impl Counters<'_> {
     /// What the probes of each target cost; the dearest where it has several kinds.
     pub(super) fn calibrations(&mut self, options: &LatencyOptions) -> Vec<Option<Calibration>> {
         let mut measured: Vec<(ProbeKind, Option<Calibration>)> = Vec::new();
-        let of_kind = |kind: ProbeKind| {
+        let mut of_kind = |kind: ProbeKind| {
             if let Some(&(_, found)) = measured.iter().find(|(other, _)| *other == kind) {
                 return found;
             }
@@ -100,7 +100,6 @@ impl Counters<'_> {
             measured.push((kind, found));
             found
         };
-        let mut of_kind = of_kind;
         let of_target = |target: &Counted| {
             let Counted::Functions(probes) = target else { return None };
             let kinds = probes.iter().filter_map(Probe::kind);
@@ -109,8 +108,8 @@ impl Counters<'_> {
         options.targets.iter().map(of_target).collect()
     }
 
-    /// The probes stay until all are taken away, since that takes the kernel longer than all of this; but
-    /// nobody calls these functions again, and each kind has a function of its own.
+    /// The probes stay for now, since taking them away takes the kernel longer than all of this; but nobody
+    /// calls these functions again, and each kind has a function of its own.
     fn calibrate(&mut self, kind: ProbeKind) -> Option<Calibration> {
         let empty = Empty::of(kind)?;
         let bare = median((0..*ROUNDS.end()).map(|_| empty.round()).collect())?;
@@ -130,7 +129,8 @@ impl Counters<'_> {
             Exit::Instruction => ("function_leave", empty.offset + empty.code.len() as u64 - 1),
         };
         for (program, offset) in [leave, ("function_enter", empty.offset)] {
-            self.probe(program, own, COUNTER.into(), this_program, offset).ok()?;
+            let link = self.probe(program, own, COUNTER.into(), this_program, offset).ok()?;
+            self.calibrated.push(link);
         }
         // The kernel makes its places ready at the first call.
         empty.round();
@@ -198,8 +198,8 @@ fn offset(address: u64) -> Option<u64> {
         let (start, end) = words.next()?.split_once('-')?;
         let offset = words.nth(1)?;
         let [start, end, offset] = [start, end, offset].map(|hex| u64::from_str_radix(hex, 16));
-        let (start, end) = (start.ok()?, end.ok()?);
-        (start..end).contains(&address).then_some(address - start + offset.ok()?)
+        let (start, end, offset) = (start.ok()?, end.ok()?, offset.ok()?);
+        (start..end).contains(&address).then(|| address - start + offset)
     })
 }
 
