@@ -7,7 +7,7 @@
 
 mod tools;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -73,8 +73,11 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn table(question: Question, calls: &std::path::Path, options: &Options) -> Result<()> {
+fn table(question: Question, calls: &Path, options: &Options) -> Result<()> {
     let place = tools::Place { calls, wakepath: &options.wakepath, output: &options.output };
+    // As it was asked for: where the tree lies is of no interest.
+    let shown = options.workloads.join("calls");
+    let shown = tools::Place { calls: &shown, ..place };
     let mut rows: Vec<Row> = Vec::new();
     for &tool in question.tools() {
         match tool.missing() {
@@ -106,7 +109,7 @@ fn table(question: Question, calls: &std::path::Path, options: &Options) -> Resu
     println!(
         "### {}\n\n`{}`: {} a call alone; medians of {} rounds, {} calls each\n",
         question.name(),
-        question.load(&place, options.calls).join(" "),
+        question.load(&shown, options.calls).join(" "),
         ns(median(&alone)),
         options.rounds,
         options.calls,

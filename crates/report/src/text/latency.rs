@@ -315,8 +315,8 @@ mod tests {
             ./a\x1b[2J:f: 0 calls in 5.00 s
                 never returns\x07
                 probes cost about 1.10 µs a call here, of which 480 ns
-                are counted as latency: that shifts what is below
-                bucket 10
+                are counted as latency: that shifts what is below bucket
+                10
                 2 calls: left without returning
         "#]],
         );
