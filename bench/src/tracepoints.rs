@@ -53,7 +53,8 @@ mod tests {
         let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let ours = files.filter(|path| {
             let name = path.file_name().unwrap().to_string_lossy();
-            name.ends_with(".bpf.c") && keep(&name)
+            // What counts latencies runs in no recording.
+            name.ends_with(".bpf.c") && name != "latency.bpf.c" && keep(&name)
         });
         ours.flat_map(|path| tracepoints(&fs::read_to_string(path).unwrap(), "SEC(\"tp_btf/", '"')).collect()
     }
