@@ -65,15 +65,17 @@ test-vm: program workloads dist ## try it on Debian's kernels 6.1 and 6.12, emul
 	vm/test >target/test-vm.md; code=$$?; cp target/test-vm.md docs/test-vm.md; cat docs/test-vm.md; exit $$code
 
 .PHONY: bench
-bench: program workloads ## cost of recording, speed of analysis: writes docs/performance.md (root)
+bench: program workloads ## cost of recording and counting, speed of analysis: writes docs/performance.md (root)
+	@packaging/setup bench || echo "rows of peers that are missing are skipped"
 	$(CARGO) build $(LOCKED) --release --package wakepath-bench
 	$(AS_ROOT) target/release/wakepath-bench cost >target/cost.md
+	$(AS_ROOT) target/release/wakepath-bench latency >target/latency.md
 	$(AS_ROOT) target/release/wakepath-bench analysis >target/analysis.md
 	$(if $(WAKEPATH_TRACES),packaging/bench-traces "$(WAKEPATH_TRACES)",:) >target/traces.md
 	packaging/bench-hosts >target/hosts.md
 	@commit=$$(git describe --always --dirty --exclude='*'); \
 	{ cat bench/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make bench\`."; echo; \
-	  cat target/cost.md target/analysis.md target/traces.md; echo; cat target/hosts.md; } >docs/performance.md
+	  cat target/cost.md target/latency.md target/analysis.md target/traces.md; echo; cat target/hosts.md; } >docs/performance.md
 	@cat docs/performance.md
 
 .PHONY: perfetto

@@ -3,7 +3,7 @@
 #ifndef WAKEPATH_LATENCY_H
 #define WAKEPATH_LATENCY_H
 
-/* Most targets at once. */
+/* Most targets at once, and one for calls that tell what a probe costs. */
 #define WP_TARGETS 64
 /* System calls have numbers below this. */
 #define WP_CALLS 512

@@ -6,8 +6,9 @@
  *
  * Each thread makes so many calls of getcpu (as a system call); of the functions `counted` and `stepped`; sleeps of 1 ms and of 30 ms, by
  * turns; calls of `nested`, each five deep in itself; of `left`, every other of which leaves by longjmp, and
- * of `leaves`, all of which do. With `open` a last call of `stays` is never over. At the end it prints what it counted, and how long its threads waited
- * for a CPU by the scheduler's own account: a line `NAME COUNT` each.
+ * of `leaves`, all of which do. With `open` a last call of `stays` is never over. At the end it prints what it counted, how long the calls of getppid
+ * and of `counted` took in all, and how long its threads waited for a CPU by the scheduler's own account: a
+ * line `NAME COUNT` each.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -34,7 +35,7 @@ static struct {
 enum { THREADS, SYSCALLS, FUNCTIONS, SHORT, LONG, NESTED, LEFT, STEPPED, FLAGS };
 
 struct made {
-	uint64_t syscalls, functions, sleeps, nested, left, stepped, waited_ns;
+	uint64_t syscalls, functions, sleeps, nested, left, stepped, waited_ns, syscalls_ns, functions_ns;
 };
 
 PROBED uint64_t counted(uint64_t value)
@@ -100,16 +101,28 @@ static void sleep_for(long ns)
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
 }
 
+static uint64_t now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
 static void *make(void *argument)
 {
 	struct made *made = argument;
+	uint64_t began = now(), between;
 
 	for (long i = 0; i < flags[SYSCALLS].value; i++) {
 		syscall(SYS_getcpu, NULL, NULL, NULL);
 		made->syscalls++;
 	}
+	between = now();
+	made->syscalls_ns = between - began;
 	for (long i = 0; i < flags[FUNCTIONS].value; i++)
 		made->functions = counted(made->functions);
+	made->functions_ns = now() - between;
 	for (long i = 0; i < flags[STEPPED].value; i++)
 		made->stepped = stepped(made->stepped);
 	for (long i = 0; i < flags[NESTED].value; i++)
@@ -178,9 +191,12 @@ int main(int argc, char **argv)
 		all.left += made[i].left;
 		all.stepped += made[i].stepped;
 		all.waited_ns += made[i].waited_ns;
+		all.syscalls_ns += made[i].syscalls_ns;
+		all.functions_ns += made[i].functions_ns;
 	}
 	all.waited_ns += waited();
 	printf("syscalls %lu\nfunctions %lu\nsleeps %lu\nnested %lu\nleft %lu\nstepped %lu\nwaited_ns %lu\n", all.syscalls,
 	       all.functions, all.sleeps, all.nested, all.left, all.stepped, all.waited_ns);
+	printf("syscalls_ns %lu\nfunctions_ns %lu\n", all.syscalls_ns, all.functions_ns);
 	return 0;
 }

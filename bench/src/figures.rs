@@ -64,7 +64,7 @@ impl Row {
 }
 
 /// The value at a fraction of the sorted values, between neighbours by proportion; `None` of none.
-fn quantile(values: &[f64], fraction: f64) -> Option<f64> {
+pub fn quantile(values: &[f64], fraction: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = fraction * (sorted.len().checked_sub(1)?) as f64;

@@ -1,10 +1,11 @@
 //! Measures wakepath and prints tables in Markdown: what recording costs against its floor and its
-//! peers, and how fast recordings are analysed.
+//! peers, what counting latencies costs, and how fast recordings are analysed.
 
 mod analysis;
 mod cost;
 mod ctf;
 mod figures;
+mod latency;
 mod load;
 mod machine;
 mod processes;
@@ -21,6 +22,8 @@ use clap::Parser;
 enum Command {
     /// What recording costs: a load alone and under each recorder, in turns.
     Cost(cost::Options),
+    /// What counting latencies costs a call: a load alone and under each tool, in turns.
+    Latency(latency::Options),
     /// How fast recordings are analysed, over their sizes.
     Analysis(analysis::Options),
     /// How fast traces of other tracers are read, beside babeltrace2.
@@ -30,6 +33,7 @@ enum Command {
 fn main() -> Result<()> {
     match Command::parse() {
         Command::Cost(options) => cost::run(&options),
+        Command::Latency(options) => latency::run(&options),
         Command::Analysis(options) => analysis::run(&options),
         Command::Ctf(options) => ctf::run(&options),
     }

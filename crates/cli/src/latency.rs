@@ -54,7 +54,8 @@ pub struct LatencyArguments {
     /// Show apart what came in each such time: 1.5s
     #[arg(long, value_name = "TIME", value_parser = time)]
     every: Option<Duration>,
-    /// Probe functions also where the kernel has to single-step their instructions, at some 20 µs a call
+    /// Probe functions also where the kernel has to single-step their instructions: each call then costs
+    /// many times as much, 20 µs on some virtual machines
     #[arg(long)]
     slow_probes: bool,
     /// Run the command as root, though sudo was called by somebody else

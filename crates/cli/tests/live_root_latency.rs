@@ -125,8 +125,53 @@ fn an_instruction_that_is_single_stepped_is_probed_only_where_it_was_asked_for()
     let said = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(125), "{said}");
     assert!(said.contains("single-step") && said.contains("--slow-probes"), "{said}");
+    // Two breakpoints and a return take half a microsecond or more anywhere, and a step is dearer still.
+    let cost =
+        said.split_once("first instruction: ").and_then(|(_, rest)| rest.split_once(" µs a call on this"));
+    let cost: f64 = cost.and_then(|(cost, _)| cost.parse().ok()).expect("it says what a call costs here");
+    assert!((0.5..1000.0).contains(&cost), "{said}");
     let (counted, own) = latency(folder, &["./calls:stepped", "--slow-probes"], &command);
     assert_eq!(ends(&counted[0]), [own["stepped"], 0, 0]);
+}
+
+/// What the probes of a target cost: ns a call, ns of a latency, the first bucket that is not shifted.
+fn cost(target: &Value) -> Option<[u64; 3]> {
+    let key = |key: &str| target["probe"][key].as_u64();
+    Some([key("per_call_ns")?, key("shift_ns")?, key("from_bucket")?])
+}
+
+#[test]
+fn what_probes_cost_is_what_an_empty_function_is_counted_to_take() {
+    let Some(folder) = place("the cost of probes is measured") else { return };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    // What else runs here only slows calls, in either measurement: by a third where it shares the core, by
+    // far more where it comes between. So few calls that one of some runs is spared; and a function that
+    // does next to nothing then takes what one takes that does nothing.
+    let mut best = f64::INFINITY;
+    for _ in 0..8 {
+        let command = [calls.as_str(), "functions=2000", "stepped=200", "left=10"];
+        let targets = ["./calls:counted", "./calls:stepped", "./calls:leaves", "syscall:getppid"];
+        let arguments = [&targets[..], &["--slow-probes"]].concat();
+        let (counted, own) = latency(folder, &arguments, &command);
+        let [quick, stepped, leaves, call] = counted.as_slice() else { panic!("{counted:#?}") };
+        assert_eq!(ends(quick), [own["functions"], 0, 0], "none that was made to measure is counted");
+        assert_eq!(ends(stepped), [own["stepped"], 0, 0], "none that was made to measure is counted");
+        assert_eq!((cost(leaves), cost(call)), (None, None), "of what has no latency or no probe");
+        let (Some(quick_cost), Some(stepped_cost)) = (cost(quick), cost(stepped)) else {
+            panic!("measured: {counted:#?}")
+        };
+        for [per_call, shift, bucket] in [quick_cost, stepped_cost] {
+            assert!(shift > 0 && shift < per_call, "the latency is part of the call: {counted:#?}");
+            assert!(2 * shift < 1 << bucket && 2 * shift >= 1 << (bucket - 1), "{counted:#?}");
+        }
+        assert!(quick_cost[0] < stepped_cost[0], "a step is dearer: {counted:#?}");
+        let sum: f64 = quick["sum"].as_str().and_then(|sum| sum.parse().ok()).expect("a number");
+        let mean = sum / own["functions"] as f64;
+        println!("counted {mean:.0} ns, calibrated {quick_cost:?}, single-stepped {stepped_cost:?}");
+        best = best.min((mean / quick_cost[1] as f64).ln().abs());
+    }
+    assert!(best < (4.0_f64 / 3.0).ln(), "off by {:.2} times at best", best.exp());
 }
 
 /// The first byte of a function of a running program.

@@ -17,8 +17,12 @@ use crate::skeleton::latency::{LatencySkel, LatencySkelBuilder};
 use crate::watch::{Watch, pidfd};
 use crate::{Error, Signals};
 
-/// Most targets at once: `WP_TARGETS` of `bpf/latency.h`.
-pub const MOST_TARGETS: usize = 64;
+mod calibrate;
+
+pub use calibrate::{Calibration, Entry, Exit, ProbeKind, calibrate};
+
+/// Most targets at once: `WP_TARGETS` of `bpf/latency.h`, but for the counters of calibration.
+pub const MOST_TARGETS: usize = 63;
 /// Most targets that are disks: `WP_DISK_TARGETS`.
 pub const MOST_DISKS: usize = 4;
 
@@ -47,6 +51,8 @@ pub struct Probe {
     pub file: PathBuf,
     /// Where in the file the probe of its entry is, bytes.
     pub offset: u64,
+    /// What the kernel does there.
+    pub entry: Entry,
     /// How it is seen to return.
     pub returns: Returns,
     /// It is one of Go's: calls are told apart by goroutine.
@@ -118,6 +124,8 @@ pub struct LatencyOutcome {
     pub running: Option<Running>,
     /// The counts as time went on; the last is of the end.
     pub readings: Vec<Reading>,
+    /// What the probes of each target cost, measured before; nothing where it is not known, or has none.
+    pub calibrations: Vec<Option<Calibration>>,
 }
 
 /// How often it is looked whether the command has ended.
@@ -133,6 +141,8 @@ pub fn count(options: &LatencyOptions, stop: &Signals) -> Result<LatencyOutcome,
     }
     let mut storage = MaybeUninit::uninit();
     let mut counters = Counters::load(&mut storage, options)?;
+    // Before there is anybody else to be followed, and anything is counted.
+    let calibrations = counters.calibrations(options);
     let held = match options.command.as_slice() {
         [] => None,
         words => Some(Held::spawn(words, options.caller.as_ref().filter(|_| !options.as_root))?),
@@ -147,6 +157,9 @@ pub fn count(options: &LatencyOptions, stop: &Signals) -> Result<LatencyOutcome,
     {
         return Err(Error::Exec { command: options.command[0].clone(), source });
     }
+    // The kernel takes a tenth of a second to take away a probe: meanwhile, or at once without a thread.
+    let calibrated = std::mem::take(&mut counters.calibrated);
+    let taken_away = std::thread::Builder::new().spawn(move || drop(calibrated)).ok();
     let began = Instant::now();
     let mut watch = Watch::new(command, &options.processes, options.duration);
     let mut readings = Vec::new();
@@ -166,14 +179,19 @@ pub fn count(options: &LatencyOptions, stop: &Signals) -> Result<LatencyOutcome,
     };
     counters.links.clear();
     readings.push(counters.read(options, began.elapsed())?);
+    if let Some(taken_away) = taken_away {
+        let _ = taken_away.join();
+    }
     let running = command.filter(|_| status.is_none()).map(|pid| Running { pid });
-    Ok(LatencyOutcome { reason, status, running, readings })
+    Ok(LatencyOutcome { reason, status, running, readings, calibrations })
 }
 
 /// The loaded programs. They count until this is dropped.
 struct Counters<'obj> {
     skeleton: LatencySkel<'obj>,
     links: Vec<Link>,
+    /// Of calibration.
+    calibrated: Vec<Link>,
 }
 
 impl<'obj> Counters<'obj> {
@@ -218,7 +236,7 @@ impl<'obj> Counters<'obj> {
             }
         }
         let skeleton = open.load().map_err(failed)?;
-        Ok(Self { skeleton, links: Vec::new() })
+        Ok(Self { skeleton, links: Vec::new(), calibrated: Vec::new() })
     }
 
     fn follow(&self, pid: u32) -> Result<(), Error> {
@@ -236,6 +254,12 @@ impl<'obj> Counters<'obj> {
                 self.links.push(link);
             }
         }
+        // Into one process where only one is asked about, so that others pay nothing for it; else into all
+        // that have the file mapped.
+        let pid = match options.processes.as_slice() {
+            &[only] => only as i32,
+            _ => -1,
+        };
         for (index, target) in options.targets.iter().enumerate() {
             let Counted::Functions(probes) = target else { continue };
             for probe in probes {
@@ -248,36 +272,24 @@ impl<'obj> Counters<'obj> {
                 for (program, offset) in leaves.into_iter().chain([("function_enter", probe.offset)]) {
                     let never = if probe.returns == Returns::Never { NEVER } else { 0 };
                     let cookie = index as u64 | never | if probe.go { GO } else { 0 };
-                    self.probe(program, options, cookie, &probe.file, offset)?;
+                    let link = self.probe(program, pid, cookie, &probe.file, offset)?;
+                    self.links.push(link);
                 }
             }
         }
         Ok(())
     }
 
-    /// Puts a probe into one process where only one is asked about, so that others pay nothing for it;
-    /// else into all that have the file mapped.
-    fn probe(
-        &mut self,
-        program: &str,
-        options: &LatencyOptions,
-        cookie: u64,
-        file: &Path,
-        offset: u64,
-    ) -> Result<(), Error> {
+    /// Puts a probe into one process, or into all that have the file mapped: -1.
+    fn probe(&self, program: &str, pid: i32, cookie: u64, file: &Path, offset: u64) -> Result<Link, Error> {
         let object = self.skeleton.object();
         let retprobe = program == "function_return";
         let program = object.progs_mut().find(|found| found.name() == program);
         let program = program.ok_or(Error::Skeleton("no program for functions"))?;
-        let pid = match options.processes.as_slice() {
-            &[only] => only as i32,
-            _ => -1,
-        };
         let opts = UprobeOpts { cookie, retprobe, ..UprobeOpts::default() };
         let link = program.attach_uprobe_with_opts(pid, file, offset as usize, opts);
         let source = |source| Error::Probe { file: file.to_owned(), offset, source: into_io(source) };
-        self.links.push(link.map_err(source)?);
-        Ok(())
+        link.map_err(source)
     }
 
     fn read(&self, options: &LatencyOptions, at: Duration) -> Result<Reading, Error> {

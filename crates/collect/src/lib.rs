@@ -29,7 +29,8 @@ use std::time::Duration;
 pub use child::{Identity, Running, exit_code};
 pub use doctor::{Check, Verdict, examine};
 pub use latency::{
-    Counted, Counts, LatencyOptions, LatencyOutcome, MOST_DISKS, MOST_TARGETS, Probe, Reading, Returns, count,
+    Calibration, Counted, Counts, Entry, Exit, LatencyOptions, LatencyOutcome, MOST_DISKS, MOST_TARGETS,
+    Probe, ProbeKind, Reading, Returns, calibrate, count,
 };
 pub use names::cgroup_paths;
 pub use programs::Missing;

@@ -4,7 +4,10 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use wakepath_collect::{Counted, Counts, LatencyOptions, MOST_DISKS, MOST_TARGETS, Probe, Returns};
+use wakepath_collect::{
+    Calibration, Counted, Counts, Entry, Exit, LatencyOptions, MOST_DISKS, MOST_TARGETS, Probe, ProbeKind,
+    Returns, calibrate,
+};
 use wakepath_distribution::{Histogram, Peak, Unit};
 use wakepath_event::Call;
 use wakepath_functions::{Cost, FindError, Finder, Function, Return, Runtime, TargetError};
@@ -77,8 +80,31 @@ pub struct Distribution {
     pub crowded: u64,
     /// Calls that had not ended.
     pub open: u64,
+    /// What its probes cost; nothing where it has none, or that could not be measured.
+    pub probe: Option<ProbeCost>,
     /// What a person should know of it.
     pub notes: Vec<String>,
+}
+
+/// What the probes of a function cost here, as it was measured before counting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProbeCost {
+    /// How much longer a call takes, ns.
+    pub per_call_ns: u64,
+    /// How much longer it is counted to have taken, ns.
+    pub shift_ns: u64,
+    /// The smallest bucket whose latencies, on average, are counted in it all the same.
+    pub from_bucket: usize,
+}
+
+impl ProbeCost {
+    /// By T08 section 8.2: the average latency of bucket i is 3/2 · 2^i, and with the shift it is below
+    /// 2^(i+1) still, which is to say that twice the shift is below 2^i.
+    const fn new(calibration: Calibration) -> Self {
+        let Calibration { per_call_ns, shift_ns } = calibration;
+        let from_bucket = (u128::BITS - (2 * shift_ns as u128).leading_zeros()) as usize;
+        Self { per_call_ns, shift_ns, from_bucket }
+    }
 }
 
 /// What came in a part of the time.
@@ -109,11 +135,20 @@ pub enum LatencyError {
     #[error(transparent)]
     Find(#[from] FindError),
     #[error(
-        "`{name}` in {file} can be probed, but the kernel has to single-step {what}: some 20 µs a call on a virtual machine"
+        "`{name}` in {file} can be probed, but the kernel has to single-step {what}{}",
+        trap(*.per_call_ns)
     )]
-    Slow { name: String, file: String, what: &'static str },
+    Slow { name: String, file: String, what: &'static str, per_call_ns: Option<u64> },
     #[error(transparent)]
     Collect(#[from] CollectError),
+}
+
+/// What a call costs that the kernel has to single-step.
+fn trap(per_call_ns: Option<u64>) -> String {
+    match per_call_ns {
+        Some(ns) => format!(": {:.1} µs a call on this machine", ns as f64 / 1e3),
+        None => String::from(", which costs many times as much; how much could not be measured"),
+    }
 }
 
 fn suggestion<T: AsRef<str>>(names: &[T]) -> String {
@@ -162,10 +197,12 @@ fn functions(text: &str, request: &Request) -> Result<Vec<Named>, LatencyError> 
     for function in found.functions {
         let slow = slow_part(&function);
         if let Some(what) = slow.filter(|_| !request.slow_probes) {
+            let calibration = calibrate(kind(&function));
             return Err(LatencyError::Slow {
                 name: function.readable,
                 file: function.shown.display().to_string(),
                 what,
+                per_call_ns: calibration.map(|found| found.per_call_ns),
             });
         }
         named.push(Named {
@@ -190,10 +227,28 @@ fn slow_part(function: &Function) -> Option<&'static str> {
     }
 }
 
+/// As far as the cost of its probes depends on it.
+fn kind(function: &Function) -> ProbeKind {
+    let exit = match function.probe.returns {
+        Return::AtInstructions(_) => Exit::Instruction,
+        Return::ReturnProbe | Return::Never => Exit::ReturnAddress,
+    };
+    ProbeKind { entry: entry(function.probe.cost), exit }
+}
+
+const fn entry(cost: Cost) -> Entry {
+    match cost {
+        Cost::Optimised => Entry::Optimised,
+        Cost::Emulated => Entry::Emulated,
+        Cost::SingleStepped => Entry::SingleStepped,
+    }
+}
+
 fn probe(function: &Function) -> Probe {
     Probe {
         file: function.file.clone(),
         offset: function.probe.offset,
+        entry: entry(function.probe.cost),
         returns: match &function.probe.returns {
             Return::ReturnProbe => Returns::Probe,
             Return::AtInstructions(places) => Returns::At(places.clone()),
@@ -289,7 +344,11 @@ pub fn latency(request: &Request, stop: &Signals) -> Result<Latency, LatencyErro
     let targets = named.into_iter().enumerate().map(|(index, target)| {
         let readings =
             outcome.readings.iter().filter_map(|reading| Some((reading.at, reading.counts.get(index)?)));
-        distribution(target, readings, request.every)
+        let calibration = outcome.calibrations.get(index).copied().flatten();
+        Distribution {
+            probe: calibration.map(ProbeCost::new),
+            ..distribution(target, readings, request.every)
+        }
     });
     Ok(Latency {
         elapsed,
@@ -334,6 +393,7 @@ fn distribution<'a>(
         left,
         crowded,
         open,
+        probe: None,
         notes: target.notes,
     }
 }
@@ -370,6 +430,35 @@ mod tests {
             let error = parse(text, &disks, &Request::default()).expect_err(text);
             assert_eq!(error.to_string(), expected);
         }
+    }
+
+    #[test]
+    fn a_bucket_is_not_shifted_where_its_average_stays_in_it() {
+        for (shift_ns, expected) in
+            [(0, 0), (1, 2), (2, 3), (3, 3), (4, 4), (511, 10), (512, 11), (20_000, 16), (u64::MAX, 65)]
+        {
+            let found = ProbeCost::new(Calibration { per_call_ns: 1, shift_ns });
+            assert_eq!(found.from_bucket, expected, "{shift_ns} ns");
+            // T08 section 8.2, as it stands there, twice over so that it is in whole numbers.
+            let stays = |bucket: usize| 3 * (1_u128 << bucket) + 2 * u128::from(shift_ns) < 4 << bucket;
+            assert!(stays(expected) && (0..expected).all(|bucket| !stays(bucket)), "{shift_ns} ns");
+        }
+    }
+
+    #[test]
+    fn what_is_slow_says_what_a_call_costs_here() {
+        let slow = |per_call_ns| LatencyError::Slow {
+            name: String::from("f"),
+            file: String::from("./app"),
+            what: "its first instruction",
+            per_call_ns,
+        };
+        let head = "`f` in ./app can be probed, but the kernel has to single-step its first instruction";
+        assert_eq!(slow(Some(21_340)).to_string(), format!("{head}: 21.3 µs a call on this machine"));
+        assert_eq!(
+            slow(None).to_string(),
+            format!("{head}, which costs many times as much; how much could not be measured")
+        );
     }
 
     #[test]

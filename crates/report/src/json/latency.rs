@@ -29,6 +29,7 @@ struct TargetJson {
     open: u64,
     left: u64,
     crowded: u64,
+    probe: Option<ProbeJson>,
     notes: Vec<String>,
     slices: Vec<SliceJson>,
 }
@@ -48,6 +49,13 @@ struct PeakJson {
     from_bucket: usize,
     to_bucket: usize,
     count: u64,
+}
+
+#[derive(Serialize)]
+struct ProbeJson {
+    per_call_ns: u64,
+    shift_ns: u64,
+    from_bucket: usize,
 }
 
 #[derive(Serialize)]
@@ -103,6 +111,11 @@ fn target(target: &Distribution) -> TargetJson {
         open: target.open,
         left: target.left,
         crowded: target.crowded,
+        probe: target.probe.map(|probe| ProbeJson {
+            per_call_ns: probe.per_call_ns,
+            shift_ns: probe.shift_ns,
+            from_bucket: probe.from_bucket,
+        }),
         notes: target.notes.iter().map(|note| text(note.as_bytes())).collect(),
         slices: target
             .slices
@@ -130,7 +143,7 @@ fn buckets(histogram: &Histogram) -> Vec<BucketJson> {
 #[cfg(test)]
 mod tests {
     use wakepath_distribution::peaks;
-    use wakepath_engine::latency::{EndReason, Slice};
+    use wakepath_engine::latency::{EndReason, ProbeCost, Slice};
 
     use super::*;
     use crate::json::shape::misfits;
@@ -150,6 +163,7 @@ mod tests {
             left: 1,
             crowded: 2,
             open: 3,
+            probe: Some(ProbeCost { per_call_ns: 1100, shift_ns: 480, from_bucket: 10 }),
             notes: vec![String::from("a note")],
         };
         let found = Latency {
@@ -165,6 +179,8 @@ mod tests {
         let document: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
         assert_eq!(misfits(include_str!("../../contract/latency.txt"), &document), Vec::<String>::new());
         let target = &document["targets"][0];
+        let cost = serde_json::json!({"per_call_ns": 1100, "shift_ns": 480, "from_bucket": 10});
+        assert_eq!(target["probe"], cost);
         assert_eq!(target["buckets"][0]["index"], 9);
         assert_eq!(target["buckets"][1]["to"], ((1_u64 << 61) - 1).to_string());
         assert_eq!(target["sum"], (30_000_u64 + (1 << 60)).to_string());

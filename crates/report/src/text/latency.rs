@@ -64,6 +64,15 @@ fn head(target: &Distribution, latency: &Latency, screen: &mut Screen) {
     for note in &target.notes {
         screen.hanging(&Line::from("  "), 4, &Line::new().add(Style::Faint, escape(note.as_bytes())));
     }
+    if let Some(probe) = target.probe {
+        let text = format!(
+            "probes cost about {} a call here, of which {} are counted as latency: that shifts what is below bucket {}",
+            duration(probe.per_call_ns),
+            duration(probe.shift_ns),
+            probe.from_bucket,
+        );
+        screen.hanging(&Line::from("  "), 4, &Line::new().add(Style::Faint, text));
+    }
     for (n, what) in [
         (target.open, "had not ended"),
         (target.left, "left without returning"),
@@ -189,6 +198,7 @@ mod tests {
 
     use expect_test::{Expect, expect};
     use wakepath_distribution::{Histogram, Unit, peaks};
+    use wakepath_engine::latency::ProbeCost;
 
     use super::*;
 
@@ -213,6 +223,7 @@ mod tests {
             left: 0,
             crowded: 0,
             open: 0,
+            probe: None,
             notes: Vec::new(),
         }
     }
@@ -295,6 +306,7 @@ mod tests {
     fn of_nothing_there_is_no_histogram_and_names_cannot_drive_a_terminal() {
         let mut none = distribution("./a\u{1b}[2J:f", Of::Calls, &[]);
         none.left = 2;
+        none.probe = Some(ProbeCost { per_call_ns: 1100, shift_ns: 480, from_bucket: 10 });
         none.notes = vec![String::from("never returns\u{7}")];
         check(
             vec![none],
@@ -302,6 +314,9 @@ mod tests {
             &expect![[r#"
             ./a\x1b[2J:f: 0 calls in 5.00 s
                 never returns\x07
+                probes cost about 1.10 µs a call here, of which 480 ns
+                are counted as latency: that shifts what is below bucket
+                10
                 2 calls: left without returning
         "#]],
         );

@@ -1,0 +1,141 @@
+//! Measures what counting latencies costs a call, beside its peers at the same question, as tables in
+//! Markdown.
+//!
+//! Each round runs the load alone and then under each tool; what a tool adds to a call is told against the
+//! same round's run alone, and the median of the rounds is the figure. The load tells itself how long its
+//! calls took, so that what tools do before and after is no part of it.
+
+mod tools;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+use crate::figures::{median, or_dash, quantile};
+use crate::{machine, processes, progress};
+use tools::{Question, Tool};
+
+/// The CPU for everything but the load.
+const OTHER_CPU: usize = 0;
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// How many calls a run makes.
+    #[arg(long, default_value_t = 200_000)]
+    calls: u64,
+    /// How many rounds; each runs the load alone and under each tool.
+    #[arg(long, default_value_t = 9)]
+    rounds: usize,
+    /// The programs that make the load.
+    #[arg(long, default_value = "workloads/bin")]
+    workloads: PathBuf,
+    /// The program under test.
+    #[arg(long, default_value = "target/release/wakepath")]
+    wakepath: PathBuf,
+    /// Where perf writes; what it wrote is removed.
+    #[arg(long, default_value = "target/bench")]
+    output: PathBuf,
+}
+
+/// What a run under a tool gave.
+pub struct Run {
+    /// Of a call, ns.
+    pub a_call: f64,
+    /// Calls that the tool counted, if it says so.
+    pub counted: Option<u64>,
+}
+
+/// A tool's runs.
+struct Row {
+    tool: Tool,
+    a_call: Vec<f64>,
+    added: Vec<f64>,
+    counted: Vec<f64>,
+}
+
+/// Prints a table for a function and one for a system call.
+pub fn run(options: &Options) -> Result<()> {
+    ensure!(options.rounds > 0 && options.calls > 0, "nothing to run: no rounds or no calls");
+    ensure!(machine::cpus() > crate::load::LOAD_CPU, "needs 2 CPUs: one for the load, one for the tools");
+    if !machine::is_root() {
+        bail!("counting needs root\nhint: sudo make bench");
+    }
+    std::fs::create_dir_all(&options.output)
+        .with_context(|| format!("cannot make {}", options.output.display()))?;
+    let calls = options.workloads.join("calls");
+    let calls = calls.canonicalize().with_context(|| format!("no {}: make workloads", calls.display()))?;
+    processes::pin_this_process(OTHER_CPU)?;
+    println!("## Cost of counting latencies\n\n{}; {}\n", machine::describe(), tools::bpftrace_version());
+    for question in [Question::Function, Question::SystemCall] {
+        table(question, &calls, options)?;
+    }
+    Ok(())
+}
+
+fn table(question: Question, calls: &Path, options: &Options) -> Result<()> {
+    let place = tools::Place { calls, wakepath: &options.wakepath, output: &options.output };
+    // As it was asked for: where the tree lies is of no interest.
+    let shown = options.workloads.join("calls");
+    let shown = tools::Place { calls: &shown, ..place };
+    let mut rows: Vec<Row> = Vec::new();
+    for &tool in question.tools() {
+        match tool.missing() {
+            Some(program) => println!("skipped: {}: no {program} on this machine\n", tool.name()),
+            None => rows.push(Row { tool, a_call: Vec::new(), added: Vec::new(), counted: Vec::new() }),
+        }
+    }
+    let mut alone = Vec::new();
+    for round in 1..=options.rounds {
+        progress(&format!("{}, round {round} of {}", question.name(), options.rounds));
+        let bare = question.alone(&place, options.calls)?;
+        alone.push(bare.a_call);
+        let mut kept = Vec::new();
+        for mut row in rows {
+            match row.tool.run(question, &place, options.calls) {
+                Ok(run) => {
+                    row.a_call.push(run.a_call);
+                    row.added.push(run.a_call - bare.a_call);
+                    row.counted.extend(run.counted.map(|counted| counted as f64));
+                    kept.push(row);
+                }
+                Err(error) => println!("skipped: {}: {error:#}\n", row.tool.name()),
+            }
+        }
+        rows = kept;
+    }
+    progress("");
+    let ns = |value: Option<f64>| or_dash(value, |ns| format!("{ns:.0} ns"));
+    println!(
+        "### {}\n\n`{}`: {} a call alone; medians of {} rounds, {} calls each\n",
+        question.name(),
+        question.load(&shown, options.calls).join(" "),
+        ns(median(&alone)),
+        options.rounds,
+        options.calls,
+    );
+    println!("| tool | a call takes | added to a call | quartiles | times wakepath's | calls counted |");
+    println!("|---|---:|---:|---:|---:|---:|");
+    let ours = rows.iter().find(|row| row.tool == Tool::Wakepath).and_then(|row| median(&row.added));
+    for row in &rows {
+        let added = median(&row.added);
+        let peer = row.tool != Tool::Wakepath;
+        let ratio = added.zip(ours.filter(|ours| peer && *ours > 0.0)).map(|(added, ours)| added / ours);
+        println!(
+            "| {} | {} | {} | {} to {} | {} | {} |",
+            row.tool.name(),
+            ns(median(&row.a_call)),
+            ns(added),
+            ns(quantile(&row.added, 0.25)),
+            ns(quantile(&row.added, 0.75)),
+            or_dash(ratio, |ratio| format!("{ratio:.2}")),
+            or_dash(median(&row.counted), |counted| format!("{counted:.0}")),
+        );
+    }
+    println!();
+    for row in &rows {
+        println!("- {}: `{}`", row.tool.name(), row.tool.command(question));
+    }
+    println!();
+    Ok(())
+}

@@ -1,0 +1,305 @@
+//! What probes cost a call on this machine, and by how much they shift what they count.
+//!
+//! Measured, since it is 0.6 µs here and 40 µs there: on empty functions of this program, which begin as
+//! the functions begin that were asked about, with the same BPF programs attached in the same way, for
+//! this process alone. What an empty function is counted to take is what the probes add to the latency of
+//! any (T08 section 8.2); what it really takes longer is what they cost its caller.
+//!
+//! Rounds of a few calls, and the median of the rounds: a round that was interrupted does not matter.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::mem::MaybeUninit;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{MapCore, MapFlags};
+
+use super::{Counted, Counters, LatencyOptions, MOST_TARGETS, Probe, Returns};
+
+/// The counters of calls that are made here: those that no target has.
+const COUNTER: u32 = MOST_TARGETS as u32;
+/// Calls in a round. The clock that is read around them takes less than one of them.
+const CALLS: u32 = 8;
+/// Rounds: no more are needed, and no fewer tell a usual one from one that was interrupted.
+const ROUNDS: std::ops::RangeInclusive<usize> = 5..=41;
+/// Between the least and the most rounds, how long is taken for a kind of probe.
+const PATIENCE: Duration = Duration::from_millis(2);
+
+/// What the kernel does where a function begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Entry {
+    /// A call stands in the place of a 5-byte no-operation, where the kernel has that (Linux 6.18).
+    Optimised,
+    /// A breakpoint; the kernel does what the instruction does.
+    Emulated,
+    /// A breakpoint; a copy of the instruction is single-stepped.
+    SingleStepped,
+}
+
+/// How the probes of a function work, as far as their cost depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ProbeKind {
+    /// Where it begins.
+    pub entry: Entry,
+    /// Where it returns.
+    pub exit: Exit,
+}
+
+/// How a return is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Exit {
+    /// By a probe in the place of the return address.
+    ReturnAddress,
+    /// At the return instruction, which is single-stepped.
+    Instruction,
+}
+
+/// What probes of a kind cost on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Calibration {
+    /// How much longer a call takes that is probed, ns.
+    pub per_call_ns: u64,
+    /// What an empty function is counted to take, ns.
+    pub shift_ns: u64,
+}
+
+impl Probe {
+    /// Nothing of a function that never returns, since it has no latency.
+    fn kind(&self) -> Option<ProbeKind> {
+        let exit = match self.returns {
+            Returns::Probe => Exit::ReturnAddress,
+            Returns::At(_) => Exit::Instruction,
+            Returns::Never => return None,
+        };
+        Some(ProbeKind { entry: self.entry, exit })
+    }
+}
+
+/// Measures probes of a kind; nothing where they cannot be had.
+pub fn calibrate(kind: ProbeKind) -> Option<Calibration> {
+    let options = LatencyOptions {
+        targets: vec![Counted::Functions(Vec::new())],
+        processes: vec![std::process::id()],
+        ..LatencyOptions::default()
+    };
+    let mut storage = MaybeUninit::uninit();
+    Counters::load(&mut storage, &options).ok()?.calibrate(kind)
+}
+
+impl Counters<'_> {
+    /// What the probes of each target cost; the dearest where it has several kinds.
+    pub(super) fn calibrations(&mut self, options: &LatencyOptions) -> Vec<Option<Calibration>> {
+        let mut measured: Vec<(ProbeKind, Option<Calibration>)> = Vec::new();
+        let mut of_kind = |kind: ProbeKind| {
+            if let Some(&(_, found)) = measured.iter().find(|(other, _)| *other == kind) {
+                return found;
+            }
+            let found = self.calibrate(kind);
+            measured.push((kind, found));
+            found
+        };
+        let of_target = |target: &Counted| {
+            let Counted::Functions(probes) = target else { return None };
+            let kinds = probes.iter().filter_map(Probe::kind);
+            kinds.filter_map(&mut of_kind).max_by_key(|calibration| calibration.per_call_ns)
+        };
+        options.targets.iter().map(of_target).collect()
+    }
+
+    /// The probes stay for now, since taking them away takes the kernel longer than all of this; but nobody
+    /// calls these functions again, and each kind has a function of its own.
+    fn calibrate(&mut self, kind: ProbeKind) -> Option<Calibration> {
+        let empty = Empty::of(kind)?;
+        let bare = median((0..*ROUNDS.end()).map(|_| empty.round()).collect())?;
+        let own = std::process::id().to_ne_bytes();
+        self.skeleton.maps.followed.update(&own, &[1], MapFlags::ANY).ok()?;
+        let found = self.probed(&empty, bare);
+        // Of what this process starts later, nothing is followed that was not asked about.
+        self.skeleton.maps.followed.delete(&own).ok()?;
+        found
+    }
+
+    fn probed(&mut self, empty: &Empty, bare: u64) -> Option<Calibration> {
+        let this_program = Path::new("/proc/self/exe");
+        let own = std::process::id() as i32;
+        let leave = match empty.kind.exit {
+            Exit::ReturnAddress => ("function_return", empty.offset),
+            Exit::Instruction => ("function_leave", empty.offset + empty.code.len() as u64 - 1),
+        };
+        for (program, offset) in [leave, ("function_enter", empty.offset)] {
+            let link = self.probe(program, own, COUNTER.into(), this_program, offset).ok()?;
+            self.calibrated.push(link);
+        }
+        // The kernel makes its places ready at the first call.
+        empty.round();
+        let (mut times, mut latencies) = (Vec::new(), Vec::new());
+        let began = Instant::now();
+        while times.len() < *ROUNDS.start() || (times.len() < *ROUNDS.end() && began.elapsed() < PATIENCE) {
+            let before = self.counts(COUNTER).ok()?;
+            times.push(empty.round());
+            let after = self.counts(COUNTER).ok()?;
+            let calls = |counts: &[u64; 64]| counts.iter().sum::<u64>();
+            // Where a round's calls are not counted, the probes are not what they are taken to be.
+            if calls(&after.buckets).checked_sub(calls(&before.buckets)) != Some(CALLS.into()) {
+                return None;
+            }
+            latencies.push(after.sum.checked_sub(before.sum)?);
+        }
+        let a_call = |of_round: u64| of_round / u64::from(CALLS);
+        let per_call_ns = a_call(median(times)?.saturating_sub(bare));
+        Some(Calibration { per_call_ns, shift_ns: a_call(median(latencies)?) })
+    }
+}
+
+fn median(mut values: Vec<u64>) -> Option<u64> {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
+}
+
+/// An empty function of this program.
+struct Empty {
+    kind: ProbeKind,
+    code: &'static [u8],
+    call: unsafe extern "C" fn(),
+    /// Where it is in this program's file, bytes.
+    offset: u64,
+}
+
+impl Empty {
+    fn of(kind: ProbeKind) -> Option<Self> {
+        let (code, call) = functions::of(kind)?;
+        let offset = offset(call as usize as u64)?;
+        let mut there = [0; 16];
+        let there = there.get_mut(..code.len())?;
+        File::open("/proc/self/exe").ok()?.read_exact_at(there, offset).ok()?;
+        // A probe anywhere else would do harm: in another file's mapping, say.
+        (there == code).then_some(Self { kind, code, call, offset })
+    }
+
+    /// Ns.
+    fn round(&self) -> u64 {
+        let began = Instant::now();
+        for _ in 0..CALLS {
+            // SAFETY: it is one of the functions below, which take nothing, change no register that the
+            // caller keeps, and return.
+            unsafe { (self.call)() };
+        }
+        u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Where in its file an address of this process is mapped from.
+fn offset(address: u64) -> Option<u64> {
+    let maps = BufReader::new(File::open("/proc/self/maps").ok()?);
+    maps.lines().map_while(Result::ok).find_map(|line| {
+        let mut words = line.split(' ');
+        let (start, end) = words.next()?.split_once('-')?;
+        let offset = words.nth(1)?;
+        let [start, end, offset] = [start, end, offset].map(|hex| u64::from_str_radix(hex, 16));
+        let (start, end, offset) = (start.ok()?, end.ok()?, offset.ok()?);
+        (start..end).contains(&address).then(|| address - start + offset)
+    })
+}
+
+#[cfg(target_arch = "x86_64")]
+mod functions {
+    use super::{Entry, Exit, ProbeKind};
+
+    // A kind's entry and, where it returns at an instruction, that of a function that has no other probe.
+    // Each begins at a multiple of 16, so that a 5-byte no-operation lies in one page; none keeps anything
+    // below its stack pointer.
+    std::arch::global_asm!(
+        ".pushsection .text.wakepath_empty, \"ax\", @progbits",
+        ".macro wakepath_empty name:req, code:vararg",
+        ".p2align 4, 0xcc",
+        ".globl \\name",
+        ".hidden \\name",
+        ".type \\name, @function",
+        "\\name: .byte \\code",
+        ".size \\name, . - \\name",
+        ".endm",
+        "wakepath_empty wakepath_empty_nop, 0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3",
+        "wakepath_empty wakepath_empty_nop_leave, 0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3",
+        "wakepath_empty wakepath_empty_push, 0x55, 0x5d, 0xc3",
+        "wakepath_empty wakepath_empty_push_leave, 0x55, 0x5d, 0xc3",
+        "wakepath_empty wakepath_empty_lea, 0x48, 0x8d, 0x47, 0x01, 0xc3",
+        "wakepath_empty wakepath_empty_lea_leave, 0x48, 0x8d, 0x47, 0x01, 0xc3",
+        ".purgem wakepath_empty",
+        ".popsection",
+    );
+
+    unsafe extern "C" {
+        fn wakepath_empty_nop();
+        fn wakepath_empty_nop_leave();
+        fn wakepath_empty_push();
+        fn wakepath_empty_push_leave();
+        fn wakepath_empty_lea();
+        fn wakepath_empty_lea_leave();
+    }
+
+    /// `nopl 0(%rax,%rax)`, `ret`.
+    const NOP: &[u8] = &[0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3];
+    /// `push %rbp`, `pop %rbp`, `ret`.
+    const PUSH: &[u8] = &[0x55, 0x5d, 0xc3];
+    /// `lea 1(%rdi),%rax`, `ret`.
+    const LEA: &[u8] = &[0x48, 0x8d, 0x47, 0x01, 0xc3];
+
+    /// A function's code, the last byte of which is its return, and where it is.
+    pub fn of(kind: ProbeKind) -> Option<(&'static [u8], unsafe extern "C" fn())> {
+        Some(match (kind.entry, kind.exit) {
+            (Entry::Optimised, Exit::ReturnAddress) => (NOP, wakepath_empty_nop),
+            (Entry::Optimised, Exit::Instruction) => (NOP, wakepath_empty_nop_leave),
+            (Entry::Emulated, Exit::ReturnAddress) => (PUSH, wakepath_empty_push),
+            (Entry::Emulated, Exit::Instruction) => (PUSH, wakepath_empty_push_leave),
+            (Entry::SingleStepped, Exit::ReturnAddress) => (LEA, wakepath_empty_lea),
+            (Entry::SingleStepped, Exit::Instruction) => (LEA, wakepath_empty_lea_leave),
+        })
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod functions {
+    pub fn of(_: super::ProbeKind) -> Option<(&'static [u8], unsafe extern "C" fn())> {
+        None
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    const KINDS: [(Entry, Exit); 6] = [
+        (Entry::Optimised, Exit::ReturnAddress),
+        (Entry::Optimised, Exit::Instruction),
+        (Entry::Emulated, Exit::ReturnAddress),
+        (Entry::Emulated, Exit::Instruction),
+        (Entry::SingleStepped, Exit::ReturnAddress),
+        (Entry::SingleStepped, Exit::Instruction),
+    ];
+
+    #[test]
+    fn each_kind_of_probe_has_an_empty_function_of_its_own_in_this_programs_file() {
+        let found = KINDS.map(|(entry, exit)| Empty::of(ProbeKind { entry, exit }).expect("it is there"));
+        let mut offsets: Vec<_> = found.iter().map(|empty| empty.offset).collect();
+        offsets.sort_unstable();
+        offsets.dedup();
+        assert_eq!(offsets.len(), KINDS.len());
+        for empty in &found {
+            assert_eq!(empty.offset % 16, 0, "in one page");
+            empty.round();
+        }
+    }
+
+    #[test]
+    fn an_address_that_is_mapped_from_no_code_of_ours_has_no_empty_function() {
+        assert_eq!(offset(8), None);
+    }
+
+    #[test]
+    fn the_median_is_not_moved_by_what_was_interrupted() {
+        assert_eq!(median(vec![7, 4_000_000, 8, 6, 9]), Some(8));
+        assert_eq!(median(Vec::new()), None);
+    }
+}
