@@ -53,6 +53,7 @@ enum wp_kind {
 	WP_SAMPLE = 32,
 	WP_STACK = 33,
 	WP_FILE = 34,
+	WP_FUNCTION = 35,
 	/* Written by user space only. */
 	WP_LOSS = 48,
 	WP_CLOCKS = 49,
@@ -314,5 +315,22 @@ struct wp_file {
 	__u8 name[64]; /* last component, NUL-padded */
 };
 _Static_assert(sizeof(struct wp_file) == 112, "file");
+
+enum wp_function_end {
+	WP_FUNCTION_RETURNED = 0,
+	WP_FUNCTION_LEFT = 1, /* by an exception, longjmp or the thread's end, at some time up to the stamp */
+	WP_FUNCTION_OPEN = 2, /* it had not ended when the recording did */
+};
+
+/* A call of a function that was asked for, when it ends; the stamp is its end. */
+struct wp_function {
+	struct wp_header h;
+	__u32 target; /* which of those that were asked for: the key of its name */
+	__u32 end;    /* enum wp_function_end */
+	__u64 from;   /* ns, when it began */
+	__u32 thread; /* that made the call */
+	__u32 spare;
+};
+_Static_assert(sizeof(struct wp_function) == 40, "function");
 
 #endif

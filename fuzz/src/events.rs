@@ -2,9 +2,9 @@
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event, FileName, Flow,
-    FlowId, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet, Softirq, Stack, StackCounts, StackId,
-    SwitchOut, ThreadIdentity, Tid, What,
+    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event,
+    FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet, Softirq,
+    Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid, What,
 };
 
 /// Bytes, taken one by one; 0 behind their end.
@@ -141,7 +141,7 @@ impl Bytes<'_> {
     }
 
     fn name(&mut self) -> What {
-        const SPACES: [NameSpace; 7] = [
+        const SPACES: [NameSpace; 8] = [
             NameSpace::Cgroup,
             NameSpace::Interrupt,
             NameSpace::BlockDevice,
@@ -149,6 +149,7 @@ impl Bytes<'_> {
             NameSpace::CpuLimit,
             NameSpace::Program,
             NameSpace::CpuCgroup,
+            NameSpace::Target,
         ];
         let (space, key) = (SPACES[usize::from(self.below(7))], u64::from(self.below(8)));
         const LIMITS: [&[u8]; 3] = [b"50000 100000", b"/docker/", b"/a.service/b"];
@@ -305,7 +306,13 @@ impl Bytes<'_> {
             38 => What::Loss { from: self.stamp(at), count: u64::from(self.below(4)) },
             39 | 40 => What::Mark(self.mark()),
             41 | 42 => self.name(),
-            43 => What::File(self.file()),
+            43 if self.below(2) == 0 => What::File(self.file()),
+            43 => What::Function(FunctionCall {
+                target: self.below(3).into(),
+                thread: self.tid(),
+                from: self.stamp(at),
+                end: [CallEnd::Returned, CallEnd::Left, CallEnd::Open][usize::from(self.below(3))],
+            }),
             44 => What::Mapping(self.mapping()),
             45 => What::StackCounts(StackCounts {
                 taken: self.wild(),

@@ -77,7 +77,7 @@ const fn version() -> &'static str {
     VERSION
 }
 
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (recording format ", "3", ")");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (recording format ", "4", ")");
 
 #[cfg(test)]
 mod tests {

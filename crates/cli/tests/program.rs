@@ -345,7 +345,7 @@ fn the_version_names_the_recording_format() {
         &helper(),
         &["--version"],
         expect![[r#"
-        wakepath 0.1.0 (recording format 3)
+        wakepath 0.1.0 (recording format 4)
         code 0
     "#]],
     );

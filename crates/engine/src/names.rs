@@ -60,6 +60,14 @@ impl Names {
         self.named.get(&(NameSpace::Cgroup, id.0))
     }
 
+    /// The functions that were asked for, by number, as they were asked for.
+    pub fn targets(&self) -> impl Iterator<Item = (u32, &Name)> {
+        let numbered = |(&(space, key), name)| {
+            Some((u32::try_from(key).ok()?, name)).filter(|_| space == NameSpace::Target)
+        };
+        self.named.iter().filter_map(numbered)
+    }
+
     /// The path of a cgroup of the hierarchy that has the CPU controller.
     pub fn cpu_cgroup(&self, id: CgroupId) -> Option<&Name> {
         self.named.get(&(NameSpace::CpuCgroup, id.0))

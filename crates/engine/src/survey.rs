@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Clocks, Event, Mapping, Mark, StackCounts, Tid, What};
+use wakepath_event::{Clocks, Event, FunctionCall, Mapping, Mark, StackCounts, Tid, What};
 
 use crate::{Name, Names};
 
@@ -18,6 +18,8 @@ pub struct Survey {
     pub mappings: Vec<(Stamp<Local>, Mapping)>,
     /// The clocks, each time they were read together.
     pub clocks: Vec<(Stamp<Local>, Clocks)>,
+    /// Calls of the functions that were asked for, in the order in which they ended.
+    pub calls: Vec<(Stamp<Local>, FunctionCall)>,
     /// How stacks at switch-outs and wakings came about, by the end.
     pub stacks: Option<StackCounts>,
     /// How many events there are, by kind.
@@ -63,6 +65,7 @@ impl Survey {
             What::Clocks(clocks) => self.clocks.push((event.at, *clocks)),
             What::StackCounts(counts) => self.stacks = Some(*counts),
             What::Stack(_) | What::StackOf(_) => {}
+            What::Function(call) => self.calls.push((event.at, *call)),
             What::Mark(mark) => self.session.observe(event.at, mark),
             _ => self.names.observe(event),
         }
@@ -111,7 +114,7 @@ impl Session {
 pub struct Counts([u64; EVENT_NAMES.len()]);
 
 /// The kinds of events by name, in [`Counts`]' order.
-const EVENT_NAMES: [&str; 28] = [
+const EVENT_NAMES: [&str; 29] = [
     "switch",
     "waking",
     "thread",
@@ -140,6 +143,7 @@ const EVENT_NAMES: [&str; 28] = [
     "blocked",
     "stack_of",
     "stack_counts",
+    "function",
 ];
 
 impl Counts {
@@ -173,6 +177,7 @@ impl Counts {
             What::Blocked(_) => 25,
             What::StackOf(_) => 26,
             What::StackCounts(_) => 27,
+            What::Function(_) => 28,
         };
         self.0[kind] += 1;
     }

@@ -138,6 +138,9 @@ pub enum What {
     StackCounts(StackCounts),
     /// A descriptor's meaning.
     File(FileName),
+    /// A call of a function that was asked for ended, or was open when the recording did. The event's
+    /// stamp is its end.
+    Function(FunctionCall),
     /// Records were lost on this event's CPU.
     Loss {
         /// The earliest time at which one may have been lost; the event's stamp is the latest.
@@ -202,6 +205,31 @@ pub struct FileName {
     pub name: Box<[u8]>,
 }
 
+/// A call of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FunctionCall {
+    /// Which of the functions that were asked for: the key of its name, [`NameSpace::Target`].
+    pub target: u32,
+    /// The thread that made the call.
+    pub thread: Tid,
+    /// When it began.
+    pub from: Stamp<Local>,
+    /// How it ended.
+    pub end: CallEnd,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CallEnd {
+    /// It returned.
+    Returned,
+    /// It was left without returning, by an exception, `longjmp` or the thread's end, at some time up to the
+    /// event's stamp.
+    Left,
+    /// It had not ended when the recording did.
+    Open,
+}
+
 /// The clocks of a host, read together, and what the hypervisor took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clocks {
@@ -231,6 +259,8 @@ pub enum NameSpace {
     Program = 6,
     /// Key: cgroup id in the hierarchy that has the CPU controller. Name: its path there.
     CpuCgroup = 7,
+    /// Key: the number of a function that was asked for. Name: as it was asked for.
+    Target = 8,
 }
 
 /// Code that a process has mapped.

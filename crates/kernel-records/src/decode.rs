@@ -2,9 +2,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event, FileName, Flow,
-    FlowId, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet, Softirq, Stack, StackCounts, StackId,
-    SwitchOut, ThreadIdentity, Tid, What,
+    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event,
+    FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet, Softirq,
+    Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid, What,
 };
 
 use crate::layout::{CALL_NONE, Layout};
@@ -184,6 +184,17 @@ impl Decoder {
                 inode: r.u64(32),
                 flow: (r.u64(40) != 0).then(|| FlowId(r.u64(40))),
                 name: r.text(48, 64),
+            }),
+            Kind::Function => What::Function(FunctionCall {
+                target: r.u32(16),
+                thread: Tid(r.u32(32)),
+                from: Stamp::from_ns(r.u64(24)),
+                end: match r.u32(20) {
+                    0 => CallEnd::Returned,
+                    1 => CallEnd::Left,
+                    2 => CallEnd::Open,
+                    other => return Err(r.bad("end", other.into())),
+                },
             }),
             Kind::Loss => {
                 cpu = Cpu::numbered(r.u32(32));
@@ -421,6 +432,7 @@ fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {
         5 => NameSpace::CpuLimit,
         6 => NameSpace::Program,
         7 => NameSpace::CpuCgroup,
+        8 => NameSpace::Target,
         other => return Err(r.bad("space", other.into())),
     })
 }

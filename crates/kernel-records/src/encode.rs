@@ -1,8 +1,8 @@
 use std::net::IpAddr;
 
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, Direction, Event, Flow, KernelLock, LockWord, Mapping, Mark, Packet,
-    Stack, SwitchOut, ThreadIdentity, What,
+    BlockRequest, BlockedState, Call, CallEnd, Direction, Event, Flow, KernelLock, LockWord, Mapping, Mark,
+    Packet, Stack, SwitchOut, ThreadIdentity, What,
 };
 
 use crate::decode::{
@@ -182,6 +182,18 @@ impl Encoder {
                 w.u64(file.flow.map_or(0, |flow| flow.0));
                 w.text(&file.name, 64);
                 Kind::File
+            }
+            What::Function(call) => {
+                w.u32(call.target);
+                w.u32(match call.end {
+                    CallEnd::Returned => 0,
+                    CallEnd::Left => 1,
+                    CallEnd::Open => 2,
+                });
+                w.u64(call.from.ns());
+                w.u32(call.thread.0);
+                w.u32(0);
+                Kind::Function
             }
             What::Loss { from, count } => {
                 w.u64(from.ns());

@@ -29,6 +29,7 @@ pub enum Kind {
     Sample = 32,
     Stack = 33,
     File = 34,
+    Function = 35,
     Loss = 48,
     Clocks = 49,
     Name = 50,
@@ -39,7 +40,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, by number.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Switch,
         Self::SwitchCall,
         Self::SwitchLock,
@@ -66,6 +67,7 @@ impl Kind {
         Self::Sample,
         Self::Stack,
         Self::File,
+        Self::Function,
         Self::Loss,
         Self::Clocks,
         Self::Name,

@@ -8,6 +8,11 @@
 //! defines them. A sequence at the end of such a record is padded with NUL bytes to a multiple of 8,
 //! and has two counts: the bytes that mean something, and the bytes that stand there.
 
+mod choices;
+
+pub use choices::{CONTEXTS, MARKS, NAME_SPACES};
+use choices::{DIRECTIONS, FUNCTION_ENDS};
+
 use crate::{Buffer, Kind};
 
 /// Bytes of the header that every record begins with.
@@ -132,44 +137,6 @@ const fn f(name: &'static str, path: &'static str, offset: usize, ty: FieldType)
 
 use Element::{Address, Octet};
 use FieldType::{Bits, Choice, Number, Octets, Text};
-
-/// What a CPU was doing: `enum wp_context`.
-pub const CONTEXTS: &[(&str, u64)] = &[
-    ("TASK", 0),
-    ("SOFTIRQ_HI", 1),
-    ("SOFTIRQ_TIMER", 2),
-    ("SOFTIRQ_NET_TX", 3),
-    ("SOFTIRQ_NET_RX", 4),
-    ("SOFTIRQ_BLOCK", 5),
-    ("SOFTIRQ_IRQ_POLL", 6),
-    ("SOFTIRQ_TASKLET", 7),
-    ("SOFTIRQ_SCHED", 8),
-    ("SOFTIRQ_HRTIMER", 9),
-    ("SOFTIRQ_RCU", 10),
-    ("LOCAL_TIMER", 32),
-    ("RESCHEDULE", 33),
-    ("CALL_FUNCTION", 34),
-    ("IRQ_WORK", 35),
-    ("DEVICE", 64),
-    ("UNKNOWN", 255),
-];
-
-const DIRECTIONS: &[(&str, u64)] = &[("OUT", 0), ("IN", 1)];
-
-/// What the key of a name means: `event::NameSpace`.
-pub const NAME_SPACES: &[(&str, u64)] = &[
-    ("CGROUP", 1),
-    ("INTERRUPT", 2),
-    ("BLOCK_DEVICE", 3),
-    ("INTERFACE", 4),
-    ("CPU_LIMIT", 5),
-    ("PROGRAM", 6),
-    ("CPU_CGROUP", 7),
-];
-
-/// What a mark says: `event::Mark`.
-pub const MARKS: &[(&str, u64)] =
-    &[("STARTED", 1), ("STOPPED", 2), ("COMMAND", 3), ("TARGET", 4), ("OBSERVER", 5), ("ENDED", 6)];
 
 /// The header of every record, `struct wp_header`.
 pub const HEADER: &[Field] = &[
@@ -501,6 +468,20 @@ pub const LAYOUTS: &[Layout] = &[
             f("inode", "inode", 32, Number(8)),
             f("peer", "peer", 40, Bits(8)),
             f("name", "name", 48, Text(64)),
+        ],
+        tail: &[],
+    },
+    Layout {
+        kind: Kind::Function,
+        name: "function",
+        c_struct: "wp_function",
+        bytes: 40,
+        fields: &[
+            f("target", "target", 16, Number(4)),
+            f("end", "end", 20, Choice(4, FUNCTION_ENDS)),
+            f("from", "from", 24, Number(8)),
+            f("thread", "thread", 32, Number(4)),
+            f("spare", "spare", 36, Number(4)),
         ],
         tail: &[],
     },

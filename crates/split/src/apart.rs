@@ -121,6 +121,7 @@ impl Apart {
             What::Rename { tid, .. } if !is_its(*tid) => return None,
             What::Move { tgid, .. } if !has_process(tgid) => return None,
             What::File(file) if !has_process(&file.tgid) => return None,
+            What::Function(call) if !is_its(call.thread) => return None,
             What::Exec { .. } | What::Exit | What::Blocked(_) | What::LockBegin(_) | What::LockEnd(_)
                 if !it_is_here =>
             {

@@ -91,6 +91,12 @@ impl Numbering {
                 file.flow = file.flow.map(|flow| self.flow(host, flow));
             }
             What::Loss { from, .. } => *from = clock(*from),
+            // Which functions were asked for differs by host: of the host that is asked about alone.
+            What::Function(call) => {
+                on(&mut call.thread);
+                call.from = clock(call.from);
+                return host == HostIndex::default();
+            }
             What::Name(space, number, _) => {
                 *number = match space {
                     NameSpace::Program => {

@@ -215,6 +215,7 @@ impl Timeline {
             | What::StackOf(_)
             | What::StackCounts(_)
             | What::File(_)
+            | What::Function(_)
             | What::Clocks(_)
             | What::Name(..)
             | What::Mapping(_)

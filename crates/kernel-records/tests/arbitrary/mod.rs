@@ -8,9 +8,9 @@ use proptest::option;
 use proptest::prelude::*;
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event, FileName, Flow,
-    FlowId, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet, Softirq, Stack, StackCounts, StackId,
-    SwitchOut, ThreadIdentity, Tid, What,
+    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event,
+    FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet, Softirq,
+    Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid, What,
 };
 use wakepath_kernel_records::Buffer;
 use wakepath_kernel_records::layout::{CALL_NONE, MAX_FRAMES};
@@ -215,6 +215,7 @@ fn name() -> impl Strategy<Value = What> {
         NameSpace::CpuLimit,
         NameSpace::Program,
         NameSpace::CpuCgroup,
+        NameSpace::Target,
     ]);
     (space, any::<u64>(), bytes(300)).prop_map(|(space, key, name)| What::Name(space, key, name))
 }
@@ -241,6 +242,16 @@ fn mark() -> impl Strategy<Value = Mark> {
         tid().prop_map(Mark::Observer),
         any::<u32>().prop_map(Mark::Ended),
     ]
+}
+
+fn function() -> impl Strategy<Value = FunctionCall> {
+    let end = prop_oneof![Just(CallEnd::Returned), Just(CallEnd::Left), Just(CallEnd::Open)];
+    (any::<u32>(), tid(), any::<u64>(), end).prop_map(|(target, thread, from, end)| FunctionCall {
+        target,
+        thread,
+        from: Stamp::from_ns(from),
+        end,
+    })
 }
 
 fn life() -> impl Strategy<Value = What> {
@@ -287,6 +298,7 @@ fn life() -> impl Strategy<Value = What> {
         stack().prop_map(What::Sample),
         stack().prop_map(What::Stack),
         file().prop_map(What::File),
+        function().prop_map(What::Function),
         any::<(u64, u64)>().prop_map(|(from, count)| What::Loss { from: Stamp::from_ns(from), count }),
         clocks.prop_map(What::Clocks),
         name(),

@@ -1,0 +1,44 @@
+//! What the values of fields are called.
+
+/// What a CPU was doing: `enum wp_context`.
+pub const CONTEXTS: &[(&str, u64)] = &[
+    ("TASK", 0),
+    ("SOFTIRQ_HI", 1),
+    ("SOFTIRQ_TIMER", 2),
+    ("SOFTIRQ_NET_TX", 3),
+    ("SOFTIRQ_NET_RX", 4),
+    ("SOFTIRQ_BLOCK", 5),
+    ("SOFTIRQ_IRQ_POLL", 6),
+    ("SOFTIRQ_TASKLET", 7),
+    ("SOFTIRQ_SCHED", 8),
+    ("SOFTIRQ_HRTIMER", 9),
+    ("SOFTIRQ_RCU", 10),
+    ("LOCAL_TIMER", 32),
+    ("RESCHEDULE", 33),
+    ("CALL_FUNCTION", 34),
+    ("IRQ_WORK", 35),
+    ("DEVICE", 64),
+    ("UNKNOWN", 255),
+];
+
+/// Which way a packet went.
+pub(super) const DIRECTIONS: &[(&str, u64)] = &[("OUT", 0), ("IN", 1)];
+
+/// What the key of a name means: `event::NameSpace`.
+pub const NAME_SPACES: &[(&str, u64)] = &[
+    ("CGROUP", 1),
+    ("INTERRUPT", 2),
+    ("BLOCK_DEVICE", 3),
+    ("INTERFACE", 4),
+    ("CPU_LIMIT", 5),
+    ("PROGRAM", 6),
+    ("CPU_CGROUP", 7),
+    ("TARGET", 8),
+];
+
+/// What a mark says: `event::Mark`.
+pub const MARKS: &[(&str, u64)] =
+    &[("STARTED", 1), ("STOPPED", 2), ("COMMAND", 3), ("TARGET", 4), ("OBSERVER", 5), ("ENDED", 6)];
+
+/// How a call ended: `enum wp_function_end`.
+pub(super) const FUNCTION_ENDS: &[(&str, u64)] = &[("RETURNED", 0), ("LEFT", 1), ("OPEN", 2)];
