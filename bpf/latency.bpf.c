@@ -16,14 +16,12 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "calls.bpf.h"
 #include "latency.h"
 
 /* 0: not asked for; else the target's number and one. */
 const volatile __u16 target_of_call[WP_CALLS] = {};
 const volatile __u16 run_queue_target = 0;
-/* Whatever process it is. */
-const volatile bool everyone = false;
-
 struct disk_target {
 	__u32 device; /* major << 20 | minor; 0: any */
 	__u32 target; /* and one; 0: none */
@@ -37,19 +35,6 @@ struct {
 	__type(value, struct wp_distribution);
 } distributions SEC(".maps");
 
-/* Process ids, and those of their children. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768);
-	__type(key, __u32);
-	__type(value, __u8);
-} followed SEC(".maps");
-
-struct begun_key {
-	__u64 what; /* a thread, or a request's address */
-	__u64 target;
-};
-
 /* What began once and has not ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -57,31 +42,6 @@ struct {
 	__type(key, struct begun_key);
 	__type(value, __u64);
 } begun SEC(".maps");
-
-/* Deepest recursion that is told apart. */
-#define DEEPEST 8
-
-struct open_call {
-	__u64 at;
-	__u64 sp;
-};
-
-struct open_calls {
-	__u64 depth;
-	struct open_call calls[DEEPEST];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct begun_key);
-	__type(value, struct open_calls);
-} open_functions SEC(".maps");
-
-static __always_inline bool is_followed(__u32 tgid)
-{
-	return everyone || bpf_map_lookup_elem(&followed, &tgid);
-}
 
 static __always_inline struct wp_distribution *distribution(__u32 target)
 {
@@ -243,140 +203,21 @@ int BPF_PROG(block_rq_complete, struct request *rq)
 	return request(rq, false);
 }
 
-/* Entries further apart than this are on other stacks: signal handlers, coroutines. */
-#define ONE_STACK (8ull << 20)
-
-/*
- * Whose call it is, and where on its stack. A goroutine goes on in another thread, and its stack moves:
- * it is known by what Go keeps in r14, and its calls return in their order.
- */
-static __always_inline void whose(struct pt_regs *ctx, struct begun_key *key, __u64 *sp)
+static __always_inline void call_ended(__u32 target, __u32 thread, __u64 from, __u64 to)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx);
-
-	key->target = (__u32)cookie;
-	if (cookie & WP_GO) {
-		key->what = ctx->r14;
-		*sp = 0;
-	} else {
-		key->what = (__u32)bpf_get_current_pid_tgid();
-		*sp = ctx->sp;
-	}
+	count(target, to > from ? to - from : 0);
 }
 
-SEC("uprobe")
-int function_enter(struct pt_regs *ctx)
+static __always_inline void call_left(__u32 target, __u32 thread, __u64 from)
 {
-	struct open_calls *open;
-	struct begun_key key;
-	__u64 depth, sp;
-	__u32 target;
-
-	if (!is_followed(bpf_get_current_pid_tgid() >> 32))
-		return 0;
-	whose(ctx, &key, &sp);
-	target = key.target;
-	if (bpf_get_attach_cookie(ctx) & WP_NEVER) {
-		was_left(target);
-		return 0;
-	}
-	open = bpf_map_lookup_elem(&open_functions, &key);
-	if (!open) {
-		struct open_calls first = { 1, { { 0, sp } } };
-
-		first.calls[0].at = bpf_ktime_get_ns();
-		if (bpf_map_update_elem(&open_functions, &key, &first, BPF_ANY))
-			crowded(target);
-		return 0;
-	}
-	depth = open->depth;
-	/*
-	 * The stack grows down: what is open lies above. A call at the same place as this one is over too,
-	 * unless it went on here by a jump, which is rarer than a loop around what throws.
-	 */
-#pragma unroll
-	for (int i = 0; i < DEEPEST; i++) {
-		__u64 last;
-
-		if (!sp || !depth || depth > DEEPEST)
-			break;
-		last = open->calls[(depth - 1) & (DEEPEST - 1)].sp;
-		if (last > sp || sp - last > ONE_STACK)
-			break;
-		depth--;
-		was_left(target);
-	}
-	if (depth >= DEEPEST) {
-		open->depth = depth;
-		crowded(target);
-		return 0;
-	}
-	open->calls[depth & (DEEPEST - 1)].sp = sp;
-	open->calls[depth & (DEEPEST - 1)].at = bpf_ktime_get_ns();
-	open->depth = depth + 1;
-	return 0;
+	was_left(target);
 }
 
-/* At a return the stack pointer is `above` the entry's: the return address may be gone already. */
-static __always_inline int leaves(struct pt_regs *ctx, __u64 above)
+static __always_inline void call_crowded(__u32 target)
 {
-	__u64 now = bpf_ktime_get_ns(), depth, sp;
-	struct open_calls *open;
-	struct begun_key key;
-	__u32 target;
-
-	whose(ctx, &key, &sp);
-	if (sp)
-		sp -= above;
-	target = key.target;
-	open = bpf_map_lookup_elem(&open_functions, &key);
-	if (!open)
-		return 0;
-	depth = open->depth;
-#pragma unroll
-	for (int i = 0; i < DEEPEST; i++) {
-		struct open_call *last;
-
-		if (!depth || depth > DEEPEST)
-			break;
-		last = &open->calls[(depth - 1) & (DEEPEST - 1)];
-		if (last->sp == sp) {
-			count(target, now > last->at ? now - last->at : 0);
-			open->depth = depth - 1;
-			return 0;
-		}
-		/* The call was open before, or too deep. */
-		if (last->sp > sp)
-			break;
-		depth--;
-		was_left(target);
-	}
-	open->depth = depth;
-	return 0;
+	crowded(target);
 }
 
-SEC("uretprobe")
-int function_return(struct pt_regs *ctx)
-{
-	return leaves(ctx, 8);
-}
-
-/* At a return instruction of a function whose return address must not be touched. */
-SEC("uprobe")
-int function_leave(struct pt_regs *ctx)
-{
-	return leaves(ctx, 0);
-}
-
-SEC("tp_btf/sched_process_fork")
-int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
-{
-	__u32 tgid = child->tgid;
-	__u8 one = 1;
-
-	if (!everyone && child->pid == child->tgid && is_followed(parent->tgid))
-		bpf_map_update_elem(&followed, &tgid, &one, BPF_ANY);
-	return 0;
-}
+#include "function.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

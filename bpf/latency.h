@@ -10,11 +10,6 @@
 /* Most targets that are disks. */
 #define WP_DISK_TARGETS 4
 
-/* In a probe's cookie, beside the target's number: the function is one of Go's. */
-#define WP_GO (1ull << 32)
-/* It never returns. */
-#define WP_NEVER (1ull << 33)
-
 struct wp_distribution {
 	__u64 counts[64]; /* from 2^i to below 2^(i+1) ns */
 	__u64 sum; /* ns */

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use wakepath_engine::latency::{GRACE, Identity, LatencyError, Request, Signals, latency};
+use wakepath_engine::latency::{Allowed, GRACE, Identity, LatencyError, Request, Signals, latency};
 use wakepath_engine::record::{drop_rights, exit_code};
 use wakepath_engine::{Measure, compare};
 use wakepath_report::{json, text};
@@ -58,6 +58,9 @@ pub struct LatencyArguments {
     /// many times as much, 20 µs on some virtual machines
     #[arg(long)]
     slow_probes: bool,
+    /// Use return probes also where an exception might pass: one that does ends the program
+    #[arg(long)]
+    no_exceptions: bool,
     /// Run the command as root, though sudo was called by somebody else
     #[arg(long)]
     as_root: bool,
@@ -165,7 +168,7 @@ fn counted(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Fa
         as_root: arguments.as_root,
         duration: arguments.duration,
         every: arguments.every,
-        slow_probes: arguments.slow_probes,
+        allowed: Allowed { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions },
     };
     let beside_command = !arguments.command.is_empty();
     let stop = Signals::watch(beside_command)
@@ -192,7 +195,7 @@ fn counted(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Fa
     Ok(status.map_or(ExitCode::SUCCESS, |status| ExitCode::from(exit_code(status) as u8)))
 }
 
-fn why_not(error: LatencyError) -> Failure {
+pub fn why_not(error: LatencyError) -> Failure {
     match error {
         LatencyError::Collect(error) => could_not_collect(&error),
         LatencyError::NoTarget(_) => Failure::new(Code::Usage, error.to_string())

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use wakepath_engine::{
-    Algorithm, Answer, Head, Moment, Name, Overview, PathAnswer, PathQuery, QueryError, Recorded, Subject,
-    path,
+    Algorithm, Answer, CallsError, CallsQuery, Head, Moment, Name, Overview, PathAnswer, PathQuery,
+    QueryError, Recorded, Subject, Which, calls, duration, path,
 };
 use wakepath_report::{json, text};
 
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::input::Input;
 use crate::output::{Output, exit_code};
 
@@ -61,6 +61,19 @@ pub struct WindowArguments {
     /// The threads of this cgroup, systemd unit or container
     #[arg(long, value_name = "CGROUP", group = "subject")]
     cgroup: Option<String>,
+    /// The calls of a function that was recorded with `record --call`: what the slow ones waited for, beside
+    /// the usual ones
+    #[arg(long, value_name = "TARGET", num_args = 0..=1, group = "subject")]
+    call: Option<Option<String>>,
+    /// With --call: those of this peak, as `latency` and this answer number them
+    #[arg(long, value_name = "N", requires = "call", group = "which")]
+    peak: Option<usize>,
+    /// With --call: those that took longer than this: 50ms
+    #[arg(long, value_name = "TIME", requires = "call", group = "which", value_parser = ns)]
+    above: Option<u64>,
+    /// With --call: so many that took longest; 10 if nothing else is asked
+    #[arg(long, value_name = "N", requires = "call", group = "which")]
+    slowest: Option<usize>,
     /// Of several hosts' recordings, the threads of this host
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
@@ -148,11 +161,48 @@ impl WindowArguments {
 /// Reads the recording and answers.
 pub fn run(arguments: &PathArguments, output: &Output) -> Result<ExitCode, Failure> {
     let recorded = arguments.input.read()?;
+    if let Some(target) = &arguments.window.call {
+        return of_calls(&recorded, target.clone(), arguments, output);
+    }
     let query = arguments.window.query(arguments.algorithm());
     let argument = arguments.input.argument();
     let source = text::Source::Read(&argument);
     let doubtful = answer(&recorded, &query, arguments.view.view(), source, output)?;
     Ok(exit_code(doubtful, arguments.strict))
+}
+
+/// What the calls of a function that are asked about waited for.
+fn of_calls(
+    recorded: &Recorded,
+    target: Option<String>,
+    arguments: &PathArguments,
+    output: &Output,
+) -> Result<ExitCode, Failure> {
+    let WindowArguments { peak, above, slowest, .. } = &arguments.window;
+    let which = match (peak, above) {
+        (Some(peak), _) => Which::Peak(*peak),
+        (_, Some(ns)) => Which::Above(*ns),
+        _ => Which::Slowest(slowest.unwrap_or(10)),
+    };
+    let query = CallsQuery { target, which, algorithm: arguments.algorithm() };
+    let answer = calls(recorded, &query).map_err(|error| {
+        let failure = Failure::new(Code::Usage, error.to_string());
+        match error {
+            CallsError::NothingAsked => failure.hint("wakepath record --call FILE:FUNCTION records them"),
+            CallsError::Several { .. } => failure.hint("--call FUNCTION says which"),
+            _ => failure,
+        }
+    })?;
+    match arguments.view.view() {
+        View::Json => output.write(|out| json::calls(&answer, out))?,
+        _ => output.text(&text::calls(&answer, output.paper()))?,
+    }
+    let doubtful = answer.asked.paths.iter().any(|path| is_doubtful(&path.head));
+    Ok(exit_code(doubtful, arguments.strict))
+}
+
+fn ns(text: &str) -> Result<u64, String> {
+    duration(text).ok_or_else(|| String::from("write 50ms, 2.5s or 300us"))
 }
 
 /// Puts the question and shows the answer; says whether losses or doubts touch it. `source` is the

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use wakepath_engine::record::{
-    CollectError, GRACE, Identity, Options, RecordError, Request, Running, Signals, Stacks, WriteError,
-    drop_rights, exit_code, record,
+    Allowed, CollectError, GRACE, Identity, Options, RecordError, Request, Running, Signals, Stacks,
+    WriteError, drop_rights, exit_code, record,
 };
 use wakepath_engine::{PathQuery, duration};
 
@@ -64,6 +64,17 @@ pub struct RecordArguments {
         conflicts_with = "path_only"
     )]
     stacks: Option<HowStacks>,
+    /// Record each call of this function as a window of its own: libc:malloc, ./app:handle_*;
+    /// `wakepath path --call` then tells what the slow ones waited for
+    #[arg(long = "call", value_name = "TARGET")]
+    calls: Vec<String>,
+    /// With --call, probe functions also where the kernel has to single-step their instructions, at some
+    /// 20 µs a call
+    #[arg(long, requires = "calls")]
+    slow_probes: bool,
+    /// With --call, use return probes also where an exception might pass: one that does ends the program
+    #[arg(long, requires = "calls")]
+    no_exceptions: bool,
     /// Only what a path needs: no system calls, lock words or stacks, at the least cost
     #[arg(long)]
     path_only: bool,
@@ -90,6 +101,8 @@ Examples:
   sudo wakepath record -- make -j4       why does the build take so long?
   sudo wakepath record -p 912 -d 10      what does this server do for ten seconds?
   sudo wakepath record -a                everything, until Ctrl-C
+  sudo wakepath record --call ./it:handle -p 912 -d 10
+                                         and then: wakepath path --call handle --peak 2
   sudo wakepath record --stacks -- ./it  which functions wait?
 
 With a command, its own exit code is passed on; 125 is a failure of wakepath, 126 a command that
@@ -153,6 +166,8 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
         cgroup: arguments.cgroup.clone(),
         asked: std::env::args_os().skip(1).collect(),
         version: env!("CARGO_PKG_VERSION"),
+        calls: arguments.calls.clone(),
+        allowed: Allowed { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions },
     };
     let beside_command = !arguments.command.is_empty();
     let stop = Signals::watch(beside_command)
@@ -165,6 +180,13 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
     drop_rights().map_err(|error| Failure::new(Code::Rights, format!("cannot give up rights: {error}")))?;
     for missing in &outcome.missing {
         output.complain("warning", &format!("this kernel has no {}: {}", missing.what, missing.consequence));
+    }
+    if outcome.calls_crowded > 0 {
+        let text = format!(
+            "{} calls were not recorded: too many at once, or too deep in themselves",
+            outcome.calls_crowded
+        );
+        output.complain("warning", &text);
     }
     if let Some(error) = &outcome.out_of_room {
         output.complain("warning", &format!("recording ended early: {error}"));
@@ -215,6 +237,7 @@ fn tell(arguments: &RecordArguments, output: &Output) -> Result<(), Failure> {
 fn why_not(error: RecordError) -> Failure {
     match error {
         RecordError::Collect(error) => could_not_collect(&error),
+        RecordError::Function(error) => crate::latency::why_not(error),
         RecordError::NoCgroup(_) => Failure::new(Code::Usage, error.to_string())
             .hint("systemd-cgls lists them; one that is yet to begin is in a recording of all, -a"),
     }

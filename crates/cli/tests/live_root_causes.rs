@@ -141,3 +141,69 @@ fn a_cause_that_no_call_met_is_no_peak() {
     let Some(folder) = place("a cause that was not planted is no peak") else { return };
     each_has_its_peak(folder.path(), &[COMPUTE, TIMER, PEER]);
 }
+
+/// What answers name a planted cause by: the whole of it, or a part.
+fn is_named_by(cause: &str, what: &str) -> bool {
+    match cause {
+        "compute" => what == "running",
+        "mutex" => what == "running causes-holder",
+        "timer" => what == "sleeping until a timer",
+        "peer" => what.contains("causes-peer"),
+        "limit" => what.starts_with("not allowed to run: CPU limit"),
+        "fsync" => what.starts_with("waiting for disk"),
+        _ => false,
+    }
+}
+
+#[test]
+fn slow_calls_are_told_what_they_met() {
+    let Some(folder) = place("the paths of slow calls lead to what was planted") else { return };
+    let folder = folder.path();
+    let one = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let program = workload(folder, "causes");
+    let recorded = wakepath(
+        folder,
+        &[
+            "record",
+            "--call",
+            "./causes:handle",
+            "--",
+            &program,
+            "--ahead",
+            "--truth",
+            "truth",
+            "--calls",
+            "2000",
+        ],
+    );
+    drop(one);
+    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+    let truth: Value =
+        serde_json::from_slice(&std::fs::read(folder.join("truth")).expect("the truth")).expect("JSON");
+    let planted: Vec<&Value> =
+        truth["calls"].as_array().expect("calls").iter().filter(|call| call["cause"] != FAST).collect();
+    let slowest = planted.len().to_string();
+    let answer = wakepath(folder, &["path", "--call", "handle", "--slowest", &slowest, "--json"]);
+    let answer: Value = serde_json::from_slice(&answer.stdout).expect("JSON");
+    let origin: u64 = answer["origin_ns"].as_str().and_then(|ns| ns.parse().ok()).expect("a number");
+    let (mut judged, mut wrong) = (0, Vec::new());
+    for call in answer["calls"].as_array().expect("calls") {
+        let [from, to] = ["from_ns", "to_ns"].map(|end| origin + number(&call[end]));
+        // The server's stamps are within the probes', whose traps take some microseconds.
+        let is_it = |other: &&&Value| {
+            other["tid"] == call["tid"] && from <= number(&other["from_ns"]) && number(&other["to_ns"]) <= to
+        };
+        let Some(met) = planted.iter().find(is_it) else { continue };
+        // By the server's own books it was mostly this: else the machine had a hand in it.
+        if 10 * number(&met["planted_ns"]) < 9 * (number(&met["to_ns"]) - number(&met["from_ns"])) {
+            continue;
+        }
+        judged += 1;
+        let (cause, first) = (met["cause"].as_str().unwrap_or(""), &call["first"]);
+        if !is_named_by(cause, first["what"].as_str().unwrap_or("")) {
+            wrong.push(format!("{cause}: {call}"));
+        }
+    }
+    assert!(judged * 2 >= planted.len(), "{judged} of {} slow calls can be judged", planted.len());
+    assert!(wrong.len() * 100 <= judged, "{} of {judged} are told wrong:\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::mem::MaybeUninit;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, UprobeOpts};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
 
 use crate::child::{Held, Identity, Running, Start};
+use crate::probes::{Probe, attach, open_calls};
 use crate::programs::{into_io, silence_libbpf};
 use crate::session::EndReason;
 use crate::skeleton::latency::{LatencySkel, LatencySkelBuilder};
@@ -26,11 +26,6 @@ pub const MOST_TARGETS: usize = 63;
 /// Most targets that are disks: `WP_DISK_TARGETS`.
 pub const MOST_DISKS: usize = 4;
 
-/// In a probe's cookie, beside the target: `WP_GO` of `bpf/latency.h`.
-const GO: u64 = 1 << 32;
-/// `WP_NEVER`.
-const NEVER: u64 = 1 << 33;
-
 /// What is counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Counted {
@@ -42,32 +37,6 @@ pub enum Counted {
     Disk(Option<u32>),
     /// Calls of user functions, all counted as one.
     Functions(Vec<Probe>),
-}
-
-/// Where a function begins and is left.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Probe {
-    /// The file that is mapped.
-    pub file: PathBuf,
-    /// Where in the file the probe of its entry is, bytes.
-    pub offset: u64,
-    /// What the kernel does there.
-    pub entry: Entry,
-    /// How it is seen to return.
-    pub returns: Returns,
-    /// It is one of Go's: calls are told apart by goroutine.
-    pub go: bool,
-}
-
-/// How a function is seen to return.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Returns {
-    /// By the return address, which a probe replaces.
-    Probe,
-    /// At its return instructions, at these bytes of the file.
-    At(Vec<u64>),
-    /// Never.
-    Never,
 }
 
 /// What to count, of whom and for how long.
@@ -177,8 +146,10 @@ pub fn count(options: &LatencyOptions, stop: &Signals) -> Result<LatencyOutcome,
             break over;
         }
     };
+    // Taking probes away takes longer than many a command.
+    let elapsed = began.elapsed();
     counters.links.clear();
-    readings.push(counters.read(options, began.elapsed())?);
+    readings.push(counters.read(options, elapsed)?);
     if let Some(taken_away) = taken_away {
         let _ = taken_away.join();
     }
@@ -210,7 +181,7 @@ impl<'obj> Counters<'obj> {
                 "sys_enter" | "sys_exit" => calls,
                 "sched_waking" | "sched_wakeup_new" | "sched_switch" => run_queue,
                 "block_rq_issue" | "block_rq_complete" => disks,
-                "sched_process_fork" => !everyone(options),
+                "follow_fork" => !everyone(options),
                 _ => functions,
             });
         }
@@ -254,46 +225,17 @@ impl<'obj> Counters<'obj> {
                 self.links.push(link);
             }
         }
-        // Into one process where only one is asked about, so that others pay nothing for it; else into all
-        // that have the file mapped.
-        let pid = match options.processes.as_slice() {
-            &[only] => only as i32,
-            _ => -1,
-        };
         for (index, target) in options.targets.iter().enumerate() {
-            let Counted::Functions(probes) = target else { continue };
-            for probe in probes {
-                // Returns first: one without its entry is left alone, an entry without its return is not.
-                let leaves = match &probe.returns {
-                    Returns::Probe => vec![("function_return", probe.offset)],
-                    Returns::At(places) => places.iter().map(|&place| ("function_leave", place)).collect(),
-                    Returns::Never => Vec::new(),
-                };
-                for (program, offset) in leaves.into_iter().chain([("function_enter", probe.offset)]) {
-                    let never = if probe.returns == Returns::Never { NEVER } else { 0 };
-                    let cookie = index as u64 | never | if probe.go { GO } else { 0 };
-                    let link = self.probe(program, pid, cookie, &probe.file, offset)?;
-                    self.links.push(link);
-                }
+            if let Counted::Functions(probes) = target {
+                let links = attach(self.skeleton.object(), index, probes, &options.processes)?;
+                self.links.extend(links);
             }
         }
         Ok(())
     }
 
-    /// Puts a probe into one process, or into all that have the file mapped: -1.
-    fn probe(&self, program: &str, pid: i32, cookie: u64, file: &Path, offset: u64) -> Result<Link, Error> {
-        let object = self.skeleton.object();
-        let retprobe = program == "function_return";
-        let program = object.progs_mut().find(|found| found.name() == program);
-        let program = program.ok_or(Error::Skeleton("no program for functions"))?;
-        let opts = UprobeOpts { cookie, retprobe, ..UprobeOpts::default() };
-        let link = program.attach_uprobe_with_opts(pid, file, offset as usize, opts);
-        let source = |source| Error::Probe { file: file.to_owned(), offset, source: into_io(source) };
-        link.map_err(source)
-    }
-
     fn read(&self, options: &LatencyOptions, at: Duration) -> Result<Reading, Error> {
-        let open = self.open()?;
+        let open = self.open();
         let counts = (0..options.targets.len()).map(|target| {
             let mut counts = self.counts(target as u32)?;
             counts.open = open.get(&(target as u64)).copied().unwrap_or(0);
@@ -318,8 +260,7 @@ impl<'obj> Counters<'obj> {
     }
 
     /// What has begun and not ended, by target.
-    fn open(&self) -> Result<HashMap<u64, u64>, Error> {
-        let failed = |source| Error::Counts { source: into_io(source) };
+    fn open(&self) -> HashMap<u64, u64> {
         let maps = &self.skeleton.maps;
         let mut open = HashMap::new();
         let target = |key: &[u8]| key.get(8..)?.first_chunk().map(|word| u64::from_ne_bytes(*word));
@@ -328,14 +269,10 @@ impl<'obj> Counters<'obj> {
                 *open.entry(target).or_default() += 1;
             }
         }
-        for key in maps.open_functions.keys() {
-            let value = maps.open_functions.lookup(&key, MapFlags::ANY).map_err(failed)?;
-            let depth = value.as_ref().and_then(|value| value.first_chunk());
-            if let (Some(target), Some(depth)) = (target(&key), depth) {
-                *open.entry(target).or_default() += u64::from_ne_bytes(*depth);
-            }
+        for call in open_calls(&maps.open_functions) {
+            *open.entry(call.target.into()).or_default() += 1;
         }
-        Ok(open)
+        open
     }
 }
 

@@ -11,6 +11,7 @@ mod doctor;
 mod latency;
 mod mappings;
 mod names;
+mod probes;
 mod programs;
 mod rights;
 mod rings;
@@ -30,9 +31,10 @@ pub use child::{Identity, Running, exit_code};
 pub use doctor::{Check, Verdict, examine};
 pub use latency::{
     Calibration, Counted, Counts, Entry, Exit, LatencyOptions, LatencyOutcome, MOST_DISKS, MOST_TARGETS,
-    Probe, ProbeKind, Reading, Returns, calibrate, count,
+    ProbeKind, Reading, calibrate, count,
 };
 pub use names::cgroup_paths;
+pub use probes::{Probe, Returns};
 pub use programs::Missing;
 pub use rights::drop_capabilities;
 pub use session::{EndReason, GRACE, Outcome, record};
@@ -54,6 +56,8 @@ pub struct Options {
     pub samples_per_second: u32,
     /// Stacks at blocking switch-outs and wakings by threads.
     pub stacks: Stacks,
+    /// Functions of which each call is recorded, with their names.
+    pub functions: Vec<(String, Vec<Probe>)>,
     /// Stop after this long.
     pub duration: Option<Duration>,
     /// The command to run and its arguments; none records until the duration ends or a signal comes.
@@ -86,6 +90,7 @@ impl Default for Options {
             calls: true,
             samples_per_second: 99,
             stacks: Stacks::None,
+            functions: Vec::new(),
             duration: None,
             command: Vec::new(),
             targets: Vec::new(),
@@ -109,9 +114,16 @@ impl Options {
         bytes
     }
 
+    /// Functions are probed in whatever process.
+    fn everyone(&self) -> bool {
+        self.targets.is_empty() && self.command.is_empty()
+    }
+
     fn wants(&self, program: &str) -> bool {
         match program {
             "sample" => self.samples_per_second > 0,
+            "function_enter" | "function_return" | "function_leave" => !self.functions.is_empty(),
+            "follow_fork" => !self.functions.is_empty() && !self.everyone(),
             _ => true,
         }
     }

@@ -13,6 +13,7 @@ use libbpf_rs::{
 
 use wakepath_event::StackCounts;
 
+use crate::probes::{self, OpenCall};
 use crate::rings::{Rings, value_size};
 use crate::sampling;
 use crate::skeleton::{WakepathSkel, WakepathSkelBuilder};
@@ -95,6 +96,7 @@ impl<'obj> Programs<'obj> {
         let rodata = open.maps.rodata_data.as_deref_mut().ok_or(Error::Skeleton("no .rodata"))?;
         rodata.sched_ring_mask = options.sched_ring_bytes as u64 - 1;
         rodata.net_ring_mask = options.net_ring_bytes as u64 - 1;
+        rodata.everyone = options.everyone();
         rodata.record_calls = options.calls;
         rodata.record_stacks = options.stacks != Stacks::None;
         rodata.remember_stacks = options.stacks == Stacks::Remembered;
@@ -193,7 +195,7 @@ impl<'obj> Programs<'obj> {
                         .missing
                         .push(Missing { consequence: consequence(&name), what: "sampling".into() }),
                 },
-                "iter/task" | "iter.s/task" => {}
+                "iter/task" | "iter.s/task" | "uprobe" | "uretprobe" => {}
                 _ => match program.attach() {
                     Ok(link) => self.links.push(link),
                     Err(source) if REQUIRED.contains(&name.as_str()) => {
@@ -203,7 +205,29 @@ impl<'obj> Programs<'obj> {
                 },
             }
         }
+        // Last: what a call waits for is known from its beginning.
+        for (target, (_, probes)) in options.functions.iter().enumerate() {
+            self.links.extend(probes::attach(self.skeleton.object(), target, probes, &options.targets)?);
+        }
         Ok(())
+    }
+
+    /// Calls of this process, and of those that it starts, are recorded.
+    pub(crate) fn follow(&self, pid: u32) -> Result<(), Error> {
+        let put = self.skeleton.maps.followed.update(&pid.to_ne_bytes(), &[1], MapFlags::ANY);
+        put.map_err(|source| Error::Load { source: into_io(source) })
+    }
+
+    /// Calls that have not ended.
+    pub(crate) fn open_calls(&self) -> Vec<OpenCall> {
+        probes::open_calls(&self.skeleton.maps.open_functions)
+    }
+
+    /// Calls that there was no room for, or that recursed too deep.
+    pub(crate) fn calls_crowded(&self) -> u64 {
+        let values = self.skeleton.maps.calls_crowded.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
+        let word = |bytes: &Vec<u8>| bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+        values.ok().flatten().iter().flatten().map(word).sum()
     }
 
     /// The threads that live now, as `WP_THREAD` records end to end.

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::RingBuffer;
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Context, Cpu, Event, Mark, Tid, What};
+use wakepath_event::{CallEnd, Context, Cpu, Event, FunctionCall, Mark, NameSpace, Tid, What};
 use wakepath_kernel_records::{Buffer, Header, Kind};
 use wakepath_recording::{WriteError, Writer};
 
 use crate::child::{Held, Running, Start};
 use crate::mappings::Mappings;
+use crate::probes::OpenCall;
 use crate::programs::{Missing, Programs};
 use crate::rings::Rings;
 use crate::watch::{Watch, pidfd};
@@ -69,6 +70,8 @@ pub struct Outcome {
     pub out_of_room: Option<WriteError>,
     /// What this kernel did not let us see.
     pub missing: Vec<Missing>,
+    /// Calls of functions that were not recorded for want of room, or that recursed too deep.
+    pub calls_crowded: u64,
     /// CPU time that this process took while recording.
     pub consumer: Duration,
 }
@@ -101,6 +104,9 @@ pub fn record(
     // As much as the rings hold once more.
     let most = (sched.size() + net.size()) * cpus;
     let out = WriteBehind::new(open()?, most.max(LEAST_BEHIND));
+    for pid in options.targets.iter().copied().chain(held.as_ref().map(|held| held.pid as u32)) {
+        programs.follow(pid)?;
+    }
     programs.attach(options)?;
 
     let (began, spent) = (Instant::now(), cpu_time());
@@ -156,6 +162,7 @@ pub fn record(
         elapsed,
         running: command.filter(|_| status.is_none()).map(|pid| Running { pid }),
         out_of_room,
+        calls_crowded: session.programs.calls_crowded(),
         missing: session.programs.missing,
         consumer: cpu_time().saturating_sub(spent),
     })
@@ -195,6 +202,9 @@ impl Session<'_, '_> {
             if cpu < self.sched.cpus() {
                 self.sched.set_ksoftirqd(cpu, tid);
             }
+        }
+        for (target, (name, _)) in options.functions.iter().enumerate() {
+            self.note(What::Name(NameSpace::Target, target as u64, name.as_bytes().into()));
         }
         for (space, key, name) in names::all() {
             self.note(What::Name(space, key, name));
@@ -261,6 +271,11 @@ impl Session<'_, '_> {
         self.orders.push(Order::UseAllRoom);
         if let Some(status) = status {
             self.note(What::Mark(Mark::Ended(status as u32)));
+        }
+        for OpenCall { target, whose, from } in self.programs.open_calls() {
+            let thread = Tid(u32::try_from(whose).unwrap_or(0));
+            let call = FunctionCall { target, thread, from: Stamp::from_ns(from), end: CallEnd::Open };
+            self.note(What::Function(call));
         }
         self.note(What::Mark(Mark::Stopped));
         // Without a flush: one that takes the room, or fails for want of it, would leave none for the end.

@@ -14,6 +14,16 @@ use wakepath_functions::{Cost, FindError, Finder, Function, Return, Runtime, Tar
 
 pub use wakepath_collect::{EndReason, Error as CollectError, GRACE, Identity, Running, Signals};
 
+/// Which probes a person allows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Allowed {
+    /// Also where each costs many times as much.
+    pub slow_probes: bool,
+    /// Return probes also where an exception might pass, which would end the program: it is promised that
+    /// none does.
+    pub no_exceptions: bool,
+}
+
 /// What to count, of whom and for how long.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
@@ -31,8 +41,8 @@ pub struct Request {
     pub duration: Option<Duration>,
     /// Keep what came in each such time apart.
     pub every: Option<Duration>,
-    /// Put probes also where each costs many times as much.
-    pub slow_probes: bool,
+    /// Which probes may be put on functions.
+    pub allowed: Allowed,
 }
 
 /// What was counted.
@@ -184,19 +194,43 @@ fn parse(text: &str, disks: &[(String, u32)], request: &Request) -> Result<Vec<N
         },
         Some(("syscall", pattern)) => calls(pattern),
         None => Err(LatencyError::NoTarget(text.to_owned())),
-        Some(_) => functions(text, request),
+        Some(_) => {
+            let probed = functions(text, &request.processes, request.allowed)?.into_iter();
+            let named = |function: Probed| Named {
+                name: function.name,
+                of: Of::Calls,
+                counted: Counted::Functions(function.probes),
+                notes: function.notes,
+            };
+            Ok(probed.map(named).collect())
+        }
     }
 }
 
-/// The functions that are meant, each a target of its own.
-fn functions(text: &str, request: &Request) -> Result<Vec<Named>, LatencyError> {
+/// A function that was asked for.
+pub(crate) struct Probed {
+    pub name: String,
+    pub probes: Vec<Probe>,
+    notes: Vec<String>,
+}
+
+/// The functions that are meant by `text`, for probes on these processes or on all.
+pub(crate) fn functions(
+    text: &str,
+    processes: &[u32],
+    allowed: Allowed,
+) -> Result<Vec<Probed>, LatencyError> {
     let target = wakepath_functions::Target::parse(text)?;
-    let found = Finder::new(&request.processes).find(&target)?;
+    let mut finder = Finder::new(processes);
+    if allowed.no_exceptions {
+        finder = finder.without_exceptions();
+    }
+    let found = finder.find(&target)?;
     let several = found.functions.len() > 1;
-    let mut named = Vec::new();
+    let mut probed = Vec::new();
     for function in found.functions {
         let slow = slow_part(&function);
-        if let Some(what) = slow.filter(|_| !request.slow_probes) {
+        if let Some(what) = slow.filter(|_| !allowed.slow_probes) {
             let calibration = calibrate(kind(&function));
             return Err(LatencyError::Slow {
                 name: function.readable,
@@ -205,17 +239,16 @@ fn functions(text: &str, request: &Request) -> Result<Vec<Named>, LatencyError> 
                 per_call_ns: calibration.map(|found| found.per_call_ns),
             });
         }
-        named.push(Named {
-            name: if several { format!("{}:{}", target.file, function.readable) } else { text.to_owned() },
-            of: Of::Calls,
-            counted: Counted::Functions(vec![probe(&function)]),
+        probed.push(Probed {
+            probes: vec![probe(&function)],
             notes: function.notes.iter().map(ToString::to_string).collect(),
+            name: if several { format!("{}:{}", target.file, function.readable) } else { text.to_owned() },
         });
     }
-    if let Some(first) = named.first_mut() {
+    if let Some(first) = probed.first_mut() {
         first.notes.extend(found.refused.iter().map(ToString::to_string));
     }
-    Ok(named)
+    Ok(probed)
 }
 
 /// What of a function the kernel would have to single-step.

@@ -4,6 +4,7 @@
 //! that `report` turns into text, JSON or a Perfetto trace.
 
 mod answer;
+mod calls;
 mod clocks;
 mod code;
 mod comparison;
@@ -31,6 +32,7 @@ mod survey;
 mod testing;
 
 pub use answer::{Cost, Head, Host, PathAnswer, Question};
+pub use calls::{CallsAnswer, CallsError, CallsQuery, Group, MOST as MOST_CALLS, Which, calls};
 pub use code::{Place, Sampled};
 pub use comparison::{Compared, Comparison, Profile, compare};
 pub use info::{InfoAnswer, info};

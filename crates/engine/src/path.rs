@@ -46,7 +46,7 @@ pub fn path<'r>(recorded: &'r Recorded, query: &PathQuery) -> Result<Answer<'r>,
 }
 
 /// Explains one window.
-fn explain<'r>(
+pub(crate) fn explain<'r>(
     recorded: &'r Recorded,
     algorithm: Algorithm,
     window: Window,

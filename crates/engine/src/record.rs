@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+pub use crate::latency::Allowed;
+use crate::latency::{LatencyError, functions};
 use crate::query::is_meant;
 pub use wakepath_collect::{
     EndReason, Error as CollectError, GRACE, Identity, Options, Outcome, Running, Signals, Stacks, exit_code,
@@ -27,6 +29,10 @@ pub struct Request {
     pub asked: Vec<OsString>,
     /// The program's version, for the recording's metadata.
     pub version: &'static str,
+    /// Functions of which each call is recorded, as people write them.
+    pub calls: Vec<String>,
+    /// Which probes may be put on them.
+    pub allowed: Allowed,
 }
 
 /// Why a recording was not made.
@@ -35,6 +41,8 @@ pub struct Request {
 pub enum RecordError {
     #[error("there is no cgroup, unit or container `{0}`")]
     NoCgroup(String),
+    #[error(transparent)]
+    Function(#[from] LatencyError),
     #[error(transparent)]
     Collect(#[from] CollectError),
 }
@@ -54,6 +62,12 @@ pub fn record(request: &Request, stop: &Signals) -> Result<Outcome, RecordError>
             return Err(RecordError::NoCgroup(cgroup.clone()));
         }
     }
+    let mut recorder = request.options.clone();
+    for text in &request.calls {
+        for function in functions(text, &recorder.targets, request.allowed)? {
+            recorder.functions.push((function.name, function.probes));
+        }
+    }
     let asked: Vec<_> = request.asked.iter().map(|word| word.to_string_lossy()).collect();
     let mut options = wakepath_recording::Options::new(request.version, &asked.join(" "));
     options.owner = request.options.caller.as_ref().map(|caller| Owner { uid: caller.uid, gid: caller.gid });
@@ -62,7 +76,7 @@ pub fn record(request: &Request, stop: &Signals) -> Result<Outcome, RecordError>
     options.most_bytes = Some(request.most_bytes);
     options.least_free_percent = Some(request.least_free_percent);
     let open = || Writer::replace(destination, &HostIdentity::of_this_host(), &options);
-    Ok(wakepath_collect::record(&request.options, open, stop)?)
+    Ok(wakepath_collect::record(&recorder, open, stop)?)
 }
 
 /// What of a recording's largest size is kept for its end: names, and the rare records (births, names

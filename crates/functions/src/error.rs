@@ -275,7 +275,7 @@ pub enum Reason {
     },
     /// A function through which an exception may pass, and whose every return cannot be probed.
     #[error(
-        "an exception that passes it would end the program under a return probe, so its return is seen only at its RET instructions, and {why}; probe a caller, or promise that no exception passes"
+        "an exception that passes it would end the program under a return probe, so its return is seen only at its RET instructions, and {why}; probe a caller, or promise with --no-exceptions that none passes"
     )]
     ExceptionReturns {
         /// What is in the way.

@@ -4,6 +4,7 @@
 //! know only doubles lose digits, is a decimal string. A name is its text where it is UTF-8; a byte
 //! that is none is spelled `\xff`.
 
+mod calls;
 mod comparison;
 #[cfg(feature = "collect")]
 mod doctor;
@@ -11,7 +12,6 @@ mod function;
 mod hang;
 mod head;
 mod info;
-#[cfg(feature = "collect")]
 mod latency;
 mod overview;
 mod path;
@@ -20,6 +20,7 @@ mod profiles;
 mod shape;
 mod sync;
 
+pub use calls::calls;
 pub use comparison::comparison;
 #[cfg(feature = "collect")]
 pub use doctor::doctor;

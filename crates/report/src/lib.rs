@@ -1,5 +1,6 @@
 //! Plain views of answers: text, JSON, Perfetto. Alone serialises results; never prints.
 
+mod calls;
 mod cause_tree;
 pub mod json;
 mod perfetto;

@@ -379,3 +379,46 @@ pub fn overview_of(text: &str, look: impl FnOnce(&wakepath_engine::Overview)) {
         other => panic!("an overview, not {other:?}"),
     }
 }
+
+/// Eighty calls of `./app:handle` by one thread: sixty of 200 ns, and twenty for which it waits 100 µs for a
+/// lock of another thread, which runs meanwhile. One more was left, one is open.
+pub fn calls_of(look: impl FnOnce(&wakepath_engine::CallsAnswer)) {
+    use std::fmt::Write as _;
+    use wakepath_engine::{Algorithm, CallsQuery, Which, calls};
+    use wakepath_event::{CallEnd, FunctionCall};
+
+    let mut text = String::from(
+        "thread worker tid=10\nthread holder tid=11 tgid=10\n0 c0 idle started\n0 c0 idle switch worker\n\
+         0 c1 idle switch holder\n",
+    );
+    let mut ends: Vec<(u64, u64, CallEnd)> =
+        (0..60).map(|i| (1000 * i, 1000 * i + 200, CallEnd::Returned)).collect();
+    for i in 0..20 {
+        let at = 1_000_000 + 200_000 * i;
+        let wakes = at + 100_000;
+        writeln!(
+            text,
+            "{} c0 worker switch idle blocked call=202:0x2000 op=128 value=2 claim=holder",
+            at + 100
+        )
+        .expect("a text");
+        writeln!(text, "{wakes} c1 holder waking worker\n{wakes} c0 idle switch worker").expect("a text");
+        ends.push((at, wakes + 100, CallEnd::Returned));
+    }
+    text += "6000000 c1 holder stopped\n";
+    ends.extend([(5_000_000, 5_000_300, CallEnd::Left), (5_900_000, 6_000_000, CallEnd::Open)]);
+    let mut recorded = trace(&text);
+    recorded.survey.observe(&Event {
+        at: Stamp::from_ns(0),
+        cpu: Cpu(0),
+        context: Context::Task,
+        current: Tid(0),
+        what: What::Name(NameSpace::Target, 0, b"./app:handle".as_slice().into()),
+    });
+    for (from, to, end) in ends {
+        let call = FunctionCall { target: 0, thread: Tid(10), from: Stamp::from_ns(from), end };
+        recorded.survey.calls.push((Stamp::from_ns(to), call));
+    }
+    let query = CallsQuery { target: None, which: Which::Peak(2), algorithm: Algorithm::Active };
+    look(&calls(&recorded, &query).expect("calls"));
+}

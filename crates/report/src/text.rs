@@ -1,5 +1,6 @@
 //! Answers as text for people.
 
+pub(crate) mod calls;
 mod comparison;
 #[cfg(feature = "collect")]
 mod doctor;
@@ -15,6 +16,7 @@ mod segments;
 mod sync;
 mod tree;
 
+pub use calls::calls;
 pub use comparison::comparison;
 #[cfg(feature = "collect")]
 pub use doctor::doctor;

@@ -14,9 +14,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use libbpf_rs::skel::Skel;
 use libbpf_rs::{MapCore, MapFlags};
 
-use super::{Counted, Counters, LatencyOptions, MOST_TARGETS, Probe, Returns};
+use super::{Counted, Counters, LatencyOptions, MOST_TARGETS};
+use crate::probes::{Probe, Returns, attach_one};
 
 /// The counters of calls that are made here: those that no target has.
 const COUNTER: u32 = MOST_TARGETS as u32;
@@ -129,7 +131,8 @@ impl Counters<'_> {
             Exit::Instruction => ("function_leave", empty.offset + empty.code.len() as u64 - 1),
         };
         for (program, offset) in [leave, ("function_enter", empty.offset)] {
-            let link = self.probe(program, own, COUNTER.into(), this_program, offset).ok()?;
+            let place = (this_program, offset);
+            let link = attach_one(self.skeleton.object(), program, own, COUNTER.into(), place).ok()?;
             self.calibrated.push(link);
         }
         // The kernel makes its places ready at the first call.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
-use wakepath_distribution::{Histogram, Unit, bounds};
+use wakepath_distribution::{Histogram, Peak, Unit, bounds};
 use wakepath_engine::latency::{Distribution, Latency, Of};
 
 use super::text;
@@ -36,7 +36,7 @@ struct TargetJson {
 
 /// Only those that hold something.
 #[derive(Serialize)]
-struct BucketJson {
+pub(super) struct BucketJson {
     index: usize,
     /// Decimal, the least and the most that it holds.
     from: String,
@@ -45,7 +45,7 @@ struct BucketJson {
 }
 
 #[derive(Serialize)]
-struct PeakJson {
+pub(super) struct PeakJson {
     from_bucket: usize,
     to_bucket: usize,
     count: u64,
@@ -99,15 +99,7 @@ fn target(target: &Distribution) -> TargetJson {
         count: target.histogram.calls(),
         sum: target.histogram.sum().to_string(),
         buckets: buckets(&target.histogram),
-        peaks: target
-            .peaks
-            .iter()
-            .map(|peak| PeakJson {
-                from_bucket: peak.from_bucket,
-                to_bucket: peak.to_bucket,
-                count: peak.count,
-            })
-            .collect(),
+        peaks: peaks(&target.peaks),
         open: target.open,
         left: target.left,
         crowded: target.crowded,
@@ -131,7 +123,16 @@ fn target(target: &Distribution) -> TargetJson {
     }
 }
 
-fn buckets(histogram: &Histogram) -> Vec<BucketJson> {
+pub(super) fn peaks(peaks: &[Peak]) -> Vec<PeakJson> {
+    let peak = |peak: &Peak| PeakJson {
+        from_bucket: peak.from_bucket,
+        to_bucket: peak.to_bucket,
+        count: peak.count,
+    };
+    peaks.iter().map(peak).collect()
+}
+
+pub(super) fn buckets(histogram: &Histogram) -> Vec<BucketJson> {
     let counts = histogram.counts().iter().enumerate().filter(|&(_, &count)| count > 0);
     let bucket = |(index, &count): (usize, &u64)| {
         let held = bounds(index);

@@ -90,7 +90,7 @@ fn headline(answer: &PathAnswer, first: Option<&(Party, Row)>) -> Line {
 }
 
 /// A party in the headline.
-fn short(answer: &PathAnswer, party: &Party, row: &Row) -> String {
+pub(super) fn short(answer: &PathAnswer, party: &Party, row: &Row) -> String {
     let or = |name: &Option<String>, other: &str| name.clone().unwrap_or_else(|| String::from(other));
     match party {
         Party::Running(_) => String::from("running"),
