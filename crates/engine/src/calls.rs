@@ -1,5 +1,7 @@
 //! The calls of a function that were recorded: how long they took, and what those of a peak waited for.
 
+use std::collections::HashSet;
+
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Window};
 use wakepath_distribution::{Histogram, Peak, Unit, bucket_of, peaks};
@@ -75,7 +77,7 @@ pub enum CallsError {
     Several { there: String },
     #[error("`{target}` was called, but no call returned")]
     NoneReturned { target: String },
-    #[error("there is no peak {asked}; there are {there}")]
+    #[error("there is no peak {asked}: the histogram has {there}")]
     NoPeak { asked: usize, there: usize },
     #[error("no call took that long; the longest took {longest_ns} ns")]
     NoneAbove { longest_ns: u64 },
@@ -124,9 +126,10 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
     let asked = asked(&all, &peaks, query.which)?;
     let main = (0..peaks.len()).max_by_key(|&peak| peaks[peak].count);
     let usual = main.and_then(|main| {
-        let is_asked = |call: &Call| asked.iter().any(|other| other.window == call.window);
+        let key = |call: &Call| (call.window.thread, call.window.from, call.window.to);
+        let asked: HashSet<_> = asked.iter().map(key).collect();
         let of_main = all.iter().filter(|call| within(call, &peaks[main]));
-        let usual: Vec<Call> = of_main.filter(|call| !is_asked(call)).copied().collect();
+        let usual: Vec<Call> = of_main.filter(|call| !asked.contains(&key(call))).copied().collect();
         (!usual.is_empty()).then(|| (main + 1, group(recorded, &usual, query.algorithm)))
     });
     let asked = group(recorded, &asked, query.algorithm);
@@ -194,4 +197,78 @@ fn group<'r>(recorded: &'r Recorded, calls: &[Call], algorithm: Algorithm) -> Gr
     let paths = calls.iter().step_by(step);
     let paths = paths.map(|call| explain(recorded, algorithm, call.window, Question::Thread));
     Group { calls: calls.len() as u64, paths: paths.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_event::{FunctionCall, Mark, NameSpace, SwitchOut, Tid, What};
+
+    use super::*;
+    use crate::testing::{event, read, thread};
+
+    /// A thread that runs all the time, and calls of two functions: `f` 20 times for 100 ns and twice for
+    /// 10 and 20 µs, left once; `g`, which never returned.
+    fn recorded() -> Recorded {
+        let run = What::Switch { next: Tid(10), out: SwitchOut::Runnable, interrupts_ns: 0, call: None };
+        let mut events = vec![
+            event(0, 0, 0, thread(10, 10, 1, "worker")),
+            event(0, 0, 0, What::Name(NameSpace::Target, 0, b"./app:f".as_slice().into())),
+            event(0, 0, 0, What::Name(NameSpace::Target, 1, b"./app:g".as_slice().into())),
+            event(1, 0, 0, What::Mark(Mark::Started)),
+            event(2, 0, 0, run),
+        ];
+        let mut call = |target, from: u64, to, end| {
+            let call = FunctionCall { target, thread: Tid(10), from: Stamp::from_ns(from), end };
+            events.push(event(to, 0, 10, What::Function(call)));
+        };
+        for i in 0..20 {
+            call(0, 1000 * i + 500, 1000 * i + 600, CallEnd::Returned);
+        }
+        call(0, 30_000, 40_000, CallEnd::Returned);
+        call(0, 50_000, 70_000, CallEnd::Returned);
+        call(0, 80_000, 80_500, CallEnd::Left);
+        call(1, 90_000, 99_000, CallEnd::Open);
+        events.push(event(100_000, 0, 10, What::Mark(Mark::Stopped)));
+        read(&events)
+    }
+
+    fn ask(target: Option<&str>, which: Which) -> CallsQuery {
+        CallsQuery { target: target.map(str::to_owned), which, algorithm: Algorithm::Active }
+    }
+
+    #[test]
+    fn calls_are_asked_for_by_peak_by_length_or_by_rank() {
+        let recorded = recorded();
+        for (which, lengths) in [
+            (Which::Slowest(1), &[20_000][..]),
+            (Which::Slowest(2), &[20_000, 10_000]),
+            (Which::Above(10_000), &[20_000]),
+            (Which::Above(9_999), &[10_000, 20_000]),
+            (Which::Peak(1), &[100; 20]),
+        ] {
+            let answer = calls(&recorded, &ask(Some("f"), which)).expect("calls");
+            let found: Vec<u64> = answer.asked.paths.iter().map(PathAnswer::window_ns).collect();
+            assert_eq!(found, lengths, "{which:?}");
+            assert_eq!((answer.left, answer.open, answer.histogram.calls()), (1, 0, 22), "{which:?}");
+            // Beside the peak itself there are no usual calls of it.
+            let usual = answer.usual.as_ref().map(|(peak, group)| (*peak, group.calls));
+            assert_eq!(usual, (which != Which::Peak(1)).then_some((1, 20)), "{which:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_recorded_is_said_with_what_was() {
+        let recorded = recorded();
+        for (target, which, expected) in [
+            (None, Which::Slowest(1), "calls of several functions were recorded: `./app:f`, `./app:g`"),
+            (Some("h"), Which::Slowest(1), "no calls of `h` were recorded, but of `./app:f`, `./app:g`"),
+            (Some("./app:g"), Which::Slowest(1), "`./app:g` was called, but no call returned"),
+            (Some("f"), Which::Peak(9), "there is no peak 9: the histogram has 1"),
+            (Some("f"), Which::Peak(0), "there is no peak 0: the histogram has 1"),
+            (Some("f"), Which::Above(20_000), "no call took that long; the longest took 20000 ns"),
+        ] {
+            let error = calls(&recorded, &ask(target, which)).expect_err(expected);
+            assert_eq!(error.to_string(), expected);
+        }
+    }
 }
