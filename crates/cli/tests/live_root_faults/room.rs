@@ -160,7 +160,7 @@ fn a_disk_that_stands_still_for_seconds_costs_no_record() {
     // A fraction of a second fills such buffers, and a disk with much to do lets one wait for more.
     let busy = "while :; do echo $i | cat >/dev/null; done";
     let recorder = Command::new(WAKEPATH)
-        .args(["record", "--buffer", "256K", "--", "timeout", "4", "sh", "-c", busy])
+        .args(["record", "--buffer", "128K", "--", "timeout", "4", "sh", "-c", busy])
         .current_dir(&disk.at)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -173,7 +173,7 @@ fn a_disk_that_stands_still_for_seconds_costs_no_record() {
     let info = readable(&disk.at);
     assert_eq!(info["recording"]["discarded"], 0, "{}", info["losses"]);
     let bytes = info["recording"]["bytes"].as_u64().expect("bytes");
-    assert!(bytes > 4 * (256 << 10), "{bytes} bytes do not even fill the buffers twice");
+    assert!(bytes > 4 * (128 << 10), "{bytes} bytes do not even fill the buffers twice");
 }
 
 /// Waits until a recording at `wakepath.rec` in `folder` has begun.
