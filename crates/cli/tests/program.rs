@@ -115,7 +115,7 @@ fn every_verb_reads_the_recording_beside_it_when_given_none() {
             host        web3, Linux 6.18.0 x86_64, boot 67e2237c-99e6-488f-b6e0-82e34227d61c
             machine     2 CPUs, 2 threads, 2 processes
             on disk     840 B in 3 streams, 60.0 bytes an event
-            written by  wakepath 0.1.0, format 3
+            written by  wakepath 0.1.0, format 4
             lost        0 records
             cost        not recorded
 
@@ -260,15 +260,15 @@ fn input_that_cannot_be_read_ends_with_3_and_names_it() {
     }
     let metadata = made.recording().join("kernel/metadata");
     let text = std::fs::read_to_string(&metadata).expect("metadata");
-    std::fs::write(&metadata, text.replace("format = 3;", "format = 77;")).expect("writable");
+    std::fs::write(&metadata, text.replace("format = 4;", "format = 77;")).expect("writable");
     check(
         &made,
         &["path"],
         expect![[r#"
-        error: ./wakepath.rec: recording is of format 77, this wakepath reads up to 3
-        hint: read it with the wakepath that wrote it, or a later one
-        code 3
-    "#]],
+            error: ./wakepath.rec: recording is of format 77, this wakepath reads up to 4
+            hint: read it with the wakepath that wrote it, or a later one
+            code 3
+        "#]],
     );
 }
 
