@@ -4,6 +4,7 @@
 //! know only doubles lose digits, is a decimal string. A name is its text where it is UTF-8; a byte
 //! that is none is spelled `\xff`.
 
+mod buckets;
 mod calls;
 mod comparison;
 #[cfg(feature = "collect")]
@@ -12,6 +13,7 @@ mod function;
 mod hang;
 mod head;
 mod info;
+#[cfg(feature = "collect")]
 mod latency;
 mod overview;
 mod path;

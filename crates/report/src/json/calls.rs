@@ -6,7 +6,7 @@ use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::{CallsAnswer, Group, PathAnswer, Which};
 
-use super::latency::{BucketJson, PeakJson, buckets, peaks};
+use super::buckets::{BucketJson, PeakJson, buckets, peaks};
 use super::text;
 use crate::calls::{causes, first};
 use crate::text::calls::label;

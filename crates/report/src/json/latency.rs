@@ -4,9 +4,10 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
-use wakepath_distribution::{Histogram, Peak, Unit, bounds};
+use wakepath_distribution::Unit;
 use wakepath_engine::latency::{Distribution, Latency, Of};
 
+use super::buckets::{BucketJson, PeakJson, buckets, peaks};
 use super::text;
 
 #[derive(Serialize)]
@@ -32,23 +33,6 @@ struct TargetJson {
     probe: Option<ProbeJson>,
     notes: Vec<String>,
     slices: Vec<SliceJson>,
-}
-
-/// Only those that hold something.
-#[derive(Serialize)]
-pub(super) struct BucketJson {
-    index: usize,
-    /// Decimal, the least and the most that it holds.
-    from: String,
-    to: String,
-    count: u64,
-}
-
-#[derive(Serialize)]
-pub(super) struct PeakJson {
-    from_bucket: usize,
-    to_bucket: usize,
-    count: u64,
 }
 
 #[derive(Serialize)]
@@ -123,27 +107,9 @@ fn target(target: &Distribution) -> TargetJson {
     }
 }
 
-pub(super) fn peaks(peaks: &[Peak]) -> Vec<PeakJson> {
-    let peak = |peak: &Peak| PeakJson {
-        from_bucket: peak.from_bucket,
-        to_bucket: peak.to_bucket,
-        count: peak.count,
-    };
-    peaks.iter().map(peak).collect()
-}
-
-pub(super) fn buckets(histogram: &Histogram) -> Vec<BucketJson> {
-    let counts = histogram.counts().iter().enumerate().filter(|&(_, &count)| count > 0);
-    let bucket = |(index, &count): (usize, &u64)| {
-        let held = bounds(index);
-        BucketJson { index, from: held.start().to_string(), to: held.end().to_string(), count }
-    };
-    counts.map(bucket).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use wakepath_distribution::peaks;
+    use wakepath_distribution::{Histogram, peaks};
     use wakepath_engine::latency::{EndReason, ProbeCost, Slice};
 
     use super::*;

@@ -1,0 +1,39 @@
+//! A histogram's buckets and peaks, as JSON.
+
+use serde::Serialize;
+use wakepath_distribution::{Histogram, Peak, bounds};
+
+/// Only those that hold something.
+#[derive(Serialize)]
+pub(super) struct BucketJson {
+    index: usize,
+    /// Decimal, the least and the most that it holds.
+    from: String,
+    to: String,
+    count: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct PeakJson {
+    from_bucket: usize,
+    to_bucket: usize,
+    count: u64,
+}
+
+pub(super) fn peaks(peaks: &[Peak]) -> Vec<PeakJson> {
+    let peak = |peak: &Peak| PeakJson {
+        from_bucket: peak.from_bucket,
+        to_bucket: peak.to_bucket,
+        count: peak.count,
+    };
+    peaks.iter().map(peak).collect()
+}
+
+pub(super) fn buckets(histogram: &Histogram) -> Vec<BucketJson> {
+    let counts = histogram.counts().iter().enumerate().filter(|&(_, &count)| count > 0);
+    let bucket = |(index, &count): (usize, &u64)| {
+        let held = bounds(index);
+        BucketJson { index, from: held.start().to_string(), to: held.end().to_string(), count }
+    };
+    counts.map(bucket).collect()
+}
