@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use wakepath_engine::latency::{Allowed, GRACE, Identity, LatencyError, Request, Signals, latency};
+use wakepath_engine::latency::{Allowed, GRACE, Identity, LatencyError, Options, Request, Signals, latency};
 use wakepath_engine::record::{drop_rights, exit_code};
 use wakepath_engine::{Measure, compare};
 use wakepath_report::{json, text};
@@ -162,12 +162,15 @@ fn counted(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Fa
     }
     let request = Request {
         targets: arguments.targets.clone(),
-        processes: arguments.pids.clone(),
-        command: arguments.command.clone(),
-        caller: Identity::from_sudo(),
-        as_root: arguments.as_root,
-        duration: arguments.duration,
-        every: arguments.every,
+        options: Options {
+            targets: Vec::new(),
+            processes: arguments.pids.clone(),
+            command: arguments.command.clone(),
+            caller: Identity::from_sudo(),
+            as_root: arguments.as_root,
+            duration: arguments.duration,
+            every: arguments.every,
+        },
         allowed: Allowed { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions },
     };
     let beside_command = !arguments.command.is_empty();

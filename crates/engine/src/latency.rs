@@ -1,18 +1,18 @@
 //! How long calls, waits and requests take on this machine: counted live, where the collector is built in.
 
-use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
 use wakepath_collect::{
-    Calibration, Counted, Counts, Entry, Exit, LatencyOptions, MOST_DISKS, MOST_TARGETS, Probe, ProbeKind,
-    Returns, calibrate,
+    Calibration, Counted, Counts, Entry, Exit, MOST_DISKS, MOST_TARGETS, Probe, ProbeKind, Returns, calibrate,
 };
 use wakepath_distribution::{Histogram, Peak, Unit};
 use wakepath_event::Call;
 use wakepath_functions::{Cost, FindError, Finder, Function, Return, Runtime, TargetError};
 
-pub use wakepath_collect::{EndReason, Error as CollectError, GRACE, Identity, Running, Signals};
+pub use wakepath_collect::{
+    EndReason, Error as CollectError, GRACE, Identity, LatencyOptions as Options, Running, Signals,
+};
 
 /// Which probes a person allows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,18 +29,8 @@ pub struct Allowed {
 pub struct Request {
     /// What is counted, as people write it.
     pub targets: Vec<String>,
-    /// Of these processes and what they start; of all where there are none and no command.
-    pub processes: Vec<u32>,
-    /// The command to run and its arguments.
-    pub command: Vec<OsString>,
-    /// Who called sudo: the command runs as that user.
-    pub caller: Option<Identity>,
-    /// The command runs as root all the same.
-    pub as_root: bool,
-    /// Stop after this long.
-    pub duration: Option<Duration>,
-    /// Keep what came in each such time apart.
-    pub every: Option<Duration>,
+    /// Of whom and for how long; its own targets are made of those above.
+    pub options: Options,
     /// Which probes may be put on functions.
     pub allowed: Allowed,
 }
@@ -195,7 +185,7 @@ fn parse(text: &str, disks: &[(String, u32)], request: &Request) -> Result<Vec<N
         Some(("syscall", pattern)) => calls(pattern),
         None => Err(LatencyError::NoTarget(text.to_owned())),
         Some(_) => {
-            let probed = functions(text, &request.processes, request.allowed)?.into_iter();
+            let probed = functions(text, &request.options.processes, request.allowed)?.into_iter();
             let named = |function: Probed| Named {
                 name: function.name,
                 of: Of::Calls,
@@ -362,15 +352,8 @@ pub fn latency(request: &Request, stop: &Signals) -> Result<Latency, LatencyErro
             return Err(LatencyError::TooMany { asked, most });
         }
     }
-    let options = LatencyOptions {
-        targets: named.iter().map(|target| target.counted.clone()).collect(),
-        processes: request.processes.clone(),
-        command: request.command.clone(),
-        caller: request.caller.clone(),
-        as_root: request.as_root,
-        duration: request.duration,
-        every: request.every,
-    };
+    let targets = named.iter().map(|target| target.counted.clone()).collect();
+    let options = Options { targets, ..request.options.clone() };
     let outcome = wakepath_collect::count(&options, stop)?;
     let last = outcome.readings.last();
     let elapsed = last.map_or(Duration::ZERO, |last| last.at);
@@ -380,7 +363,7 @@ pub fn latency(request: &Request, stop: &Signals) -> Result<Latency, LatencyErro
         let calibration = outcome.calibrations.get(index).copied().flatten();
         Distribution {
             probe: calibration.map(ProbeCost::new),
-            ..distribution(target, readings, request.every)
+            ..distribution(target, readings, request.options.every)
         }
     });
     Ok(Latency {
