@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use live::{WAKEPATH, place, wakepath, workload};
+use live::{WAKEPATH, document, place, wakepath, workload};
 use serde_json::Value;
 
 #[allow(dead_code, reason = "each test program uses its part")]
@@ -113,6 +113,21 @@ fn calls_that_are_nested_left_or_never_over_are_told_apart() {
     assert_eq!(ends(left), [own["left"] / 2, own["left"] / 2 - 4, 4]);
     assert_eq!(ends(leaves), [0, own["left"], 0]);
     assert_eq!(ends(stays), [0, 1, 0]);
+}
+
+#[test]
+fn recorded_calls_are_told_apart_like_counted_ones() {
+    let Some(folder) = place("recorded calls that were left or are open are told apart") else { return };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    let recorded =
+        wakepath(folder, &["record", "--call", "./calls:left", "--", &calls, "threads=4", "left=100"]);
+    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+    let answer = document(folder, &["path", "--call", "--slowest", "1"]);
+    let buckets = buckets(&answer);
+    assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 200, "{answer:#}");
+    // Of what each thread left last, nothing tells that it is over.
+    assert_eq!((&answer["left"], &answer["open"]), (&196.into(), &4.into()), "{answer:#}");
 }
 
 #[test]
