@@ -22,8 +22,8 @@ struct {
 } followed SEC(".maps") __weak;
 
 struct begun_key {
-	__u64 what; /* a thread, or a request's address */
-	__u64 target;
+	__u64 what; /* a thread, or the address of a request, a lock or a goroutine */
+	__u64 target; /* in the upper half the thread of a lock, the process of a goroutine */
 };
 
 static __always_inline bool is_followed(__u32 tgid)

@@ -8,28 +8,35 @@
  * softirq, whose span then covers it. All programs here run with interrupts off or, at softirq
  * entry and exit, on the CPU whose softirqs are busy, so that the fields have one writer.
  */
-#include "current.bpf.h"
+#include "steal.bpf.h"
 
 static __always_inline int hard_entry(__u8 context, __u16 irq)
 {
 	struct wp_ring *ring = sched_ring();
+	__u64 now;
 
 	if (!ring)
 		return 0;
+	now = bpf_ktime_get_ns();
+	look_whether_stolen(ring, now, ring->current_tid);
 	ring->hard = context;
 	ring->irq = irq;
-	ring->hard_since = bpf_ktime_get_ns();
+	ring->hard_since = now;
 	return 0;
 }
 
 static __always_inline int hard_exit(void)
 {
 	struct wp_ring *ring = sched_ring();
+	__u64 now;
 
 	if (!ring || !ring->hard)
 		return 0;
+	now = bpf_ktime_get_ns();
+	/* What was taken in the midst of it is not the interrupt's. */
+	ring->hard_since += look_whether_stolen(ring, now, ring->current_tid);
 	if (!ring->soft)
-		ring->interrupts_ns += bpf_ktime_get_ns() - ring->hard_since;
+		ring->interrupts_ns += now - ring->hard_since;
 	ring->hard = 0;
 	return 0;
 }

@@ -15,10 +15,18 @@
 
 #include "ring.bpf.h"
 
+/*
+ * From a CPU's run queue to where KVM counts what it takes of that CPU, bytes; 0: nobody says. Symbols of data
+ * are not in every kernel's table, but how far two variables of a CPU are apart is in its BTF.
+ */
+__weak const volatile __s64 steal_behind_run_queue = 0;
+
 struct places {
 	__u64 current; /* 0: not known */
 	__u64 registers; /* from `task_struct.stack` on; 0: not known */
 	__u64 is_wrong; /* of what was learned something turned out to be so */
+	__u64 steal; /* where the hypervisor counts what it takes; 0: not known */
+	__u64 no_steal; /* what was found there cannot be it */
 	__u64 one; /* of some thread: the verifier calculates with what it loads, not with what it is given */
 };
 
@@ -41,6 +49,27 @@ static __always_inline struct places *places_here(void)
 /* More than any kernel's stack has. */
 #define MOST_STACK 0x100000
 
+/* The scheduler's own account of what was taken is a look behind, and never ahead. */
+#define MOST_BEHIND 10000000000ull
+
+static __always_inline void learn_where_steal_is(struct places *places, struct rq *rq)
+{
+	__u64 found, known;
+
+	if (!steal_behind_run_queue || places->no_steal)
+		return;
+	if (!bpf_core_field_exists(rq->prev_steal_time_rq))
+		return;
+	*(volatile __u64 *)&places->one = (__u64)rq + steal_behind_run_queue;
+	found = bpf_core_cast((void *)places->one, struct kvm_steal_time)->steal;
+	known = rq->prev_steal_time_rq;
+	places->steal = places->one;
+	if (found < known || found - known > MOST_BEHIND) {
+		places->no_steal = 1;
+		places->steal = 0;
+	}
+}
+
 static __always_inline void learn_places(void)
 {
 	struct places *places = places_here();
@@ -58,8 +87,10 @@ static __always_inline void learn_places(void)
 	/* Absent where the scheduler knows no groups. */
 	queue = task->se.cfs_rq;
 	*(volatile __u64 *)&places->one = 0;
-	if (bpf_core_field_exists(queue->rq) && queue)
+	if (bpf_core_field_exists(queue->rq) && queue) {
+		learn_where_steal_is(places, queue->rq);
 		*(volatile __u64 *)&places->one = (__u64)&queue->rq->curr;
+	}
 	if (!places->registers) {
 		places->current = places->one;
 		places->registers = registers;

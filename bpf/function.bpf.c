@@ -3,7 +3,16 @@
  * Each call of the functions that were asked for, as a record when it ends: a window whose path can be
  * asked for.
  */
-#include "ring.bpf.h"
+#include "steal.bpf.h"
+
+/* What the hypervisor took before a call begins is not the call's; what it took since, is. */
+static __always_inline __u64 stamp(void)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	look_whether_stolen_from_thread(now);
+	return now;
+}
 
 static __always_inline void call_record(__u32 target, __u32 thread, __u64 from, __u32 end)
 {
@@ -19,9 +28,9 @@ static __always_inline void call_record(__u32 target, __u32 thread, __u64 from, 
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline void call_ended(__u32 target, __u32 thread, __u64 from, __u64 to)
+static __always_inline void call_ended(__u32 target, __u32 thread, __u32 began_in, __u64 from, __u64 to)
 {
-	call_record(target, thread, from, WP_FUNCTION_RETURNED);
+	call_record(target, thread, from, thread == began_in ? WP_FUNCTION_RETURNED : WP_FUNCTION_MOVED);
 }
 
 static __always_inline void call_left(__u32 target, __u32 thread, __u64 from)
@@ -29,21 +38,32 @@ static __always_inline void call_left(__u32 target, __u32 thread, __u64 from)
 	call_record(target, thread, from, WP_FUNCTION_LEFT);
 }
 
-/* Calls for which there was no room, by CPU. */
+/* Calls that no record tells of, by CPU. */
+enum { CROWDED /* there was no room */, UNSEEN /* they returned, nobody knows when */ };
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);
 	__type(key, __u32);
 	__type(value, __u64);
-} calls_crowded SEC(".maps");
+} calls_untold SEC(".maps");
+
+static __always_inline void call_untold(__u32 why)
+{
+	__u64 *count = bpf_map_lookup_elem(&calls_untold, &why);
+
+	if (count)
+		__sync_fetch_and_add(count, 1);
+}
 
 static __always_inline void call_crowded(__u32 target)
 {
-	__u32 zero = 0;
-	__u64 *count = bpf_map_lookup_elem(&calls_crowded, &zero);
+	call_untold(CROWDED);
+}
 
-	if (count)
-		(*count)++;
+static __always_inline void call_unseen(__u32 target)
+{
+	call_untold(UNSEEN);
 }
 
 #include "function.bpf.h"

@@ -2,9 +2,12 @@
 /*
  * Entries and returns of user functions, put together to calls. A thread's open calls of a function are a
  * stack of (stamp, stack pointer). A return belongs to the entry with its stack pointer; what is above that,
- * or below the stack pointer of a new entry, was left without returning (longjmp, an exception).
+ * or below the stack pointer of a new entry, was left without returning (longjmp, an exception), as is what
+ * is open when its thread ends or becomes another program. Of Go, read goroutine for thread. Functions of the
+ * kernel: kernel_function.bpf.h.
  *
- * Whoever includes this says before what becomes of a call: call_ended, call_left, call_crowded.
+ * Whoever includes this says before what becomes of a call: call_ended, call_left, call_crowded, call_unseen
+ * (it returned, nobody knows when); and when it is: stamp.
  */
 #ifndef WAKEPATH_FUNCTION_H
 #define WAKEPATH_FUNCTION_H
@@ -15,13 +18,19 @@
 #define WP_GO (1ull << 32)
 /* It never returns. */
 #define WP_NEVER (1ull << 33)
+/* A thread may go on on another stack within it. */
+#define WP_SWITCHES (1ull << 34)
 
 /* Deepest recursion that is told apart. */
 #define DEEPEST 8
 
+/* Most functions at once. */
+#define MOST_FUNCTIONS 64
+
 struct open_call {
 	__u64 at;
 	__u64 sp;
+	__u64 thread; /* where it began */
 };
 
 struct open_calls {
@@ -36,25 +45,49 @@ struct {
 	__type(value, struct open_calls);
 } open_functions SEC(".maps");
 
+/* Processes that made calls of Go's functions. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u32);
+	__type(value, __u8);
+} go_processes SEC(".maps");
+
 /* Entries further apart than this are on other stacks: signal handlers, coroutines. */
 #define ONE_STACK (8ull << 20)
 
-/*
- * Whose call it is, and where on its stack. A goroutine goes on in another thread, and its stack moves:
- * it is known by what Go keeps in r14, and its calls return in their order.
- */
-static __always_inline void whose(struct pt_regs *ctx, struct begun_key *key, __u64 *sp)
-{
-	__u64 cookie = bpf_get_attach_cookie(ctx);
+/* Whose call it is, and where on its stack. */
+struct place {
+	struct begun_key key;
+	__u64 sp;
+	__u64 one_stack; /* how far apart two places on one stack may be */
+};
 
-	key->target = (__u32)cookie;
+/*
+ * A goroutine goes on in another thread, and its stack moves, and grows to a gigabyte. It is known by what
+ * Go keeps in r14 (its ABI for registers, from Go 1.17 on): the address of a `g`, which begins with the
+ * lowest and the highest address of its stack. When Go moves a stack it copies what is used of it to the
+ * end of the new one: how far a place is from there stays. A `g` lies where that of another process may.
+ * False where r14 holds none.
+ */
+static __always_inline bool find_place(struct pt_regs *ctx, struct place *place)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx), self = bpf_get_current_pid_tgid(), end;
+
+	place->key.target = (__u32)cookie;
 	if (cookie & WP_GO) {
-		key->what = ctx->r14;
-		*sp = 0;
+		place->key.what = ctx->r14;
+		place->key.target |= self >> 32 << 32;
+		if (bpf_probe_read_user(&end, sizeof(end), (void *)(ctx->r14 + 8)))
+			return false;
+		place->sp = ctx->sp - end;
+		place->one_stack = 1ull << 40;
 	} else {
-		key->what = (__u32)bpf_get_current_pid_tgid();
-		*sp = ctx->sp;
+		place->key.what = (__u32)self;
+		place->sp = ctx->sp;
+		place->one_stack = ONE_STACK;
 	}
+	return true;
 }
 
 /* The verifier has to see the mask: the compiler knows that it is not needed. */
@@ -66,31 +99,63 @@ static __always_inline struct open_call *last_of(struct open_calls *open, __u64 
 	return &open->calls[place & (DEEPEST - 1)];
 }
 
+/*
+ * Where a thread goes on on other stacks within a call, calls are over in any order: they are known by their
+ * place alone, and kept in no order. The call at a place, if one is open there, is taken out.
+ */
+static __always_inline bool take_out(struct open_calls *open, __u64 sp, __u64 *at)
+{
+	__u64 depth = open->depth;
+
+#pragma unroll
+	for (int i = 0; i < DEEPEST; i++) {
+		struct open_call *call = &open->calls[i];
+
+		if (i >= depth || depth > DEEPEST)
+			break;
+		if (call->sp == sp) {
+			*at = call->at;
+			*call = *last_of(open, depth);
+			open->depth = depth - 1;
+			return true;
+		}
+	}
+	return false;
+}
+
 SEC("uprobe")
 int function_enter(struct pt_regs *ctx)
 {
+	__u64 cookie = bpf_get_attach_cookie(ctx), self = bpf_get_current_pid_tgid(), depth, at;
+	__u32 target = (__u32)cookie, tgid = self >> 32;
 	struct open_calls *open;
-	struct begun_key key;
-	__u64 depth, sp;
-	__u32 target;
+	struct open_call *last;
+	struct place place;
 
-	if (!is_followed(bpf_get_current_pid_tgid() >> 32))
+	if (!is_followed(tgid))
 		return 0;
-	whose(ctx, &key, &sp);
-	target = key.target;
-	if (bpf_get_attach_cookie(ctx) & WP_NEVER) {
-		call_left(target, bpf_get_current_pid_tgid(), bpf_ktime_get_ns());
+	if (cookie & WP_NEVER) {
+		call_left(target, self, stamp());
 		return 0;
 	}
-	open = bpf_map_lookup_elem(&open_functions, &key);
+	if (!find_place(ctx, &place)) {
+		call_crowded(target);
+		return 0;
+	}
+	open = bpf_map_lookup_elem(&open_functions, &place.key);
 	if (!open) {
-		struct open_calls first = { 1, { { 0, sp } } };
+		struct open_calls first = { 1, { { 0, place.sp, (__u32)self } } };
+		__u8 one = 1;
 
-		first.calls[0].at = bpf_ktime_get_ns();
-		if (bpf_map_update_elem(&open_functions, &key, &first, BPF_ANY))
+		if (cookie & WP_GO)
+			bpf_map_update_elem(&go_processes, &tgid, &one, BPF_ANY);
+		first.calls[0].at = stamp();
+		if (bpf_map_update_elem(&open_functions, &place.key, &first, BPF_ANY))
 			call_crowded(target);
 		return 0;
 	}
+	if (cookie & WP_SWITCHES && take_out(open, place.sp, &at))
+		call_left(target, self, at);
 	depth = open->depth;
 	/*
 	 * The stack grows down: what is open lies above. A call at the same place as this one is over too,
@@ -98,14 +163,12 @@ int function_enter(struct pt_regs *ctx)
 	 */
 #pragma unroll
 	for (int i = 0; i < DEEPEST; i++) {
-		struct open_call *last;
-
-		if (!sp || !depth || depth > DEEPEST)
+		if (!depth || depth > DEEPEST || cookie & WP_SWITCHES)
 			break;
 		last = last_of(open, depth);
-		if (last->sp > sp || sp - last->sp > ONE_STACK)
+		if (last->sp > place.sp || place.sp - last->sp > place.one_stack)
 			break;
-		call_left(target, bpf_get_current_pid_tgid(), last->at);
+		call_left(target, self, last->at);
 		depth--;
 	}
 	if (depth >= DEEPEST) {
@@ -113,8 +176,10 @@ int function_enter(struct pt_regs *ctx)
 		call_crowded(target);
 		return 0;
 	}
-	open->calls[depth & (DEEPEST - 1)].sp = sp;
-	open->calls[depth & (DEEPEST - 1)].at = bpf_ktime_get_ns();
+	last = last_of(open, depth + 1);
+	last->sp = place.sp;
+	last->thread = (__u32)self;
+	last->at = stamp();
 	open->depth = depth + 1;
 	return 0;
 }
@@ -122,18 +187,23 @@ int function_enter(struct pt_regs *ctx)
 /* At a return the stack pointer is `above` the entry's: the return address may be gone already. */
 static __always_inline int leaves(struct pt_regs *ctx, __u64 above)
 {
-	__u64 now = bpf_ktime_get_ns(), depth, sp;
+	__u64 now = stamp(), self = bpf_get_current_pid_tgid(), depth, at;
 	struct open_calls *open;
-	struct begun_key key;
+	struct place place;
 	__u32 target;
 
-	whose(ctx, &key, &sp);
-	if (sp)
-		sp -= above;
-	target = key.target;
-	open = bpf_map_lookup_elem(&open_functions, &key);
+	if (!find_place(ctx, &place))
+		return 0;
+	place.sp -= above;
+	target = (__u32)place.key.target;
+	open = bpf_map_lookup_elem(&open_functions, &place.key);
 	if (!open)
 		return 0;
+	if (bpf_get_attach_cookie(ctx) & WP_SWITCHES) {
+		if (take_out(open, place.sp, &at))
+			call_ended(target, self, self, at, now);
+		return 0;
+	}
 	depth = open->depth;
 #pragma unroll
 	for (int i = 0; i < DEEPEST; i++) {
@@ -142,15 +212,15 @@ static __always_inline int leaves(struct pt_regs *ctx, __u64 above)
 		if (!depth || depth > DEEPEST)
 			break;
 		last = last_of(open, depth);
-		if (last->sp == sp) {
-			call_ended(target, bpf_get_current_pid_tgid(), last->at, now);
+		if (last->sp == place.sp) {
+			call_ended(target, self, last->thread, last->at, now);
 			open->depth = depth - 1;
 			return 0;
 		}
 		/* The call was open before, or too deep. */
-		if (last->sp > sp)
+		if (last->sp > place.sp)
 			break;
-		call_left(target, bpf_get_current_pid_tgid(), last->at);
+		call_left(target, self, last->at);
 		depth--;
 	}
 	open->depth = depth;
@@ -170,14 +240,117 @@ int function_leave(struct pt_regs *ctx)
 	return leaves(ctx, 0);
 }
 
+#include "kernel_function.bpf.h"
+
+/* How many functions are asked for. */
+__weak const volatile __u32 function_targets = 0;
+
+/* What is open of one function on a stack that is no more was left. */
+static __noinline int leave_all(__u64 whose, __u32 tid, __u32 target)
+{
+	struct begun_key key = { whose, target };
+	struct open_calls *open = bpf_map_lookup_elem(&open_functions, &key);
+	__u64 depth;
+
+	if (!open)
+		return 0;
+	depth = open->depth;
+#pragma unroll
+	for (int i = 0; i < DEEPEST; i++) {
+		if (!depth || depth > DEEPEST)
+			break;
+		call_left(target, tid, last_of(open, depth)->at);
+		depth--;
+	}
+	/* The next thread of this number begins anew. */
+	bpf_map_delete_elem(&open_functions, &key);
+	return 0;
+}
+
+/* An exec leaves what `task` is in within the kernel as it is. */
+static __always_inline int stack_is_gone(__u32 tid, struct task_struct *task, bool ends)
+{
+	if (!is_followed(task->tgid))
+		return 0;
+	for (__u32 target = 0; target < MOST_FUNCTIONS; target++) {
+		if (target >= function_targets)
+			break;
+		if (!(kernel_targets >> target & 1))
+			leave_all(tid, tid, target);
+		else if (ends)
+			leave_all((__u64)task, tid, target);
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(function_exit, struct task_struct *task)
+{
+	return stack_is_gone(task->pid, task, true);
+}
+
+/* Whichever thread does it, its number is the process's from then on. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(function_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
+{
+	return stack_is_gone(old_pid, task, false);
+}
+
+/* What a goroutine of a process had open. */
+static long leave_goroutine(void *map, struct begun_key *key, struct open_calls *open, __u32 *tgid)
+{
+	__u32 target = (__u32)key->target;
+	__u64 depth = open->depth;
+
+	if (key->target >> 32 != *tgid)
+		return 0;
+#pragma unroll
+	for (int i = 0; i < DEEPEST; i++) {
+		if (!depth || depth > DEEPEST)
+			break;
+		call_left(target, bpf_get_current_pid_tgid(), last_of(open, depth)->at);
+		depth--;
+	}
+	bpf_map_delete_elem(&open_functions, key);
+	return 0;
+}
+
+static __always_inline int goroutines_are_gone(__u32 tgid)
+{
+	if (!bpf_map_lookup_elem(&go_processes, &tgid))
+		return 0;
+	/* Linux 5.13: programs of their own, loaded where a function is one of Go's. */
+	bpf_for_each_map_elem(&open_functions, leave_goroutine, &tgid, 0);
+	bpf_map_delete_elem(&go_processes, &tgid);
+	return 0;
+}
+
+/* A goroutine lives as long as its process, whichever threads end. */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(goroutines_exit, struct task_struct *task)
+{
+	return BPF_CORE_READ(task, signal, live.counter) ? 0 : goroutines_are_gone(task->tgid);
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(goroutines_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
+{
+	return goroutines_are_gone(task->tgid);
+}
+
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(follow_fork, struct task_struct *parent, struct task_struct *child)
 {
 	__u32 tgid = child->tgid;
 	__u8 one = 1;
 
-	if (!everyone && child->pid == child->tgid && is_followed(parent->tgid))
+	if (everyone || child->pid != child->tgid)
+		return 0;
+	if (is_followed(parent->tgid))
 		bpf_map_update_elem(&followed, &tgid, &one, BPF_ANY);
+	else
+		/* Whose number it was may have been followed. */
+		bpf_map_delete_elem(&followed, &tgid);
 	return 0;
 }
 

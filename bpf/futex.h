@@ -6,7 +6,7 @@
 #define WAKEPATH_FUTEX_H
 
 enum { SYS_futex = 202 };
-enum { FUTEX_WAIT = 0, FUTEX_LOCK_PI = 6, FUTEX_LOCK_PI2 = 13 };
+enum { FUTEX_WAIT = 0, FUTEX_LOCK_PI = 6, FUTEX_WAIT_BITSET = 9, FUTEX_LOCK_PI2 = 13 };
 /* The operation less its flags; what glibc writes into a mutex with waiters; the same bit in robust ones. */
 enum { FUTEX_COMMAND = 0x7f, CONTENDED = 2 };
 #define FUTEX_WAITERS 0x80000000u
@@ -28,6 +28,26 @@ static __always_inline enum lock_shape lock_shape(__u32 operation, __u32 expecte
 		return OWNER_IN_WORD;
 	}
 	return NO_LOCK;
+}
+
+/* What Rust's parked threads expect, and no lock. */
+#define PARKED 0xffffffffu
+
+/*
+ * Whether it is waited for a lock, told by what the caller expects there: glibc, Rust, Go and others write
+ * one of these values into a lock that has waiters. That a counter of something else has it is possible.
+ */
+static __always_inline _Bool waits_for_lock(__u32 operation, __u32 expected)
+{
+	switch (operation & FUTEX_COMMAND) {
+	case FUTEX_WAIT:
+	case FUTEX_WAIT_BITSET:
+		return expected == CONTENDED || (expected & FUTEX_WAITERS && expected != PARKED);
+	case FUTEX_LOCK_PI:
+	case FUTEX_LOCK_PI2:
+		return 1;
+	}
+	return 0;
 }
 
 #endif

@@ -32,10 +32,14 @@ typedef _Bool bool;
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
-enum { BPF_ANY = 0 };
+enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
+/* What the kernel says of a key that is there. */
+enum { EEXIST = 17 };
+#define BPF_F_CURRENT_CPU 0xffffffffULL
 enum { BPF_F_RDONLY = 8, BPF_F_MMAPABLE = 1024, BPF_F_USER_STACK = 256 };
 /* BPF_RB_NO_WAKEUP: the consumer looks when it wants to; a wake-up per record would feed back on itself. */
 enum { BPF_RB_NO_WAKEUP = 1 };
@@ -47,6 +51,11 @@ struct task_struct;
 struct rq {
 	int cpu;
 	struct task_struct *curr;
+	__u64 prev_steal_time_rq;
+};
+
+struct kvm_steal_time {
+	__u64 steal;
 };
 
 struct cfs_rq {
@@ -131,6 +140,10 @@ struct files_struct {
 };
 
 typedef struct {
+	__s32 counter;
+} atomic_t;
+
+typedef struct {
 	__s64 counter;
 } atomic64_t;
 
@@ -167,6 +180,11 @@ struct task_struct {
 	struct files_struct *files;
 	struct mm_struct *mm;
 	struct css_set *cgroups;
+	struct signal_struct *signal;
+};
+
+struct signal_struct {
+	atomic_t live; /* threads that have not ended */
 };
 
 struct linux_binprm {
@@ -261,6 +279,7 @@ struct hrtimer {
 struct cfs_bandwidth {
 	struct hrtimer period_timer;
 	struct hrtimer slack_timer;
+	struct list_head throttled_cfs_rq;
 };
 
 struct task_group {
@@ -276,6 +295,26 @@ struct bpf_iter_meta {
 	struct seq_file *seq;
 };
 
+typedef struct {
+	__s64 a;
+} local64_t;
+
+struct hw_perf_event {
+	local64_t prev_count;
+};
+
+struct perf_event {
+	local64_t count;
+	struct hw_perf_event hw;
+};
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	__u32 fd;
+	struct file *file;
+};
+
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
@@ -284,6 +323,13 @@ struct bpf_iter__task {
 #pragma clang attribute pop
 
 struct bpf_perf_event_data;
+
+/* As the kernel writes it for programs. */
+struct bpf_perf_event_value {
+	__u64 counter;
+	__u64 enabled;
+	__u64 running;
+};
 
 /* Read as values, never relocated to an offset. */
 enum cgroup_subsys_id { cpu_cgrp_id = 1 };

@@ -5,23 +5,34 @@
  *
  * An object of its own: nothing of it runs while a recording is made.
  *
- * 1. User functions: at the entry and the return. A thread's open calls of a function are a stack of
+ * 1. Functions, of users and of the kernel: at the entry and the return. A thread's open calls of a function are a stack of
  *    (stamp, stack pointer). A return belongs to the entry with its stack pointer; what is above that, or
  *    below the stack pointer of a new entry, was left without returning (longjmp, an exception).
  * 2. System calls: of the numbers that were asked for.
  * 3. Run queue: from a waking, or a switch-out that leaves the thread runnable, to its switch-in.
  * 4. Block devices: from where a request goes to the device until it is completed.
+ * 5. Locks of user space: futex waits whose expected value is that of a lock with waiters.
+ * 6. Locks of the kernel that put to sleep: from where a thread stops to try until it has the lock. It may
+ *    stop to try several times, and wait for another lock meanwhile.
+ *
+ * In nanoseconds or cycles (stamp.bpf.h).
+ * All as one, or by whose latency it is (group.bpf.h); of a request nobody knows whose it is.
  */
 #include "kernel.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "calls.bpf.h"
+#include "futex.h"
+#include "group.bpf.h"
 #include "latency.h"
+#include "stamp.bpf.h"
 
 /* 0: not asked for; else the target's number and one. */
 const volatile __u16 target_of_call[WP_CALLS] = {};
 const volatile __u16 run_queue_target = 0;
+const volatile __u16 user_lock_target = 0;
+const volatile __u16 kernel_lock_target = 0;
 struct disk_target {
 	__u32 device; /* major << 20 | minor; 0: any */
 	__u32 target; /* and one; 0: none */
@@ -43,9 +54,19 @@ struct {
 	__type(value, __u64);
 } begun SEC(".maps");
 
-static __always_inline struct wp_distribution *distribution(__u32 target)
+/* Of `task`, or of all. */
+static __always_inline struct wp_distribution *distribution(__u32 target, struct task_struct *task)
 {
-	return bpf_map_lookup_elem(&distributions, &target);
+	struct wp_distribution *of_group = NULL;
+
+	if (told_apart_by != WP_BY_NOBODY && task)
+		of_group = group_distribution(target, task);
+	return of_group ? of_group : bpf_map_lookup_elem(&distributions, &target);
+}
+
+static __always_inline struct task_struct *current(void)
+{
+	return (struct task_struct *)bpf_get_current_task();
 }
 
 /* The exponent of the largest power of two that is not above it; 0 for 0. */
@@ -67,50 +88,59 @@ static __always_inline __u32 log2_of(__u64 value)
  * Programs of one CPU may interrupt each other: a request completes while a call ends. Atomic adds are
  * right there too.
  */
-static __always_inline void count(__u32 target, __u64 ns)
+static __always_inline void count(__u32 target, struct task_struct *task, __u64 latency)
 {
-	struct wp_distribution *d = distribution(target);
+	struct wp_distribution *d = distribution(target, task);
 
 	if (!d)
 		return;
-	__sync_fetch_and_add(&d->counts[log2_of(ns) & 63], 1);
-	__sync_fetch_and_add(&d->sum, ns);
+	__sync_fetch_and_add(&d->counts[log2_of(latency) & 63], 1);
+	__sync_fetch_and_add(&d->sum, latency);
 }
 
-static __always_inline void crowded(__u32 target)
+static __always_inline void crowded(__u32 target, struct task_struct *task)
 {
-	struct wp_distribution *d = distribution(target);
+	struct wp_distribution *d = distribution(target, task);
 
 	if (d)
 		__sync_fetch_and_add(&d->crowded, 1);
 }
 
-static __always_inline void was_left(__u32 target)
+static __always_inline void was_left(__u32 target, struct task_struct *task)
 {
-	struct wp_distribution *d = distribution(target);
+	struct wp_distribution *d = distribution(target, task);
 
 	if (d)
 		__sync_fetch_and_add(&d->left, 1);
 }
 
-static __always_inline void begins(__u64 what, __u32 target)
+/* From when to when, as `stamp` says it. */
+static __always_inline void lasted(__u32 target, struct task_struct *task, __u64 from, __u64 to)
 {
-	struct begun_key key = { what, target };
-	__u64 now = bpf_ktime_get_ns();
-
-	if (bpf_map_update_elem(&begun, &key, &now, BPF_ANY))
-		crowded(target);
+	if (from && to)
+		count(target, task, to > from ? to - from : 0);
+	else
+		crowded(target, task);
 }
 
-static __always_inline void ends(__u64 what, __u32 target)
+static __always_inline void begins(__u64 what, __u32 target, struct task_struct *task)
+{
+	struct begun_key key = { what, target };
+	__u64 now = stamp();
+
+	if (bpf_map_update_elem(&begun, &key, &now, BPF_ANY))
+		crowded(target, task);
+}
+
+static __always_inline void ends(__u64 what, __u32 target, struct task_struct *task)
 {
 	struct begun_key key = { what, target };
 	__u64 *at = bpf_map_lookup_elem(&begun, &key);
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = stamp();
 
 	if (!at)
 		return;
-	count(target, now > *at ? now - *at : 0);
+	lasted(target, task, *at, now);
 	bpf_map_delete_elem(&begun, &key);
 }
 
@@ -124,7 +154,9 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
 		return 0;
 	target = target_of_call[id];
 	if (target && is_followed(self >> 32))
-		begins((__u32)self, target - 1);
+		begins((__u32)self, target - 1, current());
+	if (user_lock_target && id == SYS_futex && waits_for_lock(regs->si, regs->dx) && is_followed(self >> 32))
+		begins((__u32)self, user_lock_target - 1, current());
 	return 0;
 }
 
@@ -133,16 +165,18 @@ int BPF_PROG(sys_exit, struct pt_regs *regs, long ret)
 {
 	long id = regs->orig_ax;
 
+	if (user_lock_target && id == SYS_futex)
+		ends((__u32)bpf_get_current_pid_tgid(), user_lock_target - 1, current());
 	if (id < 0 || id >= WP_CALLS || !target_of_call[id])
 		return 0;
-	ends((__u32)bpf_get_current_pid_tgid(), target_of_call[id] - 1);
+	ends((__u32)bpf_get_current_pid_tgid(), target_of_call[id] - 1, current());
 	return 0;
 }
 
 static __always_inline int runnable(struct task_struct *task)
 {
 	if (is_followed(task->tgid))
-		begins(task->pid, run_queue_target - 1);
+		begins(task->pid, run_queue_target - 1, task);
 	return 0;
 }
 
@@ -166,7 +200,47 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	if (prev->pid && (preempt || !prev_state))
 		runnable(prev);
 	if (next->pid)
-		ends(next->pid, run_queue_target - 1);
+		ends(next->pid, run_queue_target - 1, next);
+	return 0;
+}
+
+enum { LCB_F_SPIN = 1, LCB_F_PERCPU = 16 };
+
+/* A thread's wait for a lock, which others may wait for too. */
+static __always_inline struct begun_key lock_wait(void *lock)
+{
+	__u64 thread = (__u32)bpf_get_current_pid_tgid();
+
+	return (struct begun_key){ (__u64)lock, thread << 32 | (kernel_lock_target - 1) };
+}
+
+SEC("tp_btf/contention_begin")
+int BPF_PROG(contention_begin, void *lock, unsigned int flags)
+{
+	struct begun_key key = lock_wait(lock);
+	__u64 now = stamp();
+	long failed;
+
+	if (flags & (LCB_F_SPIN | LCB_F_PERCPU) || !is_followed(bpf_get_current_pid_tgid() >> 32))
+		return 0;
+	/* It began when the thread stopped to try for the first time. */
+	failed = bpf_map_update_elem(&begun, &key, &now, BPF_NOEXIST);
+	if (failed && failed != -EEXIST)
+		crowded(kernel_lock_target - 1, current());
+	return 0;
+}
+
+SEC("tp_btf/contention_end")
+int BPF_PROG(contention_end, void *lock)
+{
+	struct begun_key key = lock_wait(lock);
+	__u64 *at = bpf_map_lookup_elem(&begun, &key);
+	__u64 now = stamp();
+
+	if (!at)
+		return 0;
+	lasted(kernel_lock_target - 1, current(), *at, now);
+	bpf_map_delete_elem(&begun, &key);
 	return 0;
 }
 
@@ -184,9 +258,9 @@ static __always_inline int request(struct request *rq, bool issued)
 		if (disk_targets[i].device && disk_targets[i].device != device)
 			continue;
 		if (issued)
-			begins((__u64)rq, target - 1);
+			begins((__u64)rq, target - 1, NULL);
 		else
-			ends((__u64)rq, target - 1);
+			ends((__u64)rq, target - 1, NULL);
 	}
 	return 0;
 }
@@ -203,19 +277,35 @@ int BPF_PROG(block_rq_complete, struct request *rq)
 	return request(rq, false);
 }
 
-static __always_inline void call_ended(__u32 target, __u32 thread, __u64 from, __u64 to)
+static __always_inline void call_ended(__u32 target, __u32 thread, __u32 began_in, __u64 from, __u64 to)
 {
-	count(target, to > from ? to - from : 0);
+	lasted(target, current(), from, to);
 }
 
 static __always_inline void call_left(__u32 target, __u32 thread, __u64 from)
 {
-	was_left(target);
+	was_left(target, current());
 }
 
 static __always_inline void call_crowded(__u32 target)
 {
-	crowded(target);
+	crowded(target, current());
+}
+
+/* Calls of the kernel's functions that returned, nobody knows when, by target. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, WP_TARGETS);
+	__type(key, __u32);
+	__type(value, __u64);
+} unseen SEC(".maps");
+
+static __always_inline void call_unseen(__u32 target)
+{
+	__u64 *count = bpf_map_lookup_elem(&unseen, &target);
+
+	if (count)
+		__sync_fetch_and_add(count, 1);
 }
 
 #include "function.bpf.h"

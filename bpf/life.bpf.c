@@ -2,6 +2,7 @@
 /*
  * Who is there: births, names, programs, deaths, and a snapshot of all threads at the start.
  */
+#include "cgroup.bpf.h"
 #include "file.bpf.h"
 #include "futex.h"
 
@@ -20,18 +21,6 @@ static __always_inline __u32 namespace_pid(struct task_struct *task)
 				      level * bpf_core_type_size(struct upid) +
 				      bpf_core_field_offset(struct upid, nr));
 	return number;
-}
-
-static __always_inline __u64 cpu_cgroup(struct task_struct *task)
-{
-	int id = 0;
-
-	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, cpu_cgrp_id))
-		return 0;
-	id = bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id);
-	if (id < 0 || id > 15)
-		return 0;
-	return BPF_CORE_READ(task, cgroups, subsys[id], cgroup, kn, id);
 }
 
 static __always_inline void fill_thread(struct wp_thread *r, struct task_struct *task)

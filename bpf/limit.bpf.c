@@ -3,7 +3,8 @@
  * When does a cgroup's CPU limit let its threads go on? Nothing marks a thread's release: it is put
  * back on its run queue by the timer that hands out time again, once a period or, with what others
  * left over, in between. Without this moment a thread that was let go and then waited for a busy
- * CPU would seem to have been kept off by the limit all the while.
+ * CPU would seem to have been kept off by the limit all the while. The timer goes on for some periods
+ * when nobody is kept off any more: what it hands out then lets nobody go.
  */
 #include "ring.bpf.h"
 
@@ -15,6 +16,7 @@ SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(hrtimer_expire_entry, struct hrtimer *timer)
 {
 	void *function = BPF_CORE_READ(timer, function);
+	struct list_head *kept_off;
 	struct task_group *group;
 	struct wp_refill *r;
 	__u64 offset;
@@ -29,6 +31,9 @@ int BPF_PROG(hrtimer_expire_entry, struct hrtimer *timer)
 		return 0;
 	offset += bpf_core_field_offset(struct task_group, cfs_bandwidth);
 	group = (struct task_group *)((void *)timer - offset);
+	kept_off = __builtin_preserve_access_index(&group->cfs_bandwidth.throttled_cfs_rq);
+	if (BPF_CORE_READ(group, cfs_bandwidth.throttled_cfs_rq.next) == kept_off)
+		return 0;
 	r = life_reserve(sizeof(*r), WP_REFILL, current_tid());
 	if (!r)
 		return 0;

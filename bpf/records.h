@@ -48,6 +48,7 @@ enum wp_kind {
 	WP_BLOCKED = 23,
 	WP_BLOCK_ISSUE = 24,
 	WP_BLOCK_COMPLETE = 25,
+	WP_STOLEN = 26,
 	WP_LOCK_BEGIN = 28,
 	WP_LOCK_END = 29,
 	WP_SAMPLE = 32,
@@ -275,6 +276,13 @@ struct wp_block {
 };
 _Static_assert(sizeof(struct wp_block) == 64, "block");
 
+/* The hypervisor let this CPU wait, since it was looked at before. */
+struct wp_stolen {
+	struct wp_header h;
+	__u64 ns;
+};
+_Static_assert(sizeof(struct wp_stolen) == 24, "stolen");
+
 struct wp_lock {
 	struct wp_header h;
 	__u64 lock;  /* address */
@@ -320,6 +328,7 @@ enum wp_function_end {
 	WP_FUNCTION_RETURNED = 0,
 	WP_FUNCTION_LEFT = 1, /* by an exception, longjmp or the thread's end, at some time up to the stamp */
 	WP_FUNCTION_OPEN = 2, /* it had not ended when the recording did */
+	WP_FUNCTION_MOVED = 3, /* it returned in this thread, and began in another: a goroutine's */
 };
 
 /* A call of a function that was asked for, when it ends; the stamp is its end. */

@@ -28,7 +28,8 @@ struct wp_ring {
 	__u64 tail; /* bytes ever taken */
 	/* And what the producer rarely touches. */
 	__u64 lost; /* records that found no room */
-	__u8 pad2[48];
+	__u64 stolen; /* what the hypervisor took of this CPU, ever, when it was looked at last */
+	__u8 pad2[40];
 };
 _Static_assert(sizeof(struct wp_ring) == WP_RING_DATA, "ring head");
 

@@ -14,6 +14,7 @@
 #include "file.bpf.h"
 #include "futex.h"
 #include "stack.bpf.h"
+#include "steal.bpf.h"
 
 __weak const volatile bool record_calls = true;
 
@@ -91,20 +92,21 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)
 {
-	__u64 len = sizeof(struct wp_switch);
+	__u64 len = sizeof(struct wp_switch), now = bpf_ktime_get_ns();
 	struct wp_ring *ring = sched_ring();
 	struct wp_switch_lock *r;
 	__u32 prev_tid;
 
 	if (!ring)
 		return 0;
+	look_whether_stolen(ring, now, prev->pid);
 	r = ring_reserve(ring, sched_ring_mask);
 	if (!r) {
 		ring->interrupts_at_switch = ring->interrupts_ns;
 		return 0;
 	}
 	prev_tid = prev->pid;
-	r->c.s.h.stamp = bpf_ktime_get_ns();
+	r->c.s.h.stamp = now;
 	r->c.s.h.seq = ring->seq;
 	r->c.s.h.kind = WP_SWITCH;
 	r->c.s.h.context = WP_CTX_TASK;

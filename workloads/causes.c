@@ -22,12 +22,13 @@
  *
  * Truth: a document of its own kind, with each call in it. `from_ns` and `to_ns` are read first and last
  * in `handle`, not around it: so they lie within the call as probes at its entry and its return see it
- * (they say which call it is), and half the cost of a probe is all that lies between. `planted_ns` is what
- * the cause took, by the books of whoever it is:
+ * (they say which call it is), and half the cost of a probe is all that lies between, unless a neighbour
+ * comes just there. So what is runnable is read around both: it is at most what else is left of the call as
+ * probes see it. `planted_ns` is what the cause took, by the books of whoever it is:
  *
  *     compute   CPU time of the call              peer    the peer's work for it
- *     mutex     from the call's begin until the   limit   what the cgroup's cpu.stat gained meanwhile
- *               holder lets go                    fsync   the call less its time on a CPU or runnable
+ *     mutex     the holder's CPU time in it       limit   what the cgroup's cpu.stat gained meanwhile
+ *                                                 fsync   the call less its time on a CPU or runnable
  *     timer     as long as it was set for
  *
  * What the holder and the peer were runnable meanwhile is left out of it: that is a neighbour's doing.
@@ -162,22 +163,29 @@ static sem_t wanted, taken;
 static _Atomic bool entered, over;
 static struct {
 	pid_t tid;
-	uint64_t let_go, runnable;
+	uint64_t let_go, computed; /* CPU time, from just before it saw that the call had begun */
 } holder; /* under the mutex */
 
-/* Has the mutex before a call that wants it begins, and for so long after it has begun. */
+/*
+ * Has the mutex before a call that wants it begins, and for so long after it has begun. Until then it stays on
+ * its CPU: who yields gives up a whole slice each time, and would be behind all neighbours when it matters.
+ * Ahead of them it has to: of two threads of one priority the other would never run.
+ */
 static void *hold(void *unused)
 {
 	lane_open("causes-holder", 0);
-	delay_time(); /* opens what it reads */
 	while (!sem_wait(&wanted) && !atomic_load(&over)) {
 		pthread_mutex_lock(&mutex);
 		sem_post(&taken);
-		while (!atomic_load(&entered))
-			sched_yield();
-		uint64_t delay = delay_time();
+		uint64_t before, cpu = cpu_time();
+		do {
+			if (ahead)
+				sched_yield();
+			before = cpu;
+			cpu = cpu_time();
+		} while (!atomic_load(&entered));
 		compute(length_of(MUTEX));
-		holder.runnable = delay_time() - delay;
+		holder.computed = cpu_time() - before;
 		holder.tid = gettid();
 		holder.let_go = now();
 		pthread_mutex_unlock(&mutex);
@@ -199,10 +207,14 @@ struct message {
 static int peer;
 static struct message answer;
 
+/* Of this program, s: twice what it should take, even where neighbours take most of the CPUs. */
+static long longest_life;
+
 static void answer_requests(int listener)
 {
 	struct message message;
 	lane_open("causes-peer", 0);
+	live_for(longest_life);
 	uint64_t delay = delay_time();
 	int fd = accept(listener, NULL, NULL), on = 1;
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -272,6 +284,7 @@ PROBED void handle(struct call *call)
 {
 	KEEP(call);
 	call->from = now();
+	uint64_t cpu = cpu_time();
 	switch (call->cause) {
 	case COMPUTE:
 		compute(length_of(COMPUTE));
@@ -294,6 +307,7 @@ PROBED void handle(struct call *call)
 	default:
 		compute_a_little();
 	}
+	call->cpu = cpu_time() - cpu;
 	call->to = now();
 }
 
@@ -316,20 +330,22 @@ static void serve(struct call *call)
 	}
 	if (call->cause == LIMIT)
 		throttled = spend_the_quota();
-	uint64_t delay = delay_time(), cpu = cpu_time();
+	uint64_t begun = now(), delay = delay_time();
 	handle(call);
-	call->cpu = cpu_time() - cpu;
 	call->runnable = delay_time() - delay;
-	uint64_t took = call->to - call->from;
+	uint64_t around = now() - begun;
+	uint64_t took = call->to - call->from, cpu_besides = call->cpu;
 	switch (call->cause) {
 	case TIMER:
 		call->planted = length_of(TIMER);
 		break;
 	case MUTEX:
 		pthread_mutex_lock(&mutex);
+		uint64_t held = less(holder.let_go, call->from);
 		call->by = holder.tid;
-		call->planted = less(less(holder.let_go, call->from), holder.runnable);
-		call->runnable += holder.runnable;
+		call->planted = holder.computed < held ? holder.computed : held;
+		/* Who preempts another on being woken had its CPU all along, by the kernel's count: not by this. */
+		call->runnable = held - call->planted + less(call->to, holder.let_go);
 		pthread_mutex_unlock(&mutex);
 		break;
 	case PEER:
@@ -340,14 +356,20 @@ static void serve(struct call *call)
 	case LIMIT:
 		call->planted = less(limit_throttled(), throttled);
 		/* It never sleeps; and kernels differ in whether they count the one as the other. */
-		call->runnable = less(took, call->cpu + call->planted);
+		call->runnable = around;
 		break;
 	case FSYNC:
 		call->planted = less(took, call->cpu + call->runnable);
 		break;
 	default:
-		call->planted = call->cpu < took ? call->cpu : took;
+		call->planted = call->cpu;
+		cpu_besides = 0;
+		/* It never waits: who else had the CPU was another thread, or the hypervisor. */
+		call->runnable = less(took, call->cpu);
 	}
+	/* Of two threads it may be of one and the same time. */
+	uint64_t most = less(around, call->planted + cpu_besides);
+	call->runnable = call->runnable < most ? call->runnable : most;
 }
 
 static sem_t turns[THREADS];
@@ -527,15 +549,6 @@ static void write_truth(const struct sum sums[CAUSES], pid_t peer_process)
 		die(truth_file);
 }
 
-/* Twice what it should take, even where neighbours take most of the CPUs. */
-static long longest_life(void)
-{
-	uint64_t all = 0;
-	for (long i = 0; i < call_count; i++)
-		all += (calls[i].cause == LIMIT ? 2 : 1) * length_of(calls[i].cause);
-	return 60 + 4 * (long)(all / (1000 * MS));
-}
-
 int main(int argc, char **argv)
 {
 	pthread_t threads[THREADS], holding;
@@ -550,7 +563,11 @@ int main(int argc, char **argv)
 	prepare_disk();
 	prepare_limit();
 	draw_lots();
-	live_for(longest_life());
+	uint64_t all = 0;
+	for (long i = 0; i < call_count; i++)
+		all += (calls[i].cause == LIMIT ? 2 : 1) * length_of(calls[i].cause);
+	longest_life = 60 + 4 * (long)(all / (1000 * MS));
+	live_for(longest_life);
 	pid_t child = start_peer();
 	sem_init(&wanted, 0, 0);
 	sem_init(&taken, 0, 0);

@@ -105,12 +105,15 @@ int main(int argc, char **argv)
 {
 	lane_t lane = window_open("noise");
 	flags_read(argc, argv, flags, "neighbours that take part of the machine");
+	long life = seconds + 5;
+	live_for(life);
 	pid_t child = fork();
 	if (child < 0)
 		die("cannot fork");
 	if (!child) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		lane_t mine = lane_open(disk ? "noise-disk" : loopback ? "noise-loopback" : "noise-spin", lane);
+		live_for(life);
 		if (disk)
 			write_and_wait(mine);
 		if (loopback)

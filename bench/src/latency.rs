@@ -94,6 +94,13 @@ fn table(question: Question, calls: &Path, options: &Options) -> Result<()> {
         for mut row in rows {
             match row.tool.run(question, &place, options.calls) {
                 Ok(run) => {
+                    // A probe that sees other calls than those that are made costs nothing.
+                    ensure!(
+                        run.counted.is_none_or(|counted| counted > 0),
+                        "{} counted none of {} calls",
+                        row.tool.name(),
+                        options.calls
+                    );
                     row.a_call.push(run.a_call);
                     row.added.push(run.a_call - bare.a_call);
                     row.counted.extend(run.counted.map(|counted| counted as f64));

@@ -3,13 +3,16 @@
 //! Input: two bytes where a further window begins and ends. A byte whose lowest bit says whether the rest is
 //! events in few bytes (`fuzz/src/events.rs`) or a directory (`fuzz/src/directory.rs`).
 
+use std::time::Duration;
+
 use wakepath_engine::{
-    Algorithm, Answer, Comm, Host, Moment, Name, Overview, PathAnswer, PathQuery, QueryError, Recorded,
-    Subject, Survey, info, open, path,
+    Algorithm, Answer, CallsQuery, Comm, Host, LatencyQuery, Moment, Name, Overview, PathAnswer, PathQuery,
+    QueryError, Recorded, RecordedLatency, Subject, Survey, Which, Whom, calls, info, open, path,
+    recorded_latency,
 };
 use wakepath_event::Event;
 use wakepath_report::text::{self, Source};
-use wakepath_report::{Paper, json, perfetto};
+use wakepath_report::{Paper, json, parquet, perfetto};
 use wakepath_wait_graph::Builder;
 
 use crate::directory::Scratch;
@@ -49,6 +52,73 @@ pub fn check(input: &[u8]) {
         let algorithms = [Algorithm::Active, Algorithm::Exact, Algorithm::Joined, Algorithm::Exact];
         let algorithm = algorithms[nth % algorithms.len()];
         ask(&recorded, &PathQuery { subject, host: None, from, to, algorithm, all: begin & 1 == 0 });
+    }
+    let thread = recorded.graph.threads().last().map(|(_, thread)| thread.tid());
+    let whoms =
+        [Some(Whom::Recorded), Some(Whom::Everyone), thread.map(|tid| Whom::Threads(Subject::Tid(tid)))];
+    for whom in whoms.into_iter().flatten() {
+        latencies(&recorded, whom, from, to);
+    }
+    for which in [Which::Slowest(MOST), Which::Peak(1), Which::Above(u64::from(end))] {
+        calls_of(&recorded, which);
+    }
+}
+
+/// How long everything took: together, and part by part.
+fn latencies(recorded: &Recorded, whom: Whom, from: Option<Moment>, to: Option<Moment>) {
+    for target in ["runqueue", "disk", "lock", "lock:futex", "lock:kernel", "blocked:*", "segment:*", "*"] {
+        let mut query = LatencyQuery {
+            targets: vec![String::from(target)],
+            whom: whom.clone(),
+            host: None,
+            from,
+            to,
+            every: None,
+            algorithm: Algorithm::Active,
+        };
+        let whole = match recorded_latency(recorded, &query) {
+            Ok(whole) => whole,
+            Err(refused) => {
+                assert!(!refused.to_string().is_empty());
+                continue;
+            }
+        };
+        query.every = Some(Duration::from_nanos(whole.to.since(whole.from) / 3 + 1));
+        let parted = recorded_latency(recorded, &query).expect("as without parts");
+        for (whole, parted) in whole.targets.iter().zip(&parted.targets) {
+            assert_eq!(whole.histogram, parted.histogram, "{target}");
+            let sum: u128 = parted.slices.iter().map(|slice| slice.histogram.sum()).sum();
+            assert_eq!(sum, whole.histogram.sum(), "{target}: parts add up");
+        }
+        show_latency(&whole);
+        show_latency(&parted);
+    }
+}
+
+fn show_latency(told: &RecordedLatency) {
+    plain(&text::recorded_latency(told, Paper::PLAIN));
+    let mut out = Vec::new();
+    json::recorded_latency(told, &mut out).expect("memory has no errors");
+    document(&out);
+    out.clear();
+    parquet::recorded_latency(told, &mut out).expect("memory has no errors");
+    assert!(out.starts_with(b"PAR1") && out.ends_with(b"PAR1"));
+}
+
+/// What the calls of each function waited for.
+fn calls_of(recorded: &Recorded, which: Which) {
+    let targets = recorded.survey.names.targets().take(MOST);
+    let targets = targets.map(|(_, name)| Some(name.bytes().escape_ascii().to_string()));
+    for target in targets.chain([None]) {
+        match calls(recorded, &CallsQuery { target, which, algorithm: Algorithm::Active }) {
+            Ok(answer) => {
+                plain(&text::calls(&answer, Paper::PLAIN));
+                let mut out = Vec::new();
+                json::calls(&answer, &mut out).expect("memory has no errors");
+                document(&out);
+            }
+            Err(refused) => assert!(!refused.to_string().is_empty()),
+        }
     }
 }
 

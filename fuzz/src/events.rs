@@ -255,7 +255,7 @@ impl Bytes<'_> {
     }
 
     fn what(&mut self, at: u64) -> What {
-        match self.below(47) {
+        match self.below(48) {
             0..=9 => What::Switch {
                 next: self.tid(),
                 out: self.out(),
@@ -321,6 +321,7 @@ impl Bytes<'_> {
                 disagreed: self.wild(),
                 doubtful: self.wild(),
             }),
+            46 => What::Stolen(if self.below(2) == 0 { u64::from(self.next()) } else { self.wild() }),
             _ => What::Clocks(Clocks {
                 boottime_ns: self.near(at),
                 realtime_ns: self.wild(),

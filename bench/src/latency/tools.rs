@@ -24,7 +24,7 @@ pub struct Place<'a> {
 pub enum Question {
     /// `counted` of the load, which does next to nothing.
     Function,
-    /// `getppid`.
+    /// `getcpu`.
     SystemCall,
 }
 
@@ -44,7 +44,7 @@ impl Question {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Function => "calls of a function",
-            Self::SystemCall => "calls of `getppid`",
+            Self::SystemCall => "calls of `getcpu`",
         }
     }
 
@@ -130,7 +130,7 @@ impl Tool {
             (Self::Wakepath, Question::Function) => {
                 vec![wakepath, "latency".into(), format!("{calls}:counted"), "--json".into(), "--".into()]
             }
-            (Self::Wakepath, Question::SystemCall) => ["", "latency", "syscall:getppid", "--json", "--"]
+            (Self::Wakepath, Question::SystemCall) => ["", "latency", "syscall:getcpu", "--json", "--"]
                 .map(|word| if word.is_empty() { wakepath.clone() } else { word.to_owned() })
                 .to_vec(),
             (Self::Bpftrace, _) => {
@@ -139,7 +139,7 @@ impl Tool {
                         [format!("uprobe:{calls}:counted"), format!("uretprobe:{calls}:counted")]
                     }
                     Question::SystemCall => {
-                        ["enter", "exit"].map(|end| format!("tracepoint:syscalls:sys_{end}_getppid"))
+                        ["enter", "exit"].map(|end| format!("tracepoint:syscalls:sys_{end}_getcpu"))
                     }
                 };
                 let script = format!("{enter} {{ @s[tid] = nsecs }} {leave} {{ @ = hist(nsecs - @s[tid]) }}");
@@ -153,9 +153,7 @@ impl Tool {
             (Self::PerfStat, _) => {
                 ["perf", "stat", "-x", ",", "-e", events, "--"].map(str::to_owned).to_vec()
             }
-            (Self::PerfTrace, _) => {
-                ["perf", "trace", "-s", "-e", "getppid", "--"].map(str::to_owned).to_vec()
-            }
+            (Self::PerfTrace, _) => ["perf", "trace", "-s", "-e", "getcpu", "--"].map(str::to_owned).to_vec(),
         };
         [&own[..], load].concat()
     }
@@ -196,7 +194,7 @@ impl Tool {
                 line.split(',').next()?.parse().ok()
             }
             Self::PerfTrace => {
-                let mut rows = said.lines().filter_map(|line| line.trim().strip_prefix("getppid "));
+                let mut rows = said.lines().filter_map(|line| line.trim().strip_prefix("getcpu "));
                 rows.next()?.split_whitespace().next()?.parse().ok()
             }
         }
@@ -278,7 +276,7 @@ mod tests {
                 "7,,probe_calls:counted,9,100.00,,\n8,,probe_calls:counted__return,9,100.00,,\n",
                 Some(7),
             ),
-            (Tool::PerfTrace, "   syscall  calls\n   getppid        7      0    11.1\n", Some(7)),
+            (Tool::PerfTrace, "   syscall  calls\n   getcpu        7      0    11.1\n", Some(7)),
             (Tool::PerfRecord, "", None),
             (Tool::Wakepath, "", None),
         ] {

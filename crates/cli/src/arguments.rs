@@ -2,9 +2,9 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::{completion, export, info, path, sync};
+use crate::{completion, export, info, latency, path, sync};
 #[cfg(feature = "collect")]
-use crate::{doctor, latency, record};
+use crate::{doctor, record};
 
 /// Tells why it was slow.
 ///
@@ -48,7 +48,6 @@ pub enum Verb {
     Record(record::RecordArguments),
     Path(path::PathArguments),
     Info(info::InfoArguments),
-    #[cfg(feature = "collect")]
     Latency(latency::LatencyArguments),
     Export(export::ExportArguments),
     Sync(sync::SyncArguments),
@@ -77,7 +76,7 @@ const fn version() -> &'static str {
     VERSION
 }
 
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (recording format ", "4", ")");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (recording format ", "5", ")");
 
 #[cfg(test)]
 mod tests {

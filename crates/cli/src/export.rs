@@ -1,6 +1,5 @@
 //! `wakepath export`: the recording in another tool's format.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,7 +8,8 @@ use clap::{Args, ValueEnum};
 use wakepath_engine::{Algorithm, Answer, path};
 use wakepath_report::perfetto;
 
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
+use crate::file;
 use crate::input::Input;
 use crate::output::Output;
 use crate::path::WindowArguments;
@@ -52,10 +52,10 @@ pub fn run(arguments: &ExportArguments, output: &Output) -> Result<ExitCode, Fai
         output.write(|out| perfetto(&recorded, paths, out))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let cannot =
-        |error| Failure::new(Code::Input, format!("cannot write {}: {error}", arguments.output.display()));
-    let mut out = BufWriter::new(File::create(&arguments.output).map_err(cannot)?);
-    perfetto(&recorded, paths, &mut out).and_then(|()| out.flush()).map_err(cannot)?;
+    file::write(&arguments.output, |file| {
+        let mut out = BufWriter::new(file);
+        perfetto(&recorded, paths, &mut out).and_then(|()| out.flush())
+    })?;
     output.note(&format!("wrote {}: open it at https://ui.perfetto.dev", arguments.output.display()));
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,8 @@
 //! `wakepath latency`: how long calls, waits and requests take, as distributions.
 
+#[cfg(feature = "collect")]
+pub mod live;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
@@ -8,22 +11,26 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use wakepath_engine::latency::{Allowed, GRACE, Identity, LatencyError, Options, Request, Signals, latency};
-use wakepath_engine::record::{drop_rights, exit_code};
-use wakepath_engine::{Measure, compare};
+use wakepath_engine::{Measure, compare, duration};
 use wakepath_report::{json, text};
 
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::record::{OURS, await_end, could_not_collect, time};
+use crate::recorded_latency::{self, Asked, RecordedArguments};
 
 /// Count how long calls, waits and requests take, by powers of two, and number the peaks
 ///
-/// A TARGET is a function of a program or library (`libc:malloc`, `./app:handle_*`), a system call
-/// (`syscall:read`, or several: `syscall:p*64`), waits for a CPU (`runqueue`), or requests of disks (`disk`,
-/// `disk:sda`). All is counted in the kernel, exactly, and nothing else leaves it.
+/// A TARGET is a function of a program or library (`libc:malloc`, `./app:handle_*`) or of the kernel
+/// (`kernel:vfs_read`, where the kernel allows it), a system call (`syscall:read`, or several:
+/// `syscall:p*64`), waits for a CPU (`runqueue`) or for locks (`lock:user`, `lock:kernel`, `lock` for both),
+/// or requests of disks (`disk`, `disk:sda`). All is counted in the kernel, exactly, and nothing else leaves it.
+///
+/// In a recording (`-i REC`), a TARGET is a function whose calls were recorded (`record --call`), `runqueue`,
+/// locks and disks as before, waits in a system call (`blocked:read`, `blocked:*`), and segments of the path
+/// of who is asked about, by their kind (`segment:timer`, `segment:*`).
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[cfg_attr(not(feature = "collect"), allow(dead_code, reason = "only counting asks for them"))]
 pub struct LatencyArguments {
     /// What to count
     #[arg(value_name = "TARGET", required_unless_present = "compare")]
@@ -33,7 +40,7 @@ pub struct LatencyArguments {
         long,
         num_args = 2,
         value_names = ["A", "B"],
-        conflicts_with_all = ["targets", "pids", "everything", "duration", "every", "command"]
+        conflicts_with_all = ["targets", "pids", "everything", "duration", "every", "cycles", "by", "command", "recordings"]
     )]
     compare: Option<Vec<PathBuf>>,
     /// Say that two distributions differ by this measure, above --threshold
@@ -54,22 +61,45 @@ pub struct LatencyArguments {
     /// Show apart what came in each such time: 1.5s
     #[arg(long, value_name = "TIME", value_parser = time)]
     every: Option<Duration>,
+    /// Count in cycles of the processor's time-stamp counter instead of nanoseconds
+    #[arg(long, conflicts_with = "recordings")]
+    cycles: bool,
+    /// Also tell whose latencies they are: those with most time first, all of them with --json
+    #[arg(long, value_name = "WHOM", value_enum, conflicts_with = "recordings")]
+    by: Option<By>,
     /// Probe functions also where the kernel has to single-step their instructions: each call then costs
     /// many times as much, 20 µs on some virtual machines
-    #[arg(long)]
+    #[arg(long, conflicts_with = "recordings")]
     slow_probes: bool,
-    /// Use return probes also where an exception might pass: one that does ends the program
-    #[arg(long)]
+    /// Use return probes also where an exception might pass, or the stack be switched: one that does ends
+    /// the program
+    #[arg(long, conflicts_with = "recordings")]
     no_exceptions: bool,
     /// Run the command as root, though sudo was called by somebody else
-    #[arg(long)]
+    #[arg(long, conflicts_with = "recordings")]
     as_root: bool,
     /// As JSON, for scripts, on stdout
     #[arg(long)]
     json: bool,
+    /// Write this file too, a row a bucket, for tools that read Parquet
+    #[arg(long, value_name = "FILE", conflicts_with = "compare")]
+    parquet: Option<PathBuf>,
+    #[command(flatten)]
+    recorded: RecordedArguments,
     /// The command to run and to count, and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// Whose latencies are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// Each process's
+    Process,
+    /// Each thread's
+    Thread,
+    /// Each cgroup's
+    Cgroup,
 }
 
 /// The measures of T08 chapter 9.
@@ -102,6 +132,12 @@ fn score(text: &str) -> Result<f64, String> {
     score.ok_or_else(|| String::from("a number that is not negative"))
 }
 
+/// A length of time, as people write it.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let ns = duration(text).filter(|&ns| ns > 0);
+    ns.map(Duration::from_nanos).ok_or_else(|| String::from("write 10, 2.5s, 500ms or 5min"))
+}
+
 /// Most of a document that is read.
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -109,8 +145,14 @@ const EXAMPLES: &str = "\
 Examples:
   sudo wakepath latency syscall:fsync -p 912 -d 10     how long does this server's fsync take?
   sudo wakepath latency libssl:SSL_write -p 912        how long do its calls of a function take?
+  sudo wakepath latency kernel:vfs_fsync_range -a      how long does the kernel's part of it take, for all?
   sudo wakepath latency runqueue -a -d 5               how long does anybody wait for a CPU?
+  sudo wakepath latency runqueue -a -d 5 --by cgroup   and who?
   sudo wakepath latency disk --every 1s -- ./backup    how do the disks' latencies change meanwhile?
+
+  wakepath latency -i wakepath.rec runqueue lock -p 912
+                                                       how long did this server wait, when it was recorded?
+  wakepath latency -i wakepath.rec 'segment:*' --comm postgres
 
   wakepath latency --compare before.json after.json    and did they change?
 
@@ -124,8 +166,23 @@ pub fn run(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Fa
     if let Some([first, second]) = arguments.compare.as_deref() {
         return compared([first, second], arguments, output);
     }
-    let ours = |failure: Failure| if arguments.command.is_empty() { failure } else { failure.or_code(OURS) };
-    counted(arguments, output).map_err(ours)
+    if !arguments.recorded.recordings.is_empty() {
+        let asked = Asked {
+            targets: &arguments.targets,
+            pids: &arguments.pids,
+            everything: arguments.everything,
+            every: arguments.every,
+            parquet: arguments.parquet.as_deref(),
+            json: arguments.json,
+        };
+        return recorded_latency::run(&arguments.recorded, asked, output);
+    }
+    #[cfg(feature = "collect")]
+    let answer = live::run(arguments, output);
+    #[cfg(not(feature = "collect"))]
+    let answer = Err(Failure::new(Code::Usage, "this wakepath was built without what counts and records")
+        .hint("wakepath latency -i REC TARGET counts in a recording"));
+    answer
 }
 
 fn compared(
@@ -153,59 +210,4 @@ fn compared(
         output.text(&text::comparison(&found, output.paper()))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn counted(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Failure> {
-    if arguments.command.is_empty() && arguments.pids.is_empty() && !arguments.everything {
-        return Err(Failure::new(Code::Usage, "of whom?")
-            .hint("wakepath latency TARGET -- COMMAND, or -p PID, or -a for the whole machine"));
-    }
-    let request = Request {
-        targets: arguments.targets.clone(),
-        options: Options {
-            targets: Vec::new(),
-            processes: arguments.pids.clone(),
-            command: arguments.command.clone(),
-            caller: Identity::from_sudo(),
-            as_root: arguments.as_root,
-            duration: arguments.duration,
-            every: arguments.every,
-        },
-        allowed: Allowed { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions },
-    };
-    let beside_command = !arguments.command.is_empty();
-    let stop = Signals::watch(beside_command)
-        .map_err(|error| Failure::new(Code::Rights, format!("cannot watch for Ctrl-C: {error}")))?;
-    if !beside_command && arguments.duration.is_none() {
-        output.note("counting; Ctrl-C ends it and answers");
-    }
-    let found = latency(&request, &stop).map_err(why_not)?;
-    drop_rights().map_err(|error| Failure::new(Code::Rights, format!("cannot give up rights: {error}")))?;
-    if arguments.json {
-        output.write(|out| json::latency(&found, out))?;
-    } else {
-        // A command's stdout is its own.
-        let beside = if beside_command { output.on_stderr() } else { output.clone() };
-        beside.text(&text::latency(&found, beside.paper()))?;
-    }
-    let status = match found.running {
-        Some(running) => {
-            let name = arguments.command[0].to_string_lossy();
-            Some(await_end(running, &name, "counted", (&stop, GRACE), output)?)
-        }
-        None => found.status,
-    };
-    Ok(status.map_or(ExitCode::SUCCESS, |status| ExitCode::from(exit_code(status) as u8)))
-}
-
-pub fn why_not(error: LatencyError) -> Failure {
-    match error {
-        LatencyError::Collect(error) => could_not_collect(&error),
-        LatencyError::NoTarget(_) => Failure::new(Code::Usage, error.to_string())
-            .hint("FILE:FUNCTION, syscall:NAME, runqueue, disk and disk:NAME can: wakepath latency --help"),
-        LatencyError::Slow { .. } => {
-            Failure::new(Code::Usage, error.to_string()).hint("--slow-probes does it all the same")
-        }
-        other => Failure::new(Code::Usage, other.to_string()),
-    }
 }

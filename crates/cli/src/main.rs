@@ -9,15 +9,16 @@ mod completion;
 mod doctor;
 mod export;
 mod failure;
+mod file;
 mod info;
 mod input;
-#[cfg(feature = "collect")]
 mod latency;
 mod man;
 mod output;
 mod path;
 #[cfg(feature = "collect")]
 mod record;
+mod recorded_latency;
 mod sync;
 
 use std::process::ExitCode;
@@ -38,7 +39,6 @@ fn main() -> ExitCode {
         Verb::Info(info) => info::run(info, &output),
         #[cfg(feature = "collect")]
         Verb::Doctor(doctor) => doctor::run(doctor, &output),
-        #[cfg(feature = "collect")]
         Verb::Latency(latency) => latency::run(latency, &output),
         Verb::Export(export) => export::run(export, &output),
         Verb::Sync(sync) => sync::run(sync, &output),

@@ -178,7 +178,13 @@ fn of_calls(
     arguments: &PathArguments,
     output: &Output,
 ) -> Result<ExitCode, Failure> {
-    let WindowArguments { peak, above, slowest, .. } = &arguments.window;
+    let WindowArguments { peak, above, slowest, host, .. } = &arguments.window;
+    if host.is_some() {
+        let failure = Failure::new(Code::Usage, "--call asks about the host of the first recording");
+        return Err(
+            failure.hint("give the recording of the host whose calls are meant first, without --host")
+        );
+    }
     let which = match (peak, above) {
         (Some(peak), _) => Which::Peak(*peak),
         (_, Some(ns)) => Which::Above(*ns),
@@ -190,15 +196,20 @@ fn of_calls(
         match error {
             CallsError::NothingAsked => failure.hint("wakepath record --call FILE:FUNCTION records them"),
             CallsError::Several { .. } => failure.hint("--call FUNCTION says which"),
+            CallsError::NoPeak { .. } => failure.hint("wakepath latency -i REC FUNCTION shows them"),
+            CallsError::NoneReturned { .. } => failure.hint("record for longer, or a function that returns"),
             _ => failure,
         }
     })?;
     match arguments.view.view() {
-        View::Json => output.write(|out| json::calls(&answer, out))?,
+        View::Json => {
+            warn(&answer.head, output)?;
+            output.write(|out| json::calls(&answer, out))?;
+        }
+        View::Tree => output.text(&text::merged(&answer, output.paper()))?,
         _ => output.text(&text::calls(&answer, output.paper()))?,
     }
-    let doubtful = answer.asked.paths.iter().any(|path| is_doubtful(&path.head));
-    Ok(exit_code(doubtful, arguments.strict))
+    Ok(exit_code(is_doubtful(&answer.head), arguments.strict))
 }
 
 fn ns(text: &str) -> Result<u64, String> {

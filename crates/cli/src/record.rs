@@ -7,16 +7,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use wakepath_engine::PathQuery;
 use wakepath_engine::record::{
-    Allowed, CollectError, GRACE, Identity, Options, RecordError, Request, Running, Signals, Stacks,
+    Allowed, CollectError, GRACE, Identity, Made, Options, RecordError, Request, Running, Signals, Stacks,
     WriteError, drop_rights, exit_code, record,
 };
-use wakepath_engine::{PathQuery, duration};
 
 use wakepath_report::text;
 
 use crate::failure::{Code, Failure};
 use crate::input::{DEFAULT, Input};
+use crate::latency::{live, time};
 use crate::output::Output;
 use crate::path;
 
@@ -64,7 +65,7 @@ pub struct RecordArguments {
         conflicts_with = "path_only"
     )]
     stacks: Option<HowStacks>,
-    /// Record each call of this function as a window of its own: libc:malloc, ./app:handle_*;
+    /// Record each call of this function as a window of its own: libc:malloc, ./app:handle_*, kernel:vfs_read;
     /// `wakepath path --call` then tells what the slow ones waited for
     #[arg(long = "call", value_name = "TARGET")]
     calls: Vec<String>,
@@ -72,7 +73,8 @@ pub struct RecordArguments {
     /// 20 µs a call
     #[arg(long, requires = "calls")]
     slow_probes: bool,
-    /// With --call, use return probes also where an exception might pass: one that does ends the program
+    /// With --call, use return probes also where an exception might pass, or the stack be switched: one
+    /// that does ends the program
     #[arg(long, requires = "calls")]
     no_exceptions: bool,
     /// Only what a path needs: no system calls, lock words or stacks, at the least cost
@@ -175,16 +177,34 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
     if !beside_command {
         output.note("recording; Ctrl-C ends it and answers");
     }
-    let outcome = record(&request, &stop).map_err(why_not)?;
+    let Made { outcome, elsewhere, of_goroutines } = record(&request, &stop).map_err(why_not)?;
     // The answer is computed without any rights.
     drop_rights().map_err(|error| Failure::new(Code::Rights, format!("cannot give up rights: {error}")))?;
     for missing in &outcome.missing {
         output.complain("warning", &format!("this kernel has no {}: {}", missing.what, missing.consequence));
     }
+    for others in &elsewhere {
+        output.complain("note", &text::elsewhere(others));
+    }
+    if !of_goroutines.is_empty() {
+        let text = format!(
+            "calls of {} are goroutines', and a path is a thread's: it also tells of other goroutines that the thread ran \
+             meanwhile, and calls that ended in another thread have none",
+            of_goroutines.join(", ")
+        );
+        output.complain("note", &text);
+    }
     if outcome.calls_crowded > 0 {
         let text = format!(
             "{} calls were not recorded: too many at once, or too deep in themselves",
             outcome.calls_crowded
+        );
+        output.complain("warning", &text);
+    }
+    if outcome.calls_unseen > 0 {
+        let text = format!(
+            "{} calls were not recorded: it was not seen where they began, or ended",
+            outcome.calls_unseen
         );
         output.complain("warning", &text);
     }
@@ -200,6 +220,9 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
         None => outcome.status,
     };
     told?;
+    if !arguments.calls.is_empty() {
+        live::doubt_probes(status, arguments.no_exceptions, output);
+    }
     // The command's own code; else whether we did what was asked.
     Ok(status.map_or(ExitCode::SUCCESS, |status| ExitCode::from(exit_code(status) as u8)))
 }
@@ -237,7 +260,7 @@ fn tell(arguments: &RecordArguments, output: &Output) -> Result<(), Failure> {
 fn why_not(error: RecordError) -> Failure {
     match error {
         RecordError::Collect(error) => could_not_collect(&error),
-        RecordError::Function(error) => crate::latency::why_not(error),
+        RecordError::Function(error) => live::why_not(error),
         RecordError::NoCgroup(_) => Failure::new(Code::Usage, error.to_string())
             .hint("systemd-cgls lists them; one that is yet to begin is in a recording of all, -a"),
     }
@@ -258,6 +281,7 @@ pub fn could_not_collect(error: &CollectError) -> Failure {
         | CollectError::MapRings { source }
         | CollectError::Snapshot { source }
         | CollectError::Probe { source, .. }
+        | CollectError::KernelProbe { source, .. }
         | CollectError::Counts { source }
             if needs_rights(source) =>
         {
@@ -279,11 +303,6 @@ pub fn could_not_collect(error: &CollectError) -> Failure {
         _ => Failure::new(Code::Rights, text)
             .hint("wakepath doctor says what this kernel and these rights allow"),
     }
-}
-
-pub fn time(text: &str) -> Result<Duration, String> {
-    let ns = duration(text).filter(|&ns| ns > 0);
-    ns.map(Duration::from_nanos).ok_or_else(|| String::from("write 10, 2.5s, 500ms or 5min"))
 }
 
 fn size(text: &str) -> Result<u64, String> {

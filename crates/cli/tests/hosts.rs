@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use made::{Made, made, made_on};
 use serde_json::Value;
+use wakepath_event::{NameSpace, What};
 
 /// Rounds of a client that asks and a server on another host that answers, one every millisecond.
 const ROUNDS: u64 = 200;
@@ -67,6 +68,7 @@ fn rpc(wire: Wire) -> (String, String) {
         }
         let _ = writeln!(client, "{} c0 idle/net_rx waking client", back + 1_000);
         let _ = writeln!(client, "{} c0 idle switch client", back + 3_000);
+        let _ = writeln!(client, "{} c0 client called 0 from={}", back + 5_000, sent - 1_000);
     }
     let _ = writeln!(client, "{} c0 client switch idle blocked call=35:0", 1_000_000 * ROUNDS);
     (client, server)
@@ -74,7 +76,8 @@ fn rpc(wire: Wire) -> (String, String) {
 
 fn hosts(wire: Wire) -> (Made, Made) {
     let (client, server) = rpc(wire);
-    (made(&client, &[]), made_on(("db1", "a3ad3a3e-2b69-4bd7-a8a0-f1a8a4b8a4e5"), &server, &[]))
+    let ask = What::Name(NameSpace::Target, 0, b"./client:ask".as_slice().into());
+    (made(&client, &[ask]), made_on(("db1", "a3ad3a3e-2b69-4bd7-a8a0-f1a8a4b8a4e5"), &server, &[]))
 }
 
 #[track_caller]
@@ -87,6 +90,29 @@ fn document(made: &Made, arguments: &[&str]) -> Value {
 #[test]
 fn a_path_goes_to_the_other_host_and_back() {
     check_path(Wire::Same);
+}
+
+#[test]
+fn calls_are_told_what_they_waited_for_on_the_other_host() {
+    let (client, server) = hosts(Wire::Same);
+    let other = server.recording();
+    let other = other.to_str().expect("UTF-8");
+    let asked = ["path", "--call", "--slowest", "50", "--json", "wakepath.rec", other];
+    let answer = document(&client, &asked);
+    let calls = answer["calls"].as_array().expect("calls");
+    assert_eq!(calls.len(), 50);
+    for call in calls {
+        assert_eq!(call["first"]["what"], "waiting for server (10) on db1", "{call}");
+        // Nearly all of what the server computes lies within the call, whatever the clocks' error.
+        let ns = call["first"]["ns"].as_u64().expect("a number");
+        assert!(ns.abs_diff(COMPUTES) < 50_000, "{call}");
+    }
+
+    let mut of_server = asked.to_vec();
+    of_server.extend(["--host", "db1"]);
+    let (code, _, said) = client.run(&of_server);
+    assert_eq!(code, 2);
+    assert!(said.contains("the host of the first recording"), "{said}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A server that is slow for six reasons: each is a peak of its latencies, with the calls that met it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -73,12 +74,35 @@ fn counted(folder: &Path, causes: &[Cause]) -> (Value, Value) {
     (document["targets"][0].take(), serde_json::from_slice(&truth).expect("JSON"))
 }
 
+/// Whether, by the server's own clock, nearly no call took as long as the empty bucket below a cause's says:
+/// else the machine was so busy with others that nobody could see the peaks apart. One call between two humps of
+/// 20 leaves a valley that is no noise (10.5 of the 9 that are asked for), between two of 15 it does not (7).
+fn stand_apart(truth: &Value, causes: &[Cause]) -> bool {
+    let calls = truth["calls"].as_array().expect("calls");
+    let bucket = |call: &Value| u64::from((number(&call["to_ns"]) - number(&call["from_ns"])).max(1).ilog2());
+    causes.iter().all(|cause| {
+        let between = calls.iter().filter(|call| bucket(call) + 1 == cause.2).count() as u64;
+        between * 20 <= cause.1
+    })
+}
+
+/// How often the server may be started until it stands apart from its neighbours.
+const TRIES: usize = 4;
+
 /// The causes and their calls are what was asked for; each has one peak, between those of its neighbours;
 /// and each range of buckets holds the calls that took so long by the server's own clock.
 fn each_has_its_peak(folder: &Path, causes: &[Cause]) {
     let one = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let (counted, truth) = counted(folder, causes);
+    let (mut counted_now, mut truth) = counted(folder, causes);
+    for _ in 1..TRIES {
+        if stand_apart(&truth, causes) {
+            break;
+        }
+        eprintln!("once more: by the server's own clock its causes do not stand apart: {}", truth["summary"]);
+        (counted_now, truth) = counted(folder, causes);
+    }
     drop(one);
+    let counted = counted_now;
     let calls = truth["calls"].as_array().expect("calls");
     assert_eq!([number(&counted["count"]), calls.len() as u64], [CALLS; 2]);
 
@@ -191,6 +215,8 @@ fn slow_calls_are_told_what_they_met() {
     let answer: Value = serde_json::from_slice(&answer.stdout).expect("JSON");
     let origin: u64 = answer["origin_ns"].as_str().and_then(|ns| ns.parse().ok()).expect("a number");
     let (mut judged, mut wrong) = (0, Vec::new());
+    // Of each cause what was planted, and what its calls took.
+    let mut books: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for call in answer["calls"].as_array().expect("calls") {
         let [from, to] = ["from_ns", "to_ns"].map(|end| origin + number(&call[end]));
         // The server's stamps are within the probes', whose traps take some microseconds.
@@ -198,8 +224,14 @@ fn slow_calls_are_told_what_they_met() {
             other["tid"] == call["tid"] && from <= number(&other["from_ns"]) && number(&other["to_ns"]) <= to
         };
         let Some(met) = planted.iter().find(is_it) else { continue };
+        let took = number(&met["to_ns"]) - number(&met["from_ns"]);
+        // Of a call whose events this kernel left untraced, nobody knows how much is missing.
+        if !call["first"]["what"].as_str().is_some_and(|what| what.starts_with("unknown")) {
+            let booked = books.entry(met["cause"].as_str().unwrap_or("")).or_default();
+            *booked = (booked.0 + number(&met["planted_ns"]), booked.1 + took);
+        }
         // By the server's own books it was mostly this: else the machine had a hand in it.
-        if 10 * number(&met["planted_ns"]) < 9 * (number(&met["to_ns"]) - number(&met["from_ns"])) {
+        if 10 * number(&met["planted_ns"]) < 9 * took {
             continue;
         }
         judged += 1;
@@ -210,4 +242,37 @@ fn slow_calls_are_told_what_they_met() {
     }
     assert!(judged * 2 >= planted.len(), "{judged} of {} slow calls can be judged", planted.len());
     assert!(wrong.len() * 100 <= judged, "{} of {judged} are told wrong:\n{}", wrong.len(), wrong.join("\n"));
+    times_are_right(&answer, &books);
+}
+
+/// In the tree of all slow calls each cause but computing, which all calls do, has the time that was planted, to
+/// within a hundredth of what its calls took.
+fn times_are_right(answer: &Value, books: &BTreeMap<&str, (u64, u64)>) {
+    let calls = number(&answer["asked"]["explained"]) as f64;
+    let nodes = answer["tree"].as_array().expect("a tree").iter();
+    let parts: Vec<(Option<&str>, &str, f64)> = nodes
+        .flat_map(|node| {
+            let own = node["own"].as_array().expect("parts").iter();
+            own.map(|part| {
+                let ns = part["asked_ns"].as_f64().expect("a number") * calls;
+                (node["who"].as_str(), part["kind"].as_str().expect("a kind"), ns)
+            })
+        })
+        .collect();
+    let sum = |is: &dyn Fn(Option<&str>, &str) -> bool| -> f64 {
+        parts.iter().filter(|(who, kind, _)| is(*who, kind)).map(|(.., ns)| ns).sum()
+    };
+    // What interrupts take of a thread is running by its clock.
+    let runs = |name| sum(&|who, kind| who == Some(name) && ["running", "interrupted"].contains(&kind));
+    let kind = |wanted| sum(&|_, kind| kind == wanted);
+    for (cause, told) in [
+        (MUTEX.0, runs("causes-holder")),
+        (TIMER.0, kind("timer")),
+        (PEER.0, runs("causes-peer")),
+        (LIMIT.0, kind("throttled")),
+    ] {
+        let Some(&(planted, took)) = books.get(cause) else { continue };
+        let off = (told - planted as f64).abs();
+        assert!(off <= took as f64 / 100.0, "{cause}: {planted} ns planted of {took}, {told:.0} told");
+    }
 }

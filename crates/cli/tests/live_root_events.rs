@@ -223,6 +223,17 @@ const EXEC: &str = r#"
 fn a_thread_that_executes_a_program_goes_on_as_the_first_one() {
     let Some(folder) = place("an exec by a thread that is not the first one is followed") else { return };
     let folder = folder.path();
+    for last in [false, false, true] {
+        let _ = std::fs::remove_dir_all(folder.join("wakepath.rec"));
+        if exec_is_followed(folder) {
+            return;
+        }
+        assert!(!last, "three times the sleeps were not as long as was asked for");
+    }
+}
+
+/// Whether its sleeps were as long as it asked: where others have the CPUs, they begin late.
+fn exec_is_followed(folder: &Path) -> bool {
     recorded(folder, EXEC);
     let document = path(folder);
     let window = adds_up(&document);
@@ -235,10 +246,14 @@ fn a_thread_that_executes_a_program_goes_on_as_the_first_one() {
     assert!(moved, "the kernel told which thread it was");
     // Both sleeps: the thread's, for which the first one waited, and the program's that it became.
     let timer = of_kind(&document, "timer");
-    assert!((250_000_000..270_000_000).contains(&timer), "{timer} of {window} ns");
+    if !(250_000_000..270_000_000).contains(&timer) {
+        println!("  slept for {timer} of {window} ns: {:#}", document["contributors"]);
+        return false;
+    }
     let comms: Vec<_> = document["segments"].as_array().expect("segments").iter().collect();
     assert!(comms.last().expect("one")["comm"] == "sleep", "it ends as the new program");
     assert_eq!(unexplained(&document), Vec::<String>::new());
+    true
 }
 
 /// Sends itself datagrams as fast as it can, on a CPU where a timer goes off every 100 µs for a thread that

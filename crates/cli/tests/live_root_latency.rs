@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use live::{WAKEPATH, document, place, wakepath, workload};
+use live::{WAKEPATH, document, first_byte, place, wakepath, workload};
 use serde_json::Value;
 
 #[allow(dead_code, reason = "each test program uses its part")]
@@ -73,12 +73,75 @@ fn waits_for_a_cpu_are_those_that_the_scheduler_accounts_for() {
     let calls = workload(folder, "calls");
     // Three threads want one CPU.
     let command = ["taskset", "-c", "0", &calls, "threads=3", "syscalls=1000000"];
-    let (counted, own) = latency(folder, &["runqueue"], &command);
-    let sum: f64 = counted[0]["sum"].as_str().and_then(|sum| sum.parse().ok()).expect("a number");
+    let (counted, own) = latency(folder, &["runqueue", "--by", "thread"], &command);
+    // Those three alone: how long it takes to start them, or to end, is not in their account.
+    let groups = counted[0]["groups"].as_array().expect("a list").iter();
+    let theirs = groups.filter(|group| group["tid"] != group["pid"]);
+    let sum: f64 =
+        theirs.map(|group| group["sum"].as_str().expect("a number").parse::<f64>().expect("ns")).sum();
     let truth = own["waited_ns"] as f64;
     assert!(truth > 100e6, "three threads on one CPU wait for it: {truth} ns");
-    // What is lost here is what some kernels leave untraced; what is beyond is the start of `taskset`.
+    // What is lost here is what some kernels leave untraced.
     assert!((sum - truth).abs() < 0.05 * truth, "{sum} ns counted, {truth} ns by the scheduler");
+}
+
+/// Of a target: how many, and how long in all, ns.
+fn totals(target: &Value) -> (f64, f64) {
+    let sum = target["sum"].as_str().and_then(|sum| sum.parse().ok()).expect("a number");
+    (target["count"].as_u64().expect("a number") as f64, sum)
+}
+
+#[test]
+fn a_recording_says_what_was_counted_meanwhile() {
+    let Some(folder) = place("a recording says what was counted meanwhile") else { return };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    // Three threads on one CPU wait for it; each sleeps, and leaves every other call of a function.
+    let load =
+        ["taskset", "-c", "0", &calls, "threads=3", "syscalls=1000000", "short=50", "long=10", "left=100"];
+    let asked = ["./calls:left", "runqueue", "syscall:clock_nanosleep"];
+    let counting = [&["latency"][..], &asked, &["--json", "--"], &load].concat();
+    let recording = [&["record", "--call", "./calls:left", "--", WAKEPATH][..], &counting].concat();
+    let output = wakepath(folder, &recording);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let counted = printed.lines().find(|line| line.starts_with('{')).expect("a document");
+    let counted: Value = serde_json::from_str(counted).expect("JSON");
+    let own = |name: &str| -> u64 {
+        let line = printed.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|count| count.parse().ok()).expect("its own count")
+    };
+    let targets = ["left", "runqueue", "blocked:clock_nanosleep"];
+    let arguments = [&["latency", "-i", "wakepath.rec", "--comm", "calls"][..], &targets].concat();
+    let recorded = document(folder, &arguments);
+    let ([left, waits, sleeps], [counted_left, counted_waits, counted_sleeps]) =
+        ([0, 1, 2].map(|n| &recorded["targets"][n]), [0, 1, 2].map(|n| &counted["targets"][n]));
+    println!(
+        "recorded {:?} {:?}; counted {:?} {:?}",
+        totals(waits),
+        totals(sleeps),
+        totals(counted_waits),
+        totals(counted_sleeps)
+    );
+    // The same probes saw the same calls.
+    assert_eq!(ends(left), [own("left") / 2, own("left") / 2, 0], "{recorded:#}");
+    assert_eq!(ends(left), ends(counted_left));
+    // Each sleep blocks once, but where the thread loses its CPU on the way there for longer than it means to
+    // sleep: rarely. It is woken before it runs again, and it is called before it blocks.
+    assert_eq!(ends(counted_sleeps), [own("sleeps"), 0, 0], "{counted:#}");
+    let [blocked, others @ ..] = ends(sleeps);
+    assert!(blocked <= own("sleeps") && blocked > own("sleeps") * 19 / 20, "{blocked}: {recorded:#}");
+    assert_eq!(others, [0, 0]);
+    assert!(totals(sleeps).1 < totals(counted_sleeps).1, "{recorded:#}");
+    // The same events, but where one of the two was still being attached; stamps of the same event are taken
+    // one after the other. So some waits may be missing, of the many that there are.
+    let ((n, ns), (counted_n, counted_ns)) = (totals(waits), totals(counted_waits));
+    assert!(counted_n > 200.0, "{counted:#}");
+    assert!((n - counted_n).abs() <= 0.01 * counted_n + 10.0, "{n} recorded, {counted_n} counted");
+    assert!((ns - counted_ns).abs() <= 0.02 * counted_ns, "{ns} ns recorded, {counted_ns} ns counted");
+    // Whose they are, the recording knows without being told.
+    let whole = document(folder, &["latency", "-i", "wakepath.rec", "runqueue"]);
+    assert!(totals(&whole["targets"][0]).0 >= n, "the command and what it started: {whole:#}");
 }
 
 /// How many returned, were left without returning, and had not ended.
@@ -109,8 +172,8 @@ fn calls_that_are_nested_left_or_never_over_are_told_apart() {
     let (counted, own) = latency(folder, &targets, &command);
     let [nested, left, leaves, stays] = counted.as_slice() else { panic!("{counted:#?}") };
     assert_eq!(ends(nested), [own["nested"], 0, 0]);
-    // Every other one returns; of what each thread left last, nothing tells that it is over.
-    assert_eq!(ends(left), [own["left"] / 2, own["left"] / 2 - 4, 4]);
+    // Every other one returns; what each thread left last is told by its end.
+    assert_eq!(ends(left), [own["left"] / 2, own["left"] / 2, 0]);
     assert_eq!(ends(leaves), [0, own["left"], 0]);
     assert_eq!(ends(stays), [0, 1, 0]);
 }
@@ -126,8 +189,33 @@ fn recorded_calls_are_told_apart_like_counted_ones() {
     let answer = document(folder, &["path", "--call", "--slowest", "1"]);
     let buckets = buckets(&answer);
     assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 200, "{answer:#}");
-    // Of what each thread left last, nothing tells that it is over.
-    assert_eq!((&answer["left"], &answer["open"]), (&196.into(), &4.into()), "{answer:#}");
+    assert_eq!((&answer["left"], &answer["open"]), (&200.into(), &0.into()), "{answer:#}");
+}
+
+#[test]
+fn a_call_whose_thread_ends_or_becomes_another_program_was_left() {
+    let Some(folder) = place("calls of threads that end are told apart from open ones") else { return };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    // In the foreground it outlives the program: else it kills itself with it, and who ends first is open.
+    let killed = ["timeout", "--foreground", "--signal=KILL", "5", calls.as_str(), "held"];
+    for (target, options, command, expected) in [
+        ("./calls:held", &["-d", "3"][..], &killed[..], [0, 0, 1]),
+        ("./calls:held", &[], &killed, [0, 1, 0]),
+        ("./calls:replaced", &[], &[&calls, "replaced"], [0, 1, 0]),
+    ] {
+        let counted = wakepath(folder, &[&["latency", target, "--json"], options, &["--"], command].concat());
+        let printed = String::from_utf8_lossy(&counted.stdout);
+        let document = printed.lines().find(|line| line.starts_with('{'));
+        let document: Value = document.and_then(|line| serde_json::from_str(line).ok()).expect("a document");
+        assert_eq!(ends(&document["targets"][0]), expected, "{target} {options:?}: {document:#}");
+
+        wakepath(folder, &[&["record", "--call", target], options, &["--"], command].concat());
+        let said = wakepath(folder, &["path", "--call", "--slowest", "1"]);
+        let said = String::from_utf8_lossy(&said.stderr).into_owned();
+        let [_, left, open] = expected;
+        assert!(said.contains(&format!("{left} were left, {open} had not ended")), "{target}: {said}");
+    }
 }
 
 #[test]
@@ -187,21 +275,6 @@ fn what_probes_cost_is_what_an_empty_function_is_counted_to_take() {
         best = best.min((mean / quick_cost[1] as f64).ln().abs());
     }
     assert!(best < (4.0_f64 / 3.0).ln(), "off by {:.2} times at best", best.exp());
-}
-
-/// The first byte of a function of a running program.
-fn first_byte(pid: u32, program: &str, function: &str) -> u8 {
-    let symbols = Command::new("nm").arg(program).output().expect("nm").stdout;
-    let symbols = String::from_utf8(symbols).expect("text");
-    let line = symbols.lines().find(|line| line.ends_with(&format!(" {function}"))).expect("the function");
-    let offset = u64::from_str_radix(&line[..16], 16).expect("an address");
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("mappings");
-    let start =
-        maps.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok()).expect("a start");
-    let mut byte = [0];
-    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).expect("its memory");
-    std::os::unix::fs::FileExt::read_exact_at(&memory, &mut byte, start + offset).expect("a byte");
-    byte[0]
 }
 
 #[test]
@@ -274,4 +347,47 @@ fn the_commands_own_exit_code_is_passed_on() {
         let output = wakepath(folder.path(), &arguments);
         assert_eq!(output.status.code(), Some(code), "{command:?}");
     }
+}
+
+#[test]
+fn calls_that_go_on_when_counting_ends_are_not_taken_for_left() {
+    let Some(folder) = place("what is under way at the end is open, and nothing else") else { return };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    let mut busy = Command::new(&calls).arg("functions=1000000000").spawn().expect("calls");
+    let pid = busy.id().to_string();
+    let counted = wakepath(folder, &["latency", "./calls:counted", "-p", &pid, "-d", "0.5", "--json"]);
+    let recorded = wakepath(folder, &["record", "--call", "./calls:counted", "-p", &pid, "-d", "0.2"]);
+    busy.kill().and_then(|()| busy.wait()).expect("a child");
+    assert!(counted.status.success(), "{}", String::from_utf8_lossy(&counted.stderr));
+    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+    let counted: Value = serde_json::from_slice(&counted.stdout).expect("JSON");
+    let recorded = document(folder, &["path", "--call", "--slowest", "1"]);
+    for target in [&counted["targets"][0], &recorded] {
+        assert!(!buckets(target).is_empty(), "{target:#}");
+        assert_eq!(target["left"], 0, "{target:#}");
+        assert!(target["open"].as_u64() <= Some(1), "{target:#}");
+    }
+}
+
+#[test]
+fn calls_of_what_a_process_starts_are_counted_with_its_own() {
+    let Some(folder) = place("calls of children are counted") else { return };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    let line = format!("read go; {calls} threads=2 functions=1000 >own; exit 0");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &line]).current_dir(folder).stdin(std::process::Stdio::piped());
+    let mut shell = shell.spawn().expect("sh");
+    let mut counting = Command::new(WAKEPATH);
+    counting.args(["latency", "./calls:counted", "--json", "-p", &shell.id().to_string()]);
+    let counting =
+        counting.current_dir(folder).stdout(std::process::Stdio::piped()).spawn().expect("wakepath");
+    // It counts by then: nothing tells when it begins.
+    std::thread::sleep(Duration::from_secs(4));
+    drop(shell.stdin.take());
+    let output = counting.wait_with_output().expect("wakepath");
+    shell.wait().expect("sh");
+    let counted: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(ends(&counted["targets"][0]), [2000, 0, 0], "{counted:#}");
 }

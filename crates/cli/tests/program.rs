@@ -69,6 +69,87 @@ fn waits_that_timed_out_are_told_as_what_they_were_for_when_that_is_asked() {
     assert_eq!(code, 2, "{err}");
 }
 
+/// Waits of a worker for a CPU, of 1 and of 2 µs, and for a disk; records were lost at the end.
+const WAITS: &str = "
+thread worker tid=10
+thread other tid=20
+   0 c0 idle   started
+   0 c0 idle   switch worker
+1000 c0 worker switch other runnable
+2000 c0 other  switch worker blocked call=0:3
+2100 c0 worker issue 1
+3000 c0 worker switch other runnable
+5000 c0 other  switch worker blocked call=0:3
+6000 c0 worker complete 1
+8000 c0 worker loss from=7000 count=2
+9000 c0 worker stopped
+";
+
+#[test]
+fn a_recording_is_asked_how_long_things_took() {
+    let made = made(WAITS, &[]);
+    let latency = |arguments: &[&'static str]| [&["latency", "-i", "wakepath.rec"][..], arguments].concat();
+    check(
+        &made,
+        &latency(&["runqueue", "disk", "-p", "10", "--every", "2500ns"]),
+        expect![[r#"
+        recorded 2026-11-21 02:58:41.310000000 to 02:58:41.310009000 UTC on web3
+        of process 10 and what it started
+        lost 2 records
+
+        runqueue: 2 waits for a CPU in 9.00 µs, 3.00 µs in all, 1.50 µs on average
+        peak  bucket  average  count  log scale
+           1       9   768 ns      1  ████████████████████████████████████████
+           1      10  1.54 µs      1  ████████████████████████████████████████
+
+        over time; columns: buckets 9 (768 ns) to 10 (1.54 µs); · to 9, ░ to 99, ▒ to 999, ▓ to 9999, █ more
+            +0 ns ·   1 wait for a CPU
+         +2.50 µs  ·  1 wait for a CPU
+         +5.00 µs     0 waits for a CPU
+         +7.50 µs     0 waits for a CPU
+
+        disk: 1 request in 9.00 µs, 3.90 µs in all, 3.90 µs on average
+        peak  bucket  average  count  log scale
+           1      11  3.07 µs      1  ████████████████████████████████████████
+
+        over time; columns: buckets 11 (3.07 µs) to 11 (3.07 µs); · to 9, ░ to 99, ▒ to 999, ▓ to 9999, █ more
+            +0 ns    0 requests
+         +2.50 µs    0 requests
+         +5.00 µs ·  1 request
+         +7.50 µs    0 requests
+        code 0
+    "#]],
+    );
+    let (code, out, err) = made.run(latency(&["runqueue", "--tid", "10", "--to", "2.5us", "--json"]));
+    assert_eq!((code, err.as_str()), (0, ""));
+    let answer: Value = serde_json::from_str(&out).expect("JSON");
+    let target = &answer["targets"][0];
+    assert_eq!(
+        (&target["count"], &target["sum"], &target["of"]),
+        (&1.into(), &"1000".into(), &"waits".into())
+    );
+    assert_eq!((&answer["source"], &answer["window"]["to_ns"]), (&"recording".into(), &2500.into()));
+    assert_eq!(made.run(latency(&["runqueue", "-a", "--strict"])).0, 1, "records were lost");
+    let (code, _, err) = made.run(latency(&["runqueue", "--parquet", "waits.parquet"]));
+    assert_eq!((code, err.as_str()), (0, ""));
+    let file = std::fs::read(made.folder().join("waits.parquet")).expect("a file");
+    assert!(file.starts_with(b"PAR1") && file.ends_with(b"PAR1"));
+    let (code, _, err) = made.run(latency(&["runqueue", "--parquet", "no/such/folder"]));
+    assert!(code == 3 && err.contains("cannot write `no/such/folder`"), "{code}: {err}");
+    for (arguments, expected) in [
+        (&["syscall:read"][..], "hint: blocked:read is how long threads were blocked in it"),
+        (&["./app:f"], "hint: wakepath record --call ./app:f records them"),
+        (&["segment:timer"], "hint: --comm, --tid, --cgroup or -p says it"),
+        (&["whatever"], "error: `whatever` is nothing that a recording has latencies of"),
+        (&["disk", "-p", "11"], "error: no process 11 in this recording"),
+        (&["disk", "-d", "1"], "cannot be used with"),
+    ] {
+        let (code, _, err) = made.run(latency(arguments));
+        assert_eq!(code, 2, "{arguments:?}: {err}");
+        assert!(err.contains(expected), "{arguments:?}: {err}");
+    }
+}
+
 #[test]
 fn every_verb_reads_the_recording_beside_it_when_given_none() {
     let made = helper();
@@ -115,7 +196,7 @@ fn every_verb_reads_the_recording_beside_it_when_given_none() {
             host        web3, Linux 6.18.0 x86_64, boot 67e2237c-99e6-488f-b6e0-82e34227d61c
             machine     2 CPUs, 2 threads, 2 processes
             on disk     840 B in 3 streams, 60.0 bytes an event
-            written by  wakepath 0.1.0, format 4
+            written by  wakepath 0.1.0, format 5
             lost        0 records
             cost        not recorded
 
@@ -260,12 +341,12 @@ fn input_that_cannot_be_read_ends_with_3_and_names_it() {
     }
     let metadata = made.recording().join("kernel/metadata");
     let text = std::fs::read_to_string(&metadata).expect("metadata");
-    std::fs::write(&metadata, text.replace("format = 4;", "format = 77;")).expect("writable");
+    std::fs::write(&metadata, text.replace("format = 5;", "format = 77;")).expect("writable");
     check(
         &made,
         &["path"],
         expect![[r#"
-            error: ./wakepath.rec: recording is of format 77, this wakepath reads up to 4
+            error: ./wakepath.rec: recording is of format 77, this wakepath reads up to 5
             hint: read it with the wakepath that wrote it, or a later one
             code 3
         "#]],
@@ -345,7 +426,7 @@ fn the_version_names_the_recording_format() {
         &helper(),
         &["--version"],
         expect![[r#"
-        wakepath 0.1.0 (recording format 4)
+        wakepath 0.1.0 (recording format 5)
         code 0
     "#]],
     );

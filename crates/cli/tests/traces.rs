@@ -70,3 +70,44 @@ fn a_kernel_trace_by_lttng_is_asked_like_a_recording() {
     let most = &path["contributors"][0];
     assert_eq!(most["kind"], "timer", "{most}");
 }
+
+#[test]
+fn latencies_in_a_trace_by_lttng_are_those_that_another_reader_counts() {
+    let Some(folder) = traces("waits for a CPU and in system calls are as long as babeltrace2 says") else {
+        return;
+    };
+    // Counted from the text that babeltrace2 prints: from the sched_waking of a thread that left its CPU, or from
+    // a switch-out that leaves it runnable, to its switch-in; and from its switch-out between syscall_entry and
+    // syscall_exit to its sched_waking.
+    for (trace, whom, expected) in [
+        ("lttng-mutex/ctf", &["-a"][..], &[("runqueue", 339, 480_140_245)][..]),
+        (
+            "lttng-rpc-local/ctf",
+            &["-p", "248"],
+            &[
+                ("runqueue", 20, 35_653_555),
+                ("blocked:read", 5, 5_262_312),
+                ("blocked:openat", 4, 10_956_650),
+                ("blocked:newfstatat", 1, 60_865),
+                ("blocked:accept", 4, 2_087_503_257),
+                // The server sleeps 100 ms for one of its requests.
+                ("blocked:clock_nanosleep", 1, 100_315_683),
+            ],
+        ),
+    ] {
+        let mut arguments = vec!["latency", "runqueue", "blocked:*", "--json"];
+        arguments.extend(whom);
+        arguments.push("-i");
+        let told = document(&arguments, &[&folder.join(trace)]);
+        let targets = told["targets"].as_array().expect("targets");
+        for &(name, count, ns) in expected {
+            let found = targets.iter().find(|target| target["target"] == name).expect(name);
+            let ns: u64 = ns;
+            assert_eq!((&found["count"], &found["sum"]), (&count.into(), &ns.to_string().into()), "{name}");
+            assert_eq!((&found["open"], &found["unseen"]), (&0.into(), &0.into()), "{name}");
+        }
+        if whom != ["-a"] {
+            assert_eq!(targets.len(), expected.len(), "{targets:#?}");
+        }
+    }
+}

@@ -10,7 +10,7 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::libbpf_sys;
 
 use crate::programs::{Missing, Programs};
-use crate::{Error, Options, Stacks, sampling};
+use crate::{Error, Options, Stacks, sampling, try_kernel_functions};
 
 /// One thing that was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +88,7 @@ pub fn examine(options: &Options) -> Vec<Check> {
     }
     if !blocked(&checks) {
         checks.push(stacks(options));
+        checks.push(kernel_functions());
     }
     checks.push(other_processes());
     checks.push(kernel_symbols());
@@ -201,6 +202,24 @@ fn stacks(options: &Options) -> Check {
         },
     };
     Check { what: "stacks at switches and wake-ups".into(), verdict }
+}
+
+/// Whether this process may load the programs that there are.
+pub(crate) fn may_load_programs() -> bool {
+    BPF.held() && PERFMON.held()
+}
+
+fn kernel_functions() -> Check {
+    let verdict = match try_kernel_functions() {
+        Ok(()) => Verdict::Works(String::new()),
+        Err(error) => Verdict::Lacking {
+            why: error.to_string(),
+            consequence: "`kernel:NAME` is nothing that latency or record --call can see".into(),
+            hint: "nothing to do, if the kernel does not allow it; syscall:NAME, lock:kernel and disk work"
+                .into(),
+        },
+    };
+    Check { what: "probes on functions of the kernel".into(), verdict }
 }
 
 fn other_processes() -> Check {

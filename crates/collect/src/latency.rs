@@ -2,24 +2,33 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io;
 use std::mem::MaybeUninit;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
 
 use crate::child::{Held, Identity, Running, Start};
-use crate::probes::{Probe, attach, open_calls};
+use crate::kernel_probes::{self, KernelFunction, KernelProbes};
+use crate::probes::{Probe, attach, detach, open_calls};
 use crate::programs::{into_io, silence_libbpf};
+use crate::sampling::possible_cpus;
 use crate::session::EndReason;
 use crate::skeleton::latency::{LatencySkel, LatencySkelBuilder};
 use crate::watch::{Watch, pidfd};
 use crate::{Error, Signals};
 
 mod calibrate;
+mod cycles;
+mod groups;
+mod kernel;
+
+use cycles::Cycles;
+use groups::{Grouping, Parts};
 
 pub use calibrate::{Calibration, Entry, Exit, ProbeKind, calibrate};
+pub use groups::{Group, GroupBy, MOST_GROUPS, MOST_PARTS, Part};
+pub use kernel::try_kernel_functions;
 
 /// Most targets at once: `WP_TARGETS` of `bpf/latency.h`, but for the counters of calibration.
 pub const MOST_TARGETS: usize = 63;
@@ -33,10 +42,16 @@ pub enum Counted {
     Call(u32),
     /// Waits for a CPU.
     RunQueue,
+    /// Waits for locks of user space: futexes.
+    UserLock,
+    /// Waits for locks of the kernel that put to sleep.
+    KernelLock,
     /// Requests of a block device (major << 20 | minor), or of all.
     Disk(Option<u32>),
     /// Calls of user functions, all counted as one.
     Functions(Vec<Probe>),
+    /// Calls of a function of the kernel.
+    KernelFunction(KernelFunction),
 }
 
 /// What to count, of whom and for how long.
@@ -44,6 +59,10 @@ pub enum Counted {
 pub struct LatencyOptions {
     /// What is counted; at most [`MOST_TARGETS`].
     pub targets: Vec<Counted>,
+    /// In cycles of the processor's time-stamp counter instead of nanoseconds.
+    pub in_cycles: bool,
+    /// Whose are told apart; nobody's if not said. Whose a disk's requests are, nobody knows.
+    pub by: Option<GroupBy>,
     /// Of these processes and what they start; of all where there are none and no command.
     pub processes: Vec<u32>,
     /// The command to run and its arguments.
@@ -61,9 +80,9 @@ pub struct LatencyOptions {
 /// The counts of a target from the beginning up to a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
-    /// Of 2^i up to below 2^(i+1) ns.
+    /// Of 2^i up to below 2^(i+1) ns or cycles.
     pub buckets: [u64; 64],
-    /// Of all of them, ns.
+    /// Of all of them, ns or cycles.
     pub sum: u64,
     /// Calls that were left without returning.
     pub left: u64,
@@ -71,6 +90,55 @@ pub struct Counts {
     pub crowded: u64,
     /// Calls that have not ended.
     pub open: u64,
+    /// Calls of a function of the kernel that nobody saw begin, or return; not told apart by group.
+    pub unseen: u64,
+}
+
+impl Counts {
+    /// Of `struct wp_distribution`s.
+    fn sum<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut sums = [0_u64; 67];
+        for value in values {
+            for (sum, bytes) in sums.iter_mut().zip(value.chunks_exact(8)) {
+                let word = bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+                *sum = sum.saturating_add(word);
+            }
+        }
+        let [buckets @ .., sum, left, crowded] = sums;
+        Self { buckets, sum, left, crowded, open: 0, unseen: 0 }
+    }
+
+    /// What came since `before`; the kernel's counters only grow.
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            buckets: std::array::from_fn(|bucket| {
+                self.buckets[bucket].saturating_sub(before.buckets[bucket])
+            }),
+            sum: self.sum.saturating_sub(before.sum),
+            left: self.left.saturating_sub(before.left),
+            crowded: self.crowded.saturating_sub(before.crowded),
+            open: 0,
+            unseen: 0,
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (count, more) in self.buckets.iter_mut().zip(other.buckets) {
+            *count = count.saturating_add(more);
+        }
+        self.sum = self.sum.saturating_add(other.sum);
+        self.left = self.left.saturating_add(other.left);
+        self.crowded = self.crowded.saturating_add(other.crowded);
+    }
+}
+
+/// Whose the counts of a target are, at the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Groups {
+    /// In no order.
+    pub groups: Vec<Group>,
+    /// Those for whom there was no room, taken together. With them the groups are the whole.
+    pub others: Counts,
 }
 
 /// The counts of all targets at a moment.
@@ -80,11 +148,16 @@ pub struct Reading {
     pub at: Duration,
     /// In the order in which targets were asked for.
     pub counts: Vec<Counts>,
+    /// What of that came since the reading before, by whose it is; nothing where that was not asked, and no more
+    /// once it were more than [`MOST_PARTS`] in all.
+    pub parts: Option<Vec<Vec<Part>>>,
 }
 
 /// What counting came to.
 #[derive(Debug)]
 pub struct LatencyOutcome {
+    /// When counting began, by the clock on the wall.
+    pub began: SystemTime,
     /// Why it ended.
     pub reason: EndReason,
     /// The command's wait status, if it ran and ended.
@@ -93,6 +166,8 @@ pub struct LatencyOutcome {
     pub running: Option<Running>,
     /// The counts as time went on; the last is of the end.
     pub readings: Vec<Reading>,
+    /// Whose they are, target by target; nothing where that was not asked.
+    pub groups: Vec<Groups>,
     /// What the probes of each target cost, measured before; nothing where it is not known, or has none.
     pub calibrations: Vec<Option<Calibration>>,
 }
@@ -127,11 +202,14 @@ pub fn count(options: &LatencyOptions, stop: &Signals) -> Result<LatencyOutcome,
         return Err(Error::Exec { command: options.command[0].clone(), source });
     }
     // The kernel takes a tenth of a second to take away a probe: meanwhile, or at once without a thread.
-    let calibrated = std::mem::take(&mut counters.calibrated);
+    let calibrated =
+        (std::mem::take(&mut counters.calibrated), std::mem::take(&mut counters.calibrated_kernel));
     let taken_away = std::thread::Builder::new().spawn(move || drop(calibrated)).ok();
-    let began = Instant::now();
+    let (began, began_at) = (Instant::now(), SystemTime::now());
     let mut watch = Watch::new(command, &options.processes, options.duration);
     let mut readings = Vec::new();
+    // Only then are there several readings.
+    let mut parts = Parts::new(options.by.is_some() && options.every.is_some());
     let mut next = options.every;
     let (reason, status) = loop {
         let due = next.map(|next| next.saturating_sub(began.elapsed()));
@@ -139,30 +217,40 @@ pub fn count(options: &LatencyOptions, stop: &Signals) -> Result<LatencyOutcome,
         if let (Some(at), Some(every)) = (next, options.every)
             && began.elapsed() >= at
         {
-            readings.push(counters.read(options, began.elapsed())?);
+            let (mut reading, groups) = counters.read(options, began.elapsed())?;
+            reading.parts = parts.since(&groups);
+            readings.push(reading);
             next = at.checked_add(every);
         }
         if let Some(over) = watch.over(stop) {
             break over;
         }
     };
-    // Taking probes away takes longer than many a command.
-    let elapsed = began.elapsed();
-    counters.links.clear();
-    readings.push(counters.read(options, elapsed)?);
+    // Before probes are taken away, which takes longer than many a command: others count on meanwhile.
+    let (mut last, mut groups) = counters.read(options, began.elapsed())?;
+    last.parts = parts.since(&groups);
+    counters.kernel_probes.detach();
+    detach(&mut counters.links);
+    counters.name(groups.iter_mut().flat_map(|of_target| &mut of_target.groups));
+    readings.push(last);
     if let Some(taken_away) = taken_away {
         let _ = taken_away.join();
     }
     let running = command.filter(|_| status.is_none()).map(|pid| Running { pid });
-    Ok(LatencyOutcome { reason, status, running, readings, calibrations })
+    Ok(LatencyOutcome { began: began_at, reason, status, running, readings, groups, calibrations })
 }
 
 /// The loaded programs. They count until this is dropped.
 struct Counters<'obj> {
     skeleton: LatencySkel<'obj>,
     links: Vec<Link>,
+    kernel_probes: KernelProbes,
+    grouping: Option<Grouping>,
+    /// Kept open.
+    cycles: Option<Cycles>,
     /// Of calibration.
     calibrated: Vec<Link>,
+    calibrated_kernel: KernelProbes,
 }
 
 impl<'obj> Counters<'obj> {
@@ -171,22 +259,55 @@ impl<'obj> Counters<'obj> {
         silence_libbpf();
         let mut open = LatencySkelBuilder::default().open(storage).map_err(failed)?;
         let asked = |wanted: fn(&Counted) -> bool| options.targets.iter().any(wanted);
-        let calls = asked(|target| matches!(target, Counted::Call(_)));
+        let calls = asked(|target| matches!(target, Counted::Call(_) | Counted::UserLock));
+        let kernel_locks = asked(|target| matches!(target, Counted::KernelLock));
         let run_queue = asked(|target| matches!(target, Counted::RunQueue));
         let disks = asked(|target| matches!(target, Counted::Disk(_)));
         let functions = asked(|target| matches!(target, Counted::Functions(_)));
+        let kernel_functions = asked(|target| matches!(target, Counted::KernelFunction(_)));
+        let goroutines = asked(
+            |target| matches!(target, Counted::Functions(probes) if probes.iter().any(|probe| probe.go)),
+        );
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             program.set_autoload(match name.as_str() {
                 "sys_enter" | "sys_exit" => calls,
                 "sched_waking" | "sched_wakeup_new" | "sched_switch" => run_queue,
+                "contention_begin" | "contention_end" => kernel_locks,
+                "read_origins" => options.in_cycles,
                 "block_rq_issue" | "block_rq_complete" => disks,
+                "goroutines_exit" | "goroutines_exec" => goroutines,
                 "follow_fork" => !everyone(options),
+                "kernel_enter" | "kernel_leave" => kernel_functions,
+                "function_exit" => functions || kernel_functions,
+                "group_renamed" => matches!(options.by, Some(GroupBy::Process | GroupBy::Thread)),
                 _ => functions,
             });
         }
+        kernel_probes::prepare(open.open_object_mut())?;
         let rodata = open.maps.rodata_data.as_deref_mut().ok_or(Error::Skeleton("no .rodata"))?;
         rodata.everyone = everyone(options);
+        // Their numbers are those of all targets.
+        rodata.function_targets =
+            if functions || kernel_functions { options.targets.len() as u32 } else { 0 };
+        let no_cycles = |source| Error::Cycles { source };
+        let cycles = options.in_cycles.then(Cycles::open).transpose().map_err(no_cycles)?;
+        if cycles.is_some() {
+            (rodata.in_cycles, rodata.own_process) = (true, std::process::id());
+            let cpus = possible_cpus().map_err(no_cycles)? as u32;
+            for map in
+                [&mut open.maps.cycle_events, &mut open.maps.cycle_origins, &mut open.maps.cycle_descriptors]
+            {
+                map.set_max_entries(cpus).map_err(failed)?;
+            }
+        }
+        let grouping = options.by.map(Grouping::new);
+        if let Some(grouping) = &grouping {
+            rodata.told_apart_by = grouping.number();
+            for map in [&mut open.maps.groups, &mut open.maps.group_names] {
+                map.set_max_entries(MOST_GROUPS as u32).map_err(failed)?;
+            }
+        }
         let mut disk = 0;
         for (index, target) in options.targets.iter().enumerate() {
             let number = index as u16 + 1;
@@ -197,6 +318,8 @@ impl<'obj> Counters<'obj> {
                     }
                 }
                 Counted::RunQueue => rodata.run_queue_target = number,
+                Counted::UserLock => rodata.user_lock_target = number,
+                Counted::KernelLock => rodata.kernel_lock_target = number,
                 Counted::Disk(device) => {
                     if let Some(slot) = rodata.disk_targets.get_mut(disk) {
                         (slot.device, slot.target) = (device.unwrap_or(0), number.into());
@@ -204,10 +327,23 @@ impl<'obj> Counters<'obj> {
                     disk += 1;
                 }
                 Counted::Functions(_) => {}
+                Counted::KernelFunction(_) => rodata.kernel_targets |= 1 << index,
             }
         }
         let skeleton = open.load().map_err(failed)?;
-        Ok(Self { skeleton, links: Vec::new(), calibrated: Vec::new() })
+        let counters = Self {
+            skeleton,
+            links: Vec::new(),
+            kernel_probes: KernelProbes::default(),
+            grouping,
+            cycles,
+            calibrated: Vec::new(),
+            calibrated_kernel: KernelProbes::default(),
+        };
+        if let Some(cycles) = &counters.cycles {
+            counters.read_cycles(cycles).map_err(no_cycles)?;
+        }
+        Ok(counters)
     }
 
     fn follow(&self, pid: u32) -> Result<(), Error> {
@@ -227,43 +363,45 @@ impl<'obj> Counters<'obj> {
         }
         for (index, target) in options.targets.iter().enumerate() {
             if let Counted::Functions(probes) = target {
-                let links = attach(self.skeleton.object(), index, probes, &options.processes)?;
+                let links = attach(self.skeleton.object(), index, probes)?;
                 self.links.extend(links);
             }
         }
-        Ok(())
+        self.attach_to_kernel(options)
     }
 
-    fn read(&self, options: &LatencyOptions, at: Duration) -> Result<Reading, Error> {
+    fn read(&self, options: &LatencyOptions, at: Duration) -> Result<(Reading, Vec<Groups>), Error> {
         let open = self.open();
-        let counts = (0..options.targets.len()).map(|target| {
-            let mut counts = self.counts(target as u32)?;
-            counts.open = open.get(&(target as u64)).copied().unwrap_or(0);
-            Ok(counts)
-        });
-        Ok(Reading { at, counts: counts.collect::<Result<_, Error>>()? })
-    }
-
-    fn counts(&self, target: u32) -> Result<Counts, Error> {
-        let failed = |source: io::Error| Error::Counts { source };
-        let values = self.skeleton.maps.distributions.lookup_percpu(&target.to_ne_bytes(), MapFlags::ANY);
-        let values = values.map_err(|source| failed(into_io(source)))?;
-        let mut sums = [0_u64; 67];
-        for value in values.iter().flatten() {
-            for (sum, bytes) in sums.iter_mut().zip(value.chunks_exact(8)) {
-                let word = bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
-                *sum = sum.saturating_add(word);
+        let mut of_target = self.groups()?;
+        let (mut counts, mut groups) = (Vec::new(), Vec::new());
+        for target in 0..options.targets.len() as u32 {
+            let others = self.others(target)?;
+            let found = of_target.remove(&target.into()).unwrap_or_default();
+            let mut whole = others.clone();
+            found.iter().for_each(|group| whole.add(&group.counts));
+            whole.open = open.get(&target.into()).copied().unwrap_or(0);
+            whole.unseen = self.unseen(target)?;
+            counts.push(whole);
+            if self.grouping.is_some() {
+                groups.push(Groups { groups: found, others });
             }
         }
-        let [buckets @ .., sum, left, crowded] = sums;
-        Ok(Counts { buckets, sum, left, crowded, open: 0 })
+        Ok((Reading { at, counts, parts: None }, groups))
+    }
+
+    /// Of nobody that is told apart.
+    fn others(&self, target: u32) -> Result<Counts, Error> {
+        let values = self.skeleton.maps.distributions.lookup_percpu(&target.to_ne_bytes(), MapFlags::ANY);
+        let values = values.map_err(|source| Error::Counts { source: into_io(source) })?;
+        Ok(Counts::sum(values.iter().flatten().map(Vec::as_slice)))
     }
 
     /// What has begun and not ended, by target.
     fn open(&self) -> HashMap<u64, u64> {
         let maps = &self.skeleton.maps;
         let mut open = HashMap::new();
-        let target = |key: &[u8]| key.get(8..)?.first_chunk().map(|word| u64::from_ne_bytes(*word));
+        // Of a lock the upper half is a thread.
+        let target = |key: &[u8]| key.get(8..)?.first_chunk().map(|half| u32::from_ne_bytes(*half).into());
         for key in maps.begun.keys() {
             if let Some(target) = target(&key) {
                 *open.entry(target).or_default() += 1;

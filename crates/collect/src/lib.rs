@@ -8,6 +8,7 @@
 mod child;
 mod clocks;
 mod doctor;
+mod kernel_probes;
 mod latency;
 mod mappings;
 mod names;
@@ -19,6 +20,7 @@ mod sampling;
 mod session;
 mod signals;
 mod skeleton;
+mod steal;
 mod watch;
 mod write_behind;
 
@@ -29,9 +31,11 @@ use std::time::Duration;
 
 pub use child::{Identity, Running, exit_code};
 pub use doctor::{Check, Verdict, examine};
+pub use kernel_probes::{KernelFunction, KernelTypes};
 pub use latency::{
-    Calibration, Counted, Counts, Entry, Exit, LatencyOptions, LatencyOutcome, MOST_DISKS, MOST_TARGETS,
-    ProbeKind, Reading, calibrate, count,
+    Calibration, Counted, Counts, Entry, Exit, Group, GroupBy, Groups, LatencyOptions, LatencyOutcome,
+    MOST_DISKS, MOST_GROUPS, MOST_PARTS, MOST_TARGETS, Part, ProbeKind, Reading, calibrate, count,
+    try_kernel_functions,
 };
 pub use names::cgroup_paths;
 pub use probes::{Probe, Returns};
@@ -58,6 +62,8 @@ pub struct Options {
     pub stacks: Stacks,
     /// Functions of which each call is recorded, with their names.
     pub functions: Vec<(String, Vec<Probe>)>,
+    /// Functions of the kernel of which each call is recorded, with their names as targets.
+    pub kernel_functions: Vec<(String, KernelFunction)>,
     /// Stop after this long.
     pub duration: Option<Duration>,
     /// The command to run and its arguments; none records until the duration ends or a signal comes.
@@ -91,6 +97,7 @@ impl Default for Options {
             samples_per_second: 99,
             stacks: Stacks::None,
             functions: Vec::new(),
+            kernel_functions: Vec::new(),
             duration: None,
             command: Vec::new(),
             targets: Vec::new(),
@@ -119,11 +126,22 @@ impl Options {
         self.targets.is_empty() && self.command.is_empty()
     }
 
+    fn records_functions(&self) -> bool {
+        !self.functions.is_empty() || !self.kernel_functions.is_empty()
+    }
+
     fn wants(&self, program: &str) -> bool {
         match program {
             "sample" => self.samples_per_second > 0,
-            "function_enter" | "function_return" | "function_leave" => !self.functions.is_empty(),
-            "follow_fork" => !self.functions.is_empty() && !self.everyone(),
+            "goroutines_exit" | "goroutines_exec" => {
+                self.functions.iter().any(|(_, probes)| probes.iter().any(|probe| probe.go))
+            }
+            "function_enter" | "function_return" | "function_leave" | "function_exec" => {
+                !self.functions.is_empty()
+            }
+            "kernel_enter" | "kernel_leave" => !self.kernel_functions.is_empty(),
+            "function_exit" => self.records_functions(),
+            "follow_fork" => self.records_functions() && !self.everyone(),
             _ => true,
         }
     }
@@ -157,6 +175,14 @@ pub enum Error {
     Exec { command: OsString, source: io::Error },
     #[error("cannot put a probe at byte {offset} of `{}`: {source}", file.display())]
     Probe { file: PathBuf, offset: u64, source: io::Error },
+    #[error(
+        "this kernel lets no program be put at its functions: {why}; that takes Linux 5.19 or later, built with CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS, and nothing that forbids it"
+    )]
+    NoKernelProbes { why: String },
+    #[error("cannot put a probe on the kernel's `{name}`: {source}")]
+    KernelProbe { name: String, source: io::Error },
+    #[error("the processor's cycles cannot be counted here: {source}")]
+    Cycles { source: io::Error },
     #[error("cannot read the counts: {source}")]
     Counts { source: io::Error },
     #[error("cannot give up rights after attaching: {source}")]

@@ -2,7 +2,10 @@
 //! their meaning after its end.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
@@ -100,7 +103,7 @@ impl Pending {
 #[derive(Default)]
 struct Mapped {
     known: HashMap<u32, Known>,
-    build_ids: HashMap<(u64, u64), Box<[u8]>>,
+    build_ids: BuildIds,
 }
 
 #[derive(Default)]
@@ -115,7 +118,8 @@ const MOST_READS: u32 = 20;
 impl Mapped {
     /// What became known with a sample of process `tgid` at `address`.
     fn sampled(&mut self, tgid: u32, address: u64) -> Vec<Mapping> {
-        let known = self.known.entry(tgid).or_default();
+        let Self { known, build_ids } = self;
+        let known = known.entry(tgid).or_default();
         let covered = known.ranges.iter().any(|&(from, to)| (from..to).contains(&address));
         if covered || known.reads >= MOST_READS {
             return Vec::new();
@@ -130,24 +134,45 @@ impl Mapped {
             }
             known.ranges.push((mapping.from, mapping.to));
             mapping.tgid = Tid(tgid);
-            mapping.build_id = self
-                .build_ids
-                .entry(inode)
-                .or_insert_with(|| {
-                    // By way of the mapping itself: the path may mean another file by now, or one
-                    // of another mount namespace.
-                    let file = format!("/proc/{tgid}/map_files/{:x}-{:x}", mapping.from, mapping.to);
-                    build_id(Path::new(&file))
-                })
-                .clone();
+            mapping.build_id = build_ids.of(tgid, &mapping, inode).unwrap_or_default();
             new.push(mapping);
         }
         new
     }
 }
 
-/// A line of `/proc/PID/maps` that maps a file as code, with its device and inode as a key.
-fn parse(line: &[u8]) -> Option<(Mapping, (u64, u64))> {
+/// What was read of files.
+#[derive(Default)]
+struct BuildIds(HashMap<Inode, Box<[u8]>>);
+
+impl BuildIds {
+    /// That of a mapped file, empty if it has none. A process that ends meanwhile says nothing of a file that
+    /// others have mapped as well.
+    fn of(&mut self, tgid: u32, mapping: &Mapping, inode: Inode) -> Option<Box<[u8]>> {
+        if let Some(known) = self.0.get(&inode) {
+            return Some(known.clone());
+        }
+        // By way of the mapping itself: the path may mean another file by now, or one of another mount
+        // namespace.
+        let link = format!("/proc/{tgid}/map_files/{:x}-{:x}", mapping.from, mapping.to);
+        let by_name = || {
+            let path = Path::new(OsStr::from_bytes(&mapping.path));
+            let data = path.metadata().ok().filter(|data| path.is_absolute() && data.is_file())?;
+            let device = data.dev();
+            let is_it = (libc::major(device), libc::minor(device), data.ino()) == inode;
+            if is_it { fs::File::open(path).ok() } else { None }
+        };
+        let found = build_id(fs::File::open(link).ok().or_else(by_name)?);
+        self.0.insert(inode, found.clone());
+        Some(found)
+    }
+}
+
+/// A file: its device, and its number there.
+type Inode = (u32, u32, u64);
+
+/// A line of `/proc/PID/maps` that maps a file as code, and which file that is.
+fn parse(line: &[u8]) -> Option<(Mapping, Inode)> {
     let mut fields = line.splitn(6, |&b| b == b' ');
     let mut text = || std::str::from_utf8(fields.next()?).ok();
     let (from, to) = text()?.split_once('-')?;
@@ -157,7 +182,7 @@ fn parse(line: &[u8]) -> Option<(Mapping, (u64, u64))> {
     let hex = |digits| u64::from_str_radix(digits, 16).ok();
     let offset = hex(text()?)?;
     let (major, minor) = text()?.split_once(':')?;
-    let device = hex(major)? << 32 | hex(minor)?;
+    let [major, minor] = [major, minor].map(|digits| u32::from_str_radix(digits, 16).ok());
     let inode = text()?.parse().ok()?;
     let path = fields.next()?.trim_ascii_start();
     if !path.starts_with(b"/") && path != b"[vdso]" {
@@ -171,16 +196,15 @@ fn parse(line: &[u8]) -> Option<(Mapping, (u64, u64))> {
         build_id: Box::default(),
         path: path.into(),
     };
-    Some((mapping, (device, inode)))
+    Some((mapping, (major?, minor?, inode)))
 }
 
 /// The GNU build id of an ELF file, or nothing.
-fn build_id(file: &Path) -> Box<[u8]> {
+fn build_id(file: fs::File) -> Box<[u8]> {
     use object::Object;
 
     let id = || -> Option<Box<[u8]>> {
-        let data = fs::File::open(file).ok()?;
-        let cache = object::ReadCache::new(data);
+        let cache = object::ReadCache::new(file);
         let object = object::File::parse(&cache).ok()?;
         Some(object.build_id().ok()??.into())
     };
@@ -203,6 +227,23 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_is_gone_hides_no_file_that_others_have_mapped() {
+        let path = std::env::current_exe().unwrap();
+        let data = path.metadata().unwrap();
+        let inode = (libc::major(data.dev()), libc::minor(data.dev()), data.ino());
+        let path = path.as_os_str().as_encoded_bytes().into();
+        let (from, to, offset, build_id) = (0x1000, 0x2000, 0, Box::default());
+        let mapping = Mapping { tgid: Tid(0), from, to, offset, build_id, path };
+        let mut build_ids = BuildIds::default();
+        // No process has this number. Another file may have the name by now.
+        assert_eq!(build_ids.of(0, &mapping, (inode.0, inode.1, inode.2 + 1)), None);
+        assert!(build_ids.0.is_empty(), "what could not be read is tried again");
+        let found = build_ids.of(0, &mapping, inode).unwrap();
+        let cut = Mapping { path: Box::from(*b"/nowhere"), ..mapping };
+        assert_eq!(build_ids.of(0, &cut, inode), Some(found), "it is known by now");
+    }
+
+    #[test]
     fn questions_about_the_youngest_process_are_answered_first() {
         let (questions, asked) = mpsc::channel();
         for question in [(7, 1), (9, 2), (8, 3), (9, 4)] {
@@ -222,7 +263,7 @@ mod tests {
         let (mapping, inode) = parse(line).unwrap();
         assert_eq!((mapping.from, mapping.to, mapping.offset), (0x7f1000, 0x7f2000, 0x1000));
         assert_eq!(&*mapping.path, b"/usr/lib/libz.so.1 (deleted)");
-        assert_eq!(inode, (0xfe << 32, 1234));
+        assert_eq!(inode, (0xfe, 0, 1234));
         assert!(parse(b"7f1000-7f2000 rw-p 00001000 fe:00 1234   /usr/lib/libz.so.1").is_none());
         assert!(parse(b"7ffd000-7ffe000 r-xp 00000000 00:00 0 [stack]").is_none());
         assert!(parse(b"").is_none());

@@ -1,5 +1,6 @@
 //! Names behind the numbers in records: cgroups and their limits, interrupts, disks, interfaces.
 
+use std::collections::HashMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -39,7 +40,9 @@ pub fn cgroup_paths() -> Vec<Box<[u8]>> {
     names.into_iter().filter(|(space, ..)| *space != NameSpace::CpuLimit).map(|(_, _, path)| path).collect()
 }
 
-enum Hierarchy {
+/// Which cgroups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hierarchy {
     V2,
     /// Whichever has the CPU controller.
     Cpu,
@@ -63,6 +66,15 @@ impl Hierarchy {
             }
         }
     }
+}
+
+/// The path of each cgroup as of now, by its inode: none where there is no such hierarchy.
+pub(crate) fn cgroup_names(hierarchy: Hierarchy) -> HashMap<u64, Box<[u8]>> {
+    let mut names = Vec::new();
+    if let Some(root) = hierarchy.root() {
+        cgroups(&root, NameSpace::Cgroup, &mut names);
+    }
+    names.into_iter().map(|(_, inode, path)| (inode, path)).collect()
 }
 
 /// Names every cgroup under `root` by its inode, and its CPU limit where it has one.

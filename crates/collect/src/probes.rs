@@ -21,6 +21,8 @@ pub struct Probe {
     pub returns: Returns,
     /// It is one of Go's: calls are told apart by goroutine.
     pub go: bool,
+    /// A thread may go on on another stack within it.
+    pub switches: bool,
 }
 
 /// How a function is seen to return.
@@ -34,23 +36,16 @@ pub enum Returns {
     Never,
 }
 
-/// In a probe's cookie, beside the target: `WP_GO` of `bpf/latency.h`.
-const GO: u64 = 1 << 32;
+/// In a probe's cookie, beside the target: `WP_GO` of `bpf/function.bpf.h`.
+pub(crate) const GO: u64 = 1 << 32;
+/// `WP_SWITCHES`.
+const SWITCHES: u64 = 1 << 34;
 /// `WP_NEVER`.
-const NEVER: u64 = 1 << 33;
+pub(crate) const NEVER: u64 = 1 << 33;
 
-/// Attaches the programs of `object` to all places of one target: into one process where only one is asked
-/// about, so that others pay nothing for it; else into all that have the files mapped.
-pub(crate) fn attach(
-    object: &Object,
-    target: usize,
-    probes: &[Probe],
-    processes: &[u32],
-) -> Result<Vec<Link>, Error> {
-    let pid = match processes {
-        &[only] => only as i32,
-        _ => -1,
-    };
+/// Attaches the programs of `object` to all places of one target, in whichever process has the files mapped:
+/// the kernel takes a probe that is for one process out of those that it forks, which are asked about too.
+pub(crate) fn attach(object: &Object, target: usize, probes: &[Probe]) -> Result<Vec<Link>, Error> {
     let mut links = Vec::new();
     for probe in probes {
         // Returns first: one without its entry is left alone, an entry without its return is not.
@@ -60,17 +55,24 @@ pub(crate) fn attach(
             Returns::Never => Vec::new(),
         };
         let never = if probe.returns == Returns::Never { NEVER } else { 0 };
-        let cookie = target as u64 | never | if probe.go { GO } else { 0 };
+        let cookie =
+            target as u64 | never | if probe.go { GO } else { 0 } | if probe.switches { SWITCHES } else { 0 };
         for (name, offset) in leaves.into_iter().chain([("function_enter", probe.offset)]) {
             let program = object.progs_mut().find(|found| found.name() == name);
             let program = program.ok_or(Error::Skeleton("no program for functions"))?;
             let opts = UprobeOpts { cookie, retprobe: name == "function_return", ..UprobeOpts::default() };
-            let link = program.attach_uprobe_with_opts(pid, &probe.file, offset as usize, opts);
+            let link = program.attach_uprobe_with_opts(-1, &probe.file, offset as usize, opts);
             let failed = |source| Error::Probe { file: probe.file.clone(), offset, source: into_io(source) };
             links.push(link.map_err(failed)?);
         }
     }
     Ok(links)
+}
+
+/// Takes programs away, what was attached last first. The kernel takes tens of milliseconds for each probe: an
+/// entry that is seen meanwhile without its return would look like a call that was left.
+pub(crate) fn detach(links: &mut Vec<Link>) {
+    while links.pop().is_some() {}
 }
 
 /// Attaches one program at a byte of a file, in one process, or in all that have the file mapped: -1.
@@ -93,11 +95,14 @@ pub(crate) fn attach_one(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OpenCall {
     pub target: u32,
-    /// A thread, or a goroutine.
-    pub whose: u64,
+    /// A thread; nothing if it is a goroutine, which is in none for long.
+    pub thread: Option<u32>,
     /// When it began, ns.
     pub from: u64,
 }
+
+/// Bytes of `struct open_call`.
+const OPEN_CALL: u64 = 24;
 
 /// What `open_functions` holds: `struct open_calls` by `struct begun_key`.
 pub(crate) fn open_calls(map: &impl MapCore) -> Vec<OpenCall> {
@@ -107,11 +112,19 @@ pub(crate) fn open_calls(map: &impl MapCore) -> Vec<OpenCall> {
     let mut open = Vec::new();
     for key in map.keys() {
         let Ok(Some(value)) = map.lookup(&key, MapFlags::ANY) else { continue };
-        let depth = word(&value, 0).min(value.len() as u64 / 16);
+        let depth = word(&value, 0).min(value.len() as u64 / OPEN_CALL);
+        // In the upper half the process of a goroutine.
+        let (target, process) = (word(&key, 8) as u32, word(&key, 8) >> 32);
+        let place = |call: usize| 8 + OPEN_CALL as usize * call;
+        // The key of a function of the kernel is a task.
+        let thread = |call: usize| {
+            let whose = u32::try_from(word(&key, 0)).unwrap_or(word(&value, place(call) + 16) as u32);
+            (process == 0).then_some(whose)
+        };
         open.extend((0..depth as usize).map(|call| OpenCall {
-            target: word(&key, 8) as u32,
-            whose: word(&key, 0),
-            from: word(&value, 8 + 16 * call),
+            target,
+            thread: thread(call),
+            from: word(&value, place(call)),
         }));
     }
     open

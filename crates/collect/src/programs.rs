@@ -13,10 +13,12 @@ use libbpf_rs::{
 
 use wakepath_event::StackCounts;
 
+use crate::kernel_probes::{self, KernelProbes, KernelTypes};
 use crate::probes::{self, OpenCall};
 use crate::rings::{Rings, value_size};
 use crate::sampling;
 use crate::skeleton::{WakepathSkel, WakepathSkelBuilder};
+use crate::steal;
 use crate::{Error, Options, Stacks};
 
 /// Without these there is nothing to say about a wait.
@@ -58,6 +60,7 @@ fn consequence(program: &str) -> &'static str {
 pub(crate) struct Programs<'obj> {
     skeleton: WakepathSkel<'obj>,
     links: Vec<Link>,
+    kernel_probes: KernelProbes,
     pub(crate) missing: Vec<Missing>,
 }
 
@@ -93,10 +96,16 @@ impl<'obj> Programs<'obj> {
             program.set_autoload(wanted && there);
         }
 
+        kernel_probes::prepare(open.open_object_mut())?;
         let rodata = open.maps.rodata_data.as_deref_mut().ok_or(Error::Skeleton("no .rodata"))?;
         rodata.sched_ring_mask = options.sched_ring_bytes as u64 - 1;
         rodata.net_ring_mask = options.net_ring_bytes as u64 - 1;
         rodata.everyone = options.everyone();
+        let functions = options.functions.len();
+        let targets = functions + options.kernel_functions.len();
+        rodata.function_targets = targets as u32;
+        rodata.kernel_targets = (functions..targets).fold(0, |bits, target| bits | 1 << target);
+        rodata.steal_behind_run_queue = steal::behind_run_queue(&kernel).unwrap_or(0);
         rodata.record_calls = options.calls;
         rodata.record_stacks = options.stacks != Stacks::None;
         rodata.remember_stacks = options.stacks == Stacks::Remembered;
@@ -121,7 +130,7 @@ impl<'obj> Programs<'obj> {
             .map_err(|source| Error::Load { source: into_io(source) })?;
 
         let skeleton = open.load().map_err(|source| Error::Load { source: into_io(source) })?;
-        Ok(Self { skeleton, links: Vec::new(), missing })
+        Ok(Self { skeleton, links: Vec::new(), kernel_probes: KernelProbes::default(), missing })
     }
 
     /// Maps the rings: switches and wakings, and packets.
@@ -195,7 +204,7 @@ impl<'obj> Programs<'obj> {
                         .missing
                         .push(Missing { consequence: consequence(&name), what: "sampling".into() }),
                 },
-                "iter/task" | "iter.s/task" | "uprobe" | "uretprobe" => {}
+                "iter/task" | "iter.s/task" | "uprobe" | "uretprobe" | "fentry" | "fexit" => {}
                 _ => match program.attach() {
                     Ok(link) => self.links.push(link),
                     Err(source) if REQUIRED.contains(&name.as_str()) => {
@@ -207,7 +216,14 @@ impl<'obj> Programs<'obj> {
         }
         // Last: what a call waits for is known from its beginning.
         for (target, (_, probes)) in options.functions.iter().enumerate() {
-            self.links.extend(probes::attach(self.skeleton.object(), target, probes, &options.targets)?);
+            self.links.extend(probes::attach(self.skeleton.object(), target, probes)?);
+        }
+        if options.kernel_functions.is_empty() {
+            return Ok(());
+        }
+        let types = KernelTypes::read()?;
+        for (target, (_, function)) in (options.functions.len() as u32..).zip(&options.kernel_functions) {
+            self.kernel_probes.attach(self.skeleton.object(), &types, target, function)?;
         }
         Ok(())
     }
@@ -223,11 +239,15 @@ impl<'obj> Programs<'obj> {
         probes::open_calls(&self.skeleton.maps.open_functions)
     }
 
-    /// Calls that there was no room for, or that recursed too deep.
-    pub(crate) fn calls_crowded(&self) -> u64 {
-        let values = self.skeleton.maps.calls_crowded.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
+    /// Calls that there was no room for, or that recursed too deep; and calls of functions of the kernel
+    /// that were not seen to begin, or when they returned.
+    pub(crate) fn calls_untold(&self) -> [u64; 2] {
         let word = |bytes: &Vec<u8>| bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
-        values.ok().flatten().iter().flatten().map(word).sum()
+        let counted = |why: u32| -> u64 {
+            let values = self.skeleton.maps.calls_untold.lookup_percpu(&why.to_ne_bytes(), MapFlags::ANY);
+            values.ok().flatten().iter().flatten().map(word).sum()
+        };
+        [counted(0), self.kernel_probes.unseen(|_| true, counted(1))]
     }
 
     /// The threads that live now, as `WP_THREAD` records end to end.
@@ -258,16 +278,17 @@ impl<'obj> Programs<'obj> {
 
     /// How often the kernel skipped one of our programs because it was already running on that CPU.
     pub(crate) fn recursion_misses(&self) -> u64 {
-        let mut misses = 0;
+        let mut misses = self.kernel_probes.skipped();
         for program in self.skeleton.object().progs().filter(|program| program.autoload()) {
             misses += recursion_misses(program.as_fd());
         }
         misses
     }
 
-    /// Stops recording.
+    /// Stops recording: calls first, while what they wait for is still seen.
     pub(crate) fn detach(&mut self) {
-        self.links.clear();
+        self.kernel_probes.detach();
+        probes::detach(&mut self.links);
     }
 }
 
@@ -289,7 +310,7 @@ fn has_function(kernel: &Btf<'_>, name: &str) -> bool {
     kernel.type_by_name::<Func<'_>>(name).is_some()
 }
 
-fn recursion_misses(program: BorrowedFd<'_>) -> u64 {
+pub(crate) fn recursion_misses(program: BorrowedFd<'_>) -> u64 {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut len = size_of_val(&info) as u32;
     // SAFETY: `info` is plain data of `len` bytes that the call fills; its array fields are zero,

@@ -29,10 +29,16 @@ fn cpu_clock(cpu: usize, per_second: u32) -> io::Result<OwnedFd> {
     };
     attributes.set_freq(1);
     attributes.__bindgen_anon_1.sample_freq = u64::from(per_second);
+    event(cpu, &attributes)
+}
+
+/// Opens an event of a CPU.
+pub(crate) fn event(cpu: usize, attributes: &libbpf_sys::perf_event_attr) -> io::Result<OwnedFd> {
     // SAFETY: the attributes live across the call and carry their own size; the other arguments are
     // plain numbers: any process (-1), this CPU, no group, close-on-exec.
-    let fd =
-        unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, -1, cpu as i32, -1, 8u64) };
+    let fd = unsafe {
+        libc::syscall(libc::SYS_perf_event_open, std::ptr::from_ref(attributes), -1, cpu as i32, -1, 8u64)
+    };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }

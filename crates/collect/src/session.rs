@@ -72,6 +72,8 @@ pub struct Outcome {
     pub missing: Vec<Missing>,
     /// Calls of functions that were not recorded for want of room, or that recursed too deep.
     pub calls_crowded: u64,
+    /// Calls of functions of the kernel that were not recorded, since nobody saw them begin, or return.
+    pub calls_unseen: u64,
     /// CPU time that this process took while recording.
     pub consumer: Duration,
 }
@@ -156,13 +158,15 @@ pub fn record(
         }
         other => other?,
     }
+    let [calls_crowded, calls_unseen] = session.programs.calls_untold();
     Ok(Outcome {
         reason,
         status,
         elapsed,
         running: command.filter(|_| status.is_none()).map(|pid| Running { pid }),
         out_of_room,
-        calls_crowded: session.programs.calls_crowded(),
+        calls_crowded,
+        calls_unseen,
         missing: session.programs.missing,
         consumer: cpu_time().saturating_sub(spent),
     })
@@ -203,7 +207,9 @@ impl Session<'_, '_> {
                 self.sched.set_ksoftirqd(cpu, tid);
             }
         }
-        for (target, (name, _)) in options.functions.iter().enumerate() {
+        let functions = options.functions.iter().map(|(name, _)| name);
+        let names = functions.chain(options.kernel_functions.iter().map(|(name, _)| name));
+        for (target, name) in names.enumerate() {
             self.note(What::Name(NameSpace::Target, target as u64, name.as_bytes().into()));
         }
         for (space, key, name) in names::all() {
@@ -272,8 +278,8 @@ impl Session<'_, '_> {
         if let Some(status) = status {
             self.note(What::Mark(Mark::Ended(status as u32)));
         }
-        for OpenCall { target, whose, from } in self.programs.open_calls() {
-            let thread = Tid(u32::try_from(whose).unwrap_or(0));
+        for OpenCall { target, thread, from } in self.programs.open_calls() {
+            let thread = Tid(thread.unwrap_or(0));
             let call = FunctionCall { target, thread, from: Stamp::from_ns(from), end: CallEnd::Open };
             self.note(What::Function(call));
         }

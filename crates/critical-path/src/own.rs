@@ -2,7 +2,7 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Cpu;
-use wakepath_wait_graph::{Bookmarks, Doing, Graph, Occupant, Seen, Span, Spans, ThreadIndex, Waker};
+use wakepath_wait_graph::{Bookmarks, Doing, Graph, Occupant, Seen, Span, Spans, Stolen, ThreadIndex, Waker};
 
 use crate::tiles::Place;
 use crate::{Basis, Cause, Kind, Rule, Segment};
@@ -21,13 +21,19 @@ pub(crate) fn own(
     let Some(span) = spans.get(index) else { return };
     match span.doing {
         Doing::Running { cpu, interrupts_ns } => {
-            let borrowed = borrowed(&span, interrupts_ns, from, to);
+            let stolen = graph.stolen(cpu);
             let basis =
                 if graph.losses().hide_a_stay_on(cpu, from, to) { Basis::Ambiguous } else { Basis::Measured };
-            let middle = to.minus(borrowed);
-            give(place.segment(from, middle, Kind::Running, Cause::None, basis));
-            let inferred = Basis::Inferred(Rule::InterruptsInSum);
-            give(place.segment(middle, to, Kind::Interrupted, Cause::None, inferred));
+            for (from, to, taken) in stolen.parts(from, to) {
+                if taken {
+                    give(taken_away(place, from, to));
+                    continue;
+                }
+                let middle = to.minus(borrowed(&span, interrupts_ns, stolen, from, to));
+                give(place.segment(from, middle, Kind::Running, Cause::None, basis));
+                let inferred = Basis::Inferred(Rule::InterruptsInSum);
+                give(place.segment(middle, to, Kind::Interrupted, Cause::None, inferred));
+            }
         }
         Doing::Runnable { cpu } => match early(graph, spans, index) {
             // The waking before the switch-out counts because no other was seen; one may be lost.
@@ -46,7 +52,14 @@ pub(crate) fn own(
                 for stay in bookmarks.stays(cpu, from, to) {
                     let cause = competitor(graph, place.thread, stay.occupant, stay.from, stay.to);
                     let basis = if stay.occupant == Occupant::Unknown { Basis::Ambiguous } else { basis };
-                    give(place.segment(stay.from, stay.to, Kind::Runnable, cause, basis));
+                    // An idle CPU that is ready and does not run is not idle: somebody else has it.
+                    let idle = stay.occupant == Occupant::Idle;
+                    for (from, to, taken) in graph.stolen(cpu).parts(stay.from, stay.to) {
+                        give(match taken && idle {
+                            true => taken_away(place, from, to),
+                            false => place.segment(from, to, Kind::Runnable, cause.clone(), basis),
+                        });
+                    }
                 }
             }
         },
@@ -68,14 +81,31 @@ pub(crate) fn own(
     }
 }
 
+/// What the hypervisor took.
+fn taken_away(place: &Place, from: Stamp<Reference>, to: Stamp<Reference>) -> Segment {
+    place.segment(from, to, Kind::Stolen, Cause::None, Basis::Inferred(Rule::StolenBefore))
+}
+
 /// How much of a part of a stay interrupts took: as large a share of their sum as the part is of
-/// the stay. Parts next to each other add up to what both together have.
-fn borrowed(span: &Span, interrupts_ns: u32, from: Stamp<Reference>, to: Stamp<Reference>) -> u64 {
-    let stay = u128::from(span.to.since(span.from));
-    if interrupts_ns == 0 || stay == 0 {
+/// the stay, without what the hypervisor took. Parts next to each other add up to what both together have.
+fn borrowed(
+    span: &Span,
+    interrupts_ns: u32,
+    stolen: &Stolen,
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+) -> u64 {
+    if interrupts_ns == 0 {
         return 0;
     }
-    let until = |at: Stamp<Reference>| u128::from(at.since(span.from)) * u128::from(interrupts_ns) / stay;
+    let before = stolen.until(span.from);
+    let left_until = |at: Stamp<Reference>| u128::from(at.since(span.from) - (stolen.until(at) - before));
+    let stay = left_until(span.to);
+    if stay == 0 {
+        return 0;
+    }
+    let interrupts = u128::from(interrupts_ns).min(stay);
+    let until = |at: Stamp<Reference>| left_until(at) * interrupts / stay;
     // At most what was asked about, since interrupts took at most the stay.
     (until(to) - until(from)) as u64
 }

@@ -107,6 +107,8 @@ pub enum Kind {
     Throttled,
     /// On a CPU that an interrupt borrowed.
     Interrupted,
+    /// On a CPU, or about to be, that the hypervisor did not let run.
+    Stolen,
     /// Blocked until a time came.
     Timer,
     /// Blocked on a disk.
@@ -121,6 +123,42 @@ pub enum Kind {
     OtherDevice,
     /// Nobody saw.
     Unknown,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Running,
+        Self::Runnable,
+        Self::Throttled,
+        Self::Interrupted,
+        Self::Stolen,
+        Self::Timer,
+        Self::BlockDevice,
+        Self::Network,
+        Self::Lock,
+        Self::UserInput,
+        Self::OtherDevice,
+        Self::Unknown,
+    ];
+
+    /// As documents and questions spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Runnable => "runnable",
+            Self::Throttled => "throttled",
+            Self::Interrupted => "interrupted",
+            Self::Stolen => "stolen",
+            Self::Timer => "timer",
+            Self::BlockDevice => "block_device",
+            Self::Network => "network",
+            Self::Lock => "lock",
+            Self::UserInput => "user_input",
+            Self::OtherDevice => "other_device",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 /// The link that led to a segment.
@@ -230,6 +268,8 @@ pub enum Rule {
     WakingBeforeSwitch,
     /// A kernel worker was there for anyone until it took up the work.
     TakenUp,
+    /// How long a hypervisor kept a CPU is found when the CPU looks; it is taken to have been right before.
+    StolenBefore,
 }
 
 impl Rule {
@@ -245,6 +285,9 @@ impl Rule {
             Self::LastPacket => "the last packet received in the context of the wake-up ended the wait",
             Self::JoinedTimeouts => "consecutive time-outs of the same wait count as one wait",
             Self::WakingBeforeSwitch => "the wake-up ran before the sleeper's CPU had switched",
+            Self::StolenBefore => {
+                "how long the hypervisor had the CPU is measured; that it was right before the CPU looked is not"
+            }
             Self::TakenUp => {
                 "what a kernel worker did before it took up the work is left out; what queued the work stands for it"
             }

@@ -37,6 +37,7 @@ fn line(graph: &Graph, path: &Path) -> String {
             (Kind::Runnable, _) => 'r',
             (Kind::Throttled, _) => 'x',
             (Kind::Interrupted, _) => 'i',
+            (Kind::Stolen, _) => 's',
             (Kind::Timer, _) => 't',
             (Kind::BlockDevice, _) => 'b',
             (Kind::Network, _) => 'n',

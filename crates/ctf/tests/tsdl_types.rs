@@ -3,7 +3,7 @@
 mod text;
 
 use proptest::prelude::*;
-use wakepath_ctf::schema::ByteOrder;
+use wakepath_ctf::schema::{ByteOrder, FieldType};
 use wakepath_ctf::stream::{Item, Plans, Reader, Selection};
 use wakepath_ctf::tsdl::{read, text_of_file, uuid_text, write};
 
@@ -223,6 +223,46 @@ fn a_block_that_contradicts_itself_is_refused_with_its_place() {
         let error = read(text).expect_err(text).to_string();
         assert!(error.contains(why), "{text}: {error}");
     }
+}
+
+/// Ways to write an integer. Some begin as others do, and comments and texts hold braces.
+fn an_integer() -> impl Strategy<Value = String> {
+    let size = prop::sample::select(vec!["size = 8;", "size=16;", "size = 32; ", "size = 8; align = 32;"]);
+    let rest = prop::sample::select(vec![
+        "",
+        "signed = 1;",
+        "signed = 1; base = 16;",
+        "byte_order = be;",
+        "encoding = UTF8;",
+        "map = clock.monotonic.value;",
+        "/* } */ signed = true;",
+        "// }\n base = 8;",
+        "comment = \"}\"; base = 2;",
+    ]);
+    (prop::sample::select(vec!["", " "]), size, rest, prop::sample::select(vec!["}", " }"]))
+        .prop_map(|(space, size, rest, end)| format!("integer{space}{{{size}{rest}{end}"))
+}
+
+proptest! {
+    #[test]
+    fn an_integer_means_the_same_however_many_are_written_before_it(
+        written in prop::collection::vec(an_integer(), 1..60),
+    ) {
+        let types = |written: &[String]| -> Vec<FieldType> {
+            let fields: String = written.iter().map(|one| format!("{one} x;")).collect();
+            let metadata = read(&metadata("le", &fields)).unwrap_or_else(|error| panic!("{fields}: {error}"));
+            metadata.streams[0].events[0].fields.fields.iter().map(|field| field.ty.clone()).collect()
+        };
+        let alone: Vec<FieldType> = written.iter().flat_map(|one| types(std::slice::from_ref(one))).collect();
+        prop_assert_eq!(types(&written), alone);
+    }
+}
+
+#[test]
+fn what_is_wrong_behind_an_integer_is_said_with_its_place() {
+    let fields = "integer { size = 9; } a;\n integer { size = 9; } b;\n integer { size = 9; } 7;";
+    let error = read(&metadata("le", fields)).expect_err("a number is no name");
+    assert_eq!((error.line, error.column), (metadata("le", "").lines().count() + 2, 24), "{error}");
 }
 
 #[test]

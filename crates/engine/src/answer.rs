@@ -5,7 +5,7 @@ use wakepath_critical_path::{Contributor, Hang, Path, Problem, Segment, Wait};
 use wakepath_event::HostIndex;
 use wakepath_wait_graph::{Loss, ThreadIndex};
 
-use crate::{CallKey, CallName, Name, Recorded, Sampled, Stacks, Who};
+use crate::{CallKey, CallName, Name, Recorded, Sampled, SampledSegments, Stacks, Who};
 
 /// The machine that was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -90,6 +90,8 @@ pub struct PathAnswer<'r> {
     pub deadlocks: Vec<Vec<Hang>>,
     /// Where in the code its running threads were seen.
     pub sampled: Sampled,
+    /// The same by segment.
+    pub sampled_segments: SampledSegments,
     /// Where in the code its waits began and were ended, where that was recorded.
     pub stacks: Stacks,
     /// The recording that was asked.

@@ -1,14 +1,15 @@
 //! The calls of a function that were recorded: how long they took, and what those of a peak waited for.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Window};
 use wakepath_distribution::{Histogram, Peak, Unit, bucket_of, peaks};
 use wakepath_event::CallEnd;
 
-use crate::path::explain;
-use crate::{Name, PathAnswer, Question, Recorded};
+use crate::code::LazyNames;
+use crate::path::{explain, head};
+use crate::{Head, Name, PathAnswer, Question, Recorded};
 
 /// Which calls are asked about.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +38,7 @@ pub enum Which {
 pub struct Group<'r> {
     /// How many calls were asked about.
     pub calls: u64,
-    /// Their paths: of all of them, or of [`MOST`] evenly chosen ones.
+    /// Their paths: of all of them, or of at most [`MOST`] from all over.
     pub paths: Vec<PathAnswer<'r>>,
 }
 
@@ -47,16 +48,21 @@ pub const MOST: usize = 2000;
 /// What the calls of a function came to.
 #[derive(Debug)]
 pub struct CallsAnswer<'r> {
+    /// What is lost and doubtful of the calls that were explained.
+    pub head: Head,
     /// The function, as it was asked for.
     pub target: Name,
     /// How long its calls took, of those that returned.
     pub histogram: Histogram,
     /// The peaks of that.
     pub peaks: Vec<Peak>,
-    /// Calls that were left without returning.
+    /// Calls that were left without returning: by an exception, `longjmp`, their thread's end.
     pub left: u64,
     /// Calls that had not ended.
     pub open: u64,
+    /// Calls that returned in another thread than they began in (goroutines): they are in the histogram, and
+    /// have no path.
+    pub moved: u64,
     /// The calls that were asked about.
     pub asked: Group<'r>,
     /// Which ones.
@@ -75,8 +81,13 @@ pub enum CallsError {
     NoTarget { asked: String, there: String },
     #[error("calls of several functions were recorded: {there}")]
     Several { there: String },
-    #[error("`{target}` was called, but no call returned")]
-    NoneReturned { target: String },
+    #[error(
+        "no path is that of these calls of `{target}`: they returned in another thread than they began in \
+         (goroutines), as {moved} calls of it did"
+    )]
+    Moved { target: String, moved: u64 },
+    #[error("`{target}` was called, but no call returned: {left} were left, {open} had not ended")]
+    NoneReturned { target: String, left: u64, open: u64 },
     #[error("there is no peak {asked}: the histogram has {there}")]
     NoPeak { asked: usize, there: usize },
     #[error("no call took that long; the longest took {longest_ns} ns")]
@@ -96,7 +107,7 @@ struct Call {
 /// When no such calls were recorded.
 pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnswer<'r>, CallsError> {
     let (number, target) = target(recorded, query.target.as_deref())?;
-    let (mut left, mut open) = (0, 0);
+    let (mut left, mut open, mut moved, mut longest_moved) = (0, 0, 0, 0);
     let mut histogram = Histogram::new(Unit::Nanoseconds);
     let mut all = Vec::new();
     for (to, call) in recorded.survey.calls.iter().filter(|(_, call)| call.target == number) {
@@ -115,25 +126,85 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
                     all.push(Call { window: Window { thread, from, to }, ns });
                 }
             }
+            CallEnd::Moved => {
+                let ns = to.ns().saturating_sub(call.from.ns());
+                histogram.add(ns);
+                moved += 1;
+                longest_moved = longest_moved.max(ns);
+            }
             CallEnd::Left => left += 1,
             CallEnd::Open => open += 1,
         }
     }
+    let only_moved = || CallsError::Moved { target: shown(&target), moved };
+    if all.is_empty() && moved > 0 {
+        return Err(only_moved());
+    }
     if all.is_empty() {
-        return Err(CallsError::NoneReturned { target: shown(&target) });
+        return Err(CallsError::NoneReturned { target: shown(&target), left, open });
     }
     let peaks = peaks(&histogram);
-    let asked = asked(&all, &peaks, query.which)?;
+    let asked = match (asked(&all, &peaks, query.which), query.which) {
+        (Ok(asked), _) if asked.is_empty() => return Err(only_moved()),
+        (Err(CallsError::NoneAbove { .. }), Which::Above(ns)) if longest_moved > ns => {
+            return Err(only_moved());
+        }
+        (asked, _) => asked?,
+    };
+    let mut names = LazyNames::default();
     let main = (0..peaks.len()).max_by_key(|&peak| peaks[peak].count);
     let usual = main.and_then(|main| {
         let key = |call: &Call| (call.window.thread, call.window.from, call.window.to);
         let asked: HashSet<_> = asked.iter().map(key).collect();
         let of_main = all.iter().filter(|call| within(call, &peaks[main]));
         let usual: Vec<Call> = of_main.filter(|call| !asked.contains(&key(call))).copied().collect();
-        (!usual.is_empty()).then(|| (main + 1, group(recorded, &usual, query.algorithm)))
+        (!usual.is_empty()).then(|| (main + 1, group(recorded, &usual, query.algorithm, &mut names)))
     });
-    let asked = group(recorded, &asked, query.algorithm);
-    Ok(CallsAnswer { target, histogram, peaks, left, open, asked, which: query.which, usual })
+    let asked = group(recorded, &asked, query.algorithm, &mut names);
+    let head = head_of(recorded, &asked, usual.as_ref().map(|(_, usual)| usual));
+    Ok(CallsAnswer { head, target, histogram, peaks, left, open, moved, asked, which: query.which, usual })
+}
+
+/// What is lost and doubtful of any of these calls, told once.
+fn head_of(recorded: &Recorded, asked: &Group<'_>, usual: Option<&Group<'_>>) -> Head {
+    /// Most problems that are told: those of a path may name its threads.
+    const MOST_PROBLEMS: usize = 100;
+    let paths = || asked.paths.iter().chain(usual.into_iter().flat_map(|usual| &usual.paths));
+    let windows = || paths().map(|path| path.path.window);
+    let from = windows().map(|window| window.from).min().unwrap_or(recorded.from());
+    let to = windows().map(|window| window.to).max().unwrap_or(from);
+    let mut head = head(recorded, from, to);
+    let touched: HashSet<_> =
+        paths().flat_map(|path| &path.head.losses).map(|loss| (loss.cpu, loss.from, loss.to)).collect();
+    let losses = head.losses.iter().copied().zip(head.loss_hosts.iter().copied());
+    (head.losses, head.loss_hosts) =
+        losses.filter(|(loss, _)| touched.contains(&(loss.cpu, loss.from, loss.to))).unzip();
+    head.clock_error_ns =
+        paths().map(|path| path.head.clock_error_ns).try_fold(0, |worst, one| Some(one?.max(worst)));
+    // Problems that differ in their numbers alone are one, told of the first call that has it.
+    let like = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
+    let mut told: HashMap<String, (usize, u64)> = HashMap::new();
+    let of_all = head.problems.len();
+    for (number, problem) in head.problems.iter().enumerate() {
+        told.insert(like(&problem.text), (number, 0));
+    }
+    for path in paths() {
+        for problem in &path.head.problems {
+            let next = (head.problems.len(), 0);
+            let (number, calls) = told.entry(like(&problem.text)).or_insert(next);
+            if *number == head.problems.len() && *number < of_all + MOST_PROBLEMS {
+                head.problems.push(problem.clone());
+            }
+            *calls += 1;
+        }
+    }
+    for (number, calls) in told.into_values() {
+        if let Some(problem) = head.problems.get_mut(number).filter(|_| number >= of_all && calls > 1) {
+            problem.text += &format!(" (of one call; the like of {} more)", calls - 1);
+        }
+    }
+    head.problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
+    head
 }
 
 fn reference(at: Stamp<Local>) -> Stamp<Reference> {
@@ -192,11 +263,29 @@ fn asked(all: &[Call], peaks: &[Peak], which: Which) -> Result<Vec<Call>, CallsE
     }
 }
 
-fn group<'r>(recorded: &'r Recorded, calls: &[Call], algorithm: Algorithm) -> Group<'r> {
-    let step = calls.len().div_ceil(MOST).max(1);
-    let paths = calls.iter().step_by(step);
-    let paths = paths.map(|call| explain(recorded, algorithm, call.window, Question::Thread));
+fn group<'r>(
+    recorded: &'r Recorded,
+    calls: &[Call],
+    algorithm: Algorithm,
+    names: &mut LazyNames<'r>,
+) -> Group<'r> {
+    let paths = spread(calls.len()).map(|index| calls[index].window);
+    let paths = paths.map(|window| explain(recorded, algorithm, window, Question::Thread, names));
     Group { calls: calls.len() as u64, paths: paths.collect() }
+}
+
+/// At most [`MOST`] of so many calls: one of each stretch of equal length, at a place that differs from stretch
+/// to stretch, since calls often come in periods: a transaction's statements, say.
+fn spread(calls: usize) -> impl Iterator<Item = usize> {
+    let step = calls.div_ceil(MOST).max(1);
+    (0..calls).step_by(step).map(move |from| {
+        // The finaliser of a 64-bit hash (Steele, Lea and Flood 2014): the same calls each time.
+        let mut mixed = (from as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let length = step.min(calls - from) as u64;
+        from + ((mixed ^ mixed >> 31) % length) as usize
+    })
 }
 
 #[cfg(test)]
@@ -257,12 +346,55 @@ mod tests {
     }
 
     #[test]
+    fn calls_that_ended_in_another_thread_are_counted_and_have_no_path() {
+        let mut events = vec![
+            event(0, 0, 0, thread(10, 10, 1, "worker")),
+            event(0, 0, 0, What::Name(NameSpace::Target, 0, b"./app:main.f".as_slice().into())),
+            event(1, 0, 0, What::Mark(Mark::Started)),
+        ];
+        let mut call = |from: u64, to, end| {
+            let call = FunctionCall { target: 0, thread: Tid(10), from: Stamp::from_ns(from), end };
+            events.push(event(to, 0, 10, What::Function(call)));
+        };
+        (0..20).for_each(|i| call(1000 * i + 500, 1000 * i + 600, CallEnd::Returned));
+        (0..20).for_each(|i| call(30_000, 50_000 + i, CallEnd::Moved));
+        events.push(event(100_000, 0, 10, What::Mark(Mark::Stopped)));
+        let recorded = read(&events);
+        let answer = calls(&recorded, &ask(None, Which::Slowest(30))).expect("calls");
+        assert_eq!((answer.histogram.calls(), answer.moved, answer.asked.calls), (40, 20, 20));
+        for which in [Which::Peak(2), Which::Above(10_000)] {
+            let error = calls(&recorded, &ask(None, which)).expect_err("they have no path").to_string();
+            assert!(error.contains("in another thread than they began in"), "{which:?}: {error}");
+        }
+        let error = calls(&recorded, &ask(None, Which::Above(25_000))).expect_err("none is").to_string();
+        assert!(error.contains("no call took that long"), "{error}");
+    }
+
+    #[test]
+    fn of_many_calls_some_of_each_kind_are_taken_however_regularly_they_come() {
+        for calls in [0, 1, 1999, 2000, 2001, 14_000, 99_999] {
+            let taken: Vec<usize> = spread(calls).collect();
+            assert!(taken.len() <= MOST && taken.len() >= calls.min(MOST / 2), "{} of {calls}", taken.len());
+            assert!(taken.is_sorted_by(|a, b| a < b) && taken.iter().all(|&index| index < calls), "{calls}");
+        }
+        // Seven statements a transaction, of which one in seven is taken: about as many of each.
+        let mut of_kind = [0; 7];
+        spread(14_000).for_each(|index| of_kind[index % 7] += 1);
+        // 286 each; four standard deviations of a fair draw are 63.
+        assert!(of_kind.iter().all(|&count: &i32| (count - 286).abs() <= 63), "{of_kind:?}");
+    }
+
+    #[test]
     fn what_was_not_recorded_is_said_with_what_was() {
         let recorded = recorded();
         for (target, which, expected) in [
             (None, Which::Slowest(1), "calls of several functions were recorded: `./app:f`, `./app:g`"),
             (Some("h"), Which::Slowest(1), "no calls of `h` were recorded, but of `./app:f`, `./app:g`"),
-            (Some("./app:g"), Which::Slowest(1), "`./app:g` was called, but no call returned"),
+            (
+                Some("./app:g"),
+                Which::Slowest(1),
+                "`./app:g` was called, but no call returned: 0 were left, 1 had not ended",
+            ),
             (Some("f"), Which::Peak(9), "there is no peak 9: the histogram has 1"),
             (Some("f"), Which::Peak(0), "there is no peak 0: the histogram has 1"),
             (Some("f"), Which::Above(20_000), "no call took that long; the longest took 20000 ns"),

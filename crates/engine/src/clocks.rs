@@ -9,9 +9,11 @@ const JUMP_NS: u64 = 10_000_000;
 /// Boottime moves ahead of monotonic time by the time suspended, and by nothing else.
 const SUSPEND_NS: u64 = 1_000_000;
 
-/// What happened to the clocks between `from` and `to` that a reader of an answer should know.
+/// What happened to the clocks between `from` and `to` that a reader of an answer should know. Where what a
+/// hypervisor took `is_told` apart, in a kind of its own, no figure is in doubt for it.
 pub fn problems(
     readings: &[(Stamp<Local>, Clocks)],
+    is_told: bool,
     from: Stamp<Reference>,
     to: Stamp<Reference>,
 ) -> Vec<Problem> {
@@ -46,7 +48,9 @@ pub fn problems(
             problems.push(problem(Severity::Doubt, text, *before, *after));
         }
     }
-    problems.extend(steal(readings, from, to));
+    if !is_told {
+        problems.extend(steal(readings, from, to));
+    }
     problems
 }
 
@@ -91,7 +95,7 @@ mod tests {
             readings.push((at.plus(1000 * MS), clocks));
         }
         let at = |ms| Stamp::from_ns(ms * MS);
-        problems(&readings, at(from), at(to)).into_iter().map(|problem| problem.text).collect()
+        problems(&readings, false, at(from), at(to)).into_iter().map(|problem| problem.text).collect()
     }
 
     #[test]
@@ -115,6 +119,12 @@ mod tests {
                 "elsewhere"
             );
         }
+        let stolen = [(0, 0), (1000, 31 * MS)].map(|(ms, steal_ns)| {
+            let (boottime_ns, realtime_ns) = (ms * MS, ms * MS);
+            (Stamp::from_ns(ms * MS), Clocks { boottime_ns, realtime_ns, steal_ns })
+        });
+        let at = |ms| Stamp::from_ns(ms * MS);
+        assert_eq!([false, true].map(|is_told| problems(&stolen, is_told, at(0), at(1000)).len()), [1, 0]);
         let suspend = problems_of(&[(2000, 2000, 0)], 0, 1000);
         assert_eq!(suspend[1], "the machine was suspended for 2000 ms; that time is in no figure");
     }
@@ -122,6 +132,6 @@ mod tests {
     #[test]
     fn one_reading_or_none_says_nothing() {
         assert_eq!(problems_of(&[], 0, 1000), Vec::<String>::new());
-        assert_eq!(problems(&[], Stamp::from_ns(0), Stamp::from_ns(9)), []);
+        assert_eq!(problems(&[], false, Stamp::from_ns(0), Stamp::from_ns(9)), []);
     }
 }

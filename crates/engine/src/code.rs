@@ -29,36 +29,66 @@ pub struct Place {
     pub caller: Option<Found>,
 }
 
-/// Counts the samples of a path by place.
-pub(crate) fn sampled(recorded: &Recorded, path: &Path) -> Sampled {
+/// The same samples by the segment that each fell into.
+#[derive(Debug, Clone, Default)]
+pub struct SampledSegments {
+    places: Vec<Place>,
+    /// A segment, and which of the places, in the order of segments.
+    seen: Vec<(usize, usize)>,
+}
+
+impl SampledSegments {
+    /// Each sample: the number of its segment, and where it was taken. In the order of segments.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Place)> {
+        self.seen.iter().filter_map(|&(segment, place)| Some((segment, self.places.get(place)?)))
+    }
+}
+
+/// Counts the samples of a path by place, and tells which segments they fell into.
+pub(crate) fn sampled<'r>(
+    recorded: &'r Recorded,
+    path: &Path,
+    lazy: &mut LazyNames<'r>,
+) -> (Sampled, SampledSegments) {
     let graph = &recorded.graph;
     let mut threads: Vec<ThreadIndex> =
         path.segments.iter().filter(|s| s.kind == Kind::Running).filter_map(|s| s.thread).collect();
     threads.sort_unstable();
     threads.dedup();
     let mut places = Sampled::new();
-    let mut names = None;
+    let mut seen = Vec::new();
+    let mut numbers: BTreeMap<Place, usize> = BTreeMap::new();
     for thread in threads {
         for sample in graph.samples(thread, path.window.from, path.window.to) {
-            if !runs_at(path, thread, sample.at) {
-                continue;
-            }
-            let names = names.get_or_insert_with(|| Names::new(recorded));
-            let place = names.place(sample);
+            let Some(segment) = runs_at(path, thread, sample.at) else { continue };
+            let place = lazy.get(recorded).place(sample);
+            let next = numbers.len();
+            seen.push((segment, *numbers.entry(place.clone()).or_insert(next)));
             let comm = graph.thread(thread).name_at(sample.at);
             *places.entry((thread, comm)).or_default().entry(place).or_default() += 1;
         }
     }
-    places
+    seen.sort_unstable();
+    let mut by_number: Vec<_> = numbers.into_iter().map(|(place, number)| (number, place)).collect();
+    by_number.sort_unstable();
+    (places, SampledSegments { places: by_number.into_iter().map(|(_, place)| place).collect(), seen })
 }
 
-/// Whether the path says that `thread` ran at `at`.
-fn runs_at(path: &Path, thread: ThreadIndex, at: Stamp<Reference>) -> bool {
-    let next = path.segments.partition_point(|segment| segment.from <= at);
-    let segment = next.checked_sub(1).and_then(|last| path.segments.get(last));
-    segment.is_some_and(|segment| {
-        segment.thread == Some(thread) && segment.kind == Kind::Running && at < segment.to
-    })
+/// The segment in which the path says that `thread` ran at `at`.
+fn runs_at(path: &Path, thread: ThreadIndex, at: Stamp<Reference>) -> Option<usize> {
+    let last = path.segments.partition_point(|segment| segment.from <= at).checked_sub(1)?;
+    let segment = path.segments.get(last)?;
+    (segment.thread == Some(thread) && segment.kind == Kind::Running && at < segment.to).then_some(last)
+}
+
+/// Names of addresses, of all paths of a question: files are read once, and only where there is an address.
+#[derive(Default)]
+pub(crate) struct LazyNames<'a>(Option<Names<'a>>);
+
+impl<'a> LazyNames<'a> {
+    pub(crate) fn get(&mut self, recorded: &'a Recorded) -> &mut Names<'a> {
+        self.0.get_or_insert_with(|| Names::new(recorded))
+    }
 }
 
 /// Names of addresses, found once.
@@ -72,7 +102,7 @@ pub(crate) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    pub(crate) fn new(recorded: &'a Recorded) -> Self {
+    fn new(recorded: &'a Recorded) -> Self {
         let mut mappings: HashMap<Tid, Vec<(Stamp<Local>, &Mapping)>> = HashMap::new();
         for (at, mapping) in &recorded.survey.mappings {
             mappings.entry(mapping.tgid).or_default().push((*at, mapping));
@@ -189,12 +219,18 @@ mod tests {
             switch(100, 7, 0, SwitchOut::Runnable),
         ]);
         let window = Window { thread: ThreadIndex(0), from: Stamp::from_ns(0), to: Stamp::from_ns(100) };
-        let places = sampled(&recorded, &active(&recorded.graph, window));
+        let path = active(&recorded.graph, window);
+        let (places, segments) = sampled(&recorded, &path, &mut LazyNames::default());
         let gone = |file: &str| Found::Unreadable(file.as_bytes().to_vec());
         let in_library = Place { leaf: gone("lib"), in_kernel: false, caller: Some(gone("program")) };
         let in_kernel = Place { leaf: Found::Kernel, in_kernel: true, caller: Some(gone("program")) };
         let key = (ThreadIndex(0), Comm::new(b"own"));
-        assert_eq!(places, Sampled::from([(key, BTreeMap::from([(in_library, 2), (in_kernel, 1)]))]));
+        assert_eq!(
+            places,
+            Sampled::from([(key, BTreeMap::from([(in_library.clone(), 2), (in_kernel.clone(), 1)]))])
+        );
+        let seen: Vec<_> = segments.iter().collect();
+        assert_eq!(seen, [(0, &in_library), (0, &in_library), (0, &in_kernel)]);
     }
 
     #[test]
@@ -228,7 +264,8 @@ mod tests {
             recorded.tracer = tracer;
             let thread = recorded.with_tid(Tid(9))[0];
             let window = Window { thread, from: Stamp::from_ns(70), to: Stamp::from_ns(100) };
-            let places = sampled(&recorded, &active(&recorded.graph, window));
+            let path = active(&recorded.graph, window);
+            let places = sampled(&recorded, &path, &mut LazyNames::default()).0;
             let leaves = places.into_values().flatten().map(|(place, count)| (place.leaf, count));
             leaves.collect::<Vec<_>>()
         };
@@ -261,7 +298,8 @@ mod tests {
             switch(100, 0, 7, 0, SwitchOut::Runnable),
         ]);
         let window = Window { thread: ThreadIndex(0), from: Stamp::from_ns(0), to: Stamp::from_ns(100) };
-        let places = sampled(&recorded, &active(&recorded.graph, window));
+        let path = active(&recorded.graph, window);
+        let places = sampled(&recorded, &path, &mut LazyNames::default()).0;
         let counts: Vec<u64> = places.values().flat_map(|places| places.values()).copied().collect();
         assert_eq!(counts, [1]);
     }

@@ -8,10 +8,13 @@ mod calls;
 mod clocks;
 mod code;
 mod comparison;
+mod distribution;
 #[cfg(feature = "collect")]
 pub mod doctor;
+pub mod groups;
 mod hosts;
 mod info;
+mod intervals;
 #[cfg(feature = "collect")]
 pub mod latency;
 mod moment;
@@ -24,6 +27,7 @@ mod query;
 #[cfg(feature = "collect")]
 pub mod record;
 mod recorded;
+mod recorded_latency;
 mod responsible;
 mod source;
 mod stacks;
@@ -33,9 +37,11 @@ mod testing;
 
 pub use answer::{Cost, Head, Host, PathAnswer, Question};
 pub use calls::{CallsAnswer, CallsError, CallsQuery, Group, MOST as MOST_CALLS, Which, calls};
-pub use code::{Place, Sampled};
+pub use code::{Place, Sampled, SampledSegments};
 pub use comparison::{Compared, Comparison, Profile, compare};
+pub use distribution::{Distribution, Elsewhere, Of, ProbeCost, Slice};
 pub use info::{InfoAnswer, info};
+pub use intervals::{Interval, Intervals};
 pub use moment::{Moment, NoMoment, NoRealtime, duration};
 pub use name::Name;
 pub use names::{CallKey, CallName, CpuLimit, Names, Object, Peer, Unit};
@@ -44,6 +50,9 @@ pub use overview::{LongestWait, Overview, ThreadTimes};
 pub use path::{Answer, path};
 pub use query::{Candidate, PathQuery, QueryError, Scope, Subject};
 pub use recorded::{Format, Recorded, Who};
+pub use recorded_latency::{
+    LatencyQuery, MOST_PARTS, NoLatency, OfWhom, RecordedLatency, Whom, recorded_latency,
+};
 pub use responsible::Responsible;
 pub use source::OpenError;
 pub use stacks::{Caller, Frame, Site, SiteId, Stack, StackId, Stacks, Taken};

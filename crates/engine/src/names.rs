@@ -117,6 +117,13 @@ impl Names {
         self.named.get(&(NameSpace::BlockDevice, u64::from(device)))
     }
 
+    /// The block devices that have names, in the order of their numbers.
+    pub fn block_devices(&self) -> impl Iterator<Item = (u32, &Name)> {
+        let from = (NameSpace::BlockDevice, 0);
+        let named = self.named.range(from..=(NameSpace::BlockDevice, u64::MAX));
+        named.filter_map(|(&(_, key), name)| Some((u32::try_from(key).ok()?, name)))
+    }
+
     /// A network interface's name.
     pub fn interface(&self, index: u32) -> Option<&Name> {
         self.named.get(&(NameSpace::Interface, u64::from(index)))

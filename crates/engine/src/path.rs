@@ -7,7 +7,7 @@ use wakepath_critical_path::{
 use wakepath_event::{HostIndex, StackCounts};
 use wakepath_wait_graph::Loss;
 
-use crate::code::sampled;
+use crate::code::{LazyNames, sampled};
 use crate::overview::overview;
 use crate::query::{Selection, asked, select};
 use crate::{Head, Overview, PathAnswer, PathQuery, QueryError, Question, Recorded, Stacks, clocks};
@@ -29,9 +29,10 @@ pub enum Answer<'r> {
 pub fn path<'r>(recorded: &'r Recorded, query: &PathQuery) -> Result<Answer<'r>, QueryError> {
     match select(recorded, query)? {
         Selection::Windows(windows) => {
+            let mut names = LazyNames::default();
             let answers = windows
                 .into_iter()
-                .map(|(window, question)| explain(recorded, query.algorithm, window, question));
+                .map(|(window, question)| explain(recorded, query.algorithm, window, question, &mut names));
             Ok(Answer::Paths(answers.collect()))
         }
         Selection::Threads(scope, threads) => {
@@ -51,6 +52,7 @@ pub(crate) fn explain<'r>(
     algorithm: Algorithm,
     window: Window,
     question: Question,
+    names: &mut LazyNames<'r>,
 ) -> PathAnswer<'r> {
     let graph = &recorded.graph;
     let path = match algorithm {
@@ -64,8 +66,8 @@ pub(crate) fn explain<'r>(
     head.clock_error_ns =
         path.segments.iter().map(of_segment).try_fold(0, |worst, one| Some(one?.max(worst)));
     head.problems.extend(path.problems.iter().cloned());
-    let sampled = sampled(recorded, &path);
-    let stacks = Stacks::of(recorded, &path);
+    let (sampled, sampled_segments) = sampled(recorded, &path, names);
+    let stacks = Stacks::of(recorded, &path, names);
     head.problems.extend(doubts(recorded));
     head.problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
     let (still_waiting, deadlocks) = open_waits(recorded, window);
@@ -78,6 +80,7 @@ pub(crate) fn explain<'r>(
         still_waiting,
         deadlocks,
         sampled,
+        sampled_segments,
         stacks,
         recorded,
     }
@@ -135,7 +138,7 @@ fn open_waits(recorded: &Recorded, window: Window) -> (Option<Hang>, Vec<Vec<Han
 /// What every document about the time between `from` and `to` begins with.
 pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Reference>) -> Head {
     let mut problems = recorded.problems.clone();
-    problems.extend(clocks::problems(&recorded.survey.clocks, from, to));
+    problems.extend(clocks::problems(&recorded.survey.clocks, recorded.survey.counts.tell_steal(), from, to));
     if recorded.cut_off() {
         problems.push(Problem {
             severity: Severity::Note,

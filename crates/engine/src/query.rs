@@ -159,7 +159,7 @@ pub(crate) fn select(recorded: &Recorded, query: &PathQuery) -> Result<Selection
 }
 
 /// Which host is meant.
-fn host(recorded: &Recorded, wanted: &Name) -> Result<HostIndex, QueryError> {
+pub(crate) fn host(recorded: &Recorded, wanted: &Name) -> Result<HostIndex, QueryError> {
     let hosts: Vec<_> = std::iter::once(&recorded.host).chain(&recorded.others).collect();
     let is_meant = |host: &Host| host.name == *wanted || host.boot_id.as_bytes() == wanted.bytes();
     let text = |name: &Name| String::from_utf8_lossy(name.bytes()).into_owned();
@@ -269,7 +269,7 @@ fn of_cgroup(
 }
 
 /// From a thread's birth, or the recording's beginning, to its exit, or the recording's end.
-fn life(recorded: &Recorded, thread: ThreadIndex) -> (Stamp<Reference>, Stamp<Reference>) {
+pub(crate) fn life(recorded: &Recorded, thread: ThreadIndex) -> (Stamp<Reference>, Stamp<Reference>) {
     let thread = recorded.graph.thread(thread);
     // Before all sources were attached a thread's doings are not known.
     let begin = if thread.born.is_some() { thread.first } else { thread.first.max(recorded.from()) };
@@ -277,7 +277,7 @@ fn life(recorded: &Recorded, thread: ThreadIndex) -> (Stamp<Reference>, Stamp<Re
 }
 
 /// The part of a thread's `life` that is asked about.
-fn window(
+pub(crate) fn window(
     recorded: &Recorded,
     query: &PathQuery,
     thread: ThreadIndex,

@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 pub use crate::latency::Allowed;
-use crate::latency::{LatencyError, functions};
+use crate::latency::{Elsewhere, LatencyError, elsewhere, functions, kernel_functions};
 use crate::query::is_meant;
+use wakepath_collect::MOST_TARGETS;
 pub use wakepath_collect::{
     EndReason, Error as CollectError, GRACE, Identity, Options, Outcome, Running, Signals, Stacks, exit_code,
 };
@@ -35,6 +36,18 @@ pub struct Request {
     pub allowed: Allowed,
 }
 
+/// A recording that was made.
+#[derive(Debug)]
+pub struct Made {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Who paid for the probes of the functions without having been asked about: a file each. What a call
+    /// costs there is not measured.
+    pub elsewhere: Vec<Elsewhere>,
+    /// Of these functions calls are a goroutine's, and paths a thread's.
+    pub of_goroutines: Vec<String>,
+}
+
 /// Why a recording was not made.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
@@ -53,7 +66,7 @@ pub enum RecordError {
 ///
 /// # Errors
 /// When recording could not begin or not go on.
-pub fn record(request: &Request, stop: &Signals) -> Result<Outcome, RecordError> {
+pub fn record(request: &Request, stop: &Signals) -> Result<Made, RecordError> {
     let destination: &Path = &request.destination;
     if let Some(cgroup) = &request.cgroup {
         let there = wakepath_collect::cgroup_paths();
@@ -63,11 +76,29 @@ pub fn record(request: &Request, stop: &Signals) -> Result<Outcome, RecordError>
         }
     }
     let mut recorder = request.options.clone();
+    let mut files = Vec::new();
     for text in &request.calls {
+        if let Some(pattern) = text.strip_prefix("kernel:") {
+            let found = kernel_functions(pattern)?.into_iter();
+            recorder.kernel_functions.extend(found.map(|found| (found.target, found.function)));
+            continue;
+        }
         for function in functions(text, &recorder.targets, request.allowed)? {
+            files.push(function.file);
             recorder.functions.push((function.name, function.probes));
         }
     }
+    let asked = recorder.functions.len() + recorder.kernel_functions.len();
+    if asked > MOST_TARGETS {
+        return Err(LatencyError::TooMany { asked, most: MOST_TARGETS }.into());
+    }
+    // Where all are asked about, none is elsewhere.
+    let of_some = !recorder.targets.is_empty() || !recorder.command.is_empty();
+    let probed = recorder.functions.iter().zip(&files).filter(|_| of_some);
+    let probed = probed.map(|((_, probes), file)| (probes.as_slice(), Some(file.as_path())));
+    let mut elsewhere: Vec<Elsewhere> = elsewhere(probed, &recorder.targets).into_iter().flatten().collect();
+    elsewhere.sort_by(|a, b| a.file.cmp(&b.file));
+    elsewhere.dedup();
     let asked: Vec<_> = request.asked.iter().map(|word| word.to_string_lossy()).collect();
     let mut options = wakepath_recording::Options::new(request.version, &asked.join(" "));
     options.owner = request.options.caller.as_ref().map(|caller| Owner { uid: caller.uid, gid: caller.gid });
@@ -76,7 +107,10 @@ pub fn record(request: &Request, stop: &Signals) -> Result<Outcome, RecordError>
     options.most_bytes = Some(request.most_bytes);
     options.least_free_percent = Some(request.least_free_percent);
     let open = || Writer::replace(destination, &HostIdentity::of_this_host(), &options);
-    Ok(wakepath_collect::record(&recorder, open, stop)?)
+    let outcome = wakepath_collect::record(&recorder, open, stop)?;
+    let of_goroutines = recorder.functions.iter().filter(|(_, probes)| probes.iter().any(|probe| probe.go));
+    let of_goroutines = of_goroutines.map(|(name, _)| name.clone()).collect();
+    Ok(Made { outcome, elsewhere, of_goroutines })
 }
 
 /// What of a recording's largest size is kept for its end: names, and the rare records (births, names

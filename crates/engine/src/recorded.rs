@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use wakepath_clock::{ErrorBound, Local, Reference, Stamp, Transform};
 use wakepath_critical_path::Problem;
-use wakepath_event::{CgroupId, Comm, Tid};
+use wakepath_event::{CgroupId, Comm, HostIndex, Tid};
 use wakepath_timeline::Numbering;
 use wakepath_wait_graph::{Doing, Graph, ThreadIndex};
 
@@ -130,7 +130,17 @@ impl Recorded {
 
     /// On which machine a thread with this id is.
     pub fn host_of(&self, tid: Tid) -> &Host {
-        let other = usize::from(tid.host().0).checked_sub(1);
+        self.host_at(tid.host())
+    }
+
+    /// Whose a block device is, and how that host calls it (major << 20 | minor).
+    pub fn device(&self, device: u32) -> (HostIndex, u32) {
+        let of_other = self.numbering.as_ref().and_then(|numbering| numbering.device_of(device));
+        of_other.unwrap_or((HostIndex::default(), device))
+    }
+
+    pub(crate) fn host_at(&self, host: HostIndex) -> &Host {
+        let other = usize::from(host.0).checked_sub(1);
         other.and_then(|other| self.others.get(other)).unwrap_or(&self.host)
     }
 

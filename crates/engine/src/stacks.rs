@@ -11,7 +11,7 @@ use wakepath_symbols::Found;
 use wakepath_wait_graph::{Doing, Frames, Occupant, StackAt, StackIndex, ThreadIndex, Waker};
 
 use crate::Recorded;
-use crate::code::{Names, module};
+use crate::code::{LazyNames, Names, module};
 
 /// The stacks of a path's waits.
 #[derive(Debug, Clone, Default)]
@@ -83,12 +83,12 @@ pub enum Caller {
 
 impl Stacks {
     /// The stacks of a path's waits; none where none were recorded.
-    pub(crate) fn of(recorded: &Recorded, path: &Path) -> Self {
+    pub(crate) fn of<'r>(recorded: &'r Recorded, path: &Path, names: &mut LazyNames<'r>) -> Self {
         let graph = &recorded.graph;
         if !graph.has_stacks() {
             return Self::default();
         }
-        let mut reader = Reader { recorded, names: None, known: HashMap::new(), stacks: Self::default() };
+        let mut reader = Reader { recorded, names, known: HashMap::new(), stacks: Self::default() };
         let waits = path
             .waits
             .iter()
@@ -169,14 +169,14 @@ impl Stacks {
     }
 }
 
-struct Reader<'a> {
+struct Reader<'a, 'n> {
     recorded: &'a Recorded,
-    names: Option<Names<'a>>,
+    names: &'n mut LazyNames<'a>,
     known: HashMap<StackIndex, Taken>,
     stacks: Stacks,
 }
 
-impl Reader<'_> {
+impl Reader<'_, '_> {
     /// Where the wait of `thread` began that holds `at`.
     fn began(&mut self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Taken> {
         let spans = self.recorded.graph.spans(thread);
@@ -205,8 +205,7 @@ impl Reader<'_> {
         if let Some(&known) = self.known.get(&index) {
             return Some(known);
         }
-        let names = self.names.get_or_insert_with(|| Names::new(self.recorded));
-        let taken = self.stacks.add(named(names, at, frames));
+        let taken = self.stacks.add(named(self.names.get(self.recorded), at, frames));
         self.known.insert(index, taken);
         Some(taken)
     }
@@ -328,7 +327,7 @@ mod tests {
         ]);
         let window = Window { thread: ThreadIndex(0), from: Stamp::from_ns(0), to: Stamp::from_ns(100) };
         let path = active(&recorded.graph, window);
-        let stacks = Stacks::of(&recorded, &path);
+        let stacks = Stacks::of(&recorded, &path, &mut LazyNames::default());
         let waited = (0..path.segments.len()).filter_map(|segment| stacks.of_segment(segment));
         let waited: Vec<_> = waited.collect();
         assert_eq!(waited.len(), 1, "one of three segments waits");

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Clocks, Event, FunctionCall, Mapping, Mark, StackCounts, Tid, What};
 
+use crate::intervals::Intervals;
 use crate::{Name, Names};
 
 /// Everything in a recording that is not the graph.
@@ -20,6 +21,8 @@ pub struct Survey {
     pub clocks: Vec<(Stamp<Local>, Clocks)>,
     /// Calls of the functions that were asked for, in the order in which they ended.
     pub calls: Vec<(Stamp<Local>, FunctionCall)>,
+    /// Requests of disks and waits for kernel locks.
+    pub intervals: Intervals,
     /// How stacks at switch-outs and wakings came about, by the end.
     pub stacks: Option<StackCounts>,
     /// How many events there are, by kind.
@@ -66,6 +69,9 @@ impl Survey {
             What::StackCounts(counts) => self.stacks = Some(*counts),
             What::Stack(_) | What::StackOf(_) => {}
             What::Function(call) => self.calls.push((event.at, *call)),
+            What::BlockIssue(_) | What::BlockComplete(_) | What::LockBegin(_) | What::LockEnd(_) => {
+                self.intervals.observe(event);
+            }
             What::Mark(mark) => self.session.observe(event.at, mark),
             _ => self.names.observe(event),
         }
@@ -114,7 +120,7 @@ impl Session {
 pub struct Counts([u64; EVENT_NAMES.len()]);
 
 /// The kinds of events by name, in [`Counts`]' order.
-const EVENT_NAMES: [&str; 29] = [
+const EVENT_NAMES: [&str; 30] = [
     "switch",
     "waking",
     "thread",
@@ -144,7 +150,10 @@ const EVENT_NAMES: [&str; 29] = [
     "stack_of",
     "stack_counts",
     "function",
+    "stolen",
 ];
+
+const STOLEN: usize = 29;
 
 impl Counts {
     fn add(&mut self, what: &What) {
@@ -178,6 +187,7 @@ impl Counts {
             What::StackOf(_) => 26,
             What::StackCounts(_) => 27,
             What::Function(_) => 28,
+            What::Stolen(_) => STOLEN,
         };
         self.0[kind] += 1;
     }
@@ -185,6 +195,11 @@ impl Counts {
     /// Counts by name, those that are not 0.
     pub fn by_name(&self) -> BTreeMap<&'static str, u64> {
         EVENT_NAMES.into_iter().zip(self.0).filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Whether what a hypervisor took was recorded where it was taken.
+    pub fn tell_steal(&self) -> bool {
+        self.0[STOLEN] > 0
     }
 
     /// All events.

@@ -113,6 +113,8 @@ pub enum What {
     Blocked(Call),
     /// The CPU limit of this cgroup, in the hierarchy that has the CPU controller, hands out time again.
     Refill(CgroupId),
+    /// The hypervisor let this CPU wait for so long, ns, since it was looked at before.
+    Stolen(u64),
     /// A packet passed the edge of the host.
     Packet(Packet),
     /// Received data is ready on the socket of this incoming flow.
@@ -228,6 +230,8 @@ pub enum CallEnd {
     Left,
     /// It had not ended when the recording did.
     Open,
+    /// It returned, in its thread, and had begun in another: a goroutine's. No thread's time is that of the call.
+    Moved,
 }
 
 /// The clocks of a host, read together, and what the hypervisor took.

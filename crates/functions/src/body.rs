@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{
+    Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+};
 
 use crate::instruction::decode;
 
@@ -105,6 +107,25 @@ impl Body {
                 format!("it also leaves by a jump to {to}")
             }),
         }
+    }
+
+    /// Whether it leaves alone what Go keeps in r14: compiled code does, but that it loads it anew behind a
+    /// call of assembler code, from a place that is known or that it loads before into the same register.
+    pub fn keeps_goroutine(&self) -> bool {
+        let mut factory = InstructionInfoFactory::new();
+        let mut called = false;
+        let loads = |instruction: &Instruction| {
+            instruction.mnemonic() == Mnemonic::Mov && instruction.memory_segment() == Register::FS
+        };
+        self.instructions.iter().enumerate().all(|(index, instruction)| {
+            called |= matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+            let writes = factory.info(instruction).used_registers().iter().any(|used| {
+                used.register().full_register() == Register::R14
+                    && !matches!(used.access(), OpAccess::Read | OpAccess::CondRead)
+            });
+            let next = || self.instructions.get(index + 1);
+            !writes || called && (loads(instruction) || next().is_some_and(loads))
+        })
     }
 
     /// Where each call of a Go function passes once: behind the check of its stack's size.

@@ -273,11 +273,28 @@ pub enum Reason {
         /// What is in the way.
         why: String,
     },
+    /// A Go function of which it is not known at a probe which goroutine calls it.
+    #[error(
+        "calls of Go's functions are told apart by goroutine, and {}; probe a caller",
+        if *.old { "Go before 1.18 does not keep that in r14" } else { "this one does not keep it in r14" }
+    )]
+    NoGoroutine {
+        /// It is Go that is too old; else the function is written in assembler.
+        old: bool,
+    },
     /// A function through which an exception may pass, and whose every return cannot be probed.
     #[error(
         "an exception that passes it would end the program under a return probe, so its return is seen only at its RET instructions, and {why}; probe a caller, or promise with --no-exceptions that none passes"
     )]
     ExceptionReturns {
+        /// What is in the way.
+        why: String,
+    },
+    /// A function of a file that switches stacks, and whose every return cannot be probed.
+    #[error(
+        "its file switches stacks, which would end the program under a return probe, so its return is seen only at its RET instructions, and {why}; probe a caller, or promise with --no-exceptions that no stack is switched within it"
+    )]
+    SwitchReturns {
         /// What is in the way.
         why: String,
     },

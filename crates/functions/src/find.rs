@@ -41,8 +41,8 @@ impl Finder {
         Self { processes: processes.to_vec(), exceptions: true }
     }
 
-    /// Uses return probes where an exception might pass too. A person must have promised that none
-    /// does: the first that did would end the program.
+    /// Uses return probes where an exception might pass too, or a stack be switched. A person must have
+    /// promised that none is: the first that was would end the program.
     pub fn without_exceptions(mut self) -> Self {
         self.exceptions = false;
         self
@@ -171,6 +171,7 @@ impl OpenFile<'_> {
             cold: &cold,
             runtime: if image.go && neighbours.is_go(address) { Runtime::Go } else { Runtime::Native },
             unwinds: neighbours.unwinds && self.exceptions,
+            switches: neighbours.switches && self.exceptions,
             uncalled: matches!(name, "_start" | "__restore_rt"),
             frames: &neighbours.frames,
             name: &|address| {
@@ -179,7 +180,7 @@ impl OpenFile<'_> {
             },
         };
         let probe = place(image, &wanted, budget)?;
-        let notes = notes(name, &probe.returns, wanted.runtime);
+        let notes = notes(name, &probe.returns, &wanted);
         Ok(Function {
             file: self.place.open.clone(),
             shown: self.place.shown.clone(),
@@ -189,6 +190,7 @@ impl OpenFile<'_> {
             size,
             probe,
             runtime: wanted.runtime,
+            switches: neighbours.switches,
             notes,
         })
     }
@@ -228,14 +230,21 @@ impl OpenFile<'_> {
     }
 }
 
-fn notes(name: &str, returns: &Return, runtime: Runtime) -> Vec<Note> {
+fn notes(name: &str, returns: &Return, wanted: &Wanted<'_>) -> Vec<Note> {
     let mut notes = Vec::new();
     if matches!(name, "main" | "main.main" | "_start" | "__libc_start_main") {
         notes.push(Note::CalledOnce);
     }
     match returns {
         Return::Never => notes.push(Note::NeverReturns),
-        Return::AtInstructions(_) if runtime == Runtime::Native => notes.push(Note::ExceptionsPass),
+        Return::AtInstructions(_) if wanted.runtime == Runtime::Native => {
+            if wanted.switches {
+                notes.push(Note::StacksSwitch);
+            }
+            if wanted.unwinds {
+                notes.push(Note::ExceptionsPass);
+            }
+        }
         _ => {}
     }
     if name.contains(".part.") {
@@ -324,6 +333,8 @@ struct Neighbours<'a> {
     cold: HashMap<&'a str, Vec<Extent>>,
     /// The file's code throws exceptions, or lets them pass.
     unwinds: bool,
+    /// It goes from one stack to another.
+    switches: bool,
     frames: LazyFrames,
     /// Where Go's code is, if the file says.
     go: Option<(u64, u64)>,
@@ -346,7 +357,14 @@ impl<'a> Neighbours<'a> {
                 cold.entry(of).or_default().push(Extent { address: symbol.address, end, stated: true });
             }
         }
-        Self { functions, cold, unwinds: image.unwinds(), frames: LazyFrames::default(), go }
+        Self {
+            functions,
+            cold,
+            unwinds: image.unwinds(),
+            switches: !image.go && image.switches_stacks(),
+            frames: LazyFrames::default(),
+            go,
+        }
     }
 
     /// The nearest function that begins before an address and reaches beyond it.

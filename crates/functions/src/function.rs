@@ -26,6 +26,8 @@ pub struct Function {
     pub probe: Probe,
     /// Which rules its stack obeys.
     pub runtime: Runtime,
+    /// Whether its file switches stacks, so that a call may return before one that began later in its thread.
+    pub switches: bool,
     /// What a person should know of the numbers.
     pub notes: Vec<Note>,
 }
@@ -72,8 +74,10 @@ pub enum Note {
     /// It does not return: calls have a beginning alone.
     NeverReturns,
     /// An exception may pass through it, so that its returns are seen at its `ret` instructions, which
-    /// cost more than a return probe; a call that an exception ends is not seen to end.
+    /// cost more than a return probe; a call that an exception ends is seen to be over only later.
     ExceptionsPass,
+    /// A thread may go on on another stack within it, so that its returns are seen at its `ret` instructions.
+    StacksSwitch,
     /// The debug information tells of this many places where its code stands inside other functions:
     /// calls there are not seen.
     AlsoInlined(usize),
@@ -95,7 +99,13 @@ impl fmt::Display for Note {
             }
             Self::ExceptionsPass => {
                 "an exception may pass it, which a return probe would turn into the program's end: each return \
-                 is probed where it stands, which costs more, and a call that an exception ends is left open"
+                 is probed where it stands, which costs more; a call that an exception ends is told as left at the next \
+                 one, or at the end of its thread"
+            }
+            Self::StacksSwitch => {
+                "its file switches stacks, which a return probe would turn into the program's end: each return is \
+                 probed where it stands, which costs more; of the calls that a thread has open at once, eight are \
+                 counted, and one that goes on in another thread is told as open or left"
             }
             Self::CalledOnce => "called once in a process: one duration, no distribution",
             Self::NeverReturns => "never returns: its calls have no duration",

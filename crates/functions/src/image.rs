@@ -12,6 +12,7 @@ use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, SectionTable};
 use object::{Endianness, ReadRef};
 
 use crate::error::FileError;
+use crate::go_table::{self, GoTable};
 use crate::symbols::Symbols;
 
 /// Most bytes of one function that are decoded. The biggest that compilers make are smaller.
@@ -39,6 +40,8 @@ pub(crate) struct Image {
     pub debug_link: Option<(Vec<u8>, u32)>,
     /// Whether Go's linker made it.
     pub go: bool,
+    /// Whether it was Go 1.17 or an older one.
+    pub old_go: bool,
     /// Tables that contradict themselves and were left out.
     pub damaged: Vec<&'static str>,
     debug_sections: Vec<DebugSection>,
@@ -88,6 +91,7 @@ impl Image {
             build_id: Vec::new(),
             debug_link: None,
             go: false,
+            old_go: false,
             damaged: Vec::new(),
             debug_sections: Vec::new(),
             frame_table: None,
@@ -115,7 +119,30 @@ impl Image {
         let sections = header.sections(endian, data)?;
         (self.symbols, self.damaged) = Symbols::read(&sections, endian, data);
         self.read_marks(&sections, endian, data);
+        self.read_go_table(&sections, endian, data);
         Ok(())
+    }
+
+    /// What Go keeps of names where the linker's are stripped.
+    fn read_go_table<'data, R: ReadRef<'data>>(
+        &mut self,
+        sections: &SectionTable<'data, elf::FileHeader64<Endianness>, R>,
+        endian: Endianness,
+        data: R,
+    ) {
+        let find = |name: &str| sections.section_by_name(endian, name.as_bytes()).map(|(_, section)| section);
+        let table = find(".gopclntab").or_else(|| find(".data.rel.ro.gopclntab"));
+        let Some(table) = table.and_then(|section| section.data(endian, data).ok()) else { return };
+        self.old_go = go_table::is_old(table);
+        let Some(table) = GoTable::of(table).filter(|_| !self.symbols.full) else { return };
+        let module = find(".go.module").and_then(|section| section.data(endian, data).ok());
+        let module = module.and_then(go_table::text_of_module);
+        let text = find(".text").map(|section| section.sh_addr(endian));
+        let code = |address| self.code(address..address.saturating_add(4)).ok()?.first_chunk().copied();
+        let places = [Some(table.text), module, text];
+        if let Some(text) = table.text(places.into_iter().flatten(), code) {
+            self.symbols.add_go(&table, text);
+        }
     }
 
     fn read_marks<'data, R: ReadRef<'data>>(
@@ -214,6 +241,27 @@ impl Image {
     pub fn unwinds(&self) -> bool {
         let marks = ["__gxx_personality_v0", "rust_eh_personality", "_Unwind_RaiseException", "__cxa_throw"];
         self.symbols.iter().any(|symbol| marks.contains(&self.symbols.name(symbol)))
+    }
+
+    /// Whether its code goes from one stack of a thread to another: it calls or holds what does. Code that
+    /// switches by itself, without a symbol, is not known to.
+    pub fn switches_stacks(&self) -> bool {
+        let of_c = ["swapcontext", "makecontext"];
+        let others = [
+            "jump_fcontext",
+            "make_fcontext",
+            "ontop_fcontext",
+            "coro_transfer",
+            "coroutine_transfer",
+            "qemu_coroutine_switch",
+            "co_switch",
+        ];
+        // C's library has them for others; in a program they are since it calls them.
+        let is_program = self.symbols.iter().any(|symbol| self.symbols.name(symbol) == "main");
+        self.symbols.iter().any(|symbol| {
+            let name = self.symbols.name(symbol);
+            others.contains(&name) || of_c.contains(&name) && (symbol.imported || is_program)
+        })
     }
 
     /// Where the byte at an address stands in the file, if it is code.

@@ -19,10 +19,12 @@
 
 mod body;
 mod debug_file;
+mod elsewhere;
 mod error;
 mod find;
 mod frames;
 mod function;
+mod go_table;
 mod image;
 mod inlined;
 mod instruction;
@@ -36,9 +38,11 @@ mod place;
 mod symbols;
 mod target;
 
+pub use elsewhere::elsewhere;
 pub use error::{Absent, FileError, FindError, LibraryError, NotFound, Reason, Refusal};
 pub use find::{Finder, Found, MOST};
 pub use function::{Function, Note, Probe, Return, Runtime};
 pub use instruction::Cost;
+pub use near::near;
 pub use pattern::Pattern;
 pub use target::{FileName, Target, TargetError};

@@ -26,7 +26,7 @@ pub(crate) fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
 }
 
 /// `start-end perms offset device inode   path`; a newline in a path is written as `\012`.
-fn mapping(line: &[u8]) -> Option<Mapping> {
+pub(crate) fn mapping(line: &[u8]) -> Option<Mapping> {
     let mut fields = line.splitn(6, |&byte| byte == b' ');
     let mut text = || std::str::from_utf8(fields.next()?).ok();
     let (range, permissions, _, device, inode) = (text()?, text()?, text()?, text()?, text()?);

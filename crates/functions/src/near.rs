@@ -9,7 +9,7 @@ const MOST: usize = 5;
 ///
 /// A name that holds the wanted one, or is held by it, comes before one that differs by a few letters
 /// only if it is not much longer; what shares too little is left out.
-pub(crate) fn near<'a>(wanted: &str, names: impl Iterator<Item = Cow<'a, str>>) -> Vec<String> {
+pub fn near<'a>(wanted: &str, names: impl Iterator<Item = Cow<'a, str>>) -> Vec<String> {
     let wanted = wanted.trim_matches(['*', '?']);
     if wanted.is_empty() {
         return Vec::new();

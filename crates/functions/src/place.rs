@@ -52,6 +52,8 @@ pub(crate) struct Wanted<'a> {
     pub runtime: Runtime,
     /// Whether an exception may pass through the function's callees into it.
     pub unwinds: bool,
+    /// Whether a thread may go on on another stack within it.
+    pub switches: bool,
     /// Whether the kernel enters it, not a call: then there is no return address.
     pub uncalled: bool,
     pub frames: &'a LazyFrames,
@@ -62,7 +64,7 @@ pub(crate) struct Wanted<'a> {
 impl Wanted<'_> {
     /// Whether each return must be found, since a return probe would break the stack.
     fn every_return(&self) -> bool {
-        self.unwinds || self.runtime == Runtime::Go
+        self.unwinds || self.switches || self.runtime == Runtime::Go
     }
 }
 
@@ -88,6 +90,9 @@ pub(crate) fn place(image: &Image, wanted: &Wanted<'_>, budget: &Budget) -> Resu
     let address = wanted.main.address;
     let first = at(image, address)?;
     let body = body(image, wanted, budget);
+    if wanted.runtime == Runtime::Go && (image.old_go || !body.keeps_goroutine()) {
+        return Err(Reason::NoGoroutine { old: image.old_go });
+    }
     let jumped_to = body.targets.contains(&address);
     let entry = match wanted.runtime {
         Runtime::Go if jumped_to => body.behind_stack_check().ok_or(Reason::LoopToEntry)?,
@@ -159,14 +164,16 @@ fn refused(image: &Image, address: u64, length: usize) -> Reason {
 
 /// How the return is seen. A return probe replaces the return address on the stack: what walks the stack
 /// to move it (Go) or to unwind it (an exception) then finds an address that is nobody's, and ends the
-/// program.
+/// program. And the kernel keeps the addresses that it replaced as a thread's one stack of them: where another
+/// call returns first, on another stack, it ends the program, or goes on where that one was called.
 fn returns(image: &Image, body: &Body, wanted: &Wanted<'_>) -> Result<Return, Reason> {
     // Where the next function begins says nothing about what lies between.
     let stated = wanted.main.stated;
     if wanted.uncalled || stated && body.never_returns() {
         return Ok(Return::Never);
     }
-    // A function that calls nothing, and leaves only by returning, is passed by no exception.
+    // A function that calls nothing, and leaves only by returning, is passed by no exception, and no other
+    // call comes between.
     let inside = |jump, indexed| match wanted.runtime {
         // Its compiler makes no other use of an index.
         Runtime::Go => indexed,
@@ -181,6 +188,7 @@ fn returns(image: &Image, body: &Body, wanted: &Wanted<'_>) -> Result<Return, Re
     if let Some(why) = unseen.or_else(unknown) {
         return Err(match wanted.runtime {
             Runtime::Go => Reason::GoReturns { why },
+            Runtime::Native if wanted.switches => Reason::SwitchReturns { why },
             Runtime::Native => Reason::ExceptionReturns { why },
         });
     }

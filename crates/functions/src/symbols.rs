@@ -6,6 +6,8 @@ use object::elf::{self, SectionHeader64, Sym64};
 use object::read::elf::{SectionHeader, SectionTable, Sym, VersionTable};
 use object::{Endianness, ReadRef, SymbolIndex};
 
+use crate::go_table::GoTable;
+
 type Elf = elf::FileHeader64<Endianness>;
 
 /// Longer names are taken for damage, bytes.
@@ -137,6 +139,25 @@ impl Symbols {
         self.versions.append(&mut other.versions);
         self.entries.append(&mut other.entries);
         self.full |= other.full;
+    }
+
+    /// Takes in what Go's runtime knows of a stripped program, whose Go code begins at `text`.
+    pub fn add_go(&mut self, table: &GoTable<'_>, text: u64) {
+        let Ok(which) = u32::try_from(self.strings.len()) else { return };
+        self.strings.push(table.names.to_vec());
+        self.strings.push(b"runtime.text\0runtime.etext\0".to_vec());
+        let mut add = |kind, offset: u32, size: u32, name| {
+            let address = text.saturating_add(offset.into());
+            let size = size.into();
+            self.entries.push(Symbol { address, size, kind, imported: false, name, version: None });
+        };
+        let ends = table.functions.iter().skip(1).map(|&(offset, _)| offset).chain([table.end]);
+        for (&(offset, name), end) in table.functions.iter().zip(ends) {
+            add(Kind::Function, offset, end - offset, (which, name));
+        }
+        add(Kind::Label, 0, 0, (which + 1, 0));
+        add(Kind::Label, table.end, 0, (which + 1, 13));
+        self.full = true;
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Symbol> {

@@ -344,7 +344,14 @@ fn older_recordings_wake_by_sched_wakeup() {
     assert_eq!(count(&wakeup(two_cpus(|file| file))), 1, "both tell the same");
     let alone = wakeup(File::default().switch((100, 0, 0, 0), 0, 7, "here"));
     assert_eq!(count(&alone), 1);
-    assert!(read(&alone).1.iter().any(|damage| damage.text.contains("for want of sched_waking")));
+    let none = File::default().switch((100, 0, 0, 0), 0, 7, "here");
+    let says = |file: &File, text: &str| read(file).1.iter().any(|damage| damage.text.contains(text));
+    for (file, old, none) in
+        [(&two_cpus(|file| file), false, false), (&alone, true, false), (&none, false, true)]
+    {
+        assert_eq!(says(file, "for want of sched_waking"), old);
+        assert_eq!(says(file, "no wake-ups are in it"), none);
+    }
 }
 
 #[test]

@@ -167,6 +167,7 @@ impl Decoder {
             Kind::BlockComplete => What::BlockComplete(block(&r)?),
             Kind::LockBegin => What::LockBegin(lock(&r)),
             Kind::Refill => What::Refill(CgroupId(r.u64(16))),
+            Kind::Stolen => What::Stolen(r.u64(16)),
             Kind::Blocked => {
                 let lock = lock_word(r.u32(20), r.u32(32), r.u32(36), r.u32(40));
                 let lock = lock.value.is_some().then_some(lock);
@@ -193,6 +194,7 @@ impl Decoder {
                     0 => CallEnd::Returned,
                     1 => CallEnd::Left,
                     2 => CallEnd::Open,
+                    3 => CallEnd::Moved,
                     other => return Err(r.bad("end", other.into())),
                 },
             }),

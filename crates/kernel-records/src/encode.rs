@@ -145,6 +145,10 @@ impl Encoder {
                 w.u64(cpu_cgroup.0);
                 Kind::Refill
             }
+            What::Stolen(ns) => {
+                w.u64(*ns);
+                Kind::Stolen
+            }
             What::Blocked(call) => {
                 let lock = call.lock.filter(|lock| lock.value.is_some());
                 w.u32(call.number);
@@ -189,6 +193,7 @@ impl Encoder {
                     CallEnd::Returned => 0,
                     CallEnd::Left => 1,
                     CallEnd::Open => 2,
+                    CallEnd::Moved => 3,
                 });
                 w.u64(call.from.ns());
                 w.u32(call.thread.0);

@@ -24,6 +24,7 @@ pub enum Kind {
     Blocked = 23,
     BlockIssue = 24,
     BlockComplete = 25,
+    Stolen = 26,
     LockBegin = 28,
     LockEnd = 29,
     Sample = 32,
@@ -40,7 +41,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, by number.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::Switch,
         Self::SwitchCall,
         Self::SwitchLock,
@@ -62,6 +63,7 @@ impl Kind {
         Self::Blocked,
         Self::BlockIssue,
         Self::BlockComplete,
+        Self::Stolen,
         Self::LockBegin,
         Self::LockEnd,
         Self::Sample,
@@ -119,7 +121,15 @@ impl Buffer {
             Self::Sched => {
                 matches!(
                     kind,
-                    Switch | SwitchCall | SwitchLock | Waking | WakingNew | WakingSocket | Current | StackOf
+                    Switch
+                        | SwitchCall
+                        | SwitchLock
+                        | Waking
+                        | WakingNew
+                        | WakingSocket
+                        | Current
+                        | StackOf
+                        | Stolen
                 )
             }
             Self::Net => matches!(kind, Packet | SocketReady | Flow),

@@ -431,6 +431,14 @@ pub const LAYOUTS: &[Layout] = &[
         tail: &[],
     },
     Layout {
+        kind: Kind::Stolen,
+        name: "stolen",
+        c_struct: "wp_stolen",
+        bytes: 24,
+        fields: &[f("ns", "ns", 16, Number(8))],
+        tail: &[],
+    },
+    Layout {
         kind: Kind::LockBegin,
         name: "lock_begin",
         c_struct: "wp_lock",

@@ -12,7 +12,7 @@ use wakepath_kernel_records::layout::{self, CONTEXTS, Element, LAYOUTS, Layout};
 use crate::{ClockReading, HostIdentity};
 
 /// The version of the format that this crate writes, and the newest that it reads.
-pub const FORMAT: i64 = 4;
+pub const FORMAT: i64 = 5;
 
 /// What `tracer_name` says in our metadata and in nobody else's.
 pub(crate) const TRACER: &str = "wakepath";

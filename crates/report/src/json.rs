@@ -13,14 +13,15 @@ mod function;
 mod hang;
 mod head;
 mod info;
-#[cfg(feature = "collect")]
 mod latency;
 mod overview;
 mod path;
 mod profiles;
+mod recorded_latency;
 #[cfg(test)]
 mod shape;
 mod sync;
+pub(crate) mod words;
 
 pub use calls::calls;
 pub use comparison::comparison;
@@ -32,6 +33,7 @@ pub use latency::latency;
 pub use overview::overview;
 pub use path::path;
 pub use profiles::{NoProfiles, profiles};
+pub use recorded_latency::recorded_latency;
 pub use sync::sync;
 
 use std::io::{self, BufWriter, Write};
@@ -49,7 +51,7 @@ fn write(out: &mut dyn Write, document: &impl Serialize) -> io::Result<()> {
 }
 
 /// A name from elsewhere as a JSON string's text.
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         out.push_str(chunk.valid());

@@ -1,8 +1,10 @@
-//! Plain views of answers: text, JSON, Perfetto. Alone serialises results; never prints.
+//! Plain views of answers: text, JSON, Perfetto, Parquet. Alone serialises results; never prints.
 
 mod calls;
 mod cause_tree;
 pub mod json;
+mod merged_tree;
+pub mod parquet;
 mod perfetto;
 mod places;
 mod plain;

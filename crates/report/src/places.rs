@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use wakepath_engine::{Caller, Found, Frame, Function, Sampled, SiteId, Stacks};
+use wakepath_engine::{Caller, Found, Frame, Function, Place, Sampled, SiteId, Stacks};
 use wakepath_event::Comm;
 use wakepath_wait_graph::ThreadIndex;
 
@@ -15,70 +15,109 @@ use crate::quantity::part_of;
 /// How many waits began at which site; those of which nothing is known at `None`.
 pub type Sites = BTreeMap<Option<SiteId>, u64>;
 
-/// Functions by how they are told, with how often they were seen and with which callers.
-#[derive(Default)]
-struct Tally(BTreeMap<String, (u64, BTreeMap<String, u64>)>);
+/// Functions by how they are told, with how often they were seen and with which callers: over many paths,
+/// whose sites have numbers of their own.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    functions: BTreeMap<String, (u64, BTreeMap<String, u64>)>,
+    /// Those too of which nothing is known.
+    total: u64,
+}
+
+/// A function of a [`Tally`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen<'a> {
+    /// With its file: `compress_block (libz.so.1)`.
+    pub function: &'a str,
+    /// As it goes on behind that: `, from main checkout.c:88`; the one that it was seen with most.
+    pub caller: Option<&'a str>,
+    /// How often.
+    pub count: u64,
+}
 
 impl Tally {
+    /// Adds samples of a place.
+    pub fn sample(&mut self, place: &Place, count: u64) {
+        self.total += count;
+        let caller = place.caller.as_ref().and_then(|caller| from(caller, &place.leaf));
+        self.add(found(&place.leaf, place.in_kernel), caller, count);
+    }
+
+    /// Adds waits that began, or were ended, at a site; nothing is known of those at `None`.
+    pub fn waits(&mut self, stacks: &Stacks, site: Option<SiteId>, count: u64) {
+        self.total += count;
+        let Some(site) = site.map(|site| stacks.site(site)) else { return };
+        let caller = match &site.caller {
+            Caller::Function(caller) => from(caller, &site.function),
+            Caller::Unknown => Some(String::from(", its callers unknown: no frame pointers")),
+            Caller::Nobody => None,
+        };
+        self.add(found(&site.function, site.in_kernel), caller, count);
+    }
+
     /// `caller` goes on behind the function: `, from main checkout.c:88`.
     fn add(&mut self, function: String, caller: Option<String>, count: u64) {
-        let (sum, callers) = self.0.entry(function).or_default();
+        let (sum, callers) = self.functions.entry(function).or_default();
         *sum += count;
         if let Some(caller) = caller {
             *callers.entry(caller).or_default() += count;
         }
     }
 
-    /// The function seen most, of `total` times; the next too, where none has most of them.
-    fn tell(self, total: u64, what: &str) -> Option<String> {
-        let mut functions: Vec<_> = self.0.into_iter().collect();
-        functions.sort_by_key(|(_, (count, _))| Reverse(*count));
-        let mut functions = functions.into_iter();
-        let (function, (count, callers)) = functions.next()?;
-        let counted = |count| if total == 0 { what.to_owned() } else { part_of(count, total, what) };
-        let mut text = format!("{} in {function}", counted(count));
-        let most = |(a, n): &(String, u64), (b, m): &(String, u64)| n.cmp(m).then_with(|| b.cmp(a));
-        if let Some((caller, _)) = callers.into_iter().max_by(most) {
-            text += &caller;
-        }
-        if let Some((next, (more, _))) = functions.next().filter(|_| count * 2 < total) {
-            text += &format!("; {} in {next}", counted(more));
+    /// How often anything was seen.
+    pub const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// What was seen, most often first.
+    pub fn seen(&self) -> Vec<Seen<'_>> {
+        let most = |(a, n): &(&String, &u64), (b, m): &(&String, &u64)| n.cmp(m).then_with(|| b.cmp(a));
+        let mut seen: Vec<_> = self
+            .functions
+            .iter()
+            .map(|(function, (count, callers))| {
+                let caller = callers.iter().max_by(most).map(|(caller, _)| caller.as_str());
+                Seen { function, caller, count: *count }
+            })
+            .collect();
+        seen.sort_by_key(|seen| Reverse(seen.count));
+        seen
+    }
+
+    /// The function seen most; the next too, where none has most of them.
+    pub fn tell(&self, what: &str) -> Option<String> {
+        let mut seen = self.seen().into_iter();
+        let first = seen.next()?;
+        let counted =
+            |count| if self.total == 0 { what.to_owned() } else { part_of(count, self.total, what) };
+        let mut text = format!("{} in {}", counted(first.count), first.function);
+        text += first.caller.unwrap_or_default();
+        if let Some(next) = seen.next().filter(|_| first.count * 2 < self.total) {
+            text += &format!("; {} in {}", counted(next.count), next.function);
         }
         Some(text)
+    }
+
+    /// The same of samples.
+    pub fn tell_samples(&self) -> Option<String> {
+        Some(format!("~ {}", self.tell("samples")?))
     }
 }
 
 /// Where these threads were seen running while they were called so; `None` without samples.
 pub fn places(sampled: &Sampled, comm: Comm, of: impl Fn(ThreadIndex) -> bool) -> Option<String> {
     let mut tally = Tally::default();
-    let mut total = 0;
-    for ((thread, called), places) in sampled {
-        if *called != comm || !of(*thread) {
-            continue;
-        }
-        for (place, count) in places {
-            total += count;
-            let caller = place.caller.as_ref().map(|caller| format!(", from {}", with_line(caller)));
-            tally.add(found(&place.leaf, place.in_kernel), caller, *count);
-        }
-    }
-    Some(format!("~ {}", tally.tell(total, "samples")?))
+    let of_these = sampled.iter().filter(|((thread, called), _)| *called == comm && of(*thread));
+    of_these.flat_map(|(_, places)| places).for_each(|(place, count)| tally.sample(place, *count));
+    tally.tell_samples()
 }
 
 /// Where waits began, or were ended; `None` where nothing is known of any. Without a count where they
 /// were counted elsewhere.
 pub fn sites(stacks: &Stacks, sites: &Sites, what: &str) -> Option<String> {
     let mut tally = Tally::default();
-    for (site, count) in sites {
-        let Some(site) = site.map(|site| stacks.site(site)) else { continue };
-        let caller = match &site.caller {
-            Caller::Function(caller) => Some(format!(", from {}", with_line(caller))),
-            Caller::Unknown => Some(String::from(", its callers unknown: no frame pointers")),
-            Caller::Nobody => None,
-        };
-        tally.add(found(&site.function, site.in_kernel), caller, *count);
-    }
-    tally.tell(sites.values().sum(), what)
+    sites.iter().for_each(|(site, count)| tally.waits(stacks, *site, *count));
+    tally.tell(what)
 }
 
 /// A frame of a stack: `save_order (checkout) checkout.c:41`.
@@ -108,6 +147,12 @@ fn found(found: &Found, in_kernel: bool) -> String {
     }
 }
 
+/// Who called it. That code without names was called from the same code says nothing.
+fn from(caller: &Found, callee: &Found) -> Option<String> {
+    let says = caller != callee || matches!(caller, Found::Function(_));
+    says.then(|| format!(", from {}", with_line(caller)))
+}
+
 /// What was found, with its line where that is known.
 fn with_line(caller: &Found) -> String {
     match caller {
@@ -121,7 +166,6 @@ fn with_line(caller: &Found) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_engine::Place;
 
     fn function(name: &str, module: Option<&str>, line: Option<(&str, u32)>) -> Found {
         Found::Function(Function {

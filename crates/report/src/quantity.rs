@@ -1,5 +1,7 @@
 //! Quantities for people: three significant digits of time, one decimal of a share.
 
+use wakepath_distribution::Unit;
+
 /// A duration with three significant digits: `738 ms`, `1.20 s`, `92 ns`.
 pub fn duration(ns: u64) -> String {
     // Each unit and how much of the next smaller unit's text it takes to leave that unit. Seconds
@@ -17,6 +19,24 @@ pub fn duration(ns: u64) -> String {
         .find(|(size, below, _)| ns as f64 / size < *below)
         .map_or((3600e9, "h"), |&(size, _, unit)| (size, unit));
     if unit == "ns" { format!("{ns} ns") } else { format!("{} {unit}", three_digits(ns as f64 / size)) }
+}
+
+/// A latency, or a sum of them, in its unit.
+pub fn amount(n: u64, unit: Unit) -> String {
+    match unit {
+        Unit::Nanoseconds => duration(n),
+        Unit::Cycles => cycles(n),
+    }
+}
+
+/// Cycles of a processor with three significant digits: `738 cycles`, `1.20 Mcycles`.
+fn cycles(n: u64) -> String {
+    let units = [(1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T")];
+    let above = units.iter().take_while(|(size, _)| n as f64 >= 0.9995 * size).last();
+    match above {
+        None => format!("{n} cycles"),
+        Some((size, unit)) => format!("{} {unit}cycles", three_digits(n as f64 / size)),
+    }
 }
 
 fn three_digits(value: f64) -> String {

@@ -9,6 +9,7 @@
 //! Rows are a view: they regroup the path's segments and lose none, so they add up to the window.
 
 mod classes;
+mod ends;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,6 +21,7 @@ use wakepath_wait_graph::ThreadIndex;
 use crate::places::Sites;
 use crate::wording;
 use classes::{Class, Sum, classes, is_own};
+pub use ends::{End, Spent};
 
 /// Whom or what a row blames.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,6 +30,8 @@ pub enum Party {
     Running(Comm),
     /// Interrupts borrowed the CPU of own threads.
     Interrupts,
+    /// Whoever else runs on the machine below this one.
+    Hypervisor,
     /// Own threads waited for a CPU.
     Cpu,
     /// A CPU limit held own threads; the text names its cgroup.
@@ -61,6 +65,8 @@ pub struct Row {
     pub total_ns: u64,
     /// What the time consists of, by wording, ns.
     pub parts: BTreeMap<String, u64>,
+    /// The same as the end of the chain: what those were at who were waited for, and who had the CPU.
+    pub ends: BTreeMap<End, Spent>,
     /// The waits behind it, by system call.
     pub calls: BTreeMap<String, Waits>,
     /// Where in the code these waits began.
@@ -164,12 +170,22 @@ impl Grouping<'_> {
         };
         let part = self.part(&party, class, by_kernel);
         let call = call.map(|call| self.spell(call));
+        let end = self.end(&party, class, by_kernel);
         let user = whose.map(|whose| if by_kernel { answer.who(whose).comm } else { class.comm });
 
         let row = self.rows.entry(party).or_default();
         row.total_ns += sum.ns;
         row.stretches += sum.stretches;
         *row.parts.entry(part).or_default() += sum.ns;
+        if let Some((end, object)) = end {
+            let spent = row.ends.entry(end).or_default();
+            spent.ns += sum.ns;
+            spent.objects.extend(object);
+            let site = if by_kernel { class.user.and_then(|user| user.site) } else { class.site };
+            if site.is_some() || sum.own_waits > 0 {
+                *spent.sites.entry(site).or_default() += sum.own_waits;
+            }
+        }
         if let Some(call) = call {
             let of_call = row.calls.entry(call).or_default();
             of_call.count += waits;
@@ -205,7 +221,7 @@ impl Grouping<'_> {
             if let Some(device) = class.user.and_then(|user| user.disk) {
                 return Party::Disk(wording::disk(names, device));
             }
-            if matches!(class.kind, Kind::Running | Kind::Runnable | Kind::Interrupted) {
+            if matches!(class.kind, Kind::Running | Kind::Runnable | Kind::Interrupted | Kind::Stolen) {
                 return Party::KernelThread(worker_family(kernel.comm));
             }
         }
@@ -215,6 +231,7 @@ impl Grouping<'_> {
             Kind::Runnable => Party::Cpu,
             Kind::Throttled => Party::Limit(thread.and_then(|thread| limit(answer, &thread))),
             Kind::Interrupted => Party::Interrupts,
+            Kind::Stolen => Party::Hypervisor,
             Kind::Timer => Party::Timer,
             Kind::BlockDevice => match class.responsible {
                 Responsible::Disk { device, .. } => Party::Disk(wording::disk(names, device)),
@@ -253,12 +270,13 @@ impl Grouping<'_> {
                 wording::responsible(answer, responsible).unwrap_or_else(|| String::from("a lock"))
             }
             (Party::Process(..), _) => match (class.kind, class.call) {
-                (Kind::Running | Kind::Runnable | Kind::Throttled | Kind::Interrupted, _) if by_kernel => {
+                (Kind::Running | Kind::Runnable | Kind::Throttled | Kind::Interrupted | Kind::Stolen, _)
+                    if by_kernel =>
+                {
                     String::from("kernel threads")
                 }
-                (Kind::Running | Kind::Runnable | Kind::Throttled | Kind::Interrupted, _) | (_, None) => {
-                    phrase()
-                }
+                (Kind::Running | Kind::Runnable | Kind::Throttled | Kind::Interrupted | Kind::Stolen, _)
+                | (_, None) => phrase(),
                 (_, Some(call)) => format!("in {}", self.spell(call)),
             },
             _ => phrase(),
@@ -287,7 +305,7 @@ impl Grouping<'_> {
 
 /// What kernel threads of one kind are called together: `kworker` of `kworker/u8:4`, `ksoftirqd` of
 /// `ksoftirqd/0`. Which of them it was means nothing to anybody; `jbd2/sda1-8` names its disk.
-fn worker_family(comm: Comm) -> Comm {
+pub fn worker_family(comm: Comm) -> Comm {
     let name = comm.bytes();
     let Some(slash) = name.iter().position(|&b| b == b'/') else { return comm };
     let number = name[slash + 1..].strip_prefix(b"u").unwrap_or(&name[slash + 1..]);

@@ -5,12 +5,12 @@ use wakepath_critical_path::{
     Algorithm, Basis, Cause, Kind, Path, Rule, Segment, Via, Wait, WaitId, Window, contributors,
 };
 use wakepath_engine::{
-    Cost, Found, Frame, Function, Head, Host, Name, PathAnswer, Place, Question, Recorded, Sampled, Stacks,
-    Survey,
+    CallsAnswer, CallsQuery, Cost, Found, Frame, Function, Head, Host, Name, PathAnswer, Place, Question,
+    Recorded, Sampled, SampledSegments, Stacks, Survey, Which, calls,
 };
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CgroupId, Clocks, Comm, Context, Cpu, Event, FileName, Flow, FlowId,
-    NameSpace, ThreadIdentity, Tid, What,
+    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Event, FileName, Flow,
+    FlowId, FunctionCall, Mapping, NameSpace, Stack, ThreadIdentity, Tid, What,
 };
 use wakepath_wait_graph::{Builder, ThreadIndex};
 
@@ -218,6 +218,7 @@ impl Told {
             still_waiting: None,
             deadlocks: Vec::new(),
             sampled: self.sampled.clone(),
+            sampled_segments: SampledSegments::default(),
             stacks: (self.stacks)(&path),
             path,
             recorded: &self.recorded,
@@ -330,9 +331,21 @@ pub fn checkout_stacks(path: &Path) -> Stacks {
 
 /// A recording of a trace as text.
 pub fn trace(text: &str) -> Recorded {
+    trace_with(text, &[])
+}
+
+/// The same, with what a session noted of itself before it.
+pub fn trace_with(text: &str, marks: &[What]) -> Recorded {
+    let mut events = wakepath_scenario::text::parse(text).expect("a trace").events;
+    let first = events[0].clone();
+    events.splice(0..0, marks.iter().map(|what| Event { what: what.clone(), ..first.clone() }));
+    recorded_of(&events)
+}
+
+fn recorded_of(events: &[Event]) -> Recorded {
     let mut builder = Builder::default();
     let mut survey = Survey::default();
-    for event in &wakepath_scenario::text::parse(text).expect("a trace").events {
+    for event in events {
         builder.push(event);
         survey.observe(event);
     }
@@ -382,10 +395,8 @@ pub fn overview_of(text: &str, look: impl FnOnce(&wakepath_engine::Overview)) {
 
 /// Eighty calls of `./app:handle` by one thread: sixty of 200 ns, and twenty for which it waits 100 µs for a
 /// lock of another thread, which runs meanwhile. One more was left, one is open.
-pub fn calls_of(look: impl FnOnce(&wakepath_engine::CallsAnswer)) {
+pub fn calls_of(look: impl FnOnce(&CallsAnswer)) {
     use std::fmt::Write as _;
-    use wakepath_engine::{Algorithm, CallsQuery, Which, calls};
-    use wakepath_event::{CallEnd, FunctionCall};
 
     let mut text = String::from(
         "thread worker tid=10\nthread holder tid=11 tgid=10\n0 c0 idle started\n0 c0 idle switch worker\n\
@@ -407,18 +418,79 @@ pub fn calls_of(look: impl FnOnce(&wakepath_engine::CallsAnswer)) {
     }
     text += "6000000 c1 holder stopped\n";
     ends.extend([(5_000_000, 5_000_300, CallEnd::Left), (5_900_000, 6_000_000, CallEnd::Open)]);
-    let mut recorded = trace(&text);
-    recorded.survey.observe(&Event {
-        at: Stamp::from_ns(0),
-        cpu: Cpu(0),
-        context: Context::Task,
-        current: Tid(0),
-        what: What::Name(NameSpace::Target, 0, b"./app:handle".as_slice().into()),
-    });
+    look(&slow_calls(&calls_in(trace(&text), ends)));
+}
+
+/// A recording of calls of `./app:handle` by thread 10.
+fn calls_in(mut recorded: Recorded, ends: Vec<(u64, u64, CallEnd)>) -> Recorded {
+    let what = What::Name(NameSpace::Target, 0, b"./app:handle".as_slice().into());
+    recorded.survey.observe(&event(0, what));
     for (from, to, end) in ends {
         let call = FunctionCall { target: 0, thread: Tid(10), from: Stamp::from_ns(from), end };
         recorded.survey.calls.push((Stamp::from_ns(to), call));
     }
+    recorded
+}
+
+/// What the calls of the second peak waited for.
+fn slow_calls(recorded: &Recorded) -> CallsAnswer<'_> {
     let query = CallsQuery { target: None, which: Which::Peak(2), algorithm: Algorithm::Active };
-    look(&calls(&recorded, &query).expect("calls"));
+    calls(recorded, &query).expect("calls")
+}
+
+fn event(at: u64, what: What) -> Event {
+    Event { at: Stamp::from_ns(at), cpu: Cpu(0), context: Context::Task, current: Tid(0), what }
+}
+
+/// Eighty calls of `./app:handle`: sixty of 200 ns, and twenty that wait 100 µs for another process, which is at
+/// its own fdatasync of one of `files` files for 60 µs of these and then runs, seen in `/nonexistent/backend`
+/// by a sample a call; its waits' stacks were taken.
+pub fn calls_of_a_chain(files: u64, look: impl FnOnce(&CallsAnswer)) {
+    use std::fmt::Write as _;
+
+    let mut text = String::from(
+        "thread worker tid=10\nthread backend tid=20\n0 c0 idle started\n0 c0 idle switch worker\n\
+         0 c1 idle switch backend\n",
+    );
+    let mut ends: Vec<(u64, u64, CallEnd)> =
+        (0..60).map(|i| (1000 * i, 1000 * i + 200, CallEnd::Returned)).collect();
+    let stack = Stack { tgid: Tid(20), kernel: [].into(), user: [0x1010, 0x1020].into(), scanned: 0 };
+    let mut more = Vec::new();
+    for i in 0..20 {
+        let at = 1_000_000 + 200_000 * i;
+        let mut line = |after: u64, what: &str| writeln!(text, "{} {what}", at + after).expect("a text");
+        let fd = i % files;
+        line(100, "c0 worker switch idle blocked call=202:0x2000");
+        line(200, "c1 backend issue 7");
+        line(200, &format!("c1 backend switch idle blocked=uninterruptible call=75:{fd}"));
+        line(60_200, "c1 idle/block complete 7 start=0 issued=0");
+        line(60_200, "c1 idle/block waking backend");
+        line(60_200, "c1 idle switch backend");
+        line(100_000, "c1 backend waking worker");
+        line(100_000, "c0 idle switch worker");
+        let on = |after, what| Event { cpu: Cpu(1), current: Tid(20), ..event(at + after, what) };
+        more.extend([on(200, What::StackOf(stack.id())), on(70_000, What::Sample(stack.clone()))]);
+        ends.push((at, at + 100_100, CallEnd::Returned));
+    }
+    text += "6000000 c1 backend stopped\n";
+    let mapping = Mapping {
+        tgid: Tid(20),
+        from: 0x1000,
+        to: 0x2000,
+        offset: 0,
+        build_id: [1].into(),
+        path: b"/nonexistent/backend".as_slice().into(),
+    };
+    more.extend([event(0, What::Mapping(mapping)), event(5_900_000, What::Stack(stack))]);
+    more.push(event(0, What::Name(NameSpace::BlockDevice, 8 << 20, b"sda".as_slice().into())));
+    more.extend((0..files).map(|fd| {
+        let name = format!("log.{fd}").into_bytes().into();
+        let (mode, inode, flow) = (0o100_600, 1, None);
+        event(0, What::File(FileName { tgid: Tid(20), fd: fd as u32, mode, inode, flow, name }))
+    }));
+    let mut events = wakepath_scenario::text::parse(&text).expect("a trace").events;
+    // The first says that the recording began.
+    events.splice(1..1, more);
+    events.sort_by_key(|event| event.at);
+    look(&slow_calls(&calls_in(recorded_of(&events), ends)));
 }

@@ -8,10 +8,11 @@ mod explain;
 mod footer;
 mod hangs;
 mod info;
-#[cfg(feature = "collect")]
 mod latency;
+mod merged_tree;
 mod overview;
 mod path;
+mod recorded_latency;
 mod segments;
 mod sync;
 mod tree;
@@ -24,9 +25,11 @@ pub use explain::explain;
 pub use footer::Source;
 pub use info::info;
 #[cfg(feature = "collect")]
-pub use latency::latency;
+pub use latency::{elsewhere, latency};
+pub use merged_tree::merged;
 pub use overview::{candidate, overview};
 pub use path::path;
+pub use recorded_latency::recorded_latency;
 pub use segments::segments;
 pub use sync::sync;
 pub use tree::tree;

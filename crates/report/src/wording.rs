@@ -56,7 +56,8 @@ pub fn call(call: &CallName) -> String {
     }
 }
 
-fn object(object: &Object) -> String {
+/// What a system call was about: `of orders.db`.
+pub fn object(object: &Object) -> String {
     match object {
         Object::File(file) => format!("of {}", name(file)),
         Object::Pipe => String::from("on a pipe"),
@@ -121,19 +122,7 @@ pub fn responsible(answer: &PathAnswer, responsible: Responsible) -> Option<Stri
 
 /// A kind as the contract spells it.
 pub const fn kind_word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Running => "running",
-        Kind::Runnable => "runnable",
-        Kind::Throttled => "throttled",
-        Kind::Interrupted => "interrupted",
-        Kind::Timer => "timer",
-        Kind::BlockDevice => "block_device",
-        Kind::Network => "network",
-        Kind::Lock => "lock",
-        Kind::UserInput => "user_input",
-        Kind::OtherDevice => "other_device",
-        Kind::Unknown => "unknown",
-    }
+    kind.name()
 }
 
 /// A kind as a person reads it.
@@ -143,6 +132,7 @@ pub const fn kind_phrase(kind: Kind) -> &'static str {
         Kind::Runnable => "waiting for a CPU",
         Kind::Throttled => "not allowed to run",
         Kind::Interrupted => "interrupted",
+        Kind::Stolen => "CPU taken by the hypervisor",
         Kind::Timer => "waiting for a timer",
         Kind::BlockDevice => "waiting for a disk",
         Kind::Network => "waiting for the network",
@@ -207,6 +197,7 @@ pub const fn rule_word(rule: Rule) -> &'static str {
         Rule::JoinedTimeouts => "joined_timeouts",
         Rule::WakingBeforeSwitch => "waking_before_switch",
         Rule::TakenUp => "taken_up",
+        Rule::StolenBefore => "stolen_before",
     }
 }
 

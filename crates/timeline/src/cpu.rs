@@ -14,6 +14,8 @@ pub(crate) struct Lane {
     pub(crate) last: Option<Stamp<Reference>>,
     /// Records were lost since then.
     pub(crate) doubt: Option<Doubt>,
+    /// The last that the hypervisor took of it.
+    pub(crate) stolen_until: Stamp<Reference>,
     pub(crate) instance: Instance,
     /// What goes on behind `instance`, if that is a hard interrupt's.
     pub(crate) amid: Instance,
@@ -35,6 +37,7 @@ impl Default for Lane {
             tid: None,
             last: None,
             doubt: None,
+            stolen_until: Stamp::from_ns(0),
             instance: Instance::default(),
             amid: Instance::default(),
         }

@@ -118,7 +118,7 @@ impl Numbering {
             What::Stack(_) | What::StackOf(_) | What::StackCounts(_) | What::Clocks(_) | What::Mark(_) => {
                 return host == HostIndex::default();
             }
-            What::Current | What::Exit | What::Blocked(_) => {}
+            What::Current | What::Exit | What::Blocked(_) | What::Stolen(_) => {}
         }
         true
     }
@@ -126,6 +126,11 @@ impl Numbering {
     /// Whose a CPU is, and how that host calls it.
     pub fn cpu_of(&self, cpu: Cpu) -> Option<(HostIndex, Cpu)> {
         self.lanes.get(usize::from(cpu.0)).copied()
+    }
+
+    /// Whose a block device is, and how that host calls it, of hosts from the second on.
+    pub fn device_of(&self, device: u32) -> Option<(HostIndex, u32)> {
+        self.devices.iter().find(|&(_, &given)| given == device).map(|(&whose, _)| whose)
     }
 
     /// A block device among those of several hosts. The first host's keep their numbers; others get

@@ -242,6 +242,8 @@ pub trait Sink {
     fn acquired(&mut self, thread: ThreadIndex, at: Stamp<Reference>, lock: u64);
     /// Who has the CPU from here on.
     fn occupant(&mut self, cpu: Cpu, at: Stamp<Reference>, occupant: Occupant);
+    /// The hypervisor did not let the CPU run from here to there. Spans of a CPU are in order and apart.
+    fn stolen(&mut self, cpu: Cpu, from: Stamp<Reference>, to: Stamp<Reference>);
     /// Something that a waking may refer to.
     fn evidence(&mut self, evidence: Evidence) -> EvidenceIndex;
     /// Records were lost.

@@ -199,6 +199,13 @@ impl Timeline {
                 self.see(event, at, sink);
                 self.refills.insert(*cpu_cgroup, at);
             }
+            What::Stolen(ns) => {
+                if let Some(lane) = self.lane(event.cpu) {
+                    let from = Stamp::from_ns(at.ns().saturating_sub(*ns)).max(lane.stolen_until);
+                    lane.stolen_until = at;
+                    sink.stolen(event.cpu, from, at);
+                }
+            }
             What::Sample(_) | What::Current => {
                 self.see(event, at, sink);
             }

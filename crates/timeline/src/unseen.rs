@@ -134,7 +134,7 @@ impl Timeline {
             _ if new => {}
             // It could not run before the last record that showed another there.
             Now::Runnable => self.emit(thread, begin, State::Runnable { cpu }, sink),
-            Now::Throttled(_) => self.emit(thread, begin, State::Throttled { cpu }, sink),
+            Now::Throttled(kept_on) => self.let_go(thread, kept_on, cpu, begin, sink),
             Now::Blocked => self.end_wait(thread, at, Waker::Unseen, sink),
             _ => self.close(thread, Waker::Unseen, sink),
         }
@@ -257,7 +257,7 @@ impl Timeline {
         let state = match self.threads[thread.0 as usize].now {
             Now::Running(cpu) => State::Running { cpu, interrupts_ns: 0 },
             Now::Runnable => State::Runnable { cpu: Cpu::UNKNOWN },
-            Now::Throttled(cpu) => State::Throttled { cpu },
+            Now::Throttled(cpu) => return self.let_go(thread, cpu, cpu, at, sink),
             Now::Unknown { lost_until: Some(_) } => State::Unknown(Seen::Lost),
             Now::Ready | Now::Unknown { lost_until: None } => State::Unknown(Seen::NotYet),
             Now::Blocked => return self.end_wait(thread, at, end, sink),

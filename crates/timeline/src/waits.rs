@@ -84,13 +84,7 @@ impl Timeline {
                 }
                 None => self.end_wait(thread, at, Waker::Unseen, sink),
             },
-            // The limit let it go when it last handed out time; from then on it waited like others.
-            Now::Throttled(throttled_on) => {
-                let refilled =
-                    self.refills.get(&row.cpu_cgroup).copied().filter(|&refilled| refilled > since);
-                self.emit(thread, refilled.unwrap_or(at), State::Throttled { cpu: throttled_on }, sink);
-                self.emit(thread, at, State::Runnable { cpu }, sink);
-            }
+            Now::Throttled(kept_on) => self.let_go(thread, kept_on, cpu, at, sink),
             _ => self.close(thread, Waker::Unseen, sink),
         }
         let row = &mut self.threads[thread.0 as usize];
@@ -98,6 +92,25 @@ impl Timeline {
         row.now = Now::Running(cpu);
         row.pending = None;
         Occupant::Thread(thread)
+    }
+
+    /// A thread that a limit kept off the CPU `kept_on` waits no more at `at`, for `cpu`. The limit let it go when
+    /// it last handed out time; from then on it waited like others.
+    pub(crate) fn let_go(
+        &mut self,
+        thread: ThreadIndex,
+        kept_on: Cpu,
+        cpu: Cpu,
+        at: Stamp<Reference>,
+        sink: &mut impl Sink,
+    ) {
+        let row = &self.threads[thread.0 as usize];
+        let refilled = self.refills.get(&row.cpu_cgroup).copied();
+        let refilled = refilled.filter(|&refilled| row.since < refilled && refilled < at);
+        self.emit(thread, refilled.unwrap_or(at), State::Throttled { cpu: kept_on }, sink);
+        if refilled.is_some() {
+            self.emit(thread, at, State::Runnable { cpu }, sink);
+        }
     }
 
     pub(crate) fn waking(&mut self, target: Tid, woken: Woken, newborn: bool, sink: &mut impl Sink) {

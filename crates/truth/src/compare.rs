@@ -7,7 +7,8 @@
 //! programs cannot measure, and for no others is there a rule:
 //!
 //! 1. *Interrupts.* A thread's clocks go on while an interrupt borrows its CPU. `interrupted` counts
-//!    as `running` of the same thread.
+//!    as `running` of the same thread. So does `stolen`, what the hypervisor took, but next to `runnable` time
+//!    of the same thread: that, the kernel counts as a wait for a CPU.
 //! 2. *Disks.* A program knows how long it was blocked in `fsync`, and that the only ones who could
 //!    have kept it were the disk and the kernel threads that work for it. Where a truth has
 //!    `block_device` of a thread, everything that the path charges to kernel threads, all
@@ -239,7 +240,7 @@ fn sums_of_path(segments: &[Segment], truth: &Truth, own: &BTreeSet<u32>) -> Sum
     let disk_waiter = disk().next().map(|part| part.thread.tid);
     let disk_calls: BTreeSet<&str> = disk().filter_map(|part| part.call.as_deref()).collect();
     let mut sums = Sums::new();
-    for segment in segments {
+    for (index, segment) in segments.iter().enumerate() {
         let tid = segment.tid.unwrap_or(NOBODY);
         let kernels = || !own.contains(&tid) && segment.comm.as_deref().is_some_and(is_kernel_thread);
         let in_disk_call = || segment.call.as_deref().is_some_and(|call| disk_calls.contains(call));
@@ -251,6 +252,11 @@ fn sums_of_path(segments: &[Segment], truth: &Truth, own: &BTreeSet<u32>) -> Sum
             (Some(waiter), "timer") if in_disk_call() => (waiter, "block_device"),
             (Some(waiter), _) if kernels() => (waiter, "block_device"),
             (_, "interrupted") => (tid, "running"),
+            (_, "stolen") => {
+                let beside = [index.wrapping_sub(1), index + 1].map(|beside| segments.get(beside));
+                let waits = |beside: &Segment| (beside.tid, &*beside.kind) == (segment.tid, "runnable");
+                (tid, if beside.into_iter().flatten().any(waits) { "runnable" } else { "running" })
+            }
             (_, kind) => (tid, kind),
         };
         *sums.entry((key.0, key.1.to_owned())).or_default() += length(segment);

@@ -8,6 +8,7 @@
 
 pub mod assertion;
 pub mod audit;
+pub mod calls;
 mod checks;
 pub mod compare;
 pub mod document;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use wakepath_truth::Limits;
+use wakepath_truth::calls::{self, CallsRunner, Condition};
 use wakepath_truth::noise::{self, Noise};
 use wakepath_truth::pair;
 use wakepath_truth::runner::{Judged, Runner, judge};
@@ -17,7 +18,7 @@ use wakepath_truth::workloads::{self, Workload};
 /// Exit codes: 0 all right; 1 some path is wrong; 2 usage, or nothing could be run.
 #[derive(Debug, Parser)]
 struct Options {
-    /// The workloads to run, by name; all if none is named.
+    /// The workloads to run, by name, or `calls` and `calls-ahead`; all if none is named.
     names: Vec<String>,
     /// How often each is run.
     #[arg(long, default_value_t = 3)]
@@ -78,6 +79,9 @@ fn run(options: &Options) -> Result<bool> {
         for workload in workloads::ALL.iter().chain(workloads::IN_GUESTS) {
             println!("{:<16} {}", workload.name, limit_of(workload));
         }
+        for condition in calls::CONDITIONS {
+            println!("{:<16} within a point, its calls under record --call", condition.name);
+        }
         return Ok(true);
     }
     if let Some([truth, path]) = options.compare.as_deref() {
@@ -100,27 +104,65 @@ fn run(options: &Options) -> Result<bool> {
     }
     let mut all_right = true;
     for &noise in &options.noise {
-        println!("\nbeside noise: {}\n{}", noise.name(), table::HEAD);
-        all_right &= live(options, &runner(noise))?;
+        let workloads = chosen(&options.names)?;
+        if !workloads.is_empty() {
+            println!("\nbeside noise: {}\n{}", noise.name(), table::HEAD);
+            all_right &= live(options, &workloads, &runner(noise))?;
+        }
+    }
+    for &noise in &options.noise {
+        all_right &= live_calls(options, noise)?;
     }
     Ok(all_right)
 }
 
-fn live(options: &Options, runner: &Runner) -> Result<bool> {
-    let temporary;
-    let folder = match &options.keep {
-        Some(folder) => folder.clone(),
-        None => {
-            temporary = tempfile::tempdir().context("cannot make a folder for the recordings")?;
-            temporary.path().to_owned()
+/// Where recordings go: what is kept, or what goes when the second is dropped.
+fn place(options: &Options) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
+    if let Some(folder) = &options.keep {
+        return Ok((folder.clone(), None));
+    }
+    let temporary = tempfile::tempdir().context("cannot make a folder for the recordings")?;
+    Ok((temporary.path().to_owned(), Some(temporary)))
+}
+
+/// One run of each condition has as many calls as are wanted; more say nothing more.
+fn live_calls(options: &Options, noise: Noise) -> Result<bool> {
+    let (folder, _temporary) = place(options)?;
+    let runner = CallsRunner { wakepath: &options.wakepath, programs: &options.programs, noise };
+    let mut all_right = true;
+    for condition in chosen_calls(&options.names) {
+        println!("\n{}, beside noise: {}", condition.name, noise.name());
+        let place = folder.join(format!("{}.{}.1", condition.name, noise.name()));
+        let judged = runner.run_until_it_judges(condition, &place, |judged| {
+            println!("{}  void, once more", judged.lines());
+        });
+        all_right &= show_calls(judged);
+    }
+    Ok(all_right)
+}
+
+/// Prints a run; whether it was right.
+fn show_calls(judged: Result<calls::Judged>) -> bool {
+    match judged {
+        Ok(judged) => {
+            print!("{}", judged.lines());
+            judged.is_right() && !judged.is_void()
         }
-    };
+        Err(error) => {
+            println!("  FAILED: {error:#}");
+            false
+        }
+    }
+}
+
+fn live(options: &Options, workloads: &[Workload], runner: &Runner) -> Result<bool> {
+    let (folder, _temporary) = place(options)?;
     let mut all_right = true;
     let mut by_noise = Vec::new();
-    for workload in chosen(&options.names)? {
+    for workload in workloads {
         for turn in 1..=options.repeat {
             let place = folder.join(format!("{}.{}.{turn}", workload.name, runner.noise.name()));
-            let judged = runner.run_until_it_judges(&workload, &place, |verdict| {
+            let judged = runner.run_until_it_judges(workload, &place, |verdict| {
                 println!("{:<16} void, once more: {}", workload.name, verdict.void.join("; "));
             });
             by_noise.extend(judged.as_ref().map(|judged| judged.by_noise));
@@ -161,7 +203,17 @@ fn replay(options: &Options, runner: &Runner, folder: &Path) -> Result<bool> {
     let mut judged = 0;
     for place in &places {
         let name = place.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let Some(workload) = name.split('.').next().and_then(workloads::by_name) else { continue };
+        let program = name.split('.').next().unwrap_or_default();
+        if let Some(condition) =
+            calls::by_name(program).filter(|one| chosen_calls(&options.names).contains(one))
+        {
+            judged += 1;
+            println!("\n{name}");
+            let runner =
+                CallsRunner { wakepath: &options.wakepath, programs: &options.programs, noise: Noise::None };
+            all_right &= show_calls(runner.replay(condition, place));
+        }
+        let Some(workload) = workloads::by_name(program) else { continue };
         if !wanted.contains(&workload) {
             continue;
         }
@@ -179,12 +231,17 @@ fn chosen(names: &[String]) -> Result<Vec<Workload>> {
     if names.is_empty() {
         return Ok(workloads::ALL.to_vec());
     }
-    names
-        .iter()
+    let workloads = names.iter().filter(|name| calls::by_name(name).is_none());
+    workloads
         .map(|name| {
             workloads::by_name(name).with_context(|| format!("no workload is called `{name}`: see --list"))
         })
         .collect()
+}
+
+fn chosen_calls(names: &[String]) -> Vec<Condition> {
+    let wanted = |condition: &Condition| names.is_empty() || names.iter().any(|name| name == condition.name);
+    calls::CONDITIONS.into_iter().filter(wanted).collect()
 }
 
 fn limit_of(workload: &Workload) -> String {

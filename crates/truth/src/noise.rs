@@ -37,18 +37,19 @@ impl Noise {
         }
     }
 
-    /// Starts `noise` of that folder and waits until it makes noise; nothing for [`Noise::None`].
+    /// Starts `noise` of that folder and waits until it makes noise, for at most so many seconds; nothing for
+    /// [`Noise::None`].
     ///
     /// # Errors
     ///
     /// When the program cannot be started or says nothing.
-    pub fn start(self, programs: &Path) -> Result<Option<Neighbour>> {
+    pub fn start(self, programs: &Path, seconds: u64) -> Result<Option<Neighbour>> {
         if self == Self::None {
             return Ok(None);
         }
         let program = programs.join("noise");
         let mut child = Command::new(&program)
-            .args([&format!("--{}", self.name()), "--seconds", "55"])
+            .args([&format!("--{}", self.name()), "--seconds", &seconds.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -17,6 +17,9 @@ use crate::workloads::{View, Workload};
 /// No workload lives longer than a minute; nor may what records it.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// Nor does noise, s.
+const NOISE_LASTS: u64 = 55;
+
 /// How often a run is repeated that judges nothing.
 const TRIES: u32 = 4;
 
@@ -90,8 +93,8 @@ impl Runner {
             View::TwoHosts => "--truth-hosts",
         };
         command.arg(which).arg(&truth).stdout(Stdio::null());
-        let neighbour = self.noise.start(&self.programs)?;
-        let status = finish(&mut command, &folder.join("record.log"))?;
+        let neighbour = self.noise.start(&self.programs, NOISE_LASTS)?;
+        let status = finish(&mut command, &folder.join("record.log"), PATIENCE)?;
         drop(neighbour);
         ensure!(truth.exists(), "`{}` ended with {status} and no truth was written", said(&command));
         ensure!(
@@ -112,7 +115,7 @@ impl Runner {
         let mut command = Command::new(&self.wakepath);
         command.arg("path").args(self.recordings(workload, folder)?).arg("--json");
         command.stdout(File::create(&answer).with_context(|| format!("cannot make `{}`", answer.display()))?);
-        let status = finish(&mut command, &folder.join("path.log"))?;
+        let status = finish(&mut command, &folder.join("path.log"), PATIENCE)?;
         ensure!(status.success(), "`{}` ended with {status}", said(&command));
         judge(Limits::with_error(workload.limit).slower(self.slowness), &folder.join("truth.json"), &answer)
     }
@@ -140,7 +143,7 @@ impl Runner {
         for process in &truth.wire {
             command.arg("--wire").arg(process.to_string());
         }
-        let status = finish(&mut command, &folder.join("split.log"))?;
+        let status = finish(&mut command, &folder.join("split.log"), PATIENCE)?;
         ensure!(status.success(), "`{}` ended with {status}", said(&command));
         Ok(truth.hosts.iter().map(|host| apart.join(&host.name)).collect())
     }
@@ -166,7 +169,7 @@ pub(crate) fn read(file: &Path) -> Result<Value> {
 }
 
 /// Runs to the end, or kills it; what it says on stderr goes to the log.
-fn finish(command: &mut Command, log: &Path) -> Result<ExitStatus> {
+pub(crate) fn finish(command: &mut Command, log: &Path, patience: Duration) -> Result<ExitStatus> {
     let file = File::create(log).with_context(|| format!("cannot make `{}`", log.display()))?;
     let mut child = command
         .stdin(Stdio::null())
@@ -178,16 +181,16 @@ fn finish(command: &mut Command, log: &Path) -> Result<ExitStatus> {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > patience {
             child.kill()?;
             child.wait()?;
-            bail!("`{}` did not end within {} s", said(command), PATIENCE.as_secs());
+            bail!("`{}` did not end within {} s", said(command), patience.as_secs());
         }
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-fn said(command: &Command) -> String {
+pub(crate) fn said(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

@@ -129,11 +129,13 @@ mod tests {
         let no_workload = [
             "account",
             "calls",
+            "locks",
             "causes",
             "chain",
             "clocknote",
             "device",
             "disk",
+            "epolls",
             "flags",
             "lane",
             "limit",

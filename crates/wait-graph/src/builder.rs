@@ -5,7 +5,7 @@ use wakepath_timeline::{Sink, State, Timeline};
 use crate::chunks::Chunks;
 use crate::lane::Lane;
 use crate::span::Packed;
-use crate::{Doing, Evidence, EvidenceIndex, Graph, Loss, Losses, Occupant, Thread, ThreadIndex};
+use crate::{Doing, Evidence, EvidenceIndex, Graph, Loss, Losses, Occupant, Stolen, Thread, ThreadIndex};
 
 /// Makes a [`Graph`] of events that come in time order.
 ///
@@ -108,6 +108,7 @@ impl Sink for Store {
         if row.identity.is_none() {
             row.cgroups.push((at, identity.cgroup, identity.cpu_cgroup));
             row.identity = Some(identity.clone());
+            row.introduced = Some(at);
         }
     }
 
@@ -166,6 +167,14 @@ impl Sink for Store {
             self.graph.lanes.resize_with(index + 1, Lane::default);
         }
         self.graph.lanes[index].push(at, occupant);
+    }
+
+    fn stolen(&mut self, cpu: Cpu, from: Stamp<Reference>, to: Stamp<Reference>) {
+        let index = usize::from(cpu.0);
+        if index >= self.graph.stolen.len() {
+            self.graph.stolen.resize_with(index + 1, Stolen::default);
+        }
+        self.graph.stolen[index].push(from, to);
     }
 
     fn evidence(&mut self, evidence: Evidence) -> EvidenceIndex {

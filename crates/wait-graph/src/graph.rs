@@ -8,8 +8,8 @@ use crate::samples::Samples;
 use crate::stacks::Stacks;
 use crate::wait::Waits;
 use crate::{
-    Counts, Doing, Evidence, EvidenceIndex, Losses, Sample, Span, Spans, StackAt, Stay, Thread, ThreadIndex,
-    Wait,
+    Counts, Doing, Evidence, EvidenceIndex, Losses, Sample, Span, Spans, StackAt, Stay, Stolen, Thread,
+    ThreadIndex, Wait,
 };
 
 /// The execution graph of one recording.
@@ -19,6 +19,7 @@ pub struct Graph {
     pub(crate) waits: Waits,
     pub(crate) evidence: Vec<Evidence>,
     pub(crate) lanes: Vec<Lane>,
+    pub(crate) stolen: Vec<Stolen>,
     pub(crate) losses: Losses,
     pub(crate) flows: HashMap<FlowId, Flow>,
     pub(crate) samples: Samples,
@@ -121,6 +122,12 @@ impl Graph {
         self.lanes.get(usize::from(cpu.0)).unwrap_or(EMPTY)
     }
 
+    /// When the hypervisor did not let a CPU run.
+    pub fn stolen(&self, cpu: Cpu) -> &Stolen {
+        const NEVER: &Stolen = &Stolen::new();
+        self.stolen.get(usize::from(cpu.0)).unwrap_or(NEVER)
+    }
+
     /// Where records were lost.
     pub fn losses(&self) -> &Losses {
         &self.losses
@@ -171,7 +178,8 @@ impl Graph {
             threads: self.threads.iter().map(Thread::bytes).sum(),
             waits: self.waits.bytes(),
             evidence: size_of_val(&*self.evidence) + size_of_val(&*self.acquisitions),
-            lanes: self.lanes.iter().map(Lane::bytes).sum(),
+            lanes: self.lanes.iter().map(Lane::bytes).sum::<usize>()
+                + self.stolen.iter().map(Stolen::bytes).sum::<usize>(),
             samples: self.samples.bytes() + self.stacks.bytes(),
             losses: self.losses.bytes(),
         }

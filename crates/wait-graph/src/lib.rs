@@ -17,6 +17,7 @@ mod losses;
 mod samples;
 mod span;
 mod stacks;
+mod stolen;
 mod thread;
 mod wait;
 
@@ -28,6 +29,7 @@ pub use losses::Losses;
 pub use samples::Sample;
 pub use span::{Doing, Span, Spans};
 pub use stacks::{Frames, StackAt, StackIndex};
+pub use stolen::Stolen;
 pub use thread::Thread;
 pub use wait::WaitIndex;
 pub use wakepath_timeline::{

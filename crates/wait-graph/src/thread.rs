@@ -10,6 +10,8 @@ use crate::{Occupant, ThreadIndex};
 pub struct Thread {
     /// Who it is, as it was introduced; `None` when it never was.
     pub identity: Option<ThreadIdentity>,
+    /// When it was introduced; events may have shown it before.
+    pub introduced: Option<Stamp<Reference>>,
     /// Its tids, each from when on; the first from its beginning. More than one after an exec by a
     /// thread that is not its process's leader.
     pub tids: Vec<(Stamp<Reference>, Tid)>,
@@ -36,6 +38,7 @@ impl Thread {
     pub(crate) fn new(tid: Tid, at: Stamp<Reference>) -> Self {
         Self {
             identity: None,
+            introduced: None,
             tids: vec![(at, tid)],
             names: Vec::new(),
             cgroups: Vec::new(),

@@ -19,8 +19,14 @@ pub fn place(would_show: &str) -> Option<tempfile::TempDir> {
     Some(tempfile::tempdir().expect("a folder"))
 }
 
-/// A program of `workloads/`, compiled into a folder.
+/// A program of `workloads/`, compiled into a folder; or copied, where there is no compiler but a folder with
+/// all of them that `WAKEPATH_WORKLOADS` names.
 pub fn workload(folder: &Path, name: &str) -> String {
+    if let Some(built) = std::env::var_os("WAKEPATH_WORKLOADS") {
+        let program = folder.join(name);
+        std::fs::copy(Path::new(&built).join(name), &program).expect("a program that is built");
+        return program.to_str().expect("a path").to_owned();
+    }
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
     let program = folder.join(name);
     let files = [name, "rate", "account", "disk", "flags", "lane", "limit", "meet", "wait"];
@@ -76,4 +82,19 @@ pub fn of_kind(document: &Value, kind: &str) -> i64 {
     let contributors = document["contributors"].as_array().expect("contributors");
     let of_kind = contributors.iter().filter(|one| one["kind"] == kind);
     of_kind.map(|one| one["total_ns"].as_i64().expect("a number")).sum()
+}
+
+/// The first byte of a function of a running program.
+pub fn first_byte(pid: u32, program: &str, function: &str) -> u8 {
+    let symbols = Command::new("nm").arg(program).output().expect("nm").stdout;
+    let symbols = String::from_utf8(symbols).expect("text");
+    let line = symbols.lines().find(|line| line.ends_with(&format!(" {function}"))).expect("the function");
+    let offset = u64::from_str_radix(&line[..16], 16).expect("an address");
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("mappings");
+    let start =
+        maps.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok()).expect("a start");
+    let mut byte = [0];
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).expect("its memory");
+    std::os::unix::fs::FileExt::read_exact_at(&memory, &mut byte, start + offset).expect("a byte");
+    byte[0]
 }

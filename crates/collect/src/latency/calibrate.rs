@@ -5,7 +5,7 @@
 //! this process alone. What an empty function is counted to take is what the probes add to the latency of
 //! any (T08 section 8.2); what it really takes longer is what they cost its caller.
 //!
-//! Rounds of a few calls, and the median of the rounds: a round that was interrupted does not matter.
+//! Rounds of some calls, and the median of the rounds: a round that was interrupted does not matter.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 use libbpf_rs::skel::Skel;
 use libbpf_rs::{MapCore, MapFlags};
 
-use super::{Counted, Counters, LatencyOptions, MOST_TARGETS};
-use crate::probes::{Probe, Returns, attach_one};
+use super::{Counted, Counters, Counts, LatencyOptions, MOST_TARGETS};
+use crate::probes::{GO, Probe, Returns, attach_one};
 
 /// The counters of calls that are made here: those that no target has.
-const COUNTER: u32 = MOST_TARGETS as u32;
-/// Calls in a round. The clock that is read around them takes less than one of them.
-const CALLS: u32 = 8;
+pub(super) const COUNTER: u32 = MOST_TARGETS as u32;
+/// Calls in a round: the first of them comes behind system calls, and takes half as long again.
+const CALLS: u32 = 32;
 /// Rounds: no more are needed, and no fewer tell a usual one from one that was interrupted.
 const ROUNDS: std::ops::RangeInclusive<usize> = 5..=41;
 /// Between the least and the most rounds, how long is taken for a kind of probe.
@@ -47,6 +47,8 @@ pub struct ProbeKind {
     pub entry: Entry,
     /// Where it returns.
     pub exit: Exit,
+    /// It is one of Go's, whose goroutine is looked at.
+    pub go: bool,
 }
 
 /// How a return is seen.
@@ -63,8 +65,10 @@ pub enum Exit {
 pub struct Calibration {
     /// How much longer a call takes that is probed, ns.
     pub per_call_ns: u64,
-    /// What an empty function is counted to take, ns.
-    pub shift_ns: u64,
+    /// How much longer a call takes in a process that is not asked about, ns.
+    pub elsewhere_ns: u64,
+    /// What an empty function is counted to take, in what is counted: ns or cycles.
+    pub shift: u64,
 }
 
 impl Probe {
@@ -75,7 +79,7 @@ impl Probe {
             Returns::At(_) => Exit::Instruction,
             Returns::Never => return None,
         };
-        Some(ProbeKind { entry: self.entry, exit })
+        Some(ProbeKind { entry: self.entry, exit, go: self.go })
     }
 }
 
@@ -107,7 +111,15 @@ impl Counters<'_> {
             let kinds = probes.iter().filter_map(Probe::kind);
             kinds.filter_map(&mut of_kind).max_by_key(|calibration| calibration.per_call_ns)
         };
-        options.targets.iter().map(of_target).collect()
+        let mut found: Vec<_> = options.targets.iter().map(of_target).collect();
+        let returns = |target: &Counted| matches!(target, Counted::KernelFunction(of) if !of.never_returns);
+        if options.targets.iter().any(returns) {
+            let of_kernel = self.calibrate_kernel();
+            for (found, target) in found.iter_mut().zip(&options.targets) {
+                *found = if returns(target) { of_kernel } else { *found };
+            }
+        }
+        found
     }
 
     /// The probes stay for now, since taking them away takes the kernel longer than all of this; but nobody
@@ -115,48 +127,84 @@ impl Counters<'_> {
     fn calibrate(&mut self, kind: ProbeKind) -> Option<Calibration> {
         let empty = Empty::of(kind)?;
         let bare = median((0..*ROUNDS.end()).map(|_| empty.round()).collect())?;
+        self.probe(&empty)?;
+        // The kernel makes its places ready at the first call.
+        empty.round();
+        let elsewhere = median(rounds(|| Some(empty.round()))?)?;
         let own = std::process::id().to_ne_bytes();
         self.skeleton.maps.followed.update(&own, &[1], MapFlags::ANY).ok()?;
-        let found = self.probed(&empty, bare);
+        let found = self.counted(CALLS.into(), || Some(empty.round()));
         // Of what this process starts later, nothing is followed that was not asked about.
         self.skeleton.maps.followed.delete(&own).ok()?;
-        found
+        self.forget_groups();
+        let (times, latencies) = found?;
+        let a_call = |of_round: u64| of_round / u64::from(CALLS);
+        Some(Calibration {
+            per_call_ns: a_call(median(times)?.saturating_sub(bare)),
+            elsewhere_ns: a_call(elsewhere.saturating_sub(bare)),
+            shift: a_call(median(latencies)?),
+        })
     }
 
-    fn probed(&mut self, empty: &Empty, bare: u64) -> Option<Calibration> {
+    /// Of calls that are made here, whoever in this program makes them.
+    fn of_counter(&self) -> Option<Counts> {
+        let mut counts = self.others(COUNTER).ok()?;
+        for group in self.groups().ok()?.remove(&COUNTER.into()).unwrap_or_default() {
+            counts.add(&group.counts);
+        }
+        Some(counts)
+    }
+
+    fn probe(&mut self, empty: &Empty) -> Option<()> {
         let this_program = Path::new("/proc/self/exe");
         let own = std::process::id() as i32;
         let leave = match empty.kind.exit {
             Exit::ReturnAddress => ("function_return", empty.offset),
             Exit::Instruction => ("function_leave", empty.offset + empty.code.len() as u64 - 1),
         };
+        let cookie = u64::from(COUNTER) | if empty.kind.go { GO } else { 0 };
         for (program, offset) in [leave, ("function_enter", empty.offset)] {
             let place = (this_program, offset);
-            let link = attach_one(self.skeleton.object(), program, own, COUNTER.into(), place).ok()?;
+            let link = attach_one(self.skeleton.object(), program, own, cookie, place).ok()?;
             self.calibrated.push(link);
         }
-        // The kernel makes its places ready at the first call.
-        empty.round();
-        let (mut times, mut latencies) = (Vec::new(), Vec::new());
-        let began = Instant::now();
-        while times.len() < *ROUNDS.start() || (times.len() < *ROUNDS.end() && began.elapsed() < PATIENCE) {
-            let before = self.counts(COUNTER).ok()?;
-            times.push(empty.round());
-            let after = self.counts(COUNTER).ok()?;
-            let calls = |counts: &[u64; 64]| counts.iter().sum::<u64>();
+        Some(())
+    }
+
+    /// How long rounds of so many calls take, ns, and how long their calls are counted to take.
+    pub(super) fn counted(
+        &self,
+        calls: u64,
+        mut round: impl FnMut() -> Option<u64>,
+    ) -> Option<(Vec<u64>, Vec<u64>)> {
+        let mut latencies = Vec::new();
+        let times = rounds(|| {
+            let before = self.of_counter()?;
+            let time = round()?;
+            let after = self.of_counter()?;
+            let sum = |counts: &[u64; 64]| counts.iter().sum::<u64>();
             // Where a round's calls are not counted, the probes are not what they are taken to be.
-            if calls(&after.buckets).checked_sub(calls(&before.buckets)) != Some(CALLS.into()) {
+            if sum(&after.buckets).checked_sub(sum(&before.buckets)) != Some(calls) {
                 return None;
             }
             latencies.push(after.sum.checked_sub(before.sum)?);
-        }
-        let a_call = |of_round: u64| of_round / u64::from(CALLS);
-        let per_call_ns = a_call(median(times)?.saturating_sub(bare));
-        Some(Calibration { per_call_ns, shift_ns: a_call(median(latencies)?) })
+            Some(time)
+        })?;
+        Some((times, latencies))
     }
 }
 
-fn median(mut values: Vec<u64>) -> Option<u64> {
+/// As many rounds as there is patience for.
+pub(super) fn rounds(mut round: impl FnMut() -> Option<u64>) -> Option<Vec<u64>> {
+    let began = Instant::now();
+    let mut times = Vec::new();
+    while times.len() < *ROUNDS.start() || (times.len() < *ROUNDS.end() && began.elapsed() < PATIENCE) {
+        times.push(round()?);
+    }
+    Some(times)
+}
+
+pub(super) fn median(mut values: Vec<u64>) -> Option<u64> {
     values.sort_unstable();
     values.get(values.len() / 2).copied()
 }
@@ -183,11 +231,13 @@ impl Empty {
 
     /// Ns.
     fn round(&self) -> u64 {
+        // What Go keeps of a goroutine begins with the bounds of its stack, which are nowhere near here.
+        let goroutine = [0_u64; 2];
         let began = Instant::now();
         for _ in 0..CALLS {
             // SAFETY: it is one of the functions below, which take nothing, change no register that the
             // caller keeps, and return.
-            unsafe { (self.call)() };
+            unsafe { functions::call(self.call, self.kind.go.then_some(&goroutine)) };
         }
         u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
@@ -225,10 +275,13 @@ mod functions {
         ".endm",
         "wakepath_empty wakepath_empty_nop, 0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3",
         "wakepath_empty wakepath_empty_nop_leave, 0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3",
+        "wakepath_empty wakepath_empty_nop_go, 0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3",
         "wakepath_empty wakepath_empty_push, 0x55, 0x5d, 0xc3",
         "wakepath_empty wakepath_empty_push_leave, 0x55, 0x5d, 0xc3",
+        "wakepath_empty wakepath_empty_push_go, 0x55, 0x5d, 0xc3",
         "wakepath_empty wakepath_empty_lea, 0x48, 0x8d, 0x47, 0x01, 0xc3",
         "wakepath_empty wakepath_empty_lea_leave, 0x48, 0x8d, 0x47, 0x01, 0xc3",
+        "wakepath_empty wakepath_empty_lea_go, 0x48, 0x8d, 0x47, 0x01, 0xc3",
         ".purgem wakepath_empty",
         ".popsection",
     );
@@ -236,10 +289,13 @@ mod functions {
     unsafe extern "C" {
         fn wakepath_empty_nop();
         fn wakepath_empty_nop_leave();
+        fn wakepath_empty_nop_go();
         fn wakepath_empty_push();
         fn wakepath_empty_push_leave();
+        fn wakepath_empty_push_go();
         fn wakepath_empty_lea();
         fn wakepath_empty_lea_leave();
+        fn wakepath_empty_lea_go();
     }
 
     /// `nopl 0(%rax,%rax)`, `ret`.
@@ -251,14 +307,39 @@ mod functions {
 
     /// A function's code, the last byte of which is its return, and where it is.
     pub fn of(kind: ProbeKind) -> Option<(&'static [u8], unsafe extern "C" fn())> {
-        Some(match (kind.entry, kind.exit) {
-            (Entry::Optimised, Exit::ReturnAddress) => (NOP, wakepath_empty_nop),
-            (Entry::Optimised, Exit::Instruction) => (NOP, wakepath_empty_nop_leave),
-            (Entry::Emulated, Exit::ReturnAddress) => (PUSH, wakepath_empty_push),
-            (Entry::Emulated, Exit::Instruction) => (PUSH, wakepath_empty_push_leave),
-            (Entry::SingleStepped, Exit::ReturnAddress) => (LEA, wakepath_empty_lea),
-            (Entry::SingleStepped, Exit::Instruction) => (LEA, wakepath_empty_lea_leave),
+        Some(match (kind.entry, kind.exit, kind.go) {
+            (Entry::Optimised, Exit::ReturnAddress, false) => (NOP, wakepath_empty_nop),
+            (Entry::Optimised, Exit::Instruction, false) => (NOP, wakepath_empty_nop_leave),
+            (Entry::Optimised, Exit::Instruction, true) => (NOP, wakepath_empty_nop_go),
+            (Entry::Emulated, Exit::ReturnAddress, false) => (PUSH, wakepath_empty_push),
+            (Entry::Emulated, Exit::Instruction, false) => (PUSH, wakepath_empty_push_leave),
+            (Entry::Emulated, Exit::Instruction, true) => (PUSH, wakepath_empty_push_go),
+            (Entry::SingleStepped, Exit::ReturnAddress, false) => (LEA, wakepath_empty_lea),
+            (Entry::SingleStepped, Exit::Instruction, false) => (LEA, wakepath_empty_lea_leave),
+            (Entry::SingleStepped, Exit::Instruction, true) => (LEA, wakepath_empty_lea_go),
+            // Go's return addresses are let alone.
+            (_, Exit::ReturnAddress, true) => return None,
         })
+    }
+
+    /// Calls one of them; as a goroutine does that is known by this place.
+    ///
+    /// # Safety
+    /// It is one of them.
+    pub unsafe fn call(function: unsafe extern "C" fn(), goroutine: Option<&[u64; 2]>) {
+        match goroutine {
+            // SAFETY: as the caller promises.
+            None => unsafe { function() },
+            // SAFETY: as the caller promises; and what a function may change by its ABI is said to change.
+            Some(place) => unsafe {
+                std::arch::asm!(
+                    "call {function}",
+                    function = in(reg) function,
+                    in("r14") place.as_ptr(),
+                    clobber_abi("C"),
+                );
+            },
+        }
     }
 }
 
@@ -267,24 +348,35 @@ mod functions {
     pub fn of(_: super::ProbeKind) -> Option<(&'static [u8], unsafe extern "C" fn())> {
         None
     }
+
+    /// # Safety
+    /// It is one of those that there are not.
+    pub unsafe fn call(function: unsafe extern "C" fn(), _: Option<&[u64; 2]>) {
+        // SAFETY: there are none.
+        unsafe { function() };
+    }
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
 
-    const KINDS: [(Entry, Exit); 6] = [
-        (Entry::Optimised, Exit::ReturnAddress),
-        (Entry::Optimised, Exit::Instruction),
-        (Entry::Emulated, Exit::ReturnAddress),
-        (Entry::Emulated, Exit::Instruction),
-        (Entry::SingleStepped, Exit::ReturnAddress),
-        (Entry::SingleStepped, Exit::Instruction),
+    const KINDS: [(Entry, Exit, bool); 9] = [
+        (Entry::Optimised, Exit::ReturnAddress, false),
+        (Entry::Optimised, Exit::Instruction, false),
+        (Entry::Optimised, Exit::Instruction, true),
+        (Entry::Emulated, Exit::ReturnAddress, false),
+        (Entry::Emulated, Exit::Instruction, false),
+        (Entry::Emulated, Exit::Instruction, true),
+        (Entry::SingleStepped, Exit::ReturnAddress, false),
+        (Entry::SingleStepped, Exit::Instruction, false),
+        (Entry::SingleStepped, Exit::Instruction, true),
     ];
 
     #[test]
     fn each_kind_of_probe_has_an_empty_function_of_its_own_in_this_programs_file() {
-        let found = KINDS.map(|(entry, exit)| Empty::of(ProbeKind { entry, exit }).expect("it is there"));
+        let found =
+            KINDS.map(|(entry, exit, go)| Empty::of(ProbeKind { entry, exit, go }).expect("it is there"));
         let mut offsets: Vec<_> = found.iter().map(|empty| empty.offset).collect();
         offsets.sort_unstable();
         offsets.dedup();

@@ -54,8 +54,15 @@ impl<'a> Lexer<'a> {
         TsdlError { line, column, text: text.into() }
     }
 
-    fn rest(&self) -> &'a str {
+    /// What is not passed yet.
+    pub(super) fn rest(&self) -> &'a str {
         &self.text[self.at..]
+    }
+
+    /// Passes so many bytes: whole tokens, the last of them one byte.
+    pub(super) fn pass(&mut self, bytes: usize) {
+        self.at += bytes;
+        self.begun = self.at - 1;
     }
 
     fn peek_byte(&self) -> Option<u8> {

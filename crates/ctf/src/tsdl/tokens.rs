@@ -49,6 +49,17 @@ impl<'a> Tokens<'a> {
         self.lexer.error_at(at, text)
     }
 
+    /// The text behind the token taken last; `None` if more of it was looked at.
+    pub fn ahead(&self) -> Option<&'a str> {
+        if self.peeked.is_none() { Some(self.lexer.rest()) } else { None }
+    }
+
+    /// Passes so many bytes of what is ahead: whole tokens, the last of them one byte.
+    pub fn pass(&mut self, bytes: usize) {
+        self.lexer.pass(bytes);
+        self.taken = self.lexer.begun();
+    }
+
     pub fn next_is(&mut self, sign: char) -> Result<bool, TsdlError> {
         Ok(self.peek()? == Some(&Token::Sign(sign)))
     }

@@ -16,6 +16,7 @@ pub(super) struct Types<'a> {
     /// Of whatever does not say its own.
     pub byte_order: ByteOrder,
     depth: usize,
+    repeated: Repeated<'a>,
 }
 
 /// Largest alignment, bits.
@@ -26,7 +27,13 @@ const NO_TYPE: FieldType = FieldType::Text(Encoding::None);
 
 impl<'a> Types<'a> {
     pub fn new(text: &'a str, byte_order: ByteOrder) -> Self {
-        Self { tokens: Tokens::new(text), names: Names::new(text.len()), byte_order, depth: 0 }
+        Self {
+            tokens: Tokens::new(text),
+            names: Names::new(text.len()),
+            byte_order,
+            depth: 0,
+            repeated: Repeated::default(),
+        }
     }
 
     /// Whether the next word begins a declaration of names, not of fields.
@@ -343,7 +350,23 @@ impl<'a> Types<'a> {
         Ok(properties)
     }
 
+    /// An integer; one that is written as one before it was, byte for byte, is that one.
     fn integer(&mut self) -> Result<Integer, TsdlError> {
+        let before = self.tokens.ahead();
+        if let Some(text) = before
+            && let Some((bytes, integer)) = self.repeated.find(text)
+        {
+            self.tokens.pass(bytes);
+            return Ok(integer);
+        }
+        let integer = self.integer_by_tokens()?;
+        if let (Some(before), Some(behind)) = (before, self.tokens.ahead()) {
+            self.repeated.keep(&before[..before.len() - behind.len()], &integer);
+        }
+        Ok(integer)
+    }
+
+    fn integer_by_tokens(&mut self) -> Result<Integer, TsdlError> {
         let mut integer = Integer { byte_order: self.byte_order, ..Integer::unsigned(0) };
         let mut align = None;
         for (key, value) in self.properties()? {
@@ -414,6 +437,29 @@ impl<'a> Types<'a> {
         bits.ok_or_else(|| {
             self.tokens.error(format!("an alignment that is no power of two up to {MOST_ALIGN}"))
         })
+    }
+}
+
+/// Integers by how they are written. Tracers write each field's out in full, in one of a dozen ways: to read
+/// them token by token was most of the time that reading metadata took.
+#[derive(Default)]
+struct Repeated<'a>(Vec<(&'a str, Integer)>);
+
+/// Most ways of writing an integer that are kept. Each is looked at for each integer.
+const MOST_REPEATED: usize = 16;
+
+impl<'a> Repeated<'a> {
+    /// The integer that a text begins with, and how many bytes of it say so.
+    fn find(&self, text: &str) -> Option<(usize, Integer)> {
+        let (written, integer) = self.0.iter().find(|(written, _)| text.starts_with(written))?;
+        Some((written.len(), integer.clone()))
+    }
+
+    /// Keeps how an integer is written, from behind its first word up to its closing brace, which it ends with.
+    fn keep(&mut self, written: &'a str, integer: &Integer) {
+        if self.0.len() < MOST_REPEATED && written.ends_with('}') {
+            self.0.push((written, integer.clone()));
+        }
     }
 }
 

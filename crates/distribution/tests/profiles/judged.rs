@@ -25,9 +25,10 @@
 //! `cargo test -p wakepath-distribution --test profiles -- --ignored --nocapture table`.
 
 use wakepath_distribution::Measure;
-use wakepath_distribution::evaluation::{DEFAULT_MEASURE, DEFAULT_THRESHOLD, LEVEL, Pair, Scores};
+use wakepath_distribution::evaluation::{DEFAULT_MEASURE, DEFAULT_THRESHOLD, LEVEL, Pair};
 
 use crate::service::{Calls, Change, pair};
+use crate::told::{print_tables, scores};
 
 const EACH: u64 = 12;
 
@@ -59,31 +60,25 @@ fn pairs(half: Half, calls: Calls) -> Vec<Pair> {
     pairs
 }
 
-fn scores(measure: Measure, pairs: &[Pair]) -> Scores {
-    Scores::new(measure, pairs).unwrap()
-}
-
+/// What a made-up service's profiles would choose: two of its runs differ by chance alone.
 #[test]
-fn the_default_is_what_the_choosing_half_chooses() {
+fn where_chance_is_all_the_default_measure_is_chosen_too_with_a_lower_threshold() {
     let pairs = pairs(Half::Choosing, Calls::Others);
     let chosen = Measure::ALL.map(|measure| (measure, scores(measure, &pairs).at_level(LEVEL).unwrap()));
     let (measure, errors) = chosen.into_iter().min_by_key(|(_, errors)| errors.false_negatives).unwrap();
     assert_eq!(measure, DEFAULT_MEASURE);
-    assert_eq!(errors.threshold.ceil(), DEFAULT_THRESHOLD);
+    assert_eq!(errors.threshold.ceil(), 14.0);
 }
 
 #[test]
-fn the_default_errs_within_its_limits_on_the_judging_half() {
+fn where_chance_is_all_the_default_never_takes_it_for_a_change_and_finds_plain_ones() {
     let pairs = pairs(Half::Judging, Calls::Others);
     let errors = scores(DEFAULT_MEASURE, &pairs).errors(DEFAULT_THRESHOLD);
-    assert!(errors.false_positive_rate().unwrap() <= 0.1, "{errors:?}");
-    assert!(errors.false_negative_rate().unwrap() <= 0.5, "{errors:?}");
+    assert!(errors.false_positive_rate().unwrap() <= 0.01, "{errors:?}");
 
-    let plain = changed(Half::Judging, Calls::Others, |change| {
-        matches!(change, Change::Load(4.0) | Change::Cause(0.1) | Change::Version(1.5 | 2.0))
-    });
+    let plain = changed(Half::Judging, Calls::Others, |change| matches!(change, Change::Version(2.0)));
     let errors = scores(DEFAULT_MEASURE, &plain).errors(DEFAULT_THRESHOLD);
-    assert_eq!(errors.changed, 4 * EACH);
+    assert_eq!(errors.changed, EACH);
     assert!(errors.false_negative_rate().unwrap() <= 0.05, "{errors:?}");
 }
 
@@ -93,36 +88,7 @@ fn table() {
     for calls in [Calls::Others, Calls::AsMany] {
         let (choosing, judging) = (pairs(Half::Choosing, calls), pairs(Half::Judging, calls));
         println!("\nCalls: {calls:?}\n");
-        println!(
-            "| measure | threshold | pairs | same, told apart | changed, missed |\n|---|---|---|---|---|"
-        );
-        for measure in Measure::ALL {
-            let chosen = scores(measure, &choosing).at_level(LEVEL).unwrap();
-            let judged = scores(measure, &judging).errors(chosen.threshold);
-            for (half, errors) in [("chosen on", chosen), ("judged by", judged)] {
-                println!(
-                    "| {measure} | {:.2} | {half} | {} of {} | {} of {} |",
-                    errors.threshold,
-                    errors.false_positives,
-                    errors.same,
-                    errors.false_negatives,
-                    errors.changed,
-                );
-            }
-        }
-        println!("\n| threshold | {} |", Measure::ALL.map(|measure| measure.name()).join(" | "));
-        println!("|---|{}", "---|".repeat(6));
-        for threshold in
-            [2.0, 5.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 30.0, 50.0, 75.0, 90.0, 99.0, 99.9, 200.0]
-        {
-            let cells = Measure::ALL.map(|measure| {
-                let errors = scores(measure, &judging).errors(threshold);
-                let percent = |rate: Option<f64>| rate.map_or(f64::NAN, |rate| rate * 100.0);
-                let (positive, negative) = (errors.false_positive_rate(), errors.false_negative_rate());
-                format!("{:.0}% / {:.0}%", percent(positive), percent(negative))
-            });
-            println!("| {threshold} | {} |", cells.join(" | "));
-        }
+        print_tables(&choosing, &judging);
         println!("\n| change | found by {DEFAULT_MEASURE} above {DEFAULT_THRESHOLD} |\n|---|---|");
         for change in Change::ALL {
             let pairs = changed(Half::Judging, calls, |wanted| wanted == change);

@@ -1,6 +1,6 @@
 //! Functions of Go's linker, whose stacks move.
 
-use wakepath_functions::{Cost, Note, Return, Runtime};
+use wakepath_functions::{Cost, Finder, Note, Return, Runtime, Target};
 
 use crate::programs::{Programs, bytes_at, function, only, refusal};
 
@@ -52,6 +52,42 @@ fn without_a_check_the_entry_is_the_place() {
     let programs = Programs::new();
     let library = programs.assemble("go.s", &go(&function("main.f", "push %rbp\npop %rbp\nret")));
     assert_eq!(bytes_at::<1>(&library, only(&library, "main.f").probe.offset), [0x55]);
+}
+
+#[test]
+fn one_that_does_not_keep_its_goroutine_is_refused() {
+    let programs = Programs::new();
+    let load = "call *%rax\nmov %fs:0xfffffffffffffff8, %r14\nret";
+    let load_by_place = "call *%rax\nmov $-8, %r14\nmov %fs:(%r14), %r14\nret";
+    for (what, body, kept) in [
+        ("loaded anew behind a call of assembler code", load, true),
+        ("the same where the program may be loaded anywhere", load_by_place, true),
+        ("called by assembler code", "mov %fs:0xfffffffffffffff8, %r14\ncall *%rax\nret", false),
+        ("assembler code", "push %rbp\nxor %r14d, %r14d\npop %rbp\nret", false),
+        ("another register's value", "call *%rax\nmov %rax, %r14\nret", false),
+        ("read alone", "cmp 0x10(%r14), %rsp\nmov %r14, %rax\ntest %r14, %r14\nret", true),
+    ] {
+        let library = programs.assemble("go.s", &go(&function("main.f", body)));
+        let target = Target::parse(&format!("{}:main.f", library.display())).unwrap();
+        let found = Finder::new(&[]).find(&target).map_err(|error| error.to_string());
+        assert_eq!(found.is_ok(), kept, "{what}: {found:?}");
+        let says = "this one does not keep it in r14";
+        assert!(found.is_ok() || found.is_err_and(|error| error.contains(says)), "{what}");
+    }
+}
+
+#[test]
+fn go_before_its_calls_passed_registers_is_refused() {
+    let programs = Programs::new();
+    let source = |magic: &str| {
+        let table = format!(".section .gopclntab, \"a\"\n.long {magic}\n");
+        go(&function("main.f", "push %rbp\npop %rbp\nret")) + &table
+    };
+    let library = programs.assemble("go.s", &source("0xfffffff1"));
+    assert_eq!(only(&library, "main.f").runtime, Runtime::Go);
+    let library = programs.assemble("go.s", &source("0xfffffffa"));
+    let error = refusal(&library, "main.f");
+    assert!(error.contains("Go before 1.18 does not keep that in r14"), "{error}");
 }
 
 #[test]

@@ -99,6 +99,33 @@ fn where_an_exception_may_pass_each_return_instruction_is_the_place() {
 }
 
 #[test]
+fn where_stacks_are_switched_each_return_instruction_is_the_place() {
+    let programs = Programs::new();
+    let source = "
+        #include <ucontext.h>
+        static ucontext_t here, there;
+        __attribute__((noinline)) int switches(int x) { swapcontext(&here, &there); return x + 1; }
+        __attribute__((noinline)) int leaf(int x) { __asm__(\"\"); return x * 3; }
+        int main(int argc, char **argv) { return switches(argc) + leaf(argc); }
+    ";
+    for options in [&["-O1"][..], &["-O1", "-static"]] {
+        let app = programs.compile("app.c", source, options);
+        let found = only(&app, "switches");
+        assert!(matches!(found.probe.returns, Return::AtInstructions(_)), "{options:?}: {found:?}");
+        // C's library brings what exceptions need with it.
+        assert!(found.switches && found.notes.contains(&Note::StacksSwitch), "{options:?}: {found:?}");
+        assert_eq!(only(&app, "leaf").probe.returns, Return::ReturnProbe, "nothing comes between");
+        let target = Target::parse(&format!("{}:switches", app.display())).unwrap();
+        let promised = Finder::new(&[]).without_exceptions().find(&target).unwrap();
+        assert_eq!(promised.functions[0].probe.returns, Return::ReturnProbe);
+    }
+    // It has what switches stacks for others.
+    let target = Target::parse("libc:malloc").unwrap();
+    let libc = Finder::new(&[]).find(&target).unwrap();
+    assert_eq!(libc.functions[0].probe.returns, Return::ReturnProbe);
+}
+
+#[test]
 fn a_part_that_stands_elsewhere_is_known_without_its_symbol() {
     let programs = Programs::new();
     let source = "

@@ -250,12 +250,8 @@ impl Trace {
 
     fn doubts(&self, normaliser: &Normaliser, damages: &mut Vec<Damage>) {
         let whole = |text: String| Damage { file: self.path.display().to_string(), place: None, text };
-        if self.wakeup_by == WakeupBy::Wakeup && !self.kernel.is_empty() {
-            damages.push(whole(
-                "wake-ups are told by sched_wakeup, for want of sched_waking: one from another CPU can be \
-                 charged to the interrupt that asks for a reschedule"
-                    .to_owned(),
-            ));
+        if let (Some(doubt), false) = (normaliser.doubt_of_wakings(), self.kernel.is_empty()) {
+            damages.push(whole(doubt.to_owned()));
         }
         // A CPU may be in an interrupt of each kind when tracing begins.
         let ordinary = 8 * self.streams as u64;

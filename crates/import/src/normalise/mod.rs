@@ -44,6 +44,8 @@ pub struct Normaliser {
     interfaces: HashMap<Box<[u8]>, u32>,
     interrupts: HashMap<u16, Box<[u8]>>,
     started: bool,
+    /// Whether a wake-up by `sched_wakeup` was told.
+    woken: bool,
 }
 
 /// Of a CPU's first records, until a switch tells: an id that no thread has.
@@ -73,6 +75,21 @@ impl Normaliser {
             interfaces: HashMap::default(),
             interrupts: HashMap::default(),
             started: false,
+            woken: false,
+        }
+    }
+
+    /// What is lacking of wake-ups where `sched_waking` was not seen, once all is told.
+    pub fn doubt_of_wakings(&self) -> Option<&'static str> {
+        match (self.wakeup_by, self.woken) {
+            (WakeupBy::Waking, _) => None,
+            (WakeupBy::Wakeup, true) => Some(
+                "wake-ups are told by sched_wakeup, for want of sched_waking: one from another CPU can be \
+                 charged to the interrupt that asks for a reschedule",
+            ),
+            (WakeupBy::Wakeup, false) => Some(
+                "no wake-ups are in it: what a thread waited for is unknown; sched_waking has to be recorded",
+            ),
         }
     }
 
@@ -132,7 +149,10 @@ impl Normaliser {
                 self.switch(record, (*prev, *prev_state), (*next, *next_comm), tell);
             }
             Tracepoint::Waking { target } if self.wakeup_by == WakeupBy::Waking => here(waking(*target, irq)),
-            Tracepoint::Wakeup { target } if self.wakeup_by == WakeupBy::Wakeup => here(waking(*target, irq)),
+            Tracepoint::Wakeup { target } if self.wakeup_by == WakeupBy::Wakeup => {
+                here(waking(*target, irq));
+                self.woken = true;
+            }
             Tracepoint::Waking { .. } | Tracepoint::Wakeup { .. } => {}
             Tracepoint::WakeupNew { target } => {
                 here(What::Waking { target: *target, irq, newborn: true, socket: None });

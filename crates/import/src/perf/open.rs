@@ -295,10 +295,8 @@ impl<S: Source> PerfData<S> {
         if let (count, Some(why)) = (teller.unreadable, &teller.why) {
             say(format!("{count} records are skipped that make no sense; of the first, {why}"));
         }
-        if !self.seen.wakings {
-            say("wake-ups are told by sched_wakeup, for want of sched_waking: one from another CPU can be \
-                 charged to the interrupt that asks for a reschedule"
-                .to_owned());
+        if let Some(doubt) = teller.doubt_of_wakings() {
+            say(doubt.to_owned());
         }
         if self.seen.threads {
             say("it was recorded of some threads alone, not of the machine (perf record -a): what others did, \

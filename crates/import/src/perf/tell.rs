@@ -200,6 +200,11 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
         self.normaliser.unmatched()
     }
 
+    /// What is lacking of wake-ups.
+    pub fn doubt_of_wakings(&self) -> Option<&'static str> {
+        self.normaliser.doubt_of_wakings()
+    }
+
     fn cannot(&mut self, why: &str) {
         self.unreadable += 1;
         self.why.get_or_insert_with(|| why.to_owned());

@@ -41,4 +41,4 @@ pub const MARKS: &[(&str, u64)] =
     &[("STARTED", 1), ("STOPPED", 2), ("COMMAND", 3), ("TARGET", 4), ("OBSERVER", 5), ("ENDED", 6)];
 
 /// How a call ended: `enum wp_function_end`.
-pub(super) const FUNCTION_ENDS: &[(&str, u64)] = &[("RETURNED", 0), ("LEFT", 1), ("OPEN", 2)];
+pub(super) const FUNCTION_ENDS: &[(&str, u64)] = &[("RETURNED", 0), ("LEFT", 1), ("OPEN", 2), ("MOVED", 3)];

@@ -245,7 +245,8 @@ fn mark() -> impl Strategy<Value = Mark> {
 }
 
 fn function() -> impl Strategy<Value = FunctionCall> {
-    let end = prop_oneof![Just(CallEnd::Returned), Just(CallEnd::Left), Just(CallEnd::Open)];
+    let end =
+        prop_oneof![Just(CallEnd::Returned), Just(CallEnd::Left), Just(CallEnd::Open), Just(CallEnd::Moved)];
     (any::<u32>(), tid(), any::<u64>(), end).prop_map(|(target, thread, from, end)| FunctionCall {
         target,
         thread,
@@ -275,6 +276,7 @@ fn life() -> impl Strategy<Value = What> {
         thread,
         identity().prop_map(|child| What::Fork { child }),
         (tid(), comm(), text(127)).prop_map(|(old, comm, path)| What::Exec { old, comm, path }),
+        any::<u64>().prop_map(What::Stolen),
         any::<u64>().prop_map(|cpu_cgroup| What::Refill(CgroupId(cpu_cgroup))),
         call().prop_map(|call| {
             // Without the word, a snapshot says nothing of a lock.

@@ -3,29 +3,34 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::{CallsAnswer, Group, PathAnswer, Which};
 
 use super::buckets::{BucketJson, PeakJson, buckets, peaks};
+use super::head::{HeadJson, since_origin};
 use super::text;
-use crate::calls::{causes, first};
+use crate::calls::{Code, causes, first};
+use crate::merged_tree::{Both, MergedTree, Sum, merged_tree};
+use crate::places::Tally;
 use crate::text::calls::label;
+use crate::wording::kind_word;
 
 #[derive(Serialize)]
 struct CallsJson {
-    schema: &'static str,
+    #[serde(flatten)]
+    head: HeadJson,
     target: String,
     unit: &'static str,
     buckets: Vec<BucketJson>,
     peaks: Vec<PeakJson>,
     left: u64,
     open: u64,
+    moved: u64,
     asked: GroupJson,
     /// Null where there are no others.
     usual: Option<GroupJson>,
     causes: Vec<CauseJson>,
-    /// Of the recording's clock: stamps of calls count from here.
-    origin_ns: String,
+    /// Who waited for whom in these calls, put together: parents before their children.
+    tree: Vec<NodeJson>,
     /// Those that were explained of the calls that were asked about.
     calls: Vec<CallJson>,
 }
@@ -33,8 +38,8 @@ struct CallsJson {
 #[derive(Serialize)]
 struct CallJson {
     tid: u32,
-    from_ns: u64,
-    to_ns: u64,
+    from_ns: i64,
+    to_ns: i64,
     /// What took most of it; null of a call of no length.
     first: Option<FirstJson>,
 }
@@ -55,11 +60,71 @@ struct GroupJson {
 }
 
 #[derive(Serialize)]
+struct NodeJson {
+    /// Its place in the list.
+    id: usize,
+    parent: Option<usize>,
+    /// Null of whoever made the call.
+    who: Option<String>,
+    call: Option<String>,
+    via: Option<&'static str>,
+    #[serde(flatten)]
+    total: SumJson,
+    /// Where the waits above began, and were ended.
+    code: Vec<CodeJson>,
+    /// What their own time went to.
+    own: Vec<OwnJson>,
+}
+
+#[derive(Serialize)]
+struct OwnJson {
+    kind: &'static str,
+    what: String,
+    #[serde(flatten)]
+    total: SumJson,
+    code: Vec<CodeJson>,
+}
+
+#[derive(Serialize)]
+struct SumJson {
+    /// Of the calls that were asked about, ns a call.
+    asked_ns: f64,
+    /// In how many of them.
+    asked_calls: u64,
+    usual_ns: f64,
+    usual_calls: u64,
+}
+
+#[derive(Serialize)]
 struct CauseJson {
     what: String,
     asked_ns: f64,
     usual_ns: f64,
     first_in: u64,
+    parts: Vec<PartJson>,
+    code: Vec<CodeJson>,
+}
+
+/// What a cause's time went to at the end of the chain.
+#[derive(Serialize)]
+struct PartJson {
+    what: String,
+    asked_ns: f64,
+    usual_ns: f64,
+    code: Vec<CodeJson>,
+}
+
+/// A function that threads were seen in, of the calls that were asked about.
+#[derive(Serialize)]
+struct CodeJson {
+    /// `samples` of running, or `waits` that began there, or `wakeups` that were done there.
+    of: &'static str,
+    count: u64,
+    /// Those among which it was seen so often.
+    total: u64,
+    function: String,
+    /// As a person reads on behind the function.
+    caller: Option<String>,
 }
 
 /// Writes an answer about calls.
@@ -81,13 +146,14 @@ pub fn calls(answer: &CallsAnswer, out: &mut dyn Write) -> io::Result<()> {
     };
     let causes = causes(&answer.asked, usual.map(|(_, group)| group));
     let document = CallsJson {
-        schema: "wakepath.calls/1",
+        head: HeadJson::new("wakepath.calls/1", &answer.head),
         target: text(answer.target.bytes()),
         unit: "ns",
         buckets: buckets(&answer.histogram),
         peaks: peaks(&answer.peaks),
         left: answer.left,
         open: answer.open,
+        moved: answer.moved,
         asked: group(peak, &answer.asked),
         usual: usual.map(|(peak, usual)| group(Some(*peak), usual)),
         causes: causes
@@ -97,20 +163,80 @@ pub fn calls(answer: &CallsAnswer, out: &mut dyn Write) -> io::Result<()> {
                 asked_ns: cause.asked_ns,
                 usual_ns: cause.usual_ns,
                 first_in: cause.first_in,
+                parts: cause
+                    .parts
+                    .iter()
+                    .map(|part| PartJson {
+                        what: part.text(),
+                        asked_ns: part.asked_ns,
+                        usual_ns: part.usual_ns,
+                        code: code(&part.code),
+                    })
+                    .collect(),
+                code: code(&cause.code),
             })
             .collect(),
-        origin_ns: answer.asked.paths.first().map_or(0, |path| path.head.origin.ns()).to_string(),
+        tree: tree(&merged_tree(&answer.asked, usual.map(|(_, group)| group))),
         calls: answer.asked.paths.iter().map(call).collect(),
     };
     super::write(out, &document)
 }
 
+/// Most functions of one kind that are listed.
+const MOST_FUNCTIONS: usize = 10;
+
+fn code(code: &Code) -> Vec<CodeJson> {
+    seen("samples", &code.ran).chain(seen("waits", &code.waited)).collect()
+}
+
+fn seen(of: &'static str, tally: &Tally) -> impl Iterator<Item = CodeJson> {
+    let total = tally.total();
+    tally.seen().into_iter().take(MOST_FUNCTIONS).map(move |seen| CodeJson {
+        of,
+        count: seen.count,
+        total,
+        function: seen.function.to_owned(),
+        caller: seen.caller.map(|caller| caller.trim_start_matches(", ").to_owned()),
+    })
+}
+
+fn tree(tree: &MergedTree) -> Vec<NodeJson> {
+    let sum = |sum: &Sum| {
+        let Both { asked, usual } = sum.mean(tree.calls);
+        SumJson {
+            asked_ns: asked,
+            asked_calls: sum.calls.asked,
+            usual_ns: usual,
+            usual_calls: sum.calls.usual,
+        }
+    };
+    let nodes = tree.nodes.iter().enumerate().map(|(id, node)| NodeJson {
+        id,
+        parent: node.parent,
+        who: node.parent.map(|_| node.who.clone()),
+        call: node.call.clone(),
+        via: node.parent.map(|_| node.via),
+        total: sum(&node.total),
+        code: seen("waits", &node.began).chain(seen("wakeups", &node.ended)).collect(),
+        own: node
+            .leaves
+            .iter()
+            .map(|leaf| OwnJson {
+                kind: kind_word(leaf.kind),
+                what: leaf.text.clone(),
+                total: sum(&leaf.total),
+                code: code(&leaf.code),
+            })
+            .collect(),
+    });
+    nodes.collect()
+}
+
 fn call(answer: &PathAnswer<'_>) -> CallJson {
-    let since = |at: Stamp<Reference>| at.since(answer.head.origin);
     CallJson {
         tid: answer.subject().tid.number(),
-        from_ns: since(answer.path.window.from),
-        to_ns: since(answer.path.window.to),
+        from_ns: since_origin(&answer.head, answer.path.window.from),
+        to_ns: since_origin(&answer.head, answer.path.window.to),
         first: first(answer)
             .map(|(taker, row)| FirstJson { what: label(&taker, answer, &row), ns: row.total_ns }),
     }
@@ -119,7 +245,7 @@ fn call(answer: &PathAnswer<'_>) -> CallJson {
 #[cfg(test)]
 mod tests {
     use crate::json::shape::misfits;
-    use crate::sample::calls_of;
+    use crate::sample::{calls_of, calls_of_a_chain};
 
     #[test]
     fn documents_keep_the_contract_and_causes_add_up() {
@@ -136,6 +262,37 @@ mod tests {
             // What the groups' calls took on average, all of it.
             assert_eq!([sum("asked_ns"), sum("usual_ns")].map(f64::round), [100_100.0, 200.0]);
             assert_eq!(document["calls"][0]["first"]["what"], "running holder");
+            // So do the parts of the tree.
+            let tree = document["tree"].as_array().expect("a list").iter();
+            let parts = tree.flat_map(|node| node["own"].as_array().expect("a list"));
+            let sum: f64 = parts.map(|part| part["asked_ns"].as_f64().expect("a number")).sum();
+            assert_eq!(sum.round(), 100_100.0);
+        });
+    }
+
+    #[test]
+    fn what_those_were_at_who_were_waited_for_is_told_with_where_in_the_code() {
+        calls_of_a_chain(1, |answer| {
+            let mut out = Vec::new();
+            super::calls(answer, &mut out).expect("a vector takes everything");
+            let document: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
+            assert_eq!(misfits(include_str!("../../contract/calls.txt"), &document), Vec::<String>::new());
+            let cause = &document["causes"][0];
+            assert_eq!(cause["what"], "waiting for backend (20)");
+            let sum = |key: &str| -> f64 {
+                let parts = cause["parts"].as_array().expect("a list").iter();
+                parts.map(|part| part[key].as_f64().expect("a number")).sum()
+            };
+            assert_eq!(cause["asked_ns"].as_f64().map(f64::round), Some(sum("asked_ns").round()));
+            let [disk, running] = [0, 1].map(|part| &cause["parts"][part]);
+            assert_eq!(disk["what"], "waiting for disk sda, in fdatasync of log.0");
+            let seen = |part: &serde_json::Value| {
+                let code = &part["code"][0];
+                (code["of"].clone(), code["count"].clone(), code["function"].clone())
+            };
+            let backend = "backend, which cannot be read here";
+            assert_eq!(seen(disk), ("waits".into(), 20.into(), backend.into()));
+            assert_eq!(seen(running), ("samples".into(), 20.into(), backend.into()));
         });
     }
 }

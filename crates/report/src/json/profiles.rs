@@ -19,8 +19,12 @@ pub enum NoProfiles {
 }
 
 #[derive(Deserialize)]
-struct Document {
+struct Kind {
     schema: String,
+}
+
+#[derive(Deserialize)]
+struct Document {
     targets: Vec<Target>,
 }
 
@@ -51,10 +55,12 @@ struct Bucket {
 /// # Errors
 /// When it is none.
 pub fn profiles(document: &[u8]) -> Result<Vec<Profile>, NoProfiles> {
-    let document: Document = serde_json::from_slice(document)?;
-    if document.schema != "wakepath.latency/1" {
-        return Err(NoProfiles::Schema(document.schema));
+    // First what it is: another document has other keys, or the same for something else.
+    let Kind { schema } = serde_json::from_slice(document)?;
+    if schema != "wakepath.latency/1" {
+        return Err(NoProfiles::Schema(schema));
     }
+    let document: Document = serde_json::from_slice(document)?;
     let profile = |(at, found): (usize, Target)| {
         let mut counts = [0_u64; BUCKETS];
         for bucket in &found.buckets {
@@ -92,6 +98,10 @@ mod tests {
             (
                 String::from("{\"schema\":\"wakepath.path/1\",\"targets\":[]}"),
                 "its schema is `wakepath.path/1`",
+            ),
+            (
+                String::from("{\"schema\":\"wakepath.calls/1\",\"target\":\"f\"}"),
+                "its schema is `wakepath.calls/1`",
             ),
             (of("{\"index\":64,\"count\":1}", "9"), "its target 1 has a bucket 64; there are 64"),
             (of("{\"index\":1,\"count\":-1}", "9"), "it is no document"),

@@ -2,8 +2,9 @@
 
 use wakepath_engine::{CallsAnswer, Group, PathAnswer, Which};
 
+use super::footer;
 use super::path::short;
-use crate::calls::{Taker, causes};
+use crate::calls::{Cause, Part, Taker, causes};
 use crate::plain::escape;
 use crate::quantity::{count, duration, rough_share};
 use crate::rows::{Party, Row};
@@ -19,44 +20,8 @@ pub fn calls(answer: &CallsAnswer, paper: Paper) -> String {
     let mut screen = Screen::new(paper);
     let usual = answer.usual.as_ref();
     let causes = causes(&answer.asked, usual.map(|(_, group)| group));
-    let mean = |group: &Group<'_>| {
-        let sum: u64 = group.paths.iter().map(|path| path.window_ns()).sum();
-        sum as f64 / group.paths.len().max(1) as f64
-    };
-    let (asked_ns, usual_ns) = (mean(&answer.asked), usual.map_or(0.0, |(_, group)| mean(group)));
-    let name = escape(answer.target.bytes());
-    let mut line = Line::new();
-    line.push(Style::Strong, format!("{} of {name} took {}", which(answer), duration(asked_ns as u64)));
-    if let Some((peak, _)) = usual {
-        line.push(
-            Style::Normal,
-            format!(" on average, where those of peak {peak} take {}", duration(usual_ns as u64)),
-        );
-    } else {
-        line.push(Style::Normal, " on average");
-    }
-    if let Some(first) = causes.first().filter(|first| first.asked_ns > first.usual_ns) {
-        line.push(Style::Normal, ": mostly ");
-        line.push(Style::Strong, label(&first.taker, first.example.0, &first.example.1));
-        let more = first.asked_ns - first.usual_ns;
-        let all = (asked_ns - usual_ns).max(1.0);
-        let part = rough_share(more.min(all) as u64, all as u64);
-        let of = if usual.is_some() { "of the difference" } else { "of it" };
-        line.push(
-            Style::Normal,
-            format!(" ({part} {of}, first in {} of {} calls)", first.first_in, answer.asked.paths.len()),
-        );
-    }
-    screen.wrapped(0, &line);
-    for (n, what) in [(answer.left, "left without returning"), (answer.open, "had not ended")] {
-        if n > 0 {
-            screen.wrapped(
-                0,
-                &Line::new().add(Style::Warning, format!("{} {what}: not among them", count(n, "call"))),
-            );
-        }
-    }
-    screen.blank();
+    headline(answer, &causes, &mut screen);
+    let (asked_ns, usual_ns) = means(answer);
     let head = if usual.is_some() {
         " a call    usual  what the time went to, largest difference first"
     } else {
@@ -70,17 +35,134 @@ pub fn calls(answer: &CallsAnswer, paper: Paper) -> String {
         let asked = format!("{:>7}", duration(asked as u64));
         if usual.is_some() { format!("{asked}  {:>7}  ", duration(usual_part as u64)) } else { asked + "  " }
     };
+    let margin = figures(0.0, 0.0).chars().count();
     for cause in shown {
         let begin = Line::new().add(Style::Strong, figures(cause.asked_ns, cause.usual_ns));
-        screen.hanging(&begin, 2, &Line::from(label(&cause.taker, cause.example.0, &cause.example.1)));
+        let (one, several) = parts(cause);
+        let mut text = label(&cause.taker, cause.example.0, &cause.example.1);
+        text += &one.map_or(String::new(), |part| read_on(cause, &part.text()));
+        screen.hanging(&begin, margin, &Line::from(text));
+        for line in one.map(|part| part.code.lines()).into_iter().flatten() {
+            screen.hanging(&Line::from(" ".repeat(margin)), margin, &Line::from(line));
+        }
+        for part in several {
+            let begin = Line::new().add(Style::Faint, figures(part.asked_ns, part.usual_ns) + "  ");
+            screen.hanging(&begin, margin + 2, &Line::from(part.text()));
+            for line in part.code.lines() {
+                screen.hanging(&Line::from(" ".repeat(margin + 2)), margin + 2, &Line::from(line));
+            }
+        }
+        for line in cause.code.lines() {
+            screen.hanging(&Line::from(" ".repeat(margin)), margin, &Line::from(line));
+        }
     }
     if !rest.is_empty() {
-        let sum = |of: fn(&crate::calls::Cause<'_>) -> f64| rest.iter().map(|cause| of(cause)).sum::<f64>();
+        let sum = |of: fn(&Cause<'_>) -> f64| rest.iter().map(|cause| of(cause)).sum::<f64>();
         let begin =
             Line::new().add(Style::Faint, figures(sum(|cause| cause.asked_ns), sum(|cause| cause.usual_ns)));
-        screen.hanging(&begin, 2, &Line::new().add(Style::Faint, "all else"));
+        screen.hanging(&begin, margin, &Line::new().add(Style::Faint, "all else"));
     }
+    trust(answer, &mut screen);
     screen.into_text()
+}
+
+/// What is lost and doubtful, and what `~` means, where there may be one.
+pub(super) fn trust(answer: &CallsAnswer, screen: &mut Screen) {
+    screen.blank();
+    footer::problems(screen, &answer.head);
+    let style = if answer.head.losses.is_empty() { Style::Faint } else { Style::Warning };
+    screen.wrapped(0, &Line::new().add(style, footer::lost(&answer.head.losses)));
+    if answer.asked.paths.iter().any(|path| !path.sampled.is_empty()) {
+        let text = "~ sampled; everything else timed at each switch";
+        screen.wrapped(0, &Line::new().add(Style::Faint, text));
+    }
+}
+
+/// The part that is all but a tenth of a cause; else those that are worth a line each.
+fn parts<'c>(cause: &'c Cause<'_>) -> (Option<&'c Part>, Vec<&'c Part>) {
+    /// Most parts that are told.
+    const MOST: usize = 4;
+    let all = |part: &&Part| part.asked_ns >= cause.asked_ns * 0.9;
+    if let Some(one) = cause.parts.iter().find(all) {
+        return (Some(one), Vec::new());
+    }
+    let told = cause.parts.iter().filter(|part| part.asked_ns >= cause.asked_ns * 0.05);
+    (None, told.take(MOST).collect())
+}
+
+/// What a part says behind its cause.
+fn read_on(cause: &Cause<'_>, part: &str) -> String {
+    match cause.taker {
+        Taker::Party(Party::Process(..)) => format!(": {part}"),
+        Taker::Party(Party::Cpu) => format!(" {part}"),
+        _ => format!(", {part}"),
+    }
+}
+
+/// A cause in the headline, with what most of it was at the end of the chain.
+fn mostly(cause: &Cause<'_>) -> String {
+    let label = label(&cause.taker, cause.example.0, &cause.example.1);
+    let is_process = matches!(cause.taker, Taker::Party(Party::Process(..)));
+    let (least, most) = if is_process { (0.25, 2) } else { (0.5, 1) };
+    let large = cause.parts.iter().filter(|part| part.more() >= (cause.asked_ns - cause.usual_ns) * least);
+    let ends: Vec<String> = large.take(most).map(Part::text).collect();
+    match ends.as_slice() {
+        [] => label,
+        ends if is_process => format!("{label}, which spent it {}", ends.join(" and ")),
+        ends => label + &read_on(cause, &ends.join(" and ")),
+    }
+}
+
+/// Which calls took how long, where the usual ones take how long, and what makes the difference.
+pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut Screen) {
+    let usual = answer.usual.as_ref();
+    let (asked_ns, usual_ns) = means(answer);
+    let name = escape(answer.target.bytes());
+    let mut line = Line::new();
+    line.push(Style::Strong, format!("{} of {name} took {}", which(answer), duration(asked_ns as u64)));
+    if let Some((peak, _)) = usual {
+        line.push(
+            Style::Normal,
+            format!(" on average, where those of peak {peak} take {}", duration(usual_ns as u64)),
+        );
+    } else {
+        line.push(Style::Normal, " on average");
+    }
+    if let Some(first) = causes.first().filter(|first| first.asked_ns > first.usual_ns) {
+        line.push(Style::Normal, ": mostly ");
+        line.push(Style::Strong, mostly(first));
+        let more = first.asked_ns - first.usual_ns;
+        let all = (asked_ns - usual_ns).max(1.0);
+        let part = rough_share(more.min(all) as u64, all as u64);
+        let of = if usual.is_some() { "of the difference" } else { "of it" };
+        line.push(
+            Style::Normal,
+            format!(" ({part} {of}, first in {} of {} calls)", first.first_in, answer.asked.paths.len()),
+        );
+    }
+    screen.wrapped(0, &line);
+    for (n, what) in [
+        (answer.left, "left without returning"),
+        (answer.open, "had not ended"),
+        (answer.moved, "returned in another thread than they began in (goroutines)"),
+    ] {
+        if n > 0 {
+            screen.wrapped(
+                0,
+                &Line::new().add(Style::Warning, format!("{} {what}: not among them", count(n, "call"))),
+            );
+        }
+    }
+    screen.blank();
+}
+
+/// What the calls that were asked about took on average, and the usual ones, ns.
+fn means(answer: &CallsAnswer) -> (f64, f64) {
+    let mean = |group: &Group<'_>| {
+        let sum: u64 = group.paths.iter().map(|path| path.window_ns()).sum();
+        sum as f64 / group.paths.len().max(1) as f64
+    };
+    (mean(&answer.asked), answer.usual.as_ref().map_or(0.0, |(_, group)| mean(group)))
 }
 
 /// Which calls were asked about: `160 calls of peak 3`.
@@ -108,7 +190,7 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::sample::calls_of;
+    use crate::sample::{calls_of, calls_of_a_chain};
 
     #[test]
     fn what_a_peak_has_and_the_usual_calls_have_not_comes_first() {
@@ -122,7 +204,36 @@ mod tests {
                  a call    usual  what the time went to, largest difference first
                 99.9 µs     0 ns  running holder
                  200 ns   200 ns  running
+
+                lost 0 records
             "#]].assert_eq(&calls(answer, Paper::PLAIN));
+        });
+    }
+
+    #[test]
+    fn who_is_waited_for_is_told_with_what_that_was_at_and_in_which_function() {
+        calls_of_a_chain(1, |answer| {
+            expect![[r#"
+                20 calls of peak 2 of ./app:handle took 100 µs on average, where those of peak 1 take 200 ns: mostly
+                waiting for backend (20), which spent it waiting for disk sda, in fdatasync of log.0 and running
+                (100% of the difference, first in 20 of 20 calls)
+
+                 a call    usual  what the time went to, largest difference first
+                99.9 µs     0 ns  waiting for backend (20)
+                60.0 µs     0 ns    waiting for disk sda, in fdatasync of log.0
+                                    20 of 20 waits in backend, which cannot be read here
+                39.9 µs     0 ns    running
+                                    ~ 20 of 20 samples in backend, which cannot be read here
+                 200 ns   200 ns  running
+
+                lost 0 records
+                ~ sampled; everything else timed at each switch
+            "#]].assert_eq(&calls(answer, Paper::PLAIN));
+        });
+        // A file a call says nothing of the calls.
+        calls_of_a_chain(3, |answer| {
+            let text = calls(answer, Paper::PLAIN);
+            assert!(text.contains("waiting for disk sda, in fdatasync\n"), "{text}");
         });
     }
 }

@@ -3,7 +3,7 @@
 use wakepath_engine::{Comparison, Measure};
 
 use crate::plain::escape;
-use crate::quantity::{count, duration};
+use crate::quantity::{amount, count};
 use crate::screen::{Line, Paper, Screen, Style};
 
 /// Each target's numbers before and after, and the scores of all measures; those that differ first.
@@ -24,7 +24,9 @@ pub fn comparison(comparison: &Comparison, paper: Paper) -> String {
             (false, _) => ("alike    ", Style::Faint),
         };
         let [before, after] = pair.histograms.each_ref().map(|histogram| {
-            let mean = histogram.mean().map_or_else(|| String::from("none"), |mean| duration(mean as u64));
+            let mean = histogram
+                .mean()
+                .map_or_else(|| String::from("none"), |mean| amount(mean as u64, histogram.unit()));
             (histogram.calls(), mean)
         });
         let text = format!(": {} → {} times, {} → {} on average", before.0, after.0, before.1, after.1);
@@ -88,7 +90,7 @@ mod tests {
         ];
         let found = compare(before, after, None).expect("one unit");
         expect![[r#"
-            1 of 2 targets differ, by EARTHMOVER above 14.0
+            1 of 2 targets differ, by EARTHMOVER above 58.0
 
             differs* disk: 720 → 720 times, 208 µs → 1.29 ms on average
                      TOTOPS 0.0  TOTLAT 463  CHISQUARE 100  EARTHMOVER 139  GROUPOPS 55.6  GROUPLAT 100

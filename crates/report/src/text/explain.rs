@@ -72,6 +72,7 @@ fn kinds(screen: &mut Screen, answer: &PathAnswer) {
             Kind::Runnable => "could run and had no CPU; who had the CPU it was queued on is named",
             Kind::Throttled => "off the CPU because the scheduler says a cgroup's CPU limit was used up",
             Kind::Interrupted => "on a CPU that interrupts borrowed meanwhile",
+            Kind::Stolen => "on a CPU that the hypervisor did not let run: steal time",
             Kind::Timer => "blocked, and ended by a timer's expiry",
             Kind::BlockDevice => {
                 "blocked, and ended by a disk request's completion; queue is before the request went to the \

@@ -95,6 +95,7 @@ pub(super) fn short(answer: &PathAnswer, party: &Party, row: &Row) -> String {
     match party {
         Party::Running(_) => String::from("running"),
         Party::Interrupts => String::from("interrupted"),
+        Party::Hypervisor => String::from("CPU taken by the hypervisor"),
         Party::Cpu => String::from("waiting for a CPU"),
         Party::Limit(limit) => format!("not allowed to run: CPU limit{}", of(limit.as_deref())),
         Party::Disk(disk) => format!(

@@ -2,8 +2,8 @@
 
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CgroupId, Comm, Context, Direction, KernelLock, LockWord, Mark, Packet,
-    Softirq, Stack, SwitchOut, Tid, What,
+    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Comm, Context, Direction, FunctionCall, KernelLock,
+    LockWord, Mark, Packet, Softirq, Stack, SwitchOut, Tid, What,
 };
 
 use super::words::{Words, number};
@@ -20,7 +20,9 @@ impl Reader {
     /// | `out FLOW seq=N len=N [ack=N]`, `in FLOW …`, `ready FLOW` | packets |
     /// | `issue ID [start=NS] [issued=NS]`, `complete ID …` | disk requests |
     /// | `lock ADDRESS [owner=THREAD]`, `unlock ADDRESS` | kernel locks |
+    /// | `called N from=NS` | a call of the function with that number returns |
     /// | `refill` | the CPU limit of everybody's cgroup hands out time |
+    /// | `stolen NS` | the hypervisor did not let this CPU run before |
     /// | `sample`, `loss from=NS [count=N]`, `started`, `stopped` | |
     pub(super) fn what(&mut self, ns: u64, current: Tid, words: &mut Words<'_>) -> Result<What, String> {
         let verb = words.need("what happened")?;
@@ -70,7 +72,14 @@ impl Reader {
                 from: Stamp::from_ns(words.option("from")?.ok_or("a loss needs from=")?),
                 count: words.option("count")?.unwrap_or(0),
             },
+            "called" => What::Function(FunctionCall {
+                target: number(words.need("a number")?).ok_or("a function has a number")?,
+                thread: current,
+                from: Stamp::from_ns(words.option("from")?.ok_or("a call needs from=")?),
+                end: CallEnd::Returned,
+            }),
             "refill" => What::Refill(CgroupId(1)),
+            "stolen" => What::Stolen(number(words.need("ns")?).ok_or("how many ns were stolen")?),
             "started" => What::Mark(Mark::Started),
             "stopped" => What::Mark(Mark::Stopped),
             other => return Err(format!("no such verb: {other}")),

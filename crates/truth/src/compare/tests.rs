@@ -206,6 +206,19 @@ fn an_interrupt_within_work_is_part_of_the_work() {
 }
 
 #[test]
+fn what_the_hypervisor_took_is_part_of_what_the_program_meant_to_do() {
+    check(&truth(), &path("58 main running, 2 main stolen, 10 worker timer, 30 worker running"), 0.0, &[]);
+    let truth = truth_of(&[("main", "running", None, 60), ("main", "runnable", None, 40)]);
+    for told in [
+        "60 main running, 9 main runnable, 31 main stolen",
+        "60 main running, 31 main stolen, 9 main runnable",
+        "60 main running, 5 main runnable, 31 main stolen, 4 main runnable",
+    ] {
+        check(&truth, &path(told), 0.0, &[]);
+    }
+}
+
+#[test]
 fn a_disk_wait_may_be_told_as_kernel_threads_and_device_in_any_way() {
     let truth = truth_of(&[("main", "running", None, 60), ("main", "block_device", Some("fsync"), 40)]);
     for told in [

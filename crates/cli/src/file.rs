@@ -1,0 +1,141 @@
+//! Files that are written beside an answer: whole, or not at all.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Code, Failure};
+
+/// Says early what [`write`] would meet at the end of a long count: no folder, or a folder of that name.
+///
+/// # Errors
+/// When a file cannot be there.
+pub fn may_be_at(path: &Path) -> Result<(), Failure> {
+    let folder = fs::metadata(parent(path)).map_err(|error| cannot(path, &error))?;
+    if !folder.is_dir() {
+        return Err(cannot(path, &ErrorKind::NotADirectory.into()));
+    }
+    if path.is_dir() {
+        return Err(cannot(path, &ErrorKind::IsADirectory.into()));
+    }
+    Ok(())
+}
+
+/// Writes a file. One that was there stays as it was until the new one is whole.
+///
+/// # Errors
+/// When it cannot be written; then nothing of it is left.
+pub fn write(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> Result<(), Failure> {
+    written(path, write).map_err(|error| cannot(path, &error))
+}
+
+fn written(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
+    // Where a link leads.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let old = fs::metadata(&path).ok();
+    if old.as_ref().is_some_and(|old| !old.is_file()) {
+        // A pipe, a device: what went there is gone.
+        return write(OpenOptions::new().write(true).open(&path)?);
+    }
+    let part = beside(&path);
+    let file = match OpenOptions::new().write(true).create_new(true).open(&part) {
+        // A file that may be written in a folder that may not.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied && old.is_some() => {
+            return write(OpenOptions::new().write(true).truncate(true).open(&path)?);
+        }
+        file => file?,
+    };
+    let whole = old.map_or(Ok(()), |old| file.set_permissions(old.permissions()));
+    let whole = whole.and_then(|()| write(file)).and_then(|()| fs::rename(&part, &path));
+    if whole.is_err() {
+        // The first failure is the one to tell.
+        let _ = fs::remove_file(&part);
+    }
+    whole
+}
+
+fn cannot(path: &Path, error: &io::Error) -> Failure {
+    let failure = Failure::new(Code::Input, format!("cannot write `{}`: {error}", path.display()));
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => {
+            failure.hint(format!("make the folder `{}` first", parent(path).display()))
+        }
+        ErrorKind::IsADirectory => failure.hint("name a file in it"),
+        ErrorKind::PermissionDenied => failure.hint("name a file in a folder of yours"),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => failure.hint("name a file on another disk"),
+        _ => failure,
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => Path::new("/"),
+    }
+}
+
+/// Where a file is until it is whole: hidden, and nobody else's.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.part", std::process::id()));
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name().into_string().expect("text")).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_is_there_whole_or_as_it_was() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("answer");
+        let half = |mut file: File| {
+            file.write_all(b"half")?;
+            Err(io::Error::from(ErrorKind::StorageFull))
+        };
+        write(&path, half).expect_err("a full disk");
+        assert_eq!(names(folder.path()), [""; 0]);
+        write(&path, |mut file| file.write_all(b"one")).expect("room");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("mine");
+        write(&path, half).expect_err("a full disk");
+        assert_eq!(fs::read(&path).expect("there"), b"one");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("answer", &link).expect("a link");
+        write(&link, |mut file| file.write_all(b"two")).expect("room");
+        assert_eq!(fs::read(&path).expect("there"), b"two");
+        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o640);
+        assert_eq!(names(folder.path()), ["answer", "link"]);
+    }
+
+    #[test]
+    fn where_no_file_can_be_is_said_before() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        fs::write(&file, "").expect("room");
+        for (path, can) in [
+            (folder.path().join("new"), true),
+            (file.clone(), true),
+            (PathBuf::from("new"), true),
+            (PathBuf::from("/dev/null"), true),
+            (folder.path().to_owned(), false),
+            (folder.path().join("none/new"), false),
+            (file.join("new"), false),
+            (PathBuf::from("/"), false),
+        ] {
+            assert_eq!(may_be_at(&path).is_ok(), can, "{}", path.display());
+        }
+    }
+}

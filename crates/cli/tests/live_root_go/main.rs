@@ -1,0 +1,183 @@
+//! Calls of Go functions, counted: goroutines change threads, stacks move, panics leave calls.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use live::{WAKEPATH, document, place, wakepath};
+use serde_json::Value;
+
+#[allow(dead_code, reason = "each test program uses its part")]
+#[path = "../live/mod.rs"]
+mod live;
+
+/// Go's command, on the path or where it is installed by its makers' archive; a line that says so where there
+/// is none.
+fn go(would_show: &str) -> Option<PathBuf> {
+    let works = |go: &PathBuf| Command::new(go).arg("version").output().is_ok_and(|out| out.status.success());
+    let found = ["go", "/usr/local/go/bin/go"].map(PathBuf::from).into_iter().find(works);
+    if found.is_none() {
+        eprintln!("skipped: no Go here; would show that {would_show}");
+    }
+    found
+}
+
+/// The program of `calls.go` in a folder.
+fn build(go: &Path, folder: &Path, options: &[&str]) -> String {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root_go/calls.go");
+    let mut compiler = Command::new(go);
+    compiler.args(["build", "-o"]).arg(folder.join("calls")).args(options).arg(source);
+    // It needs nothing but what is installed.
+    compiler.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOFLAGS", "")]);
+    if std::env::var_os("HOME").is_none() && std::env::var_os("GOCACHE").is_none() {
+        compiler.env("GOCACHE", folder.join("cache"));
+    }
+    assert!(compiler.status().expect("go").success(), "calls.go does not build");
+    folder.join("calls").to_str().expect("a path").to_owned()
+}
+
+/// What was counted of these functions of a command, and what the command printed, each line's number added
+/// to those of the same name.
+fn count(folder: &Path, functions: &[&str], command: &[&str]) -> (Vec<Value>, HashMap<String, u64>) {
+    let targets: Vec<String> = functions.iter().map(|name| format!("./calls:main.{name}")).collect();
+    let output = Command::new(WAKEPATH)
+        .arg("latency")
+        .args(&targets)
+        .args(["--slow-probes", "--json", "--"])
+        .args(command)
+        .current_dir(folder)
+        .output()
+        .expect("wakepath");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{functions:?}: {said}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let (document, own): (Vec<&str>, Vec<&str>) = printed.lines().partition(|line| line.starts_with('{'));
+    let document: Value = serde_json::from_str(document[0]).expect("JSON");
+    let mut counts = HashMap::new();
+    for (name, count) in own.iter().filter_map(|line| line.split_once(' ')) {
+        *counts.entry(name.to_owned()).or_default() += count.parse::<u64>().expect("a number");
+    }
+    (document["targets"].as_array().expect("a list").clone(), counts)
+}
+
+/// How many returned, were left without returning, had not ended, and were not counted.
+fn ends(target: &Value) -> [u64; 4] {
+    ["count", "left", "open", "crowded"].map(|key| target[key].as_u64().expect("a number"))
+}
+
+/// All of them together, ns.
+fn sum(target: &Value) -> u64 {
+    target["sum"].as_str().and_then(|sum| sum.parse().ok()).expect("a number")
+}
+
+/// Each call is in the program's own books: it began before what the program saw within the call, and ended
+/// after it; and within what it saw around the call.
+fn takes_what_the_program_says(target: &Value, own: &HashMap<String, u64>, name: &str) {
+    let (within, around) = (own[&format!("{name}_within_ns")], own[&format!("{name}_around_ns")]);
+    let counted = sum(target);
+    println!("{name}: {within} ns within its calls, {counted} counted, {around} around them");
+    assert!((within..=around).contains(&counted), "{name}: {within} <= {counted} <= {around}");
+}
+
+#[test]
+fn calls_of_goroutines_that_change_threads_and_whose_stacks_move_are_counted_one_by_one() {
+    let shows = "calls of goroutines are counted";
+    let Some(folder) = place(shows) else { return };
+    let Some(go) = go(shows) else { return };
+    let folder = folder.path();
+    let functions = ["counted", "sleeps", "grows"];
+    let flags = ["counted=5000", "sleeps=200", "grows=40"];
+    // As it is, stripped, and such as may be loaded anywhere, stripped.
+    for options in [&[][..], &["-ldflags=-s -w"], &["-buildmode=pie", "-ldflags=-s -w"]] {
+        let calls = build(&go, folder, options);
+        let (counted, own) = count(folder, &functions, &[&[calls.as_str()], &flags[..]].concat());
+        let [quick, sleeps, grows] = counted.as_slice() else { panic!("{counted:#?}") };
+        assert_eq!(own["counted"], 20_000);
+        assert_eq!(ends(quick), [20_000, 0, 0, 0], "{options:?}: {quick:#}");
+        assert_eq!((ends(sleeps), own["sleeps"]), ([800, 0, 0, 0], 800), "{options:?}: {sleeps:#}");
+        assert_eq!((ends(grows), own["grows"]), ([40, 0, 0, 0], 40), "{options:?}: {grows:#}");
+        assert!(own["moved"] > 100, "calls ended in another thread than they began in: {}", own["moved"]);
+        takes_what_the_program_says(sleeps, &own, "sleeps");
+        takes_what_the_program_says(grows, &own, "grows");
+        // None was taken for another: no sleep is shorter than 1 ms, which is in bucket 19.
+        let shortest = sleeps["buckets"][0]["index"].as_u64().expect("a number");
+        assert!(shortest >= 19, "{options:?}: {sleeps:#}");
+    }
+}
+
+#[test]
+fn calls_of_go_that_are_nested_left_or_too_deep_are_told_apart() {
+    let shows = "calls of goroutines that are nested or left are told apart";
+    let Some(folder) = place(shows) else { return };
+    let Some(go) = go(shows) else { return };
+    let folder = folder.path();
+    let calls = build(&go, folder, &[]);
+    let functions = ["nested", "deeper", "panics", "recovers", "catches", "exits", "stays"];
+    let flags = ["nested=50", "deeper=50", "panics=100", "catches=50", "exits=50", "open"].join(" ");
+    // Two processes at once, whose goroutines are at the same addresses: each makes all of these calls.
+    let line = format!("{calls} {flags} & {calls} {flags}; wait; exit 0");
+    for (times, command) in [
+        (1, [&["sh", "-c"][..], &[&format!("{calls} {flags}; exit 0")]].concat()),
+        (2, vec!["sh", "-c", &line]),
+    ] {
+        let (counted, own) = count(folder, &functions, &command);
+        assert_eq!(own["nested"], 50 * times);
+        let expected = [
+            ("nested", [250, 0, 0, 0]),
+            // Eight deep are told apart; of what is deeper it is said that it is not counted.
+            ("deeper", [400, 0, 0, 200]),
+            ("panics", [50, 50, 0, 0]),
+            ("recovers", [100, 0, 0, 0]),
+            // The outermost recovers, and returns; the three within it do not.
+            ("catches", [50, 150, 0, 0]),
+            // Told by the next goroutine at its place, or by the end of the process.
+            ("exits", [0, 50, 0, 0]),
+            ("stays", [0, 1, 0, 0]),
+        ];
+        for (target, (name, expected)) in counted.iter().zip(expected) {
+            assert_eq!(ends(target), expected.map(|n| n * times), "{times} times {name}: {target:#}");
+        }
+    }
+}
+
+#[test]
+fn functions_of_go_are_refused_where_their_returns_cost_more_than_was_allowed() {
+    let shows = "slow probes on Go's functions are asked for";
+    let Some(folder) = place(shows) else { return };
+    let Some(go) = go(shows) else { return };
+    let folder = folder.path();
+    build(&go, folder, &[]);
+    for (function, expected) in [
+        ("main.grows", "its return instructions"),
+        ("main.nothing", "no function `main.nothing`"),
+        // Assembler code, which goes to other goroutines.
+        ("runtime.mcall", "does not keep it in r14"),
+    ] {
+        let refused = wakepath(folder, &["latency", &format!("./calls:{function}"), "-a", "-d", "0.1"]);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && said.contains(expected), "{function}: {said}");
+    }
+}
+
+#[test]
+fn recorded_calls_of_goroutines_that_changed_threads_have_no_path_and_that_is_said() {
+    let shows = "recorded calls of goroutines are told apart";
+    let Some(folder) = place(shows) else { return };
+    let Some(go) = go(shows) else { return };
+    let folder = folder.path();
+    let calls = build(&go, folder, &[]);
+    let target = "./calls:main.sleeps";
+    let made = wakepath(folder, &["record", "--call", target, "--slow-probes", "--", &calls, "sleeps=100"]);
+    let said = String::from_utf8_lossy(&made.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(made.status.success() && said.contains("are goroutines', and a path is a thread's"), "{said}");
+    let printed = String::from_utf8_lossy(&made.stdout).into_owned();
+    let moved = printed.lines().find_map(|line| line.strip_prefix("moved ")?.parse::<u64>().ok());
+    let answer = document(folder, &["path", "--call", "--slowest", "1000"]);
+    let buckets = answer["buckets"].as_array().expect("a list").iter();
+    let counted: u64 = buckets.map(|bucket| bucket["count"].as_u64().expect("a number")).sum();
+    assert_eq!((counted, &answer["left"], &answer["open"]), (400, &0.into(), &0.into()), "{answer:#}");
+    // The thread is looked at within the call, a little after it began and before it ends.
+    let (moved, told) = (moved.expect("its own count"), answer["moved"].as_u64().expect("a number"));
+    assert!(moved > 50 && told.abs_diff(moved) <= 8, "{moved} changed threads, {told} are told to");
+    assert_eq!(answer["asked"]["calls"], 400 - told, "{answer:#}");
+}

@@ -1,0 +1,304 @@
+//! Whose latencies `wakepath latency --by` says they are, held against what programs know of themselves.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use live::{WAKEPATH, place, wakepath, workload};
+use serde_json::Value;
+
+#[allow(dead_code, reason = "each test program uses its part")]
+mod live;
+
+/// What was counted, target by target. Where a test fails, all that it had to go by is told.
+struct Found {
+    asked: String,
+    output: Output,
+    targets: Vec<Value>,
+}
+
+impl Deref for Found {
+    type Target = [Value];
+
+    fn deref(&self) -> &[Value] {
+        &self.targets
+    }
+}
+
+impl Drop for Found {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let told = |bytes| String::from_utf8_lossy(bytes).escape_debug().to_string().replace("\\n", "\n");
+            let (said, printed) = (told(&self.output.stderr), told(&self.output.stdout));
+            eprintln!("seen of {}: {}\n{said}\n{printed}", self.asked, self.output.status);
+        }
+    }
+}
+
+/// Counts under a shell's line.
+fn counted(folder: &Path, arguments: &[&str], line: &str) -> Found {
+    let output = Command::new(WAKEPATH)
+        .arg("latency")
+        .args(arguments)
+        .args(["--json", "--", "sh", "-c", line])
+        .current_dir(folder)
+        .output()
+        .expect("wakepath");
+    let mut found = Found { asked: format!("{arguments:?} -- {line}"), output, targets: Vec::new() };
+    assert!(found.output.status.success(), "no answer");
+    let printed = String::from_utf8_lossy(&found.output.stdout);
+    let document = printed.lines().find(|line| line.starts_with('{')).expect("a document");
+    let document: Value = serde_json::from_str(document).expect("JSON");
+    found.targets = document["targets"].as_array().expect("a list").clone();
+    found.iter().for_each(adds_up);
+    found
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{value} is a number"))
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The groups are the whole: in number, in time, in each bucket.
+fn adds_up(target: &Value) {
+    let groups = list(&target["groups"]);
+    for key in ["count", "sum", "left", "crowded"] {
+        let sum: u64 = groups.iter().map(|group| number(&group[key])).sum();
+        assert_eq!(sum, number(&target[key]), "{key}: {target:#}");
+    }
+    for bucket in list(&target["buckets"]) {
+        let parts = groups.iter().flat_map(|group| list(&group["buckets"]));
+        let parts = parts.filter(|part| part["index"] == bucket["index"]);
+        assert_eq!(
+            parts.map(|part| number(&part["count"])).sum::<u64>(),
+            number(&bucket["count"]),
+            "{target:#}"
+        );
+    }
+}
+
+/// Whose each slice is: all of it, and all of each group's.
+fn adds_up_over_time(target: &Value) {
+    let counted = |of: &Value| list(&of["slices"]).iter().map(|slice| number(&slice["count"])).sum::<u64>();
+    assert_eq!(counted(target), number(&target["count"]), "{target:#}");
+    let groups = list(&target["groups"]);
+    for group in groups {
+        assert_eq!(counted(group), number(&group["count"]), "{group:#}");
+    }
+    for slice in list(&target["slices"]) {
+        for key in ["count", "sum"] {
+            let of_groups = groups.iter().flat_map(|group| list(&group["slices"]));
+            let of_slice = of_groups.filter(|part| part["from_ns"] == slice["from_ns"]);
+            assert_eq!(
+                of_slice.map(|part| number(&part[key])).sum::<u64>(),
+                number(&slice[key]),
+                "{target:#}"
+            );
+        }
+    }
+}
+
+/// What each group counted, with a key of it, by number.
+fn counts(target: &Value, key: &str) -> Vec<(String, u64)> {
+    let mut counts: Vec<_> = list(&target["groups"])
+        .iter()
+        .map(|group| (group[key].as_str().unwrap_or_default().to_owned(), number(&group["count"])))
+        .collect();
+    counts.sort();
+    counts
+}
+
+#[test]
+fn each_process_has_the_calls_that_it_made() {
+    let Some(folder) = place("each process has its own calls") else { return };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    let line = format!(
+        "{calls} threads=2 syscalls=3000 left=10; {calls} threads=1 syscalls=500 functions=700; exit 0"
+    );
+    let arguments = [
+        "syscall:getcpu",
+        "./calls:counted",
+        "./calls:left",
+        "runqueue",
+        "--by",
+        "process",
+        "--every",
+        "50ms",
+    ];
+    let found = counted(folder, &arguments, &line);
+    let calls = |n: u64| (String::from("calls"), n);
+    assert_eq!(counts(&found[0], "comm"), [calls(500), calls(6000)]);
+    assert_eq!(counts(&found[1], "comm"), [calls(700)]);
+    assert_eq!(counts(&found[2], "comm"), [calls(10)], "half of them return");
+    assert_eq!(number(&found[2]["groups"][0]["left"]), 10, "half of them leave, the last of each thread too");
+    let pids = |target: &Value| -> BTreeSet<u64> {
+        list(&target["groups"]).iter().map(|group| number(&group["pid"])).collect()
+    };
+    assert_eq!(pids(&found[0]).len(), 2);
+    // The shell and both of them waited for a CPU, if only when they began.
+    assert!(pids(&found[3]).len() >= 3 && pids(&found[3]).is_superset(&pids(&found[0])), "{:#}", found[3]);
+    found.iter().for_each(adds_up_over_time);
+}
+
+#[test]
+fn each_thread_has_the_calls_that_it_made_under_its_last_name() {
+    let Some(folder) = place("each thread has its own calls") else { return };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    // Each thread asks for its process group before it takes a name.
+    let targets = ["syscall:getcpu", "./calls:nested", "syscall:getpgid", "--by", "thread"];
+    let found = counted(folder, &targets, &format!("{calls} threads=4 syscalls=4000 nested=100; exit 0"));
+    let named = |n: u64| -> Vec<_> { (0..4).map(|thread| (format!("\u{1b}[7m{thread}"), n)).collect() };
+    assert_eq!(counts(&found[0], "comm"), named(4000));
+    assert_eq!(counts(&found[1], "comm"), named(500));
+    let mut began = counts(&found[2], "comm");
+    // Whatever a shell asks.
+    began.retain(|(name, _)| name != "sh");
+    assert_eq!(began, named(1));
+    // All are of one process, and its first thread is none of them. That has not the smallest number where numbers
+    // begin anew.
+    let of = |key: &str| -> BTreeSet<u64> {
+        found.iter().flat_map(|target| list(&target["groups"])).map(|group| number(&group[key])).collect()
+    };
+    let (processes, threads) = (of("pid"), of("tid"));
+    assert_eq!((processes.len(), threads.len()), (1, 4), "{processes:?} {threads:?}");
+    assert!(processes.is_disjoint(&threads), "{processes:?} {threads:?}");
+    // And a name is no command to a terminal.
+    let line = format!("{calls} threads=2 syscalls=10");
+    let output = wakepath(folder, &["latency", "syscall:getcpu", "--by", "thread", "--", "sh", "-c", &line]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("\\x1b[7m1 (") && !said.contains('\u{1b}'), "{}: {said:?}", output.status);
+}
+
+#[test]
+fn a_number_that_is_used_again_is_somebody_else() {
+    let Some(folder) = place("processes with one number are told apart") else { return };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    let found = counted(folder, &["syscall:getcpu", "--by", "process"], &format!("{calls} again=3; exit 0"));
+    let groups = list(&found[0]["groups"]);
+    let distinct = |key: &str| groups.iter().map(|group| number(&group[key])).collect::<BTreeSet<_>>().len();
+    assert_eq!(counts(&found[0], "comm"), vec![(String::from("calls"), 1); 3], "{:#}", found[0]);
+    assert_eq!((distinct("pid"), distinct("start_ns")), (1, 3), "{:#}", found[0]);
+}
+
+#[test]
+fn a_number_that_somebody_else_has_now_is_not_followed() {
+    const LAST: &str = "/proc/sys/kernel/ns_last_pid";
+    let Some(folder) = place("whose number was followed is not") else { return };
+    if !Path::new(LAST).exists() {
+        println!("SKIPPED: this kernel does not let anybody choose a number");
+        return;
+    }
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    let line = format!("{calls} syscalls=10 threads=1 > own & echo $!; wait; sleep 3; exit 0");
+    let mut counting = Command::new(WAKEPATH)
+        .args(["latency", "syscall:getcpu", "--json", "--", "sh", "-c", &line])
+        .current_dir(folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("wakepath");
+    let own = folder.join("own");
+    // The shell tells the number first.
+    let mut printed = BufReader::new(counting.stdout.take().expect("a pipe")).lines();
+    let its: u32 = printed.next().expect("a line").expect("text").parse().expect("a number");
+    while !std::fs::read_to_string(&own).is_ok_and(|said| said.contains("syscalls 10\n")) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let is_reused = (0..100).any(|_| {
+        std::fs::write(LAST, (its - 1).to_string()).expect("root may");
+        let mut other = Command::new(&calls)
+            .args(["syscalls=777", "threads=1"])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("calls");
+        let has_it = other.id() == its;
+        other.wait().expect("it ends");
+        has_it
+    });
+    let document = printed.map(|line| line.expect("text")).find(|line| line.starts_with('{'));
+    let document: Value = serde_json::from_str(&document.expect("a document")).expect("JSON");
+    assert!(counting.wait().expect("it ends").success());
+    assert!(is_reused, "nobody got number {its}");
+    assert_eq!(number(&document["targets"][0]["count"]), 10, "{document:#}");
+}
+
+#[test]
+fn those_for_whom_there_is_no_room_are_counted_together() {
+    let Some(folder) = place("more threads than are told apart are counted all the same") else { return };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    let targets = ["getcpu", "getsid", "getpriority", "sched_getscheduler", "getitimer", "times", "sysinfo"];
+    let targets = targets.map(|call| format!("syscall:{call}"));
+    let arguments: Vec<_> =
+        targets.iter().map(String::as_str).chain(["syscall:getrusage", "--by", "thread"]).collect();
+    let found = counted(folder, &arguments, &format!("{calls} brief=2100; exit 0"));
+    // A place for each thread and target: `MOST_GROUPS` is 16384.
+    let (others, known): (Vec<_>, Vec<_>) =
+        found.iter().flat_map(|target| list(&target["groups"])).partition(|group| group["others"] == true);
+    assert_eq!(known.len(), 16384);
+    assert_eq!(others.iter().map(|group| number(&group["count"])).sum::<u64>(), 8 * 2100 - 16384);
+    assert!(found.iter().all(|target| target["count"] == 2100));
+}
+
+/// A cgroup of this test in each hierarchy that there is; gone with this.
+struct Cgroups(Vec<PathBuf>);
+
+impl Cgroups {
+    fn new() -> Self {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").expect("mounts");
+        let roots = mounts.lines().filter_map(|line| {
+            let fields: Vec<_> = line.split(' ').collect();
+            let cpu = fields[2] == "cgroup" && fields[3].split(',').any(|option| option == "cpu");
+            (cpu || fields[2] == "cgroup2").then(|| PathBuf::from(fields[1]))
+        });
+        let cgroups: Vec<_> =
+            roots.map(|root| root.join(format!("wakepath-by-{}", std::process::id()))).collect();
+        cgroups.iter().for_each(|cgroup| std::fs::create_dir(cgroup).expect("a cgroup"));
+        Self(cgroups)
+    }
+}
+
+impl Drop for Cgroups {
+    fn drop(&mut self) {
+        for cgroup in &self.0 {
+            let _ = std::fs::remove_dir(cgroup);
+        }
+    }
+}
+
+#[test]
+fn each_cgroup_has_the_calls_that_were_made_in_it() {
+    let Some(folder) = place("each cgroup has its own calls") else { return };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    let cgroups = Cgroups::new();
+    let mut line = format!("{calls} syscalls=300;");
+    for cgroup in &cgroups.0 {
+        line.push_str(&format!("echo $$ > {}/cgroup.procs;", cgroup.display()));
+    }
+    line.push_str(&format!("{calls} threads=2 syscalls=1000; exit 0"));
+    let found = counted(folder, &["syscall:getcpu", "--by", "cgroup"], &line);
+    let name = format!("/wakepath-by-{}", std::process::id());
+    let own = list(&found[0]["groups"]).iter().filter(|group| group["cgroup"] == name.as_str());
+    assert_eq!(own.map(|group| number(&group["count"])).collect::<Vec<_>>(), [2000], "{:#}", found[0]);
+    assert_eq!((number(&found[0]["count"]), list(&found[0]["groups"]).len()), (2300, 2), "{:#}", found[0]);
+}
+
+#[test]
+fn whose_a_disks_requests_are_is_not_said() {
+    let Some(folder) = place("requests of disks are nobody's") else { return };
+    let output =
+        wakepath(folder.path(), &["latency", "syscall:read", "disk", "--by", "process", "-a", "-d", "1"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("whom a disk's request is for, no request says"), "{said}");
+}

@@ -1,0 +1,132 @@
+//! Calls that are not left as they were entered, last in, first out: by exceptions, and by threads that go on on
+//! another stack.
+
+use std::path::Path;
+use std::process::Command;
+
+use live::{WAKEPATH, place};
+use serde_json::Value;
+
+#[allow(dead_code, reason = "each test program uses its part")]
+#[path = "../live/mod.rs"]
+mod live;
+
+/// A program of this folder, built in another; nothing, with a line that says so, where there is no compiler.
+fn build(compiler: &str, source: &str, folder: &Path, would_show: &str) -> Option<String> {
+    let place = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root_ways_out")).join(source);
+    let program = folder.join(place.file_stem().expect("a name"));
+    match Command::new(compiler).args(["-O2", "-w", "-o"]).arg(&program).arg(place).status() {
+        Ok(status) => {
+            assert!(status.success(), "{source} does not build");
+            program.to_str().map(str::to_owned)
+        }
+        Err(_) => {
+            eprintln!("skipped: no {compiler} here; would show that {would_show}");
+            None
+        }
+    }
+}
+
+/// What a program came to under `wakepath latency`.
+struct Ended {
+    code: Option<i32>,
+    targets: Vec<Value>,
+    /// A line `NAME COUNT` each.
+    own: Vec<String>,
+    said: String,
+}
+
+fn latency(folder: &Path, targets: &[&str], options: &[&str], command: &[&str]) -> Ended {
+    let arguments = [&["latency"], targets, options, &["--json", "--"], command].concat();
+    let output = Command::new(WAKEPATH).args(arguments).current_dir(folder).output().expect("wakepath");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let (document, own): (Vec<&str>, Vec<&str>) = printed.lines().partition(|line| line.starts_with('{'));
+    let document: Option<Value> = document.first().and_then(|line| serde_json::from_str(line).ok());
+    Ended {
+        code: output.status.code(),
+        targets: document.and_then(|all| all["targets"].as_array().cloned()).unwrap_or_default(),
+        own: own.into_iter().map(str::to_owned).collect(),
+        said: String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// How many returned, were left without returning, and had not ended.
+fn ends(target: &Value) -> [u64; 3] {
+    ["count", "left", "open"].map(|key| target[key].as_u64().expect("a number"))
+}
+
+fn notes(target: &Value) -> String {
+    target["notes"].to_string()
+}
+
+#[test]
+fn exceptions_pass_probed_functions_and_the_calls_that_they_end_are_told_apart() {
+    let shows = "exceptions pass probed functions";
+    let Some(folder) = place(shows) else { return };
+    let folder = folder.path();
+    let Some(throws) = build("c++", "throws.cc", folder, shows) else { return };
+    let all = ["./throws:throws", "./throws:passed", "./throws:catches", "./throws:calm"];
+    let refused = latency(folder, &all, &[], &[&throws, "100"]);
+    assert_eq!(refused.code, Some(125), "{}", refused.said);
+    assert!(
+        refused.said.contains("single-step") && refused.said.contains("--slow-probes"),
+        "{}",
+        refused.said
+    );
+    let counted = latency(folder, &all, &["--slow-probes"], &[&throws, "100"]);
+    assert_eq!((counted.code, counted.own.join(" ")), (Some(0), "calls 100 thrown 50 caught 50".to_owned()));
+    let found: Vec<_> = counted.targets.iter().map(ends).collect();
+    assert_eq!(found, [[50, 50, 0], [50, 50, 0], [100, 0, 0], [100, 0, 0]], "{}", counted.said);
+    for target in &counted.targets {
+        assert!(notes(target).contains("an exception may pass it"), "{target:#}");
+    }
+}
+
+#[test]
+fn a_promise_that_no_exception_passes_is_kept_or_ends_the_program_and_that_is_said() {
+    let shows = "what is promised of exceptions is believed";
+    let Some(folder) = place(shows) else { return };
+    let folder = folder.path();
+    let Some(throws) = build("c++", "throws.cc", folder, shows) else { return };
+    // None passes these: it is caught in the one, and nothing is thrown in the other.
+    let kept = latency(
+        folder,
+        &["./throws:catches", "./throws:calm"],
+        &["--no-exceptions", "--slow-probes"],
+        &[&throws, "100"],
+    );
+    assert_eq!((kept.code, kept.own.join(" ")), (Some(0), "calls 100 thrown 50 caught 50".to_owned()));
+    let found: Vec<_> = kept.targets.iter().map(ends).collect();
+    assert_eq!(found, [[100, 0, 0], [100, 0, 0]], "{}", kept.said);
+    assert!(kept.targets.iter().all(|target| !notes(target).contains("exception")), "{:?}", kept.targets);
+    // SIGABRT, of a program that found nobody to catch.
+    let broken =
+        latency(folder, &["./throws:passed"], &["--no-exceptions", "--slow-probes"], &[&throws, "100"]);
+    assert_eq!(broken.code, Some(128 + 6), "{}", broken.said);
+    assert!(broken.said.contains("--no-exceptions") && broken.said.contains("SIGABRT"), "{}", broken.said);
+    assert_eq!(ends(&broken.targets[0]), [1, 1, 0], "one returned, and one threw: {}", broken.said);
+}
+
+#[test]
+fn coroutines_live_on_under_probes_and_their_calls_are_counted_one_by_one() {
+    let shows = "coroutines live on under probes";
+    let Some(folder) = place(shows) else { return };
+    let folder = folder.path();
+    let Some(coroutines) = build("cc", "coroutines.c", folder, shows) else { return };
+    let all = ["./coroutines:switches", "./coroutines:steady"];
+    let refused = latency(folder, &all, &[], &[&coroutines, "500"]);
+    assert!(refused.said.contains("its return instructions"), "{}", refused.said);
+    for order in [&[][..], &["turned"]] {
+        let command = [&[coroutines.as_str(), "500"], order].concat();
+        let counted = latency(folder, &all, &["--slow-probes"], &command);
+        assert_eq!((counted.code, counted.own.join(" ")), (Some(0), "returned 1000 wrong 0".to_owned()));
+        // The last ones of the coroutine that is ahead may be in between.
+        let [switches, steady] = [0, 1].map(|target| ends(&counted.targets[target]));
+        assert_eq!((switches, steady), ([1000, 0, 0], [1000, 0, 0]), "{order:?}: {}", counted.said);
+        assert!(notes(&counted.targets[0]).contains("its file switches stacks"), "{:#}", counted.targets[0]);
+    }
+    // Promised not to be, they are: the kernel kills the program.
+    let promised = latency(folder, &all[..1], &["--no-exceptions"], &[&coroutines, "500"]);
+    assert_eq!(promised.code, Some(128 + 4), "{}", promised.said);
+    assert!(promised.said.contains("SIGILL") && promised.said.contains("another stack"), "{}", promised.said);
+}

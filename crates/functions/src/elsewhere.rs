@@ -1,0 +1,96 @@
+//! Who else has a probed file mapped. A probe stands in the file, not in a process.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::mappings::{Mapping, mapping};
+
+/// How many processes of this machine have each of these files mapped to be executed, beside those that
+/// were asked about and this one. A file is its path to open and the path that its processes see.
+///
+/// A moment's count: processes come and go. One that must not be looked at is not counted. Reads
+/// `/proc/PID/maps` of each process once, some 50 µs each.
+pub fn elsewhere(files: &[(&Path, &Path)], asked: &[u32]) -> Vec<usize> {
+    let mut counts = vec![0; files.len()];
+    let files: Vec<File> = files.iter().map(|&(open, shown)| File::of(open, shown)).collect();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    for pid in processes.filter(|pid| !asked.contains(pid) && *pid != std::process::id()) {
+        let Ok(text) = std::fs::read(format!("/proc/{pid}/maps")) else { continue };
+        let mapped: Vec<Mapping> = text.split(|&byte| byte == b'\n').filter_map(mapping).collect();
+        for (count, file) in counts.iter_mut().zip(&files) {
+            *count += usize::from(mapped.iter().any(|mapping| file.is_mapped(mapping)));
+        }
+    }
+    counts
+}
+
+/// A file, as it is known again among mappings.
+struct File {
+    inode: Option<u64>,
+    /// As the kernel writes it.
+    device: String,
+    shown: std::path::PathBuf,
+}
+
+impl File {
+    fn of(open: &Path, shown: &Path) -> Self {
+        let found = open.metadata().ok();
+        let (major, minor) = found.as_ref().map_or((0, 0), |found| {
+            let device = found.dev();
+            ((device >> 8) & 0xfff | (device >> 32) & !0xfff, device & 0xff | (device >> 12) & !0xff)
+        });
+        Self {
+            inode: found.map(|found| found.ino()),
+            device: format!("{major:02x}:{:02x}", minor & 0xffff_ffff),
+            shown: shown.canonicalize().unwrap_or_else(|_| shown.to_owned()),
+        }
+    }
+
+    /// Some filesystems (btrfs, overlays) state another device among mappings than they do of a file: there
+    /// the path has to do.
+    fn is_mapped(&self, mapping: &Mapping) -> bool {
+        self.inode == Some(mapping.inode) && (self.device == mapping.device || self.shown == mapping.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::{File, elsewhere};
+    use crate::mappings::mapping;
+
+    #[test]
+    fn processes_are_counted_that_have_a_file_mapped_but_for_those_asked_about() {
+        let folder = tempfile::tempdir().unwrap();
+        let sleep = folder.path().join("sleeps");
+        std::fs::copy("/bin/sleep", &sleep).unwrap();
+        let mut sleeping: Vec<_> = (0..3).map(|_| Command::new(&sleep).arg("60").spawn().unwrap()).collect();
+        let other = folder.path().join("nobody's");
+        std::fs::copy("/bin/sleep", &other).unwrap();
+        let files = [(sleep.as_path(), sleep.as_path()), (other.as_path(), other.as_path())];
+        // Spawned is not yet run.
+        let began = std::time::Instant::now();
+        while elsewhere(&files, &[])[0] < 3 && began.elapsed().as_secs() < 10 {}
+        let found = [elsewhere(&files, &[]), elsewhere(&files, &[sleeping[0].id(), sleeping[2].id()])];
+        for child in &mut sleeping {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert_eq!(found, [[3, 0], [1, 0]]);
+    }
+
+    #[test]
+    fn a_file_is_known_by_its_inode_on_its_device_or_at_its_path() {
+        let file =
+            |device: &str| File { inode: Some(7), device: device.to_owned(), shown: "/lib/a.so".into() };
+        let found = |line: &str| {
+            let mapping = mapping(line.as_bytes()).unwrap();
+            [file("fe:00").is_mapped(&mapping), file("00:1f").is_mapped(&mapping)]
+        };
+        assert_eq!(found("1000-2000 r-xp 00000000 fe:00 7 /elsewhere/lib/a.so"), [true, false]);
+        assert_eq!(found("1000-2000 r-xp 00000000 00:2a 7 /lib/a.so"), [true, true]);
+        assert_eq!(found("1000-2000 r-xp 00000000 fe:00 8 /lib/a.so"), [false, false]);
+    }
+}

@@ -1,0 +1,150 @@
+//! The names of functions that Go's runtime keeps for its own tracebacks, which stripping leaves: the table
+//! in `.gopclntab` (`src/runtime/symtab.go` of Go).
+//!
+//! A header, then names, files and lines, then for each function in order of address how far it is from the
+//! beginning of Go's code, and where the rest of what is known of it stands, its name among it. Where Go's
+//! code begins, the header says up to Go 1.25, later another table; and in a program that may be loaded
+//! anywhere, neither does. So a beginning is believed where functions are seen to stand behind it.
+
+/// The table as it has been since Go 1.18, by its first word.
+const MAGICS: [u32; 2] = [0xffff_fff0, 0xffff_fff1];
+/// Those before: Go 1.16 and 1.17, and up to 1.15.
+const OLD_MAGICS: [u32; 2] = [0xffff_fffa, 0xffff_fffb];
+
+/// `cmp 0x10(%r14),%rsp`: how most Go functions begin, those with small frames.
+pub(crate) const STACK_CHECK: [u8; 4] = [0x49, 0x3b, 0x66, 0x10];
+
+/// Whether Go 1.17 or an older one made the table.
+pub(crate) fn is_old(table: &[u8]) -> bool {
+    word(table, 0).is_some_and(|magic| OLD_MAGICS.contains(&magic))
+}
+
+/// The table, as far as it tells of names.
+#[derive(Debug)]
+pub(crate) struct GoTable<'t> {
+    /// Each ends with a NUL.
+    pub names: &'t [u8],
+    /// Where each function is, from the beginning of Go's code, and where in `names` its name is; at least one,
+    /// in order.
+    pub functions: Vec<(u32, u32)>,
+    /// Where the last one ends, from the beginning of Go's code.
+    pub end: u32,
+    /// Where Go's code begins, if the header says; 0 else.
+    pub text: u64,
+}
+
+impl<'t> GoTable<'t> {
+    /// Nothing where it is none, or contradicts itself.
+    pub fn of(table: &'t [u8]) -> Option<Self> {
+        let made_for_64_bits = table.get(7) == Some(&8);
+        if !MAGICS.contains(&word(table, 0)?) || !made_for_64_bits {
+            return None;
+        }
+        let count = usize::try_from(long(table, 8)?).ok()?;
+        let part = |at: usize| table.get(usize::try_from(long(table, at)?).ok()?..);
+        let (text, names, rest) = (long(table, 24)?, part(32)?, part(64)?);
+        let mut functions = Vec::new();
+        for index in 0..count {
+            let at = index.checked_mul(8)?;
+            let (offset, more) = (word(rest, at)?, word(rest, at + 4)? as usize);
+            let name = word(rest, more.checked_add(4)?)?;
+            if functions.last().is_some_and(|&(before, _)| before > offset) {
+                return None;
+            }
+            functions.push((offset, name));
+        }
+        let end = word(rest, count.checked_mul(8)?)?;
+        let &(last, _) = functions.last()?;
+        (last <= end).then_some(Self { names, functions, end, text })
+    }
+
+    /// The first of the places where Go's code may begin behind which functions stand. `code` gives the four
+    /// bytes at an address.
+    pub fn text(
+        &self,
+        places: impl IntoIterator<Item = u64>,
+        code: impl Fn(u64) -> Option<[u8; 4]>,
+    ) -> Option<u64> {
+        // Some from all over. Two thirds of a program's begin so; of other places next to none.
+        let step = self.functions.len().div_ceil(256);
+        let sample = || self.functions.iter().step_by(step);
+        let begins = |text: u64| {
+            sample()
+                .filter(|(offset, _)| text.checked_add((*offset).into()).and_then(&code) == Some(STACK_CHECK))
+                .count()
+        };
+        places.into_iter().filter(|&text| text != 0).find(|&text| begins(text) * 4 >= sample().count())
+    }
+}
+
+/// Where Go's code begins as the table of a module says: the address of the table of functions, six slices,
+/// a table to find functions by, the least and the greatest address of code, and the beginning.
+pub(crate) fn text_of_module(module: &[u8]) -> Option<u64> {
+    long(module, 8 + 6 * 24 + 3 * 8)
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GoTable, STACK_CHECK, is_old};
+
+    /// Two functions, `main.f` at 0 and `main.g` at 32, up to 64; as Go 1.20 writes them.
+    fn table() -> Vec<u8> {
+        let mut table = vec![0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8];
+        let names = b"main.f\0main.g\0\0\0";
+        let rest = 72 + names.len() as u64;
+        for long in [2, 0, 0x40_1000, 72, 0, 0, 0, rest] {
+            table.extend(u64::to_le_bytes(long));
+        }
+        table.extend(names);
+        for word in [0, 20, 32, 28, 64, 0, 0, 32, 7] {
+            table.extend(u32::to_le_bytes(word));
+        }
+        table
+    }
+
+    #[test]
+    fn functions_are_read_with_their_names() {
+        let table = table();
+        let found = GoTable::of(&table).expect("a table");
+        assert_eq!((found.functions, found.end, found.text), (vec![(0, 0), (32, 7)], 64, 0x40_1000));
+        assert!(found.names.starts_with(b"main.f\0main.g\0"));
+        assert!(!is_old(&table));
+        let mut old = table.clone();
+        old[0] = 0xfa;
+        assert!(is_old(&old) && GoTable::of(&old).is_none());
+    }
+
+    #[test]
+    fn a_beginning_is_believed_where_functions_stand_behind_it() {
+        let table = table();
+        let found = GoTable::of(&table).expect("a table");
+        let code = |at: u64| [0x40_1000, 0x40_1020].contains(&at).then_some(STACK_CHECK);
+        assert_eq!(found.text([0, 0x40_0000, 0x40_1000], code), Some(0x40_1000));
+        assert_eq!(found.text([0, 0x40_0000, u64::MAX], code), None);
+    }
+
+    #[test]
+    fn a_table_that_is_cut_off_or_lies_gives_nothing_and_no_panic() {
+        let whole = table();
+        for length in 0..whole.len() {
+            assert!(GoTable::of(&whole[..length]).is_none(), "{length}");
+        }
+        for at in 0..whole.len() {
+            for byte in [0xff, 0x7f, 0] {
+                let mut broken = whole.clone();
+                broken[at] = byte;
+                if let Some(found) = GoTable::of(&broken) {
+                    found.text([found.text], |_| None);
+                }
+            }
+        }
+    }
+}

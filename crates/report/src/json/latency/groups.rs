@@ -1,0 +1,63 @@
+//! Whose latencies they are, as JSON.
+
+use serde::Serialize;
+use wakepath_engine::groups::{Group, Who};
+
+use super::super::buckets::{BucketJson, PeakJson, buckets, peaks};
+use super::super::text;
+use super::{SliceJson, slice};
+
+/// Of whom it is not, is null.
+#[derive(Serialize, Default)]
+pub(super) struct GroupJson {
+    pid: Option<u32>,
+    tid: Option<u32>,
+    /// Decimal.
+    start_ns: Option<String>,
+    comm: Option<String>,
+    cgroup: Option<String>,
+    /// Decimal.
+    cgroup_id: Option<String>,
+    /// All for whom there was no room.
+    others: bool,
+    count: u64,
+    sum: String,
+    buckets: Vec<BucketJson>,
+    peaks: Vec<PeakJson>,
+    left: u64,
+    crowded: u64,
+    /// With the target's: those in which something of its came.
+    slices: Vec<SliceJson>,
+}
+
+impl GroupJson {
+    pub(super) fn new(group: &Group) -> Self {
+        let named = |name: &Option<Box<[u8]>>| name.as_deref().map(text);
+        let counts = Self {
+            count: group.histogram.calls(),
+            sum: group.histogram.sum().to_string(),
+            buckets: buckets(&group.histogram),
+            peaks: peaks(&group.peaks),
+            left: group.left,
+            crowded: group.crowded,
+            slices: group.slices.iter().map(slice).collect(),
+            ..Self::default()
+        };
+        match &group.who {
+            Who::Process { pid, start_ns, comm } => {
+                Self { pid: Some(*pid), start_ns: Some(start_ns.to_string()), comm: named(comm), ..counts }
+            }
+            Who::Thread { tid, pid, start_ns, comm } => Self {
+                pid: *pid,
+                tid: Some(*tid),
+                start_ns: Some(start_ns.to_string()),
+                comm: named(comm),
+                ..counts
+            },
+            Who::Cgroup { id, path } => {
+                Self { cgroup: named(path), cgroup_id: Some(id.to_string()), ..counts }
+            }
+            Who::Others => Self { others: true, ..counts },
+        }
+    }
+}

@@ -1,0 +1,466 @@
+//! Latency distributions as Parquet: a row a bucket, to be read beside those of other hosts and times.
+//!
+//! | column | what |
+//! |---|---|
+//! | `host`, `host_name` | the machine's boot id, and what it is called |
+//! | `target`, `of`, `unit` | as in the JSON document |
+//! | `grouped_by`, `group_name`, `group_id`, `group_start_ns` | whose they are, where they are told apart: the name of a process or thread, its number and when it started (monotonic clock: a number is used again), or a cgroup's path and inode; `group_id` is null of all those together for whom there was no room |
+//! | `from_ns`, `to_ns` | the interval: the whole time, or each part of it where that was asked for; of a recording since its origin |
+//! | `from_time`, `to_time` | the same in UTC, to lay it beside other hosts' files; null where a recording does not say |
+//! | `bucket`, `lower`, `upper` | the bucket, and the least and the most that it holds; null in the row of an interval in which nothing came |
+//! | `count` | how many |
+//! | `interval_sum` | of all buckets of this target and interval together, the same in each row: buckets have no sums of their own; null above 64 bits |
+//!
+//! No name is a word of SQL. What may need all 64 bits is unsigned, `lower`, `upper` and `interval_sum`; the rest is signed,
+//! so that differences are what they should be.
+//!
+//! The whole JSON document stands in the file's metadata, at `wakepath.latency`: with what was lost, and what
+//! is known of a target but not of its buckets.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+use wakepath_distribution::{Histogram, bounds};
+use wakepath_engine::groups::{Group, GroupBy, Who};
+#[cfg(feature = "collect")]
+use wakepath_engine::latency::Latency;
+use wakepath_engine::{Distribution, Host, RecordedLatency};
+
+use crate::json;
+use crate::json::words;
+
+const SCHEMA: &str = "message latency {
+    optional binary host (STRING);
+    optional binary host_name (STRING);
+    required binary target (STRING);
+    required binary of (STRING);
+    required binary unit (STRING);
+    optional binary grouped_by (STRING);
+    optional binary group_name (STRING);
+    optional int64 group_id;
+    optional int64 group_start_ns;
+    required int64 from_ns;
+    required int64 to_ns;
+    optional int64 from_time (TIMESTAMP(NANOS, true));
+    optional int64 to_time (TIMESTAMP(NANOS, true));
+    optional int32 bucket;
+    optional int64 lower (INTEGER(64, false));
+    optional int64 upper (INTEGER(64, false));
+    required int64 count;
+    optional int64 interval_sum (INTEGER(64, false));
+}";
+
+/// Rows that are kept in memory before they are written.
+const ROWS: usize = 1 << 16;
+
+/// Writes what was counted.
+///
+/// # Errors
+/// Those of `out`.
+#[cfg(feature = "collect")]
+pub fn latency(latency: &Latency, out: impl Write + Send) -> io::Result<()> {
+    let mut document = Vec::new();
+    json::latency(latency, &mut document)?;
+    let place = Place { host: &latency.host, realtime_ns: latency.began_realtime_ns };
+    write(&latency.targets, place, (Duration::ZERO, latency.elapsed), document, out)
+}
+
+/// Writes what a recording says.
+///
+/// # Errors
+/// Those of `out`.
+pub fn recorded_latency(told: &RecordedLatency, out: impl Write + Send) -> io::Result<()> {
+    let mut document = Vec::new();
+    json::recorded_latency(told, &mut document)?;
+    let [from, to] = [told.from, told.to].map(|at| Duration::from_nanos(at.since(told.head.origin)));
+    let place = Place { host: &told.head.host, realtime_ns: told.head.origin_realtime_ns };
+    write(&told.targets, place, (from, to), document, out)
+}
+
+/// Where and when.
+struct Place<'a> {
+    host: &'a Host,
+    /// What all times count from, ns since 1970 UTC.
+    realtime_ns: Option<u64>,
+}
+
+/// One bucket of one interval of one target.
+struct Row<'a> {
+    of: &'a Texts,
+    whose: &'a Whose,
+    from: u64,
+    to: u64,
+    bucket: Option<usize>,
+    count: u64,
+    sum: u128,
+    /// What times count from, ns since 1970 UTC.
+    realtime_ns: Option<u64>,
+}
+
+/// What all rows of a target have in common.
+struct Texts {
+    host: Option<ByteArray>,
+    host_name: Option<ByteArray>,
+    target: ByteArray,
+    of: ByteArray,
+    unit: ByteArray,
+}
+
+/// What all rows of a group have in common.
+#[derive(Default)]
+struct Whose {
+    by: Option<&'static str>,
+    name: Option<ByteArray>,
+    id: Option<u64>,
+    start_ns: Option<u64>,
+}
+
+impl Whose {
+    fn new(by: GroupBy, who: &Who) -> Self {
+        let (name, id, start_ns) = match who {
+            Who::Process { pid, comm, start_ns } => (comm, Some(u64::from(*pid)), Some(*start_ns)),
+            Who::Thread { tid, comm, start_ns, .. } => (comm, Some(u64::from(*tid)), Some(*start_ns)),
+            Who::Cgroup { id, path } => (path, Some(*id), None),
+            Who::Others => (&None, None, None),
+        };
+        let name = name.as_ref().map(|name| ByteArray::from(json::text(name).into_bytes()));
+        Self { by: Some(words::by(by)), name, id, start_ns }
+    }
+}
+
+fn write(
+    targets: &[Distribution],
+    place: Place<'_>,
+    whole: (Duration, Duration),
+    document: Vec<u8>,
+    out: impl Write + Send,
+) -> io::Result<()> {
+    let document = String::from_utf8_lossy(&document).trim_end().to_owned();
+    let metadata = KeyValue::new(String::from("wakepath.latency"), document);
+    let properties = WriterProperties::builder()
+        .set_created_by(format!("wakepath {}", env!("CARGO_PKG_VERSION")))
+        .set_key_value_metadata(Some(vec![metadata]))
+        .build();
+    let schema = Arc::new(parse_message_type(SCHEMA).map_err(why)?);
+    let mut file = SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(why)?;
+    let said = |name: &[u8]| {
+        Some(name).filter(|name| !name.is_empty()).map(|name| ByteArray::from(json::text(name).into_bytes()))
+    };
+    let texts: Vec<_> = targets
+        .iter()
+        .map(|target| Texts {
+            host: said(place.host.boot_id.as_bytes()),
+            host_name: said(place.host.name.bytes()),
+            target: ByteArray::from(json::text(target.target.as_bytes()).into_bytes()),
+            of: ByteArray::from(words::of(target.of)),
+            unit: ByteArray::from(words::unit(target.histogram.unit())),
+        })
+        .collect();
+    let nobody = Whose::default();
+    let groups: Vec<_> = targets.iter().map(groups).collect();
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for ((target, texts), groups) in targets.iter().zip(&texts).zip(&groups) {
+        let mut intervals = Vec::new();
+        for (whose, group) in groups {
+            let slices = group.slices.iter().map(|slice| (slice.from, slice.to, &slice.histogram));
+            intervals.extend(slices.map(|slice| (whose, slice)));
+            if group.slices.is_empty() {
+                intervals.push((whose, (whole.0, whole.1, &group.histogram)));
+            }
+        }
+        // Only one of these: a sum over all rows is a sum over all calls.
+        if intervals.is_empty() {
+            let slices = target.slices.iter().map(|slice| (slice.from, slice.to, &slice.histogram));
+            intervals.extend(slices.map(|slice| (&nobody, slice)));
+        }
+        if intervals.is_empty() {
+            intervals.push((&nobody, (whole.0, whole.1, &target.histogram)));
+        }
+        for (whose, interval) in intervals {
+            rows.extend(interval_rows(texts, whose, place.realtime_ns, interval));
+            if rows.len() >= ROWS {
+                row_group(&mut file, &rows)?;
+                rows.clear();
+            }
+        }
+    }
+    if !rows.is_empty() {
+        row_group(&mut file, &rows)?;
+    }
+    file.close().map(|_| ()).map_err(why)
+}
+
+/// Whose a target's latencies are, where they are told apart.
+fn groups(target: &Distribution) -> Vec<(Whose, &Group)> {
+    let groups = target.groups.iter();
+    let groups = groups.flat_map(|groups| groups.groups.iter().map(|group| (groups.by, group)));
+    groups.map(|(by, group)| (Whose::new(by, &group.who), group)).collect()
+}
+
+fn interval_rows<'a>(
+    of: &'a Texts,
+    whose: &'a Whose,
+    realtime_ns: Option<u64>,
+    (from, to, histogram): (Duration, Duration, &'a Histogram),
+) -> impl Iterator<Item = Row<'a>> {
+    let [from, to] = [from, to].map(|at| u64::try_from(at.as_nanos()).unwrap_or(u64::MAX));
+    let sum = histogram.sum();
+    let row = move |bucket, count| Row { of, whose, from, to, bucket, count, sum, realtime_ns };
+    let counts = histogram.counts().iter().enumerate().filter(|&(_, &count)| count > 0);
+    let nothing = histogram.is_empty().then(|| row(None, 0));
+    counts.map(move |(bucket, &count)| row(Some(bucket), count)).chain(nothing)
+}
+
+fn row_group<W: Write + Send>(file: &mut SerializedFileWriter<W>, rows: &[Row<'_>]) -> io::Result<()> {
+    let mut group = file.next_row_group().map_err(why)?;
+    // Unsigned ones are stored so too.
+    let bits = |n: u64| n as i64;
+    let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let time = |row: &Row<'_>, ns: u64| i64::try_from(row.realtime_ns?.checked_add(ns)?).ok();
+    let bound = |row: &Row<'_>, end: fn(&std::ops::RangeInclusive<u64>) -> u64| {
+        row.bucket.map(|bucket| bits(end(&bounds(bucket))))
+    };
+    // In the order of the schema.
+    column::<ByteArrayType, _>(&mut group, rows, |row| row.of.host.clone())?;
+    column::<ByteArrayType, _>(&mut group, rows, |row| row.of.host_name.clone())?;
+    column::<ByteArrayType, _>(&mut group, rows, |row| Some(row.of.target.clone()))?;
+    column::<ByteArrayType, _>(&mut group, rows, |row| Some(row.of.of.clone()))?;
+    column::<ByteArrayType, _>(&mut group, rows, |row| Some(row.of.unit.clone()))?;
+    column::<ByteArrayType, _>(&mut group, rows, |row| row.whose.by.map(ByteArray::from))?;
+    column::<ByteArrayType, _>(&mut group, rows, |row| row.whose.name.clone())?;
+    column::<Int64Type, _>(&mut group, rows, |row| row.whose.id.map(signed))?;
+    column::<Int64Type, _>(&mut group, rows, |row| row.whose.start_ns.map(signed))?;
+    column::<Int64Type, _>(&mut group, rows, |row| Some(signed(row.from)))?;
+    column::<Int64Type, _>(&mut group, rows, |row| Some(signed(row.to)))?;
+    column::<Int64Type, _>(&mut group, rows, |row| time(row, row.from))?;
+    column::<Int64Type, _>(&mut group, rows, |row| time(row, row.to))?;
+    column::<Int32Type, _>(&mut group, rows, |row| row.bucket.and_then(|bucket| i32::try_from(bucket).ok()))?;
+    column::<Int64Type, _>(&mut group, rows, |row| bound(row, |held| *held.start()))?;
+    column::<Int64Type, _>(&mut group, rows, |row| bound(row, |held| *held.end()))?;
+    column::<Int64Type, _>(&mut group, rows, |row| Some(signed(row.count)))?;
+    column::<Int64Type, _>(&mut group, rows, |row| u64::try_from(row.sum).ok().map(bits))?;
+    group.close().map(|_| ()).map_err(why)
+}
+
+/// The next column of the schema. Where it must have values, `value` gives them.
+fn column<T: parquet::data_type::DataType, W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    rows: &[Row<'_>],
+    value: impl Fn(&Row<'_>) -> Option<T::T>,
+) -> io::Result<()> {
+    let Some(mut column) = group.next_column().map_err(why)? else {
+        return Err(io::Error::other("the schema has fewer columns than are written"));
+    };
+    let (mut values, mut levels) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+    for row in rows {
+        let value = value(row);
+        levels.push(i16::from(value.is_some()));
+        values.extend(value);
+    }
+    column.typed::<T>().write_batch(&values, Some(&levels), None).map_err(why)?;
+    column.close().map_err(why)
+}
+
+fn why(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(error) => match error.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(error) => io::Error::other(error),
+        },
+        other => io::Error::other(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::Field;
+    use wakepath_engine::groups::Groups;
+    use wakepath_engine::{Algorithm, LatencyQuery, Tid, Whom, recorded_latency as ask};
+
+    use super::*;
+    use crate::sample::trace;
+
+    const TRACE: &str = "
+        thread a tid=10
+        thread b tid=11 blocked=interruptible call=0:3
+        0 c0 idle started
+        0 c0 idle switch a
+        1000 c0 a waking b
+        1100 c0 a switch b runnable
+        2200 c0 b switch a
+        9000 c0 a stopped
+    ";
+
+    /// A file's rows, each as its columns' texts, and the document in its metadata.
+    fn read_back(told: &RecordedLatency) -> (Vec<String>, String) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("latency.parquet");
+        recorded_latency(told, std::fs::File::create(&path).expect("a file")).expect("written");
+        let reader = SerializedFileReader::new(std::fs::File::open(&path).expect("a file")).expect("Parquet");
+        let metadata = reader.metadata().file_metadata().key_value_metadata().expect("metadata").clone();
+        let document =
+            metadata.iter().find(|pair| pair.key == "wakepath.latency").and_then(|pair| pair.value.clone());
+        let text = |field: &Field| match field {
+            Field::Null => String::from("-"),
+            Field::Str(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let rows = reader.get_row_iter(None).expect("rows").map(|row| {
+            let row = row.expect("a row");
+            row.get_column_iter().map(|(_, field)| text(field)).collect::<Vec<_>>().join(" ")
+        });
+        (rows.collect(), document.expect("a document"))
+    }
+
+    #[test]
+    fn each_bucket_of_each_interval_is_a_row_that_reads_back() {
+        let recorded = trace(TRACE);
+        let mut query = LatencyQuery {
+            targets: vec![String::from("runqueue"), String::from("disk")],
+            whom: Whom::Processes(vec![Tid(10), Tid(11)]),
+            host: None,
+            from: Some(wakepath_engine::Moment::AfterStart(1000)),
+            to: None,
+            every: None,
+            algorithm: Algorithm::Active,
+        };
+        let told = ask(&recorded, &query).expect("an answer");
+        let (rows, document) = read_back(&told);
+        assert_eq!(
+            rows,
+            [
+                "- - runqueue waits ns - - - - 1000 9000 - - 6 64 127 1 1200",
+                "- - runqueue waits ns - - - - 1000 9000 - - 10 1024 2047 1 1200",
+                "- - disk requests ns - - - - 1000 9000 - - - - - 0 0",
+            ]
+        );
+        let document: serde_json::Value = serde_json::from_str(&document).expect("JSON");
+        assert_eq!(document["schema"], "wakepath.latency/1");
+        query.every = Some(Duration::from_nanos(1000));
+        query.targets.pop();
+        let (rows, _) = read_back(&ask(&recorded, &query).expect("an answer"));
+        assert_eq!(rows.len(), 8, "{rows:?}");
+        assert_eq!(rows[0], "- - runqueue waits ns - - - - 1000 2000 - - 6 64 127 1 100");
+        assert_eq!(rows[1], "- - runqueue waits ns - - - - 2000 3000 - - 10 1024 2047 1 1100");
+        assert_eq!(rows[7], "- - runqueue waits ns - - - - 8000 9000 - - - - - 0 0");
+    }
+
+    fn everybodys_waits() -> LatencyQuery {
+        LatencyQuery {
+            targets: vec![String::from("runqueue")],
+            whom: Whom::Everyone,
+            host: None,
+            from: None,
+            to: None,
+            every: None,
+            algorithm: Algorithm::Active,
+        }
+    }
+
+    #[test]
+    fn numbers_that_need_all_bits_stay_what_they_are() {
+        let recorded = trace(TRACE);
+        let mut told = ask(&recorded, &everybodys_waits()).expect("an answer");
+        told.head.host.boot_id = String::from("boot");
+        told.head.host.name = wakepath_engine::Name::from("web3");
+        told.head.origin_realtime_ns = Some(1_795_229_921_310_000_000);
+        told.targets[0].target = String::from("./a\u{e9}:f");
+        let histogram = &mut told.targets[0].histogram;
+        *histogram = Histogram::new(wakepath_distribution::Unit::Cycles);
+        histogram.add(u64::MAX);
+        let (rows, _) = read_back(&told);
+        let (least, most) = (1_u64 << 63, u64::MAX);
+        let times = "1795229921310000000 1795229921310009000";
+        let texts = "boot web3 ./a\u{e9}:f waits cycles - - - - 0 9000";
+        assert_eq!(rows, [format!("{texts} {times} 63 {least} {most} 1 {most}")]);
+        told.targets[0].histogram.add(u64::MAX);
+        let (rows, _) = read_back(&told);
+        assert_eq!(rows, [format!("{texts} {times} 63 {least} {most} 2 -")]);
+    }
+
+    /// What pyarrow and duckdb make of these types: timestamps in UTC, integers whose differences may be negative,
+    /// names that need no quotes.
+    #[test]
+    fn columns_are_what_a_query_expects() {
+        use parquet::basic::{LogicalType, TimeUnit};
+
+        let schema = parse_message_type(SCHEMA).expect("a schema");
+        for column in schema.get_fields() {
+            let (name, kind) = (column.name(), column.get_basic_info().logical_type_ref());
+            const WORDS: [&str; 10] =
+                ["all", "by", "end", "from", "group", "in", "order", "select", "to", "where"];
+            assert!(!WORDS.contains(&name), "`{name}` is a word of SQL");
+            let expected = match name {
+                "from_time" | "to_time" => Some(LogicalType::timestamp(true, TimeUnit::NANOS)),
+                "lower" | "upper" | "interval_sum" => Some(LogicalType::integer(64, false)),
+                "group_id" | "group_start_ns" | "from_ns" | "to_ns" | "bucket" | "count" => None,
+                _ => Some(LogicalType::String),
+            };
+            assert_eq!(kind, expected.as_ref(), "{name}");
+            assert_eq!(
+                column.is_optional(),
+                !matches!(name, "target" | "of" | "unit" | "from_ns" | "to_ns" | "count")
+            );
+        }
+    }
+
+    #[test]
+    fn groups_are_rows_of_their_own_that_add_up_to_the_whole() {
+        let told = |ns: &[u64]| {
+            let mut histogram = Histogram::new(wakepath_distribution::Unit::Nanoseconds);
+            ns.iter().for_each(|&ns| histogram.add(ns));
+            histogram
+        };
+        let group = |who, ns: &[u64]| Group {
+            who,
+            histogram: told(ns),
+            peaks: vec![],
+            slices: vec![],
+            left: 0,
+            crowded: 0,
+        };
+        let comm = Some(Box::from(*b"a\x1b[2J"));
+        let groups = vec![
+            group(Who::Process { pid: 7, start_ns: 1, comm }, &[5, 5, 70]),
+            group(Who::Cgroup { id: 9, path: None }, &[5]),
+            group(Who::Others, &[6]),
+        ];
+        let recorded = trace(TRACE);
+        let mut answer = ask(&recorded, &everybodys_waits()).expect("an answer");
+        answer.targets[0].histogram = told(&[5, 5, 70, 5, 6]);
+        answer.targets[0].groups = Some(Groups { by: GroupBy::Process, groups });
+        let (rows, _) = read_back(&answer);
+        let whole = rows.clone();
+        // Over time, a group's parts stand in place of its whole.
+        let of_groups = answer.targets[0].groups.as_mut().expect("groups");
+        let slice = |from, to, ns: &[u64]| wakepath_engine::Slice {
+            from: Duration::from_nanos(from),
+            to: Duration::from_nanos(to),
+            histogram: told(ns),
+        };
+        of_groups.groups[0].slices = vec![slice(0, 4000, &[5, 70]), slice(4000, 9000, &[5])];
+        let (rows, _) = read_back(&answer);
+        assert!(rows[0].ends_with("[2J 7 1 0 4000 - - 2 4 7 1 75"), "{rows:?}");
+        assert!(rows[2].ends_with("[2J 7 1 4000 9000 - - 2 4 7 1 5"), "{rows:?}");
+        assert_eq!(rows[3..], whole[2..]);
+        let rows = whole;
+        let whose: Vec<_> = rows.iter().map(|row| row.split(" ns ").nth(1).expect("a unit")).collect();
+        assert_eq!(
+            whose,
+            [
+                "process a\u{1b}[2J 7 1 0 9000 - - 2 4 7 2 80",
+                "process a\u{1b}[2J 7 1 0 9000 - - 6 64 127 1 80",
+                "process - 9 - 0 9000 - - 2 4 7 1 5",
+                "process - - - 0 9000 - - 2 4 7 1 6",
+            ]
+        );
+    }
+}
