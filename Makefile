@@ -41,7 +41,7 @@ test: setup ## formatter, lints, all tests, licences, layers: at most 20 minutes
 	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST)
 	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST) --manifest-path fuzz/libfuzzer/Cargo.toml
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- $(DENY)
-	$(CARGO) test $(LOCKED) --workspace --no-fail-fast -- --show-output
+	@packaging/test $(CARGO) $(LOCKED)
 
 .PHONY: demo
 demo: program ## record a small backup, tell why it took its time, write a file for Perfetto

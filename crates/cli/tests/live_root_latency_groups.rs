@@ -1,11 +1,11 @@
 //! Whose latencies `wakepath latency --by` says they are, held against what programs know of themselves.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use live::{WAKEPATH, place, wakepath, workload};
 use serde_json::Value;
@@ -199,31 +199,35 @@ fn a_number_that_somebody_else_has_now_is_not_followed() {
     }
     let folder = folder.path();
     let calls = workload(folder, "calls");
-    let line = format!("{calls} syscalls=10 threads=1 > own & echo $!; wait; sleep 3; exit 0");
+    // Once its child is reaped, the shell starts nothing that could take the number, and waits until it is told.
+    let line = format!("{calls} syscalls=10 threads=1 > own & echo $!; wait; echo reaped; read told; exit 0");
     let mut counting = Command::new(WAKEPATH)
         .args(["latency", "syscall:getcpu", "--json", "--", "sh", "-c", &line])
         .current_dir(folder)
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .expect("wakepath");
-    let own = folder.join("own");
-    // The shell tells the number first.
     let mut printed = BufReader::new(counting.stdout.take().expect("a pipe")).lines();
-    let its: u32 = printed.next().expect("a line").expect("text").parse().expect("a number");
-    while !std::fs::read_to_string(&own).is_ok_and(|said| said.contains("syscalls 10\n")) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let is_reused = (0..100).any(|_| {
+    let mut printed_line = || printed.next().expect("a line").expect("text");
+    let its: u32 = printed_line().parse().expect("a number");
+    assert_eq!(printed_line(), "reaped");
+    let own = std::fs::read_to_string(folder.join("own")).expect("what it says");
+    assert!(own.contains("syscalls 10\n"), "{own}");
+    // Others start programs meanwhile, and one of them may get the number and keep it for a while.
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut is_reused = false;
+    while !is_reused && Instant::now() < until {
         std::fs::write(LAST, (its - 1).to_string()).expect("root may");
         let mut other = Command::new(&calls)
             .args(["syscalls=777", "threads=1"])
             .stdout(Stdio::null())
             .spawn()
             .expect("calls");
-        let has_it = other.id() == its;
+        is_reused = other.id() == its;
         other.wait().expect("it ends");
-        has_it
-    });
+    }
+    counting.stdin.take().expect("a pipe").write_all(b"now\n").expect("the shell reads");
     let document = printed.map(|line| line.expect("text")).find(|line| line.starts_with('{'));
     let document: Value = serde_json::from_str(&document.expect("a document")).expect("JSON");
     assert!(counting.wait().expect("it ends").success());

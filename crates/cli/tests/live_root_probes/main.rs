@@ -127,11 +127,16 @@ fn of_each_kind_of_probe_an_empty_function_is_counted_to_take_what_was_said_befo
     // many calls that it is some hundredths of their time. Of slow ones so few that some are not interrupted.
     const QUICK: u64 = 3000;
     const SLOW: u64 = 300;
+    const MOST_RUNS: u32 = 40;
     // What else runs here only makes calls dearer, in either measurement: the best of some of each is what they
     // take when nothing does. A call that is probed, as it is said and as the program sees it; and its latency, as
-    // it is said and counted.
+    // it is said and counted. Where a neighbour shares the core for seconds, the best of a few runs is none yet: as
+    // many runs as it takes, since no number of them makes what is wrong right.
     let mut best = vec![[f64::INFINITY; 4]; names.len()];
-    for _ in 0..8 {
+    for run in 0.. {
+        if run >= 8 && best.iter().all(|best| is_as_said(best)) || run == MOST_RUNS {
+            break;
+        }
         let output = Command::new(WAKEPATH)
             .arg("latency")
             .args(&names)
@@ -160,11 +165,18 @@ fn of_each_kind_of_probe_an_empty_function_is_counted_to_take_what_was_said_befo
             "{name}: {call} ns a call said, {own} measured; {shift} of it said to be counted, {counted:.0} counted"
         );
     }
-    // One call in 32 of those that are measured comes behind system calls, and may take half as long again: two
-    // hundredths. The first one that is counted may be five; and the best run has its share of interrupts. The
-    // program's own call takes some ns more: its loop, and without a probe too.
-    for (name, [call, own, shift, counted]) in names.iter().zip(&best) {
-        assert!((call / own).ln().abs() < 1.15_f64.ln(), "{name}: {own} ns a call, {call} said");
-        assert!((shift / counted).ln().abs() < 1.10_f64.ln(), "{name}: {counted:.0} counted, {shift} said");
+    for (name, best) in names.iter().zip(&best) {
+        assert!(
+            is_as_said(best),
+            "{name}, after {MOST_RUNS} runs: call said and measured, shift said and counted: {best:?}"
+        );
     }
+}
+
+/// Whether what was said of calls, and of their latencies, is what was found. One call in 32 of those that are measured
+/// comes behind system calls, and may take half as long again: two hundredths. The first one that is counted may be
+/// five; and the best run has its share of interrupts. The program's own call takes some ns more: its loop, and without
+/// a probe too.
+fn is_as_said(&[call, own, shift, counted]: &[f64; 4]) -> bool {
+    (call / own).ln().abs() < 1.15_f64.ln() && (shift / counted).ln().abs() < 1.10_f64.ln()
 }
