@@ -13,12 +13,15 @@
 /* Whatever process it is. */
 __weak const volatile bool everyone = false;
 
-/* Process ids, and those of their children. */
+/*
+ * Process ids, and those of their children, while they live. With when they began: a number is given anew
+ * before the one that had it is forgotten. 0: asked about from the start.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
 	__type(key, __u32);
-	__type(value, __u8);
+	__type(value, __u64);
 } followed SEC(".maps") __weak;
 
 struct begun_key {

@@ -341,15 +341,30 @@ int BPF_PROG(goroutines_exec, struct task_struct *task, int old_pid, struct linu
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(follow_fork, struct task_struct *parent, struct task_struct *child)
 {
+	__u64 began = child->start_time;
 	__u32 tgid = child->tgid;
-	__u8 one = 1;
 
 	if (everyone || child->pid != child->tgid)
 		return 0;
 	if (is_followed(parent->tgid))
-		bpf_map_update_elem(&followed, &tgid, &one, BPF_ANY);
+		bpf_map_update_elem(&followed, &tgid, &began, BPF_ANY);
 	else
 		/* Whose number it was may have been followed. */
+		bpf_map_delete_elem(&followed, &tgid);
+	return 0;
+}
+
+/* What a process calls while it ends is its own still. */
+SEC("tp_btf/sched_process_free")
+int BPF_PROG(follow_free, struct task_struct *task)
+{
+	__u32 tgid = task->tgid;
+	__u64 *began;
+
+	if (everyone || task->pid != task->tgid)
+		return 0;
+	began = bpf_map_lookup_elem(&followed, &tgid);
+	if (began && *began == task->start_time)
 		bpf_map_delete_elem(&followed, &tgid);
 	return 0;
 }

@@ -3,14 +3,14 @@
  * Makes calls whose number it knows, to count latencies against.
  *
  *     calls [threads=N] [syscalls=N] [functions=N] [short=N] [long=N] [nested=N] [left=N] [stepped=N]
- *           [brief=N] [again=N] [moved=N] [open]
+ *           [brief=N] [again=N] [forks=N] [moved=N] [open]
  *     calls held | replaced
  *
  * Each thread makes one call of getpgid before it takes a name, and then so many of getcpu (both as system calls);
  * of the functions `counted` and `stepped`; sleeps of 1 ms and of 30 ms, by turns; calls of `nested`, each five
  * deep in itself; of `left`, every other of which leaves by longjmp, and of `leaves`, all of which do. `brief`
  * threads, one after another, make one call each of getcpu and of seven others. `again` processes, which have the
- * same number (root), make one of getcpu each. `moves` is entered `moved` times on the first CPU and left on the
+ * same number (root), make one of getcpu each; `forks` processes, one after another, do nothing. `moves` is entered `moved` times on the first CPU and left on the
  * last. With `open` a last call of `stays` is never over. At the end it prints what it counted, how long the calls
  * of getcpu and of `counted` took in all, and how long its threads waited for a CPU by the scheduler's own account:
  * a line `NAME COUNT` each.
@@ -46,8 +46,8 @@ static struct {
 	long value;
 } flags[] = { { "threads", 1 }, { "syscalls", 0 }, { "functions", 0 }, { "short", 0 },
 	      { "long", 0 },    { "nested", 0 },   { "left", 0 },   { "stepped", 0 }, { "brief", 0 },
-	      { "again", 0 },  { "moved", 0 } };
-enum { THREADS, SYSCALLS, FUNCTIONS, SHORT, LONG, NESTED, LEFT, STEPPED, BRIEF, AGAIN, MOVED, FLAGS };
+	      { "again", 0 },  { "forks", 0 },  { "moved", 0 } };
+enum { THREADS, SYSCALLS, FUNCTIONS, SHORT, LONG, NESTED, LEFT, STEPPED, BRIEF, AGAIN, FORKS, MOVED, FLAGS };
 
 struct made {
 	uint64_t syscalls, functions, sleeps, nested, left, stepped, waited_ns, syscalls_ns, functions_ns;
@@ -230,6 +230,15 @@ static int call_once_as(pid_t *number)
 	return child < 0 || waitpid(child, NULL, 0) != child;
 }
 
+static int fork_once(void)
+{
+	const pid_t child = vfork();
+
+	if (!child)
+		_exit(0);
+	return child < 0 || waitpid(child, NULL, 0) != child;
+}
+
 static void go_to(int cpu)
 {
 	cpu_set_t only;
@@ -324,6 +333,9 @@ int main(int argc, char **argv)
 	}
 	for (long i = 0; i < flags[AGAIN].value; i++, all.syscalls++)
 		if (call_once_as(&number))
+			return 1;
+	for (long i = 0; i < flags[FORKS].value; i++)
+		if (fork_once())
 			return 1;
 	all.waited_ns += waited();
 	if (flags[MOVED].value)

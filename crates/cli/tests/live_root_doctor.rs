@@ -69,3 +69,31 @@ fn nobody_is_told_what_is_missing() {
     assert_eq!(code, 4, "{text}");
     assert!(text.contains("grant CAP_BPF") && text.contains("wakepath cannot record here."), "{text}");
 }
+
+/// By the kernel's account, all CPUs, s.
+fn stolen() -> f64 {
+    let stat = std::fs::read_to_string("/proc/stat").expect("/proc/stat");
+    let ticks: f64 = stat.split_whitespace().nth(8).and_then(|ticks| ticks.parse().ok()).expect("a number");
+    ticks / 100.0
+}
+
+#[test]
+fn what_the_host_took_is_told_with_whether_it_is_known_when() {
+    let before = stolen();
+    let Some((text, code)) = doctor(&["--"]) else { return };
+    let after = stolen();
+    let line = text.lines().find(|line| line.contains("steal time")).expect("a line");
+    if after == 0.0 {
+        assert!(line.starts_with("yes") && line.contains("none since it booted"), "{line}");
+        return;
+    }
+    // Of a machine from which something is taken within this, either is right.
+    let words: Vec<_> = text.split_once(line).map_or("", |(_, rest)| rest).split_whitespace().collect();
+    let said = line.split_whitespace().chain(words).filter_map(|word| word.parse::<f64>().ok()).next();
+    let said = said.unwrap_or_default();
+    assert!((before - 0.01..=after + 0.01).contains(&said), "{before} to {after}: {text}");
+    let kernel_6_2 =
+        std::fs::read_to_string("/proc/kallsyms").is_ok_and(|all| all.contains(" bpf_rdonly_cast"));
+    assert_eq!(line.starts_with("yes"), kernel_6_2, "{text}");
+    assert_eq!(code, 0, "{text}");
+}

@@ -306,3 +306,38 @@ fn whose_a_disks_requests_are_is_not_said() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("whom a disk's request is for, no request says"), "{said}");
 }
+
+/// So many that processes can have as many numbers at once; as before, when this is gone.
+struct Numbers(String);
+
+impl Numbers {
+    const MOST: &'static str = "/proc/sys/kernel/pid_max";
+
+    fn at_least(most: u32) -> Option<Self> {
+        let before = std::fs::read_to_string(Self::MOST).ok()?;
+        let larger = before.trim().parse().map_or(most, |before: u32| before.max(most));
+        std::fs::write(Self::MOST, larger.to_string()).ok()?;
+        Some(Self(before))
+    }
+}
+
+impl Drop for Numbers {
+    fn drop(&mut self) {
+        let _ = std::fs::write(Self::MOST, &self.0);
+    }
+}
+
+#[test]
+fn however_many_processes_there_were_who_is_started_next_is_followed() {
+    let Some(folder) = place("processes that ended take no room") else { return };
+    let Some(_numbers) = Numbers::at_least(131_072) else {
+        println!("SKIPPED: nobody may have more processes here");
+        return;
+    };
+    let folder = folder.path();
+    let calls = workload(folder, "calls");
+    // More than there is room for: `followed` of bpf/calls.bpf.h.
+    let line = format!("{calls} forks=33000; {calls} syscalls=10; exit 0");
+    let found = counted(folder, &["syscall:getcpu", "--by", "process"], &line);
+    assert_eq!(number(&found[0]["count"]), 10, "{:#}", found[0]);
+}

@@ -10,6 +10,7 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::libbpf_sys;
 
 use crate::programs::{Missing, Programs};
+use crate::steal::{self, Told};
 use crate::{Error, Options, Stacks, sampling, try_kernel_functions};
 
 /// One thing that was tried.
@@ -93,6 +94,7 @@ pub fn examine(options: &Options) -> Vec<Check> {
     checks.push(other_processes());
     checks.push(kernel_symbols());
     checks.push(disk_statistics());
+    checks.extend(steal_time());
     checks
 }
 
@@ -279,4 +281,22 @@ fn disk_statistics() -> Check {
         }
     };
     Check { what: "disk statistics".into(), verdict }
+}
+
+/// On a virtual machine: whether it is known when the host took a CPU away.
+fn steal_time() -> Option<Check> {
+    let told = steal::told(&Btf::from_vmlinux().ok()?);
+    let in_all = |steal_ns: u64| format!("{:.2} s in all since it booted", steal_ns as f64 / 1e9);
+    let verdict = match told {
+        Told::When { steal_ns } => Verdict::Works(in_all(steal_ns)),
+        Told::Nothing => Verdict::Works("none since it booted, or a host that does not say".into()),
+        Told::Sum { steal_ns } => Verdict::Lacking {
+            why: format!("the kernel says how much, {}, but not when", in_all(steal_ns)),
+            consequence:
+                "what the host took is told as running or waiting, with a line that says how much it was"
+                    .into(),
+            hint: "nothing to do here; it needs Linux 6.2, KVM and CONFIG_PARAVIRT_TIME_ACCOUNTING".into(),
+        },
+    };
+    Some(Check { what: "time that the host takes (steal time)".into(), verdict })
 }

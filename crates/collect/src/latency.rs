@@ -11,7 +11,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
 use crate::child::{Held, Identity, Running, Start};
 use crate::kernel_probes::{self, KernelFunction, KernelProbes};
 use crate::probes::{Probe, attach, detach, open_calls};
-use crate::programs::{into_io, silence_libbpf};
+use crate::programs::{FROM_THE_START, into_io, silence_libbpf};
 use crate::sampling::possible_cpus;
 use crate::session::EndReason;
 use crate::skeleton::latency::{LatencySkel, LatencySkelBuilder};
@@ -277,7 +277,7 @@ impl<'obj> Counters<'obj> {
                 "read_origins" => options.in_cycles,
                 "block_rq_issue" | "block_rq_complete" => disks,
                 "goroutines_exit" | "goroutines_exec" => goroutines,
-                "follow_fork" => !everyone(options),
+                "follow_fork" | "follow_free" => !everyone(options),
                 "kernel_enter" | "kernel_leave" => kernel_functions,
                 "function_exit" => functions || kernel_functions,
                 "group_renamed" => matches!(options.by, Some(GroupBy::Process | GroupBy::Thread)),
@@ -348,7 +348,7 @@ impl<'obj> Counters<'obj> {
 
     fn follow(&self, pid: u32) -> Result<(), Error> {
         let followed = &self.skeleton.maps.followed;
-        let put = followed.update(&pid.to_ne_bytes(), &[1], MapFlags::ANY);
+        let put = followed.update(&pid.to_ne_bytes(), &FROM_THE_START, MapFlags::ANY);
         put.map_err(|source| Error::Load { source: into_io(source) })
     }
 

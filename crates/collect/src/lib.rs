@@ -141,7 +141,7 @@ impl Options {
             }
             "kernel_enter" | "kernel_leave" => !self.kernel_functions.is_empty(),
             "function_exit" => self.records_functions(),
-            "follow_fork" => self.records_functions() && !self.everyone(),
+            "follow_fork" | "follow_free" => self.records_functions() && !self.everyone(),
             _ => true,
         }
     }

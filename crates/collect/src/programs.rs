@@ -230,7 +230,7 @@ impl<'obj> Programs<'obj> {
 
     /// Calls of this process, and of those that it starts, are recorded.
     pub(crate) fn follow(&self, pid: u32) -> Result<(), Error> {
-        let put = self.skeleton.maps.followed.update(&pid.to_ne_bytes(), &[1], MapFlags::ANY);
+        let put = self.skeleton.maps.followed.update(&pid.to_ne_bytes(), &FROM_THE_START, MapFlags::ANY);
         put.map_err(|source| Error::Load { source: into_io(source) })
     }
 
@@ -306,7 +306,7 @@ fn has_tracepoint(kernel: &Btf<'_>, name: &str) -> bool {
     kernel.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
 }
 
-fn has_function(kernel: &Btf<'_>, name: &str) -> bool {
+pub(crate) fn has_function(kernel: &Btf<'_>, name: &str) -> bool {
     kernel.type_by_name::<Func<'_>>(name).is_some()
 }
 
@@ -320,6 +320,9 @@ pub(crate) fn recursion_misses(program: BorrowedFd<'_>) -> u64 {
     };
     if failed == 0 { info.recursion_misses } else { 0 }
 }
+
+/// The value of who was asked about, in the map of those who are followed: `followed` of `bpf/calls.bpf.h`.
+pub(crate) const FROM_THE_START: [u8; 8] = [0; 8];
 
 pub(crate) fn into_io(error: libbpf_rs::Error) -> io::Error {
     let kind = match error.kind() {

@@ -134,7 +134,7 @@ fn of_each_kind_of_probe_an_empty_function_is_counted_to_take_what_was_said_befo
     // many runs as it takes, since no number of them makes what is wrong right.
     let mut best = vec![[f64::INFINITY; 4]; names.len()];
     for run in 0.. {
-        if run >= 8 && best.iter().all(|best| is_as_said(best)) || run == MOST_RUNS {
+        if run >= 8 && best.iter().all(is_as_said) || run == MOST_RUNS {
             break;
         }
         let output = Command::new(WAKEPATH)

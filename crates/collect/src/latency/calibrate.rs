@@ -19,6 +19,7 @@ use libbpf_rs::{MapCore, MapFlags};
 
 use super::{Counted, Counters, Counts, LatencyOptions, MOST_TARGETS};
 use crate::probes::{GO, Probe, Returns, attach_one};
+use crate::programs::FROM_THE_START;
 
 /// The counters of calls that are made here: those that no target has.
 pub(super) const COUNTER: u32 = MOST_TARGETS as u32;
@@ -132,7 +133,7 @@ impl Counters<'_> {
         empty.round();
         let elsewhere = median(rounds(|| Some(empty.round()))?)?;
         let own = std::process::id().to_ne_bytes();
-        self.skeleton.maps.followed.update(&own, &[1], MapFlags::ANY).ok()?;
+        self.skeleton.maps.followed.update(&own, &FROM_THE_START, MapFlags::ANY).ok()?;
         let found = self.counted(CALLS.into(), || Some(empty.round()));
         // Of what this process starts later, nothing is followed that was not asked about.
         self.skeleton.maps.followed.delete(&own).ok()?;

@@ -11,7 +11,7 @@ use super::{Counted, Counters, LatencyOptions};
 use crate::Error;
 use crate::doctor::may_load_programs;
 use crate::kernel_probes::{KernelFunction, KernelTypes, TRIED, call_tried};
-use crate::programs::into_io;
+use crate::programs::{FROM_THE_START, into_io};
 
 /// Calls in a round. Around each of them is a system call, which takes longer than the probes.
 const CALLS: u64 = 8;
@@ -71,7 +71,7 @@ impl Counters<'_> {
         self.round()?;
         let elsewhere = median(rounds(|| self.round())?)?;
         let own = std::process::id().to_ne_bytes();
-        self.skeleton.maps.followed.update(&own, &[1], MapFlags::ANY).ok()?;
+        self.skeleton.maps.followed.update(&own, &FROM_THE_START, MapFlags::ANY).ok()?;
         let found = self.counted(CALLS, || self.round());
         // Of what this process starts later, nothing is followed that was not asked about.
         self.skeleton.maps.followed.delete(&own).ok()?;
