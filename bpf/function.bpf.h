@@ -99,6 +99,33 @@ static __always_inline struct open_call *last_of(struct open_calls *open, __u64 
 	return &open->calls[place & (DEEPEST - 1)];
 }
 
+/* A call where none has been before: of this thread, or goroutine, and function. */
+static __always_inline void open_first(struct begun_key *key, __u64 sp, __u64 self)
+{
+	struct open_calls first = { 1, { { 0, sp, (__u32)self } } };
+
+	first.calls[0].at = stamp();
+	if (bpf_map_update_elem(&open_functions, key, &first, BPF_ANY))
+		call_crowded((__u32)key->target);
+}
+
+/* A call within `depth` others, or where others were. */
+static __always_inline void open_another(struct open_calls *open, __u64 depth, __u32 target, __u64 sp, __u64 self)
+{
+	struct open_call *last;
+
+	if (depth >= DEEPEST) {
+		open->depth = depth;
+		call_crowded(target);
+		return;
+	}
+	last = last_of(open, depth + 1);
+	last->sp = sp;
+	last->thread = (__u32)self;
+	last->at = stamp();
+	open->depth = depth + 1;
+}
+
 /*
  * Where a thread goes on on other stacks within a call, calls are over in any order: they are known by their
  * place alone, and kept in no order. The call at a place, if one is open there, is taken out.
@@ -144,14 +171,11 @@ int function_enter(struct pt_regs *ctx)
 	}
 	open = bpf_map_lookup_elem(&open_functions, &place.key);
 	if (!open) {
-		struct open_calls first = { 1, { { 0, place.sp, (__u32)self } } };
 		__u8 one = 1;
 
 		if (cookie & WP_GO)
 			bpf_map_update_elem(&go_processes, &tgid, &one, BPF_ANY);
-		first.calls[0].at = stamp();
-		if (bpf_map_update_elem(&open_functions, &place.key, &first, BPF_ANY))
-			call_crowded(target);
+		open_first(&place.key, place.sp, self);
 		return 0;
 	}
 	if (cookie & WP_SWITCHES && take_out(open, place.sp, &at))
@@ -171,16 +195,7 @@ int function_enter(struct pt_regs *ctx)
 		call_left(target, self, last->at);
 		depth--;
 	}
-	if (depth >= DEEPEST) {
-		open->depth = depth;
-		call_crowded(target);
-		return 0;
-	}
-	last = last_of(open, depth + 1);
-	last->sp = place.sp;
-	last->thread = (__u32)self;
-	last->at = stamp();
-	open->depth = depth + 1;
+	open_another(open, depth, target, place.sp, self);
 	return 0;
 }
 

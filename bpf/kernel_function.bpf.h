@@ -55,11 +55,7 @@ int kernel_enter(void *ctx)
 	}
 	open = bpf_map_lookup_elem(&open_functions, &key);
 	if (!open) {
-		struct open_calls first = { 1, { { 0, place, (__u32)self } } };
-
-		first.calls[0].at = stamp();
-		if (bpf_map_update_elem(&open_functions, &key, &first, BPF_ANY))
-			call_crowded(target);
+		open_first(&key, place, self);
 		return 0;
 	}
 	depth = open->depth;
@@ -73,16 +69,7 @@ int kernel_enter(void *ctx)
 		call_unseen(target);
 		depth--;
 	}
-	if (depth >= DEEPEST) {
-		open->depth = depth;
-		call_crowded(target);
-		return 0;
-	}
-	last = last_of(open, depth + 1);
-	last->sp = place;
-	last->thread = (__u32)self;
-	last->at = stamp();
-	open->depth = depth + 1;
+	open_another(open, depth, target, place, self);
 	return 0;
 }
 
