@@ -59,7 +59,7 @@ truth: program workloads ## run programs whose truth is known, and judge what is
 .PHONY: test-vm
 test-vm: program workloads dist ## try it on Debian's kernels 6.1 and 6.12, emulated: writes docs/test-vm.md
 	@packaging/setup vm
-	$(CARGO) build $(LOCKED) --release --package wakepath-truth
+	$(CARGO) build $(LOCKED) --release --package wakepath-truth --package wakepath-split
 	$(CARGO) test $(LOCKED) --release --no-run --package wakepath-cli --test live_root_doctor --test live_root_record \
 		--test live_root_latency_kernel
 	$(AS_ROOT) vm/prepare
