@@ -61,11 +61,17 @@ fn block(text: &[u8]) -> Vec<u8> {
     [&(text.len() as u64).to_le_bytes()[..], text].concat()
 }
 
+/// A file of tracefs. Of some the kernel tells what fits into the first read, and then that there is no more.
 fn told(path: &Path) -> Vec<u8> {
-    fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    let mut file = fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let (mut bytes, mut block) = (Vec::new(), vec![0; 1 << 16]);
+    while let Ok(read @ 1..) = file.read(&mut block) {
+        bytes.extend(&block[..read]);
+    }
+    bytes
 }
 
-/// Records these CPUs while a command runs, and writes what trace-cmd would, in version 6 of its files.
+/// Records all CPUs while a command runs, and writes what trace-cmd would, in version 6 of its files.
 fn record(file: &Path, name: &str, buffer_kib: u32, command: &mut Command) {
     let instance =
         Instance(Path::new(TRACEFS).join(format!("instances/wakepath-{name}-{}", std::process::id())));
@@ -265,7 +271,7 @@ fn ours(event: &Event) -> Option<String> {
                 SwitchOut::Blocked(BlockedState::Idle) => "idle",
                 SwitchOut::Blocked(BlockedState::Parked) => "parked",
                 SwitchOut::Blocked(BlockedState::Stopped) => "stopped",
-                SwitchOut::Blocked(_) => "another",
+                SwitchOut::Blocked(_) | SwitchOut::Throttled => "another",
             };
             format!("{state} from {} to {next}", event.current)
         }
