@@ -39,7 +39,12 @@ pub fn check(input: &[u8]) {
 pub fn seeds() -> Vec<Vec<u8>> {
     let here = |at| (at, 0, 7, 7);
     let there = |at| (at, 1, 8, 8);
-    let base = || File::default().switch((90, 0, 0, 0), 0, 7, "here").switch(there(80), 1, 0, "swapper/1");
+    // Short ones lead further: only what their events are of is described.
+    let asking = |events: &[Of]| File::default().small(&[&[Of::Switch, Of::Waking][..], events].concat());
+    let with = |events: &[Of]| {
+        asking(events).switch((90, 0, 0, 0), 0, 7, "here").switch(there(80), 1, 0, "swapper/1")
+    };
+    let base = || with(&[]);
     let tsc = [1, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0];
     let forms = [
         base(),
@@ -53,12 +58,12 @@ pub fn seeds() -> Vec<Vec<u8>> {
         base().by("x86-tsc").option(14, &tsc),
         base().by("counter"),
         base().option(1, b"0x99\0").option(2, b"CPU: 1\ndropped events: 7\n\0"),
-        base()
+        with(&[Of::IrqEntry, Of::IrqExit])
             .tracepoint(Of::IrqEntry, here(100), &[(8, &[16, 0, 4, 0]), (12, &[11]), (16, b"disk")])
             .waking(here(101), 8)
             .tracepoint(Of::IrqExit, here(102), &[(12, &[11, 0, 0, 0])]),
-        (0..60).fold(base(), |file, n| file.waking(here(100 + n), 8)),
-        File::default().waking(here(100), 8),
+        (0..20).fold(base(), |file, n| file.waking(here(100 + n), 8)),
+        asking(&[]).waking(here(100), 8),
     ];
     let of = |file: &File| {
         [(6, "none"), (7, "none"), (7, "zlib")].map(|(v, by)| file.clone().version(v).compressed(by).bytes())

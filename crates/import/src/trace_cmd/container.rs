@@ -100,7 +100,7 @@ mod option {
 /// Options and instances beyond these are none.
 const MOST_OPTIONS: usize = 1 << 16;
 const MOST_BUFFERS: usize = 1 << 10;
-const PAGE_SIZES: std::ops::RangeInclusive<u32> = 512..=(1 << 22);
+const PAGE_SIZES: std::ops::RangeInclusive<u32> = 64..=(1 << 22);
 /// In version 6 of files, what tells one kind of content from another has ten bytes.
 const FLYRECORD: &str = "flyrecord";
 const LATENCY: &str = "latency  ";

@@ -18,6 +18,12 @@ pub struct File {
     compression: &'static str,
     /// Pages of an instance's buffer follow that hold the same.
     instance: bool,
+    /// Which tracepoints it describes, as bits.
+    asks: u64,
+    /// And those of who is born.
+    births: bool,
+    /// Bytes of a page.
+    size: usize,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -28,8 +34,7 @@ struct Page {
     lost: Option<u64>,
 }
 
-/// Bytes of a page, and of its head.
-const PAGE: usize = 1024;
+/// Bytes of a page's head.
 const HEAD: usize = 16;
 
 const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
@@ -62,11 +67,21 @@ impl Default for File {
             options: vec![(5, b"Linux web3 6.1.0 #1 SMP x86_64\0".to_vec()), (9, b"3.1.6\0".to_vec())],
             compression: "none",
             instance: false,
+            asks: u64::MAX,
+            births: false,
+            size: 1024,
         }
     }
 }
 
 impl File {
+    /// As small as it can be: it describes only these tracepoints, and its pages have 128 bytes.
+    pub fn small(mut self, events: &[Of]) -> Self {
+        self.asks = events.iter().fold(0, |all, &event| all | 1 << event as u64);
+        self.size = 128;
+        self
+    }
+
     /// Of this version: 6 or 7.
     pub const fn version(mut self, version: u8) -> Self {
         self.version = version;
@@ -113,8 +128,8 @@ impl File {
 
     /// The page on which there is room for so many bytes of an event of this time.
     fn sheet(&mut self, cpu: u32, at: u64, bytes: usize) -> &mut Page {
-        let pages = &mut self.cpus[cpu as usize];
-        let room = |page: &Page| PAGE - HEAD - page.events.len() - 8;
+        let (pages, size) = (&mut self.cpus[cpu as usize], self.size);
+        let room = |page: &Page| size - HEAD - page.events.len() - 8;
         if pages.last().is_none_or(|page| room(page) < bytes) {
             pages.push(Page::default());
         }
@@ -163,7 +178,8 @@ impl File {
     }
 
     /// It makes another, called as it is: a thread of its process or a process.
-    pub fn birth(self, place: Place, child: u32, thread: bool, comm: &str) -> Self {
+    pub fn birth(mut self, place: Place, child: u32, thread: bool, comm: &str) -> Self {
+        self.births = true;
         let (own, child) = (place.3.to_le_bytes(), child.to_le_bytes());
         let flags = u64::from(thread) << 16 | 0x3d00;
         let comm: Vec<u8> = comm.bytes().chain([0; 16]).take(16).collect();
@@ -181,7 +197,7 @@ impl File {
             let mut bytes = [page.first, page.events.len() as u64 | lost].map(u64::to_le_bytes).concat();
             bytes.extend(&page.events);
             bytes.extend(page.lost.unwrap_or(0).to_le_bytes());
-            bytes.resize(PAGE, 0);
+            bytes.resize(self.size, 0);
             bytes
         };
         [0, 1].map(|cpu: usize| self.cpus[cpu].iter().flat_map(page).collect())
@@ -191,14 +207,14 @@ impl File {
     pub fn bytes(&self) -> Vec<u8> {
         let mut file = b"\x17\x08\x44tracing".to_vec();
         file.extend([b'0' + self.version, 0, 0, 8]);
-        file.extend((PAGE as u32).to_le_bytes());
+        file.extend((self.size as u32).to_le_bytes());
         if self.version == 6 { self.version_6(file) } else { self.version_7(file) }
     }
 
     fn version_6(&self, mut file: Vec<u8>) -> Vec<u8> {
         file.extend(info());
         file.extend(own());
-        file.extend(descriptions());
+        file.extend(self.descriptions());
         for text in ["ffff t _text\n", "0x1 : \"%d\"\n"] {
             file.extend((text.len() as u32).to_le_bytes());
             file.extend(text.as_bytes());
@@ -231,7 +247,7 @@ impl File {
     fn table(&self, file: &mut Vec<u8>) {
         let pages = self.pages();
         let clock = format!("local [{}] tai", self.clock);
-        let mut at = (file.len() + 2 * 16 + 8 + clock.len()).next_multiple_of(PAGE);
+        let mut at = (file.len() + 2 * 16 + 8 + clock.len()).next_multiple_of(self.size);
         let from = at;
         for pages in &pages {
             file.extend([at as u64, pages.len() as u64].map(u64::to_le_bytes).concat());
@@ -247,7 +263,9 @@ impl File {
         let first = file.len();
         file.extend([0; 8]);
         let mut options = self.options.clone();
-        for (id, content) in [(16, info()), (17, own()), (18, descriptions()), (21, long_text(self.comms))] {
+        for (id, content) in
+            [(16, info()), (17, own()), (18, self.descriptions()), (21, long_text(self.comms))]
+        {
             options.push((id, (file.len() as u64).to_le_bytes().to_vec()));
             self.section(&mut file, id, &content);
         }
@@ -261,6 +279,17 @@ impl File {
         let content: Vec<_> = options.iter().flat_map(|(id, content)| option(*id, content)).collect();
         self.section(&mut file, 0, &content);
         file
+    }
+
+    fn descriptions(&self) -> Vec<u8> {
+        let births = BIRTHS.iter().filter(|_| self.births);
+        let births = births.map(|(system, name, id, fields)| (*system, format(name, *id, fields)));
+        let all: Vec<_> = formats(self.asks).into_iter().chain(births).collect();
+        let mut section = (all.len() as u32).to_le_bytes().to_vec();
+        for (system, text) in all {
+            section.extend([system.as_bytes(), b"\0", &1_u32.to_le_bytes(), &long_text(&text)].concat());
+        }
+        section
     }
 
     fn packs(&self) -> bool {
@@ -280,14 +309,14 @@ impl File {
         let at = file.len();
         file.extend([3, u16::from(self.packs())].map(u16::to_le_bytes).concat());
         file.extend([0; 12]);
-        file.resize(file.len().next_multiple_of(PAGE), 0);
+        file.resize(file.len().next_multiple_of(self.size), 0);
         let mut option = (at as u64).to_le_bytes().to_vec();
         option.extend([name.as_bytes(), b"\0", self.clock.as_bytes(), b"\0"].concat());
-        option.extend([PAGE as u32, 2].map(u32::to_le_bytes).concat());
+        option.extend([self.size as u32, 2].map(u32::to_le_bytes).concat());
         for (cpu, pages) in self.pages().into_iter().enumerate() {
             let pages = if self.packs() && !pages.is_empty() {
                 // Two pages at a time.
-                let chunks: Vec<_> = pages.chunks(2 * PAGE).map(chunk).collect();
+                let chunks: Vec<_> = pages.chunks(2 * self.size).map(chunk).collect();
                 [&(chunks.len() as u32).to_le_bytes()[..], &chunks.concat()].concat()
             } else {
                 pages
@@ -327,14 +356,4 @@ fn info() -> Vec<u8> {
 /// Ftrace's own: one.
 fn own() -> Vec<u8> {
     [1_u32.to_le_bytes().to_vec(), long_text("name: print\nID: 5\nformat:\n")].concat()
-}
-
-fn descriptions() -> Vec<u8> {
-    let births = BIRTHS.map(|(system, name, id, fields)| (system, format(name, id, fields)));
-    let all: Vec<_> = formats(u64::MAX).into_iter().chain(births).collect();
-    let mut section = (all.len() as u32).to_le_bytes().to_vec();
-    for (system, text) in all {
-        section.extend([system.as_bytes(), b"\0", &1_u32.to_le_bytes(), &long_text(&text)].concat());
-    }
-    section
 }
