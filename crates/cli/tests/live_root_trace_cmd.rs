@@ -293,9 +293,18 @@ fn every_switch_and_waking_is_read_as_trace_cmd_itself_prints_it() {
     let script =
         "for n in 1 2 3 4 5; do sleep 0.02; ls / >/dev/null; done; exec -a 'a prev_pid=7 b' sleep 0.05";
     record(&file, "every", 16384, Command::new("bash").args(["-c", script]));
-    let Some(expected) = reported(&file) else { return };
+    if let Some(lines) = compared(&file) {
+        assert!(lines > 50, "{lines}");
+    }
+}
+
+/// Holds what we read of a file against what trace-cmd prints of it: how many lines; `None` where it is not
+/// installed.
+#[track_caller]
+fn compared(file: &Path) -> Option<usize> {
+    let expected = reported(file)?;
     let mut told = String::new();
-    let damages = TraceDat::open(&file).expect("a trace.dat").for_each(|event| {
+    let damages = TraceDat::open(file).expect("a trace.dat").for_each(|event| {
         if let Some(line) = ours(event) {
             let _ = writeln!(told, "{line}");
         }
@@ -303,7 +312,35 @@ fn every_switch_and_waking_is_read_as_trace_cmd_itself_prints_it() {
     assert_eq!(damages, []);
     let differ = told.lines().zip(expected.lines()).find(|(ours, theirs)| ours != theirs);
     assert_eq!((told.lines().count(), differ), (expected.lines().count(), None));
-    assert!(told.lines().count() > 50, "{told}");
+    Some(told.lines().count())
+}
+
+#[test]
+fn real_files_of_trace_cmd_are_read_as_it_prints_them_in_either_version() {
+    let Some(folder) = std::env::var_os("WAKEPATH_TRACES").map(PathBuf::from) else {
+        eprintln!(
+            "skipped: WAKEPATH_TRACES names no folder; would show that files that trace-cmd wrote are read as it prints them"
+        );
+        return;
+    };
+    let made = tempfile::tempdir().expect("a folder");
+    let folders = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    for file in folders.map(|folder| folder.join("trace.dat")).filter(|file| file.is_file()) {
+        for version in ["6", "7"] {
+            let converted = made.path().join(version);
+            let convert = ["convert", "--compression", "none", "--file-version", version, "-i"];
+            let done = Command::new("trace-cmd").args(convert).arg(&file).arg("-o").arg(&converted).output();
+            if done.is_ok_and(|output| output.status.success()) {
+                let lines = compared(&converted);
+                assert!(lines.is_none_or(|lines| lines > 50), "{}: {lines:?}", file.display());
+            } else {
+                eprintln!(
+                    "skipped: trace-cmd is not installed; would show that {} is read as it prints it",
+                    file.display()
+                );
+            }
+        }
+    }
 }
 
 #[test]

@@ -383,3 +383,34 @@ fn behind_a_damaged_event_the_next_page_is_read_and_what_may_be_missing_is_lost(
     assert_eq!(damages.len(), 1, "{damages:?}");
     assert!(damages[0].text.contains("the rest of its page is skipped"), "{damages:?}");
 }
+
+#[test]
+fn what_cannot_be_read_at_a_cpus_end_is_lost_up_to_there() {
+    let file = two_cpus().page(0, None).words((300, 0), &[1 << 5, 4000]);
+    let lines = lines(&read(&file).0);
+    assert!(lines.last().is_some_and(|line| line.ends_with("lost 0 since 200")), "{lines:#?}");
+    // A chunk that says more of itself than there is in it.
+    let good = of_all_kinds(7, "zlib").bytes();
+    let at = good.windows(4).position(|window| window == 1024_u32.to_le_bytes()).expect("a chunk of a page");
+    let at =
+        good[at + 4..].windows(4).position(|window| window == 1024_u32.to_le_bytes()).expect("it") + at + 4;
+    let mut bytes = good.clone();
+    bytes[at..at + 4].copy_from_slice(&1025_u32.to_le_bytes());
+    let said = survives(&bytes).map_or_else(|error| error, |(_, damages)| format!("{damages:?}"));
+    assert!(said.contains("cannot be unpacked"), "{said}");
+}
+
+#[test]
+fn no_page_is_of_two_cpus() {
+    // The table of version 6: where the pages of a CPU are, and how many bytes.
+    let file = (0..200).fold(two_cpus().version(6), |file, n| file.waking((300 + n, 0, 7, 7), 8));
+    let mut bytes = file.bytes();
+    let table = bytes.windows(10).position(|window| window == b"flyrecord\0").expect("a table") + 10;
+    let all = bytes.len() as u64 - 1024;
+    for cpu in [0, 1] {
+        let entry = [1024_u64, all].map(u64::to_le_bytes).concat();
+        bytes[table + cpu * 16..table + cpu * 16 + 16].copy_from_slice(&entry);
+    }
+    let error = survives(&bytes).expect_err("twice the same");
+    assert!(error.contains("its CPUs' pages should take"), "{error}");
+}
