@@ -293,9 +293,24 @@ fn every_switch_and_waking_is_read_as_trace_cmd_itself_prints_it() {
     let script =
         "for n in 1 2 3 4 5; do sleep 0.02; ls / >/dev/null; done; exec -a 'a prev_pid=7 b' sleep 0.05";
     record(&file, "every", 16384, Command::new("bash").args(["-c", script]));
-    if let Some(lines) = compared(&file) {
-        assert!(lines > 50, "{lines}");
+    let Some(lines) = compared(&file) else { return };
+    assert!(lines > 50, "{lines}");
+    // As trace-cmd writes it in its newer version, and compressed, which it is unless it is told not to be.
+    let newer = folder.path().join("newer.dat");
+    assert!(convert(&file, &newer, "7", "none"));
+    assert_eq!(compared(&newer), Some(lines));
+    if convert(&file, &newer, "7", "zstd") {
+        let path = wakepath(folder.path(), &["path", "newer.dat"]);
+        let said = String::from_utf8_lossy(&path.stderr).into_owned();
+        assert!(path.status.code() == Some(3) && said.contains("is compressed by zstd"), "{said}");
     }
+}
+
+/// Whether trace-cmd could write a file anew, in this version and compressed so.
+fn convert(from: &Path, to: &Path, version: &str, compression: &str) -> bool {
+    let arguments = ["convert", "--compression", compression, "--file-version", version, "-i"];
+    let done = Command::new("trace-cmd").args(arguments).arg(from).arg("-o").arg(to).output();
+    done.is_ok_and(|output| output.status.success())
 }
 
 /// Holds what we read of a file against what trace-cmd prints of it: how many lines; `None` where it is not
@@ -328,9 +343,7 @@ fn real_files_of_trace_cmd_are_read_as_it_prints_them_in_either_version() {
     for file in folders.map(|folder| folder.join("trace.dat")).filter(|file| file.is_file()) {
         for version in ["6", "7"] {
             let converted = made.path().join(version);
-            let convert = ["convert", "--compression", "none", "--file-version", version, "-i"];
-            let done = Command::new("trace-cmd").args(convert).arg(&file).arg("-o").arg(&converted).output();
-            if done.is_ok_and(|output| output.status.success()) {
+            if convert(&file, &converted, version, "none") {
                 let lines = compared(&converted);
                 assert!(lines.is_none_or(|lines| lines > 10), "{}: {lines:?}", file.display());
             } else {
