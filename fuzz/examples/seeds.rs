@@ -25,6 +25,7 @@ fn main() {
     seeds.packets();
     wakepath_fuzz::perf_data::seeds().iter().for_each(|seed| seeds.keep("perf-data", &[seed]));
     wakepath_fuzz::trace::seeds().iter().for_each(|seed| seeds.keep("trace", &[seed]));
+    wakepath_fuzz::trace_dat::seeds().iter().for_each(|seed| seeds.keep("trace-dat", &[seed]));
     seeds.words();
     let chunks: Vec<Vec<Vec<u8>>> = streams.iter().map(|stream| records_of(stream)).collect();
     for (file, records) in chunks.iter().enumerate() {

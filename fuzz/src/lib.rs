@@ -15,17 +15,19 @@ pub mod memory;
 pub mod perf_data;
 pub mod recording;
 pub mod trace;
+pub mod trace_dat;
 pub mod words;
 
 /// A decoder: its name, which is that of its corpus's folder, and what puts bytes through it.
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder there is.
-pub const DECODERS: [Decoder; 8] = [
+pub const DECODERS: [Decoder; 9] = [
     ("kernel-records", kernel_records::check),
     ("ctf", ctf::check),
     ("trace", trace::check),
     ("perf-data", perf_data::check),
+    ("trace-dat", trace_dat::check),
     ("recording", recording::check),
     ("graph", graph::check),
     ("answer", answer::check),

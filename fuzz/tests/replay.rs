@@ -47,6 +47,11 @@ fn a_file_of_perf_is_read_to_its_end_or_refused() {
 }
 
 #[test]
+fn a_file_of_trace_cmd_is_read_to_its_end_or_refused() {
+    replay("trace-dat");
+}
+
+#[test]
 fn a_directory_of_anything_is_read_to_its_end_or_refused() {
     replay("recording");
 }

@@ -96,7 +96,7 @@ impl From<OpenError> for Failure {
                 _ => "",
             },
             OpenError::Recording(Recording::NotARecording { .. }) => {
-                "give the directory that wakepath record wrote, ./wakepath.rec by default, that of an LTTng trace, or a perf.data"
+                "give the directory that wakepath record wrote, ./wakepath.rec by default, that of an LTTng trace, a perf.data or a trace.dat"
             }
             OpenError::Recording(Recording::Newer { .. }) => {
                 "read it with the wakepath that wrote it, or a later one"
@@ -105,9 +105,12 @@ impl From<OpenError> for Failure {
                 "its metadata is damaged; the streams beside it may still be whole"
             }
             OpenError::PerfData(PerfDataError::NotPerfData(_)) => {
-                "of files, only a perf.data is read; what wakepath record and LTTng write are directories"
+                "of files, a perf.data and a trace.dat are read; what wakepath record and LTTng write are directories"
             }
-            OpenError::Trace(_) | OpenError::PerfData(_) | OpenError::OneHost { .. } => "",
+            OpenError::Trace(_)
+            | OpenError::PerfData(_)
+            | OpenError::TraceDat(_)
+            | OpenError::OneHost { .. } => "",
         };
         let failure = Self::new(Code::Input, &error);
         if hint.is_empty() { failure } else { failure.hint(hint) }

@@ -12,8 +12,8 @@ use crate::failure::Failure;
 /// Which recording.
 #[derive(Debug, Args)]
 pub struct Input {
-    /// The recording, the folder of a kernel trace by LTTng, or a perf.data; of several hosts, one each,
-    /// and the first one's clock is everybody's, and its threads are those that --pid and --tid mean
+    /// The recording, the folder of a kernel trace by LTTng, a perf.data or a trace.dat; of several hosts, one
+    /// each, and the first one's clock is everybody's, and its threads are those that --pid and --tid mean
     /// without --host
     #[arg(value_name = "REC", default_value = DEFAULT)]
     pub recordings: Vec<PathBuf>,

@@ -17,7 +17,7 @@ use crate::output::Output;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SyncArguments {
-    /// A recording of each host, a kernel trace by LTTng, or a perf.data
+    /// A recording of each host, a kernel trace by LTTng, a perf.data or a trace.dat
     #[arg(value_name = "REC", num_args = 2.., required = true)]
     recordings: Vec<PathBuf>,
     /// As JSON, for scripts

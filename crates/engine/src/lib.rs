@@ -60,7 +60,7 @@ pub use survey::{Command, Counts, Session, Survey};
 pub use wakepath_critical_path::{Algorithm, Severity};
 pub use wakepath_distribution::Measure;
 pub use wakepath_event::{Comm, Tid};
-pub use wakepath_import::PerfDataError;
+pub use wakepath_import::{PerfDataError, TraceDatError};
 pub use wakepath_recording::{FORMAT, OpenError as RecordingError};
 pub use wakepath_symbols::{Found, Function};
 pub use wakepath_sync::{HostClock, Pair, Synchronisation};

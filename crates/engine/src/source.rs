@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::Event;
-use wakepath_import::{Clock, PerfData, PerfDataError, Trace};
+use wakepath_import::{Clock, PerfData, PerfDataError, Trace, TraceDat, TraceDatError};
 use wakepath_recording::Recording;
 
 use crate::recorded::Format;
@@ -18,6 +18,8 @@ pub enum OpenError {
     Trace(#[from] wakepath_import::OpenError),
     #[error(transparent)]
     PerfData(#[from] PerfDataError),
+    #[error(transparent)]
+    TraceDat(#[from] TraceDatError),
     #[error("{} and {} are of one host, {host}: give one recording of each host", .first.display(), .second.display())]
     OneHost { first: PathBuf, second: PathBuf, host: String },
 }
@@ -28,6 +30,7 @@ pub(crate) enum Source {
     Recording(Box<Recording>),
     Trace(Box<Trace>),
     PerfData(Box<PerfData>),
+    TraceDat(Box<TraceDat>),
 }
 
 impl Source {
@@ -35,6 +38,9 @@ impl Source {
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         // The others are directories.
         if path.is_file() {
+            if TraceDat::is_one(path) {
+                return Ok(Self::TraceDat(Box::new(TraceDat::open(path)?)));
+            }
             return Ok(Self::PerfData(Box::new(PerfData::open(path)?)));
         }
         let not_ours = match Recording::open(path) {
@@ -57,6 +63,7 @@ impl Source {
             Self::Recording(recording) => recording.path(),
             Self::Trace(trace) => trace.path(),
             Self::PerfData(trace) => trace.path(),
+            Self::TraceDat(trace) => trace.path(),
         }
     }
 
@@ -73,6 +80,7 @@ impl Source {
             }
             Self::Trace(trace) => of_trace(trace.host()),
             Self::PerfData(trace) => of_trace(trace.host()),
+            Self::TraceDat(trace) => of_trace(trace.host()),
         }
     }
 
@@ -82,6 +90,7 @@ impl Source {
             Self::Recording(recording) => Some(recording.realtime_offset_ns()),
             Self::Trace(trace) => Some(trace.realtime_offset_ns()),
             Self::PerfData(trace) => trace.realtime_offset_ns(),
+            Self::TraceDat(trace) => trace.realtime_offset_ns(),
         }
     }
 
@@ -90,13 +99,14 @@ impl Source {
         match self {
             Self::Recording(_) | Self::Trace(_) => Clock::Monotonic,
             Self::PerfData(trace) => trace.clock(),
+            Self::TraceDat(trace) => trace.clock(),
         }
     }
 
     pub(crate) fn cgroup(&self) -> Option<Name> {
         match self {
             Self::Recording(recording) => recording.cgroup().map(Name::from),
-            Self::Trace(_) | Self::PerfData(_) => None,
+            Self::Trace(_) | Self::PerfData(_) | Self::TraceDat(_) => None,
         }
     }
 
@@ -119,6 +129,7 @@ impl Source {
             Self::Recording(_) => None,
             Self::Trace(trace) => Some(Name::from(trace.host().tracer.as_str())),
             Self::PerfData(trace) => Some(Name::from(trace.host().tracer.as_str())),
+            Self::TraceDat(trace) => Some(Name::from(trace.host().tracer.as_str())),
         }
     }
 
@@ -128,6 +139,7 @@ impl Source {
             Self::Recording(recording) => recording.streams().iter().map(|stream| stream.records).sum(),
             Self::Trace(trace) => trace.bytes(),
             Self::PerfData(trace) => trace.bytes(),
+            Self::TraceDat(trace) => trace.bytes(),
         }
     }
 
@@ -155,6 +167,9 @@ impl Source {
             Self::PerfData(trace) => {
                 trace.for_each_with(tell, progress).iter().map(ToString::to_string).collect()
             }
+            Self::TraceDat(trace) => {
+                trace.for_each_with(tell, progress).iter().map(ToString::to_string).collect()
+            }
         }
     }
 
@@ -164,6 +179,7 @@ impl Source {
             Self::Recording(recording) => recording.span(),
             Self::Trace(_) => None,
             Self::PerfData(trace) => Some(trace.span()),
+            Self::TraceDat(trace) => Some(trace.span()),
         }
     }
 }

@@ -5,19 +5,18 @@
 //! fields. They are read by:
 //!
 //! - `container`: header, attributes, sections;
-//! - `formats`: the tracepoints' fields, as this file describes them, and what its kernel's thread states
-//!   are called; nothing of a tracepoint's layout is taken for granted;
+//! - `formats`: the tracepoints' fields, as this file describes them, and what its kernel's thread
+//!   states are called; nothing of a tracepoint's layout is taken for granted;
 //! - `records`: one record;
 //! - `runs`: the records' order. Each CPU's are by time, but for a few; the file's are not. A first pass
 //!   notes where stretches in order (*runs*) lie, 32 bytes each, and the second merges those that are due.
 //!   So memory does not grow with what was recorded, a file without the marks of finished rounds is read
 //!   as well as one with them, and a run costs no more memory than it has bytes;
-//! - `tracepoints`: which tracepoints are read, and their fields as [`crate::tracepoint`]s;
+//! - `plan`: which tracepoints are read, and their fields as [`crate::tracepoint`]s;
 //! - `tell`: from records to events.
 
 mod container;
 mod error;
-mod formats;
 mod open;
 #[cfg(test)]
 mod oracle;
@@ -25,7 +24,7 @@ mod records;
 mod runs;
 pub mod synthetic;
 mod tell;
-mod tracepoints;
 
+pub use crate::Clock;
 pub use error::PerfDataError;
-pub use open::{Clock, PerfData};
+pub use open::PerfData;

@@ -9,13 +9,12 @@ use wakepath_event::Event;
 
 use super::PerfDataError;
 use super::container::{Attribute, Container, feature};
-use super::formats;
 use super::records::{Decoder, What};
 use super::runs::{self, Index};
 use super::tell::Teller;
-use super::tracepoints::{Kind, Plan};
 use crate::normalise::{Normaliser, ReportedStates, WakeupBy};
-use crate::{Damage, Host};
+use crate::plan::{Kind, Plan};
+use crate::{Clock, Damage, Host, formats};
 
 /// A `perf.data`, opened for reading.
 #[derive(Debug)]
@@ -36,32 +35,6 @@ pub struct PerfData<S = File> {
     build_ids: HashMap<Box<[u8]>, Box<[u8]>>,
     bytes: u64,
     damages: Vec<Damage>,
-}
-
-/// By which clock stamps are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clock {
-    /// `CLOCK_MONOTONIC`, as our own recordings'.
-    Monotonic,
-    /// Another clock that can be asked for: its number.
-    Numbered(u32),
-    /// perf's own, the scheduler's: about the time since the boot, and no other clock.
-    Perf,
-}
-
-impl Clock {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Monotonic => "monotonic",
-            Self::Numbered(0) => "realtime",
-            Self::Numbered(4) => "monotonic_raw",
-            Self::Numbered(7) => "boottime",
-            Self::Numbered(11) => "tai",
-            Self::Numbered(_) => "unknown",
-            Self::Perf => "perf",
-        }
-    }
 }
 
 /// What an event is to us that was asked for.

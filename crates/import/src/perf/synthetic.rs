@@ -1,70 +1,9 @@
 //! A `perf.data` of a machine that never was, for tests: byte by byte what `perf record` would write.
-//!
-//! Its tracepoints' fields lie where no kernel has them, so that who takes their places for granted reads
-//! nonsense, and the letters of its thread states are not those of the kernel that it names.
 
-/// A field: type and name, offset, size, and whether it is signed.
-type Field = (&'static str, u32, u32, u8);
-
-/// Systems, names and fields of its tracepoints, in the order of their events.
-const TRACEPOINTS: [(&str, &str, &[Field]); 11] = [
-    (
-        "sched",
-        "sched_switch",
-        &[
-            ("pid_t next_pid", 8, 4, 1),
-            ("long prev_state", 16, 8, 1),
-            ("pid_t prev_pid", 24, 4, 1),
-            ("char next_comm[16]", 32, 16, 0),
-        ],
-    ),
-    ("sched", "sched_waking", &[("pid_t pid", 12, 4, 1)]),
-    ("irq", "irq_handler_entry", &[("__data_loc char[] name", 8, 4, 0), ("int irq", 12, 4, 1)]),
-    ("irq", "irq_handler_exit", &[("int irq", 12, 4, 1)]),
-    ("sched", "sched_process_exec", &[("__data_loc char[] filename", 8, 4, 0), ("pid_t pid", 12, 4, 1)]),
-    ("sched", "sched_wakeup_new", &[("pid_t pid", 20, 4, 1)]),
-    ("raw_syscalls", "sys_enter", &[("long id", 8, 8, 1), ("unsigned long args[6]", 16, 48, 0)]),
-    ("sched", "sched_wakeup", &[("pid_t pid", 12, 4, 1)]),
-    ("net", "net_dev_queue", &[("__data_loc char[] name", 8, 4, 0), ("void * skbaddr", 16, 8, 0)]),
-    ("net", "netif_receive_skb", &[("__data_loc char[] name", 8, 4, 0), ("void * skbaddr", 16, 8, 0)]),
-    (
-        "tcp",
-        "tcp_probe",
-        &[("const void * skbaddr", 8, 8, 0), ("__u8 saddr[28]", 16, 28, 0), ("__u8 daddr[28]", 44, 28, 0)],
-    ),
-];
-
-/// As kernels before 4.14 print `prev_state`.
-const STATES: &str = r#""%s", __print_flags(REC->prev_state & (2048-1), "|", { 1, "S"} , { 2, "D" }, { 4, "T" }, { 8, "t" }, { 16, "Z" }, { 32, "X" }, { 64, "x" }, { 128, "K" }, { 256, "W" }, { 512, "P" }, { 1024, "N" }) : "R", REC->prev_state & 2048 ? "+" : """#;
-
-/// The tracepoints' numbers begin here.
-const FIRST: u64 = 300;
-
-/// The places of its events: tracepoints, the CPU's clock with call chains, perf's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the kernel's names")]
-#[repr(u64)]
-pub enum Of {
-    Switch,
-    Waking,
-    IrqEntry,
-    IrqExit,
-    Exec,
-    WakeupNew,
-    CallEntry,
-    Wakeup,
-    PacketOut,
-    PacketIn,
-    Received,
-    CpuClock,
-    Own,
-}
+use crate::synthetic::{FIRST, formats, raw, switch};
+pub use crate::synthetic::{Of, Place};
 
 const EVENTS: u64 = Of::Own as u64 + 1;
-
-/// Who was where when a record was made: a stamp in ns, 0 for those that perf makes up; a CPU, a process
-/// and a thread of it.
-pub type Place = (u64, u32, u32, u32);
 
 /// A file.
 #[derive(Debug, Clone)]
@@ -161,21 +100,14 @@ impl File {
 
     /// A tracepoint with these bytes at these offsets.
     pub fn tracepoint(self, of: Of, place: Place, fields: &[(usize, &[u8])]) -> Self {
-        let end = fields.iter().map(|(offset, bytes)| offset + bytes.len()).max().unwrap_or(8).max(8);
-        let mut raw = vec![0; (end + 4).next_multiple_of(8) - 4];
-        raw[4..8].copy_from_slice(&place.3.to_le_bytes());
-        for (offset, bytes) in fields {
-            raw[*offset..*offset + bytes.len()].copy_from_slice(bytes);
-        }
+        let raw = raw(FIRST + of as u64, place.3, fields);
         let rest = [&(raw.len() as u32).to_le_bytes()[..], &raw].concat();
         self.sample(of, 1, place, 0xffff_ffff_8000_0000, &rest)
     }
 
     /// The thread of `place` leaves its CPU to another.
     pub fn switch(self, place: Place, state: i64, next: u32, comm: &str) -> Self {
-        let (next, state, prev) = (next.to_le_bytes(), state.to_le_bytes(), place.3.to_le_bytes());
-        let comm: Vec<u8> = comm.bytes().chain([0; 16]).take(16).collect();
-        self.tracepoint(Of::Switch, place, &[(8, &next), (16, &state), (24, &prev), (32, &comm)])
+        switch(place, state, next, comm, |fields| self.tracepoint(Of::Switch, place, fields))
     }
 
     /// It wakes another.
@@ -248,19 +180,11 @@ fn description(asks: u64) -> Vec<u8> {
     let mut section = b"\x17\x08\x44tracing0.6\0\0\x08\0\x10\0\0".to_vec();
     section.extend([b"header_page\0".to_vec(), block("x"), b"header_event\0".to_vec(), block("y")].concat());
     section.extend(0_u32.to_le_bytes());
-    let tracepoints = TRACEPOINTS.iter().enumerate().filter(|(place, _)| asks >> place & 1 != 0);
-    section.extend((tracepoints.clone().count() as u32).to_le_bytes());
-    for (place, (system, name, fields)) in tracepoints {
+    let formats = formats(asks);
+    section.extend((formats.len() as u32).to_le_bytes());
+    for (system, text) in formats {
         section.extend([system.as_bytes(), b"\0"].concat());
         section.extend(1_u32.to_le_bytes());
-        let mut text = format!(
-            "name: {name}\nID: {}\nformat:\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n",
-            FIRST + place as u64
-        );
-        for (declaration, offset, size, signed) in *fields {
-            text += &format!("\tfield:{declaration};\toffset:{offset};\tsize:{size};\tsigned:{signed};\n");
-        }
-        text += &format!("\nprint fmt: {}\n", if *name == "sched_switch" { STATES } else { "\"\"" });
         section.extend(block(&text));
     }
     section

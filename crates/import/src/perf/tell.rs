@@ -9,8 +9,9 @@ use wakepath_event::{Comm, Context, Cpu, Event, Mapping, Stack, StackId, Tid, Wh
 use super::open::{Asked, PerfData};
 use super::records::{Head, What};
 use super::runs::Gap;
-use super::tracepoints::{Kind, Plan};
+use crate::loopback::Loopback;
 use crate::normalise::Normaliser;
+use crate::plan::{Kind, Plan};
 use crate::tracepoint::{Record, Tracepoint};
 
 /// Tells a file's records, which come by stamp, as events.
@@ -27,8 +28,7 @@ pub(super) struct Teller<'a, S, F> {
     comms: HashMap<Tid, Comm, FixedState>,
     /// Stacks that were told.
     stacks: HashSet<StackId, FixedState>,
-    /// Buffers of packets that came by the loopback last.
-    loopback: HashSet<u64, FixedState>,
+    loopback: Loopback,
     /// Records lost of each CPU: as told where they were, and in all.
     lost: HashMap<u16, (u64, u64), FixedState>,
     now: Stamp<Local>,
@@ -51,9 +51,6 @@ const KTHREADD: Tid = Tid(2);
 /// Most stacks that are known again.
 const MOST_STACKS: usize = 1 << 20;
 
-/// Most buffers: the kernel uses the same few again.
-const MOST_PACKETS: usize = 1 << 16;
-
 /// Where and when a record was made, and by whom.
 #[derive(Debug, Clone, Copy)]
 struct Place {
@@ -73,7 +70,7 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
             strangers: HashMap::default(),
             comms: HashMap::default(),
             stacks: HashSet::default(),
-            loopback: HashSet::default(),
+            loopback: Loopback::default(),
             lost: HashMap::default(),
             now: Stamp::from_ns(file.first()),
             unreadable: 0,
@@ -233,20 +230,12 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
             // perf's own records tell the same, and more of it.
             Kind::Fork if seen.births => return,
             Kind::Rename if seen.names => return,
-            Kind::PacketOut | Kind::PacketIn => return self.packet(place, plan, raw),
-            Kind::Received => {
-                if let Some(socket) = plan.received(raw).filter(|buffer| self.loopback.contains(buffer)) {
-                    place.current = plan.current(raw).or(place.current);
-                    return self.push(place, Tracepoint::SocketReceived { socket });
-                }
-            }
             _ => {}
         }
-        let Some(what) = plan.read(raw) else { return self.cannot("a tracepoint's fields make no sense") };
-        // Of a packet that is known, only its buffer leads to it.
-        if matches!(what, Tracepoint::Received(flow) if flow.is_within_host()) && !self.loopback.is_empty() {
-            return;
-        }
+        let Ok(what) = self.loopback.read(plan, raw) else {
+            return self.cannot("a tracepoint's fields make no sense");
+        };
+        let Some(what) = what else { return };
         place.current = plan.current(raw).or(place.current);
         if let Tracepoint::Fork { parent, .. } = what {
             self.forks(place, parent);
@@ -275,26 +264,6 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
         for tid in place.current.into_iter().chain(also) {
             self.meet(behind, tid);
         }
-    }
-
-    /// The tracepoints tell no addresses. On the loopback, what is received is the buffer that was sent,
-    /// and no other of that address is on its way: there it stands for the packet and for its flow. Of
-    /// other interfaces' packets nothing is known.
-    fn packet(&mut self, mut place: Place, plan: &Plan, raw: &[u8]) {
-        let Some((buffer, interface)) = plan.packet(raw) else {
-            return self.cannot("a tracepoint's fields make no sense");
-        };
-        if interface != b"lo" {
-            self.loopback.remove(&buffer);
-            return;
-        }
-        let out = plan.kind == Kind::PacketOut;
-        if !out && self.loopback.len() < MOST_PACKETS {
-            self.loopback.insert(buffer);
-        }
-        place.current = plan.current(raw).or(place.current);
-        let (seq, ack) = (buffer as u32, (buffer >> 32) as u32);
-        self.push(place, Tracepoint::SocketPacket { socket: buffer, out, seq, ack, flags: 0 });
     }
 
     /// A thread that gives birth may be a stranger still, and the newborn's parent is its process.

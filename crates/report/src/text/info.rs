@@ -35,6 +35,10 @@ pub fn info(info: &InfoAnswer, paper: Paper) -> String {
         "perf" => {
             row("clock", String::from("perf's own (perf record -k CLOCK_MONOTONIC takes the machine's)"))
         }
+        "local" | "global" | "uptime" | "x86-tsc" => row(
+            "clock",
+            format!("ftrace's {} (trace-cmd record -C mono takes the machine's)", recorded.clock),
+        ),
         other => row("clock", other.to_owned()),
     }
     if let Some(command) = &recorded.survey.session.command {

@@ -1,7 +1,8 @@
-//! What a file says of the tracepoints in it: the section that `perf` copies from the kernel's tracefs.
+//! What a file says of the tracepoints in it: `perf` and `trace-cmd` copy it from the kernel's tracefs, in the
+//! same form.
 //!
-//! Sources: `tools/perf/util/trace-event-info.c` of Linux writes the section, `Documentation/trace/events.rst`
-//! tells what a format file means.
+//! Sources: `tools/perf/util/trace-event-info.c` of Linux writes the section, the page trace-cmd.dat.v6(5) of
+//! trace-cmd describes it, `Documentation/trace/events.rst` tells what a format file means.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,7 @@ use crate::normalise::ReportedStates;
 
 /// A tracepoint's name and fields.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Format {
+pub(crate) struct Format {
     pub system: String,
     pub name: String,
     fields: Vec<(String, Field)>,
@@ -19,9 +20,9 @@ pub(super) struct Format {
 
 /// Where a field is in the bytes of a tracepoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Field {
-    offset: u32,
-    size: u32,
+pub(crate) struct Field {
+    pub offset: u32,
+    pub size: u32,
     signed: bool,
     /// It holds where the value is, and how long.
     dynamic: bool,
@@ -175,69 +176,107 @@ fn value(expression: &str) -> Option<i64> {
 
 /// The formats of these tracepoints, by number. What cannot be read says where and why; formats before it
 /// are there.
-pub(super) fn read(
+pub(crate) fn read(
     section: &[u8],
     wanted: impl Fn(u64) -> bool,
 ) -> (HashMap<u64, Format>, Option<(usize, &'static str)>) {
     let mut formats = HashMap::new();
-    let mut rest = Rest { bytes: section, at: 0 };
-    let fault = read_all(&mut rest, &wanted, &mut formats).is_none();
+    let mut rest = Rest::new(section);
+    let fault = read_all(&mut rest, &mut |id, format| {
+        if wanted(id) {
+            formats.insert(id, format);
+        }
+    });
+    let fault = fault.is_none();
     (formats, fault.then_some((rest.at, "the description of the tracepoints makes no sense from here on")))
 }
 
-fn read_all(
-    rest: &mut Rest<'_>,
-    wanted: &impl Fn(u64) -> bool,
-    into: &mut HashMap<u64, Format>,
-) -> Option<()> {
-    (rest.take(10)? == b"\x17\x08\x44tracing").then_some(())?;
+fn read_all(rest: &mut Rest<'_>, tell: &mut impl FnMut(u64, Format)) -> Option<()> {
+    (rest.take(MAGIC.len())? == MAGIC).then_some(())?;
     let _version = rest.text()?;
     // Little-endian, and how long a long is; a page's size.
     (rest.take(1)? == [0]).then_some(())?;
     rest.take(5)?;
-    for name in ["header_page", "header_event"] {
-        (rest.text()? == name.as_bytes()).then_some(())?;
-        rest.block()?;
-    }
-    // ftrace's own.
-    for _ in 0..rest.count()? {
-        rest.block()?;
-    }
-    for _ in 0..rest.count()? {
-        let system = String::from_utf8_lossy(rest.text()?);
-        for _ in 0..rest.count()? {
-            let text = String::from_utf8_lossy(rest.block()?);
-            if let Some((id, format)) = Format::parse(&system, &text).filter(|(id, _)| wanted(*id)) {
-                into.insert(id, format);
-            }
-        }
-    }
-    Some(())
+    rest.buffers()?;
+    rest.own()?;
+    rest.systems(tell)
 }
 
-struct Rest<'a> {
+/// What the section begins with, and a file of trace-cmd.
+pub(crate) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
+
+/// The fields that lines of a format describe, by name.
+pub(crate) fn fields(text: &str) -> impl Iterator<Item = (String, Field)> {
+    text.lines().filter_map(|line| field_of(line.trim().strip_prefix("field:")?))
+}
+
+/// What is left of a description.
+pub(crate) struct Rest<'a> {
     bytes: &'a [u8],
-    at: usize,
+    pub at: usize,
 }
 
 impl<'a> Rest<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// How the kernel's buffers are laid out, a page of them and an event.
+    pub fn buffers(&mut self) -> Option<[&'a [u8]; 2]> {
+        let mut named = |name: &str| {
+            (self.text()? == name.as_bytes()).then_some(())?;
+            self.block()
+        };
+        Some([named("header_page")?, named("header_event")?])
+    }
+
+    /// The formats of ftrace's own events, which are of no use here.
+    pub fn own(&mut self) -> Option<()> {
+        for _ in 0..self.count()? {
+            self.block()?;
+        }
+        Some(())
+    }
+
+    /// The formats of all tracepoints, with their numbers.
+    pub fn systems(&mut self, tell: &mut impl FnMut(u64, Format)) -> Option<()> {
+        for _ in 0..self.count()? {
+            let system = String::from_utf8_lossy(self.text()?);
+            for _ in 0..self.count()? {
+                let text = String::from_utf8_lossy(self.block()?);
+                if let Some((id, format)) = Format::parse(&system, &text) {
+                    tell(id, format);
+                }
+            }
+        }
+        Some(())
+    }
+
+    pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let taken = self.bytes.get(self.at..self.at.checked_add(count)?)?;
         self.at += count;
         Some(taken)
     }
 
-    fn count(&mut self) -> Option<u32> {
+    pub fn u16(&mut self) -> Option<u16> {
+        self.take(2)?.first_chunk().map(|&bytes| u16::from_le_bytes(bytes))
+    }
+
+    pub fn u64(&mut self) -> Option<u64> {
+        self.take(8)?.first_chunk().map(|&bytes| u64::from_le_bytes(bytes))
+    }
+
+    pub fn count(&mut self) -> Option<u32> {
         self.take(4)?.first_chunk().map(|&bytes| u32::from_le_bytes(bytes))
     }
 
     /// Bytes behind their number.
     fn block(&mut self) -> Option<&'a [u8]> {
-        let size = self.take(8)?.first_chunk().map(|&bytes| u64::from_le_bytes(bytes))?;
+        let size = self.u64()?;
         self.take(usize::try_from(size).ok()?)
     }
 
-    fn text(&mut self) -> Option<&'a [u8]> {
+    pub fn text(&mut self) -> Option<&'a [u8]> {
         let end = self.bytes.get(self.at..)?.iter().position(|&byte| byte == 0)?;
         let text = self.take(end)?;
         self.take(1)?;

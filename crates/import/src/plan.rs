@@ -1,20 +1,21 @@
-//! The kernel's tracepoints as `perf` records them, by name, and which of their fields are read.
+//! The kernel's tracepoints as `perf` and `trace-cmd` record them, by name, and which of their fields are read.
 
 use std::net::{IpAddr, SocketAddr};
 
 use wakepath_event::{Call, Comm, Context, Flow, Tid};
 
-use super::formats::{Field, Format};
+use crate::formats::{Field, Format};
 use crate::tracepoint::{End, Interrupt, Request, Tracepoint};
 
 /// What a tracepoint is to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Switch,
     Waking,
     Wakeup,
     WakeupNew,
     Fork,
+    NewTask,
     Exec,
     Exit,
     Rename,
@@ -45,6 +46,7 @@ impl Kind {
             ("sched", "sched_process_fork") => Self::Fork,
             ("sched", "sched_process_exec") => Self::Exec,
             ("sched", "sched_process_exit") => Self::Exit,
+            ("task", "task_newtask") => Self::NewTask,
             ("task", "task_rename") => Self::Rename,
             ("irq", "irq_handler_entry") => Self::IrqEntry,
             ("irq", "irq_handler_exit") => Self::IrqExit,
@@ -72,8 +74,10 @@ impl Kind {
     /// The fields that it cannot do without, and then others.
     const fn fields(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
-            Self::Switch => (&["prev_pid", "prev_state", "next_pid"], &["next_comm"]),
-            Self::Waking | Self::Wakeup | Self::WakeupNew | Self::Exit => (&["pid"], &[]),
+            Self::Switch => (&["prev_pid", "prev_state", "next_pid"], &["next_comm", "prev_comm"]),
+            Self::Waking | Self::Wakeup | Self::WakeupNew => (&["pid"], &["comm"]),
+            Self::NewTask => (&["pid", "clone_flags"], &[]),
+            Self::Exit => (&["pid"], &[]),
             Self::Fork => (&["parent_pid", "child_pid"], &["child_comm"]),
             Self::Exec => (&["pid", "filename"], &["old_pid"]),
             Self::Rename => (&["newcomm"], &["pid"]),
@@ -96,7 +100,7 @@ impl Kind {
 
 /// A tracepoint whose fields are known.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub kind: Kind,
     /// As [`Kind::fields`] has them.
     fields: [Option<Field>; 5],
@@ -138,6 +142,23 @@ impl Plan {
     /// record is one of perf's own pid namespace.
     pub fn current(&self, raw: &[u8]) -> Option<Tid> {
         self.current?.number(raw).and_then(|tid| u32::try_from(tid).ok()).map(Tid)
+    }
+
+    /// What it says that a thread is called which may be told of nowhere else: of a switch the one that leaves,
+    /// of a waking the one that is woken.
+    pub fn comm(&self, raw: &[u8]) -> Option<Comm> {
+        let field = match self.kind {
+            Kind::Switch => self.fields[4],
+            Kind::Waking | Kind::Wakeup | Kind::WakeupNew => self.fields[1],
+            _ => None,
+        };
+        field.map(|field| Comm::new(field.text(raw)))
+    }
+
+    /// Who was just made, and whether it is one more thread of the process that made it.
+    pub fn newborn(&self, raw: &[u8]) -> Option<(Tid, bool)> {
+        const CLONE_THREAD: i64 = 0x1_0000;
+        Some((self.tid(0, raw)?, self.number(1, raw)? & CLONE_THREAD != 0))
     }
 
     /// A packet's buffer, and the interface that it passes.
@@ -185,7 +206,7 @@ impl Plan {
             Kind::HrtimerExit => Tracepoint::Leave(Interrupt::Hrtimer),
             Kind::VectorEntry(context) => Tracepoint::Enter(Interrupt::Vector(context)),
             Kind::VectorExit(context) => Tracepoint::Leave(Interrupt::Vector(context)),
-            Kind::PacketOut | Kind::PacketIn => return None,
+            Kind::NewTask | Kind::PacketOut | Kind::PacketIn => return None,
             Kind::Received => {
                 // The socket's own address, and its peer's, who sent.
                 let [own, peer] = [0, 1].map(|place| self.fields[place]?.bytes(raw).and_then(address));

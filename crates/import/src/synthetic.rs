@@ -1,0 +1,111 @@
+//! The tracepoints of a machine that never was, for tests of whoever reads them.
+//!
+//! Their fields lie where no kernel has them, so that who takes their places for granted reads nonsense, and
+//! the letters of the thread states are not those of the kernel that files name.
+
+/// A field: type and name, offset, size, and whether it is signed.
+pub(crate) type Field = (&'static str, u32, u32, u8);
+
+/// Systems, names and fields of its tracepoints, in the order of their events.
+const TRACEPOINTS: [(&str, &str, &[Field]); 11] = [
+    (
+        "sched",
+        "sched_switch",
+        &[
+            ("pid_t next_pid", 8, 4, 1),
+            ("long prev_state", 16, 8, 1),
+            ("pid_t prev_pid", 24, 4, 1),
+            ("char next_comm[16]", 32, 16, 0),
+        ],
+    ),
+    ("sched", "sched_waking", &[("pid_t pid", 12, 4, 1)]),
+    ("irq", "irq_handler_entry", &[("__data_loc char[] name", 8, 4, 0), ("int irq", 12, 4, 1)]),
+    ("irq", "irq_handler_exit", &[("int irq", 12, 4, 1)]),
+    ("sched", "sched_process_exec", &[("__data_loc char[] filename", 8, 4, 0), ("pid_t pid", 12, 4, 1)]),
+    ("sched", "sched_wakeup_new", &[("pid_t pid", 20, 4, 1)]),
+    ("raw_syscalls", "sys_enter", &[("long id", 8, 8, 1), ("unsigned long args[6]", 16, 48, 0)]),
+    ("sched", "sched_wakeup", &[("pid_t pid", 12, 4, 1)]),
+    ("net", "net_dev_queue", &[("__data_loc char[] name", 8, 4, 0), ("void * skbaddr", 16, 8, 0)]),
+    ("net", "netif_receive_skb", &[("__data_loc char[] name", 8, 4, 0), ("void * skbaddr", 16, 8, 0)]),
+    (
+        "tcp",
+        "tcp_probe",
+        &[("const void * skbaddr", 8, 8, 0), ("__u8 saddr[28]", 16, 28, 0), ("__u8 daddr[28]", 44, 28, 0)],
+    ),
+];
+
+/// As kernels before 4.14 print `prev_state`.
+const STATES: &str = r#""%s", __print_flags(REC->prev_state & (2048-1), "|", { 1, "S"} , { 2, "D" }, { 4, "T" }, { 8, "t" }, { 16, "Z" }, { 32, "X" }, { 64, "x" }, { 128, "K" }, { 256, "W" }, { 512, "P" }, { 1024, "N" }) : "R", REC->prev_state & 2048 ? "+" : """#;
+
+/// The tracepoints' numbers begin here.
+pub(crate) const FIRST: u64 = 300;
+
+/// The places of its events: tracepoints, the CPU's clock with call chains, perf's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the kernel's names")]
+#[repr(u64)]
+pub enum Of {
+    Switch,
+    Waking,
+    IrqEntry,
+    IrqExit,
+    Exec,
+    WakeupNew,
+    CallEntry,
+    Wakeup,
+    PacketOut,
+    PacketIn,
+    Received,
+    CpuClock,
+    Own,
+}
+
+/// Who was where when a record was made: a stamp in ns, 0 for those that perf makes up; a CPU, a process
+/// and a thread of it.
+pub type Place = (u64, u32, u32, u32);
+
+/// Systems and formats of those of the tracepoints that are among these events, as bits.
+pub(crate) fn formats(asks: u64) -> Vec<(&'static str, String)> {
+    let asked = TRACEPOINTS.iter().enumerate().filter(|(place, _)| asks >> place & 1 != 0);
+    asked
+        .map(|(place, (system, name, fields))| (*system, format(name, FIRST + place as u64, fields)))
+        .collect()
+}
+
+/// The format of a tracepoint, as the kernel describes it.
+pub(crate) fn format(name: &str, id: u64, fields: &[Field]) -> String {
+    let common = [("unsigned short common_type", 0, 2, 0), ("int common_pid", 4, 4, 1)]
+        .into_iter()
+        .chain(fields.iter().copied());
+    let lines = common.map(|(declaration, offset, size, signed)| {
+        format!("\tfield:{declaration};\toffset:{offset};\tsize:{size};\tsigned:{signed};\n")
+    });
+    let print = if name == "sched_switch" { STATES } else { "\"\"" };
+    format!("name: {name}\nID: {id}\nformat:\n{}\nprint fmt: {print}\n", lines.collect::<String>())
+}
+
+/// A tracepoint with these bytes at these offsets: its number and who was current in front, and so many
+/// bytes that it ends four before a whole word.
+pub(crate) fn raw(id: u64, tid: u32, fields: &[(usize, &[u8])]) -> Vec<u8> {
+    let end = fields.iter().map(|(offset, bytes)| offset + bytes.len()).max().unwrap_or(8).max(8);
+    let mut raw = vec![0; (end + 4).next_multiple_of(8) - 4];
+    raw[..2].copy_from_slice(&(id as u16).to_le_bytes());
+    raw[4..8].copy_from_slice(&tid.to_le_bytes());
+    for (offset, bytes) in fields {
+        raw[*offset..*offset + bytes.len()].copy_from_slice(bytes);
+    }
+    raw
+}
+
+/// The fields of a switch: the thread of `place` leaves its CPU to another.
+pub(crate) fn switch<T>(
+    place: Place,
+    state: i64,
+    next: u32,
+    comm: &str,
+    with: impl FnOnce(&[(usize, &[u8])]) -> T,
+) -> T {
+    let (next, state, prev) = (next.to_le_bytes(), state.to_le_bytes(), place.3.to_le_bytes());
+    let comm: Vec<u8> = comm.bytes().chain([0; 16]).take(16).collect();
+    with(&[(8, &next), (16, &state), (24, &prev), (32, &comm)])
+}

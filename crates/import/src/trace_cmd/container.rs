@@ -1,0 +1,483 @@
+use std::collections::HashMap;
+use std::path::Path;
+
+use foldhash::fast::FixedState;
+use wakepath_ctf::Source;
+use wakepath_event::{Comm, Cpu, Tid};
+
+use super::TraceDatError;
+use super::head::{Head, LARGEST};
+use super::ring::{self, Layout};
+use crate::formats::{MAGIC, Rest};
+use crate::normalise::ReportedStates;
+use crate::plan::Plan;
+
+/// Where in a file things are, and what it says of its machine.
+#[derive(Debug)]
+pub(super) struct Container {
+    pub layout: Layout,
+    pub tracepoints: Tracepoints,
+    /// The top one first.
+    pub buffers: Vec<Buffer>,
+    /// What threads were called when recording ended.
+    pub comms: HashMap<Tid, Comm, FixedState>,
+    /// By what the file is compressed; `none` where it is not.
+    pub compression: String,
+    pub said: Said,
+}
+
+/// What options say.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// `uname -a` of the machine.
+    pub uname: String,
+    /// The version of trace-cmd.
+    pub version: String,
+    /// Realtime less the stamps' clock, µs.
+    pub realtime_offset_us: Option<i64>,
+    pub tsc: Option<Tsc>,
+    /// Events of each CPU that found no room, as the kernel counted them.
+    pub dropped: Vec<(u32, u64)>,
+    /// The clock; in version 6 of files, mostly only that the word of it stands behind the CPUs' tables.
+    clock: Option<String>,
+}
+
+/// How stamps of the CPU's counter are ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tsc {
+    pub multiplier: u32,
+    pub shift: u32,
+    pub offset: u64,
+}
+
+/// A ring buffer: the top one, or an instance's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Buffer {
+    /// Empty for the top one.
+    pub name: String,
+    /// By what its stamps are.
+    pub clock: String,
+    /// Bytes of its pages.
+    pub page: u32,
+    pub packed: bool,
+    pub cpus: Vec<Pages>,
+}
+
+/// Where the pages of a CPU are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pages {
+    pub cpu: u32,
+    pub from: u64,
+    pub to: u64,
+}
+
+/// The tracepoints that the file describes.
+#[derive(Debug, Default)]
+pub(super) struct Tracepoints {
+    /// Those that are read, by number.
+    pub plans: HashMap<u16, Plan, FixedState>,
+    /// What all are called, for a word on what there is.
+    pub names: HashMap<u16, Box<str>, FixedState>,
+    pub states: Option<ReportedStates>,
+}
+
+/// Numbers of options, and of the sections that some of them lead to.
+mod option {
+    pub const DONE: u16 = 0;
+    pub const DATE: u16 = 1;
+    pub const CPU_STAT: u16 = 2;
+    pub const BUFFER: u16 = 3;
+    pub const TRACE_CLOCK: u16 = 4;
+    pub const UNAME: u16 = 5;
+    pub const VERSION: u16 = 9;
+    pub const TSC_TO_NS: u16 = 14;
+    pub const HEADER_INFO: u16 = 16;
+    pub const EVENT_FORMATS: u16 = 18;
+    pub const COMMAND_LINES: u16 = 21;
+    pub const BUFFER_TEXT: u16 = 22;
+}
+
+/// Options and instances beyond these are none.
+const MOST_OPTIONS: usize = 1 << 16;
+const MOST_BUFFERS: usize = 1 << 10;
+const PAGE_SIZES: std::ops::RangeInclusive<u32> = 64..=(1 << 22);
+/// In version 6 of files, what tells one kind of content from another has ten bytes.
+const FLYRECORD: &str = "flyrecord";
+const LATENCY: &str = "latency  ";
+const OPTIONS: &str = "options  ";
+
+impl Container {
+    pub fn read(source: &impl Source, path: &Path) -> Result<Self, TraceDatError> {
+        let mut head = Head::new(source, path)?;
+        if head.ahead(MAGIC.len() as u64)? != MAGIC {
+            return Err(TraceDatError::NotTraceDat(path.to_owned()));
+        }
+        head.at += MAGIC.len() as u64;
+        let version = head.text("its version")?;
+        if version != "6" && version != "7" {
+            return Err(TraceDatError::Version { path: path.to_owned(), version });
+        }
+        match head.byte("its byte order")? {
+            0 => {}
+            1 => return Err(TraceDatError::BigEndian(path.to_owned())),
+            other => return Err(head.damaged(head.at - 1, format!("{other} is no byte order"))),
+        }
+        // Of user space's longs, which are of no use here.
+        head.byte("the size of its longs")?;
+        let page = head.u32("the size of its pages")?;
+        let mut container = if version == "6" { version_6(&mut head, page)? } else { version_7(&mut head)? };
+        container.check(&head)?;
+        Ok(container)
+    }
+
+    /// What is claimed fits the file, and no byte of it is more than one CPU's.
+    fn check(&mut self, head: &Head<'_, impl Source>) -> Result<(), TraceDatError> {
+        let mut all = 0_u64;
+        for buffer in &self.buffers {
+            if !PAGE_SIZES.contains(&buffer.page) {
+                return Err(head.damaged(0, format!("pages cannot be of {} bytes", buffer.page)));
+            }
+            for &Pages { cpu, from, to } in &buffer.cpus {
+                if to < from || to > head.size {
+                    let what = format!(
+                        "the pages of CPU {cpu} should reach to byte {to}, and the file ends at byte {}: it was \
+                         cut short",
+                        head.size
+                    );
+                    return Err(head.damaged(from, what));
+                }
+                all = all.saturating_add(to - from);
+            }
+        }
+        if all > head.size {
+            return Err(head.damaged(0, format!("its CPUs' pages should take {all} of {} bytes", head.size)));
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a section, as far as they are there, read as the description of tracepoints.
+fn tracepoints(rest: &mut Rest<'_>) -> Option<Tracepoints> {
+    let mut found = Tracepoints::default();
+    rest.systems(&mut |id, format| {
+        let Ok(id) = u16::try_from(id) else { return };
+        found.states = found.states.or(format.states);
+        found.names.insert(id, format!("{}:{}", format.system, format.name).into());
+        found.plans.extend(Plan::new(&format).map(|plan| (id, plan)));
+    })?;
+    Some(found)
+}
+
+fn layout(head: &Head<'_, impl Source>, [page, event]: [&[u8]; 2]) -> Result<Layout, TraceDatError> {
+    let unknown = || head.damaged(head.at, "the kernel's buffers are not laid out as any that is known");
+    if !ring::is_known(&String::from_utf8_lossy(event)) {
+        return Err(unknown());
+    }
+    Layout::parse(&String::from_utf8_lossy(page)).ok_or_else(unknown)
+}
+
+/// All is in a row.
+fn version_6(head: &mut Head<'_, impl Source>, page: u32) -> Result<Container, TraceDatError> {
+    let (layout, tracepoints) = described(head)?;
+    for what in ["the kernel's symbols", "the formats of trace_printk"] {
+        let size = head.u32(what)?;
+        head.pass(size.into(), what)?;
+    }
+    let comms = comms(head)?;
+    let cpus = head.u32("the number of its CPUs")?;
+    let mut said = Said::default();
+    let mut instances = Vec::new();
+    let mut tag = head.text("what comes next")?;
+    if tag == OPTIONS {
+        options(head, &mut said, |head, id, content| {
+            if id == option::BUFFER {
+                let mut rest = Rest::new(content);
+                let at = rest.u64().ok_or_else(|| head.damaged(head.at, "an instance is nowhere"))?;
+                instances.push((at, String::from_utf8_lossy(rest.text().unwrap_or_default()).into_owned()));
+            }
+            Ok(())
+        })?;
+        tag = head.text("what comes next")?;
+    }
+    let clocks = said.clock.is_some();
+    let mut buffers = vec![buffer_6(head, &tag, String::new(), page, cpus, clocks)?];
+    for (at, name) in instances.into_iter().take(MOST_BUFFERS) {
+        head.at = at;
+        let tag = head.text("what an instance holds")?;
+        buffers.push(buffer_6(head, &tag, name, page, cpus, clocks)?);
+    }
+    let clock = said.clock.as_deref().unwrap_or_default();
+    for buffer in buffers.iter_mut().filter(|buffer| buffer.clock.is_empty()) {
+        clock.clone_into(&mut buffer.clock);
+    }
+    Ok(Container { layout, tracepoints, buffers, comms, compression: "none".to_owned(), said })
+}
+
+/// How pages and tracepoints are described: nothing tells how long all that is.
+fn described(head: &mut Head<'_, impl Source>) -> Result<(Layout, Tracepoints), TraceDatError> {
+    let mut span = 1_u64 << 20;
+    loop {
+        let bytes = head.ahead(span)?;
+        let mut rest = Rest::new(&bytes);
+        let buffers = rest.buffers();
+        let found = rest.own().filter(|()| buffers.is_some()).and_then(|()| tracepoints(&mut rest));
+        match (buffers, found) {
+            (Some(buffers), Some(found)) => {
+                let layout = layout(head, buffers)?;
+                head.at += rest.at as u64;
+                return Ok((layout, found));
+            }
+            // Perhaps only the first bytes of it were there.
+            _ if bytes.len() as u64 == span && span < LARGEST => span *= 4,
+            _ => {
+                let what = "the description of the tracepoints makes no sense from here on";
+                return Err(head.damaged(head.at + rest.at as u64, what));
+            }
+        }
+    }
+}
+
+/// The table of a buffer's CPUs, and behind it the clock.
+fn buffer_6(
+    head: &mut Head<'_, impl Source>,
+    tag: &str,
+    name: String,
+    page: u32,
+    cpus: u32,
+    clocks: bool,
+) -> Result<Buffer, TraceDatError> {
+    match tag {
+        FLYRECORD => {}
+        LATENCY => return Err(TraceDatError::Latency(head.path.to_owned())),
+        _ => return Err(head.damaged(head.at, "neither events nor text begin here")),
+    }
+    let table = head.take(u64::from(cpus) * 16, "the table of its CPUs")?;
+    let word = |bytes: &[u8], at: usize| {
+        bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |&word| u64::from_le_bytes(word))
+    };
+    let cpus = table.chunks_exact(16).enumerate().map(|(cpu, entry)| {
+        let (from, size) = (word(entry, 0), word(entry, 8));
+        Pages { cpu: cpu as u32, from, to: from.saturating_add(size) }
+    });
+    let cpus = cpus.filter(|pages| pages.to > pages.from).collect();
+    let mut clock = String::new();
+    if clocks {
+        let size = head.u64("the clock")?;
+        clock = clock_of(&String::from_utf8_lossy(&head.take(size, "the clock")?));
+    }
+    Ok(Buffer { name, clock, page, packed: false, cpus })
+}
+
+/// Options lead to sections.
+fn version_7(head: &mut Head<'_, impl Source>) -> Result<Container, TraceDatError> {
+    let compression = head.text("what it is compressed by")?;
+    head.text("the version of that")?;
+    let mut next = head.u64("where its options are")?;
+    let mut said = Said::default();
+    let (mut sections, mut buffers, mut is_text) = (HashMap::new(), Vec::new(), false);
+    // Each block of options leads to the next, and a loop leads nowhere.
+    let mut blocks = 0;
+    while next != 0 {
+        head.at = next;
+        let (at, content) = head.section(option::DONE, "a section of options", &compression)?;
+        let mut inner = Options { rest: Rest::new(&content), at };
+        next = 0;
+        while let Some((id, content)) = inner.next(head)? {
+            let mut rest = Rest::new(content);
+            match id {
+                option::DONE => {
+                    next = rest.u64().unwrap_or(0);
+                    break;
+                }
+                option::HEADER_INFO | option::EVENT_FORMATS | option::COMMAND_LINES => {
+                    sections.extend(rest.u64().map(|at| (id, at)));
+                }
+                option::BUFFER if buffers.len() < MOST_BUFFERS => {
+                    let buffer = buffer_7(&mut rest);
+                    buffers.push(buffer.ok_or_else(|| {
+                        head.damaged(inner.at, "the option that leads to a buffer makes no sense")
+                    })?);
+                }
+                option::BUFFER_TEXT => is_text = true,
+                _ => said.note(id, content),
+            }
+        }
+        blocks += 1;
+        if blocks > 1000 {
+            return Err(head.damaged(next, "options lead to options without an end"));
+        }
+    }
+    if buffers.is_empty() && is_text {
+        return Err(TraceDatError::Latency(head.path.to_owned()));
+    }
+    let mut section = |id: u16, what: &str| {
+        let at = sections.get(&id).copied();
+        head.at = at.ok_or_else(|| head.damaged(0, format!("no option leads to {what}")))?;
+        head.section(id, what, &compression)
+    };
+    let (_, info) = section(option::HEADER_INFO, "what describes the buffers")?;
+    let (at, formats) = section(option::EVENT_FORMATS, "what describes the tracepoints")?;
+    let names = section(option::COMMAND_LINES, "the names of threads").ok();
+    let info = Rest::new(&info).buffers();
+    let layout = layout(head, info.ok_or_else(|| head.damaged(head.at, "the buffers are not described"))?)?;
+    let mut rest = Rest::new(&formats);
+    let found = tracepoints(&mut rest);
+    let tracepoints = found.ok_or_else(|| {
+        let what = "the description of the tracepoints makes no sense from here on";
+        head.damaged(at + rest.at as u64, what)
+    })?;
+    let comms = names.map(|(_, names)| parse_comms(names.get(8..).unwrap_or_default())).unwrap_or_default();
+    let mut all = Vec::new();
+    for (at, buffer) in buffers {
+        head.at = at;
+        let (packed, _) = head.section_head(option::BUFFER, "the section of a buffer")?;
+        if packed && compression != "zlib" {
+            return Err(TraceDatError::Compressed { path: head.path.to_owned(), by: compression });
+        }
+        all.push(Buffer { packed, ..buffer });
+    }
+    all.sort_by_key(|buffer| !buffer.name.is_empty());
+    Ok(Container { layout, tracepoints, buffers: all, comms, compression, said })
+}
+
+/// A buffer as its option describes it, and where its section begins.
+fn buffer_7(rest: &mut Rest<'_>) -> Option<(u64, Buffer)> {
+    let at = rest.u64()?;
+    let name = String::from_utf8_lossy(rest.text()?).into_owned();
+    let clock = clock_of(&String::from_utf8_lossy(rest.text()?));
+    let (page, count) = (rest.count()?, rest.count()?);
+    let mut cpus = Vec::new();
+    for _ in 0..count {
+        let (cpu, from, size) = (rest.count()?, rest.u64()?, rest.u64()?);
+        if size > 0 {
+            cpus.push(Pages { cpu, from, to: from.checked_add(size)? });
+        }
+    }
+    Some((at, Buffer { name, clock, page, packed: false, cpus }))
+}
+
+/// Options of version 7, one by one.
+struct Options<'a> {
+    rest: Rest<'a>,
+    /// Where in the file they begin.
+    at: u64,
+}
+
+impl<'a> Options<'a> {
+    fn next(&mut self, head: &Head<'_, impl Source>) -> Result<Option<(u16, &'a [u8])>, TraceDatError> {
+        let cut = || head.damaged(self.at, "an option ends behind its section's last byte");
+        let Some(id) = self.rest.u16() else { return Ok(None) };
+        let size = self.rest.count().ok_or_else(cut)?;
+        Ok(Some((id, self.rest.take(size as usize).ok_or_else(cut)?)))
+    }
+}
+
+/// Options of version 6, up to the one that ends them.
+fn options<S: Source>(
+    head: &mut Head<'_, S>,
+    said: &mut Said,
+    mut other: impl FnMut(&Head<'_, S>, u16, &[u8]) -> Result<(), TraceDatError>,
+) -> Result<(), TraceDatError> {
+    for _ in 0..MOST_OPTIONS {
+        let id = head.u16("an option")?;
+        if id == option::DONE {
+            return Ok(());
+        }
+        let size = head.u32("an option")?;
+        let content = head.take(size.into(), "an option")?;
+        said.note(id, &content);
+        other(head, id, &content)?;
+    }
+    Err(head.damaged(head.at, "options without an end"))
+}
+
+impl Said {
+    fn note(&mut self, id: u16, content: &[u8]) {
+        let text = || {
+            let end = content.iter().position(|&byte| byte == 0).unwrap_or(content.len());
+            String::from_utf8_lossy(&content[..end]).trim().to_owned()
+        };
+        match id {
+            option::UNAME => self.uname = text(),
+            option::VERSION => self.version = text(),
+            option::TRACE_CLOCK => self.clock = Some(clock_of(&text())),
+            option::DATE => self.realtime_offset_us = number(&text()),
+            option::CPU_STAT => self.dropped.extend(dropped(&text())),
+            option::TSC_TO_NS => {
+                let mut rest = Rest::new(content);
+                let mut tsc =
+                    || Some(Tsc { multiplier: rest.count()?, shift: rest.count()?, offset: rest.u64()? });
+                self.tsc = tsc().filter(|tsc| tsc.shift < 64 && tsc.multiplier > 0);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Of `local [mono] boot` the one in brackets; of one word that.
+fn clock_of(text: &str) -> String {
+    let within = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(name, _)| name);
+    within.unwrap_or(text).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned()
+}
+
+fn number(text: &str) -> Option<i64> {
+    let (sign, text) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
+    let number = match text.strip_prefix("0x") {
+        Some(hex) => i64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    number.ok().map(|number| sign * number)
+}
+
+/// Which CPU a `stats` file is of, and how many events found no room there; `None` where all did.
+fn dropped(stats: &str) -> Option<(u32, u64)> {
+    let figure = |name: &str| {
+        let line = stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|figure| figure.trim().parse::<u64>().ok())
+    };
+    let count = figure("dropped events").unwrap_or(0).saturating_add(figure("commit overrun").unwrap_or(0));
+    let cpu = figure("CPU").and_then(|cpu| u32::try_from(cpu).ok())?;
+    (count > 0 && cpu < Cpu::LIMIT.into()).then_some((cpu, count))
+}
+
+fn comms(head: &mut Head<'_, impl Source>) -> Result<HashMap<Tid, Comm, FixedState>, TraceDatError> {
+    const WHAT: &str = "the names of threads";
+    let size = head.u64(WHAT)?;
+    head.take(size, WHAT).map(|text| parse_comms(&text))
+}
+
+/// A line a thread: its number and its name, which may be any bytes but the end of a line.
+fn parse_comms(text: &[u8]) -> HashMap<Tid, Comm, FixedState> {
+    let lines = text.split(|&byte| byte == b'\n');
+    let parsed = lines.filter_map(|line| {
+        let blank = line.iter().position(|&byte| byte == b' ')?;
+        let tid = std::str::from_utf8(&line[..blank]).ok()?.parse().ok()?;
+        Some((Tid(tid), Comm::new(&line[blank + 1..])))
+    });
+    parsed.filter(|(tid, _)| tid.0 < Tid::LIMIT).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_options_say_is_read_as_tracefs_writes_it() {
+        for (text, clock) in
+            [("local [mono] boot", "mono"), ("mono", "mono"), ("[local] global\n", "local"), ("", "")]
+        {
+            assert_eq!(clock_of(text), clock);
+        }
+        for (text, value) in [("0x1f", Some(31)), ("-5", Some(-5)), ("0x", None), ("-", None), ("9", Some(9))]
+        {
+            assert_eq!(number(text), value, "{text}");
+        }
+        let stats = |dropped: &str| format!("CPU: 1\nentries: 5\noverrun: 3\ncommit overrun: 2\n{dropped}");
+        assert_eq!(super::dropped(&stats("dropped events: 7\n")), Some((1, 9)));
+        assert_eq!(super::dropped("CPU: 0\ncommit overrun: 0\ndropped events: 0\n"), None);
+        assert_eq!(super::dropped("dropped events: 7"), None);
+        let comms = parse_comms(b"7 a b\n8 \xff\nnonsense\n99999999 far\n9");
+        assert_eq!(comms.len(), 2);
+        assert_eq!(comms[&Tid(7)], Comm::new(b"a b"));
+    }
+}

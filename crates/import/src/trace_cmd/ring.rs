@@ -1,0 +1,226 @@
+//! A page of the kernel's ring buffer.
+//!
+//! It begins with its first stamp and a word that says how many bytes of it are used, and whether events were
+//! lost before it. Events follow, whole words each: five bits tell the kind or the length, 27 the time since the
+//! event before.
+
+use std::ops::Range;
+
+use crate::formats;
+
+/// Where a page has what, as `events/header_page` tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    stamp: usize,
+    commit: usize,
+    /// Bytes of the kernel's longs.
+    long: usize,
+    data: usize,
+}
+
+/// How a page begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Begin {
+    /// Stamp of its first event.
+    pub at: u64,
+    /// Where its events are.
+    pub data: (usize, usize),
+    /// Events were lost before it: so many, 0 where nobody counted.
+    pub lost: Option<u64>,
+}
+
+/// What stands in a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// An event, so long after what was before, and where its bytes are.
+    Event(u64, Range<usize>),
+    /// So much time passed.
+    Passed(u64),
+    /// It is so late: the lower 59 bits.
+    Is(u64),
+    /// An event that was taken back; so much later than what was before.
+    Nothing(u64),
+    /// The rest is empty.
+    End,
+}
+
+/// Bits of the word that says how many bytes are used.
+const USED: u64 = (1 << 27) - 1;
+const LOST: u64 = 1 << 31;
+/// Behind the bytes that are used stands how many were lost.
+const COUNTED: u64 = 1 << 30;
+/// Bits of an absolute stamp.
+const STAMP_BITS: u32 = 59;
+
+impl Layout {
+    pub fn parse(text: &str) -> Option<Self> {
+        let field =
+            |wanted: &str| formats::fields(text).find(|(name, _)| name == wanted).map(|(_, field)| field);
+        let (stamp, commit, data) = (field("timestamp")?, field("commit")?, field("data")?);
+        let long = commit.size as usize;
+        let fits = stamp.size == 8 && matches!(long, 4 | 8) && data.offset <= 64;
+        let behind = data.offset >= stamp.offset.saturating_add(8)
+            && data.offset >= commit.offset.saturating_add(commit.size);
+        (fits && behind).then_some(Self {
+            stamp: stamp.offset as usize,
+            commit: commit.offset as usize,
+            long,
+            data: data.offset as usize,
+        })
+    }
+
+    /// How a page begins; an error says what makes no sense.
+    pub fn begin(&self, page: &[u8]) -> Result<Begin, String> {
+        let too_short = || format!("a page ends after {} bytes, within its head", page.len());
+        if page.len() < self.data {
+            return Err(too_short());
+        }
+        let at = long(page, self.stamp, 8).ok_or_else(too_short)?;
+        let commit = long(page, self.commit, self.long).ok_or_else(too_short)?;
+        let (used, room) = ((commit & USED) as usize, page.len() - self.data);
+        if used > room {
+            return Err(format!("a page of {} bytes should hold {used} bytes of events", page.len()));
+        }
+        let end = self.data + used;
+        let lost = (commit & LOST != 0).then(|| {
+            let count = (commit & COUNTED != 0).then(|| long(page, end, self.long)).flatten();
+            count.unwrap_or(0)
+        });
+        Ok(Begin { at, data: (self.data, end), lost })
+    }
+}
+
+/// Whether events are laid out as here, by what `events/header_event` says.
+pub(super) fn is_known(header: &str) -> bool {
+    let says = |name: &str, value: &str| {
+        header.lines().any(|line| {
+            let mut words = line.split_whitespace();
+            words.next() == Some(name) && words.any(|word| word == value)
+        })
+    };
+    let kinds = says("padding", "29") && says("time_extend", "30") && says("data", "28");
+    kinds && says("type_len", "5") && says("time_delta", "27")
+}
+
+/// What stands at a place of a page whose events end at `end`, and where the next stands.
+pub(super) fn piece(page: &[u8], at: usize, end: usize) -> Result<(Piece, usize), String> {
+    let word = |at: usize| long(&page[..end], at, 4);
+    let short = |what: &str| format!("{what} ends behind its page's last byte");
+    let head = word(at).ok_or_else(|| short("an event"))?;
+    let (kind, delta) = (head & 31, head >> 5);
+    let next = || word(at + 4).ok_or_else(|| short("an event"));
+    let within = |from: usize, size: u64| {
+        let to = usize::try_from(size).ok().and_then(|size| from.checked_add(size)).filter(|&to| to <= end);
+        to.ok_or_else(|| short(&format!("an event of {size} bytes")))
+    };
+    Ok(match kind {
+        29 if delta == 0 => (Piece::End, end),
+        // The kernel gives one a delta of 1 that had none.
+        29 => (Piece::Nothing(if delta == 1 { 0 } else { delta }), within(at + 4, next()?.max(4))?),
+        30 => (Piece::Passed(next()? << 27 | delta), at + 8),
+        31 => (Piece::Is(next()? << 27 | delta), at + 8),
+        0 => {
+            // The length counts its own four bytes.
+            let length = next()?;
+            if length < 4 {
+                return Err(format!("an event cannot be of {length} bytes"));
+            }
+            let to = within(at + 4, length)?;
+            (Piece::Event(delta, at + 8..to), to.next_multiple_of(4))
+        }
+        words => {
+            let to = within(at + 4, words * 4)?;
+            (Piece::Event(delta, at + 4..to), to)
+        }
+    })
+}
+
+/// The whole stamp of which a piece tells the lower bits, where it was `now` before.
+pub(super) const fn whole(stamp: u64, now: u64) -> u64 {
+    let above = now >> STAMP_BITS << STAMP_BITS;
+    let stamp = above | stamp;
+    // The upper bits changed meanwhile, where it would be back by more than half of what the lower ones tell.
+    if now > stamp && now - stamp > 1 << (STAMP_BITS - 1) {
+        stamp.saturating_add(1 << STAMP_BITS)
+    } else {
+        stamp
+    }
+}
+
+fn long(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at.checked_add(size)?)?;
+    match size {
+        4 => bytes.first_chunk().map(|&bytes| u32::from_le_bytes(bytes).into()),
+        _ => bytes.first_chunk().map(|&bytes| u64::from_le_bytes(bytes)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
+        \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
+        \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
+        \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
+
+    #[test]
+    fn a_page_is_laid_out_as_its_kernel_says() {
+        let layout = Layout::parse(PAGE).expect("a layout");
+        assert_eq!(layout, Layout { stamp: 0, commit: 8, long: 8, data: 16 });
+        let narrow = PAGE.replace("offset:8;\tsize:8", "offset:8;\tsize:4").replace("offset:16", "offset:12");
+        assert_eq!(Layout::parse(&narrow).map(|layout| (layout.long, layout.data)), Some((4, 12)));
+        for nonsense in
+            ["", "field: u64 timestamp;\toffset:0;\tsize:8;", &PAGE.replace("offset:16", "offset:10")]
+        {
+            assert_eq!(Layout::parse(nonsense), None, "{nonsense}");
+        }
+        let mut page = vec![0; 64];
+        page[0] = 7;
+        page[8] = 40;
+        assert_eq!(layout.begin(&page), Ok(Begin { at: 7, data: (16, 56), lost: None }));
+        // Lost before it, uncounted and counted.
+        page[11] = 0x80;
+        assert_eq!(layout.begin(&page).map(|begin| begin.lost), Ok(Some(0)));
+        page[11] = 0xc0;
+        page[56] = 9;
+        assert_eq!(layout.begin(&page).map(|begin| begin.lost), Ok(Some(9)));
+        page[8] = 49;
+        let error = layout.begin(&page).expect_err("more than there is room for");
+        assert_eq!(error, "a page of 64 bytes should hold 49 bytes of events");
+    }
+
+    #[test]
+    fn the_stamp_of_an_event_is_what_its_kind_says() {
+        let page = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+        for (words, piece_is, next) in [
+            (&[2 | 5 << 5, 1, 2][..], Ok(Piece::Event(5, 4..12)), 12),
+            (&[5 << 5, 10, 1, 2], Ok(Piece::Event(5, 8..14)), 16),
+            (&[29, 0, 0], Ok(Piece::End), 12),
+            (&[29 | 5 << 5, 8, 0, 0], Ok(Piece::Nothing(5)), 12),
+            (&[29 | 1 << 5, 8, 0, 0], Ok(Piece::Nothing(0)), 12),
+            (&[30 | 3 << 5, 2], Ok(Piece::Passed(2 << 27 | 3)), 8),
+            (&[31 | 3 << 5, 2], Ok(Piece::Is(2 << 27 | 3)), 8),
+            (&[3, 0, 0], Err("an event of 12 bytes ends behind its page's last byte"), 0),
+            (&[0, 3, 0], Err("an event cannot be of 3 bytes"), 0),
+            (&[0, u32::MAX, 0], Err("an event of 4294967295 bytes ends behind its page's last byte"), 0),
+            (&[30], Err("an event ends behind its page's last byte"), 0),
+        ] {
+            let page = page(words);
+            let found = piece(&page, 0, page.len());
+            assert_eq!(found, piece_is.map(|piece| (piece, next)).map_err(str::to_owned), "{words:?}");
+        }
+        assert_eq!(whole(5, 1 << 60 | 3), 1 << 60 | 5);
+        assert_eq!(whole(2, (1 << 59) - 1), 1 << 59 | 2);
+    }
+
+    #[test]
+    fn events_of_another_layout_are_known_by_what_the_kernel_says_of_them() {
+        let header = "# compressed entry header\n\ttype_len    :    5 bits\n\ttime_delta  :   27 bits\n\
+            \tarray       :   32 bits\n\n\tpadding     : type == 29\n\ttime_extend : type == 30\n\
+            \ttime_stamp : type == 31\n\tdata max type_len  == 28\n";
+        assert!(is_known(header));
+        assert!(!is_known(&header.replace("== 30", "== 31")) && !is_known(&header.replace("27", "29")));
+        assert!(!is_known(""));
+    }
+}

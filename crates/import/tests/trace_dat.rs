@@ -1,0 +1,416 @@
+//! Files of `trace-cmd record`, as events.
+
+use std::path::Path;
+
+use wakepath_event::{BlockedState, Event, SwitchOut, What};
+use wakepath_import::trace_cmd::synthetic::{File, Of};
+use wakepath_import::{Clock, Damage, TraceDat};
+
+const ANY: i64 = 1;
+const FORMS: [(u8, &str); 3] = [(6, "none"), (7, "none"), (7, "zlib")];
+
+/// The events of a file, and what is wrong with it.
+fn read(file: &File) -> (Vec<Event>, Vec<Damage>) {
+    let bytes = file.bytes();
+    let file = TraceDat::of(&bytes[..], Path::new("a.dat")).expect("a file");
+    let mut events = Vec::new();
+    let damages = file.for_each(|event| events.push(event.clone()));
+    assert!(events.is_sorted_by_key(|event| event.at), "by time");
+    (events, damages)
+}
+
+/// A line an event: stamp, CPU, who, what; those that say nothing of threads left out.
+fn lines(events: &[Event]) -> Vec<String> {
+    let told = events.iter().filter_map(|event| {
+        let what = match &event.what {
+            What::Switch { next, out, .. } => format!("to {} {out:?}", next.0),
+            What::Waking { target, newborn, .. } => {
+                format!("wakes {}{}", target.0, if *newborn { ", born" } else { "" })
+            }
+            What::Fork { child: it } => format!("bears {:?} {} of {}", it.comm, it.tid, it.tgid),
+            What::Loss { from, count } => format!("lost {count} since {}", from.ns()),
+            What::Rename { tid, comm } => format!("names {tid} {comm:?}"),
+            _ => return None,
+        };
+        let known = u32::from(event.cpu.0) < 8192;
+        let place =
+            if known { format!("cpu{} {}", event.cpu.0, event.current) } else { "somewhere".to_owned() };
+        Some(format!("{} {place} {what}", event.at.ns()))
+    });
+    told.collect()
+}
+
+/// Thread 7 wakes 8 on the other CPU.
+fn two_cpus() -> File {
+    File::default()
+        .switch((110, 1, 0, 0), 0, 8, "there")
+        .switch((150, 1, 8, 8), ANY, 0, "swapper/1")
+        .switch((100, 0, 0, 0), 0, 7, "here")
+        .waking((105, 0, 7, 7), 8)
+        .switch((200, 0, 7, 7), 2, 0, "swapper/0")
+}
+
+const OF_TWO_CPUS: [&str; 7] = [
+    "100 cpu0 0 to 7 Runnable",
+    "100 cpu0 7 names 7 \"here\"",
+    "105 cpu0 7 names 8 \"there\"",
+    "105 cpu0 7 wakes 8",
+    "110 cpu1 0 to 8 Runnable",
+    "150 cpu1 8 to 0 Blocked(Interruptible)",
+    "200 cpu0 7 to 0 Blocked(Uninterruptible)",
+];
+
+/// `OF_TWO_CPUS`, but for a name that is told twice.
+fn told(file: &File) -> Vec<String> {
+    let mut lines = lines(&read(file).0);
+    lines.retain(|line| line != "110 cpu1 8 names 8 \"there\"");
+    lines
+}
+
+#[test]
+fn events_are_by_time_in_either_version_compressed_or_not() {
+    for (version, compression) in FORMS {
+        let file = two_cpus().version(version).compressed(compression);
+        assert_eq!(told(&file), OF_TWO_CPUS, "version {version}, {compression}");
+        assert_eq!(read(&file).1, []);
+        let bytes = file.bytes();
+        let file = TraceDat::of(&bytes[..], Path::new("a.dat")).expect("a file");
+        assert_eq!(file.clock(), Clock::Monotonic);
+        assert_eq!((file.span().0.ns(), file.span().1.ns()), (100, 200));
+        let host = file.host();
+        let said = (host.name.as_str(), host.kernel_release.as_str(), host.tracer.as_str());
+        assert_eq!(said, ("web3", "6.1.0", "trace-cmd 3.1.6"));
+    }
+}
+
+#[test]
+fn many_pages_of_a_cpu_are_read_one_after_the_other() {
+    for (version, compression) in FORMS {
+        let mut file = two_cpus().version(version).compressed(compression);
+        // Some a long time apart: more than an event's own delta can tell.
+        let mut at = 1000;
+        for n in 0..500 {
+            at += if n % 100 == 0 { 1 << 30 } else { 7 };
+            file = file.waking((at, n % 2, 7, 7), 8);
+        }
+        let (events, damages) = read(&file);
+        let wakings: Vec<_> =
+            events.iter().filter(|event| matches!(event.what, What::Waking { .. })).collect();
+        assert_eq!((wakings.len(), damages), (501, vec![]), "version {version}, {compression}");
+        assert_eq!(wakings.last().map(|event| event.at.ns()), Some(at));
+    }
+}
+
+#[test]
+fn a_state_means_what_the_file_says() {
+    let out = |state| {
+        let (events, _) = read(&File::default().switch((100, 0, 7, 7), state, 0, "x"));
+        events.iter().find_map(|event| match event.what {
+            What::Switch { out, .. } => Some(out),
+            _ => None,
+        })
+    };
+    for (state, meaning) in [
+        (0, SwitchOut::Runnable),
+        (2048, SwitchOut::Runnable),
+        (512, SwitchOut::Blocked(BlockedState::Parked)),
+        (16, SwitchOut::Dead),
+    ] {
+        assert_eq!(out(state), Some(meaning), "{state}");
+    }
+}
+
+#[test]
+fn time_passes_as_the_pages_words_say() {
+    // 100, and 5 << 27 | 3 later; padding that is passed; an absolute stamp; the rest of the page empty.
+    let file = File::default()
+        .switch((100, 0, 0, 0), 0, 7, "here")
+        .words((100 + (5 << 27 | 3), 0), &[30 | 3 << 5, 5])
+        .waking((100 + (5 << 27 | 3), 0, 7, 7), 8)
+        .words((100 + (5 << 27 | 3) + 9, 0), &[29 | 9 << 5, 12, 0, 0])
+        .waking((100 + (5 << 27 | 3) + 11, 0, 7, 7), 8)
+        .words((9 << 27, 0), &[31, 9])
+        .waking((9 << 27 | 5, 0, 7, 7), 8)
+        .words((9 << 27, 0), &[29, 0])
+        .words((9 << 27, 0), &[77]);
+    let (events, damages) = read(&file);
+    let wakings = events.iter().filter(|event| matches!(event.what, What::Waking { .. }));
+    let stamps: Vec<_> = wakings.map(|event| event.at.ns()).collect();
+    assert_eq!(stamps, [100 + (5 << 27 | 3), 100 + (5 << 27 | 3) + 11, 9 << 27 | 5]);
+    assert_eq!(damages, []);
+}
+
+#[test]
+fn what_was_lost_before_a_page_is_a_loss_of_its_cpu() {
+    for (version, compression) in FORMS {
+        let file = two_cpus()
+            .version(version)
+            .compressed(compression)
+            .page(1, Some(5))
+            .switch((180, 1, 0, 0), 0, 8, "there")
+            .page(1, Some(0))
+            .switch((190, 1, 8, 8), ANY, 0, "swapper/1");
+        let lines = lines(&read(&file).0);
+        let lost: Vec<_> = lines.iter().filter(|line| line.contains("lost")).collect();
+        assert!(
+            lost.len() == 2
+                && lost[0].starts_with("180 ")
+                && lost[0].ends_with("lost 5 since 150")
+                && lost[1].starts_with("190 ")
+                && lost[1].ends_with("lost 0 since 180"),
+            "{lines:#?}"
+        );
+    }
+    // What found no room was counted, but not when.
+    let stats = b"CPU: 1\nentries: 2\noverrun: 0\ncommit overrun: 0\ndropped events: 9\nread events: 2\n\0";
+    let (_, damages) = read(&two_cpus().option(2, stats));
+    assert_eq!(damages.len(), 1, "{damages:?}");
+    assert!(damages[0].text.starts_with("9 events of CPU 1 found no room in its buffer"), "{damages:?}");
+}
+
+#[test]
+fn who_is_born_is_a_thread_or_a_process_where_the_file_tells() {
+    let file = two_cpus()
+        .birth((210, 0, 7, 7), 20, true, "worker")
+        .birth((220, 0, 20, 20), 21, true, "worker")
+        .birth((230, 0, 7, 7), 22, false, "here")
+        .tracepoint(Of::WakeupNew, (231, 0, 7, 7), &[(20, &22_u32.to_le_bytes())]);
+    let lines = lines(&read(&file).0);
+    let told: Vec<_> = lines.iter().filter(|line| line.contains("bears") || line.contains("born")).collect();
+    assert_eq!(
+        told,
+        [
+            "210 cpu0 7 bears \"worker\" 20 of 7",
+            "220 cpu0 20 bears \"worker\" 21 of 7",
+            "230 cpu0 7 bears \"here\" 22 of 22",
+            "231 cpu0 7 wakes 22, born",
+        ]
+    );
+}
+
+#[test]
+fn stamps_of_a_clock_that_is_time_are_said_to_be_its_and_of_others_refused() {
+    // A counter of 2 GHz.
+    let tsc = [&1_u32.to_le_bytes()[..], &1_u32.to_le_bytes(), &1000_u64.to_le_bytes()].concat();
+    for (clock, means) in [
+        ("mono", Clock::Monotonic),
+        ("mono_raw", Clock::Numbered(4)),
+        ("boot", Clock::Numbered(7)),
+        ("tai", Clock::Numbered(11)),
+        ("local", Clock::Local),
+        ("global", Clock::Global),
+        ("perf", Clock::Perf),
+        ("uptime", Clock::Uptime),
+        ("x86-tsc", Clock::Tsc),
+    ] {
+        for version in [6, 7] {
+            let bytes = two_cpus().version(version).by(clock).option(14, &tsc).bytes();
+            let file = TraceDat::of(&bytes[..], Path::new("a.dat")).expect("a file");
+            let expected = if means == Clock::Tsc { (1050, 1100) } else { (100, 200) };
+            let (first, last) = file.span();
+            assert_eq!((file.clock(), (first.ns(), last.ns())), (means, expected), "{clock}");
+            assert_eq!(file.realtime_offset_ns(), None);
+            let doubts = file.for_each(|_| {});
+            assert_eq!(doubts.len(), usize::from(means == Clock::Uptime), "{clock}: {doubts:?}");
+        }
+    }
+    for (clock, says) in [
+        ("counter", "a.dat has stamps of the clock `counter`, which counts events and tells no time"),
+        ("x86-tsc", "which counts cycles, and the file does not say how many there are in a second"),
+        ("s390-tod", "which nobody here knows how to read: record with -C mono"),
+    ] {
+        let bytes = two_cpus().by(clock).bytes();
+        let error = TraceDat::of(&bytes[..], Path::new("a.dat")).expect_err(says).to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    let bytes = two_cpus().option(1, b"0x10\0").bytes();
+    let file = TraceDat::of(&bytes[..], Path::new("a.dat")).expect("a file");
+    assert_eq!(file.realtime_offset_ns(), Some(16_000));
+}
+
+#[test]
+fn one_buffer_is_read_and_others_are_said() {
+    for version in [6, 7] {
+        let file = two_cpus().version(version).instance();
+        let (_, damages) = read(&file);
+        assert_eq!(told(&file), OF_TWO_CPUS, "version {version}");
+        assert_eq!(damages.len(), 1, "{damages:?}");
+        assert!(damages[0].text.ends_with("is left out: other"), "{damages:?}");
+    }
+}
+
+#[test]
+fn wakeups_stand_in_where_wakings_are_not_recorded_and_the_answer_says_so() {
+    let wakeup = |file: File| file.tracepoint(Of::Wakeup, (220, 0, 7, 7), &[(12, &8_u32.to_le_bytes())]);
+    let alone = wakeup(File::default().switch((100, 0, 0, 0), 0, 7, "here"));
+    let count = |file: &File| lines(&read(file).0).iter().filter(|line| line.contains("wakes 8")).count();
+    assert_eq!((count(&wakeup(two_cpus())), count(&alone)), (1, 1));
+    let says =
+        |file: &File| read(file).1.iter().any(|damage| damage.text.contains("for want of sched_waking"));
+    assert!(says(&alone) && !says(&two_cpus()));
+}
+
+#[test]
+fn what_is_not_read_says_why_and_what_would_be() {
+    let bytes = two_cpus().version(6).bytes();
+    let changed = |at: usize, with: &[u8]| {
+        let mut bytes = bytes.clone();
+        bytes[at..at + with.len()].copy_from_slice(with);
+        bytes
+    };
+    let replaced = |from: &[u8], to: &[u8]| {
+        let at = bytes.windows(from.len()).rposition(|window| window == from).expect("there");
+        changed(at, to)
+    };
+    let of = |file: File| file.bytes();
+    for (bytes, says) in [
+        (b"PERFILE2".to_vec(), "a.dat is no trace.dat"),
+        (b"".to_vec(), "a.dat is no trace.dat"),
+        (changed(10, b"5"), "a.dat is a trace.dat of version 5, and versions 6 and 7 are read: convert it"),
+        (changed(12, &[1]), "big-endian"),
+        (changed(12, &[2]), "a.dat at byte 12: 2 is no byte order"),
+        (bytes[..14].to_vec(), "a.dat at byte 14: the size of its pages should take 4 bytes"),
+        (replaced(b"flyrecord\0", b"latency  \0"), "a.dat holds what a latency tracer printed"),
+        (replaced(b"flyrecord\0", b"something\0"), "neither events nor text begin here"),
+        (replaced(b"type == 30", b"type == 77"), "not laid out as any that is known"),
+        (bytes[..bytes.len() - 100].to_vec(), "it was cut short"),
+        (
+            of(two_cpus().compressed("zstd")),
+            "a.dat is compressed by zstd, which is not read: convert it (trace-cmd convert --compression none",
+        ),
+        (
+            of(File::default().waking((5, 0, 7, 7), 8)),
+            "holds no switches of threads (it holds sched:sched_waking)",
+        ),
+        (of(File::default()), "(it holds no events), so that nothing is known"),
+    ] {
+        let error = TraceDat::of(&bytes[..], Path::new("a.dat")).expect_err(says).to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+/// A file with something of everything.
+fn of_all_kinds(version: u8, compression: &'static str) -> File {
+    let name = (16_u32 | 4 << 16).to_le_bytes();
+    two_cpus()
+        .version(version)
+        .compressed(compression)
+        .instance()
+        .tracepoint(Of::IrqEntry, (210, 0, 0, 0), &[(8, &name), (12, &[11, 0, 0, 0]), (16, b"disk")])
+        .waking((211, 0, 0, 0), 7)
+        .tracepoint(Of::IrqExit, (212, 0, 0, 0), &[(12, &[11, 0, 0, 0])])
+        .birth((215, 0, 7, 7), 20, true, "worker")
+        .page(1, Some(3))
+        .switch((220, 1, 0, 0), 0, 8, "there")
+        .words((221, 1), &[30 | 1 << 5, 0])
+        .words((222, 1), &[29 | 1 << 5, 8, 0])
+        .tracepoint(Of::CallEntry, (240, 1, 8, 8), &[(8, &[0]), (16, &[0; 48])])
+        .option(2, b"CPU: 0\ndropped events: 1\n\0")
+}
+
+/// Reads bytes that may be anything; says how many events there were, and what was wrong.
+fn survives(bytes: &[u8]) -> Result<(usize, Vec<Damage>), String> {
+    let file = TraceDat::of(bytes, Path::new("a.dat")).map_err(|error| error.to_string())?;
+    let (mut events, mut last) = (0, 0);
+    let damages = file.for_each(|event| {
+        assert!(event.at.ns() >= last, "by time");
+        (events, last) = (events + 1, event.at.ns());
+    });
+    Ok((events, damages))
+}
+
+#[test]
+fn a_file_cut_short_anywhere_is_refused_by_name_and_place() {
+    for (version, compression) in FORMS {
+        let bytes = of_all_kinds(version, compression).bytes();
+        let (whole, damages) = survives(&bytes).expect("whole");
+        assert!(whole > 12 && damages.len() == 2, "{whole} {damages:?}");
+        for len in (0..bytes.len()).filter(|len| len % 3 == 0 || *len < 200) {
+            let error = survives(&bytes[..len]).expect_err("it was cut");
+            assert!(error.contains("a.dat"), "{len}: {error}");
+            assert!(len < 10 || error.contains(" at byte "), "version {version}, {len}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_changed_byte_anywhere_is_a_local_matter_or_an_error() {
+    for (version, compression) in FORMS {
+        let good = of_all_kinds(version, compression).bytes();
+        for (at, bit) in (0..good.len()).step_by(2).map(|at| (at, at / 2 % 8)) {
+            for value in [good[at] ^ 1 << bit, 0xff] {
+                let mut bytes = good.clone();
+                bytes[at] = value;
+                if let Err(error) = survives(&bytes) {
+                    assert!(error.contains("a.dat"), "byte {at}: {error}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_size_is_believed() {
+    for (version, compression) in FORMS {
+        let good = of_all_kinds(version, compression).bytes();
+        for value in [u64::MAX, good.len() as u64, 1 << 62, 1 << 32] {
+            for at in (0..good.len() - 8).step_by(5) {
+                let mut bytes = good.clone();
+                bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+                if let Err(error) = survives(&bytes) {
+                    assert!(error.contains("a.dat"), "{value:#x} at {at}: {error}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn behind_a_damaged_event_the_next_page_is_read_and_what_may_be_missing_is_lost() {
+    let file = two_cpus()
+        // Too long for its page.
+        .words((205, 0), &[1 << 5, 4000])
+        .waking((206, 0, 7, 7), 8)
+        .page(0, None)
+        .waking((300, 0, 7, 7), 8);
+    let (events, damages) = read(&file);
+    let lines = lines(&events);
+    assert!(
+        lines.iter().any(|line| line.starts_with("300 ") && line.ends_with("lost 0 since 200")),
+        "{lines:#?}"
+    );
+    assert_eq!(lines.iter().filter(|line| line.contains("wakes 8")).count(), 2, "{lines:#?}");
+    assert_eq!(damages.len(), 1, "{damages:?}");
+    assert!(damages[0].text.contains("the rest of its page is skipped"), "{damages:?}");
+}
+
+#[test]
+fn what_cannot_be_read_at_a_cpus_end_is_lost_up_to_there() {
+    let file = two_cpus().page(0, None).words((300, 0), &[1 << 5, 4000]);
+    let lines = lines(&read(&file).0);
+    assert!(lines.last().is_some_and(|line| line.ends_with("lost 0 since 200")), "{lines:#?}");
+    // A chunk that says more of itself than there is in it.
+    let good = of_all_kinds(7, "zlib").bytes();
+    let at = good.windows(4).position(|window| window == 1024_u32.to_le_bytes()).expect("a chunk of a page");
+    let at =
+        good[at + 4..].windows(4).position(|window| window == 1024_u32.to_le_bytes()).expect("it") + at + 4;
+    let mut bytes = good.clone();
+    bytes[at..at + 4].copy_from_slice(&1025_u32.to_le_bytes());
+    let said = survives(&bytes).map_or_else(|error| error, |(_, damages)| format!("{damages:?}"));
+    assert!(said.contains("cannot be unpacked"), "{said}");
+}
+
+#[test]
+fn no_page_is_of_two_cpus() {
+    // The table of version 6: where the pages of a CPU are, and how many bytes.
+    let file = (0..200).fold(two_cpus().version(6), |file, n| file.waking((300 + n, 0, 7, 7), 8));
+    let mut bytes = file.bytes();
+    let table = bytes.windows(10).position(|window| window == b"flyrecord\0").expect("a table") + 10;
+    let all = bytes.len() as u64 - 1024;
+    for cpu in [0, 1] {
+        let entry = [1024_u64, all].map(u64::to_le_bytes).concat();
+        bytes[table + cpu * 16..table + cpu * 16 + 16].copy_from_slice(&entry);
+    }
+    let error = survives(&bytes).expect_err("twice the same");
+    assert!(error.contains("its CPUs' pages should take"), "{error}");
+}

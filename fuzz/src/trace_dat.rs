@@ -1,0 +1,72 @@
+//! A `trace.dat`, from its head to the graph of its events.
+
+use std::path::Path;
+
+use wakepath_import::TraceDat;
+use wakepath_import::trace_cmd::synthetic::{File, Of};
+use wakepath_wait_graph::Builder;
+
+/// Puts bytes through what reads files of `trace-cmd record`.
+///
+/// # Panics
+/// When a law is broken.
+pub fn check(input: &[u8]) {
+    let file = match TraceDat::of(input, Path::new("trace.dat")) {
+        Ok(file) => file,
+        Err(error) => return assert!(error.to_string().contains("trace.dat"), "{error}"),
+    };
+    let mut builder = Builder::default();
+    let (mut events, mut last) = (0_u64, 0);
+    let damages = file.for_each(|event| {
+        assert!(event.at.ns() >= last, "by time");
+        (events, last) = (events + 1, event.at.ns());
+        builder.push(event);
+    });
+    builder.finish();
+    // An event takes eight bytes, and tells a few things: a switch, names, a thread. zlib makes a thousand
+    // bytes of one.
+    let most = 1000 + 1000 * input.len() as u64;
+    assert!(events <= most, "{} bytes tell {events} events", input.len());
+    for damage in &damages {
+        assert_eq!(damage.file, "trace.dat");
+    }
+    let mut again = 0;
+    let same = file.for_each(|_| again += 1);
+    assert_eq!((again, same), (events, damages), "the same again");
+}
+
+/// What looking begins with: either version, each kind of word in a page, damage and losses.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let here = |at| (at, 0, 7, 7);
+    let there = |at| (at, 1, 8, 8);
+    // Short ones lead further: only what their events are of is described.
+    let asking = |events: &[Of]| File::default().small(&[&[Of::Switch, Of::Waking][..], events].concat());
+    let with = |events: &[Of]| {
+        asking(events).switch((90, 0, 0, 0), 0, 7, "here").switch(there(80), 1, 0, "swapper/1")
+    };
+    let base = || with(&[]);
+    let tsc = [1, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0];
+    let forms = [
+        base(),
+        base().waking(here(100), 8).switch(here(110), 2, 0, "swapper/0").waking((120, 1, 0, 0), 7),
+        base().page(0, Some(5)).waking(here(100), 8).page(1, Some(0)).waking(there(101), 7),
+        base().words((100, 0), &[30 | 1 << 5, 5]).waking(here(5 << 27 | 200), 8),
+        base().words((100, 0), &[31, 5]).waking(here(5 << 27 | 200), 8).words((0, 0), &[29, 0]),
+        base().words((100, 0), &[29 | 1 << 5, 8, 0]).words((100, 0), &[7 << 5, 8, 300]).waking(here(101), 8),
+        base().birth(here(100), 20, true, "worker").birth(here(101), 21, false, "date"),
+        base().instance(),
+        base().by("x86-tsc").option(14, &tsc),
+        base().by("counter"),
+        base().option(1, b"0x99\0").option(2, b"CPU: 1\ndropped events: 7\n\0"),
+        with(&[Of::IrqEntry, Of::IrqExit])
+            .tracepoint(Of::IrqEntry, here(100), &[(8, &[16, 0, 4, 0]), (12, &[11]), (16, b"disk")])
+            .waking(here(101), 8)
+            .tracepoint(Of::IrqExit, here(102), &[(12, &[11, 0, 0, 0])]),
+        (0..20).fold(base(), |file, n| file.waking(here(100 + n), 8)),
+        asking(&[]).waking(here(100), 8),
+    ];
+    let of = |file: &File| {
+        [(6, "none"), (7, "none"), (7, "zlib")].map(|(v, by)| file.clone().version(v).compressed(by).bytes())
+    };
+    forms.iter().flat_map(of).collect()
+}
