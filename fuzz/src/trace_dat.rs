@@ -23,8 +23,8 @@ pub fn check(input: &[u8]) {
         builder.push(event);
     });
     builder.finish();
-    // An event takes eight bytes, and tells a few things: a switch, names, a thread. zlib makes a thousand
-    // bytes of one.
+    // An event takes eight bytes, and tells a few things: a switch, names, a thread. A thousand
+    // bytes are unpacked of one.
     let most = 1000 + 1000 * input.len() as u64;
     assert!(events <= most, "{} bytes tell {events} events", input.len());
     for damage in &damages {
@@ -66,7 +66,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
         asking(&[]).waking(here(100), 8),
     ];
     let of = |file: &File| {
-        [(6, "none"), (7, "none"), (7, "zlib")].map(|(v, by)| file.clone().version(v).compressed(by).bytes())
+        [(6, "none"), (7, "none"), (7, "zlib"), (7, "zstd")]
+            .map(|(v, by)| file.clone().version(v).compressed(by).bytes())
     };
     forms.iter().flat_map(of).collect()
 }

@@ -7,6 +7,7 @@ use wakepath_event::{Comm, Cpu, Tid};
 
 use super::TraceDatError;
 use super::head::{Head, LARGEST};
+use super::packed;
 use super::ring::{self, Layout};
 use crate::formats::{MAGIC, Rest};
 use crate::normalise::ReportedStates;
@@ -331,10 +332,15 @@ fn version_7(head: &mut Head<'_, impl Source>) -> Result<Container, TraceDatErro
     for (at, buffer) in buffers {
         head.at = at;
         let (packed, _) = head.section_head(option::BUFFER, "the section of a buffer")?;
-        if packed && compression != "zlib" {
+        if packed && !packed::READ.contains(&compression.as_str()) {
             return Err(TraceDatError::Compressed { path: head.path.to_owned(), by: compression });
         }
-        all.push(Buffer { packed, ..buffer });
+        let mut buffer = Buffer { packed, ..buffer };
+        if packed {
+            // How many chunks there are stands in front of them, and is not counted.
+            buffer.cpus.iter_mut().for_each(|pages| pages.to = pages.to.saturating_add(4));
+        }
+        all.push(buffer);
     }
     all.sort_by_key(|buffer| !buffer.name.is_empty());
     Ok(Container { layout, tracepoints, buffers: all, comms, compression, said })

@@ -37,5 +37,5 @@ pub enum TraceDatError {
 }
 
 /// How to record what answers why something was slow.
-const RECORD_WITH: &str = "trace-cmd record --compression none -C mono -e sched_switch -e sched_waking \
+const RECORD_WITH: &str = "trace-cmd record -C mono -e sched_switch -e sched_waking \
                            -e sched_wakeup_new -e irq -e hrtimer_expire_entry -e hrtimer_expire_exit COMMAND";

@@ -1,9 +1,10 @@
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use wakepath_ctf::Source;
 
 use super::TraceDatError;
+use super::packed::{Unpack, unpack};
 
 /// Reads what stands in front of a file's pages, from some place on.
 pub(super) struct Head<'a, S> {
@@ -134,28 +135,5 @@ impl<'a, S: Source> Head<'a, S> {
         // What it is called.
         self.u32(what)?;
         Ok((flags & COMPRESSED != 0, self.u64(what)?))
-    }
-}
-
-/// Why something packed cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unpack {
-    /// Nobody here knows how.
-    Unknown,
-    Damaged,
-}
-
-/// Bytes that were compressed, and are so many when they are not. zlib makes at most a thousand of one, so
-/// that what is allocated is bounded by what is in the file.
-pub(super) fn unpack(packed: &[u8], whole: u32, by: &str) -> Result<Vec<u8>, Unpack> {
-    if by != "zlib" {
-        return Err(Unpack::Unknown);
-    }
-    let mut bytes = Vec::new();
-    let stream = flate2::read::ZlibDecoder::new(packed);
-    let read = stream.take(u64::from(whole).min(LARGEST)).read_to_end(&mut bytes);
-    match read {
-        Ok(read) if read as u64 == u64::from(whole) => Ok(bytes),
-        _ => Err(Unpack::Damaged),
     }
 }

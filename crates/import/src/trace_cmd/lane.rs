@@ -5,7 +5,7 @@ use std::ops::Range;
 use wakepath_ctf::{Source, Window};
 
 use super::container::{Buffer, Container, Pages, Tsc};
-use super::head::{Unpack, unpack};
+use super::packed::{Unpack, unpack};
 use super::ring::{self, Layout, Piece};
 
 /// The events of one CPU, in order.

@@ -22,6 +22,7 @@ mod error;
 mod head;
 mod lane;
 mod open;
+mod packed;
 mod ring;
 pub mod synthetic;
 mod tell;

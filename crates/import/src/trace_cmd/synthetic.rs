@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
 use crate::synthetic::{FIRST, Field, format, formats, raw, switch};
 pub use crate::synthetic::{Of, Place};
 
@@ -94,7 +96,7 @@ impl File {
         self
     }
 
-    /// Compressed, where the version can be; by zlib, or said to be by another.
+    /// Compressed, where the version can be; by zlib or zstd, or said to be by another.
     pub const fn compressed(mut self, by: &'static str) -> Self {
         self.compression = by;
         self
@@ -299,7 +301,7 @@ impl File {
     fn section(&self, file: &mut Vec<u8>, id: u16, content: &[u8]) {
         file.extend([id, u16::from(self.packs())].map(u16::to_le_bytes).concat());
         file.extend(0_u32.to_le_bytes());
-        let content = if self.packs() { chunk(content) } else { content.to_vec() };
+        let content = if self.packs() { chunk(content, self.compression) } else { content.to_vec() };
         file.extend((content.len() as u64).to_le_bytes());
         file.extend(content);
     }
@@ -314,15 +316,18 @@ impl File {
         option.extend([name.as_bytes(), b"\0", self.clock.as_bytes(), b"\0"].concat());
         option.extend([self.size as u32, 2].map(u32::to_le_bytes).concat());
         for (cpu, pages) in self.pages().into_iter().enumerate() {
+            let from = file.len() as u64;
             let pages = if self.packs() && !pages.is_empty() {
                 // Two pages at a time.
-                let chunks: Vec<_> = pages.chunks(2 * self.size).map(chunk).collect();
-                [&(chunks.len() as u32).to_le_bytes()[..], &chunks.concat()].concat()
+                let chunks: Vec<_> =
+                    pages.chunks(2 * self.size).map(|pages| chunk(pages, self.compression)).collect();
+                file.extend((chunks.len() as u32).to_le_bytes());
+                chunks.concat()
             } else {
                 pages
             };
             option.extend((cpu as u32).to_le_bytes());
-            option.extend([file.len() as u64, pages.len() as u64].map(u64::to_le_bytes).concat());
+            option.extend([from, pages.len() as u64].map(u64::to_le_bytes).concat());
             file.extend(pages);
         }
         let size = (file.len() - at - 16) as u64;
@@ -341,10 +346,14 @@ fn long_text(text: &str) -> Vec<u8> {
 }
 
 /// Compressed, behind both sizes.
-fn chunk(content: &[u8]) -> Vec<u8> {
-    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
-    packed.write_all(content).expect("memory has no errors");
-    let packed = packed.finish().expect("memory has no errors");
+fn chunk(content: &[u8], by: &str) -> Vec<u8> {
+    let packed = if by == "zstd" {
+        compress_to_vec(content, CompressionLevel::Fastest)
+    } else {
+        let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+        packed.write_all(content).expect("memory has no errors");
+        packed.finish().expect("memory has no errors")
+    };
     [&[packed.len() as u32, content.len() as u32].map(u32::to_le_bytes).concat()[..], &packed].concat()
 }
 
