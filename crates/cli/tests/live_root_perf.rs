@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use live::{WAKEPATH, adds_up, document, place, wakepath, workload};
-use wakepath_event::{BlockedState, Event, SwitchOut, What};
+use live::{WAKEPATH, adds_up, document, left_as, place, skip, wakepath, workload};
+use wakepath_event::{Event, What};
 use wakepath_import::perf::PerfData;
 use wakepath_truth::Limits;
 use wakepath_truth::runner::judge;
@@ -100,8 +100,9 @@ fn what_perf_recorded_is_explained_as_what_we_recorded_and_as_it_was() {
             by_own <= 0.01 && perf_unknown <= 0.05
         });
         if !judged {
-            eprintln!(
-                "skipped: this machine is too busy to judge {name} by its truth; would show that a path over perf.data is right"
+            skip(
+                &format!("this machine is too busy to judge {name} by its truth"),
+                "a path over perf.data is right",
             );
         }
     }
@@ -141,16 +142,7 @@ fn switches(folder: &Path) -> String {
 
 fn ours(event: &Event) -> Option<String> {
     let What::Switch { next, out, .. } = event.what else { return None };
-    let state = match out {
-        SwitchOut::Runnable => "runnable",
-        SwitchOut::Dead => "dead",
-        SwitchOut::Blocked(BlockedState::Interruptible) => "interruptible",
-        SwitchOut::Blocked(BlockedState::Uninterruptible) => "uninterruptible",
-        SwitchOut::Blocked(BlockedState::Idle) => "idle",
-        SwitchOut::Blocked(BlockedState::Parked) => "parked",
-        SwitchOut::Blocked(BlockedState::Stopped) => "stopped",
-        _ => "another",
-    };
+    let state = left_as(&out);
     Some(format!("{} {} {} {state} {next}", event.at.ns(), event.cpu.0, event.current))
 }
 

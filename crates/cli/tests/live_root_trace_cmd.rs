@@ -11,8 +11,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use live::{WAKEPATH, adds_up, document, place, wakepath, workload};
-use wakepath_event::{BlockedState, Event, SwitchOut, What};
+use live::{WAKEPATH, adds_up, document, left_as, place, skip, wakepath, workload};
+use wakepath_event::{Event, What};
 use wakepath_import::TraceDat;
 use wakepath_truth::Limits;
 use wakepath_truth::runner::judge;
@@ -53,7 +53,7 @@ fn tracefs_place(would_show: &str) -> Option<tempfile::TempDir> {
     if Path::new(TRACEFS).join("instances").is_dir() && fs::read_dir(TRACEFS).is_ok() {
         return Some(folder);
     }
-    eprintln!("skipped: tracefs is not there; would show that {would_show}");
+    skip("tracefs is not there", would_show);
     None
 }
 
@@ -198,8 +198,9 @@ fn what_ftrace_recorded_is_explained_as_what_we_recorded_and_as_it_was() {
             own <= 0.01 && by_ftrace.unknown <= 0.05
         });
         if !judged {
-            eprintln!(
-                "skipped: this machine is too busy to judge {name} by its truth; would show that a path over a trace.dat is right"
+            skip(
+                &format!("this machine is too busy to judge {name} by its truth"),
+                "a path over a trace.dat is right",
             );
         }
     }
@@ -209,8 +210,9 @@ fn what_ftrace_recorded_is_explained_as_what_we_recorded_and_as_it_was() {
 fn reported(file: &Path) -> Option<String> {
     let report = Command::new("trace-cmd").args(["report", "-t", "-R", "-i"]).arg(file).output();
     let Ok(report) = report else {
-        eprintln!(
-            "skipped: trace-cmd is not installed; would show that stamps, CPUs, threads and states of a trace.dat are what it prints"
+        skip(
+            "trace-cmd is not installed",
+            "stamps, CPUs, threads and states of a trace.dat are what it prints",
         );
         return None;
     };
@@ -263,16 +265,7 @@ fn line_of(line: &str) -> Option<String> {
 fn ours(event: &Event) -> Option<String> {
     let what = match event.what {
         What::Switch { next, out, .. } => {
-            let state = match out {
-                SwitchOut::Runnable => "runnable",
-                SwitchOut::Dead => "dead",
-                SwitchOut::Blocked(BlockedState::Interruptible) => "interruptible",
-                SwitchOut::Blocked(BlockedState::Uninterruptible) => "uninterruptible",
-                SwitchOut::Blocked(BlockedState::Idle) => "idle",
-                SwitchOut::Blocked(BlockedState::Parked) => "parked",
-                SwitchOut::Blocked(BlockedState::Stopped) => "stopped",
-                SwitchOut::Blocked(_) | SwitchOut::Throttled => "another",
-            };
+            let state = left_as(&out);
             format!("{state} from {} to {next}", event.current)
         }
         What::Waking { target, newborn: false, .. } => format!("wakes {target}"),
@@ -349,10 +342,8 @@ fn real_files_of_trace_cmd_are_read_as_it_prints_them_in_either_version() {
                 let lines = compared(&converted);
                 assert!(lines.is_none_or(|lines| lines > 10), "{}: {lines:?}", file.display());
             } else {
-                eprintln!(
-                    "skipped: trace-cmd is not installed; would show that {} is read as it prints it",
-                    file.display()
-                );
+                let why = format!("trace-cmd is not installed, or cannot write version {version} with {by}");
+                skip(&why, &format!("{} is read as it prints it", file.display()));
             }
         }
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use wakepath_event::{BlockedState, SwitchOut};
 
 /// The program under test.
 pub const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
@@ -12,11 +13,31 @@ pub const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
 pub fn place(would_show: &str) -> Option<tempfile::TempDir> {
     let can = Command::new(WAKEPATH).arg("doctor").output().expect("wakepath").status.success();
     if !can {
-        assert!(std::env::var_os("WAKEPATH_REQUIRE_LIVE").is_none(), "live tests are required here");
-        eprintln!("skipped: this machine or these rights allow no recording; would show that {would_show}");
+        skip("this machine or these rights allow no recording", would_show);
         return None;
     }
     Some(tempfile::tempdir().expect("a folder"))
+}
+
+/// Says what is not tried here, and what it would have shown. A failure where all has to be tried.
+#[track_caller]
+pub fn skip(why: &str, would_show: &str) {
+    assert!(std::env::var_os("WAKEPATH_REQUIRE_LIVE").is_none(), "live tests are required here: {why}");
+    eprintln!("skipped: {why}; would show that {would_show}");
+}
+
+/// In which state a thread is when it leaves its CPU, in a word, to be compared with what others print.
+pub fn left_as(out: &SwitchOut) -> &'static str {
+    match out {
+        SwitchOut::Runnable => "runnable",
+        SwitchOut::Dead => "dead",
+        SwitchOut::Blocked(BlockedState::Interruptible) => "interruptible",
+        SwitchOut::Blocked(BlockedState::Uninterruptible) => "uninterruptible",
+        SwitchOut::Blocked(BlockedState::Idle) => "idle",
+        SwitchOut::Blocked(BlockedState::Parked) => "parked",
+        SwitchOut::Blocked(BlockedState::Stopped) => "stopped",
+        SwitchOut::Blocked(_) | SwitchOut::Throttled => "another",
+    }
 }
 
 /// A program of `workloads/`, compiled into a folder; or copied, where there is no compiler but a folder with
