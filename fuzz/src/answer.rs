@@ -19,7 +19,7 @@ use crate::directory::Scratch;
 use crate::events::events;
 
 /// Answers are shown for so many threads at a time.
-const MOST: usize = 2;
+const MAX_PATHS: usize = 2;
 
 /// Makes the directory, reads it if it can be opened at all, and asks.
 ///
@@ -42,7 +42,7 @@ pub fn check(input: &[u8]) {
     let from = (begin != 0).then(|| at(begin));
     let to = (end != 0).then(|| Moment::BeforeEnd(u64::from(end) << (end / 8)));
     let mut subjects = vec![Subject::Recorded, Subject::Recorded, Subject::Cgroup(Name::from("/"))];
-    for (_, thread) in recorded.graph.threads().take(MOST) {
+    for (_, thread) in recorded.graph.threads().take(MAX_PATHS) {
         subjects.extend([Subject::Tid(thread.tid()), Subject::Pid(thread.tgid().unwrap_or(thread.tid()))]);
         subjects.extend(thread.names.last().map(|&(_, comm)| Subject::Comm(comm)));
     }
@@ -59,7 +59,7 @@ pub fn check(input: &[u8]) {
     for whom in whoms.into_iter().flatten() {
         latencies(&recorded, whom, from, to);
     }
-    for which in [Which::Slowest(MOST), Which::Peak(1), Which::Above(u64::from(end))] {
+    for which in [Which::Slowest(MAX_PATHS), Which::Peak(1), Which::Above(u64::from(end))] {
         calls_of(&recorded, which);
     }
 }
@@ -107,7 +107,7 @@ fn show_latency(told: &RecordedLatency) {
 
 /// What the calls of each function waited for.
 fn calls_of(recorded: &Recorded, which: Which) {
-    let targets = recorded.survey.names.targets().take(MOST);
+    let targets = recorded.survey.names.targets().take(MAX_PATHS);
     let targets = targets.map(|(_, name)| Some(name.bytes().escape_ascii().to_string()));
     for target in targets.chain([None]) {
         match calls(recorded, &CallsQuery { target, which, algorithm: Algorithm::Active }) {
@@ -161,10 +161,13 @@ fn whole(recorded: &Recorded) -> Vec<u8> {
 
 fn ask(recorded: &Recorded, query: &PathQuery) {
     match path(recorded, query) {
-        Ok(Answer::Paths(paths)) => paths.iter().take(MOST).for_each(show),
+        Ok(Answer::Paths(paths)) => paths.iter().take(MAX_PATHS).for_each(show),
         Ok(Answer::Overview(overview)) => show_overview(&overview),
         Err(QueryError::Several { candidates, .. }) => {
-            candidates.iter().take(MOST).for_each(|candidate| plain(&text::candidate(recorded, candidate)));
+            candidates
+                .iter()
+                .take(MAX_PATHS)
+                .for_each(|candidate| plain(&text::candidate(recorded, candidate)));
         }
         Err(refused) => assert!(!refused.to_string().is_empty()),
     }

@@ -3,8 +3,8 @@
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event,
-    FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet, Softirq,
-    Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid, What,
+    EventKind, FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet,
+    Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
 };
 
 /// Bytes, taken one by one; 0 behind their end.
@@ -140,7 +140,7 @@ impl Bytes<'_> {
         (0..length).map(|_| self.next()).collect()
     }
 
-    fn name(&mut self) -> What {
+    fn name(&mut self) -> EventKind {
         const SPACES: [NameSpace; 8] = [
             NameSpace::Cgroup,
             NameSpace::Interrupt,
@@ -157,7 +157,7 @@ impl Bytes<'_> {
             known @ 0..3 => LIMITS[usize::from(known)].into(),
             _ => self.text(),
         };
-        What::Name(space, key, text)
+        EventKind::Name(space, key, text)
     }
 
     fn file(&mut self) -> FileName {
@@ -254,75 +254,75 @@ impl Bytes<'_> {
         }
     }
 
-    fn what(&mut self, at: u64) -> What {
+    fn what(&mut self, at: u64) -> EventKind {
         match self.below(48) {
-            0..=9 => What::Switch {
+            0..=9 => EventKind::Switch {
                 next: self.tid(),
                 out: self.out(),
                 interrupts_ns: u32::from(self.next()),
                 call: self.maybe(Self::call),
             },
-            10..=17 => What::Waking {
+            10..=17 => EventKind::Waking {
                 target: self.tid(),
                 irq: u16::from(self.below(4)),
                 newborn: self.below(8) == 1,
                 socket: self.maybe(Self::flow),
             },
-            18 => What::Current,
-            19 | 20 => What::Thread {
+            18 => EventKind::Current,
+            19 | 20 => EventKind::Thread {
                 identity: self.identity(at),
                 blocked: self.maybe(Self::blocked),
                 call: self.maybe(Self::call),
             },
-            21 | 22 => What::Fork { child: self.identity(at) },
-            23 => What::Exec { old: self.tid(), comm: self.comm(), path: self.text() },
-            24 => What::Exit,
-            25 => What::Rename { tid: self.tid(), comm: self.comm() },
-            26 => What::Move {
+            21 | 22 => EventKind::Fork { child: self.identity(at) },
+            23 => EventKind::Exec { old: self.tid(), comm: self.comm(), path: self.text() },
+            24 => EventKind::Exit,
+            25 => EventKind::Rename { tid: self.tid(), comm: self.comm() },
+            26 => EventKind::Move {
                 tid: self.tid(),
                 tgid: self.tid(),
                 whole: self.below(2) == 1,
                 cgroup: CgroupId(u64::from(self.below(3))),
                 cpu_cgroup: CgroupId(u64::from(self.below(3))),
             },
-            27 => What::Blocked(self.call()),
-            28 => What::Refill(CgroupId(u64::from(self.below(3)))),
-            29 | 30 => What::Packet(self.packet()),
-            31 => What::SocketReady(self.flow()),
-            32 => What::Flow(self.flow(), self.addresses()),
-            33 => What::BlockIssue(self.request(at)),
-            34 => What::BlockComplete(self.request(at)),
-            35 => What::LockBegin(self.lock()),
-            36 => What::LockEnd(self.lock()),
+            27 => EventKind::Blocked(self.call()),
+            28 => EventKind::Refill(CgroupId(u64::from(self.below(3)))),
+            29 | 30 => EventKind::Packet(self.packet()),
+            31 => EventKind::SocketReady(self.flow()),
+            32 => EventKind::Flow(self.flow(), self.addresses()),
+            33 => EventKind::BlockIssue(self.request(at)),
+            34 => EventKind::BlockComplete(self.request(at)),
+            35 => EventKind::LockBegin(self.lock()),
+            36 => EventKind::LockEnd(self.lock()),
             37 => {
                 let stack = self.stack();
                 match self.below(4) {
-                    0 => What::Sample(stack),
-                    1 => What::Stack(stack),
-                    2 => What::StackOf(stack.id()),
-                    _ => What::StackOf(StackId(u64::from(self.next()))),
+                    0 => EventKind::Sample(stack),
+                    1 => EventKind::Stack(stack),
+                    2 => EventKind::StackOf(stack.id()),
+                    _ => EventKind::StackOf(StackId(u64::from(self.next()))),
                 }
             }
-            38 => What::Loss { from: self.stamp(at), count: u64::from(self.below(4)) },
-            39 | 40 => What::Mark(self.mark()),
+            38 => EventKind::Loss { from: self.stamp(at), count: u64::from(self.below(4)) },
+            39 | 40 => EventKind::Mark(self.mark()),
             41 | 42 => self.name(),
-            43 if self.below(2) == 0 => What::File(self.file()),
-            43 => What::Function(FunctionCall {
+            43 if self.below(2) == 0 => EventKind::File(self.file()),
+            43 => EventKind::Function(FunctionCall {
                 target: self.below(3).into(),
                 thread: self.tid(),
                 from: self.stamp(at),
                 end: [CallEnd::Returned, CallEnd::Left, CallEnd::Open][usize::from(self.below(3))],
             }),
-            44 => What::Mapping(self.mapping()),
-            45 => What::StackCounts(StackCounts {
+            44 => EventKind::Mapping(self.mapping()),
+            45 => EventKind::StackCounts(StackCounts {
                 taken: self.wild(),
                 repeated: self.wild(),
                 checked: self.wild(),
                 disagreed: self.wild(),
                 doubtful: self.wild(),
             }),
-            46 => What::Stolen(if self.below(2) == 0 { u64::from(self.next()) } else { self.wild() }),
-            _ => What::Clocks(Clocks {
+            46 => EventKind::Stolen(if self.below(2) == 0 { u64::from(self.next()) } else { self.wild() }),
+            _ => EventKind::Clocks(Clocks {
                 boottime_ns: self.near(at),
                 realtime_ns: self.wild(),
                 steal_ns: self.wild(),
@@ -342,7 +342,7 @@ pub fn events(bytes: &[u8]) -> Vec<Event> {
             cpu: bytes.cpu(),
             context: bytes.context(),
             current: bytes.tid(),
-            what: bytes.what(at),
+            kind: bytes.what(at),
         });
     }
     events

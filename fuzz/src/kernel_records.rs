@@ -2,7 +2,7 @@
 //!
 //! Input: a byte that chooses the kernel, one that says where the ring wraps, then what a buffer held.
 
-use wakepath_event::{Cpu, Event, Mark, What};
+use wakepath_event::{Cpu, Event, EventKind, Mark};
 use wakepath_kernel_records::layout::MAX_RECORD_BYTES;
 use wakepath_kernel_records::{
     Buffer, DecodeError, Decoder, Encoder, Header, Kind, Value, fields, record_length, walk,
@@ -69,15 +69,15 @@ fn texts(event: &Event, record: &[u8]) {
         let field = fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value);
         assert!(matches!(field, Some(Value::Bytes(bytes)) if bytes.starts_with(text)), "{name}: {text:?}");
     };
-    match &event.what {
-        What::Name(_, _, name) => in_field("name", name),
-        What::Mapping(mapping) => {
+    match &event.kind {
+        EventKind::Name(_, _, name) => in_field("name", name),
+        EventKind::Mapping(mapping) => {
             in_field("build_id", &mapping.build_id);
             in_field("path", &mapping.path);
         }
-        What::Mark(Mark::Command { words, .. }) => in_field("words", words),
-        What::File(file) => in_field("name", &file.name),
-        What::Exec { path, .. } => in_field("path", path),
+        EventKind::Mark(Mark::Command { words, .. }) => in_field("words", words),
+        EventKind::File(file) => in_field("name", &file.name),
+        EventKind::Exec { path, .. } => in_field("path", path),
         _ => {}
     }
 }
@@ -85,9 +85,9 @@ fn texts(event: &Event, record: &[u8]) {
 /// A text that fills its field is no kernel's: it loses a byte to the NUL when it is written.
 fn ended(mut event: Event) -> Event {
     let cut = |text: &mut Box<[u8]>, field: usize| *text = text[..text.len().min(field - 1)].into();
-    match &mut event.what {
-        What::Exec { path, .. } => cut(path, 128),
-        What::File(file) => cut(&mut file.name, 64),
+    match &mut event.kind {
+        EventKind::Exec { path, .. } => cut(path, 128),
+        EventKind::File(file) => cut(&mut file.name, 64),
         _ => {}
     }
     event

@@ -10,7 +10,7 @@ use wakepath_recording::Recording;
 use crate::directory::Scratch;
 
 /// Most problems that are told of one stream, and one that says how many more there are.
-const MOST_PROBLEMS: usize = 101;
+const MAX_PROBLEMS: usize = 101;
 
 /// Makes the directory, and reads it if it can be opened at all.
 ///
@@ -28,7 +28,7 @@ pub fn check(input: &[u8]) {
     // A record takes 16 bytes at the least and has one loss before it at the most. Behind the last one of
     // a stream, each packet (80 bytes) and the stream's end may tell one more.
     assert!(told <= bytes / 8 + streams, "{told} events of {bytes} bytes in {streams} streams");
-    assert!(problems.len() <= MOST_PROBLEMS * streams + 8, "{} problems", problems.len());
+    assert!(problems.len() <= MAX_PROBLEMS * streams + 8, "{} problems", problems.len());
     assert_eq!(read(&recording), (told, digest, problems), "the same bytes, the same events");
     let of_each: usize = (0..streams)
         .map(|stream| {
@@ -51,7 +51,7 @@ fn read(recording: &Recording) -> (usize, u64, Vec<String>) {
         assert!(event.at >= at, "stamps do not go back");
         at = event.at;
         told += 1;
-        (event.at, event.cpu, event.current, std::mem::discriminant(&event.what)).hash(&mut digest);
+        (event.at, event.cpu, event.current, std::mem::discriminant(&event.kind)).hash(&mut digest);
     });
     (told, digest.finish(), problems.iter().map(ToString::to_string).collect())
 }

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use wakepath_event::{Comm, Event, Mark, NameSpace, Tid, What};
+use wakepath_event::{Comm, Event, EventKind, Mark, NameSpace, Tid};
 use wakepath_recording::{ClockReading, Options, Recording, Writer};
 
 /// What a process of others is called.
@@ -69,19 +69,19 @@ impl Kept {
     fn of(recording: &Recording) -> Result<Self> {
         let mut kept = Self { processes: HashSet::new(), threads: HashSet::new(), recorder: None };
         let mut forks = Vec::new();
-        recording.for_each(|event| match &event.what {
-            What::Mark(mark @ (Mark::Command { tgid, .. } | Mark::Observer(tgid))) => {
+        recording.for_each(|event| match &event.kind {
+            EventKind::Mark(mark @ (Mark::Command { tgid, .. } | Mark::Observer(tgid))) => {
                 kept.processes.insert(*tgid);
                 kept.threads.insert(*tgid);
                 if matches!(mark, Mark::Observer(_)) {
                     kept.recorder = Some(*tgid);
                 }
             }
-            What::Thread { identity, .. } if identity.kernel => {
+            EventKind::Thread { identity, .. } if identity.kernel => {
                 kept.processes.insert(identity.tgid);
                 kept.threads.insert(identity.tid);
             }
-            What::Fork { child } => forks.push(child.clone()),
+            EventKind::Fork { child } => forks.push(child.clone()),
             _ => {}
         });
         ensure!(!kept.processes.is_empty(), "no command was recorded");
@@ -100,19 +100,23 @@ impl Kept {
     fn without_names(&self, mut event: Event) -> Option<Event> {
         let other = Comm::new(OTHER);
         let ours = self.threads.contains(&event.current);
-        match &mut event.what {
-            What::Thread { identity, .. } if !self.threads.contains(&identity.tid) => identity.comm = other,
-            What::Fork { child } if !self.threads.contains(&child.tid) => child.comm = other,
-            What::Exec { comm, path, .. } if !ours => {
+        match &mut event.kind {
+            EventKind::Thread { identity, .. } if !self.threads.contains(&identity.tid) => {
+                identity.comm = other
+            }
+            EventKind::Fork { child } if !self.threads.contains(&child.tid) => child.comm = other,
+            EventKind::Exec { comm, path, .. } if !ours => {
                 *comm = other;
                 *path = OTHER.into();
             }
-            What::Rename { tid, comm } if !self.threads.contains(tid) => *comm = other,
-            What::File(file) if !self.processes.contains(&file.tgid) => return None,
-            What::File(file) if self.recorder == Some(file.tgid) => return None,
-            What::Mapping(mapping) if !self.processes.contains(&mapping.tgid) => return None,
-            What::Name(NameSpace::Cgroup | NameSpace::CpuCgroup | NameSpace::Program, ..) => return None,
-            What::Flow(..) => return None,
+            EventKind::Rename { tid, comm } if !self.threads.contains(tid) => *comm = other,
+            EventKind::File(file) if !self.processes.contains(&file.tgid) => return None,
+            EventKind::File(file) if self.recorder == Some(file.tgid) => return None,
+            EventKind::Mapping(mapping) if !self.processes.contains(&mapping.tgid) => return None,
+            EventKind::Name(NameSpace::Cgroup | NameSpace::CpuCgroup | NameSpace::Program, ..) => {
+                return None;
+            }
+            EventKind::Flow(..) => return None,
             _ => {}
         }
         Some(event)

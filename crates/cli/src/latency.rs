@@ -139,7 +139,7 @@ pub fn time(text: &str) -> Result<Duration, String> {
 }
 
 /// Most of a document that is read.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -195,7 +195,7 @@ fn compared(
             |why: String| Failure::new(Code::Input, format!("cannot read `{}`: {why}", path.display()));
         let mut document = Vec::new();
         let file = File::open(path).map_err(|error| cannot(error.to_string()))?;
-        file.take(MOST_BYTES).read_to_end(&mut document).map_err(|error| cannot(error.to_string()))?;
+        file.take(MAX_BYTES).read_to_end(&mut document).map_err(|error| cannot(error.to_string()))?;
         json::profiles(&document).map_err(|error| {
             cannot(error.to_string()).hint("wakepath latency TARGET --json -a -d 10 > A makes one")
         })

@@ -23,7 +23,7 @@ enum Stream {
 }
 
 /// Lines longer than this are hard to follow, however wide the terminal.
-const WIDEST: usize = 120;
+const MAX_WIDTH: usize = 120;
 
 impl Output {
     /// Answers go to stdout.
@@ -94,7 +94,7 @@ fn paper(stream: Stream, colour: Colour) -> Paper {
             terminal && set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb")
         }
     };
-    let columns = size.filter(|_| terminal).map(|(width, _)| usize::from(width.0).min(WIDEST));
+    let columns = size.filter(|_| terminal).map(|(width, _)| usize::from(width.0).min(MAX_WIDTH));
     Paper { width: columns.unwrap_or(Paper::PLAIN.width), colour }
 }
 

@@ -115,7 +115,7 @@ Ctrl-C, and signals INT, TERM and HUP, end the recording, and it answers. The co
 would without wakepath, and is recorded for up to 2 more seconds while it ends.";
 
 /// A disk with less free than this is left alone, percent.
-const LEAST_FREE: u8 = 10;
+const MIN_FREE: u8 = 10;
 /// How a command that could not be run is told, as shells do; and failures of our own beside a command.
 pub const OURS: u8 = 125;
 const CANNOT_RUN: u8 = 126;
@@ -164,7 +164,7 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
         destination: arguments.output.clone(),
         options,
         most_bytes: arguments.max_size,
-        least_free_percent: LEAST_FREE,
+        least_free_percent: MIN_FREE,
         cgroup: arguments.cgroup.clone(),
         asked: std::env::args_os().skip(1).collect(),
         version: env!("CARGO_PKG_VERSION"),

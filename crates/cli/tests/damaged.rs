@@ -8,7 +8,7 @@ use std::path::Path;
 
 use made::{Made, made};
 use serde_json::Value;
-use wakepath_event::{NameSpace, What};
+use wakepath_event::{EventKind, NameSpace};
 
 /// Calls of `./app:handle` that wait for a backend, which another process wakes.
 const CALLS: &str = "
@@ -30,7 +30,7 @@ thread backend tid=20
 ";
 
 fn calls(trace: &str, target: &[u8]) -> Made {
-    made(trace, &[What::Name(NameSpace::Target, 0, target.into())])
+    made(trace, &[EventKind::Name(NameSpace::Target, 0, target.into())])
 }
 
 const QUESTIONS: [&[&str]; 4] = [

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use made::{Made, made, made_on};
 use serde_json::Value;
-use wakepath_event::{NameSpace, What};
+use wakepath_event::{EventKind, NameSpace};
 
 /// Rounds of a client that asks and a server on another host that answers, one every millisecond.
 const ROUNDS: u64 = 200;
@@ -76,7 +76,7 @@ fn rpc(wire: Wire) -> (String, String) {
 
 fn hosts(wire: Wire) -> (Made, Made) {
     let (client, server) = rpc(wire);
-    let ask = What::Name(NameSpace::Target, 0, b"./client:ask".as_slice().into());
+    let ask = EventKind::Name(NameSpace::Target, 0, b"./client:ask".as_slice().into());
     (made(&client, &[ask]), made_on(("db1", "a3ad3a3e-2b69-4bd7-a8a0-f1a8a4b8a4e5"), &server, &[]))
 }
 

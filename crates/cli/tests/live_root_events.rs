@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use live::{adds_up, document, of_kind, path, place, record};
-use wakepath_event::{Context, Event, SwitchOut, Tid, What};
+use wakepath_event::{Context, Event, EventKind, SwitchOut, Tid};
 use wakepath_recording::Recording;
 
 #[allow(dead_code, reason = "each test program uses its part")]
@@ -106,13 +106,13 @@ fn a_waking_that_comes_before_the_switch_out_ends_the_wait_all_the_same() {
     // Of the wakings of the main thread, which came before the switch that they end?
     let (mut woken, mut out, mut early, mut waits) = (false, false, 0, 0);
     for event in events(folder) {
-        match event.what {
-            What::Waking { target, .. } if target == main => woken = true,
-            What::Switch { out: SwitchOut::Blocked(_), .. } if event.current == main => {
+        match event.kind {
+            EventKind::Waking { target, .. } if target == main => woken = true,
+            EventKind::Switch { out: SwitchOut::Blocked(_), .. } if event.current == main => {
                 (waits, out) = (waits + 1, true);
                 early += u64::from(woken);
             }
-            What::Switch { next, .. } if next == main => (woken, out) = (false, false),
+            EventKind::Switch { next, .. } if next == main => (woken, out) = (false, false),
             _ => {}
         }
     }
@@ -179,11 +179,11 @@ fn a_thread_that_got_a_kernel_lock_waits_for_it_no_longer() {
     let main = Tid(document["window"]["tid"].as_u64().expect("a tid") as u32);
     let (mut waits, mut waited) = (0, None);
     for event in events(folder) {
-        match event.what {
-            What::LockBegin(lock) if event.current == main => {
+        match event.kind {
+            EventKind::LockBegin(lock) if event.current == main => {
                 (waits, waited) = (waits + 1, Some(lock.address))
             }
-            What::LockEnd(lock) if event.current == main => {
+            EventKind::LockEnd(lock) if event.current == main => {
                 assert_eq!(waited.take(), Some(lock.address), "a wait ends that began");
             }
             _ => {}
@@ -239,8 +239,8 @@ fn exec_is_followed(folder: &Path) -> bool {
     let window = adds_up(&document);
     let pid = document["window"]["pid"].as_u64().expect("a pid");
     assert_eq!(document["window"]["tid"], pid, "the window is the first thread's, to the end");
-    let moved = events(folder).into_iter().any(|event| match event.what {
-        What::Exec { old, .. } => event.current == Tid(pid as u32) && old != event.current,
+    let moved = events(folder).into_iter().any(|event| match event.kind {
+        EventKind::Exec { old, .. } => event.current == Tid(pid as u32) && old != event.current,
         _ => false,
     });
     assert!(moved, "the kernel told which thread it was");
@@ -322,14 +322,14 @@ fn interrupts_amid_our_own_programs_cost_no_record() {
     let (mut wakings, mut flows) = (0, HashMap::new());
     let (mut packets, mut last) = (HashMap::<_, u64>::new(), HashMap::new());
     for event in events(folder) {
-        match event.what {
-            What::Waking { target, .. } if target == sleeper => {
+        match event.kind {
+            EventKind::Waking { target, .. } if target == sleeper => {
                 wakings += u64::from(event.context == Context::LocalTimer);
             }
-            What::Flow(id, flow) => {
+            EventKind::Flow(id, flow) => {
                 flows.insert(id, flow);
             }
-            What::Packet(packet) => {
+            EventKind::Packet(packet) => {
                 *packets.entry((packet.flow, packet.direction)).or_default() += 1;
             }
             _ => {}

@@ -245,7 +245,7 @@ fn those_for_whom_there_is_no_room_are_counted_together() {
     let arguments: Vec<_> =
         targets.iter().map(String::as_str).chain(["syscall:getrusage", "--by", "thread"]).collect();
     let found = counted(folder, &arguments, &format!("{calls} brief=2100; exit 0"));
-    // A place for each thread and target: `MOST_GROUPS` is 16384.
+    // A place for each thread and target: `MAX_GROUPS` is 16384.
     let (others, known): (Vec<_>, Vec<_>) =
         found.iter().flat_map(|target| list(&target["groups"])).partition(|group| group["others"] == true);
     assert_eq!(known.len(), 16384);
@@ -311,19 +311,19 @@ fn whose_a_disks_requests_are_is_not_said() {
 struct Numbers(String);
 
 impl Numbers {
-    const MOST: &'static str = "/proc/sys/kernel/pid_max";
+    const PID_MAX: &'static str = "/proc/sys/kernel/pid_max";
 
     fn at_least(most: u32) -> Option<Self> {
-        let before = std::fs::read_to_string(Self::MOST).ok()?;
+        let before = std::fs::read_to_string(Self::PID_MAX).ok()?;
         let larger = before.trim().parse().map_or(most, |before: u32| before.max(most));
-        std::fs::write(Self::MOST, larger.to_string()).ok()?;
+        std::fs::write(Self::PID_MAX, larger.to_string()).ok()?;
         Some(Self(before))
     }
 }
 
 impl Drop for Numbers {
     fn drop(&mut self) {
-        let _ = std::fs::write(Self::MOST, &self.0);
+        let _ = std::fs::write(Self::PID_MAX, &self.0);
     }
 }
 

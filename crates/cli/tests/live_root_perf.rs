@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use live::{WAKEPATH, adds_up, document, left_as, place, skip, wakepath, workload};
-use wakepath_event::{Event, What};
+use wakepath_event::{Event, EventKind};
 use wakepath_import::perf::PerfData;
 use wakepath_truth::Limits;
 use wakepath_truth::runner::judge;
@@ -141,7 +141,7 @@ fn switches(folder: &Path) -> String {
 }
 
 fn ours(event: &Event) -> Option<String> {
-    let What::Switch { next, out, .. } = event.what else { return None };
+    let EventKind::Switch { next, out, .. } = event.kind else { return None };
     let state = left_as(&out);
     Some(format!("{} {} {} {state} {next}", event.at.ns(), event.cpu.0, event.current))
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use live::{WAKEPATH, adds_up, document, left_as, place, skip, wakepath, workload};
-use wakepath_event::{Event, What};
+use wakepath_event::{Event, EventKind};
 use wakepath_import::TraceDat;
 use wakepath_truth::Limits;
 use wakepath_truth::runner::judge;
@@ -263,12 +263,12 @@ fn line_of(line: &str) -> Option<String> {
 }
 
 fn ours(event: &Event) -> Option<String> {
-    let what = match event.what {
-        What::Switch { next, out, .. } => {
+    let what = match event.kind {
+        EventKind::Switch { next, out, .. } => {
             let state = left_as(&out);
             format!("{state} from {} to {next}", event.current)
         }
-        What::Waking { target, newborn: false, .. } => format!("wakes {target}"),
+        EventKind::Waking { target, newborn: false, .. } => format!("wakes {target}"),
         _ => return None,
     };
     Some(format!("{} {} {} {what}", event.at.ns(), event.cpu.0, event.current))
@@ -360,7 +360,7 @@ fn what_a_full_buffer_overwrote_is_lost() {
     record(&file, "full", 64, Command::new("sh").args(["-c", script]));
     let mut lost = Vec::new();
     let read = TraceDat::open(&file).expect("a trace.dat").for_each(|event| {
-        if let What::Loss { count, .. } = event.what {
+        if let EventKind::Loss { count, .. } = event.kind {
             lost.push(count);
         }
     });

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use expect_test::{Expect, expect};
 use made::{Made, made};
 use serde_json::Value;
-use wakepath_event::{Mark, Tid, What};
+use wakepath_event::{EventKind, Mark, Tid};
 
 /// A worker waits for a helper, which reads from somewhere that nobody saw.
 const TRACE: &str = "
@@ -237,7 +237,7 @@ fn a_recording_without_a_window_lists_its_threads() {
 #[test]
 fn a_recorded_command_is_the_question() {
     let words = b"worker\0--fast\0".as_slice().into();
-    let command = What::Mark(Mark::Command { tgid: Tid(10), words });
+    let command = EventKind::Mark(Mark::Command { tgid: Tid(10), words });
     let (code, out, _) = made(TRACE, &[command]).run(["path"]);
     assert_eq!(code, 0);
     assert!(out.starts_with("worker is still waiting after 900 ns in nanosleep; its 9.90 µs were "), "{out}");

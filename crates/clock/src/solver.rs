@@ -11,7 +11,7 @@ use crate::{ErrorBound, Line, Local, Peer, Piece, Stamp, Transform};
 /// What is assumed of two clocks. A bound holds as long as these do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// By how much one runs faster than the other, parts per million; at most [`Limits::WIDEST`].
+    /// By how much one runs faster than the other, parts per million; at most [`Limits::MAX_WIDTH`].
     pub rate_ppm: u32,
     /// By how much that rate changes in a second, parts per billion.
     pub bend_ppb_per_s: u32,
@@ -27,10 +27,10 @@ impl Default for Limits {
 
 impl Limits {
     /// Clocks that differ by more than 10% are not considered.
-    pub const WIDEST: u32 = 100_000;
+    pub const MAX_WIDTH: u32 = 100_000;
 
     pub(crate) fn slopes(self) -> (Slope, Slope) {
-        let off = i64::from(self.rate_ppm.min(Self::WIDEST));
+        let off = i64::from(self.rate_ppm.min(Self::MAX_WIDTH));
         let slope = |rise: i64| Slope { rise, run: 1_000_000 };
         (slope(1_000_000 - off), slope(1_000_000 + off))
     }
@@ -173,8 +173,8 @@ impl Solver {
     /// Where packets contradict the limit of the rate, but not each other, the widest limit is taken.
     pub fn solve(&self, from: Stamp<Local>, to: Stamp<Local>) -> Solution {
         let solution = self.solve_within(self.limits, from, to);
-        if solution.quality == Quality::Approximate && self.limits.rate_ppm < Limits::WIDEST {
-            let limits = Limits { rate_ppm: Limits::WIDEST, ..self.limits };
+        if solution.quality == Quality::Approximate && self.limits.rate_ppm < Limits::MAX_WIDTH {
+            let limits = Limits { rate_ppm: Limits::MAX_WIDTH, ..self.limits };
             let wider = self.solve_within(limits, from, to);
             if wider.quality == Quality::Exact {
                 return wider;

@@ -27,13 +27,13 @@ use cycles::Cycles;
 use groups::{Grouping, Parts};
 
 pub use calibrate::{Calibration, Entry, Exit, ProbeKind, calibrate};
-pub use groups::{Group, GroupBy, MOST_GROUPS, MOST_PARTS, Part};
+pub use groups::{Group, GroupBy, MAX_GROUPS, MAX_PARTS, Part};
 pub use kernel::try_kernel_functions;
 
 /// Most targets at once: `WP_TARGETS` of `bpf/latency.h`, but for the counters of calibration.
-pub const MOST_TARGETS: usize = 63;
+pub const MAX_TARGETS: usize = 63;
 /// Most targets that are disks: `WP_DISK_TARGETS`.
-pub const MOST_DISKS: usize = 4;
+pub const MAX_DISKS: usize = 4;
 
 /// What is counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub enum Counted {
 /// What to count, of whom and for how long.
 #[derive(Debug, Clone, Default)]
 pub struct LatencyOptions {
-    /// What is counted; at most [`MOST_TARGETS`].
+    /// What is counted; at most [`MAX_TARGETS`].
     pub targets: Vec<Counted>,
     /// In cycles of the processor's time-stamp counter instead of nanoseconds.
     pub in_cycles: bool,
@@ -149,7 +149,7 @@ pub struct Reading {
     /// In the order in which targets were asked for.
     pub counts: Vec<Counts>,
     /// What of that came since the reading before, by whose it is; nothing where that was not asked, and no more
-    /// once it were more than [`MOST_PARTS`] in all.
+    /// once it were more than [`MAX_PARTS`] in all.
     pub parts: Option<Vec<Vec<Part>>>,
 }
 
@@ -305,7 +305,7 @@ impl<'obj> Counters<'obj> {
         if let Some(grouping) = &grouping {
             rodata.told_apart_by = grouping.number();
             for map in [&mut open.maps.groups, &mut open.maps.group_names] {
-                map.set_max_entries(MOST_GROUPS as u32).map_err(failed)?;
+                map.set_max_entries(MAX_GROUPS as u32).map_err(failed)?;
             }
         }
         let mut disk = 0;

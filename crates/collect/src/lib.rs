@@ -34,7 +34,7 @@ pub use doctor::{Check, Verdict, examine};
 pub use kernel_probes::{KernelFunction, KernelTypes};
 pub use latency::{
     Calibration, Counted, Counts, Entry, Exit, Group, GroupBy, Groups, LatencyOptions, LatencyOutcome,
-    MOST_DISKS, MOST_GROUPS, MOST_PARTS, MOST_TARGETS, Part, ProbeKind, Reading, calibrate, count,
+    MAX_DISKS, MAX_GROUPS, MAX_PARTS, MAX_TARGETS, Part, ProbeKind, Reading, calibrate, count,
     try_kernel_functions,
 };
 pub use names::cgroup_paths;

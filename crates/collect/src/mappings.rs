@@ -113,7 +113,7 @@ struct Known {
 }
 
 /// A process whose addresses keep being unknown (generated code) is not read forever.
-const MOST_READS: u32 = 20;
+const MAX_READS: u32 = 20;
 
 impl Mapped {
     /// What became known with a sample of process `tgid` at `address`.
@@ -121,7 +121,7 @@ impl Mapped {
         let Self { known, build_ids } = self;
         let known = known.entry(tgid).or_default();
         let covered = known.ranges.iter().any(|&(from, to)| (from..to).contains(&address));
-        if covered || known.reads >= MOST_READS {
+        if covered || known.reads >= MAX_READS {
             return Vec::new();
         }
         known.reads += 1;

@@ -12,7 +12,7 @@ use wakepath_event::NameSpace;
 pub(crate) type Name = (NameSpace, u64, Box<[u8]>);
 
 /// More cgroups than this are not named: a machine with more has other worries, and so has its disk.
-const MOST_CGROUPS: usize = 20_000;
+const MAX_CGROUPS: usize = 20_000;
 
 /// All names as of now.
 pub(crate) fn all() -> Vec<Name> {
@@ -83,7 +83,7 @@ fn cgroups(root: &Path, space: NameSpace, names: &mut Vec<Name>) {
     let mut count = 0;
     while let Some(folder) = folders.pop() {
         count += 1;
-        if count > MOST_CGROUPS {
+        if count > MAX_CGROUPS {
             return;
         }
         let Ok(data) = folder.symlink_metadata() else { continue };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::RingBuffer;
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{CallEnd, Context, Cpu, Event, FunctionCall, Mark, NameSpace, Tid, What};
+use wakepath_event::{CallEnd, Context, Cpu, Event, EventKind, FunctionCall, Mark, NameSpace, Tid};
 use wakepath_kernel_records::{Buffer, Header, Kind};
 use wakepath_recording::{WriteError, Writer};
 
@@ -23,12 +23,12 @@ use crate::{Error, Options, Signals, Stacks, clocks, names, rights, sampling};
 /// Sleep between drains when little happens. At the highest rate seen (354,000 semaphore round trips
 /// a second of 176 bytes each) a ring of 8 MiB is full after 135 ms, at that of packets (330,000 a second
 /// sent and received, of 80 bytes) one of 4 MiB after 160 ms, and a burst comes unannounced.
-const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+const MAX_SLEEP: Duration = Duration::from_millis(50);
 /// Sleep between drains when a ring was more than a quarter full.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(5);
 /// Bytes that may at least wait to be written: several seconds of a busy machine, since a disk with much
 /// to do makes even a write to memory wait that long.
-const LEAST_BEHIND: usize = 64 << 20;
+const MIN_BEHIND: usize = 64 << 20;
 /// How often clocks, losses and limits are looked at.
 const SECOND: Duration = Duration::from_secs(1);
 /// How long an interrupted command has to end before recording, or waiting for it, stops without it.
@@ -105,7 +105,7 @@ pub fn record(
     };
     // As much as the rings hold once more.
     let most = (sched.size() + net.size()) * cpus;
-    let out = WriteBehind::new(open()?, most.max(LEAST_BEHIND));
+    let out = WriteBehind::new(open()?, most.max(MIN_BEHIND));
     for pid in options.targets.iter().copied().chain(held.as_ref().map(|held| held.pid as u32)) {
         programs.follow(pid)?;
     }
@@ -210,23 +210,23 @@ impl Session<'_, '_> {
         let functions = options.functions.iter().map(|(name, _)| name);
         let names = functions.chain(options.kernel_functions.iter().map(|(name, _)| name));
         for (target, name) in names.enumerate() {
-            self.note(What::Name(NameSpace::Target, target as u64, name.as_bytes().into()));
+            self.note(EventKind::Name(NameSpace::Target, target as u64, name.as_bytes().into()));
         }
         for (space, key, name) in names::all() {
-            self.note(What::Name(space, key, name));
+            self.note(EventKind::Name(space, key, name));
         }
-        self.note(What::Mark(Mark::Observer(Tid(std::process::id()))));
+        self.note(EventKind::Mark(Mark::Observer(Tid(std::process::id()))));
         for &target in &options.targets {
-            self.note(What::Mark(Mark::Target(Tid(target))));
+            self.note(EventKind::Mark(Mark::Target(Tid(target))));
         }
         if let Some(held) = held {
             use std::os::unix::ffi::OsStrExt;
             let words: Vec<&[u8]> = options.command.iter().map(|word| word.as_bytes()).collect();
             let words = words.join(&0).into();
-            self.note(What::Mark(Mark::Command { tgid: Tid(held.pid as u32), words }));
+            self.note(EventKind::Mark(Mark::Command { tgid: Tid(held.pid as u32), words }));
         }
         let started = clocks::now();
-        self.note_at(started, Cpu::UNKNOWN, What::Mark(Mark::Started));
+        self.note_at(started, Cpu::UNKNOWN, EventKind::Mark(Mark::Started));
         self.drain()?;
         // Who lives and what is asked is written at once: a recording that is cut off in its first
         // moments then tells them all the same.
@@ -249,7 +249,7 @@ impl Session<'_, '_> {
             let fullest = self.drain()?;
             sleep = match fullest {
                 full if full > 0.25 => SHORTEST_SLEEP,
-                full if full < 0.05 => (sleep * 2).min(LONGEST_SLEEP),
+                full if full < 0.05 => (sleep * 2).min(MAX_SLEEP),
                 _ => sleep,
             };
             if Instant::now() >= next_look {
@@ -276,22 +276,22 @@ impl Session<'_, '_> {
         };
         self.orders.push(Order::UseAllRoom);
         if let Some(status) = status {
-            self.note(What::Mark(Mark::Ended(status as u32)));
+            self.note(EventKind::Mark(Mark::Ended(status as u32)));
         }
         for OpenCall { target, thread, from } in self.programs.open_calls() {
             let thread = Tid(thread.unwrap_or(0));
             let call = FunctionCall { target, thread, from: Stamp::from_ns(from), end: CallEnd::Open };
-            self.note(What::Function(call));
+            self.note(EventKind::Function(call));
         }
-        self.note(What::Mark(Mark::Stopped));
+        self.note(EventKind::Mark(Mark::Stopped));
         // Without a flush: one that takes the room, or fails for want of it, would leave none for the end.
         self.take_rare();
         for mapping in std::mem::replace(&mut self.mappings, Mappings::new()).finish() {
-            self.note(What::Mapping(mapping));
+            self.note(EventKind::Mapping(mapping));
         }
         // Cgroups, disks and interfaces that came while we recorded.
         for (space, key, name) in names::all() {
-            self.note(What::Name(space, key, name));
+            self.note(EventKind::Name(space, key, name));
         }
         self.look();
         let lost = self.life_lost.iter().sum();
@@ -346,7 +346,7 @@ impl Session<'_, '_> {
         }
         self.orders.extend(arrived.into_iter().map(Order::Record));
         for mapping in self.mappings.found() {
-            self.note(What::Mapping(mapping));
+            self.note(EventKind::Mapping(mapping));
         }
     }
 
@@ -361,7 +361,7 @@ impl Session<'_, '_> {
             }
         }
         if self.stacks {
-            self.note(What::StackCounts(self.programs.stack_counts()));
+            self.note(EventKind::StackCounts(self.programs.stack_counts()));
         }
         let misses = self.programs.recursion_misses();
         if misses > self.misses {
@@ -373,21 +373,21 @@ impl Session<'_, '_> {
 
     fn note_clocks(&mut self) {
         let (at, clocks) = clocks::together();
-        self.note_at(at, Cpu::UNKNOWN, What::Clocks(clocks));
+        self.note_at(at, Cpu::UNKNOWN, EventKind::Clocks(clocks));
     }
 
     fn note_loss(&mut self, cpu: Cpu, count: u64) {
-        self.note_at(clocks::now(), cpu, What::Loss { from: self.looked, count });
+        self.note_at(clocks::now(), cpu, EventKind::Loss { from: self.looked, count });
     }
 
-    fn note(&mut self, what: What) {
+    fn note(&mut self, what: EventKind) {
         self.note_at(clocks::now(), Cpu::UNKNOWN, what);
     }
 
     /// Adds a record of our own.
-    fn note_at(&mut self, at: Stamp<Local>, cpu: Cpu, what: What) {
+    fn note_at(&mut self, at: Stamp<Local>, cpu: Cpu, what: EventKind) {
         let current = Tid(std::process::id());
-        let event = Event { at, cpu, context: Context::Task, current, what };
+        let event = Event { at, cpu, context: Context::Task, current, kind: what };
         self.orders.push(Order::Event(event));
     }
 }

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Context, Cpu, Event, Tid, What};
+use wakepath_event::{Context, Cpu, Event, EventKind, Tid};
 use wakepath_kernel_records::{Buffer, walk};
 use wakepath_recording::{WriteError, Writer};
 
@@ -228,7 +228,7 @@ fn loss_since(from: Stamp<Local>) -> Event {
         cpu: Cpu::UNKNOWN,
         context: Context::Task,
         current: Tid(std::process::id()),
-        what: What::Loss { from, count: 1 },
+        kind: EventKind::Loss { from, count: 1 },
     }
 }
 

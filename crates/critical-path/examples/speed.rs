@@ -15,7 +15,7 @@ use std::time::Duration;
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{Window, active, exact};
 use wakepath_event::{
-    BlockedState, Call, CgroupId, Comm, Context, Cpu, Event, Mark, SwitchOut, ThreadIdentity, Tid, What,
+    BlockedState, Call, CgroupId, Comm, Context, Cpu, Event, EventKind, Mark, SwitchOut, ThreadIdentity, Tid,
 };
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
 
@@ -89,14 +89,14 @@ fn events(size: u64) -> impl Iterator<Item = Event> {
             comm: Comm::new(b"load"),
         };
         let blocked = (n % THREADS != 0).then_some(BlockedState::Interruptible);
-        beside(What::Thread { identity, blocked, call: None })
+        beside(EventKind::Thread { identity, blocked, call: None })
     });
-    let begin = [beside(What::Mark(Mark::Started))].into_iter().chain(snapshot);
+    let begin = [beside(EventKind::Mark(Mark::Started))].into_iter().chain(snapshot);
     begin.chain((0..).map(event)).take(size as usize)
 }
 
-fn beside(what: What) -> Event {
-    Event { at: Stamp::from_ns(0), cpu: Cpu::UNKNOWN, context: Context::Task, current: Tid::IDLE, what }
+fn beside(what: EventKind) -> Event {
+    Event { at: Stamp::from_ns(0), cpu: Cpu::UNKNOWN, context: Context::Task, current: Tid::IDLE, kind: what }
 }
 
 /// Each CPU in turn: thread n wakes thread n + 1, and switches to it.
@@ -106,10 +106,15 @@ fn event(number: u64) -> Event {
     let (current, next) = (tid(cpu, round), tid(cpu, round + 1));
     let what = if switches {
         let call = Some(Call { number: 202, arg0: 0x7f00_0000_1000, lock: None });
-        What::Switch { next, out: SwitchOut::Blocked(BlockedState::Interruptible), interrupts_ns: 0, call }
+        EventKind::Switch {
+            next,
+            out: SwitchOut::Blocked(BlockedState::Interruptible),
+            interrupts_ns: 0,
+            call,
+        }
     } else {
-        What::Waking { target: next, irq: 0, newborn: false, socket: None }
+        EventKind::Waking { target: next, irq: 0, newborn: false, socket: None }
     };
     let context = if !switches && round % 8 == 7 { Context::LocalTimer } else { Context::Task };
-    Event { at: Stamp::from_ns(1000 + number * 100), cpu: Cpu(cpu as u16), context, current, what }
+    Event { at: Stamp::from_ns(1000 + number * 100), cpu: Cpu(cpu as u16), context, current, kind: what }
 }

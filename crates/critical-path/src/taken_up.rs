@@ -6,7 +6,7 @@ use wakepath_wait_graph::{Graph, Span, ThreadIndex, Wait, Waker};
 
 /// So many spans are looked through for the wait before a worker took up its work. Within work of more
 /// than that it is followed as any other thread, so that the cost stays linear.
-const MOST: usize = 256;
+const MAX_PENDING: usize = 256;
 
 /// A worker's wait for work.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +33,7 @@ pub(crate) fn taken_up(
     is_worker(graph, thread, acted).then_some(())?;
     let spans = graph.spans(thread);
     let last = spans.find_before(acted)?;
-    let back = (0..=last).rev().take(MOST).map_while(|index| Some((index + 1, spans.get(index)?)));
+    let back = (0..=last).rev().take(MAX_PENDING).map_while(|index| Some((index + 1, spans.get(index)?)));
     let mut waits = back.take_while(|(_, span)| span.to > since).filter(|(_, span)| span.to <= acted);
     waits.find_map(|(next, span)| Some(TakenUp { next, span, wait: for_work(graph.wait(&span)?)? }))
 }

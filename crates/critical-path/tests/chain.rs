@@ -3,7 +3,7 @@
 
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{Kind, Via, Window, active, contributors, exact};
-use wakepath_event::{BlockedState, Context, Cpu, Event, Mark, SwitchOut, Tid, What};
+use wakepath_event::{BlockedState, Context, Cpu, Event, EventKind, Mark, SwitchOut, Tid};
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
 
 const WAITS: u32 = 1_000_000;
@@ -13,13 +13,19 @@ const STEP: u64 = 10;
 /// Thread n waits from n on for thread n + 1. The last one runs, then all wake each other in turn.
 fn chain() -> Graph {
     let mut builder = Builder::default();
-    let mut push = |ns: u64, current: Tid, what: What| {
-        builder.push(&Event { at: Stamp::from_ns(ns), cpu: Cpu(0), context: Context::Task, current, what });
+    let mut push = |ns: u64, current: Tid, what: EventKind| {
+        builder.push(&Event {
+            at: Stamp::from_ns(ns),
+            cpu: Cpu(0),
+            context: Context::Task,
+            current,
+            kind: what,
+        });
     };
     let tid = |n: u32| Tid(n + 1);
-    let switch = |next, out| What::Switch { next, out, interrupts_ns: 0, call: None };
+    let switch = |next, out| EventKind::Switch { next, out, interrupts_ns: 0, call: None };
     let blocked = SwitchOut::Blocked(BlockedState::Interruptible);
-    push(0, Tid::IDLE, What::Mark(Mark::Started));
+    push(0, Tid::IDLE, EventKind::Mark(Mark::Started));
     push(0, Tid::IDLE, switch(tid(0), SwitchOut::Runnable));
     for n in 0..WAITS {
         push(u64::from(n) + 1, tid(n), switch(tid(n + 1), blocked));
@@ -27,10 +33,10 @@ fn chain() -> Graph {
     let mut now = u64::from(WAITS) + 1;
     for n in (0..WAITS).rev() {
         now += STEP;
-        push(now, tid(n + 1), What::Waking { target: tid(n), irq: 0, newborn: false, socket: None });
+        push(now, tid(n + 1), EventKind::Waking { target: tid(n), irq: 0, newborn: false, socket: None });
         push(now, tid(n + 1), switch(tid(n), blocked));
     }
-    push(now + STEP, tid(0), What::Mark(Mark::Stopped));
+    push(now + STEP, tid(0), EventKind::Mark(Mark::Stopped));
     builder.finish()
 }
 

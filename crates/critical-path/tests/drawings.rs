@@ -3,7 +3,7 @@
 
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{Cause, Kind, Path, Window, active, exact};
-use wakepath_event::{Event, Tid, What};
+use wakepath_event::{Event, EventKind, Tid};
 use wakepath_scenario::{Drawing, STEP, draw};
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
 
@@ -238,7 +238,7 @@ fn after_its_death_a_thread_is_not_alive() {
 #[test]
 fn a_switch_that_was_lost_leaves_both_threads_unknown() {
     let switch_out = |tid: u32| {
-        move |event: &Event| event.current == Tid(tid) && matches!(event.what, What::Switch { .. })
+        move |event: &Event| event.current == Tid(tid) && matches!(event.kind, EventKind::Switch { .. })
     };
     // Nobody saw 0 leave: unknown from its last record, until the next proves something.
     check_without("0 ===..t=", switch_out(100), "??????0");

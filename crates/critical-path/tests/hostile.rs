@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{Timeouts, Window, active, active_by, contributors, deadlocks, exact, hangs};
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CgroupId, Comm, Context, Cpu, Direction, Event, Flow, FlowId,
-    KernelLock, LockWord, Mark, Packet, Softirq, Stack, SwitchOut, ThreadIdentity, Tid, What,
+    BlockRequest, BlockedState, Call, CgroupId, Comm, Context, Cpu, Direction, Event, EventKind, Flow,
+    FlowId, KernelLock, LockWord, Mark, Packet, Softirq, Stack, SwitchOut, ThreadIdentity, Tid,
 };
 use wakepath_wait_graph::{Builder, Graph};
 
@@ -104,31 +104,31 @@ fn lock() -> impl Strategy<Value = KernelLock> {
     (0..2u64, prop::option::of(tid())).prop_map(|(address, owner)| KernelLock { address, flags: 0, owner })
 }
 
-fn what() -> impl Strategy<Value = What> {
+fn what() -> impl Strategy<Value = EventKind> {
     prop_oneof![
         20 => (tid(), out(), any::<u32>(), call())
-            .prop_map(|(next, out, interrupts_ns, call)| What::Switch { next, out, interrupts_ns, call }),
+            .prop_map(|(next, out, interrupts_ns, call)| EventKind::Switch { next, out, interrupts_ns, call }),
         20 => (tid(), any::<u16>(), prop::bool::weighted(0.1))
-            .prop_map(|(target, irq, newborn)| What::Waking { target, irq, newborn, socket: None }),
+            .prop_map(|(target, irq, newborn)| EventKind::Waking { target, irq, newborn, socket: None }),
         2 => (identity(), prop::option::of(Just(BlockedState::Stopped)), call())
-            .prop_map(|(identity, blocked, call)| What::Thread { identity, blocked, call }),
-        3 => identity().prop_map(|child| What::Fork { child }),
-        2 => tid().prop_map(|old| What::Exec { old, comm: Comm::new(b"x"), path: [].into() }),
-        2 => Just(What::Exit),
-        1 => tid().prop_map(|tid| What::Rename { tid, comm: Comm::new(b"y") }),
-        1 => (tid(), tid(), any::<bool>()).prop_map(|(tid, tgid, whole)| What::Move {
+            .prop_map(|(identity, blocked, call)| EventKind::Thread { identity, blocked, call }),
+        3 => identity().prop_map(|child| EventKind::Fork { child }),
+        2 => tid().prop_map(|old| EventKind::Exec { old, comm: Comm::new(b"x"), path: [].into() }),
+        2 => Just(EventKind::Exit),
+        1 => tid().prop_map(|tid| EventKind::Rename { tid, comm: Comm::new(b"y") }),
+        1 => (tid(), tid(), any::<bool>()).prop_map(|(tid, tgid, whole)| EventKind::Move {
             tid, tgid, whole, cgroup: CgroupId(1), cpu_cgroup: CgroupId(1),
         }),
-        6 => packet().prop_map(What::Packet),
-        3 => (0..3u64).prop_map(|flow| What::SocketReady(FlowId(flow))),
-        1 => (0..3u64, flow()).prop_map(|(id, flow)| What::Flow(FlowId(id), flow)),
-        3 => request().prop_map(What::BlockIssue),
-        3 => request().prop_map(What::BlockComplete),
-        2 => lock().prop_map(What::LockBegin),
-        2 => lock().prop_map(What::LockEnd),
-        2 => Just(What::Sample(Stack { tgid: Tid(1), kernel: [1].into(), user: [2, 3].into(), scanned: 0 })),
-        3 => (stamp(), 0..4u64).prop_map(|(from, count)| What::Loss { from: Stamp::from_ns(from), count }),
-        1 => Just(What::Mark(Mark::Started)),
+        6 => packet().prop_map(EventKind::Packet),
+        3 => (0..3u64).prop_map(|flow| EventKind::SocketReady(FlowId(flow))),
+        1 => (0..3u64, flow()).prop_map(|(id, flow)| EventKind::Flow(FlowId(id), flow)),
+        3 => request().prop_map(EventKind::BlockIssue),
+        3 => request().prop_map(EventKind::BlockComplete),
+        2 => lock().prop_map(EventKind::LockBegin),
+        2 => lock().prop_map(EventKind::LockEnd),
+        2 => Just(EventKind::Sample(Stack { tgid: Tid(1), kernel: [1].into(), user: [2, 3].into(), scanned: 0 })),
+        3 => (stamp(), 0..4u64).prop_map(|(from, count)| EventKind::Loss { from: Stamp::from_ns(from), count }),
+        1 => Just(EventKind::Mark(Mark::Started)),
     ]
 }
 
@@ -139,7 +139,7 @@ fn event() -> impl Strategy<Value = Event> {
         cpu,
         context,
         current,
-        what,
+        kind: what,
     })
 }
 

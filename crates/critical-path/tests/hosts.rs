@@ -5,7 +5,7 @@ mod said;
 use proptest::prelude::*;
 use wakepath_clock::{Local, Stamp};
 use wakepath_critical_path::{Path, Window, active, exact};
-use wakepath_event::{Event, Flow, HostIndex, Tid, What};
+use wakepath_event::{Event, EventKind, Flow, HostIndex, Tid};
 use wakepath_scenario::simulate::{Action, At, Program, Run, simulate, tid};
 use wakepath_timeline::{Numbering, merge};
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
@@ -36,18 +36,19 @@ fn split(run: &Run) -> [Vec<Event>; HOSTS] {
     let mut put = |on: usize, mut event: Event| {
         if on == 1 {
             event.at = skewed(event.at);
-            if let What::Thread { identity, .. } | What::Fork { child: identity } = &mut event.what {
+            if let EventKind::Thread { identity, .. } | EventKind::Fork { child: identity } = &mut event.kind
+            {
                 identity.start = skewed(identity.start);
             }
-            if let What::BlockIssue(request) | What::BlockComplete(request) = &mut event.what {
+            if let EventKind::BlockIssue(request) | EventKind::BlockComplete(request) = &mut event.kind {
                 request.start = request.start.map(skewed);
                 request.issued = request.issued.map(skewed);
             }
         }
-        match &mut event.what {
-            What::Packet(packet) => packet.flow.0 += 10 * on as u64,
-            What::SocketReady(flow) => flow.0 += 10 * on as u64,
-            What::Flow(id, flow) => {
+        match &mut event.kind {
+            EventKind::Packet(packet) => packet.flow.0 += 10 * on as u64,
+            EventKind::SocketReady(flow) => flow.0 += 10 * on as u64,
+            EventKind::Flow(id, flow) => {
                 id.0 += 10 * on as u64;
                 let address = |number: u8, port| ([10, 0, 0, number], port).into();
                 *flow = Flow {
@@ -56,15 +57,17 @@ fn split(run: &Run) -> [Vec<Event>; HOSTS] {
                     ..*flow
                 };
             }
-            What::Waking { socket: Some(flow), .. } => flow.0 += 10 * on as u64,
+            EventKind::Waking { socket: Some(flow), .. } => flow.0 += 10 * on as u64,
             _ => {}
         }
         hosts[on].push(event);
     };
     for event in &run.events {
-        match &event.what {
-            What::Thread { identity, .. } => put(host((identity.tid.0 - tid(0).0) as usize), event.clone()),
-            What::Flow(..) | What::Mark(_) => (0..HOSTS).for_each(|on| put(on, event.clone())),
+        match &event.kind {
+            EventKind::Thread { identity, .. } => {
+                put(host((identity.tid.0 - tid(0).0) as usize), event.clone())
+            }
+            EventKind::Flow(..) | EventKind::Mark(_) => (0..HOSTS).for_each(|on| put(on, event.clone())),
             _ => put(host(usize::from(event.cpu.0)), event.clone()),
         }
     }

@@ -237,7 +237,7 @@ fn nothing_moves_unmarked(program: &Program, run: &Run, kept: &[Event]) -> Resul
 fn lines(events: &[Event]) -> String {
     events
         .iter()
-        .map(|e| format!("{} c{} {} {:?} {:?}\n", e.at.ns(), e.cpu.0, e.current, e.context, e.what))
+        .map(|e| format!("{} c{} {} {:?} {:?}\n", e.at.ns(), e.cpu.0, e.current, e.context, e.kind))
         .collect()
 }
 

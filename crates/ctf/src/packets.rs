@@ -79,7 +79,7 @@ pub enum FaultKind {
 }
 
 /// As many wrong bits in 20 bytes are taken for damage; more, for something else than a packet.
-const MOST_WRONG_BITS: u32 = 8;
+const MAX_WRONG_BITS: u32 = 8;
 
 impl Packets {
     /// All packets of a trace in `source`, which now has the size that it is taken to have.
@@ -122,7 +122,7 @@ impl Packets {
             return Ok(Some(self.packet_with_fault(PacketAt { offset, header, from, to }, kind)));
         }
         let to = from.saturating_add(header.content);
-        if wrong <= MOST_WRONG_BITS
+        if wrong <= MAX_WRONG_BITS
             && sizes_agree
             && (to == self.size || self.find.begins(source, self.size, to)?)
         {

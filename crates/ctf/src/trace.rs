@@ -15,12 +15,12 @@ pub enum TraceError {
     Io { path: PathBuf, source: io::Error },
     #[error("{}: {source}", .path.display())]
     Metadata { path: PathBuf, source: MetadataError },
-    #[error("{}: has more than {MOST_METADATA} bytes", .path.display())]
+    #[error("{}: has more than {MAX_METADATA} bytes", .path.display())]
     TooLarge { path: PathBuf },
 }
 
 /// Most bytes of metadata that are read.
-const MOST_METADATA: u64 = 64 << 20;
+const MAX_METADATA: u64 = 64 << 20;
 
 /// What a directory holds.
 #[derive(Debug)]
@@ -44,8 +44,8 @@ impl Trace {
         };
         let file = File::open(&place).map_err(io(&place))?;
         let mut bytes = Vec::new();
-        file.take(MOST_METADATA + 1).read_to_end(&mut bytes).map_err(io(&place))?;
-        if bytes.len() as u64 > MOST_METADATA {
+        file.take(MAX_METADATA + 1).read_to_end(&mut bytes).map_err(io(&place))?;
+        if bytes.len() as u64 > MAX_METADATA {
             return Err(TraceError::TooLarge { path: place });
         }
         let metadata = tsdl::text_of_file(&bytes)

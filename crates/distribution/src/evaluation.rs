@@ -24,7 +24,7 @@ pub const DEFAULT_MEASURE: Measure = Measure::EarthMover;
 pub const DEFAULT_THRESHOLD: f64 = 58.0;
 
 /// Of fewer calls than these in either profile, chance alone may pass the threshold.
-pub const LEAST_CALLS: u64 = 1000;
+pub const MIN_CALLS: u64 = 1000;
 
 /// Two profiles of one operation.
 #[derive(Debug, Clone)]

@@ -38,12 +38,12 @@ pub enum Which {
 pub struct Group<'r> {
     /// How many calls were asked about.
     pub calls: u64,
-    /// Their paths: of all of them, or of at most [`MOST`] from all over.
+    /// Their paths: of all of them, or of at most [`MAX_CALLS`] from all over.
     pub paths: Vec<PathAnswer<'r>>,
 }
 
 /// Most calls of a group whose paths are made.
-pub const MOST: usize = 2000;
+pub const MAX_CALLS: usize = 2000;
 
 /// What the calls of a function came to.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
 /// What is lost and doubtful of any of these calls, told once.
 fn head_of(recorded: &Recorded, asked: &Group<'_>, usual: Option<&Group<'_>>) -> Head {
     /// Most problems that are told: those of a path may name its threads.
-    const MOST_PROBLEMS: usize = 100;
+    const MAX_PROBLEMS: usize = 100;
     let paths = || asked.paths.iter().chain(usual.into_iter().flat_map(|usual| &usual.paths));
     let windows = || paths().map(|path| path.path.window);
     let from = windows().map(|window| window.from).min().unwrap_or(recorded.from());
@@ -192,7 +192,7 @@ fn head_of(recorded: &Recorded, asked: &Group<'_>, usual: Option<&Group<'_>>) ->
         for problem in &path.head.problems {
             let next = (head.problems.len(), 0);
             let (number, calls) = told.entry(like(&problem.text)).or_insert(next);
-            if *number == head.problems.len() && *number < of_all + MOST_PROBLEMS {
+            if *number == head.problems.len() && *number < of_all + MAX_PROBLEMS {
                 head.problems.push(problem.clone());
             }
             *calls += 1;
@@ -274,10 +274,10 @@ fn group<'r>(
     Group { calls: calls.len() as u64, paths: paths.collect() }
 }
 
-/// At most [`MOST`] of so many calls: one of each stretch of equal length, at a place that differs from stretch
+/// At most [`MAX_CALLS`] of so many calls: one of each stretch of equal length, at a place that differs from stretch
 /// to stretch, since calls often come in periods: a transaction's statements, say.
 fn spread(calls: usize) -> impl Iterator<Item = usize> {
-    let step = calls.div_ceil(MOST).max(1);
+    let step = calls.div_ceil(MAX_CALLS).max(1);
     (0..calls).step_by(step).map(move |from| {
         // The finaliser of a 64-bit hash (Steele, Lea and Flood 2014): the same calls each time.
         let mut mixed = (from as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -290,7 +290,7 @@ fn spread(calls: usize) -> impl Iterator<Item = usize> {
 
 #[cfg(test)]
 mod tests {
-    use wakepath_event::{FunctionCall, Mark, NameSpace, SwitchOut, Tid, What};
+    use wakepath_event::{EventKind, FunctionCall, Mark, NameSpace, SwitchOut, Tid};
 
     use super::*;
     use crate::testing::{event, read, thread};
@@ -298,17 +298,17 @@ mod tests {
     /// A thread that runs all the time, and calls of two functions: `f` 20 times for 100 ns and twice for
     /// 10 and 20 µs, left once; `g`, which never returned.
     fn recorded() -> Recorded {
-        let run = What::Switch { next: Tid(10), out: SwitchOut::Runnable, interrupts_ns: 0, call: None };
+        let run = EventKind::Switch { next: Tid(10), out: SwitchOut::Runnable, interrupts_ns: 0, call: None };
         let mut events = vec![
             event(0, 0, 0, thread(10, 10, 1, "worker")),
-            event(0, 0, 0, What::Name(NameSpace::Target, 0, b"./app:f".as_slice().into())),
-            event(0, 0, 0, What::Name(NameSpace::Target, 1, b"./app:g".as_slice().into())),
-            event(1, 0, 0, What::Mark(Mark::Started)),
+            event(0, 0, 0, EventKind::Name(NameSpace::Target, 0, b"./app:f".as_slice().into())),
+            event(0, 0, 0, EventKind::Name(NameSpace::Target, 1, b"./app:g".as_slice().into())),
+            event(1, 0, 0, EventKind::Mark(Mark::Started)),
             event(2, 0, 0, run),
         ];
         let mut call = |target, from: u64, to, end| {
             let call = FunctionCall { target, thread: Tid(10), from: Stamp::from_ns(from), end };
-            events.push(event(to, 0, 10, What::Function(call)));
+            events.push(event(to, 0, 10, EventKind::Function(call)));
         };
         for i in 0..20 {
             call(0, 1000 * i + 500, 1000 * i + 600, CallEnd::Returned);
@@ -317,7 +317,7 @@ mod tests {
         call(0, 50_000, 70_000, CallEnd::Returned);
         call(0, 80_000, 80_500, CallEnd::Left);
         call(1, 90_000, 99_000, CallEnd::Open);
-        events.push(event(100_000, 0, 10, What::Mark(Mark::Stopped)));
+        events.push(event(100_000, 0, 10, EventKind::Mark(Mark::Stopped)));
         read(&events)
     }
 
@@ -349,16 +349,16 @@ mod tests {
     fn calls_that_ended_in_another_thread_are_counted_and_have_no_path() {
         let mut events = vec![
             event(0, 0, 0, thread(10, 10, 1, "worker")),
-            event(0, 0, 0, What::Name(NameSpace::Target, 0, b"./app:main.f".as_slice().into())),
-            event(1, 0, 0, What::Mark(Mark::Started)),
+            event(0, 0, 0, EventKind::Name(NameSpace::Target, 0, b"./app:main.f".as_slice().into())),
+            event(1, 0, 0, EventKind::Mark(Mark::Started)),
         ];
         let mut call = |from: u64, to, end| {
             let call = FunctionCall { target: 0, thread: Tid(10), from: Stamp::from_ns(from), end };
-            events.push(event(to, 0, 10, What::Function(call)));
+            events.push(event(to, 0, 10, EventKind::Function(call)));
         };
         (0..20).for_each(|i| call(1000 * i + 500, 1000 * i + 600, CallEnd::Returned));
         (0..20).for_each(|i| call(30_000, 50_000 + i, CallEnd::Moved));
-        events.push(event(100_000, 0, 10, What::Mark(Mark::Stopped)));
+        events.push(event(100_000, 0, 10, EventKind::Mark(Mark::Stopped)));
         let recorded = read(&events);
         let answer = calls(&recorded, &ask(None, Which::Slowest(30))).expect("calls");
         assert_eq!((answer.histogram.calls(), answer.moved, answer.asked.calls), (40, 20, 20));
@@ -374,7 +374,11 @@ mod tests {
     fn of_many_calls_some_of_each_kind_are_taken_however_regularly_they_come() {
         for calls in [0, 1, 1999, 2000, 2001, 14_000, 99_999] {
             let taken: Vec<usize> = spread(calls).collect();
-            assert!(taken.len() <= MOST && taken.len() >= calls.min(MOST / 2), "{} of {calls}", taken.len());
+            assert!(
+                taken.len() <= MAX_CALLS && taken.len() >= calls.min(MAX_CALLS / 2),
+                "{} of {calls}",
+                taken.len()
+            );
             assert!(taken.is_sorted_by(|a, b| a < b) && taken.iter().all(|&index| index < calls), "{calls}");
         }
         // Seven statements a transaction, of which one in seven is taken: about as many of each.

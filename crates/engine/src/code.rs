@@ -191,17 +191,17 @@ mod tests {
     use super::*;
     use crate::testing::{event, mapping, read, thread};
     use wakepath_critical_path::{Window, active};
-    use wakepath_event::{Event, Stack, SwitchOut, What};
+    use wakepath_event::{Event, EventKind, Stack, SwitchOut};
 
     fn sample(at: u64, current: u32, kernel: &[u64], user: &[u64]) -> Event {
         let stack = Stack { tgid: Tid(current), kernel: kernel.into(), user: user.into(), scanned: 0 };
-        event(at, 0, current, What::Sample(stack))
+        event(at, 0, current, EventKind::Sample(stack))
     }
 
     #[test]
     fn samples_count_where_the_path_says_that_the_thread_ran() {
         let switch = |at, from, to, out| {
-            event(at, 0, from, What::Switch { next: Tid(to), out, interrupts_ns: 0, call: None })
+            event(at, 0, from, EventKind::Switch { next: Tid(to), out, interrupts_ns: 0, call: None })
         };
         let recorded = read(&[
             event(0, 0, 0, thread(7, 7, 1, "own")),
@@ -236,16 +236,19 @@ mod tests {
     #[test]
     fn a_newborn_runs_its_parents_code_until_it_runs_a_program() {
         let switch = |at, from, to| {
-            let what = What::Switch { next: Tid(to), out: SwitchOut::Runnable, interrupts_ns: 0, call: None };
+            let what =
+                EventKind::Switch { next: Tid(to), out: SwitchOut::Runnable, interrupts_ns: 0, call: None };
             event(at, 0, from, what)
         };
         let later = |at, from, path| {
-            let Event { what: What::Mapping(own), .. } = mapping(from, path) else { unreachable!() };
-            event(at, 0, 9, What::Mapping(wakepath_event::Mapping { tgid: Tid(9), ..own }))
+            let Event { kind: EventKind::Mapping(own), .. } = mapping(from, path) else { unreachable!() };
+            event(at, 0, 9, EventKind::Mapping(wakepath_event::Mapping { tgid: Tid(9), ..own }))
         };
         let born = |tid, parent| {
-            let What::Thread { identity, .. } = thread(tid, tid, parent, "own") else { unreachable!() };
-            What::Fork { child: wakepath_event::ThreadIdentity { start: Stamp::from_ns(65), ..identity } }
+            let EventKind::Thread { identity, .. } = thread(tid, tid, parent, "own") else { unreachable!() };
+            EventKind::Fork {
+                child: wakepath_event::ThreadIdentity { start: Stamp::from_ns(65), ..identity },
+            }
         };
         let events = [
             event(0, 0, 0, thread(7, 7, 1, "own")),
@@ -281,7 +284,7 @@ mod tests {
     fn a_thread_that_ran_beside_the_path_is_not_counted() {
         let blocked = SwitchOut::Blocked(wakepath_event::BlockedState::Interruptible);
         let switch = |at, cpu, from, to, out| {
-            event(at, cpu, from, What::Switch { next: Tid(to), out, interrupts_ns: 0, call: None })
+            event(at, cpu, from, EventKind::Switch { next: Tid(to), out, interrupts_ns: 0, call: None })
         };
         let on = |cpu, sample: Event| Event { cpu: wakepath_event::Cpu(cpu), ..sample };
         let recorded = read(&[
@@ -293,7 +296,7 @@ mod tests {
             on(1, sample(10, 8, &[], &[1])),
             switch(30, 0, 7, 0, blocked),
             on(1, sample(40, 8, &[], &[1])),
-            event(60, 1, 8, What::Waking { target: Tid(7), irq: 0, newborn: false, socket: None }),
+            event(60, 1, 8, EventKind::Waking { target: Tid(7), irq: 0, newborn: false, socket: None }),
             switch(60, 0, 0, 7, SwitchOut::Runnable),
             switch(100, 0, 7, 0, SwitchOut::Runnable),
         ]);

@@ -1,6 +1,6 @@
 //! How far two sets of latency distributions are apart (T08 chapter 9).
 
-use wakepath_distribution::evaluation::{DEFAULT_MEASURE, DEFAULT_THRESHOLD, LEAST_CALLS};
+use wakepath_distribution::evaluation::{DEFAULT_MEASURE, DEFAULT_THRESHOLD, MIN_CALLS};
 use wakepath_distribution::{Histogram, Measure, Unlike};
 
 /// A distribution with the target that it is of.
@@ -65,7 +65,7 @@ pub fn compare(
             *score = by.score(&histograms[0], &histograms[1])?;
             differ |= by == measure && *score > threshold;
         }
-        let doubtful = histograms.iter().any(|histogram| histogram.calls() < LEAST_CALLS);
+        let doubtful = histograms.iter().any(|histogram| histogram.calls() < MIN_CALLS);
         pairs.push(Compared { target, histograms, scores, differ, doubtful });
     }
     let decisive = Measure::ALL.iter().position(|&by| by == measure).unwrap_or(0);

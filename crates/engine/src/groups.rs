@@ -5,10 +5,10 @@ use wakepath_distribution::{Histogram, Peak};
 use crate::Slice;
 
 /// Most groups that are told apart; the others are told as one.
-pub const MOST_GROUPS: usize = 16384;
+pub const MAX_GROUPS: usize = 16384;
 
 /// Most parts of groups in slices of time that are kept, over all targets.
-pub const MOST_PARTS: usize = 65536;
+pub const MAX_PARTS: usize = 65536;
 
 /// How latencies are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

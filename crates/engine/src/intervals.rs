@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Event, Tid, What};
+use wakepath_event::{Event, EventKind, Tid};
 
 /// From an event to the one that belongs to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,19 +31,19 @@ pub struct Intervals {
 impl Intervals {
     /// Takes what this event begins or ends. Events come in time order.
     pub fn observe(&mut self, event: &Event) {
-        match &event.what {
+        match &event.kind {
             // One that is issued again before it was completed had been put back.
-            What::BlockIssue(request) => {
+            EventKind::BlockIssue(request) => {
                 self.issued.insert(request.id, (request.device, event.at));
             }
             // The kernel's own stamp of the issue is of no use here: a request that completes in parts would
             // be several.
-            What::BlockComplete(request) => {
+            EventKind::BlockComplete(request) => {
                 let from = self.issued.remove(&request.id).map(|(_, at)| at);
                 self.requests.push(Interval { of: request.device, from, to: Some(event.at) });
             }
             // An interrupt waits for nobody by sleeping.
-            What::LockBegin(lock) if !event.context.is_interrupt() => {
+            EventKind::LockBegin(lock) if !event.context.is_interrupt() => {
                 let thread = event.current;
                 match self.contended.get(&thread) {
                     Some(&(address, _)) if address == lock.address => {}
@@ -55,7 +55,7 @@ impl Intervals {
                     }
                 }
             }
-            What::LockEnd(lock) if !event.context.is_interrupt() => {
+            EventKind::LockEnd(lock) if !event.context.is_interrupt() => {
                 let begun = self.contended.remove(&event.current);
                 let from = begun.filter(|&(address, _)| address == lock.address).map(|(_, at)| at);
                 self.lock_waits.push(Interval { of: event.current, from, to: Some(event.at) });
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::testing::event;
 
-    fn told(events: &[(u64, u32, What)]) -> Intervals {
+    fn told(events: &[(u64, u32, EventKind)]) -> Intervals {
         let mut intervals = Intervals::default();
         for (at, current, what) in events {
             intervals.observe(&event(*at, 0, *current, what.clone()));
@@ -107,12 +107,12 @@ mod tests {
             issued: Some(Stamp::from_ns(1)),
         };
         let intervals = told(&[
-            (10, 1, What::BlockComplete(request(9))),
-            (20, 1, What::BlockIssue(request(5))),
-            (25, 1, What::BlockIssue(request(6))),
-            (30, 1, What::BlockIssue(request(5))),
-            (40, 0, What::BlockComplete(request(5))),
-            (50, 0, What::BlockComplete(request(5))),
+            (10, 1, EventKind::BlockComplete(request(9))),
+            (20, 1, EventKind::BlockIssue(request(5))),
+            (25, 1, EventKind::BlockIssue(request(6))),
+            (30, 1, EventKind::BlockIssue(request(5))),
+            (40, 0, EventKind::BlockComplete(request(5))),
+            (50, 0, EventKind::BlockComplete(request(5))),
         ]);
         let disk = 8 << 20;
         assert_eq!(
@@ -126,13 +126,13 @@ mod tests {
     fn a_wait_for_a_lock_ends_with_that_lock_and_a_thread_has_one_at_a_time() {
         let lock = |address| KernelLock { address, flags: 32, owner: None };
         let intervals = told(&[
-            (10, 7, What::LockBegin(lock(1))),
-            (20, 7, What::LockBegin(lock(1))),
-            (30, 8, What::LockBegin(lock(1))),
-            (40, 7, What::LockEnd(lock(1))),
-            (50, 8, What::LockBegin(lock(2))),
-            (60, 8, What::LockEnd(lock(3))),
-            (70, 9, What::LockBegin(lock(4))),
+            (10, 7, EventKind::LockBegin(lock(1))),
+            (20, 7, EventKind::LockBegin(lock(1))),
+            (30, 8, EventKind::LockBegin(lock(1))),
+            (40, 7, EventKind::LockEnd(lock(1))),
+            (50, 8, EventKind::LockBegin(lock(2))),
+            (60, 8, EventKind::LockEnd(lock(3))),
+            (70, 9, EventKind::LockBegin(lock(4))),
         ]);
         assert_eq!(
             spans(&intervals.lock_waits),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use wakepath_collect::{Calibration, Counts, MOST_DISKS, MOST_TARGETS};
+use wakepath_collect::{Calibration, Counts, MAX_DISKS, MAX_TARGETS};
 use wakepath_distribution::{Histogram, Unit};
 use wakepath_recording::HostIdentity;
 
@@ -92,8 +92,8 @@ pub fn latency(request: &Request, stop: &Signals) -> Result<Latency, LatencyErro
         }
     }
     for (asked, most) in [
-        (named.len(), MOST_TARGETS),
-        (named.iter().filter(|target| target.of == Of::Requests).count(), MOST_DISKS),
+        (named.len(), MAX_TARGETS),
+        (named.iter().filter(|target| target.of == Of::Requests).count(), MAX_DISKS),
     ] {
         if asked > most {
             return Err(LatencyError::TooMany { asked, most });

@@ -36,7 +36,7 @@ mod survey;
 mod testing;
 
 pub use answer::{Cost, Head, Host, PathAnswer, Question};
-pub use calls::{CallsAnswer, CallsError, CallsQuery, Group, MOST as MOST_CALLS, Which, calls};
+pub use calls::{CallsAnswer, CallsError, CallsQuery, Group, MAX_CALLS, Which, calls};
 pub use code::{Place, Sampled, SampledSegments};
 pub use comparison::{Compared, Comparison, Profile, compare};
 pub use distribution::{Distribution, Elsewhere, Of, ProbeCost, Slice};
@@ -51,7 +51,7 @@ pub use path::{Answer, path};
 pub use query::{Candidate, PathQuery, QueryError, Scope, Subject};
 pub use recorded::{Format, Recorded, Who};
 pub use recorded_latency::{
-    LatencyQuery, MOST_PARTS, NoLatency, OfWhom, RecordedLatency, Whom, recorded_latency,
+    LatencyQuery, MAX_PARTS, NoLatency, OfWhom, RecordedLatency, Whom, recorded_latency,
 };
 pub use responsible::Responsible;
 pub use source::OpenError;

@@ -10,7 +10,7 @@ mod unit;
 
 use std::collections::BTreeMap;
 
-use wakepath_event::{CgroupId, Event, FlowId, NameSpace, Tid, What};
+use wakepath_event::{CgroupId, Event, EventKind, FlowId, NameSpace, Tid};
 
 pub use descriptor::{CallKey, CallName, Object};
 pub use flow::Peer;
@@ -40,17 +40,17 @@ pub struct CpuLimit {
 impl Names {
     /// Takes what this event tells about names. Events come in time order.
     pub fn observe(&mut self, event: &Event) {
-        match &event.what {
-            What::Name(space, key, name) => {
+        match &event.kind {
+            EventKind::Name(space, key, name) => {
                 self.named.insert((*space, *key), Name::from(&**name));
             }
-            What::File(file) => {
+            EventKind::File(file) => {
                 if let Some(flow) = file.flow {
                     self.flows.owned(flow, file.tgid);
                 }
                 self.files.observe(event.at, file);
             }
-            What::Flow(id, flow) => self.flows.define(*id, *flow),
+            EventKind::Flow(id, flow) => self.flows.define(*id, *flow),
             _ => {}
         }
     }
@@ -174,10 +174,10 @@ mod tests {
     fn a_thread_is_under_the_innermost_limit_around_it() {
         let mut names = Names::default();
         for (id, path) in [(1, "/"), (2, "/shop"), (3, "/shop/web"), (4, "/shopping"), (5, "/shop/web/a")] {
-            names.observe(&event(0, 0, 0, What::Name(NameSpace::CpuCgroup, id, path.as_bytes().into())));
+            names.observe(&event(0, 0, 0, EventKind::Name(NameSpace::CpuCgroup, id, path.as_bytes().into())));
         }
         for (id, text) in [(2, "50000 100000"), (3, "20000 100000"), (4, "1 2")] {
-            names.observe(&event(0, 0, 0, What::Name(NameSpace::CpuLimit, id, text.as_bytes().into())));
+            names.observe(&event(0, 0, 0, EventKind::Name(NameSpace::CpuLimit, id, text.as_bytes().into())));
         }
         let limit = |cgroup| {
             let thread = in_cgroup(cgroup);
@@ -193,7 +193,7 @@ mod tests {
     fn a_limit_that_is_no_pair_of_numbers_is_no_limit() {
         let mut names = Names::default();
         for (id, text) in [(1, "50000 100000"), (2, "max 100000"), (3, ""), (4, "99999999999999999999 1")] {
-            names.observe(&event(0, 0, 0, What::Name(NameSpace::CpuLimit, id, text.as_bytes().into())));
+            names.observe(&event(0, 0, 0, EventKind::Name(NameSpace::CpuLimit, id, text.as_bytes().into())));
         }
         let limit = CpuLimit { quota_ns: 50_000_000, period_ns: 100_000_000 };
         assert_eq!(names.cpu_limit(CgroupId(1)), Some(limit));

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use wakepath_critical_path::{Problem, Severity};
-use wakepath_event::{HostIndex, What};
+use wakepath_event::{EventKind, HostIndex};
 use wakepath_sync::Synchronisation;
 use wakepath_wait_graph::Builder;
 
@@ -88,7 +88,7 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
     let (numbering, damages) = hosts::for_each(&linked, &mut progress, |host, event| {
         builder.push(event);
         // When another host's recording began is none of this one's business.
-        if host == HostIndex::default() || !matches!(event.what, What::Mark(_)) {
+        if host == HostIndex::default() || !matches!(event.kind, EventKind::Mark(_)) {
             survey.observe(event);
         }
     });

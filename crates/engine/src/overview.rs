@@ -217,7 +217,7 @@ fn reads(call: &str) -> bool {
 mod tests {
     use super::*;
     use crate::testing::{event, read, thread};
-    use wakepath_event::{Event, FileName, Flow, FlowId, LockWord, SwitchOut, Tid, What};
+    use wakepath_event::{Event, EventKind, FileName, Flow, FlowId, LockWord, SwitchOut, Tid};
 
     const ACCEPT: u32 = 43;
     const READ: u32 = 0;
@@ -229,17 +229,17 @@ mod tests {
     }
 
     fn switch(at: u64, from: u32, to: u32, out: SwitchOut, call: Option<Call>) -> Event {
-        event(at, 0, from, What::Switch { next: Tid(to), out, interrupts_ns: 0, call })
+        event(at, 0, from, EventKind::Switch { next: Tid(to), out, interrupts_ns: 0, call })
     }
 
     /// A thread that runs 0–10, blocks in a call until 90, and runs on.
-    fn one_wait(state: BlockedState, call: Call, more: &[What]) -> Recorded {
+    fn one_wait(state: BlockedState, call: Call, more: &[EventKind]) -> Recorded {
         let mut events = vec![event(0, 0, 0, thread(7, 7, 1, "server"))];
         events.extend(more.iter().map(|what| event(0, 0, 0, what.clone())));
         events.extend([
             switch(0, 0, 7, SwitchOut::Runnable, None),
             switch(10, 7, 0, SwitchOut::Blocked(state), Some(call)),
-            event(90, 0, 0, What::Waking { target: Tid(7), irq: 0, newborn: false, socket: None }),
+            event(90, 0, 0, EventKind::Waking { target: Tid(7), irq: 0, newborn: false, socket: None }),
             switch(90, 0, 7, SwitchOut::Runnable, None),
             switch(100, 7, 0, SwitchOut::Blocked(state), Some(call)),
             switch(101, 0, 0, SwitchOut::Runnable, None),
@@ -262,8 +262,8 @@ mod tests {
             protocol: 6,
         };
         let socket = [
-            What::Flow(FlowId(1), flow),
-            What::File(FileName {
+            EventKind::Flow(FlowId(1), flow),
+            EventKind::File(FileName {
                 tgid: Tid(7),
                 fd: 3,
                 mode: 0o140_777,
@@ -292,8 +292,8 @@ mod tests {
             protocol: 6,
         };
         let socket = [
-            What::Flow(FlowId(1), flow),
-            What::File(FileName {
+            EventKind::Flow(FlowId(1), flow),
+            EventKind::File(FileName {
                 tgid: Tid(7),
                 fd: 3,
                 mode: 0o140_777,

@@ -173,28 +173,33 @@ pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Refere
 
 #[cfg(test)]
 mod tests {
-    use wakepath_event::{BlockedState, Comm, Mark, SwitchOut, Tid, What};
+    use wakepath_event::{BlockedState, Comm, EventKind, Mark, SwitchOut, Tid};
 
     use super::*;
     use crate::testing::{event, read, thread};
 
     #[test]
     fn a_command_that_goes_on_as_another_thread_is_still_waiting_when_that_one_is() {
-        let switch = |next, out| What::Switch { next: Tid(next), out, interrupts_ns: 0, call: None };
+        let switch = |next, out| EventKind::Switch { next: Tid(next), out, interrupts_ns: 0, call: None };
         let blocked = SwitchOut::Blocked(BlockedState::Interruptible);
-        let exec = What::Exec { old: Tid(11), comm: Comm::new(b"other"), path: [].into() };
+        let exec = EventKind::Exec { old: Tid(11), comm: Comm::new(b"other"), path: [].into() };
         let events = [
             event(0, 0, 0, thread(10, 10, 1, "leader")),
             event(0, 0, 0, thread(11, 10, 1, "worker")),
-            event(1, 0, 0, What::Mark(Mark::Started)),
-            event(1, 0, 0, What::Mark(Mark::Command { tgid: Tid(10), words: b"leader".as_slice().into() })),
+            event(1, 0, 0, EventKind::Mark(Mark::Started)),
+            event(
+                1,
+                0,
+                0,
+                EventKind::Mark(Mark::Command { tgid: Tid(10), words: b"leader".as_slice().into() }),
+            ),
             event(2, 0, 0, switch(10, SwitchOut::Runnable)),
             event(3, 1, 0, switch(11, SwitchOut::Runnable)),
-            event(100, 0, 10, What::Exit),
+            event(100, 0, 10, EventKind::Exit),
             event(110, 0, 10, switch(0, SwitchOut::Dead)),
             event(200, 1, 10, exec),
             event(300, 1, 10, switch(0, blocked)),
-            event(500, 1, 0, What::Mark(Mark::Stopped)),
+            event(500, 1, 0, EventKind::Mark(Mark::Stopped)),
         ];
         let recorded = read(&events);
         let Ok(Answer::Paths(answers)) = path(&recorded, &PathQuery::default()) else {

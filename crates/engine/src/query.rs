@@ -306,7 +306,7 @@ pub(crate) fn asked(recorded: &Recorded, query: &PathQuery) -> Result<Ends, NoRe
 mod tests {
     use super::*;
     use crate::testing::{event, read};
-    use wakepath_event::{CgroupId, Mark, NameSpace, What};
+    use wakepath_event::{CgroupId, EventKind, Mark, NameSpace};
 
     /// A shell that forks a child, which executes the command; another process of two threads.
     const TRACE: &str = "
@@ -325,15 +325,15 @@ mod tests {
         1000 c0 sh stopped
     ";
 
-    fn recorded(more: &[What]) -> Recorded {
+    fn recorded(more: &[EventKind]) -> Recorded {
         let mut events = wakepath_scenario::text::parse(TRACE).expect("a trace").events;
         // Behind the threads that are there at the start.
         events.splice(3..3, more.iter().map(|what| event(0, 0, 0, what.clone())));
         read(&events)
     }
 
-    fn command() -> What {
-        What::Mark(Mark::Command { tgid: Tid(11), words: b"./checkout".as_slice().into() })
+    fn command() -> EventKind {
+        EventKind::Mark(Mark::Command { tgid: Tid(11), words: b"./checkout".as_slice().into() })
     }
 
     /// What a question comes to: `tid from..to` of each window, or the tids that could be asked about.
@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn without_a_command_the_question_is_about_threads() {
         assert_eq!(ask(&recorded(&[]), PathQuery::default()), "threads [10, 20, 21, 11]");
-        let target = What::Mark(Mark::Target(Tid(20)));
+        let target = EventKind::Mark(Mark::Target(Tid(20)));
         assert_eq!(ask(&recorded(&[target]), PathQuery::default()), "threads [20, 21]");
     }
 
@@ -399,9 +399,9 @@ mod tests {
 
     #[test]
     fn a_cgroup_is_named_by_its_path_or_as_systemctl_does() {
-        let name = What::Name(NameSpace::Cgroup, 7, b"/system.slice/shop.service".as_slice().into());
+        let name = EventKind::Name(NameSpace::Cgroup, 7, b"/system.slice/shop.service".as_slice().into());
         let cgroup = CgroupId(7);
-        let moved = What::Move { tid: Tid(20), tgid: Tid(20), whole: true, cgroup, cpu_cgroup: cgroup };
+        let moved = EventKind::Move { tid: Tid(20), tgid: Tid(20), whole: true, cgroup, cpu_cgroup: cgroup };
         let recorded = recorded(&[name, moved]);
         for (cgroup, expected) in [
             ("shop.service", "threads [20, 21]"),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 pub use crate::latency::Allowed;
 use crate::latency::{Elsewhere, LatencyError, elsewhere, functions, kernel_functions};
 use crate::query::is_meant;
-use wakepath_collect::MOST_TARGETS;
+use wakepath_collect::MAX_TARGETS;
 pub use wakepath_collect::{
     EndReason, Error as CollectError, GRACE, Identity, Options, Outcome, Running, Signals, Stacks, exit_code,
 };
@@ -89,8 +89,8 @@ pub fn record(request: &Request, stop: &Signals) -> Result<Made, RecordError> {
         }
     }
     let asked = recorder.functions.len() + recorder.kernel_functions.len();
-    if asked > MOST_TARGETS {
-        return Err(LatencyError::TooMany { asked, most: MOST_TARGETS }.into());
+    if asked > MAX_TARGETS {
+        return Err(LatencyError::TooMany { asked, most: MAX_TARGETS }.into());
     }
     // Where all are asked about, none is elsewhere.
     let of_some = !recorder.targets.is_empty() || !recorder.command.is_empty();

@@ -252,7 +252,7 @@ fn error(clock: &Transform<Local, Reference>, from: Stamp<Reference>, to: Stamp<
 mod tests {
     use super::*;
     use crate::testing::{event, read, recorded, thread};
-    use wakepath_event::{Mark, What};
+    use wakepath_event::{EventKind, Mark};
 
     #[test]
     fn a_grandchild_descends_and_a_circle_of_reused_ids_ends() {
@@ -266,8 +266,11 @@ mod tests {
 
     #[test]
     fn a_reused_id_means_the_process_of_that_time() {
-        let events =
-            [(10, thread(7, 7, 1, "first")), (20, What::Mark(Mark::Started)), (30, thread(8, 8, 1, "other"))];
+        let events = [
+            (10, thread(7, 7, 1, "first")),
+            (20, EventKind::Mark(Mark::Started)),
+            (30, thread(8, 8, 1, "other")),
+        ];
         let recorded = recorded(&events);
         let name = |tid, at| recorded.process_comm(Tid(tid), Stamp::from_ns(at));
         assert_eq!(name(7, 5), Some(Comm::new(b"first")), "nearest where it is not there yet");
@@ -276,13 +279,13 @@ mod tests {
 
     #[test]
     fn observers_may_have_taken_longer_than_fits() {
-        let mut events = vec![(0, 0, 0, What::Mark(Mark::Started))];
+        let mut events = vec![(0, 0, 0, EventKind::Mark(Mark::Started))];
         for tid in [7, 8] {
-            events.push((0, 0, 0, What::Mark(Mark::Observer(Tid(tid)))));
-            events.push((1, tid as u16, tid, What::Current));
+            events.push((0, 0, 0, EventKind::Mark(Mark::Observer(Tid(tid)))));
+            events.push((1, tid as u16, tid, EventKind::Current));
         }
         for tid in [7, 8] {
-            events.push((u64::MAX, tid as u16, tid, What::Current));
+            events.push((u64::MAX, tid as u16, tid, EventKind::Current));
         }
         let events: Vec<_> =
             events.into_iter().map(|(at, cpu, tid, what)| event(at, cpu, tid, what)).collect();

@@ -23,7 +23,7 @@ use crate::query::{self, asked};
 use crate::{Distribution, Head, Moment, Name, NoRealtime, PathQuery, QueryError, Recorded};
 use states::Besides;
 use tally::{End, Tallies, Window};
-use target::{Target, What};
+use target::{Target, TargetKind};
 use whom::Chosen;
 pub use whom::{OfWhom, Whom};
 
@@ -62,7 +62,7 @@ pub struct RecordedLatency {
 }
 
 /// Most parts of the time that are shown apart, of all targets together.
-pub const MOST_PARTS: u64 = 100_000;
+pub const MAX_PARTS: u64 = 100_000;
 
 /// Why a recording does not say it.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +80,7 @@ pub enum NoLatency {
     SystemCall(String),
     #[error("segments are of somebody's path: whose?")]
     WhosePath,
-    #[error("that is {parts} parts of the time, and at most {MOST_PARTS} are shown")]
+    #[error("that is {parts} parts of the time, and at most {MAX_PARTS} are shown")]
     TooManyParts { parts: u64 },
     #[error(transparent)]
     Query(#[from] QueryError),
@@ -116,7 +116,7 @@ pub fn recorded_latency(recorded: &Recorded, query: &LatencyQuery) -> Result<Rec
         }
     }
     let parts = window.parts().saturating_mul(targets.len() as u64);
-    if parts > MOST_PARTS {
+    if parts > MAX_PARTS {
         return Err(NoLatency::TooManyParts { parts });
     }
     let chosen = whom::choose(recorded, query)?;
@@ -168,7 +168,9 @@ fn window(recorded: &Recorded, query: &LatencyQuery) -> Result<Window, NoLatency
 /// Waits that are states of threads.
 fn waits(recorded: &Recorded, chosen: &Chosen, tallies: &mut Tallies) -> Besides {
     let mut besides = Besides::default();
-    let wanted = |what: &What| matches!(what, What::RunQueue | What::Blocked(_) | What::Lock | What::Futex);
+    let wanted = |what: &TargetKind| {
+        matches!(what, TargetKind::RunQueue | TargetKind::Blocked(_) | TargetKind::Lock | TargetKind::Futex)
+    };
     if tallies.wants(wanted) {
         for (thread, _) in recorded.graph.threads().filter(|&(thread, _)| chosen.has(thread)) {
             states::count(recorded, thread, tallies, &mut besides);
@@ -179,7 +181,7 @@ fn waits(recorded: &Recorded, chosen: &Chosen, tallies: &mut Tallies) -> Besides
 
 /// Calls of functions.
 fn calls(recorded: &Recorded, chosen: &Chosen, tallies: &mut Tallies) {
-    if !tallies.wants(|what| matches!(what, What::Function(_))) {
+    if !tallies.wants(|what| matches!(what, TargetKind::Function(_))) {
         return;
     }
     for (to, call) in &recorded.survey.calls {
@@ -190,7 +192,7 @@ fn calls(recorded: &Recorded, chosen: &Chosen, tallies: &mut Tallies) {
                 CallEnd::Left => End::Left,
                 CallEnd::Open => End::Open,
             };
-            tallies.take(What::Function(call.target), Some(from), to, end);
+            tallies.take(TargetKind::Function(call.target), Some(from), to, end);
         }
     }
 }
@@ -205,13 +207,13 @@ fn intervals(recorded: &Recorded, chosen: &Chosen, host: Option<HostIndex>, tall
         let how = if to.is_some() { End::Seen } else { End::Unseen };
         (from.and_then(known), to.or(from).map_or(end, reference), how)
     };
-    if tallies.wants(|what| matches!(what, What::Disk(_))) {
+    if tallies.wants(|what| matches!(what, TargetKind::Disk(_))) {
         let mut request = |device, from, to, end| {
             if host.is_some_and(|host| recorded.device(device).0 != host) {
                 return;
             }
-            tallies.take(What::Disk(None), from, to, end);
-            tallies.take(What::Disk(Some(device)), from, to, end);
+            tallies.take(TargetKind::Disk(None), from, to, end);
+            tallies.take(TargetKind::Disk(Some(device)), from, to, end);
         };
         for one in &intervals.requests {
             let (from, to, how) = bounds(one.from, one.to);
@@ -219,11 +221,11 @@ fn intervals(recorded: &Recorded, chosen: &Chosen, host: Option<HostIndex>, tall
         }
         intervals.open_requests().for_each(|(device, from)| request(device, known(from), end, End::Open));
     }
-    if tallies.wants(|what| matches!(what, What::Lock | What::KernelLock)) {
+    if tallies.wants(|what| matches!(what, TargetKind::Lock | TargetKind::KernelLock)) {
         let mut wait = |thread, from: Option<Stamp<Reference>>, to, end| {
             if chosen.has_tid(recorded, thread, from.unwrap_or(to), to) {
-                tallies.take(What::KernelLock, from, to, end);
-                tallies.take(What::Lock, from, to, end);
+                tallies.take(TargetKind::KernelLock, from, to, end);
+                tallies.take(TargetKind::Lock, from, to, end);
             }
         };
         for one in &intervals.lock_waits {
@@ -237,7 +239,7 @@ fn intervals(recorded: &Recorded, chosen: &Chosen, host: Option<HostIndex>, tall
 /// Segments of paths; how many of them more than one explanation fits.
 fn segments(recorded: &Recorded, query: &LatencyQuery, tallies: &mut Tallies) -> Result<u64, NoLatency> {
     let mut ambiguous = 0;
-    if tallies.wants(|what| matches!(what, What::Segment(_))) {
+    if tallies.wants(|what| matches!(what, TargetKind::Segment(_))) {
         for window in whom::windows(recorded, query)? {
             let path = match query.algorithm {
                 Algorithm::Active => active(&recorded.graph, window),
@@ -246,7 +248,7 @@ fn segments(recorded: &Recorded, query: &LatencyQuery, tallies: &mut Tallies) ->
             };
             for segment in &path.segments {
                 ambiguous += u64::from(segment.basis == Basis::Ambiguous);
-                tallies.take(What::Segment(segment.kind), Some(segment.from), segment.to, End::Seen);
+                tallies.take(TargetKind::Segment(segment.kind), Some(segment.from), segment.to, End::Seen);
             }
         }
     }
@@ -254,45 +256,51 @@ fn segments(recorded: &Recorded, query: &LatencyQuery, tallies: &mut Tallies) ->
 }
 
 /// What a person should know of what was counted.
-fn notes(recorded: &Recorded, what: What, empty: bool, besides: &Besides, ambiguous: u64) -> Vec<String> {
+fn notes(
+    recorded: &Recorded,
+    what: TargetKind,
+    empty: bool,
+    besides: &Besides,
+    ambiguous: u64,
+) -> Vec<String> {
     let mut notes = Vec::new();
     let events = |name: &str| recorded.survey.counts.by_name().get(name).copied().unwrap_or(0);
     match what {
-        What::RunQueue if besides.throttled.0 > 0 => {
+        TargetKind::RunQueue if besides.throttled.0 > 0 => {
             let (waits, ns) = besides.throttled;
             notes.push(format!(
                 "in {waits} of these waits of the whole recording a CPU limit kept the thread off the CPU, {:.3} ms in all",
                 ns as f64 / 1e6
             ));
         }
-        What::Disk(_) if empty && events("block_issue") == 0 => {
+        TargetKind::Disk(_) if empty && events("block_issue") == 0 => {
             notes.push(String::from("the recording holds no request of any disk"));
         }
-        What::Blocked(_) if empty && !besides.calls => {
+        TargetKind::Blocked(_) if empty && !besides.calls => {
             notes.push(String::from("the recording says of no wait in which system call it was"));
         }
         // Only our own recorder reads the word.
-        What::Futex | What::Lock if empty && recorded.tracer.is_some() => {
+        TargetKind::Futex | TargetKind::Lock if empty && recorded.tracer.is_some() => {
             notes.push(String::from(
                 "the trace says of no futex who owns it, so that none is known to be a lock; blocked:futex is of all",
             ));
         }
-        What::Futex | What::Lock if empty && !besides.calls => {
+        TargetKind::Futex | TargetKind::Lock if empty && !besides.calls => {
             notes.push(String::from("the recording says of no wait whether it was for a futex"));
         }
         _ => {}
     }
-    if let What::Futex | What::Lock = what {
+    if let TargetKind::Futex | TargetKind::Lock = what {
         notes.push(String::from(
             "of futexes, those whose word names an owner: mutexes of glibc, and those that inherit priority",
         ));
     }
-    if let What::KernelLock | What::Lock = what {
+    if let TargetKind::KernelLock | TargetKind::Lock = what {
         notes.push(String::from(
             "of kernel locks, those that put who waits to sleep: spinning is not recorded",
         ));
     }
-    if let What::Segment(_) = what
+    if let TargetKind::Segment(_) = what
         && ambiguous > 0
     {
         notes.push(format!(

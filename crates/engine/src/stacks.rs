@@ -296,7 +296,7 @@ mod tests {
     use super::*;
     use crate::testing::{event, mapping, read, thread};
     use wakepath_critical_path::{Window, active};
-    use wakepath_event::{BlockedState, Stack as Raw, SwitchOut, Tid, What};
+    use wakepath_event::{BlockedState, EventKind, Stack as Raw, SwitchOut, Tid};
 
     const LIBC: u64 = 0x1000;
     const PROGRAM: u64 = 0x5000;
@@ -311,14 +311,14 @@ mod tests {
         let stack = Raw { tgid: Tid(7), kernel: [0xffff_8000].into(), user: user.into(), scanned };
         let blocked = SwitchOut::Blocked(BlockedState::Interruptible);
         let switch = |at, from, to, out| {
-            event(at, 0, from, What::Switch { next: Tid(to), out, interrupts_ns: 0, call: None })
+            event(at, 0, from, EventKind::Switch { next: Tid(to), out, interrupts_ns: 0, call: None })
         };
         let recorded = read(&[
             event(0, 0, 0, thread(7, 7, 1, "own")),
             switch(0, 0, 7, SwitchOut::Runnable),
             switch(10, 7, 0, blocked),
-            event(10, 0, 7, What::StackOf(stack.id())),
-            event(40, 0, 0, What::Stack(stack)),
+            event(10, 0, 7, EventKind::StackOf(stack.id())),
+            event(40, 0, 0, EventKind::Stack(stack)),
             switch(50, 0, 7, SwitchOut::Runnable),
             mapping(LIBC, "/nonexistent/libc.so.6"),
             mapping(PROGRAM, "/nonexistent/program"),

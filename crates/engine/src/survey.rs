@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Clocks, Event, FunctionCall, Mapping, Mark, StackCounts, Tid, What};
+use wakepath_event::{Clocks, Event, EventKind, FunctionCall, Mapping, Mark, StackCounts, Tid};
 
 use crate::intervals::Intervals;
 use crate::{Name, Names};
@@ -60,19 +60,25 @@ pub struct Command {
 impl Survey {
     /// Takes what this event tells. Events come in time order.
     pub fn observe(&mut self, event: &Event) {
-        self.counts.add(&event.what);
-        match &event.what {
+        self.counts.add(&event.kind);
+        match &event.kind {
             // The bulk of all events; they are the graph's.
-            What::Switch { .. } | What::Waking { .. } | What::Packet(_) | What::SocketReady(_) => {}
-            What::Mapping(mapping) => self.mappings.push((event.at, mapping.clone())),
-            What::Clocks(clocks) => self.clocks.push((event.at, *clocks)),
-            What::StackCounts(counts) => self.stacks = Some(*counts),
-            What::Stack(_) | What::StackOf(_) => {}
-            What::Function(call) => self.calls.push((event.at, *call)),
-            What::BlockIssue(_) | What::BlockComplete(_) | What::LockBegin(_) | What::LockEnd(_) => {
+            EventKind::Switch { .. }
+            | EventKind::Waking { .. }
+            | EventKind::Packet(_)
+            | EventKind::SocketReady(_) => {}
+            EventKind::Mapping(mapping) => self.mappings.push((event.at, mapping.clone())),
+            EventKind::Clocks(clocks) => self.clocks.push((event.at, *clocks)),
+            EventKind::StackCounts(counts) => self.stacks = Some(*counts),
+            EventKind::Stack(_) | EventKind::StackOf(_) => {}
+            EventKind::Function(call) => self.calls.push((event.at, *call)),
+            EventKind::BlockIssue(_)
+            | EventKind::BlockComplete(_)
+            | EventKind::LockBegin(_)
+            | EventKind::LockEnd(_) => {
                 self.intervals.observe(event);
             }
-            What::Mark(mark) => self.session.observe(event.at, mark),
+            EventKind::Mark(mark) => self.session.observe(event.at, mark),
             _ => self.names.observe(event),
         }
     }
@@ -156,38 +162,38 @@ const EVENT_NAMES: [&str; 30] = [
 const STOLEN: usize = 29;
 
 impl Counts {
-    fn add(&mut self, what: &What) {
+    fn add(&mut self, what: &EventKind) {
         let kind = match what {
-            What::Switch { .. } => 0,
-            What::Waking { .. } => 1,
-            What::Thread { .. } => 2,
-            What::Fork { .. } => 3,
-            What::Exec { .. } => 4,
-            What::Exit => 5,
-            What::Rename { .. } => 6,
-            What::Packet(_) => 7,
-            What::SocketReady(_) => 8,
-            What::Flow(..) => 9,
-            What::BlockIssue(_) => 10,
-            What::BlockComplete(_) => 11,
-            What::LockBegin(_) => 12,
-            What::LockEnd(_) => 13,
-            What::Sample(_) => 14,
-            What::Stack(_) => 15,
-            What::File(_) => 16,
-            What::Loss { .. } => 17,
-            What::Clocks(_) => 18,
-            What::Name(..) => 19,
-            What::Mapping(_) => 20,
-            What::Mark(_) => 21,
-            What::Move { .. } => 22,
-            What::Current => 23,
-            What::Refill(_) => 24,
-            What::Blocked(_) => 25,
-            What::StackOf(_) => 26,
-            What::StackCounts(_) => 27,
-            What::Function(_) => 28,
-            What::Stolen(_) => STOLEN,
+            EventKind::Switch { .. } => 0,
+            EventKind::Waking { .. } => 1,
+            EventKind::Thread { .. } => 2,
+            EventKind::Fork { .. } => 3,
+            EventKind::Exec { .. } => 4,
+            EventKind::Exit => 5,
+            EventKind::Rename { .. } => 6,
+            EventKind::Packet(_) => 7,
+            EventKind::SocketReady(_) => 8,
+            EventKind::Flow(..) => 9,
+            EventKind::BlockIssue(_) => 10,
+            EventKind::BlockComplete(_) => 11,
+            EventKind::LockBegin(_) => 12,
+            EventKind::LockEnd(_) => 13,
+            EventKind::Sample(_) => 14,
+            EventKind::Stack(_) => 15,
+            EventKind::File(_) => 16,
+            EventKind::Loss { .. } => 17,
+            EventKind::Clocks(_) => 18,
+            EventKind::Name(..) => 19,
+            EventKind::Mapping(_) => 20,
+            EventKind::Mark(_) => 21,
+            EventKind::Move { .. } => 22,
+            EventKind::Current => 23,
+            EventKind::Refill(_) => 24,
+            EventKind::Blocked(_) => 25,
+            EventKind::StackOf(_) => 26,
+            EventKind::StackCounts(_) => 27,
+            EventKind::Function(_) => 28,
+            EventKind::Stolen(_) => STOLEN,
         };
         self.0[kind] += 1;
     }
@@ -213,12 +219,12 @@ mod tests {
     use super::*;
     use wakepath_event::{Context, Cpu};
 
-    fn event(ns: u64, what: What) -> Event {
-        Event { at: Stamp::from_ns(ns), cpu: Cpu(1), context: Context::Task, current: Tid(7), what }
+    fn event(ns: u64, what: EventKind) -> Event {
+        Event { at: Stamp::from_ns(ns), cpu: Cpu(1), context: Context::Task, current: Tid(7), kind: what }
     }
 
-    fn clocks(realtime_ns: u64) -> What {
-        What::Clocks(Clocks { boottime_ns: 0, realtime_ns, steal_ns: 0 })
+    fn clocks(realtime_ns: u64) -> EventKind {
+        EventKind::Clocks(Clocks { boottime_ns: 0, realtime_ns, steal_ns: 0 })
     }
 
     #[test]
@@ -239,8 +245,8 @@ mod tests {
     fn a_commands_words_come_apart_at_nul() {
         let mut survey = Survey::default();
         let words = b"./checkout\0--cart\x0017\0".as_slice().into();
-        survey.observe(&event(1, What::Mark(Mark::Command { tgid: Tid(9), words })));
-        survey.observe(&event(2, What::Mark(Mark::Ended(256))));
+        survey.observe(&event(1, EventKind::Mark(Mark::Command { tgid: Tid(9), words })));
+        survey.observe(&event(2, EventKind::Mark(Mark::Ended(256))));
         let command = survey.session.command.expect("a command");
         assert_eq!(command.words, ["./checkout", "--cart", "17"].map(Name::from));
         assert_eq!(command.status, Some(256));

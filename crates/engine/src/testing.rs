@@ -1,20 +1,22 @@
 //! Recordings for tests, from events.
 
 use wakepath_clock::Stamp;
-use wakepath_event::{BlockedState, CgroupId, Comm, Context, Cpu, Event, Mapping, ThreadIdentity, Tid, What};
+use wakepath_event::{
+    BlockedState, CgroupId, Comm, Context, Cpu, Event, EventKind, Mapping, ThreadIdentity, Tid,
+};
 use wakepath_wait_graph::Builder;
 
 use crate::{Host, Recorded, Survey};
 
 /// A recording of these events, all on CPU 0 while it is idle; by stamp.
-pub fn recorded(events: &[(u64, What)]) -> Recorded {
+pub fn recorded(events: &[(u64, EventKind)]) -> Recorded {
     let events: Vec<_> = events.iter().map(|(at, what)| event(*at, 0, 0, what.clone())).collect();
     read(&events)
 }
 
 /// An event on a CPU while a thread is current.
-pub fn event(at: u64, cpu: u16, current: u32, what: What) -> Event {
-    Event { at: Stamp::from_ns(at), cpu: Cpu(cpu), context: Context::Task, current: Tid(current), what }
+pub fn event(at: u64, cpu: u16, current: u32, what: EventKind) -> Event {
+    Event { at: Stamp::from_ns(at), cpu: Cpu(cpu), context: Context::Task, current: Tid(current), kind: what }
 }
 
 /// A recording of these events.
@@ -38,11 +40,11 @@ pub fn mapping(from: u64, path: &str) -> Event {
         build_id: Box::default(),
         path: path.as_bytes().into(),
     };
-    event(60, 0, 7, What::Mapping(mapping))
+    event(60, 0, 7, EventKind::Mapping(mapping))
 }
 
 /// A thread that sleeps when the recording begins.
-pub fn thread(tid: u32, tgid: u32, parent: u32, comm: &str) -> What {
+pub fn thread(tid: u32, tgid: u32, parent: u32, comm: &str) -> EventKind {
     let identity = ThreadIdentity {
         tid: Tid(tid),
         tgid: Tid(tgid),
@@ -55,5 +57,5 @@ pub fn thread(tid: u32, tgid: u32, parent: u32, comm: &str) -> What {
         kernel: parent == 2,
         comm: Comm::new(comm.as_bytes()),
     };
-    What::Thread { identity, blocked: Some(BlockedState::Interruptible), call: None }
+    EventKind::Thread { identity, blocked: Some(BlockedState::Interruptible), call: None }
 }

@@ -4,7 +4,7 @@ use crate::Call;
 
 impl Call {
     /// Above all numbers that have a name.
-    pub const MOST: u32 = UNIFIED_FROM + UNIFIED.len() as u32;
+    pub const COUNT: u32 = UNIFIED_FROM + UNIFIED.len() as u32;
 
     /// The name of an x86-64 system call; `None` for numbers that the table does not know.
     pub fn name(number: u32) -> Option<&'static str> {

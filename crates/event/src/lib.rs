@@ -33,12 +33,12 @@ pub struct Event {
     /// The thread current on that CPU, in interrupts too; [`Tid::IDLE`] for the idle thread.
     pub current: Tid,
     /// What happened.
-    pub what: What,
+    pub kind: EventKind,
 }
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum EventKind {
     /// [`Event::current`] left the CPU and `next` took it.
     Switch {
         /// The thread that runs from now on.
@@ -109,7 +109,7 @@ pub enum What {
         cpu_cgroup: CgroupId,
     },
     /// [`Event::current`], which does not run, was blocked in this call when the recording began. Behind
-    /// all [`What::Thread`].
+    /// all [`EventKind::Thread`].
     Blocked(Call),
     /// The CPU limit of this cgroup, in the hierarchy that has the CPU controller, hands out time again.
     Refill(CgroupId),
@@ -131,7 +131,7 @@ pub enum What {
     LockEnd(KernelLock),
     /// [`Event::current`] was running here.
     Sample(Stack),
-    /// A stack that [`What::StackOf`] refers to by its id. It may come before or after.
+    /// A stack that [`EventKind::StackOf`] refers to by its id. It may come before or after.
     Stack(Stack),
     /// Where the switch-out or the waking came from that [`Event::current`] did just before, at the same
     /// stamp and on the same CPU.
@@ -245,7 +245,7 @@ pub struct Clocks {
     pub steal_ns: u64,
 }
 
-/// What the key of a [`What::Name`] means.
+/// What the key of a [`EventKind::Name`] means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum NameSpace {

@@ -16,7 +16,7 @@ use crate::symbols::{Kind, Symbol};
 use crate::target::Target;
 
 /// How many functions a pattern may stand for.
-pub const MOST: usize = 1024;
+pub const MAX_FOUND: usize = 1024;
 
 /// Finds functions in files.
 #[derive(Debug)]
@@ -98,9 +98,9 @@ impl OpenFile<'_> {
         if meant.is_empty() {
             return Ok(Err(self.not_found(&target.function)));
         }
-        if meant.len() > MOST {
+        if meant.len() > MAX_FOUND {
             let count = meant.len();
-            return Err(FindError::TooMany { target: target.to_string(), count, most: MOST });
+            return Err(FindError::TooMany { target: target.to_string(), count, most: MAX_FOUND });
         }
         let neighbours = Neighbours::of(self.image);
         let budget = Budget::of(self.image);

@@ -16,7 +16,7 @@ use crate::go_table::{self, GoTable};
 use crate::symbols::Symbols;
 
 /// Most bytes of one function that are decoded. The biggest that compilers make are smaller.
-const LONGEST_BODY: u64 = 1 << 20;
+const MAX_BODY_BYTES: u64 = 1 << 20;
 
 /// A part of the file that is mapped to be executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -294,7 +294,7 @@ impl Image {
         else {
             return Ok(Vec::new());
         };
-        let wanted = addresses.end.min(end).saturating_sub(addresses.start).min(LONGEST_BODY);
+        let wanted = addresses.end.min(end).saturating_sub(addresses.start).min(MAX_BODY_BYTES);
         let held = self.file.metadata()?.len().saturating_sub(offset);
         let mut code = vec![0; wanted.min(held) as usize];
         self.file.read_exact_at(&mut code, offset)?;

@@ -9,17 +9,17 @@ use crate::names::Meaning;
 use crate::pattern::Pattern;
 
 /// More debug information than this is not searched, bytes: it takes about a second.
-const MOST: usize = 256 << 20;
+const MAX_BYTES: usize = 256 << 20;
 
 type Reader<'a> = EndianSlice<'a, LittleEndian>;
 
 /// In how many places the code of functions that are meant stands inside others. Nothing if there is no
 /// debug information, or too much of it.
 pub(crate) fn places(image: &Image, pattern: &Pattern) -> Option<usize> {
-    if image.debug_bytes() > MOST as u64 {
+    if image.debug_bytes() > MAX_BYTES as u64 {
         return None;
     }
-    let section = |id: gimli::SectionId| Ok::<_, gimli::Error>(image.debug_section(id.name(), MOST));
+    let section = |id: gimli::SectionId| Ok::<_, gimli::Error>(image.debug_section(id.name(), MAX_BYTES));
     let sections = gimli::DwarfSections::load(section).ok()?;
     let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
     if dwarf.debug_info.reader().is_empty() {

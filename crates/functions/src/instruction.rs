@@ -10,7 +10,7 @@
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
 
 /// The longest x86 instruction, bytes.
-pub(crate) const LONGEST: usize = 15;
+pub(crate) const MAX_BYTES: usize = 15;
 
 const PAGE: u64 = 4096;
 
@@ -151,7 +151,7 @@ pub(crate) fn probed(code: &[u8], address: u64) -> Option<Probed> {
 
 /// Decodes one instruction.
 pub(crate) fn decode(code: &[u8], address: u64) -> Option<Instruction> {
-    let code = &code[..code.len().min(LONGEST)];
+    let code = &code[..code.len().min(MAX_BYTES)];
     let instruction = Decoder::with_ip(64, code, address, DecoderOptions::NONE).decode();
     (!instruction.is_invalid()).then_some(instruction)
 }

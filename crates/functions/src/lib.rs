@@ -40,7 +40,7 @@ mod target;
 
 pub use elsewhere::elsewhere;
 pub use error::{Absent, FileError, FindError, LibraryError, NotFound, Reason, Refusal};
-pub use find::{Finder, Found, MOST};
+pub use find::{Finder, Found, MAX_FOUND};
 pub use function::{Function, Note, Probe, Return, Runtime};
 pub use instruction::Cost;
 pub use near::near;

@@ -7,7 +7,7 @@ use crate::pattern::Pattern;
 
 /// Longer names are not written out in their language, bytes. A short mangled name can stand for a
 /// text that is exponentially longer; a file from elsewhere may hold such a name.
-const LONGEST: usize = 4 << 10;
+const MAX_BYTES: usize = 4 << 10;
 
 /// The suffixes that compilers put on a copy of a function: `foo.constprop.0` is called where the
 /// source calls `foo`.
@@ -98,12 +98,12 @@ fn forms(name: &str) -> Option<[String; 2]> {
     Some([full.0, short.0])
 }
 
-/// A text that refuses to grow beyond [`LONGEST`].
+/// A text that refuses to grow beyond [`MAX_BYTES`].
 struct Bounded(String);
 
 impl Write for Bounded {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        if self.0.len() + text.len() > LONGEST {
+        if self.0.len() + text.len() > MAX_BYTES {
             return Err(fmt::Error);
         }
         self.0.push_str(text);
@@ -176,6 +176,6 @@ mod tests {
         }
         name.push_str("Evv");
         let text = readable(&name);
-        assert!(text.len() <= super::LONGEST.max(name.len()), "{}", text.len());
+        assert!(text.len() <= super::MAX_BYTES.max(name.len()), "{}", text.len());
     }
 }

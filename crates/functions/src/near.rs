@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// How many are suggested.
-const MOST: usize = 5;
+const MAX_NEAR: usize = 5;
 
 /// The nearest of `names` to `wanted`, best first, each once.
 ///
@@ -19,12 +19,12 @@ pub fn near<'a>(wanted: &str, names: impl Iterator<Item = Cow<'a, str>>) -> Vec<
     for name in names {
         let Some(distance) = distance(&plain, &name) else { continue };
         let found = (distance, name);
-        if best.contains(&found) || best.len() == MOST && best.last().is_some_and(|last| *last <= found) {
+        if best.contains(&found) || best.len() == MAX_NEAR && best.last().is_some_and(|last| *last <= found) {
             continue;
         }
         let at = best.partition_point(|other| *other < found);
         best.insert(at, found);
-        best.truncate(MOST);
+        best.truncate(MAX_NEAR);
     }
     best.into_iter().map(|(_, name)| name.into_owned()).collect()
 }

@@ -7,10 +7,10 @@ use crate::error::Reason;
 use crate::frames::Frames;
 use crate::function::{Probe, Return, Runtime};
 use crate::image::Image;
-use crate::instruction::{Cost, LONGEST, Probed, probed};
+use crate::instruction::{Cost, MAX_BYTES, Probed, probed};
 
 /// A function has few parts; a hostile table may lead from one to the next for ever.
-const MOST_PARTS: usize = 16;
+const MAX_PARTS: usize = 16;
 
 /// A function's extent as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) struct Budget(Cell<u64>);
 
 impl Budget {
     pub fn of(image: &Image) -> Self {
-        Self(Cell::new(image.code_bytes().saturating_mul(2).max(LONGEST as u64)))
+        Self(Cell::new(image.code_bytes().saturating_mul(2).max(MAX_BYTES as u64)))
     }
 
     /// Code of a function, and whether it is all of it.
@@ -122,7 +122,7 @@ fn body(image: &Image, wanted: &Wanted<'_>, budget: &Budget) -> Body {
             parts.push((extent.address, code));
         }
         let body = Body::of(&parts, whole);
-        if !wanted.every_return() || extents.len() > MOST_PARTS {
+        if !wanted.every_return() || extents.len() > MAX_PARTS {
             return body;
         }
         let elsewhere = body.leaves.iter().filter_map(|&target| wanted.frames.get(image).part_around(target));
@@ -152,7 +152,7 @@ fn at(image: &Image, address: u64) -> Result<Probed, Reason> {
     if image.offset(address).is_none() {
         return Err(Reason::NotCode { address });
     }
-    let code = image.code(address..address.saturating_add(LONGEST as u64)).unwrap_or_default();
+    let code = image.code(address..address.saturating_add(MAX_BYTES as u64)).unwrap_or_default();
     probed(&code, address).ok_or(Reason::NoInstruction { address })
 }
 

@@ -11,10 +11,10 @@ use crate::go_table::GoTable;
 type Elf = elf::FileHeader64<Endianness>;
 
 /// Longer names are taken for damage, bytes.
-const LONGEST_NAME: usize = 64 << 10;
+const MAX_NAME_BYTES: usize = 64 << 10;
 
 /// Of versions no more than this is kept, bytes.
-const LONGEST_VERSION: usize = 256;
+const MAX_VERSION_BYTES: usize = 256;
 
 /// What a symbol stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl Symbols {
                 let index = table.version_index(endian, SymbolIndex(index));
                 let name = table.version(index).ok().flatten()?.name();
                 let at = *known.entry(index.index()).or_insert_with(|| {
-                    let name = &name[..name.len().min(LONGEST_VERSION)];
+                    let name = &name[..name.len().min(MAX_VERSION_BYTES)];
                     self.versions.push(String::from_utf8_lossy(name).into_owned());
                     self.versions.len() as u32 - 1
                 });
@@ -185,7 +185,7 @@ impl Symbols {
     fn raw_name(&self, symbol: &Symbol) -> &str {
         let (which, at) = symbol.name;
         let Some(rest) = self.strings[which as usize].get(at as usize..) else { return "" };
-        let rest = &rest[..rest.len().min(LONGEST_NAME)];
+        let rest = &rest[..rest.len().min(MAX_NAME_BYTES)];
         let Some(end) = rest.iter().position(|&byte| byte == 0) else { return "" };
         std::str::from_utf8(&rest[..end]).unwrap_or_default()
     }

@@ -21,7 +21,7 @@ pub(crate) struct Loopback {
 pub(crate) struct Nonsense;
 
 /// Most buffers: the kernel uses the same few again.
-const MOST_PACKETS: usize = 1 << 16;
+const MAX_PACKETS: usize = 1 << 16;
 
 impl Loopback {
     /// What a tracepoint tells, with packets known by their buffers; `None` where it tells nothing by itself.
@@ -51,7 +51,7 @@ impl Loopback {
             self.buffers.remove(&buffer);
             return None;
         }
-        if !out && self.buffers.len() < MOST_PACKETS {
+        if !out && self.buffers.len() < MAX_PACKETS {
             self.buffers.insert(buffer);
         }
         let (seq, ack) = (buffer as u32, (buffer >> 32) as u32);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
 use wakepath_clock::Stamp;
-use wakepath_event::{Comm, Context, Cpu, Event, Tid, What};
+use wakepath_event::{Comm, Context, Cpu, Event, EventKind, Tid};
 use wakepath_import::normalise::{Normaliser, WakeupBy};
 use wakepath_import::tracepoint::{Interrupt, PacketHeader, Record, Tracepoint};
 
@@ -32,29 +32,31 @@ fn told(wakeup_by: WakeupBy, records: Vec<Tracepoint<'_>>) -> String {
 
 fn line(event: &Event, lines: &mut String) {
     let whose = if event.cpu == Cpu::UNKNOWN { "?".to_owned() } else { event.current.to_string() };
-    let what = match &event.what {
-        What::Mark(_) => return,
-        What::Switch { next, out, interrupts_ns, call } => {
+    let what = match &event.kind {
+        EventKind::Mark(_) => return,
+        EventKind::Switch { next, out, interrupts_ns, call } => {
             let call = call.map_or(String::new(), |call| {
                 let futex = call.lock.map_or(String::new(), |lock| format!(" futex {}", lock.operation));
                 format!(" in {}({}){futex}", call.number, call.arg0 as i64)
             });
             format!("to {next} {out:?} {interrupts_ns}{call}")
         }
-        What::Waking { target, irq, newborn, .. } => {
+        EventKind::Waking { target, irq, newborn, .. } => {
             format!(
                 "wakes {target}{}{}",
                 if *irq > 0 { format!(" irq {irq}") } else { String::new() },
                 if *newborn { " new" } else { "" }
             )
         }
-        What::Fork { child } => format!("forks {} of {} {:?}", child.tid, child.tgid, child.comm),
-        What::Exec { old, comm, .. } => format!("exec {old} {comm:?}"),
-        What::Rename { tid, comm } => format!("names {tid} {comm:?}"),
-        What::Packet(packet) => format!("{:?} {} of flow {}", packet.direction, packet.len, packet.flow.0),
-        What::Flow(id, flow) => format!("flow {} {} {}", id.0, flow.source, flow.target),
-        What::Name(space, key, name) => format!("{space:?} {key} {}", String::from_utf8_lossy(name)),
-        What::Loss { from, count } => format!("lost {count} since {}", from.ns()),
+        EventKind::Fork { child } => format!("forks {} of {} {:?}", child.tid, child.tgid, child.comm),
+        EventKind::Exec { old, comm, .. } => format!("exec {old} {comm:?}"),
+        EventKind::Rename { tid, comm } => format!("names {tid} {comm:?}"),
+        EventKind::Packet(packet) => {
+            format!("{:?} {} of flow {}", packet.direction, packet.len, packet.flow.0)
+        }
+        EventKind::Flow(id, flow) => format!("flow {} {} {}", id.0, flow.source, flow.target),
+        EventKind::Name(space, key, name) => format!("{space:?} {key} {}", String::from_utf8_lossy(name)),
+        EventKind::Loss { from, count } => format!("lost {count} since {}", from.ns()),
         other => format!("{other:?}"),
     };
     let _ = writeln!(lines, "{} {whose} {:?}: {what}", event.at.ns(), event.context);

@@ -1,6 +1,6 @@
 //! Directories that are no trace of a kernel.
 
-use wakepath_event::{Call, What};
+use wakepath_event::{Call, EventKind};
 use wakepath_import::open;
 
 #[test]
@@ -60,7 +60,7 @@ fn what_cannot_be_read_is_a_loss_up_to_what_can() {
     std::fs::write(folder.path().join("k_0"), bytes).expect("a file");
     let mut losses = Vec::new();
     let damages = open(folder.path()).expect("a trace").for_each(|event| {
-        if let What::Loss { from, count } = event.what {
+        if let EventKind::Loss { from, count } = event.kind {
             losses.push((from.ns(), event.at.ns(), count));
         }
     });
@@ -125,7 +125,7 @@ fn what_a_thread_waits_in_is_known_with_its_first_argument() {
         .expect("a file");
     let mut waits = Vec::new();
     open(folder.path()).expect("a trace").for_each(|event| {
-        if let What::Switch { call: Some(call), .. } = event.what {
+        if let EventKind::Switch { call: Some(call), .. } = event.kind {
             waits.push((event.current.0, call.number, call.arg0));
         }
     });

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wakepath_event::{BlockedState, Context, Event, Mapping, SwitchOut, What};
+use wakepath_event::{BlockedState, Context, Event, EventKind, Mapping, SwitchOut};
 use wakepath_import::Damage;
 use wakepath_import::perf::synthetic::{File, Of};
 use wakepath_import::perf::{Clock, PerfData};
@@ -22,21 +22,25 @@ fn read(file: &File) -> (Vec<Event>, Vec<Damage>) {
 /// A line an event: stamp, CPU, who, what; those that say nothing of threads left out.
 fn lines(events: &[Event]) -> Vec<String> {
     let told = events.iter().filter_map(|event| {
-        let what = match &event.what {
-            What::Switch { next, out, .. } => format!("to {} {out:?}", next.0),
-            What::Waking { target, newborn, .. } => {
+        let what = match &event.kind {
+            EventKind::Switch { next, out, .. } => format!("to {} {out:?}", next.0),
+            EventKind::Waking { target, newborn, .. } => {
                 format!("wakes {}{}", target.0, if *newborn { ", born" } else { "" })
             }
-            What::Thread { identity: it, .. } => {
+            EventKind::Thread { identity: it, .. } => {
                 format!("is {:?} {} of {}, child of {}", it.comm, it.tid, it.tgid, it.parent)
             }
-            What::Fork { child: it } => format!("bears {:?} {} of {}", it.comm, it.tid, it.tgid),
-            What::Exec { comm, path, .. } => format!("executes {comm:?} {}", String::from_utf8_lossy(path)),
-            What::Loss { from, count } => format!("lost {count} since {}", from.ns()),
-            What::Rename { tid, comm } => format!("names {tid} {comm:?}"),
-            What::Exit => "exits".to_owned(),
-            What::Sample(stack) => format!("at {:x?} from {:x?} of {}", stack.kernel, stack.user, stack.tgid),
-            What::StackOf(_) => "from there".to_owned(),
+            EventKind::Fork { child: it } => format!("bears {:?} {} of {}", it.comm, it.tid, it.tgid),
+            EventKind::Exec { comm, path, .. } => {
+                format!("executes {comm:?} {}", String::from_utf8_lossy(path))
+            }
+            EventKind::Loss { from, count } => format!("lost {count} since {}", from.ns()),
+            EventKind::Rename { tid, comm } => format!("names {tid} {comm:?}"),
+            EventKind::Exit => "exits".to_owned(),
+            EventKind::Sample(stack) => {
+                format!("at {:x?} from {:x?} of {}", stack.kernel, stack.user, stack.tgid)
+            }
+            EventKind::StackOf(_) => "from there".to_owned(),
             _ => return None,
         };
         let context = if event.context == Context::Task { "" } else { " interrupted" };
@@ -65,8 +69,8 @@ fn a_thread_waits_in_the_call_that_it_entered() {
     for (number, futex) in [(202, Some(128)), (0, None)] {
         let file = File::default().switch((100, 0, 0, 0), 0, 7, "here");
         let (events, _) = read(&enter(file, number).switch((150, 0, 7, 7), ANY, 0, "swapper/0"));
-        let call = events.iter().find_map(|event| match &event.what {
-            What::Switch { call, .. } if event.at.ns() == 150 => *call,
+        let call = events.iter().find_map(|event| match &event.kind {
+            EventKind::Switch { call, .. } if event.at.ns() == 150 => *call,
             _ => None,
         });
         let call = call.expect("a call");
@@ -97,8 +101,8 @@ fn events_are_by_time_with_marks_of_rounds_and_without() {
 fn a_state_means_what_the_file_says() {
     let out = |state| {
         let (events, _) = read(&File::default().switch((100, 0, 7, 7), state, 0, "x"));
-        events.iter().find_map(|event| match event.what {
-            What::Switch { out, .. } => Some(out),
+        events.iter().find_map(|event| match event.kind {
+            EventKind::Switch { out, .. } => Some(out),
             _ => None,
         })
     };
@@ -141,8 +145,8 @@ fn who_was_there_before_is_told_of_when_it_does_something() {
             "110 cpu0 8 to 9 Blocked(Interruptible)",
         ]
     );
-    let kernel = events.iter().filter_map(|event| match &event.what {
-        What::Thread { identity, blocked, .. } => Some((identity.kernel, *blocked)),
+    let kernel = events.iter().filter_map(|event| match &event.kind {
+        EventKind::Thread { identity, blocked, .. } => Some((identity.kernel, *blocked)),
         _ => None,
     });
     // How they wait, nobody tells.
@@ -194,13 +198,15 @@ fn a_waking_in_an_interrupt_is_the_interrupts() {
     let (events, _) = read(&file);
     let wakings: Vec<_> = events
         .iter()
-        .filter_map(|event| match event.what {
-            What::Waking { target, irq, .. } => Some((target.0, event.context, irq)),
+        .filter_map(|event| match event.kind {
+            EventKind::Waking { target, irq, .. } => Some((target.0, event.context, irq)),
             _ => None,
         })
         .collect();
     assert_eq!(wakings[1..], [(7, Context::Device, 11), (8, Context::Task, 0)]);
-    assert!(events.iter().any(|event| matches!(&event.what, What::Name(_, 11, name) if **name == *b"disk")));
+    assert!(
+        events.iter().any(|event| matches!(&event.kind, EventKind::Name(_, 11, name) if **name == *b"disk"))
+    );
 }
 
 #[test]
@@ -222,10 +228,12 @@ fn packets_of_the_loopback_are_known_by_their_buffers_and_others_peers_by_the_so
     file = packet(packet(file, Of::PacketOut, 204, b"eth0\0", BUFFER), Of::PacketIn, 205, b"eth0\0", BUFFER);
     file = received(received(file, 206, BUFFER, other), 207, BUFFER, lo);
     let (events, damages) = read(&file);
-    let told = events.iter().filter_map(|event| match &event.what {
-        What::Packet(packet) => Some(format!("{} {:?} {:x}", event.at.ns(), packet.direction, packet.flow.0)),
-        What::SocketReady(flow) => Some(format!("{} ready {:x}", event.at.ns(), flow.0)),
-        What::Flow(id, flow) => Some(format!("{} is {} to {}", id.0, flow.source, flow.target)),
+    let told = events.iter().filter_map(|event| match &event.kind {
+        EventKind::Packet(packet) => {
+            Some(format!("{} {:?} {:x}", event.at.ns(), packet.direction, packet.flow.0))
+        }
+        EventKind::SocketReady(flow) => Some(format!("{} ready {:x}", event.at.ns(), flow.0)),
+        EventKind::Flow(id, flow) => Some(format!("{} is {} to {}", id.0, flow.source, flow.target)),
         _ => None,
     });
     assert_eq!(
@@ -272,8 +280,8 @@ fn samples_and_call_chains_are_stacks_and_mapped_files_mappings() {
     assert_eq!(samples, ["103 cpu0 7 at [9000] from [4010, 4020] of 7", "104 cpu0 7 at [] from [4010] of 7"]);
     let mappings: Vec<_> = events
         .iter()
-        .filter_map(|event| match &event.what {
-            What::Mapping(mapping) => Some(mapping.clone()),
+        .filter_map(|event| match &event.kind {
+            EventKind::Mapping(mapping) => Some(mapping.clone()),
             _ => None,
         })
         .collect();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wakepath_event::{BlockedState, Event, SwitchOut, What};
+use wakepath_event::{BlockedState, Event, EventKind, SwitchOut};
 use wakepath_import::trace_cmd::synthetic::{File, Of};
 use wakepath_import::{Clock, Damage, TraceDat};
 
@@ -22,14 +22,14 @@ fn read(file: &File) -> (Vec<Event>, Vec<Damage>) {
 /// A line an event: stamp, CPU, who, what; those that say nothing of threads left out.
 fn lines(events: &[Event]) -> Vec<String> {
     let told = events.iter().filter_map(|event| {
-        let what = match &event.what {
-            What::Switch { next, out, .. } => format!("to {} {out:?}", next.0),
-            What::Waking { target, newborn, .. } => {
+        let what = match &event.kind {
+            EventKind::Switch { next, out, .. } => format!("to {} {out:?}", next.0),
+            EventKind::Waking { target, newborn, .. } => {
                 format!("wakes {}{}", target.0, if *newborn { ", born" } else { "" })
             }
-            What::Fork { child: it } => format!("bears {:?} {} of {}", it.comm, it.tid, it.tgid),
-            What::Loss { from, count } => format!("lost {count} since {}", from.ns()),
-            What::Rename { tid, comm } => format!("names {tid} {comm:?}"),
+            EventKind::Fork { child: it } => format!("bears {:?} {} of {}", it.comm, it.tid, it.tgid),
+            EventKind::Loss { from, count } => format!("lost {count} since {}", from.ns()),
+            EventKind::Rename { tid, comm } => format!("names {tid} {comm:?}"),
             _ => return None,
         };
         let known = u32::from(event.cpu.0) < 8192;
@@ -95,7 +95,7 @@ fn many_pages_of_a_cpu_are_read_one_after_the_other() {
         }
         let (events, damages) = read(&file);
         let wakings: Vec<_> =
-            events.iter().filter(|event| matches!(event.what, What::Waking { .. })).collect();
+            events.iter().filter(|event| matches!(event.kind, EventKind::Waking { .. })).collect();
         assert_eq!((wakings.len(), damages), (501, vec![]), "version {version}, {compression}");
         assert_eq!(wakings.last().map(|event| event.at.ns()), Some(at));
     }
@@ -105,8 +105,8 @@ fn many_pages_of_a_cpu_are_read_one_after_the_other() {
 fn a_state_means_what_the_file_says() {
     let out = |state| {
         let (events, _) = read(&File::default().switch((100, 0, 7, 7), state, 0, "x"));
-        events.iter().find_map(|event| match event.what {
-            What::Switch { out, .. } => Some(out),
+        events.iter().find_map(|event| match event.kind {
+            EventKind::Switch { out, .. } => Some(out),
             _ => None,
         })
     };
@@ -134,7 +134,7 @@ fn time_passes_as_the_pages_words_say() {
         .words((9 << 27, 0), &[29, 0])
         .words((9 << 27, 0), &[77]);
     let (events, damages) = read(&file);
-    let wakings = events.iter().filter(|event| matches!(event.what, What::Waking { .. }));
+    let wakings = events.iter().filter(|event| matches!(event.kind, EventKind::Waking { .. }));
     let stamps: Vec<_> = wakings.map(|event| event.at.ns()).collect();
     assert_eq!(stamps, [100 + (5 << 27 | 3), 100 + (5 << 27 | 3) + 11, 9 << 27 | 5]);
     assert_eq!(damages, []);

@@ -3,8 +3,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event,
-    FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet, Softirq,
-    Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid, What,
+    EventKind, FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet,
+    Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
 };
 
 use crate::layout::{CALL_NONE, Layout};
@@ -113,7 +113,7 @@ impl Decoder {
     }
 
     #[inline(always)]
-    fn switch<const N: usize>(&self, r: &[u8; N], call: Option<Call>) -> What {
+    fn switch<const N: usize>(&self, r: &[u8; N], call: Option<Call>) -> EventKind {
         let flags = u32_at(r, 28);
         // A throttled thread also reads as preempted, and a preempted one may have any state.
         let out = if flags & THROTTLED != 0 {
@@ -123,7 +123,7 @@ impl Decoder {
         } else {
             self.states.switch_out(u32_at(r, 20))
         };
-        What::Switch { next: Tid(u32_at(r, 16)), out, interrupts_ns: u32_at(r, 24), call }
+        EventKind::Switch { next: Tid(u32_at(r, 16)), out, interrupts_ns: u32_at(r, 24), call }
     }
 
     #[inline(never)]
@@ -146,39 +146,41 @@ impl Decoder {
                     found: length,
                 });
             }
-            Kind::Packet => What::Packet(packet(&r)?),
-            Kind::SocketReady => What::SocketReady(FlowId(r.u64(16))),
+            Kind::Packet => EventKind::Packet(packet(&r)?),
+            Kind::SocketReady => EventKind::SocketReady(FlowId(r.u64(16))),
             Kind::Flow => flow(&r)?,
             Kind::Thread => self.thread(&r),
-            Kind::Fork => What::Fork { child: identity(&r) },
-            Kind::Exec => {
-                What::Exec { old: Tid(r.u32(16)), comm: Comm::new(r.octets(24, 16)), path: r.text(40, 128) }
-            }
-            Kind::Exit => What::Exit,
-            Kind::Rename => What::Rename { tid: Tid(r.u32(16)), comm: Comm::new(r.octets(24, 16)) },
-            Kind::Move => What::Move {
+            Kind::Fork => EventKind::Fork { child: identity(&r) },
+            Kind::Exec => EventKind::Exec {
+                old: Tid(r.u32(16)),
+                comm: Comm::new(r.octets(24, 16)),
+                path: r.text(40, 128),
+            },
+            Kind::Exit => EventKind::Exit,
+            Kind::Rename => EventKind::Rename { tid: Tid(r.u32(16)), comm: Comm::new(r.octets(24, 16)) },
+            Kind::Move => EventKind::Move {
                 tid: Tid(r.u32(16)),
                 tgid: Tid(r.u32(20)),
                 whole: r.u32(40) != 0,
                 cgroup: CgroupId(r.u64(24)),
                 cpu_cgroup: CgroupId(r.u64(32)),
             },
-            Kind::BlockIssue => What::BlockIssue(block(&r)?),
-            Kind::BlockComplete => What::BlockComplete(block(&r)?),
-            Kind::LockBegin => What::LockBegin(lock(&r)),
-            Kind::Refill => What::Refill(CgroupId(r.u64(16))),
-            Kind::Stolen => What::Stolen(r.u64(16)),
+            Kind::BlockIssue => EventKind::BlockIssue(block(&r)?),
+            Kind::BlockComplete => EventKind::BlockComplete(block(&r)?),
+            Kind::LockBegin => EventKind::LockBegin(lock(&r)),
+            Kind::Refill => EventKind::Refill(CgroupId(r.u64(16))),
+            Kind::Stolen => EventKind::Stolen(r.u64(16)),
             Kind::Blocked => {
                 let lock = lock_word(r.u32(20), r.u32(32), r.u32(36), r.u32(40));
                 let lock = lock.value.is_some().then_some(lock);
-                What::Blocked(Call { number: r.u32(16), arg0: r.u64(24), lock })
+                EventKind::Blocked(Call { number: r.u32(16), arg0: r.u64(24), lock })
             }
-            Kind::Current => What::Current,
-            Kind::LockEnd => What::LockEnd(lock(&r)),
-            Kind::Sample => What::Sample(stack(&r)?),
-            Kind::Stack => What::Stack(stack(&r)?),
-            Kind::StackOf => What::StackOf(StackId(r.u64(16))),
-            Kind::File => What::File(FileName {
+            Kind::Current => EventKind::Current,
+            Kind::LockEnd => EventKind::LockEnd(lock(&r)),
+            Kind::Sample => EventKind::Sample(stack(&r)?),
+            Kind::Stack => EventKind::Stack(stack(&r)?),
+            Kind::StackOf => EventKind::StackOf(StackId(r.u64(16))),
+            Kind::File => EventKind::File(FileName {
                 tgid: Tid(r.u32(16)),
                 fd: r.u32(20),
                 mode: r.u32(24),
@@ -186,7 +188,7 @@ impl Decoder {
                 flow: (r.u64(40) != 0).then(|| FlowId(r.u64(40))),
                 name: r.text(48, 64),
             }),
-            Kind::Function => What::Function(FunctionCall {
+            Kind::Function => EventKind::Function(FunctionCall {
                 target: r.u32(16),
                 thread: Tid(r.u32(32)),
                 from: Stamp::from_ns(r.u64(24)),
@@ -200,15 +202,19 @@ impl Decoder {
             }),
             Kind::Loss => {
                 cpu = Cpu::numbered(r.u32(32));
-                What::Loss { from: Stamp::from_ns(r.u64(16)), count: r.u64(24) }
+                EventKind::Loss { from: Stamp::from_ns(r.u64(16)), count: r.u64(24) }
             }
-            Kind::Clocks => {
-                What::Clocks(Clocks { boottime_ns: r.u64(16), realtime_ns: r.u64(24), steal_ns: r.u64(32) })
+            Kind::Clocks => EventKind::Clocks(Clocks {
+                boottime_ns: r.u64(16),
+                realtime_ns: r.u64(24),
+                steal_ns: r.u64(32),
+            }),
+            Kind::Name => {
+                EventKind::Name(name_space(&r)?, r.u64(16), r.counted(40, "name_len", "name_padded")?)
             }
-            Kind::Name => What::Name(name_space(&r)?, r.u64(16), r.counted(40, "name_len", "name_padded")?),
             Kind::Mapping => {
                 let build_id_padded = r.u32(48) as usize;
-                What::Mapping(Mapping {
+                EventKind::Mapping(Mapping {
                     tgid: Tid(r.u32(40)),
                     from: r.u64(16),
                     to: r.u64(24),
@@ -217,8 +223,8 @@ impl Decoder {
                     path: r.counted(64 + build_id_padded, "path_len", "path_padded")?,
                 })
             }
-            Kind::Mark => What::Mark(mark(&r)?),
-            Kind::StackCounts => What::StackCounts(StackCounts {
+            Kind::Mark => EventKind::Mark(mark(&r)?),
+            Kind::StackCounts => EventKind::StackCounts(StackCounts {
                 taken: r.u64(16),
                 repeated: r.u64(24),
                 checked: r.u64(32),
@@ -229,7 +235,7 @@ impl Decoder {
         Ok((event(header, cpu, what), length))
     }
 
-    fn thread(&self, r: &Record<'_>) -> What {
+    fn thread(&self, r: &Record<'_>) -> EventKind {
         let running = r.u32(36) & THREAD_RUNNING != 0;
         let blocked = match self.states.switch_out(r.u32(64)) {
             _ if running => None,
@@ -242,7 +248,7 @@ impl Decoder {
             // The record that follows tells the argument, where the kernel lets it be read.
             number => Some(Call { number, arg0: Call::NO_ARGUMENT, lock: None }),
         };
-        What::Thread { identity: identity(r), blocked, call }
+        EventKind::Thread { identity: identity(r), blocked, call }
     }
 }
 
@@ -256,13 +262,13 @@ fn lock_word(operation: u32, value: u32, claim: u32, valid: u32) -> LockWord {
 }
 
 #[inline(always)]
-fn event(header: Header, cpu: Cpu, what: What) -> Event {
+fn event(header: Header, cpu: Cpu, what: EventKind) -> Event {
     Event {
         at: Stamp::from_ns(header.stamp),
         cpu,
         context: CONTEXT_BY_NUMBER[usize::from(header.context)],
         current: Tid(header.tid),
-        what,
+        kind: what,
     }
 }
 
@@ -275,8 +281,8 @@ fn call<const N: usize>(r: &[u8; N], lock: Option<LockWord>) -> Option<Call> {
 }
 
 #[inline(always)]
-fn waking<const N: usize>(r: &[u8; N], newborn: bool, socket: Option<FlowId>) -> What {
-    What::Waking { target: Tid(u32_at(r, 16)), irq: u16_at(r, 20), newborn, socket }
+fn waking<const N: usize>(r: &[u8; N], newborn: bool, socket: Option<FlowId>) -> EventKind {
+    EventKind::Waking { target: Tid(u32_at(r, 16)), irq: u16_at(r, 20), newborn, socket }
 }
 
 #[inline(always)]
@@ -357,7 +363,7 @@ fn packet(r: &Record<'_>) -> Result<Packet, DecodeError> {
     })
 }
 
-fn flow(r: &Record<'_>) -> Result<What, DecodeError> {
+fn flow(r: &Record<'_>) -> Result<EventKind, DecodeError> {
     let address = |at| -> Result<IpAddr, DecodeError> {
         let mut octets = [0; 16];
         octets.copy_from_slice(r.octets(at, 16));
@@ -372,7 +378,7 @@ fn flow(r: &Record<'_>) -> Result<What, DecodeError> {
         target: SocketAddr::new(address(40)?, r.u16(58)),
         protocol: r.bytes[61],
     };
-    Ok(What::Flow(FlowId(r.u64(16)), flow))
+    Ok(EventKind::Flow(FlowId(r.u64(16)), flow))
 }
 
 fn identity(r: &Record<'_>) -> ThreadIdentity {

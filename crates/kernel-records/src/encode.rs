@@ -1,8 +1,8 @@
 use std::net::IpAddr;
 
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CallEnd, Direction, Event, Flow, KernelLock, LockWord, Mapping, Mark,
-    Packet, Stack, SwitchOut, ThreadIdentity, What,
+    BlockRequest, BlockedState, Call, CallEnd, Direction, Event, EventKind, Flow, KernelLock, LockWord,
+    Mapping, Mark, Packet, Stack, SwitchOut, ThreadIdentity,
 };
 
 use crate::decode::{
@@ -60,8 +60,8 @@ impl Encoder {
     }
 
     fn body(&self, event: &Event, w: &mut Record<'_>) -> Result<Kind, EncodeError> {
-        Ok(match &event.what {
-            What::Switch { next, out, interrupts_ns, call } => {
+        Ok(match &event.kind {
+            EventKind::Switch { next, out, interrupts_ns, call } => {
                 w.u32(next.0);
                 w.u32(self.states.bits(*out).ok_or(EncodeError::NoSuchState(*out))?);
                 w.u32(*interrupts_ns);
@@ -72,7 +72,7 @@ impl Encoder {
                 });
                 switch_call(call.as_ref(), w)
             }
-            What::Waking { target, irq, newborn, socket } => {
+            EventKind::Waking { target, irq, newborn, socket } => {
                 w.u32(target.0);
                 w.u16(*irq);
                 w.u16(0);
@@ -86,7 +86,7 @@ impl Encoder {
                     }
                 }
             }
-            What::Thread { identity, blocked, call } => {
+            EventKind::Thread { identity, blocked, call } => {
                 let state = match blocked {
                     None => 0,
                     Some(BlockedState::Other(bits)) => *bits,
@@ -99,28 +99,28 @@ impl Encoder {
                 thread(identity, running, state, call.as_ref(), w);
                 Kind::Thread
             }
-            What::Fork { child } => {
+            EventKind::Fork { child } => {
                 thread(child, 0, 0, None, w);
                 Kind::Fork
             }
-            What::Exec { old, comm, path } => {
+            EventKind::Exec { old, comm, path } => {
                 w.u32(old.0);
                 w.u32(event.current.0);
                 w.octets(comm.padded());
                 w.text(path, 128);
                 Kind::Exec
             }
-            What::Exit => {
+            EventKind::Exit => {
                 w.u64(0);
                 Kind::Exit
             }
-            What::Rename { tid, comm } => {
+            EventKind::Rename { tid, comm } => {
                 w.u32(tid.0);
                 w.u32(0);
                 w.octets(comm.padded());
                 Kind::Rename
             }
-            What::Move { tid, tgid, whole, cgroup, cpu_cgroup } => {
+            EventKind::Move { tid, tgid, whole, cgroup, cpu_cgroup } => {
                 w.u32(tid.0);
                 w.u32(tgid.0);
                 w.u64(cgroup.0);
@@ -129,27 +129,27 @@ impl Encoder {
                 w.u32(0);
                 Kind::Move
             }
-            What::Packet(packet) => write_packet(packet, w),
-            What::SocketReady(flow) => {
+            EventKind::Packet(packet) => write_packet(packet, w),
+            EventKind::SocketReady(flow) => {
                 w.u64(flow.0);
                 Kind::SocketReady
             }
-            What::Flow(id, flow) => {
+            EventKind::Flow(id, flow) => {
                 w.u64(id.0);
                 write_flow(flow, w)
             }
-            What::BlockIssue(request) => block(request, Kind::BlockIssue, w),
-            What::BlockComplete(request) => block(request, Kind::BlockComplete, w),
-            What::LockBegin(l) => lock(l, Kind::LockBegin, w),
-            What::Refill(cpu_cgroup) => {
+            EventKind::BlockIssue(request) => block(request, Kind::BlockIssue, w),
+            EventKind::BlockComplete(request) => block(request, Kind::BlockComplete, w),
+            EventKind::LockBegin(l) => lock(l, Kind::LockBegin, w),
+            EventKind::Refill(cpu_cgroup) => {
                 w.u64(cpu_cgroup.0);
                 Kind::Refill
             }
-            What::Stolen(ns) => {
+            EventKind::Stolen(ns) => {
                 w.u64(*ns);
                 Kind::Stolen
             }
-            What::Blocked(call) => {
+            EventKind::Blocked(call) => {
                 let lock = call.lock.filter(|lock| lock.value.is_some());
                 w.u32(call.number);
                 w.u32(lock.map_or(0, |lock| lock.operation));
@@ -161,15 +161,15 @@ impl Encoder {
                 w.u32(0);
                 Kind::Blocked
             }
-            What::Current => Kind::Current,
-            What::LockEnd(l) => lock(l, Kind::LockEnd, w),
-            What::Sample(s) => stack(s, Kind::Sample, w)?,
-            What::Stack(s) => stack(s, Kind::Stack, w)?,
-            What::StackOf(stack) => {
+            EventKind::Current => Kind::Current,
+            EventKind::LockEnd(l) => lock(l, Kind::LockEnd, w),
+            EventKind::Sample(s) => stack(s, Kind::Sample, w)?,
+            EventKind::Stack(s) => stack(s, Kind::Stack, w)?,
+            EventKind::StackOf(stack) => {
                 w.u64(stack.0);
                 Kind::StackOf
             }
-            What::StackCounts(counts) => {
+            EventKind::StackCounts(counts) => {
                 for count in
                     [counts.taken, counts.repeated, counts.checked, counts.disagreed, counts.doubtful]
                 {
@@ -177,7 +177,7 @@ impl Encoder {
                 }
                 Kind::StackCounts
             }
-            What::File(file) => {
+            EventKind::File(file) => {
                 w.u32(file.tgid.0);
                 w.u32(file.fd);
                 w.u32(file.mode);
@@ -187,7 +187,7 @@ impl Encoder {
                 w.text(&file.name, 64);
                 Kind::File
             }
-            What::Function(call) => {
+            EventKind::Function(call) => {
                 w.u32(call.target);
                 w.u32(match call.end {
                     CallEnd::Returned => 0,
@@ -200,20 +200,20 @@ impl Encoder {
                 w.u32(0);
                 Kind::Function
             }
-            What::Loss { from, count } => {
+            EventKind::Loss { from, count } => {
                 w.u64(from.ns());
                 w.u64(*count);
                 w.u32(event.cpu.0.into());
                 w.u32(0);
                 Kind::Loss
             }
-            What::Clocks(clocks) => {
+            EventKind::Clocks(clocks) => {
                 w.u64(clocks.boottime_ns);
                 w.u64(clocks.realtime_ns);
                 w.u64(clocks.steal_ns);
                 Kind::Clocks
             }
-            What::Name(space, key, name) => {
+            EventKind::Name(space, key, name) => {
                 w.u64(*key);
                 w.u32(*space as u32);
                 w.counts(name, "bytes of a name")?;
@@ -221,8 +221,8 @@ impl Encoder {
                 w.padded(name);
                 Kind::Name
             }
-            What::Mapping(m) => mapping(m, w)?,
-            What::Mark(m) => mark(m, w)?,
+            EventKind::Mapping(m) => mapping(m, w)?,
+            EventKind::Mark(m) => mark(m, w)?,
         })
     }
 }
@@ -369,7 +369,7 @@ struct Record<'a> {
 
 impl Record<'_> {
     /// Half of the longest record, so that two sequences and the fixed part always fit.
-    const MOST_COUNTED: usize = MAX_RECORD_BYTES / 2 - 64;
+    const MAX_COUNTED: usize = MAX_RECORD_BYTES / 2 - 64;
 
     fn u8(&mut self, value: u8) {
         self.out.push(value);
@@ -400,8 +400,8 @@ impl Record<'_> {
 
     /// The two counts of a sequence.
     fn counts(&mut self, bytes: &[u8], what: &'static str) -> Result<(), EncodeError> {
-        if bytes.len() > Self::MOST_COUNTED {
-            return Err(EncodeError::TooMany { what, found: bytes.len(), most: Self::MOST_COUNTED });
+        if bytes.len() > Self::MAX_COUNTED {
+            return Err(EncodeError::TooMany { what, found: bytes.len(), most: Self::MAX_COUNTED });
         }
         self.u32(bytes.len() as u32);
         self.u32(bytes.len().next_multiple_of(8) as u32);

@@ -4,7 +4,7 @@ mod arbitrary;
 
 use arbitrary::{RELEASE, any_event, cases, flip};
 use proptest::prelude::*;
-use wakepath_event::{Cpu, Event, What};
+use wakepath_event::{Cpu, Event, EventKind};
 use wakepath_kernel_records::layout::{LAYOUTS, MAX_RECORD_BYTES};
 use wakepath_kernel_records::{
     Buffer, DecodeError, Decoder, Encoder, Header, Kind, fields, record_length, walk,
@@ -136,7 +136,7 @@ fn preemption_and_throttling_outrank_the_state() {
         switch[28] = flags;
         let (event, _) = Decoder::for_release(RELEASE).decode(&switch, Cpu(0)).expect("a switch");
         assert!(
-            matches!(event.what, What::Switch { out: is, .. } if is == out),
+            matches!(event.kind, EventKind::Switch { out: is, .. } if is == out),
             "{state:#x} {flags}: {event:?}"
         );
     }

@@ -48,7 +48,7 @@ proptest! {
 #[test]
 fn what_comes_before_a_fault_is_kept() {
     let waking = |stamp| {
-        let what = wakepath_event::What::Waking {
+        let what = wakepath_event::EventKind::Waking {
             target: wakepath_event::Tid(1),
             irq: 0,
             newborn: false,
@@ -60,7 +60,7 @@ fn what_comes_before_a_fault_is_kept() {
             cpu: wakepath_event::Cpu(0),
             context: wakepath_event::Context::Task,
             current: wakepath_event::Tid(0),
-            what,
+            kind: what,
         };
         Encoder::for_release(RELEASE).encode(&event, 0, &mut bytes).expect("a waking");
         bytes

@@ -33,7 +33,7 @@ pub use sketch::Sketch;
 pub use visited::Visited;
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Event, Flow, FlowId, Packet, What};
+use wakepath_event::{Event, EventKind, Flow, FlowId, Packet};
 
 /// What matching needs to know of a host's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,9 +47,9 @@ pub enum Traffic {
 impl Traffic {
     /// The event's part in it, if it has any.
     pub fn of(event: &Event) -> Option<Self> {
-        match event.what {
-            What::Packet(packet) => Some(Self::Packet(event.at, packet)),
-            What::Flow(id, flow) => Some(Self::Flow(id, flow)),
+        match event.kind {
+            EventKind::Packet(packet) => Some(Self::Packet(event.at, packet)),
+            EventKind::Flow(id, flow) => Some(Self::Flow(id, flow)),
             _ => None,
         }
     }

@@ -11,7 +11,7 @@ use crate::{Source, Traffic};
 /// Packets in a sketch at most; twice as many while it is made.
 const SAMPLES: usize = 1 << 15;
 /// Of each stream at least.
-const LEAST: usize = 16;
+const MIN_CELLS: usize = 16;
 /// Sightings of one header that are kept: by then it is a repetition.
 const SIGHTINGS: usize = 4;
 
@@ -114,9 +114,9 @@ impl Sketch {
     }
 
     fn prune(&mut self) {
-        if self.streams.len() > SAMPLES / LEAST {
+        if self.streams.len() > SAMPLES / MIN_CELLS {
             let mut hashes: Vec<u64> = self.streams.keys().copied().map(hash_of).collect();
-            let (_, &mut limit, _) = hashes.select_nth_unstable(SAMPLES / LEAST / 2);
+            let (_, &mut limit, _) = hashes.select_nth_unstable(SAMPLES / MIN_CELLS / 2);
             self.limit = limit;
             self.streams.retain(|&key, _| hash_of(key) <= limit);
             self.streams.shrink_to_fit();
@@ -125,7 +125,7 @@ impl Sketch {
         let mut keep = SAMPLES;
         loop {
             let kept: usize = self.streams.values().map(|stream| stream.samples.len().min(keep)).sum();
-            if kept <= SAMPLES || keep <= LEAST {
+            if kept <= SAMPLES || keep <= MIN_CELLS {
                 break;
             }
             keep = keep * 3 / 4;

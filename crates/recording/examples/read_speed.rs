@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use wakepath_event::{Event, What};
+use wakepath_event::{Event, EventKind};
 use wakepath_kernel_records::{Buffer, Decoder, walk};
 use wakepath_recording::Recording;
 
@@ -28,7 +28,7 @@ fn measure(name: &str, rounds: u32, mut work: impl FnMut() -> u64) {
 /// Something that depends on every event, so that none is optimised away.
 fn touch(event: &Event, sum: &mut u64) {
     *sum = sum.wrapping_add(event.at.ns());
-    if let What::Switch { next, .. } | What::Waking { target: next, .. } = &event.what {
+    if let EventKind::Switch { next, .. } | EventKind::Waking { target: next, .. } = &event.kind {
         *sum = sum.wrapping_add(next.0.into());
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use wakepath_clock::Stamp;
-use wakepath_event::{BlockedState, Call, Context, Cpu, Event, SwitchOut, Tid, What};
+use wakepath_event::{BlockedState, Call, Context, Cpu, Event, EventKind, SwitchOut, Tid};
 use wakepath_kernel_records::{Buffer, Encoder, walk};
 use wakepath_recording::{Options, Writer, synthetic};
 
@@ -26,10 +26,10 @@ fn records(count: u64) -> Vec<u8> {
         let call = Some(Call { number: 202, arg0: 0x7fff_0000, lock: None });
         let out = SwitchOut::Blocked(BlockedState::Interruptible);
         let what = match i % 2 {
-            0 => What::Waking { target: next, irq: 0, newborn: false, socket: None },
-            _ => What::Switch { next, out, interrupts_ns: 0, call },
+            0 => EventKind::Waking { target: next, irq: 0, newborn: false, socket: None },
+            _ => EventKind::Switch { next, out, interrupts_ns: 0, call },
         };
-        let event = Event { at: Stamp::from_ns(i), cpu: Cpu(0), context: Context::Task, current, what };
+        let event = Event { at: Stamp::from_ns(i), cpu: Cpu(0), context: Context::Task, current, kind: what };
         // Nothing here that a record cannot hold.
         let _ = encoder.encode(&event, i as u16, &mut bytes);
     }

@@ -195,4 +195,4 @@ pub(crate) fn about(facts: &Facts) -> Result<About, NotOurs> {
 }
 
 /// Most bytes of metadata that we read.
-pub(crate) const MOST_METADATA: u64 = 4 << 20;
+pub(crate) const MAX_METADATA: u64 = 4 << 20;

@@ -63,7 +63,7 @@ fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, RotateError> {
         }
     }
     let kernel = recording.open(OsStr::new("kernel")).map_err(|e| cannot("kernel/", e))?;
-    let text = kernel.read_text("metadata", crate::metadata::MOST_METADATA);
+    let text = kernel.read_text("metadata", crate::metadata::MAX_METADATA);
     let text = text.map_err(|e| cannot("kernel/metadata", e))?;
     let facts = tsdl::read_facts(&text).map_err(|e| foreign(format!("kernel/metadata {e}")))?;
     match about(&facts) {

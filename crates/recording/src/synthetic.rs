@@ -9,8 +9,8 @@ use std::path::Path;
 
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockedState, Call, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event, Flow, FlowId, Mark, Packet,
-    Softirq, Stack, SwitchOut, ThreadIdentity, Tid, What,
+    BlockedState, Call, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event, EventKind, Flow, FlowId,
+    Mark, Packet, Softirq, Stack, SwitchOut, ThreadIdentity, Tid,
 };
 use wakepath_kernel_records::{Buffer, Encoder, walk};
 
@@ -121,8 +121,9 @@ impl Run {
         (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % below
     }
 
-    fn life(&mut self, at: u64, cpu: u16, current: Tid, what: What) -> Result<(), WriteError> {
-        let event = Event { at: Stamp::from_ns(at), cpu: Cpu(cpu), context: Context::Task, current, what };
+    fn life(&mut self, at: u64, cpu: u16, current: Tid, what: EventKind) -> Result<(), WriteError> {
+        let event =
+            Event { at: Stamp::from_ns(at), cpu: Cpu(cpu), context: Context::Task, current, kind: what };
         self.writer.life().push_event(&event)
     }
 
@@ -141,14 +142,19 @@ impl Run {
                 comm: Comm::new(format!("worker-{thread}").as_bytes()),
             };
             let blocked = Some(BlockedState::Interruptible);
-            self.life(BEGIN, u16::MAX, Tid::IDLE, What::Thread { identity, blocked, call: None })?;
+            self.life(BEGIN, u16::MAX, Tid::IDLE, EventKind::Thread { identity, blocked, call: None })?;
         }
         let address = |port| std::net::SocketAddr::from(([10, 0, 0, 1], port));
         let flow = Flow { source: address(5432), target: address(40000), protocol: 6 };
-        self.life(BEGIN, u16::MAX, Tid::IDLE, What::Flow(FlowId(7), flow))?;
-        self.life(BEGIN, u16::MAX, Tid::IDLE, What::Mark(Mark::Started))?;
+        self.life(BEGIN, u16::MAX, Tid::IDLE, EventKind::Flow(FlowId(7), flow))?;
+        self.life(BEGIN, u16::MAX, Tid::IDLE, EventKind::Mark(Mark::Started))?;
         let words = b"worker\0--forever".as_slice().into();
-        self.life(BEGIN, u16::MAX, Tid::IDLE, What::Mark(Mark::Command { tgid: Tid(FIRST_TID), words }))?;
+        self.life(
+            BEGIN,
+            u16::MAX,
+            Tid::IDLE,
+            EventKind::Mark(Mark::Command { tgid: Tid(FIRST_TID), words }),
+        )?;
         for cpu in &mut self.cpus {
             cpu.now = BEGIN + 1000;
         }
@@ -221,7 +227,7 @@ impl Run {
             index,
             Buffer::Sched,
             context,
-            What::Waking { target: tid(Some(target)), irq: 0, newborn: false, socket: None },
+            EventKind::Waking { target: tid(Some(target)), irq: 0, newborn: false, socket: None },
         )
     }
 
@@ -240,7 +246,7 @@ impl Run {
             0 if blocked => Some(Call { number: 202, arg0: 0x7fff_0000, lock: None }),
             _ => None,
         };
-        let what = What::Switch { next: tid(next), out, interrupts_ns: self.random(100) as u32, call };
+        let what = EventKind::Switch { next: tid(next), out, interrupts_ns: self.random(100) as u32, call };
         self.event(index, Buffer::Sched, Context::Task, what)?;
         self.cpus[index].current = next;
         Ok(())
@@ -257,7 +263,7 @@ impl Run {
             netns: 1,
             interface: 2,
         };
-        self.event(index, Buffer::Net, Context::Softirq(Softirq::NetRx), What::Packet(packet))
+        self.event(index, Buffer::Net, Context::Softirq(Softirq::NetRx), EventKind::Packet(packet))
     }
 
     fn sample(&mut self, index: usize, thread: u32) -> Result<(), WriteError> {
@@ -272,9 +278,9 @@ impl Run {
             user: [0x40_1000].into(),
             scanned: 0,
         };
-        self.life(now, index as u16, tid(Some(thread)), What::Sample(stack))?;
+        self.life(now, index as u16, tid(Some(thread)), EventKind::Sample(stack))?;
         let clocks = Clocks { boottime_ns: now, realtime_ns: 1_749_999_000_000_000_000 + now, steal_ns: 0 };
-        self.life(now, u16::MAX, Tid::IDLE, What::Clocks(clocks))
+        self.life(now, u16::MAX, Tid::IDLE, EventKind::Clocks(clocks))
     }
 
     fn event(
@@ -282,13 +288,14 @@ impl Run {
         index: usize,
         buffer: Buffer,
         context: Context,
-        what: What,
+        what: EventKind,
     ) -> Result<(), WriteError> {
         let which = usize::from(buffer == Buffer::Net);
         self.events += u64::from(buffer == Buffer::Sched);
         let one = &mut self.cpus[index];
         let cpu = Cpu(index as u16);
-        let event = Event { at: Stamp::from_ns(one.now), cpu, context, current: tid(one.current), what };
+        let event =
+            Event { at: Stamp::from_ns(one.now), cpu, context, current: tid(one.current), kind: what };
         self.encoder.encode(&event, one.seq[which], &mut one.records[which])?;
         one.seq[which] = one.seq[which].wrapping_add(1);
         if one.records[which].len() >= PACKET { self.drain(index, buffer) } else { Ok(()) }
@@ -313,7 +320,7 @@ impl Run {
             self.drain(index, Buffer::Net)?;
         }
         let end = self.cpus.iter().map(|cpu| cpu.now).max().unwrap_or(BEGIN);
-        self.life(end, u16::MAX, Tid::IDLE, What::Mark(Mark::Stopped))?;
+        self.life(end, u16::MAX, Tid::IDLE, EventKind::Mark(Mark::Stopped))?;
         self.writer.life().flush(u64::MAX, 0)?;
         Ok(self.events)
     }

@@ -14,7 +14,7 @@ use arbitrary::any_event;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use wakepath_clock::Stamp;
-use wakepath_event::{Cpu, Event, Mark, Tid, What};
+use wakepath_event::{Cpu, Event, EventKind, Mark, Tid};
 use wakepath_kernel_records::layout::{CONTEXTS, FieldType, LAYOUTS, Layout};
 use wakepath_kernel_records::{Buffer, Header, Kind, Value, fields, record_length};
 use wakepath_recording::{Recording, Writer};
@@ -135,11 +135,11 @@ fn events(count: u64) -> Vec<(Buffer, Event)> {
         let (buffer, mut event) = loop {
             let (buffer, event) = any.new_tree(&mut runner).expect("an event").current();
             // A mark without words has an empty text; without marks something would go unseen.
-            if !has_empty_text(&made::encode(&event, 0)) || matches!(event.what, What::Mark(_)) {
+            if !has_empty_text(&made::encode(&event, 0)) || matches!(event.kind, EventKind::Mark(_)) {
                 break (buffer, event);
             }
         };
-        if let What::Mark(mark) = &mut event.what {
+        if let EventKind::Mark(mark) = &mut event.kind {
             *mark = Mark::Command { tgid: Tid(1), words: (*b"a\0b").into() };
         }
         event.at = Stamp::from_ns(1_000_000_000_000_000 + i * 1_000_003);
@@ -234,7 +234,7 @@ fn babeltrace2_shows_the_time_of_day() {
     let mut writer = Writer::create(&path, &made::host(), &options).expect("a new recording");
     let mut event = events(1)[0].1.clone();
     event.at = Stamp::from_ns(5_900_000_123);
-    event.what = What::Exit;
+    event.kind = EventKind::Exit;
     writer.life().push_event(&event).expect("a record");
     writer.life().flush(u64::MAX, 0).expect("room");
     if let Some(printed) = babeltrace2(&["--clock-seconds"], &path) {

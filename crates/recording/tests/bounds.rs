@@ -12,13 +12,13 @@ use wakepath_recording::read_stream;
 struct Counting;
 
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: hands everything to the system's allocator and only counts.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let taken = TAKEN.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(taken, Ordering::Relaxed);
+        PEAK.fetch_max(taken, Ordering::Relaxed);
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
@@ -95,11 +95,11 @@ fn a_stream_is_read_in_bounded_memory_whatever_it_claims() {
     ];
     for (what, bytes) in cases {
         for name in ["life", "sched_0"] {
-            MOST.store(TAKEN.load(Ordering::Relaxed), Ordering::Relaxed);
+            PEAK.store(TAKEN.load(Ordering::Relaxed), Ordering::Relaxed);
             let before = TAKEN.load(Ordering::Relaxed);
             let mut events = 0u64;
             let problems = read_stream(name, &bytes, made::UUID, made::RELEASE, |_| events += 1);
-            let most = MOST.load(Ordering::Relaxed) - before;
+            let most = PEAK.load(Ordering::Relaxed) - before;
             // A window of 256 KiB, twice as much for looking for packets, and the problems.
             assert!(most < 1 << 20, "{what} in {name}: {most} bytes");
             assert!(problems.len() <= 101, "{what} in {name}: {} problems", problems.len());

@@ -9,7 +9,8 @@ use arbitrary::{cases, flip};
 use proptest::prelude::*;
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockedState, Call, Comm, Context, Cpu, Direction, Event, FlowId, Packet, Stack, SwitchOut, Tid, What,
+    BlockedState, Call, Comm, Context, Cpu, Direction, Event, EventKind, FlowId, Packet, Stack, SwitchOut,
+    Tid,
 };
 use wakepath_kernel_records::Buffer;
 use wakepath_recording::{ReadProblem, Recording, read_stream};
@@ -26,7 +27,7 @@ fn events() -> Vec<(Buffer, Event)> {
             cpu: Cpu(0),
             context: Context::Task,
             current: Tid(1000 + i as u32 % 3),
-            what,
+            kind: what,
         };
         let call = [None, Some(Call { number: 202, arg0: 0x7ffc_1234_5678, lock: None })][i as usize % 2];
         let out = SwitchOut::Blocked(BlockedState::Interruptible);
@@ -34,17 +35,17 @@ fn events() -> Vec<(Buffer, Event)> {
         events.push((
             Buffer::Sched,
             event(match i % 3 {
-                0 => What::Waking { target: next, irq: 0, newborn: false, socket: None },
-                _ => What::Switch { next, out, interrupts_ns: 70, call },
+                0 => EventKind::Waking { target: next, irq: 0, newborn: false, socket: None },
+                _ => EventKind::Switch { next, out, interrupts_ns: 70, call },
             }),
         ));
-        events.push((Buffer::Net, event(What::SocketReady(FlowId(i)))));
+        events.push((Buffer::Net, event(EventKind::SocketReady(FlowId(i)))));
         events.push((
             Buffer::Life,
             event(match i % 3 {
-                0 => What::Rename { tid: next, comm: Comm::new(b"worker") },
-                1 => What::Exit,
-                _ => What::Sample(Stack {
+                0 => EventKind::Rename { tid: next, comm: Comm::new(b"worker") },
+                1 => EventKind::Exit,
+                _ => EventKind::Sample(Stack {
                     tgid: Tid(1000),
                     kernel: [1, 2].into(),
                     user: [3].into(),
@@ -81,7 +82,7 @@ fn read(name: &str, bytes: &[u8]) -> (Vec<Event>, Vec<ReadProblem>) {
 }
 
 fn is_loss(event: &Event) -> bool {
-    matches!(event.what, What::Loss { .. })
+    matches!(event.kind, EventKind::Loss { .. })
 }
 
 /// Where packets begin, and where records end, in a stream that is as it was written.
@@ -124,7 +125,7 @@ fn a_stream_cut_anywhere_gives_every_whole_record_before_the_cut() {
             let lost = in_packet.filter(|&&end| end > cut).count() as u64;
             let lost = if cut - begun < 80 { 0 } else { lost };
             assert!(
-                matches!(losses[..], [Event { what: What::Loss { count, .. }, .. }] if count == lost),
+                matches!(losses[..], [Event { kind: EventKind::Loss { count, .. }, .. }] if count == lost),
                 "{losses:?}"
             );
         }
@@ -164,9 +165,9 @@ fn a_late_record_that_means_nothing_does_not_hold_up_what_stands_behind_it() {
         cpu: Cpu(0),
         context: Context::Task,
         current: Tid(7),
-        what,
+        kind: what,
     };
-    let stack = || What::Sample(Stack { tgid: Tid(7), kernel: [].into(), user: [].into(), scanned: 0 });
+    let stack = || EventKind::Sample(Stack { tgid: Tid(7), kernel: [].into(), user: [].into(), scanned: 0 });
     let (_folder, path) = made::place();
     let mut writer =
         wakepath_recording::Writer::create(&path, &made::host(), &made::options()).expect("a new recording");
@@ -178,7 +179,7 @@ fn a_late_record_that_means_nothing_does_not_hold_up_what_stands_behind_it() {
     {
         made::append(&mut writer, Buffer::Life, Cpu(0), &packet, 0);
     }
-    let waking = What::Waking { target: Tid(8), irq: 0, newborn: false, socket: None };
+    let waking = EventKind::Waking { target: Tid(8), irq: 0, newborn: false, socket: None };
     let wakings = [15, 50, 95].map(|ns| at(ns, waking.clone()));
     let records: Vec<_> = wakings.iter().zip(0..).map(|(waking, seq)| made::encode(waking, seq)).collect();
     made::append(&mut writer, Buffer::Sched, Cpu(0), &records, 0);
@@ -208,17 +209,22 @@ fn a_long_stream_in_which_no_number_fits_is_read_no_slower_than_another() {
         record[10..12].copy_from_slice(&seq.to_le_bytes());
         record
     };
-    let event =
-        |what| Event { at: Stamp::from_ns(1000), cpu: Cpu(0), context: Context::Task, current: Tid(7), what };
-    let waking = What::Waking { target: Tid(8), irq: 0, newborn: false, socket: None };
+    let event = |what| Event {
+        at: Stamp::from_ns(1000),
+        cpu: Cpu(0),
+        context: Context::Task,
+        current: Tid(7),
+        kind: what,
+    };
+    let waking = EventKind::Waking { target: Tid(8), irq: 0, newborn: false, socket: None };
     let waking = made::encode(&event(waking), 0);
-    let ready = made::encode(&event(What::SocketReady(wakepath_event::FlowId(1))), 0);
+    let ready = made::encode(&event(EventKind::SocketReady(wakepath_event::FlowId(1))), 0);
     let flow = wakepath_event::Flow {
         source: "10.0.0.2:40000".parse().expect("an address"),
         target: "10.0.0.3:80".parse().expect("an address"),
         protocol: 6,
     };
-    let mut nonsense = made::encode(&event(What::Flow(wakepath_event::FlowId(1), flow)), 0);
+    let mut nonsense = made::encode(&event(EventKind::Flow(wakepath_event::FlowId(1), flow)), 0);
     nonsense[60] = 9;
     for (name, first, others, told) in [
         // The number stands still: each is behind a loss of nearly a round.
@@ -348,7 +354,7 @@ fn a_record_that_means_nothing_costs_itself_and_nothing_behind_it() {
         interface: 5,
     };
     let mut events: Vec<_> = events().into_iter().filter(|(buffer, _)| *buffer == Buffer::Net).collect();
-    events[3].1.what = What::Packet(packet);
+    events[3].1.kind = EventKind::Packet(packet);
     let (_folder, path) = made::place();
     made::record(&path, &events, PER_PACKET);
     let mut bytes = std::fs::read(path.join("kernel/net_0")).expect("a stream");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use wakepath_clock::Stamp;
-use wakepath_event::{Context, Cpu, Event, Mark, Tid, What};
+use wakepath_event::{Context, Cpu, Event, EventKind, Mark, Tid};
 use wakepath_kernel_records::Buffer;
 use wakepath_recording::{Options, Recording, WriteError, Writer};
 
@@ -16,7 +16,7 @@ fn wakings(from: u64, count: u64) -> Vec<Vec<u8>> {
         cpu: Cpu(0),
         context: Context::Task,
         current: Tid(1),
-        what: What::Waking { target: Tid(2), irq: 0, newborn: false, socket: None },
+        kind: EventKind::Waking { target: Tid(2), irq: 0, newborn: false, socket: None },
     };
     (from..from + count).map(|at| made::encode(&waking(at), at as u16)).collect()
 }
@@ -117,7 +117,7 @@ fn rare_records_are_written_in_order_and_late_ones_are_kept_apart() {
         cpu: Cpu(1),
         context: Context::Task,
         current: Tid(at as u32),
-        what: What::Exit,
+        kind: EventKind::Exit,
     };
     for (batch, until) in [
         (&[30, 10, 20, 20, 45][..], 30),
@@ -135,8 +135,8 @@ fn rare_records_are_written_in_order_and_late_ones_are_kept_apart() {
     assert_eq!(writer.life().waiting(), 0);
     let mut read = Vec::new();
     let problems = Recording::open(&path).expect("a recording").for_each(|event| {
-        read.push(match event.what {
-            What::Loss { from, count } => format!("lost {count} {}-{}", from.ns(), event.at.ns()),
+        read.push(match event.kind {
+            EventKind::Loss { from, count } => format!("lost {count} {}-{}", from.ns(), event.at.ns()),
             _ => format!("{}", event.at.ns()),
         });
     });
@@ -171,20 +171,20 @@ fn how_a_recording_ended_is_told_even_where_there_is_no_room_for_what_waits() {
         cpu: Cpu::UNKNOWN,
         context: Context::Task,
         current: Tid(at as u32),
-        what,
+        kind: what,
     };
     for at in 10..60 {
-        writer.life().push_event(&event(at, What::Exit)).expect("a record");
+        writer.life().push_event(&event(at, EventKind::Exit)).expect("a record");
     }
-    writer.life().push_event(&event(60, What::Mark(Mark::Stopped))).expect("a record");
+    writer.life().push_event(&event(60, EventKind::Mark(Mark::Stopped))).expect("a record");
     let error = writer.life().flush(u64::MAX, 0).expect_err("no room");
     assert!(error.is_out_of_room(), "{error}");
     writer.life().shed().expect("a loss");
     writer.life().flush(u64::MAX, 0).expect("room for that");
     let mut read = Vec::new();
     let problems = Recording::open(&path).expect("a recording").for_each(|event| {
-        read.push(match &event.what {
-            What::Loss { from, count } => format!("lost {count} {}-{}", from.ns(), event.at.ns()),
+        read.push(match &event.kind {
+            EventKind::Loss { from, count } => format!("lost {count} {}-{}", from.ns(), event.at.ns()),
             what => format!("{what:?} {}", event.at.ns()),
         });
     });

@@ -3,7 +3,7 @@
 //! A node is a thread as seen from the wait above it; the root is the window's own thread. Under a
 //! node hang the other threads that explain its waits, and leaves that say what its own time went to.
 //! Built in one pass over waits and segments, without recursion: a chain of a million waits is a
-//! tree of [`DEEPEST`] levels whose lowest nodes hold the rest.
+//! tree of [`MAX_DEPTH`] levels whose lowest nodes hold the rest.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use crate::places::{Sites, sites};
 use crate::wording;
 
 /// Waits under more waits than this are put together with the one at this depth.
-pub const DEEPEST: u32 = 24;
+pub const MAX_DEPTH: u32 = 24;
 
 /// So many of those who had the CPU that a thread waited for are told by name. On a busy machine there
 /// are dozens, each for a moment, and they bury what the thread waited for besides.
@@ -143,7 +143,7 @@ impl Growing<'_> {
         let Some((above, depth)) = parent.and_then(|wait| self.of_wait.get(wait.0 as usize).copied()) else {
             return (0, 0);
         };
-        if depth >= DEEPEST {
+        if depth >= MAX_DEPTH {
             return (above, depth);
         }
         let wait = parent.map_or(0, |wait| wait.0 as usize);

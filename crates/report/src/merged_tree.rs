@@ -11,7 +11,7 @@ use wakepath_engine::{Group, PathAnswer, Responsible, Taken, Who};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::calls::Code;
-use crate::cause_tree::DEEPEST;
+use crate::cause_tree::MAX_DEPTH;
 use crate::places::Tally;
 use crate::rows::{limit, worker_family};
 use crate::wording;
@@ -203,7 +203,7 @@ impl Growing {
     ) -> (usize, u32) {
         let wait = parent.map_or(0, |wait| wait.0 as usize);
         let Some((above, depth)) = parent.and_then(|_| places.get(wait).copied()) else { return (0, 0) };
-        if depth >= DEEPEST {
+        if depth >= MAX_DEPTH {
             return (above, depth);
         }
         let who =

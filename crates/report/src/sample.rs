@@ -9,8 +9,8 @@ use wakepath_engine::{
     Recorded, Sampled, SampledSegments, Stacks, Survey, Which, calls,
 };
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Event, FileName, Flow,
-    FlowId, FunctionCall, Mapping, NameSpace, Stack, ThreadIdentity, Tid, What,
+    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Event, EventKind,
+    FileName, Flow, FlowId, FunctionCall, Mapping, NameSpace, Stack, ThreadIdentity, Tid,
 };
 use wakepath_wait_graph::{Builder, ThreadIndex};
 
@@ -44,19 +44,24 @@ impl Story {
             waits: Vec::new(),
             at: ORIGIN,
         };
-        story.tell(What::Clocks(Clocks { boottime_ns: ORIGIN, realtime_ns: REALTIME, steal_ns: 0 }));
+        story.tell(EventKind::Clocks(Clocks { boottime_ns: ORIGIN, realtime_ns: REALTIME, steal_ns: 0 }));
         story
     }
 
-    pub fn tell(&mut self, what: What) {
-        let event =
-            Event { at: Stamp::from_ns(ORIGIN), cpu: Cpu(0), context: Context::Task, current: Tid(0), what };
+    pub fn tell(&mut self, what: EventKind) {
+        let event = Event {
+            at: Stamp::from_ns(ORIGIN),
+            cpu: Cpu(0),
+            context: Context::Task,
+            current: Tid(0),
+            kind: what,
+        };
         self.builder.push(&event);
         self.survey.observe(&event);
     }
 
     pub fn name(&mut self, space: NameSpace, key: u64, name: &str) {
-        self.tell(What::Name(space, key, name.as_bytes().into()));
+        self.tell(EventKind::Name(space, key, name.as_bytes().into()));
     }
 
     pub fn thread(&mut self, tid: u32, parent: u32, comm: &[u8], cgroup: u64) -> ThreadIndex {
@@ -73,7 +78,7 @@ impl Story {
             comm: Comm::new(comm),
         };
         let blocked = Some(BlockedState::Interruptible);
-        self.tell(What::Thread { identity, blocked, call: None });
+        self.tell(EventKind::Thread { identity, blocked, call: None });
         self.threads += 1;
         ThreadIndex(self.threads - 1)
     }
@@ -81,12 +86,12 @@ impl Story {
     pub fn file(&mut self, tgid: u32, fd: u32, mode: u32, flow: Option<u64>, name: &str) {
         let flow = flow.map(FlowId);
         let name = name.as_bytes().into();
-        self.tell(What::File(FileName { tgid: Tid(tgid), fd, mode, inode: 1, flow, name }));
+        self.tell(EventKind::File(FileName { tgid: Tid(tgid), fd, mode, inode: 1, flow, name }));
     }
 
     pub fn flow(&mut self, id: u64, source: &str, target: &str) {
         let [source, target] = [source, target].map(|address| address.parse().expect("an address"));
-        self.tell(What::Flow(FlowId(id), Flow { source, target, protocol: 6 }));
+        self.tell(EventKind::Flow(FlowId(id), Flow { source, target, protocol: 6 }));
     }
 
     /// The path goes on for `ns` with this.
@@ -335,10 +340,10 @@ pub fn trace(text: &str) -> Recorded {
 }
 
 /// The same, with what a session noted of itself before it.
-pub fn trace_with(text: &str, marks: &[What]) -> Recorded {
+pub fn trace_with(text: &str, marks: &[EventKind]) -> Recorded {
     let mut events = wakepath_scenario::text::parse(text).expect("a trace").events;
     let first = events[0].clone();
-    events.splice(0..0, marks.iter().map(|what| Event { what: what.clone(), ..first.clone() }));
+    events.splice(0..0, marks.iter().map(|what| Event { kind: what.clone(), ..first.clone() }));
     recorded_of(&events)
 }
 
@@ -423,7 +428,7 @@ pub fn calls_of(look: impl FnOnce(&CallsAnswer)) {
 
 /// A recording of calls of `./app:handle` by thread 10.
 fn calls_in(mut recorded: Recorded, ends: Vec<(u64, u64, CallEnd)>) -> Recorded {
-    let what = What::Name(NameSpace::Target, 0, b"./app:handle".as_slice().into());
+    let what = EventKind::Name(NameSpace::Target, 0, b"./app:handle".as_slice().into());
     recorded.survey.observe(&event(0, what));
     for (from, to, end) in ends {
         let call = FunctionCall { target: 0, thread: Tid(10), from: Stamp::from_ns(from), end };
@@ -438,8 +443,8 @@ fn slow_calls(recorded: &Recorded) -> CallsAnswer<'_> {
     calls(recorded, &query).expect("calls")
 }
 
-fn event(at: u64, what: What) -> Event {
-    Event { at: Stamp::from_ns(at), cpu: Cpu(0), context: Context::Task, current: Tid(0), what }
+fn event(at: u64, what: EventKind) -> Event {
+    Event { at: Stamp::from_ns(at), cpu: Cpu(0), context: Context::Task, current: Tid(0), kind: what }
 }
 
 /// Eighty calls of `./app:handle`: sixty of 200 ns, and twenty that wait 100 µs for another process, which is at
@@ -469,7 +474,7 @@ pub fn calls_of_a_chain(files: u64, look: impl FnOnce(&CallsAnswer)) {
         line(100_000, "c1 backend waking worker");
         line(100_000, "c0 idle switch worker");
         let on = |after, what| Event { cpu: Cpu(1), current: Tid(20), ..event(at + after, what) };
-        more.extend([on(200, What::StackOf(stack.id())), on(70_000, What::Sample(stack.clone()))]);
+        more.extend([on(200, EventKind::StackOf(stack.id())), on(70_000, EventKind::Sample(stack.clone()))]);
         ends.push((at, at + 100_100, CallEnd::Returned));
     }
     text += "6000000 c1 backend stopped\n";
@@ -481,12 +486,12 @@ pub fn calls_of_a_chain(files: u64, look: impl FnOnce(&CallsAnswer)) {
         build_id: [1].into(),
         path: b"/nonexistent/backend".as_slice().into(),
     };
-    more.extend([event(0, What::Mapping(mapping)), event(5_900_000, What::Stack(stack))]);
-    more.push(event(0, What::Name(NameSpace::BlockDevice, 8 << 20, b"sda".as_slice().into())));
+    more.extend([event(0, EventKind::Mapping(mapping)), event(5_900_000, EventKind::Stack(stack))]);
+    more.push(event(0, EventKind::Name(NameSpace::BlockDevice, 8 << 20, b"sda".as_slice().into())));
     more.extend((0..files).map(|fd| {
         let name = format!("log.{fd}").into_bytes().into();
         let (mode, inode, flow) = (0o100_600, 1, None);
-        event(0, What::File(FileName { tgid: Tid(20), fd: fd as u32, mode, inode, flow, name }))
+        event(0, EventKind::File(FileName { tgid: Tid(20), fd: fd as u32, mode, inode, flow, name }))
     }));
     let mut events = wakepath_scenario::text::parse(&text).expect("a trace").events;
     // The first says that the recording began.

@@ -18,7 +18,7 @@ impl Paper {
     /// For files and pipes: a hundred columns, no colours.
     pub const PLAIN: Self = Self { width: 100, colour: false };
     /// Narrower than this no table can be read; lines are then longer than the paper.
-    const NARROWEST: usize = 40;
+    const MIN_WIDTH: usize = 40;
 }
 
 /// How a piece of text looks where there are colours.
@@ -95,7 +95,7 @@ pub struct Screen {
 impl Screen {
     /// An empty screen.
     pub fn new(paper: Paper) -> Self {
-        Self { paper: Paper { width: paper.width.max(Paper::NARROWEST), ..paper }, text: String::new() }
+        Self { paper: Paper { width: paper.width.max(Paper::MIN_WIDTH), ..paper }, text: String::new() }
     }
 
     /// All that was written.

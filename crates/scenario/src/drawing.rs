@@ -1,6 +1,7 @@
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockedState, CgroupId, Comm, Context, Cpu, Event, Mark, Softirq, SwitchOut, ThreadIdentity, Tid, What,
+    BlockedState, CgroupId, Comm, Context, Cpu, Event, EventKind, Mark, Softirq, SwitchOut, ThreadIdentity,
+    Tid,
 };
 
 /// A column of a drawing, ns.
@@ -48,7 +49,7 @@ pub fn draw(drawing: &str) -> Drawing {
     assert!(rows.iter().all(|row| row.states.len() == end), "all rows are equally long");
     let cpus = rows.iter().map(|row| row.cpu.0).max().unwrap_or(0) + 1;
     let mut pen = Pen { rows, events: Vec::new() };
-    pen.write(0, 0, Context::Task, Tid::IDLE, What::Mark(Mark::Started));
+    pen.write(0, 0, Context::Task, Tid::IDLE, EventKind::Mark(Mark::Started));
     for row in 0..pen.rows.len() {
         pen.introduce(row);
     }
@@ -59,7 +60,7 @@ pub fn draw(drawing: &str) -> Drawing {
         }
     }
     let tids = (0..pen.rows.len()).map(tid).collect();
-    pen.write(end, 0, Context::Task, pen.on(end.saturating_sub(1), Cpu(0)), What::Mark(Mark::Stopped));
+    pen.write(end, 0, Context::Task, pen.on(end.saturating_sub(1), Cpu(0)), EventKind::Mark(Mark::Stopped));
     Drawing { events: pen.events, tids, end: end as u64 * STEP }
 }
 
@@ -110,9 +111,9 @@ fn waker(state: u8) -> Option<Result<usize, Context>> {
 }
 
 impl Pen {
-    fn write(&mut self, step: usize, cpu: u16, context: Context, current: Tid, what: What) {
+    fn write(&mut self, step: usize, cpu: u16, context: Context, current: Tid, what: EventKind) {
         let at = Stamp::from_ns(step as u64 * STEP);
-        self.events.push(Event { at, cpu: Cpu(cpu), context, current, what });
+        self.events.push(Event { at, cpu: Cpu(cpu), context, current, kind: what });
     }
 
     fn identity(row: usize, start: u64) -> ThreadIdentity {
@@ -139,7 +140,7 @@ impl Pen {
         }
         let asleep = states[0] == b'.' || waker(states[0]).is_some();
         let blocked = asleep.then_some(BlockedState::Interruptible);
-        let what = What::Thread { identity: Self::identity(row, 0), blocked, call: None };
+        let what = EventKind::Thread { identity: Self::identity(row, 0), blocked, call: None };
         self.write(0, 0, Context::Task, Tid::IDLE, what);
     }
 
@@ -178,7 +179,7 @@ impl Pen {
             };
             if newborn {
                 let child = Self::identity(row, step as u64 * STEP);
-                self.write(step, cpu.0, context, current, What::Fork { child });
+                self.write(step, cpu.0, context, current, EventKind::Fork { child });
             }
             let irq = if context == Context::Device { 33 } else { 0 };
             self.write(
@@ -186,7 +187,7 @@ impl Pen {
                 cpu.0,
                 context,
                 current,
-                What::Waking { target: tid(row), irq, newborn, socket: None },
+                EventKind::Waking { target: tid(row), irq, newborn, socket: None },
             );
         }
     }
@@ -203,12 +204,12 @@ impl Pen {
             None | Some(b'r') => SwitchOut::Runnable,
             Some(b'x') => SwitchOut::Throttled,
             Some(b'_') => {
-                self.write(step, cpu.0, Context::Task, prev, What::Exit);
+                self.write(step, cpu.0, Context::Task, prev, EventKind::Exit);
                 SwitchOut::Dead
             }
             Some(_) => SwitchOut::Blocked(BlockedState::Interruptible),
         };
-        let what = What::Switch { next, out, interrupts_ns: 0, call: None };
+        let what = EventKind::Switch { next, out, interrupts_ns: 0, call: None };
         self.write(step, cpu.0, Context::Task, prev, what);
     }
 }

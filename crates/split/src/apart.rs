@@ -2,8 +2,8 @@ use std::collections::{HashMap, HashSet};
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    CgroupId, Comm, Context, Cpu, Direction, Event, FlowId, Mark, NameSpace, Softirq, SwitchOut,
-    ThreadIdentity, Tid, What,
+    CgroupId, Comm, Context, Cpu, Direction, Event, EventKind, FlowId, Mark, NameSpace, Softirq, SwitchOut,
+    ThreadIdentity, Tid,
 };
 
 /// A host to be.
@@ -58,15 +58,15 @@ impl Apart {
                 kernel: false,
                 comm: Comm::new(b"elsewhere"),
             };
-            let what = What::Thread { identity, blocked: None, call: None };
-            Event { at, cpu: Cpu(0), context: Context::Task, current: Tid::IDLE, what }
+            let what = EventKind::Thread { identity, blocked: None, call: None };
+            Event { at, cpu: Cpu(0), context: Context::Task, current: Tid::IDLE, kind: what }
         })
     }
 
     /// Takes note of an event; to be called with each, in order, before it is asked who has seen it.
     pub fn observe(&mut self, event: &Event) {
-        match &event.what {
-            What::Thread { identity: who, .. } | What::Fork { child: who } => {
+        match &event.kind {
+            EventKind::Thread { identity: who, .. } | EventKind::Fork { child: who } => {
                 let side = self.sides.iter().position(|side| side.processes.contains(&who.tgid));
                 let wire = self.wire.contains(&who.tgid).then_some(Whose::Wire);
                 match side.map(Whose::Side).or(wire) {
@@ -74,7 +74,7 @@ impl Apart {
                     None => self.of_thread.remove(&who.tid),
                 };
             }
-            What::Packet(packet) if packet.direction == Direction::In => {
+            EventKind::Packet(packet) if packet.direction == Direction::In => {
                 self.arrives.entry(packet.flow).or_insert(packet.netns);
             }
             _ => {}
@@ -92,8 +92,8 @@ impl Apart {
             _ => Tid(ELSEWHERE + u32::from(event.cpu.0 % Cpu::LIMIT)),
         };
         let mut seen = Event { current: called(event.current), ..event.clone() };
-        match &mut seen.what {
-            What::Switch { next, out, call, .. } => {
+        match &mut seen.kind {
+            EventKind::Switch { next, out, call, .. } => {
                 *next = called(*next);
                 if *next == seen.current {
                     return None;
@@ -102,7 +102,7 @@ impl Apart {
                     (*out, *call) = (SwitchOut::Runnable, None);
                 }
             }
-            What::Waking { target, newborn, .. } => {
+            EventKind::Waking { target, newborn, .. } => {
                 if !is_its(*target) {
                     return None;
                 }
@@ -110,37 +110,45 @@ impl Apart {
                     seen.context = self.context(event);
                 }
             }
-            What::Packet(packet) if packet.netns != self.sides[side].netns => return None,
-            What::SocketReady(flow) if self.arrives.get(flow) != Some(&self.sides[side].netns) => {
+            EventKind::Packet(packet) if packet.netns != self.sides[side].netns => return None,
+            EventKind::SocketReady(flow) if self.arrives.get(flow) != Some(&self.sides[side].netns) => {
                 return None;
             }
-            What::Packet(_) | What::SocketReady(_) => seen.context = self.context(event),
-            What::Thread { identity: who, .. } | What::Fork { child: who } if !has_process(&who.tgid) => {
+            EventKind::Packet(_) | EventKind::SocketReady(_) => seen.context = self.context(event),
+            EventKind::Thread { identity: who, .. } | EventKind::Fork { child: who }
+                if !has_process(&who.tgid) =>
+            {
                 return None;
             }
-            What::Rename { tid, .. } if !is_its(*tid) => return None,
-            What::Move { tgid, .. } if !has_process(tgid) => return None,
-            What::File(file) if !has_process(&file.tgid) => return None,
-            What::Function(call) if !is_its(call.thread) => return None,
-            What::Exec { .. } | What::Exit | What::Blocked(_) | What::LockBegin(_) | What::LockEnd(_)
+            EventKind::Rename { tid, .. } if !is_its(*tid) => return None,
+            EventKind::Move { tgid, .. } if !has_process(tgid) => return None,
+            EventKind::File(file) if !has_process(&file.tgid) => return None,
+            EventKind::Function(call) if !is_its(call.thread) => return None,
+            EventKind::Exec { .. }
+            | EventKind::Exit
+            | EventKind::Blocked(_)
+            | EventKind::LockBegin(_)
+            | EventKind::LockEnd(_)
                 if !it_is_here =>
             {
                 return None;
             }
-            What::LockBegin(lock) | What::LockEnd(lock) => lock.owner = lock.owner.map(called),
-            What::Mark(Mark::Command { tgid, .. } | Mark::Target(tgid)) if !has_process(tgid) => return None,
-            What::Name(NameSpace::Program, tgid, _)
+            EventKind::LockBegin(lock) | EventKind::LockEnd(lock) => lock.owner = lock.owner.map(called),
+            EventKind::Mark(Mark::Command { tgid, .. } | Mark::Target(tgid)) if !has_process(tgid) => {
+                return None;
+            }
+            EventKind::Name(NameSpace::Program, tgid, _)
                 if !u32::try_from(*tgid).is_ok_and(|tgid| has_process(&Tid(tgid))) =>
             {
                 return None;
             }
             // Who records, and what code was run, is of no matter to a path.
-            What::Mark(Mark::Observer(_))
-            | What::Sample(_)
-            | What::Stack(_)
-            | What::StackOf(_)
-            | What::StackCounts(_)
-            | What::Mapping(_) => return None,
+            EventKind::Mark(Mark::Observer(_))
+            | EventKind::Sample(_)
+            | EventKind::Stack(_)
+            | EventKind::StackOf(_)
+            | EventKind::StackCounts(_)
+            | EventKind::Mapping(_) => return None,
             _ => {}
         }
         Some(seen)

@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Cpu, Event, Tid, What};
+use wakepath_event::{Cpu, Event, EventKind, Tid};
 use wakepath_kernel_records::{Buffer, EncodeError, Encoder, Header, Kind};
 use wakepath_recording::{ClockReading, HostIdentity, OpenError, Options, Recording, WriteError, Writer};
 
@@ -140,12 +140,12 @@ impl Teller {
     fn tell(&mut self, mut event: Event) -> Result<(), SplitError> {
         let tell = |at: &mut Stamp<Local>| *at = self.clock.tell(self.since, *at);
         tell(&mut event.at);
-        match &mut event.what {
-            What::Thread { identity: who, .. } | What::Fork { child: who } => tell(&mut who.start),
-            What::BlockIssue(request) | What::BlockComplete(request) => {
+        match &mut event.kind {
+            EventKind::Thread { identity: who, .. } | EventKind::Fork { child: who } => tell(&mut who.start),
+            EventKind::BlockIssue(request) | EventKind::BlockComplete(request) => {
                 request.start.iter_mut().chain(&mut request.issued).for_each(tell);
             }
-            What::Loss { from, .. } => tell(from),
+            EventKind::Loss { from, .. } => tell(from),
             _ => {}
         }
         let mut bytes = Vec::new();

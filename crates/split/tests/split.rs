@@ -2,8 +2,8 @@
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    BlockedState, CgroupId, Comm, Context, Cpu, Direction, Event, FlowId, Packet, Softirq, SwitchOut,
-    ThreadIdentity, Tid, What,
+    BlockedState, CgroupId, Comm, Context, Cpu, Direction, Event, EventKind, FlowId, Packet, Softirq,
+    SwitchOut, ThreadIdentity, Tid,
 };
 use wakepath_recording::{Recording, synthetic};
 use wakepath_split::{Apart, Clock, Host, Side, split};
@@ -16,22 +16,22 @@ const WIRE: Tid = Tid(30);
 const OTHER: Tid = Tid(40);
 const RECEIVE: Context = Context::Softirq(Softirq::NetRx);
 
-fn event(current: Tid, what: What) -> Event {
-    Event { at: Stamp::from_ns(5), cpu: Cpu(1), context: Context::Task, current, what }
+fn event(current: Tid, what: EventKind) -> Event {
+    Event { at: Stamp::from_ns(5), cpu: Cpu(1), context: Context::Task, current, kind: what }
 }
 
-fn packet(netns: u32, direction: Direction) -> What {
+fn packet(netns: u32, direction: Direction) -> EventKind {
     let flow = FlowId(1);
-    What::Packet(Packet { flow, direction, seq: 1, ack: 2, len: 3, tcp_flags: 16, netns, interface: 2 })
+    EventKind::Packet(Packet { flow, direction, seq: 1, ack: 2, len: 3, tcp_flags: 16, netns, interface: 2 })
 }
 
-const fn waking(target: Tid) -> What {
-    What::Waking { target, irq: 0, newborn: false, socket: None }
+const fn waking(target: Tid) -> EventKind {
+    EventKind::Waking { target, irq: 0, newborn: false, socket: None }
 }
 
-fn switch(next: Tid) -> What {
+fn switch(next: Tid) -> EventKind {
     let out = SwitchOut::Blocked(BlockedState::Interruptible);
-    What::Switch { next, out, interrupts_ns: 0, call: None }
+    EventKind::Switch { next, out, interrupts_ns: 0, call: None }
 }
 
 /// Two hosts with a thread each, the wire, and somebody else.
@@ -51,7 +51,7 @@ fn apart() -> Apart {
             kernel: false,
             comm: Comm::new(b"x"),
         };
-        apart.observe(&event(Tid::IDLE, What::Thread { identity, blocked: None, call: None }));
+        apart.observe(&event(Tid::IDLE, EventKind::Thread { identity, blocked: None, call: None }));
     }
     apart
 }
@@ -61,11 +61,11 @@ fn what_the_kernel_does_for_the_wire_is_the_receiving_cards_interrupt() {
     let mut apart = apart();
     let arrives = event(WIRE, packet(200, Direction::In));
     apart.observe(&arrives);
-    let answers = [packet(200, Direction::Out), waking(SERVER), What::SocketReady(FlowId(1))];
+    let answers = [packet(200, Direction::Out), waking(SERVER), EventKind::SocketReady(FlowId(1))];
     for event in [arrives].into_iter().chain(answers.map(|what| event(WIRE, what))) {
         assert_eq!(apart.seen(NEAR, &event), None, "{event:?}");
         let seen = apart.seen(FAR, &event).expect("the far host's");
-        assert_eq!((seen.context, &seen.what), (RECEIVE, &event.what));
+        assert_eq!((seen.context, &seen.kind), (RECEIVE, &event.kind));
         assert!(![WIRE, Tid::IDLE].contains(&seen.current), "the CPU is taken, by nobody of its own");
     }
 }
@@ -86,14 +86,14 @@ fn what_a_thread_does_is_its_own_and_wakes_nobody_on_the_other_host() {
 fn a_cpu_that_another_has_stays_taken() {
     let apart = apart();
     let leaves = apart.seen(NEAR, &event(CLIENT, switch(SERVER))).expect("its thread leaves");
-    let What::Switch { next: elsewhere, .. } = leaves.what else { panic!("a switch") };
+    let EventKind::Switch { next: elsewhere, .. } = leaves.kind else { panic!("a switch") };
     assert!(![SERVER, CLIENT, Tid::IDLE].contains(&elsewhere));
     assert_eq!(apart.seen(NEAR, &event(SERVER, switch(OTHER))), None, "one stranger after another");
     let returns = apart.seen(NEAR, &event(OTHER, switch(CLIENT))).expect("its thread comes back");
-    let What::Switch { next, out, .. } = returns.what else { panic!("a switch") };
+    let EventKind::Switch { next, out, .. } = returns.kind else { panic!("a switch") };
     assert_eq!((returns.current, next, out), (elsewhere, CLIENT, SwitchOut::Runnable));
     let idle = apart.seen(FAR, &event(SERVER, switch(Tid::IDLE))).expect("its thread leaves");
-    assert!(matches!(idle.what, What::Switch { next: Tid::IDLE, .. }), "nobody has it");
+    assert!(matches!(idle.kind, EventKind::Switch { next: Tid::IDLE, .. }), "nobody has it");
 }
 
 #[test]
@@ -103,13 +103,13 @@ fn a_host_that_has_all_processes_has_seen_all_switches_on_a_clock_of_its_own() {
     let machine = synthetic::Machine { cpus: 2, threads_per_cpu: 5, events: 20_000, seed: 7 };
     synthetic::write(&whole, &machine).expect("a recording");
     let told = |recording: &Recording| {
-        let mut told: Vec<(Stamp<Local>, Cpu, Tid, What)> = Vec::new();
+        let mut told: Vec<(Stamp<Local>, Cpu, Tid, EventKind)> = Vec::new();
         let mut processes = Vec::new();
-        let problems = recording.for_each(|event| match &event.what {
-            What::Switch { .. } | What::Waking { .. } => {
-                told.push((event.at, event.cpu, event.current, event.what.clone()));
+        let problems = recording.for_each(|event| match &event.kind {
+            EventKind::Switch { .. } | EventKind::Waking { .. } => {
+                told.push((event.at, event.cpu, event.current, event.kind.clone()));
             }
-            What::Thread { identity, .. } => processes.push(identity.tgid),
+            EventKind::Thread { identity, .. } => processes.push(identity.tgid),
             _ => {}
         });
         assert!(problems.is_empty(), "{problems:?}");

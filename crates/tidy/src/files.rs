@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::{Finding, licences};
 
 /// Past this a reader asks why; then the file says so here.
-const LONGEST: usize = 600;
+const MAX_LINES: usize = 600;
 
 /// Files that are longer, each with the reason.
 const LONG: [(&str, &str); 0] = [];
@@ -66,7 +66,7 @@ fn size(path: &Path, text: &str) -> Option<Finding> {
     let lines = text.lines().count();
     let argued = LONG.iter().any(|(long, _)| path == Path::new(long));
     let is_code = has_extension(path, &["rs", "c", "h", "py", "sh", "ts", "tsx"]);
-    (is_code && !argued && lines > LONGEST)
+    (is_code && !argued && lines > MAX_LINES)
         .then(|| at(path, lines, format!("{lines} lines; split it, or say why in `LONG`")))
 }
 

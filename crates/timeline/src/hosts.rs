@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    CgroupId, Cpu, Event, Flow, FlowId, HostIndex, Mark, NameSpace, ThreadIdentity, Tid, What,
+    CgroupId, Cpu, Event, EventKind, Flow, FlowId, HostIndex, Mark, NameSpace, ThreadIdentity, Tid,
 };
 
 /// Above what a cgroup's id, or any other key of a name, needs; below, each host's are its own.
@@ -50,54 +50,54 @@ impl Numbering {
             cgroup(&mut who.cgroup);
             cgroup(&mut who.cpu_cgroup);
         };
-        match &mut event.what {
-            What::Switch { next, .. } => on(next),
-            What::Waking { target, socket, irq, .. } => {
+        match &mut event.kind {
+            EventKind::Switch { next, .. } => on(next),
+            EventKind::Waking { target, socket, irq, .. } => {
                 on(target);
                 *irq = self.interrupt(host, *irq);
                 if let Some(flow) = socket {
                     *flow = self.flow(host, *flow);
                 }
             }
-            What::Thread { identity: who, .. } => identity(who),
-            What::Fork { child } => identity(child),
-            What::Exec { old, .. } => on(old),
-            What::Rename { tid, .. } => on(tid),
-            What::Move { tid, tgid, cgroup: v2, cpu_cgroup, .. } => {
+            EventKind::Thread { identity: who, .. } => identity(who),
+            EventKind::Fork { child } => identity(child),
+            EventKind::Exec { old, .. } => on(old),
+            EventKind::Rename { tid, .. } => on(tid),
+            EventKind::Move { tid, tgid, cgroup: v2, cpu_cgroup, .. } => {
                 on(tid);
                 on(tgid);
                 cgroup(v2);
                 cgroup(cpu_cgroup);
             }
-            What::Refill(id) => cgroup(id),
-            What::Packet(packet) => packet.flow = self.flow(host, packet.flow),
-            What::SocketReady(flow) => *flow = self.flow(host, *flow),
-            What::Flow(id, flow) => *id = self.define(host, *id, *flow),
-            What::BlockIssue(request) | What::BlockComplete(request) => {
+            EventKind::Refill(id) => cgroup(id),
+            EventKind::Packet(packet) => packet.flow = self.flow(host, packet.flow),
+            EventKind::SocketReady(flow) => *flow = self.flow(host, *flow),
+            EventKind::Flow(id, flow) => *id = self.define(host, *id, *flow),
+            EventKind::BlockIssue(request) | EventKind::BlockComplete(request) => {
                 // An address: of many, the same one may be in use on two hosts.
                 request.id = request.id.wrapping_add(u64::from(host.0).wrapping_mul(0x9e37_79b9_7f4a_7c15));
                 request.device = self.device(host, request.device);
                 request.start = request.start.map(&clock);
                 request.issued = request.issued.map(&clock);
             }
-            What::LockBegin(lock) | What::LockEnd(lock) => {
+            EventKind::LockBegin(lock) | EventKind::LockEnd(lock) => {
                 if let Some(owner) = &mut lock.owner {
                     on(owner);
                 }
             }
-            What::Sample(stack) => on(&mut stack.tgid),
-            What::File(file) => {
+            EventKind::Sample(stack) => on(&mut stack.tgid),
+            EventKind::File(file) => {
                 on(&mut file.tgid);
                 file.flow = file.flow.map(|flow| self.flow(host, flow));
             }
-            What::Loss { from, .. } => *from = clock(*from),
+            EventKind::Loss { from, .. } => *from = clock(*from),
             // Which functions were asked for differs by host: of the host that is asked about alone.
-            What::Function(call) => {
+            EventKind::Function(call) => {
                 on(&mut call.thread);
                 call.from = clock(call.from);
                 return host == HostIndex::default();
             }
-            What::Name(space, number, _) => {
+            EventKind::Name(space, number, _) => {
                 *number = match space {
                     NameSpace::Program => {
                         u64::from(Tid(u32::try_from(*number).unwrap_or(u32::MAX)).on(host).0)
@@ -111,14 +111,18 @@ impl Numbering {
                     _ => key(host, *number),
                 };
             }
-            What::Mapping(mapping) => on(&mut mapping.tgid),
+            EventKind::Mapping(mapping) => on(&mut mapping.tgid),
             // Whose sources are all attached from here on is in the id of its first process.
-            What::Mark(Mark::Started) => event.current = Tid(1).on(host),
+            EventKind::Mark(Mark::Started) => event.current = Tid(1).on(host),
             // Which clocks, whose command, whose stacks: of the host that is asked about alone.
-            What::Stack(_) | What::StackOf(_) | What::StackCounts(_) | What::Clocks(_) | What::Mark(_) => {
+            EventKind::Stack(_)
+            | EventKind::StackOf(_)
+            | EventKind::StackCounts(_)
+            | EventKind::Clocks(_)
+            | EventKind::Mark(_) => {
                 return host == HostIndex::default();
             }
-            What::Current | What::Exit | What::Blocked(_) | What::Stolen(_) => {}
+            EventKind::Current | EventKind::Exit | EventKind::Blocked(_) | EventKind::Stolen(_) => {}
         }
         true
     }
@@ -207,9 +211,9 @@ mod tests {
     const A: HostIndex = HostIndex(0);
     const B: HostIndex = HostIndex(1);
 
-    fn event(cpu: u16, current: u32, what: What) -> Event {
+    fn event(cpu: u16, current: u32, what: EventKind) -> Event {
         let at = Stamp::from_ns(5);
-        Event { at, cpu: Cpu(cpu), context: Context::Task, current: Tid(current), what }
+        Event { at, cpu: Cpu(cpu), context: Context::Task, current: Tid(current), kind: what }
     }
 
     fn flow(source: &str, target: &str) -> Flow {
@@ -225,7 +229,7 @@ mod tests {
     #[test]
     fn what_two_hosts_call_alike_is_not_the_same() {
         let mut numbering = Numbering::default();
-        let waking = What::Waking { target: Tid(7), irq: 0, newborn: false, socket: None };
+        let waking = EventKind::Waking { target: Tid(7), irq: 0, newborn: false, socket: None };
         let [a, b] = [A, B].map(|host| numbered(&mut numbering, host, event(0, 7, waking.clone())));
         assert_eq!((a.at.ns(), b.at.ns()), (5, 105), "each by its own clock");
         assert_ne!(a.cpu, b.cpu);
@@ -234,12 +238,12 @@ mod tests {
             (Some((A, Cpu(0))), Some((B, Cpu(0))))
         );
         assert_ne!(a.current, b.current);
-        let target = |event: &Event| match event.what {
-            What::Waking { target, .. } => target,
+        let target = |event: &Event| match event.kind {
+            EventKind::Waking { target, .. } => target,
             _ => Tid::IDLE,
         };
         assert_eq!((target(&a), target(&b)), (a.current, b.current));
-        let again = numbered(&mut numbering, B, event(0, 0, What::Current));
+        let again = numbered(&mut numbering, B, event(0, 0, EventKind::Current));
         assert_eq!((again.cpu, again.current), (b.cpu, Tid::IDLE));
     }
 
@@ -247,7 +251,7 @@ mod tests {
     fn a_connection_between_hosts_is_one_and_one_within_each_is_two() {
         let mut numbering = Numbering::default();
         let packet = |numbering: &mut Numbering, host, id| {
-            let what = What::Packet(Packet {
+            let what = EventKind::Packet(Packet {
                 flow: FlowId(id),
                 direction: Direction::In,
                 seq: 0,
@@ -257,8 +261,8 @@ mod tests {
                 netns: 0,
                 interface: 0,
             });
-            match numbered(numbering, host, event(0, 0, what)).what {
-                What::Packet(packet) => packet.flow,
+            match numbered(numbering, host, event(0, 0, what)).kind {
+                EventKind::Packet(packet) => packet.flow,
                 _ => FlowId(0),
             }
         };
@@ -266,7 +270,7 @@ mod tests {
         let within = flow("127.0.0.1:40000", "127.0.0.1:80");
         // One end's ids are not the other's.
         for (host, id, what) in [(A, 1, between), (B, 9, between), (A, 2, within), (B, 1, within)] {
-            numbered(&mut numbering, host, event(0, 0, What::Flow(FlowId(id), what)));
+            numbered(&mut numbering, host, event(0, 0, EventKind::Flow(FlowId(id), what)));
         }
         assert_eq!(packet(&mut numbering, A, 1), packet(&mut numbering, B, 9));
         assert_ne!(packet(&mut numbering, A, 2), packet(&mut numbering, B, 1));
@@ -276,11 +280,11 @@ mod tests {
     #[test]
     fn a_device_is_called_what_its_own_host_calls_it() {
         let mut numbering = Numbering::default();
-        let name = |space, number, name: &str| What::Name(space, number, name.as_bytes().into());
+        let name = |space, number, name: &str| EventKind::Name(space, number, name.as_bytes().into());
         for (space, number) in [(NameSpace::BlockDevice, 8 << 20), (NameSpace::Interrupt, 28)] {
             let mut named =
-                |host| match numbered(&mut numbering, host, event(0, 0, name(space, number, "x"))).what {
-                    What::Name(_, number, _) => number,
+                |host| match numbered(&mut numbering, host, event(0, 0, name(space, number, "x"))).kind {
+                    EventKind::Name(_, number, _) => number,
                     _ => 0,
                 };
             let (a, b) = (named(A), named(B));
@@ -292,11 +296,11 @@ mod tests {
             };
             let request =
                 BlockRequest { id: 1, device, sector: 0, bytes: 0, operation: 0, start: None, issued: None };
-            let waking = What::Waking { target: Tid(7), irq, newborn: false, socket: None };
-            let said = [What::BlockIssue(request), waking].map(|what| {
-                match numbered(&mut numbering, B, event(0, 0, what)).what {
-                    What::BlockIssue(request) => u64::from(request.device),
-                    What::Waking { irq, .. } => u64::from(irq),
+            let waking = EventKind::Waking { target: Tid(7), irq, newborn: false, socket: None };
+            let said = [EventKind::BlockIssue(request), waking].map(|what| {
+                match numbered(&mut numbering, B, event(0, 0, what)).kind {
+                    EventKind::BlockIssue(request) => u64::from(request.device),
+                    EventKind::Waking { irq, .. } => u64::from(irq),
                     _ => 0,
                 }
             });
@@ -310,20 +314,20 @@ mod tests {
         let stamp = |ns| Some(Stamp::from_ns(ns));
         let (start, issued) = (stamp(1), stamp(2));
         let request = BlockRequest { id: 9, device: 0, sector: 0, bytes: 0, operation: 0, start, issued };
-        let told = numbered(&mut numbering, B, event(0, 0, What::BlockComplete(request)));
-        let What::BlockComplete(told) = told.what else { panic!("it is what it was") };
+        let told = numbered(&mut numbering, B, event(0, 0, EventKind::BlockComplete(request)));
+        let EventKind::BlockComplete(told) = told.kind else { panic!("it is what it was") };
         assert_eq!((told.start, told.issued), (stamp(101), stamp(102)));
         assert_ne!(told.id, request.id, "the same address is in use on the other host");
-        let loss = What::Loss { from: Stamp::from_ns(3), count: 1 };
+        let loss = EventKind::Loss { from: Stamp::from_ns(3), count: 1 };
         let told = numbered(&mut numbering, B, event(0, 0, loss));
-        assert_eq!(told.what, What::Loss { from: Stamp::from_ns(103), count: 1 });
+        assert_eq!(told.kind, EventKind::Loss { from: Stamp::from_ns(103), count: 1 });
     }
 
     #[test]
     fn clocks_commands_and_stacks_are_those_of_the_host_asked_about() {
         let mut numbering = Numbering::default();
         for (host, kept) in [(A, true), (B, false)] {
-            let mut event = event(0, 0, What::Mark(wakepath_event::Mark::Observer(Tid(3))));
+            let mut event = event(0, 0, EventKind::Mark(wakepath_event::Mark::Observer(Tid(3))));
             assert_eq!(numbering.number(host, &mut event, |at| at), kept);
         }
     }

@@ -4,7 +4,7 @@ use wakepath_event::{Context, FlowId, Tid};
 use crate::{Completion, Evidence, EvidenceIndex, Received, Sent, Sink};
 
 /// See [`Evidence`] for the argument.
-const LONGEST_NS: u64 = 10_000_000;
+const MAX_NS: u64 = 10_000_000;
 
 /// As many packets as the kernel takes from a device in one go (its NAPI weight), by flow.
 const FLOWS: usize = 64;
@@ -158,5 +158,5 @@ impl Instance {
 }
 
 fn fresh(at: Stamp<Reference>, now: Stamp<Reference>) -> bool {
-    now.since(at) <= LONGEST_NS
+    now.since(at) <= MAX_NS
 }

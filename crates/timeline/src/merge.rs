@@ -54,7 +54,7 @@ impl Eq for Head {}
 #[cfg(test)]
 mod tests {
     use wakepath_clock::Stamp;
-    use wakepath_event::{Context, Cpu, Tid, What};
+    use wakepath_event::{Context, Cpu, EventKind, Tid};
 
     use super::*;
 
@@ -67,7 +67,7 @@ mod tests {
                 cpu: Cpu(cpu),
                 context: Context::Task,
                 current: Tid(n as u32),
-                what: What::Exit,
+                kind: EventKind::Exit,
             })
             .collect();
         events.into_iter()

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{CgroupId, Cpu, Event, Flow, FlowId, HostIndex, Mark, ThreadIdentity, Tid, What};
+use wakepath_event::{CgroupId, Cpu, Event, EventKind, Flow, FlowId, HostIndex, Mark, ThreadIdentity, Tid};
 
 use crate::cpu::Lane;
 use crate::outgoing::Outgoing;
@@ -97,11 +97,11 @@ impl Timeline {
             self.now = at;
             at
         };
-        match &event.what {
-            What::Switch { next, out, interrupts_ns, call } => {
+        match &event.kind {
+            EventKind::Switch { next, out, interrupts_ns, call } => {
                 self.switch(event, at, *next, (*out, call.as_ref()), *interrupts_ns, sink);
             }
-            What::Waking { target, irq, newborn, socket } => {
+            EventKind::Waking { target, irq, newborn, socket } => {
                 let current = self.see(event, at, sink);
                 let mut evidence = EvidenceIndex::NONE;
                 if let (Some(lane), true) = (self.lane(event.cpu), event.context.is_interrupt()) {
@@ -113,11 +113,11 @@ impl Timeline {
                 let woken = Woken { at, current, context: event.context, irq: *irq, evidence };
                 self.waking(*target, woken, *newborn, sink);
             }
-            What::Thread { identity, blocked, call } => {
+            EventKind::Thread { identity, blocked, call } => {
                 let wait = Wait { state: *blocked, call: *call, began_before: true, ..WAITING };
                 self.introduce(identity, at, blocked.map(|_| wait), sink);
             }
-            What::Fork { child } => {
+            EventKind::Fork { child } => {
                 let forker = self.see(event, at, sink);
                 if let (thread, true) =
                     self.introduce(child, at, Some(Wait { newborn: true, ..WAITING }), sink)
@@ -125,25 +125,25 @@ impl Timeline {
                     sink.born(thread, at, forker);
                 }
             }
-            What::Exec { old, comm, path } => {
+            EventKind::Exec { old, comm, path } => {
                 self.take_leaders_tid(*old, event.current, at, sink);
                 if let Occupant::Thread(thread) = self.see(event, at, sink) {
                     sink.exec(thread, at, path);
                     sink.named(thread, at, *comm);
                 }
             }
-            What::Exit => {
+            EventKind::Exit => {
                 if let Occupant::Thread(thread) = self.see(event, at, sink) {
                     self.threads[thread.0 as usize].exiting = true;
                     sink.exited(thread, at);
                 }
             }
-            What::Rename { tid, comm } => {
+            EventKind::Rename { tid, comm } => {
                 if let Some(thread) = self.alive(*tid) {
                     sink.named(thread, at, *comm);
                 }
             }
-            What::Move { tid, tgid, whole, cgroup, cpu_cgroup } => {
+            EventKind::Move { tid, tgid, whole, cgroup, cpu_cgroup } => {
                 let mut one = if *whole { self.processes.get(tgid).copied() } else { self.alive(*tid) };
                 while let Some(thread) = one {
                     let row = &self.threads[thread.0 as usize];
@@ -154,14 +154,14 @@ impl Timeline {
                     self.threads[thread.0 as usize].cpu_cgroup = *cpu_cgroup;
                 }
             }
-            What::Packet(packet) => self.packet(event, at, packet, sink),
-            What::SocketReady(flow) => {
+            EventKind::Packet(packet) => self.packet(event, at, packet, sink),
+            EventKind::SocketReady(flow) => {
                 self.see(event, at, sink);
                 if let Some(lane) = self.lane(event.cpu) {
                     lane.instance.ready(*flow, at);
                 }
             }
-            What::Flow(id, flow) => {
+            EventKind::Flow(id, flow) => {
                 self.named.insert(*id, flow.protocol);
                 self.flows.insert(*flow, *id);
                 if let Some(&back) = self.flows.get(&flow.reversed()) {
@@ -169,13 +169,13 @@ impl Timeline {
                     self.reversed.insert(back, *id);
                 }
             }
-            What::BlockIssue(request) => {
+            EventKind::BlockIssue(request) => {
                 let current = self.see(event, at, sink);
                 let submitter = if event.context.is_interrupt() { None } else { current.thread() };
                 self.issues.insert(request.id, (submitter, at));
             }
-            What::BlockComplete(request) => self.completed(event, at, request, sink),
-            What::LockBegin(lock) => {
+            EventKind::BlockComplete(request) => self.completed(event, at, request, sink),
+            EventKind::LockBegin(lock) => {
                 let current = self.see(event, at, sink);
                 let owner = lock.owner.and_then(|tid| self.alive(tid));
                 if let (Occupant::Thread(thread), false) = (current, event.context.is_interrupt()) {
@@ -183,33 +183,33 @@ impl Timeline {
                         Some(Link { address: lock.address, kernel: true, owner, proved: true });
                 }
             }
-            What::LockEnd(lock) => {
+            EventKind::LockEnd(lock) => {
                 let current = self.see(event, at, sink);
                 if let (Occupant::Thread(thread), false) = (current, event.context.is_interrupt()) {
                     self.threads[thread.0 as usize].lock = None;
                     sink.acquired(thread, at, lock.address);
                 }
             }
-            What::Blocked(call) => {
+            EventKind::Blocked(call) => {
                 if let Some(thread) = self.alive(event.current) {
                     self.was_blocked_in(thread, call);
                 }
             }
-            What::Refill(cpu_cgroup) => {
+            EventKind::Refill(cpu_cgroup) => {
                 self.see(event, at, sink);
                 self.refills.insert(*cpu_cgroup, at);
             }
-            What::Stolen(ns) => {
+            EventKind::Stolen(ns) => {
                 if let Some(lane) = self.lane(event.cpu) {
                     let from = Stamp::from_ns(at.ns().saturating_sub(*ns)).max(lane.stolen_until);
                     lane.stolen_until = at;
                     sink.stolen(event.cpu, from, at);
                 }
             }
-            What::Sample(_) | What::Current => {
+            EventKind::Sample(_) | EventKind::Current => {
                 self.see(event, at, sink);
             }
-            What::Loss { from, count } => {
+            EventKind::Loss { from, count } => {
                 let from = from.on_reference_host().min(at);
                 let lane = self.lane(event.cpu);
                 if let Some(lane) = lane {
@@ -217,16 +217,16 @@ impl Timeline {
                 }
                 sink.loss(Loss { cpu: event.cpu, from, to: at, count: *count, reported: true });
             }
-            What::Mark(Mark::Started) => self.started.push((event.current.host(), at)),
-            What::Stack(_)
-            | What::StackOf(_)
-            | What::StackCounts(_)
-            | What::File(_)
-            | What::Function(_)
-            | What::Clocks(_)
-            | What::Name(..)
-            | What::Mapping(_)
-            | What::Mark(_) => {}
+            EventKind::Mark(Mark::Started) => self.started.push((event.current.host(), at)),
+            EventKind::Stack(_)
+            | EventKind::StackOf(_)
+            | EventKind::StackCounts(_)
+            | EventKind::File(_)
+            | EventKind::Function(_)
+            | EventKind::Clocks(_)
+            | EventKind::Name(..)
+            | EventKind::Mapping(_)
+            | EventKind::Mark(_) => {}
         }
     }
 

@@ -1,5 +1,5 @@
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{CgroupId, Comm, Cpu, Event, ThreadIdentity, Tid, What};
+use wakepath_event::{CgroupId, Comm, Cpu, Event, EventKind, ThreadIdentity, Tid};
 use wakepath_timeline::{Sink, State, Timeline};
 
 use crate::chunks::Chunks;
@@ -52,17 +52,17 @@ impl Builder {
         graph.to = graph.to.max(at);
         self.timeline.push(event, &mut self.store);
         let graph = &mut self.store.graph;
-        match &event.what {
-            What::Sample(stack) => {
+        match &event.kind {
+            EventKind::Sample(stack) => {
                 let current = self.timeline.current(event);
                 graph.samples.push(graph.to, current, stack);
             }
-            What::StackOf(id) => {
+            EventKind::StackOf(id) => {
                 let current = self.timeline.current(event);
                 graph.stacks.push(at, current, *id);
             }
-            What::Stack(stack) => graph.stacks.define(stack),
-            What::Flow(id, flow) => {
+            EventKind::Stack(stack) => graph.stacks.define(stack),
+            EventKind::Flow(id, flow) => {
                 graph.flows.insert(*id, *flow);
             }
             _ => {}

@@ -127,14 +127,14 @@ fn of_each_kind_of_probe_an_empty_function_is_counted_to_take_what_was_said_befo
     // many calls that it is some hundredths of their time. Of slow ones so few that some are not interrupted.
     const QUICK: u64 = 3000;
     const SLOW: u64 = 300;
-    const MOST_RUNS: u32 = 40;
+    const MAX_RUNS: u32 = 40;
     // What else runs here only makes calls dearer, in either measurement: the best of some of each is what they
     // take when nothing does. A call that is probed, as it is said and as the program sees it; and its latency, as
     // it is said and counted. Where a neighbour shares the core for seconds, the best of a few runs is none yet: as
     // many runs as it takes, since no number of them makes what is wrong right.
     let mut best = vec![[f64::INFINITY; 4]; names.len()];
     for run in 0.. {
-        if run >= 8 && best.iter().all(is_as_said) || run == MOST_RUNS {
+        if run >= 8 && best.iter().all(is_as_said) || run == MAX_RUNS {
             break;
         }
         let output = Command::new(WAKEPATH)
@@ -168,7 +168,7 @@ fn of_each_kind_of_probe_an_empty_function_is_counted_to_take_what_was_said_befo
     for (name, best) in names.iter().zip(&best) {
         assert!(
             is_as_said(best),
-            "{name}, after {MOST_RUNS} runs: call said and measured, shift said and counted: {best:?}"
+            "{name}, after {MAX_RUNS} runs: call said and measured, shift said and counted: {best:?}"
         );
     }
 }

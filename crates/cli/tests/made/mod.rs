@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use wakepath_event::{Clocks, Context, Cpu, Event, Mark, Tid, What};
+use wakepath_event::{Clocks, Context, Cpu, Event, EventKind, Mark, Tid};
 use wakepath_kernel_records::{Buffer, Encoder, Header, Kind};
 use wakepath_recording::{ClockReading, HostIdentity, Options, Writer};
 use wakepath_scenario::text;
@@ -18,12 +18,12 @@ pub struct Made {
 
 /// Writes the recording of a trace as text, whose clock began at 2026-11-21 02:58:41.310 UTC.
 /// `more` comes before it.
-pub fn made(trace: &str, more: &[What]) -> Made {
+pub fn made(trace: &str, more: &[EventKind]) -> Made {
     made_on(("web3", "67e2237c-99e6-488f-b6e0-82e34227d61c"), trace, more)
 }
 
 /// The same, of a host of this name and boot.
-pub fn made_on((name, boot_id): (&str, &str), trace: &str, more: &[What]) -> Made {
+pub fn made_on((name, boot_id): (&str, &str), trace: &str, more: &[EventKind]) -> Made {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let host = HostIdentity {
         name: String::from(name),
@@ -40,16 +40,17 @@ pub fn made_on((name, boot_id): (&str, &str), trace: &str, more: &[What]) -> Mad
     };
     let mut writer =
         Writer::create(&folder.path().join("wakepath.rec"), &host, &options).expect("a recording");
-    let clocks = What::Clocks(Clocks { boottime_ns: 0, realtime_ns: REALTIME, steal_ns: 0 });
+    let clocks = EventKind::Clocks(Clocks { boottime_ns: 0, realtime_ns: REALTIME, steal_ns: 0 });
     let mut events: Vec<Event> = [clocks].iter().chain(more).map(|what| begin(what.clone())).collect();
     events.extend(text::parse(trace).expect("a trace").events);
     // Who lives at the start is told at the start.
-    let started = events.iter().find(|event| event.what == What::Mark(Mark::Started)).map(|event| event.at);
+    let started =
+        events.iter().find(|event| event.kind == EventKind::Mark(Mark::Started)).map(|event| event.at);
     for event in &mut events {
         event.at = event.at.max(started.unwrap_or_default());
     }
     let end = events.last().expect("an event").at;
-    events.push(Event { at: end, ..begin(What::Mark(Mark::Stopped)) });
+    events.push(Event { at: end, ..begin(EventKind::Mark(Mark::Stopped)) });
 
     let encoder = Encoder::for_release(RELEASE);
     let (mut life, mut sched, mut net): (Vec<_>, [Vec<_>; 2], [Vec<_>; 2]) = Default::default();
@@ -95,13 +96,13 @@ pub fn made_on((name, boot_id): (&str, &str), trace: &str, more: &[What]) -> Mad
     Made { folder }
 }
 
-fn begin(what: What) -> Event {
+fn begin(what: EventKind) -> Event {
     Event {
         at: wakepath_clock::Stamp::MIN,
         cpu: Cpu::UNKNOWN,
         context: Context::Task,
         current: Tid::IDLE,
-        what,
+        kind: what,
     }
 }
 

@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 use libbpf_rs::skel::Skel;
 use libbpf_rs::{MapCore, MapFlags};
 
-use super::{Counted, Counters, Counts, LatencyOptions, MOST_TARGETS};
+use super::{Counted, Counters, Counts, LatencyOptions, MAX_TARGETS};
 use crate::probes::{GO, Probe, Returns, attach_one};
 use crate::programs::FROM_THE_START;
 
 /// The counters of calls that are made here: those that no target has.
-pub(super) const COUNTER: u32 = MOST_TARGETS as u32;
+pub(super) const COUNTER: u32 = MAX_TARGETS as u32;
 /// Calls in a round: the first of them comes behind system calls, and takes half as long again.
 const CALLS: u32 = 32;
 /// Rounds: no more are needed, and no fewer tell a usual one from one that was interrupted.

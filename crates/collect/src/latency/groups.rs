@@ -21,7 +21,7 @@ pub enum GroupBy {
 }
 
 /// Most groups over all targets: `WP_GROUPS`. What comes later is counted without telling whose it is.
-pub const MOST_GROUPS: usize = 16384;
+pub const MAX_GROUPS: usize = 16384;
 
 /// A process, a thread or a cgroup with its counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Group {
 }
 
 /// Most parts of groups that are kept, over all readings: some 35 MB.
-pub const MOST_PARTS: usize = 65536;
+pub const MAX_PARTS: usize = 65536;
 
 /// What came of a group between two readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Parts {
             self.kept += of_target.len();
             parts.push(of_target);
         }
-        self.asked = self.kept <= MOST_PARTS;
+        self.asked = self.kept <= MAX_PARTS;
         self.asked.then_some(parts)
     }
 }
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn more_than_can_be_kept_are_told_by_no_reading_from_then_on() {
         let mut parts = Parts::new(true);
-        let many = |calls| (0..MOST_PARTS as u64).map(|id| (id, calls)).collect::<Vec<_>>();
+        let many = |calls| (0..MAX_PARTS as u64).map(|id| (id, calls)).collect::<Vec<_>>();
         assert!(parts.since(&groups(&many(1), 0)).is_some());
         assert_eq!(parts.since(&groups(&many(2), 0)), None);
         assert_eq!(parts.since(&groups(&[(7, 3)], 0)), None);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::known::Known;
-use super::run::DEEPEST_LOOP;
+use super::run::MAX_LOOP_DEPTH;
 use super::scope::{References, Scopes};
 use super::{Choice, Count, FieldInfo, FieldKind, Integers, Loop, NONE, Op, Part, Plan};
 use crate::schema::{
@@ -392,7 +392,7 @@ impl<'a> Compiler<'a> {
         count: Count,
         want: Want<'_>,
     ) -> Result<(), PlanError> {
-        if self.loops == DEEPEST_LOOP {
+        if self.loops == MAX_LOOP_DEPTH {
             return Err(PlanError::Nesting(at.name.to_owned()));
         }
         let group = self.group(label, ty, want)?;

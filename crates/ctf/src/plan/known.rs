@@ -6,13 +6,13 @@ pub(super) struct Known {
 }
 
 /// Larger than any alignment.
-const MOST: u64 = 1 << 16;
+const MAX_VALUE: u64 = 1 << 16;
 
 impl Known {
     /// Nothing.
     pub const NOTHING: Self = Self { modulus: 1, rest: 0 };
     /// That it is a packet's beginning.
-    pub const START: Self = Self { modulus: MOST, rest: 0 };
+    pub const START: Self = Self { modulus: MAX_VALUE, rest: 0 };
 
     /// Behind so many bits.
     pub const fn plus(self, bits: u64) -> Self {

@@ -7,12 +7,12 @@ pub(crate) struct Registers {
     values: [u64; 256],
     /// The arrays that are gone through: where an element's operations begin, how many are left, and where
     /// the last one began. Here, so that events without any pay nothing for it.
-    loops: [(u32, u64, u64); DEEPEST_LOOP],
+    loops: [(u32, u64, u64); MAX_LOOP_DEPTH],
 }
 
 impl Default for Registers {
     fn default() -> Self {
-        Self { values: [0; 256], loops: [(0, 0, 0); DEEPEST_LOOP] }
+        Self { values: [0; 256], loops: [(0, 0, 0); MAX_LOOP_DEPTH] }
     }
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Stop {
 }
 
 /// Deepest nesting of arrays whose elements are no plain numbers.
-pub(super) const DEEPEST_LOOP: usize = 8;
+pub(super) const MAX_LOOP_DEPTH: usize = 8;
 
 impl Plan {
     /// Decodes what begins at bit `at` of `bytes`, whose first byte is aligned as the packet's first is.
@@ -192,12 +192,12 @@ impl Plan {
                     } else if count > end.saturating_sub(at) {
                         return Err(Stop::Short);
                     } else {
-                        registers.loops[depth % DEEPEST_LOOP] = (next as u32, count, at);
+                        registers.loops[depth % MAX_LOOP_DEPTH] = (next as u32, count, at);
                         depth += 1;
                     }
                 }
                 Op::Again => {
-                    let (body, left, from) = &mut registers.loops[(depth - 1) % DEEPEST_LOOP];
+                    let (body, left, from) = &mut registers.loops[(depth - 1) % MAX_LOOP_DEPTH];
                     if *from == at {
                         return Err(Stop::Empty);
                     }

@@ -18,19 +18,19 @@ pub(super) struct Found {
 }
 
 /// Found at once: few enough to stay in the nearest cache.
-const MOST: usize = 64;
+const MAX_AHEAD: usize = 64;
 
 /// Events of one packet in a row, all of them wholly in sight.
 #[derive(Debug, Clone)]
 pub(super) struct Ahead {
-    found: Box<[Found; MOST]>,
+    found: Box<[Found; MAX_AHEAD]>,
     next: usize,
     len: usize,
 }
 
 impl Default for Ahead {
     fn default() -> Self {
-        Self { found: Box::new([Found::default(); MOST]), next: 0, len: 0 }
+        Self { found: Box::new([Found::default(); MAX_AHEAD]), next: 0, len: 0 }
     }
 }
 
@@ -40,7 +40,7 @@ impl Ahead {
         if self.next == self.len {
             return None;
         }
-        let found = self.found[self.next % MOST];
+        let found = self.found[self.next % MAX_AHEAD];
         self.next += 1;
         Some(found)
     }
@@ -62,7 +62,7 @@ impl Ahead {
     ) -> (u64, u64) {
         self.clear();
         let end = end.min(bytes.len() as u64 * 8);
-        while self.len < MOST && at < end {
+        while self.len < MAX_AHEAD && at < end {
             let Ok((heading, begin)) = head.read(bytes, at, registers, stamp) else { break };
             let Some(size) = sizes.get(heading.id) else { break };
             let behind = begin + u64::from(size.bits);

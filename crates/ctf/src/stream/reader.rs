@@ -104,7 +104,7 @@ const CHUNK: usize = 256 * 1024;
 const MARGIN: usize = 16 * 1024;
 
 /// Most bytes of a packet's header and context that are looked at.
-const MOST_HEADER: usize = MARGIN;
+const MAX_HEADER: usize = MARGIN;
 
 impl<'p, S: Source> Reader<'p, S> {
     /// Reads a stream file of the trace that the plans are of.
@@ -408,7 +408,7 @@ impl<'p, S: Source> Reader<'p, S> {
             let ends = self.base + self.filled as u64 >= self.size;
             inside.is_multiple_of(GRAIN)
                 && inside <= self.filled
-                && (ends || self.filled - inside >= MOST_HEADER)
+                && (ends || self.filled - inside >= MAX_HEADER)
         });
         match inside {
             Some(inside) => self.at = inside as u64 * 8,
@@ -426,11 +426,11 @@ impl<'p, S: Source> Reader<'p, S> {
         self.go(offset)?;
         self.end = self.at;
         let from = (self.at / 8) as usize;
-        let bytes = &self.buffer[from..self.filled.min(from + MOST_HEADER).max(from)];
+        let bytes = &self.buffer[from..self.filled.min(from + MAX_HEADER).max(from)];
         let mut packet = Packet { offset, number: self.packets, ..Packet::default() };
         let plans = self.plans;
         let known = plans.packet_header.run(bytes, 0, &mut self.registers, &mut packet);
-        if known.is_err() && bytes.len() < MOST_HEADER {
+        if known.is_err() && bytes.len() < MAX_HEADER {
             return self.not_here(offset, |_| FaultKind::HeaderCut);
         }
         if known.is_err() || packet.magic.is_some_and(|magic| magic != u64::from(MAGIC)) {
@@ -449,7 +449,7 @@ impl<'p, S: Source> Reader<'p, S> {
         };
         let at = match plans.streams[stream].packet.run(bytes, 0, &mut self.registers, &mut packet) {
             Ok(at) => at,
-            Err(_) if bytes.len() < MOST_HEADER => return self.not_here(offset, |_| FaultKind::HeaderCut),
+            Err(_) if bytes.len() < MAX_HEADER => return self.not_here(offset, |_| FaultKind::HeaderCut),
             Err(_) => return self.not_here(offset, FaultKind::NoPacket),
         };
         self.stream = stream;

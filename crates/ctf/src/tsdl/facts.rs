@@ -36,7 +36,7 @@ impl Facts {
 }
 
 /// Most properties that a block may have; more is not metadata of ours.
-const MOST_PROPERTIES: usize = 1000;
+const MAX_PROPERTIES: usize = 1000;
 
 /// Reads the `trace`, `env` and `clock` blocks of metadata. One of each must be there, all else is
 /// skipped by its braces.
@@ -89,7 +89,7 @@ fn properties(lexer: &mut Lexer<'_>) -> Result<Vec<(String, EnvValue)>, TsdlErro
             Some(Token::Sign('}')) => return Ok(found),
             Some(Token::Word(key)) => {
                 if let Some(value) = value(lexer)? {
-                    if found.len() == MOST_PROPERTIES {
+                    if found.len() == MAX_PROPERTIES {
                         return Err(lexer.error("a block has too many properties"));
                     }
                     found.push((key.to_owned(), value));

@@ -24,15 +24,15 @@ pub(super) struct Names {
 
 /// As many parts as types may have all together, whatever the size of the text; and two more for each byte of
 /// it. Tracers write about one in twenty bytes.
-const LEAST_PARTS: usize = 1 << 12;
+const MIN_PARTS: usize = 1 << 12;
 
 /// Deepest nesting of a type.
-pub(super) const DEEPEST: usize = 24;
+pub(super) const MAX_DEPTH: usize = 24;
 
 impl Names {
     /// For a text of so many bytes.
     pub fn new(bytes: usize) -> Self {
-        Self { scopes: vec![HashMap::new()], left: LEAST_PARTS.saturating_add(bytes.saturating_mul(2)) }
+        Self { scopes: vec![HashMap::new()], left: MIN_PARTS.saturating_add(bytes.saturating_mul(2)) }
     }
 
     pub fn enter(&mut self) {

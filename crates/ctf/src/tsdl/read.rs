@@ -10,7 +10,7 @@ use super::types::{self, Types};
 use crate::schema::{ByteOrder, Clock, EnvValue, EventClass, FieldType, Metadata, StreamClass, Structure};
 
 /// Most entries of the `env` block, clocks, streams and events, each.
-const MOST: usize = 1 << 16;
+const MAX_COUNT: usize = 1 << 16;
 
 /// Reads metadata of any CTF 1.8 trace. What is not needed to read events is left out: call sites,
 /// log levels, descriptions of enumerations' containers.
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
             self.metadata.streams.len(),
             self.events.len(),
         ];
-        if full.into_iter().any(|count| count > MOST) {
+        if full.into_iter().any(|count| count > MAX_COUNT) {
             return Err(self.types.tokens.error("metadata with too many blocks"));
         }
         Ok(true)
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
                 },
                 None => EnvValue::Text(value.text().into_owned()),
             };
-            if self.metadata.env.len() == MOST {
+            if self.metadata.env.len() == MAX_COUNT {
                 return Err(self.bad("the env block has too many entries"));
             }
             self.metadata.env.push((key.into_owned(), value));

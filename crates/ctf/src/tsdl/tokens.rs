@@ -11,7 +11,7 @@ pub(super) struct Tokens<'a> {
 }
 
 /// Most tokens between a property's `=` and its semicolon.
-const MOST_VALUE: usize = 256;
+const MAX_VALUE: usize = 256;
 
 impl<'a> Tokens<'a> {
     pub fn new(text: &'a str) -> Self {
@@ -122,7 +122,7 @@ impl<'a> Tokens<'a> {
             match self.next()? {
                 None => return Err(self.error("a property does not end")),
                 Some(Token::Sign(';')) => return Ok(value),
-                Some(_) if value.more.len() == MOST_VALUE => {
+                Some(_) if value.more.len() == MAX_VALUE => {
                     return Err(self.error("a property's value is too long"));
                 }
                 Some(token) if value.first.is_none() => value.first = Some(token),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::lexer::{Token, TsdlError};
-use super::names::{DEEPEST, Kind, Names, depth, parts};
+use super::names::{Kind, MAX_DEPTH, Names, depth, parts};
 use super::tokens::{Tokens, Value, shown};
 use crate::schema::{
     Base, ByteOrder, Encoding, Field, FieldType, Float, Integer, Mapping, Structure, Variant,
@@ -20,7 +20,7 @@ pub(super) struct Types<'a> {
 }
 
 /// Largest alignment, bits.
-const MOST_ALIGN: u32 = 512;
+const MAX_ALIGN: u32 = 512;
 
 /// Stands where a type was.
 const NO_TYPE: FieldType = FieldType::Text(Encoding::None);
@@ -102,7 +102,7 @@ impl<'a> Types<'a> {
             return Ok(None);
         }
         let word = self.tokens.word("a type")?;
-        if self.depth == DEEPEST {
+        if self.depth == MAX_DEPTH {
             return Err(self.tokens.error("types nest too deep"));
         }
         self.depth += 1;
@@ -123,7 +123,7 @@ impl<'a> Types<'a> {
 
     fn bounded(&self, ty: FieldType) -> Result<FieldType, TsdlError> {
         // Made of parts that were bounded themselves, so that looking does not go deep.
-        if depth(&ty) > DEEPEST { Err(self.tokens.error("types nest too deep")) } else { Ok(ty) }
+        if depth(&ty) > MAX_DEPTH { Err(self.tokens.error("types nest too deep")) } else { Ok(ty) }
     }
 
     /// A type, with nothing but words that belong to it.
@@ -187,7 +187,7 @@ impl<'a> Types<'a> {
     fn lengths(&mut self) -> Result<Vec<Length>, TsdlError> {
         let mut lengths = Vec::new();
         while self.tokens.accept('[')? {
-            if lengths.len() == DEEPEST {
+            if lengths.len() == MAX_DEPTH {
                 return Err(self.tokens.error("types nest too deep"));
             }
             lengths.push(match self.tokens.peek()? {
@@ -433,9 +433,9 @@ impl<'a> Types<'a> {
     }
 
     fn align(&self, align: i128) -> Result<u32, TsdlError> {
-        let bits = u32::try_from(align).ok().filter(|bits| bits.is_power_of_two() && *bits <= MOST_ALIGN);
+        let bits = u32::try_from(align).ok().filter(|bits| bits.is_power_of_two() && *bits <= MAX_ALIGN);
         bits.ok_or_else(|| {
-            self.tokens.error(format!("an alignment that is no power of two up to {MOST_ALIGN}"))
+            self.tokens.error(format!("an alignment that is no power of two up to {MAX_ALIGN}"))
         })
     }
 }
@@ -446,7 +446,7 @@ impl<'a> Types<'a> {
 struct Repeated<'a>(Vec<(&'a str, Integer)>);
 
 /// Most ways of writing an integer that are kept. Each is looked at for each integer.
-const MOST_REPEATED: usize = 16;
+const MAX_REPEATED: usize = 16;
 
 impl<'a> Repeated<'a> {
     /// The integer that a text begins with, and how many bytes of it say so.
@@ -457,7 +457,7 @@ impl<'a> Repeated<'a> {
 
     /// Keeps how an integer is written, from behind its first word up to its closing brace, which it ends with.
     fn keep(&mut self, written: &'a str, integer: &Integer) {
-        if self.0.len() < MOST_REPEATED && written.ends_with('}') {
+        if self.0.len() < MAX_REPEATED && written.ends_with('}') {
             self.0.push((written, integer.clone()));
         }
     }

@@ -16,9 +16,7 @@
 
 use std::collections::BTreeMap;
 
-use wakepath_distribution::evaluation::{
-    DEFAULT_MEASURE, DEFAULT_THRESHOLD, Errors, LEAST_CALLS, LEVEL, Pair,
-};
+use wakepath_distribution::evaluation::{DEFAULT_MEASURE, DEFAULT_THRESHOLD, Errors, LEVEL, MIN_CALLS, Pair};
 use wakepath_distribution::{BUCKETS, Histogram, Measure, Unit};
 
 use crate::told::{figure, print_tables, scores};
@@ -42,7 +40,7 @@ fn profiles(text: &str) -> BTreeMap<(&str, &str), Conditions<'_>> {
         }
         // Sums are not kept: no measure uses them.
         let histogram = Histogram::from_counters(Unit::Nanoseconds, counts, 0);
-        if histogram.calls() >= LEAST_CALLS {
+        if histogram.calls() >= MIN_CALLS {
             profiles
                 .entry((operation, target))
                 .or_default()

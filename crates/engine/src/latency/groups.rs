@@ -11,8 +11,8 @@ pub use wakepath_collect::GroupBy;
 
 /// There are as many as are told apart in the kernel.
 const _: () = assert!(
-    crate::groups::MOST_GROUPS == wakepath_collect::MOST_GROUPS
-        && crate::groups::MOST_PARTS == wakepath_collect::MOST_PARTS
+    crate::groups::MAX_GROUPS == wakepath_collect::MAX_GROUPS
+        && crate::groups::MAX_PARTS == wakepath_collect::MAX_PARTS
 );
 
 /// What was counted of a target's groups.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use wakepath_collect::{
-    Error as CollectError, KernelFunction, KernelTypes, MOST_TARGETS, try_kernel_functions,
+    Error as CollectError, KernelFunction, KernelTypes, MAX_TARGETS, try_kernel_functions,
 };
 use wakepath_functions::{Pattern, near};
 
@@ -34,7 +34,7 @@ const NEVER: [&str; 14] = [
 ];
 
 /// Most functions of a pattern that are named as not to be probed.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// Why a function of the kernel cannot be probed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -186,18 +186,18 @@ impl<'a> Known<'a> {
                 }
             }
         }
-        if found.len() > MOST_TARGETS {
+        if found.len() > MAX_TARGETS {
             let (pattern, count) = (pattern.to_owned(), found.len());
-            return Err(LatencyError::TooManyOfKernel { pattern, count, most: MOST_TARGETS });
+            return Err(LatencyError::TooManyOfKernel { pattern, count, most: MAX_TARGETS });
         }
         let Some(first) = found.first_mut() else {
             let Some((name, why)) = refused.into_iter().next() else { return Ok(found) };
             return Err(LatencyError::KernelRefused { name: name.to_owned(), why });
         };
-        for (name, why) in refused.iter().take(MOST_NAMED) {
+        for (name, why) in refused.iter().take(MAX_NAMED) {
             first.notes.push(format!("without `{name}`: {why}"));
         }
-        if let Some(more @ 1..) = refused.len().checked_sub(MOST_NAMED) {
+        if let Some(more @ 1..) = refused.len().checked_sub(MAX_NAMED) {
             first.notes.push(format!("without {more} more that cannot be probed"));
         }
         Ok(found)

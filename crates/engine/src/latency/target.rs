@@ -59,7 +59,7 @@ pub(super) fn parse(
         Some(("disk", name)) => match disks.iter().find(|(disk, _)| disk == name) {
             Some(&(_, number)) => Ok(named(Of::Requests, Counted::Disk(Some(number)))),
             None => {
-                let near = disks.iter().map(|(disk, _)| disk.clone()).take(MOST_NEAR).collect();
+                let near = disks.iter().map(|(disk, _)| disk.clone()).take(MAX_NEAR).collect();
                 Err(LatencyError::NoDisk { name: name.to_owned(), near })
             }
         },
@@ -178,10 +178,10 @@ fn probe(function: &Function) -> Probe {
 }
 
 /// Most names that an error suggests.
-const MOST_NEAR: usize = 5;
+const MAX_NEAR: usize = 5;
 
 fn calls(pattern: &str) -> Result<Vec<Named>, LatencyError> {
-    let all = (0..Call::MOST).filter_map(|number| Some((number, Call::name(number)?)));
+    let all = (0..Call::COUNT).filter_map(|number| Some((number, Call::name(number)?)));
     let found: Vec<_> = match pattern.split_once('*') {
         None => all.clone().filter(|(_, name)| *name == pattern).collect(),
         Some((begin, end)) => all
@@ -197,7 +197,7 @@ fn calls(pattern: &str) -> Result<Vec<Named>, LatencyError> {
             .filter(|name| !pattern.is_empty() && (name.contains(pattern) || pattern.contains(name)))
             .collect();
         near.sort_by_key(|name| name.len().abs_diff(pattern.len()));
-        near.truncate(MOST_NEAR);
+        near.truncate(MAX_NEAR);
         return Err(LatencyError::NoCall { name: pattern.to_owned(), near });
     }
     let named = |(number, name)| Named {

@@ -127,12 +127,12 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_event::{Context, Cpu, Event, Flow, What};
+    use wakepath_event::{Context, Cpu, Event, EventKind, Flow};
 
     fn names(files: &[(u64, u32, u32, Option<u64>, &str)]) -> Names {
         let mut names = Names::default();
         for &(at, fd, mode, flow, name) in files {
-            let what = What::File(FileName {
+            let what = EventKind::File(FileName {
                 tgid: Tid(7),
                 fd,
                 mode,
@@ -141,7 +141,7 @@ mod tests {
                 name: name.as_bytes().into(),
             });
             let at = Stamp::from_ns(at);
-            names.observe(&Event { at, cpu: Cpu(0), context: Context::Task, current: Tid(7), what });
+            names.observe(&Event { at, cpu: Cpu(0), context: Context::Task, current: Tid(7), kind: what });
         }
         names
     }

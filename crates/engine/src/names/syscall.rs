@@ -39,7 +39,8 @@ pub fn waits_for_work(number: u32) -> bool {
 /// Whether the call's first argument is a file descriptor.
 pub fn takes_descriptor(number: u32) -> bool {
     // Asked of every segment of a path: by number, not by name.
-    static BY_NUMBER: LazyLock<Vec<bool>> = LazyLock::new(|| (0..Call::MOST).map(is_of_descriptor).collect());
+    static BY_NUMBER: LazyLock<Vec<bool>> =
+        LazyLock::new(|| (0..Call::COUNT).map(is_of_descriptor).collect());
     BY_NUMBER.get(number as usize).copied().unwrap_or(false)
 }
 

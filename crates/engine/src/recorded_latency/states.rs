@@ -4,7 +4,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{Doing, ThreadIndex, Waker};
 
 use super::tally::{End, Tallies};
-use super::target::What;
+use super::target::TargetKind;
 use crate::Recorded;
 
 /// What is known besides.
@@ -71,7 +71,7 @@ pub(super) fn count(recorded: &Recorded, thread: ThreadIndex, tallies: &mut Tall
             (wait.end, next),
             (Waker::Unseen, Some(Doing::Running { .. })) | (Waker::Woken { .. }, Some(Doing::Unknown(_)))
         ) {
-            tallies.take(What::RunQueue, None, span.to, End::Unseen);
+            tallies.take(TargetKind::RunQueue, None, span.to, End::Unseen);
         }
         if wait.newborn {
             continue;
@@ -84,11 +84,11 @@ pub(super) fn count(recorded: &Recorded, thread: ThreadIndex, tallies: &mut Tall
         };
         if let Some(call) = wait.call {
             besides.calls = true;
-            tallies.take(What::Blocked(call.number), from, span.to, end);
+            tallies.take(TargetKind::Blocked(call.number), from, span.to, end);
         }
         if wait.lock.is_some_and(|lock| !lock.kernel) {
-            tallies.take(What::Futex, from, span.to, end);
-            tallies.take(What::Lock, from, span.to, end);
+            tallies.take(TargetKind::Futex, from, span.to, end);
+            tallies.take(TargetKind::Lock, from, span.to, end);
         }
     }
     if let Some(wait) = queued {
@@ -102,5 +102,5 @@ fn over(wait: Queued, to: Stamp<Reference>, end: End, tallies: &mut Tallies, bes
         besides.throttled.0 += 1;
         besides.throttled.1 = besides.throttled.1.saturating_add(wait.throttled);
     }
-    tallies.take(What::RunQueue, wait.since, to, end);
+    tallies.take(TargetKind::RunQueue, wait.since, to, end);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_distribution::{Histogram, Unit};
 
-use super::target::What;
+use super::target::TargetKind;
 use crate::Slice;
 
 /// How something ended.
@@ -116,23 +116,23 @@ impl Tally {
 #[derive(Debug)]
 pub(super) struct Tallies {
     pub(super) window: Window,
-    by: HashMap<What, Tally>,
+    by: HashMap<TargetKind, Tally>,
 }
 
 impl Tallies {
-    pub(super) fn new(window: Window, targets: impl Iterator<Item = What>) -> Self {
+    pub(super) fn new(window: Window, targets: impl Iterator<Item = TargetKind>) -> Self {
         Self { window, by: targets.map(|what| (what, Tally::new())).collect() }
     }
 
     /// Whether any target is one of these.
-    pub(super) fn wants(&self, which: impl Fn(&What) -> bool) -> bool {
+    pub(super) fn wants(&self, which: impl Fn(&TargetKind) -> bool) -> bool {
         self.by.keys().any(which)
     }
 
     /// Counts something if it was asked for. `from` is `None` where its beginning was not seen.
     pub(super) fn take(
         &mut self,
-        what: What,
+        what: TargetKind,
         from: Option<Stamp<Reference>>,
         to: Stamp<Reference>,
         end: End,
@@ -142,7 +142,7 @@ impl Tallies {
         }
     }
 
-    pub(super) fn of(&self, what: What) -> Option<&Tally> {
+    pub(super) fn of(&self, what: TargetKind) -> Option<&Tally> {
         self.by.get(&what)
     }
 }

@@ -10,7 +10,7 @@ use crate::{Of, Recorded};
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum What {
+pub(super) enum TargetKind {
     /// Calls of a function, by its number.
     Function(u32),
     /// Waits for a CPU.
@@ -33,12 +33,12 @@ pub(super) enum What {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) name: String,
-    pub(super) what: What,
+    pub(super) what: TargetKind,
     /// It is one of several that fit a pattern: left out where there is nothing of it.
     pub(super) of_pattern: bool,
 }
 
-impl What {
+impl TargetKind {
     pub(super) const fn of(self) -> Of {
         match self {
             Self::Function(_) => Of::Calls,
@@ -62,7 +62,7 @@ fn fits(pattern: &str, name: &str) -> bool {
 }
 
 /// Most names that an error suggests.
-const MOST_NEAR: usize = 5;
+const MAX_NEAR: usize = 5;
 
 /// The targets that `text` means: one, or several where it is a pattern, or a disk of several hosts; of `host`
 /// alone where it is one.
@@ -73,22 +73,22 @@ pub(super) fn parse(
 ) -> Result<Vec<Target>, NoLatency> {
     let one = |what| Ok(vec![Target { name: text.to_owned(), what, of_pattern: false }]);
     match text.split_once(':') {
-        None if text == "runqueue" => one(What::RunQueue),
-        None if text == "disk" => one(What::Disk(None)),
-        None if text == "lock" => one(What::Lock),
-        Some(("lock", "user")) => one(What::Futex),
-        Some(("lock", "kernel")) => one(What::KernelLock),
+        None if text == "runqueue" => one(TargetKind::RunQueue),
+        None if text == "disk" => one(TargetKind::Disk(None)),
+        None if text == "lock" => one(TargetKind::Lock),
+        Some(("lock", "user")) => one(TargetKind::Futex),
+        Some(("lock", "kernel")) => one(TargetKind::KernelLock),
         Some(("disk", name)) => disks(recorded, name, host),
         Some(("syscall", name)) => Err(NoLatency::SystemCall(name.to_owned())),
         Some(("blocked", pattern)) => {
-            let calls = (0..Call::MOST).filter_map(|number| Some((Call::name(number)?, number)));
-            several(text, "blocked", pattern, calls, What::Blocked)
+            let calls = (0..Call::COUNT).filter_map(|number| Some((Call::name(number)?, number)));
+            several(text, "blocked", pattern, calls, TargetKind::Blocked)
         }
         Some(("segment", pattern)) => {
             let kinds = Kind::ALL.into_iter().map(|kind| (kind.name(), kind));
             // As the target that is a disk is called.
             let pattern = if pattern == "disk" { Kind::BlockDevice.name() } else { pattern };
-            several(text, "segment", pattern, kinds, What::Segment)
+            several(text, "segment", pattern, kinds, TargetKind::Segment)
         }
         _ => functions(recorded, text),
     }
@@ -100,7 +100,7 @@ fn several<T>(
     sort: &str,
     pattern: &str,
     names: impl Iterator<Item = (&'static str, T)> + Clone,
-    what: impl Fn(T) -> What,
+    what: impl Fn(T) -> TargetKind,
 ) -> Result<Vec<Target>, NoLatency> {
     let of_pattern = pattern.contains('*');
     let found: Vec<_> = names
@@ -116,7 +116,7 @@ fn several<T>(
             near.extend(names.map(|(name, _)| name));
         } else {
             near.sort_by_key(|name| name.len().abs_diff(pattern.len()));
-            near.truncate(MOST_NEAR);
+            near.truncate(MAX_NEAR);
         }
         let near = near.into_iter().map(|name| format!("{sort}:{name}")).collect();
         return Err(NoLatency::NoSuch { text: text.to_owned(), there: near });
@@ -147,7 +147,7 @@ fn disks(recorded: &Recorded, name: &str, host: Option<HostIndex>) -> Result<Vec
     let meant: Vec<_> = devices.iter().copied().filter(|&device| called(device) == name).collect();
     if meant.is_empty() {
         let there: BTreeSet<_> = devices.iter().map(|&device| format!("disk:{}", called(device))).collect();
-        let there = there.into_iter().take(MOST_NEAR).collect();
+        let there = there.into_iter().take(MAX_NEAR).collect();
         return Err(NoLatency::NoSuch { text: format!("disk:{name}"), there });
     }
     let several = meant.len() > 1;
@@ -157,7 +157,7 @@ fn disks(recorded: &Recorded, name: &str, host: Option<HostIndex>) -> Result<Vec
             let host = recorded.host_at(recorded.device(device).0);
             name.push_str(&format!(" of {}", String::from_utf8_lossy(host.name.bytes())));
         }
-        Target { name, what: What::Disk(Some(device)), of_pattern: false }
+        Target { name, what: TargetKind::Disk(Some(device)), of_pattern: false }
     };
     Ok(meant.into_iter().map(target).collect())
 }
@@ -177,14 +177,18 @@ fn functions(recorded: &Recorded, text: &str) -> Result<Vec<Target>, NoLatency> 
         .iter()
         .filter(|(_, name)| is_meant(name))
         // The pattern is of what was asked for then, so that nothing of one is an answer too.
-        .map(|(number, name)| Target { name: name.clone(), what: What::Function(*number), of_pattern: false })
+        .map(|(number, name)| Target {
+            name: name.clone(),
+            what: TargetKind::Function(*number),
+            of_pattern: false,
+        })
         .collect();
     match (found.is_empty(), targets.as_slice(), text.contains(':')) {
         (false, ..) => Ok(found),
         (true, [], true) => Err(NoLatency::NoCalls(text.to_owned())),
         (true, [], false) => Err(NoLatency::NoTarget(text.to_owned())),
         (true, there, _) => {
-            let there = there.iter().take(MOST_NEAR).map(|(_, name)| name.clone());
+            let there = there.iter().take(MAX_NEAR).map(|(_, name)| name.clone());
             Err(NoLatency::NoSuch { text: text.to_owned(), there: there.collect() })
         }
     }

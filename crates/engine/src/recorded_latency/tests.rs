@@ -1,5 +1,5 @@
 use wakepath_clock::Stamp;
-use wakepath_event::{FunctionCall, Mark, NameSpace, Tid, What};
+use wakepath_event::{EventKind, FunctionCall, Mark, NameSpace, Tid};
 use wakepath_timeline::Numbering;
 
 use super::*;
@@ -36,19 +36,19 @@ thread kernel tid=30
 1100 c0 other  stopped
 ";
 
-fn recorded(more: &[What]) -> Recorded {
+fn recorded(more: &[EventKind]) -> Recorded {
     let mut events = wakepath_scenario::text::parse(TRACE).expect("a trace").events;
     for event in &mut events {
-        if let What::Thread { identity, .. } = &mut event.what
+        if let EventKind::Thread { identity, .. } = &mut event.kind
             && identity.tid == Tid(20)
         {
             identity.parent = Tid(10);
         }
     }
     let mut more: Vec<_> = more.iter().map(|what| event(0, 0, 0, what.clone())).collect();
-    more.push(event(0, 0, 0, What::Name(NameSpace::Target, 0, b"./app:handle_get".as_slice().into())));
-    more.push(event(0, 0, 0, What::Name(NameSpace::Target, 1, b"./app:handle_put".as_slice().into())));
-    more.push(event(0, 0, 0, What::Name(NameSpace::BlockDevice, 8 << 20, b"sda".as_slice().into())));
+    more.push(event(0, 0, 0, EventKind::Name(NameSpace::Target, 0, b"./app:handle_get".as_slice().into())));
+    more.push(event(0, 0, 0, EventKind::Name(NameSpace::Target, 1, b"./app:handle_put".as_slice().into())));
+    more.push(event(0, 0, 0, EventKind::Name(NameSpace::BlockDevice, 8 << 20, b"sda".as_slice().into())));
     events.splice(4..4, more);
     for (target, thread, from, to, end) in [
         (0, 10, 110, 174, CallEnd::Returned),
@@ -58,7 +58,7 @@ fn recorded(more: &[What]) -> Recorded {
     ] {
         let call = FunctionCall { target, thread: Tid(thread), from: Stamp::from_ns(from), end };
         let before = events.partition_point(|event| event.at.ns() <= to);
-        events.insert(before, event(to, 1, 11, What::Function(call)));
+        events.insert(before, event(to, 1, 11, EventKind::Function(call)));
     }
     read(&events)
 }
@@ -207,13 +207,13 @@ thread b tid=11
 
 #[test]
 fn whose_latencies_are_counted_is_as_the_recording_was_made_or_as_it_is_asked() {
-    let command = What::Mark(Mark::Command { tgid: Tid(20), words: b"./other".as_slice().into() });
+    let command = EventKind::Mark(Mark::Command { tgid: Tid(20), words: b"./other".as_slice().into() });
     let all = "runqueue 5 of 768 1 open 1 unseen";
     for (mark, whom, expected) in [
         (None, Whom::Recorded, all),
         (Some(command.clone()), Whom::Recorded, "runqueue 1 of 600 1 unseen"),
         (Some(command), Whom::Everyone, all),
-        (Some(What::Mark(Mark::Target(Tid(20)))), Whom::Recorded, "runqueue 1 of 600 1 unseen"),
+        (Some(EventKind::Mark(Mark::Target(Tid(20)))), Whom::Recorded, "runqueue 1 of 600 1 unseen"),
         (None, Whom::Processes(vec![Tid(20)]), "runqueue 1 of 600 1 unseen"),
         // With what it started.
         (None, Whom::Processes(vec![Tid(10)]), all),
@@ -410,8 +410,8 @@ fn what_a_recording_does_not_hold_is_refused_with_what_it_holds() {
     many.to = Some(Moment::AfterStart(5));
     assert_eq!(ask(&recorded, &many), "disk 0 of 0", "no part is shorter than a nanosecond");
     let long = read(&[
-        event(0, 0, 0, What::Mark(Mark::Started)),
-        event(u64::MAX - 1, 0, 0, What::Mark(Mark::Stopped)),
+        event(0, 0, 0, EventKind::Mark(Mark::Started)),
+        event(u64::MAX - 1, 0, 0, EventKind::Mark(Mark::Stopped)),
     ]);
     many.to = None;
     let text = ask(&long, &many);

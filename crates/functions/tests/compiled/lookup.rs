@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use wakepath_functions::{Cost, MOST, Note, Return};
+use wakepath_functions::{Cost, MAX_FOUND, Note, Return};
 
 use crate::programs::{Programs, bytes_at, find, function, only, refusal, run};
 
@@ -184,7 +184,7 @@ fn an_exact_name_of_which_one_version_is_refused_is_an_error() {
 #[test]
 fn a_pattern_that_means_too_many_is_refused() {
     let programs = Programs::new();
-    let source: String = (0..=MOST).map(|n| function(&format!("f{n}"), "ret")).collect();
+    let source: String = (0..=MAX_FOUND).map(|n| function(&format!("f{n}"), "ret")).collect();
     let library = programs.assemble("many.s", &source);
     let error = refusal(&library, "f*");
     assert!(error.contains("means 1025 functions, more than 1024: narrow the pattern"), "{error}");

@@ -40,7 +40,7 @@ enum Next {
 }
 
 /// Most damages that are told of one stream.
-const MOST: usize = 100;
+const MAX_DAMAGES: usize = 100;
 
 /// How many events are looked at for who is current, when nothing else tells.
 const LOOK_AHEAD: u64 = 1 << 20;
@@ -121,7 +121,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn damaged(&mut self, fault: &Fault) {
-        if self.damages.len() == MOST {
+        if self.damages.len() == MAX_DAMAGES {
             self.more_damages += 1;
             return;
         }

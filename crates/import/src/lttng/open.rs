@@ -19,7 +19,7 @@ use crate::normalise::{Normaliser, WakeupBy};
 pub enum OpenError {
     #[error("cannot read {}: {source}", .path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error("{} holds no trace: neither it nor any folder up to {DEEPEST} below has a file `metadata`", .0.display())]
+    #[error("{} holds no trace: neither it nor any folder up to {MAX_DEPTH} below has a file `metadata`", .0.display())]
     NoTrace(PathBuf),
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -43,7 +43,7 @@ pub struct Host {
 }
 
 /// How deep below the directory that was asked for traces are looked for.
-const DEEPEST: usize = 6;
+const MAX_DEPTH: usize = 6;
 
 /// A trace, opened for reading.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ struct Part {
 pub fn open(path: &Path) -> Result<Trace, OpenError> {
     let io = |source| OpenError::Io { path: path.to_owned(), source };
     let mut folders = Vec::new();
-    find(path, DEEPEST, &mut folders).map_err(io)?;
+    find(path, MAX_DEPTH, &mut folders).map_err(io)?;
     if folders.is_empty() {
         return Err(OpenError::NoTrace(path.to_owned()));
     }

@@ -35,7 +35,7 @@ enum Kind {
 }
 
 /// Interrupts nest a few deep; whatever is deeper is exits that were lost.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 impl Level {
     const fn of(interrupt: Interrupt<'_>) -> Self {
@@ -53,7 +53,7 @@ impl Lane {
         if self.stack.is_empty() {
             self.since = at;
         }
-        if self.stack.len() == DEEPEST {
+        if self.stack.len() == MAX_DEPTH {
             self.stack.remove(0);
             self.unmatched += 1;
         }
@@ -162,7 +162,7 @@ mod tests {
         for n in 0..1000 {
             lane.enter(at(n), NET_RX);
         }
-        assert!(lane.stack.len() <= DEEPEST);
+        assert!(lane.stack.len() <= MAX_DEPTH);
     }
 
     #[test]

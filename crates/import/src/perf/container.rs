@@ -51,10 +51,10 @@ const HEADER: usize = 104;
 /// A position and a size.
 const SECTION: u64 = 16;
 /// A section is never larger than this: the largest describes every tracepoint of a kernel in 3 MiB.
-const LARGEST_SECTION: u64 = 64 << 20;
+const MAX_SECTION_BYTES: u64 = 64 << 20;
 /// The attributes of so many events and CPUs' numbers are kept.
-const MOST_ATTRIBUTES: u64 = 1 << 16;
-const MOST_IDS: usize = 1 << 20;
+const MAX_ATTRIBUTES: u64 = 1 << 16;
+const MAX_IDS: usize = 1 << 20;
 /// `attr.use_clockid`.
 const USES_CLOCK: u64 = 1 << 25;
 
@@ -137,7 +137,7 @@ impl Container {
             return Err(damaged(16, format!("attributes cannot be of {each} bytes each")));
         }
         let count = (range.end - range.start) / each;
-        if count == 0 || count > MOST_ATTRIBUTES {
+        if count == 0 || count > MAX_ATTRIBUTES {
             return Err(damaged(24, format!("it has the attributes of {count} events")));
         }
         let mut known = 0;
@@ -151,8 +151,8 @@ impl Container {
                 .map_err(|_| damaged(offset, format!("the attributes of event {index} make no sense")))?;
             let (from, bytes) = (u64_at(section, 0), u64_at(section, 8));
             let fits = from.checked_add(bytes).is_some_and(|to| to <= self.size);
-            known += usize::try_from(bytes / 8).unwrap_or(usize::MAX).min(MOST_IDS + 1);
-            if !fits || known > MOST_IDS {
+            known += usize::try_from(bytes / 8).unwrap_or(usize::MAX).min(MAX_IDS + 1);
+            if !fits || known > MAX_IDS {
                 let what = format!("event {index} cannot have {} numbers from byte {from} on", bytes / 8);
                 return Err(damaged(offset + each - SECTION, what));
             }
@@ -176,7 +176,7 @@ impl Container {
             return Ok(None);
         };
         // It lies within the file, but a file can have holes that cost nothing.
-        let mut bytes = vec![0; (range.end - range.start).min(LARGEST_SECTION) as usize];
+        let mut bytes = vec![0; (range.end - range.start).min(MAX_SECTION_BYTES) as usize];
         let read = source.read_at(range.start, &mut bytes)?;
         bytes.truncate(read);
         Ok(Some((range.start, bytes)))

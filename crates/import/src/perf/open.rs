@@ -9,7 +9,7 @@ use wakepath_event::Event;
 
 use super::PerfDataError;
 use super::container::{Attribute, Container, feature};
-use super::records::{Decoder, What};
+use super::records::{Decoder, RecordKind};
 use super::runs::{self, Index};
 use super::tell::Teller;
 use crate::normalise::{Normaliser, ReportedStates, WakeupBy};
@@ -131,9 +131,9 @@ impl<S: Source> PerfData<S> {
                 Some(_) => {}
                 // Those that perf made up are of what was before.
                 None => match decoder.decode(head, body).map(|told| (told.at, told.what)) {
-                    Ok((Some(_), What::Fork { .. })) => seen.births = true,
-                    Ok((Some(_), What::Comm { .. })) => seen.names = true,
-                    Ok((_, What::Numbers(numbers))) => {
+                    Ok((Some(_), RecordKind::Fork { .. })) => seen.births = true,
+                    Ok((Some(_), RecordKind::Comm { .. })) => seen.names = true,
+                    Ok((_, RecordKind::Numbers(numbers))) => {
                         for (id, cpu, thread) in numbers {
                             seen.threads |= thread >= 0;
                             cpus.extend(u32::try_from(cpu).ok().map(|cpu| (id, cpu)));
@@ -344,7 +344,7 @@ fn sampled<'a>(
 
 /// What was recorded, in a few words.
 fn holds(container: &Container, formats: &HashMap<u64, formats::Format>) -> String {
-    const MOST: usize = 4;
+    const MAX_COUNT: usize = 4;
     let mut names: Vec<_> = container
         .attributes
         .iter()
@@ -357,9 +357,9 @@ fn holds(container: &Container, formats: &HashMap<u64, formats::Format>) -> Stri
         })
         .collect();
     names.dedup();
-    if names.len() > MOST {
-        let more = names.len() - MOST;
-        names.truncate(MOST);
+    if names.len() > MAX_COUNT {
+        let more = names.len() - MAX_COUNT;
+        names.truncate(MAX_COUNT);
         names.push(format!("{more} more"));
     }
     names.join(", ")

@@ -32,7 +32,7 @@ const LOST_SAMPLES: u32 = 13;
 impl Head {
     pub const SIZE: usize = 8;
     /// No record is larger.
-    pub const LARGEST: usize = u16::MAX as usize;
+    pub const MAX_BYTES: usize = u16::MAX as usize;
 
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let head = bytes.get(..Self::SIZE)?;
@@ -73,11 +73,11 @@ pub(super) struct Told<'a> {
     pub cpu: Option<u32>,
     pub pid: Option<u32>,
     pub tid: Option<u32>,
-    pub what: What<'a>,
+    pub what: RecordKind<'a>,
 }
 
 #[derive(Debug)]
-pub(super) enum What<'a> {
+pub(super) enum RecordKind<'a> {
     /// An event was hit.
     Sample {
         /// Which one, by its place among the attributes.
@@ -193,10 +193,16 @@ impl Decoder {
             let numbers = body.get(8..).unwrap_or_default().chunks_exact(32);
             let numbers =
                 numbers.map(|one| (u64_at(one, 0), u64_at(one, 16) as i64, u64_at(one, 24) as i64)).collect();
-            return Ok(Told { at: None, cpu: None, pid: None, tid: None, what: What::Numbers(numbers) });
+            return Ok(Told {
+                at: None,
+                cpu: None,
+                pid: None,
+                tid: None,
+                what: RecordKind::Numbers(numbers),
+            });
         }
         if head.kind >= OWN {
-            return Ok(Told { at: None, cpu: None, pid: None, tid: None, what: What::Other });
+            return Ok(Told { at: None, cpu: None, pid: None, tid: None, what: RecordKind::Other });
         }
         let attribute = self.attribute(head, body).ok_or("it is of an event that is described nowhere")?;
         let layout = &self.layouts[attribute];
@@ -215,7 +221,12 @@ impl Decoder {
         })
     }
 
-    fn sample<'a>(&self, attribute: usize, misc: u16, body: &'a [u8]) -> Result<What<'a>, &'static str> {
+    fn sample<'a>(
+        &self,
+        attribute: usize,
+        misc: u16,
+        body: &'a [u8],
+    ) -> Result<RecordKind<'a>, &'static str> {
         let layout = &self.layouts[attribute];
         let format = layout.sample_format;
         let has = |what| format.contains(what);
@@ -250,7 +261,7 @@ impl Decoder {
             &[]
         };
         let raw = if has(SampleFormat::RAW) { rest.raw()? } else { &[] };
-        Ok(What::Sample { attribute, ip, chain, raw, misc })
+        Ok(RecordKind::Sample { attribute, ip, chain, raw, misc })
     }
 }
 
@@ -285,25 +296,32 @@ fn plain<'a>(
     body: &'a [u8],
     layout: &RecordParseInfo,
     id: Option<u64>,
-) -> Result<What<'a>, &'static str> {
+) -> Result<RecordKind<'a>, &'static str> {
     // The reader takes the length of a build id for granted; the kernel's are of 20 bytes at most.
     if head.misc & PERF_RECORD_MISC_MMAP_BUILD_ID != 0 && body.get(32).is_none_or(|&len| len > 20) {
         return Err("it has a build id that is none");
     }
     if head.kind == LOST_SAMPLES {
-        return if body.len() < 8 { Err(SHORT) } else { Ok(What::LostInAll { id, count: u64_at(body, 0) }) };
+        return if body.len() < 8 {
+            Err(SHORT)
+        } else {
+            Ok(RecordKind::LostInAll { id, count: u64_at(body, 0) })
+        };
     }
     let record = RawEventRecord::new(RecordType(head.kind), head.misc, RawData::Single(body), *layout);
     let number = |number: i32| u32::try_from(number).unwrap_or(0);
     Ok(match record.parse().map_err(|_| SHORT)? {
         EventRecord::Comm(CommOrExecRecord { pid, tid, name, is_execve }) => {
-            What::Comm { pid: number(pid), tid: number(tid), name: bytes(name), exec: is_execve }
+            RecordKind::Comm { pid: number(pid), tid: number(tid), name: bytes(name), exec: is_execve }
         }
-        EventRecord::Fork(ForkOrExitRecord { pid, ppid, tid, ptid, .. }) => {
-            What::Fork { pid: number(pid), parent: number(ppid), tid: number(tid), forker: number(ptid) }
-        }
-        EventRecord::Exit(ForkOrExitRecord { tid, .. }) => What::Exit { tid: number(tid) },
-        EventRecord::Lost(LostRecord { count, .. }) => What::Lost(count),
+        EventRecord::Fork(ForkOrExitRecord { pid, ppid, tid, ptid, .. }) => RecordKind::Fork {
+            pid: number(pid),
+            parent: number(ppid),
+            tid: number(tid),
+            forker: number(ptid),
+        },
+        EventRecord::Exit(ForkOrExitRecord { tid, .. }) => RecordKind::Exit { tid: number(tid) },
+        EventRecord::Lost(LostRecord { count, .. }) => RecordKind::Lost(count),
         EventRecord::Mmap(MmapRecord {
             pid,
             address,
@@ -312,7 +330,7 @@ fn plain<'a>(
             is_executable: true,
             path,
             ..
-        }) if pid >= 0 => What::Code {
+        }) if pid >= 0 => RecordKind::Code {
             pid: number(pid),
             from: address,
             len: length,
@@ -329,7 +347,7 @@ fn plain<'a>(
             protection,
             path,
             ..
-        }) if pid >= 0 && protection & PROT_EXEC != 0 => What::Code {
+        }) if pid >= 0 && protection & PROT_EXEC != 0 => RecordKind::Code {
             pid: number(pid),
             from: address,
             len: length,
@@ -340,7 +358,7 @@ fn plain<'a>(
             },
             path: bytes(path),
         },
-        _ => What::Other,
+        _ => RecordKind::Other,
     })
 }
 

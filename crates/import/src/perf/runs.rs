@@ -46,7 +46,7 @@ pub(super) struct Index {
 }
 
 /// So many places that cannot be read, and the rest is not looked at.
-const MOST_FAULTS: usize = 100;
+const MAX_FAULTS: usize = 100;
 
 /// Bytes that are read at a time: by the first pass, and of each run.
 const BLOCK: usize = 1 << 20;
@@ -71,7 +71,7 @@ pub(super) fn index(
     // Of the last record with one; 0 before.
     let mut now = 0;
     loop {
-        if window.bytes().len() < Head::LARGEST && window.left() > window.bytes().len() as u64 {
+        if window.bytes().len() < Head::MAX_BYTES && window.left() > window.bytes().len() as u64 {
             window.fill(source, BLOCK)?;
         }
         let offset = window.offset();
@@ -86,7 +86,7 @@ pub(super) fn index(
             let whole = if window.left() == 0 { ", up to the end of the records" } else { "" };
             index.faults.push((offset, format!("no record: {skipped} bytes are skipped{whole}")));
             cpus.lose();
-            if index.faults.len() == MOST_FAULTS {
+            if index.faults.len() == MAX_FAULTS {
                 index.faults.push((window.offset(), "too much is damaged: the rest is not read".to_owned()));
                 break;
             }
@@ -137,7 +137,7 @@ fn skip(source: &impl Source, window: &mut Window) -> io::Result<u64> {
     loop {
         // Records are of whole words, and so is what is between them.
         window.consume(8);
-        if window.bytes().len() < CHAIN * Head::LARGEST && window.left() > window.bytes().len() as u64 {
+        if window.bytes().len() < CHAIN * Head::MAX_BYTES && window.left() > window.bytes().len() as u64 {
             window.fill(source, BLOCK)?;
         }
         if window.bytes().len() < Head::SIZE {
@@ -253,7 +253,7 @@ impl Reader {
     ) -> Result<bool, String> {
         loop {
             let seen = self.window.bytes().len();
-            if seen < Head::LARGEST && self.window.left() > seen as u64 {
+            if seen < Head::MAX_BYTES && self.window.left() > seen as u64 {
                 self.window.fill(source, RUN_BLOCK).map_err(|error| error.to_string())?;
             }
             if self.window.bytes().is_empty() {

@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::FixedState;
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Comm, Context, Cpu, Event, Mapping, Stack, StackId, Tid, What as Happened};
+use wakepath_event::{Comm, Context, Cpu, Event, EventKind, Mapping, Stack, StackId, Tid};
 
 use super::open::{Asked, PerfData};
-use super::records::{Head, What};
+use super::records::{Head, RecordKind};
 use super::runs::Gap;
 use crate::loopback::Loopback;
 use crate::normalise::Normaliser;
@@ -49,7 +49,7 @@ struct Stranger {
 const KTHREADD: Tid = Tid(2);
 
 /// Most stacks that are known again.
-const MOST_STACKS: usize = 1 << 20;
+const MAX_STACKS: usize = 1 << 20;
 
 /// Where and when a record was made, and by whom.
 #[derive(Debug, Clone, Copy)]
@@ -93,7 +93,7 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
             current: told.tid.map(Tid),
         };
         match told.what {
-            What::Sample { attribute, ip, chain, raw, misc } => {
+            RecordKind::Sample { attribute, ip, chain, raw, misc } => {
                 let stack = || stack(told.pid.map(Tid), ip, chain, misc);
                 match &self.file.asked()[attribute] {
                     Asked::Tracepoint(plan) => {
@@ -110,17 +110,17 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
                     Asked::Other => {}
                 }
             }
-            What::Comm { tid: 0, .. } | What::Fork { tid: 0, .. } => {}
-            What::Comm { pid, tid, name, .. } if told.at.is_none() => {
+            RecordKind::Comm { tid: 0, .. } | RecordKind::Fork { tid: 0, .. } => {}
+            RecordKind::Comm { pid, tid, name, .. } if told.at.is_none() => {
                 let stranger = self.strangers.entry(Tid(tid)).or_default();
                 (stranger.tgid, stranger.comm) = (Some(Tid(pid)), Comm::new(name));
                 self.comms.insert(Tid(tid), Comm::new(name));
             }
-            What::Fork { pid, parent, tid, .. } if told.at.is_none() => {
+            RecordKind::Fork { pid, parent, tid, .. } if told.at.is_none() => {
                 let stranger = self.strangers.entry(Tid(tid)).or_default();
                 (stranger.tgid, stranger.parent) = (Some(Tid(pid)), Tid(parent));
             }
-            What::Comm { tid, name, exec, .. } => {
+            RecordKind::Comm { tid, name, exec, .. } => {
                 let (tid, comm) = (Tid(tid), Comm::new(name));
                 self.comms.insert(tid, comm);
                 if exec && !self.file.seen().execs {
@@ -129,7 +129,7 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
                     self.push(place, Tracepoint::Rename { tid, comm });
                 }
             }
-            What::Fork { pid, tid, forker, .. } => {
+            RecordKind::Fork { pid, tid, forker, .. } => {
                 let (tid, forker) = (Tid(tid), Tid(forker));
                 self.strangers.remove(&tid);
                 self.forks(place, forker);
@@ -140,13 +140,13 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
                     Tracepoint::Fork { parent: forker, child: tid, child_tgid, child_ns_tid: None, comm };
                 self.push(place, birth);
             }
-            What::Exit { tid } => {
+            RecordKind::Exit { tid } => {
                 self.comms.remove(&Tid(tid));
                 if !self.file.seen().exits {
                     self.push(place, Tracepoint::Exit { tid: Tid(tid) });
                 }
             }
-            What::Code { pid, from, len, offset, build_id, path } => {
+            RecordKind::Code { pid, from, len, offset, build_id, path } => {
                 let build_id = if build_id.is_empty() { self.file.build_id(path) } else { &build_id };
                 let mapping = Mapping {
                     tgid: Tid(pid),
@@ -156,21 +156,21 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
                     build_id: build_id.into(),
                     path: path.into(),
                 };
-                self.event(Cpu::UNKNOWN, Tid::IDLE, Happened::Mapping(mapping));
+                self.event(Cpu::UNKNOWN, Tid::IDLE, EventKind::Mapping(mapping));
             }
-            What::Lost(count) => {
+            RecordKind::Lost(count) => {
                 let told = &mut self.lost.entry(place.cpu.0).or_default().0;
                 *told = told.saturating_add(count);
                 let from = self.heard.get(&place.cpu.0).copied().unwrap_or(Stamp::from_ns(self.file.first()));
                 let what = Tracepoint::Lost { from: from.min(place.at), count };
                 self.push(Place { current: None, ..place }, what);
             }
-            What::LostInAll { id, count } => {
+            RecordKind::LostInAll { id, count } => {
                 let cpu = id.and_then(|id| self.file.cpu_of(id)).map_or(Cpu::UNKNOWN, Cpu::numbered);
                 let all = &mut self.lost.entry(cpu.0).or_default().1;
                 *all = all.saturating_add(count);
             }
-            What::Numbers(_) | What::Other => return,
+            RecordKind::Numbers(_) | RecordKind::Other => return,
         }
         if told.at.is_some() {
             self.heard.insert(place.cpu.0, place.at);
@@ -207,8 +207,8 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
         self.why.get_or_insert_with(|| why.to_owned());
     }
 
-    fn event(&mut self, cpu: Cpu, current: Tid, what: Happened) {
-        (self.tell)(&Event { at: self.now, cpu, context: Context::Task, current, what });
+    fn event(&mut self, cpu: Cpu, current: Tid, what: EventKind) {
+        (self.tell)(&Event { at: self.now, cpu, context: Context::Task, current, kind: what });
     }
 
     fn push(&mut self, Place { at, cpu, current }: Place, what: Tracepoint<'_>) {
@@ -250,12 +250,12 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
         self.push(place, what);
         if let Some(stack) = stack.filter(|_| counts) {
             let id = stack.id();
-            if self.stacks.len() < MOST_STACKS && self.stacks.insert(id) {
-                self.event(place.cpu, place.current.unwrap_or_default(), Happened::Stack(stack));
+            if self.stacks.len() < MAX_STACKS && self.stacks.insert(id) {
+                self.event(place.cpu, place.current.unwrap_or_default(), EventKind::Stack(stack));
             }
             match place.current {
                 // The normaliser has another thread there now.
-                Some(current) if switched => self.event(place.cpu, current, Happened::StackOf(id)),
+                Some(current) if switched => self.event(place.cpu, current, EventKind::StackOf(id)),
                 _ => self.push(place, Tracepoint::StackOf(id)),
             }
         }
@@ -269,7 +269,7 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
     /// A thread that gives birth may be a stranger still, and the newborn's parent is its process.
     fn forks(&mut self, place: Place, forker: Tid) {
         if self.strangers.contains_key(&forker) {
-            self.event(place.cpu, forker, Happened::Current);
+            self.event(place.cpu, forker, EventKind::Current);
             self.meet(Place { current: Some(forker), ..place }, forker);
         }
     }
@@ -291,7 +291,7 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
 }
 
 /// What a call chain says where its parts begin: words that are no addresses.
-const LEAST_MARK: u64 = (-4095_i64) as u64;
+const MIN_MARK: u64 = (-4095_i64) as u64;
 const KERNEL: u64 = (-128_i64) as u64;
 const USER: u64 = (-512_i64) as u64;
 /// Where a sample was taken, in the low bits of a record's `misc`.
@@ -306,7 +306,7 @@ fn stack(tgid: Option<Tid>, ip: Option<u64>, chain: &[u8], misc: u16) -> Stack {
     for word in chain.chunks_exact(8) {
         let word = super::container::u64_at(word, 0);
         match part {
-            _ if word >= LEAST_MARK => part = word,
+            _ if word >= MIN_MARK => part = word,
             KERNEL => kernel.push(word),
             USER => user.push(word),
             _ => {}

@@ -6,7 +6,7 @@ use wakepath_ctf::Source;
 use wakepath_event::{Comm, Cpu, Tid};
 
 use super::TraceDatError;
-use super::head::{Head, LARGEST};
+use super::head::{Head, MAX_BYTES};
 use super::packed;
 use super::ring::{self, Layout};
 use crate::formats::{MAGIC, Rest};
@@ -99,8 +99,8 @@ mod option {
 }
 
 /// Options and instances beyond these are none.
-const MOST_OPTIONS: usize = 1 << 16;
-const MOST_BUFFERS: usize = 1 << 10;
+const MAX_OPTIONS: usize = 1 << 16;
+const MAX_BUFFERS: usize = 1 << 10;
 const PAGE_SIZES: std::ops::RangeInclusive<u32> = 64..=(1 << 22);
 /// In version 6 of files, what tells one kind of content from another has ten bytes.
 const FLYRECORD: &str = "flyrecord";
@@ -202,7 +202,7 @@ fn version_6(head: &mut Head<'_, impl Source>, page: u32) -> Result<Container, T
     }
     let clocks = said.clock.is_some();
     let mut buffers = vec![buffer_6(head, &tag, String::new(), page, cpus, clocks)?];
-    for (at, name) in instances.into_iter().take(MOST_BUFFERS) {
+    for (at, name) in instances.into_iter().take(MAX_BUFFERS) {
         head.at = at;
         let tag = head.text("what an instance holds")?;
         buffers.push(buffer_6(head, &tag, name, page, cpus, clocks)?);
@@ -229,7 +229,7 @@ fn described(head: &mut Head<'_, impl Source>) -> Result<(Layout, Tracepoints), 
                 return Ok((layout, found));
             }
             // Perhaps only the first bytes of it were there.
-            _ if bytes.len() as u64 == span && span < LARGEST => span *= 4,
+            _ if bytes.len() as u64 == span && span < MAX_BYTES => span *= 4,
             _ => {
                 let what = "the description of the tracepoints makes no sense from here on";
                 return Err(head.damaged(head.at + rest.at as u64, what));
@@ -293,7 +293,7 @@ fn version_7(head: &mut Head<'_, impl Source>) -> Result<Container, TraceDatErro
                 option::HEADER_INFO | option::EVENT_FORMATS | option::COMMAND_LINES => {
                     sections.extend(rest.u64().map(|at| (id, at)));
                 }
-                option::BUFFER if buffers.len() < MOST_BUFFERS => {
+                option::BUFFER if buffers.len() < MAX_BUFFERS => {
                     let buffer = buffer_7(&mut rest);
                     buffers.push(buffer.ok_or_else(|| {
                         head.damaged(inner.at, "the option that leads to a buffer makes no sense")
@@ -384,7 +384,7 @@ fn options<S: Source>(
     said: &mut Said,
     mut other: impl FnMut(&Head<'_, S>, u16, &[u8]) -> Result<(), TraceDatError>,
 ) -> Result<(), TraceDatError> {
-    for _ in 0..MOST_OPTIONS {
+    for _ in 0..MAX_OPTIONS {
         let id = head.u16("an option")?;
         if id == option::DONE {
             return Ok(());

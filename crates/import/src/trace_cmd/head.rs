@@ -17,9 +17,9 @@ pub(super) struct Head<'a, S> {
 }
 
 /// Nothing in a file's head is larger: the largest, the symbols of a kernel, take some 15 MiB.
-pub(super) const LARGEST: u64 = 64 << 20;
+pub(super) const MAX_BYTES: u64 = 64 << 20;
 /// A name, a version, a tag.
-const LONGEST_TEXT: usize = 4096;
+const MAX_TEXT_BYTES: usize = 4096;
 
 impl<'a, S: Source> Head<'a, S> {
     pub fn new(source: &'a S, path: &'a Path) -> Result<Self, TraceDatError> {
@@ -38,7 +38,7 @@ impl<'a, S: Source> Head<'a, S> {
     /// So many bytes, fewer at the end of the file; where to read on stays as it is.
     pub fn ahead(&self, most: u64) -> Result<Vec<u8>, TraceDatError> {
         let left = self.size.saturating_sub(self.at);
-        let mut bytes = vec![0; most.min(left).min(LARGEST) as usize];
+        let mut bytes = vec![0; most.min(left).min(MAX_BYTES) as usize];
         let read = self.source.read_at(self.at, &mut bytes).map_err(|error| self.io(error))?;
         bytes.truncate(read);
         Ok(bytes)
@@ -46,7 +46,7 @@ impl<'a, S: Source> Head<'a, S> {
 
     /// The next bytes, which are called `what`.
     pub fn take(&mut self, count: u64, what: &str) -> Result<Vec<u8>, TraceDatError> {
-        if count > LARGEST {
+        if count > MAX_BYTES {
             return Err(self.damaged(self.at, format!("{what} cannot be of {count} bytes")));
         }
         let bytes = self.ahead(count)?;
@@ -97,7 +97,7 @@ impl<'a, S: Source> Head<'a, S> {
 
     /// A text up to its NUL.
     pub fn text(&mut self, what: &str) -> Result<String, TraceDatError> {
-        let bytes = self.ahead(LONGEST_TEXT as u64)?;
+        let bytes = self.ahead(MAX_TEXT_BYTES as u64)?;
         let Some(end) = bytes.iter().position(|&byte| byte == 0) else {
             return Err(self.damaged(self.at, format!("{what} has no end")));
         };

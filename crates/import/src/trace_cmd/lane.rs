@@ -38,11 +38,11 @@ pub(super) struct Lane<'a, S> {
 pub(super) struct Item {
     /// ns.
     pub at: u64,
-    pub what: What,
+    pub what: ItemKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum ItemKind {
     /// Its bytes are there in the page.
     Event(Range<usize>),
     /// Events were lost since that stamp, ns, or the first of the CPU; 0: nobody counted them.
@@ -50,7 +50,7 @@ pub(super) enum What {
 }
 
 /// So many places of a CPU that cannot be read are told of.
-const MOST_FAULTS: usize = 20;
+const MAX_FAULTS: usize = 20;
 
 impl<'a, S: Source> Lane<'a, S> {
     fn new(
@@ -87,7 +87,7 @@ impl<'a, S: Source> Lane<'a, S> {
 
     fn fault(&mut self, offset: u64, what: String) {
         self.faulted = true;
-        if self.faults.len() < MOST_FAULTS {
+        if self.faults.len() < MAX_FAULTS {
             self.faults.push((offset, what));
         }
     }
@@ -125,7 +125,7 @@ impl<'a, S: Source> Lane<'a, S> {
                     match piece {
                         Piece::Event(delta, range) => {
                             self.now = self.now.saturating_add(delta);
-                            let event = Item { at: self.ns(), what: What::Event(range) };
+                            let event = Item { at: self.ns(), what: ItemKind::Event(range) };
                             if !std::mem::take(&mut self.faulted) {
                                 break Some(event);
                             }
@@ -148,7 +148,7 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     fn lost(&self, count: u64) -> Item {
-        Item { at: self.ns(), what: What::Lost { from: self.told, count } }
+        Item { at: self.ns(), what: ItemKind::Lost { from: self.told, count } }
     }
 
     /// Turns the page: how many events were lost before it, if any were; `None` behind the last.
@@ -202,8 +202,8 @@ pub(super) fn merge(
         let limit = due.peek().map_or((u64::MAX, usize::MAX), |Reverse(key)| *key);
         while let Some(item) = lane.next.clone().filter(|item| (item.at, order) <= limit) {
             let bytes = match &item.what {
-                What::Event(range) => lane.bytes(range.clone()),
-                What::Lost { .. } => &[],
+                ItemKind::Event(range) => lane.bytes(range.clone()),
+                ItemKind::Lost { .. } => &[],
             };
             tell(lane.cpu, &item, bytes);
             let before = lane.pages.offset();

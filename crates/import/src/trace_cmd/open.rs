@@ -8,7 +8,7 @@ use wakepath_event::Event;
 
 use super::TraceDatError;
 use super::container::{Buffer, Container};
-use super::lane::{TSC, What, merge};
+use super::lane::{ItemKind, TSC, merge};
 use super::tell::Teller;
 use crate::formats::MAGIC;
 use crate::normalise::{Normaliser, ReportedStates, WakeupBy};
@@ -233,7 +233,7 @@ impl Index {
             |_, item, bytes| {
                 index.first.get_or_insert(item.at);
                 index.last = item.at;
-                let (What::Event(_), Some(&id)) = (&item.what, bytes.first_chunk()) else { return };
+                let (ItemKind::Event(_), Some(&id)) = (&item.what, bytes.first_chunk()) else { return };
                 let id = u16::from_le_bytes(id);
                 *index.counts.entry(id).or_insert(0) += 1;
                 match container.tracepoints.plans.get(&id).map(|plan| plan.kind) {
@@ -272,17 +272,17 @@ fn clock(name: &str, tsc: bool) -> Result<Clock, &'static str> {
 
 /// What was recorded, in a few words, most of it first.
 fn told(container: &Container, counts: &BTreeMap<u16, u64>) -> String {
-    const MOST: usize = 4;
+    const MAX_COUNT: usize = 4;
     let mut all: Vec<_> = counts.iter().collect();
     all.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     let name = |id: &u16| {
         container.tracepoints.names.get(id).map_or_else(|| format!("event {id}"), |name| name.to_string())
     };
-    let mut names: Vec<_> = all.iter().take(MOST).map(|(id, _)| name(id)).collect();
+    let mut names: Vec<_> = all.iter().take(MAX_COUNT).map(|(id, _)| name(id)).collect();
     match all.len() {
         0 => "no events".to_owned(),
-        len if len > MOST => {
-            names.push(format!("{} more", len - MOST));
+        len if len > MAX_COUNT => {
+            names.push(format!("{} more", len - MAX_COUNT));
             names.join(", ")
         }
         _ => names.join(", "),

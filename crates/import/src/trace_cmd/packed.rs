@@ -4,7 +4,7 @@ use std::io::Read;
 
 use ruzstd::decoding::StreamingDecoder;
 
-use super::head::LARGEST;
+use super::head::MAX_BYTES;
 
 /// How bytes may be compressed.
 pub(super) const READ: [&str; 2] = ["zlib", "zstd"];
@@ -18,7 +18,7 @@ pub(super) enum Unpack {
 }
 
 /// zlib makes at most so many bytes of one, and nothing of a trace is worth more.
-const MOST_OF_ONE: u64 = 1000;
+const MAX_OF_ONE: u64 = 1000;
 /// But for so many, which may all be zero: a chunk is some pages.
 const FEW: u64 = 1 << 16;
 /// What a decoder of zstd has to keep of what it unpacked: as much as its format recommends.
@@ -27,7 +27,7 @@ const WINDOW: u64 = 8 << 20;
 /// Bytes that were compressed, and are so many when they are not. What is allocated is bounded by what is in the
 /// file.
 pub(super) fn unpack(packed: &[u8], whole: u32, by: &str) -> Result<Vec<u8>, Unpack> {
-    let most = (packed.len() as u64).saturating_mul(MOST_OF_ONE).saturating_add(FEW).min(LARGEST);
+    let most = (packed.len() as u64).saturating_mul(MAX_OF_ONE).saturating_add(FEW).min(MAX_BYTES);
     if !READ.contains(&by) {
         return Err(Unpack::Unknown);
     }

@@ -7,7 +7,7 @@ use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Comm, Cpu, Event, Tid};
 
 use super::container::Container;
-use super::lane::{Item, What};
+use super::lane::{Item, ItemKind};
 use crate::loopback::Loopback;
 use crate::normalise::Normaliser;
 use crate::plan::{Kind, Plan};
@@ -58,11 +58,11 @@ impl<'a, F: FnMut(&Event)> Teller<'a, F> {
     pub fn item(&mut self, cpu: u32, item: &Item, raw: &[u8]) {
         let place = Place { at: Stamp::from_ns(item.at), cpu: Cpu::numbered(cpu), current: None };
         match item.what {
-            What::Lost { from, count } => {
+            ItemKind::Lost { from, count } => {
                 let from = Stamp::from_ns(from.unwrap_or(self.first).min(item.at));
                 self.push(place, Tracepoint::Lost { from, count });
             }
-            What::Event(_) => {
+            ItemKind::Event(_) => {
                 let container = self.container;
                 let Some(&id) = raw.first_chunk() else { return self.unreadable += 1 };
                 if let Some(plan) = container.tracepoints.plans.get(&u16::from_le_bytes(id)) {

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event,
-    FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet, Softirq,
-    Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid, What,
+    EventKind, FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet,
+    Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
 };
 use wakepath_kernel_records::Buffer;
 use wakepath_kernel_records::layout::{CALL_NONE, MAX_FRAMES};
@@ -31,7 +31,7 @@ pub fn event(buffer: Buffer) -> impl Strategy<Value = Event> {
             cpu: Cpu(cpu),
             context,
             current,
-            what,
+            kind: what,
         },
     )
 }
@@ -92,13 +92,14 @@ fn call() -> impl Strategy<Value = Call> {
     })
 }
 
-fn sched() -> impl Strategy<Value = What> {
+fn sched() -> impl Strategy<Value = EventKind> {
     prop_oneof![
-        (tid(), switch_out(), any::<u32>(), option::of(call()))
-            .prop_map(|(next, out, interrupts_ns, call)| What::Switch { next, out, interrupts_ns, call }),
-        Just(What::Current),
-        any::<u64>().prop_map(|id| What::StackOf(StackId(id))),
-        (tid(), any::<u16>(), option::of(any::<bool>())).prop_map(|(target, irq, how)| What::Waking {
+        (tid(), switch_out(), any::<u32>(), option::of(call())).prop_map(
+            |(next, out, interrupts_ns, call)| EventKind::Switch { next, out, interrupts_ns, call }
+        ),
+        Just(EventKind::Current),
+        any::<u64>().prop_map(|id| EventKind::StackOf(StackId(id))),
+        (tid(), any::<u16>(), option::of(any::<bool>())).prop_map(|(target, irq, how)| EventKind::Waking {
             target,
             irq,
             newborn: how == Some(true),
@@ -107,7 +108,7 @@ fn sched() -> impl Strategy<Value = What> {
     ]
 }
 
-fn net() -> impl Strategy<Value = What> {
+fn net() -> impl Strategy<Value = EventKind> {
     let packet = (
         any::<(u64, u32, u32, u32, u16, u32, u32)>(),
         prop_oneof![Just(Direction::Out), Just(Direction::In)],
@@ -123,20 +124,20 @@ fn net() -> impl Strategy<Value = What> {
             interface,
         });
     prop_oneof![
-        packet.prop_map(What::Packet),
-        any::<u64>().prop_map(|flow| What::SocketReady(FlowId(flow))),
+        packet.prop_map(EventKind::Packet),
+        any::<u64>().prop_map(|flow| EventKind::SocketReady(FlowId(flow))),
         flow(),
     ]
 }
 
-fn flow() -> impl Strategy<Value = What> {
+fn flow() -> impl Strategy<Value = EventKind> {
     let ends = prop_oneof![
         any::<([u8; 4], [u8; 4])>().prop_map(|(a, b)| (IpAddr::from(a), IpAddr::from(b))),
         any::<([u8; 16], [u8; 16])>().prop_map(|(a, b)| (IpAddr::from(a), IpAddr::from(b))),
     ];
     (any::<u64>(), ends, any::<(u16, u16, u8)>()).prop_map(|(id, (source, target), (from, to, protocol))| {
         let (source, target) = (SocketAddr::new(source, from), SocketAddr::new(target, to));
-        What::Flow(FlowId(id), Flow { source, target, protocol })
+        EventKind::Flow(FlowId(id), Flow { source, target, protocol })
     })
 }
 
@@ -206,7 +207,7 @@ fn file() -> impl Strategy<Value = FileName> {
     )
 }
 
-fn name() -> impl Strategy<Value = What> {
+fn name() -> impl Strategy<Value = EventKind> {
     let space = prop::sample::select(vec![
         NameSpace::Cgroup,
         NameSpace::Interrupt,
@@ -217,7 +218,7 @@ fn name() -> impl Strategy<Value = What> {
         NameSpace::CpuCgroup,
         NameSpace::Target,
     ]);
-    (space, any::<u64>(), bytes(300)).prop_map(|(space, key, name)| What::Name(space, key, name))
+    (space, any::<u64>(), bytes(300)).prop_map(|(space, key, name)| EventKind::Name(space, key, name))
 }
 
 fn mapping() -> impl Strategy<Value = Mapping> {
@@ -255,9 +256,9 @@ fn function() -> impl Strategy<Value = FunctionCall> {
     })
 }
 
-fn life() -> impl Strategy<Value = What> {
+fn life() -> impl Strategy<Value = EventKind> {
     let thread = (identity(), option::of(blocked()), option::of(0..CALL_NONE)).prop_map(
-        |(identity, blocked, number)| What::Thread {
+        |(identity, blocked, number)| EventKind::Thread {
             identity,
             blocked,
             call: number.map(|number| Call { number, arg0: Call::NO_ARGUMENT, lock: None }),
@@ -265,7 +266,7 @@ fn life() -> impl Strategy<Value = What> {
     );
     let moved =
         (tid(), tid(), any::<(bool, u64, u64)>()).prop_map(|(tid, tgid, (whole, cgroup, cpu_cgroup))| {
-            What::Move { tid, tgid, whole, cgroup: CgroupId(cgroup), cpu_cgroup: CgroupId(cpu_cgroup) }
+            EventKind::Move { tid, tgid, whole, cgroup: CgroupId(cgroup), cpu_cgroup: CgroupId(cpu_cgroup) }
         });
     let clocks = any::<(u64, u64, u64)>().prop_map(|(boottime_ns, realtime_ns, steal_ns)| Clocks {
         boottime_ns,
@@ -274,40 +275,40 @@ fn life() -> impl Strategy<Value = What> {
     });
     prop_oneof![
         thread,
-        identity().prop_map(|child| What::Fork { child }),
-        (tid(), comm(), text(127)).prop_map(|(old, comm, path)| What::Exec { old, comm, path }),
-        any::<u64>().prop_map(What::Stolen),
-        any::<u64>().prop_map(|cpu_cgroup| What::Refill(CgroupId(cpu_cgroup))),
+        identity().prop_map(|child| EventKind::Fork { child }),
+        (tid(), comm(), text(127)).prop_map(|(old, comm, path)| EventKind::Exec { old, comm, path }),
+        any::<u64>().prop_map(EventKind::Stolen),
+        any::<u64>().prop_map(|cpu_cgroup| EventKind::Refill(CgroupId(cpu_cgroup))),
         call().prop_map(|call| {
             // Without the word, a snapshot says nothing of a lock.
-            What::Blocked(Call { lock: call.lock.filter(|lock| lock.value.is_some()), ..call })
+            EventKind::Blocked(Call { lock: call.lock.filter(|lock| lock.value.is_some()), ..call })
         }),
-        Just(What::Exit),
-        (tid(), comm()).prop_map(|(tid, comm)| What::Rename { tid, comm }),
+        Just(EventKind::Exit),
+        (tid(), comm()).prop_map(|(tid, comm)| EventKind::Rename { tid, comm }),
         moved,
         flow(),
-        any::<u64>().prop_map(|flow| What::SocketReady(FlowId(flow))),
-        (tid(), any::<u16>()).prop_map(|(target, irq)| What::Waking {
+        any::<u64>().prop_map(|flow| EventKind::SocketReady(FlowId(flow))),
+        (tid(), any::<u16>()).prop_map(|(target, irq)| EventKind::Waking {
             target,
             irq,
             newborn: false,
             socket: None
         }),
-        block().prop_map(What::BlockIssue),
-        block().prop_map(What::BlockComplete),
-        kernel_lock().prop_map(What::LockBegin),
-        kernel_lock().prop_map(What::LockEnd),
-        stack().prop_map(What::Sample),
-        stack().prop_map(What::Stack),
-        file().prop_map(What::File),
-        function().prop_map(What::Function),
-        any::<(u64, u64)>().prop_map(|(from, count)| What::Loss { from: Stamp::from_ns(from), count }),
-        clocks.prop_map(What::Clocks),
+        block().prop_map(EventKind::BlockIssue),
+        block().prop_map(EventKind::BlockComplete),
+        kernel_lock().prop_map(EventKind::LockBegin),
+        kernel_lock().prop_map(EventKind::LockEnd),
+        stack().prop_map(EventKind::Sample),
+        stack().prop_map(EventKind::Stack),
+        file().prop_map(EventKind::File),
+        function().prop_map(EventKind::Function),
+        any::<(u64, u64)>().prop_map(|(from, count)| EventKind::Loss { from: Stamp::from_ns(from), count }),
+        clocks.prop_map(EventKind::Clocks),
         name(),
-        mapping().prop_map(What::Mapping),
-        mark().prop_map(What::Mark),
+        mapping().prop_map(EventKind::Mapping),
+        mark().prop_map(EventKind::Mark),
         any::<[u64; 5]>().prop_map(|[taken, repeated, checked, disagreed, doubtful]| {
-            What::StackCounts(StackCounts { taken, repeated, checked, disagreed, doubtful })
+            EventKind::StackCounts(StackCounts { taken, repeated, checked, disagreed, doubtful })
         }),
     ]
 }

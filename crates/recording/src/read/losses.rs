@@ -19,7 +19,7 @@ pub(super) struct Loss {
 }
 
 /// Records lost between two packets, at most.
-const MOST_AT_ONCE: u64 = 1 << 32;
+const MAX_AT_ONCE: u64 = 1 << 32;
 
 /// The account of one stream.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl Losses {
         self.before_packet = self.owed.max(0);
         // A counter that went backwards, or by more than anybody loses between two drains, is
         // damaged; the next one will be right again.
-        if let Some(more @ ..=MOST_AT_ONCE) = discarded.checked_sub(self.discarded) {
+        if let Some(more @ ..=MAX_AT_ONCE) = discarded.checked_sub(self.discarded) {
             self.owed += i128::from(more);
             self.discarded = discarded;
         }

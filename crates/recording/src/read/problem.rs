@@ -27,7 +27,7 @@ pub(super) struct Problems {
 }
 
 /// Most problems that are told of one stream.
-const MOST: usize = 100;
+const MAX_PROBLEMS: usize = 100;
 
 impl Problems {
     pub const fn new(file: String) -> Self {
@@ -35,7 +35,7 @@ impl Problems {
     }
 
     pub fn add(&mut self, offset: u64, text: impl fmt::Display) {
-        if self.listed.len() < MOST {
+        if self.listed.len() < MAX_PROBLEMS {
             self.listed.push(ReadProblem { file: self.file.clone(), offset, text: text.to_string() });
         } else {
             self.more += 1;

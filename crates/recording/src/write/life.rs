@@ -1,5 +1,5 @@
 use wakepath_clock::Stamp;
-use wakepath_event::{Context, Cpu, Event, Tid, What};
+use wakepath_event::{Context, Cpu, Event, EventKind, Tid};
 use wakepath_kernel_records::{Buffer, DecodeError, Encoder, Header, Kind, record_length};
 
 use super::WriteError;
@@ -75,7 +75,7 @@ impl Life {
 
     /// Writes the records that wait with stamps up to and including `until`. `lost_total` is how
     /// many records the buffer has lost since the beginning: this goes into the packets for other
-    /// readers; ours takes the losses of this buffer from records of [`What::Loss`], which know the CPU.
+    /// readers; ours takes the losses of this buffer from records of [`EventKind::Loss`], which know the CPU.
     ///
     /// # Errors
     /// When they cannot be written: then they wait on, so that the flush can be tried again.
@@ -113,7 +113,7 @@ impl Life {
             cpu: Cpu::UNKNOWN,
             context: Context::Task,
             current: Tid::IDLE,
-            what: What::Loss { from: Stamp::from_ns(first.stamp), count: shed.len() as u64 },
+            kind: EventKind::Loss { from: Stamp::from_ns(first.stamp), count: shed.len() as u64 },
         })
     }
 
@@ -127,7 +127,7 @@ impl Life {
             cpu: Cpu::UNKNOWN,
             context: Context::Task,
             current: Tid::IDLE,
-            what: What::Loss { from: Stamp::from_ns(first.stamp), count: dropped as u64 },
+            kind: EventKind::Loss { from: Stamp::from_ns(first.stamp), count: dropped as u64 },
         })?;
         self.order.sort_unstable();
         Ok(())

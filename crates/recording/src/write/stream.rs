@@ -53,7 +53,7 @@ pub struct Stream {
 }
 
 /// Most pieces that a packet may come in.
-const MOST_CHUNKS: usize = 7;
+const MAX_CHUNKS: usize = 7;
 
 impl Stream {
     /// Writes `chunks`, which hold `records` whole records one behind the other, as one packet, in
@@ -81,7 +81,7 @@ impl Stream {
         if content == 0 {
             return Ok(());
         }
-        if chunks.len() > MOST_CHUNKS || !content.is_multiple_of(8) || records == 0 {
+        if chunks.len() > MAX_CHUNKS || !content.is_multiple_of(8) || records == 0 {
             return Err(WriteError::NotRecords {
                 path: self.path.clone(),
                 bytes: content,
@@ -104,7 +104,7 @@ impl Stream {
         let packet = (HEADER_BYTES + content) as u64;
         self.budget.take(packet)?;
         let framing = header.to_bytes();
-        let mut slices = [IoSlice::new(&[]); MOST_CHUNKS + 1];
+        let mut slices = [IoSlice::new(&[]); MAX_CHUNKS + 1];
         slices[0] = IoSlice::new(&framing);
         for (slice, chunk) in slices[1..].iter_mut().zip(chunks) {
             *slice = IoSlice::new(chunk);

@@ -183,7 +183,7 @@ pub fn calls(answer: &CallsAnswer, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Most functions of one kind that are listed.
-const MOST_FUNCTIONS: usize = 10;
+const MAX_FUNCTIONS: usize = 10;
 
 fn code(code: &Code) -> Vec<CodeJson> {
     seen("samples", &code.ran).chain(seen("waits", &code.waited)).collect()
@@ -191,7 +191,7 @@ fn code(code: &Code) -> Vec<CodeJson> {
 
 fn seen(of: &'static str, tally: &Tally) -> impl Iterator<Item = CodeJson> {
     let total = tally.total();
-    tally.seen().into_iter().take(MOST_FUNCTIONS).map(move |seen| CodeJson {
+    tally.seen().into_iter().take(MAX_FUNCTIONS).map(move |seen| CodeJson {
         of,
         count: seen.count,
         total,

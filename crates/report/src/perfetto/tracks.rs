@@ -11,7 +11,7 @@ use crate::quantity::duration;
 use crate::wording;
 
 /// Waits under more than this many others are not drawn: nobody could see them.
-const DEEPEST: u32 = 64;
+const MAX_DEPTH: u32 = 64;
 
 /// `TrackEvent.Type`.
 const BEGIN: u64 = 1;
@@ -73,7 +73,7 @@ fn nested_waits(answer: &PathAnswer, track: u64, trace: &mut Trace) -> io::Resul
         Ok(())
     };
     let mut waits: Vec<&Wait> =
-        answer.path.waits.iter().filter(|wait| wait.depth < DEEPEST && wait.from < wait.to).collect();
+        answer.path.waits.iter().filter(|wait| wait.depth < MAX_DEPTH && wait.from < wait.to).collect();
     waits.sort_by_key(|wait| (wait.from, wait.depth));
     for wait in waits {
         close(&mut open, trace, Some(wait))?;

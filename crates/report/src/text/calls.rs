@@ -12,8 +12,8 @@ use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
 
 /// What is less of a call than this part of it is not worth a line; nor less of a usual one than that.
-const LEAST: f64 = 0.005;
-const LEAST_USUAL: f64 = 0.1;
+const MIN_SHARE: f64 = 0.005;
+const MIN_USUAL: f64 = 0.1;
 
 /// What makes the calls that were asked about take longer than the usual ones, a call.
 pub fn calls(answer: &CallsAnswer, paper: Paper) -> String {
@@ -30,7 +30,7 @@ pub fn calls(answer: &CallsAnswer, paper: Paper) -> String {
     screen.unwrapped(&Line::new().add(Style::Faint, head));
     let (shown, rest): (Vec<_>, Vec<_>) = causes
         .iter()
-        .partition(|cause| cause.asked_ns >= asked_ns * LEAST || cause.usual_ns > usual_ns * LEAST_USUAL);
+        .partition(|cause| cause.asked_ns >= asked_ns * MIN_SHARE || cause.usual_ns > usual_ns * MIN_USUAL);
     let figures = |asked: f64, usual_part: f64| {
         let asked = format!("{:>7}", duration(asked as u64));
         if usual.is_some() { format!("{asked}  {:>7}  ", duration(usual_part as u64)) } else { asked + "  " }
@@ -81,13 +81,13 @@ pub(super) fn trust(answer: &CallsAnswer, screen: &mut Screen) {
 /// The part that is all but a tenth of a cause; else those that are worth a line each.
 fn parts<'c>(cause: &'c Cause<'_>) -> (Option<&'c Part>, Vec<&'c Part>) {
     /// Most parts that are told.
-    const MOST: usize = 4;
+    const MAX_SHOWN: usize = 4;
     let all = |part: &&Part| part.asked_ns >= cause.asked_ns * 0.9;
     if let Some(one) = cause.parts.iter().find(all) {
         return (Some(one), Vec::new());
     }
     let told = cause.parts.iter().filter(|part| part.asked_ns >= cause.asked_ns * 0.05);
-    (None, told.take(MOST).collect())
+    (None, told.take(MAX_SHOWN).collect())
 }
 
 /// What a part says behind its cause.

@@ -13,7 +13,7 @@ use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
 
 /// How many of the largest segments are shown with their evidence.
-const LARGEST: usize = 5;
+const MAX_SHOWN: usize = 5;
 
 /// Which algorithm and rules made the numbers, on what they stand, and what is doubtful.
 pub fn explain(answer: &PathAnswer, paper: Paper) -> String {
@@ -121,7 +121,7 @@ fn largest(screen: &mut Screen, answer: &PathAnswer) {
     heading(screen, "The largest segments");
     let mut segments: Vec<_> = answer.path.segments.iter().enumerate().collect();
     segments.sort_by_key(|(_, segment)| (std::cmp::Reverse(segment.to.since(segment.from)), segment.from));
-    for (number, segment) in segments.into_iter().take(LARGEST) {
+    for (number, segment) in segments.into_iter().take(MAX_SHOWN) {
         let at = segment.from.since(answer.head.origin);
         let mut line = Line::new();
         line.push(

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use wakepath_distribution::{BUCKETS, Histogram, Unit, average_latency};
-use wakepath_engine::groups::MOST_PARTS;
+use wakepath_engine::groups::MAX_PARTS;
 #[cfg(feature = "collect")]
 use wakepath_engine::latency::{EndReason, Latency};
 use wakepath_engine::{Distribution, Elsewhere, Of, Slice};
@@ -17,7 +17,7 @@ use crate::screen::{Line, Paper, Screen, Style};
 mod groups;
 
 /// Columns of the longest bar.
-const WIDEST: usize = 40;
+const MAX_WIDTH: usize = 40;
 
 /// Each target's histogram, and how it changed where that was asked for.
 #[cfg(feature = "collect")]
@@ -138,7 +138,7 @@ fn buckets(target: &Distribution, paper: Paper, screen: &mut Screen) {
     let digits = grouped(most).len().max("count".len());
     // What stands before the bars.
     let before = 19 + wide + digits;
-    let widest = paper.width.saturating_sub(before).clamp(8, WIDEST);
+    let widest = paper.width.saturating_sub(before).clamp(8, MAX_WIDTH);
     screen.unwrapped(
         &Line::new().add(
             Style::Faint,
@@ -205,7 +205,7 @@ fn over_time(target: &Distribution, screen: &mut Screen) {
         screen.unwrapped(&line);
     }
     if groups::parts_are_unknown(target) {
-        let text = format!("whose they were when is not told: these would be more than {MOST_PARTS} parts");
+        let text = format!("whose they were when is not told: these would be more than {MAX_PARTS} parts");
         screen.hanging(&Line::from("  "), 4, &Line::new().add(Style::Warning, text));
     }
 }

@@ -9,9 +9,9 @@ use crate::quantity::duration;
 use crate::screen::{Line, Paper, Screen, Style};
 
 /// What is too small to draw: less than this part of the calls that were asked about, and less than
-/// [`SMALLEST_USUAL`] of the usual ones.
-const SMALLEST: f64 = 0.0005;
-const SMALLEST_USUAL: f64 = 0.01;
+/// [`MIN_USUAL_SHARE`] of the usual ones.
+const MIN_SHARE: f64 = 0.0005;
+const MIN_USUAL_SHARE: f64 = 0.01;
 
 /// Who waited for whom in the calls that were asked about, a call, beside the usual ones.
 pub fn merged(answer: &CallsAnswer, paper: Paper) -> String {
@@ -132,7 +132,7 @@ impl Drawing<'_> {
 
     fn is_shown(&self, total: &Sum) -> bool {
         let mean = total.mean(self.tree.calls);
-        mean.asked >= self.mean.asked * SMALLEST || mean.usual > self.mean.usual * SMALLEST_USUAL
+        mean.asked >= self.mean.asked * MIN_SHARE || mean.usual > self.mean.usual * MIN_USUAL_SHARE
     }
 
     fn figures(&self, total: &Sum) -> String {

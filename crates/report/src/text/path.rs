@@ -14,10 +14,10 @@ use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
 
 /// Rows below this part of the window, and beyond this many, are put together.
-const SMALLEST_ROW: f64 = 0.0005;
-const MOST_ROWS: usize = 12;
+const MIN_ROW_SHARE: f64 = 0.0005;
+const MAX_ROWS: usize = 12;
 /// Time-outs amid waits are told from this part of the window on.
-const SMALLEST_TOLD: f64 = 0.01;
+const MIN_SHOWN_SHARE: f64 = 0.01;
 /// The column in which a row's text begins.
 const TEXT: usize = 17;
 
@@ -50,7 +50,7 @@ pub fn path(answer: &PathAnswer, source: Source<'_>, paper: Paper) -> String {
 
 /// Which timers only cut a longer wait into pieces: whoever blames them looks in the wrong place.
 fn timed_out(screen: &mut Screen, answer: &PathAnswer, source: Source<'_>) {
-    let told = answer.timed_out_ns as f64 >= answer.window_ns() as f64 * SMALLEST_TOLD;
+    let told = answer.timed_out_ns as f64 >= answer.window_ns() as f64 * MIN_SHOWN_SHARE;
     if answer.timed_out_ns == 0 || !told {
         return;
     }
@@ -161,7 +161,7 @@ fn table(screen: &mut Screen, answer: &PathAnswer, rows: &[(Party, Row)]) {
     let window = answer.window_ns();
     screen.unwrapped(&Line::new().add(Style::Faint, " share     time  what the time went to, largest first"));
     let is_shown = |(i, (_, row)): &(usize, &(Party, Row))| {
-        *i < MOST_ROWS && row.total_ns as f64 >= window as f64 * SMALLEST_ROW
+        *i < MAX_ROWS && row.total_ns as f64 >= window as f64 * MIN_ROW_SHARE
     };
     for (_, (party, row)) in rows.iter().enumerate().filter(is_shown) {
         screen.hanging(&figures(row.total_ns, window), TEXT, &what(answer, party, row));

@@ -64,7 +64,7 @@ fn whom(whom: &OfWhom) -> String {
 mod tests {
     use expect_test::{Expect, expect};
     use wakepath_engine::{Algorithm, LatencyQuery, Recorded, Subject, Tid, Whom, recorded_latency as ask};
-    use wakepath_event::{Mark, What};
+    use wakepath_event::{EventKind, Mark};
 
     use super::*;
     use crate::sample::trace_with;
@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn of_when_and_whom_they_are_stands_before_them_with_what_was_lost() {
-        let command = What::Mark(Mark::Command { tgid: Tid(11), words: b"./b\0--all\x1b".as_slice().into() });
+        let command =
+            EventKind::Mark(Mark::Command { tgid: Tid(11), words: b"./b\0--all\x1b".as_slice().into() });
         let recorded = trace_with(TRACE, &[command]);
         check(
             &recorded,

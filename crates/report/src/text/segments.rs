@@ -32,10 +32,10 @@ pub fn segments(answer: &PathAnswer, paper: Paper) -> String {
 
 /// Deep chains do not push the text off the screen.
 fn indentation(depth: u32) -> String {
-    const DEEPEST: u32 = 16;
+    const MAX_DEPTH: u32 = 16;
     match depth {
-        0..=DEEPEST => "  ".repeat(depth as usize),
-        depth => format!("{}({depth} deep) ", "  ".repeat(DEEPEST as usize)),
+        0..=MAX_DEPTH => "  ".repeat(depth as usize),
+        depth => format!("{}({depth} deep) ", "  ".repeat(MAX_DEPTH as usize)),
     }
 }
 

@@ -21,7 +21,7 @@ pub fn tree(answer: &PathAnswer, paper: Paper) -> String {
 }
 
 /// What is too small to draw: less than this part of the window.
-const SMALLEST: f64 = 0.0005;
+const MIN_SHARE: f64 = 0.0005;
 
 struct Drawing<'a> {
     answer: &'a PathAnswer<'a>,
@@ -87,7 +87,7 @@ impl Drawing<'_> {
             .chain(leaves.iter().enumerate().map(|(i, leaf)| (leaf.total_ns, Item::Leaf(node, i))))
             .collect();
         items.sort_by_key(|&(ns, _)| std::cmp::Reverse(ns));
-        let smallest = (self.answer.window_ns() as f64 * SMALLEST) as u64;
+        let smallest = (self.answer.window_ns() as f64 * MIN_SHARE) as u64;
         let shown = items.iter().take_while(|&&(ns, _)| ns >= smallest && ns > 0).count();
         // One small part is drawn rather than counted.
         let shown = if items.len() - shown == 1 { items.len() } else { shown };
@@ -231,6 +231,6 @@ mod tests {
         let answer = story.answer(command());
         let tree = cause_tree(&answer);
         assert_eq!(tree.nodes[0].total_ns, 10);
-        assert_eq!(tree.nodes.len() as u32, crate::cause_tree::DEEPEST + 1);
+        assert_eq!(tree.nodes.len() as u32, crate::cause_tree::MAX_DEPTH + 1);
     }
 }

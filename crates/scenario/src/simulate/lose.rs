@@ -1,5 +1,5 @@
 use wakepath_clock::Stamp;
-use wakepath_event::{Cpu, Event, What};
+use wakepath_event::{Cpu, Event, EventKind};
 
 /// The events without those that `lost` picks by number, and with what a recorder that counts the
 /// records of each CPU's buffer makes of the gaps: where the next record of that CPU shows that some
@@ -24,8 +24,8 @@ pub fn lose(events: &[Event], lost: impl Fn(usize) -> bool) -> Vec<Event> {
             continue;
         }
         if *missing > 0 {
-            let what = What::Loss { from: *last, count: *missing };
-            kept.push(Event { what, ..event.clone() });
+            let what = EventKind::Loss { from: *last, count: *missing };
+            kept.push(Event { kind: what, ..event.clone() });
         }
         (*last, *missing) = (event.at, 0);
         kept.push(event.clone());
@@ -33,8 +33,8 @@ pub fn lose(events: &[Event], lost: impl Fn(usize) -> bool) -> Vec<Event> {
     if let Some(end) = kept.pop() {
         for (cpu, (last, missing)) in lanes.into_iter().enumerate() {
             if missing > 0 {
-                let what = What::Loss { from: last, count: missing };
-                kept.push(Event { cpu: Cpu(cpu as u16), what, ..end.clone() });
+                let what = EventKind::Loss { from: last, count: missing };
+                kept.push(Event { cpu: Cpu(cpu as u16), kind: what, ..end.clone() });
             }
         }
         kept.push(end);

@@ -1,7 +1,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use wakepath_event::{Context, Direction, Mark, Softirq, Tid, What};
+use wakepath_event::{Context, Direction, EventKind, Mark, Softirq, Tid};
 
 use super::scribe::{Leaving, Scribe, request};
 use super::truth::{End, Stretch, Truth, Was};
@@ -120,7 +120,7 @@ impl<'a> Machine<'a> {
                 other => unreachable!("thread {thread} ends {other:?}"),
             }
         }
-        self.scribe.beside(self.now, What::Mark(Mark::Stopped));
+        self.scribe.beside(self.now, EventKind::Mark(Mark::Stopped));
         Run { events: self.scribe.events, truth: self.truth, end: self.now }
     }
 
@@ -164,7 +164,7 @@ impl<'a> Machine<'a> {
                 let cpu = self.threads[thread].cpu;
                 let (current, context) = (self.current(cpu), Context::Softirq(Softirq::Block));
                 let request = request(thread, self.threads[thread].began);
-                self.scribe.write(self.now, cpu, context, current, What::BlockComplete(request));
+                self.scribe.write(self.now, cpu, context, current, EventKind::BlockComplete(request));
                 self.wake(thread, cpu, context, End::Disk);
                 self.dispatch();
             }
@@ -267,7 +267,7 @@ impl<'a> Machine<'a> {
             self.threads[thread].next += 1;
             let Some(&action) = self.program.threads[thread].get(next) else {
                 self.truth.completed[thread] = Some(self.now);
-                self.scribe.write(self.now, cpu, Context::Task, tid(thread), What::Exit);
+                self.scribe.write(self.now, cpu, Context::Task, tid(thread), EventKind::Exit);
                 self.leave(thread, Leaving::Dead);
                 return self.dispatch();
             };
@@ -302,7 +302,7 @@ impl<'a> Machine<'a> {
                     return self.decide_to_wait(thread);
                 }
                 Action::Disk(ns) => {
-                    let issue = What::BlockIssue(request(thread, self.now));
+                    let issue = EventKind::BlockIssue(request(thread, self.now));
                     self.scribe.write(self.now, cpu, Context::Task, tid(thread), issue);
                     self.after(ns, Due::Disk(thread));
                     return self.decide_to_wait(thread);
@@ -321,7 +321,8 @@ impl<'a> Machine<'a> {
                 Action::Fork(child) => {
                     self.scribe.fork(self.now, cpu, tid(thread), child);
                     self.truth.forkers[child] = Some(thread);
-                    let waking = What::Waking { target: tid(child), irq: 0, newborn: true, socket: None };
+                    let waking =
+                        EventKind::Waking { target: tid(child), irq: 0, newborn: true, socket: None };
                     self.scribe.write(self.now, cpu, Context::Task, tid(thread), waking);
                     self.threads[child].state = State::Runnable;
                     self.threads[child].since = self.now;
@@ -358,7 +359,7 @@ impl<'a> Machine<'a> {
 
     /// Wakes a thread that waits or has decided to.
     fn wake(&mut self, thread: usize, cpu: usize, context: Context, end: End) {
-        let waking = What::Waking { target: tid(thread), irq: 0, newborn: false, socket: None };
+        let waking = EventKind::Waking { target: tid(thread), irq: 0, newborn: false, socket: None };
         self.scribe.write(self.now, cpu, context, self.current(cpu), waking);
         match self.threads[thread].state {
             State::Leaving(_) => self.threads[thread].state = State::Leaving(Some(end)),

@@ -2,8 +2,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockRequest, BlockedState, CgroupId, Comm, Context, Cpu, Direction, Event, Flow, FlowId, Mark, Packet,
-    SwitchOut, ThreadIdentity, Tid, What,
+    BlockRequest, BlockedState, CgroupId, Comm, Context, Cpu, Direction, Event, EventKind, Flow, FlowId,
+    Mark, Packet, SwitchOut, ThreadIdentity, Tid,
 };
 
 use super::tid;
@@ -16,27 +16,27 @@ pub(crate) struct Scribe {
 }
 
 impl Scribe {
-    pub(crate) fn write(&mut self, ns: u64, cpu: usize, context: Context, current: Tid, what: What) {
+    pub(crate) fn write(&mut self, ns: u64, cpu: usize, context: Context, current: Tid, what: EventKind) {
         let at = Stamp::from_ns(ns);
-        self.events.push(Event { at, cpu: Cpu(cpu as u16), context, current, what });
+        self.events.push(Event { at, cpu: Cpu(cpu as u16), context, current, kind: what });
     }
 
-    pub(crate) fn beside(&mut self, ns: u64, what: What) {
+    pub(crate) fn beside(&mut self, ns: u64, what: EventKind) {
         let at = Stamp::from_ns(ns);
         let (cpu, context, current) = (Cpu::UNKNOWN, Context::Task, Tid::IDLE);
-        self.events.push(Event { at, cpu, context, current, what });
+        self.events.push(Event { at, cpu, context, current, kind: what });
     }
 
     pub(crate) fn begin(&mut self, alive: impl Iterator<Item = usize>, sockets: usize) {
-        self.beside(0, What::Mark(Mark::Started));
+        self.beside(0, EventKind::Mark(Mark::Started));
         for thread in alive {
             let identity = identity(thread, 0);
-            self.beside(0, What::Thread { identity, blocked: None, call: None });
+            self.beside(0, EventKind::Thread { identity, blocked: None, call: None });
         }
         for socket in 0..sockets {
             let port = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
             let flow = Flow { source: port(40_000 + socket as u16), target: port(80), protocol: 17 };
-            self.beside(0, What::Flow(flow_id(socket), flow));
+            self.beside(0, EventKind::Flow(flow_id(socket), flow));
         }
     }
 
@@ -53,12 +53,12 @@ impl Scribe {
             Leaving::Blocked => SwitchOut::Blocked(BlockedState::Interruptible),
             Leaving::Dead => SwitchOut::Dead,
         };
-        let what = What::Switch { next, out, interrupts_ns, call: None };
+        let what = EventKind::Switch { next, out, interrupts_ns, call: None };
         self.write(ns, cpu, Context::Task, prev, what);
     }
 
     pub(crate) fn fork(&mut self, ns: u64, cpu: usize, parent: Tid, child: usize) {
-        self.write(ns, cpu, Context::Task, parent, What::Fork { child: identity(child, ns) });
+        self.write(ns, cpu, Context::Task, parent, EventKind::Fork { child: identity(child, ns) });
     }
 
     /// A packet's header: `id` tells it from all others.
@@ -81,7 +81,7 @@ impl Scribe {
             netns: 1,
             interface: 1,
         };
-        self.write(ns, cpu, context, current, What::Packet(packet));
+        self.write(ns, cpu, context, current, EventKind::Packet(packet));
     }
 
     pub(crate) fn next_packet(&mut self) -> u32 {
@@ -90,7 +90,7 @@ impl Scribe {
     }
 
     pub(crate) fn ready(&mut self, ns: u64, cpu: usize, context: Context, current: Tid, socket: usize) {
-        self.write(ns, cpu, context, current, What::SocketReady(flow_id(socket)));
+        self.write(ns, cpu, context, current, EventKind::SocketReady(flow_id(socket)));
     }
 }
 

@@ -2,8 +2,8 @@
 
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Comm, Context, Direction, FunctionCall, KernelLock,
-    LockWord, Mark, Packet, Softirq, Stack, SwitchOut, Tid, What,
+    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Comm, Context, Direction, EventKind, FunctionCall,
+    KernelLock, LockWord, Mark, Packet, Softirq, Stack, SwitchOut, Tid,
 };
 
 use super::words::{Words, number};
@@ -24,27 +24,27 @@ impl Reader {
     /// | `refill` | the CPU limit of everybody's cgroup hands out time |
     /// | `stolen NS` | the hypervisor did not let this CPU run before |
     /// | `sample`, `loss from=NS [count=N]`, `started`, `stopped` | |
-    pub(super) fn what(&mut self, ns: u64, current: Tid, words: &mut Words<'_>) -> Result<What, String> {
+    pub(super) fn what(&mut self, ns: u64, current: Tid, words: &mut Words<'_>) -> Result<EventKind, String> {
         let verb = words.need("what happened")?;
         Ok(match verb {
             "switch" => {
                 let next = self.named(words)?;
                 let call = self.lock_call(words)?;
                 let interrupts_ns = words.option("irq")?.unwrap_or(0);
-                What::Switch { next, out: switch_out(words)?, interrupts_ns, call }
+                EventKind::Switch { next, out: switch_out(words)?, interrupts_ns, call }
             }
-            "waking" => What::Waking {
+            "waking" => EventKind::Waking {
                 target: self.named(words)?,
                 irq: words.option("irq")?.unwrap_or(0),
                 newborn: words.flag("newborn"),
                 socket: words.text("socket").map(|flow| self.flow_named(flow)).transpose()?,
             },
-            "blocked" => What::Blocked(self.lock_call(words)?.ok_or("blocked needs a call")?),
+            "blocked" => EventKind::Blocked(self.lock_call(words)?.ok_or("blocked needs a call")?),
             "fork" => {
                 let name = words.need("a name")?.to_owned();
                 let child = identity(&name, words, ns)?;
                 self.threads.insert(name, child.tid);
-                What::Fork { child }
+                EventKind::Fork { child }
             }
             "exec" => {
                 let comm = words.need("a name")?;
@@ -53,35 +53,37 @@ impl Reader {
                     None => current,
                 };
                 let path = format!("/bin/{comm}").into_bytes().into();
-                What::Exec { old, comm: Comm::new(comm.as_bytes()), path }
+                EventKind::Exec { old, comm: Comm::new(comm.as_bytes()), path }
             }
-            "exit" => What::Exit,
+            "exit" => EventKind::Exit,
             "rename" => {
                 let tid = self.named(words)?;
-                What::Rename { tid, comm: Comm::new(words.need("a name")?.as_bytes()) }
+                EventKind::Rename { tid, comm: Comm::new(words.need("a name")?.as_bytes()) }
             }
-            "out" => What::Packet(self.packet(words, Direction::Out)?),
-            "in" => What::Packet(self.packet(words, Direction::In)?),
-            "ready" => What::SocketReady(self.flow_id(words)?),
-            "issue" => What::BlockIssue(request(words)?),
-            "complete" => What::BlockComplete(request(words)?),
-            "lock" => What::LockBegin(self.lock(words)?),
-            "unlock" => What::LockEnd(self.lock(words)?),
-            "sample" => What::Sample(Stack { tgid: Tid(0), kernel: [].into(), user: [].into(), scanned: 0 }),
-            "loss" => What::Loss {
+            "out" => EventKind::Packet(self.packet(words, Direction::Out)?),
+            "in" => EventKind::Packet(self.packet(words, Direction::In)?),
+            "ready" => EventKind::SocketReady(self.flow_id(words)?),
+            "issue" => EventKind::BlockIssue(request(words)?),
+            "complete" => EventKind::BlockComplete(request(words)?),
+            "lock" => EventKind::LockBegin(self.lock(words)?),
+            "unlock" => EventKind::LockEnd(self.lock(words)?),
+            "sample" => {
+                EventKind::Sample(Stack { tgid: Tid(0), kernel: [].into(), user: [].into(), scanned: 0 })
+            }
+            "loss" => EventKind::Loss {
                 from: Stamp::from_ns(words.option("from")?.ok_or("a loss needs from=")?),
                 count: words.option("count")?.unwrap_or(0),
             },
-            "called" => What::Function(FunctionCall {
+            "called" => EventKind::Function(FunctionCall {
                 target: number(words.need("a number")?).ok_or("a function has a number")?,
                 thread: current,
                 from: Stamp::from_ns(words.option("from")?.ok_or("a call needs from=")?),
                 end: CallEnd::Returned,
             }),
-            "refill" => What::Refill(CgroupId(1)),
-            "stolen" => What::Stolen(number(words.need("ns")?).ok_or("how many ns were stolen")?),
-            "started" => What::Mark(Mark::Started),
-            "stopped" => What::Mark(Mark::Stopped),
+            "refill" => EventKind::Refill(CgroupId(1)),
+            "stolen" => EventKind::Stolen(number(words.need("ns")?).ok_or("how many ns were stolen")?),
+            "started" => EventKind::Mark(Mark::Started),
+            "stopped" => EventKind::Mark(Mark::Stopped),
             other => return Err(format!("no such verb: {other}")),
         })
     }

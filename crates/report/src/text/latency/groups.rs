@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use wakepath_distribution::Unit;
-use wakepath_engine::groups::{Group, GroupBy, Groups, MOST_GROUPS, Who};
+use wakepath_engine::groups::{Group, GroupBy, Groups, MAX_GROUPS, Who};
 
 use super::{Columns, counted};
 use wakepath_engine::{Distribution, Slice};
@@ -13,7 +13,7 @@ use crate::quantity::{amount, share};
 use crate::screen::{Line, Screen, Style};
 
 /// Most groups that are shown; JSON has all.
-const MOST_SHOWN: usize = 10;
+const MAX_SHOWN: usize = 10;
 
 /// Those with most time, and what the rest comes to.
 pub(super) fn by_whom(groups: &Groups, target: &Distribution, screen: &mut Screen) {
@@ -23,7 +23,7 @@ pub(super) fn by_whom(groups: &Groups, target: &Distribution, screen: &mut Scree
     screen.unwrapped(&Line::new().add(Style::Faint, head));
     let (others, known): (Vec<_>, Vec<_>) = groups.groups.iter().partition(|group| group.who == Who::Others);
     let known: Vec<_> = known.into_iter().filter(|group| !group.histogram.is_empty()).collect();
-    let (shown, rest) = known.split_at(known.len().min(MOST_SHOWN));
+    let (shown, rest) = known.split_at(known.len().min(MAX_SHOWN));
     for group in shown {
         let line = Line::new()
             .add(Style::Normal, format!("{}  {}  ", time(&[group], target), columns.cells(&group.histogram)))
@@ -33,7 +33,7 @@ pub(super) fn by_whom(groups: &Groups, target: &Distribution, screen: &mut Scree
     }
     for (rest, what) in [
         (rest, format!("in {} more: --json has them", plural(rest.len(), noun))),
-        (&others[..], format!("after there was no room for more than {MOST_GROUPS}, whoever's")),
+        (&others[..], format!("after there was no room for more than {MAX_GROUPS}, whoever's")),
     ] {
         let calls: u64 = rest.iter().map(|group| group.histogram.calls()).sum();
         if calls > 0 {

@@ -16,7 +16,7 @@ use wakepath_kernel_records::{Buffer, Decoder};
 
 use crate::HostIdentity;
 use crate::directory::Directory;
-use crate::metadata::{About, FORMAT, MOST_METADATA, NotOurs, about};
+use crate::metadata::{About, FORMAT, MAX_METADATA, NotOurs, about};
 use crate::write::stream_of_name;
 use cursor::Cursor;
 pub use problem::ReadProblem;
@@ -60,7 +60,7 @@ impl Recording {
         })?;
         let kernel = recording.open(OsStr::new("kernel"));
         let kernel = kernel.map_err(|e| not_ours(format!("kernel/ cannot be opened: {e}")))?;
-        let text = kernel.read_text("metadata", MOST_METADATA);
+        let text = kernel.read_text("metadata", MAX_METADATA);
         let text = text.map_err(|e| not_ours(format!("kernel/metadata cannot be read: {e}")))?;
         let facts = tsdl::read_facts(&text)
             .map_err(|source| OpenError::Metadata { path: kernel.path.join("metadata"), source })?;

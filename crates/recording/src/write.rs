@@ -77,7 +77,7 @@ pub struct Writer {
 }
 
 /// More CPUs than Linux supports.
-const MOST_CPUS: u16 = 16_384;
+const MAX_CPUS: u16 = 16_384;
 
 impl Writer {
     /// Makes the directory `path`, private, with metadata and no events. It must not exist, or be
@@ -180,7 +180,7 @@ impl Writer {
             _ => (&mut self.net, "net"),
         };
         let index = usize::from(cpu.0);
-        if cpu.0 >= MOST_CPUS {
+        if cpu.0 >= MAX_CPUS {
             return Err(WriteError::NoSuchCpu(cpu.0));
         }
         if streams.len() <= index {
@@ -219,7 +219,7 @@ pub(crate) fn is_stream_name(name: &str) -> bool {
 /// The buffer, and the CPU or a number that orders, that a stream's name stands for.
 pub(crate) fn stream_of_name(name: &str) -> Option<(Buffer, u32)> {
     let cpu = |digits: &str| match digits.parse::<u16>() {
-        Ok(cpu) if cpu < MOST_CPUS && cpu.to_string() == digits => Some(u32::from(cpu)),
+        Ok(cpu) if cpu < MAX_CPUS && cpu.to_string() == digits => Some(u32::from(cpu)),
         _ => None,
     };
     match name {

@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use foldhash::HashMap;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    BlockRequest, BlockedState, Comm, Context, Cpu, Direction, Event, Flow, FlowId, Mark, NameSpace, Packet,
-    SwitchOut, Tid, What,
+    BlockRequest, BlockedState, Comm, Context, Cpu, Direction, Event, EventKind, Flow, FlowId, Mark,
+    NameSpace, Packet, SwitchOut, Tid,
 };
 
 use crate::tracepoint::{Interrupt, PacketHeader, Record, Request, Tracepoint};
@@ -55,7 +55,7 @@ const NOBODY: Tid = Tid(u32::MAX);
 const KTHREADD: Tid = Tid(2);
 
 /// Most names and flows of each kind: a trace of nothing else does not fill memory.
-const MOST_NAMES: usize = 1 << 20;
+const MAX_NAMES: usize = 1 << 20;
 
 impl Normaliser {
     /// For the tracepoints of a kernel of this release.
@@ -126,12 +126,12 @@ impl Normaliser {
         let (at, cpu) = (record.at, record.cpu);
         if !self.started {
             self.started = true;
-            tell(&event(at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, What::Mark(Mark::Started)));
+            tell(&event(at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, EventKind::Mark(Mark::Started)));
         }
         let Some(lane) = self.lane(cpu) else {
             // What a stream of an unknown CPU holds is of no use, but that something is missing is.
             if let Tracepoint::Lost { from, count } = record.what {
-                let what = What::Loss { from, count };
+                let what = EventKind::Loss { from, count };
                 tell(&event(at, cpu, Context::Task, Tid::IDLE, what));
             }
             return;
@@ -143,7 +143,7 @@ impl Normaliser {
         let current = lane.current;
         // A CPU of which nobody knows who is current is none that anything is told of.
         let (place, whose) = current.map_or((Cpu::UNKNOWN, NOBODY), |current| (cpu, current));
-        let mut here = |what: What| tell(&event(at, place, context, whose, what));
+        let mut here = |what: EventKind| tell(&event(at, place, context, whose, what));
         match &record.what {
             Tracepoint::Switch { prev, prev_state, next, next_comm } => {
                 self.switch(record, (*prev, *prev_state), (*next, *next_comm), tell);
@@ -155,7 +155,7 @@ impl Normaliser {
             }
             Tracepoint::Waking { .. } | Tracepoint::Wakeup { .. } => {}
             Tracepoint::WakeupNew { target } => {
-                here(What::Waking { target: *target, irq, newborn: true, socket: None });
+                here(EventKind::Waking { target: *target, irq, newborn: true, socket: None });
             }
             Tracepoint::Fork { parent, child, child_tgid, child_ns_tid, comm } => {
                 let forker = self.people.get(*parent).copied();
@@ -168,7 +168,7 @@ impl Normaliser {
                     kernel: *parent == KTHREADD || forker.is_some_and(|forker| forker.kernel),
                     start: at,
                 };
-                here(What::Fork { child: person.identity(*child) });
+                here(EventKind::Fork { child: person.identity(*child) });
                 self.people.insert(*child, person);
             }
             Tracepoint::Exec { tid, old, path } => {
@@ -176,18 +176,18 @@ impl Normaliser {
                 let comm = Comm::new(path.rsplit(|&byte| byte == b'/').next().unwrap_or(path));
                 let tid = tid.unwrap_or(whose);
                 let old = old.unwrap_or(tid);
-                let what = What::Exec { old, comm, path: (*path).into() };
+                let what = EventKind::Exec { old, comm, path: (*path).into() };
                 tell(&event(at, cpu, context, tid, what));
                 self.people.exec(old, tid, comm);
                 self.set_current(cpu, tid);
             }
             Tracepoint::Exit { tid } => {
-                tell(&event(at, cpu, context, *tid, What::Exit));
+                tell(&event(at, cpu, context, *tid, EventKind::Exit));
                 self.set_current(cpu, *tid);
                 self.people.remove(*tid);
             }
             Tracepoint::Rename { tid, comm } => {
-                here(What::Rename { tid: *tid, comm: *comm });
+                here(EventKind::Rename { tid: *tid, comm: *comm });
                 self.people.rename(*tid, *comm);
             }
             Tracepoint::Enter(interrupt) => {
@@ -205,7 +205,7 @@ impl Normaliser {
                 }
             }
             Tracepoint::Packet(header) => self.packet(record, header, (place, context, whose), tell),
-            Tracepoint::SocketPacket { socket, out, seq, ack, flags } => here(What::Packet(Packet {
+            Tracepoint::SocketPacket { socket, out, seq, ack, flags } => here(EventKind::Packet(Packet {
                 flow: FlowId(*socket),
                 direction: direction(*out),
                 seq: *seq,
@@ -215,13 +215,13 @@ impl Normaliser {
                 netns: 0,
                 interface: 0,
             })),
-            Tracepoint::SocketReceived { socket } => here(What::SocketReady(FlowId(*socket))),
+            Tracepoint::SocketReceived { socket } => here(EventKind::SocketReady(FlowId(*socket))),
             Tracepoint::Received(flow) => {
                 let id = self.flow(record, *flow, tell);
-                tell(&event(at, place, context, whose, What::SocketReady(id)));
+                tell(&event(at, place, context, whose, EventKind::SocketReady(id)));
             }
-            Tracepoint::BlockIssue(request) => here(What::BlockIssue(block(request))),
-            Tracepoint::BlockComplete(request) => here(What::BlockComplete(block(request))),
+            Tracepoint::BlockIssue(request) => here(EventKind::BlockIssue(block(request))),
+            Tracepoint::BlockComplete(request) => here(EventKind::BlockComplete(block(request))),
             Tracepoint::Thread { tid, tgid, parent, ns_tid, comm, kernel, blocked } => {
                 // One that was born since tracing began keeps its birth.
                 let start = self.people.get(*tid).map_or(Stamp::MIN, |person| person.start);
@@ -236,15 +236,15 @@ impl Normaliser {
                 let identity = person.identity(*tid);
                 // How it waits, nobody tells.
                 let blocked = blocked.then_some(BlockedState::Other(0));
-                here(What::Thread { identity, blocked, call: None });
+                here(EventKind::Thread { identity, blocked, call: None });
                 self.people.insert(*tid, person);
             }
             Tracepoint::InterruptName { irq, name } => self.name_interrupt(record, *irq, name, tell),
             Tracepoint::BlockDeviceName { device, name } => {
-                here(What::Name(NameSpace::BlockDevice, (*device).into(), (*name).into()));
+                here(EventKind::Name(NameSpace::BlockDevice, (*device).into(), (*name).into()));
             }
-            Tracepoint::Sample(stack) => here(What::Sample(stack.clone())),
-            Tracepoint::StackOf(stack) => here(What::StackOf(*stack)),
+            Tracepoint::Sample(stack) => here(EventKind::Sample(stack.clone())),
+            Tracepoint::StackOf(stack) => here(EventKind::StackOf(*stack)),
             Tracepoint::Call { .. } | Tracepoint::CallEnd => {
                 let call = match record.what {
                     Tracepoint::Call { number: Some(number), arg0, futex } => Some(call(number, arg0, futex)),
@@ -256,7 +256,7 @@ impl Normaliser {
                 }
             }
             Tracepoint::Lost { from, count } => {
-                let what = What::Loss { from: *from, count: *count };
+                let what = EventKind::Loss { from: *from, count: *count };
                 tell(&event(at, cpu, Context::Task, whose, what));
                 // It may have been the end of any thread's call.
                 self.calls.forget();
@@ -290,7 +290,7 @@ impl Normaliser {
             lane.call = of_next;
         }
         let call = call.filter(|_| matches!(out, SwitchOut::Blocked(_)));
-        let what = What::Switch { next, out, interrupts_ns, call };
+        let what = EventKind::Switch { next, out, interrupts_ns, call };
         tell(&event(record.at, record.cpu, Context::Task, prev, what));
         if out == SwitchOut::Dead {
             self.people.remove(prev);
@@ -316,7 +316,7 @@ impl Normaliser {
                 Person { tgid: tid, parent: Tid::IDLE, ns_tid: tid, comm, kernel: false, start: Stamp::MIN };
             self.people.insert(tid, person);
         }
-        tell(&event(record.at, record.cpu, Context::Task, tid, What::Rename { tid, comm }));
+        tell(&event(record.at, record.cpu, Context::Task, tid, EventKind::Rename { tid, comm }));
     }
 
     fn is_softirq_thread(&self, tid: Option<Tid>) -> bool {
@@ -329,7 +329,7 @@ impl Normaliser {
             return;
         }
         self.interrupts.insert(irq, name.into());
-        let what = What::Name(NameSpace::Interrupt, irq.into(), name.into());
+        let what = EventKind::Name(NameSpace::Interrupt, irq.into(), name.into());
         tell(&event(record.at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, what));
     }
 
@@ -339,9 +339,9 @@ impl Normaliser {
             return known;
         }
         let id = FlowId(self.flows.len() as u64 + 1);
-        if self.flows.len() < MOST_NAMES {
+        if self.flows.len() < MAX_NAMES {
             self.flows.insert(flow, id);
-            tell(&event(record.at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, What::Flow(id, flow)));
+            tell(&event(record.at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, EventKind::Flow(id, flow)));
         }
         id
     }
@@ -362,11 +362,11 @@ impl Normaliser {
         let id = self.flow(record, flow, tell);
         let interface = match self.interfaces.get(header.interface) {
             Some(&interface) => interface,
-            None if self.interfaces.len() < MOST_NAMES => {
+            None if self.interfaces.len() < MAX_NAMES => {
                 let interface = self.interfaces.len() as u32 + 1;
                 self.interfaces.insert(header.interface.into(), interface);
                 let name = header.interface.into();
-                tell(&names(What::Name(NameSpace::Interface, interface.into(), name)));
+                tell(&names(EventKind::Name(NameSpace::Interface, interface.into(), name)));
                 interface
             }
             None => 0,
@@ -381,16 +381,16 @@ impl Normaliser {
             netns: 0,
             interface,
         };
-        tell(&event(record.at, cpu, context, current, What::Packet(packet)));
+        tell(&event(record.at, cpu, context, current, EventKind::Packet(packet)));
     }
 }
 
-fn event(at: Stamp<Local>, cpu: Cpu, context: Context, current: Tid, what: What) -> Event {
-    Event { at, cpu, context, current, what }
+fn event(at: Stamp<Local>, cpu: Cpu, context: Context, current: Tid, what: EventKind) -> Event {
+    Event { at, cpu, context, current, kind: what }
 }
 
-const fn waking(target: Tid, irq: u16) -> What {
-    What::Waking { target, irq, newborn: false, socket: None }
+const fn waking(target: Tid, irq: u16) -> EventKind {
+    EventKind::Waking { target, irq, newborn: false, socket: None }
 }
 
 const fn direction(out: bool) -> Direction {

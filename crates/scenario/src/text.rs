@@ -28,7 +28,7 @@ mod words;
 use std::collections::HashMap;
 
 use wakepath_clock::Stamp;
-use wakepath_event::{CgroupId, Comm, Context, Cpu, Event, Flow, FlowId, ThreadIdentity, Tid, What};
+use wakepath_event::{CgroupId, Comm, Context, Cpu, Event, EventKind, Flow, FlowId, ThreadIdentity, Tid};
 
 use words::Words;
 
@@ -127,7 +127,7 @@ impl Reader {
         };
         let call = event::call(words)?;
         self.threads.insert(name, identity.tid);
-        self.push(at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, What::Thread { identity, blocked, call });
+        self.push(at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, EventKind::Thread { identity, blocked, call });
         Ok(())
     }
 
@@ -141,7 +141,7 @@ impl Reader {
         let id = FlowId(self.script.flows.len() as u64);
         self.flows.insert(name, id);
         let flow = Flow { source, target, protocol };
-        self.push(0, Cpu::UNKNOWN, Context::Task, Tid::IDLE, What::Flow(id, flow));
+        self.push(0, Cpu::UNKNOWN, Context::Task, Tid::IDLE, EventKind::Flow(id, flow));
         Ok(())
     }
 
@@ -194,8 +194,8 @@ impl Reader {
         self.threads.get(name).copied().ok_or_else(|| format!("nobody is called {name}"))
     }
 
-    fn push(&mut self, ns: u64, cpu: Cpu, context: Context, current: Tid, what: What) {
-        self.script.events.push(Event { at: Stamp::from_ns(ns), cpu, context, current, what });
+    fn push(&mut self, ns: u64, cpu: Cpu, context: Context, current: Tid, what: EventKind) {
+        self.script.events.push(Event { at: Stamp::from_ns(ns), cpu, context, current, kind: what });
     }
 }
 
