@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use wakepath_engine::{
-    Algorithm, Answer, CallsQuery, Comm, Host, LatencyQuery, Moment, Name, Overview, PathAnswer, PathQuery,
-    QueryError, Recorded, RecordedLatency, Subject, Survey, Which, Whom, calls, info, open, path,
+    Algorithm, Answer, CallsQuery, Comm, Host, LatencyQuery, Name, Overview, PathAnswer, PathQuery,
+    QueryError, Recorded, RecordedLatency, Subject, Survey, TimeSpec, Which, Whom, calls, info, open, path,
     recorded_latency,
 };
 use wakepath_event::Event;
@@ -38,9 +38,9 @@ pub fn check(input: &[u8]) {
         (recorded, open(&path, |_, _| {}).expect("what could be opened can be opened again"))
     };
     assert_eq!(whole(&recorded), whole(&again), "the same recording, the same answers");
-    let at = |byte: u8| Moment::AfterStart(u64::from(byte) << (byte / 8));
+    let at = |byte: u8| TimeSpec::AfterStart(u64::from(byte) << (byte / 8));
     let from = (begin != 0).then(|| at(begin));
-    let to = (end != 0).then(|| Moment::BeforeEnd(u64::from(end) << (end / 8)));
+    let to = (end != 0).then(|| TimeSpec::BeforeEnd(u64::from(end) << (end / 8)));
     let mut subjects = vec![Subject::Recorded, Subject::Recorded, Subject::Cgroup(Name::from("/"))];
     for (_, thread) in recorded.graph.threads().take(MAX_PATHS) {
         subjects.extend([Subject::Tid(thread.tid()), Subject::Pid(thread.tgid().unwrap_or(thread.tid()))]);
@@ -65,7 +65,7 @@ pub fn check(input: &[u8]) {
 }
 
 /// How long everything took: together, and part by part.
-fn latencies(recorded: &Recorded, whom: Whom, from: Option<Moment>, to: Option<Moment>) {
+fn latencies(recorded: &Recorded, whom: Whom, from: Option<TimeSpec>, to: Option<TimeSpec>) {
     for target in ["runqueue", "disk", "lock", "lock:futex", "lock:kernel", "blocked:*", "segment:*", "*"] {
         let mut query = LatencyQuery {
             targets: vec![String::from(target)],

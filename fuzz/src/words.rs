@@ -3,7 +3,7 @@
 //! Input: a byte that says which, then the words.
 
 use wakepath_clock::Stamp;
-use wakepath_engine::{Moment, Unit, duration};
+use wakepath_engine::{TimeSpec, Unit, duration};
 use wakepath_report::escape;
 
 /// Puts words through whatever reads such ones.
@@ -15,7 +15,7 @@ pub fn check(input: &[u8]) {
     match kind % 3 {
         0 => {
             if let Ok(text) = std::str::from_utf8(bytes) {
-                moment(text);
+                time_spec(text);
             }
         }
         1 => unit(bytes),
@@ -23,17 +23,17 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// A moment lies in the recording, wherever that lies.
-fn moment(text: &str) {
+/// A time specification names a stamp in the recording, wherever that lies.
+fn time_spec(text: &str) {
     let _ = duration(text);
-    let moment = match text.parse::<Moment>() {
-        Ok(moment) => moment,
+    let spec = match text.parse::<TimeSpec>() {
+        Ok(spec) => spec,
         Err(refused) => return assert!(refused.to_string().contains(text)),
     };
     for (from, to) in [(0, 0), (5, 1_000_000_000), (7, u64::MAX), (u64::MAX, u64::MAX), (9, 3)] {
         let (from, to) = (Stamp::from_ns(from), Stamp::from_ns(to));
         for realtime in [None, Some(0), Some(1_795_229_921_310_000_000), Some(u64::MAX)] {
-            match moment.place(from, to, realtime) {
+            match spec.place(from, to, realtime) {
                 Ok(at) => assert!(from <= at && at <= to.max(from)),
                 Err(_) => assert_eq!(realtime, None),
             }

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use wakepath_engine::{
-    Algorithm, Answer, CallsError, CallsQuery, Head, Moment, Name, Overview, PathAnswer, PathQuery,
-    QueryError, Recorded, Subject, Which, calls, duration, path,
+    Algorithm, Answer, CallsError, CallsQuery, Head, Name, Overview, PathAnswer, PathQuery, QueryError,
+    Recorded, Subject, TimeSpec, Which, calls, duration, path,
 };
 use wakepath_report::{json, text};
 
@@ -82,10 +82,10 @@ pub struct WindowArguments {
     all: bool,
     /// From here on: UTC (02:58:41.310), seconds since the start (1.5), or before the end (-5s)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    from: Option<Moment>,
+    from: Option<TimeSpec>,
     /// Up to here, in the same forms
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    to: Option<Moment>,
+    to: Option<TimeSpec>,
 }
 
 /// How the answer is shown; the first screen without any.

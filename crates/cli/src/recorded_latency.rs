@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use wakepath_engine::{
-    Algorithm, Comm, LatencyQuery, Moment, Name, NoLatency, Severity, Subject, Tid, Whom, recorded_latency,
+    Algorithm, Comm, LatencyQuery, Name, NoLatency, Severity, Subject, Tid, TimeSpec, Whom, recorded_latency,
 };
 use wakepath_report::{json, parquet, text};
 
@@ -47,10 +47,10 @@ pub struct RecordedArguments {
     host: Option<String>,
     /// What ended from here on: UTC (02:58:41.310), seconds since the start (1.5), or before the end (-5s)
     #[arg(long, value_name = "TIME", requires = "recordings", allow_hyphen_values = true)]
-    from: Option<Moment>,
+    from: Option<TimeSpec>,
     /// Up to here, in the same forms
     #[arg(long, value_name = "TIME", requires = "recordings", allow_hyphen_values = true)]
-    to: Option<Moment>,
+    to: Option<TimeSpec>,
     /// Exit with 1 when losses or doubts touch the answer
     #[arg(long, requires = "recordings")]
     strict: bool,

@@ -271,7 +271,7 @@ fn questions_that_make_no_sense_end_with_2_and_say_what_to_do() {
         (
             &["path", "--tid", "10", "--from", "noon"],
             expect![[r#"
-            error: invalid value 'noon' for '--from <TIME>': `noon` is no time: write UTC (`02:58:41.310` or `2026-11-21T02:58:41`), seconds since the start (`1.5`), or time before the end (`-5s`)
+            error: invalid value 'noon' for '--from <TIME>': `noon` is not a time: write UTC (`02:58:41.310` or `2026-11-21T02:58:41`), seconds since the start (`1.5`), or time before the end (`-5s`)
 
             For more information, try '--help'.
         "#]],

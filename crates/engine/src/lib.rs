@@ -17,7 +17,6 @@ mod info;
 mod intervals;
 #[cfg(feature = "collect")]
 pub mod latency;
-mod moment;
 mod name;
 mod names;
 mod open;
@@ -34,6 +33,7 @@ mod stacks;
 mod survey;
 #[cfg(test)]
 mod testing;
+mod time_spec;
 
 pub use answer::{Cost, Head, Host, PathAnswer, Question};
 pub use calls::{CallsAnswer, CallsError, CallsQuery, Group, MAX_CALLS, Which, calls};
@@ -42,7 +42,6 @@ pub use comparison::{Compared, Comparison, Profile, compare};
 pub use distribution::{Distribution, Elsewhere, Of, ProbeCost, Slice};
 pub use info::{InfoAnswer, info};
 pub use intervals::{Interval, Intervals};
-pub use moment::{Moment, NoMoment, NoRealtime, duration};
 pub use name::Name;
 pub use names::{CallKey, CallName, CpuLimit, Names, Object, Peer, Unit};
 pub use open::{Synchronised, open, open_all, sync};
@@ -57,6 +56,7 @@ pub use responsible::Responsible;
 pub use source::OpenError;
 pub use stacks::{Caller, Frame, Site, SiteId, Stack, StackId, Stacks, Taken};
 pub use survey::{Command, Counts, Session, Survey};
+pub use time_spec::{NoRealtime, TimeSpec, TimeSpecError, duration};
 pub use wakepath_critical_path::{Algorithm, Severity};
 pub use wakepath_distribution::Measure;
 pub use wakepath_event::{Comm, Tid};

@@ -5,7 +5,7 @@ use wakepath_critical_path::{Algorithm, Window};
 use wakepath_event::{Comm, HostIndex, Tid};
 use wakepath_wait_graph::{Thread, ThreadIndex};
 
-use crate::{Host, Moment, Name, NoRealtime, Question, Recorded, Unit};
+use crate::{Host, Name, NoRealtime, Question, Recorded, TimeSpec, Unit};
 
 /// A question for a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,9 +16,9 @@ pub struct PathQuery {
     /// first one's.
     pub host: Option<Name>,
     /// From here on; `None`: from its beginning.
-    pub from: Option<Moment>,
+    pub from: Option<TimeSpec>,
     /// Up to here; `None`: to its end.
-    pub to: Option<Moment>,
+    pub to: Option<TimeSpec>,
     /// How the path is made.
     pub algorithm: Algorithm,
     /// Where several threads fit: answer for each, instead of asking back.
@@ -298,7 +298,7 @@ type Ends = (Option<Stamp<Reference>>, Option<Stamp<Reference>>);
 pub(crate) fn asked(recorded: &Recorded, query: &PathQuery) -> Result<Ends, NoRealtime> {
     let (begin, end) = (recorded.from(), recorded.to());
     let realtime = recorded.realtime(begin);
-    let place = |moment: Option<Moment>| moment.map(|moment| moment.place(begin, end, realtime)).transpose();
+    let place = |spec: Option<TimeSpec>| spec.map(|spec| spec.place(begin, end, realtime)).transpose();
     Ok((place(query.from)?, place(query.to)?))
 }
 
@@ -362,8 +362,8 @@ mod tests {
         let recorded = recorded(&[command()]);
         assert_eq!(ask(&recorded, PathQuery::default()), "11 300..900");
         let part = PathQuery {
-            from: Some(Moment::AfterStart(500)),
-            to: Some(Moment::BeforeEnd(0)),
+            from: Some(TimeSpec::AfterStart(500)),
+            to: Some(TimeSpec::BeforeEnd(0)),
             ..PathQuery::default()
         };
         assert_eq!(ask(&recorded, part), "11 500..900", "a part of it");
@@ -393,7 +393,7 @@ mod tests {
         assert_eq!(ask(&recorded, comm("sh")), "2 threads fit: thread named `sh`");
         assert_eq!(ask(&recorded, PathQuery { all: true, ..comm("sh") }), "10 0..1000, 11 100..900");
         assert_eq!(ask(&recorded, comm("bash")), "no thread named `bash` in this recording");
-        let early = PathQuery { to: Some(Moment::AfterStart(50)), ..comm("sh") };
+        let early = PathQuery { to: Some(TimeSpec::AfterStart(50)), ..comm("sh") };
         assert_eq!(ask(&recorded, early), "10 0..50", "only one of them lived then");
     }
 
@@ -418,8 +418,8 @@ mod tests {
     fn a_window_that_is_empty_or_upside_down_is_refused() {
         let recorded = recorded(&[command()]);
         let upside_down = PathQuery {
-            from: Some(Moment::AfterStart(600)),
-            to: Some(Moment::AfterStart(500)),
+            from: Some(TimeSpec::AfterStart(600)),
+            to: Some(TimeSpec::AfterStart(500)),
             ..PathQuery::default()
         };
         assert_eq!(ask(&recorded, upside_down), "the window is empty: it ends where it begins, or before");

@@ -20,7 +20,7 @@ use wakepath_event::{CallEnd, HostIndex};
 
 use crate::path::head;
 use crate::query::{self, asked};
-use crate::{Distribution, Head, Moment, Name, NoRealtime, PathQuery, QueryError, Recorded};
+use crate::{Distribution, Head, Name, NoRealtime, PathQuery, QueryError, Recorded, TimeSpec};
 use states::Besides;
 use tally::{End, Tallies, Window};
 use target::{Target, TargetKind};
@@ -37,9 +37,9 @@ pub struct LatencyQuery {
     /// Of several hosts, whose threads are meant.
     pub host: Option<Name>,
     /// From here on; `None`: from the recording's beginning.
-    pub from: Option<Moment>,
+    pub from: Option<TimeSpec>,
     /// Up to here; `None`: to its end.
-    pub to: Option<Moment>,
+    pub to: Option<TimeSpec>,
     /// Show apart what came in each such time.
     pub every: Option<Duration>,
     /// How paths are made, where segments are asked for.

@@ -327,7 +327,7 @@ mod tests {
             targets: vec![String::from("runqueue"), String::from("disk")],
             whom: Whom::Processes(vec![Tid(10), Tid(11)]),
             host: None,
-            from: Some(wakepath_engine::Moment::AfterStart(1000)),
+            from: Some(wakepath_engine::TimeSpec::AfterStart(1000)),
             to: None,
             every: None,
             algorithm: Algorithm::Active,

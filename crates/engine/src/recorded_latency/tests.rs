@@ -241,8 +241,8 @@ fn windows_side_by_side_and_parts_of_the_time_add_up_to_the_whole() {
         let (mut sum, mut calls, mut lost) = (0, 0, 0);
         for ends in ends.windows(2) {
             let part = LatencyQuery {
-                from: Some(Moment::AfterStart(ends[0])),
-                to: Some(Moment::AfterStart(ends[1])),
+                from: Some(TimeSpec::AfterStart(ends[0])),
+                to: Some(TimeSpec::AfterStart(ends[1])),
                 ..of(Whom::Everyone, &targets)
             };
             let part = recorded_latency(&recorded, &part).expect("an answer");
@@ -284,8 +284,8 @@ fn segments_are_those_of_the_path() {
     assert_eq!(sum, 1100, "segments tile the window");
     for (from, to) in [(0, 100), (130, 170), (420, 1000), (1000, 1100)] {
         let part = LatencyQuery {
-            from: Some(Moment::AfterStart(from)),
-            to: Some(Moment::AfterStart(to)),
+            from: Some(TimeSpec::AfterStart(from)),
+            to: Some(TimeSpec::AfterStart(to)),
             ..query.clone()
         };
         let told = recorded_latency(&recorded, &part).expect("an answer");
@@ -407,7 +407,7 @@ fn what_a_recording_does_not_hold_is_refused_with_what_it_holds() {
     }
     let mut many = of(Whom::Everyone, &["disk"]);
     many.every = Some(Duration::ZERO);
-    many.to = Some(Moment::AfterStart(5));
+    many.to = Some(TimeSpec::AfterStart(5));
     assert_eq!(ask(&recorded, &many), "disk 0 of 0", "no part is shorter than a nanosecond");
     let long = read(&[
         event(0, 0, 0, EventKind::Mark(Mark::Started)),

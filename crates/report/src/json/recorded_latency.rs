@@ -101,7 +101,7 @@ mod tests {
             targets: vec![String::from("runqueue"), String::from("lock")],
             whom: Whom::Processes(vec![Tid(10), Tid(11)]),
             host: None,
-            from: Some(wakepath_engine::Moment::AfterStart(1500)),
+            from: Some(wakepath_engine::TimeSpec::AfterStart(1500)),
             to: None,
             every: Some(Duration::from_nanos(3000)),
             algorithm: Algorithm::Active,

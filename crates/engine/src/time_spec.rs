@@ -1,15 +1,15 @@
-//! Points in time as people name them: UTC, seconds since the start, time before the end.
+//! Time specifications of `--from` and `--to`: UTC, seconds since the start, time before the end.
 
 use std::str::FromStr;
 
 use wakepath_clock::{Reference, Stamp};
 
-/// A moment within a recording.
+/// A point in time within a recording, as `--from` and `--to` name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
-    /// So long after the recording's beginning, ns.
+pub enum TimeSpec {
+    /// After the recording's beginning, ns.
     AfterStart(u64),
-    /// So long before the recording's end, ns.
+    /// Before the recording's end, ns.
     BeforeEnd(u64),
     /// A date and time in UTC, ns since 1970.
     Utc(u64),
@@ -17,14 +17,14 @@ pub enum Moment {
     TimeOfDay(u64),
 }
 
-/// Why a text names no moment.
+/// The error for a text that is not a time specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no time: write UTC (`02:58:41.310` or `2026-11-21T02:58:41`), seconds since the start (`1.5`), or time before the end (`-5s`)"
+    "`{0}` is not a time: write UTC (`02:58:41.310` or `2026-11-21T02:58:41`), seconds since the start (`1.5`), or time before the end (`-5s`)"
 )]
-pub struct NoMoment(String);
+pub struct TimeSpecError(String);
 
-/// Why a moment cannot be placed in a recording.
+/// The error for a time in UTC when the recording does not hold the wall-clock time of its start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the recording does not say what time of day it was made: write seconds since the start")]
 pub struct NoRealtime;
@@ -32,9 +32,9 @@ pub struct NoRealtime;
 const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400 * SECOND;
 
-impl Moment {
-    /// Where the moment lies between `from` and `to`, the recording's beginning and end;
-    /// `realtime_ns` is UTC at `from`. A moment outside is its nearer end.
+impl TimeSpec {
+    /// The stamp between `from` and `to`, the recording's beginning and end, that this time names;
+    /// `realtime_ns` is UTC at `from`. A time outside gives the nearer end.
     ///
     /// # Errors
     /// When it is in UTC and `realtime_ns` is not known.
@@ -66,11 +66,11 @@ impl Moment {
     }
 }
 
-impl FromStr for Moment {
-    type Err = NoMoment;
+impl FromStr for TimeSpec {
+    type Err = TimeSpecError;
 
-    fn from_str(text: &str) -> Result<Self, NoMoment> {
-        let fail = || NoMoment(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, TimeSpecError> {
+        let fail = || TimeSpecError(text.to_owned());
         let utc = text.strip_suffix('Z').unwrap_or(text);
         if let Some((date, time)) = utc.split_once(['T', ' ']) {
             let days = days(date).ok_or_else(fail)?;
@@ -164,27 +164,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_read_as_people_write_them() {
+    fn time_specifications_are_read_as_people_write_them() {
         let of_day = (2 * 3600 + 58 * 60 + 41) * SECOND + 310_000_000;
         for (text, expected) in [
-            ("1.5", Moment::AfterStart(1_500_000_000)),
-            ("0", Moment::AfterStart(0)),
-            ("250ms", Moment::AfterStart(250_000_000)),
-            ("-5s", Moment::BeforeEnd(5 * SECOND)),
-            ("-.5", Moment::BeforeEnd(SECOND / 2)),
-            ("02:58:41.310", Moment::TimeOfDay(of_day)),
-            ("02:58", Moment::TimeOfDay((2 * 60 + 58) * 60 * SECOND)),
+            ("1.5", TimeSpec::AfterStart(1_500_000_000)),
+            ("0", TimeSpec::AfterStart(0)),
+            ("250ms", TimeSpec::AfterStart(250_000_000)),
+            ("-5s", TimeSpec::BeforeEnd(5 * SECOND)),
+            ("-.5", TimeSpec::BeforeEnd(SECOND / 2)),
+            ("02:58:41.310", TimeSpec::TimeOfDay(of_day)),
+            ("02:58", TimeSpec::TimeOfDay((2 * 60 + 58) * 60 * SECOND)),
             // `date -u -d '2026-11-21 02:58:41' +%s`
-            ("2026-11-21T02:58:41.310Z", Moment::Utc(1_795_229_921 * SECOND + 310_000_000)),
-            ("2026-11-21 02:58:41.31", Moment::Utc(1_795_229_921 * SECOND + 310_000_000)),
-            ("2024-02-29T00:00", Moment::Utc(1_709_164_800 * SECOND)),
+            ("2026-11-21T02:58:41.310Z", TimeSpec::Utc(1_795_229_921 * SECOND + 310_000_000)),
+            ("2026-11-21 02:58:41.31", TimeSpec::Utc(1_795_229_921 * SECOND + 310_000_000)),
+            ("2024-02-29T00:00", TimeSpec::Utc(1_709_164_800 * SECOND)),
         ] {
             assert_eq!(text.parse(), Ok(expected), "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_time_is_refused_by_name() {
+    fn a_text_that_is_not_a_time_is_refused_by_name() {
         for text in [
             "",
             "-",
@@ -205,13 +205,13 @@ mod tests {
             "1969-12-31T00:00",
             "02:58:1s",
         ] {
-            let error = text.parse::<Moment>().expect_err(text);
+            let error = text.parse::<TimeSpec>().expect_err(text);
             assert!(error.to_string().contains(&format!("`{text}`")), "{error}");
         }
     }
 
     #[test]
-    fn a_moment_has_its_place_in_the_recording() {
+    fn a_time_specification_names_a_stamp_of_the_recording() {
         let (from, to) = (Stamp::from_ns(1000), Stamp::from_ns(1000 + 10 * SECOND));
         // It began five seconds before midnight.
         let realtime = Some(20_000 * DAY - 5 * SECOND);
@@ -226,13 +226,13 @@ mod tests {
             ("23:59:42", 0),
             ("2024-10-04T00:00:00", 5 * SECOND),
         ] {
-            let at = text.parse::<Moment>().expect(text).place(from, to, realtime).expect(text);
+            let at = text.parse::<TimeSpec>().expect(text).place(from, to, realtime).expect(text);
             assert_eq!(at.since(from), expected, "{text}");
         }
         // A recording may say that it is of any time, its clock's last day included.
-        let late = "23:59:59".parse::<Moment>().expect("a time").place(from, to, Some(u64::MAX));
+        let late = "23:59:59".parse::<TimeSpec>().expect("a time").place(from, to, Some(u64::MAX));
         assert_eq!(late, Ok(from));
-        let no_clock = "23:59:58".parse::<Moment>().expect("a time").place(from, to, None);
+        let no_clock = "23:59:58".parse::<TimeSpec>().expect("a time").place(from, to, None);
         assert_eq!(no_clock, Err(NoRealtime));
     }
 }
