@@ -69,7 +69,9 @@ Examples:
   wakepath info                          what is in the recording
 
 Exit codes: 0 answered; 1 answered with losses or doubts (only with --strict); 2 wrong usage;
-3 input that cannot be read; 4 rights or kernel features missing.";
+3 input that cannot be read; 4 rights or kernel features missing.
+
+The words of the output are defined in docs/glossary.md.";
 
 /// The program's version and the newest recording that it reads.
 const fn version() -> &'static str {
