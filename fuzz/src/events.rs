@@ -311,7 +311,7 @@ impl Bytes<'_> {
                 target: self.below(3).into(),
                 thread: self.tid(),
                 from: self.stamp(at),
-                end: [CallEnd::Returned, CallEnd::Left, CallEnd::Open][usize::from(self.below(3))],
+                end: [CallEnd::Returned, CallEnd::Unwound, CallEnd::Open][usize::from(self.below(3))],
             }),
             44 => EventKind::Mapping(self.mapping()),
             45 => EventKind::StackCounts(StackCounts {

@@ -194,10 +194,10 @@ fn recorded(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Fa
         );
         output.complain("note", &text);
     }
-    if outcome.calls_crowded > 0 {
+    if outcome.calls_overflowed > 0 {
         let text = format!(
             "{} calls were not recorded: too many at once, or too deep in themselves",
-            outcome.calls_crowded
+            outcome.calls_overflowed
         );
         output.complain("warning", &text);
     }

@@ -84,10 +84,10 @@ pub struct Counts {
     pub buckets: [u64; 64],
     /// Of all of them, ns or cycles.
     pub sum: u64,
-    /// Calls that were left without returning.
-    pub left: u64,
+    /// Calls that an exception, `longjmp` or the end of their thread unwound: they never returned.
+    pub unwound: u64,
     /// Calls that there was no room for, or that recursed too deep.
-    pub crowded: u64,
+    pub overflowed: u64,
     /// Calls that have not ended.
     pub open: u64,
     /// Calls of a function of the kernel that nobody saw begin, or return; not told apart by group.
@@ -104,8 +104,8 @@ impl Counts {
                 *sum = sum.saturating_add(word);
             }
         }
-        let [buckets @ .., sum, left, crowded] = sums;
-        Self { buckets, sum, left, crowded, open: 0, unseen: 0 }
+        let [buckets @ .., sum, unwound, overflowed] = sums;
+        Self { buckets, sum, unwound, overflowed, open: 0, unseen: 0 }
     }
 
     /// What came since `before`; the kernel's counters only grow.
@@ -115,8 +115,8 @@ impl Counts {
                 self.buckets[bucket].saturating_sub(before.buckets[bucket])
             }),
             sum: self.sum.saturating_sub(before.sum),
-            left: self.left.saturating_sub(before.left),
-            crowded: self.crowded.saturating_sub(before.crowded),
+            unwound: self.unwound.saturating_sub(before.unwound),
+            overflowed: self.overflowed.saturating_sub(before.overflowed),
             open: 0,
             unseen: 0,
         }
@@ -127,8 +127,8 @@ impl Counts {
             *count = count.saturating_add(more);
         }
         self.sum = self.sum.saturating_add(other.sum);
-        self.left = self.left.saturating_add(other.left);
-        self.crowded = self.crowded.saturating_add(other.crowded);
+        self.unwound = self.unwound.saturating_add(other.unwound);
+        self.overflowed = self.overflowed.saturating_add(other.overflowed);
     }
 }
 

@@ -71,7 +71,7 @@ pub struct Outcome {
     /// What this kernel did not let us see.
     pub missing: Vec<Missing>,
     /// Calls of functions that were not recorded for want of room, or that recursed too deep.
-    pub calls_crowded: u64,
+    pub calls_overflowed: u64,
     /// Calls of functions of the kernel that were not recorded, since nobody saw them begin, or return.
     pub calls_unseen: u64,
     /// CPU time that this process took while recording.
@@ -158,14 +158,14 @@ pub fn record(
         }
         other => other?,
     }
-    let [calls_crowded, calls_unseen] = session.programs.calls_untold();
+    let [calls_overflowed, calls_unseen] = session.programs.calls_untold();
     Ok(Outcome {
         reason,
         status,
         elapsed,
         running: command.filter(|_| status.is_none()).map(|pid| Running { pid }),
         out_of_room,
-        calls_crowded,
+        calls_overflowed,
         calls_unseen,
         missing: session.programs.missing,
         consumer: cpu_time().saturating_sub(spent),

@@ -56,8 +56,8 @@ pub struct CallsAnswer<'r> {
     pub histogram: Histogram,
     /// The peaks of that.
     pub peaks: Vec<Peak>,
-    /// Calls that were left without returning: by an exception, `longjmp`, their thread's end.
-    pub left: u64,
+    /// Calls that never returned: an exception, `longjmp` or the end of their thread unwound them.
+    pub unwound: u64,
     /// Calls that had not ended.
     pub open: u64,
     /// Calls that returned in another thread than they began in (goroutines): they are in the histogram, and
@@ -86,8 +86,8 @@ pub enum CallsError {
          (goroutines), as {moved} calls of it did"
     )]
     Moved { target: String, moved: u64 },
-    #[error("`{target}` was called, but no call returned: {left} were left, {open} had not ended")]
-    NoneReturned { target: String, left: u64, open: u64 },
+    #[error("`{target}` was called, but no call returned: {unwound} were unwound, {open} had not ended")]
+    NoneReturned { target: String, unwound: u64, open: u64 },
     #[error("there is no peak {asked}: the histogram has {there}")]
     NoPeak { asked: usize, there: usize },
     #[error("no call took that long; the longest took {longest_ns} ns")]
@@ -107,7 +107,7 @@ struct Call {
 /// When no such calls were recorded.
 pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnswer<'r>, CallsError> {
     let (number, target) = target(recorded, query.target.as_deref())?;
-    let (mut left, mut open, mut moved, mut longest_moved) = (0, 0, 0, 0);
+    let (mut unwound, mut open, mut moved, mut longest_moved) = (0, 0, 0, 0);
     let mut histogram = Histogram::new(Unit::Nanoseconds);
     let mut all = Vec::new();
     for (to, call) in recorded.survey.calls.iter().filter(|(_, call)| call.target == number) {
@@ -132,7 +132,7 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
                 moved += 1;
                 longest_moved = longest_moved.max(ns);
             }
-            CallEnd::Left => left += 1,
+            CallEnd::Unwound => unwound += 1,
             CallEnd::Open => open += 1,
         }
     }
@@ -141,7 +141,7 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
         return Err(only_moved());
     }
     if all.is_empty() {
-        return Err(CallsError::NoneReturned { target: shown(&target), left, open });
+        return Err(CallsError::NoneReturned { target: shown(&target), unwound, open });
     }
     let peaks = peaks(&histogram);
     let asked = match (asked(&all, &peaks, query.which), query.which) {
@@ -162,7 +162,7 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
     });
     let asked = group(recorded, &asked, query.algorithm, &mut names);
     let head = head_of(recorded, &asked, usual.as_ref().map(|(_, usual)| usual));
-    Ok(CallsAnswer { head, target, histogram, peaks, left, open, moved, asked, which: query.which, usual })
+    Ok(CallsAnswer { head, target, histogram, peaks, unwound, open, moved, asked, which: query.which, usual })
 }
 
 /// What is lost and doubtful of any of these calls, told once.
@@ -315,7 +315,7 @@ mod tests {
         }
         call(0, 30_000, 40_000, CallEnd::Returned);
         call(0, 50_000, 70_000, CallEnd::Returned);
-        call(0, 80_000, 80_500, CallEnd::Left);
+        call(0, 80_000, 80_500, CallEnd::Unwound);
         call(1, 90_000, 99_000, CallEnd::Open);
         events.push(event(100_000, 0, 10, EventKind::Mark(Mark::Stopped)));
         read(&events)
@@ -338,7 +338,7 @@ mod tests {
             let answer = calls(&recorded, &ask(Some("f"), which)).expect("calls");
             let found: Vec<u64> = answer.asked.paths.iter().map(PathAnswer::window_ns).collect();
             assert_eq!(found, lengths, "{which:?}");
-            assert_eq!((answer.left, answer.open, answer.histogram.calls()), (1, 0, 22), "{which:?}");
+            assert_eq!((answer.unwound, answer.open, answer.histogram.calls()), (1, 0, 22), "{which:?}");
             // Beside the peak itself there are no usual calls of it.
             let usual = answer.usual.as_ref().map(|(peak, group)| (*peak, group.calls));
             assert_eq!(usual, (which != Which::Peak(1)).then_some((1, 20)), "{which:?}");
@@ -397,7 +397,7 @@ mod tests {
             (
                 Some("./app:g"),
                 Which::Slowest(1),
-                "`./app:g` was called, but no call returned: 0 were left, 1 had not ended",
+                "`./app:g` was called, but no call returned: 0 were unwound, 1 had not ended",
             ),
             (Some("f"), Which::Peak(9), "there is no peak 9: the histogram has 1"),
             (Some("f"), Which::Peak(0), "there is no peak 0: the histogram has 1"),

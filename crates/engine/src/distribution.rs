@@ -39,10 +39,10 @@ pub struct Distribution {
     pub slices: Vec<Slice>,
     /// Whose they are, where that was asked for.
     pub groups: Option<Groups>,
-    /// Calls that were left without returning: by an exception, `longjmp` or an end.
-    pub left: u64,
+    /// Calls that never returned: an exception, `longjmp` or the end of their thread unwound them.
+    pub unwound: u64,
     /// Calls that were not counted for want of room, or since they recursed too deep.
-    pub crowded: u64,
+    pub overflowed: u64,
     /// Calls that had not ended.
     pub open: u64,
     /// Whose beginning or end was not seen, so that they are not counted: of recordings, and of functions of

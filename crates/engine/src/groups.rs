@@ -41,10 +41,10 @@ pub struct Group {
     pub peaks: Vec<Peak>,
     /// The parts of the target's slices that are its own, where there are any; some are too many to keep.
     pub slices: Vec<Slice>,
-    /// Calls that were left without returning.
-    pub left: u64,
+    /// Calls that an exception, `longjmp` or the end of their thread unwound: they never returned.
+    pub unwound: u64,
     /// Calls that were not counted.
-    pub crowded: u64,
+    pub overflowed: u64,
 }
 
 /// Whose latencies are counted as one.

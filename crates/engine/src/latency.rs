@@ -166,7 +166,7 @@ fn distribution<'a>(
     let mut slices: Vec<Slice> = Vec::new();
     let mut of_reading = Vec::new();
     let (mut from, mut histogram) = (Duration::ZERO, Histogram::new(unit));
-    let (mut left, mut crowded, mut open, mut unseen) = (0, 0, 0, 0);
+    let (mut unwound, mut overflowed, mut open, mut unseen) = (0, 0, 0, 0);
     for (to, counts) in readings {
         let whole = Histogram::from_counters(unit, counts.buckets, counts.sum.into());
         let since = whole.minus(&histogram);
@@ -183,7 +183,7 @@ fn distribution<'a>(
         }
         of_reading.push(slices.len().saturating_sub(1));
         (from, histogram) = (to, whole);
-        (left, crowded, open, unseen) = (counts.left, counts.crowded, counts.open, counts.unseen);
+        (unwound, overflowed, open, unseen) = (counts.unwound, counts.overflowed, counts.open, counts.unseen);
     }
     let told = Distribution {
         target: target.name,
@@ -192,8 +192,8 @@ fn distribution<'a>(
         histogram,
         slices,
         groups: None,
-        left,
-        crowded,
+        unwound,
+        overflowed,
         open,
         unseen,
         probe: None,
@@ -227,8 +227,8 @@ mod tests {
         let counts = |n: u64| Counts {
             buckets: std::array::from_fn(|bucket| if bucket == 10 { n } else { 0 }),
             sum: n * 1500,
-            left: 0,
-            crowded: 0,
+            unwound: 0,
+            overflowed: 0,
             open: n,
             unseen: 2 * n,
         };

@@ -137,8 +137,8 @@ pub fn recorded_latency(recorded: &Recorded, query: &LatencyQuery) -> Result<Rec
             histogram: tally.histogram.clone(),
             groups: None,
             slices: tally.slices(&window),
-            left: tally.left,
-            crowded: 0,
+            unwound: tally.unwound,
+            overflowed: 0,
             open: tally.open,
             unseen: tally.unseen,
             probe: None,
@@ -189,7 +189,7 @@ fn calls(recorded: &Recorded, chosen: &Chosen, tallies: &mut Tallies) {
         if chosen.has_tid(recorded, call.thread, from, to) {
             let end = match call.end {
                 CallEnd::Returned | CallEnd::Moved => End::Seen,
-                CallEnd::Left => End::Left,
+                CallEnd::Unwound => End::Unwound,
                 CallEnd::Open => End::Open,
             };
             tallies.take(TargetKind::Function(call.target), Some(from), to, end);

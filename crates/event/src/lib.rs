@@ -225,9 +225,9 @@ pub struct FunctionCall {
 pub enum CallEnd {
     /// It returned.
     Returned,
-    /// It was left without returning, by an exception, `longjmp` or the thread's end, at some time up to the
-    /// event's stamp.
-    Left,
+    /// It never returned: an exception, `longjmp` or the end of its thread unwound it, at some time up to the
+    /// stamp of the event.
+    Unwound,
     /// It had not ended when the recording did.
     Open,
     /// It returned, in its thread, and had begun in another: a goroutine's. No thread's time is that of the call.

@@ -194,7 +194,7 @@ impl Decoder {
                 from: Stamp::from_ns(r.u64(24)),
                 end: match r.u32(20) {
                     0 => CallEnd::Returned,
-                    1 => CallEnd::Left,
+                    1 => CallEnd::Unwound,
                     2 => CallEnd::Open,
                     3 => CallEnd::Moved,
                     other => return Err(r.bad("end", other.into())),

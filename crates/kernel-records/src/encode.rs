@@ -191,7 +191,7 @@ impl Encoder {
                 w.u32(call.target);
                 w.u32(match call.end {
                     CallEnd::Returned => 0,
-                    CallEnd::Left => 1,
+                    CallEnd::Unwound => 1,
                     CallEnd::Open => 2,
                     CallEnd::Moved => 3,
                 });

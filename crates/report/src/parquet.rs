@@ -424,8 +424,8 @@ mod tests {
             histogram: told(ns),
             peaks: vec![],
             slices: vec![],
-            left: 0,
-            crowded: 0,
+            unwound: 0,
+            overflowed: 0,
         };
         let comm = Some(Box::from(*b"a\x1b[2J"));
         let groups = vec![

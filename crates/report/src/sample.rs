@@ -422,7 +422,7 @@ pub fn calls_of(look: impl FnOnce(&CallsAnswer)) {
         ends.push((at, wakes + 100, CallEnd::Returned));
     }
     text += "6000000 c1 holder stopped\n";
-    ends.extend([(5_000_000, 5_000_300, CallEnd::Left), (5_900_000, 6_000_000, CallEnd::Open)]);
+    ends.extend([(5_000_000, 5_000_300, CallEnd::Unwound), (5_900_000, 6_000_000, CallEnd::Open)]);
     look(&slow_calls(&calls_in(trace(&text), ends)));
 }
 

@@ -204,7 +204,7 @@ mod tests {
 
     fn counts(calls: u64) -> Counts {
         let buckets = std::array::from_fn(|bucket| if bucket == 10 { calls } else { 0 });
-        Counts { buckets, sum: calls * 1500, left: 0, crowded: 0, open: 0, unseen: 0 }
+        Counts { buckets, sum: calls * 1500, unwound: 0, overflowed: 0, open: 0, unseen: 0 }
     }
 
     fn groups(of: &[(u64, u64)], others: u64) -> Vec<Groups> {

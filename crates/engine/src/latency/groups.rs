@@ -30,7 +30,7 @@ pub(super) fn told_apart(
         .collect();
     groups.sort_by(|a, b| b.histogram.sum().cmp(&a.histogram.sum()).then_with(|| a.who.cmp(&b.who)));
     let others = told(Who::Others, None, &counted.others);
-    if !others.histogram.is_empty() || others.left > 0 || others.crowded > 0 {
+    if !others.histogram.is_empty() || others.unwound > 0 || others.overflowed > 0 {
         groups.push(others);
     }
     let by = match by {
@@ -43,7 +43,14 @@ pub(super) fn told_apart(
 
 fn told(who: Who, counts: &Counts, unit: Unit, slices: Vec<Slice>) -> Group {
     let histogram = Histogram::from_counters(unit, counts.buckets, counts.sum.into());
-    Group { who, peaks: peaks(&histogram), histogram, slices, left: counts.left, crowded: counts.crowded }
+    Group {
+        who,
+        peaks: peaks(&histogram),
+        histogram,
+        slices,
+        unwound: counts.unwound,
+        overflowed: counts.overflowed,
+    }
 }
 
 /// The slices of each group: its number and when it started; of those for whom there was no room.
@@ -93,7 +100,7 @@ mod tests {
 
     fn counts(calls: u64, sum: u64) -> Counts {
         let buckets = std::array::from_fn(|bucket| if bucket == 10 { calls } else { 0 });
-        Counts { buckets, sum, left: 0, crowded: 0, open: 0, unseen: 0 }
+        Counts { buckets, sum, unwound: 0, overflowed: 0, open: 0, unseen: 0 }
     }
 
     fn group(id: u64, start_ns: u64, sum: u64) -> Counted {
@@ -117,7 +124,7 @@ mod tests {
         let found = told_apart(GroupBy::Process, &counted, Unit::Nanoseconds, Parts::new());
         assert_eq!(order(&found).last(), Some(&Who::Others));
         assert_eq!(found.groups.iter().map(|group| group.histogram.calls()).sum::<u64>(), 13);
-        counted.others = Counts { left: 1, ..counts(0, 0) };
+        counted.others = Counts { unwound: 1, ..counts(0, 0) };
         assert_eq!(
             order(&told_apart(GroupBy::Process, &counted, Unit::Nanoseconds, Parts::new())).last(),
             Some(&Who::Others)

@@ -15,7 +15,7 @@ pub(super) enum End {
     /// As it should.
     Seen,
     /// Without returning.
-    Left,
+    Unwound,
     /// It had not when the recording did.
     Open,
     /// Nobody saw; it was over then.
@@ -56,19 +56,25 @@ impl Window {
 pub(super) struct Tally {
     pub(super) histogram: Histogram,
     parts: Vec<Histogram>,
-    pub(super) left: u64,
+    pub(super) unwound: u64,
     pub(super) open: u64,
     pub(super) unseen: u64,
 }
 
 impl Tally {
     fn new() -> Self {
-        Self { histogram: Histogram::new(Unit::Nanoseconds), parts: Vec::new(), left: 0, open: 0, unseen: 0 }
+        Self {
+            histogram: Histogram::new(Unit::Nanoseconds),
+            parts: Vec::new(),
+            unwound: 0,
+            open: 0,
+            unseen: 0,
+        }
     }
 
     /// Nothing is known of it at all.
     pub(super) fn is_empty(&self) -> bool {
-        self.histogram.is_empty() && self.left == 0 && self.open == 0 && self.unseen == 0
+        self.histogram.is_empty() && self.unwound == 0 && self.open == 0 && self.unseen == 0
     }
 
     fn take(&mut self, window: &Window, from: Option<Stamp<Reference>>, to: Stamp<Reference>, end: End) {
@@ -81,7 +87,7 @@ impl Tally {
             return;
         }
         match (end, from) {
-            (End::Left, _) => self.left += 1,
+            (End::Unwound, _) => self.unwound += 1,
             (End::Seen, Some(from)) => {
                 let ns = to.since(from);
                 self.histogram.add(ns);
@@ -164,7 +170,7 @@ mod tests {
             (Some(150), 200, End::Seen, [0, 0, 0, 0]),
             (Some(250), 301, End::Seen, [0, 0, 1, 0]),
             (Some(301), 310, End::Seen, [0, 0, 0, 0]),
-            (Some(250), 260, End::Left, [0, 1, 0, 0]),
+            (Some(250), 260, End::Unwound, [0, 1, 0, 0]),
             (Some(250), 400, End::Open, [0, 0, 1, 0]),
             (Some(301), 400, End::Open, [0, 0, 0, 0]),
             (None, 250, End::Seen, [0, 0, 0, 1]),
@@ -173,7 +179,7 @@ mod tests {
         ] {
             let mut tally = Tally::new();
             tally.take(&window(200, 300, None), from.map(Stamp::from_ns), Stamp::from_ns(to), end);
-            let found = [tally.histogram.calls(), tally.left, tally.open, tally.unseen];
+            let found = [tally.histogram.calls(), tally.unwound, tally.open, tally.unseen];
             assert_eq!(found, expected, "{from:?} to {to}, {end:?}");
         }
     }

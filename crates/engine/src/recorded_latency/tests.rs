@@ -54,7 +54,7 @@ fn recorded(more: &[EventKind]) -> Recorded {
         (0, 10, 110, 174, CallEnd::Returned),
         (0, 11, 100, 1050, CallEnd::Open),
         (0, 20, 310, 390, CallEnd::Returned),
-        (1, 10, 200, 700, CallEnd::Left),
+        (1, 10, 200, 700, CallEnd::Unwound),
     ] {
         let call = FunctionCall { target, thread: Tid(thread), from: Stamp::from_ns(from), end };
         let before = events.partition_point(|event| event.at.ns() <= to);
@@ -83,7 +83,7 @@ fn ask(recorded: &Recorded, query: &LatencyQuery) -> String {
     };
     let tell = |found: &Distribution| {
         let mut text = format!("{} {} of {}", found.target, found.histogram.calls(), found.histogram.sum());
-        for (n, what) in [(found.left, "left"), (found.open, "open"), (found.unseen, "unseen")] {
+        for (n, what) in [(found.unwound, "left"), (found.open, "open"), (found.unseen, "unseen")] {
             if n > 0 {
                 text.push_str(&format!(" {n} {what}"));
             }
@@ -249,10 +249,10 @@ fn windows_side_by_side_and_parts_of_the_time_add_up_to_the_whole() {
             let part = &part.targets[index];
             sum += part.histogram.sum();
             calls += part.histogram.calls();
-            lost += part.unseen + part.left;
+            lost += part.unseen + part.unwound;
         }
         assert_eq!((sum, calls), (target.histogram.sum(), target.histogram.calls()), "{}", target.target);
-        assert_eq!(lost, target.unseen + target.left, "{}", target.target);
+        assert_eq!(lost, target.unseen + target.unwound, "{}", target.target);
     }
     for every in [1, 7, 100, 1100, 5000] {
         let query = LatencyQuery { every: Some(Duration::from_nanos(every)), ..of(Whom::Everyone, &targets) };

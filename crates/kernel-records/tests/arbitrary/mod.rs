@@ -246,8 +246,12 @@ fn mark() -> impl Strategy<Value = Mark> {
 }
 
 fn function() -> impl Strategy<Value = FunctionCall> {
-    let end =
-        prop_oneof![Just(CallEnd::Returned), Just(CallEnd::Left), Just(CallEnd::Open), Just(CallEnd::Moved)];
+    let end = prop_oneof![
+        Just(CallEnd::Returned),
+        Just(CallEnd::Unwound),
+        Just(CallEnd::Open),
+        Just(CallEnd::Moved)
+    ];
     (any::<u32>(), tid(), any::<u64>(), end).prop_map(|(target, thread, from, end)| FunctionCall {
         target,
         thread,

@@ -151,7 +151,7 @@ pub fn calls(answer: &CallsAnswer, out: &mut dyn Write) -> io::Result<()> {
         unit: "ns",
         buckets: buckets(&answer.histogram),
         peaks: peaks(&answer.peaks),
-        left: answer.left,
+        left: answer.unwound,
         open: answer.open,
         moved: answer.moved,
         asked: group(peak, &answer.asked),

@@ -107,8 +107,8 @@ pub(super) fn target(target: &Distribution) -> TargetJson {
         buckets: buckets(&target.histogram),
         peaks: peaks(&target.peaks),
         open: target.open,
-        left: target.left,
-        crowded: target.crowded,
+        left: target.unwound,
+        crowded: target.overflowed,
         unseen: target.unseen,
         probe: target.probe.map(|probe| ProbeJson {
             per_call_ns: probe.per_call_ns,
@@ -159,8 +159,8 @@ mod tests {
             histogram: histogram.clone(),
             peaks: Vec::new(),
             slices: vec![slice.clone()],
-            left: 1,
-            crowded: 0,
+            unwound: 1,
+            overflowed: 0,
         };
         let (comm, path) = (Some(Box::from(*b"a\x1b[2J")), Some(Box::from(*b"/a")));
         let groups = vec![
@@ -176,8 +176,8 @@ mod tests {
             histogram,
             slices: vec![slice],
             groups: Some(Groups { by: GroupBy::Process, groups }),
-            left: 1,
-            crowded: 2,
+            unwound: 1,
+            overflowed: 2,
             open: 3,
             unseen: 4,
             probe: Some(ProbeCost { per_call_ns: 1100, shift: 480, from_bucket: 10 }),

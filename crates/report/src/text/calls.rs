@@ -142,7 +142,7 @@ pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut 
     }
     screen.wrapped(0, &line);
     for (n, what) in [
-        (answer.left, "left without returning"),
+        (answer.unwound, "left without returning"),
         (answer.open, "had not ended"),
         (answer.moved, "returned in another thread than they began in (goroutines)"),
     ] {

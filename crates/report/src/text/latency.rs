@@ -103,8 +103,8 @@ fn head(target: &Distribution, elapsed: Duration, others: Option<&Elsewhere>, sc
     }
     for (n, what) in [
         (target.open, "had not ended"),
-        (target.left, "left without returning"),
-        (target.crowded, "not counted: too many at once, or too deep in themselves"),
+        (target.unwound, "left without returning"),
+        (target.overflowed, "not counted: too many at once, or too deep in themselves"),
         (target.unseen, "not counted: it was not seen where they began, or ended"),
     ] {
         if n > 0 {
@@ -287,8 +287,8 @@ mod tests {
             histogram,
             slices: Vec::new(),
             groups: None,
-            left: 0,
-            crowded: 0,
+            unwound: 0,
+            overflowed: 0,
             open: 0,
             unseen: 0,
             probe: None,
@@ -381,8 +381,8 @@ mod tests {
             histogram: histogram(counts),
             peaks: Vec::new(),
             slices: Vec::new(),
-            left: 0,
-            crowded: 0,
+            unwound: 0,
+            overflowed: 0,
         };
         let thread = |tid, pid, comm: &[u8]| Who::Thread {
             tid,
@@ -444,14 +444,14 @@ mod tests {
     #[test]
     fn of_nothing_there_is_no_histogram_and_names_cannot_drive_a_terminal() {
         let mut none = distribution("./a\u{1b}[2J:f", Of::Calls, &[]);
-        none.left = 2;
+        none.unwound = 2;
         none.probe = Some(ProbeCost { per_call_ns: 1100, shift: 480, from_bucket: 10 });
         none.notes = vec![String::from("never returns\u{7}")];
         none.elsewhere =
             Some(Elsewhere { processes: 1041, file: "/lib/li\u{1b}b.so.6".into(), per_call_ns: Some(900) });
         // Of the same file: what that costs others was said.
         let mut other = none.clone();
-        (other.left, other.probe, other.notes) = (0, None, Vec::new());
+        (other.unwound, other.probe, other.notes) = (0, None, Vec::new());
         check(
             vec![none, other],
             Paper { width: 60, colour: false },

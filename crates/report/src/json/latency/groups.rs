@@ -38,8 +38,8 @@ impl GroupJson {
             sum: group.histogram.sum().to_string(),
             buckets: buckets(&group.histogram),
             peaks: peaks(&group.peaks),
-            left: group.left,
-            crowded: group.crowded,
+            left: group.unwound,
+            crowded: group.overflowed,
             slices: group.slices.iter().map(slice).collect(),
             ..Self::default()
         };
