@@ -196,7 +196,7 @@ fn busiest(path: &Path) -> Result<u32> {
     let mut builder = Builder::default();
     wakepath_import::open(path)?.for_each(|event| builder.push(event));
     let graph = builder.finish();
-    let busiest = graph.threads().max_by_key(|(index, _)| graph.spans(*index).len());
+    let busiest = graph.threads().max_by_key(|(index, _)| graph.state_intervals(*index).len());
     // Of a number that was used again, whichever `--tid` takes.
     let (_, thread) = busiest.context("the trace has no threads")?;
     Ok(thread.tid().number())

@@ -10,7 +10,7 @@ use wakepath_critical_path::{
 };
 use wakepath_event::{Cpu, Event};
 use wakepath_kernel_records::{Buffer, Decoder, Header, Kind, record_length};
-use wakepath_wait_graph::{Builder, Doing, Graph};
+use wakepath_wait_graph::{Builder, Graph, ThreadState};
 
 /// Paths are made for so many threads: of many more, the first are as good as any.
 const THREADS: usize = 24;
@@ -35,9 +35,12 @@ pub fn check(input: &[u8]) {
     let (from, to) = (graph.from(), graph.to());
     for cpu in graph.cpus().take(THREADS) {
         let mut at = from;
-        for stay in graph.stays(cpu, from, to) {
-            assert!(stay.from == at && stay.from < stay.to, "stays follow each other on {cpu:?}");
-            at = stay.to;
+        for occupancy in graph.occupancies(cpu, from, to) {
+            assert!(
+                occupancy.from == at && occupancy.from < occupancy.to,
+                "stays follow each other on {cpu:?}"
+            );
+            at = occupancy.to;
         }
         assert_eq!(at, to, "and tile the window");
     }
@@ -77,16 +80,16 @@ fn records(bytes: &[u8]) -> Vec<Event> {
     events
 }
 
-/// A thread's spans follow each other from the first that is known of it to the last.
+/// A thread's intervals follow each other from the first that is known of it to the last.
 fn threads(graph: &Graph) {
     for (thread, row) in graph.threads() {
-        let spans = graph.spans(thread);
+        let intervals = graph.state_intervals(thread);
         let mut end = row.first;
-        for index in 0..spans.len() {
-            let span = spans.get(index).expect("as many spans as there are");
-            assert!(span.from == end && span.to >= span.from, "spans follow each other");
-            assert_eq!(matches!(span.doing, Doing::Blocked(_)), graph.wait(&span).is_some());
-            end = span.to;
+        for index in 0..intervals.len() {
+            let interval = intervals.get(index).expect("as many intervals as there are");
+            assert!(interval.from == end && interval.to >= interval.from, "intervals follow each other");
+            assert_eq!(matches!(interval.state, ThreadState::Blocked(_)), graph.wait(&interval).is_some());
+            end = interval.to;
         }
         assert_eq!(end, row.last);
         let mut at = Stamp::MIN;

@@ -1,13 +1,13 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Comm;
-use wakepath_wait_graph::{Bookmarks, Doing, Graph, Occupant, Span, Wait as GraphWait};
+use wakepath_wait_graph::{Bookmarks, Graph, Occupant, StateInterval, ThreadState, Wait as GraphWait};
 
 use crate::explain::{Part, explain};
-use crate::own::own;
-use crate::taken_up::{TakenUp, taken_up};
+use crate::own_segments::own_segments;
+use crate::pick_up::{WorkPickUp, pick_up};
 use crate::tiles::{Place, Tiles, Trust};
 use crate::timeouts::{Joint, Timeouts};
-use crate::{Algorithm, Basis, Cause, Kind, Path, Rule, Segment, Via, Wait, Window, doubts};
+use crate::{Algorithm, Basis, Cause, Path, Rule, Segment, SegmentKind, Via, Wait, Window, doubts};
 
 /// The active path of a window (G15 Algorithm 5): its thread's time, each wait replaced by what the
 /// waker did meanwhile, and so on.
@@ -75,7 +75,7 @@ struct Follow {
     place: Place,
     at: Stamp<Reference>,
     to: Stamp<Reference>,
-    /// The span that holds `at`.
+    /// The interval that holds `at`.
     next: usize,
     /// The waits that end in time-outs around here, where they count as one.
     joint: Option<Joint>,
@@ -87,7 +87,7 @@ struct Follow {
 /// A wait, and what it is explained by: itself, or what ended the last of several that count as one.
 struct Explained {
     place: Place,
-    span: Span,
+    interval: StateInterval,
     wait: GraphWait,
     joined: bool,
 }
@@ -106,49 +106,57 @@ impl Walk<'_> {
     /// Follows a thread up to its next wait, which is put before the rest of it.
     fn follow(&mut self, mut follow: Follow) {
         let graph = self.graph;
-        let spans = graph.spans(follow.place.thread);
+        let intervals = graph.state_intervals(follow.place.thread);
         while follow.at < follow.to {
-            let Some(span) = spans.get(follow.next) else { return self.beyond(&follow, follow.to) };
-            if follow.at < span.from {
-                let until = span.from.min(follow.to);
+            let Some(interval) = intervals.get(follow.next) else { return self.beyond(&follow, follow.to) };
+            if follow.at < interval.from {
+                let until = interval.from.min(follow.to);
                 let before = Follow { to: until, ..follow };
                 follow.at = until;
                 self.todo.push(Task::Follow(follow));
                 return self.before(before);
             }
-            let (from, to) = (follow.at, span.to.min(follow.to));
+            let (from, to) = (follow.at, interval.to.min(follow.to));
             if from >= to {
                 follow.next += 1;
                 continue;
             }
             let index = follow.next;
             follow.at = to;
-            if let (Doing::Blocked(_), Some(wait)) = (span.doing, graph.wait(&span)) {
-                let mut explained = Explained { place: follow.place, span, wait, joined: follow.joined };
+            if let (ThreadState::Blocked(_), Some(wait)) = (interval.state, graph.wait(&interval)) {
+                let mut explained = Explained { place: follow.place, interval, wait, joined: follow.joined };
                 if self.timeouts == Timeouts::Joined && !follow.joined {
-                    follow.joint = Joint::at(graph, spans, index, follow.to, follow.joint);
-                    if let Some((span, wait)) = follow.joint.and_then(|joint| joint.ender(graph, spans)) {
+                    follow.joint = Joint::at(graph, intervals, index, follow.to, follow.joint);
+                    if let Some((interval, wait)) =
+                        follow.joint.and_then(|joint| joint.ender(graph, intervals))
+                    {
                         let trust = Trust::By(Rule::JoinedTimeouts).and(follow.place.trust);
-                        explained =
-                            Explained { place: Place { trust, ..follow.place }, span, wait, joined: true };
+                        explained = Explained {
+                            place: Place { trust, ..follow.place },
+                            interval,
+                            wait,
+                            joined: true,
+                        };
                     }
                 }
                 self.todo.push(Task::Follow(follow));
                 return self.wait(&explained, from, to);
             }
             let tiles = &mut self.tiles;
-            own(graph, &mut self.bookmarks, &follow.place, index, from, to, |segment| tiles.push(segment));
+            own_segments(graph, &mut self.bookmarks, &follow.place, index, from, to, |segment| {
+                tiles.push(segment)
+            });
         }
     }
 
     /// Puts what explains a wait's part from `from` to `to`.
     fn wait(&mut self, explained: &Explained, from: Stamp<Reference>, to: Stamp<Reference>) {
         let graph = self.graph;
-        let Explained { place, span, wait, joined } = explained;
+        let Explained { place, interval, wait, joined } = explained;
         // What was one wait as far as we saw may have been two.
-        let hidden = graph.losses().hide_a_stay(span.from, span.to);
+        let hidden = graph.losses().may_hide_a_run(interval.from, interval.to);
         let place = Place { trust: place.trust.unless(hidden), ..*place };
-        let parts = explain(graph, place.thread, span, wait, from, to);
+        let parts = explain(graph, place.thread, interval, wait, from, to);
         let first = self.todo.len();
         let mut at = from;
         let mut under = place;
@@ -165,7 +173,7 @@ impl Walk<'_> {
                     let depth = place.depth.saturating_add(1);
                     let below = Place { thread, parent: None, depth, via, trust };
                     let Some(follow) = self.begin(below, at, to) else {
-                        let (kind, cause) = (Kind::Unknown, Cause::NoWakeupSeen);
+                        let (kind, cause) = (SegmentKind::Unknown, Cause::NoWakeupSeen);
                         let segment = place.blocked(at, to, kind, cause, Basis::Ambiguous, wait.call);
                         self.todo.push(Task::Put(Box::new(segment)));
                         at = end;
@@ -185,12 +193,12 @@ impl Walk<'_> {
                     });
                     under = Place { parent: Some(id), ..below };
                     let mut follow = Follow { place: under, joined: *joined, ..follow };
-                    if let Some(TakenUp { next, span, wait }) = taken_up(graph, thread, at, acted) {
-                        let early = span.from > at;
-                        let trust = if early { Trust::By(Rule::TakenUp).and(trust) } else { trust };
+                    if let Some(WorkPickUp { next, interval, wait }) = pick_up(graph, thread, at, acted) {
+                        let early = interval.from > at;
+                        let trust = if early { Trust::By(Rule::WorkPickUp).and(trust) } else { trust };
                         let place = Place { trust, ..under };
-                        let queued = Explained { place, span, wait, joined: *joined };
-                        let until = span.to.min(to);
+                        let queued = Explained { place, interval, wait, joined: *joined };
+                        let until = interval.to.min(to);
                         self.todo.push(Task::Wait(Box::new(queued), at, until));
                         follow = Follow { at: until, next, ..follow };
                     }
@@ -201,7 +209,7 @@ impl Walk<'_> {
                     self.todo.push(Task::Put(Box::new(segment)));
                 }
                 Part::InFlight { to, cause, basis, .. } => {
-                    let segment = under.segment(at, to, Kind::Network, cause, basis);
+                    let segment = under.segment(at, to, SegmentKind::Network, cause, basis);
                     let (thread, via) = (None, Via::Packet);
                     self.todo.push(Task::Put(Box::new(Segment { thread, via, ..segment })));
                 }
@@ -216,7 +224,7 @@ impl Walk<'_> {
     fn before(&mut self, follow: Follow) {
         let Follow { place, at, to, joined, .. } = follow;
         let thread = self.graph.thread(place.thread);
-        let unknown = |cause| place.segment(at, to, Kind::Unknown, cause, Basis::Measured);
+        let unknown = |cause| place.segment(at, to, SegmentKind::Unknown, cause, Basis::Measured);
         match thread.forker() {
             // It is there because another forked it: what that one did led here.
             Some(Occupant::Thread(forker)) if place.parent.is_some() => {
@@ -248,7 +256,7 @@ impl Walk<'_> {
         let dead = self.graph.thread(follow.place.thread).last < self.graph.to()
             || self.graph.thread(follow.place.thread).exited.is_some();
         let cause = if dead { Cause::NotAlive } else { Cause::BeforeRecording };
-        self.tiles.push(follow.place.segment(follow.at, to, Kind::Unknown, cause, Basis::Measured));
+        self.tiles.push(follow.place.segment(follow.at, to, SegmentKind::Unknown, cause, Basis::Measured));
     }
 }
 

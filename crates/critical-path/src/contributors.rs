@@ -4,7 +4,7 @@ use foldhash::{HashMap, HashMapExt};
 use wakepath_event::Comm;
 use wakepath_wait_graph::{Graph, ThreadIndex};
 
-use crate::{Cause, Kind, Path};
+use crate::{Cause, Path, SegmentKind};
 
 /// A part of the window, added up over the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Contributor {
     /// Its name then.
     pub comm: Comm,
     /// What the time went to.
-    pub kind: Kind,
+    pub kind: SegmentKind,
     /// Who or what is responsible beyond the thread: the cause of the first segment of this sort.
     pub what: Cause,
     /// The number of the system call that the thread was blocked in.

@@ -1,10 +1,10 @@
 use wakepath_clock::{Reference, Stamp};
-use wakepath_wait_graph::{Bookmarks, Doing, Graph, Occupant, ThreadIndex};
+use wakepath_wait_graph::{Bookmarks, Graph, Occupant, ThreadIndex, ThreadState};
 
 use crate::explain::{Part, explain};
-use crate::own::own;
+use crate::own_segments::own_segments;
 use crate::tiles::{Place, Tiles, Trust};
-use crate::{Algorithm, Basis, Cause, Kind, Path, Segment, Via, Wait, Window, doubts};
+use crate::{Algorithm, Basis, Cause, Path, Segment, SegmentKind, Via, Wait, Window, doubts};
 
 /// The exact path to a window's end (G15 §4.3.1): with waits that threads ended taken as zero, the
 /// longest path back from the end.
@@ -65,7 +65,7 @@ impl Backward<'_> {
                 continue;
             }
             let floor = returns.last().map_or(self.from, |back| back.at).max(self.from);
-            let spans = graph.spans(place.thread);
+            let intervals = graph.state_intervals(place.thread);
             let thread = graph.thread(place.thread);
             if at > thread.last
                 && let Some(next) = graph.successor(place.thread)
@@ -80,12 +80,12 @@ impl Backward<'_> {
                 } else {
                     Cause::BeforeRecording
                 };
-                self.put(place.segment(from, at, Kind::Unknown, cause, Basis::Measured));
+                self.put(place.segment(from, at, SegmentKind::Unknown, cause, Basis::Measured));
                 at = from;
                 continue;
             }
-            let Some((index, span)) =
-                spans.find_before(at).and_then(|index| Some((index, spans.get(index)?)))
+            let Some((index, interval)) =
+                intervals.find_before(at).and_then(|index| Some((index, intervals.get(index)?)))
             else {
                 // Before the first that is known of it: whoever forked it decided that it is there.
                 match thread.forker() {
@@ -97,11 +97,11 @@ impl Backward<'_> {
                         let start =
                             start.filter(|_| born.is_none()).map_or(floor, |start| start.clamp(floor, at));
                         let cause = if born.is_some() { Cause::NotAlive } else { Cause::BeforeRecording };
-                        self.put(place.segment(start, at, Kind::Unknown, cause, Basis::Measured));
+                        self.put(place.segment(start, at, SegmentKind::Unknown, cause, Basis::Measured));
                         self.put(place.segment(
                             floor,
                             start,
-                            Kind::Unknown,
+                            SegmentKind::Unknown,
                             Cause::NotAlive,
                             Basis::Measured,
                         ));
@@ -110,16 +110,16 @@ impl Backward<'_> {
                 }
                 continue;
             };
-            let from = span.from.max(floor);
-            if let (Doing::Blocked(_), Some(wait)) = (span.doing, graph.wait(&span)) {
-                let hidden = graph.losses().hide_a_stay(span.from, span.to);
+            let from = interval.from.max(floor);
+            if let (ThreadState::Blocked(_), Some(wait)) = (interval.state, graph.wait(&interval)) {
+                let hidden = graph.losses().may_hide_a_run(interval.from, interval.to);
                 let here = Place { trust: place.trust.unless(hidden), ..place };
-                let parts = explain(graph, place.thread, &span, &wait, from, at);
+                let parts = explain(graph, place.thread, &interval, &wait, from, at);
                 at = self.back_through(parts, &here, &wait, (floor, from), at, &mut place, &mut returns);
                 continue;
             }
             let mut pieces = Vec::new();
-            own(graph, &mut bookmarks, &place, index, from, at, |segment| pieces.push(segment));
+            own_segments(graph, &mut bookmarks, &place, index, from, at, |segment| pieces.push(segment));
             while let Some(segment) = pieces.pop() {
                 self.put(segment);
             }
@@ -148,7 +148,7 @@ impl Backward<'_> {
             });
             match part {
                 Part::Thread { .. } if !self.may_leave(here.thread, ended) => {
-                    let (kind, cause) = (Kind::Unknown, Cause::NoWakeupSeen);
+                    let (kind, cause) = (SegmentKind::Unknown, Cause::NoWakeupSeen);
                     self.put(here.blocked(begin, at, kind, cause, Basis::Ambiguous, wait.call));
                 }
                 Part::Thread { thread, via, lock, trust, .. } => {
@@ -179,7 +179,7 @@ impl Backward<'_> {
                 Part::InFlight { sent, cause, basis, .. } => {
                     // What the waiter did before it waited for what was on its way did not matter.
                     begin = begin.min(sent).max(floor);
-                    let segment = here.segment(begin, at, Kind::Network, cause, basis);
+                    let segment = here.segment(begin, at, SegmentKind::Network, cause, basis);
                     self.put(Segment { thread: None, via: Via::Packet, ..segment });
                 }
             }

@@ -3,11 +3,12 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Context, FlowId, Softirq};
 use wakepath_wait_graph::{
-    Completion, Evidence, Graph, Link, Occupant, Received, Sender, Span, ThreadIndex, Wait, Waker,
+    Completion, ContendedLock, Evidence, Graph, Occupant, Received, Sender, StateInterval, ThreadIndex, Wait,
+    Waker,
 };
 
 use crate::tiles::Trust;
-use crate::{Basis, Cause, Kind, LockCause, Rule, Via};
+use crate::{Basis, Cause, LockCause, Rule, SegmentKind, Via};
 
 /// A part of a wait, explained. The parts of a wait follow each other without gap.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,16 +25,16 @@ pub(crate) enum Part {
         trust: Trust,
     },
     /// By something that is no thread, while the waiter waited.
-    Thing { to: Stamp<Reference>, kind: Kind, cause: Cause, basis: Basis },
+    Thing { to: Stamp<Reference>, kind: SegmentKind, cause: Cause, basis: Basis },
     /// A packet was on its way, since `sent`, which may be before the wait.
     InFlight { sent: Stamp<Reference>, to: Stamp<Reference>, cause: Cause, basis: Basis },
 }
 
-/// What happened in a wait from `from` to `to`, both within its span.
+/// What happened in a wait from `from` to `to`, both within its interval.
 pub(crate) fn explain(
     graph: &Graph,
     waiter: ThreadIndex,
-    span: &Span,
+    interval: &StateInterval,
     wait: &Wait,
     from: Stamp<Reference>,
     to: Stamp<Reference>,
@@ -41,13 +42,13 @@ pub(crate) fn explain(
     let thing = |kind, cause, basis| vec![Part::Thing { to, kind, cause, basis }];
     let (woken, current, context, irq, evidence) = match wait.end {
         Waker::Woken { at, current, context, irq, evidence } => (at, current, context, irq, evidence),
-        Waker::Unseen if graph.losses().touch(span.from, span.to) => {
-            return thing(Kind::Unknown, Cause::Lost, Basis::Ambiguous);
+        Waker::Unseen if graph.losses().touch(interval.from, interval.to) => {
+            return thing(SegmentKind::Unknown, Cause::Lost, Basis::Ambiguous);
         }
         Waker::Unseen if wait.began_before => {
-            return thing(Kind::Unknown, Cause::BeforeRecording, Basis::Measured);
+            return thing(SegmentKind::Unknown, Cause::BeforeRecording, Basis::Measured);
         }
-        Waker::Unseen => return thing(Kind::Unknown, Cause::NoWakeupSeen, Basis::Measured),
+        Waker::Unseen => return thing(SegmentKind::Unknown, Cause::NoWakeupSeen, Basis::Measured),
         Waker::Open => return still(wait.lock, thing),
     };
     if !context.is_interrupt() {
@@ -65,9 +66,9 @@ pub(crate) fn explain(
             // The idle thread wakes nobody on its own account.
             Occupant::Idle => {
                 let cause = Cause::Interrupt { context: Context::UnknownInterrupt, irq: None };
-                thing(Kind::OtherDevice, cause, Basis::Measured)
+                thing(SegmentKind::OtherDevice, cause, Basis::Measured)
             }
-            _ => thing(Kind::Unknown, Cause::NoWakeupSeen, Basis::Ambiguous),
+            _ => thing(SegmentKind::Unknown, Cause::NoWakeupSeen, Basis::Ambiguous),
         };
     }
     match graph.evidence(evidence) {
@@ -82,32 +83,32 @@ pub(crate) fn explain(
 }
 
 /// A wait that the recording's end cut off.
-fn still(lock: Option<Link>, thing: impl Fn(Kind, Cause, Basis) -> Vec<Part>) -> Vec<Part> {
+fn still(lock: Option<ContendedLock>, thing: impl Fn(SegmentKind, Cause, Basis) -> Vec<Part>) -> Vec<Part> {
     match lock {
         Some(link) => {
             let basis = if link.proved { Basis::Measured } else { Basis::Ambiguous };
-            thing(Kind::Lock, Cause::Lock(lock_cause(link)), basis)
+            thing(SegmentKind::Lock, Cause::Lock(lock_cause(link)), basis)
         }
-        None => thing(Kind::Unknown, Cause::StillWaiting, Basis::Measured),
+        None => thing(SegmentKind::Unknown, Cause::StillWaiting, Basis::Measured),
     }
 }
 
-fn lock_cause(link: Link) -> LockCause {
+fn lock_cause(link: ContendedLock) -> LockCause {
     LockCause { address: link.address, kernel: link.kernel, owner: link.owner }
 }
 
 /// An interrupt that left no evidence but its context.
-fn interrupt(context: Context, irq: u16) -> (Kind, Cause) {
+fn interrupt(context: Context, irq: u16) -> (SegmentKind, Cause) {
     match context {
         Context::LocalTimer | Context::Softirq(Softirq::Timer | Softirq::Hrtimer) => {
-            (Kind::Timer, Cause::Timer { context })
+            (SegmentKind::Timer, Cause::Timer { context })
         }
         Context::Softirq(Softirq::Block) => {
-            (Kind::BlockDevice, Cause::Block { request: None, queued: false })
+            (SegmentKind::BlockDevice, Cause::Block { request: None, queued: false })
         }
-        Context::Softirq(Softirq::NetRx) => (Kind::Network, Cause::Network { flow: None }),
-        Context::Device => (Kind::OtherDevice, Cause::Interrupt { context, irq: Some(irq) }),
-        _ => (Kind::OtherDevice, Cause::Interrupt { context, irq: None }),
+        Context::Softirq(Softirq::NetRx) => (SegmentKind::Network, Cause::Network { flow: None }),
+        Context::Device => (SegmentKind::OtherDevice, Cause::Interrupt { context, irq: Some(irq) }),
+        _ => (SegmentKind::OtherDevice, Cause::Interrupt { context, irq: None }),
     }
 }
 
@@ -125,7 +126,7 @@ fn disk(
     let basis = trust.basis(Basis::Measured);
     let part = |to, queued, basis| {
         let cause = Cause::Block { request: Some(Box::new(completion.request)), queued };
-        Part::Thing { to, kind: Kind::BlockDevice, cause, basis }
+        Part::Thing { to, kind: SegmentKind::BlockDevice, cause, basis }
     };
     let mut parts = Vec::with_capacity(3);
     if start > from {
@@ -154,7 +155,7 @@ fn network(
     let cause = Cause::Network { flow: Some(received.flow) };
     let trust = if received.alone { Trust::Sure } else { Trust::By(Rule::LastPacket) };
     let basis = trust.basis(Basis::Measured);
-    let unmatched = |basis| vec![Part::Thing { to, kind: Kind::Network, cause: cause.clone(), basis }];
+    let unmatched = |basis| vec![Part::Thing { to, kind: SegmentKind::Network, cause: cause.clone(), basis }];
     let Some(sent) = received.sent else {
         let foreign = !received.doubtful && leaves_host(graph, received.flow);
         return unmatched(if foreign { basis } else { Basis::Ambiguous });
@@ -176,12 +177,12 @@ fn network(
         }
         Sender::Timer(context) => {
             let timer = Cause::Timer { context };
-            vec![Part::Thing { to: at, kind: Kind::Timer, cause: timer, basis }, in_flight]
+            vec![Part::Thing { to: at, kind: SegmentKind::Timer, cause: timer, basis }, in_flight]
         }
         // What came before it was sent is as unknown as who sent it. From then on it was on its way.
         Sender::Interrupt(_) | Sender::Unseen => {
             let basis = Basis::Ambiguous;
-            let before = Part::Thing { to: at, kind: Kind::Network, cause: cause.clone(), basis };
+            let before = Part::Thing { to: at, kind: SegmentKind::Network, cause: cause.clone(), basis };
             vec![before, Part::InFlight { sent: at, to, cause, basis: trust.basis(Basis::Measured) }]
         }
     }

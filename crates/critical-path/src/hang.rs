@@ -33,8 +33,8 @@ pub fn hangs(graph: &Graph) -> Vec<Hang> {
 
 /// The wait that a thread was in when the recording ended, if it was.
 fn hang(graph: &Graph, thread: ThreadIndex) -> Option<Hang> {
-    let spans = graph.spans(thread);
-    let last = spans.get(spans.len().checked_sub(1)?)?;
+    let intervals = graph.state_intervals(thread);
+    let last = intervals.get(intervals.len().checked_sub(1)?)?;
     let wait = graph.wait(&last).filter(|wait| wait.end == Waker::Open && !wait.newborn)?;
     Some(Hang {
         thread,

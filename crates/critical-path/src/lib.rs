@@ -2,7 +2,7 @@
 //!
 //! [`active`] replaces each wait by what its waker did meanwhile (G15 §5.3.2, Algorithm 5), [`exact`]
 //! goes back from the window's end along what decided when it came (G15 §4.3.1). Both tile the
-//! window to the nanosecond: what nobody saw is a segment of kind [`Kind::Unknown`].
+//! window to the nanosecond: what nobody saw is a segment of kind [`SegmentKind::Unknown`].
 //!
 //! The cost is linear: every nanosecond of the window is explained once, by one stretch of one
 //! thread. Nothing recurses, so that a chain of a million waits is only long.
@@ -13,9 +13,9 @@ mod doubts;
 mod exact;
 mod explain;
 mod hang;
-mod own;
+mod own_segments;
 mod path;
-mod taken_up;
+mod pick_up;
 mod tiles;
 mod timeouts;
 
@@ -24,7 +24,7 @@ pub use contributors::{Contributor, contributors};
 pub use exact::exact;
 pub use hang::{Hang, deadlocks, hangs};
 pub use path::{
-    Algorithm, Basis, Cause, Kind, LockCause, Path, Problem, Rule, Segment, Severity, Via, Wait, WaitId,
-    Window,
+    Algorithm, Basis, Cause, LockCause, Path, Problem, Rule, Segment, SegmentKind, Severity, Via, Wait,
+    WaitId, Window,
 };
 pub use timeouts::{Timeouts, is_sleep};

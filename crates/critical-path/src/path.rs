@@ -54,7 +54,7 @@ pub struct Segment {
     /// One past its last.
     pub to: Stamp<Reference>,
     /// What the time went to.
-    pub kind: Kind,
+    pub kind: SegmentKind,
     /// Whose time it is, running or waiting; `None` in flight between hosts.
     pub thread: Option<ThreadIndex>,
     /// The innermost wait that this explains; `None` for the window's own thread.
@@ -98,7 +98,7 @@ pub struct Wait {
 
 /// What a segment's time went to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum SegmentKind {
     /// On a CPU.
     Running,
     /// Waiting for a CPU.
@@ -125,7 +125,7 @@ pub enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl SegmentKind {
     /// All of them.
     pub const ALL: [Self; 12] = [
         Self::Running,
@@ -267,7 +267,7 @@ pub enum Rule {
     /// The wake-up came before its own switch-out.
     WakingBeforeSwitch,
     /// A kernel worker was there for anyone until it took up the work.
-    TakenUp,
+    WorkPickUp,
     /// How long a hypervisor kept a CPU is found when the CPU looks; it is taken to have been right before.
     StolenBefore,
 }
@@ -288,7 +288,7 @@ impl Rule {
             Self::StolenBefore => {
                 "how long the hypervisor had the CPU is measured; that it was right before the CPU looked is not"
             }
-            Self::TakenUp => {
+            Self::WorkPickUp => {
                 "what a kernel worker did before it took up the work is left out; what queued the work stands for it"
             }
         }

@@ -2,7 +2,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Call;
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::{Basis, Cause, Kind, Rule, Segment, Via, Wait, WaitId};
+use crate::{Basis, Cause, Rule, Segment, SegmentKind, Via, Wait, WaitId};
 
 /// Where on the path a walk stands: what its segments have in common.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +57,7 @@ impl Place {
         &self,
         from: Stamp<Reference>,
         to: Stamp<Reference>,
-        kind: Kind,
+        kind: SegmentKind,
         cause: Cause,
         basis: Basis,
     ) -> Segment {
@@ -72,7 +72,7 @@ impl Place {
             call: None,
             cause,
             // What is not known is not known, whoever led here.
-            basis: if kind == Kind::Unknown { basis } else { self.trust.basis(basis) },
+            basis: if kind == SegmentKind::Unknown { basis } else { self.trust.basis(basis) },
         }
     }
 
@@ -81,7 +81,7 @@ impl Place {
         &self,
         from: Stamp<Reference>,
         to: Stamp<Reference>,
-        kind: Kind,
+        kind: SegmentKind,
         cause: Cause,
         basis: Basis,
         call: Option<Call>,

@@ -1,6 +1,6 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Context, Softirq};
-use wakepath_wait_graph::{Doing, Graph, Span, Spans, Wait, Waker};
+use wakepath_wait_graph::{Graph, StateInterval, StateIntervals, ThreadState, Wait, Waker};
 
 /// What waits that end by their time-out count as.
 ///
@@ -20,36 +20,36 @@ pub enum Timeouts {
 /// Waits of a thread that count as one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Joint {
-    /// The last of their spans. If it did not end in something other than a time-out, nothing is known.
+    /// The last of their intervals. If it did not end in something other than a time-out, nothing is known.
     last: usize,
     ended: bool,
 }
 
 impl Joint {
-    /// The waits around the span `index`, if that ended in a time-out: `known` when that is still
-    /// about them, so that every span is looked at once. Nothing from `to` on is looked at.
+    /// The waits around the interval `index`, if that ended in a time-out: `known` when that is still
+    /// about them, so that every interval is looked at once. Nothing from `to` on is looked at.
     pub(crate) fn at(
         graph: &Graph,
-        spans: Spans<'_>,
+        intervals: StateIntervals<'_>,
         index: usize,
         to: Stamp<Reference>,
         known: Option<Self>,
     ) -> Option<Self> {
-        let span = spans.get(index)?;
-        let first = graph.wait(&span).filter(timed_out)?;
+        let interval = intervals.get(index)?;
+        let first = graph.wait(&interval).filter(timed_out)?;
         if let Some(known) = known.filter(|known| index <= known.last) {
             return Some(known);
         }
         let call = first.call.filter(|call| !is_sleep(call.number))?;
-        let (mut last, mut waited, mut ran) = (index, span.to.since(span.from), 0);
-        for next in index + 1..spans.len() {
-            let Some(span) = spans.get(next).filter(|span| span.to <= to) else { break };
-            match span.doing {
-                Doing::Running { .. } => ran += span.to.since(span.from),
-                Doing::Runnable { .. } | Doing::Throttled { .. } => {}
-                Doing::Unknown(_) => break,
-                Doing::Blocked(_) => {
-                    let Some(wait) = graph.wait(&span) else { break };
+        let (mut last, mut waited, mut ran) = (index, interval.to.since(interval.from), 0);
+        for next in index + 1..intervals.len() {
+            let Some(interval) = intervals.get(next).filter(|interval| interval.to <= to) else { break };
+            match interval.state {
+                ThreadState::Running { .. } => ran += interval.to.since(interval.from),
+                ThreadState::Runnable { .. } | ThreadState::Throttled { .. } => {}
+                ThreadState::Unknown(_) => break,
+                ThreadState::Blocked(_) => {
+                    let Some(wait) = graph.wait(&interval) else { break };
                     let same = wait.call.is_some_and(|c| (c.number, c.arg0) == (call.number, call.arg0));
                     if !same || ran > waited {
                         break;
@@ -59,7 +59,7 @@ impl Joint {
                         let ended = matches!(wait.end, Waker::Woken { .. });
                         return Some(Self { last, ended });
                     }
-                    (waited, ran) = (span.to.since(span.from), 0);
+                    (waited, ran) = (interval.to.since(interval.from), 0);
                 }
             }
         }
@@ -67,9 +67,9 @@ impl Joint {
     }
 
     /// The wait whose end was none of the timer's.
-    pub(crate) fn ender(self, graph: &Graph, spans: Spans<'_>) -> Option<(Span, Wait)> {
-        let span = spans.get(self.last).filter(|_| self.ended)?;
-        Some((span, graph.wait(&span)?))
+    pub(crate) fn ender(self, graph: &Graph, intervals: StateIntervals<'_>) -> Option<(StateInterval, Wait)> {
+        let interval = intervals.get(self.last).filter(|_| self.ended)?;
+        Some((interval, graph.wait(&interval)?))
     }
 }
 

@@ -2,7 +2,7 @@
 //! and the cost is linear, or this test would not end.
 
 use wakepath_clock::Stamp;
-use wakepath_critical_path::{Kind, Via, Window, active, contributors, exact};
+use wakepath_critical_path::{SegmentKind, Via, Window, active, contributors, exact};
 use wakepath_event::{BlockedState, Context, Cpu, Event, EventKind, Mark, SwitchOut, Tid};
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
 
@@ -49,7 +49,7 @@ fn a_chain_of_a_million_waits_is_only_long() {
     assert_eq!(path.waits.len(), WAITS as usize);
     // Down the chain while it was built, the bottom, and up again.
     assert_eq!(path.segments.len(), 2 * WAITS as usize + 1);
-    assert!(path.segments.iter().all(|segment| segment.kind == Kind::Running));
+    assert!(path.segments.iter().all(|segment| segment.kind == SegmentKind::Running));
     let bottom = path.segments.iter().max_by_key(|segment| segment.depth).expect("a bottom");
     assert_eq!((bottom.thread, bottom.depth), (Some(ThreadIndex(WAITS)), WAITS));
     let sum: u64 = contributors(&graph, &path).iter().map(|part| part.total_ns).sum();

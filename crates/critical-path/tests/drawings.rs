@@ -2,7 +2,7 @@
 //! one character a column: the row of the thread that ran, else what the time went to.
 
 use wakepath_clock::Stamp;
-use wakepath_critical_path::{Cause, Kind, Path, Window, active, exact};
+use wakepath_critical_path::{Cause, Path, SegmentKind, Window, active, exact};
 use wakepath_event::{Event, EventKind, Tid};
 use wakepath_scenario::{Drawing, STEP, draw};
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
@@ -31,21 +31,21 @@ fn line(graph: &Graph, path: &Path) -> String {
         at = segment.to;
         let thread = |thread: ThreadIndex| graph.thread(thread).tid().0 - 100;
         let mark = match (segment.kind, &segment.cause) {
-            (Kind::Running, _) => {
+            (SegmentKind::Running, _) => {
                 char::from_digit(thread(segment.thread.expect("a running thread")), 10).expect("a digit")
             }
-            (Kind::Runnable, _) => 'r',
-            (Kind::Throttled, _) => 'x',
-            (Kind::Interrupted, _) => 'i',
-            (Kind::Stolen, _) => 's',
-            (Kind::Timer, _) => 't',
-            (Kind::BlockDevice, _) => 'b',
-            (Kind::Network, _) => 'n',
-            (Kind::Lock, _) => 'l',
-            (Kind::UserInput, _) => 'u',
-            (Kind::OtherDevice, _) => 'd',
-            (Kind::Unknown, Cause::NotAlive) => '_',
-            (Kind::Unknown, _) => '?',
+            (SegmentKind::Runnable, _) => 'r',
+            (SegmentKind::Throttled, _) => 'x',
+            (SegmentKind::Interrupted, _) => 'i',
+            (SegmentKind::Stolen, _) => 's',
+            (SegmentKind::Timer, _) => 't',
+            (SegmentKind::BlockDevice, _) => 'b',
+            (SegmentKind::Network, _) => 'n',
+            (SegmentKind::Lock, _) => 'l',
+            (SegmentKind::UserInput, _) => 'u',
+            (SegmentKind::OtherDevice, _) => 'd',
+            (SegmentKind::Unknown, Cause::NotAlive) => '_',
+            (SegmentKind::Unknown, _) => '?',
         };
         line.extend(std::iter::repeat_n(mark, (segment.to.since(segment.from) / STEP) as usize));
     }

@@ -175,12 +175,12 @@ proptest! {
         hangs(&graph);
         deadlocks(&graph);
         for (thread, row) in graph.threads() {
-            let spans = graph.spans(thread);
+            let intervals = graph.state_intervals(thread);
             let mut end = row.first;
-            for index in 0..spans.len() {
-                let span = spans.get(index).expect("a span");
-                prop_assert!(span.from == end && span.to >= span.from, "spans follow each other");
-                end = span.to;
+            for index in 0..intervals.len() {
+                let interval = intervals.get(index).expect("an interval");
+                prop_assert!(interval.from == end && interval.to >= interval.from, "intervals follow each other");
+                end = interval.to;
             }
             prop_assert_eq!(end, row.last);
             prop_assert_eq!(graph.samples(thread, graph.from(), graph.to()).filter(|s| s.user.len() != 2).count(), 0);

@@ -4,7 +4,7 @@ mod said;
 
 use proptest::prelude::*;
 use wakepath_clock::Stamp;
-use wakepath_critical_path::{Basis, Kind, Path, Segment, Window, active, contributors, exact};
+use wakepath_critical_path::{Basis, Path, Segment, SegmentKind, Window, active, contributors, exact};
 use wakepath_event::Event;
 use wakepath_scenario::simulate::{Action, Program, Run, lose, simulate, tid};
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
@@ -174,8 +174,8 @@ proptest! {
                 let mut shorter = program.clone();
                 let Some(ns) = timed(&mut shorter.threads[thread][number]) else { continue };
                 *ns -= 1;
-                let on_path = truth.actions[thread][number].is_some_and(|span| {
-                    path.segments.iter().any(|segment| is_of(&graph, segment, thread, action, span))
+                let on_path = truth.actions[thread][number].is_some_and(|interval| {
+                    path.segments.iter().any(|segment| is_of(&graph, segment, thread, action, interval))
                 });
                 let expected = if on_path { done - 1 } else { done };
                 prop_assert_eq!(
@@ -216,7 +216,7 @@ fn nothing_moves_unmarked(program: &Program, run: &Run, kept: &[Event]) -> Resul
         assert_adds_up(&graph, &exact(&graph, path.window));
         for &moment in run.truth.moments().iter().filter(|&&moment| moment < run.end) {
             let segment = at(&path, moment);
-            if segment.kind == Kind::Unknown || segment.basis == Basis::Ambiguous {
+            if segment.kind == SegmentKind::Unknown || segment.basis == Basis::Ambiguous {
                 continue;
             }
             prop_assert_eq!(
@@ -267,9 +267,9 @@ fn without_ties(mut program: Program) -> Option<Program> {
 /// Whether a segment is a part of an action that ran from and to then.
 fn is_of(graph: &Graph, segment: &Segment, thread: usize, action: Action, (from, to): (u64, u64)) -> bool {
     let kind = match action {
-        Action::Sleep(_) => segment.kind == Kind::Timer,
-        Action::Disk(_) => segment.kind == Kind::BlockDevice,
-        _ => matches!(segment.kind, Kind::Running | Kind::Interrupted),
+        Action::Sleep(_) => segment.kind == SegmentKind::Timer,
+        Action::Disk(_) => segment.kind == SegmentKind::BlockDevice,
+        _ => matches!(segment.kind, SegmentKind::Running | SegmentKind::Interrupted),
     };
     kind && segment.thread.is_some_and(|index| graph.thread(index).tid() == tid(thread))
         && segment.from.ns() < to

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use wakepath_clock::{Local, Reference, Stamp};
-use wakepath_critical_path::{Kind, Path};
+use wakepath_critical_path::{Path, SegmentKind};
 use wakepath_event::{Comm, Mapping, Tid};
 use wakepath_recording::HostIdentity;
 use wakepath_symbols::{Code, Found, Symbols};
@@ -52,7 +52,7 @@ pub(crate) fn sampled<'r>(
 ) -> (Sampled, SampledSegments) {
     let graph = &recorded.graph;
     let mut threads: Vec<ThreadIndex> =
-        path.segments.iter().filter(|s| s.kind == Kind::Running).filter_map(|s| s.thread).collect();
+        path.segments.iter().filter(|s| s.kind == SegmentKind::Running).filter_map(|s| s.thread).collect();
     threads.sort_unstable();
     threads.dedup();
     let mut places = Sampled::new();
@@ -78,7 +78,8 @@ pub(crate) fn sampled<'r>(
 fn runs_at(path: &Path, thread: ThreadIndex, at: Stamp<Reference>) -> Option<usize> {
     let last = path.segments.partition_point(|segment| segment.from <= at).checked_sub(1)?;
     let segment = path.segments.get(last)?;
-    (segment.thread == Some(thread) && segment.kind == Kind::Running && at < segment.to).then_some(last)
+    (segment.thread == Some(thread) && segment.kind == SegmentKind::Running && at < segment.to)
+        .then_some(last)
 }
 
 /// Names of addresses, of all paths of a question: files are read once, and only where there is an address.

@@ -6,7 +6,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Hang, deadlocks, hangs};
 use wakepath_event::{BlockedState, Call};
-use wakepath_wait_graph::{Doing, Graph, ThreadIndex, Wait};
+use wakepath_wait_graph::{Graph, ThreadIndex, ThreadState, Wait};
 
 use crate::answer::local;
 use crate::path::head;
@@ -143,16 +143,16 @@ fn thread_times(
         unknown_ns: 0,
         longest: None,
     };
-    for span in graph.spans(thread).overlapping(from, to) {
-        let (begin, end) = (span.from.max(from), span.to.min(to));
+    for interval in graph.state_intervals(thread).overlapping(from, to) {
+        let (begin, end) = (interval.from.max(from), interval.to.min(to));
         let ns = end.since(begin);
-        match span.doing {
-            Doing::Running { .. } => times.running_ns += ns,
-            Doing::Runnable { .. } => times.runnable_ns += ns,
-            Doing::Throttled { .. } => times.throttled_ns += ns,
-            Doing::Unknown(_) => times.unknown_ns += ns,
-            Doing::Blocked(_) => {
-                let wait: Option<Wait> = graph.wait(&span);
+        match interval.state {
+            ThreadState::Running { .. } => times.running_ns += ns,
+            ThreadState::Runnable { .. } => times.runnable_ns += ns,
+            ThreadState::Throttled { .. } => times.throttled_ns += ns,
+            ThreadState::Unknown(_) => times.unknown_ns += ns,
+            ThreadState::Blocked(_) => {
+                let wait: Option<Wait> = graph.wait(&interval);
                 let who = recorded.who(thread, end);
                 let call = wait.and_then(|wait| wait.call);
                 let owned = wait.and_then(|wait| wait.lock).is_some_and(|lock| lock.owner.is_some());

@@ -1,6 +1,6 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
-    Algorithm, Hang, Kind, Path, Problem, Segment, Severity, Timeouts, Window, active, active_by,
+    Algorithm, Hang, Path, Problem, Segment, SegmentKind, Severity, Timeouts, Window, active, active_by,
     contributors, deadlocks, exact, hangs, is_sleep,
 };
 
@@ -90,7 +90,7 @@ pub(crate) fn explain<'r>(
 /// not made where it could be no hundredth of the window.
 fn timed_out(recorded: &Recorded, path: &Path) -> u64 {
     let of = |segments: &[Segment], counts: &dyn Fn(&Segment) -> bool| -> u64 {
-        let timers = segments.iter().filter(|segment| segment.kind == Kind::Timer && counts(segment));
+        let timers = segments.iter().filter(|segment| segment.kind == SegmentKind::Timer && counts(segment));
         timers.map(|segment| segment.to.since(segment.from)).sum()
     };
     let may_go_on = |segment: &Segment| segment.call.is_some_and(|call| !is_sleep(call.number));

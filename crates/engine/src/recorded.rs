@@ -5,7 +5,7 @@ use wakepath_clock::{ErrorBound, Local, Reference, Stamp, Transform};
 use wakepath_critical_path::Problem;
 use wakepath_event::{CgroupId, Comm, HostIndex, Tid};
 use wakepath_timeline::Numbering;
-use wakepath_wait_graph::{Doing, Graph, ThreadIndex};
+use wakepath_wait_graph::{Graph, ThreadIndex, ThreadState};
 
 use crate::{Cost, Host, Name, Survey};
 
@@ -231,10 +231,11 @@ impl Recorded {
             return None;
         }
         let threads = observers.iter().flat_map(|&tid| self.with_tid(tid));
-        let running =
-            threads.flat_map(|&index| self.graph.spans(index).overlapping(from, to)).filter_map(|span| {
-                let ran = matches!(span.doing, Doing::Running { .. });
-                ran.then(|| span.to.min(to).since(span.from.max(from)))
+        let running = threads
+            .flat_map(|&index| self.graph.state_intervals(index).overlapping(from, to))
+            .filter_map(|interval| {
+                let ran = matches!(interval.state, ThreadState::Running { .. });
+                ran.then(|| interval.to.min(to).since(interval.from.max(from)))
             });
         Some(Cost { observer_ns: running.fold(0, u64::saturating_add), over_ns: to.since(from) })
     }

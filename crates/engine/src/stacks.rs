@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Path, Segment, Wait, WaitId};
 use wakepath_symbols::Found;
-use wakepath_wait_graph::{Doing, Frames, Occupant, StackAt, StackIndex, ThreadIndex, Waker};
+use wakepath_wait_graph::{Frames, Occupant, StackAt, StackIndex, ThreadIndex, ThreadState, Waker};
 
 use crate::Recorded;
 use crate::code::{LazyNames, Names, module};
@@ -179,15 +179,17 @@ struct Reader<'a, 'n> {
 impl Reader<'_, '_> {
     /// Where the wait of `thread` began that holds `at`.
     fn began(&mut self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Taken> {
-        let spans = self.recorded.graph.spans(thread);
-        let span = spans.get(spans.find(at)).filter(|span| matches!(span.doing, Doing::Blocked(_)))?;
-        self.taken(thread, span.from)
+        let intervals = self.recorded.graph.state_intervals(thread);
+        let interval = intervals
+            .get(intervals.find(at))
+            .filter(|interval| matches!(interval.state, ThreadState::Blocked(_)))?;
+        self.taken(thread, interval.from)
     }
 
     /// Where `by` was when it ended the wait of `thread` that holds `at`.
     fn ended(&mut self, thread: ThreadIndex, at: Stamp<Reference>, by: Option<ThreadIndex>) -> Option<Taken> {
-        let spans = self.recorded.graph.spans(thread);
-        match self.recorded.graph.wait(&spans.get(spans.find(at))?)?.end {
+        let intervals = self.recorded.graph.state_intervals(thread);
+        match self.recorded.graph.wait(&intervals.get(intervals.find(at))?)?.end {
             Waker::Woken { at, current: Occupant::Thread(waker), context, .. }
                 if Some(waker) == by && !context.is_interrupt() =>
             {

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use wakepath_clock::Stamp;
-use wakepath_critical_path::{Contributor, Kind, Window, active, contributors};
+use wakepath_critical_path::{Contributor, SegmentKind, Window, active, contributors};
 use wakepath_ctf::plan::Visitor;
 use wakepath_ctf::schema::EventClass;
 use wakepath_ctf::stream::{Item, Plans, Reader, Selection};
@@ -137,8 +137,8 @@ fn path(graph: &Graph, tid: i64, window: Option<(u64, u64)>) -> (Window, Vec<Con
 }
 
 /// The largest parts by name and kind.
-fn largest(contributors: &[Contributor]) -> Vec<(String, Kind)> {
-    let mut sums: Vec<(String, Kind, u64)> = Vec::new();
+fn largest(contributors: &[Contributor]) -> Vec<(String, SegmentKind)> {
+    let mut sums: Vec<(String, SegmentKind, u64)> = Vec::new();
     for one in contributors {
         let name = one.comm.lossy().into_owned();
         match sums.iter_mut().find(|(other, kind, _)| *other == name && *kind == one.kind) {
@@ -152,7 +152,7 @@ fn largest(contributors: &[Contributor]) -> Vec<(String, Kind)> {
 
 #[test]
 fn sleeps_are_as_long_as_the_programs_own_calls_say_and_the_largest_parts_have_the_right_names() {
-    use Kind::{Interrupted, Runnable, Running, Timer};
+    use SegmentKind::{Interrupted, Runnable, Running, Timer};
     let Some(folder) = traces() else { return };
     // The thread that the shell started, those that sleep for it, the three largest parts of its life.
     // What a program does not sleep it computes, on an emulated machine: user + sys of `workload.out`.
@@ -231,7 +231,7 @@ fn waits_are_in_the_calls_that_were_entered_and_not_left() {
             let devices = path.segments.iter().filter(|segment| {
                 segment.depth == 0
                     && segment.thread == Some(index)
-                    && matches!(segment.kind, Kind::Timer | Kind::BlockDevice)
+                    && matches!(segment.kind, SegmentKind::Timer | SegmentKind::BlockDevice)
             });
             let devices = devices.map(|segment| (segment.from.ns(), segment.to.ns(), segment.call));
             for (from, to, call) in explained.chain(devices) {
@@ -276,7 +276,7 @@ fn each_request_goes_to_what_the_program_says_it_did() {
         let (begun, took): (f64, f64) = (begun.parse().expect("s"), took.parse().expect("ms"));
         let (from, whole) = ((begun * 1e9) as u64, took * 1e6);
         let (_, parts) = path(&graph, worker, Some((from, from + whole as u64)));
-        let share = |tid: i64, kinds: &[Kind]| {
+        let share = |tid: i64, kinds: &[SegmentKind]| {
             let of = |part: &&Contributor| {
                 part.thread.is_some_and(|thread| graph.thread(thread).had_tid(Tid(tid as u32)))
                     && kinds.contains(&part.kind)
@@ -286,13 +286,13 @@ fn each_request_goes_to_what_the_program_says_it_did() {
         match kind {
             // It slept for 20 ms at least.
             "A-sleep20" => {
-                let said = share(worker, &[Kind::Timer]);
+                let said = share(worker, &[SegmentKind::Timer]);
                 let sleeps = slept(&calls, worker, &[], from, from + whole as u64) as f64 / whole;
                 assert!(said >= 20.0 / took - TOLERANCE && said <= sleeps + TOLERANCE, "{line}: said {said}");
             }
             // It waited for the lock that the other held, asleep.
             "B-lock15" => {
-                let said = share(hog, &[Kind::Timer]);
+                let said = share(hog, &[SegmentKind::Timer]);
                 let held = slept(&calls, worker, &[hog], from, from + whole as u64) as f64 / whole;
                 println!("{line}: held {:.2}%, said {:.2}%", held * 100.0, said * 100.0);
                 assert!((said - held).abs() <= TOLERANCE, "{line}: held {held}, said {said}");
@@ -300,7 +300,7 @@ fn each_request_goes_to_what_the_program_says_it_did() {
             }
             // It computed for 10 ms of its own time.
             _ => {
-                let said = share(worker, &[Kind::Running, Kind::Interrupted]);
+                let said = share(worker, &[SegmentKind::Running, SegmentKind::Interrupted]);
                 assert!(said >= 10.0 / took - TOLERANCE, "{line}: said {said}");
             }
         }
@@ -329,8 +329,11 @@ fn other_peoples_traces_make_graphs_that_add_up() {
         for tid in named {
             let (window, parts) = path(&graph, tid, None);
             whole += window.to.since(window.from);
-            unknown +=
-                parts.iter().filter(|part| part.kind == Kind::Unknown).map(|part| part.total_ns).sum::<u64>();
+            unknown += parts
+                .iter()
+                .filter(|part| part.kind == SegmentKind::Unknown)
+                .map(|part| part.total_ns)
+                .sum::<u64>();
             threads += 1;
         }
         println!("{trace}: {threads} threads, unknown {:.2}%", unknown as f64 * 100.0 / whole as f64);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use wakepath_critical_path::Kind;
+use wakepath_critical_path::SegmentKind;
 use wakepath_engine::{Comm, Group, PathAnswer, Tid};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -27,7 +27,7 @@ pub fn first(answer: &PathAnswer<'_>) -> Option<(Taker, Row)> {
 fn takers(answer: &PathAnswer<'_>) -> Vec<(Taker, Row)> {
     let subject = answer.subject().comm;
     let own = answer.path.segments.iter();
-    let own = own.filter(|s| s.kind == Kind::Running && s.thread == Some(answer.path.window.thread));
+    let own = own.filter(|s| s.kind == SegmentKind::Running && s.thread == Some(answer.path.window.thread));
     let mut own_ns: u64 = own.map(|segment| segment.to.since(segment.from)).sum();
     let mut takers = Vec::new();
     for (party, mut row) in rows(answer) {

@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use wakepath_critical_path::{Kind, WaitId};
+use wakepath_critical_path::{SegmentKind, WaitId};
 use wakepath_engine::{PathAnswer, Responsible, Taken};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -56,7 +56,7 @@ pub struct Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaf {
     /// What it went to.
-    pub kind: Kind,
+    pub kind: SegmentKind,
     /// Who or what is responsible, and in which system call.
     pub text: String,
     /// How long, ns.
@@ -64,7 +64,7 @@ pub struct Leaf {
 }
 
 type NodeKey = (usize, Option<ThreadIndex>, Option<String>);
-type LeafKey = (usize, Kind, Responsible, Option<String>);
+type LeafKey = (usize, SegmentKind, Responsible, Option<String>);
 
 /// What a leaf sums up.
 #[derive(Default)]
@@ -217,7 +217,7 @@ fn others(mut rest: Vec<Leaf>) -> Option<Leaf> {
     Some(Leaf { text, total_ns, ..last })
 }
 
-fn leaf(answer: &PathAnswer, kind: Kind, responsible: Responsible, call: Option<&str>) -> String {
+fn leaf(answer: &PathAnswer, kind: SegmentKind, responsible: Responsible, call: Option<&str>) -> String {
     let mut text = wording::doing(answer, kind, responsible);
     if let Some(call) = call {
         text += &format!(", in {call}");

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use wakepath_critical_path::{Cause, Kind, Segment, WaitId};
+use wakepath_critical_path::{Cause, Segment, SegmentKind, WaitId};
 use wakepath_engine::{Group, PathAnswer, Responsible, Taken, Who};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -58,7 +58,7 @@ pub struct MergedNode {
 #[derive(Debug)]
 pub struct MergedLeaf {
     /// What it went to.
-    pub kind: Kind,
+    pub kind: SegmentKind,
     /// In words, with who or what is responsible.
     pub text: String,
     /// It names somebody who had the CPU: on a busy machine there are dozens.
@@ -137,7 +137,7 @@ fn node(parent: Option<usize>, who: String, call: Option<String>, via: &'static 
 struct Growing {
     nodes: Vec<MergedNode>,
     by_key: HashMap<(usize, String, Option<String>), usize>,
-    leaves: HashMap<(usize, Kind, String), LeafSum>,
+    leaves: HashMap<(usize, SegmentKind, String), LeafSum>,
 }
 
 #[derive(Default)]
@@ -253,10 +253,10 @@ fn name(answer: &PathAnswer<'_>, who: &Who) -> String {
 fn leaf(answer: &PathAnswer<'_>, segment: &Segment) -> String {
     let responsible = Responsible::from(&segment.cause);
     let mut text = match (segment.kind, responsible) {
-        (Kind::Runnable, Responsible::Competitor(other)) => {
+        (SegmentKind::Runnable, Responsible::Competitor(other)) => {
             format!("waiting for a CPU that {} had", name(answer, &answer.who(other)))
         }
-        (Kind::Throttled, _) => {
+        (SegmentKind::Throttled, _) => {
             let limit = segment.thread.and_then(|thread| limit(answer, &answer.who(thread)));
             let of = limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
             format!("{}: CPU limit{of}", wording::kind_phrase(segment.kind))

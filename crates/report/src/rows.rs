@@ -13,7 +13,7 @@ mod ends;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use wakepath_critical_path::{Basis, Kind};
+use wakepath_critical_path::{Basis, SegmentKind};
 use wakepath_engine::{CallKey, Name, PathAnswer, Responsible, Who};
 use wakepath_event::{Comm, Tid};
 use wakepath_wait_graph::ThreadIndex;
@@ -217,32 +217,36 @@ impl Grouping<'_> {
             }
         }
         let names = &answer.recorded.survey.names;
-        if let Some(kernel) = thread.filter(|thread| thread.kernel && class.kind != Kind::BlockDevice) {
+        if let Some(kernel) = thread.filter(|thread| thread.kernel && class.kind != SegmentKind::BlockDevice)
+        {
             if let Some(device) = class.user.and_then(|user| user.disk) {
                 return Party::Disk(wording::disk(names, device));
             }
-            if matches!(class.kind, Kind::Running | Kind::Runnable | Kind::Interrupted | Kind::Stolen) {
+            if matches!(
+                class.kind,
+                SegmentKind::Running | SegmentKind::Runnable | SegmentKind::Interrupted | SegmentKind::Stolen
+            ) {
                 return Party::KernelThread(worker_family(kernel.comm));
             }
         }
         let what = || wording::responsible(answer, class.responsible);
         match class.kind {
-            Kind::Running => Party::Running(class.comm),
-            Kind::Runnable => Party::Cpu,
-            Kind::Throttled => Party::Limit(thread.and_then(|thread| limit(answer, &thread))),
-            Kind::Interrupted => Party::Interrupts,
-            Kind::Stolen => Party::Hypervisor,
-            Kind::Timer => Party::Timer,
-            Kind::BlockDevice => match class.responsible {
+            SegmentKind::Running => Party::Running(class.comm),
+            SegmentKind::Runnable => Party::Cpu,
+            SegmentKind::Throttled => Party::Limit(thread.and_then(|thread| limit(answer, &thread))),
+            SegmentKind::Interrupted => Party::Interrupts,
+            SegmentKind::Stolen => Party::Hypervisor,
+            SegmentKind::Timer => Party::Timer,
+            SegmentKind::BlockDevice => match class.responsible {
                 Responsible::Disk { device, .. } => Party::Disk(wording::disk(names, device)),
                 _ => Party::Disk(None),
             },
-            Kind::Network => Party::Network(what()),
-            Kind::Lock => Party::Lock,
-            Kind::UserInput => Party::Person,
-            Kind::OtherDevice => Party::Device(what()),
-            Kind::Unknown if class.responsible == Responsible::StillWaiting => Party::StillWaiting,
-            Kind::Unknown => Party::Unknown(what()),
+            SegmentKind::Network => Party::Network(what()),
+            SegmentKind::Lock => Party::Lock,
+            SegmentKind::UserInput => Party::Person,
+            SegmentKind::OtherDevice => Party::Device(what()),
+            SegmentKind::Unknown if class.responsible == Responsible::StillWaiting => Party::StillWaiting,
+            SegmentKind::Unknown => Party::Unknown(what()),
         }
     }
 
@@ -270,12 +274,22 @@ impl Grouping<'_> {
                 wording::responsible(answer, responsible).unwrap_or_else(|| String::from("a lock"))
             }
             (Party::Process(..), _) => match (class.kind, class.call) {
-                (Kind::Running | Kind::Runnable | Kind::Throttled | Kind::Interrupted | Kind::Stolen, _)
-                    if by_kernel =>
-                {
-                    String::from("kernel threads")
-                }
-                (Kind::Running | Kind::Runnable | Kind::Throttled | Kind::Interrupted | Kind::Stolen, _)
+                (
+                    SegmentKind::Running
+                    | SegmentKind::Runnable
+                    | SegmentKind::Throttled
+                    | SegmentKind::Interrupted
+                    | SegmentKind::Stolen,
+                    _,
+                ) if by_kernel => String::from("kernel threads"),
+                (
+                    SegmentKind::Running
+                    | SegmentKind::Runnable
+                    | SegmentKind::Throttled
+                    | SegmentKind::Interrupted
+                    | SegmentKind::Stolen,
+                    _,
+                )
                 | (_, None) => phrase(),
                 (_, Some(call)) => format!("in {}", self.spell(call)),
             },

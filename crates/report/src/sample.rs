@@ -2,7 +2,7 @@
 
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{
-    Algorithm, Basis, Cause, Kind, Path, Rule, Segment, Via, Wait, WaitId, Window, contributors,
+    Algorithm, Basis, Cause, Path, Rule, Segment, SegmentKind, Via, Wait, WaitId, Window, contributors,
 };
 use wakepath_engine::{
     CallsAnswer, CallsQuery, Cost, Found, Frame, Function, Head, Host, Name, PathAnswer, Place, Question,
@@ -100,7 +100,7 @@ impl Story {
         ns: u64,
         thread: ThreadIndex,
         parent: Option<WaitId>,
-        kind: Kind,
+        kind: SegmentKind,
         cause: Cause,
     ) -> &mut Segment {
         let from = Stamp::from_ns(self.at);
@@ -275,25 +275,27 @@ pub fn checkout() -> Told {
     story.seen(checkout, "checkout", "compress_block", 23);
     story.seen(checkout, "checkout", "pack_items", 1);
     story.seen(postgres, "postgres", "XLogInsert", 3);
-    story.then(4 * MS, checkout, None, Kind::Unknown, Cause::BeforeRecording).call = Some(call(READ, 99));
+    story.then(4 * MS, checkout, None, SegmentKind::Unknown, Cause::BeforeRecording).call =
+        Some(call(READ, 99));
     for _ in 0..14 {
-        story.then(10 * MS, checkout, None, Kind::Running, Cause::None);
+        story.then(10 * MS, checkout, None, SegmentKind::Running, Cause::None);
         let sync = call(FDATASYNC, 5);
         let wait = story.wait(52 * MS, checkout, None, sync, Via::Wakeup, journal);
-        story.then(MS, journal, Some(wait), Kind::Running, Cause::None);
-        story.then(2 * MS, journal, Some(wait), Kind::BlockDevice, disk(true)).basis =
+        story.then(MS, journal, Some(wait), SegmentKind::Running, Cause::None);
+        story.then(2 * MS, journal, Some(wait), SegmentKind::BlockDevice, disk(true)).basis =
             Basis::Inferred(Rule::LastCompletion);
-        story.then(49 * MS, journal, Some(wait), Kind::BlockDevice, disk(false));
+        story.then(49 * MS, journal, Some(wait), SegmentKind::BlockDevice, disk(false));
     }
     for _ in 0..5 {
-        story.then(20 * MS, checkout, None, Kind::Running, Cause::None);
-        story.then(26 * MS, checkout, None, Kind::Throttled, Cause::None);
+        story.then(20 * MS, checkout, None, SegmentKind::Running, Cause::None);
+        story.then(26 * MS, checkout, None, SegmentKind::Throttled, Cause::None);
     }
     let wait = story.wait(88 * MS, checkout, None, call(READ, 6), Via::Packet, postgres);
-    story.then(27 * MS, postgres, Some(wait), Kind::Running, Cause::None);
-    story.then(61 * MS, postgres, Some(wait), Kind::BlockDevice, disk(false)).call = Some(call(FDATASYNC, 9));
-    story.then(2 * MS, checkout, None, Kind::Runnable, Cause::Competitor(stress));
-    story.then(MS / 10, checkout, None, Kind::Runnable, Cause::IdleCpu);
+    story.then(27 * MS, postgres, Some(wait), SegmentKind::Running, Cause::None);
+    story.then(61 * MS, postgres, Some(wait), SegmentKind::BlockDevice, disk(false)).call =
+        Some(call(FDATASYNC, 9));
+    story.then(2 * MS, checkout, None, SegmentKind::Runnable, Cause::Competitor(stress));
+    story.then(MS / 10, checkout, None, SegmentKind::Runnable, Cause::IdleCpu);
     story.told()
 }
 

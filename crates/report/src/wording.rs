@@ -3,7 +3,7 @@
 use wakepath_clock::Quality;
 use wakepath_clock::Reference;
 use wakepath_clock::Stamp;
-use wakepath_critical_path::{Basis, Kind, Rule, Severity, Via};
+use wakepath_critical_path::{Basis, Rule, SegmentKind, Severity, Via};
 use wakepath_engine::{CallName, Name, Names, Object, PathAnswer, Recorded, Responsible, Unit, Who};
 use wakepath_event::{Comm, Context};
 use wakepath_wait_graph::ThreadIndex;
@@ -121,42 +121,44 @@ pub fn responsible(answer: &PathAnswer, responsible: Responsible) -> Option<Stri
 }
 
 /// A kind as the contract spells it.
-pub const fn kind_word(kind: Kind) -> &'static str {
+pub const fn kind_word(kind: SegmentKind) -> &'static str {
     kind.name()
 }
 
 /// A kind as a person reads it.
-pub const fn kind_phrase(kind: Kind) -> &'static str {
+pub const fn kind_phrase(kind: SegmentKind) -> &'static str {
     match kind {
-        Kind::Running => "running",
-        Kind::Runnable => "waiting for a CPU",
-        Kind::Throttled => "not allowed to run",
-        Kind::Interrupted => "interrupted",
-        Kind::Stolen => "CPU taken by the hypervisor",
-        Kind::Timer => "waiting for a timer",
-        Kind::BlockDevice => "waiting for a disk",
-        Kind::Network => "waiting for the network",
-        Kind::Lock => "waiting for a lock",
-        Kind::UserInput => "waiting for a person",
-        Kind::OtherDevice => "waiting for a device",
-        Kind::Unknown => "unknown",
+        SegmentKind::Running => "running",
+        SegmentKind::Runnable => "waiting for a CPU",
+        SegmentKind::Throttled => "not allowed to run",
+        SegmentKind::Interrupted => "interrupted",
+        SegmentKind::Stolen => "CPU taken by the hypervisor",
+        SegmentKind::Timer => "waiting for a timer",
+        SegmentKind::BlockDevice => "waiting for a disk",
+        SegmentKind::Network => "waiting for the network",
+        SegmentKind::Lock => "waiting for a lock",
+        SegmentKind::UserInput => "waiting for a person",
+        SegmentKind::OtherDevice => "waiting for a device",
+        SegmentKind::Unknown => "unknown",
     }
 }
 
 /// What a segment's time went to, as a person reads it: `waiting for a CPU that stress (555) had`.
-pub fn doing(answer: &PathAnswer, kind: Kind, by: Responsible) -> String {
+pub fn doing(answer: &PathAnswer, kind: SegmentKind, by: Responsible) -> String {
     let names = &answer.recorded.survey.names;
     match (kind, by) {
-        (Kind::Runnable, Responsible::Competitor(other)) => {
+        (SegmentKind::Runnable, Responsible::Competitor(other)) => {
             format!("waiting for a CPU that {} had", thread(answer.recorded, other, answer.path.window.to))
         }
-        (Kind::Runnable, Responsible::IdleCpu) => String::from("waiting for a CPU that was idle"),
-        (Kind::BlockDevice, Responsible::Disk { device: Some(device), queued }) => {
+        (SegmentKind::Runnable, Responsible::IdleCpu) => String::from("waiting for a CPU that was idle"),
+        (SegmentKind::BlockDevice, Responsible::Disk { device: Some(device), queued }) => {
             let disk = disk(names, Some(device)).unwrap_or_default();
             format!("waiting {} disk {disk}", if queued { "in the queue of" } else { "for" })
         }
-        (Kind::Unknown, Responsible::StillWaiting) => String::from("still waiting when the window closed"),
-        (Kind::Timer, Responsible::Timer) => String::from(kind_phrase(kind)),
+        (SegmentKind::Unknown, Responsible::StillWaiting) => {
+            String::from("still waiting when the window closed")
+        }
+        (SegmentKind::Timer, Responsible::Timer) => String::from(kind_phrase(kind)),
         (kind, by) => match responsible(answer, by) {
             Some(what) => format!("{}: {what}", kind_phrase(kind)),
             None => String::from(kind_phrase(kind)),
@@ -196,7 +198,7 @@ pub const fn rule_word(rule: Rule) -> &'static str {
         Rule::LastPacket => "last_packet",
         Rule::JoinedTimeouts => "joined_timeouts",
         Rule::WakingBeforeSwitch => "waking_before_switch",
-        Rule::TakenUp => "taken_up",
+        Rule::WorkPickUp => "taken_up",
         Rule::StolenBefore => "stolen_before",
     }
 }

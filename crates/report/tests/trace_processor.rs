@@ -10,7 +10,7 @@ use serde_json::Value;
 use wakepath_engine::{Answer, Host, Name, PathQuery, Recorded, Subject, Survey, Tid, open_all, path};
 use wakepath_report::perfetto;
 use wakepath_scenario::draw;
-use wakepath_wait_graph::{Builder, Doing, Seen, Waker};
+use wakepath_wait_graph::{Builder, ThreadState, UnknownReason, Waker};
 
 /// Drawings that hold every state, wakings from threads and interrupts, a birth and a death. A waking
 /// before its own switch-out cannot be drawn; recordings are full of them.
@@ -104,8 +104,8 @@ fn check(recorded: &Recorded, subject: &Subject, what: &str) {
         let mut lives = recorded.with_tid(Tid(tid as u32)).iter();
         lives.all(|&thread| {
             (0..)
-                .map_while(|n| recorded.graph.spans(thread).get(n))
-                .all(|span| !matches!(span.doing, Doing::Unknown(Seen::Lost)))
+                .map_while(|n| recorded.graph.state_intervals(thread).get(n))
+                .all(|interval| !matches!(interval.state, ThreadState::Unknown(UnknownReason::Lost)))
         })
     };
     let keys: BTreeSet<_> =
@@ -145,18 +145,19 @@ fn ours(recorded: &Recorded) -> States {
             continue;
         }
         let (mut seen, mut woken) = (false, false);
-        for span in (0..).map_while(|n| graph.spans(index).get(n)) {
-            let state = match span.doing {
-                Doing::Running { .. } => "running",
-                Doing::Runnable { .. } | Doing::Throttled { .. } => "runnable",
-                Doing::Blocked(_) => "blocked",
-                Doing::Unknown(_) => continue,
+        for interval in (0..).map_while(|n| graph.state_intervals(index).get(n)) {
+            let state = match interval.state {
+                ThreadState::Running { .. } => "running",
+                ThreadState::Runnable { .. } | ThreadState::Throttled { .. } => "runnable",
+                ThreadState::Blocked(_) => "blocked",
+                ThreadState::Unknown(_) => continue,
             };
             // A state that lasts no time is none to Perfetto; of one that a snapshot found it knows nothing.
-            seen |= state == "running" || state == "runnable" && span.from < span.to && woken;
+            seen |= state == "running" || state == "runnable" && interval.from < interval.to && woken;
             woken = state == "blocked";
-            if seen && span.to < graph.to() && span.from < span.to {
-                *states.entry((thread.tid().0.into(), state)).or_default() += span.to.since(span.from);
+            if seen && interval.to < graph.to() && interval.from < interval.to {
+                *states.entry((thread.tid().0.into(), state)).or_default() +=
+                    interval.to.since(interval.from);
             }
         }
     }
@@ -169,15 +170,16 @@ fn wakings(recorded: &Recorded) -> BTreeSet<(u64, u64, u64)> {
     let graph = &recorded.graph;
     let mut wakings = BTreeSet::new();
     for (index, thread) in graph.threads() {
-        let spans = graph.spans(index);
-        for n in 0..spans.len() {
-            let (Some(span), Some(next)) = (spans.get(n), spans.get(n + 1)) else { continue };
-            let Some(Waker::Woken { at, current, context, .. }) = graph.wait(&span).map(|wait| wait.end)
+        let intervals = graph.state_intervals(index);
+        for n in 0..intervals.len() {
+            let (Some(interval), Some(next)) = (intervals.get(n), intervals.get(n + 1)) else { continue };
+            let Some(Waker::Woken { at, current, context, .. }) = graph.wait(&interval).map(|wait| wait.end)
             else {
                 continue;
             };
-            let waited = matches!(next.doing, Doing::Runnable { .. }) && next.from < next.to;
-            let counts = waited && !context.is_interrupt() && at >= span.from && span.from < span.to;
+            let waited = matches!(next.state, ThreadState::Runnable { .. }) && next.from < next.to;
+            let counts =
+                waited && !context.is_interrupt() && at >= interval.from && interval.from < interval.to;
             if let Some(waker) = current.thread().filter(|_| counts) {
                 wakings.insert((at.ns(), thread.tid().0.into(), graph.thread(waker).tid().0.into()));
             }

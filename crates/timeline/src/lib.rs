@@ -1,11 +1,11 @@
 //! A stream of events becomes thread states and the links between them (G15 §4.4, §5.3.2).
 //!
 //! [`Timeline`] is a state machine: events go in, in time order, and come out as calls of a
-//! [`Sink`]: threads as they appear, *spans* (a thread was in one state from here to there), who
-//! had each CPU, and the evidence for what ended each wait. Spans of a thread follow each other
+//! [`Sink`]: threads as they appear, *state intervals* (a thread was in one state from here to there), who
+//! had each CPU, and the evidence for what ended each wait. State intervals of a thread follow each other
 //! without gap or overlap, from the first that was seen of it to its death or the end.
 //!
-//! A span goes out when it is closed and nothing that comes later can change it. That is what lets
+//! An interval goes out when it is closed and nothing that comes later can change it. That is what lets
 //! a waking that ran before its own switch-out, or a loss that is only noticed afterwards, be
 //! settled without ever taking back what was said.
 //!
@@ -43,7 +43,7 @@ mod waits;
 pub use hosts::Numbering;
 pub use merge::merge;
 pub use sink::{
-    Completion, Evidence, EvidenceIndex, Link, Loss, Occupant, Received, Seen, Sender, Sent, Sink, State,
-    ThreadIndex, Wait, Waker,
+    Completion, ContendedLock, Evidence, EvidenceIndex, Loss, Occupant, Received, Sender, Sent, Sink, State,
+    ThreadIndex, UnknownReason, Wait, Waker,
 };
 pub use timeline::{Counts, Timeline};

@@ -51,14 +51,14 @@ pub enum State<'a> {
     /// Blocked. Zero nanoseconds long when the waking came before the switch-out.
     Blocked(&'a Wait),
     /// Nobody knows.
-    Unknown(Seen),
+    Unknown(UnknownReason),
 }
 
 /// Why a state is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen {
+pub enum UnknownReason {
     /// Nothing has been seen of the thread yet.
-    NotYet,
+    NotSeenYet,
     /// A switch is missing.
     Lost,
 }
@@ -71,7 +71,7 @@ pub struct Wait {
     /// The system call it was blocked in.
     pub call: Option<Call>,
     /// The lock it waited for.
-    pub lock: Option<Link>,
+    pub lock: Option<ContendedLock>,
     /// What ended it.
     pub end: Waker,
     /// It was not a wait: the thread was being made by the one that forked it.
@@ -82,7 +82,7 @@ pub struct Wait {
 
 /// The lock that a thread waits for, where that can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Link {
+pub struct ContendedLock {
     /// Its address: in the kernel, or in the waiter's process.
     pub address: u64,
     /// It is the kernel's (else a futex).
@@ -236,13 +236,19 @@ pub trait Sink {
     fn moved(&mut self, thread: ThreadIndex, at: Stamp<Reference>, cgroup: CgroupId, cpu_cgroup: CgroupId);
     /// It began to exit; it may run for a little longer.
     fn exited(&mut self, thread: ThreadIndex, at: Stamp<Reference>);
-    /// It was in a state from here to there. Spans of a thread are gapless and in order.
-    fn span(&mut self, thread: ThreadIndex, from: Stamp<Reference>, to: Stamp<Reference>, state: State<'_>);
+    /// It was in a state from here to there. State intervals of a thread are gapless and in order.
+    fn state_interval(
+        &mut self,
+        thread: ThreadIndex,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+        state: State<'_>,
+    );
     /// It took part in a wait that is one in name only, or left a lock: it has this kernel lock now.
     fn acquired(&mut self, thread: ThreadIndex, at: Stamp<Reference>, lock: u64);
     /// Who has the CPU from here on.
     fn occupant(&mut self, cpu: Cpu, at: Stamp<Reference>, occupant: Occupant);
-    /// The hypervisor did not let the CPU run from here to there. Spans of a CPU are in order and apart.
+    /// The hypervisor did not let the CPU run from here to there. Calls about one CPU are in order and do not overlap.
     fn stolen(&mut self, cpu: Cpu, from: Stamp<Reference>, to: Stamp<Reference>);
     /// Something that a waking may refer to.
     fn evidence(&mut self, evidence: Evidence) -> EvidenceIndex;

@@ -1,7 +1,7 @@
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_event::{CgroupId, Context, Cpu, Tid};
 
-use crate::{EvidenceIndex, Link, Occupant, ThreadIndex, Wait, Waker};
+use crate::{ContendedLock, EvidenceIndex, Occupant, ThreadIndex, Wait, Waker};
 
 /// What is believed of a thread now.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Thread {
     /// A waking that came while it was running.
     pub(crate) pending: Option<Woken>,
     /// The kernel lock it is waiting for, awake or asleep.
-    pub(crate) lock: Option<Link>,
+    pub(crate) lock: Option<ContendedLock>,
     /// It began to exit.
     pub(crate) exiting: bool,
     pub(crate) next_in_process: Option<ThreadIndex>,

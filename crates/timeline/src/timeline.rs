@@ -9,7 +9,7 @@ use crate::outgoing::Outgoing;
 use crate::recent::Recent;
 use crate::thread::{Now, Thread, WAITING, Woken};
 use crate::tids::Tids;
-use crate::{EvidenceIndex, Link, Loss, Occupant, Sent, Sink, State, ThreadIndex, Wait, Waker};
+use crate::{ContendedLock, EvidenceIndex, Loss, Occupant, Sent, Sink, State, ThreadIndex, Wait, Waker};
 
 /// How many sent packets, and how many disk requests, are remembered until they arrive.
 const IN_FLIGHT: usize = 1 << 16;
@@ -180,7 +180,7 @@ impl Timeline {
                 let owner = lock.owner.and_then(|tid| self.alive(tid));
                 if let (Occupant::Thread(thread), false) = (current, event.context.is_interrupt()) {
                     self.threads[thread.0 as usize].lock =
-                        Some(Link { address: lock.address, kernel: true, owner, proved: true });
+                        Some(ContendedLock { address: lock.address, kernel: true, owner, proved: true });
                 }
             }
             EventKind::LockEnd(lock) => {
@@ -281,7 +281,7 @@ impl Timeline {
         thread
     }
 
-    /// Closes the span that a thread is in, up to `to`.
+    /// Closes the interval that a thread is in, up to `to`.
     #[inline]
     pub(crate) fn emit(
         &mut self,
@@ -292,7 +292,7 @@ impl Timeline {
     ) {
         let row = &mut self.threads[thread.0 as usize];
         if to > row.since || matches!(state, State::Blocked(_)) {
-            sink.span(thread, row.since, to, state);
+            sink.state_interval(thread, row.since, to, state);
             row.since = to;
         }
     }

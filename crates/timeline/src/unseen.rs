@@ -5,7 +5,7 @@ use wakepath_event::{Cpu, Event, Tid};
 
 use crate::cpu::Lane;
 use crate::thread::Now;
-use crate::{Loss, Occupant, Seen, Sink, State, ThreadIndex, Timeline, Waker};
+use crate::{Loss, Occupant, Sink, State, ThreadIndex, Timeline, UnknownReason, Waker};
 
 impl Timeline {
     #[inline]
@@ -82,7 +82,7 @@ impl Timeline {
         if same {
             if let Occupant::Thread(thread) = believed {
                 self.emit(thread, from, State::Running { cpu, interrupts_ns: 0 }, sink);
-                self.emit(thread, at, State::Unknown(Seen::Lost), sink);
+                self.emit(thread, at, State::Unknown(UnknownReason::Lost), sink);
                 let row = &mut self.threads[thread.0 as usize];
                 row.pending = None;
                 row.lock = None;
@@ -139,7 +139,7 @@ impl Timeline {
             _ => self.close(thread, Waker::Unseen, sink),
         }
         if !(first && (new || matches!(self.threads[thread.0 as usize].now, Now::Ready))) {
-            self.emit(thread, at, State::Unknown(Seen::Lost), sink);
+            self.emit(thread, at, State::Unknown(UnknownReason::Lost), sink);
         }
         let row = &mut self.threads[thread.0 as usize];
         row.now = Now::Running(cpu);
@@ -251,15 +251,15 @@ impl Timeline {
         }
     }
 
-    /// Closes a thread's span as it stands, up to now.
+    /// Closes a thread's interval as it stands, up to now.
     pub(crate) fn close(&mut self, thread: ThreadIndex, end: Waker, sink: &mut impl Sink) {
         let at = self.now;
         let state = match self.threads[thread.0 as usize].now {
             Now::Running(cpu) => State::Running { cpu, interrupts_ns: 0 },
             Now::Runnable => State::Runnable { cpu: Cpu::UNKNOWN },
             Now::Throttled(cpu) => return self.let_go(thread, cpu, cpu, at, sink),
-            Now::Unknown { lost_until: Some(_) } => State::Unknown(Seen::Lost),
-            Now::Ready | Now::Unknown { lost_until: None } => State::Unknown(Seen::NotYet),
+            Now::Unknown { lost_until: Some(_) } => State::Unknown(UnknownReason::Lost),
+            Now::Ready | Now::Unknown { lost_until: None } => State::Unknown(UnknownReason::NotSeenYet),
             Now::Blocked => return self.end_wait(thread, at, end, sink),
             Now::Dead => return,
         };

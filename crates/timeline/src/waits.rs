@@ -6,7 +6,7 @@ use wakepath_event::{Call, Context, Cpu, Event, SwitchOut, Tid};
 use crate::locks::futex_owner;
 use crate::thread::{Now, WAITING, Woken};
 use crate::timeline::Holding;
-use crate::{Link, Occupant, Seen, Sink, State, ThreadIndex, Timeline, Wait, Waker};
+use crate::{ContendedLock, Occupant, Sink, State, ThreadIndex, Timeline, UnknownReason, Wait, Waker};
 
 impl Timeline {
     pub(crate) fn switch(
@@ -154,13 +154,13 @@ impl Timeline {
             Now::Unknown { lost_until: Some(to) } => {
                 // Its switch-out is somewhere in the lost range: behind that it was asleep.
                 let to = to.min(woken.at);
-                self.emit(thread, to, State::Unknown(Seen::Lost), sink);
+                self.emit(thread, to, State::Unknown(UnknownReason::Lost), sink);
                 if woken.at > to {
                     self.threads[thread.0 as usize].wait = WAITING;
                     self.end_wait(thread, woken.at, woken.into(), sink);
                 }
             }
-            _ => self.emit(thread, woken.at, State::Unknown(Seen::NotYet), sink),
+            _ => self.emit(thread, woken.at, State::Unknown(UnknownReason::NotSeenYet), sink),
         }
         let row = &mut self.threads[thread.0 as usize];
         row.since = woken.at;
@@ -177,17 +177,17 @@ impl Timeline {
         sink: &mut impl Sink,
     ) {
         let lock = self.threads[thread.0 as usize].wait.lock;
-        let lock = lock.map(|lock| Link { proved: self.proved(thread, &lock, &end), ..lock });
+        let lock = lock.map(|lock| ContendedLock { proved: self.proved(thread, &lock, &end), ..lock });
         let row = &mut self.threads[thread.0 as usize];
         row.wait.lock = lock;
         row.wait.end = end;
-        sink.span(thread, row.since, to, State::Blocked(&row.wait));
+        sink.state_interval(thread, row.since, to, State::Blocked(&row.wait));
         row.since = to;
     }
 
     /// Whether the owner of the lock that a wait was for is more than a claim: the kernel says so,
     /// or it ended this wait, or it ended another wait for the same lock that this one began within.
-    fn proved(&mut self, waiter: ThreadIndex, lock: &Link, end: &Waker) -> bool {
+    fn proved(&mut self, waiter: ThreadIndex, lock: &ContendedLock, end: &Waker) -> bool {
         let Some(owner) = lock.owner.filter(|_| !lock.proved) else { return lock.proved };
         let row = &self.threads[waiter.0 as usize];
         let (key, since) = ((row.tgid, lock.address), row.since);
@@ -219,7 +219,7 @@ impl Timeline {
     }
 
     /// The lock that a thread is about to sleep for.
-    fn lock_of(&self, waiter: ThreadIndex, call: Option<&Call>) -> Option<Link> {
+    fn lock_of(&self, waiter: ThreadIndex, call: Option<&Call>) -> Option<ContendedLock> {
         let row = &self.threads[waiter.0 as usize];
         if row.lock.is_some() {
             return row.lock;
@@ -234,7 +234,7 @@ impl Timeline {
         };
         let candidate = &self.threads[thread.0 as usize];
         let possible = thread != waiter && candidate.tgid == row.tgid && !matches!(candidate.now, Now::Dead);
-        possible.then_some(Link {
+        possible.then_some(ContendedLock {
             address: call.arg0,
             kernel: false,
             owner: Some(thread),

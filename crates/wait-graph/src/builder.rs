@@ -3,9 +3,11 @@ use wakepath_event::{CgroupId, Comm, Cpu, Event, EventKind, ThreadIdentity, Tid}
 use wakepath_timeline::{Sink, State, Timeline};
 
 use crate::chunks::Chunks;
-use crate::lane::Lane;
-use crate::span::Packed;
-use crate::{Doing, Evidence, EvidenceIndex, Graph, Loss, Losses, Occupant, Stolen, Thread, ThreadIndex};
+use crate::occupancy::Occupancies;
+use crate::state_interval::Packed;
+use crate::{
+    Evidence, EvidenceIndex, Graph, Loss, Losses, Occupant, Stolen, Thread, ThreadIndex, ThreadState,
+};
 
 /// Makes a [`Graph`] of events that come in time order.
 ///
@@ -28,14 +30,14 @@ pub struct Builder {
 #[derive(Debug, Default)]
 struct Store {
     graph: Graph,
-    /// The threads' spans while they grow, apart from the rest, which is rarely looked at.
+    /// The threads' intervals while they grow, apart from the rest, which is rarely looked at.
     growing: Vec<Growing>,
     losses: Vec<Loss>,
 }
 
 #[derive(Debug)]
 struct Growing {
-    spans: Chunks<Packed>,
+    intervals: Chunks<Packed>,
     last: Stamp<Reference>,
 }
 
@@ -81,10 +83,10 @@ impl Builder {
         graph.acquisitions.shrink_to_fit();
         graph.evidence.shrink_to_fit();
         graph.waits.shrink();
-        graph.lanes.iter_mut().for_each(Lane::shrink);
+        graph.occupancies.iter_mut().for_each(Occupancies::shrink);
         for (thread, mut growing) in graph.threads.iter_mut().zip(self.store.growing) {
-            growing.spans.shrink();
-            thread.spans = growing.spans;
+            growing.intervals.shrink();
+            thread.intervals = growing.intervals;
             thread.last = growing.last;
         }
         graph
@@ -100,7 +102,7 @@ impl Store {
 impl Sink for Store {
     fn thread(&mut self, _: ThreadIndex, tid: Tid, at: Stamp<Reference>) {
         self.graph.threads.push(Thread::new(tid, at));
-        self.growing.push(Growing { spans: Chunks::new(), last: at });
+        self.growing.push(Growing { intervals: Chunks::new(), last: at });
     }
 
     fn identity(&mut self, thread: ThreadIndex, at: Stamp<Reference>, identity: &ThreadIdentity) {
@@ -143,17 +145,23 @@ impl Sink for Store {
         self.of(thread).exited = Some(at);
     }
 
-    fn span(&mut self, thread: ThreadIndex, from: Stamp<Reference>, to: Stamp<Reference>, state: State<'_>) {
-        let doing = match state {
-            State::Running { cpu, interrupts_ns } => Doing::Running { cpu, interrupts_ns },
-            State::Runnable { cpu } => Doing::Runnable { cpu },
-            State::Throttled { cpu } => Doing::Throttled { cpu },
-            State::Blocked(wait) => Doing::Blocked(self.graph.waits.push(wait, to)),
-            State::Unknown(seen) => Doing::Unknown(seen),
+    fn state_interval(
+        &mut self,
+        thread: ThreadIndex,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+        state: State<'_>,
+    ) {
+        let state = match state {
+            State::Running { cpu, interrupts_ns } => ThreadState::Running { cpu, interrupts_ns },
+            State::Runnable { cpu } => ThreadState::Runnable { cpu },
+            State::Throttled { cpu } => ThreadState::Throttled { cpu },
+            State::Blocked(wait) => ThreadState::Blocked(self.graph.waits.push(wait, to)),
+            State::Unknown(seen) => ThreadState::Unknown(seen),
         };
         let growing = &mut self.growing[thread.0 as usize];
-        debug_assert!(growing.spans.is_empty() || growing.last == from, "spans have no gaps");
-        growing.spans.push(Packed::new(from, doing));
+        debug_assert!(growing.intervals.is_empty() || growing.last == from, "intervals have no gaps");
+        growing.intervals.push(Packed::new(from, state));
         growing.last = to;
     }
 
@@ -163,10 +171,10 @@ impl Sink for Store {
 
     fn occupant(&mut self, cpu: Cpu, at: Stamp<Reference>, occupant: Occupant) {
         let index = usize::from(cpu.0);
-        if index >= self.graph.lanes.len() {
-            self.graph.lanes.resize_with(index + 1, Lane::default);
+        if index >= self.graph.occupancies.len() {
+            self.graph.occupancies.resize_with(index + 1, Occupancies::default);
         }
-        self.graph.lanes[index].push(at, occupant);
+        self.graph.occupancies[index].push(at, occupant);
     }
 
     fn stolen(&mut self, cpu: Cpu, from: Stamp<Reference>, to: Stamp<Reference>) {

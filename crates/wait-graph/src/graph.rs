@@ -3,13 +3,13 @@ use std::collections::HashMap;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Cpu, Flow, FlowId, Tid};
 
-use crate::lane::Lane;
+use crate::occupancy::Occupancies;
 use crate::samples::Samples;
 use crate::stacks::Stacks;
 use crate::wait::Waits;
 use crate::{
-    Counts, Doing, Evidence, EvidenceIndex, Losses, Sample, Span, Spans, StackAt, Stay, Stolen, Thread,
-    ThreadIndex, Wait,
+    Counts, Evidence, EvidenceIndex, Losses, Occupancy, Sample, StackAt, StateInterval, StateIntervals,
+    Stolen, Thread, ThreadIndex, ThreadState, Wait,
 };
 
 /// The execution graph of one recording.
@@ -18,7 +18,7 @@ pub struct Graph {
     pub(crate) threads: Vec<Thread>,
     pub(crate) waits: Waits,
     pub(crate) evidence: Vec<Evidence>,
-    pub(crate) lanes: Vec<Lane>,
+    pub(crate) occupancies: Vec<Occupancies>,
     pub(crate) stolen: Vec<Stolen>,
     pub(crate) losses: Losses,
     pub(crate) flows: HashMap<FlowId, Flow>,
@@ -84,15 +84,15 @@ impl Graph {
     }
 
     /// What a thread did, from the first that is known of it to the last.
-    pub fn spans(&self, thread: ThreadIndex) -> Spans<'_> {
+    pub fn state_intervals(&self, thread: ThreadIndex) -> StateIntervals<'_> {
         let thread = self.thread(thread);
-        Spans { packed: &thread.spans, end: thread.last }
+        StateIntervals { packed: &thread.intervals, end: thread.last }
     }
 
-    /// The wait of a blocked span.
-    pub fn wait(&self, span: &Span) -> Option<Wait> {
-        match span.doing {
-            Doing::Blocked(index) => self.waits.get(index, span.to),
+    /// The wait of a blocked interval.
+    pub fn wait(&self, interval: &StateInterval) -> Option<Wait> {
+        match interval.state {
+            ThreadState::Blocked(index) => self.waits.get(index, interval.to),
             _ => None,
         }
     }
@@ -104,22 +104,22 @@ impl Graph {
 
     /// The CPUs that were seen.
     pub fn cpus(&self) -> impl Iterator<Item = Cpu> {
-        (0..self.lanes.len()).map(|cpu| Cpu(cpu as u16))
+        (0..self.occupancies.len()).map(|cpu| Cpu(cpu as u16))
     }
 
     /// Who had a CPU, tiling a window.
-    pub fn stays(
+    pub fn occupancies(
         &self,
         cpu: Cpu,
         from: Stamp<Reference>,
         to: Stamp<Reference>,
-    ) -> impl Iterator<Item = Stay> {
-        self.lane(cpu).stays(from, to)
+    ) -> impl Iterator<Item = Occupancy> {
+        self.occupancies_of(cpu).tiles(from, to)
     }
 
-    pub(crate) fn lane(&self, cpu: Cpu) -> &Lane {
-        const EMPTY: &Lane = &Lane::new();
-        self.lanes.get(usize::from(cpu.0)).unwrap_or(EMPTY)
+    pub(crate) fn occupancies_of(&self, cpu: Cpu) -> &Occupancies {
+        const EMPTY: &Occupancies = &Occupancies::new();
+        self.occupancies.get(usize::from(cpu.0)).unwrap_or(EMPTY)
     }
 
     /// When the hypervisor did not let a CPU run.
@@ -174,11 +174,11 @@ impl Graph {
     /// How much memory it takes.
     pub fn bytes(&self) -> Bytes {
         Bytes {
-            spans: self.threads.iter().map(|thread| thread.spans.bytes()).sum(),
+            state_intervals: self.threads.iter().map(|thread| thread.intervals.bytes()).sum(),
             threads: self.threads.iter().map(Thread::bytes).sum(),
             waits: self.waits.bytes(),
             evidence: size_of_val(&*self.evidence) + size_of_val(&*self.acquisitions),
-            lanes: self.lanes.iter().map(Lane::bytes).sum::<usize>()
+            occupancies: self.occupancies.iter().map(Occupancies::bytes).sum::<usize>()
                 + self.stolen.iter().map(Stolen::bytes).sum::<usize>(),
             samples: self.samples.bytes() + self.stacks.bytes(),
             losses: self.losses.bytes(),
@@ -190,11 +190,11 @@ impl Graph {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Bytes {
-    pub spans: usize,
+    pub state_intervals: usize,
     pub threads: usize,
     pub waits: usize,
     pub evidence: usize,
-    pub lanes: usize,
+    pub occupancies: usize,
     pub samples: usize,
     pub losses: usize,
 }
@@ -202,6 +202,12 @@ pub struct Bytes {
 impl Bytes {
     /// All of it.
     pub fn total(&self) -> usize {
-        self.spans + self.threads + self.waits + self.evidence + self.lanes + self.samples + self.losses
+        self.state_intervals
+            + self.threads
+            + self.waits
+            + self.evidence
+            + self.occupancies
+            + self.samples
+            + self.losses
     }
 }

@@ -61,12 +61,12 @@ impl Losses {
     /// Whether two records or more may be missing from one place between `from` and `to`: enough
     /// for a thread to have come and gone. Where clocks are coarse that takes no time at all, so a
     /// loss that ends at `from` counts: what was lost may have come after what began there.
-    pub fn hide_a_stay(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
+    pub fn may_hide_a_run(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
         self.several.reaches(from, to, Ends::From)
     }
 
     /// The same, on one CPU, whose records have an order: what is between alone counts.
-    pub fn hide_a_stay_on(&self, cpu: Cpu, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
+    pub fn may_hide_a_run_on(&self, cpu: Cpu, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
         let on = |cpu| self.several_on.iter().find(|(c, _)| *c == cpu).map(|(_, lossy)| lossy);
         on(cpu).or_else(|| on(Cpu::UNKNOWN)).is_some_and(|lossy| lossy.reaches(from, to, Ends::Neither))
     }
@@ -122,13 +122,13 @@ mod tests {
         assert!(losses.touch(at(50), at(60)), "the loss from 10 to 90");
         assert!(losses.touch(at(90), at(92)), "ends count");
         assert!(!losses.touch(at(91), at(94)));
-        assert!(losses.hide_a_stay(at(50), at(60)));
-        assert!(losses.hide_a_stay(at(90), at(94)), "what began as the loss ended may have been hidden");
-        assert!(!losses.hide_a_stay(at(5), at(10)), "what ended as it began may not");
-        assert!(!losses.hide_a_stay_on(Cpu(0), at(90), at(94)), "nor what follows it on its own CPU");
-        assert!(losses.hide_a_stay_on(Cpu(0), at(50), at(60)));
-        assert!(!losses.hide_a_stay_on(Cpu(1), at(20), at(30)), "one record is no stay");
-        assert!(losses.hide_a_stay_on(Cpu(1), at(96), at(97)), "an unknown number may be one");
+        assert!(losses.may_hide_a_run(at(50), at(60)));
+        assert!(losses.may_hide_a_run(at(90), at(94)), "what began as the loss ended may have been hidden");
+        assert!(!losses.may_hide_a_run(at(5), at(10)), "what ended as it began may not");
+        assert!(!losses.may_hide_a_run_on(Cpu(0), at(90), at(94)), "nor what follows it on its own CPU");
+        assert!(losses.may_hide_a_run_on(Cpu(0), at(50), at(60)));
+        assert!(!losses.may_hide_a_run_on(Cpu(1), at(20), at(30)), "one record is no stay");
+        assert!(losses.may_hide_a_run_on(Cpu(1), at(96), at(97)), "an unknown number may be one");
     }
 
     #[test]
@@ -136,6 +136,6 @@ mod tests {
         let losses = Losses::new(vec![Loss { reported: false, ..loss(0, 10, 90, 0) }]);
         let at = Stamp::from_ns;
         assert!(losses.touch(at(50), at(60)));
-        assert!(!losses.hide_a_stay(at(0), at(100)));
+        assert!(!losses.may_hide_a_run(at(0), at(100)));
     }
 }

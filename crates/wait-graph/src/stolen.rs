@@ -1,6 +1,6 @@
 use wakepath_clock::{Reference, Stamp};
 
-/// A span of time in which the hypervisor did not let a CPU run.
+/// A stretch of time in which the hypervisor did not let a CPU run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Taken {
     from: u64,
@@ -20,7 +20,7 @@ impl Stolen {
         Self { taken: Vec::new() }
     }
 
-    /// Spans come in order, and apart.
+    /// Stretches come in order and do not overlap.
     pub(crate) fn push(&mut self, from: Stamp<Reference>, to: Stamp<Reference>) {
         let before = self.taken.last().map_or(0, |last| last.before + (last.to - last.from));
         if from < to {

@@ -2,7 +2,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{CgroupId, Comm, ThreadIdentity, Tid};
 
 use crate::chunks::Chunks;
-use crate::span::Packed;
+use crate::state_interval::Packed;
 use crate::{Occupant, ThreadIndex};
 
 /// A thread of the graph.
@@ -31,7 +31,7 @@ pub struct Thread {
     pub first: Stamp<Reference>,
     /// The last that is known of it: its death, or the end of the recording.
     pub last: Stamp<Reference>,
-    pub(crate) spans: Chunks<Packed>,
+    pub(crate) intervals: Chunks<Packed>,
 }
 
 impl Thread {
@@ -48,7 +48,7 @@ impl Thread {
             successor: None,
             first: at,
             last: at,
-            spans: Chunks::new(),
+            intervals: Chunks::new(),
         }
     }
 

@@ -2,7 +2,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockedState, Call, Context, Softirq};
 
 use crate::chunks::Chunks;
-use crate::{EvidenceIndex, Link, Occupant, ThreadIndex, Wait, Waker};
+use crate::{ContendedLock, EvidenceIndex, Occupant, ThreadIndex, Wait, Waker};
 
 /// A wait of the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,7 +14,7 @@ pub(crate) struct Waits {
     packed: Chunks<Packed>,
     /// The end of waits, apart from most that end by a waking at their last nanosecond.
     early: Vec<(u32, u64)>,
-    locks: Vec<(u32, Link)>,
+    locks: Vec<(u32, ContendedLock)>,
     words: Vec<(u32, wakepath_event::LockWord)>,
     states: Vec<(u32, u32)>,
 }
@@ -127,7 +127,7 @@ impl Waits {
         WaitIndex(index)
     }
 
-    /// The wait; `to` is the end of its span.
+    /// The wait; `to` is the end of its interval.
     pub(crate) fn get(&self, index: WaitIndex, to: Stamp<Reference>) -> Option<Wait> {
         let packed = *self.packed.get(index.0 as usize)?;
         let aside = packed.state & ASIDE != 0;
@@ -217,7 +217,7 @@ mod tests {
             began_before: false,
         };
         let word = LockWord { operation: 128, value: Some(2), claimed_owner: Some(Tid(9)) };
-        let lock = Link { address: 64, kernel: false, owner: Some(ThreadIndex(1)), proved: true };
+        let lock = ContendedLock { address: 64, kernel: false, owner: Some(ThreadIndex(1)), proved: true };
         let mut all = vec![
             plain,
             Wait { state: None, call: None, end: Waker::Unseen, newborn: true, ..plain },

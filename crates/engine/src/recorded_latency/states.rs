@@ -1,7 +1,7 @@
 //! Waits of threads, by what they were doing when.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_wait_graph::{Doing, ThreadIndex, Waker};
+use wakepath_wait_graph::{ThreadIndex, ThreadState, Waker};
 
 use super::tally::{End, Tallies};
 use super::target::TargetKind;
@@ -34,49 +34,50 @@ pub(super) fn count(recorded: &Recorded, thread: ThreadIndex, tallies: &mut Tall
     let begin = recorded.from();
     let known = |at: Stamp<Reference>| Some(at).filter(|&at| at >= begin);
     let mut queued: Option<Queued> = None;
-    let spans = graph.spans(thread);
-    for (index, span) in (0..spans.len()).filter_map(|index| Some((index, spans.get(index)?))) {
+    let intervals = graph.state_intervals(thread);
+    for (index, interval) in (0..intervals.len()).filter_map(|index| Some((index, intervals.get(index)?))) {
         // One that was introduced may have been waiting before; one that an event showed began to then.
         let was_there = index == 0 && row.introduced == Some(row.first);
-        let since = known(span.from).filter(|_| !was_there);
-        let limited = matches!(span.doing, Doing::Throttled { .. });
-        match span.doing {
-            Doing::Runnable { .. } | Doing::Throttled { .. } => {
+        let since = known(interval.from).filter(|_| !was_there);
+        let limited = matches!(interval.state, ThreadState::Throttled { .. });
+        match interval.state {
+            ThreadState::Runnable { .. } | ThreadState::Throttled { .. } => {
                 // One that the limit lets go still waits; else it ran between, if for no time at all.
                 if let Some(before) = queued.filter(|before| !before.limited || limited) {
-                    over(before, span.from, End::Seen, tallies, besides);
+                    over(before, interval.from, End::Seen, tallies, besides);
                     queued = None;
                 }
                 let wait = queued.get_or_insert(Queued { since, throttled: 0, limited });
                 wait.limited = limited;
                 if limited {
-                    wait.throttled += span.to.since(span.from);
+                    wait.throttled += interval.to.since(interval.from);
                 }
             }
-            Doing::Unknown(_) => {
+            ThreadState::Unknown(_) => {
                 if let Some(wait) = queued.take() {
-                    over(wait, span.from, End::Unseen, tallies, besides);
+                    over(wait, interval.from, End::Unseen, tallies, besides);
                 }
             }
-            Doing::Running { .. } | Doing::Blocked(_) => {
+            ThreadState::Running { .. } | ThreadState::Blocked(_) => {
                 if let Some(wait) = queued.take() {
-                    over(wait, span.from, End::Seen, tallies, besides);
+                    over(wait, interval.from, End::Seen, tallies, besides);
                 }
             }
         }
-        let Some(wait) = graph.wait(&span) else { continue };
+        let Some(wait) = graph.wait(&interval) else { continue };
         // A wait for a CPU began where it was woken; when, or when it was over, nobody saw.
-        let next = spans.get(index + 1).map(|next| next.doing);
+        let next = intervals.get(index + 1).map(|next| next.state);
         if matches!(
             (wait.end, next),
-            (Waker::Unseen, Some(Doing::Running { .. })) | (Waker::Woken { .. }, Some(Doing::Unknown(_)))
+            (Waker::Unseen, Some(ThreadState::Running { .. }))
+                | (Waker::Woken { .. }, Some(ThreadState::Unknown(_)))
         ) {
-            tallies.take(TargetKind::RunQueue, None, span.to, End::Unseen);
+            tallies.take(TargetKind::RunQueue, None, interval.to, End::Unseen);
         }
         if wait.newborn {
             continue;
         }
-        let from = known(span.from).filter(|_| !wait.began_before && wait.state.is_some());
+        let from = known(interval.from).filter(|_| !wait.began_before && wait.state.is_some());
         let end = match wait.end {
             Waker::Woken { .. } => End::Seen,
             Waker::Unseen => End::Unseen,
@@ -84,11 +85,11 @@ pub(super) fn count(recorded: &Recorded, thread: ThreadIndex, tallies: &mut Tall
         };
         if let Some(call) = wait.call {
             besides.calls = true;
-            tallies.take(TargetKind::Blocked(call.number), from, span.to, end);
+            tallies.take(TargetKind::Blocked(call.number), from, interval.to, end);
         }
         if wait.lock.is_some_and(|lock| !lock.kernel) {
-            tallies.take(TargetKind::Futex, from, span.to, end);
-            tallies.take(TargetKind::Lock, from, span.to, end);
+            tallies.take(TargetKind::Futex, from, interval.to, end);
+            tallies.take(TargetKind::Lock, from, interval.to, end);
         }
     }
     if let Some(wait) = queued {

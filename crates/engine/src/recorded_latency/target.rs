@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use wakepath_critical_path::Kind;
+use wakepath_critical_path::SegmentKind;
 use wakepath_event::{Call, HostIndex};
 
 use super::NoLatency;
@@ -26,7 +26,7 @@ pub(super) enum TargetKind {
     /// Waits for kernel locks.
     KernelLock,
     /// Segments of the asked threads' paths.
-    Segment(Kind),
+    Segment(SegmentKind),
 }
 
 /// A target with its name.
@@ -85,9 +85,9 @@ pub(super) fn parse(
             several(text, "blocked", pattern, calls, TargetKind::Blocked)
         }
         Some(("segment", pattern)) => {
-            let kinds = Kind::ALL.into_iter().map(|kind| (kind.name(), kind));
+            let kinds = SegmentKind::ALL.into_iter().map(|kind| (kind.name(), kind));
             // As the target that is a disk is called.
-            let pattern = if pattern == "disk" { Kind::BlockDevice.name() } else { pattern };
+            let pattern = if pattern == "disk" { SegmentKind::BlockDevice.name() } else { pattern };
             several(text, "segment", pattern, kinds, TargetKind::Segment)
         }
         _ => functions(recorded, text),

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use serde::{Serialize, Serializer};
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
-    Algorithm, Basis, Cause, Contributor, Hang, Kind, LockCause, Segment, Wait, WaitId,
+    Algorithm, Basis, Cause, Contributor, Hang, LockCause, Segment, SegmentKind, Wait, WaitId,
 };
 use wakepath_engine::{CallName, Head, Object, PathAnswer, Place, Question, Responsible, Taken, Who};
 use wakepath_event::Comm;
@@ -317,7 +317,7 @@ impl<'a> Documents<'a> {
     fn contributor(&self, part: &Contributor) -> ContributorJson<'a> {
         let who = part.thread.map(|index| self.0.who(index));
         let what = match part.kind {
-            Kind::Throttled => who.and_then(|who| crate::rows::limit(self.0, &who)),
+            SegmentKind::Throttled => who.and_then(|who| crate::rows::limit(self.0, &who)),
             _ => wording::responsible(self.0, Responsible::from(&part.what)),
         };
         let window = self.0.window_ns();
@@ -453,32 +453,32 @@ mod tests {
         let wait = story.wait(100, own, None, call(FUTEX, 0x7f00_1234), Via::Lock, other);
         story.waits[0].lock = Some(lock);
         story.waits[0].basis = Basis::Inferred(Rule::WakingBeforeSwitch);
-        story.then(100, other, Some(wait), Kind::Running, Cause::None);
+        story.then(100, other, Some(wait), SegmentKind::Running, Cause::None);
         let causes = [
-            (Kind::Runnable, Cause::Competitor(other)),
-            (Kind::Runnable, Cause::IdleCpu),
-            (Kind::Throttled, Cause::None),
-            (Kind::Interrupted, Cause::Interrupt { context: Context::LocalTimer, irq: None }),
-            (Kind::Timer, Cause::Timer { context: Context::LocalTimer }),
-            (Kind::BlockDevice, disk(true)),
-            (Kind::BlockDevice, Cause::Block { request: None, queued: false }),
-            (Kind::Network, Cause::Network { flow: Some(FlowId(1)) }),
-            (Kind::Network, Cause::Network { flow: None }),
-            (Kind::Lock, Cause::Lock(lock)),
-            (Kind::UserInput, Cause::Interrupt { context: Context::Device, irq: Some(1) }),
-            (Kind::OtherDevice, Cause::Interrupt { context: Context::Device, irq: Some(9) }),
-            (Kind::Unknown, Cause::BeforeRecording),
-            (Kind::Unknown, Cause::NoWakeupSeen),
-            (Kind::Unknown, Cause::Lost),
-            (Kind::Unknown, Cause::NotAlive),
-            (Kind::Unknown, Cause::StillWaiting),
+            (SegmentKind::Runnable, Cause::Competitor(other)),
+            (SegmentKind::Runnable, Cause::IdleCpu),
+            (SegmentKind::Throttled, Cause::None),
+            (SegmentKind::Interrupted, Cause::Interrupt { context: Context::LocalTimer, irq: None }),
+            (SegmentKind::Timer, Cause::Timer { context: Context::LocalTimer }),
+            (SegmentKind::BlockDevice, disk(true)),
+            (SegmentKind::BlockDevice, Cause::Block { request: None, queued: false }),
+            (SegmentKind::Network, Cause::Network { flow: Some(FlowId(1)) }),
+            (SegmentKind::Network, Cause::Network { flow: None }),
+            (SegmentKind::Lock, Cause::Lock(lock)),
+            (SegmentKind::UserInput, Cause::Interrupt { context: Context::Device, irq: Some(1) }),
+            (SegmentKind::OtherDevice, Cause::Interrupt { context: Context::Device, irq: Some(9) }),
+            (SegmentKind::Unknown, Cause::BeforeRecording),
+            (SegmentKind::Unknown, Cause::NoWakeupSeen),
+            (SegmentKind::Unknown, Cause::Lost),
+            (SegmentKind::Unknown, Cause::NotAlive),
+            (SegmentKind::Unknown, Cause::StillWaiting),
         ];
         for (i, (kind, cause)) in causes.into_iter().enumerate() {
             let segment = story.then(10 + i as u64, own, None, kind, cause);
             segment.call = Some(call(0, 3));
             segment.basis = if i % 2 == 0 { Basis::Ambiguous } else { Basis::Inferred(Rule::LastPacket) };
         }
-        story.then(5, own, None, Kind::Network, Cause::None).thread = None;
+        story.then(5, own, None, SegmentKind::Network, Cause::None).thread = None;
         story.told()
     }
 

@@ -7,7 +7,7 @@ use std::iter::Peekable;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::Recorded;
 use wakepath_event::{BlockedState, Comm, Context, Cpu, Tid};
-use wakepath_wait_graph::{Doing, Graph, Occupant, Stay, Thread, ThreadIndex, Waker};
+use wakepath_wait_graph::{Graph, Occupancy, Occupant, Thread, ThreadIndex, ThreadState, Waker};
 
 use super::Trace;
 use super::proto::Message;
@@ -38,19 +38,19 @@ pub fn write(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
     for cpu in graph.cpus() {
         let mut wakings = wakings.remove(&cpu).unwrap_or_default().into_iter().peekable();
         let mut bundle = Bundle::new(cpu);
-        let mut before: Option<Stay> = None;
-        for stay in graph.stays(cpu, graph.from(), graph.to()) {
-            while let Some(waking) = wakings.next_if(|waking| waking.at <= stay.from) {
+        let mut before: Option<Occupancy> = None;
+        for occupancy in graph.occupancies(cpu, graph.from(), graph.to()) {
+            while let Some(waking) = wakings.next_if(|waking| waking.at <= occupancy.from) {
                 bundle.waking(graph, &waking);
             }
             match &before {
-                Some(before) => bundle.switch(graph, before, &stay),
-                None => bundle.first(graph, &stay),
+                Some(before) => bundle.switch(graph, before, &occupancy),
+                None => bundle.first(graph, &occupancy),
             }
             if bundle.switches.len() >= BUNDLE {
                 std::mem::replace(&mut bundle, Bundle::new(cpu)).write(trace)?;
             }
-            before = Some(stay);
+            before = Some(occupancy);
         }
         drain(&mut wakings, graph, &mut bundle);
         bundle.write(trace)?;
@@ -101,19 +101,23 @@ struct Waking {
 fn wakings(graph: &Graph) -> HashMap<Cpu, Vec<Waking>> {
     let mut by_cpu: HashMap<Cpu, Vec<Waking>> = HashMap::new();
     for (target, _) in graph.threads() {
-        let spans = graph.spans(target);
-        for n in 0..spans.len() {
-            let Some(span) = spans.get(n) else { break };
-            let Some(Waker::Woken { at, current, context, .. }) = graph.wait(&span).map(|wait| wait.end)
+        let intervals = graph.state_intervals(target);
+        for n in 0..intervals.len() {
+            let Some(interval) = intervals.get(n) else { break };
+            let Some(Waker::Woken { at, current, context, .. }) = graph.wait(&interval).map(|wait| wait.end)
             else {
                 continue;
             };
             // One that came before its own switch-out: the thread never waited, and leaves its CPU runnable.
-            if at < span.from || span.from == span.to {
+            if at < interval.from || interval.from == interval.to {
                 continue;
             }
-            let target_cpu = match spans.get(n + 1).map(|next| next.doing) {
-                Some(Doing::Runnable { cpu } | Doing::Running { cpu, .. }) if cpu != Cpu::UNKNOWN => cpu,
+            let target_cpu = match intervals.get(n + 1).map(|next| next.state) {
+                Some(ThreadState::Runnable { cpu } | ThreadState::Running { cpu, .. })
+                    if cpu != Cpu::UNKNOWN =>
+                {
+                    cpu
+                }
                 _ => Cpu(0),
             };
             let cpu = cpu_of(graph, current, at).unwrap_or(target_cpu);
@@ -130,16 +134,17 @@ fn wakings(graph: &Graph) -> HashMap<Cpu, Vec<Waking>> {
 fn cpu_of(graph: &Graph, occupant: Occupant, at: Stamp<Reference>) -> Option<Cpu> {
     if let Occupant::Thread(thread) = occupant {
         // It may have left its CPU in the same nanosecond.
-        let spans = graph.spans(thread);
-        let last = spans.find(at);
-        for span in [last, last.saturating_sub(1)].into_iter().filter_map(|n| spans.get(n)) {
-            if let (Doing::Running { cpu, .. }, true) = (span.doing, span.to >= at) {
+        let intervals = graph.state_intervals(thread);
+        let last = intervals.find(at);
+        for interval in [last, last.saturating_sub(1)].into_iter().filter_map(|n| intervals.get(n)) {
+            if let (ThreadState::Running { cpu, .. }, true) = (interval.state, interval.to >= at) {
                 return Some(cpu);
             }
         }
     }
-    let has_it =
-        |cpu: &Cpu| graph.stays(*cpu, at, at.plus(1)).next().is_some_and(|stay| stay.occupant == occupant);
+    let has_it = |cpu: &Cpu| {
+        graph.occupancies(*cpu, at, at.plus(1)).next().is_some_and(|occupancy| occupancy.occupant == occupant)
+    };
     graph.cpus().find(has_it)
 }
 
@@ -190,8 +195,8 @@ impl Bundle {
 
     /// Who has the CPU from the beginning on. Of the compact form's first switch on a CPU Perfetto
     /// keeps only who came next, so this one has the long form.
-    fn first(&mut self, graph: &Graph, stay: &Stay) {
-        let (next, comm) = occupant(graph, stay);
+    fn first(&mut self, graph: &Graph, occupancy: &Occupancy) {
+        let (next, comm) = occupant(graph, occupancy);
         let switch = Message::new()
             .text(1, "swapper")
             .number(2, 0)
@@ -200,15 +205,15 @@ impl Bundle {
             .text(5, &wording::comm(comm))
             .number(6, next)
             .number(7, PRIORITY);
-        self.events.push(Message::new().number(1, stay.from.ns()).number(2, 0).message(4, &switch));
+        self.events.push(Message::new().number(1, occupancy.from.ns()).number(2, 0).message(4, &switch));
     }
 
-    fn switch(&mut self, graph: &Graph, before: &Stay, stay: &Stay) {
+    fn switch(&mut self, graph: &Graph, before: &Occupancy, occupancy: &Occupancy) {
         let left = before.occupant.thread();
-        let prev_state = left.map_or(0, |thread| left_in(graph, thread, stay.from));
-        let (next, comm) = occupant(graph, stay);
+        let prev_state = left.map_or(0, |thread| left_in(graph, thread, occupancy.from));
+        let (next, comm) = occupant(graph, occupancy);
         let comm = self.name(comm);
-        self.switches.push(Switch { at: stay.from.ns(), prev_state, next, comm });
+        self.switches.push(Switch { at: occupancy.from.ns(), prev_state, next, comm });
     }
 
     fn waking(&mut self, graph: &Graph, waking: &Waking) {
@@ -260,11 +265,11 @@ impl Bundle {
 }
 
 /// The thread id and name of who has a CPU.
-fn occupant(graph: &Graph, stay: &Stay) -> (u64, Comm) {
-    match stay.occupant.thread() {
+fn occupant(graph: &Graph, occupancy: &Occupancy) -> (u64, Comm) {
+    match occupancy.occupant.thread() {
         Some(thread) => {
             let thread = graph.thread(thread);
-            (thread.tid_at(stay.from).0.into(), thread.name_at(stay.from))
+            (thread.tid_at(occupancy.from).0.into(), thread.name_at(occupancy.from))
         }
         // Perfetto has no word for a CPU of which nobody knows who had it.
         None => (0, Comm::new(b"swapper")),
@@ -273,13 +278,13 @@ fn occupant(graph: &Graph, stay: &Stay) -> (u64, Comm) {
 
 /// The state in which a thread left its CPU at `at`, by what it did next.
 fn left_in(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> u64 {
-    let spans = graph.spans(thread);
-    let Some(next) = spans.get(spans.find(at)) else {
+    let intervals = graph.state_intervals(thread);
+    let Some(next) = intervals.get(intervals.find(at)) else {
         let ended = graph.thread(thread).exited.is_some_and(|exited| exited <= at);
         return if ended { state::DEAD } else { state::PREEMPTED };
     };
-    match next.doing {
-        Doing::Blocked(_) => match graph.wait(&next).and_then(|wait| wait.state) {
+    match next.state {
+        ThreadState::Blocked(_) => match graph.wait(&next).and_then(|wait| wait.state) {
             None | Some(BlockedState::Interruptible) => state::INTERRUPTIBLE,
             Some(BlockedState::Stopped) => state::STOPPED,
             Some(BlockedState::Traced) => state::TRACED,
@@ -292,9 +297,10 @@ fn left_in(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> u64 {
                 | BlockedState::Other(_),
             ) => state::UNINTERRUPTIBLE,
         },
-        Doing::Running { .. } | Doing::Runnable { .. } | Doing::Throttled { .. } | Doing::Unknown(_) => {
-            state::PREEMPTED
-        }
+        ThreadState::Running { .. }
+        | ThreadState::Runnable { .. }
+        | ThreadState::Throttled { .. }
+        | ThreadState::Unknown(_) => state::PREEMPTED,
     }
 }
 

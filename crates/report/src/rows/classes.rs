@@ -4,7 +4,7 @@
 use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt};
 use indexmap::IndexMap;
-use wakepath_critical_path::{Basis, Cause, Kind, Segment, WaitId};
+use wakepath_critical_path::{Basis, Cause, Segment, SegmentKind, WaitId};
 use wakepath_engine::{CallKey, PathAnswer, Responsible, SiteId};
 use wakepath_event::{Comm, Tid};
 use wakepath_wait_graph::ThreadIndex;
@@ -17,7 +17,7 @@ pub struct Class {
     /// What that thread was called then.
     pub comm: Comm,
     /// What it went to.
-    pub kind: Kind,
+    pub kind: SegmentKind,
     /// Who is responsible.
     pub responsible: Responsible,
     /// The thread's own system call.
@@ -280,15 +280,15 @@ mod tests {
         // Two waits that read the same, then one in another call.
         for number in [FUTEX, FUTEX, 7] {
             let wait = story.wait(20, own, None, call(number, 3), Via::Wakeup, child);
-            story.then(10, child, Some(wait), Kind::Throttled, Cause::None);
-            story.then(10, child, Some(wait), Kind::Throttled, Cause::None);
-            story.then(1, own, None, Kind::Running, Cause::None);
+            story.then(10, child, Some(wait), SegmentKind::Throttled, Cause::None);
+            story.then(10, child, Some(wait), SegmentKind::Throttled, Cause::None);
+            story.then(1, own, None, SegmentKind::Running, Cause::None);
         }
         let story = story.told();
         let answer = story.answer(command());
-        let waits = classes(&answer).filter(|(class, _)| class.kind == Kind::Throttled);
+        let waits = classes(&answer).filter(|(class, _)| class.kind == SegmentKind::Throttled);
         let told: Vec<_> = waits.map(|(class, sum)| (class.kind, sum.ns, sum.stretches, sum.waits)).collect();
-        assert_eq!(told, [(Kind::Throttled, 40, 2, 2), (Kind::Throttled, 20, 1, 1)]);
+        assert_eq!(told, [(SegmentKind::Throttled, 40, 2, 2), (SegmentKind::Throttled, 20, 1, 1)]);
     }
 
     #[test]
@@ -300,7 +300,7 @@ mod tests {
         for waiter in [foreign[0], foreign[1], foreign[1]] {
             let outer = story.wait(10, own, None, call(FUTEX, 3), Via::Wakeup, waiter);
             let inner = story.wait(10, waiter, Some(outer), call(FUTEX, 4), Via::Wakeup, server);
-            story.then(10, server, Some(inner), Kind::Running, Cause::None);
+            story.then(10, server, Some(inner), SegmentKind::Running, Cause::None);
         }
         let story = story.told();
         let answer = story.answer(command());

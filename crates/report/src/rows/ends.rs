@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use wakepath_critical_path::Kind;
+use wakepath_critical_path::SegmentKind;
 use wakepath_engine::Responsible;
 
 use super::classes::Class;
@@ -49,9 +49,9 @@ impl Grouping<'_> {
                 }
             },
             (Party::Process(..), responsible) => match (class.kind, responsible) {
-                (Kind::BlockDevice, Responsible::Disk { device, .. }) => disk(device),
-                (Kind::Runnable, _) => String::from(wording::kind_phrase(class.kind)),
-                (Kind::Throttled, _) => {
+                (SegmentKind::BlockDevice, Responsible::Disk { device, .. }) => disk(device),
+                (SegmentKind::Runnable, _) => String::from(wording::kind_phrase(class.kind)),
+                (SegmentKind::Throttled, _) => {
                     let limit = class.thread.and_then(|thread| limit(answer, &answer.who(thread)));
                     let of = limit.map_or(String::new(), |limit| format!(" of {limit}"));
                     format!("not allowed to run: CPU limit{of}")
@@ -70,7 +70,7 @@ impl Grouping<'_> {
             return None;
         }
         let object = call.as_ref().and_then(|call| call.object.as_ref()).map(wording::object);
-        let runs = matches!(party, Party::Process(..)) && class.kind == Kind::Running && !by_kernel;
+        let runs = matches!(party, Party::Process(..)) && class.kind == SegmentKind::Running && !by_kernel;
         Some((End { what, call: call.map(|call| call.name.to_string()), runs }, object))
     }
 }

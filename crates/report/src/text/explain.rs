@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wakepath_critical_path::{Algorithm, Basis, Kind, Rule};
+use wakepath_critical_path::{Algorithm, Basis, Rule, SegmentKind};
 use wakepath_engine::{PathAnswer, Taken};
 
 use super::footer;
@@ -65,24 +65,28 @@ fn method(screen: &mut Screen, answer: &PathAnswer) {
 /// What each kind that occurs means.
 fn kinds(screen: &mut Screen, answer: &PathAnswer) {
     heading(screen, "What the words mean");
-    let kinds: BTreeSet<Kind> = answer.path.segments.iter().map(|segment| segment.kind).collect();
+    let kinds: BTreeSet<SegmentKind> = answer.path.segments.iter().map(|segment| segment.kind).collect();
     for kind in kinds {
         let meaning = match kind {
-            Kind::Running => "on a CPU, from one switch to the next",
-            Kind::Runnable => "could run and had no CPU; who had the CPU it was queued on is named",
-            Kind::Throttled => "off the CPU because the scheduler says a cgroup's CPU limit was used up",
-            Kind::Interrupted => "on a CPU that interrupts borrowed meanwhile",
-            Kind::Stolen => "on a CPU that the hypervisor did not let run: steal time",
-            Kind::Timer => "blocked, and ended by a timer's expiry",
-            Kind::BlockDevice => {
+            SegmentKind::Running => "on a CPU, from one switch to the next",
+            SegmentKind::Runnable => "could run and had no CPU; who had the CPU it was queued on is named",
+            SegmentKind::Throttled => {
+                "off the CPU because the scheduler says a cgroup's CPU limit was used up"
+            }
+            SegmentKind::Interrupted => "on a CPU that interrupts borrowed meanwhile",
+            SegmentKind::Stolen => "on a CPU that the hypervisor did not let run: steal time",
+            SegmentKind::Timer => "blocked, and ended by a timer's expiry",
+            SegmentKind::BlockDevice => {
                 "blocked, and ended by a disk request's completion; queue is before the request went to the \
                  device, device after"
             }
-            Kind::Network => "blocked, and ended by a packet whose sender was not recorded, or in flight",
-            Kind::Lock => "blocked on a lock, and what its holder did is not known",
-            Kind::UserInput => "blocked, and ended by a keyboard, mouse or terminal",
-            Kind::OtherDevice => "blocked, and ended by an interrupt that is none of the others",
-            Kind::Unknown => "not explained by what was recorded; never guessed and never left out",
+            SegmentKind::Network => {
+                "blocked, and ended by a packet whose sender was not recorded, or in flight"
+            }
+            SegmentKind::Lock => "blocked on a lock, and what its holder did is not known",
+            SegmentKind::UserInput => "blocked, and ended by a keyboard, mouse or terminal",
+            SegmentKind::OtherDevice => "blocked, and ended by an interrupt that is none of the others",
+            SegmentKind::Unknown => "not explained by what was recorded; never guessed and never left out",
         };
         let head = Line::new().add(Style::Normal, wording::kind_word(kind));
         screen.hanging(&head, 14, &Line::from(meaning));

@@ -319,7 +319,7 @@ mod tests {
     use super::*;
     use crate::sample::{DEADLOCK, Story, checkout, checkout_stacks, command, path_of};
     use expect_test::{Expect, expect};
-    use wakepath_critical_path::{Cause, Kind};
+    use wakepath_critical_path::{Cause, SegmentKind};
 
     fn check(answer: &PathAnswer, expected: Expect) {
         let text = path(answer, Source::Read(""), Paper::PLAIN);
@@ -391,8 +391,8 @@ mod tests {
         let mut story = Story::new();
         let evil = story.thread(7, 1, b"\x1b[2J\x1b[1;1H\xff", 0);
         let worse = story.thread(8, 1, "\u{9b}2J\u{202e}".as_bytes(), 0);
-        story.then(10, evil, None, Kind::Running, Cause::None);
-        story.then(10, evil, None, Kind::Runnable, Cause::Competitor(worse));
+        story.then(10, evil, None, SegmentKind::Running, Cause::None);
+        story.then(10, evil, None, SegmentKind::Runnable, Cause::Competitor(worse));
         check(
             &story.told().answer(command()),
             expect![[r#"

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use crate::sample::{Story, call, checkout, checkout_stacks, command};
     use expect_test::expect;
-    use wakepath_critical_path::{Cause, Kind, Via};
+    use wakepath_critical_path::{Cause, SegmentKind, Via};
 
     #[test]
     fn the_tree_says_who_waited_for_whom() {
@@ -199,11 +199,11 @@ mod tests {
         let mut story = Story::new();
         let subject = story.thread(7, 1, b"make", 0);
         let compilers: Vec<_> = (0..9).map(|i| story.thread(100 + i, 1, b"cc1", 0)).collect();
-        story.then(100, subject, None, Kind::Running, Cause::None);
+        story.then(100, subject, None, SegmentKind::Running, Cause::None);
         for (i, &other) in compilers.iter().enumerate() {
-            story.then(i as u64 + 1, subject, None, Kind::Runnable, Cause::Competitor(other));
+            story.then(i as u64 + 1, subject, None, SegmentKind::Runnable, Cause::Competitor(other));
         }
-        story.then(5, subject, None, Kind::Runnable, Cause::IdleCpu);
+        story.then(5, subject, None, SegmentKind::Runnable, Cause::IdleCpu);
         expect![[r#"
             2026-11-21 02:58:41.310000000 to 02:58:41.310000150 UTC on web3
 
@@ -226,7 +226,7 @@ mod tests {
         for pair in threads.windows(2) {
             parent = Some(story.wait(10, pair[0], parent, call(0, 3), Via::Wakeup, pair[1]));
         }
-        story.then(10, threads[threads.len() - 1], parent, Kind::Running, Cause::None);
+        story.then(10, threads[threads.len() - 1], parent, SegmentKind::Running, Cause::None);
         let story = story.told();
         let answer = story.answer(command());
         let tree = cause_tree(&answer);

@@ -2,18 +2,18 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::BlockedState;
-use wakepath_wait_graph::{Graph, Span, ThreadIndex, Wait, Waker};
+use wakepath_wait_graph::{Graph, StateInterval, ThreadIndex, Wait, Waker};
 
-/// So many spans are looked through for the wait before a worker took up its work. Within work of more
+/// So many intervals are looked through for the wait before a worker took up its work. Within work of more
 /// than that it is followed as any other thread, so that the cost stays linear.
 const MAX_PENDING: usize = 256;
 
 /// A worker's wait for work.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct TakenUp {
-    /// The span after it.
+pub(crate) struct WorkPickUp {
+    /// The interval after it.
     pub(crate) next: usize,
-    pub(crate) span: Span,
+    pub(crate) interval: StateInterval,
     pub(crate) wait: Wait,
 }
 
@@ -24,18 +24,21 @@ pub(crate) struct TakenUp {
 /// there for anyone. So its last wait for work stands for all before, and what ended that wait, which
 /// queued the work, for why it was not done earlier. Only workers sleep so: within their work they wait in
 /// other states.
-pub(crate) fn taken_up(
+pub(crate) fn pick_up(
     graph: &Graph,
     thread: ThreadIndex,
     since: Stamp<Reference>,
     acted: Stamp<Reference>,
-) -> Option<TakenUp> {
+) -> Option<WorkPickUp> {
     is_worker(graph, thread, acted).then_some(())?;
-    let spans = graph.spans(thread);
-    let last = spans.find_before(acted)?;
-    let back = (0..=last).rev().take(MAX_PENDING).map_while(|index| Some((index + 1, spans.get(index)?)));
-    let mut waits = back.take_while(|(_, span)| span.to > since).filter(|(_, span)| span.to <= acted);
-    waits.find_map(|(next, span)| Some(TakenUp { next, span, wait: for_work(graph.wait(&span)?)? }))
+    let intervals = graph.state_intervals(thread);
+    let last = intervals.find_before(acted)?;
+    let back = (0..=last).rev().take(MAX_PENDING).map_while(|index| Some((index + 1, intervals.get(index)?)));
+    let mut waits =
+        back.take_while(|(_, interval)| interval.to > since).filter(|(_, interval)| interval.to <= acted);
+    waits.find_map(|(next, interval)| {
+        Some(WorkPickUp { next, interval, wait: for_work(graph.wait(&interval)?)? })
+    })
 }
 
 fn for_work(wait: Wait) -> Option<Wait> {

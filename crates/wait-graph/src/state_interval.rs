@@ -2,22 +2,22 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Cpu;
 
 use crate::chunks::Chunks;
-use crate::{Seen, WaitIndex};
+use crate::{UnknownReason, WaitIndex};
 
 /// What a thread did from here to there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct StateInterval {
     /// Its first nanosecond.
     pub from: Stamp<Reference>,
     /// One past its last.
     pub to: Stamp<Reference>,
     /// What.
-    pub doing: Doing,
+    pub state: ThreadState,
 }
 
 /// What a thread did for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
+pub enum ThreadState {
     /// It ran.
     Running {
         /// On which CPU.
@@ -35,13 +35,13 @@ pub enum Doing {
         /// The CPU from which it was taken.
         cpu: Cpu,
     },
-    /// It was blocked. Such a span may be empty: see [`crate::Wait`].
+    /// It was blocked. Such an interval may be empty: see [`crate::Wait`].
     Blocked(WaitIndex),
     /// Nobody knows.
-    Unknown(Seen),
+    Unknown(UnknownReason),
 }
 
-/// A [`Span`] without its end, which is where the next begins.
+/// A [`StateInterval`] without its end, which is where the next begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packed {
     from: u64,
@@ -64,15 +64,15 @@ enum Tag {
 }
 
 impl Packed {
-    pub(crate) fn new(from: Stamp<Reference>, doing: Doing) -> Self {
+    pub(crate) fn new(from: Stamp<Reference>, state: ThreadState) -> Self {
         const NO_CPU: u16 = Cpu::UNKNOWN.0;
-        let (tag, cpu, value) = match doing {
-            Doing::Running { cpu, interrupts_ns } => (Tag::Running, cpu.0, interrupts_ns),
-            Doing::Runnable { cpu } => (Tag::Runnable, cpu.0, 0),
-            Doing::Throttled { cpu } => (Tag::Throttled, cpu.0, 0),
-            Doing::Blocked(wait) => (Tag::Blocked, NO_CPU, wait.0),
-            Doing::Unknown(Seen::NotYet) => (Tag::NotYet, NO_CPU, 0),
-            Doing::Unknown(Seen::Lost) => (Tag::Lost, NO_CPU, 0),
+        let (tag, cpu, value) = match state {
+            ThreadState::Running { cpu, interrupts_ns } => (Tag::Running, cpu.0, interrupts_ns),
+            ThreadState::Runnable { cpu } => (Tag::Runnable, cpu.0, 0),
+            ThreadState::Throttled { cpu } => (Tag::Throttled, cpu.0, 0),
+            ThreadState::Blocked(wait) => (Tag::Blocked, NO_CPU, wait.0),
+            ThreadState::Unknown(UnknownReason::NotSeenYet) => (Tag::NotYet, NO_CPU, 0),
+            ThreadState::Unknown(UnknownReason::Lost) => (Tag::Lost, NO_CPU, 0),
         };
         Self { from: from.ns(), value, cpu, tag }
     }
@@ -81,28 +81,28 @@ impl Packed {
         Stamp::from_ns(self.from)
     }
 
-    pub(crate) const fn doing(self) -> Doing {
+    pub(crate) const fn state(self) -> ThreadState {
         let cpu = Cpu(self.cpu);
         match self.tag {
-            Tag::Running => Doing::Running { cpu, interrupts_ns: self.value },
-            Tag::Runnable => Doing::Runnable { cpu },
-            Tag::Throttled => Doing::Throttled { cpu },
-            Tag::Blocked => Doing::Blocked(WaitIndex(self.value)),
-            Tag::NotYet => Doing::Unknown(Seen::NotYet),
-            Tag::Lost => Doing::Unknown(Seen::Lost),
+            Tag::Running => ThreadState::Running { cpu, interrupts_ns: self.value },
+            Tag::Runnable => ThreadState::Runnable { cpu },
+            Tag::Throttled => ThreadState::Throttled { cpu },
+            Tag::Blocked => ThreadState::Blocked(WaitIndex(self.value)),
+            Tag::NotYet => ThreadState::Unknown(UnknownReason::NotSeenYet),
+            Tag::Lost => ThreadState::Unknown(UnknownReason::Lost),
         }
     }
 }
 
-/// A thread's spans, in time order and without gap. [`Spans::get`] and [`Spans::find`] serve walks
+/// A thread's intervals, in time order and without gap. [`StateIntervals::get`] and [`StateIntervals::find`] serve walks
 /// that go back and forth; iterate for the rest.
 #[derive(Debug, Clone, Copy)]
-pub struct Spans<'a> {
+pub struct StateIntervals<'a> {
     pub(crate) packed: &'a Chunks<Packed>,
     pub(crate) end: Stamp<Reference>,
 }
 
-impl<'a> Spans<'a> {
+impl<'a> StateIntervals<'a> {
     /// How many.
     pub fn len(self) -> usize {
         self.packed.len()
@@ -114,19 +114,19 @@ impl<'a> Spans<'a> {
     }
 
     /// The `index`th.
-    pub fn get(self, index: usize) -> Option<Span> {
+    pub fn get(self, index: usize) -> Option<StateInterval> {
         let packed = *self.packed.get(index)?;
         let to = self.packed.get(index + 1).map_or(self.end, |next| next.from());
-        Some(Span { from: packed.from(), to, doing: packed.doing() })
+        Some(StateInterval { from: packed.from(), to, state: packed.state() })
     }
 
     /// The first that ends after `at`: the one that holds this nanosecond, or the thread's first if
-    /// it begins later. [`Spans::len`] if all end before.
+    /// it begins later. [`StateIntervals::len`] if all end before.
     pub fn find(self, at: Stamp<Reference>) -> usize {
         if at >= self.end {
             return self.len();
         }
-        self.packed.partition_point(|span| span.from() <= at).saturating_sub(1)
+        self.packed.partition_point(|interval| interval.from() <= at).saturating_sub(1)
     }
 
     /// The same, looked for around `near`.
@@ -134,12 +134,12 @@ impl<'a> Spans<'a> {
         if at >= self.end {
             return self.len();
         }
-        self.packed.partition_point_near(near, |span| span.from() <= at).saturating_sub(1)
+        self.packed.partition_point_near(near, |interval| interval.from() <= at).saturating_sub(1)
     }
 
     /// The last that begins before `at`, where there is one.
     pub fn find_before(self, at: Stamp<Reference>) -> Option<usize> {
-        self.packed.partition_point(|span| span.from() < at).checked_sub(1)
+        self.packed.partition_point(|interval| interval.from() < at).checked_sub(1)
     }
 
     /// Those that share time with a window, whole.
@@ -147,7 +147,8 @@ impl<'a> Spans<'a> {
         self,
         from: Stamp<Reference>,
         to: Stamp<Reference>,
-    ) -> impl Iterator<Item = Span> + 'a {
-        (self.find(from)..self.len()).map_while(move |index| self.get(index).filter(|span| span.from < to))
+    ) -> impl Iterator<Item = StateInterval> + 'a {
+        (self.find(from)..self.len())
+            .map_while(move |index| self.get(index).filter(|interval| interval.from < to))
     }
 }
