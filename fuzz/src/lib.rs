@@ -18,7 +18,7 @@ pub mod trace;
 pub mod trace_dat;
 pub mod words;
 
-/// A decoder: its name, which is that of its corpus's folder, and what puts bytes through it.
+/// A decoder: its name, which its corpus bears too, and the function that puts bytes through it.
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder there is.
