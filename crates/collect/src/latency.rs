@@ -7,10 +7,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
+use wakepath_distribution::{GroupBy, MAX_GROUPS};
+use wakepath_functions::{Probe, Runtime};
 
 use crate::child::{Held, Identity, Running, Start};
 use crate::kernel_probes::{self, KernelFunction, KernelProbes};
-use crate::probes::{Probe, attach, detach, open_calls};
+use crate::probes::{attach, detach, open_calls};
 use crate::programs::{FROM_THE_START, into_io, silence_libbpf};
 use crate::sampling::possible_cpus;
 use crate::session::EndReason;
@@ -26,8 +28,8 @@ mod kernel;
 use cycles::Cycles;
 use groups::{Grouping, Parts};
 
-pub use calibrate::{Calibration, Entry, Exit, ProbeKind, calibrate};
-pub use groups::{Group, GroupBy, MAX_GROUPS, MAX_PARTS, Part};
+pub use calibrate::{Calibration, calibrate};
+pub use groups::{Group, Part};
 pub use kernel::try_kernel_functions;
 
 /// Most targets at once: `WP_TARGETS` of `bpf/latency.h`, but for the counters of calibration.
@@ -48,8 +50,8 @@ pub enum Counted {
     KernelLock,
     /// Requests of a block device (major << 20 | minor), or of all.
     Disk(Option<u32>),
-    /// Calls of user functions, all counted as one.
-    Functions(Vec<Probe>),
+    /// Calls of a user function.
+    Function(Probe),
     /// Calls of a function of the kernel.
     KernelFunction(KernelFunction),
 }
@@ -61,7 +63,7 @@ pub struct LatencyOptions {
     pub targets: Vec<Counted>,
     /// In cycles of the processor's time-stamp counter instead of nanoseconds.
     pub in_cycles: bool,
-    /// Whose are told apart; nobody's if not said. Whose a disk's requests are, nobody knows.
+    /// Grouping of the counts; `None` makes one total. A disk's requests cannot be grouped.
     pub by: Option<GroupBy>,
     /// Of these processes and what they start; of all where there are none and no command.
     pub processes: Vec<u32>,
@@ -149,7 +151,7 @@ pub struct Reading {
     /// In the order in which targets were asked for.
     pub counts: Vec<Counts>,
     /// What of that came since the reading before, by whose it is; nothing where that was not asked, and no more
-    /// once it were more than [`MAX_PARTS`] in all.
+    /// once it were more than `MAX_GROUP_SLICES` in all.
     pub parts: Option<Vec<Vec<Part>>>,
 }
 
@@ -168,7 +170,7 @@ pub struct LatencyOutcome {
     pub readings: Vec<Reading>,
     /// Whose they are, target by target; nothing where that was not asked.
     pub groups: Vec<Groups>,
-    /// What the probes of each target cost, measured before; nothing where it is not known, or has none.
+    /// The cost of each target's probes, measured before; `None` for no probes or an unknown cost.
     pub calibrations: Vec<Option<Calibration>>,
 }
 
@@ -263,11 +265,10 @@ impl<'obj> Counters<'obj> {
         let kernel_locks = asked(|target| matches!(target, Counted::KernelLock));
         let run_queue = asked(|target| matches!(target, Counted::RunQueue));
         let disks = asked(|target| matches!(target, Counted::Disk(_)));
-        let functions = asked(|target| matches!(target, Counted::Functions(_)));
+        let functions = asked(|target| matches!(target, Counted::Function(_)));
         let kernel_functions = asked(|target| matches!(target, Counted::KernelFunction(_)));
-        let goroutines = asked(
-            |target| matches!(target, Counted::Functions(probes) if probes.iter().any(|probe| probe.go)),
-        );
+        let goroutines =
+            asked(|target| matches!(target, Counted::Function(probe) if probe.runtime == Runtime::Go));
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             program.set_autoload(match name.as_str() {
@@ -326,7 +327,7 @@ impl<'obj> Counters<'obj> {
                     }
                     disk += 1;
                 }
-                Counted::Functions(_) => {}
+                Counted::Function(_) => {}
                 Counted::KernelFunction(_) => rodata.kernel_targets |= 1 << index,
             }
         }
@@ -362,8 +363,8 @@ impl<'obj> Counters<'obj> {
             }
         }
         for (index, target) in options.targets.iter().enumerate() {
-            if let Counted::Functions(probes) = target {
-                let links = attach(self.skeleton.object(), index, probes)?;
+            if let Counted::Function(probe) = target {
+                let links = attach(self.skeleton.object(), index, probe)?;
                 self.links.extend(links);
             }
         }

@@ -33,16 +33,15 @@ pub use child::{Identity, Running, exit_code};
 pub use doctor::{Check, Verdict, examine};
 pub use kernel_probes::{KernelFunction, KernelTypes};
 pub use latency::{
-    Calibration, Counted, Counts, Entry, Exit, Group, GroupBy, Groups, LatencyOptions, LatencyOutcome,
-    MAX_DISKS, MAX_GROUPS, MAX_PARTS, MAX_TARGETS, Part, ProbeKind, Reading, calibrate, count,
-    try_kernel_functions,
+    Calibration, Counted, Counts, Group, Groups, LatencyOptions, LatencyOutcome, MAX_DISKS, MAX_TARGETS,
+    Part, Reading, calibrate, count, try_kernel_functions,
 };
 pub use names::cgroup_paths;
-pub use probes::{Probe, Returns};
 pub use programs::Missing;
 pub use rights::drop_capabilities;
 pub use session::{EndReason, GRACE, Outcome, record};
 pub use signals::Signals;
+use wakepath_functions::{Probe, Runtime};
 use wakepath_recording::WriteError;
 
 /// What to record and for how long.
@@ -61,7 +60,7 @@ pub struct Options {
     /// Stacks at blocking switch-outs and wakings by threads.
     pub stacks: Stacks,
     /// Functions of which each call is recorded, with their names.
-    pub functions: Vec<(String, Vec<Probe>)>,
+    pub functions: Vec<(String, Probe)>,
     /// Functions of the kernel of which each call is recorded, with their names as targets.
     pub kernel_functions: Vec<(String, KernelFunction)>,
     /// Stop after this long.
@@ -134,7 +133,7 @@ impl Options {
         match program {
             "sample" => self.samples_per_second > 0,
             "goroutines_exit" | "goroutines_exec" => {
-                self.functions.iter().any(|(_, probes)| probes.iter().any(|probe| probe.go))
+                self.functions.iter().any(|(_, probe)| probe.runtime == Runtime::Go)
             }
             "function_enter" | "function_return" | "function_leave" | "function_exec" => {
                 !self.functions.is_empty()

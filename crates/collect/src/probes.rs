@@ -1,40 +1,12 @@
 //! Probes on user functions: `bpf/function.bpf.h`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use libbpf_rs::{Link, MapCore, MapFlags, Object, UprobeOpts};
+use wakepath_functions::{Probe, Return, Runtime};
 
 use crate::Error;
-use crate::latency::Entry;
 use crate::programs::into_io;
-
-/// Where a function begins and is left.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Probe {
-    /// The file that is mapped.
-    pub file: PathBuf,
-    /// Where in the file the probe of its entry is, bytes.
-    pub offset: u64,
-    /// What the kernel does there.
-    pub entry: Entry,
-    /// How it is seen to return.
-    pub returns: Returns,
-    /// It is one of Go's: calls are told apart by goroutine.
-    pub go: bool,
-    /// A thread may go on on another stack within it.
-    pub switches: bool,
-}
-
-/// How a function is seen to return.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Returns {
-    /// By the return address, which a probe replaces.
-    Probe,
-    /// At its return instructions, at these bytes of the file.
-    At(Vec<u64>),
-    /// Never.
-    Never,
-}
 
 /// In a probe's cookie, beside the target: `WP_GO` of `bpf/function.bpf.h`.
 pub(crate) const GO: u64 = 1 << 32;
@@ -43,30 +15,22 @@ const SWITCHES: u64 = 1 << 34;
 /// `WP_NEVER`.
 pub(crate) const NEVER: u64 = 1 << 33;
 
-/// Attaches the programs of `object` to all places of one target, in whichever process has the files mapped:
+/// Attaches the programs of `object` to all places of one target, in whichever process has the file mapped:
 /// the kernel takes a probe that is for one process out of those that it forks, which are asked about too.
-pub(crate) fn attach(object: &Object, target: usize, probes: &[Probe]) -> Result<Vec<Link>, Error> {
-    let mut links = Vec::new();
-    for probe in probes {
-        // Returns first: one without its entry is left alone, an entry without its return is not.
-        let leaves = match &probe.returns {
-            Returns::Probe => vec![("function_return", probe.offset)],
-            Returns::At(places) => places.iter().map(|&place| ("function_leave", place)).collect(),
-            Returns::Never => Vec::new(),
-        };
-        let never = if probe.returns == Returns::Never { NEVER } else { 0 };
-        let cookie =
-            target as u64 | never | if probe.go { GO } else { 0 } | if probe.switches { SWITCHES } else { 0 };
-        for (name, offset) in leaves.into_iter().chain([("function_enter", probe.offset)]) {
-            let program = object.progs_mut().find(|found| found.name() == name);
-            let program = program.ok_or(Error::Skeleton("no program for functions"))?;
-            let opts = UprobeOpts { cookie, retprobe: name == "function_return", ..UprobeOpts::default() };
-            let link = program.attach_uprobe_with_opts(-1, &probe.file, offset as usize, opts);
-            let failed = |source| Error::Probe { file: probe.file.clone(), offset, source: into_io(source) };
-            links.push(link.map_err(failed)?);
-        }
-    }
-    Ok(links)
+pub(crate) fn attach(object: &Object, target: usize, probe: &Probe) -> Result<Vec<Link>, Error> {
+    // Returns first: one without its entry is left alone, an entry without its return is not.
+    let leaves = match &probe.returns {
+        Return::ReturnProbe => vec![("function_return", probe.offset)],
+        Return::AtInstructions(places) => places.iter().map(|&place| ("function_leave", place)).collect(),
+        Return::Never => Vec::new(),
+    };
+    let flag = |flag: u64, set: bool| if set { flag } else { 0 };
+    let cookie = target as u64
+        | flag(NEVER, probe.returns == Return::Never)
+        | flag(GO, probe.runtime == Runtime::Go)
+        | flag(SWITCHES, probe.switches);
+    let places = leaves.into_iter().chain([("function_enter", probe.offset)]);
+    places.map(|(program, offset)| attach_one(object, program, -1, cookie, (&probe.file, offset))).collect()
 }
 
 /// Takes programs away, what was attached last first. The kernel takes tens of milliseconds for each probe: an

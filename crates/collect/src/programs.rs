@@ -215,8 +215,8 @@ impl<'obj> Programs<'obj> {
             }
         }
         // Last: what a call waits for is known from its beginning.
-        for (target, (_, probes)) in options.functions.iter().enumerate() {
-            self.links.extend(probes::attach(self.skeleton.object(), target, probes)?);
+        for (target, (_, probe)) in options.functions.iter().enumerate() {
+            self.links.extend(probes::attach(self.skeleton.object(), target, probe)?);
         }
         if options.kernel_functions.is_empty() {
             return Ok(());

@@ -9,9 +9,11 @@
 
 mod compare;
 pub mod evaluation;
+mod groups;
 mod histogram;
 mod peaks;
 
 pub use compare::{Measure, alike};
+pub use groups::{GroupBy, MAX_GROUP_SLICES, MAX_GROUPS};
 pub use histogram::{BUCKETS, Histogram, Quantile, Unit, Unlike, average_latency, bounds, bucket_of};
 pub use peaks::{Peak, peaks};

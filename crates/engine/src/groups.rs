@@ -1,25 +1,9 @@
 //! Whose latencies they are.
 
+pub use wakepath_distribution::{GroupBy, MAX_GROUP_SLICES, MAX_GROUPS};
 use wakepath_distribution::{Histogram, Peak};
 
 use crate::Slice;
-
-/// Most groups that are told apart; the others are told as one.
-pub const MAX_GROUPS: usize = 16384;
-
-/// Most parts of groups in slices of time that are kept, over all targets.
-pub const MAX_PARTS: usize = 65536;
-
-/// How latencies are told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GroupBy {
-    /// By process.
-    Process,
-    /// By thread.
-    Thread,
-    /// By cgroup.
-    Cgroup,
-}
 
 /// A target's latencies, told apart by whose they are.
 #[derive(Debug, Clone)]

@@ -21,7 +21,6 @@ mod target;
 
 pub(crate) use elsewhere::elsewhere;
 pub use error::LatencyError;
-pub use groups::GroupBy;
 use groups::told_apart;
 pub use kernel::KernelRefusal;
 pub(crate) use kernel::kernel_functions;
@@ -110,7 +109,7 @@ pub fn latency(request: &Request, stop: &Signals) -> Result<Latency, LatencyErro
     let of_some = !options.processes.is_empty() || !options.command.is_empty();
     let beside = match of_some {
         true => elsewhere(
-            named.iter().map(|target| (target.probes(), target.file.as_deref())),
+            named.iter().map(|target| target.probe().zip(target.file.as_deref())),
             &options.processes,
         ),
         false => Vec::new(),

@@ -10,6 +10,7 @@ use wakepath_collect::MAX_TARGETS;
 pub use wakepath_collect::{
     EndReason, Error as CollectError, GRACE, Identity, Options, Outcome, Running, Signals, Stacks, exit_code,
 };
+use wakepath_functions::Runtime;
 pub use wakepath_recording::WriteError;
 use wakepath_recording::{HostIdentity, Owner, Writer};
 
@@ -85,7 +86,7 @@ pub fn record(request: &Request, stop: &Signals) -> Result<Made, RecordError> {
         }
         for function in functions(text, &recorder.targets, request.allowed)? {
             files.push(function.file);
-            recorder.functions.push((function.name, function.probes));
+            recorder.functions.push((function.name, function.probe));
         }
     }
     let asked = recorder.functions.len() + recorder.kernel_functions.len();
@@ -95,7 +96,7 @@ pub fn record(request: &Request, stop: &Signals) -> Result<Made, RecordError> {
     // Where all are asked about, none is elsewhere.
     let of_some = !recorder.targets.is_empty() || !recorder.command.is_empty();
     let probed = recorder.functions.iter().zip(&files).filter(|_| of_some);
-    let probed = probed.map(|((_, probes), file)| (probes.as_slice(), Some(file.as_path())));
+    let probed = probed.map(|((_, probe), file)| Some((probe, file.as_path())));
     let mut elsewhere: Vec<Elsewhere> = elsewhere(probed, &recorder.targets).into_iter().flatten().collect();
     elsewhere.sort_by(|a, b| a.file.cmp(&b.file));
     elsewhere.dedup();
@@ -108,7 +109,7 @@ pub fn record(request: &Request, stop: &Signals) -> Result<Made, RecordError> {
     options.least_free_percent = Some(request.least_free_percent);
     let open = || Writer::replace(destination, &HostIdentity::of_this_host(), &options);
     let outcome = wakepath_collect::record(&recorder, open, stop)?;
-    let of_goroutines = recorder.functions.iter().filter(|(_, probes)| probes.iter().any(|probe| probe.go));
+    let of_goroutines = recorder.functions.iter().filter(|(_, probe)| probe.runtime == Runtime::Go);
     let of_goroutines = of_goroutines.map(|(name, _)| name.clone()).collect();
     Ok(Made { outcome, elsewhere, of_goroutines })
 }

@@ -27,9 +27,9 @@ fn main() -> ExitCode {
         println!(
             "{} {} {:#x} {:?} {:?}",
             function.readable,
-            function.file.display(),
+            probe.file.display(),
             probe.offset,
-            probe.cost,
+            probe.method,
             probe.returns
         );
         println!("    at {:#x}, {} bytes, {:?}", function.address, function.size, function.names);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::debug_file::debug_file;
 use crate::error::{Absent, FindError, NotFound, Reason, Refusal};
-use crate::function::{Function, Note, Return, Runtime};
+use crate::function::{Function, Note, Probe, Return, Runtime};
 use crate::image::Image;
 use crate::inlined;
 use crate::library::{self, Place};
@@ -179,18 +179,22 @@ impl OpenFile<'_> {
                 Some(names::readable(image.symbols.name(begins)).into_owned())
             },
         };
-        let probe = place(image, &wanted, budget)?;
-        let notes = notes(name, &probe.returns, &wanted);
+        let (offset, method, returns) = place(image, &wanted, budget)?;
+        let notes = notes(name, &returns, &wanted);
         Ok(Function {
-            file: self.place.open.clone(),
             shown: self.place.shown.clone(),
             readable: names::readable(name).into_owned(),
             names,
             address,
             size,
-            probe,
-            runtime: wanted.runtime,
-            switches: neighbours.switches,
+            probe: Probe {
+                file: self.place.open.clone(),
+                offset,
+                method,
+                returns,
+                runtime: wanted.runtime,
+                switches: neighbours.switches,
+            },
             notes,
         })
     }

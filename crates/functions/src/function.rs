@@ -3,14 +3,11 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::instruction::Cost;
+use crate::instruction::ProbeMethod;
 
 /// A function of a file, at one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// The file to give to the kernel; below `/proc/PID` if a process has another root, or has a file
-    /// mapped that is deleted.
-    pub file: PathBuf,
     /// The file as people know it: its path as its processes see it.
     pub shown: PathBuf,
     /// Its names, at least one, those that were asked for first: as the linker has them, with the
@@ -22,26 +19,29 @@ pub struct Function {
     pub address: u64,
     /// Its size, bytes; 0 if its symbol does not tell.
     pub size: u64,
-    /// Where to probe it.
+    /// The probes that see its calls.
     pub probe: Probe,
-    /// Which rules its stack obeys.
-    pub runtime: Runtime,
-    /// Whether its file switches stacks, so that a call may return before one that began later in its thread.
-    pub switches: bool,
     /// What a person should know of the numbers.
     pub notes: Vec<Note>,
 }
 
-/// Where a function is probed.
+/// The probes of a function: where its calls are seen to begin and end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// Where its entry is seen, bytes from the beginning of the file. The stack pointer there still
+    /// The file to give to the kernel; below `/proc/PID` if a process has another root, or has a file
+    /// mapped that is deleted.
+    pub file: PathBuf,
+    /// The place of the entry probe, bytes from the beginning of the file. The stack pointer there still
     /// points to the return address.
     pub offset: u64,
-    /// What that costs a call. What the return costs: [`Return`].
-    pub cost: Cost,
-    /// How its return is seen.
+    /// How the kernel executes the instruction there. That of the returns follows from [`Return`].
+    pub method: ProbeMethod,
+    /// How returns are seen.
     pub returns: Return,
+    /// The rules that the function's stack obeys.
+    pub runtime: Runtime,
+    /// Whether the file switches stacks, so that a call may return before one that began later in its thread.
+    pub switches: bool,
 }
 
 /// How a function's return is seen.
@@ -50,7 +50,7 @@ pub enum Return {
     /// By a return probe at the entry probe's offset, which replaces the return address on the stack.
     ReturnProbe,
     /// By probes at these offsets in the file, each a `ret`, of which each costs
-    /// [`Cost::SingleStepped`].
+    /// [`ProbeMethod::SingleStepped`].
     AtInstructions(Vec<u64>),
     /// Never: it does not return.
     Never,

@@ -14,11 +14,11 @@ pub(crate) const MAX_BYTES: usize = 15;
 
 const PAGE: u64 = 4096;
 
-/// What a probe on an instruction costs each time it is hit, from cheap to dear.
+/// How the kernel executes an instruction that has a probe, from cheap to dear; times are per hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Cost {
+pub enum ProbeMethod {
     /// A call replaces a 5-byte no-operation from Linux 6.18 on (0.25 µs where this was measured). On
-    /// kernels before, and where the call cannot reach, it is as [`Cost::Emulated`].
+    /// kernels before, and where the call cannot reach, it is as [`ProbeMethod::Emulated`].
     Optimised,
     /// A breakpoint, and the kernel does what the instruction does (0.7 µs).
     Emulated,
@@ -29,8 +29,8 @@ pub enum Cost {
 /// An instruction as a uprobe sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Probed {
-    /// What it costs, or nothing if the kernel refuses to put a probe there.
-    pub cost: Option<Cost>,
+    /// How the kernel executes it; `None` if the kernel refuses a probe there.
+    pub method: Option<ProbeMethod>,
     /// Its length, bytes.
     pub length: usize,
     /// Whether it is `endbr64`, the landing place of indirect branches.
@@ -125,15 +125,17 @@ impl<'a> Parts<'a> {
             && (self.bytes.len() == 1 || self.bytes.len() == 2 && self.rex == Some(0x41))
     }
 
-    fn cost(&self, address: u64) -> Option<Cost> {
+    fn method(&self, address: u64) -> Option<ProbeMethod> {
         if self.is_refused() {
             return None;
         }
         let in_one_page = address % PAGE <= PAGE - 5;
         Some(match () {
-            () if self.is_nop5() && in_one_page => Cost::Optimised,
-            () if self.is_nop() || self.is_near_branch() || self.is_push_of_register() => Cost::Emulated,
-            () => Cost::SingleStepped,
+            () if self.is_nop5() && in_one_page => ProbeMethod::Optimised,
+            () if self.is_nop() || self.is_near_branch() || self.is_push_of_register() => {
+                ProbeMethod::Emulated
+            }
+            () => ProbeMethod::SingleStepped,
         })
     }
 }
@@ -143,7 +145,7 @@ pub(crate) fn probed(code: &[u8], address: u64) -> Option<Probed> {
     let instruction = decode(code, address)?;
     let parts = Parts::of(&code[..instruction.len()])?;
     Some(Probed {
-        cost: parts.cost(address),
+        method: parts.method(address),
         length: instruction.len(),
         endbr64: instruction.code() == Code::Endbr64,
     })
@@ -158,66 +160,70 @@ pub(crate) fn decode(code: &[u8], address: u64) -> Option<Instruction> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cost, probed};
+    use super::{ProbeMethod, probed};
 
     fn bytes(hex: &str) -> Vec<u8> {
         hex.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
     }
 
-    const CASES: &[(&str, &str, Option<Cost>)] = &[
-        ("push %rbp", "55", Some(Cost::Emulated)),
-        ("push %r12", "41 54", Some(Cost::Emulated)),
-        ("push %rbp, with a prefix too many", "48 55", Some(Cost::SingleStepped)),
-        ("nop", "90", Some(Cost::Emulated)),
-        ("nop of 2 bytes", "66 90", Some(Cost::Emulated)),
-        ("pause", "f3 90", Some(Cost::Emulated)),
+    const CASES: &[(&str, &str, Option<ProbeMethod>)] = &[
+        ("push %rbp", "55", Some(ProbeMethod::Emulated)),
+        ("push %r12", "41 54", Some(ProbeMethod::Emulated)),
+        ("push %rbp, with a prefix too many", "48 55", Some(ProbeMethod::SingleStepped)),
+        ("nop", "90", Some(ProbeMethod::Emulated)),
+        ("nop of 2 bytes", "66 90", Some(ProbeMethod::Emulated)),
+        ("pause", "f3 90", Some(ProbeMethod::Emulated)),
         ("xchg %r8,%rax, which would be skipped", "49 90", None),
-        ("nop of 4 bytes", "0f 1f 40 00", Some(Cost::Emulated)),
-        ("nop of 5 bytes", "0f 1f 44 00 00", Some(Cost::Optimised)),
-        ("nop of 5 bytes, another", "66 0f 1f 40 00", Some(Cost::Optimised)),
-        ("nop of 6 bytes", "66 0f 1f 44 00 00", Some(Cost::Emulated)),
+        ("nop of 4 bytes", "0f 1f 40 00", Some(ProbeMethod::Emulated)),
+        ("nop of 5 bytes", "0f 1f 44 00 00", Some(ProbeMethod::Optimised)),
+        ("nop of 5 bytes, another", "66 0f 1f 40 00", Some(ProbeMethod::Optimised)),
+        ("nop of 6 bytes", "66 0f 1f 44 00 00", Some(ProbeMethod::Emulated)),
         ("nop with a segment", "66 2e 0f 1f 84 00 00 00 00 00", None),
-        ("nop of 5 bytes, of prefixes", "66 66 66 66 90", Some(Cost::Optimised)),
-        ("nop of 4 bytes, an unusual one", "0f 1f 04 00", Some(Cost::SingleStepped)),
-        ("nop of 5 bytes that is none for the kernel", "0f 1f 4c 00 00", Some(Cost::SingleStepped)),
-        ("nop of 8 bytes", "0f 1f 84 00 00 00 00 00", Some(Cost::Emulated)),
-        ("nop of 9 bytes", "66 0f 1f 84 00 00 00 00 00", Some(Cost::SingleStepped)),
-        ("jmp to the next, 5 bytes", "e9 00 00 00 00", Some(Cost::Emulated)),
-        ("lea 0(%rsp),%rsp", "48 8d 64 24 00", Some(Cost::SingleStepped)),
-        ("lea 8(%rsp),%rsp", "48 8d 64 24 08", Some(Cost::SingleStepped)),
-        ("mov %rax,%rax", "48 89 c0", Some(Cost::SingleStepped)),
-        ("mov %rsp,%rbp", "48 89 e5", Some(Cost::SingleStepped)),
-        ("call", "e8 01 00 00 00", Some(Cost::Emulated)),
+        ("nop of 5 bytes, of prefixes", "66 66 66 66 90", Some(ProbeMethod::Optimised)),
+        ("nop of 4 bytes, an unusual one", "0f 1f 04 00", Some(ProbeMethod::SingleStepped)),
+        ("nop of 5 bytes that is none for the kernel", "0f 1f 4c 00 00", Some(ProbeMethod::SingleStepped)),
+        ("nop of 8 bytes", "0f 1f 84 00 00 00 00 00", Some(ProbeMethod::Emulated)),
+        ("nop of 9 bytes", "66 0f 1f 84 00 00 00 00 00", Some(ProbeMethod::SingleStepped)),
+        ("jmp to the next, 5 bytes", "e9 00 00 00 00", Some(ProbeMethod::Emulated)),
+        ("lea 0(%rsp),%rsp", "48 8d 64 24 00", Some(ProbeMethod::SingleStepped)),
+        ("lea 8(%rsp),%rsp", "48 8d 64 24 08", Some(ProbeMethod::SingleStepped)),
+        ("mov %rax,%rax", "48 89 c0", Some(ProbeMethod::SingleStepped)),
+        ("mov %rsp,%rbp", "48 89 e5", Some(ProbeMethod::SingleStepped)),
+        ("call", "e8 01 00 00 00", Some(ProbeMethod::Emulated)),
         ("callw", "66 e8 01 00 00 00", None),
-        ("jmp", "e9 01 00 00 00", Some(Cost::Emulated)),
-        ("je", "74 05", Some(Cost::Emulated)),
-        ("je near", "0f 84 01 00 00 00", Some(Cost::Emulated)),
-        ("jmp *%rax", "ff e0", Some(Cost::SingleStepped)),
-        ("jmp *x(%rip), of a procedure linkage table", "ff 25 00 00 00 00", Some(Cost::SingleStepped)),
-        ("bnd jmp", "f2 e9 01 00 00 00", Some(Cost::Emulated)),
-        ("endbr64", "f3 0f 1e fa", Some(Cost::SingleStepped)),
-        ("sub $8,%rsp", "48 83 ec 08", Some(Cost::SingleStepped)),
-        ("lea 8(%rdi),%rax", "48 8d 47 08", Some(Cost::SingleStepped)),
-        ("test %rdi,%rdi", "48 85 ff", Some(Cost::SingleStepped)),
-        ("xor %eax,%eax", "31 c0", Some(Cost::SingleStepped)),
-        ("mov %fs:0,%rax", "64 48 8b 04 25 00 00 00 00", Some(Cost::SingleStepped)),
-        ("ret", "c3", Some(Cost::SingleStepped)),
+        ("jmp", "e9 01 00 00 00", Some(ProbeMethod::Emulated)),
+        ("je", "74 05", Some(ProbeMethod::Emulated)),
+        ("je near", "0f 84 01 00 00 00", Some(ProbeMethod::Emulated)),
+        ("jmp *%rax", "ff e0", Some(ProbeMethod::SingleStepped)),
+        ("jmp *x(%rip), of a procedure linkage table", "ff 25 00 00 00 00", Some(ProbeMethod::SingleStepped)),
+        ("bnd jmp", "f2 e9 01 00 00 00", Some(ProbeMethod::Emulated)),
+        ("endbr64", "f3 0f 1e fa", Some(ProbeMethod::SingleStepped)),
+        ("sub $8,%rsp", "48 83 ec 08", Some(ProbeMethod::SingleStepped)),
+        ("lea 8(%rdi),%rax", "48 8d 47 08", Some(ProbeMethod::SingleStepped)),
+        ("test %rdi,%rdi", "48 85 ff", Some(ProbeMethod::SingleStepped)),
+        ("xor %eax,%eax", "31 c0", Some(ProbeMethod::SingleStepped)),
+        ("mov %fs:0,%rax", "64 48 8b 04 25 00 00 00 00", Some(ProbeMethod::SingleStepped)),
+        ("ret", "c3", Some(ProbeMethod::SingleStepped)),
         ("lock incl (%rdi)", "f0 ff 07", None),
         ("int3", "cc", None),
         ("hlt", "f4", None),
-        ("vzeroupper", "c5 f8 77", Some(Cost::SingleStepped)),
+        ("vzeroupper", "c5 f8 77", Some(ProbeMethod::SingleStepped)),
         ("vpxor %xmm0,%xmm0,%xmm0, whose opcode is no push", "c5 f9 ef c0", None),
         ("vmovdqu (%rdi),%ymm0, whose opcode reads like outsl", "c5 fe 6f 07", None),
-        ("vsqrtps %xmm0,%xmm1, whose opcode reads like push", "c5 f8 51 c8", Some(Cost::SingleStepped)),
+        (
+            "vsqrtps %xmm0,%xmm1, whose opcode reads like push",
+            "c5 f8 51 c8",
+            Some(ProbeMethod::SingleStepped),
+        ),
         ("evex vmovdqu64", "62 f1 fe 48 6f 07", None),
     ];
 
     #[test]
-    fn the_cost_is_what_the_kernel_does_with_the_instruction() {
-        for (what, hex, cost) in CASES {
+    fn the_method_is_what_the_kernel_does_with_the_instruction() {
+        for (what, hex, method) in CASES {
             let code = bytes(hex);
             let found = probed(&code, 0x1000).unwrap_or_else(|| panic!("{what} is not decoded"));
-            assert_eq!((found.cost, found.length), (*cost, code.len()), "{what}");
+            assert_eq!((found.method, found.length), (*method, code.len()), "{what}");
             assert_eq!(found.endbr64, *what == "endbr64", "{what}");
         }
     }
@@ -225,13 +231,13 @@ mod tests {
     #[test]
     fn a_call_is_not_written_across_a_page() {
         let nop5 = bytes("0f 1f 44 00 00");
-        for (address, cost) in [
-            (0x1ffb, Cost::Optimised),
-            (0x1ffc, Cost::Emulated),
-            (0x1fff, Cost::Emulated),
-            (0x2000, Cost::Optimised),
+        for (address, method) in [
+            (0x1ffb, ProbeMethod::Optimised),
+            (0x1ffc, ProbeMethod::Emulated),
+            (0x1fff, ProbeMethod::Emulated),
+            (0x2000, ProbeMethod::Optimised),
         ] {
-            assert_eq!(probed(&nop5, address).unwrap().cost, Some(cost), "{address:#x}");
+            assert_eq!(probed(&nop5, address).unwrap().method, Some(method), "{address:#x}");
         }
     }
 

@@ -6,7 +6,7 @@
 //! let target = Target::parse("libc:malloc")?;
 //! let found = Finder::new(&[]).find(&target)?;
 //! for function in &found.functions {
-//!     println!("{} at {:#x} of {}", function.names[0], function.probe.offset, function.file.display());
+//!     println!("{} at {:#x} of {}", function.names[0], function.probe.offset, function.probe.file.display());
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -42,7 +42,7 @@ pub use elsewhere::elsewhere;
 pub use error::{Absent, FileError, FindError, LibraryError, NotFound, Reason, Refusal};
 pub use find::{Finder, Found, MAX_FOUND};
 pub use function::{Function, Note, Probe, Return, Runtime};
-pub use instruction::Cost;
+pub use instruction::ProbeMethod;
 pub use near::near;
 pub use pattern::Pattern;
 pub use target::{FileName, Target, TargetError};

@@ -5,9 +5,9 @@ use std::cell::{Cell, OnceCell};
 use crate::body::Body;
 use crate::error::Reason;
 use crate::frames::Frames;
-use crate::function::{Probe, Return, Runtime};
+use crate::function::{Return, Runtime};
 use crate::image::Image;
-use crate::instruction::{Cost, MAX_BYTES, Probed, probed};
+use crate::instruction::{MAX_BYTES, ProbeMethod, Probed, probed};
 
 /// A function has few parts; a hostile table may lead from one to the next for ever.
 const MAX_PARTS: usize = 16;
@@ -78,7 +78,8 @@ impl LazyFrames {
     }
 }
 
-/// Chooses where calls of a function are seen to begin and end.
+/// Chooses where calls of a function are seen to begin (the offset in the file, and how the kernel executes
+/// the instruction there) and to end.
 ///
 /// The entry's own instruction, but for two kinds of it. `endbr64` is single-stepped: the instruction
 /// behind it is taken if that is cheaper, unless a loop jumps there, or not all of the function could
@@ -86,7 +87,11 @@ impl LazyFrames {
 /// the stack pointer yet at that place: the call that Linux 6.18 puts there pushes onto the stack, and
 /// where that overwrites something, the program is corrupted; a rule that needs no further argument is
 /// worth the 20 µs. And a Go function may jump back to its entry when its stack has grown.
-pub(crate) fn place(image: &Image, wanted: &Wanted<'_>, budget: &Budget) -> Result<Probe, Reason> {
+pub(crate) fn place(
+    image: &Image,
+    wanted: &Wanted<'_>,
+    budget: &Budget,
+) -> Result<(u64, ProbeMethod, Return), Reason> {
     let address = wanted.main.address;
     let first = at(image, address)?;
     let body = body(image, wanted, budget);
@@ -100,13 +105,13 @@ pub(crate) fn place(image: &Image, wanted: &Wanted<'_>, budget: &Budget) -> Resu
         _ => behind_endbr64(image, &body, first, address).unwrap_or(address),
     };
     let probed = if entry == address { first } else { at(image, entry)? };
-    let cost = match probed.cost {
-        Some(Cost::Optimised) if entry != address => return Err(Reason::InnerNop),
-        Some(cost) => cost,
+    let method = match probed.method {
+        Some(ProbeMethod::Optimised) if entry != address => return Err(Reason::InnerNop),
+        Some(method) => method,
         None => return Err(refused(image, entry, probed.length)),
     };
     let offset = image.offset(entry).ok_or(Reason::NotCode { address: entry })?;
-    Ok(Probe { offset, cost, returns: returns(image, &body, wanted)? })
+    Ok((offset, method, returns(image, &body, wanted)?))
 }
 
 /// Decodes a function with its parts that stand elsewhere: those that symbols name, and those that only
@@ -145,7 +150,7 @@ fn behind_endbr64(image: &Image, body: &Body, first: Probed, address: u64) -> Op
     }
     let next = address.checked_add(first.length as u64)?;
     let second = at(image, next).ok()?;
-    (second.cost == Some(Cost::Emulated) && !body.targets.contains(&next)).then_some(next)
+    (second.method == Some(ProbeMethod::Emulated) && !body.targets.contains(&next)).then_some(next)
 }
 
 fn at(image: &Image, address: u64) -> Result<Probed, Reason> {

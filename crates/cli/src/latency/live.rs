@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
+use wakepath_engine::groups::GroupBy;
 use wakepath_engine::latency::{
-    Allowed, CollectError, GRACE, GroupBy, Identity, LatencyError, Options, Request, Signals, latency,
+    Allowed, CollectError, GRACE, Identity, LatencyError, Options, Request, Signals, latency,
 };
 use wakepath_engine::record::{drop_rights, exit_code};
 use wakepath_report::{json, parquet, text};

@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::Skel;
 use libbpf_rs::{MapCore, MapFlags};
+use wakepath_functions::{Probe, ProbeMethod, Return, Runtime};
 
 use super::{Counted, Counters, Counts, LatencyOptions, MAX_TARGETS};
-use crate::probes::{GO, Probe, Returns, attach_one};
+use crate::probes::{GO, attach_one};
 use crate::programs::FROM_THE_START;
 
 /// The counters of calls that are made here: those that no target has.
@@ -30,31 +31,18 @@ const ROUNDS: std::ops::RangeInclusive<usize> = 5..=41;
 /// Between the least and the most rounds, how long is taken for a kind of probe.
 const PATIENCE: Duration = Duration::from_millis(2);
 
-/// What the kernel does where a function begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Entry {
-    /// A call stands in the place of a 5-byte no-operation, where the kernel has that (Linux 6.18).
-    Optimised,
-    /// A breakpoint; the kernel does what the instruction does.
-    Emulated,
-    /// A breakpoint; a copy of the instruction is single-stepped.
-    SingleStepped,
-}
-
-/// How the probes of a function work, as far as their cost depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ProbeKind {
-    /// Where it begins.
-    pub entry: Entry,
-    /// Where it returns.
-    pub exit: Exit,
-    /// It is one of Go's, whose goroutine is looked at.
-    pub go: bool,
+/// The properties of a function's probes on which their cost depends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ProbeKind {
+    entry: ProbeMethod,
+    exit: Exit,
+    /// The function is Go's, so that the goroutine is read.
+    go: bool,
 }
 
 /// How a return is seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Exit {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Exit {
     /// By a probe in the place of the return address.
     ReturnAddress,
     /// At the return instruction, which is single-stepped.
@@ -72,31 +60,29 @@ pub struct Calibration {
     pub shift: u64,
 }
 
-impl Probe {
-    /// Nothing of a function that never returns, since it has no latency.
-    fn kind(&self) -> Option<ProbeKind> {
-        let exit = match self.returns {
-            Returns::Probe => Exit::ReturnAddress,
-            Returns::At(_) => Exit::Instruction,
-            Returns::Never => return None,
+impl ProbeKind {
+    fn of(probe: &Probe) -> Self {
+        let exit = match probe.returns {
+            Return::AtInstructions(_) => Exit::Instruction,
+            Return::ReturnProbe | Return::Never => Exit::ReturnAddress,
         };
-        Some(ProbeKind { entry: self.entry, exit, go: self.go })
+        Self { entry: probe.method, exit, go: probe.runtime == Runtime::Go }
     }
 }
 
-/// Measures probes of a kind; nothing where they cannot be had.
-pub fn calibrate(kind: ProbeKind) -> Option<Calibration> {
+/// The measured cost of probes such as these; `None` where the kernel refuses them.
+pub fn calibrate(probe: &Probe) -> Option<Calibration> {
     let options = LatencyOptions {
-        targets: vec![Counted::Functions(Vec::new())],
+        targets: vec![Counted::Function(probe.clone())],
         processes: vec![std::process::id()],
         ..LatencyOptions::default()
     };
     let mut storage = MaybeUninit::uninit();
-    Counters::load(&mut storage, &options).ok()?.calibrate(kind)
+    Counters::load(&mut storage, &options).ok()?.calibrate(ProbeKind::of(probe))
 }
 
 impl Counters<'_> {
-    /// What the probes of each target cost; the dearest where it has several kinds.
+    /// The cost of each target's probes; none for a function that never returns, since it has no latency.
     pub(super) fn calibrations(&mut self, options: &LatencyOptions) -> Vec<Option<Calibration>> {
         let mut measured: Vec<(ProbeKind, Option<Calibration>)> = Vec::new();
         let mut of_kind = |kind: ProbeKind| {
@@ -108,9 +94,8 @@ impl Counters<'_> {
             found
         };
         let of_target = |target: &Counted| {
-            let Counted::Functions(probes) = target else { return None };
-            let kinds = probes.iter().filter_map(Probe::kind);
-            kinds.filter_map(&mut of_kind).max_by_key(|calibration| calibration.per_call_ns)
+            let Counted::Function(probe) = target else { return None };
+            if probe.returns == Return::Never { None } else { of_kind(ProbeKind::of(probe)) }
         };
         let mut found: Vec<_> = options.targets.iter().map(of_target).collect();
         let returns = |target: &Counted| matches!(target, Counted::KernelFunction(of) if !of.never_returns);
@@ -259,7 +244,7 @@ fn offset(address: u64) -> Option<u64> {
 
 #[cfg(target_arch = "x86_64")]
 mod functions {
-    use super::{Entry, Exit, ProbeKind};
+    use super::{Exit, ProbeKind, ProbeMethod};
 
     // A kind's entry and, where it returns at an instruction, that of a function that has no other probe.
     // Each begins at a multiple of 16, so that a 5-byte no-operation lies in one page; none keeps anything
@@ -309,15 +294,15 @@ mod functions {
     /// A function's code, the last byte of which is its return, and where it is.
     pub fn of(kind: ProbeKind) -> Option<(&'static [u8], unsafe extern "C" fn())> {
         Some(match (kind.entry, kind.exit, kind.go) {
-            (Entry::Optimised, Exit::ReturnAddress, false) => (NOP, wakepath_empty_nop),
-            (Entry::Optimised, Exit::Instruction, false) => (NOP, wakepath_empty_nop_leave),
-            (Entry::Optimised, Exit::Instruction, true) => (NOP, wakepath_empty_nop_go),
-            (Entry::Emulated, Exit::ReturnAddress, false) => (PUSH, wakepath_empty_push),
-            (Entry::Emulated, Exit::Instruction, false) => (PUSH, wakepath_empty_push_leave),
-            (Entry::Emulated, Exit::Instruction, true) => (PUSH, wakepath_empty_push_go),
-            (Entry::SingleStepped, Exit::ReturnAddress, false) => (LEA, wakepath_empty_lea),
-            (Entry::SingleStepped, Exit::Instruction, false) => (LEA, wakepath_empty_lea_leave),
-            (Entry::SingleStepped, Exit::Instruction, true) => (LEA, wakepath_empty_lea_go),
+            (ProbeMethod::Optimised, Exit::ReturnAddress, false) => (NOP, wakepath_empty_nop),
+            (ProbeMethod::Optimised, Exit::Instruction, false) => (NOP, wakepath_empty_nop_leave),
+            (ProbeMethod::Optimised, Exit::Instruction, true) => (NOP, wakepath_empty_nop_go),
+            (ProbeMethod::Emulated, Exit::ReturnAddress, false) => (PUSH, wakepath_empty_push),
+            (ProbeMethod::Emulated, Exit::Instruction, false) => (PUSH, wakepath_empty_push_leave),
+            (ProbeMethod::Emulated, Exit::Instruction, true) => (PUSH, wakepath_empty_push_go),
+            (ProbeMethod::SingleStepped, Exit::ReturnAddress, false) => (LEA, wakepath_empty_lea),
+            (ProbeMethod::SingleStepped, Exit::Instruction, false) => (LEA, wakepath_empty_lea_leave),
+            (ProbeMethod::SingleStepped, Exit::Instruction, true) => (LEA, wakepath_empty_lea_go),
             // Go's return addresses are let alone.
             (_, Exit::ReturnAddress, true) => return None,
         })
@@ -362,16 +347,16 @@ mod functions {
 mod tests {
     use super::*;
 
-    const KINDS: [(Entry, Exit, bool); 9] = [
-        (Entry::Optimised, Exit::ReturnAddress, false),
-        (Entry::Optimised, Exit::Instruction, false),
-        (Entry::Optimised, Exit::Instruction, true),
-        (Entry::Emulated, Exit::ReturnAddress, false),
-        (Entry::Emulated, Exit::Instruction, false),
-        (Entry::Emulated, Exit::Instruction, true),
-        (Entry::SingleStepped, Exit::ReturnAddress, false),
-        (Entry::SingleStepped, Exit::Instruction, false),
-        (Entry::SingleStepped, Exit::Instruction, true),
+    const KINDS: [(ProbeMethod, Exit, bool); 9] = [
+        (ProbeMethod::Optimised, Exit::ReturnAddress, false),
+        (ProbeMethod::Optimised, Exit::Instruction, false),
+        (ProbeMethod::Optimised, Exit::Instruction, true),
+        (ProbeMethod::Emulated, Exit::ReturnAddress, false),
+        (ProbeMethod::Emulated, Exit::Instruction, false),
+        (ProbeMethod::Emulated, Exit::Instruction, true),
+        (ProbeMethod::SingleStepped, Exit::ReturnAddress, false),
+        (ProbeMethod::SingleStepped, Exit::Instruction, false),
+        (ProbeMethod::SingleStepped, Exit::Instruction, true),
     ];
 
     #[test]

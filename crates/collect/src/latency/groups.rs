@@ -3,25 +3,12 @@
 use std::collections::HashMap;
 
 use libbpf_rs::{MapCore, MapFlags};
+use wakepath_distribution::{GroupBy, MAX_GROUP_SLICES};
 
 use super::{Counters, Counts, Groups};
 use crate::Error;
 use crate::names::{Hierarchy, cgroup_names};
 use crate::programs::into_io;
-
-/// Whose latencies are told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GroupBy {
-    /// Each process's: its number and when it started.
-    Process,
-    /// Each thread's, likewise.
-    Thread,
-    /// Each cgroup's: in the v2 hierarchy, or that of the CPU controller where all are in one cgroup of v2.
-    Cgroup,
-}
-
-/// Most groups over all targets: `WP_GROUPS`. What comes later is counted without telling whose it is.
-pub const MAX_GROUPS: usize = 16384;
 
 /// A process, a thread or a cgroup with its counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,9 +24,6 @@ pub struct Group {
     /// Its own; of those, `open` is not told apart.
     pub counts: Counts,
 }
-
-/// Most parts of groups that are kept, over all readings: some 35 MB.
-pub const MAX_PARTS: usize = 65536;
 
 /// What came of a group between two readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +69,7 @@ impl Parts {
             self.kept += of_target.len();
             parts.push(of_target);
         }
-        self.asked = self.kept <= MAX_PARTS;
+        self.asked = self.kept <= MAX_GROUP_SLICES;
         self.asked.then_some(parts)
     }
 }
@@ -230,7 +214,7 @@ mod tests {
     #[test]
     fn more_than_can_be_kept_are_told_by_no_reading_from_then_on() {
         let mut parts = Parts::new(true);
-        let many = |calls| (0..MAX_PARTS as u64).map(|id| (id, calls)).collect::<Vec<_>>();
+        let many = |calls| (0..MAX_GROUP_SLICES as u64).map(|id| (id, calls)).collect::<Vec<_>>();
         assert!(parts.since(&groups(&many(1), 0)).is_some());
         assert_eq!(parts.since(&groups(&many(2), 0)), None);
         assert_eq!(parts.since(&groups(&[(7, 3)], 0)), None);

@@ -2,18 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use wakepath_collect::Probe;
+use wakepath_functions::Probe;
 
 use super::Elsewhere;
 
 /// For each of these functions, its probes with their file as processes see it, whoever has that mapped beside
 /// the processes that were asked about.
 pub(crate) fn elsewhere<'a>(
-    functions: impl Iterator<Item = (&'a [Probe], Option<&'a Path>)>,
+    functions: impl Iterator<Item = Option<(&'a Probe, &'a Path)>>,
     asked: &[u32],
 ) -> Vec<Option<Elsewhere>> {
     let functions: Vec<Option<(&Path, &Path)>> =
-        functions.map(|(probes, shown)| Some((probes.first()?.file.as_path(), shown?))).collect();
+        functions.map(|function| function.map(|(probe, shown)| (probe.file.as_path(), shown))).collect();
     // A file once, however many of its functions.
     let mut files: Vec<(&Path, &Path)> = functions.iter().flatten().copied().collect();
     files.sort_unstable();

@@ -3,18 +3,10 @@
 use std::collections::HashMap;
 
 use wakepath_collect::{Counts, Group as Counted, Part, Reading};
-use wakepath_distribution::{Histogram, Unit, peaks};
+use wakepath_distribution::{GroupBy, Histogram, Unit, peaks};
 
 use crate::Slice;
 use crate::groups::{Group, Groups, Who};
-pub use wakepath_collect::GroupBy;
-
-/// There are as many as are told apart in the kernel.
-const _: () = assert!(
-    crate::groups::MAX_GROUPS == wakepath_collect::MAX_GROUPS
-        && crate::groups::MAX_PARTS == wakepath_collect::MAX_PARTS
-);
-
 /// What was counted of a target's groups.
 pub(super) fn told_apart(
     by: GroupBy,
@@ -33,11 +25,6 @@ pub(super) fn told_apart(
     if !others.histogram.is_empty() || others.unwound > 0 || others.overflowed > 0 {
         groups.push(others);
     }
-    let by = match by {
-        GroupBy::Process => crate::groups::GroupBy::Process,
-        GroupBy::Thread => crate::groups::GroupBy::Thread,
-        GroupBy::Cgroup => crate::groups::GroupBy::Cgroup,
-    };
     Groups { by, groups }
 }
 

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use wakepath_collect::{Counted, Entry, Exit, Probe, ProbeKind, Returns, calibrate};
+use wakepath_collect::{Counted, calibrate};
 use wakepath_event::Call;
-use wakepath_functions::{Cost, Finder, Function, Return, Runtime};
+use wakepath_functions::{Finder, Probe, ProbeMethod, Return};
 
 use super::kernel::{Found, kernel_functions};
 use super::{Allowed, LatencyError, Of, Request};
@@ -21,11 +21,11 @@ pub(super) struct Named {
 }
 
 impl Named {
-    /// None where it is no function.
-    pub fn probes(&self) -> &[Probe] {
+    /// The probes of a user function.
+    pub const fn probe(&self) -> Option<&Probe> {
         match &self.counted {
-            Counted::Functions(probes) => probes,
-            _ => &[],
+            Counted::Function(probe) => Some(probe),
+            _ => None,
         }
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn parse(
             let named = |function: Probed| Named {
                 name: function.name,
                 of: Of::Calls,
-                counted: Counted::Functions(function.probes),
+                counted: Counted::Function(function.probe),
                 file: Some(function.file),
                 notes: function.notes,
             };
@@ -92,7 +92,7 @@ fn lock(text: &str) -> Option<Named> {
 /// A function that was asked for.
 pub(crate) struct Probed {
     pub name: String,
-    pub probes: Vec<Probe>,
+    pub probe: Probe,
     /// As processes see it.
     pub file: PathBuf,
     notes: Vec<String>,
@@ -113,9 +113,9 @@ pub(crate) fn functions(
     let several = found.functions.len() > 1;
     let mut probed = Vec::new();
     for function in found.functions {
-        let slow = slow_part(&function);
+        let slow = slow_part(&function.probe);
         if let Some(what) = slow.filter(|_| !allowed.slow_probes) {
-            let calibration = calibrate(kind(&function));
+            let calibration = calibrate(&function.probe);
             return Err(LatencyError::Slow {
                 name: function.readable,
                 file: function.shown.display().to_string(),
@@ -124,10 +124,10 @@ pub(crate) fn functions(
             });
         }
         probed.push(Probed {
-            probes: vec![probe(&function)],
-            file: function.shown.clone(),
+            file: function.shown,
             notes: function.notes.iter().map(ToString::to_string).collect(),
             name: if several { format!("{}:{}", target.file, function.readable) } else { text.to_owned() },
+            probe: function.probe,
         });
     }
     if let Some(first) = probed.first_mut() {
@@ -136,44 +136,12 @@ pub(crate) fn functions(
     Ok(probed)
 }
 
-/// What of a function the kernel would have to single-step.
-fn slow_part(function: &Function) -> Option<&'static str> {
-    match (&function.probe.cost, &function.probe.returns) {
-        (Cost::SingleStepped, _) => Some("its first instruction"),
+/// The part of a function that the kernel has to single-step.
+const fn slow_part(probe: &Probe) -> Option<&'static str> {
+    match (probe.method, &probe.returns) {
+        (ProbeMethod::SingleStepped, _) => Some("its first instruction"),
         (_, Return::AtInstructions(_)) => Some("its return instructions"),
         _ => None,
-    }
-}
-
-/// As far as the cost of its probes depends on it.
-fn kind(function: &Function) -> ProbeKind {
-    let exit = match function.probe.returns {
-        Return::AtInstructions(_) => Exit::Instruction,
-        Return::ReturnProbe | Return::Never => Exit::ReturnAddress,
-    };
-    ProbeKind { entry: entry(function.probe.cost), exit, go: function.runtime == Runtime::Go }
-}
-
-const fn entry(cost: Cost) -> Entry {
-    match cost {
-        Cost::Optimised => Entry::Optimised,
-        Cost::Emulated => Entry::Emulated,
-        Cost::SingleStepped => Entry::SingleStepped,
-    }
-}
-
-fn probe(function: &Function) -> Probe {
-    Probe {
-        file: function.file.clone(),
-        offset: function.probe.offset,
-        entry: entry(function.probe.cost),
-        returns: match &function.probe.returns {
-            Return::ReturnProbe => Returns::Probe,
-            Return::AtInstructions(places) => Returns::At(places.clone()),
-            Return::Never => Returns::Never,
-        },
-        go: function.runtime == Runtime::Go,
-        switches: function.switches,
     }
 }
 

@@ -40,7 +40,7 @@ fn a_debug_file_gives_a_stripped_program_its_names_back() {
         let programs = Programs::new();
         let (app, debug) = split(&programs, options, debug);
         let before = only(&app, "helper");
-        assert_eq!(before.file, app);
+        assert_eq!(before.probe.file, app);
         std::fs::remove_file(debug).unwrap();
         assert!(refusal(&app, "helper").contains("stripped"), "{options:?}");
     }

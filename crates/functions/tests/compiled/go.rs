@@ -1,6 +1,6 @@
 //! Functions of Go's linker, whose stacks move.
 
-use wakepath_functions::{Cost, Finder, Note, Return, Runtime, Target};
+use wakepath_functions::{Finder, Note, ProbeMethod, Return, Runtime, Target};
 
 use crate::programs::{Programs, bytes_at, function, only, refusal};
 
@@ -23,7 +23,7 @@ fn returns_are_seen_at_each_ret() {
     let body = "push %rbp\nmov %rsp, %rbp\ntest %eax, %eax\njz 1f\npop %rbp\nret\n1: pop %rbp\nret $8";
     let library = programs.assemble("go.s", &go(&checked("main.handle", "cmp 0x10(%r14), %rsp", body)));
     let handle = only(&library, "main.handle");
-    assert_eq!(handle.runtime, Runtime::Go);
+    assert_eq!(handle.probe.runtime, Runtime::Go);
     let Return::AtInstructions(places) = &handle.probe.returns else { panic!("{handle:?}") };
     assert_eq!(
         places.iter().map(|&place| bytes_at::<1>(&library, place)[0]).collect::<Vec<_>>(),
@@ -43,7 +43,7 @@ fn a_call_that_makes_the_stack_grow_is_seen_once() {
         let library = programs.assemble("go.s", &go(&checked("main.f", compare, body)));
         let found = only(&library, "main.f");
         assert_eq!(bytes_at::<2>(&library, found.probe.offset), [0x55, 0x5d], "{what}: push %rbp; pop %rbp");
-        assert_eq!(found.probe.cost, Cost::Emulated, "{what}");
+        assert_eq!(found.probe.method, ProbeMethod::Emulated, "{what}");
     }
 }
 
@@ -84,7 +84,7 @@ fn go_before_its_calls_passed_registers_is_refused() {
         go(&function("main.f", "push %rbp\npop %rbp\nret")) + &table
     };
     let library = programs.assemble("go.s", &source("0xfffffff1"));
-    assert_eq!(only(&library, "main.f").runtime, Runtime::Go);
+    assert_eq!(only(&library, "main.f").probe.runtime, Runtime::Go);
     let library = programs.assemble("go.s", &source("0xfffffffa"));
     let error = refusal(&library, "main.f");
     assert!(error.contains("Go before 1.18 does not keep that in r14"), "{error}");
@@ -162,7 +162,7 @@ fn c_that_is_linked_in_keeps_its_return_probes() {
     let source =
         go(&function("main.f", "push %rbp\npop %rbp\nret")) + &function("puts", "push %rbp\npop %rbp\nret");
     let library = programs.assemble("go.s", &source);
-    assert_eq!(only(&library, "puts").runtime, Runtime::Native);
+    assert_eq!(only(&library, "puts").probe.runtime, Runtime::Native);
     assert_eq!(only(&library, "puts").probe.returns, Return::ReturnProbe);
-    assert_eq!(only(&library, "main.f").runtime, Runtime::Go);
+    assert_eq!(only(&library, "main.f").probe.runtime, Runtime::Go);
 }

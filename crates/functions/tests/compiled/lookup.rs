@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use wakepath_functions::{Cost, MAX_FOUND, Note, Return};
+use wakepath_functions::{MAX_FOUND, Note, ProbeMethod, Return};
 
 use crate::programs::{Programs, bytes_at, find, function, only, refusal, run};
 
@@ -21,8 +21,8 @@ fn a_function_is_found_by_name_and_probed_at_its_first_instruction() {
     let app = programs.compile("app.c", HANDLERS, &["-O0", "-fcf-protection=none"]);
     let function = only(&app, "helper");
     assert_eq!(function.names, ["helper"]);
-    assert_eq!(function.file, app);
-    assert_eq!(function.probe.cost, Cost::Emulated);
+    assert_eq!(function.probe.file, app);
+    assert_eq!(function.probe.method, ProbeMethod::Emulated);
     assert_eq!(function.probe.returns, Return::ReturnProbe);
     assert_eq!(
         bytes_at::<4>(&app, function.probe.offset),

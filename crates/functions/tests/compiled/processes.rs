@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use wakepath_functions::{Finder, Function, Target};
+use wakepath_functions::{Finder, Function, Probe, Target};
 
 use crate::programs::Programs;
 
@@ -55,7 +55,7 @@ fn a_program_is_found_by_its_name_among_what_runs() {
     let programs = Programs::new();
     let app = waiting(&programs);
     let running = Running::start(&mut Command::new(&app));
-    assert_eq!(running.find("waits:handle").file, app);
+    assert_eq!(running.find("waits:handle").probe.file, app);
     // Another way to the same file, as a person may write it.
     let other = programs.path("other");
     std::os::unix::fs::symlink(&app, &other).unwrap();
@@ -74,8 +74,13 @@ fn needs_root_a_file_that_was_replaced_is_the_one_that_runs() {
     fs::remove_file(&app).unwrap();
     programs.compile("waits.c", &WAITS.replace("handle", "renamed"), &["-O1", "-static"]);
     let after = running.find("waits:handle");
-    assert_eq!((after.shown.as_path(), after.probe), (app.as_path(), before.probe));
-    assert!(after.file.starts_with(format!("/proc/{}/map_files", running.0.id())), "{:?}", after.file);
+    assert_eq!(after.shown, app);
+    assert_eq!(Probe { file: before.probe.file.clone(), ..after.probe.clone() }, before.probe);
+    assert!(
+        after.probe.file.starts_with(format!("/proc/{}/map_files", running.0.id())),
+        "{:?}",
+        after.probe.file
+    );
 }
 
 #[test]
@@ -92,8 +97,8 @@ fn needs_root_a_file_of_a_container_is_reached_through_its_process() {
     let found = running.find("waits:handle");
     assert_eq!(found.shown, Path::new("/mnt/waits"));
     let root = PathBuf::from(format!("/proc/{}/root", running.0.id()));
-    assert_eq!(found.file, root.join("mnt/waits"));
-    assert_eq!(running.find("/mnt/waits:handle").file, found.file);
+    assert_eq!(found.probe.file, root.join("mnt/waits"));
+    assert_eq!(running.find("/mnt/waits:handle").probe.file, found.probe.file);
 }
 
 /// Only root reads what a process of another user has mapped, and changes roots.

@@ -113,7 +113,7 @@ fn where_stacks_are_switched_each_return_instruction_is_the_place() {
         let found = only(&app, "switches");
         assert!(matches!(found.probe.returns, Return::AtInstructions(_)), "{options:?}: {found:?}");
         // C's library brings what exceptions need with it.
-        assert!(found.switches && found.notes.contains(&Note::StacksSwitch), "{options:?}: {found:?}");
+        assert!(found.probe.switches && found.notes.contains(&Note::StacksSwitch), "{options:?}: {found:?}");
         assert_eq!(only(&app, "leaf").probe.returns, Return::ReturnProbe, "nothing comes between");
         let target = Target::parse(&format!("{}:switches", app.display())).unwrap();
         let promised = Finder::new(&[]).without_exceptions().find(&target).unwrap();

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use wakepath_distribution::{BUCKETS, Histogram, Unit, average_latency};
-use wakepath_engine::groups::MAX_PARTS;
+use wakepath_engine::groups::MAX_GROUP_SLICES;
 #[cfg(feature = "collect")]
 use wakepath_engine::latency::{EndReason, Latency};
 use wakepath_engine::{Distribution, Elsewhere, Of, Slice};
@@ -205,7 +205,8 @@ fn over_time(target: &Distribution, screen: &mut Screen) {
         screen.unwrapped(&line);
     }
     if groups::parts_are_unknown(target) {
-        let text = format!("whose they were when is not told: these would be more than {MAX_PARTS} parts");
+        let text =
+            format!("whose they were when is not told: these would be more than {MAX_GROUP_SLICES} parts");
         screen.hanging(&Line::from("  "), 4, &Line::new().add(Style::Warning, text));
     }
 }
