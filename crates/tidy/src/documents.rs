@@ -1,12 +1,11 @@
 //! Documents against what they name: links, paths in the tree, and commands of the Makefile.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use crate::Finding;
+use crate::{Finding, line_of};
 
 /// Folders whose files a document may name as plain code, like `crates/clock/src/lib.rs`.
 const OURS: [&str; 10] = [
@@ -40,7 +39,7 @@ impl Document {
         let mut heading: Option<String> = None;
         let mut in_block = false;
         for (event, span) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
-            let line = line_of(text, &span);
+            let line = line_of(text, span.start);
             match event {
                 Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
                     document.links.push((line, dest_url.into_string()));
@@ -71,10 +70,6 @@ impl Document {
         let taken = self.anchors.contains(&slug);
         self.anchors.extend(if taken { again } else { Some(slug) });
     }
-}
-
-fn line_of(text: &str, span: &Range<usize>) -> usize {
-    text.as_bytes()[..span.start].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
 /// The commands of a Makefile: its phony targets, and findings for those that do not say (after

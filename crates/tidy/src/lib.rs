@@ -1,11 +1,12 @@
-//! Checks of the tree itself, run as tests: the layers of ARCHITECTURE.md against the crates there
-//! are, the licences of dependencies, a few rules for files, and documents against what they name.
+//! Checks of the tree itself, run as tests: the layers of ARCHITECTURE.md against the crates, the licences of
+//! dependencies, rules for files and for language, and documents against the things that they name.
 //!
 //! Every check is a function from text to findings, so that each can be shown to fail; only
 //! [`tree`], [`packages`] and [`notices`] look at the disk. Nothing here goes over the network.
 
 pub mod documents;
 pub mod files;
+pub mod language;
 pub mod layers;
 pub mod licences;
 pub mod notices;
@@ -35,4 +36,9 @@ impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.place, self.text)
     }
+}
+
+/// The line of a byte in a text, from 1.
+fn line_of(text: &str, byte: usize) -> usize {
+    text.as_bytes()[..byte].iter().filter(|byte| **byte == b'\n').count() + 1
 }

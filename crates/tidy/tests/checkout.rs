@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wakepath_tidy::documents::{self, Document};
 use wakepath_tidy::packages::Metadata;
 use wakepath_tidy::tree::Tree;
-use wakepath_tidy::{Finding, TARGET, files, layers, licences, notices};
+use wakepath_tidy::{Finding, TARGET, files, language, layers, licences, notices};
 
 fn tree() -> Tree {
     Tree::of_this_checkout().unwrap()
@@ -80,4 +80,17 @@ fn documents_name_only_what_is_there() {
     let (targets, mut findings) = documents::make_targets(&tree.text("Makefile").unwrap());
     findings.extend(documents::check(&documents, &targets, |path| tree.has(path)));
     assert_none(findings);
+}
+
+/// Findings that are left from before the rules. The number only gets smaller.
+const LEFT: usize = 2019;
+
+#[test]
+fn prose_keeps_the_rules_for_language() {
+    let tree = tree();
+    let check = |file: &std::path::PathBuf| language::check(file, &tree.text(file).unwrap_or_default());
+    let findings: Vec<_> = tree.files().iter().flat_map(check).collect();
+    if findings.len() > LEFT {
+        assert_none(findings);
+    }
 }
