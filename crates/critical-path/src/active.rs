@@ -195,7 +195,7 @@ impl Walk<'_> {
                     let mut follow = Follow { place: under, joined: *joined, ..follow };
                     if let Some(WorkPickUp { next, interval, wait }) = pick_up(graph, thread, at, acted) {
                         let early = interval.from > at;
-                        let trust = if early { Trust::By(Rule::WorkPickUp).and(trust) } else { trust };
+                        let trust = if early { Trust::By(Rule::TakenUp).and(trust) } else { trust };
                         let place = Place { trust, ..under };
                         let queued = Explained { place, interval, wait, joined: *joined };
                         let until = interval.to.min(to);

@@ -267,7 +267,7 @@ pub enum Rule {
     /// The wake-up came before its own switch-out.
     WakingBeforeSwitch,
     /// A kernel worker was there for anyone until it took up the work.
-    WorkPickUp,
+    TakenUp,
     /// How long a hypervisor kept a CPU is found when the CPU looks; it is taken to have been right before.
     StolenBefore,
 }
@@ -288,7 +288,7 @@ impl Rule {
             Self::StolenBefore => {
                 "how long the hypervisor had the CPU is measured; that it was right before the CPU looked is not"
             }
-            Self::WorkPickUp => {
+            Self::TakenUp => {
                 "what a kernel worker did before it took up the work is left out; what queued the work stands for it"
             }
         }

@@ -198,7 +198,7 @@ pub const fn rule_word(rule: Rule) -> &'static str {
         Rule::LastPacket => "last_packet",
         Rule::JoinedTimeouts => "joined_timeouts",
         Rule::WakingBeforeSwitch => "waking_before_switch",
-        Rule::WorkPickUp => "taken_up",
+        Rule::TakenUp => "taken_up",
         Rule::StolenBefore => "stolen_before",
     }
 }
