@@ -33,8 +33,6 @@ program: setup ## build the program alone, for release: target/release/wakepath
 	$(CARGO) build $(LOCKED) --release --package wakepath-cli
 
 .PHONY: test
-# A test that cannot run here prints a line that says what it would have shown; the harness hides the
-# output of tests that pass unless it is told otherwise.
 test: setup ## formatter, lints, all tests, licences, layers: at most 20 minutes on 2 CPUs
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path fuzz/libfuzzer/Cargo.toml
@@ -42,6 +40,10 @@ test: setup ## formatter, lints, all tests, licences, layers: at most 20 minutes
 	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST) --manifest-path fuzz/libfuzzer/Cargo.toml
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- $(DENY)
 	@packaging/test $(CARGO) $(LOCKED)
+
+.PHONY: tries
+tries: ## how often live tests needed another try, in all runs of `make test`
+	@packaging/tries
 
 .PHONY: demo
 demo: program ## record a small backup, tell why it took its time, write a file for Perfetto
