@@ -1,16 +1,17 @@
-//! What can be typed.
+//! The command line: the options of the program and its verbs.
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
-use crate::{completion, export, info, latency, path, sync};
+use crate::output::Colour;
+use crate::{completion, exit_code, export, info, latency, path, sync};
 #[cfg(feature = "collect")]
 use crate::{doctor, record};
 
-/// Tells why it was slow.
+/// Explains why a command was slow
 ///
 /// Records what the kernel's scheduler, interrupts, disks, locks and network do while a command
-/// runs, and accounts for every nanosecond of its time: what it did, for whom it waited, and what
-/// those did meanwhile.
+/// runs, and accounts for every nanosecond of its time: what it ran, which threads and devices it
+/// waited for, and what those did meanwhile.
 #[derive(Debug, Parser)]
 #[command(
     name = "wakepath",
@@ -18,10 +19,10 @@ use crate::{doctor, record};
     max_term_width = 100,
     propagate_version = false,
     disable_help_subcommand = true,
-    after_help = EXAMPLES,
+    after_help = format!("{EXAMPLES}\n\n{}\n\n{GLOSSARY}", exit_code::help()),
 )]
 pub struct Arguments {
-    /// Use colours: on a terminal, always, or never. NO_COLOR set means never, unless this says so.
+    /// Use colours: auto (on a terminal, unless NO_COLOR is set), always or never
     #[arg(
         long = "color",
         value_name = "WHEN",
@@ -32,14 +33,6 @@ pub struct Arguments {
     pub colour: Colour,
     #[command(subcommand)]
     pub verb: Verb,
-}
-
-/// When to use colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Colour {
-    Auto,
-    Always,
-    Never,
 }
 
 #[derive(Debug, Subcommand)]
@@ -62,16 +55,13 @@ pub enum Verb {
 
 const EXAMPLES: &str = "\
 Examples:
-  sudo wakepath record -- ./checkout     record a command, and tell where its time went
-  wakepath path                          tell it again, from ./wakepath.rec
-  wakepath path --tree                   who waited for whom
+  sudo wakepath record -- ./checkout     record a command, and show where its time went
+  wakepath path                          show it again, from ./wakepath.rec
+  wakepath path --tree                   each wait, with what the awaited thread did
   wakepath path --tid 912 --from -5s     the last five seconds of a thread
-  wakepath info                          what is in the recording
+  wakepath info                          the summary of the recording";
 
-Exit codes: 0 answered; 1 answered with losses or doubts (only with --strict); 2 wrong usage;
-3 input that cannot be read; 4 rights or kernel features missing.
-
-The words of the output are defined in docs/glossary.md.";
+const GLOSSARY: &str = "The words of the output are defined in docs/glossary.md.";
 
 /// The program's version and the newest recording that it reads.
 const fn version() -> &'static str {
@@ -86,7 +76,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn what_can_be_typed_is_consistent() {
+    fn the_options_are_consistent() {
         Arguments::command().debug_assert();
     }
 

@@ -1,25 +1,28 @@
-//! `wakepath completion SHELL`: what a shell needs to complete our options.
+//! `wakepath completion SHELL`: the script with which a shell completes our options.
 
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::arguments::Arguments;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Print completions for a shell
+/// Print the completion script for a shell
 #[derive(Debug, Args)]
 pub struct CompletionArguments {
-    /// For which shell
+    /// The shell
     shell: Shell,
 }
 
-/// Prints the completions.
-pub fn run(arguments: &CompletionArguments, output: &Output) -> Result<ExitCode, Failure> {
+/// Prints the script for all that `command` accepts.
+pub fn run(
+    arguments: &CompletionArguments,
+    mut command: Command,
+    output: &Output,
+) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), "wakepath", &mut script);
+    clap_complete::generate(arguments.shell, &mut command, "wakepath", &mut script);
     output.write(|out| out.write_all(&script))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `wakepath doctor`: what this kernel and these rights allow.
+//! `wakepath doctor`: what this kernel and these privileges allow.
 
 use std::process::ExitCode;
 
@@ -6,19 +6,20 @@ use clap::Args;
 use wakepath_engine::doctor::{Verdict, examine};
 use wakepath_report::{json, text};
 
-use crate::failure::{Code, Failure};
+use crate::exit_code::Code;
+use crate::failure::Failure;
 use crate::output::Output;
 
-/// Say what this kernel and these rights allow, by trying each thing
+/// Show what this kernel and your privileges allow, by trying each feature
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 recording is possible; 4 it is not.")]
+#[command(after_help = "Exit codes: 0 recording is possible; 4 recording is not possible.")]
 pub struct DoctorArguments {
-    /// As JSON, for scripts
+    /// Print JSON, for scripts
     #[arg(long)]
     json: bool,
 }
 
-/// Tries, and says how it went.
+/// Tries each feature and prints the results.
 pub fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCode, Failure> {
     let checks = examine();
     if arguments.json {

@@ -1,4 +1,4 @@
-//! `wakepath export`: the recording in another tool's format.
+//! `wakepath export`: a recording in another tool's format.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -14,9 +14,9 @@ use crate::input::Input;
 use crate::output::Output;
 use crate::path::WindowArguments;
 
-/// Write the recording for another tool, with the path as its own tracks
+/// Write the recording in the format of another tool, with the path as tracks of its own
 ///
-/// A Perfetto trace opens at https://ui.perfetto.dev, which keeps it in the browser.
+/// https://ui.perfetto.dev opens a Perfetto trace, and keeps it in the browser.
 #[derive(Debug, Args)]
 pub struct ExportArguments {
     #[command(flatten)]
@@ -24,21 +24,21 @@ pub struct ExportArguments {
     /// The format
     #[arg(long, value_name = "FORMAT")]
     format: Format,
-    /// Write here; `-` for stdout
+    /// The file to write; `-` for stdout
     #[arg(short = 'o', long = "output", value_name = "FILE", default_value = "wakepath.perfetto-trace")]
     output: PathBuf,
     #[command(flatten)]
     window: WindowArguments,
 }
 
-/// What can be written.
+/// The formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// Perfetto's protocol buffers
     Perfetto,
 }
 
-/// Reads the recording and writes it.
+/// Reads the recording and writes it in the other format.
 pub fn run(arguments: &ExportArguments, output: &Output) -> Result<ExitCode, Failure> {
     let recorded = arguments.input.read()?;
     let answer = path(&recorded, &arguments.window.query(Algorithm::Active))?;

@@ -1,72 +1,52 @@
-//! How failures are told: what, and what to do; and the code that scripts see.
+//! Failures: what went wrong and what to do next, printed to stderr, with the exit code.
 
 use std::fmt;
 use std::process::ExitCode;
 
-use wakepath_engine::{OpenError, QueryError};
+use wakepath_engine::{OpenError, PerfDataError, QueryError, RecordingError};
 
+use crate::exit_code::Code;
 use crate::output::Output;
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug)]
 pub struct Failure {
-    code: u8,
+    code: Code,
     /// What went wrong.
     text: String,
-    /// Lines that belong to it: candidates, details.
+    /// Lines that belong to it, such as candidates.
     details: Vec<String>,
     /// What to do next.
     hint: Option<String>,
 }
 
-/// Exit codes; scripts build on them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Code {
-    /// Answered, with losses or doubts (`--strict`).
-    Doubtful = 1,
-    /// Wrong usage.
-    Usage = 2,
-    /// Input that cannot be read.
-    Input = 3,
-    /// Rights or kernel features missing.
-    Rights = 4,
-}
-
-impl From<Code> for ExitCode {
-    fn from(code: Code) -> Self {
-        Self::from(code as u8)
-    }
-}
-
 impl Failure {
     /// A failure with this code and sentence.
     pub fn new(code: Code, text: impl fmt::Display) -> Self {
-        Self { code: code as u8, text: text.to_string(), details: Vec::new(), hint: None }
+        Self { code, text: text.to_string(), details: Vec::new(), hint: None }
     }
 
-    /// With what to do next.
+    /// Adds what to do next; nothing if the hint is empty.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(hint.into()).filter(|hint| !hint.is_empty());
         self
     }
 
-    /// With this code instead, unless it has one that is not among [`Code`].
+    /// Gives a failure of wakepath the one code that it has beside a command; those of the command itself stay.
     #[cfg(feature = "collect")]
-    pub fn or_code(mut self, code: u8) -> Self {
-        if self.code <= Code::Rights as u8 {
-            self.code = code;
-        }
+    pub fn beside_command(mut self) -> Self {
+        self.code = self.code.max(Code::BesideCommand);
         self
     }
 
-    /// With lines that belong to it.
+    /// Adds lines that belong to it.
     pub fn details(mut self, details: Vec<String>) -> Self {
         self.details = details;
         self
     }
 
-    /// Tells it on stderr.
-    pub fn tell(&self, output: &Output) -> ExitCode {
+    /// Prints it to stderr, and returns its exit code.
+    pub fn report(&self, output: &Output) -> ExitCode {
         output.complain("error", &self.text);
         for detail in &self.details {
             output.complain("", detail);
@@ -74,7 +54,7 @@ impl Failure {
         if let Some(hint) = &self.hint {
             output.complain("hint", hint);
         }
-        ExitCode::from(self.code)
+        self.code.into()
     }
 }
 
@@ -86,34 +66,33 @@ impl From<std::io::Error> for Failure {
 
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
-        use wakepath_engine::{PerfDataError, RecordingError as Recording};
         let hint = match &error {
-            OpenError::Recording(Recording::Io { source, .. }) => match source.kind() {
+            OpenError::Recording(RecordingError::Io { source, .. }) => match source.kind() {
                 std::io::ErrorKind::NotFound => "record one: sudo wakepath record -- COMMAND",
                 std::io::ErrorKind::PermissionDenied => {
-                    "a recording is private: read it as who made it, or with sudo"
+                    "a recording is readable only by the user who made it: read it as that user, or with sudo"
                 }
                 _ => "",
             },
-            OpenError::Recording(Recording::NotARecording { .. }) => {
-                "give the directory that wakepath record wrote, ./wakepath.rec by default, that of an LTTng trace, a perf.data or a trace.dat"
+            OpenError::Recording(RecordingError::NotARecording { .. }) => {
+                "give the directory that wakepath record wrote (by default ./wakepath.rec), the directory of an LTTng \
+                 trace, a perf.data or a trace.dat"
             }
-            OpenError::Recording(Recording::Newer { .. }) => {
-                "read it with the wakepath that wrote it, or a later one"
+            OpenError::Recording(RecordingError::Newer { .. }) => {
+                "read it with the version of wakepath that wrote it, or a later one"
             }
-            OpenError::Recording(Recording::Metadata { .. }) => {
+            OpenError::Recording(RecordingError::Metadata { .. }) => {
                 "its metadata is damaged; the streams beside it may still be whole"
             }
             OpenError::PerfData(PerfDataError::NotPerfData(_)) => {
-                "of files, a perf.data and a trace.dat are read; what wakepath record and LTTng write are directories"
+                "a file must be a perf.data or a trace.dat; wakepath record and LTTng write directories"
             }
             OpenError::Trace(_)
             | OpenError::PerfData(_)
             | OpenError::TraceDat(_)
             | OpenError::OneHost { .. } => "",
         };
-        let failure = Self::new(Code::Input, &error);
-        if hint.is_empty() { failure } else { failure.hint(hint) }
+        Self::new(Code::Input, &error).hint(hint)
     }
 }
 
@@ -121,17 +100,17 @@ impl From<QueryError> for Failure {
     fn from(error: QueryError) -> Self {
         let hint = match &error {
             QueryError::NoSuch { .. } => {
-                "wakepath path lists the threads where the recording has no single command; wakepath info says what is in it"
+                "wakepath info shows what was recorded; without an option, wakepath path lists the threads of a \
+                 recording that was not made for one command"
             }
             QueryError::Several { .. } => "choose one with --tid, or answer for each with --all",
-            QueryError::NoSuchHost { .. } => "give each host's recording, and one of these names",
-            QueryError::SeveralHosts(_) => "name one by its boot id, which wakepath info says",
-            QueryError::EmptyWindow => "wakepath info says when the recording began and ended",
+            QueryError::NoSuchHost { .. } => "give the recording of each host, and one of these names",
+            QueryError::SeveralHosts(_) => "name the host by its boot id, which wakepath info shows",
+            QueryError::EmptyWindow => "wakepath info shows when the recording began and ended",
             QueryError::NoRealtime(_) => "",
-            QueryError::NoEvents => "it was cut off before anything was written; record again",
+            QueryError::NoEvents => "the recording was cut off before anything was written; record again",
         };
         let code = if matches!(error, QueryError::NoEvents) { Code::Input } else { Code::Usage };
-        let failure = Self::new(code, &error);
-        if hint.is_empty() { failure } else { failure.hint(hint) }
+        Self::new(code, &error).hint(hint)
     }
 }

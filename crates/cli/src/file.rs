@@ -1,17 +1,18 @@
-//! Files that are written beside an answer: whole, or not at all.
+//! Writing a file beside an answer: the whole file, or nothing.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use crate::failure::{Code, Failure};
+use crate::exit_code::Code;
+use crate::failure::Failure;
 
-/// Says early what [`write`] would meet at the end of a long count: no folder, or a folder of that name.
+/// Checks, before a long count, that [`write`] can create the file: its folder exists, and the path is no folder.
 ///
 /// # Errors
-/// When a file cannot be there.
-pub fn may_be_at(path: &Path) -> Result<(), Failure> {
+/// When a file cannot be at that path.
+pub fn check_path(path: &Path) -> Result<(), Failure> {
     let folder = fs::metadata(parent(path)).map_err(|error| cannot(path, &error))?;
     if !folder.is_dir() {
         return Err(cannot(path, &ErrorKind::NotADirectory.into()));
@@ -22,7 +23,7 @@ pub fn may_be_at(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a file. One that was there stays as it was until the new one is whole.
+/// Writes a file. An existing file stays as it was until the new one is whole.
 ///
 /// # Errors
 /// When it cannot be written; then nothing of it is left.
@@ -31,11 +32,11 @@ pub fn write(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> Result<
 }
 
 fn written(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
-    // Where a link leads.
+    // The target of a symbolic link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let old = fs::metadata(&path).ok();
     if old.as_ref().is_some_and(|old| !old.is_file()) {
-        // A pipe, a device: what went there is gone.
+        // A pipe or a device: what was written there cannot be taken back.
         return write(OpenOptions::new().write(true).open(&path)?);
     }
     let part = beside(&path);
@@ -49,7 +50,7 @@ fn written(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Resul
     let whole = old.map_or(Ok(()), |old| file.set_permissions(old.permissions()));
     let whole = whole.and_then(|()| write(file)).and_then(|()| fs::rename(&part, &path));
     if whole.is_err() {
-        // The first failure is the one to tell.
+        // The first failure is the one to report.
         let _ = fs::remove_file(&part);
     }
     whole
@@ -62,7 +63,7 @@ fn cannot(path: &Path, error: &io::Error) -> Failure {
             failure.hint(format!("make the folder `{}` first", parent(path).display()))
         }
         ErrorKind::IsADirectory => failure.hint("name a file in it"),
-        ErrorKind::PermissionDenied => failure.hint("name a file in a folder of yours"),
+        ErrorKind::PermissionDenied => failure.hint("name a file in a folder that you may write to"),
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => failure.hint("name a file on another disk"),
         _ => failure,
     }
@@ -76,7 +77,7 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Where a file is until it is whole: hidden, and nobody else's.
+/// The path of the file until it is whole: hidden, and of this process alone.
 fn beside(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_file_can_be_is_said_before() {
+    fn a_path_where_no_file_can_be_is_refused_before_the_count() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("file");
         fs::write(&file, "").expect("room");
@@ -135,7 +136,7 @@ mod tests {
             (file.join("new"), false),
             (PathBuf::from("/"), false),
         ] {
-            assert_eq!(may_be_at(&path).is_ok(), can, "{}", path.display());
+            assert_eq!(check_path(&path).is_ok(), can, "{}", path.display());
         }
     }
 }

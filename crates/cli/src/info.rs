@@ -1,4 +1,4 @@
-//! `wakepath info`: what is in a recording.
+//! `wakepath info`: the summary of a recording.
 
 use std::process::ExitCode;
 
@@ -10,17 +10,17 @@ use crate::failure::Failure;
 use crate::input::Input;
 use crate::output::Output;
 
-/// Say what is in a recording: when, how much, what was lost, what recording cost
+/// Summarise a recording: its time, size, losses, and what recording cost
 #[derive(Debug, Args)]
 pub struct InfoArguments {
     #[command(flatten)]
     input: Input,
-    /// As JSON, for scripts
+    /// Print JSON, for scripts
     #[arg(long)]
     json: bool,
 }
 
-/// Reads the recording and says it.
+/// Reads the recording and prints its summary.
 pub fn run(arguments: &InfoArguments, output: &Output) -> Result<ExitCode, Failure> {
     let recorded = arguments.input.read()?;
     let answer = info(&recorded);

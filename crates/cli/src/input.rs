@@ -1,4 +1,4 @@
-//! How a recording is found and read.
+//! Reading recordings: which, and the progress line on a terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -9,29 +9,30 @@ use wakepath_engine::{Recorded, open_all};
 
 use crate::failure::Failure;
 
-/// Which recording.
+/// The recordings to read.
 #[derive(Debug, Args)]
 pub struct Input {
-    /// The recording, the folder of a kernel trace by LTTng, a perf.data or a trace.dat; of several hosts, one
-    /// each, and the first one's clock is everybody's, and its threads are those that --pid and --tid mean
-    /// without --host
+    /// The recording: of wakepath, an LTTng kernel trace (its directory), a perf.data or a trace.dat
+    ///
+    /// For several hosts, give a recording of each: all times are on the clock of the first host, and --pid and
+    /// --tid mean threads of the first host unless --host names another.
     #[arg(value_name = "REC", default_value = DEFAULT)]
     pub recordings: Vec<PathBuf>,
 }
 
-/// What every verb reads when given none, and what `record` writes.
+/// The recording that verbs read and `record` writes if none is given.
 pub const DEFAULT: &str = "./wakepath.rec";
 
 impl Input {
-    /// Reads it. Says on a terminal how far it is, where that takes long.
+    /// Reads them. Shows progress on a terminal if that takes long.
     pub fn read(&self) -> Result<Recorded, Failure> {
         let mut progress = Progress::new();
-        let recorded = open_all(&self.recordings, |done, total| progress.tell(done, total));
+        let recorded = open_all(&self.recordings, |done, total| progress.show(done, total));
         progress.end();
         Ok(recorded?)
     }
 
-    /// How to ask for these recordings on the command line: nothing for the default one.
+    /// These recordings as arguments of a command line: empty for the default one.
     pub fn argument(&self) -> String {
         if self.recordings == [Path::new(DEFAULT)] {
             return String::new();
@@ -40,35 +41,35 @@ impl Input {
     }
 }
 
-/// A line on a terminal that says how far reading is.
+/// A line on a terminal that shows how much was read.
 pub struct Progress {
     began: Instant,
-    wanted: bool,
-    told: bool,
+    on_terminal: bool,
+    shown: bool,
 }
 
-/// Who waits no longer than this needs no progress.
+/// Reading that takes no longer than this shows no progress.
 const PATIENCE: Duration = Duration::from_millis(700);
 
 impl Progress {
-    /// Nothing is said so far.
+    /// Nothing is shown so far.
     pub fn new() -> Self {
-        Self { began: Instant::now(), wanted: io::stderr().is_terminal(), told: false }
+        Self { began: Instant::now(), on_terminal: io::stderr().is_terminal(), shown: false }
     }
 
-    /// So much of so much is read.
-    pub fn tell(&mut self, done: u64, total: u64) {
-        if !self.wanted || self.began.elapsed() < PATIENCE {
+    /// Shows that `done` of `total` events are read.
+    pub fn show(&mut self, done: u64, total: u64) {
+        if !self.on_terminal || self.began.elapsed() < PATIENCE {
             return;
         }
-        self.told = true;
+        self.shown = true;
         let [done, total] = [done, total.max(done)].map(|n| n as f64 / 1e6);
         let _ = write!(io::stderr(), "\rreading: {done:.0} of {total:.0} million events ");
     }
 
-    /// Takes the line away.
+    /// Erases the line.
     pub fn end(&self) {
-        if self.told {
+        if self.shown {
             // Back to the line's beginning, and erase it.
             let _ = write!(io::stderr(), "\r\x1b[K");
         }

@@ -11,11 +11,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use wakepath_engine::{Measure, compare, duration};
+use wakepath_engine::{Measure, compare};
 use wakepath_report::{json, text};
 
-use crate::failure::{Code, Failure};
+use crate::exit_code::Code;
+use crate::failure::Failure;
 use crate::output::Output;
+use crate::parse::time;
 use crate::recorded_latency::{self, Asked, RecordedArguments};
 
 /// Count how long calls, waits and requests take, by powers of two, and number the peaks
@@ -130,12 +132,6 @@ impl MeasureName {
 fn score(text: &str) -> Result<f64, String> {
     let score = text.parse::<f64>().ok().filter(|score| *score >= 0.0);
     score.ok_or_else(|| String::from("a number that is not negative"))
-}
-
-/// A length of time, as people write it.
-pub fn time(text: &str) -> Result<Duration, String> {
-    let ns = duration(text).filter(|&ns| ns > 0);
-    ns.map(Duration::from_nanos).ok_or_else(|| String::from("write 10, 2.5s, 500ms or 5min"))
 }
 
 /// Most of a document that is read.

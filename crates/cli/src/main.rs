@@ -1,12 +1,15 @@
-//! The `wakepath` program: what was typed becomes a question to the engine, its answer a view.
+//! The `wakepath` program: options become a question to the engine, and its answer is printed.
 //!
-//! Alone in the workspace it prints and exits. Each verb has a file; what they share is how a
-//! recording is found ([`input`]), how text leaves ([`output`]) and how failures are told ([`failure`]).
+//! Only this crate prints and exits. Each verb has a file. The verbs share the reading of recordings
+//! ([`input`]), the printing of text ([`output`]), failures ([`failure`]) and exit codes ([`exit_code`]).
 
 mod arguments;
+#[cfg(feature = "collect")]
+mod collecting;
 mod completion;
 #[cfg(feature = "collect")]
 mod doctor;
+mod exit_code;
 mod export;
 mod failure;
 mod file;
@@ -15,6 +18,7 @@ mod input;
 mod latency;
 mod man;
 mod output;
+mod parse;
 mod path;
 #[cfg(feature = "collect")]
 mod record;
@@ -23,7 +27,7 @@ mod sync;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use arguments::{Arguments, Verb};
 use failure::Failure;
@@ -42,8 +46,8 @@ fn main() -> ExitCode {
         Verb::Latency(latency) => latency::run(latency, &output),
         Verb::Export(export) => export::run(export, &output),
         Verb::Sync(sync) => sync::run(sync, &output),
-        Verb::Completion(completion) => completion::run(completion, &output),
-        Verb::Man => man::run(&output),
+        Verb::Completion(completion) => completion::run(completion, Arguments::command(), &output),
+        Verb::Man => man::run(Arguments::command(), &output),
     };
-    result.unwrap_or_else(|failure: Failure| failure.tell(&output))
+    result.unwrap_or_else(|failure: Failure| failure.report(&output))
 }

@@ -1,24 +1,23 @@
-//! `wakepath man`: the manual page, made of what can be typed.
+//! `wakepath man`: the manual page, generated from the options and their help.
 
 use std::io;
 use std::process::ExitCode;
 
-use clap::CommandFactory;
+use clap::Command;
 
-use crate::arguments::Arguments;
+use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::Output;
 
 /// Prints one page for the program and all its verbs.
-pub fn run(output: &Output) -> Result<ExitCode, Failure> {
-    let page = page()?;
+pub fn run(command: Command, output: &Output) -> Result<ExitCode, Failure> {
+    let page = page(command)?;
     output.write(|out| out.write_all(&page))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn page() -> io::Result<Vec<u8>> {
+fn page(command: Command) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
-    let command = Arguments::command();
     let verbs: Vec<_> = command.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
     let man = clap_mangen::Man::new(command);
     man.render_title(&mut page)?;
@@ -45,20 +44,8 @@ fn page() -> io::Result<Vec<u8>> {
         );
     }
     page.extend(b".SH \"EXIT STATUS\"\n");
-    for (code, meaning) in EXIT_CODES {
-        page.extend(format!(".TP\n{code}\n{meaning}\n").bytes());
+    for (code, meaning) in exit_code::MEANINGS {
+        page.extend(format!(".TP\n{code}\n{}\n", meaning.replace('-', "\\-")).bytes());
     }
     Ok(page)
 }
-
-const EXIT_CODES: [(&str, &str); 6] = [
-    ("0", "Answered."),
-    ("1", "Answered, with losses or doubts that touch the answer; only with \\-\\-strict."),
-    ("2", "Wrong usage."),
-    ("3", "Input that cannot be read."),
-    ("4", "Rights or kernel features are missing."),
-    (
-        "125, 126, 127",
-        "Of record with a command, whose own code is passed on: a failure of ours, a command that cannot be run, one that was not found.",
-    ),
-];

@@ -1,13 +1,19 @@
-//! How text leaves: to a terminal, a pipe or a file, and complaints to stderr.
+//! Where text goes: answers to stdout, warnings and errors to stderr; their width and colours.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::process::ExitCode;
 
+use clap::ValueEnum;
 use wakepath_report::{Paper, Screen, escape};
 
-use crate::arguments::Colour;
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Colour {
+    Auto,
+    Always,
+    Never,
+}
 
-/// Where answers and complaints go.
+/// The destination of answers, warnings and errors.
 #[derive(Debug, Clone)]
 pub struct Output {
     stream: Stream,
@@ -15,7 +21,7 @@ pub struct Output {
     paper: Paper,
 }
 
-/// Where answers go.
+/// The stream that answers go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stream {
     Stdout,
@@ -31,13 +37,14 @@ impl Output {
         Self { stream: Stream::Stdout, colour, paper: paper(Stream::Stdout, colour) }
     }
 
-    /// Answers go to stderr: stdout belongs to the command that was recorded.
+    /// The same, but beside a command answers go to stderr: stdout belongs to the command.
     #[cfg(feature = "collect")]
-    pub fn on_stderr(&self) -> Self {
-        Self { stream: Stream::Stderr, colour: self.colour, paper: paper(Stream::Stderr, self.colour) }
+    pub fn beside(&self, command: &[std::ffi::OsString]) -> Self {
+        let stream = if command.is_empty() { self.stream } else { Stream::Stderr };
+        Self { stream, colour: self.colour, paper: paper(stream, self.colour) }
     }
 
-    /// What text is written for.
+    /// The width and colours of the text.
     pub fn paper(&self) -> Paper {
         self.paper
     }
@@ -47,7 +54,7 @@ impl Output {
         self.write(|out| out.write_all(text.as_bytes()))
     }
 
-    /// Writes what may be large. A reader that has gone away has read enough.
+    /// Writes an answer that may be large. A reader that has gone away has read enough.
     pub fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let stream: Box<dyn Write> = match self.stream {
             Stream::Stdout => Box::new(io::stdout().lock()),
@@ -64,15 +71,15 @@ impl Output {
         }
     }
 
-    /// Tells something on stderr: `error: cannot read ...`. Its text may hold names from elsewhere.
-    pub fn complain(&self, what: &str, text: &str) {
+    /// Prints a line to stderr: `error: cannot read ...`. The text may hold names from a recording.
+    pub fn complain(&self, label: &str, text: &str) {
         let mut screen = Screen::new(paper(Stream::Stderr, self.colour));
-        screen.complaint(what, &escape(text.as_bytes()));
-        // Nobody is left to be told.
+        screen.complaint(label, &escape(text.as_bytes()));
+        // Where stderr is closed, there is no reader.
         let _ = io::stderr().lock().write_all(screen.into_text().as_bytes());
     }
 
-    /// Tells on a terminal what goes on.
+    /// Prints to stderr what the program does now, if stderr is a terminal.
     pub fn note(&self, text: &str) {
         if io::stderr().is_terminal() {
             let _ = writeln!(io::stderr(), "{text}");
@@ -80,7 +87,7 @@ impl Output {
     }
 }
 
-/// What can be shown on a stream.
+/// The width and colours that a stream can show.
 fn paper(stream: Stream, colour: Colour) -> Paper {
     let (terminal, size) = match stream {
         Stream::Stdout => (io::stdout().is_terminal(), terminal_size::terminal_size_of(io::stdout())),
@@ -96,9 +103,4 @@ fn paper(stream: Stream, colour: Colour) -> Paper {
     };
     let columns = size.filter(|_| terminal).map(|(width, _)| usize::from(width.0).min(MAX_WIDTH));
     Paper { width: columns.unwrap_or(Paper::PLAIN.width), colour }
-}
-
-/// The exit code of an answer: with `strict`, one that losses or doubts touch is not clean.
-pub fn exit_code(doubtful: bool, strict: bool) -> ExitCode {
-    if doubtful && strict { crate::failure::Code::Doubtful.into() } else { ExitCode::SUCCESS }
 }

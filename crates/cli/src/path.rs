@@ -1,22 +1,24 @@
-//! `wakepath path`: why it was slow.
+//! `wakepath path`: where a thread's time went.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use wakepath_engine::{
     Algorithm, Answer, CallsError, CallsQuery, Head, Name, Overview, PathAnswer, PathQuery, QueryError,
-    Recorded, Subject, TimeSpec, Which, calls, duration, path,
+    Recorded, Severity, Subject, TimeSpec, Which, calls, path,
 };
 use wakepath_report::{json, text};
 
-use crate::failure::{Code, Failure};
+use crate::exit_code::{self, Code, is_doubtful};
+use crate::failure::Failure;
 use crate::input::Input;
-use crate::output::{Output, exit_code};
+use crate::output::Output;
+use crate::parse::ns;
 
-/// Tell why it was slow: what a window of a thread's time went to
+/// Show where a thread's time went: what it ran, what it waited for, and why
 ///
-/// Without an option, the command that was recorded, from its exec to its exit. Where a recording has
-/// no single window, threads are listed, with what they did and whom to ask about.
+/// Without an option, explains the command that was recorded, from its exec to its exit. If the recording was not
+/// made for one command, lists its threads with the time that each waited and ran.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PathArguments {
@@ -24,15 +26,17 @@ pub struct PathArguments {
     pub input: Input,
     #[command(flatten)]
     pub window: WindowArguments,
-    /// The longest path back from the end, waits that threads ended taken as nothing
+    /// Show the exact critical path: the longest chain of running and waiting for devices, back from the end
+    ///
+    /// Waits that another thread ended count as nothing.
     #[arg(long)]
     pub exact: bool,
-    /// Where a wait timed out and the thread went back to it, tell what the whole wait was for
+    /// Explain a wait that timed out and was resumed as one wait, by what ended it at last
     #[arg(long, conflicts_with = "exact")]
     pub join_timeouts: bool,
     #[command(flatten)]
     pub view: ViewArguments,
-    /// Exit with 1 when losses or doubts touch the answer
+    /// Exit with 1 if lost records or other problems affect the answer
     #[arg(long)]
     pub strict: bool,
 }
@@ -40,13 +44,13 @@ pub struct PathArguments {
 const EXAMPLES: &str = "\
 Examples:
   wakepath path                            the command that was recorded
-  wakepath path --tree                     who waited for whom
+  wakepath path --tree                     each wait, with what the awaited thread did
   wakepath path --comm postgres --all      every thread of that name
   wakepath path --tid 912 --from 02:58:41 --to 02:58:43
   wakepath path web.rec db.rec --host db1 --comm postgres
   wakepath path --json | jq '.contributors[:3]'";
 
-/// Whose time, and which part of it.
+/// The threads to explain, and the part of their time.
 #[derive(Debug, Args)]
 pub struct WindowArguments {
     /// The time of this process
@@ -61,47 +65,46 @@ pub struct WindowArguments {
     /// The threads of this cgroup, systemd unit or container
     #[arg(long, value_name = "CGROUP", group = "subject")]
     cgroup: Option<String>,
-    /// The calls of a function that was recorded with `record --call`: what the slow ones waited for, beside
-    /// the usual ones
+    /// The calls of a function that was recorded with `record --call`: the slow ones beside the usual ones
     #[arg(long, value_name = "TARGET", num_args = 0..=1, group = "subject")]
     call: Option<Option<String>>,
-    /// With --call: those of this peak, as `latency` and this answer number them
+    /// With --call: the calls of this peak, numbered as in the histogram of `latency` and of this answer
     #[arg(long, value_name = "N", requires = "call", group = "which")]
     peak: Option<usize>,
-    /// With --call: those that took longer than this: 50ms
+    /// With --call: the calls that took longer than this (50ms)
     #[arg(long, value_name = "TIME", requires = "call", group = "which", value_parser = ns)]
     above: Option<u64>,
-    /// With --call: so many that took longest; 10 if nothing else is asked
+    /// With --call: the N slowest calls; 10 if neither --peak nor --above is given
     #[arg(long, value_name = "N", requires = "call", group = "which")]
     slowest: Option<usize>,
-    /// Of several hosts' recordings, the threads of this host
+    /// The threads of this host, if the recordings of several hosts are given
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// Where several threads fit, answer for each
+    /// If several threads match, answer for each
     #[arg(long)]
     all: bool,
-    /// From here on: UTC (02:58:41.310), seconds since the start (1.5), or before the end (-5s)
+    /// Begin here: UTC (02:58:41.310), seconds since the start (1.5), or before the end (-5s)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<TimeSpec>,
-    /// Up to here, in the same forms
+    /// End here, in the same forms
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<TimeSpec>,
 }
 
-/// How the answer is shown; the first screen without any.
+/// The view of the answer; the first screen if none is chosen.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct ViewArguments {
-    /// Who waited for whom, recursively, with shares of the window
+    /// Show the tree of waits: each with what the awaited thread did, and its share of the window
     #[arg(long)]
     tree: bool,
-    /// Every segment of the path
+    /// Show every segment of the path
     #[arg(long)]
     segments: bool,
-    /// The whole answer as JSON, for scripts
+    /// Print the whole answer as JSON, for scripts
     #[arg(long)]
     json: bool,
-    /// How the numbers were made, and what is doubtful
+    /// Show how the numbers were computed, and which are doubtful
     #[arg(long)]
     explain: bool,
 }
@@ -139,7 +142,7 @@ impl ViewArguments {
 }
 
 impl WindowArguments {
-    /// What is meant.
+    /// The query that the options mean.
     pub fn query(&self, algorithm: Algorithm) -> PathQuery {
         use wakepath_engine::{Comm, Tid};
         let subject = if let Some(pid) = self.pid {
@@ -158,21 +161,21 @@ impl WindowArguments {
     }
 }
 
-/// Reads the recording and answers.
+/// Reads the recording and prints the answer.
 pub fn run(arguments: &PathArguments, output: &Output) -> Result<ExitCode, Failure> {
     let recorded = arguments.input.read()?;
     if let Some(target) = &arguments.window.call {
-        return of_calls(&recorded, target.clone(), arguments, output);
+        return run_calls(&recorded, target.clone(), arguments, output);
     }
     let query = arguments.window.query(arguments.algorithm());
     let argument = arguments.input.argument();
     let source = text::Source::Read(&argument);
     let doubtful = answer(&recorded, &query, arguments.view.view(), source, output)?;
-    Ok(exit_code(doubtful, arguments.strict))
+    Ok(exit_code::of_answer(doubtful, arguments.strict))
 }
 
-/// What the calls of a function that are asked about waited for.
-fn of_calls(
+/// Prints what the chosen calls of a function waited for.
+fn run_calls(
     recorded: &Recorded,
     target: Option<String>,
     arguments: &PathArguments,
@@ -180,9 +183,9 @@ fn of_calls(
 ) -> Result<ExitCode, Failure> {
     let WindowArguments { peak, above, slowest, host, .. } = &arguments.window;
     if host.is_some() {
-        let failure = Failure::new(Code::Usage, "--call asks about the host of the first recording");
+        let text = "--call and --host cannot be combined: --call explains the host of the first recording";
         return Err(
-            failure.hint("give the recording of the host whose calls are meant first, without --host")
+            Failure::new(Code::Usage, text).hint("give the recording of that host first, without --host")
         );
     }
     let which = match (peak, above) {
@@ -194,30 +197,30 @@ fn of_calls(
     let answer = calls(recorded, &query).map_err(|error| {
         let failure = Failure::new(Code::Usage, error.to_string());
         match error {
-            CallsError::NothingAsked => failure.hint("wakepath record --call FILE:FUNCTION records them"),
-            CallsError::Several { .. } => failure.hint("--call FUNCTION says which"),
-            CallsError::NoPeak { .. } => failure.hint("wakepath latency -i REC FUNCTION shows them"),
-            CallsError::NoneReturned { .. } => failure.hint("record for longer, or a function that returns"),
+            CallsError::NothingAsked => {
+                failure.hint("wakepath record --call FILE:FUNCTION records the calls of a function")
+            }
+            CallsError::Several { .. } => failure.hint("choose one with --call FUNCTION"),
+            CallsError::NoPeak { .. } => failure.hint("wakepath latency -i REC FUNCTION shows the peaks"),
+            CallsError::NoneReturned { .. } => {
+                failure.hint("record for longer, or choose a function that returns")
+            }
             _ => failure,
         }
     })?;
     match arguments.view.view() {
         View::Json => {
-            warn(&answer.head, output)?;
+            warn(&answer.head, output);
             output.write(|out| json::calls(&answer, out))?;
         }
         View::Tree => output.text(&text::merged(&answer, output.paper()))?,
         _ => output.text(&text::calls(&answer, output.paper()))?,
     }
-    Ok(exit_code(is_doubtful(&answer.head), arguments.strict))
+    Ok(exit_code::of_answer(is_doubtful(&answer.head), arguments.strict))
 }
 
-fn ns(text: &str) -> Result<u64, String> {
-    duration(text).ok_or_else(|| String::from("write 50ms, 2.5s or 300us"))
-}
-
-/// Puts the question and shows the answer; says whether losses or doubts touch it. `source` is the
-/// recording as further questions name it.
+/// Computes and prints the answer, and returns whether losses or problems affect it. `source` is the recording as
+/// the commands that the answer suggests name it.
 pub fn answer(
     recorded: &Recorded,
     query: &PathQuery,
@@ -225,23 +228,23 @@ pub fn answer(
     source: text::Source<'_>,
     output: &Output,
 ) -> Result<bool, Failure> {
-    let answer = path(recorded, query).map_err(|error| ask_back(recorded, error))?;
+    let answer = path(recorded, query).map_err(|error| query_failure(recorded, error))?;
     Ok(match &answer {
         Answer::Paths(paths) => {
             for (i, path) in paths.iter().enumerate() {
-                show(path, view, i > 0, source, output)?;
+                print_path(path, view, i > 0, source, output)?;
             }
             paths.iter().any(|path| is_doubtful(&path.head))
         }
         Answer::Overview(overview) => {
-            show_overview(overview, view, source, output)?;
+            print_overview(overview, view, source, output)?;
             is_doubtful(&overview.head)
         }
     })
 }
 
-/// Shows one answer; the first screen is also what `record` ends with.
-fn show(
+/// Prints one path.
+fn print_path(
     path: &PathAnswer,
     view: View,
     not_first: bool,
@@ -253,7 +256,8 @@ fn show(
     let text = match view {
         View::Json => {
             output.write(|out| json::path(path, out))?;
-            return warn(&path.head, output);
+            warn(&path.head, output);
+            return Ok(());
         }
         View::Screen => text::path(path, source, paper),
         View::Tree => text::tree(path, paper),
@@ -261,47 +265,37 @@ fn show(
         View::Explain => text::explain(path, paper),
     };
     output.text(&format!("{separator}{text}"))?;
-    match view {
-        // Its own warnings are on it.
-        View::Screen | View::Explain => Ok(()),
-        _ => warn(&path.head, output),
+    // The other views show the warnings themselves.
+    if matches!(view, View::Tree | View::Segments) {
+        warn(&path.head, output);
     }
+    Ok(())
 }
 
-fn show_overview(
+fn print_overview(
     overview: &Overview,
     view: View,
     source: text::Source<'_>,
     output: &Output,
 ) -> Result<(), Failure> {
-    match view {
-        View::Json => {
-            output.write(|out| json::overview(overview, out))?;
-            warn(&overview.head, output)
-        }
-        View::Screen => Ok(output.text(&text::overview(overview, source, output.paper()))?),
-        View::Tree | View::Segments | View::Explain => {
-            Ok(output.text(&text::overview(overview, source, output.paper()))?)
-        }
-    }
-}
-
-fn is_doubtful(head: &Head) -> bool {
-    use wakepath_engine::Severity;
-    !head.losses.is_empty() || head.problems.iter().any(|problem| problem.severity > Severity::Note)
-}
-
-/// Views that do not show what is doubtful say it on stderr.
-fn warn(head: &Head, output: &Output) -> Result<(), Failure> {
-    use wakepath_engine::Severity;
-    for problem in head.problems.iter().filter(|problem| problem.severity > Severity::Note) {
-        output.complain("warning", &problem.text);
+    if view == View::Json {
+        output.write(|out| json::overview(overview, out))?;
+        warn(&overview.head, output);
+    } else {
+        output.text(&text::overview(overview, source, output.paper()))?;
     }
     Ok(())
 }
 
-/// Several threads fit: which are they?
-fn ask_back(recorded: &Recorded, error: QueryError) -> Failure {
+/// Prints the problems to stderr, for views that do not show them.
+fn warn(head: &Head, output: &Output) {
+    for problem in head.problems.iter().filter(|problem| problem.severity > Severity::Note) {
+        output.complain("warning", &problem.text);
+    }
+}
+
+/// The failure, with the threads to choose from if several match.
+fn query_failure(recorded: &Recorded, error: QueryError) -> Failure {
     const LISTED: usize = 20;
     let mut details = Vec::new();
     if let QueryError::Several { candidates, .. } = &error {

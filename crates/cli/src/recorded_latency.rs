@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use clap::Args;
 use wakepath_engine::{
-    Algorithm, Comm, LatencyQuery, Name, NoLatency, Severity, Subject, Tid, TimeSpec, Whom, recorded_latency,
+    Algorithm, Comm, LatencyQuery, Name, NoLatency, Subject, Tid, TimeSpec, Whom, recorded_latency,
 };
 use wakepath_report::{json, parquet, text};
 
-use crate::failure::{Code, Failure};
+use crate::exit_code::{self, Code, is_doubtful};
+use crate::failure::Failure;
 use crate::file;
 use crate::input::Input;
-use crate::output::{Output, exit_code};
+use crate::output::Output;
 
 /// Which recording, and which part of it.
 #[derive(Debug, Args)]
@@ -88,7 +89,7 @@ impl RecordedArguments {
 /// Reads the recording, counts and shows.
 pub fn run(arguments: &RecordedArguments, asked: Asked<'_>, output: &Output) -> Result<ExitCode, Failure> {
     if let Some(path) = asked.parquet {
-        file::may_be_at(path)?;
+        file::check_path(path)?;
     }
     let recorded = Input { recordings: arguments.recordings.clone() }.read()?;
     let query = LatencyQuery {
@@ -109,10 +110,7 @@ pub fn run(arguments: &RecordedArguments, asked: Asked<'_>, output: &Output) -> 
     if let Some(path) = asked.parquet {
         file::write(path, |file| parquet::recorded_latency(&told, file))?;
     }
-    let head = &told.head;
-    let doubtful =
-        !head.losses.is_empty() || head.problems.iter().any(|problem| problem.severity > Severity::Note);
-    Ok(exit_code(doubtful, arguments.strict))
+    Ok(exit_code::of_answer(is_doubtful(&told.head), arguments.strict))
 }
 
 fn why_not(error: NoLatency) -> Failure {

@@ -1,4 +1,4 @@
-//! `wakepath sync`: how the clocks of several hosts lie.
+//! `wakepath sync`: the offsets between the clocks of several hosts.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,33 +7,35 @@ use clap::Args;
 use wakepath_engine::sync;
 use wakepath_report::{json, text};
 
-use crate::failure::{Code, Failure};
+use crate::exit_code::Code;
+use crate::failure::Failure;
 use crate::input::Progress;
 use crate::output::Output;
 
-/// Say how the clocks of several hosts lie, by the packets between them
+/// Show the offsets between the clocks of several hosts, by the packets between them
 ///
-/// `wakepath path` over several recordings does the same by itself; this shows how well it can.
+/// `wakepath path` finds the same offsets by itself when it is given several recordings; this verb shows them
+/// and their error bounds.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SyncArguments {
-    /// A recording of each host, a kernel trace by LTTng, a perf.data or a trace.dat
+    /// The recording of each host: of wakepath, an LTTng kernel trace, a perf.data or a trace.dat
     #[arg(value_name = "REC", num_args = 2.., required = true)]
     recordings: Vec<PathBuf>,
-    /// As JSON, for scripts
+    /// Print JSON, for scripts
     #[arg(long)]
     json: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  wakepath sync web.rec db.rec           how well the two clocks can be compared
-  wakepath path web.rec db.rec           why it was slow on the first, wherever it waited";
+  wakepath sync web.rec db.rec           the offset between the clocks of two hosts, and its error
+  wakepath path web.rec db.rec           why it was slow on the first host, with its waits for the second";
 
-/// Reads the packets of all and says what they say.
+/// Reads the packets of all recordings and prints the offsets.
 pub fn run(arguments: &SyncArguments, output: &Output) -> Result<ExitCode, Failure> {
     let mut progress = Progress::new();
-    let synchronised = sync(&arguments.recordings, |done, total| progress.tell(done, total));
+    let synchronised = sync(&arguments.recordings, |done, total| progress.show(done, total));
     progress.end();
     let synchronised = synchronised?;
     if synchronised.clocks.reference.is_none() {

@@ -1,0 +1,124 @@
+//! What `record` and `latency` share: signals, the command beside them, and the failures of both.
+
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
+use wakepath_engine::latency::LatencyError;
+use wakepath_engine::record::{CollectError, GRACE, Running, Signals, WriteError, drop_rights, exit_code};
+
+use crate::exit_code::Code;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Catches the signals that ask to stop, and says on a terminal how to stop where only a signal can.
+pub fn watch_signals(beside_command: bool) -> Result<Signals, Failure> {
+    Signals::watch(beside_command)
+        .map_err(|error| Failure::new(Code::Rights, format!("cannot watch for Ctrl-C: {error}")))
+}
+
+/// Drops all privileges: an answer is computed without any.
+pub fn drop_privileges() -> Result<(), Failure> {
+    drop_rights().map_err(|error| Failure::new(Code::Rights, format!("cannot drop privileges: {error}")))
+}
+
+/// The wait status of the command, if there is one. A command that outlived its recording or counting (`done`)
+/// is waited for: its end was not asked for, and the caller needs its exit code.
+pub fn await_command(
+    (running, status): (Option<Running>, Option<i32>),
+    command: &[std::ffi::OsString],
+    done: &str,
+    stop: &Signals,
+    output: &Output,
+) -> Result<Option<i32>, Failure> {
+    let Some(running) = running else { return Ok(status) };
+    let name = format!("{} ({})", command[0].to_string_lossy(), running.pid);
+    output.complain("note", &format!("{name} still runs and is no longer {done}; waiting for its exit code"));
+    running.wait(stop, GRACE).map(Some).ok_or_else(|| {
+        Failure::new(Code::Usage, format!("{name} did not end and still runs"))
+            .hint(format!("kill -KILL {} ends it", running.pid))
+    })
+}
+
+/// The command's own exit code; else success.
+pub fn code_of_command(status: Option<i32>) -> ExitCode {
+    status.map_or(ExitCode::SUCCESS, |status| ExitCode::from(exit_code(status) as u8))
+}
+
+/// Warns about a command that ended as probes end a program: an exception passed one, or the command switches
+/// stacks in a way that is not recognised.
+pub fn warn_of_probes(status: Option<i32>, no_exceptions: bool, output: &Output) {
+    const SIGILL: i32 = 4;
+    const SIGABRT: i32 = 6;
+    let text = match status.map(|status| exit_code(status) - 128) {
+        Some(SIGABRT) if no_exceptions => {
+            "the command ended itself (SIGABRT), as it does when an exception passes a probed function; probe it \
+             without --no-exceptions"
+        }
+        Some(SIGILL) => {
+            "the command was killed by SIGILL, as it is when a thread continues on another stack (coroutines) \
+             within a function whose return address a probe replaced; probe functions that switch no stacks"
+        }
+        _ => return,
+    };
+    output.complain("warning", text);
+}
+
+/// The failure of recording or counting, with a hint.
+pub fn collect_failure(error: &CollectError) -> Failure {
+    let text = error.to_string();
+    match error {
+        CollectError::CommandNotFound { .. } => Failure::new(Code::NotFound, text),
+        CollectError::Exec { .. } => Failure::new(Code::CannotRun, text),
+        CollectError::NoProcess { .. } => {
+            Failure::new(Code::Usage, text).hint("ps lists the running processes")
+        }
+        CollectError::Cycles { .. } => {
+            Failure::new(Code::Rights, text).hint("without --cycles, nanoseconds are counted")
+        }
+        CollectError::Load { source }
+        | CollectError::Attach { source, .. }
+        | CollectError::MapRings { source }
+        | CollectError::Snapshot { source }
+        | CollectError::Probe { source, .. }
+        | CollectError::KernelProbe { source, .. }
+        | CollectError::Counts { source }
+            if source.kind() == ErrorKind::PermissionDenied =>
+        {
+            Failure::new(Code::Rights, text).hint(
+                "run with sudo, or grant CAP_BPF and CAP_PERFMON; wakepath doctor shows what is missing",
+            )
+        }
+        CollectError::Write(error) => {
+            let failure = Failure::new(Code::Input, text);
+            let place = matches!(
+                error,
+                WriteError::InTheWay(_)
+                    | WriteError::Rotate(_)
+                    | WriteError::Io { .. }
+                    | WriteError::DiskFull(_)
+                    | WriteError::DiskReserve { .. }
+            );
+            if place { failure.hint("choose another place with -o") } else { failure }
+        }
+        _ => Failure::new(Code::Rights, text)
+            .hint("wakepath doctor shows what this kernel and your privileges allow"),
+    }
+}
+
+/// The failure to find or to count the targets, with a hint.
+pub fn target_failure(error: LatencyError) -> Failure {
+    match error {
+        LatencyError::Collect(error) => collect_failure(&error),
+        LatencyError::NoTarget(_) => Failure::new(Code::Usage, error.to_string()).hint(
+            "a target is FILE:FUNCTION, kernel:FUNCTION, syscall:NAME, runqueue, lock, disk or disk:NAME; \
+             wakepath latency --help explains each",
+        ),
+        LatencyError::KernelFunction { .. } => Failure::new(Code::Rights, error.to_string()).hint(
+            "count the system call that reaches it (syscall:NAME), or what it waits for: lock:kernel, disk, runqueue",
+        ),
+        LatencyError::Slow { .. } => {
+            Failure::new(Code::Usage, error.to_string()).hint("--slow-probes probes it all the same")
+        }
+        other => Failure::new(Code::Usage, other.to_string()),
+    }
+}

@@ -1,0 +1,63 @@
+//! Option values as people write them: times, sizes, scores.
+
+use std::time::Duration;
+
+use wakepath_engine::duration;
+
+/// A length of time, not 0.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let ns = duration(text).filter(|&ns| ns > 0);
+    ns.map(Duration::from_nanos)
+        .ok_or_else(|| String::from("expected a time such as 10, 2.5s, 500ms or 5min"))
+}
+
+/// A length of time, ns.
+pub fn ns(text: &str) -> Result<u64, String> {
+    duration(text).ok_or_else(|| String::from("expected a time such as 50ms, 2.5s or 300us"))
+}
+
+/// A number of bytes, not 0.
+#[cfg(feature = "collect")]
+pub fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &text[digits.len()..] {
+        "" => Some(0),
+        "K" | "k" | "KiB" => Some(10),
+        "M" | "m" | "MiB" => Some(20),
+        "G" | "g" | "GiB" => Some(30),
+        "T" | "t" | "TiB" => Some(40),
+        _ => None,
+    };
+    let bytes =
+        shift.and_then(|shift| digits.parse::<u64>().ok()?.checked_mul(1 << shift)).filter(|&n| n > 0);
+    bytes.ok_or_else(|| String::from("expected a size such as 4096, 512K, 100M or 2G"))
+}
+
+/// Bytes of a CPU's buffer.
+#[cfg(feature = "collect")]
+pub fn buffer(text: &str) -> Result<usize, String> {
+    let bytes = usize::try_from(size(text)?).unwrap_or(usize::MAX);
+    let allowed = wakepath_engine::record::Options::BUFFER.contains(&bytes);
+    if allowed { Ok(bytes) } else { Err(String::from("expected a size from 16K to 1G")) }
+}
+
+#[cfg(all(test, feature = "collect"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        for (text, expected) in [
+            ("2G", Some(2 << 30)),
+            ("512K", Some(512 << 10)),
+            ("7", Some(7)),
+            ("0", None),
+            ("G", None),
+            ("2X", None),
+            ("-1", None),
+            ("99999999T", None),
+        ] {
+            assert_eq!(size(text).ok(), expected, "{text}");
+        }
+    }
+}
