@@ -7,7 +7,7 @@ use crate::{completion, exit_code, export, info, latency, path, sync};
 #[cfg(feature = "collect")]
 use crate::{doctor, record};
 
-/// Explains why a command was slow
+/// Explain why a command was slow
 ///
 /// Records what the kernel's scheduler, interrupts, disks, locks and network do while a command
 /// runs, and accounts for every nanosecond of its time: what it ran, which threads and devices it

@@ -18,10 +18,8 @@ pub enum Code {
     /// Any failure of wakepath beside a command, whose own code is passed on.
     BesideCommand = 125,
     /// The command cannot be run, as shells report it.
-    #[cfg_attr(not(feature = "collect"), expect(dead_code, reason = "only a collector runs a command"))]
     CannotRun = 126,
     /// The command was not found, as shells report it.
-    #[cfg_attr(not(feature = "collect"), expect(dead_code, reason = "only a collector runs a command"))]
     NotFound = 127,
 }
 

@@ -104,14 +104,14 @@ Examples:
   sudo wakepath record -p 912 -d 10      what does this server do for ten seconds?
   sudo wakepath record -a                the whole machine, until Ctrl-C
   sudo wakepath record --call ./it:handle -p 912 -d 10
-                                         each call of a function; then wakepath path --call handle --peak 2
+                                         each call; then: wakepath path --call handle --peak 2
   sudo wakepath record --stacks -- ./it  which functions wait?
 
-With a command, its own exit code is passed on. 125 means that wakepath failed, 126 that the command
-cannot be run, 127 that it was not found. If recording ends before the command does (-d, --max-size, a
+With a command, its own exit code is passed on. 125 means that wakepath failed, 126 that the command \
+cannot be run, 127 that it was not found. If recording ends before the command does (-d, --max-size, a \
 full disk), the answer is printed at once; wakepath then waits for the command and its exit code.
 
-Ctrl-C and the signals INT, TERM and HUP end the recording, and the answer is printed. The command gets
+Ctrl-C and the signals INT, TERM and HUP end the recording, and the answer is printed. The command gets \
 them as it would without wakepath, and is recorded for up to 2 more seconds while it ends.";
 
 /// Recording stops before the disk has less free space than this, percent.

@@ -250,23 +250,23 @@ fn questions_that_make_no_sense_end_with_2_and_say_what_to_do() {
         (
             &["path", "--tid", "99"][..],
             expect![[r#"
-            error: no thread 99 in this recording
-            hint: wakepath path lists the threads where the recording has no single command; wakepath info says what is in it
-        "#]],
+                error: no thread 99 in this recording
+                hint: wakepath info shows what was recorded; without an option, wakepath path lists the threads of a recording that was not made for one command
+            "#]],
         ),
         (
             &["path", "--comm", "\u{1b}[31m"],
             expect![[r#"
-            error: no thread named `\x1b[31m` in this recording
-            hint: wakepath path lists the threads where the recording has no single command; wakepath info says what is in it
-        "#]],
+                error: no thread named `\x1b[31m` in this recording
+                hint: wakepath info shows what was recorded; without an option, wakepath path lists the threads of a recording that was not made for one command
+            "#]],
         ),
         (
             &["path", "--tid", "10", "--from", "-0.000001", "--to", "0"],
             expect![[r#"
-            error: the window is empty: it ends where it begins, or before
-            hint: wakepath info says when the recording began and ended
-        "#]],
+                error: the window is empty: it ends where it begins, or before
+                hint: wakepath info shows when the recording began and ended
+            "#]],
         ),
         (
             &["path", "--tid", "10", "--from", "noon"],
@@ -347,7 +347,7 @@ fn input_that_cannot_be_read_ends_with_3_and_names_it() {
         &["path"],
         expect![[r#"
             error: ./wakepath.rec: recording is of format 77, this wakepath reads up to 5
-            hint: read it with the wakepath that wrote it, or a later one
+            hint: read it with the version of wakepath that wrote it, or a later one
             code 3
         "#]],
     );

@@ -80,10 +80,9 @@ fn total(events: &serde_json::Map<String, Value>) -> u64 {
 fn buffers_as_they_come_lose_nothing_and_a_size_is_rounded_up_and_said() {
     let Some(folder) = place("sizes of buffers are powers of two") else { return };
     let folder = folder.path();
-    for (size, note) in [
-        ("3M", Some("note: buffers of 4096 KiB a CPU: sizes are powers of two, so it was rounded up")),
-        ("4M", None),
-    ] {
+    for (size, note) in
+        [("3M", Some("note: each CPU's buffer is rounded up to 4096 KiB, a power of two")), ("4M", None)]
+    {
         let output = record(folder, &["--buffer", size, "--", "true"]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{said}");

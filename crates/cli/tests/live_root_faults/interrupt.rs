@@ -172,7 +172,7 @@ fn a_command_that_outlives_its_time_goes_on_and_its_exit_code_is_passed_on() {
     assert_eq!(output.status.code(), Some(9), "{text}");
     assert!(began.elapsed() > Duration::from_millis(1500), "it was waited for");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "mine\n");
-    assert!(text.contains("goes on, and is no longer recorded; waiting for its exit code"), "{text}");
+    assert!(text.contains("still runs and is no longer recorded; waiting for its exit code"), "{text}");
     assert!(text.starts_with("sh is still waiting after "), "the answer comes first: {text}");
     let info = document(folder, &["info"]);
     let ns = info["to_ns"].as_i64().expect("ns") - info["from_ns"].as_i64().expect("ns");
@@ -202,7 +202,7 @@ fn a_command_that_does_not_end_is_left_alone_and_that_is_said() {
     let text = said(&output);
     assert_eq!(output.status.code(), Some(125), "{text}");
     assert!(asked.elapsed() < PATIENCE);
-    let left = format!("error: sh ({pid}) does not end: it was left alone");
+    let left = format!("error: sh ({pid}) did not end and still runs");
     assert!(text.contains(&left) && text.contains(&format!("hint: kill -KILL {pid} ends it")), "{text}");
     assert!(!is_group_gone(group), "it lives");
     // SAFETY: plain numbers; the process is the command of our own recorder.

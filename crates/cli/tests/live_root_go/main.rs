@@ -169,7 +169,10 @@ fn recorded_calls_of_goroutines_that_changed_threads_have_no_path_and_that_is_sa
     let target = "./calls:main.sleeps";
     let made = wakepath(folder, &["record", "--call", target, "--slow-probes", "--", &calls, "sleeps=100"]);
     let said = String::from_utf8_lossy(&made.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(made.status.success() && said.contains("are goroutines', and a path is a thread's"), "{said}");
+    assert!(
+        made.status.success() && said.contains("run in goroutines, but a path follows a thread"),
+        "{said}"
+    );
     let printed = String::from_utf8_lossy(&made.stdout).into_owned();
     let moved = printed.lines().find_map(|line| line.strip_prefix("moved ")?.parse::<u64>().ok());
     let answer = document(folder, &["path", "--call", "--slowest", "1000"]);
