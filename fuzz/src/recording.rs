@@ -53,5 +53,5 @@ fn read(recording: &Recording) -> (usize, u64, Vec<String>) {
         told += 1;
         (event.at, event.cpu, event.current, std::mem::discriminant(&event.kind)).hash(&mut digest);
     });
-    (told, digest.finish(), problems.iter().map(ToString::to_string).collect())
+    (told, digest.finish(), problems.iter().map(|problem| format!("{problem:?}")).collect())
 }

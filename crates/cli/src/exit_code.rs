@@ -49,7 +49,7 @@ impl From<Code> for ExitCode {
 
 /// Whether losses or problems affect the answer.
 pub fn is_doubtful(head: &Head) -> bool {
-    !head.losses.is_empty() || head.problems.iter().any(|problem| problem.severity > Severity::Note)
+    !head.losses.is_empty() || head.problems.iter().any(|problem| problem.severity() > Severity::Note)
 }
 
 /// The exit code of an answer.

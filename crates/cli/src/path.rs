@@ -7,7 +7,7 @@ use wakepath_engine::{
     Algorithm, Answer, CallsError, CallsQuery, Head, Name, Overview, PathAnswer, PathQuery, QueryError,
     Recorded, Severity, Subject, TimeSpec, Which, calls, path,
 };
-use wakepath_report::{json, text};
+use wakepath_report::{json, problem, text};
 
 use crate::exit_code::{self, Code, is_doubtful};
 use crate::failure::Failure;
@@ -289,8 +289,8 @@ fn print_overview(
 
 /// Prints the problems to stderr, for views that do not show them.
 fn warn(head: &Head, output: &Output) {
-    for problem in head.problems.iter().filter(|problem| problem.severity > Severity::Note) {
-        output.complain("warning", &problem.text);
+    for problem in head.problems.iter().filter(|problem| problem.severity() > Severity::Note) {
+        output.complain("warning", &problem::sentence(problem));
     }
 }
 

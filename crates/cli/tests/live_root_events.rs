@@ -41,7 +41,8 @@ fn events(folder: &Path) -> Vec<Event> {
 /// What an answer does not know, though no record of it is missing.
 fn unexplained(document: &Value) -> Vec<String> {
     let contributors = document["contributors"].as_array().expect("contributors");
-    let unknown = contributors.iter().filter(|one| one["kind"] == "unknown" && one["what"] != "records lost");
+    let is_missing = |one: &Value| one["what"] == "records lost" || one["what"] == "task switch not recorded";
+    let unknown = contributors.iter().filter(|one| one["kind"] == "unknown" && !is_missing(one));
     unknown.map(Value::to_string).collect()
 }
 

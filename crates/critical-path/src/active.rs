@@ -1,5 +1,4 @@
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::Comm;
 use wakepath_wait_graph::{Bookmarks, Graph, Occupant, StateInterval, ThreadState, Wait as GraphWait};
 
 use crate::explain::{Part, explain};
@@ -7,7 +6,7 @@ use crate::own_segments::own_segments;
 use crate::pick_up::{WorkPickUp, pick_up};
 use crate::tiles::{Place, Tiles, Trust};
 use crate::timeouts::{Joint, Timeouts};
-use crate::{Algorithm, Basis, Cause, Path, Rule, Segment, SegmentKind, Via, Wait, Window, doubts};
+use crate::{Algorithm, Basis, Cause, Path, Rule, Segment, SegmentKind, Via, Wait, Window, problem};
 
 /// The active path of a window (G15 Algorithm 5): its thread's time, each wait replaced by what the
 /// waker did meanwhile, and so on.
@@ -43,7 +42,7 @@ pub fn active_by(graph: &Graph, window: Window, timeouts: Timeouts) -> Path {
         }
     }
     let Tiles { segments, waits } = walk.tiles;
-    let problems = doubts::of(graph, &window, &segments);
+    let problems = problem::problems(graph, &window, &segments);
     let algorithm = match timeouts {
         Timeouts::AsTheyAre => Algorithm::Active,
         Timeouts::Joined => Algorithm::Joined,
@@ -258,10 +257,4 @@ impl Walk<'_> {
         let cause = if dead { Cause::NotAlive } else { Cause::BeforeRecording };
         self.tiles.push(follow.place.segment(follow.at, to, SegmentKind::Unknown, cause, Basis::Measured));
     }
-}
-
-/// A thread's name for a problem.
-pub(crate) fn named(graph: &Graph, window: &Window) -> (wakepath_event::Tid, Comm) {
-    let thread = graph.thread(window.thread);
-    (thread.tid_at(window.to), thread.name_at(window.to))
 }

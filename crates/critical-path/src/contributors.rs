@@ -94,6 +94,7 @@ fn responsible(cause: &Cause) -> (u8, u64, u64) {
         Cause::BeforeRecording => (9, 0, 0),
         Cause::NoWakeupSeen => (10, 0, 0),
         Cause::Lost => (11, 0, 0),
+        Cause::Unrecorded => (11, 1, 0),
         Cause::NotAlive => (12, 0, 0),
     }
 }

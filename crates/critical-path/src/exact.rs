@@ -4,7 +4,7 @@ use wakepath_wait_graph::{Bookmarks, Graph, Occupant, ThreadIndex, ThreadState};
 use crate::explain::{Part, explain};
 use crate::own_segments::own_segments;
 use crate::tiles::{Place, Tiles, Trust};
-use crate::{Algorithm, Basis, Cause, Path, Segment, SegmentKind, Via, Wait, Window, doubts};
+use crate::{Algorithm, Basis, Cause, Path, Segment, SegmentKind, Via, Wait, Window, problem};
 
 /// The exact path to a window's end (G15 §4.3.1): with waits that threads ended taken as zero, the
 /// longest path back from the end.
@@ -30,7 +30,7 @@ pub fn exact(graph: &Graph, window: Window) -> Path {
         tiles.push(segment);
     }
     let Tiles { segments, waits } = tiles;
-    let problems = doubts::of(graph, &window, &segments);
+    let problems = problem::problems(graph, &window, &segments);
     Path { window, algorithm: Algorithm::Exact, segments, waits, problems }
 }
 

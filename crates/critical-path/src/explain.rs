@@ -43,7 +43,8 @@ pub(crate) fn explain(
     let (woken, current, context, irq, evidence) = match wait.end {
         Waker::Woken { at, current, context, irq, evidence } => (at, current, context, irq, evidence),
         Waker::Unseen if graph.losses().touch(interval.from, interval.to) => {
-            return thing(SegmentKind::Unknown, Cause::Lost, Basis::Ambiguous);
+            let cause = Cause::missing(graph, interval.from, interval.to);
+            return thing(SegmentKind::Unknown, cause, Basis::Ambiguous);
         }
         Waker::Unseen if wait.began_before => {
             return thing(SegmentKind::Unknown, Cause::BeforeRecording, Basis::Measured);

@@ -9,13 +9,13 @@
 
 mod active;
 mod contributors;
-mod doubts;
 mod exact;
 mod explain;
 mod hang;
 mod own_segments;
 mod path;
 mod pick_up;
+mod problem;
 mod tiles;
 mod timeouts;
 
@@ -24,7 +24,7 @@ pub use contributors::{Contributor, contributors};
 pub use exact::exact;
 pub use hang::{Hang, deadlocks, hangs};
 pub use path::{
-    Algorithm, Basis, Cause, LockCause, Path, Problem, Rule, Segment, SegmentKind, Severity, Via, Wait,
-    WaitId, Window,
+    Algorithm, Basis, Cause, LockCause, Path, Rule, Segment, SegmentKind, Via, Wait, WaitId, Window,
 };
+pub use problem::{Problem, ProblemKind, Severity, Share};
 pub use timeouts::{Timeouts, is_sleep};

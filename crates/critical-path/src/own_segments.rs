@@ -44,7 +44,8 @@ pub(crate) fn own_segments(
         ThreadState::Runnable { cpu } => match early(graph, intervals, index) {
             // The waking before the switch-out counts because no other was seen; one may be lost.
             true if graph.losses().touch(interval.from, interval.to) => {
-                give(place.segment(from, to, SegmentKind::Unknown, Cause::Lost, Basis::Ambiguous));
+                let cause = Cause::missing(graph, interval.from, interval.to);
+                give(place.segment(from, to, SegmentKind::Unknown, cause, Basis::Ambiguous));
             }
             early => {
                 let basis = if graph.losses().may_hide_a_run(interval.from, interval.to) {
@@ -83,7 +84,8 @@ pub(crate) fn own_segments(
             give(place.segment(from, to, SegmentKind::Unknown, Cause::BeforeRecording, Basis::Measured));
         }
         ThreadState::Unknown(UnknownReason::Lost) => {
-            give(place.segment(from, to, SegmentKind::Unknown, Cause::Lost, Basis::Ambiguous));
+            let cause = Cause::missing(graph, interval.from, interval.to);
+            give(place.segment(from, to, SegmentKind::Unknown, cause, Basis::Ambiguous));
         }
         ThreadState::Blocked(_) => {}
     }
@@ -150,7 +152,7 @@ fn competitor(
         Occupant::Thread(other) if other != thread => Cause::Competitor(other),
         Occupant::Thread(_) => Cause::None,
         Occupant::Idle => Cause::IdleCpu,
-        Occupant::Unknown if graph.losses().touch(from, to) => Cause::Lost,
+        Occupant::Unknown if graph.losses().touch(from, to) => Cause::missing(graph, from, to),
         Occupant::Unknown => Cause::BeforeRecording,
     }
 }

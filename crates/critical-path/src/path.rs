@@ -1,8 +1,10 @@
 //! A path as data: what every shell (text, JSON, Perfetto) shows.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{BlockRequest, Call, Comm, Context, FlowId, Tid};
-use wakepath_wait_graph::ThreadIndex;
+use wakepath_event::{BlockRequest, Call, Context, FlowId};
+use wakepath_wait_graph::{Graph, ThreadIndex};
+
+use crate::Problem;
 
 /// A stretch of one thread's time, to be explained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,10 +225,19 @@ pub enum Cause {
     BeforeRecording,
     /// A blocked wait with no waking.
     NoWakeupSeen,
-    /// Records were lost here.
+    /// A recorder lost records here.
     Lost,
+    /// The kernel did not report a switch here.
+    Unrecorded,
     /// The thread was not alive.
     NotAlive,
+}
+
+impl Cause {
+    /// The cause of time that is unknown since something is missing between `from` and `to`.
+    pub(crate) fn missing(graph: &Graph, from: Stamp<Reference>, to: Stamp<Reference>) -> Self {
+        if graph.losses().touch_reported(from, to) { Self::Lost } else { Self::Unrecorded }
+    }
 }
 
 /// A lock and its owner when the wait for it began.
@@ -270,53 +281,4 @@ pub enum Rule {
     TakenUp,
     /// How long a hypervisor kept a CPU is found when the CPU looks; it is taken to have been right before.
     StolenBefore,
-}
-
-impl Rule {
-    /// The rule in a sentence, for `--explain`.
-    pub const fn sentence(self) -> &'static str {
-        match self {
-            Self::InterruptsInSum => {
-                "the sum of interrupt time is measured, its place within the stay on the CPU is not"
-            }
-            Self::LastCompletion => {
-                "the last request that completed in the interrupt of the wake-up ended the wait"
-            }
-            Self::LastPacket => "the last packet received in the context of the wake-up ended the wait",
-            Self::JoinedTimeouts => "consecutive time-outs of the same wait count as one wait",
-            Self::WakingBeforeSwitch => "the wake-up ran before the sleeper's CPU had switched",
-            Self::StolenBefore => {
-                "how long the hypervisor had the CPU is measured; that it was right before the CPU looked is not"
-            }
-            Self::TakenUp => {
-                "what a kernel worker did before it took up the work is left out; what queued the work stands for it"
-            }
-        }
-    }
-}
-
-/// Something that a reader of the answer should know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// How bad.
-    pub severity: Severity,
-    /// A sentence.
-    pub text: String,
-    /// Where in time it applies.
-    pub from: Stamp<Reference>,
-    /// Until when.
-    pub to: Stamp<Reference>,
-    /// The thread concerned, by name and number, where there is one.
-    pub thread: Option<(Tid, Comm)>,
-}
-
-/// How much a problem matters to the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Good to know.
-    Note,
-    /// Part of the answer is doubtful.
-    Doubt,
-    /// Records were lost where the answer looks.
-    Loss,
 }

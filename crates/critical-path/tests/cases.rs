@@ -160,7 +160,7 @@ fn show(out: &mut String, script: &Script, graph: &Graph, path: &Path) {
     }
     for problem in &path.problems {
         let (from, to) = (problem.from.ns(), problem.to.ns());
-        let _ = writeln!(out, "  {:?} {from}..{to}: {}", problem.severity, problem.text);
+        let _ = writeln!(out, "  {:?} {from}..{to}: {:?}", problem.kind.severity(), problem.kind);
     }
 }
 

@@ -1,11 +1,11 @@
 //! Answers as data, with everything in them that a shell needs to show them.
 
 use wakepath_clock::{Local, Reference, Stamp};
-use wakepath_critical_path::{Contributor, Hang, Path, Problem, Segment, Wait};
+use wakepath_critical_path::{Contributor, Hang, Path, Segment, Wait};
 use wakepath_event::HostIndex;
 use wakepath_wait_graph::{Loss, ThreadIndex};
 
-use crate::{CallKey, CallName, Name, Recorded, Sampled, SampledSegments, Stacks, Who};
+use crate::{CallKey, CallName, Name, Problem, Recorded, Sampled, SampledSegments, Stacks, Who};
 
 /// The machine that was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

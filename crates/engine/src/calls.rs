@@ -1,6 +1,6 @@
 //! The calls of a function that were recorded: how long they took, and what those of a peak waited for.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Window};
@@ -9,7 +9,7 @@ use wakepath_event::CallEnd;
 
 use crate::code::LazyNames;
 use crate::path::{explain, head};
-use crate::{Head, Name, PathAnswer, Question, Recorded};
+use crate::{Head, Name, PathAnswer, Question, Recorded, problem};
 
 /// Which calls are asked about.
 #[derive(Debug, Clone, PartialEq)]
@@ -167,8 +167,6 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
 
 /// What is lost and doubtful of any of these calls, told once.
 fn head_of(recorded: &Recorded, asked: &Group<'_>, usual: Option<&Group<'_>>) -> Head {
-    /// Most problems that are told: those of a path may name its threads.
-    const MAX_PROBLEMS: usize = 100;
     let paths = || asked.paths.iter().chain(usual.into_iter().flat_map(|usual| &usual.paths));
     let windows = || paths().map(|path| path.path.window);
     let from = windows().map(|window| window.from).min().unwrap_or(recorded.from());
@@ -181,29 +179,8 @@ fn head_of(recorded: &Recorded, asked: &Group<'_>, usual: Option<&Group<'_>>) ->
         losses.filter(|(loss, _)| touched.contains(&(loss.cpu, loss.from, loss.to))).unzip();
     head.clock_error_ns =
         paths().map(|path| path.head.clock_error_ns).try_fold(0, |worst, one| Some(one?.max(worst)));
-    // Problems that differ in their numbers alone are one, told of the first call that has it.
-    let like = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
-    let mut told: HashMap<String, (usize, u64)> = HashMap::new();
-    let of_all = head.problems.len();
-    for (number, problem) in head.problems.iter().enumerate() {
-        told.insert(like(&problem.text), (number, 0));
-    }
-    for path in paths() {
-        for problem in &path.head.problems {
-            let next = (head.problems.len(), 0);
-            let (number, calls) = told.entry(like(&problem.text)).or_insert(next);
-            if *number == head.problems.len() && *number < of_all + MAX_PROBLEMS {
-                head.problems.push(problem.clone());
-            }
-            *calls += 1;
-        }
-    }
-    for (number, calls) in told.into_values() {
-        if let Some(problem) = head.problems.get_mut(number).filter(|_| number >= of_all && calls > 1) {
-            problem.text += &format!(" (of one call; the like of {} more)", calls - 1);
-        }
-    }
-    head.problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
+    problem::add_of_calls(&mut head.problems, paths().flat_map(|path| &path.head.problems));
+    problem::sort(&mut head.problems);
     head
 }
 

@@ -1,8 +1,9 @@
 //! What the host's clocks did while it was recorded: jumps, suspends, time that a hypervisor took.
 
 use wakepath_clock::{Local, Reference, Stamp};
-use wakepath_critical_path::{Problem, Severity};
 use wakepath_event::Clocks;
+
+use crate::{Problem, ProblemKind};
 
 /// Clocks that drift apart by less than this between two readings are only being steered.
 const JUMP_NS: u64 = 10_000_000;
@@ -18,12 +19,8 @@ pub fn problems(
     to: Stamp<Reference>,
 ) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let problem = |severity, text, from: Stamp<Local>, to: Stamp<Local>| Problem {
-        severity,
-        text,
-        from: from.on_reference_host(),
-        to: to.on_reference_host(),
-        thread: None,
+    let problem = |kind, from: &Stamp<Local>, to: &Stamp<Local>| {
+        Problem::new(kind, from.on_reference_host(), to.on_reference_host())
     };
     for pair in readings.windows(2) {
         let [(before, then), (after, now)] = pair else { continue };
@@ -34,18 +31,12 @@ pub fn problems(
         let realtime = i128::from(now.realtime_ns) - i128::from(then.realtime_ns);
         let jump = realtime - i128::from(passed);
         if jump.unsigned_abs() >= u128::from(JUMP_NS) {
-            let way = if jump > 0 { "forward" } else { "back" };
-            let text = format!("the realtime clock was set {way} by {} ms", jump.unsigned_abs() / 1_000_000);
-            problems.push(problem(Severity::Note, text, *before, *after));
+            problems.push(problem(ProblemKind::ClockSet(jump), before, after));
         }
         let boottime = now.boottime_ns.saturating_sub(then.boottime_ns);
         let suspended = boottime.saturating_sub(passed);
         if suspended >= SUSPEND_NS {
-            let text = format!(
-                "the machine was suspended for {} ms; that time is in no figure",
-                suspended / 1_000_000
-            );
-            problems.push(problem(Severity::Doubt, text, *before, *after));
+            problems.push(problem(ProblemKind::Suspended(suspended), before, after));
         }
     }
     if !is_told {
@@ -65,14 +56,7 @@ fn steal(
     let last = readings.iter().find(|(at, _)| at.on_reference_host() >= to).or(readings.last())?;
     let stolen = last.1.steal_ns.saturating_sub(first.1.steal_ns);
     let window = to.since(from);
-    if window == 0 || stolen <= window / 100 {
-        return None;
-    }
-    let text = format!(
-        "the hypervisor took up to {} ms of CPU time here; so much of `running` may be its",
-        stolen.div_ceil(1_000_000)
-    );
-    Some(Problem { severity: Severity::Doubt, text, from, to, thread: None })
+    (window > 0 && stolen > window / 100).then(|| Problem::new(ProblemKind::Stolen(stolen), from, to))
 }
 
 #[cfg(test)]
@@ -82,7 +66,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// Readings once a second: what boottime, realtime and steal gained besides that second, ms.
-    fn problems_of(gains: &[(u64, i64, u64)], from: u64, to: u64) -> Vec<String> {
+    fn problems_of(gains: &[(u64, i64, u64)], from: u64, to: u64) -> Vec<ProblemKind> {
         let start = Clocks { boottime_ns: 5000 * MS, realtime_ns: 1 << 60, steal_ns: 77 };
         let mut readings = vec![(Stamp::from_ns(0), start)];
         for &(boottime, realtime, steal) in gains {
@@ -95,29 +79,25 @@ mod tests {
             readings.push((at.plus(1000 * MS), clocks));
         }
         let at = |ms| Stamp::from_ns(ms * MS);
-        problems(&readings, false, at(from), at(to)).into_iter().map(|problem| problem.text).collect()
+        problems(&readings, false, at(from), at(to)).into_iter().map(|problem| problem.kind).collect()
     }
 
     #[test]
     fn steady_clocks_are_no_problem() {
-        assert_eq!(problems_of(&[(0, 0, 0), (0, 3, 5), (0, -9, 0)], 0, 3000), Vec::<String>::new());
+        assert_eq!(problems_of(&[(0, 0, 0), (0, 3, 5), (0, -9, 0)], 0, 3000), []);
     }
 
     #[test]
     fn a_jump_a_suspend_and_stolen_time_are_told() {
         for (gain, expected) in [
-            ((0, 3_600_000, 0), "the realtime clock was set forward by 3600000 ms"),
-            ((0, -20, 0), "the realtime clock was set back by 20 ms"),
-            ((2000, 2000, 0), "the realtime clock was set forward by 2000 ms"),
-            ((0, 0, 31), "the hypervisor took up to 31 ms of CPU time here; so much of `running` may be its"),
+            ((0, 3_600_000, 0), ProblemKind::ClockSet(3_600_000 * i128::from(MS))),
+            ((0, -20, 0), ProblemKind::ClockSet(-20 * i128::from(MS))),
+            ((2000, 2000, 0), ProblemKind::ClockSet(2000 * i128::from(MS))),
+            ((0, 0, 31), ProblemKind::Stolen(31 * MS)),
         ] {
-            let texts = problems_of(&[(0, 0, 0), gain, (0, 0, 0)], 0, 3000);
-            assert_eq!(texts[0], expected);
-            assert_eq!(
-                problems_of(&[(0, 0, 0), gain, (0, 0, 0)], 100, 900),
-                Vec::<String>::new(),
-                "elsewhere"
-            );
+            let found = problems_of(&[(0, 0, 0), gain, (0, 0, 0)], 0, 3000);
+            assert_eq!(found[0], expected);
+            assert_eq!(problems_of(&[(0, 0, 0), gain, (0, 0, 0)], 100, 900), [], "elsewhere");
         }
         let stolen = [(0, 0), (1000, 31 * MS)].map(|(ms, steal_ns)| {
             let (boottime_ns, realtime_ns) = (ms * MS, ms * MS);
@@ -126,12 +106,12 @@ mod tests {
         let at = |ms| Stamp::from_ns(ms * MS);
         assert_eq!([false, true].map(|is_told| problems(&stolen, is_told, at(0), at(1000)).len()), [1, 0]);
         let suspend = problems_of(&[(2000, 2000, 0)], 0, 1000);
-        assert_eq!(suspend[1], "the machine was suspended for 2000 ms; that time is in no figure");
+        assert_eq!(suspend[1], ProblemKind::Suspended(2000 * MS));
     }
 
     #[test]
     fn one_reading_or_none_says_nothing() {
-        assert_eq!(problems_of(&[], 0, 1000), Vec::<String>::new());
+        assert_eq!(problems_of(&[], 0, 1000), []);
         assert_eq!(problems(&[], false, Stamp::from_ns(0), Stamp::from_ns(9)), []);
     }
 }

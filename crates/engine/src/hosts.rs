@@ -11,6 +11,7 @@ use wakepath_packets::{Traffic, Visited};
 use wakepath_sync::{Options, Synchronisation, synchronise_seeing};
 use wakepath_timeline::Numbering;
 
+use crate::ProblemKind;
 use crate::source::Source;
 
 /// Events that a host's reader hands over at a time, and how many such it may be ahead.
@@ -101,7 +102,7 @@ pub(crate) fn for_each(
     hosts: &[Told<'_>],
     progress: &mut Progress<'_>,
     mut tell: impl FnMut(HostIndex, &Event),
-) -> (Numbering, Vec<Vec<String>>) {
+) -> (Numbering, Vec<Vec<ProblemKind>>) {
     let mut numbering = Numbering::default();
     let problems = thread::scope(|scope| {
         let mut heads: Vec<Head> = Vec::new();
@@ -140,7 +141,7 @@ fn on_reference(clock: &Transform<Local, Reference>, at: Stamp<Local>) -> Stamp<
     Stamp::from_ns(clock.convert(at).0.ns())
 }
 
-fn read(source: &Source, done: &AtomicU64, sender: SyncSender<Vec<Event>>) -> Vec<String> {
+fn read(source: &Source, done: &AtomicU64, sender: SyncSender<Vec<Event>>) -> Vec<ProblemKind> {
     let mut batch = Vec::with_capacity(BATCH);
     let mut problems = source.for_each(
         |event| {

@@ -22,6 +22,7 @@ mod names;
 mod open;
 mod overview;
 mod path;
+mod problem;
 mod query;
 #[cfg(feature = "collect")]
 pub mod record;
@@ -47,6 +48,7 @@ pub use names::{CallKey, CallName, CpuLimit, Names, Object, Peer, Unit};
 pub use open::{Synchronised, open, open_all, sync};
 pub use overview::{LongestWait, Overview, ThreadTimes};
 pub use path::{Answer, path};
+pub use problem::{Problem, ProblemKind};
 pub use query::{Candidate, PathQuery, QueryError, Scope, Subject};
 pub use recorded::{Format, Recorded, Who};
 pub use recorded_latency::{
@@ -60,7 +62,7 @@ pub use time_spec::{NoRealtime, TimeSpec, TimeSpecError, duration};
 pub use wakepath_critical_path::{Algorithm, Severity};
 pub use wakepath_distribution::Measure;
 pub use wakepath_event::{Comm, Tid};
-pub use wakepath_import::{PerfDataError, TraceDatError};
-pub use wakepath_recording::{FORMAT, OpenError as RecordingError};
+pub use wakepath_import::{Damage, DamageKind, Fault, PerfDataError, TraceDatError};
+pub use wakepath_recording::{FORMAT, OpenError as RecordingError, ReadFault, ReadProblem};
 pub use wakepath_symbols::{Found, Function};
 pub use wakepath_sync::{HostClock, Pair, Synchronisation};

@@ -1,14 +1,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use wakepath_critical_path::{Problem, Severity};
 use wakepath_event::{EventKind, HostIndex};
 use wakepath_sync::Synchronisation;
 use wakepath_wait_graph::Builder;
 
 use crate::hosts::{self, Progress, Told};
 use crate::source::{OpenError, Source};
-use crate::{Host, Recorded, Survey};
+use crate::{Host, Problem, ProblemKind, Recorded, Survey};
 
 /// Reads the recording in the directory `path`, or the trace that another tracer wrote there, and builds
 /// its graph. `progress` is called now and then with how much of how much is read; the second is what
@@ -30,7 +29,8 @@ pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded,
         |done| progress(done, expected),
     );
     let graph = builder.finish();
-    let problems = damages.into_iter().map(|text| doubt(text, &graph)).collect();
+    let of_all = |kind| Problem::new(kind, graph.from(), graph.to());
+    let problems = damages.into_iter().map(of_all).collect();
     let mut recorded = Recorded::new(path.to_owned(), source.host(), graph, survey, problems);
     recorded.realtime_offset_ns = source.realtime_offset_ns();
     recorded.cgroup = source.cgroup();
@@ -95,20 +95,18 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
     let graph = builder.finish();
     let mut problems = Vec::new();
     for (source, damages) in linked.iter().zip(damages) {
-        let path = source.source.path().display().to_string();
-        let whose = |text: String| if text.starts_with(&path) { text } else { format!("{path}: {text}") };
-        problems.extend(damages.into_iter().map(|text| doubt(whose(text), &graph)));
+        let path = source.source.path();
+        let of_one = |damage| ProblemKind::OneOfSeveral(path.to_owned(), Box::new(damage));
+        problems.extend(damages.into_iter().map(of_one));
     }
     for (source, clock) in sources.iter().zip(&clocks.hosts) {
         if clock.transform.is_none() {
-            let (path, first) = (source.path().display(), sources[0].path().display());
-            let text = format!(
-                "{path} is left out: no packet links its host to that of {first}, so their clocks cannot be \
-                 compared"
-            );
-            problems.push(doubt(text, &graph));
+            let (recording, reference) = (source.path().to_owned(), sources[0].path().to_owned());
+            problems.push(ProblemKind::HostUnlinked { recording, reference });
         }
     }
+    let of_all = |kind| Problem::new(kind, graph.from(), graph.to());
+    let problems = problems.into_iter().map(of_all).collect();
     let mut all = linked.iter().map(|told| told.source.host());
     let host = all.next().unwrap_or_default();
     let mut recorded = Recorded::new(sources[0].path().to_owned(), host, graph, survey, problems);
@@ -138,8 +136,4 @@ fn of_different_hosts(paths: &[PathBuf]) -> Result<Vec<Arc<Source>>, OpenError> 
         }
     }
     Ok(sources)
-}
-
-fn doubt(text: String, graph: &wakepath_wait_graph::Graph) -> Problem {
-    Problem { severity: Severity::Doubt, text, from: graph.from(), to: graph.to(), thread: None }
 }

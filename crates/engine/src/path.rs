@@ -1,16 +1,19 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
-    Algorithm, Hang, Path, Problem, Segment, SegmentKind, Severity, Timeouts, Window, active, active_by,
-    contributors, deadlocks, exact, hangs, is_sleep,
+    Algorithm, Hang, Path, Segment, SegmentKind, Timeouts, Window, active, active_by, contributors,
+    deadlocks, exact, hangs, is_sleep,
 };
 
-use wakepath_event::{HostIndex, StackCounts};
+use wakepath_event::HostIndex;
 use wakepath_wait_graph::Loss;
 
 use crate::code::{LazyNames, sampled};
 use crate::overview::overview;
 use crate::query::{Selection, asked, select};
-use crate::{Head, Overview, PathAnswer, PathQuery, QueryError, Question, Recorded, Stacks, clocks};
+use crate::{
+    Head, Overview, PathAnswer, PathQuery, Problem, ProblemKind, QueryError, Question, Recorded, Stacks,
+    clocks, problem,
+};
 
 /// What a question for a path comes to.
 #[derive(Debug)]
@@ -65,11 +68,13 @@ pub(crate) fn explain<'r>(
     let of_segment = |segment: &Segment| recorded.clock_error(segment.thread, segment.from, segment.to);
     head.clock_error_ns =
         path.segments.iter().map(of_segment).try_fold(0, |worst, one| Some(one?.max(worst)));
-    head.problems.extend(path.problems.iter().cloned());
+    head.problems.extend(path.problems.iter().map(|problem| Problem::of_path(problem, graph, window.to)));
     let (sampled, sampled_segments) = sampled(recorded, &path, names);
     let stacks = Stacks::of(recorded, &path, names);
-    head.problems.extend(doubts(recorded));
-    head.problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
+    let doubtful = recorded.survey.stacks.filter(|counts| counts.doubtful > 0);
+    let of_all = |counts| Problem::new(ProblemKind::StackCache(counts), graph.from(), graph.to());
+    head.problems.extend(doubtful.map(of_all));
+    problem::sort(&mut head.problems);
     let (still_waiting, deadlocks) = open_waits(recorded, window);
     PathAnswer {
         head,
@@ -102,20 +107,6 @@ fn timed_out(recorded: &Recorded, path: &Path) -> u64 {
     of(&path.segments, &|_| true).saturating_sub(of(&joined.segments, &|_| true))
 }
 
-/// What is doubtful of stacks that were not taken anew each time.
-fn doubts(recorded: &Recorded) -> Option<Problem> {
-    let StackCounts { checked, disagreed, doubtful, repeated, .. } =
-        recorded.survey.stacks.filter(|counts| counts.doubtful > 0)?;
-    let text = format!(
-        "the stack cache disagreed {disagreed} of {checked} times that it was checked: up to {doubtful} of the \
-         {repeated} stacks that it repeated may be of another wait"
-    );
-    let (from, to) = (recorded.graph.from(), recorded.graph.to());
-    // They are counted of the whole machine. A tenth could change which function is named first.
-    let severity = if doubtful > repeated / 10 { Severity::Doubt } else { Severity::Note };
-    Some(Problem { severity, text, from, to, thread: None })
-}
-
 /// What was still open when the recording ended, as far as it concerns the window.
 fn open_waits(recorded: &Recorded, window: Window) -> (Option<Hang>, Vec<Vec<Hang>>) {
     let graph = &recorded.graph;
@@ -140,15 +131,10 @@ pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Refere
     let mut problems = recorded.problems.clone();
     problems.extend(clocks::problems(&recorded.survey.clocks, recorded.survey.counts.tell_steal(), from, to));
     if recorded.cut_off() {
-        problems.push(Problem {
-            severity: Severity::Note,
-            text: String::from("the recording was cut off: it ends at its last packet that was written"),
-            from: recorded.graph.to(),
-            to: recorded.graph.to(),
-            thread: None,
-        });
+        let end = recorded.graph.to();
+        problems.push(Problem::new(ProblemKind::CutOff, end, end));
     }
-    problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
+    problem::sort(&mut problems);
     let origin = recorded.from();
     // Each host counts its own CPUs.
     let own = |loss: &Loss| {

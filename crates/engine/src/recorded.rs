@@ -2,12 +2,11 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use wakepath_clock::{ErrorBound, Local, Reference, Stamp, Transform};
-use wakepath_critical_path::Problem;
 use wakepath_event::{CgroupId, Comm, HostIndex, Tid};
 use wakepath_timeline::Numbering;
 use wakepath_wait_graph::{Graph, ThreadIndex, ThreadState};
 
-use crate::{Cost, Host, Name, Survey};
+use crate::{Cost, Host, Name, Problem, Survey};
 
 /// A recording, read: what every question is put to.
 #[derive(Debug)]

@@ -44,8 +44,10 @@ pub enum Responsible {
     BeforeRecording,
     /// A blocked wait with no waking.
     NoWakeupSeen,
-    /// Records were lost.
+    /// A recorder lost records.
     Lost,
+    /// The kernel did not report a switch.
+    Unrecorded,
     /// The thread was not alive.
     NotAlive,
 }
@@ -67,6 +69,7 @@ impl From<&Cause> for Responsible {
             Cause::BeforeRecording => Self::BeforeRecording,
             Cause::NoWakeupSeen => Self::NoWakeupSeen,
             Cause::Lost => Self::Lost,
+            Cause::Unrecorded => Self::Unrecorded,
             Cause::NotAlive => Self::NotAlive,
         }
     }

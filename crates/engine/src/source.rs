@@ -6,7 +6,7 @@ use wakepath_import::{Clock, PerfData, PerfDataError, Trace, TraceDat, TraceDatE
 use wakepath_recording::Recording;
 
 use crate::recorded::Format;
-use crate::{Host, Name};
+use crate::{Host, Name, ProblemKind};
 
 /// Why something cannot be read at all.
 #[derive(Debug, thiserror::Error)]
@@ -148,7 +148,7 @@ impl Source {
         &self,
         mut tell: impl FnMut(&Event),
         mut progress: impl FnMut(u64),
-    ) -> Vec<String> {
+    ) -> Vec<ProblemKind> {
         match self {
             Self::Recording(recording) => {
                 let mut events = 0_u64;
@@ -159,16 +159,16 @@ impl Source {
                         progress(events);
                     }
                 });
-                damages.iter().map(|damage| format!("damaged recording: {damage}")).collect()
+                damages.into_iter().map(ProblemKind::Recording).collect()
             }
             Self::Trace(trace) => {
-                trace.for_each_with(tell, progress).iter().map(ToString::to_string).collect()
+                trace.for_each_with(tell, progress).into_iter().map(ProblemKind::Trace).collect()
             }
             Self::PerfData(trace) => {
-                trace.for_each_with(tell, progress).iter().map(ToString::to_string).collect()
+                trace.for_each_with(tell, progress).into_iter().map(ProblemKind::Trace).collect()
             }
             Self::TraceDat(trace) => {
-                trace.for_each_with(tell, progress).iter().map(ToString::to_string).collect()
+                trace.for_each_with(tell, progress).into_iter().map(ProblemKind::Trace).collect()
             }
         }
     }

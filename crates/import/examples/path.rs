@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let graph = builder.finish();
     println!("{:?}: {} events, {:?}", trace.host(), graph.events(), graph.counts());
     for damage in damages {
-        println!("{damage}");
+        println!("{damage:?}");
     }
     let Some(tid) = arguments.next() else {
         for (_, thread) in graph.threads() {

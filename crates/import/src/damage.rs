@@ -1,23 +1,107 @@
-use std::fmt;
+//! What in another tracer's trace cannot be read, or is doubtful.
+
+use std::path::Path;
+
+use wakepath_ctf::stream::FaultKind;
 
 /// Something that could not be read, or that is doubtful, in a trace that was read nonetheless.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// The file, from the trace's directory on; the directory itself for what is of all of it.
     pub file: String,
-    /// Which packet of the file, and where in the file, bytes.
-    pub place: Option<(u64, u64)>,
-    /// What is wrong there.
-    pub text: String,
+    /// The packet of the file, from 0, where the file has packets.
+    pub packet: Option<u64>,
+    /// Where in the file, bytes.
+    pub offset: Option<u64>,
+    /// What is wrong.
+    pub kind: DamageKind,
 }
 
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place {
-            Some((packet, offset)) => {
-                write!(f, "{}, packet {packet} at byte {offset}: {}", self.file, self.text)
-            }
-            None => write!(f, "{}: {}", self.file, self.text),
-        }
+/// What is wrong with a trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DamageKind {
+    /// Bytes that cannot be read as they were written.
+    Fault(Fault),
+    /// The number of further faults in the same file.
+    More(u64),
+    /// Events whose fields make no sense were skipped.
+    EventsSkipped {
+        /// How many.
+        count: u64,
+        /// Why the first of them was, where the reader says it.
+        first: Option<&'static str>,
+    },
+    /// There are no wake-ups.
+    NoWakings,
+    /// There is no `sched_waking`: wake-ups are those of `sched_wakeup`.
+    LateWakings,
+    /// The number of interrupt entries without exit, and of exits without entry.
+    UnmatchedInterrupts(u64),
+    /// The thread states are not described: they are read as the kernel's release defines them.
+    StatesUndescribed,
+    /// The tracepoints of which perf recorded only some hits.
+    SampledTracepoints(Vec<String>),
+    /// perf recorded some threads, not the machine.
+    SomeThreads,
+    /// The trace buffers that are not read.
+    OtherBuffers(Vec<String>),
+    /// A CPU's buffer had no room for some events; when is not known.
+    BufferFull {
+        /// The CPU.
+        cpu: u32,
+        /// How many events.
+        count: u64,
+    },
+    /// The clock advances only with the timer tick.
+    CoarseClock,
+}
+
+/// Why bytes cannot be read as they were written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum Fault {
+    #[error("cannot be read: {0}")]
+    Io(String),
+    #[error(transparent)]
+    Stream(#[from] FaultKind),
+    #[error("the description of the tracepoints makes no sense from here on")]
+    Formats,
+    #[error("no record: {0} bytes are skipped")]
+    NoRecord(u64),
+    #[error("no record: {0} bytes are skipped, up to the end of the records")]
+    NoMoreRecords(u64),
+    #[error("no record: the file was changed while it was read")]
+    Changed,
+    #[error("too much is damaged: the rest is not read")]
+    TooMany,
+    #[error("{0} bytes should follow, and the records end before")]
+    RecordsEnd(u64),
+    #[error("a page ends after {0} bytes, within its head")]
+    PageCut(usize),
+    #[error("a page of {page} bytes should hold {used} bytes of events")]
+    PageOverfull { page: usize, used: usize },
+    #[error("an event ends behind its page's last byte; the rest of its page is skipped")]
+    EventCut,
+    #[error("an event of {0} bytes ends behind its page's last byte; the rest of its page is skipped")]
+    EventOverrun(u64),
+    #[error("an event cannot be of {0} bytes; the rest of its page is skipped")]
+    EventSize(u64),
+    #[error("{0} compressed bytes should follow, and the CPU's end before")]
+    ChunkCut(u32),
+    #[error("a chunk of pages has an unknown compression")]
+    ChunkUnknown,
+    #[error("a chunk of pages cannot be unpacked")]
+    ChunkDamaged,
+}
+
+impl Damage {
+    /// One of the whole file.
+    pub(crate) fn of(path: &Path, kind: DamageKind) -> Self {
+        Self { file: path.display().to_string(), packet: None, offset: None, kind }
+    }
+
+    /// Bytes at `offset` of a file.
+    pub(crate) fn at(path: &Path, (offset, fault): (u64, Fault)) -> Self {
+        Self { offset: Some(offset), ..Self::of(path, DamageKind::Fault(fault)) }
     }
 }

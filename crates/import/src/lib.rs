@@ -20,7 +20,7 @@ pub mod trace_cmd;
 pub mod tracepoint;
 
 pub use clock::Clock;
-pub use damage::Damage;
+pub use damage::{Damage, DamageKind, Fault};
 pub use lttng::{Host, OpenError, Trace, open, wanted};
 pub use perf::{PerfData, PerfDataError};
 pub use trace_cmd::{TraceDat, TraceDatError};

@@ -14,6 +14,7 @@ use wakepath_event::{
     NameSpace, Packet, SwitchOut, Tid,
 };
 
+use crate::DamageKind;
 use crate::tracepoint::{Interrupt, PacketHeader, Record, Request, Tracepoint};
 use calls::{Calls, call};
 use lane::Lane;
@@ -80,16 +81,11 @@ impl Normaliser {
     }
 
     /// What is lacking of wake-ups where `sched_waking` was not seen, once all is told.
-    pub fn doubt_of_wakings(&self) -> Option<&'static str> {
+    pub fn doubt_of_wakings(&self) -> Option<DamageKind> {
         match (self.wakeup_by, self.woken) {
             (WakeupBy::Waking, _) => None,
-            (WakeupBy::Wakeup, true) => Some(
-                "wake-ups are told by sched_wakeup, for want of sched_waking: one from another CPU can be \
-                 charged to the interrupt that asks for a reschedule",
-            ),
-            (WakeupBy::Wakeup, false) => Some(
-                "no wake-ups are in it: what a thread waited for is unknown; sched_waking has to be recorded",
-            ),
+            (WakeupBy::Wakeup, true) => Some(DamageKind::LateWakings),
+            (WakeupBy::Wakeup, false) => Some(DamageKind::NoWakings),
         }
     }
 

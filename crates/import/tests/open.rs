@@ -1,7 +1,8 @@
 //! Directories that are no trace of a kernel.
 
+use wakepath_ctf::stream::FaultKind;
 use wakepath_event::{Call, EventKind};
-use wakepath_import::open;
+use wakepath_import::{Damage, DamageKind, Fault, open};
 
 #[test]
 fn what_is_no_trace_is_refused_by_name() {
@@ -84,15 +85,15 @@ fn a_broken_stream_is_damage_and_a_loss_and_no_more() {
     let trace = open(folder.path()).expect("a trace");
     assert_eq!(trace.realtime_offset_ns(), 3_000_000_000);
     let mut events = Vec::new();
-    let damages: Vec<_> =
-        trace.for_each(|event| events.push(event.clone())).iter().map(ToString::to_string).collect();
-    assert_eq!(
-        damages,
-        [
-            "k_0, packet 0 at byte 14: event 119 is not declared; the rest of its packet is skipped",
-            "k_1, packet 0 at byte 0: no packet begins here; 16 bytes skipped",
-        ]
-    );
+    let damages = trace.for_each(|event| events.push(event.clone()));
+    let damage = |file: &str, offset, fault| Damage {
+        file: file.to_owned(),
+        packet: Some(0),
+        offset: Some(offset),
+        kind: DamageKind::Fault(Fault::Stream(fault)),
+    };
+    let unknown = damage("k_0", 14, FaultKind::UnknownEvent(119));
+    assert_eq!(damages, [unknown, damage("k_1", 0, FaultKind::NoPacket(16))]);
     let stamps: Vec<_> = events.iter().map(|event| event.at.ns()).collect();
     // Of the clock's ticks of 10 ms: the mark of the beginning and the second stream's loss, two wakings, a loss.
     assert_eq!(stamps, [0, 0, 50_000_000, 70_000_000, 70_000_000], "{events:?}");

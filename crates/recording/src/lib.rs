@@ -21,6 +21,6 @@ mod write;
 
 pub use identity::{ClockReading, HostIdentity};
 pub use metadata::FORMAT;
-pub use read::{OpenError, ReadProblem, Recording, StreamInfo, read_stream};
+pub use read::{OpenError, ReadFault, ReadProblem, Recording, StreamInfo, read_stream};
 pub use rotate::{RotateError, rotate};
 pub use write::{Life, Options, Owner, Space, Stream, WriteError, Writer};

@@ -19,7 +19,7 @@ use crate::directory::Directory;
 use crate::metadata::{About, FORMAT, MAX_METADATA, NotOurs, about};
 use crate::write::stream_of_name;
 use cursor::Cursor;
-pub use problem::ReadProblem;
+pub use problem::{ReadFault, ReadProblem};
 pub use stream::StreamInfo;
 
 /// Why a recording cannot be opened at all.
@@ -81,13 +81,13 @@ impl Recording {
             if text == "metadata" {
                 continue;
             }
-            let problem = |text: String| ReadProblem {
+            let problem = |fault| ReadProblem {
                 file: format!("kernel/{}", name.to_string_lossy().escape_debug()),
                 offset: 0,
-                text,
+                fault,
             };
             let Some((buffer, number)) = stream_of_name(&text) else {
-                self.problems.push(problem("no stream has this name: not read".to_owned()));
+                self.problems.push(problem(ReadFault::UnknownFile));
                 continue;
             };
             let cpu = cpu_of(buffer, number);
@@ -97,7 +97,7 @@ impl Recording {
                 .and_then(|file| StreamInfo::scan(&text, buffer, cpu, &file, self.about.uuid));
             match info {
                 Ok(info) => self.streams.push(info),
-                Err(e) => self.problems.push(problem(format!("cannot be read: {e}"))),
+                Err(e) => self.problems.push(problem(ReadFault::Io(e.to_string()))),
             }
         }
         // The order between events of equal stamps: rarer ones first, since they say what the
@@ -195,7 +195,7 @@ impl Recording {
                 Err(e) => problems.push(ReadProblem {
                     file: format!("kernel/{}", stream.name),
                     offset: 0,
-                    text: format!("cannot be read: {e}"),
+                    fault: ReadFault::Io(e.to_string()),
                 }),
             }
         }

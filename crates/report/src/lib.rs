@@ -8,11 +8,14 @@ pub mod parquet;
 mod perfetto;
 mod places;
 mod plain;
+pub mod problem;
 mod quantity;
 mod rows;
 #[cfg(test)]
 mod sample;
 mod screen;
+#[cfg(test)]
+mod sentences;
 pub mod text;
 mod utc;
 mod wording;

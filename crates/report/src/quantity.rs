@@ -95,7 +95,11 @@ pub fn part_of(part: u64, whole: u64, what: &str) -> String {
 
 /// A count with its noun: `1 record`, `2 records`.
 pub fn count(n: u64, noun: &str) -> String {
-    let plural = if n == 1 { "" } else { "s" };
+    let plural = match n {
+        1 => "",
+        _ if noun.ends_with(['s', 'x', 'h']) => "es",
+        _ => "s",
+    };
     format!("{n} {noun}{plural}")
 }
 

@@ -116,6 +116,7 @@ pub fn responsible(answer: &PathAnswer, responsible: Responsible) -> Option<Stri
         Responsible::BeforeRecording => String::from("wait began before the recording"),
         Responsible::NoWakeupSeen => String::from("no wake-up seen"),
         Responsible::Lost => String::from("records lost"),
+        Responsible::Unrecorded => String::from("task switch not recorded"),
         Responsible::NotAlive => String::from("thread not alive"),
     })
 }
@@ -200,6 +201,27 @@ pub const fn rule_word(rule: Rule) -> &'static str {
         Rule::WakingBeforeSwitch => "waking_before_switch",
         Rule::TakenUp => "taken_up",
         Rule::StolenBefore => "stolen_before",
+    }
+}
+
+/// A rule in a sentence.
+pub const fn rule_sentence(rule: Rule) -> &'static str {
+    match rule {
+        Rule::InterruptsInSum => {
+            "the sum of interrupt time is measured, its place within the stay on the CPU is not"
+        }
+        Rule::LastCompletion => {
+            "the last request that completed in the interrupt of the wake-up ended the wait"
+        }
+        Rule::LastPacket => "the last packet received in the context of the wake-up ended the wait",
+        Rule::JoinedTimeouts => "consecutive time-outs of the same wait count as one wait",
+        Rule::WakingBeforeSwitch => "the wake-up ran before the sleeper's CPU had switched",
+        Rule::StolenBefore => {
+            "how long the hypervisor had the CPU is measured; that it was right before the CPU looked is not"
+        }
+        Rule::TakenUp => {
+            "what a kernel worker did before it took up the work is left out; what queued the work stands for it"
+        }
     }
 }
 

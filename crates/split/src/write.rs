@@ -88,7 +88,10 @@ pub fn split(recording: &Path, hosts: &[Host], wire: &[Tid]) -> Result<(), Split
         return Err(error);
     }
     if let Some(problem) = problems.first() {
-        return Err(SplitError::Damaged(recording.to_owned(), problem.to_string()));
+        return Err(SplitError::Damaged(
+            recording.to_owned(),
+            format!("{} at byte {}: {}", problem.file, problem.offset, problem.fault),
+        ));
     }
     tellers.into_iter().try_for_each(Teller::finish)
 }

@@ -8,6 +8,8 @@ use crate::Loss;
 pub struct Losses {
     /// All, in the order of their first nanosecond once sorted.
     all: Lossy,
+    /// Those that a recorder reported.
+    reported: Lossy,
     /// Reported ones in which more than one record may be missing. A switch that only shows by its
     /// absence is not among them: it was left out alone, and no thread comes and goes unwoken.
     several: Lossy,
@@ -33,8 +35,8 @@ enum Ends {
 impl Losses {
     pub(crate) fn new(mut losses: Vec<Loss>) -> Self {
         losses.sort_by_key(|loss| (loss.from, loss.to, loss.cpu));
-        let several: Vec<_> =
-            losses.iter().copied().filter(|loss| loss.reported && loss.count != 1).collect();
+        let reported: Vec<_> = losses.iter().copied().filter(|loss| loss.reported).collect();
+        let several: Vec<_> = reported.iter().copied().filter(|loss| loss.count != 1).collect();
         let mut cpus: Vec<_> = several.iter().map(|loss| loss.cpu).collect();
         cpus.sort_unstable();
         cpus.dedup();
@@ -45,7 +47,8 @@ impl Losses {
                 (cpu, Lossy::new(on.collect()))
             })
             .collect();
-        Self { all: Lossy::new(losses), several: Lossy::new(several), several_on }
+        let [all, reported, several] = [losses, reported, several].map(Lossy::new);
+        Self { all, reported, several, several_on }
     }
 
     /// All of them, by their first nanosecond.
@@ -56,6 +59,11 @@ impl Losses {
     /// Whether any record may have been lost from `from` to `to`, both included, on any CPU.
     pub fn touch(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
         self.all.reaches(from, to, Ends::Both)
+    }
+
+    /// Whether a recorder reported a loss from `from` to `to`, both included, on any CPU.
+    pub fn touch_reported(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
+        self.reported.reaches(from, to, Ends::Both)
     }
 
     /// Whether two records or more may be missing from one place between `from` and `to`: enough
@@ -82,7 +90,7 @@ impl Losses {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.all.losses) * 3
+        size_of_val(&*self.all.losses) * 4
     }
 }
 

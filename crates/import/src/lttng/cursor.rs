@@ -1,5 +1,6 @@
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_ctf::schema::Clock;
@@ -7,9 +8,9 @@ use wakepath_ctf::stream::{Fault, Head, Item, Lost, Plans, Reader};
 use wakepath_event::{Cpu, Event, Tid};
 
 use super::fields::{Kind, Values};
-use crate::Damage;
 use crate::normalise::Normaliser;
 use crate::tracepoint::{Record, Tracepoint};
+use crate::{Damage, DamageKind};
 
 /// One stream file on its way.
 pub(super) struct Cursor<'a> {
@@ -107,7 +108,7 @@ impl<'a> Cursor<'a> {
                     self.cpu = cpu.map_or(Cpu::UNKNOWN, Cpu::numbered);
                 }
                 Some(Item::Fault(fault)) => {
-                    self.damaged(&fault);
+                    self.damaged(*fault);
                     self.faulted.get_or_insert(self.reader.stamp());
                 }
             }
@@ -120,13 +121,13 @@ impl<'a> Cursor<'a> {
         Some(Next::Lost(Lost { from, to: to.max(from), count: 0 }))
     }
 
-    fn damaged(&mut self, fault: &Fault) {
+    fn damaged(&mut self, fault: Fault) {
         if self.damages.len() == MAX_DAMAGES {
             self.more_damages += 1;
             return;
         }
-        let place = Some((fault.packet, fault.offset));
-        self.damages.push(Damage { file: self.name.to_owned(), place, text: fault.kind.to_string() });
+        let damage = Damage::at(Path::new(self.name), (fault.offset, fault.kind.into()));
+        self.damages.push(Damage { packet: Some(fault.packet), ..damage });
     }
 
     /// Tells what comes up to a stamp, and goes on behind it.
@@ -156,7 +157,7 @@ impl<'a> Cursor<'a> {
                         }
                     }
                     Err(fault) => {
-                        self.damaged(&fault);
+                        self.damaged(*fault);
                         self.faulted.get_or_insert(head.stamp);
                     }
                 },
@@ -196,8 +197,7 @@ impl<'a> Cursor<'a> {
 
     pub fn damages(mut self) -> Vec<Damage> {
         if self.more_damages > 0 {
-            let text = format!("and {} more problems behind these", self.more_damages);
-            self.damages.push(Damage { file: self.name.to_owned(), place: None, text });
+            self.damages.push(Damage::of(Path::new(self.name), DamageKind::More(self.more_damages)));
         }
         self.damages
     }

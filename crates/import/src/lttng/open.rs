@@ -10,8 +10,8 @@ use wakepath_event::Event;
 
 use super::cursor::{Cursor, Progress};
 use super::fields::{Kind, wanted};
-use crate::Damage;
 use crate::normalise::{Normaliser, WakeupBy};
+use crate::{Damage, DamageKind, Fault};
 
 /// Why a trace cannot be opened at all.
 #[derive(Debug, thiserror::Error)]
@@ -153,8 +153,8 @@ impl Trace {
                     streams.push((shown, file));
                 }
                 Err(error) => {
-                    let text = format!("cannot be read: {error}");
-                    self.damages.push(Damage { file: shown, place: None, text });
+                    let fault = DamageKind::Fault(Fault::Io(error.to_string()));
+                    self.damages.push(Damage::of(Path::new(&shown), fault));
                 }
             }
         }
@@ -233,8 +233,8 @@ impl Trace {
                 match Cursor::new(&part.plans, &part.kinds, name, file) {
                     Ok(cursor) => cursors.push(cursor),
                     Err(error) => {
-                        let text = format!("cannot be read: {error}");
-                        damages.push(Damage { file: name.clone(), place: None, text });
+                        let fault = DamageKind::Fault(Fault::Io(error.to_string()));
+                        damages.push(Damage::of(Path::new(name), fault));
                     }
                 }
             }
@@ -249,18 +249,15 @@ impl Trace {
     }
 
     fn doubts(&self, normaliser: &Normaliser, damages: &mut Vec<Damage>) {
-        let whole = |text: String| Damage { file: self.path.display().to_string(), place: None, text };
+        let mut add = |kind| damages.push(Damage::of(&self.path, kind));
         if let (Some(doubt), false) = (normaliser.doubt_of_wakings(), self.kernel.is_empty()) {
-            damages.push(whole(doubt.to_owned()));
+            add(doubt);
         }
         // A CPU may be in an interrupt of each kind when tracing begins.
         let ordinary = 8 * self.streams as u64;
         let unmatched = normaliser.unmatched();
         if unmatched > ordinary {
-            damages.push(whole(format!(
-                "{unmatched} entries or exits of interrupts have no other end: who woke whom may be charged \
-                 to a thread instead of an interrupt there"
-            )));
+            add(DamageKind::UnmatchedInterrupts(unmatched));
         }
     }
 }

@@ -14,7 +14,7 @@ use super::runs::{self, Index};
 use super::tell::Teller;
 use crate::normalise::{Normaliser, ReportedStates, WakeupBy};
 use crate::plan::{Kind, Plan};
-use crate::{Clock, Damage, Host, formats};
+use crate::{Clock, Damage, DamageKind, Fault, Host, formats};
 
 /// A `perf.data`, opened for reading.
 #[derive(Debug)]
@@ -103,22 +103,14 @@ impl<S: Source> PerfData<S> {
             offset: 24,
             what: "the records of its events have no numbers, and cannot be told apart".to_owned(),
         })?;
-        let shown = path.display().to_string();
         let mut damages = Vec::new();
-        let mut damaged = |offset: u64, text: String| {
-            damages.push(Damage {
-                file: shown.clone(),
-                place: None,
-                text: format!("at byte {offset}: {text}"),
-            });
-        };
         let is_tracepoint = |attribute: &&Attribute| attribute.kind == 2;
         let wanted: Vec<_> =
             container.attributes.iter().filter(is_tracepoint).map(|one| one.config).collect();
         let section = container.section(&source, feature::TRACING_DATA).map_err(io)?.unwrap_or_default();
         let (formats, fault) = formats::read(&section.1, |id| wanted.contains(&id));
-        if let Some((at, what)) = fault.filter(|_| !wanted.is_empty()) {
-            damaged(section.0 + at as u64, what.to_owned());
+        if let Some(at) = fault.filter(|_| !wanted.is_empty()) {
+            damages.push(Damage::at(path, (section.0 + at as u64, Fault::Formats)));
         }
         let plan = |one: &Attribute| formats.get(&one.config).filter(|_| one.kind == 2).and_then(Plan::new);
         let asked: Vec<_> = container.attributes.iter().map(|one| Asked::of(one, plan(one))).collect();
@@ -147,9 +139,7 @@ impl<S: Source> PerfData<S> {
         if compressed {
             return Err(PerfDataError::Compressed(path.to_owned()));
         }
-        for (offset, text) in &index.faults {
-            damaged(*offset, text.clone());
-        }
+        damages.extend(index.faults.iter().map(|fault| Damage::at(path, fault.clone())));
         if !seen.switches {
             return Err(PerfDataError::NoSwitches {
                 path: path.to_owned(),
@@ -159,20 +149,12 @@ impl<S: Source> PerfData<S> {
         let kernel_release = container.text(&source, feature::KERNEL_RELEASE);
         let states = formats.values().find_map(|format| format.states);
         let states = states.unwrap_or_else(|| {
-            damaged(
-                section.0,
-                "the states of threads are not described: taken as its kernel's release has them".to_owned(),
-            );
+            damages.push(Damage::of(path, DamageKind::StatesUndescribed));
             ReportedStates::of_release(&kernel_release)
         });
         let sampled = sampled(&container.attributes, &asked, &formats);
         if !sampled.is_empty() {
-            let text = format!(
-                "perf recorded some of {} and left out the others, for -F and -c count for every event: give \
-                 the rate to the one that is to be sampled (-e cpu-clock/freq=999/)",
-                sampled.join(", ")
-            );
-            damages.push(Damage { file: shown.clone(), place: None, text });
+            damages.push(Damage::of(path, DamageKind::SampledTracepoints(sampled)));
         }
         let build_ids = container.section(&source, feature::BUILD_ID).map_err(io)?;
         Ok(Self {
@@ -260,29 +242,19 @@ impl<S: Source> PerfData<S> {
         });
         teller.finish();
         let mut damages = self.damages.clone();
-        let mut say =
-            |text| damages.push(Damage { file: self.path.display().to_string(), place: None, text });
-        for (offset, what) in faults {
-            say(format!("at byte {offset}: {what}"));
+        damages.extend(faults.into_iter().map(|fault| Damage::at(&self.path, fault)));
+        let mut add = |kind| damages.push(Damage::of(&self.path, kind));
+        if teller.unreadable > 0 {
+            add(DamageKind::EventsSkipped { count: teller.unreadable, first: teller.why });
         }
-        if let (count, Some(why)) = (teller.unreadable, &teller.why) {
-            say(format!("{count} records are skipped that make no sense; of the first, {why}"));
-        }
-        if let Some(doubt) = teller.doubt_of_wakings() {
-            say(doubt.to_owned());
-        }
+        teller.doubt_of_wakings().into_iter().for_each(&mut add);
         if self.seen.threads {
-            say("it was recorded of some threads alone, not of the machine (perf record -a): what others did, \
-                 and when these were switched in, is not in it"
-                .to_owned());
+            add(DamageKind::SomeThreads);
         }
         let unmatched = teller.unmatched();
         // A CPU may be in an interrupt of each kind when recording begins.
         if unmatched > 8 * self.cpus.values().max().map_or(1, |&cpu| u64::from(cpu) + 1) {
-            say(format!(
-                "{unmatched} entries or exits of interrupts have no other end: who woke whom may be charged to \
-                 a thread instead of an interrupt there"
-            ));
+            add(DamageKind::UnmatchedInterrupts(unmatched));
         }
         damages
     }
@@ -327,11 +299,11 @@ impl Seen {
 }
 
 /// The tracepoints that are read and were not recorded each time that they were hit.
-fn sampled<'a>(
+fn sampled(
     attributes: &[Attribute],
     asked: &[Asked],
-    formats: &'a HashMap<u64, formats::Format>,
-) -> Vec<&'a str> {
+    formats: &HashMap<u64, formats::Format>,
+) -> Vec<String> {
     let rarer = |one: &Attribute| match one.layout.sampling_policy {
         SamplingPolicy::Period(period) => period.get() > 1,
         SamplingPolicy::Frequency(_) => true,
@@ -339,7 +311,7 @@ fn sampled<'a>(
     };
     let read = attributes.iter().zip(asked).filter(|(_, asked)| matches!(asked, Asked::Tracepoint(_)));
     let rarer = read.filter(|(one, _)| rarer(one));
-    rarer.filter_map(|(one, _)| formats.get(&one.config)).map(|format| format.name.as_str()).collect()
+    rarer.filter_map(|(one, _)| formats.get(&one.config)).map(|format| format.name.clone()).collect()
 }
 
 /// What was recorded, in a few words.

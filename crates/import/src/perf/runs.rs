@@ -13,6 +13,7 @@ use wakepath_ctf::{Source, Window};
 
 use super::container::u64_at;
 use super::records::{AUXTRACE, Decoder, Head, Stamped};
+use crate::Fault;
 
 /// A stretch of a file whose records are in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub(super) struct Index {
     /// By their ends.
     pub gaps: Vec<Gap>,
     /// Where it could not be read, and why.
-    pub faults: Vec<(u64, String)>,
+    pub faults: Vec<(u64, Fault)>,
 }
 
 /// So many places that cannot be read, and the rest is not looked at.
@@ -83,11 +84,11 @@ pub(super) fn index(
         let (Some(head), Some(body)) = (head, body) else {
             index.runs.extend(run.take());
             let skipped = skip(source, &mut window)?;
-            let whole = if window.left() == 0 { ", up to the end of the records" } else { "" };
-            index.faults.push((offset, format!("no record: {skipped} bytes are skipped{whole}")));
+            let fault = if window.left() == 0 { Fault::NoMoreRecords } else { Fault::NoRecord };
+            index.faults.push((offset, fault(skipped)));
             cpus.lose();
             if index.faults.len() == MAX_FAULTS {
-                index.faults.push((window.offset(), "too much is damaged: the rest is not read".to_owned()));
+                index.faults.push((window.offset(), Fault::TooMany));
                 break;
             }
             continue;
@@ -112,8 +113,7 @@ pub(super) fn index(
         if behind > 0 {
             index.runs.extend(run.take());
             if behind > window.left() {
-                let what = format!("{behind} bytes should follow, and the records end before");
-                index.faults.push((offset, what));
+                index.faults.push((offset, Fault::RecordsEnd(behind)));
                 break;
             }
             window.set(window.offset() + behind, data.end);
@@ -197,7 +197,7 @@ pub(super) fn merge(
     runs: &[Run],
     decoder: &Decoder,
     mut tell: impl FnMut(u64, Head, &[u8]),
-) -> Vec<(u64, String)> {
+) -> Vec<(u64, Fault)> {
     let mut faults = Vec::new();
     let mut waiting = runs.iter().peekable();
     // The one that is due first on top.
@@ -250,11 +250,11 @@ impl Reader {
         decoder: &Decoder,
         limit: (u64, u64),
         tell: &mut impl FnMut(u64, Head, &[u8]),
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Fault> {
         loop {
             let seen = self.window.bytes().len();
             if seen < Head::MAX_BYTES && self.window.left() > seen as u64 {
-                self.window.fill(source, RUN_BLOCK).map_err(|error| error.to_string())?;
+                self.window.fill(source, RUN_BLOCK).map_err(|error| Fault::Io(error.to_string()))?;
             }
             if self.window.bytes().is_empty() {
                 return Ok(false);
@@ -262,7 +262,7 @@ impl Reader {
             let head = Head::of(self.window.bytes()).filter(|head| head.is_plausible());
             let body = head.and_then(|head| self.window.bytes().get(Head::SIZE..head.size));
             let (Some(head), Some(body)) = (head, body) else {
-                return Err("no record: the file was changed while it was read".to_owned());
+                return Err(Fault::Changed);
             };
             // Less than before: it was changed, too, but that does no harm.
             self.at = decoder.stamp(head, body).at.unwrap_or(self.at).max(self.at);

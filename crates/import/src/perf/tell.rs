@@ -9,6 +9,7 @@ use wakepath_event::{Comm, Context, Cpu, Event, EventKind, Mapping, Stack, Stack
 use super::open::{Asked, PerfData};
 use super::records::{Head, RecordKind};
 use super::runs::Gap;
+use crate::DamageKind;
 use crate::loopback::Loopback;
 use crate::normalise::Normaliser;
 use crate::plan::{Kind, Plan};
@@ -35,7 +36,7 @@ pub(super) struct Teller<'a, S, F> {
     /// Records that made no sense.
     pub unreadable: u64,
     /// Why the first of them did not.
-    pub why: Option<String>,
+    pub why: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -198,13 +199,13 @@ impl<'a, S, F: FnMut(&Event)> Teller<'a, S, F> {
     }
 
     /// What is lacking of wake-ups.
-    pub fn doubt_of_wakings(&self) -> Option<&'static str> {
+    pub fn doubt_of_wakings(&self) -> Option<DamageKind> {
         self.normaliser.doubt_of_wakings()
     }
 
-    fn cannot(&mut self, why: &str) {
+    fn cannot(&mut self, why: &'static str) {
         self.unreadable += 1;
-        self.why.get_or_insert_with(|| why.to_owned());
+        self.why.get_or_insert(why);
     }
 
     fn event(&mut self, cpu: Cpu, current: Tid, what: EventKind) {

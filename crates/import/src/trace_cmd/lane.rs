@@ -7,6 +7,7 @@ use wakepath_ctf::{Source, Window};
 use super::container::{Buffer, Container, Pages, Tsc};
 use super::packed::{Unpack, unpack};
 use super::ring::{self, Layout, Piece};
+use crate::Fault;
 
 /// The events of one CPU, in order.
 ///
@@ -30,7 +31,7 @@ pub(super) struct Lane<'a, S> {
     next: Option<Item>,
     /// The event behind a loss that is told first.
     held: Option<Item>,
-    pub faults: Vec<(u64, String)>,
+    pub faults: Vec<(u64, Fault)>,
 }
 
 /// What a lane tells next.
@@ -85,7 +86,7 @@ impl<'a, S: Source> Lane<'a, S> {
         self.pages.page().get(range).unwrap_or_default()
     }
 
-    fn fault(&mut self, offset: u64, what: String) {
+    fn fault(&mut self, offset: u64, what: Fault) {
         self.faulted = true;
         if self.faults.len() < MAX_FAULTS {
             self.faults.push((offset, what));
@@ -140,7 +141,7 @@ impl<'a, S: Source> Lane<'a, S> {
                     }
                 }
                 Err(what) => {
-                    self.fault(self.pages.offset(), format!("{what}; the rest of its page is skipped"));
+                    self.fault(self.pages.offset(), what);
                     self.at = self.end;
                 }
             }
@@ -152,7 +153,7 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// Turns the page: how many events were lost before it, if any were; `None` behind the last.
-    fn turn(&mut self) -> Result<Option<Option<u64>>, (u64, String)> {
+    fn turn(&mut self) -> Result<Option<Option<u64>>, (u64, Fault)> {
         (self.at, self.end) = (0, 0);
         if !self.pages.turn()? {
             return Ok(None);
@@ -190,7 +191,7 @@ pub(super) fn merge(
     buffer: &Buffer,
     mut tell: impl FnMut(u32, &Item, &[u8]),
     mut progress: impl FnMut(u64),
-) -> Vec<(u64, String)> {
+) -> Vec<(u64, Fault)> {
     let tsc = container.said.tsc.filter(|_| TSC.contains(&buffer.clock.as_str()));
     let lanes = buffer.cpus.iter().enumerate();
     let mut lanes: Vec<_> =
@@ -269,7 +270,7 @@ impl<'a, S: Source> Reader<'a, S> {
     }
 
     /// Goes to the next page; says whether there is one.
-    fn turn(&mut self) -> Result<bool, (u64, String)> {
+    fn turn(&mut self) -> Result<bool, (u64, Fault)> {
         let passed = if std::mem::replace(&mut self.opened, true) { self.page().len() } else { 0 };
         let Some(packed) = &mut self.packed else {
             self.window.consume(passed);
@@ -286,7 +287,7 @@ impl<'a, S: Source> Reader<'a, S> {
     }
 
     /// Sees to it that so many bytes can be seen, or all there are.
-    fn fill(&mut self, least: usize) -> Result<(), (u64, String)> {
+    fn fill(&mut self, least: usize) -> Result<(), (u64, Fault)> {
         let seen = self.window.bytes().len();
         if seen < least && self.window.left() > seen as u64 {
             let offset = self.window.offset();
@@ -294,13 +295,13 @@ impl<'a, S: Source> Reader<'a, S> {
             if let Err(error) = filled {
                 // Nothing behind it will be read, either.
                 self.window.set(offset, offset);
-                return Err((offset, format!("cannot be read: {error}")));
+                return Err((offset, Fault::Io(error.to_string())));
             }
         }
         Ok(())
     }
 
-    fn word(&mut self) -> Result<Option<u32>, (u64, String)> {
+    fn word(&mut self) -> Result<Option<u32>, (u64, Fault)> {
         self.fill(4)?;
         let word = self.window.bytes().first_chunk().map(|&word| u32::from_le_bytes(word));
         self.window.consume(4);
@@ -308,7 +309,7 @@ impl<'a, S: Source> Reader<'a, S> {
     }
 
     /// Unpacks the next chunk; says whether there is one.
-    fn unpack(&mut self) -> Result<bool, (u64, String)> {
+    fn unpack(&mut self) -> Result<bool, (u64, Fault)> {
         let chunks = match self.packed.as_ref().and_then(|packed| packed.chunks) {
             Some(chunks) => chunks,
             None => self.word()?.unwrap_or(0),
@@ -322,7 +323,7 @@ impl<'a, S: Source> Reader<'a, S> {
         let (Some(size), Some(whole)) = (size, whole) else { return Ok(false) };
         if u64::from(size) > self.window.left() {
             packed.chunks = Some(0);
-            return Err((from, format!("{size} compressed bytes should follow, and the CPU's end before")));
+            return Err((from, Fault::ChunkCut(size)));
         }
         self.fill(size as usize)?;
         let Some(packed) = &mut self.packed else { return Ok(false) };
@@ -330,11 +331,11 @@ impl<'a, S: Source> Reader<'a, S> {
         let unpacked = unpack(bytes, whole, &packed.by);
         self.window.consume(size as usize);
         packed.bytes = unpacked.map_err(|why| {
-            let why = match why {
-                Unpack::Unknown => "is compressed as nobody here can read",
-                Unpack::Damaged => "cannot be unpacked",
+            let fault = match why {
+                Unpack::Unknown => Fault::ChunkUnknown,
+                Unpack::Damaged => Fault::ChunkDamaged,
             };
-            (from, format!("a chunk of pages {why}"))
+            (from, fault)
         })?;
         Ok(true)
     }

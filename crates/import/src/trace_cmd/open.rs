@@ -13,7 +13,7 @@ use super::tell::Teller;
 use crate::formats::MAGIC;
 use crate::normalise::{Normaliser, ReportedStates, WakeupBy};
 use crate::plan::Kind;
-use crate::{Clock, Damage, Host};
+use crate::{Clock, Damage, DamageKind, Fault, Host};
 
 /// A `trace.dat`, opened for reading.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ struct Index {
     /// ns.
     first: Option<u64>,
     last: u64,
-    faults: Vec<(u64, String)>,
+    faults: Vec<(u64, Fault)>,
 }
 
 impl TraceDat {
@@ -81,7 +81,11 @@ impl<S: Source> TraceDat<S> {
             if index.switches && chosen.is_none() {
                 chosen = Some((number, index));
             } else if !index.counts.is_empty() {
-                others.push(if buffer.name.is_empty() { "the top one" } else { buffer.name.as_str() });
+                others.push(if buffer.name.is_empty() {
+                    "the top one".to_owned()
+                } else {
+                    buffer.name.clone()
+                });
             }
         }
         let Some((buffer, index)) = chosen else {
@@ -94,29 +98,21 @@ impl<S: Source> TraceDat<S> {
             clock: name.to_owned(),
             why,
         })?;
-        let shown = path.display().to_string();
-        let mut damages = Vec::new();
-        let mut say = |text: String| damages.push(Damage { file: shown.clone(), place: None, text });
-        for (offset, text) in &index.faults {
-            say(format!("at byte {offset}: {text}"));
-        }
+        let mut damages: Vec<_> = index.faults.into_iter().map(|fault| Damage::at(path, fault)).collect();
+        let mut add = |kind| damages.push(Damage::of(path, kind));
         if !others.is_empty() {
-            say(format!("what is in its other buffers is left out: {}", others.join(", ")));
+            add(DamageKind::OtherBuffers(others));
         }
-        for (cpu, count) in &container.said.dropped {
-            say(format!(
-                "{count} events of CPU {cpu} found no room in its buffer, and nothing tells when: record with a \
-                 larger one (trace-cmd record -b KIB)"
-            ));
+        for &(cpu, count) in &container.said.dropped {
+            add(DamageKind::BufferFull { cpu, count });
         }
         if clock == Clock::Uptime {
-            say("its clock ticks as seldom as the timer: what took less is told as nothing (record with -C mono)"
-                .to_owned());
+            add(DamageKind::CoarseClock);
         }
         let mut words = container.said.uname.split_whitespace().skip(1).map(str::to_owned);
         let (name, kernel_release) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let states = container.tracepoints.states.unwrap_or_else(|| {
-            say("the states of threads are not described: taken as its kernel's release has them".to_owned());
+            add(DamageKind::StatesUndescribed);
             ReportedStates::of_release(&kernel_release)
         });
         let version = container.said.version.split_whitespace().next().unwrap_or_default();
@@ -199,21 +195,15 @@ impl<S: Source> TraceDat<S> {
             },
         );
         let mut damages = self.damages.clone();
-        let mut say =
-            |text| damages.push(Damage { file: self.path.display().to_string(), place: None, text });
+        let mut add = |kind| damages.push(Damage::of(&self.path, kind));
         if teller.unreadable > 0 {
-            say(format!("{} events are skipped: their fields make no sense", teller.unreadable));
+            add(DamageKind::EventsSkipped { count: teller.unreadable, first: None });
         }
-        if let Some(doubt) = teller.doubt_of_wakings() {
-            say(doubt.to_owned());
-        }
+        teller.doubt_of_wakings().into_iter().for_each(&mut add);
         // A CPU may be in an interrupt of each kind when recording begins.
         let unmatched = teller.unmatched();
         if unmatched > 8 * self.read().cpus.len() as u64 {
-            say(format!(
-                "{unmatched} entries or exits of interrupts have no other end: who woke whom may be charged to \
-                 a thread instead of an interrupt there"
-            ));
+            add(DamageKind::UnmatchedInterrupts(unmatched));
         }
         damages
     }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::formats;
+use crate::{Fault, formats};
 
 /// Where a page has what, as `events/header_page` tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,8 +70,8 @@ impl Layout {
     }
 
     /// How a page begins; an error says what makes no sense.
-    pub fn begin(&self, page: &[u8]) -> Result<Begin, String> {
-        let too_short = || format!("a page ends after {} bytes, within its head", page.len());
+    pub fn begin(&self, page: &[u8]) -> Result<Begin, Fault> {
+        let too_short = || Fault::PageCut(page.len());
         if page.len() < self.data {
             return Err(too_short());
         }
@@ -79,7 +79,7 @@ impl Layout {
         let commit = long(page, self.commit, self.long).ok_or_else(too_short)?;
         let (used, room) = ((commit & USED) as usize, page.len() - self.data);
         if used > room {
-            return Err(format!("a page of {} bytes should hold {used} bytes of events", page.len()));
+            return Err(Fault::PageOverfull { page: page.len(), used });
         }
         let end = self.data + used;
         let lost = (commit & LOST != 0).then(|| {
@@ -103,15 +103,14 @@ pub(super) fn is_known(header: &str) -> bool {
 }
 
 /// What stands at a place of a page whose events end at `end`, and where the next stands.
-pub(super) fn piece(page: &[u8], at: usize, end: usize) -> Result<(Piece, usize), String> {
+pub(super) fn piece(page: &[u8], at: usize, end: usize) -> Result<(Piece, usize), Fault> {
     let word = |at: usize| long(&page[..end], at, 4);
-    let short = |what: &str| format!("{what} ends behind its page's last byte");
-    let head = word(at).ok_or_else(|| short("an event"))?;
+    let head = word(at).ok_or(Fault::EventCut)?;
     let (kind, delta) = (head & 31, head >> 5);
-    let next = || word(at + 4).ok_or_else(|| short("an event"));
+    let next = || word(at + 4).ok_or(Fault::EventCut);
     let within = |from: usize, size: u64| {
         let to = usize::try_from(size).ok().and_then(|size| from.checked_add(size)).filter(|&to| to <= end);
-        to.ok_or_else(|| short(&format!("an event of {size} bytes")))
+        to.ok_or(Fault::EventOverrun(size))
     };
     Ok(match kind {
         29 if delta == 0 => (Piece::End, end),
@@ -123,7 +122,7 @@ pub(super) fn piece(page: &[u8], at: usize, end: usize) -> Result<(Piece, usize)
             // The length counts its own four bytes.
             let length = next()?;
             if length < 4 {
-                return Err(format!("an event cannot be of {length} bytes"));
+                return Err(Fault::EventSize(length));
             }
             let to = within(at + 4, length)?;
             (Piece::Event(delta, at + 8..to), to.next_multiple_of(4))
@@ -187,7 +186,7 @@ mod tests {
         assert_eq!(layout.begin(&page).map(|begin| begin.lost), Ok(Some(9)));
         page[8] = 49;
         let error = layout.begin(&page).expect_err("more than there is room for");
-        assert_eq!(error, "a page of 64 bytes should hold 49 bytes of events");
+        assert_eq!(error, Fault::PageOverfull { page: 64, used: 49 });
     }
 
     #[test]
@@ -201,14 +200,14 @@ mod tests {
             (&[29 | 1 << 5, 8, 0, 0], Ok(Piece::Nothing(0)), 12),
             (&[30 | 3 << 5, 2], Ok(Piece::Passed(2 << 27 | 3)), 8),
             (&[31 | 3 << 5, 2], Ok(Piece::Is(2 << 27 | 3)), 8),
-            (&[3, 0, 0], Err("an event of 12 bytes ends behind its page's last byte"), 0),
-            (&[0, 3, 0], Err("an event cannot be of 3 bytes"), 0),
-            (&[0, u32::MAX, 0], Err("an event of 4294967295 bytes ends behind its page's last byte"), 0),
-            (&[30], Err("an event ends behind its page's last byte"), 0),
+            (&[3, 0, 0], Err(Fault::EventOverrun(12)), 0),
+            (&[0, 3, 0], Err(Fault::EventSize(3)), 0),
+            (&[0, u32::MAX, 0], Err(Fault::EventOverrun(4_294_967_295)), 0),
+            (&[30], Err(Fault::EventCut), 0),
         ] {
             let page = page(words);
             let found = piece(&page, 0, page.len());
-            assert_eq!(found, piece_is.map(|piece| (piece, next)).map_err(str::to_owned), "{words:?}");
+            assert_eq!(found, piece_is.map(|piece| (piece, next)), "{words:?}");
         }
         assert_eq!(whole(5, 1 << 60 | 3), 1 << 60 | 5);
         assert_eq!(whole(2, (1 << 59) - 1), 1 << 59 | 2);

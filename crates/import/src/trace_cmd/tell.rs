@@ -8,6 +8,7 @@ use wakepath_event::{Comm, Cpu, Event, Tid};
 
 use super::container::Container;
 use super::lane::{Item, ItemKind};
+use crate::DamageKind;
 use crate::loopback::Loopback;
 use crate::normalise::Normaliser;
 use crate::plan::{Kind, Plan};
@@ -77,7 +78,7 @@ impl<'a, F: FnMut(&Event)> Teller<'a, F> {
     }
 
     /// What is lacking of wake-ups.
-    pub fn doubt_of_wakings(&self) -> Option<&'static str> {
+    pub fn doubt_of_wakings(&self) -> Option<DamageKind> {
         self.normaliser.doubt_of_wakings()
     }
 

@@ -8,10 +8,10 @@ use wakepath_event::{Context, Cpu, Event, EventKind, Tid};
 use wakepath_kernel_records::layout::{HEADER_BYTES, LAYOUTS, MAX_RECORD_BYTES};
 use wakepath_kernel_records::{Buffer, Decoder, Header, Kind, fixed_length};
 
-use super::ReadProblem;
 use super::losses::{Loss, Losses};
 use super::problem::Problems;
 use super::stream::StreamInfo;
+use super::{ReadFault, ReadProblem};
 use crate::metadata::stream_id;
 use examine::Verdict;
 
@@ -225,7 +225,7 @@ impl<S: Source> Cursor<S> {
                 }
                 self.take(header, length, tell);
             }
-            Verdict::Damaged(why, length) => self.skip(length, &why),
+            Verdict::Damaged(why, length) => self.skip(length, why),
             Verdict::CutOff => self.window.consume(usize::MAX),
         }
         Step::On
@@ -247,15 +247,15 @@ impl<S: Source> Cursor<S> {
             // Its length may be as wrong as the rest of it.
             Err(e) => {
                 let inside = self.resume_before(length, self.least, self.last);
-                return self.skip(inside.unwrap_or(length), &e.to_string());
+                return self.skip(inside.unwrap_or(length), e.into());
             }
         };
         let loss = if counts {
             let next = bytes.get(length..).and_then(Header::read).map(|next| next.seq);
             let seq = match self.losses.expected() {
                 Some(expected) if expected != header.seq && next == Some(expected.wrapping_add(1)) => {
-                    let text = format!("record number {} stands where {expected} belongs", header.seq);
-                    self.problems.add(self.window.offset(), text);
+                    let fault = ReadFault::RecordNumber { is: header.seq, should: expected };
+                    self.problems.add(self.window.offset(), fault);
                     expected
                 }
                 _ => header.seq,
@@ -275,7 +275,7 @@ impl<S: Source> Cursor<S> {
     }
 
     /// Leaves out `length` bytes. Damage is told once, however long it is.
-    fn skip(&mut self, length: usize, why: &str) {
+    fn skip(&mut self, length: usize, why: ReadFault) {
         if !self.skipping {
             self.problems.add(self.window.offset(), why);
         }
@@ -321,14 +321,14 @@ impl<S: Source> Cursor<S> {
             || (self.buffer.counts() && header.cpu != u32::from(self.cpu.0))
         {
             let (stream, cpu) = (header.stream_id, header.cpu);
-            self.problems.add(offset, format_args!("the packet says it is of stream {stream}, CPU {cpu}"));
+            self.problems.add(offset, ReadFault::PacketOfOther { stream, cpu });
         }
         // The number after the last one's, or after what the last one's should have been.
         let should = self.number;
         self.number = header.number.wrapping_add(1);
         if header.number != should && Some(header.number) != self.number_otherwise {
             let is = header.number;
-            self.problems.add(offset, format_args!("packet {is} stands where {should} belongs"));
+            self.problems.add(offset, ReadFault::PacketNumber { is, should });
             if is > should && !self.buffer.counts() {
                 self.losses.damage();
             }
@@ -337,8 +337,7 @@ impl<S: Source> Cursor<S> {
         self.latest = header.end;
         if header.end < header.begin || header.end < self.last {
             let (begin, end) = (header.begin, header.end);
-            self.problems
-                .add(offset, format_args!("the packet says it begins at stamp {begin} and ends at {end}"));
+            self.problems.add(offset, ReadFault::PacketTimes { begin, end });
             self.latest = u64::MAX;
         }
         self.number = header.number.wrapping_add(1);
@@ -353,11 +352,10 @@ impl<S: Source> Cursor<S> {
 
     fn leave_packet(&mut self) {
         let Some(packet) = self.packet.take() else { return };
-        let (says, has) = (u64::from(packet.header.events), self.read);
-        if says != has && !packet.is_cut() {
-            self.problems
-                .add(packet.offset, format_args!("the packet says it has {says} records, {has} can be read"));
-            if has < says && !self.buffer.counts() {
+        let (claimed, found) = (u64::from(packet.header.events), self.read);
+        if claimed != found && !packet.is_cut() {
+            self.problems.add(packet.offset, ReadFault::PacketCount { claimed, found });
+            if found < claimed && !self.buffer.counts() {
                 self.losses.damage();
             }
         }
@@ -380,7 +378,7 @@ impl<S: Source> Cursor<S> {
     }
 
     fn give_up(&mut self, error: &io::Error) -> Step {
-        self.problems.add(self.window.offset(), format_args!("cannot be read: {error}"));
+        self.problems.add(self.window.offset(), ReadFault::Io(error.to_string()));
         self.losses.damage();
         self.given_up = true;
         self.window.set(0, 0);

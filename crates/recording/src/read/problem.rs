@@ -1,4 +1,7 @@
-use std::fmt;
+//! What in a recording is not as it was written.
+
+use wakepath_ctf::FaultKind;
+use wakepath_kernel_records::DecodeError;
 
 /// Something in a recording that is not as it was written. What could be read is there nonetheless,
 /// and what could not is a loss among the events.
@@ -9,13 +12,47 @@ pub struct ReadProblem {
     /// Where in it, bytes.
     pub offset: u64,
     /// What is wrong there.
-    pub text: String,
+    pub fault: ReadFault,
 }
 
-impl fmt::Display for ReadProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}: {}", self.file, self.offset, self.text)
-    }
+/// What is wrong with a file of a recording, or with bytes of it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum ReadFault {
+    #[error("no stream has this name: the file is not read")]
+    UnknownFile,
+    #[error("cannot be read: {0}")]
+    Io(String),
+    #[error(transparent)]
+    Packets(#[from] FaultKind),
+    #[error("the packet says it is of stream {stream}, CPU {cpu}")]
+    PacketOfOther { stream: u32, cpu: u32 },
+    #[error("packet {is} stands where {should} belongs")]
+    PacketNumber { is: u64, should: u64 },
+    #[error("the packet says it begins at stamp {begin} and ends at {end}")]
+    PacketTimes { begin: u64, end: u64 },
+    #[error("the packet says it ends at stamp {0}, and goes on")]
+    PacketEnd(u64),
+    #[error("the packet says it has {claimed} records, {found} can be read")]
+    PacketCount { claimed: u64, found: u64 },
+    #[error(transparent)]
+    Record(#[from] DecodeError),
+    #[error("record number {is} stands where {should} belongs")]
+    RecordNumber { is: u16, should: u16 },
+    #[error("a record of kind {0} does not belong here")]
+    ForeignRecord(u8),
+    #[error("stamp {stamp} comes after stamp {after}")]
+    Backwards { stamp: u64, after: u64 },
+    #[error("stamp {stamp} is later than the packet's end, {latest}")]
+    TooLate { stamp: u64, latest: u64 },
+    #[error("stamps {first} and {second} are the wrong way round")]
+    StampsSwapped { first: u64, second: u64 },
+    #[error("inside this record another begins")]
+    RecordInside,
+    #[error("this record ends where none begins: {0}")]
+    RecordEnd(Box<Self>),
+    #[error("and {0} more problems behind this one")]
+    More(u64),
 }
 
 /// The problems of one stream. A file of nothing but damage does not fill memory with complaints.
@@ -26,7 +63,7 @@ pub(super) struct Problems {
     more: u64,
 }
 
-/// Most problems that are told of one stream.
+/// Maximum number of problems that are listed of one stream.
 const MAX_PROBLEMS: usize = 100;
 
 impl Problems {
@@ -34,9 +71,9 @@ impl Problems {
         Self { file, listed: Vec::new(), more: 0 }
     }
 
-    pub fn add(&mut self, offset: u64, text: impl fmt::Display) {
+    pub fn add(&mut self, offset: u64, fault: impl Into<ReadFault>) {
         if self.listed.len() < MAX_PROBLEMS {
-            self.listed.push(ReadProblem { file: self.file.clone(), offset, text: text.to_string() });
+            self.listed.push(ReadProblem { file: self.file.clone(), offset, fault: fault.into() });
         } else {
             self.more += 1;
         }
@@ -44,8 +81,8 @@ impl Problems {
 
     pub fn finish(mut self) -> Vec<ReadProblem> {
         if let (1.., Some(last)) = (self.more, self.listed.last()) {
-            let (offset, text) = (last.offset, format!("and {} more problems behind this one", self.more));
-            self.listed.push(ReadProblem { file: self.file, offset, text });
+            let (offset, fault) = (last.offset, ReadFault::More(self.more));
+            self.listed.push(ReadProblem { file: self.file, offset, fault });
         }
         self.listed
     }

@@ -2,13 +2,12 @@
 
 use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::Problem;
-use wakepath_engine::{Cost, Head, Host};
+use wakepath_engine::{Cost, Head, Host, Problem};
 use wakepath_event::Cpu;
 use wakepath_wait_graph::Loss;
 
 use super::text;
-use crate::wording;
+use crate::{problem, wording};
 
 /// The beginning of every document.
 #[derive(Serialize)]
@@ -42,6 +41,7 @@ struct ClockJson {
 
 #[derive(Serialize)]
 struct ProblemJson {
+    code: &'static str,
     severity: &'static str,
     text: String,
     #[serde(rename = "where")]
@@ -119,7 +119,12 @@ impl ProblemJson {
             tid: problem.thread.map(|(tid, _)| tid.number()),
             comm: problem.thread.map(|(_, comm)| text(comm.bytes())),
         };
-        Self { severity: wording::severity_word(problem.severity), text: problem.text.clone(), place }
+        Self {
+            code: problem::code(&problem.kind),
+            severity: wording::severity_word(problem.severity()),
+            text: problem::sentence(problem),
+            place,
+        }
     }
 }
 

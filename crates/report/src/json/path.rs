@@ -373,7 +373,7 @@ impl<'a> Documents<'a> {
             Cause::StillWaiting => ("still_waiting", None),
             Cause::BeforeRecording => ("before_recording", None),
             Cause::NoWakeupSeen => ("no_wakeup_seen", None),
-            Cause::Lost => ("lost", None),
+            Cause::Lost | Cause::Unrecorded => ("lost", None),
             Cause::NotAlive => ("not_alive", None),
         };
         // A device, a timer or a packet ends the segment at its own moment.
@@ -424,7 +424,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use serde_json::Value;
-    use wakepath_critical_path::{Problem, Rule, Severity, Via};
+    use wakepath_critical_path::{Rule, Via};
+    use wakepath_engine::{Problem, ProblemKind};
     use wakepath_event::{Comm, Context, Cpu, FlowId, Tid};
     use wakepath_wait_graph::Loss;
 
@@ -470,6 +471,7 @@ mod tests {
             (SegmentKind::Unknown, Cause::BeforeRecording),
             (SegmentKind::Unknown, Cause::NoWakeupSeen),
             (SegmentKind::Unknown, Cause::Lost),
+            (SegmentKind::Unknown, Cause::Unrecorded),
             (SegmentKind::Unknown, Cause::NotAlive),
             (SegmentKind::Unknown, Cause::StillWaiting),
         ];
@@ -487,13 +489,8 @@ mod tests {
         let everything = everything();
         let mut full = everything.answer(command());
         let from = full.path.window.from;
-        full.head.problems.push(Problem {
-            severity: Severity::Loss,
-            text: String::from("12 records were lost"),
-            from,
-            to: from.plus(9),
-            thread: Some((Tid(7), Comm::new(b"own"))),
-        });
+        let problem = Problem::new(ProblemKind::CutOff, from, from.plus(9));
+        full.head.problems.push(Problem { thread: Some((Tid(7), Comm::new(b"own"))), ..problem });
         let at = from.minus(5);
         full.head.losses.push(Loss { cpu: Cpu::UNKNOWN, from: at, to: at, count: 0, reported: true });
         let checkout = checkout();

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wakepath_critical_path::{Algorithm, Basis, Rule, SegmentKind};
+use wakepath_critical_path::{Algorithm, Basis, SegmentKind};
 use wakepath_engine::{PathAnswer, Taken};
 
 use super::footer;
 use super::segments::describe;
 use crate::places::frame;
+use crate::problem::sentence;
 use crate::quantity::{count, duration, share};
 use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
@@ -99,7 +100,7 @@ fn bases(screen: &mut Screen, answer: &PathAnswer) {
     let mut sums: BTreeMap<(&str, Option<&str>), u64> = BTreeMap::new();
     for segment in &answer.path.segments {
         let sentence = match segment.basis {
-            Basis::Inferred(rule) => Some(Rule::sentence(rule)),
+            Basis::Inferred(rule) => Some(wording::rule_sentence(rule)),
             _ => None,
         };
         *sums.entry((wording::basis_word(segment.basis), sentence)).or_default() +=
@@ -227,7 +228,11 @@ fn doubts(screen: &mut Screen, answer: &PathAnswer) {
             problem.thread.map_or(String::new(), |(tid, comm)| format!(" [{} ({tid})]", wording::comm(comm)));
         screen.wrapped(
             4,
-            &Line::from(format!("{}: {}{thread}", wording::severity_word(problem.severity), problem.text)),
+            &Line::from(format!(
+                "{}: {}{thread}",
+                wording::severity_word(problem.severity()),
+                sentence(problem)
+            )),
         );
     }
     if head.problems.is_empty() && head.losses.is_empty() {
@@ -248,7 +253,7 @@ mod tests {
     use super::*;
     use crate::sample::{checkout, checkout_stacks, command};
     use expect_test::expect;
-    use wakepath_critical_path::{Problem, Severity};
+    use wakepath_engine::{Problem, ProblemKind};
     use wakepath_event::{Comm, Cpu, Tid};
     use wakepath_wait_graph::Loss;
 
@@ -279,13 +284,9 @@ mod tests {
         let story = checkout();
         let mut answer = story.answer(command());
         let from = answer.path.window.from;
-        answer.head.problems.push(Problem {
-            severity: Severity::Doubt,
-            text: String::from("2 wake-ups fit one wait"),
-            from,
-            to: from.plus(10),
-            thread: Some((Tid(7), Comm::new(b"\x1bevil"))),
-        });
+        let problem = Problem::new(ProblemKind::Stolen(31_000_000), from, from.plus(10));
+        let thread = Some((Tid(7), Comm::new(b"\x1bevil")));
+        answer.head.problems.push(Problem { thread, ..problem });
         let at = |ns: u64| from.plus(ns);
         answer.head.losses = vec![
             Loss { cpu: Cpu(1), from: at(1_000_000), to: at(2_000_000), count: 12, reported: true },
@@ -325,10 +326,11 @@ mod tests {
                 explains a wait of checkout (4711) in fdatasync of orders.db, ended by kernel thread jbd2/sda1-8
 
             What is doubtful
-            lost 12 records, 1 switch untraced by the kernel
+            lost 12 records, 1 task switch not recorded
               12 on CPU 1 between 1.00 ms and 2.00 ms after the start
               an unknown number on some CPU between 3.00 ms and 4.00 ms after the start
-            doubt: 2 wake-ups fit one wait [\x1bevil (7)]
+            doubt: the hypervisor took up to 31.0 ms of CPU time, which may be counted as running here [\x1bevil
+                (7)]
             recording took 1.2% of a CPU (the recorder's own threads)
         "#]].assert_eq(&explain(&answer, Paper::PLAIN));
     }

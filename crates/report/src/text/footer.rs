@@ -4,6 +4,7 @@ use wakepath_critical_path::{Basis, Severity};
 use wakepath_engine::{Head, PathAnswer, Recorded};
 use wakepath_wait_graph::Loss;
 
+use crate::problem::sentence;
 use crate::quantity::{count, duration, percent_text};
 use crate::screen::{Line, Screen, Style};
 use crate::wording;
@@ -13,9 +14,9 @@ const PROBLEMS: usize = 5;
 
 /// What is doubtful, before the last lines.
 pub fn problems(screen: &mut Screen, head: &Head) {
-    let serious = || head.problems.iter().filter(|problem| problem.severity > Severity::Note);
+    let serious = || head.problems.iter().filter(|problem| problem.severity() > Severity::Note);
     for problem in serious().take(PROBLEMS) {
-        let line = Line::new().add(Style::Warning, "warning: ").add(Style::Normal, problem.text.as_str());
+        let line = Line::new().add(Style::Warning, "warning: ").add(Style::Normal, sentence(problem));
         screen.wrapped(9, &line);
     }
     if let Some(more @ 1..) = serious().count().checked_sub(PROBLEMS) {
@@ -26,26 +27,19 @@ pub fn problems(screen: &mut Screen, head: &Head) {
     }
 }
 
-/// How many records were lost, and how many switches the kernel did not trace.
+/// The number of records that were lost, and of switches that the kernel did not report.
 pub fn lost(losses: &[Loss]) -> String {
-    let (reported, left_out): (Vec<&Loss>, Vec<&Loss>) = losses.iter().partition(|loss| loss.reported);
+    let (reported, unrecorded): (Vec<&Loss>, Vec<&Loss>) = losses.iter().partition(|loss| loss.reported);
     let known: u64 = reported.iter().map(|loss| loss.count).fold(0, u64::saturating_add);
     let mut text = match reported.iter().any(|loss| loss.count == 0) {
-        true if known == 0 => String::from("lost records, nobody knows how many"),
+        true if known == 0 => String::from("lost an unknown number of records"),
         true => format!("lost {} or more", count(known, "record")),
         false => format!("lost {}", count(known, "record")),
     };
-    if !left_out.is_empty() {
-        text.push_str(&format!(
-            ", {} untraced by the kernel",
-            count_of(left_out.len(), "switch", "switches")
-        ));
+    if !unrecorded.is_empty() {
+        text.push_str(&format!(", {} not recorded", count(unrecorded.len() as u64, "task switch")));
     }
     text
-}
-
-fn count_of(n: usize, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// One line: losses, doubts, cost.

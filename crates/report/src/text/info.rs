@@ -5,7 +5,7 @@ use wakepath_engine::InfoAnswer;
 use super::{footer, when};
 use crate::quantity::{bytes, count, duration};
 use crate::screen::{Line, Paper, Screen, Style};
-use crate::wording;
+use crate::{problem, wording};
 
 /// What is in a recording, at what rates, what is lost, what it cost.
 pub fn info(info: &InfoAnswer, paper: Paper) -> String {
@@ -55,7 +55,7 @@ pub fn info(info: &InfoAnswer, paper: Paper) -> String {
             "{}, {}, {}",
             count(info.cpus as u64, "CPU"),
             count(info.threads as u64, "thread"),
-            plural(info.processes, "process", "processes")
+            count(info.processes as u64, "process")
         ),
     );
     if let Some(tracer) = &recorded.tracer {
@@ -101,16 +101,15 @@ pub fn info(info: &InfoAnswer, paper: Paper) -> String {
     }
     screen.blank();
     footer::problems(&mut screen, &info.head);
-    for problem in
-        info.head.problems.iter().filter(|problem| problem.severity == wakepath_critical_path::Severity::Note)
+    for problem in info
+        .head
+        .problems
+        .iter()
+        .filter(|problem| problem.severity() == wakepath_critical_path::Severity::Note)
     {
-        screen.wrapped(6, &Line::from(format!("note: {}", problem.text)));
+        screen.wrapped(6, &Line::from(format!("note: {}", problem::sentence(problem))));
     }
     screen.into_text()
-}
-
-fn plural(n: usize, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// A wait status as a shell would tell it.

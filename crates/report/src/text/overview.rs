@@ -57,7 +57,7 @@ fn headline(overview: &Overview) -> Line {
                 let comm = overview.recorded.process_comm(*pid, overview.to).map(wording::comm);
                 format!("{} ({pid})", comm.unwrap_or_else(|| String::from("process")))
             }
-            pids => count(pids.len() as u64, "process").replace("processs", "processes"),
+            pids => count(pids.len() as u64, "process"),
         },
         Scope::Cgroup(cgroup) => wording::name(cgroup),
     };

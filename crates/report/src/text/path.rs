@@ -431,7 +431,7 @@ mod tests {
                      11.1%   100 ns  waiting for a CPU
                                      it had: left 100 ns
 
-                    warning: 600 ns have more than one explanation, or none that is sure
+                    warning: 600 ns could not be explained with certainty
                     lost 0 records, 600 ns ambiguous
                     next: wakepath path --tree
                 "#]],

@@ -7,6 +7,7 @@ use wakepath_engine::{OfWhom, RecordedLatency};
 
 use super::latency::distributions;
 use super::{footer, when};
+use crate::problem::sentence;
 use crate::quantity::count;
 use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
@@ -23,9 +24,10 @@ pub fn recorded_latency(told: &RecordedLatency, paper: Paper) -> String {
     let text = format!("recorded {}", when(head, told.from, told.to));
     screen.wrapped(0, &Line::new().add(Style::Faint, text));
     screen.wrapped(0, &Line::new().add(Style::Faint, whom(&told.of_whom)));
-    let serious: Vec<_> = head.problems.iter().filter(|problem| problem.severity > Severity::Note).collect();
+    let serious: Vec<_> =
+        head.problems.iter().filter(|problem| problem.severity() > Severity::Note).collect();
     for problem in serious.iter().take(PROBLEMS) {
-        let line = Line::new().add(Style::Warning, "warning: ").add(Style::Normal, problem.text.as_str());
+        let line = Line::new().add(Style::Warning, "warning: ").add(Style::Normal, sentence(problem));
         screen.wrapped(9, &line);
     }
     if let Some(more @ 1..) = serious.len().checked_sub(PROBLEMS) {

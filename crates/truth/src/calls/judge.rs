@@ -89,7 +89,7 @@ pub fn peak(books: &Books, document: &CallsDocument, origin: u64, number: usize,
         (0.0 + told.map(|cause| cause.asked_ns).sum::<f64>()) / mean.max(1.0)
     };
     let interrupted = share(&|what| what == "interrupted");
-    let unknown = share(&|what| what.starts_with("unknown: records lost"));
+    let unknown = share(&is_missing);
     let neighbours = |what: &str| Cause::Neighbour.is_named(what);
     let preempting = share(&neighbours) - booked.get(&Cause::Neighbour).copied().unwrap_or(0.0);
     let outside = |cause: Cause| {
@@ -262,7 +262,7 @@ pub fn calls(books: &Books, document: &CallsDocument, origin: u64) -> CallsVerdi
             verdict.right += 1;
             continue;
         }
-        if what.starts_with("unknown: records lost") {
+        if is_missing(what) {
             verdict.missing += 1;
         }
         if verdict.examples.len() < EXAMPLES {
@@ -275,6 +275,11 @@ pub fn calls(books: &Books, document: &CallsDocument, origin: u64) -> CallsVerdi
         }
     }
     verdict
+}
+
+/// Whether a time is unknown since events are missing.
+fn is_missing(what: &str) -> bool {
+    ["unknown: records lost", "unknown: task switch not recorded"].iter().any(|cause| what.starts_with(cause))
 }
 
 impl CallsVerdict {

@@ -9,7 +9,7 @@ use wakepath_ctf::Source;
 use wakepath_kernel_records::layout::HEADER_BYTES;
 use wakepath_kernel_records::{DecodeError, Header, record_length};
 
-use super::Cursor;
+use super::{Cursor, ReadFault};
 
 /// Behind damage, a record is believed to be the stream's when its number is this close.
 const NEAR: u16 = 4096;
@@ -18,22 +18,9 @@ const NEAR: u16 = 4096;
 pub(super) enum Verdict {
     Good(Header, usize),
     /// Why, and how many bytes to leave out.
-    Damaged(String, usize),
+    Damaged(ReadFault, usize),
     /// The rest of the packet is not there, which is told elsewhere.
     CutOff,
-}
-
-/// Why bytes are not taken for the next record.
-#[derive(Debug, thiserror::Error)]
-enum Disbelief {
-    #[error(transparent)]
-    Record(#[from] DecodeError),
-    #[error("a record of kind {0} does not belong here")]
-    Foreign(u8),
-    #[error("stamp {stamp} comes after stamp {after}")]
-    Backwards { stamp: u64, after: u64 },
-    #[error("stamp {stamp} is later than the packet's end, {latest}")]
-    TooLate { stamp: u64, latest: u64 },
 }
 
 impl<S: Source> Cursor<S> {
@@ -42,21 +29,18 @@ impl<S: Source> Cursor<S> {
         let bytes = self.window.bytes();
         let (header, length) = match self.believe(0, self.last) {
             Ok(found) => found,
-            Err(Disbelief::Record(DecodeError::Short { .. })) if self.packet.is_some_and(|p| p.is_cut()) => {
+            Err(ReadFault::Record(DecodeError::Short { .. })) if self.packet.is_some_and(|p| p.is_cut()) => {
                 return Verdict::CutOff;
             }
-            Err(Disbelief::TooLate { .. }) if self.is_end_wrong() => {
+            Err(ReadFault::TooLate { .. }) if self.is_end_wrong() => {
                 let offset = self.packet.map_or(self.window.offset(), |packet| packet.offset);
-                self.problems.add(
-                    offset,
-                    format_args!("the packet says it ends at stamp {}, and goes on", self.latest),
-                );
+                self.problems.add(offset, ReadFault::PacketEnd(self.latest));
                 self.latest = u64::MAX;
                 return self.examine();
             }
             Err(why) => {
                 let to = self.resume(8, self.last).unwrap_or(bytes.len());
-                return Verdict::Damaged(why.to_string(), to);
+                return Verdict::Damaged(why, to);
             }
         };
         let wanted = self.buffer.counts().then_some(header.seq.wrapping_add(1));
@@ -65,9 +49,7 @@ impl<S: Source> Cursor<S> {
             let swallowed = wanted.is_some() && self.numbered(length) != wanted;
             let inside = if swallowed { self.resume_before(length, self.least, header.stamp) } else { None };
             return match inside {
-                Some(to) if self.numbered(to) == wanted => {
-                    Verdict::Damaged("inside this record another begins".to_owned(), to)
-                }
+                Some(to) if self.numbered(to) == wanted => Verdict::Damaged(ReadFault::RecordInside, to),
                 _ => Verdict::Good(header, length),
             };
         };
@@ -77,15 +59,13 @@ impl<S: Source> Cursor<S> {
         }
         let rest = self.window.left() - length as u64;
         match self.resume(self.least, header.stamp) {
-            Some(to) if to < length => {
-                Verdict::Damaged(format!("inside this record another begins: {why}"), to)
-            }
+            Some(to) if to < length => Verdict::Damaged(ReadFault::RecordInside, to),
             // No record fits in between, or none is missing: it is this one that should be longer.
             Some(to) if to < length + self.least || (wanted.is_some() && self.numbered(to) == wanted) => {
-                Verdict::Damaged(format!("this record ends where none begins: {why}"), to)
+                Verdict::Damaged(ReadFault::RecordEnd(Box::new(why)), to)
             }
             None if rest < self.least as u64 || self.is_last() => {
-                Verdict::Damaged(format!("this record ends where none begins: {why}"), usize::MAX)
+                Verdict::Damaged(ReadFault::RecordEnd(Box::new(why)), usize::MAX)
             }
             _ => Verdict::Good(header, length),
         }
@@ -94,7 +74,7 @@ impl<S: Source> Cursor<S> {
     /// Of two records whose stamps are the wrong way round, which is wrong? The one after them
     /// knows, or the packet's end; when neither does, both are left out.
     fn blame(&self, this: Header, length: usize, next: Header, next_length: usize) -> Verdict {
-        let text = format!("stamps {} and {} are the wrong way round", this.stamp, next.stamp);
+        let why = ReadFault::StampsSwapped { first: this.stamp, second: next.stamp };
         let is_end = self.window.left() == (length + next_length) as u64;
         let is_this_right = is_end && this.stamp == self.latest;
         let is_next_right = match self.believe(length + next_length, this.stamp) {
@@ -103,8 +83,8 @@ impl<S: Source> Cursor<S> {
         };
         match (is_this_right, is_next_right) {
             (true, _) => Verdict::Good(this, length),
-            (false, true) => Verdict::Damaged(text, length),
-            (false, false) => Verdict::Damaged(text, length + next_length),
+            (false, true) => Verdict::Damaged(why, length),
+            (false, false) => Verdict::Damaged(why, length + next_length),
         }
     }
 
@@ -120,29 +100,29 @@ impl<S: Source> Cursor<S> {
     }
 
     /// The record at `at` of what can be seen, not before stamp `after`.
-    fn believe(&self, at: usize, after: u64) -> Result<(Header, usize), Disbelief> {
+    fn believe(&self, at: usize, after: u64) -> Result<(Header, usize), ReadFault> {
         let bytes = self.window.bytes().get(at..).unwrap_or_default();
         let length = record_length(bytes)?;
         let header = Header::read(bytes).ok_or(DecodeError::Short { record: "any", needs: 16, found: 0 })?;
         if !self.ours[usize::from(header.kind)] {
-            return Err(Disbelief::Foreign(header.kind));
+            return Err(ReadFault::ForeignRecord(header.kind));
         }
         if header.stamp < after {
-            return Err(Disbelief::Backwards { stamp: header.stamp, after });
+            return Err(ReadFault::Backwards { stamp: header.stamp, after });
         }
         if header.stamp > self.latest {
-            return Err(Disbelief::TooLate { stamp: header.stamp, latest: self.latest });
+            return Err(ReadFault::TooLate { stamp: header.stamp, latest: self.latest });
         }
         Ok((header, length))
     }
 
     /// The same, where the end of the packet is as good as another record, and so is a record that
     /// goes on out of sight.
-    fn believe_or_end(&self, at: usize, after: u64) -> Result<(), Disbelief> {
+    fn believe_or_end(&self, at: usize, after: u64) -> Result<(), ReadFault> {
         match self.believe(at, after) {
             _ if at as u64 == self.window.left() => Ok(()),
             Ok(_) => Ok(()),
-            Err(Disbelief::Record(DecodeError::Short { .. })) if self.packet.is_some_and(|p| p.is_cut()) => {
+            Err(ReadFault::Record(DecodeError::Short { .. })) if self.packet.is_some_and(|p| p.is_cut()) => {
                 Ok(())
             }
             Err(why) => Err(why),

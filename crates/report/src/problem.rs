@@ -1,0 +1,175 @@
+//! What makes an answer less than certain, in a sentence, and as JSON names it.
+
+use std::path::Path;
+
+use wakepath_critical_path::{ProblemKind as OnPath, Share};
+use wakepath_engine::{Damage, DamageKind, Problem, ProblemKind};
+
+use crate::plain::escape;
+use crate::quantity::{count, duration, percent_text};
+
+/// A problem in a sentence, which a script may not build on: [`code`] is for those.
+pub fn sentence(problem: &Problem) -> String {
+    let sentence = kind(&problem.kind);
+    match problem.other_calls {
+        0 => sentence,
+        1 => format!("{sentence} (in one call; another call has the same problem)"),
+        others => format!("{sentence} (in one call; {others} other calls have the same problem)"),
+    }
+}
+
+/// A problem as the contract names it.
+pub const fn code(kind: &ProblemKind) -> &'static str {
+    match kind {
+        ProblemKind::Path(OnPath::WindowOutside) => "window_outside",
+        ProblemKind::Path(OnPath::RecordsLost { .. }) => "records_lost",
+        ProblemKind::Path(OnPath::SwitchesUnrecorded { .. }) => "switches_unrecorded",
+        ProblemKind::Path(OnPath::Ambiguous(_)) => "ambiguous",
+        ProblemKind::ClockSet(_) => "clock_set",
+        ProblemKind::Suspended(_) => "suspended",
+        ProblemKind::Stolen(_) => "stolen",
+        ProblemKind::StackCache(_) => "stack_cache",
+        ProblemKind::CutOff => "cut_off",
+        ProblemKind::HostUnlinked { .. } => "host_unlinked",
+        ProblemKind::Recording(_) => "recording_damaged",
+        ProblemKind::Trace(Damage { kind, .. }) => match kind {
+            DamageKind::Fault(_) | DamageKind::More(_) => "trace_damaged",
+            DamageKind::EventsSkipped { .. } => "events_skipped",
+            DamageKind::NoWakings => "no_wakings",
+            DamageKind::LateWakings => "late_wakings",
+            DamageKind::UnmatchedInterrupts(_) => "unmatched_interrupts",
+            DamageKind::StatesUndescribed => "states_undescribed",
+            DamageKind::SampledTracepoints(_) => "sampled_tracepoints",
+            DamageKind::SomeThreads => "some_threads",
+            DamageKind::OtherBuffers(_) => "other_buffers",
+            DamageKind::BufferFull { .. } => "buffer_full",
+            DamageKind::CoarseClock => "coarse_clock",
+        },
+        ProblemKind::OneOfSeveral(_, kind) => code(kind),
+    }
+}
+
+fn kind(of: &ProblemKind) -> String {
+    match of {
+        ProblemKind::Path(problem) => on_path(problem),
+        ProblemKind::ClockSet(by_ns) => {
+            let way = if *by_ns > 0 { "forward" } else { "back" };
+            let by = u64::try_from(by_ns.unsigned_abs()).unwrap_or(u64::MAX);
+            format!("the realtime clock was set {way} by {}", duration(by))
+        }
+        ProblemKind::Suspended(ns) => {
+            format!("the machine was suspended for {}; no figure contains that time", duration(*ns))
+        }
+        ProblemKind::Stolen(ns) => format!(
+            "the hypervisor took up to {} of CPU time, which may be counted as running here",
+            duration(*ns)
+        ),
+        ProblemKind::StackCache(counts) => format!(
+            "the stack cache was wrong in {} of {}; up to {} of {} repeated stacks may belong to another wait",
+            counts.disagreed,
+            count(counts.checked, "check"),
+            counts.doubtful,
+            counts.repeated
+        ),
+        ProblemKind::CutOff => {
+            String::from("the recording was cut off: it ends at the last packet that was written")
+        }
+        ProblemKind::HostUnlinked { recording, reference } => format!(
+            "{} is left out: no packet links its host to that of {}, so their clocks cannot be compared",
+            path(recording),
+            path(reference)
+        ),
+        ProblemKind::Recording(problem) => {
+            let (file, offset, fault) = (escape(problem.file.as_bytes()), problem.offset, &problem.fault);
+            format!("damaged recording: {file} at byte {offset}: {}", escape(fault.to_string().as_bytes()))
+        }
+        ProblemKind::Trace(damage) => {
+            let packet = damage.packet.map_or(String::new(), |packet| format!(", packet {packet}"));
+            let offset = damage.offset.map_or(String::new(), |offset| format!(" at byte {offset}"));
+            format!("{}{packet}{offset}: {}", escape(damage.file.as_bytes()), in_trace(&damage.kind))
+        }
+        ProblemKind::OneOfSeveral(recording, problem) => match (path(recording), kind(problem)) {
+            (recording, sentence) if sentence.starts_with(&recording) => sentence,
+            (recording, sentence) => format!("{recording}: {sentence}"),
+        },
+    }
+}
+
+fn on_path(problem: &OnPath) -> String {
+    let were = |n| if n == 1 { "was" } else { "were" };
+    match *problem {
+        OnPath::WindowOutside => String::from("the window reaches beyond what was recorded"),
+        OnPath::RecordsLost { records, or_more, places, unexplained } => {
+            let records = match (records, or_more) {
+                (0, _) => String::from("an unknown number of records was"),
+                (_, true) => format!("{records} or more records were"),
+                (_, false) => format!("{} {}", count(records, "record"), were(records)),
+            };
+            format!("{records} lost in {}{}", count(places, "place"), without_explanation(unexplained))
+        }
+        OnPath::SwitchesUnrecorded { switches, unexplained } => {
+            let unexplained = without_explanation(unexplained);
+            format!("{} {} not recorded{unexplained}", count(switches, "task switch"), were(switches))
+        }
+        OnPath::Ambiguous(Share { ns, .. }) => {
+            format!("{} could not be explained with certainty", duration(ns))
+        }
+    }
+}
+
+fn without_explanation(Share { ns, of_ns }: Share) -> String {
+    if ns == 0 { String::new() } else { format!("; {} of the time is unexplained", percent_text(ns, of_ns)) }
+}
+
+fn in_trace(damage: &DamageKind) -> String {
+    match damage {
+        DamageKind::Fault(fault) => escape(fault.to_string().as_bytes()),
+        DamageKind::More(more) => format!("{} behind these", count(*more, "more fault")),
+        DamageKind::EventsSkipped { count: skipped, first } => {
+            let first = first.map_or(String::new(), |why| format!(" (the first: {why})"));
+            format!("skipped {} whose fields make no sense{first}", count(*skipped, "event"))
+        }
+        DamageKind::NoWakings => String::from(
+            "no wake-ups were recorded, so the reason of a wait is not known: record the tracepoint sched_waking",
+        ),
+        DamageKind::LateWakings => String::from(
+            "sched_waking was not recorded, and sched_wakeup stands for it: a wake-up from another CPU may be \
+             charged to the reschedule interrupt",
+        ),
+        DamageKind::UnmatchedInterrupts(ends) => format!(
+            "{ends} entries or exits of interrupts have no counterpart: a wake-up there may be charged to a \
+             thread instead of an interrupt"
+        ),
+        DamageKind::StatesUndescribed => String::from(
+            "the trace does not describe the states of threads; they are read as its kernel's release defines them",
+        ),
+        DamageKind::SampledTracepoints(names) => format!(
+            "perf recorded only some hits of {}: -F and -c apply to every event; give the rate to the event that \
+             is to be sampled (-e cpu-clock/freq=999/)",
+            list(names)
+        ),
+        DamageKind::SomeThreads => String::from(
+            "perf recorded some threads, not the machine: what other threads did is not known, nor when the \
+             recorded ones got a CPU (record with perf record -a)",
+        ),
+        DamageKind::OtherBuffers(names) => {
+            format!("the events of other buffers are not read: {}", list(names))
+        }
+        DamageKind::BufferFull { cpu, count: events } => format!(
+            "{} of CPU {cpu} found no room in the buffer, and when is not known: record with a larger one \
+             (trace-cmd record -b KIB)",
+            count(*events, "event")
+        ),
+        DamageKind::CoarseClock => String::from(
+            "the clock advances only with the timer tick: shorter times read as 0 (record with -C mono)",
+        ),
+    }
+}
+
+fn path(path: &Path) -> String {
+    escape(path.as_os_str().as_encoded_bytes())
+}
+
+fn list(names: &[String]) -> String {
+    escape(names.join(", ").as_bytes())
+}

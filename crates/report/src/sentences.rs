@@ -1,0 +1,101 @@
+//! Every code of a document with an example of its sentence, in one table: `tests/sentences.txt`.
+//!
+//! `UPDATE_EXPECT=1 cargo test -p wakepath-report sentences` writes it anew. Who adds an enum that is worded adds a
+//! section here.
+
+use std::fmt::Write;
+
+use expect_test::expect_file;
+use wakepath_clock::Stamp;
+use wakepath_critical_path::{Basis, ProblemKind as OnPath, Rule, SegmentKind, Share};
+use wakepath_engine::{Damage, DamageKind, Fault, Problem, ProblemKind, ReadFault, ReadProblem};
+use wakepath_event::StackCounts;
+
+use crate::{problem, wording};
+
+#[test]
+fn every_code_has_its_sentence() {
+    let mut table = String::new();
+    let mut section = |title: &str, rows: Vec<(&str, String)>| {
+        let _ = writeln!(table, "{title}");
+        for (code, sentence) in rows {
+            let _ = writeln!(table, "  {code:<22} {sentence}");
+        }
+        table.push('\n');
+    };
+    section("problems", problems());
+    section(
+        "kinds",
+        SegmentKind::ALL.map(|kind| (kind.name(), wording::kind_phrase(kind).to_owned())).to_vec(),
+    );
+    let rules = [
+        Rule::InterruptsInSum,
+        Rule::LastCompletion,
+        Rule::LastPacket,
+        Rule::JoinedTimeouts,
+        Rule::WakingBeforeSwitch,
+        Rule::TakenUp,
+        Rule::StolenBefore,
+    ];
+    section(
+        "rules of inference",
+        rules.map(|rule| (wording::rule_word(rule), wording::rule_sentence(rule).to_owned())).to_vec(),
+    );
+    let bases = [Basis::Measured, Basis::Sampled, Basis::Ambiguous];
+    section("bases", bases.map(|basis| (wording::basis_word(basis), String::new())).to_vec());
+    expect_file!["../tests/sentences.txt"].assert_eq(&table);
+}
+
+fn problems() -> Vec<(&'static str, String)> {
+    let unexplained = Share { ns: 4, of_ns: 1000 };
+    let counts =
+        StackCounts { checked: 200, disagreed: 3, repeated: 400, doubtful: 12, ..StackCounts::default() };
+    let offset = 4096;
+    let read =
+        |fault| ProblemKind::Recording(ReadProblem { file: String::from("kernel/sched_0"), offset, fault });
+    let damage = |packet, offset, kind| Damage { file: String::from("perf.data"), packet, offset, kind };
+    let trace = |kind| ProblemKind::Trace(damage(None, None, kind));
+    let fault = |fault| DamageKind::Fault(fault);
+    let kinds = [
+        ProblemKind::Path(OnPath::WindowOutside),
+        ProblemKind::Path(OnPath::RecordsLost { records: 1, or_more: false, places: 1, unexplained }),
+        ProblemKind::Path(OnPath::RecordsLost { records: 12, or_more: true, places: 3, unexplained }),
+        ProblemKind::Path(OnPath::RecordsLost { records: 0, or_more: true, places: 2, unexplained }),
+        ProblemKind::Path(OnPath::SwitchesUnrecorded { switches: 49, unexplained }),
+        ProblemKind::Path(OnPath::SwitchesUnrecorded { switches: 1, unexplained: Share { ns: 0, of_ns: 9 } }),
+        ProblemKind::Path(OnPath::Ambiguous(Share { ns: 35_000_000, of_ns: 1_000_000_000 })),
+        ProblemKind::ClockSet(3_600_000_000_000),
+        ProblemKind::ClockSet(-20_000_000),
+        ProblemKind::Suspended(2_000_000_000),
+        ProblemKind::Stolen(31_000_000),
+        ProblemKind::StackCache(counts),
+        ProblemKind::CutOff,
+        ProblemKind::HostUnlinked { recording: "b.wakepath".into(), reference: "a.wakepath".into() },
+        read(ReadFault::UnknownFile),
+        read(ReadFault::PacketCount { claimed: 90, found: 89 }),
+        read(ReadFault::RecordEnd(Box::new(ReadFault::ForeignRecord(200)))),
+        read(ReadFault::More(7)),
+        ProblemKind::Trace(damage(Some(3), Some(4096), fault(Fault::EventSize(3)))),
+        trace(DamageKind::More(7)),
+        trace(DamageKind::EventsSkipped { count: 9, first: Some("it is too short") }),
+        trace(DamageKind::NoWakings),
+        trace(DamageKind::LateWakings),
+        trace(DamageKind::UnmatchedInterrupts(40)),
+        trace(DamageKind::StatesUndescribed),
+        trace(DamageKind::SampledTracepoints(vec![
+            String::from("sched_switch"),
+            String::from("sched_waking"),
+        ])),
+        trace(DamageKind::SomeThreads),
+        trace(DamageKind::OtherBuffers(vec![String::from("other")])),
+        trace(DamageKind::BufferFull { cpu: 1, count: 9 }),
+        trace(DamageKind::CoarseClock),
+        ProblemKind::OneOfSeveral("b.data".into(), Box::new(trace(DamageKind::NoWakings))),
+    ];
+    let of = |kind| Problem::new(kind, Stamp::MIN, Stamp::MIN);
+    let mut rows: Vec<_> =
+        kinds.into_iter().map(|kind| (problem::code(&kind), problem::sentence(&of(kind.clone())))).collect();
+    let of_calls = Problem { other_calls: 11, ..of(ProblemKind::Path(OnPath::Ambiguous(unexplained))) };
+    rows.push((problem::code(&of_calls.kind), problem::sentence(&of_calls)));
+    rows
+}
