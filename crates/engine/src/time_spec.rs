@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use chrono::NaiveDate;
 use wakepath_clock::{Reference, Stamp};
 
 /// A point in time within a recording, as `--from` and `--to` name it.
@@ -135,28 +136,13 @@ fn two_digits(text: &str, below: u64) -> Option<u64> {
     text.parse().ok().filter(|&n| all_digits && n < below)
 }
 
-/// `2026-11-21`, as days since 1970-01-01 in the Gregorian calendar. Years are counted from March,
-/// so that the leap day is a year's last.
+/// `2026-11-21`, as days since 1970-01-01.
 fn days(date: &str) -> Option<u64> {
     let mut parts = date.split('-');
-    let year = parts.next().filter(|year| year.len() == 4)?.parse::<u64>().ok()?;
+    let year = parts.next().filter(|year| year.len() == 4)?.parse().ok()?;
     let (month, day) = (two_digits(parts.next()?, 13)?, two_digits(parts.next()?, 32)?);
-    if parts.next().is_some() || month == 0 || day == 0 || year < 1970 || day > days_in(year, month) {
-        return None;
-    }
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    Some(365 * year + year / 4 - year / 100 + year / 400 + day_of_year - 719_468)
-}
-
-const fn days_in(year: u64, month: u64) -> u64 {
-    let leap = year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    match month {
-        2 if leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
+    let date = NaiveDate::from_ymd_opt(year, month as u32, day as u32).filter(|_| parts.next().is_none())?;
+    u64::try_from(date.signed_duration_since(NaiveDate::default()).num_days()).ok()
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ mod screen;
 #[cfg(test)]
 mod sentences;
 pub mod text;
-mod utc;
 mod wording;
 
 pub use perfetto::perfetto;

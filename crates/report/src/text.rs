@@ -34,11 +34,13 @@ pub use segments::segments;
 pub use sync::sync;
 pub use tree::tree;
 
+use std::time::Duration;
+
+use chrono::DateTime;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::Head;
 
 use crate::quantity::duration;
-use crate::utc::Utc;
 use crate::wording;
 
 /// A range of time as people compare it with logs, and where.
@@ -49,13 +51,44 @@ fn when(head: &Head, from: Stamp<Reference>, to: Stamp<Reference>) -> String {
         let [from, to] = [from, to].map(|at| duration(at.since(head.origin)));
         return format!("{from} to {to} after the start{on}");
     };
-    // Enough decimals to tell the two ends apart by a hundredth of their distance.
-    let decimals = match to.since(from) {
-        0..100_000 => 9,
-        100_000..100_000_000 => 6,
-        _ => 3,
+    let [from, to] = [from, to].map(|at| origin.saturating_add(at.since(head.origin)));
+    format!("{} UTC{on}", utc_range(from, to))
+}
+
+/// A range of UTC, both in ns since 1970: `2026-11-21 02:58:41.310 to 02:58:45.312`. Times are cut, not rounded into the
+/// next second.
+fn utc_range(from_ns: u64, to_ns: u64) -> String {
+    // Enough decimals to distinguish the two ends by a hundredth of their distance.
+    let time = match to_ns.saturating_sub(from_ns) {
+        0..100_000 => "%H:%M:%S%.9f",
+        100_000..100_000_000 => "%H:%M:%S%.6f",
+        _ => "%H:%M:%S%.3f",
     };
-    let [from, to] = [from, to].map(|at| Utc::from_ns(origin.saturating_add(at.since(head.origin))));
-    let to_date = if from.same_day(to) { String::new() } else { format!("{} ", to.date()) };
-    format!("{} {} to {to_date}{} UTC{on}", from.date(), from.time(decimals), to.time(decimals))
+    let [from, to] = [from_ns, to_ns].map(|ns| DateTime::UNIX_EPOCH + Duration::from_nanos(ns));
+    let to_date = if from.date_naive() == to.date_naive() { "" } else { "%Y-%m-%d " };
+    format!("{} to {}", from.format(&format!("%Y-%m-%d {time}")), to.format(&format!("{to_date}{time}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_time_has_the_date_once_and_its_times_are_cut() {
+        const NS: u64 = 1_000_000_000;
+        // Seconds by `date -u -d DATE +%s`.
+        for (from, to, expected) in [
+            (0, 1, "1970-01-01 00:00:00.000000000 to 00:00:00.000000001"),
+            (951_782_400 * NS, 951_868_800 * NS, "2000-02-29 00:00:00.000 to 2000-03-01 00:00:00.000"),
+            (
+                1_709_164_800 * NS,
+                1_709_164_800 * NS + 200_000,
+                "2024-02-29 00:00:00.000000 to 00:00:00.000200",
+            ),
+            (1_795_219_199 * NS, 1_795_219_199 * NS + 999_999_999, "2026-11-20 23:59:59.000 to 23:59:59.999"),
+            (4_107_542_400 * NS, u64::MAX, "2100-03-01 00:00:00.000 to 2554-07-21 23:34:33.709"),
+        ] {
+            assert_eq!(utc_range(from, to), expected);
+        }
+    }
 }
