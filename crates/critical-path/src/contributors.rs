@@ -1,10 +1,12 @@
+//! What a window's time went to, added up over its path.
+
 use std::cmp::Reverse;
 
 use foldhash::{HashMap, HashMapExt};
 use wakepath_event::Comm;
 use wakepath_wait_graph::{Graph, ThreadIndex};
 
-use crate::{Cause, Path, SegmentKind};
+use crate::{Cause, Path, Responsible, SegmentKind};
 
 /// A part of the window, added up over the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +46,7 @@ pub fn contributors(graph: &Graph, path: &Path) -> Vec<Contributor> {
                 }
             };
             let sum = sums
-                .entry((segment.thread, comm, segment.kind, responsible(&segment.cause), call))
+                .entry((segment.thread, comm, segment.kind, Responsible::from(&segment.cause), call))
                 .or_insert_with(|| Contributor {
                     thread: segment.thread,
                     comm,
@@ -62,39 +64,4 @@ pub fn contributors(graph: &Graph, path: &Path) -> Vec<Contributor> {
     let mut all: Vec<_> = sums.into_iter().collect();
     all.sort_unstable_by_key(|(who, contributor)| (Reverse(contributor.total_ns), *who));
     all.into_iter().map(|(_, contributor)| contributor).collect()
-}
-
-/// A cause without what differs from one wait to the next, as numbers that can be compared: which
-/// cause, and up to two numbers that name it.
-fn responsible(cause: &Cause) -> (u8, u64, u64) {
-    match *cause {
-        Cause::None => (0, 0, 0),
-        Cause::Competitor(thread) => (1, u64::from(thread.0), 0),
-        Cause::IdleCpu => (2, 0, 0),
-        Cause::Timer { .. } => (3, 0, 0),
-        Cause::Block { ref request, queued } => {
-            (4, u64::from(queued), request.as_ref().map_or(u64::MAX, |request| u64::from(request.device)))
-        }
-        Cause::Network { flow } => (5, u64::from(flow.is_some()), flow.map_or(0, |flow| flow.0)),
-        Cause::Interrupt { context, irq } => {
-            let context = match context {
-                wakepath_event::Context::Softirq(vector) => 256 + vector as u64,
-                wakepath_event::Context::LocalTimer => 1,
-                wakepath_event::Context::Reschedule => 2,
-                wakepath_event::Context::CallFunction => 3,
-                wakepath_event::Context::IrqWork => 4,
-                wakepath_event::Context::Device => 5,
-                wakepath_event::Context::UnknownInterrupt => 6,
-                wakepath_event::Context::Task => 7,
-            };
-            (6, context, irq.map_or(u64::MAX, u64::from))
-        }
-        Cause::Lock(lock) => (7, lock.address, lock.owner.map_or(u64::MAX, |owner| u64::from(owner.0))),
-        Cause::StillWaiting => (8, 0, 0),
-        Cause::BeforeRecording => (9, 0, 0),
-        Cause::NoWakeupSeen => (10, 0, 0),
-        Cause::Lost => (11, 0, 0),
-        Cause::Unrecorded => (11, 1, 0),
-        Cause::NotAlive => (12, 0, 0),
-    }
 }

@@ -16,6 +16,7 @@ mod own_segments;
 mod path;
 mod pick_up;
 mod problem;
+mod responsible;
 mod tiles;
 mod timeouts;
 
@@ -27,4 +28,5 @@ pub use path::{
     Algorithm, Basis, Cause, LockCause, Path, Rule, Segment, SegmentKind, Via, Wait, WaitId, Window,
 };
 pub use problem::{Problem, ProblemKind, Severity, Share};
+pub use responsible::Responsible;
 pub use timeouts::{Timeouts, is_sleep};

@@ -3,22 +3,9 @@
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::{Contributor, Hang, Path, Segment, Wait};
 use wakepath_event::HostIndex;
-use wakepath_wait_graph::{Loss, ThreadIndex};
+use wakepath_wait_graph::{Loss, ThreadIndex, ThreadState};
 
-use crate::{CallKey, CallName, Name, Problem, Recorded, Sampled, SampledSegments, Stacks, Who};
-
-/// The machine that was recorded.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Host {
-    /// Its boot id: what tells one host, and one boot of it, from another.
-    pub boot_id: String,
-    /// What it calls itself.
-    pub name: Name,
-    /// Its kernel's release.
-    pub kernel: Name,
-    /// Its kind of machine.
-    pub machine: Name,
-}
+use crate::{CallKey, CallName, Host, Name, Problem, Recorded, Sampled, SampledSegments, Stacks, ThreadInfo};
 
 /// What every document begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +39,29 @@ pub struct Cost {
     pub observer_ns: u64,
     /// The time it was measured over, ns.
     pub over_ns: u64,
+}
+
+impl Cost {
+    /// What the recorder's own threads cost between `from` and `to`; `None` where it did not note
+    /// which threads they are.
+    pub(crate) fn of_recorder(
+        recorded: &Recorded,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> Option<Self> {
+        let observers = &recorded.survey.session.observers;
+        if observers.is_empty() || to <= from {
+            return None;
+        }
+        let threads = observers.iter().flat_map(|&tid| recorded.with_tid(tid));
+        let running = threads
+            .flat_map(|&index| recorded.graph.state_intervals(index).overlapping(from, to))
+            .filter_map(|interval| {
+                let ran = matches!(interval.state, ThreadState::Running { .. });
+                ran.then(|| interval.to.min(to).since(interval.from.max(from)))
+            });
+        Some(Self { observer_ns: running.fold(0, u64::saturating_add), over_ns: to.since(from) })
+    }
 }
 
 /// How the window was chosen.
@@ -105,13 +115,13 @@ impl PathAnswer<'_> {
     }
 
     /// The window's own thread, as it was when the window closed.
-    pub fn subject(&self) -> Who {
-        self.who(self.path.window.thread)
+    pub fn subject(&self) -> ThreadInfo {
+        self.thread(self.path.window.thread)
     }
 
-    /// Who a thread was when the window closed.
-    pub fn who(&self, index: ThreadIndex) -> Who {
-        self.recorded.who(index, self.path.window.to)
+    /// The identity of a thread when the window closed.
+    pub fn thread(&self, index: ThreadIndex) -> ThreadInfo {
+        self.recorded.thread_at(index, self.path.window.to)
     }
 
     /// The system call that a segment's thread was blocked in, not spelled out.
@@ -149,4 +159,28 @@ impl PathAnswer<'_> {
 /// One host: its own clock is the reference.
 pub(crate) fn local(at: Stamp<Reference>) -> Stamp<Local> {
     Stamp::from_ns(at.ns())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_event::{EventKind, Mark, Tid};
+    use wakepath_names::testing::{event, read};
+
+    #[test]
+    fn observers_may_have_taken_longer_than_fits() {
+        let mut events = vec![(0, 0, 0, EventKind::Mark(Mark::Started))];
+        for tid in [7, 8] {
+            events.push((0, 0, 0, EventKind::Mark(Mark::Observer(Tid(tid)))));
+            events.push((1, tid as u16, tid, EventKind::Current));
+        }
+        for tid in [7, 8] {
+            events.push((u64::MAX, tid as u16, tid, EventKind::Current));
+        }
+        let events: Vec<_> =
+            events.into_iter().map(|(at, cpu, tid, what)| event(at, cpu, tid, what)).collect();
+        let recorded = read(&events);
+        let cost = Cost::of_recorder(&recorded, recorded.from(), recorded.to()).expect("there are observers");
+        assert_eq!((cost.observer_ns, cost.over_ns), (u64::MAX, u64::MAX));
+    }
 }

@@ -7,9 +7,8 @@ use wakepath_critical_path::{Algorithm, Window};
 use wakepath_distribution::{Histogram, Peak, Unit, bucket_of, peaks};
 use wakepath_event::CallEnd;
 
-use crate::code::LazyNames;
-use crate::path::{explain, head};
-use crate::{Head, Name, PathAnswer, Question, Recorded, problem};
+use crate::path::{code_names, explain, head};
+use crate::{CodeNames, Head, Name, PathAnswer, Question, Recorded, problem};
 
 /// Which calls are asked about.
 #[derive(Debug, Clone, PartialEq)]
@@ -151,7 +150,7 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
         }
         (asked, _) => asked?,
     };
-    let mut names = LazyNames::default();
+    let mut names = code_names(recorded);
     let main = (0..peaks.len()).max_by_key(|&peak| peaks[peak].count);
     let usual = main.and_then(|main| {
         let key = |call: &Call| (call.window.thread, call.window.from, call.window.to);
@@ -244,7 +243,7 @@ fn group<'r>(
     recorded: &'r Recorded,
     calls: &[Call],
     algorithm: Algorithm,
-    names: &mut LazyNames<'r>,
+    names: &mut CodeNames<'r>,
 ) -> Group<'r> {
     let paths = spread(calls.len()).map(|index| calls[index].window);
     let paths = paths.map(|window| explain(recorded, algorithm, window, Question::Thread, names));
@@ -270,7 +269,7 @@ mod tests {
     use wakepath_event::{EventKind, FunctionCall, Mark, NameSpace, SwitchOut, Tid};
 
     use super::*;
-    use crate::testing::{event, read, thread};
+    use wakepath_names::testing::{event, read, thread};
 
     /// A thread that runs all the time, and calls of two functions: `f` 20 times for 100 ns and twice for
     /// 10 and 20 µs, left once; `g`, which never returned.

@@ -6,7 +6,6 @@
 mod answer;
 mod calls;
 mod clocks;
-mod code;
 mod comparison;
 mod distribution;
 #[cfg(feature = "collect")]
@@ -14,11 +13,8 @@ pub mod doctor;
 pub mod groups;
 mod hosts;
 mod info;
-mod intervals;
 #[cfg(feature = "collect")]
 pub mod latency;
-mod name;
-mod names;
 mod open;
 mod overview;
 mod path;
@@ -26,43 +22,33 @@ mod problem;
 mod query;
 #[cfg(feature = "collect")]
 pub mod record;
-mod recorded;
 mod recorded_latency;
-mod responsible;
 mod source;
-mod stacks;
-mod survey;
-#[cfg(test)]
-mod testing;
 mod time_spec;
 
-pub use answer::{Cost, Head, Host, PathAnswer, Question};
+pub use answer::{Cost, Head, PathAnswer, Question};
 pub use calls::{CallsAnswer, CallsError, CallsQuery, Group, MAX_CALLS, Which, calls};
-pub use code::{Place, Sampled, SampledSegments};
 pub use comparison::{Compared, Comparison, Profile, compare};
 pub use distribution::{Distribution, Elsewhere, Of, ProbeCost, Slice};
 pub use info::{InfoAnswer, info};
-pub use intervals::{Interval, Intervals};
-pub use name::Name;
-pub use names::{CallKey, CallName, CpuLimit, Names, Object, Peer, Unit};
 pub use open::{Synchronised, open, open_all, sync};
 pub use overview::{LongestWait, Overview, ThreadTimes};
 pub use path::{Answer, path};
-pub use problem::{Problem, ProblemKind};
 pub use query::{Candidate, PathQuery, QueryError, Scope, Subject};
-pub use recorded::{Format, Recorded, Who};
 pub use recorded_latency::{
     LatencyQuery, MAX_PARTS, NoLatency, OfWhom, RecordedLatency, Whom, recorded_latency,
 };
-pub use responsible::Responsible;
 pub use source::OpenError;
-pub use stacks::{Caller, Frame, Site, SiteId, Stack, StackId, Stacks, Taken};
-pub use survey::{Command, Counts, Session, Survey};
 pub use time_spec::{NoRealtime, TimeSpec, TimeSpecError, duration};
 pub use wakepath_critical_path::{Algorithm, Severity};
 pub use wakepath_distribution::Measure;
 pub use wakepath_event::{Comm, Tid};
 pub use wakepath_import::{Damage, DamageKind, Fault, PerfDataError, TraceDatError};
+pub use wakepath_names::{
+    CallKey, CallName, Caller, CodeNames, Command, Counts, CpuLimit, Format, Frame, Host, Interval,
+    Intervals, Name, Names, Object, Peer, Place, Problem, ProblemKind, Recorded, Sampled, SampledSegments,
+    Session, Site, SiteId, Stack, StackId, Stacks, Survey, Taken, ThreadInfo, Unit, sampled,
+};
 pub use wakepath_recording::{FORMAT, OpenError as RecordingError, ReadFault, ReadProblem};
 pub use wakepath_symbols::{Found, Function};
 pub use wakepath_sync::{HostClock, Pair, Synchronisation};

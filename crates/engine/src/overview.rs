@@ -6,12 +6,13 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Hang, deadlocks, hangs};
 use wakepath_event::{BlockedState, Call};
+use wakepath_names::waits_for_work;
 use wakepath_wait_graph::{Graph, ThreadIndex, ThreadState, Wait};
 
 use crate::answer::local;
 use crate::path::head;
 use crate::query::Scope;
-use crate::{CallName, Head, Object, Recorded, Who, names};
+use crate::{CallName, Head, Object, Recorded, ThreadInfo};
 
 /// What threads did between two moments.
 #[derive(Debug)]
@@ -109,7 +110,7 @@ pub(crate) fn overview<'r>(
     // What is open at the recording's end is open at `to` only if that is the end.
     let open = if to >= recorded.to().min(graph.to()) { hangs(graph) } else { Vec::new() };
     let (idle, still_waiting): (Vec<_>, Vec<_>) = open.into_iter().filter(is_chosen).partition(|hang| {
-        let who = recorded.who(hang.thread, to);
+        let who = recorded.thread_at(hang.thread, to);
         hang.lock.is_none_or(|lock| lock.owner.is_none())
             && is_for_work(recorded, &who, hang.call.as_ref(), hang.state, to)
     });
@@ -153,7 +154,7 @@ fn thread_times(
             ThreadState::Unknown(_) => times.unknown_ns += ns,
             ThreadState::Blocked(_) => {
                 let wait: Option<Wait> = graph.wait(&interval);
-                let who = recorded.who(thread, end);
+                let who = recorded.thread_at(thread, end);
                 let call = wait.and_then(|wait| wait.call);
                 let owned = wait.and_then(|wait| wait.lock).is_some_and(|lock| lock.owner.is_some());
                 let state = wait.and_then(|wait| wait.state);
@@ -174,7 +175,7 @@ fn thread_times(
 /// Whether a wait without a known lock owner is most likely for work rather than for an answer.
 fn is_for_work(
     recorded: &Recorded,
-    who: &Who,
+    who: &ThreadInfo,
     call: Option<&Call>,
     state: Option<BlockedState>,
     at: Stamp<Reference>,
@@ -197,7 +198,7 @@ fn is_for_work(
     match recorded.survey.names.call(call, who.tgid, local(at)) {
         // A condition variable or a semaphore: nobody holds it. Worker pools wait so.
         CallName { name, .. } if name.starts_with("futex") => true,
-        _ if names::waits_for_work(call.number) => true,
+        _ if waits_for_work(call.number) => true,
         // The next line, message or event, whenever it comes. The end that called out awaits an answer.
         CallName { name, object: Some(object) } if reads(&name) => match object {
             Object::Pipe | Object::Anonymous(_) | Object::Socket(None) => true,
@@ -216,8 +217,8 @@ fn reads(call: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{event, read, thread};
     use wakepath_event::{Event, EventKind, FileName, Flow, FlowId, LockWord, SwitchOut, Tid};
+    use wakepath_names::testing::{event, read, thread};
 
     const ACCEPT: u32 = 43;
     const READ: u32 = 0;

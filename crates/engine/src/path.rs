@@ -5,14 +5,14 @@ use wakepath_critical_path::{
 };
 
 use wakepath_event::HostIndex;
+use wakepath_recording::HostIdentity;
 use wakepath_wait_graph::Loss;
 
-use crate::code::{LazyNames, sampled};
 use crate::overview::overview;
 use crate::query::{Selection, asked, select};
 use crate::{
-    Head, Overview, PathAnswer, PathQuery, Problem, ProblemKind, QueryError, Question, Recorded, Stacks,
-    clocks, problem,
+    CodeNames, Cost, Head, Overview, PathAnswer, PathQuery, Problem, ProblemKind, QueryError, Question,
+    Recorded, Stacks, clocks, problem, sampled,
 };
 
 /// What a question for a path comes to.
@@ -32,7 +32,7 @@ pub enum Answer<'r> {
 pub fn path<'r>(recorded: &'r Recorded, query: &PathQuery) -> Result<Answer<'r>, QueryError> {
     match select(recorded, query)? {
         Selection::Windows(windows) => {
-            let mut names = LazyNames::default();
+            let mut names = code_names(recorded);
             let answers = windows
                 .into_iter()
                 .map(|(window, question)| explain(recorded, query.algorithm, window, question, &mut names));
@@ -49,13 +49,19 @@ pub fn path<'r>(recorded: &'r Recorded, query: &PathQuery) -> Result<Answer<'r>,
     }
 }
 
+/// The functions of a recording's code, found as they are asked for.
+pub(crate) fn code_names(recorded: &Recorded) -> CodeNames<'_> {
+    let boot = HostIdentity::of_this_host().boot_id;
+    CodeNames::new(recorded, !boot.is_empty() && boot == recorded.host.boot_id)
+}
+
 /// Explains one window.
 pub(crate) fn explain<'r>(
     recorded: &'r Recorded,
     algorithm: Algorithm,
     window: Window,
     question: Question,
-    names: &mut LazyNames<'r>,
+    names: &mut CodeNames<'r>,
 ) -> PathAnswer<'r> {
     let graph = &recorded.graph;
     let path = match algorithm {
@@ -69,8 +75,8 @@ pub(crate) fn explain<'r>(
     head.clock_error_ns =
         path.segments.iter().map(of_segment).try_fold(0, |worst, one| Some(one?.max(worst)));
     head.problems.extend(path.problems.iter().map(|problem| Problem::of_path(problem, graph, window.to)));
-    let (sampled, sampled_segments) = sampled(recorded, &path, names);
-    let stacks = Stacks::of(recorded, &path, names);
+    let (sampled, sampled_segments) = sampled(&path, names);
+    let stacks = Stacks::of(&path, names);
     let doubtful = recorded.survey.stacks.filter(|counts| counts.doubtful > 0);
     let of_all = |counts| Problem::new(ProblemKind::StackCache(counts), graph.from(), graph.to());
     head.problems.extend(doubtful.map(of_all));
@@ -153,7 +159,7 @@ pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Refere
         problems,
         losses,
         loss_hosts,
-        cost: recorded.cost(recorded.from(), recorded.to()),
+        cost: Cost::of_recorder(recorded, recorded.from(), recorded.to()),
     }
 }
 
@@ -162,7 +168,7 @@ mod tests {
     use wakepath_event::{BlockedState, Comm, EventKind, Mark, SwitchOut, Tid};
 
     use super::*;
-    use crate::testing::{event, read, thread};
+    use wakepath_names::testing::{event, read, thread};
 
     #[test]
     fn a_command_that_goes_on_as_another_thread_is_still_waiting_when_that_one_is() {

@@ -1,89 +1,11 @@
-//! What makes an answer less than certain: found on a path, by clocks, or in the files that were read.
+//! The problems of an answer: those of several calls put together, and the worst first.
 
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
-use std::path::PathBuf;
 
-use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{self as critical_path, Severity};
-use wakepath_event::{Comm, StackCounts, Tid};
-use wakepath_import::Damage;
-use wakepath_recording::ReadProblem;
-use wakepath_wait_graph::Graph;
+use crate::{Problem, ProblemKind};
 
-/// Something that a reader of the answer should know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// What it is.
-    pub kind: ProblemKind,
-    /// Where in time it applies.
-    pub from: Stamp<Reference>,
-    /// Until when.
-    pub to: Stamp<Reference>,
-    /// The thread concerned, where there is one.
-    pub thread: Option<(Tid, Comm)>,
-    /// The number of further calls that have a problem of this kind, where several were explained.
-    pub other_calls: u64,
-}
-
-/// What makes an answer less than certain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ProblemKind {
-    /// Found on the path.
-    Path(critical_path::ProblemKind),
-    /// The realtime clock was set, by so many ns; less than 0: back.
-    ClockSet(i128),
-    /// The machine was suspended for so many ns.
-    Suspended(u64),
-    /// The hypervisor took at most so many ns of CPU time, and where in the window is not known.
-    Stolen(u64),
-    /// Stacks that the stack cache repeated may belong to another wait.
-    StackCache(StackCounts),
-    /// The recorder did not end the recording.
-    CutOff,
-    /// No packet links the host of a recording to the reference.
-    HostUnlinked {
-        /// The recording, which is left out.
-        recording: PathBuf,
-        /// The recording of the reference.
-        reference: PathBuf,
-    },
-    /// A recording is not as it was written.
-    Recording(ReadProblem),
-    /// Another tracer's trace cannot be read as it was written, or is doubtful.
-    Trace(Damage),
-    /// The same of one of several recordings.
-    OneOfSeveral(PathBuf, Box<Self>),
-}
-
-impl Problem {
-    /// One of no thread.
-    pub fn new(kind: ProblemKind, from: Stamp<Reference>, to: Stamp<Reference>) -> Self {
-        Self { kind, from, to, thread: None, other_calls: 0 }
-    }
-
-    /// One that was found on a path; `at` is when its thread is named.
-    pub(crate) fn of_path(problem: &critical_path::Problem, graph: &Graph, at: Stamp<Reference>) -> Self {
-        let thread = problem.thread.map(|index| graph.thread(index));
-        Self {
-            thread: thread.map(|thread| (thread.tid_at(at), thread.name_at(at))),
-            ..Self::new(ProblemKind::Path(problem.kind.clone()), problem.from, problem.to)
-        }
-    }
-
-    /// How much it matters.
-    pub const fn severity(&self) -> Severity {
-        match &self.kind {
-            ProblemKind::Path(kind) => kind.severity(),
-            // They are counted of the whole machine. A tenth could change which function is named first.
-            ProblemKind::StackCache(counts) if counts.doubtful <= counts.repeated / 10 => Severity::Note,
-            ProblemKind::ClockSet(_) | ProblemKind::CutOff => Severity::Note,
-            _ => Severity::Doubt,
-        }
-    }
-}
-
-type Alike = (Discriminant<ProblemKind>, Option<Discriminant<critical_path::ProblemKind>>);
+type Alike = (Discriminant<ProblemKind>, Option<Discriminant<wakepath_critical_path::ProblemKind>>);
 
 fn alike(problem: &Problem) -> Alike {
     let found = match &problem.kind {

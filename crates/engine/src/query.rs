@@ -305,8 +305,8 @@ pub(crate) fn asked(recorded: &Recorded, query: &PathQuery) -> Result<Ends, NoRe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{event, read};
     use wakepath_event::{CgroupId, EventKind, Mark, NameSpace};
+    use wakepath_names::testing::{event, read};
 
     /// A shell that forks a child, which executes the command; another process of two threads.
     const TRACE: &str = "

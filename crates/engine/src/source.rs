@@ -5,8 +5,7 @@ use wakepath_event::Event;
 use wakepath_import::{Clock, PerfData, PerfDataError, Trace, TraceDat, TraceDatError};
 use wakepath_recording::Recording;
 
-use crate::recorded::Format;
-use crate::{Host, Name, ProblemKind};
+use crate::{Format, Host, Name, ProblemKind};
 
 /// Why something cannot be read at all.
 #[derive(Debug, thiserror::Error)]

@@ -8,8 +8,8 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use wakepath_critical_path::{SegmentKind, WaitId};
-use wakepath_engine::{PathAnswer, Responsible, Taken};
+use wakepath_critical_path::{Responsible, SegmentKind, WaitId};
+use wakepath_engine::{PathAnswer, Taken};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::places::{Sites, sites};

@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 
-use wakepath_critical_path::{Cause, Segment, SegmentKind, WaitId};
-use wakepath_engine::{Group, PathAnswer, Responsible, Taken, Who};
+use wakepath_critical_path::{Cause, Responsible, Segment, SegmentKind, WaitId};
+use wakepath_engine::{Group, PathAnswer, Taken, ThreadInfo};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::calls::Code;
@@ -207,7 +207,7 @@ impl Growing {
             return (above, depth);
         }
         let who =
-            thread.map_or_else(|| String::from("in flight"), |thread| name(answer, &answer.who(thread)));
+            thread.map_or_else(|| String::from("in flight"), |thread| name(answer, &answer.thread(thread)));
         let call = calls.get(wait).cloned().flatten();
         let next = self.nodes.len();
         let found = *self.by_key.entry((above, who.clone(), call.clone())).or_insert(next);
@@ -240,7 +240,7 @@ impl Growing {
 }
 
 /// A thread without its number: `postgres`, `kernel thread kworker`, `postgres on db1`.
-fn name(answer: &PathAnswer<'_>, who: &Who) -> String {
+fn name(answer: &PathAnswer<'_>, who: &ThreadInfo) -> String {
     let name = match who.kernel {
         true => format!("kernel thread {}", wording::comm(worker_family(who.comm))),
         false if who.comm.bytes().is_empty() => String::from("a thread without a name"),
@@ -254,10 +254,10 @@ fn leaf(answer: &PathAnswer<'_>, segment: &Segment) -> String {
     let responsible = Responsible::from(&segment.cause);
     let mut text = match (segment.kind, responsible) {
         (SegmentKind::Runnable, Responsible::Competitor(other)) => {
-            format!("waiting for a CPU that {} had", name(answer, &answer.who(other)))
+            format!("waiting for a CPU that {} had", name(answer, &answer.thread(other)))
         }
         (SegmentKind::Throttled, _) => {
-            let limit = segment.thread.and_then(|thread| limit(answer, &answer.who(thread)));
+            let limit = segment.thread.and_then(|thread| limit(answer, &answer.thread(thread)));
             let of = limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
             format!("{}: CPU limit{of}", wording::kind_phrase(segment.kind))
         }

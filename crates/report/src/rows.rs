@@ -13,8 +13,8 @@ mod ends;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use wakepath_critical_path::{Basis, SegmentKind};
-use wakepath_engine::{CallKey, Name, PathAnswer, Responsible, Who};
+use wakepath_critical_path::{Basis, Responsible, SegmentKind};
+use wakepath_engine::{CallKey, Name, PathAnswer, ThreadInfo};
 use wakepath_event::{Comm, Tid};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -152,7 +152,7 @@ struct Grouping<'a> {
 impl Grouping<'_> {
     fn add(&mut self, class: &Class, sum: Sum) {
         let answer = self.answer;
-        let thread = class.thread.map(|thread| Who { comm: class.comm, ..answer.who(thread) });
+        let thread = class.thread.map(|thread| ThreadInfo { comm: class.comm, ..answer.thread(thread) });
         // On whose behalf: a kernel thread's time is its waiter's.
         let by_kernel = thread.is_some_and(|thread| thread.kernel);
         let whose = if by_kernel { class.user.map(|user| user.thread) } else { class.thread };
@@ -171,7 +171,7 @@ impl Grouping<'_> {
         let part = self.part(&party, class, by_kernel);
         let call = call.map(|call| self.spell(call));
         let end = self.end(&party, class, by_kernel);
-        let user = whose.map(|whose| if by_kernel { answer.who(whose).comm } else { class.comm });
+        let user = whose.map(|whose| if by_kernel { answer.thread(whose).comm } else { class.comm });
 
         let row = self.rows.entry(party).or_default();
         row.total_ns += sum.ns;
@@ -208,10 +208,10 @@ impl Grouping<'_> {
         }
     }
 
-    fn party(&mut self, class: &Class, thread: Option<Who>, whose: Option<ThreadIndex>) -> Party {
+    fn party(&mut self, class: &Class, thread: Option<ThreadInfo>, whose: Option<ThreadIndex>) -> Party {
         let answer = self.answer;
         if let Some(other) = whose.filter(|whose| !self.is_own(*whose)) {
-            let other = answer.who(other);
+            let other = answer.thread(other);
             if !other.kernel {
                 return Party::Process(self.process_comm(&other), self.elsewhere(&other));
             }
@@ -260,7 +260,7 @@ impl Grouping<'_> {
             (Party::Disk(_), _) if by_kernel => String::from("kernel thread"),
             // Who had the CPU is told by name: of a build's hundred compilers each had it for a moment.
             (Party::Cpu, Responsible::Competitor(other)) => {
-                let other = answer.who(other);
+                let other = answer.thread(other);
                 let name = if other.kernel {
                     format!("kernel thread {}", wording::comm(other.comm))
                 } else {
@@ -306,12 +306,12 @@ impl Grouping<'_> {
         *self.own.entry(thread).or_insert_with(|| is_own(answer, thread))
     }
 
-    fn elsewhere(&self, who: &Who) -> Option<Name> {
-        self.answer.recorded.elsewhere(who.tid).map(|host| host.name.clone())
+    fn elsewhere(&self, who: &ThreadInfo) -> Option<Name> {
+        self.answer.recorded.remote_host(who.tid).map(|host| host.name.clone())
     }
 
     /// A process is named by its main thread.
-    fn process_comm(&self, who: &Who) -> Comm {
+    fn process_comm(&self, who: &ThreadInfo) -> Comm {
         let at = self.answer.path.window.to;
         who.tgid.and_then(|process| self.answer.recorded.process_comm(process, at)).unwrap_or(who.comm)
     }
@@ -327,7 +327,7 @@ pub fn worker_family(comm: Comm) -> Comm {
 }
 
 /// The cgroup that limits a thread, with its limit: `shop.service (50.0 ms per 100 ms)`.
-pub fn limit(answer: &PathAnswer, thread: &Who) -> Option<String> {
+pub fn limit(answer: &PathAnswer, thread: &ThreadInfo) -> Option<String> {
     let names = &answer.recorded.survey.names;
     let Some((path, limit)) = names.limit_over(thread) else {
         return names.unit(thread).as_ref().map(wording::unit);

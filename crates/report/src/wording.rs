@@ -3,8 +3,8 @@
 use wakepath_clock::Quality;
 use wakepath_clock::Reference;
 use wakepath_clock::Stamp;
-use wakepath_critical_path::{Basis, Rule, SegmentKind, Severity, Via};
-use wakepath_engine::{CallName, Name, Names, Object, PathAnswer, Recorded, Responsible, Unit, Who};
+use wakepath_critical_path::{Basis, Responsible, Rule, SegmentKind, Severity, Via};
+use wakepath_engine::{CallName, Name, Names, Object, PathAnswer, Recorded, ThreadInfo, Unit};
 use wakepath_event::{Comm, Context};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -30,11 +30,11 @@ pub fn unit(unit: &Unit) -> String {
 
 /// A thread at a moment: `postgres (912)`, `kernel thread jbd2/sda1-8`.
 pub fn thread(recorded: &Recorded, index: ThreadIndex, at: Stamp<Reference>) -> String {
-    who(recorded, &recorded.who(index, at))
+    who(recorded, &recorded.thread_at(index, at))
 }
 
 /// A thread with its number: `postgres (912)`, `kernel thread jbd2/sda1-8`, `postgres (912) on db1`.
-pub fn who(recorded: &Recorded, who: &Who) -> String {
+pub fn who(recorded: &Recorded, who: &ThreadInfo) -> String {
     let name = match (who.kernel, comm(who.comm)) {
         (true, comm) => format!("kernel thread {comm}"),
         (false, comm) if comm.is_empty() => format!("thread {}", who.tid),
@@ -44,8 +44,8 @@ pub fn who(recorded: &Recorded, who: &Who) -> String {
 }
 
 /// Which host, where several were recorded and it is not the one whose clock the stamps are of.
-pub fn elsewhere(recorded: &Recorded, who: &Who) -> String {
-    recorded.elsewhere(who.tid).map_or(String::new(), |host| format!(" on {}", name(&host.name)))
+pub fn elsewhere(recorded: &Recorded, who: &ThreadInfo) -> String {
+    recorded.remote_host(who.tid).map_or(String::new(), |host| format!(" on {}", name(&host.name)))
 }
 
 /// A system call with its object: `fdatasync of orders.db`, `recvfrom on tcp 10.0.0.3:5432`.

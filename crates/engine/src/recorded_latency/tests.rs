@@ -3,8 +3,8 @@ use wakepath_event::{EventKind, FunctionCall, Mark, NameSpace, Tid};
 use wakepath_timeline::Numbering;
 
 use super::*;
-use crate::testing::{event, read, thread};
 use crate::{Answer, Host, Subject, path};
+use wakepath_names::testing::{event, read, thread};
 
 /// Two threads of a process, one of another, which the first one started. What the times are stands beside.
 const TRACE: &str = "

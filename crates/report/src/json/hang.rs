@@ -43,7 +43,7 @@ struct LockJson {
 
 /// Who a thread is at `at`.
 pub fn whose(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> WhoseJson {
-    let who = recorded.who(thread, at);
+    let who = recorded.thread_at(thread, at);
     let names = &recorded.survey.names;
     WhoseJson {
         host: text(recorded.host_of(who.tid).boot_id.as_bytes()),

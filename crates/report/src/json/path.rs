@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use serde::{Serialize, Serializer};
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
-    Algorithm, Basis, Cause, Contributor, Hang, LockCause, Segment, SegmentKind, Wait, WaitId,
+    Algorithm, Basis, Cause, Contributor, Hang, LockCause, Responsible, Segment, SegmentKind, Wait, WaitId,
 };
-use wakepath_engine::{CallName, Head, Object, PathAnswer, Place, Question, Responsible, Taken, Who};
+use wakepath_engine::{CallName, Head, Object, PathAnswer, Place, Question, Taken, ThreadInfo};
 use wakepath_event::Comm;
 use wakepath_wait_graph::ThreadIndex;
 
@@ -213,7 +213,7 @@ impl<'a> Documents<'a> {
     }
 
     fn whose(&self, index: Option<ThreadIndex>, at: Stamp<Reference>) -> WhoseJson<'a> {
-        let who = index.map(|index| self.0.recorded.who(index, at));
+        let who = index.map(|index| self.0.recorded.thread_at(index, at));
         WhoseJson {
             host: who.map(|who| self.0.recorded.host_of(who.tid).boot_id.as_str()),
             pid: who.and_then(|who| who.tgid).map(|tgid| tgid.number()),
@@ -222,11 +222,11 @@ impl<'a> Documents<'a> {
         }
     }
 
-    fn cgroup(&self, who: &Who) -> Option<String> {
+    fn cgroup(&self, who: &ThreadInfo) -> Option<String> {
         self.0.recorded.survey.names.cgroup_of(who).map(|path| text(path.bytes()))
     }
 
-    fn unit(&self, who: &Who) -> Option<String> {
+    fn unit(&self, who: &ThreadInfo) -> Option<String> {
         self.0.recorded.survey.names.unit(who).as_ref().map(wording::unit)
     }
 
@@ -254,7 +254,7 @@ impl<'a> Documents<'a> {
 
     fn segment(&self, first: u64, number: usize, segment: &Segment) -> SegmentJson<'a> {
         let call = self.0.segment_call(segment);
-        let who = segment.thread.map(|index| self.0.recorded.who(index, segment.to));
+        let who = segment.thread.map(|index| self.0.recorded.thread_at(index, segment.to));
         SegmentJson {
             from_ns: since_origin(self.head(), segment.from),
             to_ns: since_origin(self.head(), segment.to),
@@ -315,7 +315,7 @@ impl<'a> Documents<'a> {
     }
 
     fn contributor(&self, part: &Contributor) -> ContributorJson<'a> {
-        let who = part.thread.map(|index| self.0.who(index));
+        let who = part.thread.map(|index| self.0.thread(index));
         let what = match part.kind {
             SegmentKind::Throttled => who.and_then(|who| crate::rows::limit(self.0, &who)),
             _ => wording::responsible(self.0, Responsible::from(&part.what)),

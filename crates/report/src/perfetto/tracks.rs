@@ -2,8 +2,8 @@
 
 use std::io;
 
-use wakepath_critical_path::Wait;
-use wakepath_engine::{PathAnswer, Responsible};
+use wakepath_critical_path::{Responsible, Wait};
+use wakepath_engine::PathAnswer;
 
 use super::proto::Message;
 use super::{Trace, packet_at};

@@ -4,8 +4,8 @@
 use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt};
 use indexmap::IndexMap;
-use wakepath_critical_path::{Basis, Cause, Segment, SegmentKind, WaitId};
-use wakepath_engine::{CallKey, PathAnswer, Responsible, SiteId};
+use wakepath_critical_path::{Basis, Cause, Responsible, Segment, SegmentKind, WaitId};
+use wakepath_engine::{CallKey, PathAnswer, SiteId};
 use wakepath_event::{Comm, Tid};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -173,7 +173,7 @@ impl<'a> Waits<'a> {
         for (i, wait) in waits.iter().enumerate() {
             let (is_kernel, is_own) = *whose
                 .entry(wait.thread)
-                .or_insert_with(|| (answer.who(wait.thread).kernel, is_own(answer, wait.thread)));
+                .or_insert_with(|| (answer.thread(wait.thread).kernel, is_own(answer, wait.thread)));
             let itself = u32::try_from(i).ok().map(WaitId);
             let around = |list: &[Option<WaitId>]| *list.get(wait.parent?.0 as usize)?;
             let (user_wait, own_wait) = (around(&user), around(&own));
@@ -219,7 +219,7 @@ impl<'a> Waits<'a> {
         let (graph, stacks) = (&self.answer.recorded.graph, &self.answer.stacks);
         let is_kernel = segment.thread.is_some_and(|thread| match self.is_kernel.get(&thread) {
             Some(is_kernel) => *is_kernel,
-            None => self.answer.who(thread).kernel,
+            None => self.answer.thread(thread).kernel,
         });
         Class {
             thread: segment.thread,
@@ -257,7 +257,7 @@ fn disks(answer: &PathAnswer, user: &[Option<WaitId>]) -> Vec<Option<Option<u32>
 /// Whether a thread is of the window's own processes: its process, its descendants. One that was
 /// never introduced is not, and kernel threads are nobody's.
 pub fn is_own(answer: &PathAnswer, thread: ThreadIndex) -> bool {
-    let (who, subject) = (answer.who(thread), answer.subject());
+    let (who, subject) = (answer.thread(thread), answer.subject());
     match (who.tgid, subject.tgid) {
         _ if who.kernel => false,
         (Some(process), Some(ancestor)) => answer.recorded.descends(process, ancestor, answer.path.window.to),

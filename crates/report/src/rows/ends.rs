@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use wakepath_critical_path::SegmentKind;
-use wakepath_engine::Responsible;
+use wakepath_critical_path::{Responsible, SegmentKind};
 
 use super::classes::Class;
 use super::{Grouping, Party, limit, worker_family};
@@ -52,7 +51,7 @@ impl Grouping<'_> {
                 (SegmentKind::BlockDevice, Responsible::Disk { device, .. }) => disk(device),
                 (SegmentKind::Runnable, _) => String::from(wording::kind_phrase(class.kind)),
                 (SegmentKind::Throttled, _) => {
-                    let limit = class.thread.and_then(|thread| limit(answer, &answer.who(thread)));
+                    let limit = class.thread.and_then(|thread| limit(answer, &answer.thread(thread)));
                     let of = limit.map_or(String::new(), |limit| format!(" of {limit}"));
                     format!("not allowed to run: CPU limit{of}")
                 }

@@ -22,7 +22,7 @@ pub fn deadlocks(screen: &mut Screen, recorded: &Recorded, cycles: &[Vec<Hang>],
 
 /// Who waits, for how long so far, in which call, for which lock and whose that is.
 pub fn open_wait(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> Line {
-    let who = wording::who(recorded, &recorded.who(hang.thread, at));
+    let who = wording::who(recorded, &recorded.thread_at(hang.thread, at));
     Line::new().add(Style::Strong, who).add(Style::Normal, format!(" for {}", waits(recorded, hang, at)))
 }
 
@@ -39,7 +39,7 @@ pub fn waits(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> String {
 
 /// `in futex 0x2000 that right (11) owns`; empty where nothing is known.
 fn reason(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> String {
-    let tgid = recorded.who(hang.thread, at).tgid;
+    let tgid = recorded.thread_at(hang.thread, at).tgid;
     let local = Stamp::from_ns(at.ns());
     let call = hang.call.as_ref().map(|call| wording::call(&recorded.survey.names.call(call, tgid, local)));
     let lock = hang.lock.map(|lock| (wording::lock(lock.address, lock.kernel), lock));

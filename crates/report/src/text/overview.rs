@@ -108,7 +108,7 @@ fn table(screen: &mut Screen, overview: &Overview) {
     let mut processes: Vec<(Option<Tid>, Vec<&ThreadTimes>)> = Vec::new();
     let mut places: BTreeMap<Option<Tid>, usize> = BTreeMap::new();
     for times in &overview.threads {
-        let tgid = recorded.who(times.thread, overview.to).tgid;
+        let tgid = recorded.thread_at(times.thread, overview.to).tgid;
         let place = *places.entry(tgid).or_insert_with(|| {
             processes.push((tgid, Vec::new()));
             processes.len() - 1
@@ -169,7 +169,7 @@ fn columns(waiting: u64, cpu: u64, running: u64, idle: u64) -> Line {
 
 fn thread(overview: &Overview, times: &ThreadTimes, first: bool) -> Line {
     let recorded = overview.recorded;
-    let who = recorded.who(times.thread, overview.to);
+    let who = recorded.thread_at(times.thread, overview.to);
     let mut line = Line::new();
     if !first {
         line.push(Style::Normal, "  ");
@@ -197,7 +197,7 @@ fn thread(overview: &Overview, times: &ThreadTimes, first: bool) -> Line {
 
 /// A thread that fits a question that several fit: who, how long it lived, where it belongs.
 pub fn candidate(recorded: &Recorded, candidate: &Candidate) -> String {
-    let who = recorded.who(candidate.thread, candidate.to);
+    let who = recorded.thread_at(candidate.thread, candidate.to);
     let lived = duration(candidate.to.since(candidate.from));
     let since = duration(candidate.from.since(recorded.from()));
     let of =
@@ -209,7 +209,7 @@ pub fn candidate(recorded: &Recorded, candidate: &Candidate) -> String {
 
 /// How to ask for a thread.
 fn flag(recorded: &Recorded, tid: Tid) -> String {
-    let Some(host) = recorded.elsewhere(tid) else { return format!("--tid {tid}") };
+    let Some(host) = recorded.remote_host(tid) else { return format!("--tid {tid}") };
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     let all = || std::iter::once(&recorded.host).chain(&recorded.others);
     let name = if host.name.bytes().iter().all(plain) && all().filter(|h| h.name == host.name).count() == 1 {

@@ -136,7 +136,7 @@ fn process(answer: &PathAnswer, comm: &str, row: &Row) -> String {
         (1, Some(tgid)) => format!("{comm} ({tgid})"),
         // Nobody ever said whose threads these are, nor, mostly, what they are called.
         (0, _) => {
-            let mut tids = row.threads.iter().map(|&index| answer.who(index).tid);
+            let mut tids = row.threads.iter().map(|&index| answer.thread(index).tid);
             match (tids.next(), tids.next()) {
                 (Some(tid), None) => {
                     format!("{comm} thread {tid} of an unknown process").trim_start().to_owned()
@@ -150,7 +150,7 @@ fn process(answer: &PathAnswer, comm: &str, row: &Row) -> String {
     };
     let names = &answer.recorded.survey.names;
     let own = names.unit(&answer.subject());
-    let member = row.threads.iter().map(|&index| answer.who(index)).find(|who| !who.kernel);
+    let member = row.threads.iter().map(|&index| answer.thread(index)).find(|who| !who.kernel);
     if let Some(unit) = member.and_then(|who| names.unit(&who)).filter(|unit| Some(unit) != own.as_ref()) {
         text += &format!(" in {}", wording::unit(&unit));
     }

@@ -1,7 +1,7 @@
 //! The full list of a path's segments as text.
 
-use wakepath_critical_path::Segment;
-use wakepath_engine::{PathAnswer, Responsible};
+use wakepath_critical_path::{Responsible, Segment};
+use wakepath_engine::PathAnswer;
 
 use super::when;
 use crate::quantity::duration;

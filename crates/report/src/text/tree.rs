@@ -115,7 +115,7 @@ impl Drawing<'_> {
         }
         line.push(Style::Strong, who);
         if let Some(unit) =
-            thread.and_then(|thread| self.answer.recorded.survey.names.unit(&self.answer.who(thread)))
+            thread.and_then(|thread| self.answer.recorded.survey.names.unit(&self.answer.thread(thread)))
         {
             line.push(Style::Faint, format!(" in {}", wording::unit(&unit)));
         }

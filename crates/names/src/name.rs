@@ -1,3 +1,5 @@
+//! A name of any bytes.
+
 use std::fmt;
 
 /// A name that came from elsewhere: a file, a unit, a device. Any bytes; who shows it escapes it,

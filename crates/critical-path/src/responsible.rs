@@ -1,8 +1,11 @@
-use wakepath_critical_path::Cause;
+//! Who or what is responsible for time: the key by which segments are added up.
+
 use wakepath_event::{Context, FlowId};
 use wakepath_wait_graph::ThreadIndex;
 
-/// A [`Cause`] without what differs from one wait to the next: what contributors are told apart by.
+use crate::Cause;
+
+/// A [`Cause`] without what differs from one wait to the next: the key by which contributors are added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Responsible {
     /// The thread itself.

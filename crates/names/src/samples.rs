@@ -3,31 +3,17 @@
 //! Samples are counted, never stretched into time: a sample says where a thread was at one moment. Only
 //! those count that fell into a segment in which that thread ran and the path says so.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use wakepath_clock::{Local, Reference, Stamp};
+use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Path, SegmentKind};
-use wakepath_event::{Comm, Mapping, Tid};
-use wakepath_recording::HostIdentity;
-use wakepath_symbols::{Code, Found, Symbols};
-use wakepath_wait_graph::{Sample, ThreadIndex};
+use wakepath_event::Comm;
+use wakepath_wait_graph::ThreadIndex;
 
-use crate::Recorded;
+use crate::{CodeNames, Place};
 
 /// Samples of the running segments of a path, by thread and what it was called then.
 pub type Sampled = BTreeMap<(ThreadIndex, Comm), BTreeMap<Place, u64>>;
-
-/// Where a sample was taken.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// What ran: in the kernel where the thread was there, else its own code.
-    pub leaf: Found,
-    /// It was in the kernel.
-    pub in_kernel: bool,
-    /// The nearest function of the program that led there, in another file than the leaf where there
-    /// is one: who called the library, or the kernel.
-    pub caller: Option<Found>,
-}
 
 /// The same samples by the segment that each fell into.
 #[derive(Debug, Clone, Default)]
@@ -44,13 +30,9 @@ impl SampledSegments {
     }
 }
 
-/// Counts the samples of a path by place, and tells which segments they fell into.
-pub(crate) fn sampled<'r>(
-    recorded: &'r Recorded,
-    path: &Path,
-    lazy: &mut LazyNames<'r>,
-) -> (Sampled, SampledSegments) {
-    let graph = &recorded.graph;
+/// Counts the samples of a path by place, and finds the segment of each.
+pub fn sampled(path: &Path, names: &mut CodeNames<'_>) -> (Sampled, SampledSegments) {
+    let graph = &names.recorded.graph;
     let mut threads: Vec<ThreadIndex> =
         path.segments.iter().filter(|s| s.kind == SegmentKind::Running).filter_map(|s| s.thread).collect();
     threads.sort_unstable();
@@ -61,7 +43,7 @@ pub(crate) fn sampled<'r>(
     for thread in threads {
         for sample in graph.samples(thread, path.window.from, path.window.to) {
             let Some(segment) = runs_at(path, thread, sample.at) else { continue };
-            let place = lazy.get(recorded).place(sample);
+            let place = names.place(sample);
             let next = numbers.len();
             seen.push((segment, *numbers.entry(place.clone()).or_insert(next)));
             let comm = graph.thread(thread).name_at(sample.at);
@@ -82,117 +64,13 @@ fn runs_at(path: &Path, thread: ThreadIndex, at: Stamp<Reference>) -> Option<usi
         .then_some(last)
 }
 
-/// Names of addresses, of all paths of a question: files are read once, and only where there is an address.
-#[derive(Default)]
-pub(crate) struct LazyNames<'a>(Option<Names<'a>>);
-
-impl<'a> LazyNames<'a> {
-    pub(crate) fn get(&mut self, recorded: &'a Recorded) -> &mut Names<'a> {
-        self.0.get_or_insert_with(|| Names::new(recorded))
-    }
-}
-
-/// Names of addresses, found once.
-pub(crate) struct Names<'a> {
-    recorded: &'a Recorded,
-    symbols: Symbols,
-    /// What each process had mapped as code, from when on, in time order.
-    mappings: HashMap<Tid, Vec<(Stamp<Local>, &'a Mapping)>>,
-    user: HashMap<(&'a [u8], u64), Found>,
-    kernel: HashMap<u64, Found>,
-}
-
-impl<'a> Names<'a> {
-    fn new(recorded: &'a Recorded) -> Self {
-        let mut mappings: HashMap<Tid, Vec<(Stamp<Local>, &Mapping)>> = HashMap::new();
-        for (at, mapping) in &recorded.survey.mappings {
-            mappings.entry(mapping.tgid).or_default().push((*at, mapping));
-        }
-        let boot = HostIdentity::of_this_host().boot_id;
-        let symbols = Symbols::new(!boot.is_empty() && boot == recorded.host.boot_id);
-        Self { recorded, symbols, mappings, user: HashMap::new(), kernel: HashMap::new() }
-    }
-
-    fn place(&mut self, Sample { at, tgid, kernel, user, .. }: Sample) -> Place {
-        // A caller's frame holds where it goes on: the call lies before that.
-        let address =
-            |n: usize| user.get(n).map(|&address| if n == 0 { address } else { address.wrapping_sub(1) });
-        if let Some(&leaf) = kernel.first() {
-            let leaf = self.in_kernel(leaf);
-            let caller = address(0).and_then(|address| self.user(tgid, at, address));
-            return Place { leaf, in_kernel: true, caller };
-        }
-        let leaf = address(0).and_then(|address| self.user(tgid, at, address));
-        let leaf = leaf.unwrap_or_else(|| Found::Unnamed(Vec::new()));
-        let mut caller = None;
-        for n in 1..user.len() {
-            let Some(found) = address(n).and_then(|address| self.user(tgid, at, address)) else { continue };
-            let elsewhere = module(&found) != module(&leaf);
-            if caller.is_none() || elsewhere {
-                caller = Some(found);
-            }
-            if elsewhere {
-                break;
-            }
-        }
-        Place { leaf, in_kernel: false, caller }
-    }
-
-    pub(crate) fn in_kernel(&mut self, address: u64) -> Found {
-        let symbols = &self.symbols;
-        self.kernel.entry(address).or_insert_with(|| symbols.in_kernel(address)).clone()
-    }
-
-    pub(crate) fn user(&mut self, tgid: Tid, at: Stamp<Reference>, address: u64) -> Option<Found> {
-        let mapping = self.mapping(tgid, Stamp::from_ns(at.ns()), address)?;
-        let offset = address - mapping.from + mapping.offset;
-        let symbols = &mut self.symbols;
-        let code = Code { path: &mapping.path, offset, build_id: &mapping.build_id };
-        Some(self.user.entry((&mapping.path, offset)).or_insert_with(|| symbols.in_file(code)).clone())
-    }
-
-    /// What of a process's code holds an address.
-    fn mapping(&self, mut process: Tid, mut at: Stamp<Local>, address: u64) -> Option<&'a Mapping> {
-        /// Births without a program of the newborn's own, one after the other.
-        const GENERATIONS: usize = 16;
-        let holds =
-            |mapping: &&(Stamp<Local>, &'a Mapping)| (mapping.1.from..mapping.1.to).contains(&address);
-        for _ in 0..GENERATIONS {
-            let of_process = self.mappings.get(&process).map_or(&[][..], Vec::as_slice);
-            // Mappings are read a while after a sample; one that was there before counts first.
-            let before = of_process.iter().rev().filter(|(since, _)| *since <= at).find(holds);
-            if let Some((_, mapping)) = before.or_else(|| of_process.iter().find(holds)) {
-                return Some(mapping);
-            }
-            // Others' recorders tell of what a program maps, as it does so, and not that a newborn has what
-            // its parent had until then.
-            let own = of_process.iter().any(|(since, _)| *since <= at);
-            if own || self.recorded.tracer.is_none() {
-                return None;
-            }
-            let leader = self.recorded.leader(process, at.on_reference_host())?;
-            let identity = self.recorded.graph.thread(leader).identity.as_ref()?;
-            (process, at) = (identity.parent, identity.start);
-        }
-        None
-    }
-}
-
-/// The file that a function is in.
-pub(crate) fn module(found: &Found) -> Option<&[u8]> {
-    match found {
-        Found::Function(function) => function.module.as_deref(),
-        Found::Unnamed(file) | Found::Replaced(file) | Found::Unreadable(file) => Some(file),
-        Found::Kernel => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{event, mapping, read, thread};
     use wakepath_critical_path::{Window, active};
-    use wakepath_event::{Event, EventKind, Stack, SwitchOut};
+    use wakepath_event::{Event, EventKind, Stack, SwitchOut, Tid};
+    use wakepath_symbols::Found;
 
     fn sample(at: u64, current: u32, kernel: &[u64], user: &[u64]) -> Event {
         let stack = Stack { tgid: Tid(current), kernel: kernel.into(), user: user.into(), scanned: 0 };
@@ -221,7 +99,7 @@ mod tests {
         ]);
         let window = Window { thread: ThreadIndex(0), from: Stamp::from_ns(0), to: Stamp::from_ns(100) };
         let path = active(&recorded.graph, window);
-        let (places, segments) = sampled(&recorded, &path, &mut LazyNames::default());
+        let (places, segments) = sampled(&path, &mut CodeNames::new(&recorded, false));
         let gone = |file: &str| Found::Unreadable(file.as_bytes().to_vec());
         let in_library = Place { leaf: gone("lib"), in_kernel: false, caller: Some(gone("program")) };
         let in_kernel = Place { leaf: Found::Kernel, in_kernel: true, caller: Some(gone("program")) };
@@ -269,7 +147,7 @@ mod tests {
             let thread = recorded.with_tid(Tid(9))[0];
             let window = Window { thread, from: Stamp::from_ns(70), to: Stamp::from_ns(100) };
             let path = active(&recorded.graph, window);
-            let places = sampled(&recorded, &path, &mut LazyNames::default()).0;
+            let places = sampled(&path, &mut CodeNames::new(&recorded, false)).0;
             let leaves = places.into_values().flatten().map(|(place, count)| (place.leaf, count));
             leaves.collect::<Vec<_>>()
         };
@@ -303,7 +181,7 @@ mod tests {
         ]);
         let window = Window { thread: ThreadIndex(0), from: Stamp::from_ns(0), to: Stamp::from_ns(100) };
         let path = active(&recorded.graph, window);
-        let places = sampled(&recorded, &path, &mut LazyNames::default()).0;
+        let places = sampled(&path, &mut CodeNames::new(&recorded, false)).0;
         let counts: Vec<u64> = places.values().flat_map(|places| places.values()).copied().collect();
         assert_eq!(counts, [1]);
     }

@@ -3,29 +3,21 @@
 //! Every table is filled from the recording's own events; nothing is looked up on the machine that
 //! does the analysis, which may be another one.
 
-mod descriptor;
-mod flow;
-mod syscall;
-mod unit;
-
 use std::collections::BTreeMap;
 
 use wakepath_event::{CgroupId, Event, EventKind, FlowId, NameSpace, Tid};
 
-pub use descriptor::{CallKey, CallName, Object};
-pub use flow::Peer;
-pub use syscall::waits_for_work;
-pub use unit::Unit;
-
-use crate::{Name, Who};
+use crate::descriptor::Files;
+use crate::flow::Flows;
+use crate::{Name, Peer, ThreadInfo, Unit};
 
 /// All names that a recording gives.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     /// A number's names, the latest last: cgroups, interrupts, devices, programs.
     named: BTreeMap<(NameSpace, u64), Name>,
-    files: descriptor::Files,
-    flows: flow::Flows,
+    pub(crate) files: Files,
+    pub(crate) flows: Flows,
 }
 
 /// A cgroup's CPU limit.
@@ -75,14 +67,14 @@ impl Names {
 
     /// The path of a thread's cgroup: in the v2 hierarchy, or where that says nothing, in the one
     /// that has the CPU controller. Where both exist, systemd keeps its units in the first.
-    pub fn cgroup_of(&self, thread: &Who) -> Option<&Name> {
+    pub fn cgroup_of(&self, thread: &ThreadInfo) -> Option<&Name> {
         let says_something = |path: &&Name| path.bytes().iter().any(|&b| b != b'/');
         let v2 = self.cgroup(thread.cgroup).filter(says_something);
         v2.or_else(|| self.cpu_cgroup(thread.cpu_cgroup).filter(says_something))
     }
 
     /// The unit or container that a thread belongs to.
-    pub fn unit(&self, thread: &Who) -> Option<Unit> {
+    pub fn unit(&self, thread: &ThreadInfo) -> Option<Unit> {
         Unit::of_path(self.cgroup_of(thread)?.bytes())
     }
 
@@ -96,7 +88,7 @@ impl Names {
 
     /// The innermost CPU limit that a thread is under, its own cgroup's or one further out, and the
     /// path of the cgroup that has it.
-    pub fn limit_over(&self, thread: &Who) -> Option<(&Name, CpuLimit)> {
+    pub fn limit_over(&self, thread: &ThreadInfo) -> Option<(&Name, CpuLimit)> {
         let path = self.cpu_cgroup(thread.cpu_cgroup)?.bytes();
         let limited = self.named.range((NameSpace::CpuLimit, 0)..=(NameSpace::CpuLimit, u64::MAX));
         limited
@@ -157,8 +149,8 @@ mod tests {
     use crate::testing::event;
     use wakepath_event::Comm;
 
-    fn in_cgroup(cpu_cgroup: u64) -> Who {
-        Who {
+    fn in_cgroup(cpu_cgroup: u64) -> ThreadInfo {
+        ThreadInfo {
             tid: Tid(7),
             tgid: None,
             ns_tgid: None,

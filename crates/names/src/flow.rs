@@ -38,7 +38,7 @@ impl fmt::Display for Peer {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Flows {
+pub(crate) struct Flows {
     by_id: HashMap<FlowId, Flow>,
     by_ends: HashMap<Flow, FlowId>,
     /// The process that sends a flow.

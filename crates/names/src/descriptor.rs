@@ -6,8 +6,7 @@ use std::collections::HashMap;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Call, FileName, FlowId, Tid};
 
-use super::{Names, Peer, syscall};
-use crate::Name;
+use crate::{Name, Names, Peer, syscall};
 
 /// A system call as people read it: `fdatasync` of `orders.db`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -45,7 +44,7 @@ const S_IFSOCK: u32 = 0o140_000;
 
 /// The descriptors of all processes; numbers are reused, so each meaning has a time.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Files(HashMap<(Tid, u32), Meanings>);
+pub(crate) struct Files(HashMap<(Tid, u32), Meanings>);
 
 /// What a descriptor meant, from when on.
 type Meanings = Vec<(Stamp<Local>, Meaning)>;

@@ -10,8 +10,8 @@ use wakepath_critical_path::{Path, Segment, Wait, WaitId};
 use wakepath_symbols::Found;
 use wakepath_wait_graph::{Frames, Occupant, StackAt, StackIndex, ThreadIndex, ThreadState, Waker};
 
-use crate::Recorded;
-use crate::code::{LazyNames, Names, module};
+use crate::CodeNames;
+use crate::code::module;
 
 /// The stacks of a path's waits.
 #[derive(Debug, Clone, Default)]
@@ -83,12 +83,11 @@ pub enum Caller {
 
 impl Stacks {
     /// The stacks of a path's waits; none where none were recorded.
-    pub(crate) fn of<'r>(recorded: &'r Recorded, path: &Path, names: &mut LazyNames<'r>) -> Self {
-        let graph = &recorded.graph;
-        if !graph.has_stacks() {
+    pub fn of(path: &Path, names: &mut CodeNames<'_>) -> Self {
+        if !names.recorded.graph.has_stacks() {
             return Self::default();
         }
-        let mut reader = Reader { recorded, names, known: HashMap::new(), stacks: Self::default() };
+        let mut reader = Reader { names, known: HashMap::new(), stacks: Self::default() };
         let waits = path
             .waits
             .iter()
@@ -170,8 +169,7 @@ impl Stacks {
 }
 
 struct Reader<'a, 'n> {
-    recorded: &'a Recorded,
-    names: &'n mut LazyNames<'a>,
+    names: &'n mut CodeNames<'a>,
     known: HashMap<StackIndex, Taken>,
     stacks: Stacks,
 }
@@ -179,7 +177,7 @@ struct Reader<'a, 'n> {
 impl Reader<'_, '_> {
     /// Where the wait of `thread` began that holds `at`.
     fn began(&mut self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Taken> {
-        let intervals = self.recorded.graph.state_intervals(thread);
+        let intervals = self.names.recorded.graph.state_intervals(thread);
         let interval = intervals
             .get(intervals.find(at))
             .filter(|interval| matches!(interval.state, ThreadState::Blocked(_)))?;
@@ -188,8 +186,8 @@ impl Reader<'_, '_> {
 
     /// Where `by` was when it ended the wait of `thread` that holds `at`.
     fn ended(&mut self, thread: ThreadIndex, at: Stamp<Reference>, by: Option<ThreadIndex>) -> Option<Taken> {
-        let intervals = self.recorded.graph.state_intervals(thread);
-        match self.recorded.graph.wait(&intervals.get(intervals.find(at))?)?.end {
+        let intervals = self.names.recorded.graph.state_intervals(thread);
+        match self.names.recorded.graph.wait(&intervals.get(intervals.find(at))?)?.end {
             Waker::Woken { at, current: Occupant::Thread(waker), context, .. }
                 if Some(waker) == by && !context.is_interrupt() =>
             {
@@ -200,14 +198,14 @@ impl Reader<'_, '_> {
     }
 
     fn taken(&mut self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Taken> {
-        let (index, frames) = match self.recorded.graph.stack_at(thread, at)? {
+        let (index, frames) = match self.names.recorded.graph.stack_at(thread, at)? {
             StackAt::Frames(index, frames) => (index, frames),
             StackAt::Lost => return Some(Taken::Lost),
         };
         if let Some(&known) = self.known.get(&index) {
             return Some(known);
         }
-        let taken = self.stacks.add(named(self.names.get(self.recorded), at, frames));
+        let taken = self.stacks.add(named(self.names, at, frames));
         self.known.insert(index, taken);
         Some(taken)
     }
@@ -215,7 +213,7 @@ impl Reader<'_, '_> {
 
 /// The frames of a stack with names. Of the addresses that were found on the stack, those up to the
 /// first outside of the C library: only its functions have no frame.
-fn named(names: &mut Names<'_>, at: Stamp<Reference>, frames: Frames<'_>) -> Vec<Frame> {
+fn named(names: &mut CodeNames<'_>, at: Stamp<Reference>, frames: Frames<'_>) -> Vec<Frame> {
     let Frames { tgid, kernel, user, scanned } = frames;
     let kernel = kernel.iter().map(|&address| Frame { found: names.in_kernel(address), in_kernel: true });
     let mut all: Vec<Frame> = kernel.skip_while(|frame| is_tracing(&frame.found)).collect();
@@ -329,7 +327,7 @@ mod tests {
         ]);
         let window = Window { thread: ThreadIndex(0), from: Stamp::from_ns(0), to: Stamp::from_ns(100) };
         let path = active(&recorded.graph, window);
-        let stacks = Stacks::of(&recorded, &path, &mut LazyNames::default());
+        let stacks = Stacks::of(&path, &mut CodeNames::new(&recorded, false));
         let waited = (0..path.segments.len()).filter_map(|segment| stacks.of_segment(segment));
         let waited: Vec<_> = waited.collect();
         assert_eq!(waited.len(), 1, "one of three segments waits");

@@ -1,0 +1,39 @@
+//! The names of what a recording speaks of, and a thread's identity at a moment.
+//!
+//! [`Recorded`] is a recording that was read once: its graph, and beside it what the graph leaves out, from
+//! which everything gets its name. Nothing here reads a recording; only [`CodeNames`] opens files, those whose
+//! functions it names. Names are bytes that others chose: the views escape them.
+
+mod code;
+mod descriptor;
+mod flow;
+mod host;
+mod intervals;
+mod name;
+mod names;
+mod problem;
+mod recorded;
+mod samples;
+mod stacks;
+mod survey;
+mod syscall;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod thread;
+mod unit;
+
+pub use code::{CodeNames, Place};
+pub use descriptor::{CallKey, CallName, Object};
+pub use flow::Peer;
+pub use host::Host;
+pub use intervals::{Interval, Intervals};
+pub use name::Name;
+pub use names::{CpuLimit, Names};
+pub use problem::{Problem, ProblemKind};
+pub use recorded::{Format, Recorded};
+pub use samples::{Sampled, SampledSegments, sampled};
+pub use stacks::{Caller, Frame, Site, SiteId, Stack, StackId, Stacks, Taken};
+pub use survey::{Command, Counts, Session, Survey};
+pub use syscall::waits_for_work;
+pub use thread::ThreadInfo;
+pub use unit::Unit;

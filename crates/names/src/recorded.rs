@@ -1,0 +1,148 @@
+//! A recording that was read: its graph and all that names it.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use wakepath_clock::{ErrorBound, Local, Reference, Stamp, Transform};
+use wakepath_event::{HostIndex, Tid};
+use wakepath_timeline::Numbering;
+use wakepath_wait_graph::{Graph, ThreadIndex};
+
+use crate::{Host, Name, Problem, Survey};
+
+/// A recording, read: what every question is put to.
+#[derive(Debug)]
+pub struct Recorded {
+    /// Where it was read from; of several, the first.
+    pub source: PathBuf,
+    /// The machine; of several, the one whose clock the stamps are of.
+    pub host: Host,
+    /// The other machines, from the second on, where several were recorded.
+    pub others: Vec<Host>,
+    /// The execution graph.
+    pub graph: Graph,
+    /// All else.
+    pub survey: Survey,
+    /// What is doubtful about all of it.
+    pub problems: Vec<Problem>,
+    /// Which of the machine's clocks its stamps are of; most tracers have but one, the monotonic.
+    pub clock: &'static str,
+    /// Realtime less that clock at the beginning, as the recording's metadata says it.
+    pub realtime_offset_ns: Option<i128>,
+    /// The cgroup, unit or container that it was made to ask about, if it was one.
+    pub cgroup: Option<Name>,
+    /// How it is written down; `None` for one that was never on disk.
+    pub format: Option<Format>,
+    /// Which other tracer wrote it, where it is none of ours.
+    pub tracer: Option<Name>,
+    /// From each host's clock to the first's, where several were recorded.
+    pub clocks: Vec<Transform<Local, Reference>>,
+    /// How what several hosts call alike was told apart.
+    pub numbering: Option<Numbering>,
+    pub(crate) by_tid: HashMap<Tid, Vec<ThreadIndex>>,
+}
+
+/// How a recording is written down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Format {
+    /// Its number.
+    pub number: i64,
+    /// The version of wakepath that wrote it.
+    pub writer: String,
+    /// What the recorder was asked for.
+    pub options: String,
+    /// Bytes of its streams.
+    pub bytes: u64,
+    /// How many streams.
+    pub streams: usize,
+    /// Records that the recorder lost, by its own count.
+    pub discarded: u64,
+}
+
+impl Recorded {
+    /// Puts together what was read.
+    pub fn new(source: PathBuf, host: Host, graph: Graph, survey: Survey, problems: Vec<Problem>) -> Self {
+        let mut by_tid: HashMap<Tid, Vec<ThreadIndex>> = HashMap::new();
+        for (index, thread) in graph.threads() {
+            for &(_, tid) in &thread.tids {
+                by_tid.entry(tid).or_default().push(index);
+            }
+        }
+        Self {
+            source,
+            host,
+            others: Vec::new(),
+            graph,
+            survey,
+            problems,
+            clock: "monotonic",
+            realtime_offset_ns: None,
+            cgroup: None,
+            format: None,
+            tracer: None,
+            clocks: Vec::new(),
+            numbering: None,
+            by_tid,
+        }
+    }
+
+    /// Whose a block device is, and how that host calls it (major << 20 | minor).
+    pub fn device(&self, device: u32) -> (HostIndex, u32) {
+        let of_other = self.numbering.as_ref().and_then(|numbering| numbering.device_of(device));
+        of_other.unwrap_or((HostIndex::default(), device))
+    }
+
+    /// A machine, by its place among those that were recorded.
+    pub fn host_at(&self, host: HostIndex) -> &Host {
+        let other = usize::from(host.0).checked_sub(1);
+        other.and_then(|other| self.others.get(other)).unwrap_or(&self.host)
+    }
+
+    /// How far stamps of a thread's host, from then to then, may be off from those of the first; of no
+    /// thread's, those of the host with the worst clock. `None` without a bound.
+    pub fn clock_error(
+        &self,
+        thread: Option<ThreadIndex>,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> Option<u64> {
+        let host = thread.map(|thread| usize::from(self.graph.thread(thread).tid().host().0));
+        let hosts =
+            self.clocks.iter().enumerate().filter(|(index, _)| host.is_none_or(|host| host == *index));
+        hosts.map(|(_, clock)| error(clock, from, to)).max().unwrap_or(ErrorBound::Within(0)).ns()
+    }
+
+    /// Realtime at `at`, ns since 1970, by the clocks read last before it, else as the metadata
+    /// says; `None` where neither is there.
+    pub fn realtime(&self, at: Stamp<Reference>) -> Option<u64> {
+        self.survey
+            .realtime(Stamp::from_ns(at.ns()))
+            .or_else(|| u64::try_from(self.realtime_offset_ns?.checked_add(i128::from(at.ns()))?).ok())
+    }
+
+    /// When recording began: all sources were attached, or the first event where that is not said.
+    pub fn from(&self) -> Stamp<Reference> {
+        self.survey.session.started.map_or(self.graph.from(), |at| at.on_reference_host())
+    }
+
+    /// When recording ended: it was stopped, or the last event where it was cut off.
+    pub fn to(&self) -> Stamp<Reference> {
+        self.survey.session.stopped.map_or(self.graph.to(), |at| at.on_reference_host())
+    }
+
+    /// Whether nobody ended it properly. What was never on disk and was not begun was not ended either.
+    pub fn cut_off(&self) -> bool {
+        let session = &self.survey.session;
+        self.tracer.is_none()
+            && session.stopped.is_none()
+            && (session.started.is_some() || self.format.is_some())
+    }
+}
+
+/// The largest error that stamps of a host have from then to then on the reference clock.
+fn error(clock: &Transform<Local, Reference>, from: Stamp<Reference>, to: Stamp<Reference>) -> ErrorBound {
+    match clock.inverse() {
+        Some(back) => clock.worst(back.convert(from).0, back.convert(to).0),
+        None => ErrorBound::Unbounded,
+    }
+}

@@ -1,0 +1,126 @@
+//! A thread's identity at a moment, and its place among processes and hosts.
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_event::{CgroupId, Comm, Tid};
+use wakepath_wait_graph::ThreadIndex;
+
+use crate::{Host, Recorded};
+
+/// ThreadInfo a thread is, at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadInfo {
+    /// Its id.
+    pub tid: Tid,
+    /// Its process; `None` for a thread that was never introduced.
+    pub tgid: Option<Tid>,
+    /// Its process, as its own pid namespace numbers it.
+    pub ns_tgid: Option<Tid>,
+    /// When it was born, where that is known.
+    pub start: Option<Stamp<Reference>>,
+    /// It belongs to the kernel.
+    pub kernel: bool,
+    /// What it was called; empty where that is not known.
+    pub comm: Comm,
+    /// Its cgroup in the v2 hierarchy, 0 where it is not known.
+    pub cgroup: CgroupId,
+    /// Its cgroup in the hierarchy that has the CPU controller, 0 where it is not known.
+    pub cpu_cgroup: CgroupId,
+}
+
+impl Recorded {
+    /// ThreadInfo a thread is at `at`: names and cgroups change, and a process may have gone on as another thread.
+    pub fn thread_at(&self, mut index: ThreadIndex, at: Stamp<Reference>) -> ThreadInfo {
+        while let Some(next) = self.graph.successor(index).filter(|_| at > self.graph.thread(index).last) {
+            index = next;
+        }
+        let thread = self.graph.thread(index);
+        let identity = thread.identity.as_ref();
+        let moved = thread.cgroups.partition_point(|&(since, ..)| since <= at).saturating_sub(1);
+        let cgroups = thread.cgroups.get(moved).map(|&(_, v2, cpu)| (v2, cpu));
+        let (cgroup, cpu_cgroup) = cgroups.unwrap_or_default();
+        ThreadInfo {
+            tid: thread.tid_at(at),
+            tgid: identity.map(|identity| identity.tgid),
+            ns_tgid: identity.map(|identity| identity.ns_tgid),
+            start: identity.map(|identity| identity.start.on_reference_host()),
+            kernel: identity.is_some_and(|identity| identity.kernel),
+            comm: thread.name_at(at),
+            cgroup,
+            cpu_cgroup,
+        }
+    }
+
+    /// On which machine a thread with this id is.
+    pub fn host_of(&self, tid: Tid) -> &Host {
+        self.host_at(tid.host())
+    }
+
+    /// The machine of a thread, where it is not the one whose clock the stamps are of.
+    pub fn remote_host(&self, tid: Tid) -> Option<&Host> {
+        let host = self.host_of(tid);
+        (!std::ptr::eq(host, &self.host)).then_some(host)
+    }
+
+    /// The threads that ever had a tid, in the order of their first appearance.
+    pub fn with_tid(&self, tid: Tid) -> &[ThreadIndex] {
+        self.by_tid.get(&tid).map_or(&[], Vec::as_slice)
+    }
+
+    /// The main thread of a process at `at`, or the nearest that had its id: ids are reused.
+    pub fn leader(&self, process: Tid, at: Stamp<Reference>) -> Option<ThreadIndex> {
+        let candidates = self.with_tid(process);
+        let had_it = |&&index: &&ThreadIndex| {
+            let thread = self.graph.thread(index);
+            thread.first <= at && thread.tid_at(at) == process
+        };
+        let last_before = candidates.iter().rev().find(had_it);
+        last_before.or(candidates.first()).copied()
+    }
+
+    /// What a process is called at `at`: its main thread's name.
+    pub fn process_comm(&self, process: Tid, at: Stamp<Reference>) -> Option<Comm> {
+        let leader = self.leader(process, at)?;
+        Some(self.graph.thread(leader).name_at(at)).filter(|comm| !comm.bytes().is_empty())
+    }
+
+    /// Whether at `at` a process is `ancestor`, a child of it, a child's child and so on, by who
+    /// gave birth to whom. Ids are reused, so the chain is followed only so far.
+    pub fn descends(&self, process: Tid, ancestor: Tid, at: Stamp<Reference>) -> bool {
+        const GENERATIONS: usize = 100;
+        let parent = |child: &Tid| {
+            let leader = self.graph.thread(self.leader(*child, at)?);
+            leader.identity.as_ref().map(|identity| identity.parent)
+        };
+        std::iter::successors(Some(process), parent).take(GENERATIONS).any(|process| process == ancestor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{recorded, thread};
+    use wakepath_event::{EventKind, Mark};
+
+    #[test]
+    fn a_grandchild_descends_and_a_circle_of_reused_ids_ends() {
+        let tree = [(2, 1), (3, 2), (8, 9), (9, 8)];
+        let events = tree.map(|(tgid, parent)| (1, thread(tgid, tgid, parent, "x")));
+        let recorded = recorded(&events);
+        let at = Stamp::from_ns(5);
+        assert!(recorded.descends(Tid(3), Tid(1), at) && recorded.descends(Tid(3), Tid(3), at));
+        assert!(!recorded.descends(Tid(1), Tid(3), at) && !recorded.descends(Tid(8), Tid(1), at));
+    }
+
+    #[test]
+    fn a_reused_id_means_the_process_of_that_time() {
+        let events = [
+            (10, thread(7, 7, 1, "first")),
+            (20, EventKind::Mark(Mark::Started)),
+            (30, thread(8, 8, 1, "other")),
+        ];
+        let recorded = recorded(&events);
+        let name = |tid, at| recorded.process_comm(Tid(tid), Stamp::from_ns(at));
+        assert_eq!(name(7, 5), Some(Comm::new(b"first")), "nearest where it is not there yet");
+        assert_eq!(name(9, 5), None);
+    }
+}
