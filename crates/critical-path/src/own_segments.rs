@@ -108,8 +108,9 @@ fn interrupt_share(
     if interrupts_ns == 0 {
         return 0;
     }
-    let before = stolen.until(interval.from);
-    let left_until = |at: Stamp<Reference>| u128::from(at.since(interval.from) - (stolen.until(at) - before));
+    let before = stolen.ns_before(interval.from);
+    let left_until =
+        |at: Stamp<Reference>| u128::from(at.since(interval.from) - (stolen.ns_before(at) - before));
     let stay = left_until(interval.to);
     if stay == 0 {
         return 0;

@@ -17,12 +17,12 @@ const HOST_SHIFT: u32 = 54;
 pub struct Numbering {
     cpus: HashMap<(HostIndex, Cpu), Cpu>,
     /// By the number given: whose CPU it is.
-    lanes: Vec<(HostIndex, Cpu)>,
+    cpu_owners: Vec<(HostIndex, Cpu)>,
     /// By what each host calls a flow.
-    of_host: HashMap<(HostIndex, FlowId), FlowId>,
+    flow_ids: HashMap<(HostIndex, FlowId), FlowId>,
     /// By what a flow is; with the host where it cannot leave that.
     flows: HashMap<(Option<HostIndex>, Flow), FlowId>,
-    given: u64,
+    last_flow_id: u64,
     /// Devices and interrupts of hosts from the second on, in the order of their first sight.
     devices: HashMap<(HostIndex, u32), u32>,
     interrupts: HashMap<(HostIndex, u16), u16>,
@@ -41,7 +41,7 @@ impl Numbering {
         event.cpu = self.cpu(host, event.cpu);
         event.current = event.current.on(host);
         let on = |tid: &mut Tid| *tid = tid.on(host);
-        let cgroup = |id: &mut CgroupId| id.0 = key(host, id.0);
+        let cgroup = |id: &mut CgroupId| id.0 = host_key(host, id.0);
         let identity = |who: &mut ThreadIdentity| {
             for tid in [&mut who.tid, &mut who.tgid, &mut who.parent, &mut who.ns_tid, &mut who.ns_tgid] {
                 on(tid);
@@ -108,7 +108,7 @@ impl Numbering {
                     NameSpace::Interrupt => {
                         u16::try_from(*number).map_or(*number, |irq| self.interrupt(host, irq).into())
                     }
-                    _ => key(host, *number),
+                    _ => host_key(host, *number),
                 };
             }
             EventKind::Mapping(mapping) => on(&mut mapping.tgid),
@@ -129,7 +129,7 @@ impl Numbering {
 
     /// Whose a CPU is, and how that host calls it.
     pub fn cpu_of(&self, cpu: Cpu) -> Option<(HostIndex, Cpu)> {
-        self.lanes.get(usize::from(cpu.0)).copied()
+        self.cpu_owners.get(usize::from(cpu.0)).copied()
     }
 
     /// Whose a block device is, and how that host calls it, of hosts from the second on.
@@ -161,12 +161,12 @@ impl Numbering {
         if cpu == Cpu::UNKNOWN {
             return cpu;
         }
-        let lanes = &mut self.lanes;
+        let cpu_owners = &mut self.cpu_owners;
         *self.cpus.entry((host, cpu)).or_insert_with(|| {
             // Of more CPUs than there are numbers, the rest are unknown ones.
-            match u16::try_from(lanes.len()).map(Cpu) {
+            match u16::try_from(cpu_owners.len()).map(Cpu) {
                 Ok(next) if next != Cpu::UNKNOWN => {
-                    lanes.push((host, cpu));
+                    cpu_owners.push((host, cpu));
                     next
                 }
                 _ => Cpu::UNKNOWN,
@@ -176,14 +176,14 @@ impl Numbering {
 
     /// What a host's packets of a flow refer to: perhaps before it is defined.
     fn flow(&mut self, host: HostIndex, id: FlowId) -> FlowId {
-        let given = &mut self.given;
-        *self.of_host.entry((host, id)).or_insert_with(|| next(given))
+        let last = &mut self.last_flow_id;
+        *self.flow_ids.entry((host, id)).or_insert_with(|| next_flow_id(last))
     }
 
     fn define(&mut self, host: HostIndex, id: FlowId, flow: Flow) -> FlowId {
         let inside = flow.is_within_host().then_some(host);
         if let Some(&known) = self.flows.get(&(inside, flow)) {
-            self.of_host.insert((host, id), known);
+            self.flow_ids.insert((host, id), known);
             return known;
         }
         let given = self.flow(host, id);
@@ -192,13 +192,13 @@ impl Numbering {
     }
 }
 
-fn next(given: &mut u64) -> FlowId {
-    *given += 1;
-    FlowId(*given)
+fn next_flow_id(last: &mut u64) -> FlowId {
+    *last += 1;
+    FlowId(*last)
 }
 
 /// A key of one host's among those of several. That of the first host is as it was.
-fn key(host: HostIndex, key: u64) -> u64 {
+fn host_key(host: HostIndex, key: u64) -> u64 {
     key ^ u64::from(host.0) << HOST_SHIFT
 }
 

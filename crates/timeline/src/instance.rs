@@ -23,7 +23,7 @@ pub(crate) struct Instance {
     /// No record has followed the loss yet.
     lost_last: bool,
     /// What the last waking was given, so that wakings by the same packet share it.
-    given: Option<(Evidence, EvidenceIndex)>,
+    last_evidence: Option<(Evidence, EvidenceIndex)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,7 @@ impl Default for Instance {
             completion: None,
             lossy: false,
             lost_last: false,
-            given: None,
+            last_evidence: None,
         }
     }
 }
@@ -51,10 +51,10 @@ impl Default for Instance {
 impl Instance {
     /// Whether a record that shows this context is of this instance; it then follows any loss.
     #[inline]
-    pub(crate) fn goes_on(&mut self, context: Context, current: Tid) -> bool {
-        let goes_on = self.context == context && self.current == current;
-        self.lost_last &= !goes_on;
-        goes_on
+    pub(crate) fn continues(&mut self, context: Context, current: Tid) -> bool {
+        let continues = self.context == context && self.current == current;
+        self.lost_last &= !continues;
+        continues
     }
 
     /// The first record of another instance, right behind a loss or not.
@@ -83,7 +83,7 @@ impl Instance {
         self.ready = None;
         self.completion = None;
         self.lossy = false;
-        self.given = None;
+        self.last_evidence = None;
     }
 
     /// Records of this CPU were lost.
@@ -123,11 +123,11 @@ impl Instance {
     /// The evidence for a waking in this instance now.
     pub(crate) fn evidence(&mut self, now: Stamp<Reference>, sink: &mut impl Sink) -> EvidenceIndex {
         let Some(evidence) = self.find(now) else { return EvidenceIndex::NONE };
-        match self.given {
+        match self.last_evidence {
             Some((given, index)) if given == evidence => index,
             _ => {
                 let index = sink.evidence(evidence);
-                self.given = Some((evidence, index));
+                self.last_evidence = Some((evidence, index));
                 index
             }
         }

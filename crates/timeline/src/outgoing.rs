@@ -17,7 +17,7 @@ pub(crate) struct Outgoing {
     streams: HashMap<FlowId, VecDeque<Range>, FixedState>,
     /// Whose each range is, the oldest first.
     order: VecDeque<FlowId>,
-    most: usize,
+    max_ranges: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -29,15 +29,15 @@ struct Range {
 
 impl Range {
     /// How far its end lies behind this byte; not positive if it ends before.
-    fn behind(&self, byte: u32) -> i32 {
+    fn bytes_past(&self, byte: u32) -> i32 {
         self.seq.wrapping_add(self.len).wrapping_sub(byte).cast_signed()
     }
 }
 
 impl Outgoing {
     /// Remembers so many ranges of all streams together.
-    pub(crate) fn new(most: usize) -> Self {
-        Self { streams: HashMap::default(), order: VecDeque::new(), most }
+    pub(crate) fn new(max_ranges: usize) -> Self {
+        Self { streams: HashMap::default(), order: VecDeque::new(), max_ranges }
     }
 
     /// A stream begins, perhaps under the name of one before.
@@ -54,7 +54,7 @@ impl Outgoing {
             return;
         }
         let ranges = self.streams.entry(stream).or_default();
-        if let Some(again @ 1..) = ranges.back().map(|last| last.behind(seq)) {
+        if let Some(again @ 1..) = ranges.back().map(|last| last.bytes_past(seq)) {
             let again = again.cast_unsigned();
             if again >= len {
                 return;
@@ -63,7 +63,7 @@ impl Outgoing {
         }
         ranges.push_back(Range { seq, len, sent });
         self.order.push_back(stream);
-        if self.order.len() > self.most {
+        if self.order.len() > self.max_ranges {
             self.forget();
         }
     }
@@ -82,7 +82,7 @@ impl Outgoing {
     pub(crate) fn find(&self, stream: FlowId, seq: u32, len: u32) -> Option<Sent> {
         let byte = seq.wrapping_add(len.checked_sub(1)?);
         let ranges = self.streams.get(&stream)?;
-        let index = ranges.partition_point(|range| range.behind(byte) <= 0);
+        let index = ranges.partition_point(|range| range.bytes_past(byte) <= 0);
         let range = ranges.get(index)?;
         let seen = byte.wrapping_sub(range.seq) < range.len;
         let before = index.checked_sub(1).map(|before| ranges[before].sent);

@@ -10,13 +10,13 @@ pub(crate) struct Thread {
     pub(crate) tgid: Tid,
     /// Its identity's start, where known.
     pub(crate) start: Option<Stamp<Local>>,
-    pub(crate) now: Now,
+    pub(crate) state: CurrentState,
     /// Its wait, while it is blocked. What ends it is filled in then.
     pub(crate) wait: Wait,
     /// When `now` began; all before has gone out.
     pub(crate) since: Stamp<Reference>,
     /// A waking that came while it was running.
-    pub(crate) pending: Option<Woken>,
+    pub(crate) pending: Option<WakeUp>,
     /// The kernel lock it is waiting for, awake or asleep.
     pub(crate) lock: Option<ContendedLock>,
     /// It began to exit.
@@ -27,7 +27,7 @@ pub(crate) struct Thread {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Now {
+pub(crate) enum CurrentState {
     /// Running or runnable when the snapshot found it.
     Ready,
     Running(Cpu),
@@ -47,7 +47,7 @@ pub(crate) const WAITING: Wait =
 
 /// [`Waker::Woken`] as a type of its own.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Woken {
+pub(crate) struct WakeUp {
     pub(crate) at: Stamp<Reference>,
     pub(crate) current: Occupant,
     pub(crate) context: Context,
@@ -55,20 +55,20 @@ pub(crate) struct Woken {
     pub(crate) evidence: EvidenceIndex,
 }
 
-impl From<Woken> for Waker {
-    fn from(woken: Woken) -> Self {
-        let Woken { at, current, context, irq, evidence } = woken;
+impl From<WakeUp> for Waker {
+    fn from(woken: WakeUp) -> Self {
+        let WakeUp { at, current, context, irq, evidence } = woken;
         Self::Woken { at, current, context, irq, evidence }
     }
 }
 
 impl Thread {
-    pub(crate) fn new(tid: Tid, at: Stamp<Reference>, now: Now) -> Self {
+    pub(crate) fn new(tid: Tid, at: Stamp<Reference>, state: CurrentState) -> Self {
         Self {
             tid,
             tgid: tid,
             start: None,
-            now,
+            state,
             wait: WAITING,
             since: at,
             pending: None,

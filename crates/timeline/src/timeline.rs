@@ -4,10 +4,10 @@ use foldhash::fast::FixedState;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{CgroupId, Cpu, Event, EventKind, Flow, FlowId, HostIndex, Mark, ThreadIdentity, Tid};
 
-use crate::cpu::Lane;
+use crate::cpu::CpuState;
 use crate::outgoing::Outgoing;
 use crate::recent::Recent;
-use crate::thread::{Now, Thread, WAITING, Woken};
+use crate::thread::{CurrentState, Thread, WAITING, WakeUp};
 use crate::tids::Tids;
 use crate::{ContendedLock, EvidenceIndex, Loss, Occupant, Sent, Sink, State, ThreadIndex, Wait, Waker};
 
@@ -40,15 +40,15 @@ pub struct Counts {
 pub struct Timeline {
     pub(crate) threads: Vec<Thread>,
     pub(crate) tids: Tids,
-    pub(crate) lanes: Vec<Lane>,
+    pub(crate) cpus: Vec<CpuState>,
     /// Since when all of a host is seen.
-    started: Vec<(HostIndex, Stamp<Reference>)>,
+    complete_since: Vec<(HostIndex, Stamp<Reference>)>,
     pub(crate) now: Stamp<Reference>,
     pub(crate) counts: Counts,
     pub(crate) sends: Recent<(Option<FlowId>, u32, u32, u32), Sent>,
     pub(crate) outgoing: Outgoing,
     /// Flows that were defined, and by which protocol they go.
-    pub(crate) named: HashMap<FlowId, u8, FixedState>,
+    pub(crate) protocols: HashMap<FlowId, u8, FixedState>,
     pub(crate) issues: Recent<u64, (Option<ThreadIndex>, Stamp<Reference>)>,
     /// When the CPU limit of a cgroup last handed out time.
     pub(crate) refills: HashMap<CgroupId, Stamp<Reference>>,
@@ -67,13 +67,13 @@ impl Default for Timeline {
         Self {
             threads: Vec::new(),
             tids: Tids::default(),
-            lanes: Vec::new(),
-            started: Vec::new(),
+            cpus: Vec::new(),
+            complete_since: Vec::new(),
             now: Stamp::MIN,
             counts: Counts::default(),
             sends: Recent::new(IN_FLIGHT),
             outgoing: Outgoing::new(IN_FLIGHT),
-            named: HashMap::default(),
+            protocols: HashMap::default(),
             issues: Recent::new(IN_FLIGHT),
             holdings: Recent::new(IN_FLIGHT),
             refills: HashMap::new(),
@@ -102,15 +102,15 @@ impl Timeline {
                 self.switch(event, at, *next, (*out, call.as_ref()), *interrupts_ns, sink);
             }
             EventKind::Waking { target, irq, newborn, socket } => {
-                let current = self.see(event, at, sink);
+                let current = self.observe(event, at, sink);
                 let mut evidence = EvidenceIndex::NONE;
-                if let (Some(lane), true) = (self.lane(event.cpu), event.context.is_interrupt()) {
+                if let (Some(cpu_state), true) = (self.cpu_state(event.cpu), event.context.is_interrupt()) {
                     if let Some(flow) = socket {
-                        lane.instance.ready(*flow, at);
+                        cpu_state.instance.ready(*flow, at);
                     }
-                    evidence = lane.instance.evidence(at, sink);
+                    evidence = cpu_state.instance.evidence(at, sink);
                 }
-                let woken = Woken { at, current, context: event.context, irq: *irq, evidence };
+                let woken = WakeUp { at, current, context: event.context, irq: *irq, evidence };
                 self.waking(*target, woken, *newborn, sink);
             }
             EventKind::Thread { identity, blocked, call } => {
@@ -118,7 +118,7 @@ impl Timeline {
                 self.introduce(identity, at, blocked.map(|_| wait), sink);
             }
             EventKind::Fork { child } => {
-                let forker = self.see(event, at, sink);
+                let forker = self.observe(event, at, sink);
                 if let (thread, true) =
                     self.introduce(child, at, Some(Wait { newborn: true, ..WAITING }), sink)
                 {
@@ -127,13 +127,13 @@ impl Timeline {
             }
             EventKind::Exec { old, comm, path } => {
                 self.take_leaders_tid(*old, event.current, at, sink);
-                if let Occupant::Thread(thread) = self.see(event, at, sink) {
+                if let Occupant::Thread(thread) = self.observe(event, at, sink) {
                     sink.exec(thread, at, path);
                     sink.named(thread, at, *comm);
                 }
             }
             EventKind::Exit => {
-                if let Occupant::Thread(thread) = self.see(event, at, sink) {
+                if let Occupant::Thread(thread) = self.observe(event, at, sink) {
                     self.threads[thread.0 as usize].exiting = true;
                     sink.exited(thread, at);
                 }
@@ -147,7 +147,7 @@ impl Timeline {
                 let mut one = if *whole { self.processes.get(tgid).copied() } else { self.alive(*tid) };
                 while let Some(thread) = one {
                     let row = &self.threads[thread.0 as usize];
-                    if !matches!(row.now, Now::Dead) {
+                    if !matches!(row.state, CurrentState::Dead) {
                         sink.moved(thread, at, *cgroup, *cpu_cgroup);
                     }
                     one = row.next_in_process.filter(|_| *whole);
@@ -156,13 +156,13 @@ impl Timeline {
             }
             EventKind::Packet(packet) => self.packet(event, at, packet, sink),
             EventKind::SocketReady(flow) => {
-                self.see(event, at, sink);
-                if let Some(lane) = self.lane(event.cpu) {
-                    lane.instance.ready(*flow, at);
+                self.observe(event, at, sink);
+                if let Some(cpu_state) = self.cpu_state(event.cpu) {
+                    cpu_state.instance.ready(*flow, at);
                 }
             }
             EventKind::Flow(id, flow) => {
-                self.named.insert(*id, flow.protocol);
+                self.protocols.insert(*id, flow.protocol);
                 self.flows.insert(*flow, *id);
                 if let Some(&back) = self.flows.get(&flow.reversed()) {
                     self.reversed.insert(*id, back);
@@ -170,13 +170,13 @@ impl Timeline {
                 }
             }
             EventKind::BlockIssue(request) => {
-                let current = self.see(event, at, sink);
+                let current = self.observe(event, at, sink);
                 let submitter = if event.context.is_interrupt() { None } else { current.thread() };
                 self.issues.insert(request.id, (submitter, at));
             }
             EventKind::BlockComplete(request) => self.completed(event, at, request, sink),
             EventKind::LockBegin(lock) => {
-                let current = self.see(event, at, sink);
+                let current = self.observe(event, at, sink);
                 let owner = lock.owner.and_then(|tid| self.alive(tid));
                 if let (Occupant::Thread(thread), false) = (current, event.context.is_interrupt()) {
                     self.threads[thread.0 as usize].lock =
@@ -184,7 +184,7 @@ impl Timeline {
                 }
             }
             EventKind::LockEnd(lock) => {
-                let current = self.see(event, at, sink);
+                let current = self.observe(event, at, sink);
                 if let (Occupant::Thread(thread), false) = (current, event.context.is_interrupt()) {
                     self.threads[thread.0 as usize].lock = None;
                     sink.acquired(thread, at, lock.address);
@@ -192,32 +192,32 @@ impl Timeline {
             }
             EventKind::Blocked(call) => {
                 if let Some(thread) = self.alive(event.current) {
-                    self.was_blocked_in(thread, call);
+                    self.add_call_to_wait(thread, call);
                 }
             }
             EventKind::Refill(cpu_cgroup) => {
-                self.see(event, at, sink);
+                self.observe(event, at, sink);
                 self.refills.insert(*cpu_cgroup, at);
             }
             EventKind::Stolen(ns) => {
-                if let Some(lane) = self.lane(event.cpu) {
-                    let from = Stamp::from_ns(at.ns().saturating_sub(*ns)).max(lane.stolen_until);
-                    lane.stolen_until = at;
+                if let Some(cpu_state) = self.cpu_state(event.cpu) {
+                    let from = Stamp::from_ns(at.ns().saturating_sub(*ns)).max(cpu_state.stolen_until);
+                    cpu_state.stolen_until = at;
                     sink.stolen(event.cpu, from, at);
                 }
             }
             EventKind::Sample(_) | EventKind::Current => {
-                self.see(event, at, sink);
+                self.observe(event, at, sink);
             }
             EventKind::Loss { from, count } => {
                 let from = from.on_reference_host().min(at);
-                let lane = self.lane(event.cpu);
-                if let Some(lane) = lane {
-                    lane.lose(from, at, *count);
+                let cpu_state = self.cpu_state(event.cpu);
+                if let Some(cpu_state) = cpu_state {
+                    cpu_state.lose(from, at, *count);
                 }
                 sink.loss(Loss { cpu: event.cpu, from, to: at, count: *count, reported: true });
             }
-            EventKind::Mark(Mark::Started) => self.started.push((event.current.host(), at)),
+            EventKind::Mark(Mark::Started) => self.complete_since.push((event.current.host(), at)),
             EventKind::Stack(_)
             | EventKind::StackOf(_)
             | EventKind::StackCounts(_)
@@ -239,9 +239,9 @@ impl Timeline {
     }
 
     /// Since when all is seen of the host on which a thread with this id, or the idle thread, is.
-    pub(crate) fn started(&self, tid: Tid) -> Option<Stamp<Reference>> {
-        let of = |host| self.started.iter().rev().find(|&&(of, _)| of == host).map(|&(_, at)| at);
-        match self.started.as_slice() {
+    pub(crate) fn complete_since(&self, tid: Tid) -> Option<Stamp<Reference>> {
+        let of = |host| self.complete_since.iter().rev().find(|&&(of, _)| of == host).map(|&(_, at)| at);
+        match self.complete_since.as_slice() {
             // Whose idle thread it is, its id does not say.
             [_, _, ..] if tid == Tid::IDLE => None,
             _ if tid.0 >= Tid::LIMIT => of(tid.host()),
@@ -251,8 +251,8 @@ impl Timeline {
 
     /// Closes everything that is open, at the time of the last event.
     pub fn finish(mut self, sink: &mut impl Sink) -> Counts {
-        for cpu in 0..self.lanes.len() {
-            self.give_up(Cpu(cpu as u16), sink);
+        for cpu in 0..self.cpus.len() {
+            self.close_cpu(Cpu(cpu as u16), sink);
         }
         for index in 0..self.threads.len() {
             self.close(ThreadIndex(index as u32), Waker::Open, sink);
@@ -264,18 +264,20 @@ impl Timeline {
     /// The thread that has this tid and may still act.
     #[inline]
     pub(crate) fn alive(&self, tid: Tid) -> Option<ThreadIndex> {
-        self.tids.get(tid).filter(|thread| !matches!(self.threads[thread.0 as usize].now, Now::Dead))
+        self.tids
+            .get(tid)
+            .filter(|thread| !matches!(self.threads[thread.0 as usize].state, CurrentState::Dead))
     }
 
     pub(crate) fn create(
         &mut self,
         tid: Tid,
         at: Stamp<Reference>,
-        now: Now,
+        state: CurrentState,
         sink: &mut impl Sink,
     ) -> ThreadIndex {
         let thread = ThreadIndex(self.threads.len() as u32);
-        self.threads.push(Thread::new(tid, at, now));
+        self.threads.push(Thread::new(tid, at, state));
         self.tids.set(tid, Some(thread));
         sink.thread(thread, tid, at);
         thread
@@ -318,9 +320,9 @@ impl Timeline {
             Some(thread) => thread,
             None => {
                 if let Some(dead) = self.alive(identity.tid) {
-                    self.bury(dead, at, sink);
+                    self.end_thread(dead, at, sink);
                 }
-                let now = if wait.is_some() { Now::Blocked } else { Now::Ready };
+                let now = if wait.is_some() { CurrentState::Blocked } else { CurrentState::Ready };
                 let thread = self.create(identity.tid, at, now, sink);
                 self.threads[thread.0 as usize].wait = wait.unwrap_or(WAITING);
                 thread

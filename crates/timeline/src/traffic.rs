@@ -18,14 +18,14 @@ impl Timeline {
         header: &Header,
         sink: &mut impl Sink,
     ) {
-        let current = self.see(event, at, sink);
+        let current = self.observe(event, at, sink);
         // Of what nobody said between whom it goes, each end may call it as it likes.
-        let protocol = self.named.get(&header.flow).copied();
+        let protocol = self.protocols.get(&header.flow).copied();
         let key = (protocol.map(|_| header.flow), header.seq, header.len, header.ack);
         let stream = (protocol == Some(TCP)).then_some(header.flow);
         match header.direction {
             Direction::Out => {
-                let sent = self.sent(event, at, header, current);
+                let sent = self.sending(event, at, header, current);
                 self.sends.insert(key, sent);
                 if let Some(stream) = stream {
                     if header.tcp_flags & SYN != 0 {
@@ -37,8 +37,8 @@ impl Timeline {
             Direction::In => {
                 let of_bytes = || self.outgoing.find(stream?, header.seq, header.len);
                 let sent = self.sends.get(&key).or_else(of_bytes);
-                if let Some(lane) = self.lane(event.cpu) {
-                    lane.instance.receive(Packet { flow: header.flow, at, sent });
+                if let Some(cpu_state) = self.cpu_state(event.cpu) {
+                    cpu_state.instance.receive(Packet { flow: header.flow, at, sent });
                 }
             }
         }
@@ -47,14 +47,14 @@ impl Timeline {
     /// Who sends this packet. One that is sent while packets are received is caused by what the
     /// same socket received there (acknowledgements, the window that they open), or is that packet
     /// on its way through; one that is sent when others have left a queue, by those.
-    fn sent(&mut self, event: &Event, at: Stamp<Reference>, header: &Header, current: Occupant) -> Sent {
+    fn sending(&mut self, event: &Event, at: Stamp<Reference>, header: &Header, current: Occupant) -> Sent {
         let context = event.context;
         let by = match (context, current) {
             (Context::Task, Occupant::Thread(thread)) => Sender::Thread(thread),
             (Context::Softirq(Softirq::NetRx), _) => {
                 let back = self.reversed.get(&header.flow).copied();
-                let caused_by = self.lane(event.cpu).and_then(|lane| {
-                    let instance = &lane.instance;
+                let caused_by = self.cpu_state(event.cpu).and_then(|cpu_state| {
+                    let instance = &cpu_state.instance;
                     instance.packet(header.flow, at).or_else(|| instance.packet(back?, at))?.sent
                 });
                 match caused_by {
@@ -85,7 +85,7 @@ impl Timeline {
         request: &BlockRequest,
         sink: &mut impl Sink,
     ) {
-        self.see(event, at, sink);
+        self.observe(event, at, sink);
         let issue = self.issues.remove(&request.id);
         let seen = issue.map(|(_, at)| at);
         let noted = |stamp: Option<Stamp<_>>| stamp.map(Stamp::on_reference_host);
@@ -100,8 +100,8 @@ impl Timeline {
             submitter: issue.and_then(|(submitter, _)| submitter),
             alone: true,
         };
-        if let Some(lane) = self.lane(event.cpu) {
-            lane.instance.complete(completion);
+        if let Some(cpu_state) = self.cpu_state(event.cpu) {
+            cpu_state.instance.complete(completion);
         }
     }
 }

@@ -3,80 +3,86 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Cpu, Event, Tid};
 
-use crate::cpu::Lane;
-use crate::thread::Now;
+use crate::cpu::CpuState;
+use crate::thread::CurrentState;
 use crate::{Loss, Occupant, Sink, State, ThreadIndex, Timeline, UnknownReason, Waker};
 
 impl Timeline {
     #[inline]
-    pub(crate) fn lane(&mut self, cpu: Cpu) -> Option<&mut Lane> {
+    pub(crate) fn cpu_state(&mut self, cpu: Cpu) -> Option<&mut CpuState> {
         let index = usize::from(cpu.0);
-        if index >= self.lanes.len() {
+        if index >= self.cpus.len() {
             if cpu == Cpu::UNKNOWN {
                 return None;
             }
-            self.lanes.resize_with(index + 1, Lane::default);
+            self.cpus.resize_with(index + 1, CpuState::default);
         }
-        self.lanes.get_mut(index)
+        self.cpus.get_mut(index)
     }
 
     /// A record shows who is current on its CPU. A thread that this hands back is running now.
     #[inline]
-    pub(crate) fn see(&mut self, event: &Event, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
-        if let Some(lane) = self.lane(event.cpu) {
-            lane.enter(event.context, event.current);
-            if lane.tid == Some(event.current) && lane.doubt.is_none() {
-                lane.last = Some(at);
-                return lane.occupant;
+    pub(crate) fn observe(&mut self, event: &Event, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
+        if let Some(cpu_state) = self.cpu_state(event.cpu) {
+            cpu_state.enter(event.context, event.current);
+            if cpu_state.tid == Some(event.current) && cpu_state.pending_loss.is_none() {
+                cpu_state.last = Some(at);
+                return cpu_state.occupant;
             }
         }
-        self.see_another(event, at, sink)
+        self.observe_change(event, at, sink)
     }
 
     #[cold]
-    fn see_another(&mut self, event: &Event, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
+    fn observe_change(&mut self, event: &Event, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
         let tid = event.current;
-        if self.lane(event.cpu).is_none() {
+        if self.cpu_state(event.cpu).is_none() {
             // Nothing says where: it is believed of a thread that is believed to run, or of nobody.
             return match self.alive(tid) {
                 _ if tid == Tid::IDLE => Occupant::Idle,
-                Some(thread) if matches!(self.threads[thread.0 as usize].now, Now::Running(_)) => {
+                Some(thread) if matches!(self.threads[thread.0 as usize].state, CurrentState::Running(_)) => {
                     Occupant::Thread(thread)
                 }
                 _ => Occupant::Unknown,
             };
         }
-        let occupant = self.settle(event.cpu, tid, at, sink);
-        let lane = &mut self.lanes[usize::from(event.cpu.0)];
-        lane.occupant = occupant;
-        lane.tid = Some(tid);
-        lane.last = Some(at);
-        lane.doubt = None;
+        let occupant = self.settle_occupant(event.cpu, tid, at, sink);
+        let cpu_state = &mut self.cpus[usize::from(event.cpu.0)];
+        cpu_state.occupant = occupant;
+        cpu_state.tid = Some(tid);
+        cpu_state.last = Some(at);
+        cpu_state.pending_loss = None;
         occupant
     }
 
     /// A record shows another thread than the one believed on the CPU, or is the first after a loss.
-    fn settle(&mut self, cpu: Cpu, tid: Tid, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
-        let lane = &self.lanes[usize::from(cpu.0)];
-        let (believed, doubt, last) = (lane.occupant, lane.doubt, lane.last);
-        let mut same = lane.tid == Some(tid);
+    fn settle_occupant(
+        &mut self,
+        cpu: Cpu,
+        tid: Tid,
+        at: Stamp<Reference>,
+        sink: &mut impl Sink,
+    ) -> Occupant {
+        let cpu_state = &self.cpus[usize::from(cpu.0)];
+        let (believed, pending_loss, last) = (cpu_state.occupant, cpu_state.pending_loss, cpu_state.last);
+        let mut same = cpu_state.tid == Some(tid);
         if let (Occupant::Thread(thread), false) = (believed, same) {
             let old = self.threads[thread.0 as usize].tid;
             same = self.take_leaders_tid(old, tid, at, sink);
         }
         // Who is away and comes back leaves two records.
-        if same && doubt.is_none_or(|doubt| doubt.count == 1) {
+        if same && pending_loss.is_none_or(|pending_loss| pending_loss.count == 1) {
             return believed;
         }
         // The last record that fits is evidence up to its own stamp.
-        let from = match (doubt, last) {
-            (Some(doubt), Some(last)) => doubt.from.max(last),
-            (Some(doubt), None) => doubt.from,
+        let from = match (pending_loss, last) {
+            (Some(pending_loss), Some(last)) => pending_loss.from.max(last),
+            (Some(pending_loss), None) => pending_loss.from,
             (None, Some(last)) => last,
             // Nothing was ever seen here: no switch since the sources were attached.
             (None, None) => {
-                let since = self.started(tid).unwrap_or(at).min(at);
-                return self.appear(tid, cpu, since, at, true, sink);
+                let since = self.complete_since(tid).unwrap_or(at).min(at);
+                return self.place_on_cpu(tid, cpu, since, at, true, sink);
             }
         };
         if same {
@@ -91,22 +97,22 @@ impl Timeline {
             sink.occupant(cpu, at, believed);
             return believed;
         }
-        let to = doubt.map_or(at, |doubt| doubt.to);
+        let to = pending_loss.map_or(at, |pending_loss| pending_loss.to);
         if believed != Occupant::Unknown {
             self.counts.missing_switches += 1;
-            if doubt.is_none() {
+            if pending_loss.is_none() {
                 sink.loss(Loss { cpu, from, to: at, count: 0, reported: false });
             }
         }
         if let Occupant::Thread(thread) = believed {
-            self.left_unseen(thread, cpu, from, to, sink);
+            self.leave_unseen(thread, cpu, from, to, sink);
         }
         sink.occupant(cpu, from, Occupant::Unknown);
-        self.appear(tid, cpu, from, at, false, sink)
+        self.place_on_cpu(tid, cpu, from, at, false, sink)
     }
 
     /// A thread is shown on a CPU, and its switch-in was not. `first`: no switch there since `from`.
-    fn appear(
+    fn place_on_cpu(
         &mut self,
         tid: Tid,
         cpu: Cpu,
@@ -122,33 +128,33 @@ impl Timeline {
         }
         let (thread, new) = match self.alive(tid) {
             Some(thread) => (thread, false),
-            None => (self.create(tid, since, Now::Unknown { lost_until: None }, sink), true),
+            None => (self.create(tid, since, CurrentState::Unknown { lost_until: None }, sink), true),
         };
-        if let Now::Running(elsewhere) = self.threads[thread.0 as usize].now {
-            self.taken_from(elsewhere, thread, at, sink);
+        if let CurrentState::Running(elsewhere) = self.threads[thread.0 as usize].state {
+            self.remove_from_cpu(elsewhere, thread, at, sink);
         }
         let row = &self.threads[thread.0 as usize];
         let begin = row.since.max(from);
-        match row.now {
-            Now::Ready if first && from <= row.since => {}
+        match row.state {
+            CurrentState::Ready if first && from <= row.since => {}
             _ if new => {}
             // It could not run before the last record that showed another there.
-            Now::Runnable => self.emit(thread, begin, State::Runnable { cpu }, sink),
-            Now::Throttled(kept_on) => self.let_go(thread, kept_on, cpu, begin, sink),
-            Now::Blocked => self.end_wait(thread, at, Waker::Unseen, sink),
+            CurrentState::Runnable => self.emit(thread, begin, State::Runnable { cpu }, sink),
+            CurrentState::Throttled(kept_on) => self.end_throttling(thread, kept_on, cpu, begin, sink),
+            CurrentState::Blocked => self.end_wait(thread, at, Waker::Unseen, sink),
             _ => self.close(thread, Waker::Unseen, sink),
         }
-        if !(first && (new || matches!(self.threads[thread.0 as usize].now, Now::Ready))) {
+        if !(first && (new || matches!(self.threads[thread.0 as usize].state, CurrentState::Ready))) {
             self.emit(thread, at, State::Unknown(UnknownReason::Lost), sink);
         }
         let row = &mut self.threads[thread.0 as usize];
-        row.now = Now::Running(cpu);
+        row.state = CurrentState::Running(cpu);
         sink.occupant(cpu, row.since.max(since), Occupant::Thread(thread));
         Occupant::Thread(thread)
     }
 
     /// A thread left its CPU between `from` and `to`, and nobody saw how.
-    fn left_unseen(
+    fn leave_unseen(
         &mut self,
         thread: ThreadIndex,
         cpu: Cpu,
@@ -159,34 +165,36 @@ impl Timeline {
         let begin = self.threads[thread.0 as usize].since.max(from);
         self.emit(thread, begin, State::Running { cpu, interrupts_ns: 0 }, sink);
         let row = &mut self.threads[thread.0 as usize];
-        row.now = Now::Unknown { lost_until: Some(to) };
+        row.state = CurrentState::Unknown { lost_until: Some(to) };
         row.lock = None;
         // A waking behind the lost range was not of a running thread then.
         if let Some(woken) = row.pending.take().filter(|woken| woken.at >= to) {
-            self.woken(thread, woken, sink);
+            self.wake(thread, woken, sink);
         }
     }
 
     /// A thread that was believed on `cpu` is shown elsewhere, or is dead.
-    pub(crate) fn taken_from(
+    pub(crate) fn remove_from_cpu(
         &mut self,
         cpu: Cpu,
         thread: ThreadIndex,
         at: Stamp<Reference>,
         sink: &mut impl Sink,
     ) {
-        let lane = &mut self.lanes[usize::from(cpu.0)];
-        let last = lane.last.unwrap_or(at);
-        let (from, to) = lane.doubt.map_or((last, at), |doubt| (doubt.from.max(last), doubt.to));
-        if lane.doubt.is_none() {
+        let cpu_state = &mut self.cpus[usize::from(cpu.0)];
+        let last = cpu_state.last.unwrap_or(at);
+        let (from, to) = cpu_state
+            .pending_loss
+            .map_or((last, at), |pending_loss| (pending_loss.from.max(last), pending_loss.to));
+        if cpu_state.pending_loss.is_none() {
             sink.loss(Loss { cpu, from, to, count: 0, reported: false });
         }
-        lane.occupant = Occupant::Unknown;
-        lane.tid = None;
-        lane.last = Some(from);
+        cpu_state.occupant = Occupant::Unknown;
+        cpu_state.tid = None;
+        cpu_state.last = Some(from);
         self.counts.missing_switches += 1;
         sink.occupant(cpu, from, Occupant::Unknown);
-        self.left_unseen(thread, cpu, from, to, sink);
+        self.leave_unseen(thread, cpu, from, to, sink);
     }
 
     /// The thread has its process leader's number from here on, because it executed a program; true
@@ -206,7 +214,7 @@ impl Timeline {
         let previous = self.tids.get(leader);
         let gone = |t: ThreadIndex| {
             let row = &self.threads[t.0 as usize];
-            row.exiting || matches!(row.now, Now::Dead)
+            row.exiting || matches!(row.state, CurrentState::Dead)
         };
         if !previous.is_none_or(gone) {
             return false;
@@ -221,8 +229,10 @@ impl Timeline {
         for (who, tid) in [(Some(thread), leader), (still, old)] {
             let Some(who) = who else { continue };
             self.threads[who.0 as usize].tid = tid;
-            if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.occupant == Occupant::Thread(who)) {
-                lane.tid = Some(tid);
+            if let Some(cpu_state) =
+                self.cpus.iter_mut().find(|cpu_state| cpu_state.occupant == Occupant::Thread(who))
+            {
+                cpu_state.tid = Some(tid);
             }
             sink.renumbered(who, at, tid);
         }
@@ -230,21 +240,21 @@ impl Timeline {
     }
 
     /// A thread is dead, and nobody saw it die.
-    pub(crate) fn bury(&mut self, thread: ThreadIndex, at: Stamp<Reference>, sink: &mut impl Sink) {
-        if let Now::Running(cpu) = self.threads[thread.0 as usize].now {
-            self.taken_from(cpu, thread, at, sink);
+    pub(crate) fn end_thread(&mut self, thread: ThreadIndex, at: Stamp<Reference>, sink: &mut impl Sink) {
+        if let CurrentState::Running(cpu) = self.threads[thread.0 as usize].state {
+            self.remove_from_cpu(cpu, thread, at, sink);
         }
         self.close(thread, Waker::Unseen, sink);
-        self.threads[thread.0 as usize].now = Now::Dead;
+        self.threads[thread.0 as usize].state = CurrentState::Dead;
     }
 
     /// The recording ends: a CPU whose last records were lost ends unknown.
-    pub(crate) fn give_up(&mut self, cpu: Cpu, sink: &mut impl Sink) {
-        let lane = &self.lanes[usize::from(cpu.0)];
-        let (Some(doubt), occupant) = (lane.doubt, lane.occupant) else { return };
-        let from = lane.last.map_or(doubt.from, |last| doubt.from.max(last));
+    pub(crate) fn close_cpu(&mut self, cpu: Cpu, sink: &mut impl Sink) {
+        let cpu_state = &self.cpus[usize::from(cpu.0)];
+        let (Some(pending_loss), occupant) = (cpu_state.pending_loss, cpu_state.occupant) else { return };
+        let from = cpu_state.last.map_or(pending_loss.from, |last| pending_loss.from.max(last));
         if let Occupant::Thread(thread) = occupant {
-            self.left_unseen(thread, cpu, from, doubt.to, sink);
+            self.leave_unseen(thread, cpu, from, pending_loss.to, sink);
         }
         if occupant != Occupant::Unknown {
             sink.occupant(cpu, from, Occupant::Unknown);
@@ -254,14 +264,16 @@ impl Timeline {
     /// Closes a thread's interval as it stands, up to now.
     pub(crate) fn close(&mut self, thread: ThreadIndex, end: Waker, sink: &mut impl Sink) {
         let at = self.now;
-        let state = match self.threads[thread.0 as usize].now {
-            Now::Running(cpu) => State::Running { cpu, interrupts_ns: 0 },
-            Now::Runnable => State::Runnable { cpu: Cpu::UNKNOWN },
-            Now::Throttled(cpu) => return self.let_go(thread, cpu, cpu, at, sink),
-            Now::Unknown { lost_until: Some(_) } => State::Unknown(UnknownReason::Lost),
-            Now::Ready | Now::Unknown { lost_until: None } => State::Unknown(UnknownReason::NotSeenYet),
-            Now::Blocked => return self.end_wait(thread, at, end, sink),
-            Now::Dead => return,
+        let state = match self.threads[thread.0 as usize].state {
+            CurrentState::Running(cpu) => State::Running { cpu, interrupts_ns: 0 },
+            CurrentState::Runnable => State::Runnable { cpu: Cpu::UNKNOWN },
+            CurrentState::Throttled(cpu) => return self.end_throttling(thread, cpu, cpu, at, sink),
+            CurrentState::Unknown { lost_until: Some(_) } => State::Unknown(UnknownReason::Lost),
+            CurrentState::Ready | CurrentState::Unknown { lost_until: None } => {
+                State::Unknown(UnknownReason::NotSeenYet)
+            }
+            CurrentState::Blocked => return self.end_wait(thread, at, end, sink),
+            CurrentState::Dead => return,
         };
         self.emit(thread, at, state, sink);
     }

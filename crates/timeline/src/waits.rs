@@ -4,7 +4,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Call, Context, Cpu, Event, SwitchOut, Tid};
 
 use crate::locks::futex_owner;
-use crate::thread::{Now, WAITING, Woken};
+use crate::thread::{CurrentState, WAITING, WakeUp};
 use crate::timeline::Holding;
 use crate::{ContendedLock, Occupant, Sink, State, ThreadIndex, Timeline, UnknownReason, Wait, Waker};
 
@@ -18,20 +18,21 @@ impl Timeline {
         interrupts_ns: u32,
         sink: &mut impl Sink,
     ) {
-        let prev = self.see(event, at, sink);
+        let prev = self.observe(event, at, sink);
         let cpu = event.cpu;
-        if next == event.current || self.lane(cpu).is_none() {
+        if next == event.current || self.cpu_state(cpu).is_none() {
             return;
         }
         if let Occupant::Thread(thread) = prev {
             let row = &self.threads[thread.0 as usize];
             let stay = u32::try_from(at.since(row.since)).unwrap_or(u32::MAX);
             self.emit(thread, at, State::Running { cpu, interrupts_ns: interrupts_ns.min(stay) }, sink);
-            let lock = if matches!(out, SwitchOut::Blocked(_)) { self.lock_of(thread, call) } else { None };
+            let lock =
+                if matches!(out, SwitchOut::Blocked(_)) { self.waited_lock(thread, call) } else { None };
             let row = &mut self.threads[thread.0 as usize];
-            row.now = match out {
-                SwitchOut::Runnable => Now::Runnable,
-                SwitchOut::Throttled => Now::Throttled(cpu),
+            row.state = match out {
+                SwitchOut::Runnable => CurrentState::Runnable,
+                SwitchOut::Throttled => CurrentState::Throttled(cpu),
                 SwitchOut::Blocked(state) => {
                     row.wait = Wait { state: Some(state), ..WAITING };
                     if let Some(call) = call {
@@ -40,17 +41,17 @@ impl Timeline {
                     if let Some(lock) = lock {
                         row.wait.lock = Some(lock);
                     }
-                    Now::Blocked
+                    CurrentState::Blocked
                 }
-                SwitchOut::Dead => Now::Dead,
+                SwitchOut::Dead => CurrentState::Dead,
             };
         }
-        let next = self.arrive(next, cpu, at, sink);
-        let lane = &mut self.lanes[usize::from(cpu.0)];
-        lane.end_instances();
-        lane.occupant = next;
-        lane.last = Some(at);
-        lane.tid = match next {
+        let next = self.switch_in(next, cpu, at, sink);
+        let cpu_state = &mut self.cpus[usize::from(cpu.0)];
+        cpu_state.end_instances();
+        cpu_state.occupant = next;
+        cpu_state.last = Some(at);
+        cpu_state.tid = match next {
             Occupant::Thread(thread) => Some(self.threads[thread.0 as usize].tid),
             _ => Some(Tid::IDLE),
         };
@@ -58,45 +59,45 @@ impl Timeline {
     }
 
     /// The switch to a thread was seen.
-    fn arrive(&mut self, tid: Tid, cpu: Cpu, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
+    fn switch_in(&mut self, tid: Tid, cpu: Cpu, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
         if tid == Tid::IDLE {
             return Occupant::Idle;
         }
         let thread = match self.alive(tid) {
             Some(thread) => thread,
-            None => self.create(tid, at, Now::Unknown { lost_until: None }, sink),
+            None => self.create(tid, at, CurrentState::Unknown { lost_until: None }, sink),
         };
-        if let Now::Running(elsewhere) = self.threads[thread.0 as usize].now {
-            self.taken_from(elsewhere, thread, at, sink);
+        if let CurrentState::Running(elsewhere) = self.threads[thread.0 as usize].state {
+            self.remove_from_cpu(elsewhere, thread, at, sink);
         }
         let row = &self.threads[thread.0 as usize];
         let (since, pending) = (row.since, row.pending);
-        match row.now {
-            Now::Runnable => self.emit(thread, at, State::Runnable { cpu }, sink),
+        match row.state {
+            CurrentState::Runnable => self.emit(thread, at, State::Runnable { cpu }, sink),
             // Had it been running at the snapshot, its switch-out would have been seen.
-            Now::Ready if self.started(tid).is_some_and(|started| started <= since) => {
+            CurrentState::Ready if self.complete_since(tid).is_some_and(|started| started <= since) => {
                 self.emit(thread, at, State::Runnable { cpu }, sink);
             }
-            Now::Blocked => match pending {
+            CurrentState::Blocked => match pending {
                 Some(woken) => {
                     self.end_wait(thread, since, woken.into(), sink);
                     self.emit(thread, at, State::Runnable { cpu }, sink);
                 }
                 None => self.end_wait(thread, at, Waker::Unseen, sink),
             },
-            Now::Throttled(kept_on) => self.let_go(thread, kept_on, cpu, at, sink),
+            CurrentState::Throttled(kept_on) => self.end_throttling(thread, kept_on, cpu, at, sink),
             _ => self.close(thread, Waker::Unseen, sink),
         }
         let row = &mut self.threads[thread.0 as usize];
         row.since = at;
-        row.now = Now::Running(cpu);
+        row.state = CurrentState::Running(cpu);
         row.pending = None;
         Occupant::Thread(thread)
     }
 
     /// A thread that a limit kept off the CPU `kept_on` waits no more at `at`, for `cpu`. The limit let it go when
     /// it last handed out time; from then on it waited like others.
-    pub(crate) fn let_go(
+    pub(crate) fn end_throttling(
         &mut self,
         thread: ThreadIndex,
         kept_on: Cpu,
@@ -113,45 +114,45 @@ impl Timeline {
         }
     }
 
-    pub(crate) fn waking(&mut self, target: Tid, woken: Woken, newborn: bool, sink: &mut impl Sink) {
+    pub(crate) fn waking(&mut self, target: Tid, woken: WakeUp, newborn: bool, sink: &mut impl Sink) {
         if target == Tid::IDLE {
             return;
         }
         let at = woken.at;
         let thread = match self.alive(target) {
             Some(thread) => thread,
-            None => self.create(target, at, Now::Unknown { lost_until: None }, sink),
+            None => self.create(target, at, CurrentState::Unknown { lost_until: None }, sink),
         };
         let row = &mut self.threads[thread.0 as usize];
-        match row.now {
-            Now::Blocked if row.wait.newborn => {}
+        match row.state {
+            CurrentState::Blocked if row.wait.newborn => {}
             // A newborn that is no newborn: the number was taken again and nobody saw the birth.
-            _ if newborn && row.since < at && !matches!(row.now, Now::Ready) => {
-                self.bury(thread, at, sink);
-                let thread = self.create(target, at, Now::Runnable, sink);
+            _ if newborn && row.since < at && !matches!(row.state, CurrentState::Ready) => {
+                self.end_thread(thread, at, sink);
+                let thread = self.create(target, at, CurrentState::Runnable, sink);
                 sink.born(thread, at, Occupant::Unknown);
                 return;
             }
             // Of one that was running or runnable when the snapshot came: it has not blocked yet.
-            Now::Running(_) | Now::Ready => {
+            CurrentState::Running(_) | CurrentState::Ready => {
                 row.pending = Some(woken);
                 return;
             }
-            Now::Runnable | Now::Throttled(_) | Now::Dead => {
+            CurrentState::Runnable | CurrentState::Throttled(_) | CurrentState::Dead => {
                 self.counts.spurious_wakings += 1;
                 return;
             }
-            Now::Blocked | Now::Unknown { .. } => {}
+            CurrentState::Blocked | CurrentState::Unknown { .. } => {}
         }
-        self.woken(thread, woken, sink);
+        self.wake(thread, woken, sink);
     }
 
     /// A waking ends a wait.
-    pub(crate) fn woken(&mut self, thread: ThreadIndex, woken: Woken, sink: &mut impl Sink) {
+    pub(crate) fn wake(&mut self, thread: ThreadIndex, woken: WakeUp, sink: &mut impl Sink) {
         let row = &self.threads[thread.0 as usize];
-        match row.now {
-            Now::Blocked => self.end_wait(thread, woken.at, woken.into(), sink),
-            Now::Unknown { lost_until: Some(to) } => {
+        match row.state {
+            CurrentState::Blocked => self.end_wait(thread, woken.at, woken.into(), sink),
+            CurrentState::Unknown { lost_until: Some(to) } => {
                 // Its switch-out is somewhere in the lost range: behind that it was asleep.
                 let to = to.min(woken.at);
                 self.emit(thread, to, State::Unknown(UnknownReason::Lost), sink);
@@ -164,7 +165,7 @@ impl Timeline {
         }
         let row = &mut self.threads[thread.0 as usize];
         row.since = woken.at;
-        row.now = Now::Runnable;
+        row.state = CurrentState::Runnable;
         row.pending = None;
     }
 
@@ -177,7 +178,8 @@ impl Timeline {
         sink: &mut impl Sink,
     ) {
         let lock = self.threads[thread.0 as usize].wait.lock;
-        let lock = lock.map(|lock| ContendedLock { proved: self.proved(thread, &lock, &end), ..lock });
+        let lock =
+            lock.map(|lock| ContendedLock { proved: self.is_owner_proved(thread, &lock, &end), ..lock });
         let row = &mut self.threads[thread.0 as usize];
         row.wait.lock = lock;
         row.wait.end = end;
@@ -187,7 +189,7 @@ impl Timeline {
 
     /// Whether the owner of the lock that a wait was for is more than a claim: the kernel says so,
     /// or it ended this wait, or it ended another wait for the same lock that this one began within.
-    fn proved(&mut self, waiter: ThreadIndex, lock: &ContendedLock, end: &Waker) -> bool {
+    fn is_owner_proved(&mut self, waiter: ThreadIndex, lock: &ContendedLock, end: &Waker) -> bool {
         let Some(owner) = lock.owner.filter(|_| !lock.proved) else { return lock.proved };
         let row = &self.threads[waiter.0 as usize];
         let (key, since) = ((row.tgid, lock.address), row.since);
@@ -208,10 +210,10 @@ impl Timeline {
     }
 
     /// The snapshot says more of a wait that began before it, unless that is over.
-    pub(crate) fn was_blocked_in(&mut self, thread: ThreadIndex, call: &Call) {
+    pub(crate) fn add_call_to_wait(&mut self, thread: ThreadIndex, call: &Call) {
         let row = &self.threads[thread.0 as usize];
-        if matches!(row.now, Now::Blocked) && row.wait.began_before {
-            let lock = self.lock_of(thread, Some(call));
+        if matches!(row.state, CurrentState::Blocked) && row.wait.began_before {
+            let lock = self.waited_lock(thread, Some(call));
             let wait = &mut self.threads[thread.0 as usize].wait;
             wait.call = Some(*call);
             wait.lock = lock;
@@ -219,7 +221,7 @@ impl Timeline {
     }
 
     /// The lock that a thread is about to sleep for.
-    fn lock_of(&self, waiter: ThreadIndex, call: Option<&Call>) -> Option<ContendedLock> {
+    fn waited_lock(&self, waiter: ThreadIndex, call: Option<&Call>) -> Option<ContendedLock> {
         let row = &self.threads[waiter.0 as usize];
         if row.lock.is_some() {
             return row.lock;
@@ -233,7 +235,8 @@ impl Timeline {
             None => self.alive(ns_tid)?,
         };
         let candidate = &self.threads[thread.0 as usize];
-        let possible = thread != waiter && candidate.tgid == row.tgid && !matches!(candidate.now, Now::Dead);
+        let possible =
+            thread != waiter && candidate.tgid == row.tgid && !matches!(candidate.state, CurrentState::Dead);
         possible.then_some(ContendedLock {
             address: call.arg0,
             kernel: false,

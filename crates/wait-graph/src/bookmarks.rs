@@ -1,11 +1,13 @@
+//! Faster look-ups for walks that look for one time close to the last.
+
 use foldhash::{HashMap, HashMapExt};
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Cpu;
 
 use crate::{Graph, Occupancy, ThreadIndex};
 
-/// Where a walk over a graph last looked, thread by thread and CPU by CPU: it mostly looks next a
-/// little further on, and finds that sooner than by halving all that there is.
+/// The positions at which a walk over a graph last looked, by thread and by CPU. The next look-up is
+/// mostly close to the last, and a search from there is faster than a binary search over everything.
 #[derive(Debug)]
 pub struct Bookmarks<'a> {
     graph: &'a Graph,
@@ -14,19 +16,19 @@ pub struct Bookmarks<'a> {
 }
 
 impl<'a> Bookmarks<'a> {
-    /// None yet.
+    /// Bookmarks for a graph, none set.
     pub fn new(graph: &'a Graph) -> Self {
         Self { graph, threads: HashMap::new(), cpus: HashMap::new() }
     }
 
-    /// As [`StateIntervals::find`](crate::StateIntervals::find), in a thread's intervals.
+    /// [`StateIntervals::find`](crate::StateIntervals::find) in a thread's state intervals.
     pub fn find(&mut self, thread: ThreadIndex, at: Stamp<Reference>) -> usize {
         let bookmark = self.threads.entry(thread).or_default();
         *bookmark = self.graph.state_intervals(thread).find_near(*bookmark, at);
         *bookmark
     }
 
-    /// As [`Graph::stays`].
+    /// The same as [`Graph::occupancies`].
     pub fn occupancies(
         &mut self,
         cpu: Cpu,

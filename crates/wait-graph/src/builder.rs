@@ -1,3 +1,5 @@
+//! The builder of a graph: it stores the output of a timeline.
+
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{CgroupId, Comm, Cpu, Event, EventKind, ThreadIdentity, Tid};
 use wakepath_timeline::{Sink, State, Timeline};
@@ -9,7 +11,7 @@ use crate::{
     Evidence, EvidenceIndex, Graph, Loss, Losses, Occupant, Stolen, Thread, ThreadIndex, ThreadState,
 };
 
-/// Makes a [`Graph`] of events that come in time order.
+/// Builds a [`Graph`] from events in time order.
 ///
 /// ```
 /// # use wakepath_wait_graph::Builder;
@@ -26,23 +28,23 @@ pub struct Builder {
     store: Store,
 }
 
-/// Where the timeline's output goes.
+/// The graph while it grows: the timeline's output goes here.
 #[derive(Debug, Default)]
 struct Store {
     graph: Graph,
-    /// The threads' intervals while they grow, apart from the rest, which is rarely looked at.
-    growing: Vec<Growing>,
+    /// The threads' state intervals, apart from the rest of each thread, which is rarely needed.
+    interval_lists: Vec<IntervalList>,
     losses: Vec<Loss>,
 }
 
 #[derive(Debug)]
-struct Growing {
+struct IntervalList {
     intervals: Chunks<Packed>,
-    last: Stamp<Reference>,
+    end: Stamp<Reference>,
 }
 
 impl Builder {
-    /// Takes the next event.
+    /// Adds the next event.
     pub fn push(&mut self, event: &Event) {
         let at = event.at.on_reference_host();
         let graph = &mut self.store.graph;
@@ -84,17 +86,17 @@ impl Builder {
         graph.evidence.shrink_to_fit();
         graph.waits.shrink();
         graph.occupancies.iter_mut().for_each(Occupancies::shrink);
-        for (thread, mut growing) in graph.threads.iter_mut().zip(self.store.growing) {
-            growing.intervals.shrink();
-            thread.intervals = growing.intervals;
-            thread.last = growing.last;
+        for (thread, mut list) in graph.threads.iter_mut().zip(self.store.interval_lists) {
+            list.intervals.shrink();
+            thread.intervals = list.intervals;
+            thread.last = list.end;
         }
         graph
     }
 }
 
 impl Store {
-    fn of(&mut self, thread: ThreadIndex) -> &mut Thread {
+    fn row(&mut self, thread: ThreadIndex) -> &mut Thread {
         &mut self.graph.threads[thread.0 as usize]
     }
 }
@@ -102,11 +104,11 @@ impl Store {
 impl Sink for Store {
     fn thread(&mut self, _: ThreadIndex, tid: Tid, at: Stamp<Reference>) {
         self.graph.threads.push(Thread::new(tid, at));
-        self.growing.push(Growing { intervals: Chunks::new(), last: at });
+        self.interval_lists.push(IntervalList { intervals: Chunks::new(), end: at });
     }
 
     fn identity(&mut self, thread: ThreadIndex, at: Stamp<Reference>, identity: &ThreadIdentity) {
-        let row = self.of(thread);
+        let row = self.row(thread);
         if row.identity.is_none() {
             row.cgroups.push((at, identity.cgroup, identity.cpu_cgroup));
             row.identity = Some(identity.clone());
@@ -115,34 +117,34 @@ impl Sink for Store {
     }
 
     fn born(&mut self, thread: ThreadIndex, at: Stamp<Reference>, forker: Occupant) {
-        self.of(thread).born = Some((at, forker));
+        self.row(thread).born = Some((at, forker));
     }
 
     fn named(&mut self, thread: ThreadIndex, at: Stamp<Reference>, comm: Comm) {
-        let row = self.of(thread);
+        let row = self.row(thread);
         if row.names.last().is_none_or(|&(_, last)| last != comm) {
             row.names.push((at, comm));
         }
     }
 
     fn exec(&mut self, thread: ThreadIndex, at: Stamp<Reference>, path: &[u8]) {
-        self.of(thread).execs.push((at, path.into()));
+        self.row(thread).execs.push((at, path.into()));
     }
 
     fn renumbered(&mut self, thread: ThreadIndex, at: Stamp<Reference>, tid: Tid) {
-        self.of(thread).tids.push((at, tid));
+        self.row(thread).tids.push((at, tid));
     }
 
     fn succeeded(&mut self, thread: ThreadIndex, by: ThreadIndex) {
-        self.of(thread).successor = Some(by);
+        self.row(thread).successor = Some(by);
     }
 
     fn moved(&mut self, thread: ThreadIndex, at: Stamp<Reference>, cgroup: CgroupId, cpu_cgroup: CgroupId) {
-        self.of(thread).cgroups.push((at, cgroup, cpu_cgroup));
+        self.row(thread).cgroups.push((at, cgroup, cpu_cgroup));
     }
 
     fn exited(&mut self, thread: ThreadIndex, at: Stamp<Reference>) {
-        self.of(thread).exited = Some(at);
+        self.row(thread).exited = Some(at);
     }
 
     fn state_interval(
@@ -159,10 +161,10 @@ impl Sink for Store {
             State::Blocked(wait) => ThreadState::Blocked(self.graph.waits.push(wait, to)),
             State::Unknown(seen) => ThreadState::Unknown(seen),
         };
-        let growing = &mut self.growing[thread.0 as usize];
-        debug_assert!(growing.intervals.is_empty() || growing.last == from, "intervals have no gaps");
-        growing.intervals.push(Packed::new(from, state));
-        growing.last = to;
+        let list = &mut self.interval_lists[thread.0 as usize];
+        debug_assert!(list.intervals.is_empty() || list.end == from, "intervals have no gaps");
+        list.intervals.push(Packed::new(from, state));
+        list.end = to;
     }
 
     fn acquired(&mut self, thread: ThreadIndex, at: Stamp<Reference>, lock: u64) {

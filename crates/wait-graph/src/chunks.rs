@@ -1,12 +1,14 @@
-/// Items of a full chunk.
+//! A list that grows by chunks.
+
+/// The number of items in a full chunk.
 const CHUNK: usize = 512;
 
-/// A list that grows by chunks: what it holds is never copied to make room, and no room for more than
-/// one chunk is ever empty.
+/// A list that grows by chunks: its items are never copied to make room, and at most one chunk of memory
+/// is empty.
 #[derive(Debug)]
 pub(crate) struct Chunks<T> {
     full: Vec<Box<[T]>>,
-    /// Behind the full ones, fewer items than a chunk has.
+    /// The last items, fewer than a chunk.
     open: Vec<T>,
 }
 
@@ -52,7 +54,7 @@ impl<T> Chunks<T> {
         self.open.last_mut().or_else(|| self.full.last_mut()?.last_mut())
     }
 
-    /// The chunk of this number; nothing beyond the last.
+    /// The chunk with this number; empty beyond the last.
     fn chunk(&self, number: usize) -> &[T] {
         match self.full.get(number) {
             Some(chunk) => chunk,
@@ -61,18 +63,18 @@ impl<T> Chunks<T> {
         }
     }
 
-    /// As of a slice: how many items come before the first of which `before` is false.
+    /// The number of items before the first for which `before` is false, as `slice::partition_point`.
     pub(crate) fn partition_point(&self, mut before: impl FnMut(&T) -> bool) -> usize {
         let full = self.full.partition_point(|chunk| chunk.last().is_some_and(&mut before));
         full * CHUNK + self.chunk(full).partition_point(before)
     }
 
-    /// The same, looking around `near` first: what is close is found soon.
+    /// The same, searched from `near` outwards: close items are found fast.
     pub(crate) fn partition_point_near(&self, near: usize, mut before: impl FnMut(&T) -> bool) -> usize {
         let mut is_before = |index: usize| self.get(index).is_some_and(&mut before);
         let near = near.min(self.len());
         let mut step = 1;
-        // The item at `low` comes before, the one at `high` does not; steps double until it is so.
+        // Steps double until the item at `low` comes before and the one at `high` does not.
         let (mut low, mut high) = (near, near);
         if is_before(near) {
             high += 1;
@@ -98,13 +100,13 @@ impl<T> Chunks<T> {
         high
     }
 
-    /// Gives back the room for more.
+    /// Frees the memory for further items.
     pub(crate) fn shrink(&mut self) {
         self.full.shrink_to_fit();
         self.open.shrink_to_fit();
     }
 
-    /// What it takes, shrunk, itself apart.
+    /// The heap memory of the shrunk list, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<T>() * self.len() + size_of_val(&*self.full)
     }

@@ -1,3 +1,5 @@
+//! The execution graph and the questions that it answers.
+
 use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
@@ -24,7 +26,7 @@ pub struct Graph {
     pub(crate) flows: HashMap<FlowId, Flow>,
     pub(crate) samples: Samples,
     pub(crate) stacks: Stacks,
-    /// When a thread got a contended kernel lock, by lock and time.
+    /// Times at which a thread got a contended kernel lock, sorted by lock and time.
     pub(crate) acquisitions: Vec<(u64, Stamp<Reference>, ThreadIndex)>,
     pub(crate) counts: Counts,
     pub(crate) events: u64,
@@ -43,34 +45,34 @@ impl Graph {
         self.to
     }
 
-    /// How many events it was made of.
+    /// The number of events that it was built from.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// What was odd about them.
+    /// The numbers of odd events among them.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// All threads, in the order of their first appearance; [`ThreadIndex`] counts them.
+    /// All threads, in the order of first appearance and of [`ThreadIndex`].
     pub fn threads(&self) -> impl ExactSizeIterator<Item = (ThreadIndex, &Thread)> {
         self.threads.iter().enumerate().map(|(index, thread)| (ThreadIndex(index as u32), thread))
     }
 
-    /// A thread. Panics if it is of another graph and this one is smaller, as a slice does.
+    /// A thread. Panics if the index is from a larger graph.
     pub fn thread(&self, thread: ThreadIndex) -> &Thread {
         &self.threads[thread.0 as usize]
     }
 
-    /// The thread that a process went on as when `thread` was no more, by [`Thread::successor`]; always
-    /// one that was there for longer.
+    /// The thread that took over the process of `thread` by an exec ([`Thread::successor`]), if it lived
+    /// longer.
     pub fn successor(&self, thread: ThreadIndex) -> Option<ThreadIndex> {
         let row = self.thread(thread);
         row.successor.filter(|&next| self.thread(next).last > row.last)
     }
 
-    /// Its last successor, or itself.
+    /// The thread's last successor, or the thread itself.
     pub fn last_successor(&self, mut thread: ThreadIndex) -> ThreadIndex {
         while let Some(next) = self.successor(thread) {
             thread = next;
@@ -78,18 +80,18 @@ impl Graph {
         thread
     }
 
-    /// The threads that had a tid, in the order of their first appearance: tids are reused.
+    /// The threads that had a tid, in the order of first appearance: tids are reused.
     pub fn with_tid(&self, tid: Tid) -> impl Iterator<Item = (ThreadIndex, &Thread)> {
         self.threads().filter(move |(_, thread)| thread.had_tid(tid))
     }
 
-    /// What a thread did, from the first that is known of it to the last.
+    /// A thread's state intervals, from its first known time to its last.
     pub fn state_intervals(&self, thread: ThreadIndex) -> StateIntervals<'_> {
         let thread = self.thread(thread);
         StateIntervals { packed: &thread.intervals, end: thread.last }
     }
 
-    /// The wait of a blocked interval.
+    /// The wait of a blocked state interval; `None` for other states.
     pub fn wait(&self, interval: &StateInterval) -> Option<Wait> {
         match interval.state {
             ThreadState::Blocked(index) => self.waits.get(index, interval.to),
@@ -97,17 +99,17 @@ impl Graph {
         }
     }
 
-    /// What a waking referred to.
+    /// The evidence that a wake-up refers to.
     pub fn evidence(&self, index: EvidenceIndex) -> Option<&Evidence> {
         self.evidence.get(index.0 as usize)
     }
 
-    /// The CPUs that were seen.
+    /// The CPUs that have events.
     pub fn cpus(&self) -> impl Iterator<Item = Cpu> {
         (0..self.occupancies.len()).map(|cpu| Cpu(cpu as u16))
     }
 
-    /// Who had a CPU, tiling a window.
+    /// The occupancies of a CPU that tile a window.
     pub fn occupancies(
         &self,
         cpu: Cpu,
@@ -122,18 +124,18 @@ impl Graph {
         self.occupancies.get(usize::from(cpu.0)).unwrap_or(EMPTY)
     }
 
-    /// When the hypervisor did not let a CPU run.
+    /// The times in which the hypervisor did not let a CPU run.
     pub fn stolen(&self, cpu: Cpu) -> &Stolen {
         const NEVER: &Stolen = &Stolen::new();
         self.stolen.get(usize::from(cpu.0)).unwrap_or(NEVER)
     }
 
-    /// Where records were lost.
+    /// The losses of records.
     pub fn losses(&self) -> &Losses {
         &self.losses
     }
 
-    /// What a flow stands for, where the recording says.
+    /// The addresses of a flow, if the recording has them.
     pub fn flow(&self, flow: FlowId) -> Option<&Flow> {
         self.flows.get(&flow)
     }
@@ -145,7 +147,7 @@ impl Graph {
         from: Stamp<Reference>,
         to: Stamp<Reference>,
     ) -> impl Iterator<Item = Sample<'_>> {
-        self.samples.of(thread, from, to)
+        self.samples.within(thread, from, to)
     }
 
     /// Whether stacks were taken at switch-outs and wakings.
@@ -153,13 +155,14 @@ impl Graph {
         !self.stacks.is_empty()
     }
 
-    /// Where `thread` was in the code when it left its CPU or woke another at exactly `at`; `None` where
-    /// no stack was taken.
+    /// The stack with which `thread` left its CPU or woke another thread at exactly `at`; `None` if no
+    /// stack was taken.
     pub fn stack_at(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<StackAt<'_>> {
         self.stacks.at(thread, at)
     }
 
-    /// When `thread` last got the contended kernel lock at `address` before `at`, where that was seen.
+    /// The last time up to `at` at which `thread` got the contended kernel lock at `address`, if that is
+    /// known and no other thread got it later.
     pub fn acquired(
         &self,
         thread: ThreadIndex,
@@ -167,11 +170,11 @@ impl Graph {
         at: Stamp<Reference>,
     ) -> Option<Stamp<Reference>> {
         let until = self.acquisitions.partition_point(|&(lock, when, _)| (lock, when) <= (address, at));
-        let &(lock, when, who) = self.acquisitions[..until].last()?;
-        (lock == address && who == thread).then_some(when)
+        let &(lock, when, owner) = self.acquisitions[..until].last()?;
+        (lock == address && owner == thread).then_some(when)
     }
 
-    /// How much memory it takes.
+    /// The graph's memory.
     pub fn bytes(&self) -> Bytes {
         Bytes {
             state_intervals: self.threads.iter().map(|thread| thread.intervals.bytes()).sum(),
@@ -186,7 +189,7 @@ impl Graph {
     }
 }
 
-/// What a graph's memory goes to, bytes.
+/// The memory of a graph by part, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Bytes {
@@ -200,7 +203,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// All of it.
+    /// The sum of all parts.
     pub fn total(&self) -> usize {
         self.state_intervals
             + self.threads

@@ -1,30 +1,32 @@
+//! Losses of records, found by time.
+
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Cpu;
 
 use crate::Loss;
 
-/// Where records were lost, to be asked by time.
+/// The losses of a recording, with queries by time.
 #[derive(Debug, Default)]
 pub struct Losses {
-    /// All, in the order of their first nanosecond once sorted.
-    all: Lossy,
-    /// Those that a recorder reported.
-    reported: Lossy,
-    /// Reported ones in which more than one record may be missing. A switch that only shows by its
-    /// absence is not among them: it was left out alone, and no thread comes and goes unwoken.
-    several: Lossy,
-    /// The same by CPU.
-    several_on: Vec<(Cpu, Lossy)>,
+    all: SortedLosses,
+    /// The losses that a recorder reported.
+    reported: SortedLosses,
+    /// Reported losses of possibly more than one record. A switch that the kernel did not report is not
+    /// among them: it is missing alone, and a thread needs two switches to run in between.
+    several: SortedLosses,
+    /// The same losses by CPU.
+    several_on: Vec<(Cpu, SortedLosses)>,
 }
 
 #[derive(Debug, Default)]
-struct Lossy {
+struct SortedLosses {
+    /// In the order of their beginnings.
     losses: Vec<Loss>,
-    /// The latest end among the first so many.
-    reach: Vec<Stamp<Reference>>,
+    /// For each loss, the latest end of it and of those before it.
+    latest_end: Vec<Stamp<Reference>>,
 }
 
-/// Which ends of a window count as in it.
+/// The ends of a window that count as part of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
     Neither,
@@ -44,42 +46,42 @@ impl Losses {
             .into_iter()
             .map(|cpu| {
                 let on = several.iter().copied().filter(|loss| loss.cpu == cpu || loss.cpu == Cpu::UNKNOWN);
-                (cpu, Lossy::new(on.collect()))
+                (cpu, SortedLosses::new(on.collect()))
             })
             .collect();
-        let [all, reported, several] = [losses, reported, several].map(Lossy::new);
+        let [all, reported, several] = [losses, reported, several].map(SortedLosses::new);
         Self { all, reported, several, several_on }
     }
 
-    /// All of them, by their first nanosecond.
+    /// All losses, in the order of their beginnings.
     pub fn all(&self) -> &[Loss] {
         &self.all.losses
     }
 
-    /// Whether any record may have been lost from `from` to `to`, both included, on any CPU.
+    /// Whether a record may have been lost from `from` to `to`, both included, on any CPU.
     pub fn touch(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
-        self.all.reaches(from, to, Ends::Both)
+        self.all.intersect(from, to, Ends::Both)
     }
 
     /// Whether a recorder reported a loss from `from` to `to`, both included, on any CPU.
     pub fn touch_reported(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
-        self.reported.reaches(from, to, Ends::Both)
+        self.reported.intersect(from, to, Ends::Both)
     }
 
-    /// Whether two records or more may be missing from one place between `from` and `to`: enough
-    /// for a thread to have come and gone. Where clocks are coarse that takes no time at all, so a
-    /// loss that ends at `from` counts: what was lost may have come after what began there.
+    /// Whether one loss between `from` and `to`, on any CPU, may hold two records or more: enough for a
+    /// thread to have come and gone. With a coarse clock that takes no time, so a loss that ends at
+    /// `from` counts: its records may come after the one at `from`.
     pub fn may_hide_a_run(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
-        self.several.reaches(from, to, Ends::From)
+        self.several.intersect(from, to, Ends::From)
     }
 
-    /// The same, on one CPU, whose records have an order: what is between alone counts.
+    /// The same on one CPU. Its records have an order, so only losses inside count.
     pub fn may_hide_a_run_on(&self, cpu: Cpu, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
-        let on = |cpu| self.several_on.iter().find(|(c, _)| *c == cpu).map(|(_, lossy)| lossy);
-        on(cpu).or_else(|| on(Cpu::UNKNOWN)).is_some_and(|lossy| lossy.reaches(from, to, Ends::Neither))
+        let on = |cpu| self.several_on.iter().find(|(c, _)| *c == cpu).map(|(_, losses)| losses);
+        on(cpu).or_else(|| on(Cpu::UNKNOWN)).is_some_and(|losses| losses.intersect(from, to, Ends::Neither))
     }
 
-    /// The losses that share time with a window.
+    /// The losses that overlap or touch a window.
     pub fn overlapping(
         &self,
         from: Stamp<Reference>,
@@ -94,24 +96,26 @@ impl Losses {
     }
 }
 
-impl Lossy {
+impl SortedLosses {
     fn new(losses: Vec<Loss>) -> Self {
         let mut latest = Stamp::MIN;
-        let reach = losses
+        let latest_end = losses
             .iter()
             .map(|loss| {
                 latest = latest.max(loss.to);
                 latest
             })
             .collect();
-        Self { losses, reach }
+        Self { losses, latest_end }
     }
 
-    fn reaches(&self, from: Stamp<Reference>, to: Stamp<Reference>, ends: Ends) -> bool {
+    fn intersect(&self, from: Stamp<Reference>, to: Stamp<Reference>, ends: Ends) -> bool {
         let until =
             self.losses.partition_point(|loss| loss.from < to || (ends == Ends::Both && loss.from == to));
-        let Some(&reach) = until.checked_sub(1).and_then(|last| self.reach.get(last)) else { return false };
-        reach > from || (ends != Ends::Neither && reach == from)
+        let Some(&latest_end) = until.checked_sub(1).and_then(|last| self.latest_end.get(last)) else {
+            return false;
+        };
+        latest_end > from || (ends != Ends::Neither && latest_end == from)
     }
 }
 

@@ -1,27 +1,29 @@
+//! The occupancies of a CPU: which thread had it from when to when.
+
 use wakepath_clock::{Reference, Stamp};
 
 use crate::Occupant;
 use crate::chunks::Chunks;
 use crate::wait::{pack_occupant, unpack_occupant};
 
-/// Who had a CPU from when to when.
+/// A stretch in which one thread, or the idle thread, had a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupancy {
     /// Its first nanosecond.
     pub from: Stamp<Reference>,
     /// One past its last.
     pub to: Stamp<Reference>,
-    /// Who.
+    /// The thread that had the CPU, if known.
     pub occupant: Occupant,
 }
 
-/// Who had one CPU.
+/// All occupancies of one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Occupancies {
     packed: Chunks<Packed>,
 }
 
-/// An [`Occupancy`] without its end, which is where the next begins.
+/// An [`Occupancy`] without its end, which is the beginning of the next.
 #[derive(Debug, Clone, Copy)]
 #[repr(Rust, packed(4))]
 struct Packed {
@@ -39,7 +41,7 @@ impl Occupancies {
     pub(crate) fn push(&mut self, at: Stamp<Reference>, occupant: Occupant) {
         let occupant = pack_occupant(occupant);
         if let Some(last) = self.packed.last_mut() {
-            // Who had it for no time did not have it.
+            // An occupancy of no length is none.
             if last.from >= at.ns() {
                 last.occupant = occupant;
                 return;
@@ -60,12 +62,12 @@ impl Occupancies {
         self.tiles_until(self.packed.partition_point(|occupancy| occupancy.from <= from.ns()), from, to)
     }
 
-    /// The number of the first occupancy that begins behind `at`, which is looked for around `near`.
+    /// The index of the first occupancy that begins after `at`, searched from `near` outwards.
     pub(crate) fn next_near(&self, near: usize, at: Stamp<Reference>) -> usize {
         self.packed.partition_point_near(near, |occupancy| occupancy.from <= at.ns())
     }
 
-    /// The occupancies that tile a window, of which the `next`th is the first that begins behind `from`.
+    /// The occupancies that tile a window; `next` is the index of the first that begins after `from`.
     pub(crate) fn tiles_until(
         &self,
         mut next: usize,

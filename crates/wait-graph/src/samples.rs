@@ -1,14 +1,16 @@
+//! Stack samples of running threads.
+
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Stack, Tid};
 
 use crate::{Occupant, ThreadIndex};
 
-/// A stack of a running thread, at a moment that the clock chose.
+/// A stack of a running thread, taken by a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample<'a> {
-    /// When.
+    /// The time of the sample.
     pub at: Stamp<Reference>,
-    /// The process whose address space the user frames are of.
+    /// The process that the user addresses belong to.
     pub tgid: Tid,
     /// Kernel addresses, innermost first.
     pub kernel: &'a [u64],
@@ -16,7 +18,7 @@ pub struct Sample<'a> {
     pub user: &'a [u64],
 }
 
-/// All samples, by thread and time.
+/// All samples, sorted by thread and time.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
     rows: Vec<Row>,
@@ -49,7 +51,7 @@ impl Samples {
         self.frames.shrink_to_fit();
     }
 
-    pub(crate) fn of(
+    pub(crate) fn within(
         &self,
         thread: ThreadIndex,
         from: Stamp<Reference>,

@@ -1,3 +1,5 @@
+//! The stacks of switch-outs and wake-ups, each stored once.
+
 use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
@@ -5,33 +7,33 @@ use wakepath_event::{Stack, StackId, Tid};
 
 use crate::{Occupant, ThreadIndex};
 
-/// Where a thread was in the code when it left its CPU or woke another.
+/// The frames of a thread when it left its CPU or woke another thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frames<'a> {
-    /// The process whose address space the user frames are of.
+    /// The process that the user addresses belong to.
     pub tgid: Tid,
     /// Kernel addresses, innermost first.
     pub kernel: &'a [u64],
     /// User addresses, innermost first.
     pub user: &'a [u64],
-    /// As in [`Stack::scanned`].
+    /// The same as [`Stack::scanned`].
     pub scanned: usize,
 }
 
-/// A stack of [`crate::Graph::stack_at`].
+/// A stack that [`crate::Graph::stack_at`] returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StackAt<'a> {
-    /// It was recorded.
+    /// The recorded frames.
     Frames(StackIndex, Frames<'a>),
-    /// It was taken, and what it was is lost.
+    /// A stack was taken, and its frames were lost.
     Lost,
 }
 
-/// Counts the stacks of a graph: two waits of one index have the same.
+/// The index of a distinct stack of a graph: equal indices mean equal stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StackIndex(pub u32);
 
-/// The stacks of switch-outs and wakings: each once, and who had it when, 16 bytes each.
+/// The distinct stacks of switch-outs and wake-ups, and their uses by thread and time, 16 bytes each.
 #[derive(Debug, Default)]
 pub(crate) struct Stacks {
     indices: HashMap<StackId, u32>,
@@ -73,7 +75,7 @@ impl Stacks {
         self.indices = HashMap::new();
     }
 
-    /// Whether none was ever taken.
+    /// Whether no stack was ever taken.
     pub(crate) fn is_empty(&self) -> bool {
         self.uses.is_empty()
     }
@@ -106,14 +108,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stack_told_once_is_found_wherever_it_was_and_one_never_told_is_lost() {
+    fn a_stack_defined_once_is_found_at_each_use_and_one_never_defined_is_lost() {
         let stack = Stack { tgid: Tid(7), kernel: [9].into(), user: [1, 2].into(), scanned: 1 };
         let mut stacks = Stacks::default();
         let thread = |index| Occupant::Thread(ThreadIndex(index));
         let at = Stamp::from_ns;
         stacks.push(at(10), thread(1), stack.id());
         stacks.push(at(20), thread(0), StackId(5));
-        // The records of two CPUs come in no order; a stack may be told by each.
+        // The records of two CPUs come in no order; each may define the same stack.
         stacks.define(&stack);
         stacks.define(&stack);
         stacks.push(at(30), thread(1), stack.id());

@@ -1,47 +1,49 @@
+//! The state intervals of a thread.
+
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Cpu;
 
 use crate::chunks::Chunks;
 use crate::{UnknownReason, WaitIndex};
 
-/// What a thread did from here to there.
+/// A stretch in which a thread was in one state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateInterval {
     /// Its first nanosecond.
     pub from: Stamp<Reference>,
     /// One past its last.
     pub to: Stamp<Reference>,
-    /// What.
+    /// The state.
     pub state: ThreadState,
 }
 
-/// What a thread did for a while.
+/// The state of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadState {
-    /// It ran.
+    /// On a CPU.
     Running {
-        /// On which CPU.
+        /// The CPU.
         cpu: Cpu,
-        /// How much of it interrupts took, ns; where within it is not known.
+        /// The time in it that interrupts took, ns; its place is not known.
         interrupts_ns: u32,
     },
-    /// It waited for a CPU.
+    /// Waiting for a CPU.
     Runnable {
-        /// The CPU on which it next ran ([`Cpu::UNKNOWN`] when it did not).
+        /// The CPU on which it next ran; [`Cpu::UNKNOWN`] if it did not.
         cpu: Cpu,
     },
-    /// A cgroup's limit kept it off the CPU.
+    /// Kept off the CPU by a cgroup's limit.
     Throttled {
         /// The CPU from which it was taken.
         cpu: Cpu,
     },
-    /// It was blocked. Such an interval may be empty: see [`crate::Wait`].
+    /// Blocked. Such an interval may be empty: see [`crate::Wait`].
     Blocked(WaitIndex),
-    /// Nobody knows.
+    /// Not known.
     Unknown(UnknownReason),
 }
 
-/// A [`StateInterval`] without its end, which is where the next begins.
+/// A [`StateInterval`] without its end, which is the beginning of the next.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packed {
     from: u64,
@@ -103,25 +105,25 @@ pub struct StateIntervals<'a> {
 }
 
 impl<'a> StateIntervals<'a> {
-    /// How many.
+    /// The number of intervals.
     pub fn len(self) -> usize {
         self.packed.len()
     }
 
-    /// Whether nothing was ever seen of the thread but its name.
+    /// Whether no state of the thread is recorded.
     pub fn is_empty(self) -> bool {
         self.packed.is_empty()
     }
 
-    /// The `index`th.
+    /// The interval at `index`.
     pub fn get(self, index: usize) -> Option<StateInterval> {
         let packed = *self.packed.get(index)?;
         let to = self.packed.get(index + 1).map_or(self.end, |next| next.from());
         Some(StateInterval { from: packed.from(), to, state: packed.state() })
     }
 
-    /// The first that ends after `at`: the one that holds this nanosecond, or the thread's first if
-    /// it begins later. [`StateIntervals::len`] if all end before.
+    /// The index of the first interval that ends after `at`: the one that holds this nanosecond, or the
+    /// first if it begins later. [`StateIntervals::len`] if all end before.
     pub fn find(self, at: Stamp<Reference>) -> usize {
         if at >= self.end {
             return self.len();
@@ -129,7 +131,7 @@ impl<'a> StateIntervals<'a> {
         self.packed.partition_point(|interval| interval.from() <= at).saturating_sub(1)
     }
 
-    /// The same, looked for around `near`.
+    /// The same, searched from `near` outwards.
     pub(crate) fn find_near(self, near: usize, at: Stamp<Reference>) -> usize {
         if at >= self.end {
             return self.len();
@@ -137,12 +139,12 @@ impl<'a> StateIntervals<'a> {
         self.packed.partition_point_near(near, |interval| interval.from() <= at).saturating_sub(1)
     }
 
-    /// The last that begins before `at`, where there is one.
+    /// The index of the last interval that begins before `at`.
     pub fn find_before(self, at: Stamp<Reference>) -> Option<usize> {
         self.packed.partition_point(|interval| interval.from() < at).checked_sub(1)
     }
 
-    /// Those that share time with a window, whole.
+    /// The intervals that overlap a window, not clipped to it.
     pub fn overlapping(
         self,
         from: Stamp<Reference>,

@@ -1,56 +1,58 @@
+//! The time that a hypervisor stole from a CPU.
+
 use wakepath_clock::{Reference, Stamp};
 
 /// A stretch of time in which the hypervisor did not let a CPU run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Taken {
+struct StolenTime {
     from: u64,
     to: u64,
-    /// What all before it come to.
+    /// The sum of all stretches before, ns.
     before: u64,
 }
 
-/// When the hypervisor did not let one CPU run.
+/// The stretches in which the hypervisor did not let one CPU run.
 #[derive(Debug, Default)]
 pub struct Stolen {
-    taken: Vec<Taken>,
+    times: Vec<StolenTime>,
 }
 
 impl Stolen {
     pub(crate) const fn new() -> Self {
-        Self { taken: Vec::new() }
+        Self { times: Vec::new() }
     }
 
     /// Stretches come in order and do not overlap.
     pub(crate) fn push(&mut self, from: Stamp<Reference>, to: Stamp<Reference>) {
-        let before = self.taken.last().map_or(0, |last| last.before + (last.to - last.from));
+        let before = self.times.last().map_or(0, |last| last.before + (last.to - last.from));
         if from < to {
-            self.taken.push(Taken { from: from.ns(), to: to.ns(), before });
+            self.times.push(StolenTime { from: from.ns(), to: to.ns(), before });
         }
     }
 
-    /// How much of the time before `at`, ns.
-    pub fn until(&self, at: Stamp<Reference>) -> u64 {
-        let behind = self.taken.partition_point(|taken| taken.from < at.ns());
-        let Some(last) = behind.checked_sub(1).and_then(|last| self.taken.get(last)) else { return 0 };
+    /// The stolen time before `at`, ns.
+    pub fn ns_before(&self, at: Stamp<Reference>) -> u64 {
+        let behind = self.times.partition_point(|time| time.from < at.ns());
+        let Some(last) = behind.checked_sub(1).and_then(|last| self.times.get(last)) else { return 0 };
         last.before + (last.to.min(at.ns()) - last.from)
     }
 
-    /// The parts that tile a window, each with whether it was taken.
+    /// The parts that tile a window, each with whether it was stolen.
     pub fn parts(
         &self,
         from: Stamp<Reference>,
         to: Stamp<Reference>,
     ) -> impl Iterator<Item = (Stamp<Reference>, Stamp<Reference>, bool)> + '_ {
-        let mut next = self.taken.partition_point(|taken| taken.to <= from.ns());
+        let mut next = self.times.partition_point(|time| time.to <= from.ns());
         let mut at = from;
         std::iter::from_fn(move || {
             if at >= to {
                 return None;
             }
             let begun = at;
-            let taken = self.taken.get(next).copied();
-            let is_taken = taken.is_some_and(|taken| taken.from <= begun.ns());
-            let end = taken.map_or(to.ns(), |taken| if is_taken { taken.to } else { taken.from });
+            let time = self.times.get(next).copied();
+            let is_taken = time.is_some_and(|time| time.from <= begun.ns());
+            let end = time.map_or(to.ns(), |time| if is_taken { time.to } else { time.from });
             at = Stamp::from_ns(end).min(to);
             next += usize::from(is_taken);
             Some((begun, at, is_taken))
@@ -58,7 +60,7 @@ impl Stolen {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.taken)
+        size_of_val(&*self.times)
     }
 }
 
@@ -86,7 +88,7 @@ mod tests {
                     next = end.ns();
                 }
                 assert_eq!(next, to, "{from}..{to}");
-                assert_eq!(stolen.until(at(to)) - stolen.until(at(from)), sum, "{from}..{to}");
+                assert_eq!(stolen.ns_before(at(to)) - stolen.ns_before(at(from)), sum, "{from}..{to}");
             }
         }
     }

@@ -1,3 +1,5 @@
+//! A thread of the graph: its identity, names, tids and cgroups over time.
+
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{CgroupId, Comm, ThreadIdentity, Tid};
 
@@ -8,28 +10,29 @@ use crate::{Occupant, ThreadIndex};
 /// A thread of the graph.
 #[derive(Debug)]
 pub struct Thread {
-    /// Who it is, as it was introduced; `None` when it never was.
+    /// The identity that a snapshot or a fork recorded; `None` without either.
     pub identity: Option<ThreadIdentity>,
-    /// When it was introduced; events may have shown it before.
+    /// The time of that record; other events may have shown the thread before.
     pub introduced: Option<Stamp<Reference>>,
-    /// Its tids, each from when on; the first from its beginning. More than one after an exec by a
-    /// thread that is not its process's leader.
+    /// Its tids, each with the time from which it was valid. More than one after an exec by a thread
+    /// that is not the leader of its process.
     pub tids: Vec<(Stamp<Reference>, Tid)>,
-    /// Its names, each from when on. May be empty.
+    /// Its names, each with the time from which it was valid. May be empty.
     pub names: Vec<(Stamp<Reference>, Comm)>,
-    /// Its cgroups, in the v2 hierarchy and in the one with the CPU controller, each from when on.
+    /// Its cgroups in the v2 hierarchy and in the one with the CPU controller, each with the time from
+    /// which it was valid.
     pub cgroups: Vec<(Stamp<Reference>, CgroupId, CgroupId)>,
-    /// The programs it executed: when, and the path as given.
+    /// The programs that it executed: the times, and the paths as given.
     pub execs: Vec<(Stamp<Reference>, Box<[u8]>)>,
-    /// Its birth, where it was seen, and who forked it.
+    /// The time of its fork, if recorded, and the thread that forked it.
     pub born: Option<(Stamp<Reference>, Occupant)>,
-    /// When it began to exit.
+    /// The time at which it began to exit.
     pub exited: Option<Stamp<Reference>>,
-    /// The thread that its process went on as, after an exec by one that is not the leader.
+    /// The thread that took over its process by an exec without being the leader.
     pub successor: Option<ThreadIndex>,
-    /// The first that is known of it.
+    /// Its first known time.
     pub first: Stamp<Reference>,
-    /// The last that is known of it: its death, or the end of the recording.
+    /// Its last known time: its death, or the end of the recording.
     pub last: Stamp<Reference>,
     pub(crate) intervals: Chunks<Packed>,
 }
@@ -52,39 +55,39 @@ impl Thread {
         }
     }
 
-    /// Its tid, the last one if it had several.
+    /// Its last tid.
     pub fn tid(&self) -> Tid {
         self.tids.last().map_or(Tid::IDLE, |&(_, tid)| tid)
     }
 
-    /// Its tid at a time.
+    /// Its tid at `at`.
     pub fn tid_at(&self, at: Stamp<Reference>) -> Tid {
         let index = self.tids.partition_point(|&(from, _)| from <= at).saturating_sub(1);
         self.tids.get(index).map_or(Tid::IDLE, |&(_, tid)| tid)
     }
 
-    /// Its process, where that is known.
+    /// Its process, if known.
     pub fn tgid(&self) -> Option<Tid> {
         self.identity.as_ref().map(|identity| identity.tgid)
     }
 
-    /// Its name at a time: the last one given before, else its first, else none.
+    /// Its name at `at`: the last one set before, else its first, else an empty one.
     pub fn name_at(&self, at: Stamp<Reference>) -> Comm {
         let index = self.names.partition_point(|&(from, _)| from <= at).saturating_sub(1);
         self.names.get(index).map_or(Comm::default(), |&(_, comm)| comm)
     }
 
-    /// The last name it had.
+    /// Its last name.
     pub fn name(&self) -> Comm {
         self.names.last().map_or(Comm::default(), |&(_, comm)| comm)
     }
 
-    /// Whoever gave birth to it, if its birth is the first that is known of it.
+    /// The thread that forked it, if its fork is its first known time.
     pub fn forker(&self) -> Option<Occupant> {
         self.born.filter(|&(at, _)| at == self.first).map(|(_, forker)| forker)
     }
 
-    /// Whether it had a tid at any time.
+    /// Whether it ever had `tid`.
     pub fn had_tid(&self, tid: Tid) -> bool {
         self.tids.iter().any(|&(_, had)| had == tid)
     }

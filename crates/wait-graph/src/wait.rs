@@ -1,18 +1,20 @@
+//! The waits of a graph, in compact form.
+
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockedState, Call, Context, Softirq};
 
 use crate::chunks::Chunks;
 use crate::{ContendedLock, EvidenceIndex, Occupant, ThreadIndex, Wait, Waker};
 
-/// A wait of the graph.
+/// The index of a wait of the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WaitIndex(pub u32);
 
-/// All waits, compact: 24 bytes each, and what few of them have aside, in the order of the waits.
+/// All waits, 24 bytes each. Fields that few waits have stand in lists of their own, in the order of the waits.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     packed: Chunks<Packed>,
-    /// The end of waits, apart from most that end by a waking at their last nanosecond.
+    /// The wake-up times of waits that a wake-up before their last nanosecond ended.
     early: Vec<(u32, u64)>,
     locks: Vec<(u32, ContendedLock)>,
     words: Vec<(u32, wakepath_event::LockWord)>,
@@ -27,7 +29,7 @@ struct Packed {
     evidence: u32,
     irq: u16,
     context: u8,
-    /// Low four bits: the state; the others: see the constants.
+    /// The low four bits are the state; the constants name the others.
     state: u8,
 }
 
@@ -35,10 +37,10 @@ const _: () = assert!(size_of::<Packed>() == 24);
 
 const NO_CALL: u32 = u32::MAX;
 const IDLE: u32 = u32::MAX;
-const NOBODY: u32 = u32::MAX - 1;
+const UNKNOWN_OCCUPANT: u32 = u32::MAX - 1;
 
 const STATE: u8 = 0x0f;
-const ASIDE: u8 = 0x10;
+const HAS_LOCK: u8 = 0x10;
 const EARLY: u8 = 0x20;
 const NEWBORN: u8 = 0x40;
 const BEGAN_BEFORE: u8 = 0x80;
@@ -56,7 +58,7 @@ const STATES: [BlockedState; 8] = [
     BlockedState::RtLockWait,
 ];
 
-/// Contexts by code; two codes more for waits that no waking ended.
+/// The contexts by code. Two further codes stand for waits without a recorded wake-up.
 const CONTEXTS: [Context; 7] = [
     Context::Task,
     Context::LocalTimer,
@@ -67,21 +69,21 @@ const CONTEXTS: [Context; 7] = [
     Context::UnknownInterrupt,
 ];
 const SOFTIRQS: u8 = 16;
-const UNSEEN: u8 = 254;
-const OPEN: u8 = 255;
+const UNSEEN_END: u8 = 254;
+const OPEN_END: u8 = 255;
 
 pub(crate) const fn pack_occupant(occupant: Occupant) -> u32 {
     match occupant {
         Occupant::Thread(thread) => thread.0,
         Occupant::Idle => IDLE,
-        Occupant::Unknown => NOBODY,
+        Occupant::Unknown => UNKNOWN_OCCUPANT,
     }
 }
 
 pub(crate) const fn unpack_occupant(packed: u32) -> Occupant {
     match packed {
         IDLE => Occupant::Idle,
-        NOBODY => Occupant::Unknown,
+        UNKNOWN_OCCUPANT => Occupant::Unknown,
         thread => Occupant::Thread(ThreadIndex(thread)),
     }
 }
@@ -100,9 +102,9 @@ impl Waits {
         state |= if wait.newborn { NEWBORN } else { 0 };
         state |= if wait.began_before { BEGAN_BEFORE } else { 0 };
         if let Some(lock) = wait.lock {
-            state |= ASIDE;
+            state |= HAS_LOCK;
             self.locks.push((index, lock));
-            // The word of what is no lock says nothing to anyone.
+            // The word at the address is of use only if it is a lock's.
             if let Some(word) = wait.call.and_then(|call| call.lock) {
                 self.words.push((index, word));
             }
@@ -119,22 +121,22 @@ impl Waits {
                 };
                 (code, pack_occupant(current), irq, evidence)
             }
-            Waker::Unseen => (UNSEEN, NOBODY, 0, EvidenceIndex::NONE),
-            Waker::Open => (OPEN, NOBODY, 0, EvidenceIndex::NONE),
+            Waker::Unseen => (UNSEEN_END, UNKNOWN_OCCUPANT, 0, EvidenceIndex::NONE),
+            Waker::Open => (OPEN_END, UNKNOWN_OCCUPANT, 0, EvidenceIndex::NONE),
         };
         let (call, arg0) = wait.call.map_or((NO_CALL, 0), |call| (call.number, call.arg0));
         self.packed.push(Packed { arg0, call, current, evidence: evidence.0, irq, context, state });
         WaitIndex(index)
     }
 
-    /// The wait; `to` is the end of its interval.
+    /// The wait at `index`; `to` is the end of its interval.
     pub(crate) fn get(&self, index: WaitIndex, to: Stamp<Reference>) -> Option<Wait> {
         let packed = *self.packed.get(index.0 as usize)?;
-        let aside = packed.state & ASIDE != 0;
+        let has_lock = packed.state & HAS_LOCK != 0;
         let call = (packed.call != NO_CALL).then(|| Call {
             number: packed.call,
             arg0: packed.arg0,
-            lock: if aside { find(&self.words, index) } else { None },
+            lock: if has_lock { find(&self.words, index) } else { None },
         });
         let state = match packed.state & STATE {
             NO_STATE => None,
@@ -142,8 +144,8 @@ impl Waits {
             code => STATES.get(usize::from(code)).copied(),
         };
         let end = match packed.context {
-            UNSEEN => Waker::Unseen,
-            OPEN => Waker::Open,
+            UNSEEN_END => Waker::Unseen,
+            OPEN_END => Waker::Open,
             code => Waker::Woken {
                 at: if packed.state & EARLY != 0 {
                     find(&self.early, index).map_or(to, Stamp::from_ns)
@@ -164,7 +166,7 @@ impl Waits {
         Some(Wait {
             state,
             call,
-            lock: if aside { find(&self.locks, index) } else { None },
+            lock: if has_lock { find(&self.locks, index) } else { None },
             end,
             newborn: packed.state & NEWBORN != 0,
             began_before: packed.state & BEGAN_BEFORE != 0,
