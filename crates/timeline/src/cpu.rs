@@ -1,32 +1,34 @@
+//! The state of a CPU as its records show it.
+
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Context, Tid};
 
 use crate::Occupant;
 use crate::instance::Instance;
 
-/// What is believed of a CPU now.
+/// The present state of a CPU.
 #[derive(Debug)]
 pub(crate) struct CpuState {
     pub(crate) occupant: Occupant,
-    /// The occupant's tid, so that most records need no look-up.
+    /// The occupant's tid, which saves a look-up for most records.
     pub(crate) tid: Option<Tid>,
-    /// The last record that showed the occupant, or since when it is unknown.
+    /// The time of the last record that showed the occupant, or from which the occupant is unknown.
     pub(crate) last: Option<Stamp<Reference>>,
-    /// Records were lost since then.
+    /// A loss after the last record.
     pub(crate) pending_loss: Option<PendingLoss>,
-    /// The last that the hypervisor took of it.
+    /// The end of the last time that the hypervisor stole.
     pub(crate) stolen_until: Stamp<Reference>,
     pub(crate) instance: Instance,
-    /// What goes on behind `instance`, if that is a hard interrupt's.
+    /// The instance that continues after `instance`, if that is a hard interrupt.
     pub(crate) interrupted: Instance,
 }
 
-/// A loss that no record has followed yet.
+/// A loss after which no record has come yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PendingLoss {
     pub(crate) from: Stamp<Reference>,
     pub(crate) to: Stamp<Reference>,
-    /// 0: any number.
+    /// The number of lost records; 0 if it is not known.
     pub(crate) count: u64,
 }
 
@@ -45,7 +47,7 @@ impl Default for CpuState {
 }
 
 impl CpuState {
-    /// Adds a loss to what is in pending_loss.
+    /// Adds a loss to the pending one.
     pub(crate) fn lose(&mut self, from: Stamp<Reference>, to: Stamp<Reference>, count: u64) {
         let sum = |a: u64, b: u64| if a == 0 || b == 0 { 0 } else { a.saturating_add(b) };
         self.pending_loss = Some(match self.pending_loss {
@@ -56,7 +58,7 @@ impl CpuState {
         self.interrupted.lose();
     }
 
-    /// A record shows this context. A hard interrupt ends nothing: what it came amid goes on behind it.
+    /// Notes the context of a record. A hard interrupt ends no other instance: the interrupted one continues after it.
     #[inline]
     pub(crate) fn enter(&mut self, context: Context, current: Tid) {
         if self.instance.continues(context, current) {
@@ -73,7 +75,7 @@ impl CpuState {
         self.instance.begin(context, current, lost);
     }
 
-    /// A switch: nothing goes on behind it.
+    /// Ends both instances at a switch.
     pub(crate) fn end_instances(&mut self) {
         self.instance.end();
         self.interrupted.end();

@@ -1,3 +1,5 @@
+//! One numbering of threads, CPUs, devices and flows for the events of several hosts.
+
 use std::collections::HashMap;
 
 use wakepath_clock::{Local, Stamp};
@@ -5,32 +7,33 @@ use wakepath_event::{
     CgroupId, Cpu, Event, EventKind, Flow, FlowId, HostIndex, Mark, NameSpace, ThreadIdentity, Tid,
 };
 
-/// Above what a cgroup's id, or any other key of a name, needs; below, each host's are its own.
+/// The first bit above the ids of cgroups and other names; the bits from there on hold the host.
 const HOST_SHIFT: u32 = 54;
 
-/// One numbering for the events of several hosts: of threads, CPUs, cgroups, requests and flows.
+/// One numbering of threads, CPUs, cgroups, requests and flows for the events of several hosts.
 ///
-/// Every host counts its own from small numbers, and what two hosts call alike is not the same. A
-/// connection between them is: both ends' packets get one flow. So numbered, and with their stamps
-/// on one clock, events of several hosts are those of one machine to whatever comes behind.
+/// Each host counts from small numbers, so equal numbers of two hosts mean different things and get
+/// different numbers here. A connection between two hosts is one flow: the packets of both ends get one
+/// id. With these numbers and with stamps on one clock, the events of several hosts read like those of
+/// one machine.
 #[derive(Debug, Default)]
 pub struct Numbering {
     cpus: HashMap<(HostIndex, Cpu), Cpu>,
-    /// By the number given: whose CPU it is.
+    /// The host and its own number for each CPU number given here.
     cpu_owners: Vec<(HostIndex, Cpu)>,
-    /// By what each host calls a flow.
+    /// By each host's own id of a flow.
     flow_ids: HashMap<(HostIndex, FlowId), FlowId>,
-    /// By what a flow is; with the host where it cannot leave that.
+    /// By addresses; with the host for flows that cannot leave it.
     flows: HashMap<(Option<HostIndex>, Flow), FlowId>,
     last_flow_id: u64,
-    /// Devices and interrupts of hosts from the second on, in the order of their first sight.
+    /// Devices and interrupts of all hosts but the first, in the order of appearance.
     devices: HashMap<(HostIndex, u32), u32>,
     interrupts: HashMap<(HostIndex, u16), u16>,
 }
 
 impl Numbering {
-    /// Numbers an event of a host, whose stamps `clock` converts to those of the reference host. False
-    /// where it means nothing among several hosts, and is to be left out.
+    /// Renumbers an event of `host`, whose stamps `clock` converts to the reference host's. False if the
+    /// event means nothing among several hosts and is to be left out.
     pub fn number(
         &mut self,
         host: HostIndex,
@@ -74,7 +77,7 @@ impl Numbering {
             EventKind::SocketReady(flow) => *flow = self.flow(host, *flow),
             EventKind::Flow(id, flow) => *id = self.define(host, *id, *flow),
             EventKind::BlockIssue(request) | EventKind::BlockComplete(request) => {
-                // An address: of many, the same one may be in use on two hosts.
+                // The id is an address, and two hosts may use the same one.
                 request.id = request.id.wrapping_add(u64::from(host.0).wrapping_mul(0x9e37_79b9_7f4a_7c15));
                 request.device = self.device(host, request.device);
                 request.start = request.start.map(&clock);
@@ -91,7 +94,7 @@ impl Numbering {
                 file.flow = file.flow.map(|flow| self.flow(host, flow));
             }
             EventKind::Loss { from, .. } => *from = clock(*from),
-            // Which functions were asked for differs by host: of the host that is asked about alone.
+            // The probed functions differ by host; only those of the first host are used.
             EventKind::Function(call) => {
                 on(&mut call.thread);
                 call.from = clock(call.from);
@@ -112,9 +115,9 @@ impl Numbering {
                 };
             }
             EventKind::Mapping(mapping) => on(&mut mapping.tgid),
-            // Whose sources are all attached from here on is in the id of its first process.
+            // The id of the first process says which host it is.
             EventKind::Mark(Mark::Started) => event.current = Tid(1).on(host),
-            // Which clocks, whose command, whose stacks: of the host that is asked about alone.
+            // Clocks, command and stacks: only those of the first host are used.
             EventKind::Stack(_)
             | EventKind::StackOf(_)
             | EventKind::StackCounts(_)
@@ -127,18 +130,18 @@ impl Numbering {
         true
     }
 
-    /// Whose a CPU is, and how that host calls it.
+    /// The host of a CPU, and that host's own number for it.
     pub fn cpu_of(&self, cpu: Cpu) -> Option<(HostIndex, Cpu)> {
         self.cpu_owners.get(usize::from(cpu.0)).copied()
     }
 
-    /// Whose a block device is, and how that host calls it, of hosts from the second on.
+    /// The host of a block device, and that host's own number for it; `None` for the first host's.
     pub fn device_of(&self, device: u32) -> Option<(HostIndex, u32)> {
         self.devices.iter().find(|&(_, &given)| given == device).map(|(&whose, _)| whose)
     }
 
-    /// A block device among those of several hosts. The first host's keep their numbers; others get
-    /// numbers from the top, which no kernel gives out: they are told by name.
+    /// The number of a block device among those of several hosts. Those of the first host stay; others
+    /// get numbers from the top, which no kernel uses, and are printed by name.
     fn device(&mut self, host: HostIndex, device: u32) -> u32 {
         if host == HostIndex::default() {
             return device;
@@ -147,12 +150,12 @@ impl Numbering {
         *self.devices.entry((host, device)).or_insert(next)
     }
 
-    /// The same of interrupts, of which 0 is none.
+    /// The same for interrupts; 0 is no interrupt.
     fn interrupt(&mut self, host: HostIndex, irq: u16) -> u16 {
         if host == HostIndex::default() || irq == 0 {
             return irq;
         }
-        // Of more than there are numbers, the rest share one.
+        // If the numbers run out, further interrupts share the last.
         let next = u16::MAX.saturating_sub(u16::try_from(self.interrupts.len()).unwrap_or(u16::MAX)).max(1);
         *self.interrupts.entry((host, irq)).or_insert(next)
     }
@@ -163,7 +166,7 @@ impl Numbering {
         }
         let cpu_owners = &mut self.cpu_owners;
         *self.cpus.entry((host, cpu)).or_insert_with(|| {
-            // Of more CPUs than there are numbers, the rest are unknown ones.
+            // If the numbers run out, further CPUs are unknown ones.
             match u16::try_from(cpu_owners.len()).map(Cpu) {
                 Ok(next) if next != Cpu::UNKNOWN => {
                     cpu_owners.push((host, cpu));
@@ -174,7 +177,7 @@ impl Numbering {
         })
     }
 
-    /// What a host's packets of a flow refer to: perhaps before it is defined.
+    /// The id of a host's flow, perhaps before its definition.
     fn flow(&mut self, host: HostIndex, id: FlowId) -> FlowId {
         let last = &mut self.last_flow_id;
         *self.flow_ids.entry((host, id)).or_insert_with(|| next_flow_id(last))
@@ -197,7 +200,7 @@ fn next_flow_id(last: &mut u64) -> FlowId {
     FlowId(*last)
 }
 
-/// A key of one host's among those of several. That of the first host is as it was.
+/// A key of a host among those of several. Those of the first host stay.
 fn host_key(host: HostIndex, key: u64) -> u64 {
     key ^ u64::from(host.0) << HOST_SHIFT
 }
@@ -227,11 +230,11 @@ mod tests {
     }
 
     #[test]
-    fn what_two_hosts_call_alike_is_not_the_same() {
+    fn equal_numbers_of_two_hosts_become_different() {
         let mut numbering = Numbering::default();
         let waking = EventKind::Waking { target: Tid(7), irq: 0, newborn: false, socket: None };
         let [a, b] = [A, B].map(|host| numbered(&mut numbering, host, event(0, 7, waking.clone())));
-        assert_eq!((a.at.ns(), b.at.ns()), (5, 105), "each by its own clock");
+        assert_eq!((a.at.ns(), b.at.ns()), (5, 105), "converted by the clock of each");
         assert_ne!(a.cpu, b.cpu);
         assert_eq!(
             (numbering.cpu_of(a.cpu), numbering.cpu_of(b.cpu)),
@@ -268,7 +271,7 @@ mod tests {
         };
         let between = flow("10.0.0.1:40000", "10.0.0.2:80");
         let within = flow("127.0.0.1:40000", "127.0.0.1:80");
-        // One end's ids are not the other's.
+        // The two ends use different ids.
         for (host, id, what) in [(A, 1, between), (B, 9, between), (A, 2, within), (B, 1, within)] {
             numbered(&mut numbering, host, event(0, 0, EventKind::Flow(FlowId(id), what)));
         }
@@ -278,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_called_what_its_own_host_calls_it() {
+    fn a_device_and_its_name_get_the_same_number() {
         let mut numbering = Numbering::default();
         let name = |space, number, name: &str| EventKind::Name(space, number, name.as_bytes().into());
         for (space, number) in [(NameSpace::BlockDevice, 8 << 20), (NameSpace::Interrupt, 28)] {
@@ -297,14 +300,14 @@ mod tests {
             let request =
                 BlockRequest { id: 1, device, sector: 0, bytes: 0, operation: 0, start: None, issued: None };
             let waking = EventKind::Waking { target: Tid(7), irq, newborn: false, socket: None };
-            let said = [EventKind::BlockIssue(request), waking].map(|what| {
+            let numbers = [EventKind::BlockIssue(request), waking].map(|what| {
                 match numbered(&mut numbering, B, event(0, 0, what)).kind {
                     EventKind::BlockIssue(request) => u64::from(request.device),
                     EventKind::Waking { irq, .. } => u64::from(irq),
                     _ => 0,
                 }
             });
-            assert!(said.contains(&b), "{said:?} refer to {b}");
+            assert!(numbers.contains(&b), "{numbers:?} refer to {b}");
         }
     }
 
@@ -314,17 +317,17 @@ mod tests {
         let stamp = |ns| Some(Stamp::from_ns(ns));
         let (start, issued) = (stamp(1), stamp(2));
         let request = BlockRequest { id: 9, device: 0, sector: 0, bytes: 0, operation: 0, start, issued };
-        let told = numbered(&mut numbering, B, event(0, 0, EventKind::BlockComplete(request)));
-        let EventKind::BlockComplete(told) = told.kind else { panic!("it is what it was") };
-        assert_eq!((told.start, told.issued), (stamp(101), stamp(102)));
-        assert_ne!(told.id, request.id, "the same address is in use on the other host");
+        let converted = numbered(&mut numbering, B, event(0, 0, EventKind::BlockComplete(request)));
+        let EventKind::BlockComplete(converted) = converted.kind else { panic!("it is what it was") };
+        assert_eq!((converted.start, converted.issued), (stamp(101), stamp(102)));
+        assert_ne!(converted.id, request.id, "the same address is in use on the other host");
         let loss = EventKind::Loss { from: Stamp::from_ns(3), count: 1 };
-        let told = numbered(&mut numbering, B, event(0, 0, loss));
-        assert_eq!(told.kind, EventKind::Loss { from: Stamp::from_ns(103), count: 1 });
+        let converted = numbered(&mut numbering, B, event(0, 0, loss));
+        assert_eq!(converted.kind, EventKind::Loss { from: Stamp::from_ns(103), count: 1 });
     }
 
     #[test]
-    fn clocks_commands_and_stacks_are_those_of_the_host_asked_about() {
+    fn clocks_commands_and_stacks_are_kept_for_the_first_host_alone() {
         let mut numbering = Numbering::default();
         for (host, kept) in [(A, true), (B, false)] {
             let mut event = event(0, 0, EventKind::Mark(wakepath_event::Mark::Observer(Tid(3))));

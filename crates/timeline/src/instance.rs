@@ -1,28 +1,30 @@
+//! One instance of an interrupt on a CPU, and the evidence in it for the wake-ups that it makes.
+
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Context, FlowId, Tid};
 
 use crate::{Completion, Evidence, EvidenceIndex, Received, Sent, Sink};
 
-/// See [`Evidence`] for the argument.
-const MAX_NS: u64 = 10_000_000;
+/// The maximum age of evidence, ns; [`Evidence`] gives the reasons.
+const MAX_AGE_NS: u64 = 10_000_000;
 
-/// As many packets as the kernel takes from a device in one go (its NAPI weight), by flow.
-const FLOWS: usize = 64;
+/// The number of packets that the kernel takes from a device in one go (its NAPI weight).
+const MAX_FLOWS: usize = 64;
 
-/// One stay of a CPU in one context, as far as the records tell it from the next.
+/// A stretch of a CPU in one context, as far as its records distinguish it from the next.
 #[derive(Debug)]
 pub(crate) struct Instance {
     context: Context,
     current: Tid,
-    /// The last packet of each flow, the latest last.
+    /// The last packet of each flow, in the order of arrival.
     packets: Vec<Packet>,
     ready: Option<(FlowId, Stamp<Reference>)>,
     completion: Option<Completion>,
-    /// Records were lost in it, or just before its first.
+    /// Records were lost in it, or just before its first record.
     lossy: bool,
-    /// No record has followed the loss yet.
+    /// No record has come since the last loss.
     lost_last: bool,
-    /// What the last waking was given, so that wakings by the same packet share it.
+    /// The evidence for the last wake-up, which wake-ups by the same packet share.
     last_evidence: Option<(Evidence, EvidenceIndex)>,
 }
 
@@ -49,7 +51,7 @@ impl Default for Instance {
 }
 
 impl Instance {
-    /// Whether a record that shows this context is of this instance; it then follows any loss.
+    /// Whether a record in this context is in this instance. If so, the last loss is no longer the last record.
     #[inline]
     pub(crate) fn continues(&mut self, context: Context, current: Tid) -> bool {
         let continues = self.context == context && self.current == current;
@@ -57,14 +59,14 @@ impl Instance {
         continues
     }
 
-    /// The first record of another instance, right behind a loss or not.
+    /// Starts another instance with its first record; `behind_loss`: right after a loss.
     pub(crate) fn begin(&mut self, context: Context, current: Tid, behind_loss: bool) {
         self.end();
         (self.context, self.current) = (context, current);
         (self.lossy, self.lost_last) = (behind_loss, false);
     }
 
-    /// An interrupt that can come amid a softirq and hands back to it.
+    /// Whether this is an interrupt that can interrupt a softirq and returns to it.
     pub(crate) const fn is_hard(&self) -> bool {
         Self::is_hard_context(self.context)
     }
@@ -77,7 +79,7 @@ impl Instance {
         self.lost_last
     }
 
-    /// A switch.
+    /// Forgets all evidence, at a switch.
     pub(crate) fn end(&mut self) {
         self.packets.clear();
         self.ready = None;
@@ -86,7 +88,7 @@ impl Instance {
         self.last_evidence = None;
     }
 
-    /// Records of this CPU were lost.
+    /// Notes that records of this CPU were lost.
     pub(crate) fn lose(&mut self) {
         self.end();
         self.lossy = true;
@@ -96,11 +98,11 @@ impl Instance {
     pub(crate) fn receive(&mut self, packet: Packet) {
         if let Some(same) = self.packets.iter().position(|other| other.flow == packet.flow) {
             self.packets.remove(same);
-        } else if self.packets.len() == FLOWS {
+        } else if self.packets.len() == MAX_FLOWS {
             self.packets.remove(0);
         }
         self.packets.push(packet);
-        // The socket named before was for a packet before.
+        // The socket that was ready before belongs to an earlier packet.
         if self.ready.is_some_and(|(flow, _)| flow != packet.flow) {
             self.ready = None;
         }
@@ -120,7 +122,7 @@ impl Instance {
         self.packets.iter().rev().find(|packet| packet.flow == flow && fresh(packet.at, now))
     }
 
-    /// The evidence for a waking in this instance now.
+    /// The evidence for a wake-up in this instance at `now`.
     pub(crate) fn evidence(&mut self, now: Stamp<Reference>, sink: &mut impl Sink) -> EvidenceIndex {
         let Some(evidence) = self.find(now) else { return EvidenceIndex::NONE };
         match self.last_evidence {
@@ -134,14 +136,14 @@ impl Instance {
     }
 
     fn find(&self, now: Stamp<Reference>) -> Option<Evidence> {
-        // Evidence of two kinds in one instance does not happen: disks and packets have vectors of
-        // their own. In a device's own interrupt the completion is the better known.
+        // An instance has no evidence of two kinds: disks and packets have vectors of their own. In the
+        // interrupt of a device, the completion is the more certain one.
         if let Some(completion) = self.completion.filter(|completion| fresh(completion.at, now)) {
             return Some(Evidence::Block(completion));
         }
         if let Some((flow, _)) = self.ready.filter(|&(_, at)| fresh(at, now)) {
-            // Whenever it came: had there been a later one of that socket, it would stand here. Only in a
-            // softirq, since what is ready for a thread itself may have come in another context.
+            // The packet may be of any age: a later one for that socket would have replaced it. That holds in
+            // a softirq only; a thread's socket may have received its packet in another context.
             let packet = match self.context {
                 Context::Softirq(_) => self.packets.iter().find(|packet| packet.flow == flow),
                 _ => self.packet(flow, now),
@@ -158,5 +160,5 @@ impl Instance {
 }
 
 fn fresh(at: Stamp<Reference>, now: Stamp<Reference>) -> bool {
-    now.since(at) <= MAX_NS
+    now.since(at) <= MAX_AGE_NS
 }

@@ -1,31 +1,44 @@
+//! The owner of a futex, read from the word at its address and the word beside it.
+
+use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Call, Tid};
+
+use crate::ThreadIndex;
 
 const WAIT: u32 = 0;
 const LOCK_PI: u32 = 6;
 const LOCK_PI2: u32 = 13;
-/// `FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME`: where the word is and how time is read, not what is done.
+/// `FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME`: flags that do not change the operation.
 const FLAGS: u32 = 128 | 256;
 const TID_MASK: u32 = 0x3fff_ffff;
 const WAITERS: u32 = 0x8000_0000;
-/// What glibc writes into a mutex that has waiters.
+/// The value that glibc writes into a mutex with waiters.
 const CONTENDED: u32 = 2;
 
-/// Who owns the futex that a call waits for.
+/// The owner of the futex that a call waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FutexOwner {
-    /// As the process's own pid namespace numbers it.
+    /// Its tid in the pid namespace of its process.
     pub(crate) ns_tid: Tid,
-    /// The kernel itself keeps the owner there: no mere claim.
+    /// The kernel wrote the owner into the word. Otherwise it is a claim of user space.
     pub(crate) proved: bool,
 }
 
-/// The owner of the lock that a thread blocks on in this call, if it can be a lock with an owner at all.
+/// A stretch in which an owner certainly held a lock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Holding {
+    pub(crate) owner: ThreadIndex,
+    pub(crate) from: Stamp<Reference>,
+    pub(crate) to: Stamp<Reference>,
+}
+
+/// The owner of the lock that a thread blocks on in this call, if it can be a lock with an owner.
 ///
-/// Only two shapes have one. Priority-inheriting futexes keep it in the word, by the kernel's
-/// protocol. A glibc mutex waits with the plain operation while the word says "locked, with
-/// waiters", and keeps its owner beside the word (robust ones: in the word too). Condition
-/// variables, semaphores and timed waits use the bit-set operation; a barrier has a constant where
-/// the owner would be: none of them ever shows a holder, whatever stands beside their word.
+/// Only two kinds of futex have one. A priority-inheriting futex keeps its owner in the word, by the
+/// kernel's protocol. A glibc mutex waits with the plain operation while the word says "locked, with
+/// waiters", and keeps its owner beside the word (a robust one in the word too). Condition variables,
+/// semaphores and timed waits use the bit-set operation, and a barrier has a constant in the place of
+/// the owner: for them the word beside the futex is ignored.
 pub(crate) fn futex_owner(call: &Call) -> Option<FutexOwner> {
     let lock = call.lock?;
     let word = lock.value?;

@@ -1,13 +1,14 @@
+//! Merges streams of events by time.
+
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use wakepath_event::Event;
 
-/// Merges streams that are each in time order into one that is.
+/// Merges streams that are each in time order into one stream in time order.
 ///
-/// Events of equal stamp come in the order of their streams, and within a stream in its order: the
-/// same streams always give the same result. A stream that is not in order within itself is passed
-/// on as it is.
+/// Events with equal stamps come in the order of their streams, and within a stream in its order: the
+/// same streams always give the same result. A stream that is not in time order keeps its own order.
 pub fn merge<I>(streams: impl IntoIterator<Item = I>) -> impl Iterator<Item = Event>
 where
     I: Iterator<Item = Event>,

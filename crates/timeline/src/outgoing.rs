@@ -1,4 +1,4 @@
-//! The bytes of TCP streams as they were sent, for packets that arrive otherwise cut than they left.
+//! The byte ranges that were sent in TCP streams, for packets that arrive in other sizes than they were sent.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,15 +7,15 @@ use wakepath_event::FlowId;
 
 use crate::{Sender, Sent};
 
-/// Ranges of bytes that were sent of late, by their place in their stream.
+/// The byte ranges that were sent last, by stream and sequence number.
 ///
-/// Segmentation offload hands a device up to 64 KiB at once. Where that is cut on its way within the
-/// host (by the token bucket of a shaper, by a device that cannot), no packet arrives that has the
-/// header of the one that was sent. Its bytes tell.
+/// Segmentation offload hands a device up to 64 KiB at once. If that is split on its way within the
+/// host (by the token bucket of a shaper, or for a device without offload), no packet arrives with the
+/// header of the one that was sent. Its bytes identify it then.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     streams: HashMap<FlowId, VecDeque<Range>, FixedState>,
-    /// Whose each range is, the oldest first.
+    /// The stream of each range, the oldest range first.
     order: VecDeque<FlowId>,
     max_ranges: usize,
 }
@@ -28,28 +28,28 @@ struct Range {
 }
 
 impl Range {
-    /// How far its end lies behind this byte; not positive if it ends before.
+    /// The distance from `byte` to the end of the range; not positive if the range ends before.
     fn bytes_past(&self, byte: u32) -> i32 {
         self.seq.wrapping_add(self.len).wrapping_sub(byte).cast_signed()
     }
 }
 
 impl Outgoing {
-    /// Remembers so many ranges of all streams together.
+    /// Remembers at most `max_ranges` ranges of all streams together.
     pub(crate) fn new(max_ranges: usize) -> Self {
         Self { streams: HashMap::default(), order: VecDeque::new(), max_ranges }
     }
 
-    /// A stream begins, perhaps under the name of one before.
+    /// Notes the beginning of a stream, perhaps with the id of an earlier one.
     pub(crate) fn begin(&mut self, stream: FlowId) {
         if let Some(ranges) = self.streams.get_mut(&stream) {
             ranges.clear();
         }
     }
 
-    /// These bytes were sent. What was sent before stays as it was the first time.
+    /// Adds sent bytes. A retransmitted byte keeps its first sending.
     pub(crate) fn send(&mut self, stream: FlowId, mut seq: u32, mut len: u32, sent: Sent) {
-        // No segment is that long; a longer one would not fit into half of all numbers.
+        // No segment is longer: sequence numbers are compared within half of their range.
         if len == 0 || len > 1 << 30 {
             return;
         }
@@ -77,8 +77,8 @@ impl Outgoing {
         }
     }
 
-    /// How the last of these bytes was sent. If that was not seen, as what lies around it in the stream,
-    /// where that is one and the same; else no later than what follows it.
+    /// The sending of the last of these bytes. Without a record of it: that of both neighbours in the
+    /// stream if they are one; else an unseen sender, no later than the next bytes.
     pub(crate) fn find(&self, stream: FlowId, seq: u32, len: u32) -> Option<Sent> {
         let byte = seq.wrapping_add(len.checked_sub(1)?);
         let ranges = self.streams.get(&stream)?;
@@ -90,7 +90,7 @@ impl Outgoing {
         Some(if known { range.sent } else { Sent { by: Sender::Unseen, ..range.sent } })
     }
 
-    /// How the last bytes of a stream were sent.
+    /// The sending of the last bytes of a stream.
     pub(crate) fn last(&self, stream: FlowId) -> Option<Sent> {
         Some(self.streams.get(&stream)?.back()?.sent)
     }
@@ -109,7 +109,7 @@ mod tests {
         Sent { at: Stamp::from_ns(at), by: Sender::Thread(ThreadIndex(0)) }
     }
 
-    /// When, if that was seen; and by when at the latest.
+    /// The time of the sending, and whether it was recorded; otherwise it is the latest possible time.
     fn found(outgoing: &Outgoing, seq: u32, len: u32) -> Option<(u64, bool)> {
         outgoing.find(STREAM, seq, len).map(|sent| (sent.at.ns(), sent.by != Sender::Unseen))
     }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_byte_tells_which_sending_it_was_also_where_numbers_wrap() {
+    fn the_last_byte_identifies_the_sending_even_if_numbers_wrap() {
         for begin in [0_u32, 1, u32::MAX - 1500, u32::MAX / 2 - 1500] {
             let mut outgoing = Outgoing::new(100);
             for n in 0..3 {
@@ -134,20 +134,20 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_saw_leaving_left_no_later_than_what_follows_it() {
+    fn bytes_with_no_recorded_sending_left_no_later_than_those_that_follow() {
         let mut outgoing = Outgoing::new(100);
         outgoing.send(STREAM, 1000, 1000, sent(1));
         outgoing.send(STREAM, 5000, 1000, sent(2));
         assert_eq!(found(&outgoing, 2000, 3000), Some((2, false)));
         assert_eq!(found(&outgoing, 0, 1000), Some((1, false)), "it was on its way at the beginning");
         assert_eq!(found(&outgoing, 6000, 1), None);
-        // What leads back to the same sending as what comes before.
+        // Both neighbours have the same sending.
         outgoing.send(STREAM, 7000, 1000, sent(2));
         assert_eq!(found(&outgoing, 6000, 1), seen(2));
     }
 
     #[test]
-    fn what_is_sent_again_was_sent_the_first_time() {
+    fn a_retransmitted_byte_keeps_its_first_sending() {
         let mut outgoing = Outgoing::new(100);
         for (seq, at) in [(0, 1), (1000, 2), (0, 3), (1000, 4), (1500, 5)] {
             outgoing.send(STREAM, seq, 1000, sent(at));

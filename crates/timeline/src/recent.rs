@@ -1,17 +1,19 @@
+//! A map of bounded size that forgets its oldest entries.
+
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
 const WAYS: usize = 4;
 
-/// A map of bounded size that forgets what is oldest.
+/// A map of bounded size that forgets its oldest entries.
 ///
-/// Keys share sets of four; when a set is full its oldest entry goes. Nothing is allocated before
-/// the first entry, and the same insertions always forget the same entries.
+/// Keys share sets of four; a full set loses its oldest entry. Nothing is allocated before the first
+/// entry, and the same insertions always forget the same entries.
 #[derive(Debug)]
 pub(crate) struct Recent<K, V> {
     sets: usize,
     entries: Vec<Option<Entry<K, V>>>,
     inserted: u64,
-    /// How many entries were forgotten for want of room.
+    /// The number of entries that were forgotten for lack of room.
     pub(crate) forgotten: u64,
 }
 
@@ -29,13 +31,13 @@ impl<K: Hash + Eq + Copy, V: Copy> Recent<K, V> {
     }
 
     fn set(&self, key: &K) -> std::ops::Range<usize> {
-        // DefaultHasher::default() has fixed keys: the same run after run.
+        // DefaultHasher::default() has fixed keys, so every run is the same.
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
         let set = (hash % self.sets as u64) as usize * WAYS;
         set..set + WAYS
     }
 
-    /// Keeps `value`, in place of what `key` had.
+    /// Sets the value of `key`.
     pub(crate) fn insert(&mut self, key: K, value: V) {
         if self.entries.is_empty() {
             self.entries.resize_with(self.sets * WAYS, || None);
@@ -61,7 +63,7 @@ impl<K: Hash + Eq + Copy, V: Copy> Recent<K, V> {
         ways[oldest.0] = Some(Entry { key, value, age });
     }
 
-    /// What `key` has.
+    /// The value of `key`.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         if self.entries.is_empty() {
             return None;
@@ -69,7 +71,7 @@ impl<K: Hash + Eq + Copy, V: Copy> Recent<K, V> {
         self.entries[self.set(key)].iter().flatten().find(|entry| entry.key == *key).map(|entry| entry.value)
     }
 
-    /// Takes what `key` has.
+    /// Removes `key` and returns its value.
     pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         if self.entries.is_empty() {
             return None;
@@ -86,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_oldest_is_forgotten_and_counted() {
+    fn the_oldest_entry_is_forgotten_and_counted() {
         let mut recent = Recent::new(4);
         for key in 0..4 {
             recent.insert(key, key * 10);

@@ -1,25 +1,27 @@
+//! The output of a timeline: thread states, occupants of CPUs, and the evidence for wake-ups.
+
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CgroupId, Comm, Context, Cpu, FlowId, ThreadIdentity, Tid,
 };
 
-/// A thread: (host, tid, start) made into a dense number, in the order of first appearance.
+/// A thread as a dense number, in the order of first appearance. Tids are reused; these are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadIndex(pub u32);
 
-/// Who has a CPU.
+/// The occupant of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Occupant {
     /// A thread.
     Thread(ThreadIndex),
-    /// Nobody: the idle thread.
+    /// The idle thread.
     Idle,
-    /// Nobody knows.
+    /// Not known.
     Unknown,
 }
 
 impl Occupant {
-    /// The thread, where it is one.
+    /// The thread; `None` if idle or unknown.
     pub const fn thread(self) -> Option<ThreadIndex> {
         match self {
             Self::Thread(thread) => Some(thread),
@@ -28,19 +30,19 @@ impl Occupant {
     }
 }
 
-/// What a thread was doing for a while.
+/// The state of a thread for a stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State<'a> {
     /// On a CPU.
     Running {
-        /// Which.
+        /// The CPU.
         cpu: Cpu,
-        /// How much of it interrupts took, ns; where within it is not known.
+        /// The time in it that interrupts took, ns; its place is not known.
         interrupts_ns: u32,
     },
     /// Waiting for a CPU.
     Runnable {
-        /// The CPU on which it next ran ([`Cpu::UNKNOWN`] when it did not).
+        /// The CPU on which it next ran; [`Cpu::UNKNOWN`] if it did not.
         cpu: Cpu,
     },
     /// Kept off the CPU by a cgroup's limit.
@@ -48,72 +50,72 @@ pub enum State<'a> {
         /// The CPU from which it was taken.
         cpu: Cpu,
     },
-    /// Blocked. Zero nanoseconds long when the waking came before the switch-out.
+    /// Blocked. Zero nanoseconds long if the wake-up came before the switch-out.
     Blocked(&'a Wait),
-    /// Nobody knows.
+    /// Not known.
     Unknown(UnknownReason),
 }
 
-/// Why a state is not known.
+/// The reason why a state is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownReason {
-    /// Nothing has been seen of the thread yet.
+    /// No record of the thread has come yet.
     NotSeenYet,
-    /// A switch is missing.
+    /// The record of a switch is missing.
     Lost,
 }
 
 /// A blocked wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
-    /// How it waited; `None` when its switch-out was lost.
+    /// The kernel's state of the waiting thread; `None` if its switch-out was lost.
     pub state: Option<BlockedState>,
     /// The system call it was blocked in.
     pub call: Option<Call>,
-    /// The lock it waited for.
+    /// The lock that it waited for.
     pub lock: Option<ContendedLock>,
-    /// What ended it.
+    /// The end of the wait.
     pub end: Waker,
-    /// It was not a wait: the thread was being made by the one that forked it.
+    /// Not a wait: the fork of the thread was still under way.
     pub newborn: bool,
-    /// It began before the first that was seen of the thread.
+    /// It began before the first record of the thread.
     pub began_before: bool,
 }
 
-/// The lock that a thread waits for, where that can be told.
+/// The lock that a thread waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContendedLock {
     /// Its address: in the kernel, or in the waiter's process.
     pub address: u64,
-    /// It is the kernel's (else a futex).
+    /// A lock of the kernel; otherwise a futex.
     pub kernel: bool,
     /// Its owner when the wait began.
     pub owner: Option<ThreadIndex>,
-    /// The owner is proved: the kernel says so, or it ended the wait itself. Otherwise it is a
-    /// claim, made by a word in the waiter's own memory.
+    /// The owner is proved: by the kernel, or because it ended the wait itself. Otherwise it is a claim
+    /// that stands in the waiter's own memory.
     pub proved: bool,
 }
 
-/// What ended a wait.
+/// The end of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waker {
-    /// A waking.
+    /// A wake-up.
     Woken {
-        /// When. Before the wait's first nanosecond when the waking came before the switch-out.
+        /// Its time; before the wait's first nanosecond if the wake-up came before the switch-out.
         at: Stamp<Reference>,
-        /// The thread current on the CPU of the waking: the waker in [`Context::Task`], else whom
-        /// the interrupt interrupted.
+        /// The thread that was current on the CPU of the wake-up: the waker in [`Context::Task`],
+        /// otherwise the thread that the interrupt interrupted.
         current: Occupant,
-        /// In which context.
+        /// The context of the wake-up.
         context: Context,
         /// The number of the device interrupt.
         irq: u16,
-        /// What else was seen in that context.
+        /// Further evidence in that context.
         evidence: EvidenceIndex,
     },
-    /// It is over, and nobody saw what ended it.
+    /// It ended without a record of its wake-up.
     Unseen,
-    /// It was not over when the recording ended, or when the thread was last seen.
+    /// It had not ended when the recording ended, or at the last record of the thread.
     Open,
 }
 
@@ -126,22 +128,21 @@ impl EvidenceIndex {
     pub const NONE: Self = Self(u32::MAX);
 }
 
-/// What was seen in the interrupt that made a waking, before it.
+/// The cause of a wake-up by an interrupt: a record of the same interrupt before the wake-up.
 ///
-/// An instance of an interrupt on a CPU ends with the first record there that shows another
-/// context or another current thread, and with a switch; one of a softirq goes on behind a hard
-/// interrupt that comes amid it. Since two instances may follow each other without any record
-/// between, evidence is used for 10 ms at most: a softirq starts no new round
-/// after 2 ms, and one round of packets may take 2 jiffies, 8 ms at 250 a second. But a packet of the
-/// very socket that a waking names is used however old it is: a hypervisor can take the CPU away between.
+/// An instance of an interrupt on a CPU ends with the first record there with another context or another
+/// current thread, and with a switch; a softirq continues after a hard interrupt that interrupts it.
+/// Two instances may follow each other without any record between them, so evidence is used for 10 ms
+/// at most: a softirq starts no new round after 2 ms, and one round of packets may take 2 jiffies, 8 ms
+/// at 250 Hz. A packet of the very socket that the wake-up names is used at any age, because a
+/// hypervisor can take the CPU away in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evidence {
-    /// Data arrived by a packet.
+    /// A packet arrived.
     Packet(Received),
     /// A disk request completed.
     Block(Completion),
-    /// Records of this instance were lost on its CPU before the waking: what is missing here may
-    /// have been there.
+    /// Records of this instance were lost before the wake-up; the evidence may be among them.
     Doubtful,
 }
 
@@ -150,93 +151,93 @@ pub enum Evidence {
 pub struct Received {
     /// Its flow.
     pub flow: FlowId,
-    /// Its sending, where that was on this host and seen.
+    /// Its sending, if that was on a recorded host and has a record.
     pub sent: Option<Sent>,
-    /// It is the only one that can have been meant: its socket was named, or no other arrived.
-    /// Otherwise it is the last that arrived.
+    /// It is the only possible packet: the wake-up names its socket, or no other packet arrived.
+    /// Otherwise it is the last of several.
     pub alone: bool,
-    /// Its own record may be among those that were lost in that context.
+    /// Its own record may be among the lost ones of that context.
     pub doubtful: bool,
 }
 
 /// The sending of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
-    /// When.
+    /// Its time.
     pub at: Stamp<Reference>,
-    /// By whom.
+    /// Its sender.
     pub by: Sender,
 }
 
-/// Who sent a packet.
+/// The sender of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sender {
-    /// A thread, in its own time. For packets that answer or forward a packet in receive context:
-    /// the sender of that one, then.
+    /// A thread. For a packet that answers or forwards another one in receive context: the sender of
+    /// that one.
     Thread(ThreadIndex),
     /// A timer: a delayed acknowledgement, a retransmission.
     Timer(Context),
-    /// An interrupt that is no timer.
+    /// An interrupt other than a timer.
     Interrupt(Context),
-    /// Nobody saw: it was sent when [`Sent::at`] says, or before.
+    /// Not recorded; the packet was sent at [`Sent::at`] or before.
     Unseen,
 }
 
 /// A disk request that completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// The request, its stamps on the host's own clock.
+    /// The request, with stamps on the host's own clock.
     pub request: BlockRequest,
-    /// When it completed.
+    /// The time of its completion.
     pub at: Stamp<Reference>,
-    /// When it was made, by the kernel's statistics or by its issue.
+    /// The time at which it was made, by the kernel's statistics or by its issue.
     pub start: Option<Stamp<Reference>>,
-    /// When it went to the device.
+    /// The time at which it went to the device.
     pub issued: Option<Stamp<Reference>>,
-    /// The thread that issued it. It ran at `start`, or later.
+    /// The thread that issued it. It ran at `start` or later.
     pub submitter: Option<ThreadIndex>,
-    /// No other completed in that instance. Otherwise it is the last that did.
+    /// No other request completed in that instance. Otherwise it is the last of several.
     pub alone: bool,
 }
 
-/// A stretch of time in which a CPU's records were lost.
+/// A stretch of time in which records of a CPU were lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loss {
-    /// Which CPU.
+    /// The CPU.
     pub cpu: Cpu,
-    /// The earliest time at which one may have been lost.
+    /// The earliest possible time of a lost record.
     pub from: Stamp<Reference>,
-    /// The latest.
+    /// The latest possible time.
     pub to: Stamp<Reference>,
-    /// How many; 0 when only the fact is known.
+    /// The number of lost records; 0 if it is not known.
     pub count: u64,
-    /// The recording says so. Otherwise it follows from switches that do not fit together.
+    /// The recording reports it. Otherwise it follows from switches that do not fit together.
     pub reported: bool,
 }
 
-/// Takes what a [`Timeline`](crate::Timeline) makes of the events.
+/// Receives the output of a [`Timeline`](crate::Timeline).
 ///
-/// Stamps of calls about one thread, or about one CPU, never go back.
+/// The stamps of calls about one thread, or about one CPU, never go back.
 pub trait Sink {
-    /// A thread appears. The first call about it.
+    /// A thread appears: the first call about it.
     fn thread(&mut self, thread: ThreadIndex, tid: Tid, at: Stamp<Reference>);
-    /// Who the thread is.
+    /// The identity of the thread.
     fn identity(&mut self, thread: ThreadIndex, at: Stamp<Reference>, identity: &ThreadIdentity);
-    /// It was born here.
+    /// The fork of the thread is recorded.
     fn born(&mut self, thread: ThreadIndex, at: Stamp<Reference>, forker: Occupant);
-    /// It is called so from here on.
+    /// Its name from `at` on.
     fn named(&mut self, thread: ThreadIndex, at: Stamp<Reference>, comm: Comm);
-    /// It goes on as another program.
+    /// It executes another program.
     fn exec(&mut self, thread: ThreadIndex, at: Stamp<Reference>, path: &[u8]);
-    /// It has another tid from here on: it executed a program and was not its process's leader.
+    /// Its tid from `at` on: it executed a program and was not the leader of its process.
     fn renumbered(&mut self, thread: ThreadIndex, at: Stamp<Reference>, tid: Tid);
-    /// Its process goes on as `by`, which executed a program and has its tid; it is dead, or about to be.
+    /// The thread `by` took over its process and its tid by an exec; this one is dead, or about to be.
     fn succeeded(&mut self, thread: ThreadIndex, by: ThreadIndex);
-    /// It is in other cgroups from here on.
+    /// Its cgroups from `at` on.
     fn moved(&mut self, thread: ThreadIndex, at: Stamp<Reference>, cgroup: CgroupId, cpu_cgroup: CgroupId);
-    /// It began to exit; it may run for a little longer.
+    /// It begins to exit; it may run a little longer.
     fn exited(&mut self, thread: ThreadIndex, at: Stamp<Reference>);
-    /// It was in a state from here to there. State intervals of a thread are gapless and in order.
+    /// It was in one state from `from` to `to`. The state intervals of a thread are in order and without gaps.
     fn state_interval(
         &mut self,
         thread: ThreadIndex,
@@ -244,13 +245,13 @@ pub trait Sink {
         to: Stamp<Reference>,
         state: State<'_>,
     );
-    /// It took part in a wait that is one in name only, or left a lock: it has this kernel lock now.
+    /// The thread got a contended kernel lock.
     fn acquired(&mut self, thread: ThreadIndex, at: Stamp<Reference>, lock: u64);
-    /// Who has the CPU from here on.
+    /// The occupant of the CPU from `at` on.
     fn occupant(&mut self, cpu: Cpu, at: Stamp<Reference>, occupant: Occupant);
-    /// The hypervisor did not let the CPU run from here to there. Calls about one CPU are in order and do not overlap.
+    /// The hypervisor did not let the CPU run from `from` to `to`. Stretches of a CPU are in order and do not overlap.
     fn stolen(&mut self, cpu: Cpu, from: Stamp<Reference>, to: Stamp<Reference>);
-    /// Something that a waking may refer to.
+    /// Evidence that a later wake-up may refer to.
     fn evidence(&mut self, evidence: Evidence) -> EvidenceIndex;
     /// Records were lost.
     fn loss(&mut self, loss: Loss);

@@ -1,23 +1,25 @@
+//! The state of a thread while the timeline reads events.
+
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_event::{CgroupId, Context, Cpu, Tid};
 
 use crate::{ContendedLock, EvidenceIndex, Occupant, ThreadIndex, Wait, Waker};
 
-/// What is believed of a thread now.
+/// A thread and its present state.
 #[derive(Debug)]
 pub(crate) struct Thread {
     pub(crate) tid: Tid,
     pub(crate) tgid: Tid,
-    /// Its identity's start, where known.
+    /// Its start time by its identity.
     pub(crate) start: Option<Stamp<Local>>,
     pub(crate) state: CurrentState,
-    /// Its wait, while it is blocked. What ends it is filled in then.
+    /// Its wait, while it is blocked. The end is set when it ends.
     pub(crate) wait: Wait,
-    /// When `now` began; all before has gone out.
+    /// The beginning of `state`. All earlier state intervals have gone out.
     pub(crate) since: Stamp<Reference>,
-    /// A waking that came while it was running.
+    /// A wake-up that came while it was running.
     pub(crate) pending: Option<WakeUp>,
-    /// The kernel lock it is waiting for, awake or asleep.
+    /// The kernel lock that it waits for, spinning or asleep.
     pub(crate) lock: Option<ContendedLock>,
     /// It began to exit.
     pub(crate) exiting: bool,
@@ -34,14 +36,14 @@ pub(crate) enum CurrentState {
     Runnable,
     Throttled(Cpu),
     Blocked,
-    /// It left its CPU unseen, between `since` and `lost_until`; or it was never seen.
+    /// Its switch-out is missing and was between `since` and `lost_until`; `None` if no record showed it yet.
     Unknown {
         lost_until: Option<Stamp<Reference>>,
     },
     Dead,
 }
 
-/// The wait of a thread of which nothing is known but that it waits.
+/// A wait without any details.
 pub(crate) const WAITING: Wait =
     Wait { state: None, call: None, lock: None, end: Waker::Open, newborn: false, began_before: false };
 

@@ -1,3 +1,5 @@
+//! The thread that has a tid at present.
+
 use std::collections::HashMap;
 
 use wakepath_event::Tid;
@@ -5,11 +7,11 @@ use wakepath_event::Tid;
 use crate::ThreadIndex;
 
 const PAGE: usize = 1024;
-/// Sixteen hosts' ids. Beyond them are those of more hosts, and numbers that are no ids: input may hold any.
+/// The ids of sixteen hosts. Higher numbers are ids of further hosts, or no ids: input may hold any number.
 const DIRECT: u32 = 16 * Tid::LIMIT;
 const NONE: u32 = u32::MAX;
 
-/// Which thread has a tid now: a paged table, since it is asked for every record.
+/// The thread that has each tid: a paged table, since every record needs a look-up.
 #[derive(Debug, Default)]
 pub(crate) struct Tids {
     pages: Vec<Option<Box<[u32; PAGE]>>>,

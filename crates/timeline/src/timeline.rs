@@ -1,3 +1,5 @@
+//! The state machine: the effect of each event on threads and CPUs.
+
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
@@ -5,58 +7,51 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{CgroupId, Cpu, Event, EventKind, Flow, FlowId, HostIndex, Mark, ThreadIdentity, Tid};
 
 use crate::cpu::CpuState;
+use crate::locks::Holding;
 use crate::outgoing::Outgoing;
 use crate::recent::Recent;
 use crate::thread::{CurrentState, Thread, WAITING, WakeUp};
 use crate::tids::Tids;
 use crate::{ContendedLock, EvidenceIndex, Loss, Occupant, Sent, Sink, State, ThreadIndex, Wait, Waker};
 
-/// How many sent packets, and how many disk requests, are remembered until they arrive.
+/// The number of sent packets, and of disk requests, that are remembered until they arrive.
 const IN_FLIGHT: usize = 1 << 16;
 
-/// A lock was held by its owner for at least so long.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Holding {
-    pub(crate) owner: ThreadIndex,
-    pub(crate) from: Stamp<Reference>,
-    pub(crate) to: Stamp<Reference>,
-}
-
-/// What was noticed on the way and has no place in the threads' states.
+/// The numbers of events that do not show in the states of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Events whose stamp was earlier than the one before; they count as of the same time.
+    /// Events with a stamp before that of the previous event. They count as simultaneous with it.
     pub inversions: u64,
-    /// Wakings that ended no wait.
+    /// Wake-ups that ended no wait.
     pub spurious_wakings: u64,
-    /// Switches that must have happened and were not recorded.
+    /// Switches that must have happened and have no record.
     pub missing_switches: u64,
-    /// Sent packets that were forgotten, for want of room, before they arrived.
+    /// Sent packets that were forgotten for lack of room before they arrived.
     pub forgotten_packets: u64,
 }
 
-/// The state machine. See the crate's documentation.
+/// The state machine; the documentation of the crate describes it.
 #[derive(Debug)]
 pub struct Timeline {
     pub(crate) threads: Vec<Thread>,
     pub(crate) tids: Tids,
     pub(crate) cpus: Vec<CpuState>,
-    /// Since when all of a host is seen.
+    /// The time from which all sources of a host are recorded.
     complete_since: Vec<(HostIndex, Stamp<Reference>)>,
     pub(crate) now: Stamp<Reference>,
     pub(crate) counts: Counts,
     pub(crate) sends: Recent<(Option<FlowId>, u32, u32, u32), Sent>,
     pub(crate) outgoing: Outgoing,
-    /// Flows that were defined, and by which protocol they go.
+    /// The protocols of the defined flows.
     pub(crate) protocols: HashMap<FlowId, u8, FixedState>,
     pub(crate) issues: Recent<u64, (Option<ThreadIndex>, Stamp<Reference>)>,
-    /// When the CPU limit of a cgroup last handed out time.
+    /// The time at which the CPU limit of each cgroup last handed out time.
     pub(crate) refills: HashMap<CgroupId, Stamp<Reference>>,
     pub(crate) flows: HashMap<Flow, FlowId>,
     pub(crate) reversed: HashMap<FlowId, FlowId>,
-    /// When a futex was last held by whom, as far as its waiters prove it: by process and address.
+    /// The last proved owner of each futex, by process and address.
     pub(crate) holdings: Recent<(Tid, u64), Holding>,
-    /// Threads of pid namespaces, by process and number there.
+    /// Threads in pid namespaces, by process and tid there.
     pub(crate) ns_tids: HashMap<(Tid, Tid), ThreadIndex>,
     /// The threads of each process, as a list through [`Thread::next_in_process`].
     processes: HashMap<Tid, ThreadIndex>,
@@ -86,8 +81,8 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// Takes the next event. Events come in time order; one that does not counts as of the time of
-    /// the one before.
+    /// Reads the next event. Events come in time order; one that goes back in time counts as
+    /// simultaneous with the previous one.
     pub fn push(&mut self, event: &Event, sink: &mut impl Sink) {
         let at = event.at.on_reference_host();
         let at = if at < self.now {
@@ -238,11 +233,11 @@ impl Timeline {
         }
     }
 
-    /// Since when all is seen of the host on which a thread with this id, or the idle thread, is.
+    /// The time from which all sources are recorded on the host of this thread.
     pub(crate) fn complete_since(&self, tid: Tid) -> Option<Stamp<Reference>> {
         let of = |host| self.complete_since.iter().rev().find(|&&(of, _)| of == host).map(|&(_, at)| at);
         match self.complete_since.as_slice() {
-            // Whose idle thread it is, its id does not say.
+            // All hosts share the id of the idle thread.
             [_, _, ..] if tid == Tid::IDLE => None,
             _ if tid.0 >= Tid::LIMIT => of(tid.host()),
             _ => of(HostIndex::default()),
@@ -261,7 +256,7 @@ impl Timeline {
         self.counts
     }
 
-    /// The thread that has this tid and may still act.
+    /// The living thread with this tid.
     #[inline]
     pub(crate) fn alive(&self, tid: Tid) -> Option<ThreadIndex> {
         self.tids
@@ -283,7 +278,7 @@ impl Timeline {
         thread
     }
 
-    /// Closes the interval that a thread is in, up to `to`.
+    /// Emits the state interval of a thread up to `to`.
     #[inline]
     pub(crate) fn emit(
         &mut self,
@@ -299,7 +294,7 @@ impl Timeline {
         }
     }
 
-    /// A snapshot or a fork says who a thread is. True if it was not known yet.
+    /// Reads a thread's identity from a snapshot or a fork. True if the thread is new.
     fn introduce(
         &mut self,
         identity: &ThreadIdentity,
@@ -310,7 +305,7 @@ impl Timeline {
         let newborn = wait.is_some_and(|wait| wait.newborn);
         let known = self.alive(identity.tid).filter(|thread| {
             let row = &self.threads[thread.0 as usize];
-            // Born again under the number of one whose death nobody saw?
+            // A tid may be in use again after a death without a record.
             match row.start {
                 Some(start) => start == identity.start,
                 None => !newborn,

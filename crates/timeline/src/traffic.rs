@@ -1,4 +1,4 @@
-//! Packets and disk requests: who sent what then arrives.
+//! Packets and disk requests: each arrival is linked to its sending.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockRequest, Context, Direction, Event, Packet as Header, Softirq};
@@ -6,7 +6,7 @@ use wakepath_event::{BlockRequest, Context, Direction, Event, Packet as Header, 
 use crate::instance::Packet;
 use crate::{Completion, Occupant, Sender, Sent, Sink, Timeline};
 
-/// An IP protocol, and a flag of its header.
+/// The number of an IP protocol, and a flag in its header.
 const TCP: u8 = 6;
 const SYN: u16 = 2;
 
@@ -19,7 +19,7 @@ impl Timeline {
         sink: &mut impl Sink,
     ) {
         let current = self.observe(event, at, sink);
-        // Of what nobody said between whom it goes, each end may call it as it likes.
+        // Without a definition of the flow, its two ends may use different ids.
         let protocol = self.protocols.get(&header.flow).copied();
         let key = (protocol.map(|_| header.flow), header.seq, header.len, header.ack);
         let stream = (protocol == Some(TCP)).then_some(header.flow);
@@ -44,9 +44,9 @@ impl Timeline {
         }
     }
 
-    /// Who sends this packet. One that is sent while packets are received is caused by what the
-    /// same socket received there (acknowledgements, the window that they open), or is that packet
-    /// on its way through; one that is sent when others have left a queue, by those.
+    /// The sender of this packet. A packet that is sent in receive context has its cause in the packet
+    /// that the same socket received there (an acknowledgement that opens the window), or is that packet
+    /// forwarded. A packet that is sent when others have left a queue has its cause in those.
     fn sending(&mut self, event: &Event, at: Stamp<Reference>, header: &Header, current: Occupant) -> Sent {
         let context = event.context;
         let by = match (context, current) {
@@ -65,8 +65,8 @@ impl Timeline {
             (Context::LocalTimer | Context::Softirq(Softirq::Timer | Softirq::Hrtimer), _) => {
                 Sender::Timer(context)
             }
-            // TCP fills a device's queue only so far, and goes on when some of that has left it. So
-            // this waited for what the same socket sent before.
+            // TCP limits its share of a device's queue and continues when some of that has been sent. So
+            // this packet waited for the earlier ones of the same socket.
             (Context::Softirq(Softirq::NetTx | Softirq::Tasklet), _) => {
                 match self.outgoing.last(header.flow) {
                     Some(sent) => return sent,
@@ -94,7 +94,7 @@ impl Timeline {
         let completion = Completion {
             request: *request,
             at,
-            // Whoever issued it was there then; a stamp behind that is none of the kernel's.
+            // A request starts before its issue; a later stamp is not the kernel's.
             start: seen.map_or(start, |seen| start.map(|start| start.min(seen))),
             issued,
             submitter: issue.and_then(|(submitter, _)| submitter),

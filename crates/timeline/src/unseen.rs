@@ -1,4 +1,4 @@
-//! What is made of records that do not fit together: a switch, a birth or a death is missing.
+//! Records that do not fit together: a switch, a fork or a death is missing, and states become unknown.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Cpu, Event, Tid};
@@ -20,7 +20,7 @@ impl Timeline {
         self.cpus.get_mut(index)
     }
 
-    /// A record shows who is current on its CPU. A thread that this hands back is running now.
+    /// Notes the thread that a record shows on its CPU. A thread that this returns is running.
     #[inline]
     pub(crate) fn observe(&mut self, event: &Event, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
         if let Some(cpu_state) = self.cpu_state(event.cpu) {
@@ -37,7 +37,7 @@ impl Timeline {
     fn observe_change(&mut self, event: &Event, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
         let tid = event.current;
         if self.cpu_state(event.cpu).is_none() {
-            // Nothing says where: it is believed of a thread that is believed to run, or of nobody.
+            // The record has no CPU: it confirms a thread that is running and proves nothing of others.
             return match self.alive(tid) {
                 _ if tid == Tid::IDLE => Occupant::Idle,
                 Some(thread) if matches!(self.threads[thread.0 as usize].state, CurrentState::Running(_)) => {
@@ -46,7 +46,7 @@ impl Timeline {
                 _ => Occupant::Unknown,
             };
         }
-        let occupant = self.settle_occupant(event.cpu, tid, at, sink);
+        let occupant = self.settle(event.cpu, tid, at, sink);
         let cpu_state = &mut self.cpus[usize::from(event.cpu.0)];
         cpu_state.occupant = occupant;
         cpu_state.tid = Some(tid);
@@ -55,31 +55,25 @@ impl Timeline {
         occupant
     }
 
-    /// A record shows another thread than the one believed on the CPU, or is the first after a loss.
-    fn settle_occupant(
-        &mut self,
-        cpu: Cpu,
-        tid: Tid,
-        at: Stamp<Reference>,
-        sink: &mut impl Sink,
-    ) -> Occupant {
+    /// Handles a record that shows another thread than the occupant of its CPU, or is the first after a loss.
+    fn settle(&mut self, cpu: Cpu, tid: Tid, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
         let cpu_state = &self.cpus[usize::from(cpu.0)];
-        let (believed, pending_loss, last) = (cpu_state.occupant, cpu_state.pending_loss, cpu_state.last);
+        let (believed, loss, last) = (cpu_state.occupant, cpu_state.pending_loss, cpu_state.last);
         let mut same = cpu_state.tid == Some(tid);
         if let (Occupant::Thread(thread), false) = (believed, same) {
             let old = self.threads[thread.0 as usize].tid;
             same = self.take_leaders_tid(old, tid, at, sink);
         }
-        // Who is away and comes back leaves two records.
-        if same && pending_loss.is_none_or(|pending_loss| pending_loss.count == 1) {
+        // A thread that leaves and comes back makes two records.
+        if same && loss.is_none_or(|loss| loss.count == 1) {
             return believed;
         }
-        // The last record that fits is evidence up to its own stamp.
-        let from = match (pending_loss, last) {
-            (Some(pending_loss), Some(last)) => pending_loss.from.max(last),
-            (Some(pending_loss), None) => pending_loss.from,
+        // The last record that fits proves the state up to its own stamp.
+        let from = match (loss, last) {
+            (Some(loss), Some(last)) => loss.from.max(last),
+            (Some(loss), None) => loss.from,
             (None, Some(last)) => last,
-            // Nothing was ever seen here: no switch since the sources were attached.
+            // No record of this CPU yet: no switch since the sources were attached.
             (None, None) => {
                 let since = self.complete_since(tid).unwrap_or(at).min(at);
                 return self.place_on_cpu(tid, cpu, since, at, true, sink);
@@ -97,10 +91,10 @@ impl Timeline {
             sink.occupant(cpu, at, believed);
             return believed;
         }
-        let to = pending_loss.map_or(at, |pending_loss| pending_loss.to);
+        let to = loss.map_or(at, |loss| loss.to);
         if believed != Occupant::Unknown {
             self.counts.missing_switches += 1;
-            if pending_loss.is_none() {
+            if loss.is_none() {
                 sink.loss(Loss { cpu, from, to: at, count: 0, reported: false });
             }
         }
@@ -111,7 +105,7 @@ impl Timeline {
         self.place_on_cpu(tid, cpu, from, at, false, sink)
     }
 
-    /// A thread is shown on a CPU, and its switch-in was not. `first`: no switch there since `from`.
+    /// Puts a thread on a CPU without a record of its switch-in. `first`: no switch there since `from`.
     fn place_on_cpu(
         &mut self,
         tid: Tid,
@@ -138,7 +132,7 @@ impl Timeline {
         match row.state {
             CurrentState::Ready if first && from <= row.since => {}
             _ if new => {}
-            // It could not run before the last record that showed another there.
+            // It could not run before the last record that showed another thread there.
             CurrentState::Runnable => self.emit(thread, begin, State::Runnable { cpu }, sink),
             CurrentState::Throttled(kept_on) => self.end_throttling(thread, kept_on, cpu, begin, sink),
             CurrentState::Blocked => self.end_wait(thread, at, Waker::Unseen, sink),
@@ -153,7 +147,7 @@ impl Timeline {
         Occupant::Thread(thread)
     }
 
-    /// A thread left its CPU between `from` and `to`, and nobody saw how.
+    /// Takes a thread off its CPU whose switch-out, between `from` and `to`, has no record.
     fn leave_unseen(
         &mut self,
         thread: ThreadIndex,
@@ -167,13 +161,13 @@ impl Timeline {
         let row = &mut self.threads[thread.0 as usize];
         row.state = CurrentState::Unknown { lost_until: Some(to) };
         row.lock = None;
-        // A waking behind the lost range was not of a running thread then.
+        // At a wake-up after the lost range the thread was not running any more.
         if let Some(woken) = row.pending.take().filter(|woken| woken.at >= to) {
             self.wake(thread, woken, sink);
         }
     }
 
-    /// A thread that was believed on `cpu` is shown elsewhere, or is dead.
+    /// Takes a thread off `cpu` because a record shows it on another CPU, or dead.
     pub(crate) fn remove_from_cpu(
         &mut self,
         cpu: Cpu,
@@ -183,9 +177,7 @@ impl Timeline {
     ) {
         let cpu_state = &mut self.cpus[usize::from(cpu.0)];
         let last = cpu_state.last.unwrap_or(at);
-        let (from, to) = cpu_state
-            .pending_loss
-            .map_or((last, at), |pending_loss| (pending_loss.from.max(last), pending_loss.to));
+        let (from, to) = cpu_state.pending_loss.map_or((last, at), |loss| (loss.from.max(last), loss.to));
         if cpu_state.pending_loss.is_none() {
             sink.loss(Loss { cpu, from, to, count: 0, reported: false });
         }
@@ -197,8 +189,8 @@ impl Timeline {
         self.leave_unseen(thread, cpu, from, to, sink);
     }
 
-    /// The thread has its process leader's number from here on, because it executed a program; true
-    /// if that is so. The tracepoint of exec comes late: records with the new number come before it.
+    /// Gives a thread that executes a program the tid of its process's leader. False if that does not
+    /// fit. The record of the exec comes late: records with the new tid come before it.
     pub(crate) fn take_leaders_tid(
         &mut self,
         old: Tid,
@@ -222,24 +214,22 @@ impl Timeline {
         if let Some(previous) = previous {
             sink.succeeded(previous, thread);
         }
-        // The old leader, while it is still on its way out, has the other's number.
+        // The old leader has the other tid while it exits.
         let still = self.alive(leader);
         self.tids.set(leader, Some(thread));
         self.tids.set(old, still);
-        for (who, tid) in [(Some(thread), leader), (still, old)] {
-            let Some(who) = who else { continue };
-            self.threads[who.0 as usize].tid = tid;
-            if let Some(cpu_state) =
-                self.cpus.iter_mut().find(|cpu_state| cpu_state.occupant == Occupant::Thread(who))
-            {
-                cpu_state.tid = Some(tid);
+        for (thread, tid) in [(Some(thread), leader), (still, old)] {
+            let Some(thread) = thread else { continue };
+            self.threads[thread.0 as usize].tid = tid;
+            if let Some(cpu) = self.cpus.iter_mut().find(|cpu| cpu.occupant == Occupant::Thread(thread)) {
+                cpu.tid = Some(tid);
             }
-            sink.renumbered(who, at, tid);
+            sink.renumbered(thread, at, tid);
         }
         true
     }
 
-    /// A thread is dead, and nobody saw it die.
+    /// Ends a thread whose death has no record.
     pub(crate) fn end_thread(&mut self, thread: ThreadIndex, at: Stamp<Reference>, sink: &mut impl Sink) {
         if let CurrentState::Running(cpu) = self.threads[thread.0 as usize].state {
             self.remove_from_cpu(cpu, thread, at, sink);
@@ -248,20 +238,20 @@ impl Timeline {
         self.threads[thread.0 as usize].state = CurrentState::Dead;
     }
 
-    /// The recording ends: a CPU whose last records were lost ends unknown.
+    /// Ends a CPU at the end of the recording; its occupant is unknown if its last records were lost.
     pub(crate) fn close_cpu(&mut self, cpu: Cpu, sink: &mut impl Sink) {
         let cpu_state = &self.cpus[usize::from(cpu.0)];
-        let (Some(pending_loss), occupant) = (cpu_state.pending_loss, cpu_state.occupant) else { return };
-        let from = cpu_state.last.map_or(pending_loss.from, |last| pending_loss.from.max(last));
+        let (Some(loss), occupant) = (cpu_state.pending_loss, cpu_state.occupant) else { return };
+        let from = cpu_state.last.map_or(loss.from, |last| loss.from.max(last));
         if let Occupant::Thread(thread) = occupant {
-            self.leave_unseen(thread, cpu, from, pending_loss.to, sink);
+            self.leave_unseen(thread, cpu, from, loss.to, sink);
         }
         if occupant != Occupant::Unknown {
             sink.occupant(cpu, from, Occupant::Unknown);
         }
     }
 
-    /// Closes a thread's interval as it stands, up to now.
+    /// Emits a thread's present state interval, up to now.
     pub(crate) fn close(&mut self, thread: ThreadIndex, end: Waker, sink: &mut impl Sink) {
         let at = self.now;
         let state = match self.threads[thread.0 as usize].state {

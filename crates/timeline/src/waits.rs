@@ -1,11 +1,10 @@
-//! How threads come and go: switches, wakings, and the waits between them.
+//! Switches, wake-ups, and the waits between them.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Call, Context, Cpu, Event, SwitchOut, Tid};
 
-use crate::locks::futex_owner;
+use crate::locks::{Holding, futex_owner};
 use crate::thread::{CurrentState, WAITING, WakeUp};
-use crate::timeline::Holding;
 use crate::{ContendedLock, Occupant, Sink, State, ThreadIndex, Timeline, UnknownReason, Wait, Waker};
 
 impl Timeline {
@@ -58,7 +57,7 @@ impl Timeline {
         sink.occupant(cpu, at, next);
     }
 
-    /// The switch to a thread was seen.
+    /// Reads the switch to a thread.
     fn switch_in(&mut self, tid: Tid, cpu: Cpu, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
         if tid == Tid::IDLE {
             return Occupant::Idle;
@@ -74,7 +73,7 @@ impl Timeline {
         let (since, pending) = (row.since, row.pending);
         match row.state {
             CurrentState::Runnable => self.emit(thread, at, State::Runnable { cpu }, sink),
-            // Had it been running at the snapshot, its switch-out would have been seen.
+            // It was not running at the snapshot: its switch-out would have a record.
             CurrentState::Ready if self.complete_since(tid).is_some_and(|started| started <= since) => {
                 self.emit(thread, at, State::Runnable { cpu }, sink);
             }
@@ -95,8 +94,8 @@ impl Timeline {
         Occupant::Thread(thread)
     }
 
-    /// A thread that a limit kept off the CPU `kept_on` waits no more at `at`, for `cpu`. The limit let it go when
-    /// it last handed out time; from then on it waited like others.
+    /// Ends the throttled state of a thread, which got `cpu` at `at`. The limit of `kept_on` let it go when it
+    /// last handed out time; from then on it was runnable.
     pub(crate) fn end_throttling(
         &mut self,
         thread: ThreadIndex,
@@ -126,14 +125,14 @@ impl Timeline {
         let row = &mut self.threads[thread.0 as usize];
         match row.state {
             CurrentState::Blocked if row.wait.newborn => {}
-            // A newborn that is no newborn: the number was taken again and nobody saw the birth.
+            // A new thread under a used tid: the tid was given again, and the fork has no record.
             _ if newborn && row.since < at && !matches!(row.state, CurrentState::Ready) => {
                 self.end_thread(thread, at, sink);
                 let thread = self.create(target, at, CurrentState::Runnable, sink);
                 sink.born(thread, at, Occupant::Unknown);
                 return;
             }
-            // Of one that was running or runnable when the snapshot came: it has not blocked yet.
+            // Running, or running or runnable at the snapshot: it has not blocked yet.
             CurrentState::Running(_) | CurrentState::Ready => {
                 row.pending = Some(woken);
                 return;
@@ -147,13 +146,13 @@ impl Timeline {
         self.wake(thread, woken, sink);
     }
 
-    /// A waking ends a wait.
+    /// Ends a wait by a wake-up.
     pub(crate) fn wake(&mut self, thread: ThreadIndex, woken: WakeUp, sink: &mut impl Sink) {
         let row = &self.threads[thread.0 as usize];
         match row.state {
             CurrentState::Blocked => self.end_wait(thread, woken.at, woken.into(), sink),
             CurrentState::Unknown { lost_until: Some(to) } => {
-                // Its switch-out is somewhere in the lost range: behind that it was asleep.
+                // Its switch-out is in the lost range; after that range it was asleep.
                 let to = to.min(woken.at);
                 self.emit(thread, to, State::Unknown(UnknownReason::Lost), sink);
                 if woken.at > to {
@@ -169,7 +168,7 @@ impl Timeline {
         row.pending = None;
     }
 
-    /// Closes the wait that a thread is in, up to `to`.
+    /// Emits the wait of a thread up to `to`.
     pub(crate) fn end_wait(
         &mut self,
         thread: ThreadIndex,
@@ -187,8 +186,8 @@ impl Timeline {
         row.since = to;
     }
 
-    /// Whether the owner of the lock that a wait was for is more than a claim: the kernel says so,
-    /// or it ended this wait, or it ended another wait for the same lock that this one began within.
+    /// Whether the owner of the lock of a wait is more than a claim: the kernel names it, or it ended this
+    /// wait, or it ended another wait for the same lock, and this one began during that one.
     fn is_owner_proved(&mut self, waiter: ThreadIndex, lock: &ContendedLock, end: &Waker) -> bool {
         let Some(owner) = lock.owner.filter(|_| !lock.proved) else { return lock.proved };
         let row = &self.threads[waiter.0 as usize];
@@ -209,7 +208,7 @@ impl Timeline {
         }
     }
 
-    /// The snapshot says more of a wait that began before it, unless that is over.
+    /// Adds the snapshot's system call to a wait that began before it, unless that has ended.
     pub(crate) fn add_call_to_wait(&mut self, thread: ThreadIndex, call: &Call) {
         let row = &self.threads[thread.0 as usize];
         if matches!(row.state, CurrentState::Blocked) && row.wait.began_before {
@@ -220,7 +219,7 @@ impl Timeline {
         }
     }
 
-    /// The lock that a thread is about to sleep for.
+    /// The lock for which a thread goes to sleep.
     fn waited_lock(&self, waiter: ThreadIndex, call: Option<&Call>) -> Option<ContendedLock> {
         let row = &self.threads[waiter.0 as usize];
         if row.lock.is_some() {
@@ -228,7 +227,7 @@ impl Timeline {
         }
         let call = call?;
         let owner = futex_owner(call)?;
-        // What stands in memory is a number of the waiter's own host.
+        // The tid in the waiter's memory is one of its own host.
         let ns_tid = if row.tid.0 < Tid::LIMIT { owner.ns_tid } else { owner.ns_tid.on(row.tid.host()) };
         let thread = match self.ns_tids.get(&(row.tgid, ns_tid)) {
             Some(&thread) => thread,

@@ -96,8 +96,8 @@ impl Packed {
     }
 }
 
-/// A thread's intervals, in time order and without gap. [`StateIntervals::get`] and [`StateIntervals::find`] serve walks
-/// that go back and forth; iterate for the rest.
+/// A thread's state intervals, in time order and without gaps. Use [`StateIntervals::get`] and
+/// [`StateIntervals::find`] for walks back and forth, and [`StateIntervals::overlapping`] otherwise.
 #[derive(Debug, Clone, Copy)]
 pub struct StateIntervals<'a> {
     pub(crate) packed: &'a Chunks<Packed>,
