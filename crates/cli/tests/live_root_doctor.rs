@@ -1,12 +1,12 @@
-//! `wakepath doctor`, as root with each capability taken away in turn, and as nobody.
+//! `wakepath doctor`, as root with each capability taken away in turn, and as the user nobody.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
 
-/// What it says, and its exit code, run behind `setpriv` with these options; `None` where that needs
-/// rights that the test lacks.
+/// The output and the exit code of `wakepath doctor` under `setpriv` with these options; `None` if that needs
+/// privileges that the test lacks.
 fn doctor(setpriv: &[&str]) -> Option<(String, i32)> {
     // SAFETY: takes nothing, changes nothing.
     if unsafe { libc::geteuid() } != 0 {
@@ -15,11 +15,11 @@ fn doctor(setpriv: &[&str]) -> Option<(String, i32)> {
             "live tests are required, and need root"
         );
         eprintln!(
-            "skipped: taking rights away needs root; would show that doctor names exactly the missing one"
+            "skipped: dropping capabilities needs root; would show that doctor names exactly the missing one"
         );
         return None;
     }
-    // Nobody may not look into the folder of the build.
+    // The user nobody may not read the folder of the build.
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("wakepath");
     std::fs::copy(WAKEPATH, &program).expect("a copy");
@@ -38,7 +38,7 @@ fn doctor(setpriv: &[&str]) -> Option<(String, i32)> {
 }
 
 #[test]
-fn with_all_rights_nothing_is_in_the_way() {
+fn with_all_privileges_recording_is_possible() {
     let Some((text, code)) = doctor(&["--"]) else { return };
     assert_eq!(code, 0, "{text}");
     assert!(!text.contains("nothing can be recorded"), "{text}");
@@ -62,7 +62,7 @@ fn each_missing_capability_is_named_and_no_other() {
 }
 
 #[test]
-fn nobody_is_told_what_is_missing() {
+fn the_user_nobody_sees_which_privilege_is_missing() {
     let Some((text, code)) = doctor(&["--reuid", "65534", "--regid", "65534", "--clear-groups"]) else {
         return;
     };
@@ -70,7 +70,7 @@ fn nobody_is_told_what_is_missing() {
     assert!(text.contains("grant CAP_BPF") && text.contains("wakepath cannot record here."), "{text}");
 }
 
-/// By the kernel's account, all CPUs, s.
+/// The stolen time of all CPUs since boot in `/proc/stat`, s.
 fn stolen() -> f64 {
     let stat = std::fs::read_to_string("/proc/stat").expect("/proc/stat");
     let ticks: f64 = stat.split_whitespace().nth(8).and_then(|ticks| ticks.parse().ok()).expect("a number");
@@ -78,20 +78,20 @@ fn stolen() -> f64 {
 }
 
 #[test]
-fn what_the_host_took_is_told_with_whether_it_is_known_when() {
+fn the_stolen_time_is_that_of_proc_stat_and_works_where_its_moments_are_known() {
     let before = stolen();
     let Some((text, code)) = doctor(&["--"]) else { return };
     let after = stolen();
     let line = text.lines().find(|line| line.contains("steal time")).expect("a line");
     if after == 0.0 {
-        assert!(line.starts_with("yes") && line.contains("none since it booted"), "{line}");
+        assert!(line.starts_with("yes") && line.contains("none since boot"), "{line}");
         return;
     }
-    // Of a machine from which something is taken within this, either is right.
+    // If time is stolen during the test, the number lies between the two readings.
     let words: Vec<_> = text.split_once(line).map_or("", |(_, rest)| rest).split_whitespace().collect();
-    let said = line.split_whitespace().chain(words).filter_map(|word| word.parse::<f64>().ok()).next();
-    let said = said.unwrap_or_default();
-    assert!((before - 0.01..=after + 0.01).contains(&said), "{before} to {after}: {text}");
+    let printed = line.split_whitespace().chain(words).filter_map(|word| word.parse::<f64>().ok()).next();
+    let printed = printed.unwrap_or_default();
+    assert!((before - 0.01..=after + 0.01).contains(&printed), "{before} to {after}: {text}");
     let kernel_6_2 =
         std::fs::read_to_string("/proc/kallsyms").is_ok_and(|all| all.contains(" bpf_rdonly_cast"));
     assert_eq!(line.starts_with("yes"), kernel_6_2, "{text}");

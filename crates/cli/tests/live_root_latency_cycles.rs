@@ -21,7 +21,7 @@ fn cycles_are_the_processors_also_of_a_call_that_ends_on_another_cpu() {
         let refused = wakepath(folder, &["latency", "syscall:read", "--cycles", "-a", "-d", "1"]);
         let said = String::from_utf8_lossy(&refused.stderr);
         assert!(
-            said.contains("cycles cannot be counted here") && said.contains("without --cycles"),
+            said.contains("cannot count the processor's cycles here") && said.contains("without --cycles"),
             "{said}"
         );
         return;

@@ -33,7 +33,7 @@ fn kernel_place(would_show: &str) -> Option<tempfile::TempDir> {
         None => place(would_show),
         Some(Ok(())) => Some(tempfile::tempdir().expect("a folder")),
         Some(Err(why)) => {
-            assert!(why.starts_with("this kernel lets no program be put at its functions"), "{why}");
+            assert!(why.starts_with("this kernel does not allow BPF programs at its functions"), "{why}");
             eprintln!("skipped: {why}; would show that {would_show}");
             None
         }

@@ -73,7 +73,8 @@ fn what_is_no_function_of_the_kernel_and_no_lock_is_refused_with_what_is() {
     let (code, said) = refused("kernel:vfs_read");
     if code != Some(0) {
         assert_eq!(code, Some(4), "{said}");
-        for expected in ["`vfs_read` is a function of this kernel", "lets no program be put", "syscall:NAME"]
+        for expected in
+            ["`vfs_read` is a function of this kernel", "does not allow BPF programs", "syscall:NAME"]
         {
             assert!(said.contains(expected), "{said}");
         }

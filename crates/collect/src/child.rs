@@ -1,4 +1,4 @@
-//! Starts the command: held before its exec until recording runs, as the user who called sudo.
+//! The command of a session: held before its exec until recording runs, run as the user who called sudo.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -10,9 +10,10 @@ use std::path::PathBuf;
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use crate::{Error, Signals, signals};
+use crate::error::Error;
+use crate::signals::{self, Signals};
 
-/// Who the command runs as.
+/// The user as whom the command runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// User id.
@@ -33,21 +34,22 @@ impl Identity {
         &self.groups
     }
 
-    /// Who called sudo, if somebody did. Running the command as root instead would change what is measured.
+    /// The user who called sudo, if this runs under sudo. Running the command as root instead would change what is
+    /// measured.
     pub fn from_sudo() -> Option<Self> {
         let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
         let (uid, gid) = (number("SUDO_UID")?, number("SUDO_GID")?);
         let user = CString::new(std::env::var_os("SUDO_USER")?.into_vec()).ok()?;
         let mut groups = vec![0; 1024];
         let mut count = groups.len() as i32;
-        // SAFETY: `groups` has room for `count` ids, which the call is told and lowers to what it wrote.
+        // SAFETY: `groups` has room for `count` ids; the call lowers `count` to the number that it wrote.
         let found = unsafe { libc::getgrouplist(user.as_ptr(), gid, groups.as_mut_ptr(), &raw mut count) };
         groups.truncate(if found < 0 { 0 } else { count.max(0) as usize });
         (uid != 0).then_some(Self { uid, gid, groups })
     }
 }
 
-/// The environment that sudo was called with: sudo's own, as it began. `None` when our parent is no sudo.
+/// The environment from which sudo was called: that of the sudo process. `None` if our parent is no sudo.
 fn environment_before_sudo() -> Option<Vec<(OsString, OsString)>> {
     let parent = std::os::unix::process::parent_id();
     let comm = std::fs::read(format!("/proc/{parent}/comm")).ok()?;
@@ -65,18 +67,20 @@ fn environment_before_sudo() -> Option<Vec<(OsString, OsString)>> {
 /// A command that waits, before its exec, for [`Held::release`].
 pub(crate) struct Held {
     pub(crate) pid: i32,
-    gate: File,
+    /// A byte written here lets the child exec.
+    release: File,
+    /// The error number if the exec failed.
     failure: File,
 }
 
-/// Why a released command did not start.
+/// The result of releasing a command.
 pub(crate) enum Start {
     Running,
     Failed(io::Error),
 }
 
 impl Held {
-    /// Forks; the child waits. `identity`: who to become.
+    /// Forks; the child becomes `identity`, if given, and waits.
     pub(crate) fn spawn(words: &[OsString], identity: Option<&Identity>) -> Result<Self, Error> {
         let failed = |source| Error::Fork { source };
         let environment = match identity {
@@ -97,10 +101,10 @@ impl Held {
         }
         let argv = pointers(&arguments);
         let envp = pointers(&assignments);
-        let (gate_read, gate_write) = pipe().map_err(failed)?;
+        let (release_read, release_write) = pipe().map_err(failed)?;
         let (failure_read, failure_write) = pipe().map_err(failed)?;
 
-        // A signal that comes meanwhile waits until the child no longer answers it as we do.
+        // Signals are held back until the child no longer handles them as we do.
         signals::hold(true);
         // SAFETY: the child calls only async-signal-safe functions on memory made above, and ends
         // in exec or _exit.
@@ -114,16 +118,16 @@ impl Held {
             0 => {
                 // SAFETY: as above; all pointers are NUL-terminated and live, descriptors are open.
                 unsafe {
-                    libc::close(gate_write.as_raw_fd());
+                    libc::close(release_write.as_raw_fd());
                     let mut go = 0u8;
-                    // End of file: whoever held us is gone.
-                    if libc::read(gate_read.as_raw_fd(), (&raw mut go).cast(), 1) != 1 {
+                    // End of file: the recorder is gone.
+                    if libc::read(release_read.as_raw_fd(), (&raw mut go).cast(), 1) != 1 {
                         libc::_exit(125);
                     }
-                    let became = identity.is_none_or(|who| {
-                        libc::setgroups(who.groups.len(), who.groups.as_ptr()) == 0
-                            && libc::setresgid(who.gid, who.gid, who.gid) == 0
-                            && libc::setresuid(who.uid, who.uid, who.uid) == 0
+                    let became = identity.is_none_or(|user| {
+                        libc::setgroups(user.groups.len(), user.groups.as_ptr()) == 0
+                            && libc::setresgid(user.gid, user.gid, user.gid) == 0
+                            && libc::setresuid(user.uid, user.uid, user.uid) == 0
                     });
                     if became {
                         // What Rust's runtime changed before main, undone for the command.
@@ -137,14 +141,14 @@ impl Held {
             }
             _ => {}
         }
-        drop((gate_read, failure_write));
-        Ok(Self { pid, gate: gate_write.into(), failure: failure_read.into() })
+        drop((release_read, failure_write));
+        Ok(Self { pid, release: release_write.into(), failure: failure_read.into() })
     }
 
-    /// Lets it exec, and tells whether that worked.
+    /// Lets the child exec.
     pub(crate) fn release(mut self) -> Start {
-        if self.gate.write_all(&[1]).is_err() {
-            // It is gone, as one is that somebody interrupts at once; its status tells.
+        if self.release.write_all(&[1]).is_err() {
+            // The child is gone already, interrupted for instance; its wait status reports it.
             return Start::Running;
         }
         let mut errno = [0; 4];
@@ -159,14 +163,14 @@ impl Held {
 /// A command that outlived its recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Running {
-    /// Its process.
+    /// Its process id.
     pub pid: i32,
 }
 
 impl Running {
-    /// Waits for its end: its wait status. `None` when it was asked to stop, and did not within `grace`.
+    /// Waits for its end and returns its wait status; `None` if it was asked to stop and did not end within `grace`.
     pub fn wait(self, stop: &Signals, grace: Duration) -> Option<i32> {
-        const LOOK: Duration = Duration::from_millis(20);
+        const POLL: Duration = Duration::from_millis(20);
         let before = stop.asked();
         let mut asked = None;
         loop {
@@ -177,12 +181,12 @@ impl Running {
             if stop.asked() > before && asked.get_or_insert_with(Instant::now).elapsed() > grace {
                 return None;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL);
         }
     }
 }
 
-/// Waits for `pid` without blocking: its wait status once it has ended.
+/// The wait status of `pid` if it has ended; does not block.
 pub(crate) fn ended(pid: i32) -> Option<i32> {
     let mut status = 0;
     // SAFETY: `status` is a live integer.
@@ -195,7 +199,7 @@ pub fn exit_code(status: i32) -> i32 {
     if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) }
 }
 
-/// The program that `word` means, looked up as a shell does.
+/// The program that `word` names, found as a shell finds it.
 fn find(word: &OsStr, environment: &[(OsString, OsString)]) -> Result<PathBuf, Error> {
     let not_found = || Error::CommandNotFound { command: word.into() };
     if word.is_empty() {
@@ -204,7 +208,7 @@ fn find(word: &OsStr, environment: &[(OsString, OsString)]) -> Result<PathBuf, E
     if word.as_bytes().contains(&b'/') {
         let path = PathBuf::from(word);
         let data = path.metadata().map_err(|_| not_found())?;
-        // What no exec can succeed with is told before anything is recorded.
+        // A file that cannot be executed is an error before anything is recorded.
         return match data.is_file() && data.permissions().mode() & 0o111 != 0 {
             true => Ok(path),
             false => {
@@ -243,6 +247,6 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: both were just opened for us alone.
+    // SAFETY: both were just opened, and nothing else owns them.
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }

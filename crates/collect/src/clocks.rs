@@ -1,4 +1,4 @@
-//! The host's clocks, read together, and the time that a hypervisor took.
+//! The host's clocks, read at one moment, and the total of stolen time.
 
 use std::fs;
 use std::mem::MaybeUninit;
@@ -22,7 +22,7 @@ pub(crate) fn now() -> Stamp<Local> {
     Stamp::from_ns(read(libc::CLOCK_MONOTONIC))
 }
 
-/// All clocks as of one moment: of a few tries the one in which monotonic time moved least.
+/// All clocks at one moment: the reading, out of a few, during which monotonic time moved least.
 pub(crate) fn together() -> (Stamp<Local>, Clocks) {
     let mut best: Option<(u64, Stamp<Local>, Clocks)> = None;
     for _ in 0..4 {
@@ -40,7 +40,7 @@ pub(crate) fn together() -> (Stamp<Local>, Clocks) {
     (at, clocks)
 }
 
-/// Steal time of all CPUs in `/proc/stat`, which counts in ticks of 10 ms.
+/// The stolen time of all CPUs in `/proc/stat`, ns; the file counts in ticks of 10 ms.
 fn steal_ns(stat: &str) -> u64 {
     let ticks = stat.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse::<u64>().ok());
     ticks.unwrap_or(0).saturating_mul(10_000_000)

@@ -1,42 +1,45 @@
-//! What this kernel and these rights allow, found by trying each thing.
+//! What this kernel and these privileges allow, found by trying each feature.
 
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 
-use libbpf_rs::btf::Btf;
 use libbpf_rs::libbpf_sys;
 
+use crate::error::Error;
+use crate::latency::try_kernel_functions;
+use crate::libbpf::{kernel_types, owned};
+use crate::options::{Options, Stacks};
 use crate::programs::{Missing, Programs};
-use crate::steal::{self, Told};
-use crate::{Error, Options, Stacks, sampling, try_kernel_functions};
+use crate::rights::{BPF, Capability, PERFMON, SYS_PTRACE, SYSLOG};
+use crate::sampling;
+use crate::steal::{StealTime, steal_time};
 
-/// One thing that was tried.
+/// A feature that was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// What was tried.
+    /// The feature.
     pub what: String,
-    /// How it went.
+    /// The result.
     pub verdict: Verdict,
 }
 
-/// How a try went.
+/// The result of trying a feature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It works; with a detail worth showing, or nothing.
+    /// It works; with a detail worth showing, or an empty text.
     Works(String),
-    /// It does not, and an answer lacks something for it.
+    /// It does not work, and answers lack something.
     Lacking {
         /// What went wrong.
         why: String,
-        /// What an answer lacks.
+        /// What answers lack.
         consequence: String,
         /// What to do about it.
         hint: String,
     },
-    /// It does not, and nothing can be recorded without it.
+    /// It does not work, and nothing can be recorded without it.
     Blocking {
         /// What went wrong.
         why: String,
@@ -45,40 +48,20 @@ pub enum Verdict {
     },
 }
 
-/// A capability that recording needs, in the kernel's order of numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Capability {
-    number: u32,
-    /// Its name.
-    pub name: &'static str,
-}
-
-const PERFMON: Capability = Capability { number: 38, name: "CAP_PERFMON" };
-const BPF: Capability = Capability { number: 39, name: "CAP_BPF" };
-const SYS_ADMIN: Capability = Capability { number: 21, name: "CAP_SYS_ADMIN" };
-const SYS_PTRACE: Capability = Capability { number: 19, name: "CAP_SYS_PTRACE" };
-const SYSLOG: Capability = Capability { number: 34, name: "CAP_SYSLOG" };
-const CHECKPOINT_RESTORE: Capability = Capability { number: 40, name: "CAP_CHECKPOINT_RESTORE" };
-
-impl Capability {
-    /// Whether this process has it in effect.
-    fn held(self) -> bool {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-        let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
-        // The old all-powerful one includes what was split from it.
-        let split = [PERFMON.number, BPF.number, CHECKPOINT_RESTORE.number].contains(&self.number);
-        bits & (1 << self.number) != 0 || split && bits & (1 << SYS_ADMIN.number) != 0
-    }
-}
-
 fn grant(capability: Capability) -> String {
     format!("run as root, or grant {}", capability.name)
 }
 
-/// Tries everything that a session of `options` would do, and leaves nothing running.
+/// The hint for a feature that only another kernel has.
+const NO_REMEDY: &str = "no remedy, if the kernel does not allow it";
+
+fn lacking(why: impl Into<String>, consequence: &str, hint: impl Into<String>) -> Verdict {
+    Verdict::Lacking { why: why.into(), consequence: consequence.into(), hint: hint.into() }
+}
+
+/// Tries everything that a session with these options does, and leaves nothing running.
 pub fn examine(options: &Options) -> Vec<Check> {
-    let mut checks = vec![kernel_types()];
+    let mut checks = vec![type_information()];
     let blocked =
         |checks: &[Check]| checks.iter().any(|check| matches!(check.verdict, Verdict::Blocking { .. }));
     if !blocked(&checks) {
@@ -94,23 +77,23 @@ pub fn examine(options: &Options) -> Vec<Check> {
     checks.push(other_processes());
     checks.push(kernel_symbols());
     checks.push(disk_statistics());
-    checks.extend(steal_time());
+    checks.extend(stolen_time());
     checks
 }
 
-fn kernel_types() -> Check {
-    let verdict = match Btf::from_vmlinux() {
+fn type_information() -> Check {
+    let verdict = match kernel_types() {
         Ok(_) => Verdict::Works(String::new()),
         Err(error) => Verdict::Blocking {
             why: error.to_string(),
-            hint: "this needs a kernel built with CONFIG_DEBUG_INFO_BTF, as distributions' kernels since about 2021 are"
+            hint: "the kernel must be built with CONFIG_DEBUG_INFO_BTF, as kernels of distributions are since about 2021"
                 .into(),
         },
     };
     Check { what: "the kernel's type information (BTF)".into(), verdict }
 }
 
-/// The least that BPF allows to those who may use it at all.
+/// The simplest use of BPF, which a process may make if it may use BPF at all.
 fn map_creation() -> Check {
     // SAFETY: a name that is NUL-terminated and plain numbers; no options.
     let fd = unsafe {
@@ -123,26 +106,24 @@ fn map_creation() -> Check {
             std::ptr::null(),
         )
     };
-    let verdict = if fd >= 0 {
-        // SAFETY: just opened, and nobody else has it.
-        drop(unsafe { OwnedFd::from_raw_fd(fd) });
-        Verdict::Works(String::new())
-    } else {
-        let error = io::Error::from_raw_os_error(-fd);
-        let hint = match error.kind() {
-            io::ErrorKind::PermissionDenied if !BPF.held() => grant(BPF),
-            io::ErrorKind::PermissionDenied => {
-                "the rights are there: a security module or a container's filter refuses the bpf system call"
-                    .into()
-            }
-            _ => "BPF ring buffers need Linux 5.8".into(),
-        };
-        Verdict::Blocking { why: error.to_string(), hint }
+    let verdict = match owned(fd) {
+        Ok(_) => Verdict::Works(String::new()),
+        Err(error) => {
+            let hint = match error.kind() {
+                io::ErrorKind::PermissionDenied if !BPF.is_held() => grant(BPF),
+                io::ErrorKind::PermissionDenied => {
+                    "the capabilities are there, but a security module or a container's filter refuses the bpf system call"
+                        .into()
+                }
+                _ => "BPF ring buffers need Linux 5.8 or later".into(),
+            };
+            Verdict::Blocking { why: error.to_string(), hint }
+        }
     };
     Check { what: "creating BPF maps".into(), verdict }
 }
 
-/// Loads and attaches what a session would.
+/// Loads and attaches the programs of a session.
 fn programs(options: &Options, checks: &mut Vec<Check>) {
     let mut storage = MaybeUninit::uninit();
     let attached = sampling::possible_cpus().map_err(|source| Error::MapRings { source }).and_then(|cpus| {
@@ -157,8 +138,8 @@ fn programs(options: &Options, checks: &mut Vec<Check>) {
     let (missing, threads) = match attached {
         Ok(done) => done,
         Err(error) => {
-            let hint = if PERFMON.held() {
-                "see the kernel's log for what the verifier or a security module says".into()
+            let hint = if PERFMON.is_held() {
+                "the kernel's log has the messages of the verifier or of a security module".into()
             } else {
                 grant(PERFMON)
             };
@@ -170,25 +151,25 @@ fn programs(options: &Options, checks: &mut Vec<Check>) {
     for Missing { what, consequence } in missing {
         checks.push(Check {
             what: format!("recording `{what}`"),
-            verdict: Verdict::Lacking {
-                why: "this kernel or these rights do not allow it".into(),
-                consequence: consequence.into(),
-                hint: "nothing to do, if the kernel lacks it".into(),
-            },
+            verdict: lacking(
+                "this kernel or your privileges do not allow it",
+                consequence,
+                "no remedy, if the kernel lacks it",
+            ),
         });
     }
     let verdict = match threads {
         Ok(count) => Verdict::Works(format!("{count} now")),
-        Err(error) => Verdict::Lacking {
-            why: error.to_string(),
-            consequence: "threads that live at the start have no name and no state".into(),
-            hint: "the kernel's task iterator needs Linux 5.8".into(),
-        },
+        Err(error) => lacking(
+            error.to_string(),
+            "threads that exist at the start have no name and no state",
+            "the kernel's task iterator needs Linux 5.8 or later",
+        ),
     };
     checks.push(Check { what: "listing threads".into(), verdict });
 }
 
-/// Loads what `--stacks` would: it asks the kernel for more than recording does without.
+/// Loads the programs of `--stacks`, which need more of the kernel than those of a session without it.
 fn stacks(options: &Options) -> Check {
     let options = Options { stacks: Stacks::Remembered, ..options.clone() };
     let mut storage = MaybeUninit::uninit();
@@ -197,36 +178,30 @@ fn stacks(options: &Options) -> Check {
         .and_then(|cpus| Programs::load(&mut storage, &options, cpus).map(drop));
     let verdict = match loaded {
         Ok(()) => Verdict::Works(String::new()),
-        Err(error) => Verdict::Lacking {
-            why: error.to_string(),
-            consequence: "record --stacks cannot say which functions wait".into(),
-            hint: "nothing to do, if the kernel does not allow it; record without --stacks".into(),
-        },
+        Err(error) => lacking(
+            error.to_string(),
+            "record --stacks cannot show which functions wait",
+            format!("{NO_REMEDY}; record without --stacks"),
+        ),
     };
     Check { what: "stacks at switches and wake-ups".into(), verdict }
-}
-
-/// Whether this process may load the programs that there are.
-pub(crate) fn may_load_programs() -> bool {
-    BPF.held() && PERFMON.held()
 }
 
 fn kernel_functions() -> Check {
     let verdict = match try_kernel_functions() {
         Ok(()) => Verdict::Works(String::new()),
-        Err(error) => Verdict::Lacking {
-            why: error.to_string(),
-            consequence: "`kernel:NAME` is nothing that latency or record --call can see".into(),
-            hint: "nothing to do, if the kernel does not allow it; syscall:NAME, lock:kernel and disk work"
-                .into(),
-        },
+        Err(error) => lacking(
+            error.to_string(),
+            "latency and record --call cannot probe kernel:NAME",
+            format!("{NO_REMEDY}; syscall:NAME, lock:kernel and disk work"),
+        ),
     };
     Check { what: "probes on functions of the kernel".into(), verdict }
 }
 
 fn other_processes() -> Check {
-    // Kernel threads have no command line and no mappings. One process that refuses may have its
-    // reasons; when most do, it is our rights.
+    // Kernel threads have no command line and no mappings. A single process may refuse for reasons of its
+    // own; if most refuse, we lack a privilege.
     let others = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
         let pid = entry.file_name().to_str()?.parse::<u32>().ok().filter(|&pid| pid != std::process::id())?;
         let words = fs::read(entry.path().join("cmdline")).ok()?;
@@ -236,11 +211,15 @@ fn other_processes() -> Check {
     let verdict = if readable.len() >= refused.len() {
         Verdict::Works(String::new())
     } else {
-        Verdict::Lacking {
-            why: format!("permission denied for {} of {}", refused.len(), readable.len() + refused.len()),
-            consequence: "functions of other users' processes have no names".into(),
-            hint: grant(SYS_PTRACE),
-        }
+        lacking(
+            format!(
+                "permission denied for {} of {} processes",
+                refused.len(),
+                readable.len() + refused.len()
+            ),
+            "functions of other users' processes have no names",
+            grant(SYS_PTRACE),
+        )
     };
     Check { what: "reading other processes' mappings".into(), verdict }
 }
@@ -251,16 +230,16 @@ fn kernel_symbols() -> Check {
     let verdict = if known {
         Verdict::Works(String::new())
     } else {
-        Verdict::Lacking {
-            why: "all addresses in /proc/kallsyms are zero".into(),
-            consequence: "kernel functions in samples have no names".into(),
-            hint: grant(SYSLOG),
-        }
+        lacking(
+            "all addresses in /proc/kallsyms are zero",
+            "kernel functions in stacks have no names",
+            grant(SYSLOG),
+        )
     };
     Check { what: "reading the kernel's symbols".into(), verdict }
 }
 
-/// Without statistics a request carries no stamps, and the queue cannot be told from the device.
+/// Without statistics a request has no stamps, so that its time in the queue is not known.
 fn disk_statistics() -> Check {
     let disks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let off: Vec<String> = disks
@@ -274,29 +253,26 @@ fn disk_statistics() -> Check {
     let verdict = if off.is_empty() {
         Verdict::Works(String::new())
     } else {
-        Verdict::Lacking {
-            why: format!("off for {}", off.join(", ")),
-            consequence: "waits for these disks cannot tell the queue from the device".into(),
-            hint: format!("echo 1 | sudo tee /sys/block/{}/queue/iostats", off[0]),
-        }
+        lacking(
+            format!("off for {}", off.join(", ")),
+            "waits for these disks cannot be split into time in the queue and time in the device",
+            format!("echo 1 | sudo tee /sys/block/{}/queue/iostats", off[0]),
+        )
     };
     Check { what: "disk statistics".into(), verdict }
 }
 
-/// On a virtual machine: whether it is known when the host took a CPU away.
-fn steal_time() -> Option<Check> {
-    let told = steal::told(&Btf::from_vmlinux().ok()?);
-    let in_all = |steal_ns: u64| format!("{:.2} s in all since it booted", steal_ns as f64 / 1e9);
-    let verdict = match told {
-        Told::When { steal_ns } => Verdict::Works(in_all(steal_ns)),
-        Told::Nothing => Verdict::Works("none since it booted, or a host that does not say".into()),
-        Told::Sum { steal_ns } => Verdict::Lacking {
-            why: format!("the kernel says how much, {}, but not when", in_all(steal_ns)),
-            consequence:
-                "what the host took is told as running or waiting, with a line that says how much it was"
-                    .into(),
-            hint: "nothing to do here; it needs Linux 6.2, KVM and CONFIG_PARAVIRT_TIME_ACCOUNTING".into(),
-        },
+/// On a virtual machine: whether the kernel reports when the hypervisor took a CPU away.
+fn stolen_time() -> Option<Check> {
+    let seconds = |total_ns: u64| format!("{:.2} s since boot", total_ns as f64 / 1e9);
+    let verdict = match steal_time(&kernel_types().ok()?) {
+        StealTime::WithMoments { total_ns } => Verdict::Works(seconds(total_ns)),
+        StealTime::None => Verdict::Works("none since boot, or the hypervisor does not report it".into()),
+        StealTime::Total { total_ns } => lacking(
+            format!("the kernel reports the total, {}, but not when it was taken", seconds(total_ns)),
+            "stolen time is shown as running or waiting, with a line that gives its total",
+            "no remedy here: Linux 6.2 or later, KVM and CONFIG_PARAVIRT_TIME_ACCOUNTING are needed",
+        ),
     };
-    Some(Check { what: "time that the host takes (steal time)".into(), verdict })
+    Some(Check { what: "time stolen by the hypervisor (steal time)".into(), verdict })
 }

@@ -3,29 +3,35 @@
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Func;
 use libbpf_rs::{Object, OpenObject, libbpf_sys};
 
-use crate::Error;
+use crate::error::Error;
+use crate::libbpf::{kernel_types, load_error, owned, program, recursion_misses};
 use crate::probes::NEVER;
-use crate::programs::{into_io, recursion_misses};
 
-/// The kernel's own function to try such programs on: it does nothing, and nobody else calls it.
-pub(crate) const TRIED: &str = "bpf_fentry_test1";
+/// The kernel's own function for trying such programs: it does nothing, and nothing else calls it.
+const TEST_FUNCTION: &str = "bpf_fentry_test1";
 
-/// The programs that each function gets a copy of.
+/// The programs of which each function gets a copy.
 const PROGRAMS: [&str; 2] = ["kernel_leave", "kernel_enter"];
 
-/// A function of the kernel of which calls are seen.
+/// A function of the kernel whose calls are seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelFunction {
     /// Its name, as the kernel's type information has it.
     pub name: String,
-    /// It ends a thread, or never comes back for other reasons: only that it is called is seen.
+    /// It never returns, since it ends a thread or for other reasons: only the beginning of a call is seen.
     pub never_returns: bool,
+}
+
+impl KernelFunction {
+    /// The function on which the kernel tries such programs.
+    pub(crate) fn for_tests() -> Self {
+        Self { name: TEST_FUNCTION.into(), never_returns: false }
+    }
 }
 
 /// The functions in the kernel's type information, with their numbers there.
@@ -33,10 +39,12 @@ pub struct KernelFunction {
 pub struct KernelTypes(HashMap<String, u32>);
 
 impl KernelTypes {
+    /// Reads them.
+    ///
     /// # Errors
-    /// When the kernel has none, or it may not be read.
+    /// When the kernel has no type information, or it may not be read.
     pub fn read() -> Result<Self, Error> {
-        let types = Btf::from_vmlinux().map_err(|source| Error::NoBtf { source: into_io(source) })?;
+        let types = kernel_types()?;
         let functions = (1..types.len() as u32).filter_map(|number| {
             let function = types.type_by_id::<Func<'_>>(number.into())?;
             Some((function.name()?.to_str()?.to_owned(), number))
@@ -44,17 +52,18 @@ impl KernelTypes {
         Ok(Self(functions.collect()))
     }
 
-    /// Whether it tells what that function takes, without which no probe can stand there.
+    /// Whether it describes the parameters of a function, without which the function cannot be probed.
     pub fn describes(&self, function: &str) -> bool {
         self.0.contains_key(function)
     }
 }
 
-/// Sets what is to be loaded: the programs themselves are for a function that nobody calls.
+/// Makes the programs loadable: their originals belong to a function that nothing calls.
 pub(crate) fn prepare(object: &mut OpenObject) -> Result<(), Error> {
-    for mut program in object.progs_mut().filter(|program| PROGRAMS.iter().any(|of| program.name() == *of)) {
-        let set = program.set_attach_target(0, Some(TRIED.into()));
-        set.map_err(|source| Error::Load { source: into_io(source) })?;
+    for mut program in
+        object.progs_mut().filter(|program| PROGRAMS.iter().any(|name| program.name() == *name))
+    {
+        program.set_attach_target(0, Some(TEST_FUNCTION.into())).map_err(load_error)?;
     }
     Ok(())
 }
@@ -63,7 +72,7 @@ pub(crate) fn prepare(object: &mut OpenObject) -> Result<(), Error> {
 struct Copy {
     target: u32,
     returns: bool,
-    /// As long as it is attached.
+    /// `None` once it is detached.
     link: Option<OwnedFd>,
     program: OwnedFd,
 }
@@ -86,15 +95,13 @@ impl KernelProbes {
         let number = types.0.get(&function.name).copied();
         let number = number.ok_or_else(|| failed(io::Error::other("its type is not known")))?;
         let never = if function.never_returns { NEVER } else { 0 };
-        for program in PROGRAMS {
-            let returns = program == "kernel_leave";
+        for name in PROGRAMS {
+            let returns = name == "kernel_leave";
             if returns && function.never_returns {
                 continue;
             }
-            let program = object.progs().find(|found| found.name() == program);
-            let program = program.ok_or(Error::Skeleton("no program for functions of the kernel"))?;
+            let program = program(object, name)?;
             let kind = if returns { libbpf_sys::BPF_TRACE_FEXIT } else { libbpf_sys::BPF_TRACE_FENTRY };
-            let name = program.name().as_encoded_bytes();
             let program = load(program.insns(), name, kind, number).map_err(failed)?;
             let link = Some(link(program.as_fd(), kind, u64::from(target) | never).map_err(failed)?);
             self.0.push(Copy { target, returns, link, program });
@@ -102,40 +109,32 @@ impl KernelProbes {
         Ok(())
     }
 
-    /// Takes them away, what was attached last first.
+    /// Detaches them, the last one first.
     pub fn detach(&mut self) {
         self.0.iter_mut().rev().for_each(|copy| copy.link = None);
     }
 
-    /// How many calls of the targets that are meant nobody knows when they began or returned, where so many
-    /// are known to have `returned` unseen: with those whose entry the kernel skipped. It also says how
-    /// often it skipped a return, which may be of the same calls.
-    pub fn unseen(&self, is_meant: impl Fn(u32) -> bool, returned: u64) -> u64 {
+    /// The number of calls of some targets whose beginning or return was missed: the entries that the kernel skipped,
+    /// and the returns that it skipped or, if they are more, the missed returns that the programs counted
+    /// (`returned`), since both may be of the same calls.
+    pub fn unseen(&self, is_asked: impl Fn(u32) -> bool, returned: u64) -> u64 {
         let skipped = |returns| -> u64 {
-            let copies = self.0.iter().filter(|copy| is_meant(copy.target) && copy.returns == returns);
+            let copies = self.0.iter().filter(|copy| is_asked(copy.target) && copy.returns == returns);
             copies.map(|copy| recursion_misses(copy.program.as_fd())).sum()
         };
         skipped(false) + skipped(true).max(returned)
     }
 
-    /// How often the kernel skipped a program, since it already ran on that CPU.
+    /// How often the kernel skipped a program because it was already running on that CPU.
     pub fn skipped(&self) -> u64 {
         self.0.iter().map(|copy| recursion_misses(copy.program.as_fd())).sum()
     }
 }
 
-fn owned(descriptor: libc::c_int) -> io::Result<OwnedFd> {
-    if descriptor < 0 {
-        return Err(io::Error::from_raw_os_error(-descriptor));
-    }
-    // SAFETY: just opened, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
-}
-
-/// Loads a loaded program once more, for the function with this number in the kernel's types.
+/// Loads another copy of a program, for the function with this number in the kernel's types.
 fn load(
     instructions: &[libbpf_sys::bpf_insn],
-    name: &[u8],
+    name: &str,
     kind: libbpf_sys::bpf_attach_type,
     function: u32,
 ) -> io::Result<OwnedFd> {
@@ -146,7 +145,7 @@ fn load(
         attach_btf_id: function,
         ..Default::default()
     };
-    // SAFETY: names that are NUL-terminated, so many instructions as there are, options of the size that
+    // SAFETY: names that are NUL-terminated, the length of the live instructions, and options of the size that
     // they state, which outlive the call.
     owned(unsafe {
         libbpf_sys::bpf_prog_load(
@@ -170,10 +169,9 @@ fn link(program: BorrowedFd<'_>, kind: libbpf_sys::bpf_attach_type, cookie: u64)
     owned(unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), 0, kind, &raw const options) })
 }
 
-/// Has the kernel call what it tries such programs on, [`TRIED`] among others: once each.
-pub(crate) fn call_tried(object: &Object) -> io::Result<()> {
-    let program = object.progs().find(|found| found.name() == PROGRAMS[1]);
-    let program = program.ok_or_else(|| io::Error::other("no program for functions of the kernel"))?;
+/// Makes the kernel call its test functions once each, the one for these programs among them.
+pub(crate) fn call_test_functions(object: &Object) -> io::Result<()> {
+    let program = program(object, PROGRAMS[1]).map_err(io::Error::other)?;
     let mut options = libbpf_sys::bpf_test_run_opts {
         sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
         ..Default::default()

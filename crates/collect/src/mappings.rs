@@ -1,4 +1,4 @@
-//! Which files a process has mapped as code, read while it lives, so that sampled addresses keep
+//! The files that processes have mapped as code, read while a process lives, so that sampled addresses keep
 //! their meaning after its end.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -12,8 +12,8 @@ use std::thread::JoinHandle;
 
 use wakepath_event::{Mapping, Tid};
 
-/// Reads mappings in a thread of its own: a build id comes from a disk, which may be the one that
-/// everybody waits for, and who drains the rings must not.
+/// Reads mappings in a thread of its own: a build id is read from a disk, which may be slow, and the thread that
+/// drains the rings must not wait for it.
 pub(crate) struct Mappings {
     questions: Sender<(u32, u64)>,
     answers: Receiver<Mapping>,
@@ -32,12 +32,12 @@ impl Mappings {
         Self { questions, answers, reader: Reader::Idle(asked, found) }
     }
 
-    /// From now on questions are answered, with the rights and no better priority than this thread has.
+    /// From now on questions are answered, with the privileges of this thread and at normal priority.
     pub(crate) fn start(self) -> Self {
         let Self { questions, answers, reader } = self;
         let reader = match reader {
             Reader::Idle(asked, found) => Reader::At(std::thread::spawn(move || {
-                // SAFETY: sets one number of this thread; it may have been urgent as its maker is.
+                // SAFETY: sets one number of this thread, which may have inherited a raised priority.
                 unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 0) };
                 let mut known = Mapped::default();
                 let mut pending = Pending::default();
@@ -52,24 +52,24 @@ impl Mappings {
         Self { questions, answers, reader }
     }
 
-    /// A sample of process `tgid` at `address`: what is mapped there will be among the answers.
+    /// Asks for the mapping of process `tgid` at `address`, which will be among the answers.
     pub(crate) fn sampled(&self, tgid: u32, address: u64) {
-        // Without a reader nothing is known of mappings, which symbols then say.
+        // Without a reader mappings are unknown, and so are the symbols.
         let _ = self.questions.send((tgid, address));
     }
 
-    /// What became known since this was asked last.
+    /// The mappings that were found since the last call.
     pub(crate) fn found(&self) -> Vec<Mapping> {
         self.answers.try_iter().collect()
     }
 
-    /// The rest, once all questions are answered.
+    /// The remaining mappings, once all questions are answered.
     pub(crate) fn finish(self) -> Vec<Mapping> {
         let Self { questions, answers, reader } = self;
         drop(questions);
         if let Reader::At(thread) = reader {
             let rest = answers.iter().collect();
-            // It has nothing to panic of; if it did, what it found before is here.
+            // The thread does not panic; if it did, what it found before is here.
             let _ = thread.join();
             return rest;
         }
@@ -77,13 +77,13 @@ impl Mappings {
     }
 }
 
-/// Questions that wait for an answer. Those about the youngest processes go first: these are the ones
-/// that may be gone soon, and with stacks of all switches there are questions about every process.
+/// Questions that wait for an answer. Those about the youngest processes go first: such processes may end
+/// soon, and with stacks of all switches there are questions about every process.
 #[derive(Default)]
 struct Pending(BTreeMap<u32, VecDeque<u64>>);
 
 impl Pending {
-    /// The next question, waited for where there is none; `None` once there will be no more.
+    /// The next question; blocks while there is none, and returns `None` once there will be no more.
     fn next(&mut self, asked: &Receiver<(u32, u64)>) -> Option<(u32, u64)> {
         let waited = if self.0.is_empty() { Some(asked.recv().ok()?) } else { None };
         for (tgid, address) in waited.into_iter().chain(asked.try_iter()) {
@@ -98,8 +98,8 @@ impl Pending {
     }
 }
 
-/// The mappings of processes that were sampled, read once, and again when an address is outside of
-/// what is known (a library came later).
+/// The mappings of sampled processes: read once, and again if an address is outside of the known ones (a library
+/// was loaded later).
 #[derive(Default)]
 struct Mapped {
     known: HashMap<u32, Known>,
@@ -112,11 +112,11 @@ struct Known {
     reads: u32,
 }
 
-/// A process whose addresses keep being unknown (generated code) is not read forever.
+/// How often a process is read at most: addresses of generated code stay unknown.
 const MAX_READS: u32 = 20;
 
 impl Mapped {
-    /// What became known with a sample of process `tgid` at `address`.
+    /// The new mappings that a sample of process `tgid` at `address` leads to.
     fn sampled(&mut self, tgid: u32, address: u64) -> Vec<Mapping> {
         let Self { known, build_ids } = self;
         let known = known.entry(tgid).or_default();
@@ -141,19 +141,18 @@ impl Mapped {
     }
 }
 
-/// What was read of files.
+/// The build ids of files that were read.
 #[derive(Default)]
 struct BuildIds(HashMap<Inode, Box<[u8]>>);
 
 impl BuildIds {
-    /// That of a mapped file, empty if it has none. A process that ends meanwhile says nothing of a file that
-    /// others have mapped as well.
+    /// The build id of a mapped file, empty if it has none; `None` if the file cannot be read, as when the process
+    /// ended meanwhile. Another process may have the same file mapped, so `None` is not remembered.
     fn of(&mut self, tgid: u32, mapping: &Mapping, inode: Inode) -> Option<Box<[u8]>> {
         if let Some(known) = self.0.get(&inode) {
             return Some(known.clone());
         }
-        // By way of the mapping itself: the path may mean another file by now, or one of another mount
-        // namespace.
+        // Through the mapping itself: by now the path may name another file, or a file of another mount namespace.
         let link = format!("/proc/{tgid}/map_files/{:x}-{:x}", mapping.from, mapping.to);
         let by_name = || {
             let path = Path::new(OsStr::from_bytes(&mapping.path));
@@ -168,10 +167,10 @@ impl BuildIds {
     }
 }
 
-/// A file: its device, and its number there.
+/// A file: the numbers of its device (major, minor), and its inode.
 type Inode = (u32, u32, u64);
 
-/// A line of `/proc/PID/maps` that maps a file as code, and which file that is.
+/// The mapping and the file of a line in `/proc/PID/maps`; `None` unless it maps a file as code.
 fn parse(line: &[u8]) -> Option<(Mapping, Inode)> {
     let mut fields = line.splitn(6, |&b| b == b' ');
     let mut text = || std::str::from_utf8(fields.next()?).ok();
@@ -199,7 +198,7 @@ fn parse(line: &[u8]) -> Option<(Mapping, Inode)> {
     Some((mapping, (major?, minor?, inode)))
 }
 
-/// The GNU build id of an ELF file, or nothing.
+/// The GNU build id of an ELF file, empty if it has none.
 fn build_id(file: fs::File) -> Box<[u8]> {
     use object::Object;
 

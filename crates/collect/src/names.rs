@@ -1,4 +1,4 @@
-//! Names behind the numbers in records: cgroups and their limits, interrupts, disks, interfaces.
+//! The names of what records hold as numbers: cgroups (with their CPU limits), interrupts, disks, interfaces.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use wakepath_event::NameSpace;
 
-/// A name: what kind, which number, which bytes.
+/// A name: its kind, the number that it stands for, its bytes.
 pub(crate) type Name = (NameSpace, u64, Box<[u8]>);
 
-/// More cgroups than this are not named: a machine with more has other worries, and so has its disk.
+/// The number of cgroups that are named at most, to bound the time and the space that names take.
 const MAX_CGROUPS: usize = 20_000;
 
 /// All names as of now.
@@ -40,11 +40,11 @@ pub fn cgroup_paths() -> Vec<Box<[u8]>> {
     names.into_iter().filter(|(space, ..)| *space != NameSpace::CpuLimit).map(|(_, _, path)| path).collect()
 }
 
-/// Which cgroups.
+/// A hierarchy of cgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hierarchy {
     V2,
-    /// Whichever has the CPU controller.
+    /// The hierarchy that has the CPU controller.
     Cpu,
 }
 
@@ -68,7 +68,7 @@ impl Hierarchy {
     }
 }
 
-/// The path of each cgroup as of now, by its inode: none where there is no such hierarchy.
+/// The paths of all cgroups as of now, by inode; empty if there is no such hierarchy.
 pub(crate) fn cgroup_names(hierarchy: Hierarchy) -> HashMap<u64, Box<[u8]>> {
     let mut names = Vec::new();
     if let Some(root) = hierarchy.root() {
@@ -77,7 +77,7 @@ pub(crate) fn cgroup_names(hierarchy: Hierarchy) -> HashMap<u64, Box<[u8]>> {
     names.into_iter().map(|(_, inode, path)| (inode, path)).collect()
 }
 
-/// Names every cgroup under `root` by its inode, and its CPU limit where it has one.
+/// Adds the path of every cgroup under `root`, by its inode, and the CPU limit of those that have one.
 fn cgroups(root: &Path, space: NameSpace, names: &mut Vec<Name>) {
     let mut folders = vec![root.to_path_buf()];
     let mut count = 0;
@@ -119,7 +119,7 @@ fn interrupts(text: &[u8], names: &mut Vec<Name>) {
     for line in text.lines() {
         let Some((number, rest)) = line.split_once(':') else { continue };
         let Ok(number) = number.trim().parse::<u64>() else { continue };
-        // Counts come first; what follows the chip and the trigger are the handlers.
+        // The counts come first, then the chip and the trigger; the handlers follow.
         let words: Vec<&str> =
             rest.split_whitespace().skip_while(|word| word.parse::<u64>().is_ok()).collect();
         let handlers = words.iter().rposition(|word| word.ends_with("-edge") || word.ends_with("-fasteoi"));
@@ -130,7 +130,7 @@ fn interrupts(text: &[u8], names: &mut Vec<Name>) {
     }
 }
 
-/// Entries of a class in sysfs that carry their number in a file.
+/// Adds the names of a class in sysfs, whose numbers stand in a file of each entry.
 fn numbered(class: &str, file: &str, space: NameSpace, names: &mut Vec<Name>) {
     for entry in fs::read_dir(class).into_iter().flatten().flatten() {
         let Ok(text) = fs::read_to_string(entry.path().join(file)) else { continue };

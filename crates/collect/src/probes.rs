@@ -5,10 +5,10 @@ use std::path::Path;
 use libbpf_rs::{Link, MapCore, MapFlags, Object, UprobeOpts};
 use wakepath_functions::{Probe, Return, Runtime};
 
-use crate::Error;
-use crate::programs::into_io;
+use crate::error::Error;
+use crate::libbpf::{into_io, load_error, program_mut, word};
 
-/// In a probe's cookie, beside the target: `WP_GO` of `bpf/function.bpf.h`.
+/// `WP_GO` of `bpf/function.bpf.h`: a flag in a probe's cookie, beside the target.
 pub(crate) const GO: u64 = 1 << 32;
 /// `WP_SWITCHES`.
 const SWITCHES: u64 = 1 << 34;
@@ -33,33 +33,38 @@ pub(crate) fn attach(object: &Object, target: usize, probe: &Probe) -> Result<Ve
     places.map(|(program, offset)| attach_one(object, program, -1, cookie, (&probe.file, offset))).collect()
 }
 
-/// Takes programs away, what was attached last first. The kernel takes tens of milliseconds for each probe: an
-/// entry that is seen meanwhile without its return would look like a call that was left.
+/// Detaches programs, the last one first. The kernel takes tens of milliseconds for each probe: an entry that is seen
+/// meanwhile without its return would look like a call that was unwound.
 pub(crate) fn detach(links: &mut Vec<Link>) {
     while links.pop().is_some() {}
 }
 
-/// Attaches one program at a byte of a file, in one process, or in all that have the file mapped: -1.
+/// Attaches one program at a byte of a file, in one process, or (`pid` -1) in all that have the file mapped.
 pub(crate) fn attach_one(
     object: &Object,
-    program: &str,
+    program: &'static str,
     pid: i32,
     cookie: u64,
     (file, offset): (&Path, u64),
 ) -> Result<Link, Error> {
     let retprobe = program == "function_return";
-    let program = object.progs_mut().find(|found| found.name() == program);
-    let program = program.ok_or(Error::Skeleton("no program for functions"))?;
+    let program = program_mut(object, program)?;
     let opts = UprobeOpts { cookie, retprobe, ..UprobeOpts::default() };
     let link = program.attach_uprobe_with_opts(pid, file, offset as usize, opts);
     link.map_err(|source| Error::Probe { file: file.to_owned(), offset, source: into_io(source) })
+}
+
+/// Makes programs see the calls of a process and of those that it starts. The value in the map of `bpf/calls.bpf.h`
+/// is when a process began; 0 is for those that are asked about.
+pub(crate) fn follow(followed: &impl MapCore, pid: u32) -> Result<(), Error> {
+    followed.update(&pid.to_ne_bytes(), &[0; 8], MapFlags::ANY).map_err(load_error)
 }
 
 /// A call that has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OpenCall {
     pub target: u32,
-    /// A thread; nothing if it is a goroutine, which is in none for long.
+    /// The thread; `None` for a goroutine, which stays in no thread for long.
     pub thread: Option<u32>,
     /// When it began, ns.
     pub from: u64,
@@ -68,22 +73,19 @@ pub(crate) struct OpenCall {
 /// Bytes of `struct open_call`.
 const OPEN_CALL: u64 = 24;
 
-/// What `open_functions` holds: `struct open_calls` by `struct begun_key`.
+/// The calls in the map `open_functions`, which holds `struct open_calls` by `struct begun_key`.
 pub(crate) fn open_calls(map: &impl MapCore) -> Vec<OpenCall> {
-    let word = |bytes: &[u8], at: usize| {
-        bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_ne_bytes(*word))
-    };
     let mut open = Vec::new();
     for key in map.keys() {
         let Ok(Some(value)) = map.lookup(&key, MapFlags::ANY) else { continue };
         let depth = word(&value, 0).min(value.len() as u64 / OPEN_CALL);
-        // In the upper half the process of a goroutine.
+        // The upper half is the process of a goroutine.
         let (target, process) = (word(&key, 8) as u32, word(&key, 8) >> 32);
         let place = |call: usize| 8 + OPEN_CALL as usize * call;
         // The key of a function of the kernel is a task.
         let thread = |call: usize| {
-            let whose = u32::try_from(word(&key, 0)).unwrap_or(word(&value, place(call) + 16) as u32);
-            (process == 0).then_some(whose)
+            let thread = u32::try_from(word(&key, 0)).unwrap_or(word(&value, place(call) + 16) as u32);
+            (process == 0).then_some(thread)
         };
         open.extend((0..depth as usize).map(|call| OpenCall {
             target,

@@ -1,58 +1,77 @@
-//! Loads the BPF programs and attaches those that the kernel and the options allow.
+//! The BPF programs of a recording session: those that the kernel and the options allow are loaded and attached.
 
-use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::AsFd;
 
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Func, Typedef};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{
-    Iter, IterOpts, Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder, libbpf_sys,
-};
-
+use libbpf_rs::{Link, OpenObject, RingBuffer, RingBufferBuilder};
 use wakepath_event::StackCounts;
+use wakepath_functions::Runtime;
 
+use crate::error::Error;
 use crate::kernel_probes::{self, KernelProbes, KernelTypes};
+use crate::libbpf::{
+    self, has_function, has_tracepoint, into_io, load_error, per_cpu, run_iterator, sum_per_cpu, word,
+};
+use crate::options::{Options, Stacks};
 use crate::probes::{self, OpenCall};
 use crate::rings::{Rings, value_size};
 use crate::sampling;
 use crate::skeleton::{WakepathSkel, WakepathSkelBuilder};
 use crate::steal;
-use crate::{Error, Options, Stacks};
 
-/// Without these there is nothing to say about a wait.
+/// The programs without which no wait can be explained.
 const REQUIRED: [&str; 3] = ["sched_switch", "sched_waking", "sched_wakeup_new"];
 
-/// Programs at a function, each with the tracepoint that newer kernels have in it: loaded only where
-/// that is missing.
+/// Programs at a function of the kernel, each with the tracepoint that newer kernels have in that function. Such a
+/// program is loaded only where the tracepoint is missing.
 const STAND_INS: [(&str, &str); 1] = [("sock_def_readable", "sk_data_ready")];
 
-/// Entries a CPU of what is remembered of stacks: `STACK_CACHE` of `bpf/stack.bpf.h`.
+/// Entries of each CPU's cache of stacks: `STACK_CACHE` of `bpf/stack.bpf.h`.
 const STACK_CACHE: u32 = 4096;
 
-/// Something that this kernel does not let us see, and what an answer lacks for it.
+/// Something that this kernel does not let us record, and its consequence for an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// The tracepoint or facility.
     pub what: String,
-    /// What an answer lacks.
+    /// What an answer lacks, as a sentence.
     pub consequence: &'static str,
 }
 
-/// What an answer lacks when `program` cannot run.
+/// What an answer lacks if `program` cannot run.
 fn consequence(program: &str) -> &'static str {
     match program {
         "sched_process_fork" | "sched_process_exec" | "sched_process_exit" | "task_rename" | "threads"
-        | "cgroup_attach_task" => "threads may be without name, process or cgroup",
+        | "cgroup_attach_task" => "some threads may have no name, process or cgroup",
         "net_dev_queue" | "netif_receive_skb" | "sk_data_ready" | "sock_def_readable" => {
             "waits for the network cannot name the sender"
         }
-        "block_rq_issue" | "block_rq_complete" => "waits for disks cannot tell the queue from the device",
+        "block_rq_issue" | "block_rq_complete" => {
+            "waits for disks cannot be split into time in the queue and time in the device"
+        }
         "contention_begin" | "contention_end" => "waits for kernel locks cannot name the holder",
-        "hrtimer_expire_entry" => "time kept off by a CPU limit may include waiting for a CPU behind it",
-        "sample" => "running time cannot be told by function",
+        "hrtimer_expire_entry" => "time throttled by a CPU limit may include waiting for a CPU afterwards",
+        "sample" => "running time cannot be split by function",
         _ => "wake-ups from interrupts cannot name the interrupt",
+    }
+}
+
+/// Whether the options need a program.
+fn is_wanted(program: &str, options: &Options) -> bool {
+    match program {
+        "sample" => options.samples_per_second > 0,
+        "goroutines_exit" | "goroutines_exec" => {
+            options.functions.iter().any(|(_, probe)| probe.runtime == Runtime::Go)
+        }
+        "function_enter" | "function_return" | "function_leave" | "function_exec" => {
+            !options.functions.is_empty()
+        }
+        "kernel_enter" | "kernel_leave" => !options.kernel_functions.is_empty(),
+        "function_exit" => options.records_functions(),
+        "follow_fork" | "follow_free" => options.records_functions() && !options.everyone(),
+        _ => true,
     }
 }
 
@@ -71,11 +90,9 @@ impl<'obj> Programs<'obj> {
         options: &Options,
         cpus: usize,
     ) -> Result<Self, Error> {
-        silence_libbpf();
-        let kernel = Btf::from_vmlinux().map_err(|source| Error::NoBtf { source: into_io(source) })?;
-        let mut open = WakepathSkelBuilder::default()
-            .open(storage)
-            .map_err(|source| Error::Load { source: into_io(source) })?;
+        libbpf::silence();
+        let kernel = libbpf::kernel_types()?;
+        let mut open = WakepathSkelBuilder::default().open(storage).map_err(load_error)?;
 
         let mut missing = Vec::new();
         for mut program in open.open_object_mut().progs_mut() {
@@ -83,7 +100,7 @@ impl<'obj> Programs<'obj> {
             let section = program.section().to_string_lossy().into_owned();
             let there = has_target(&kernel, &section);
             let stands_for = STAND_INS.iter().find(|(function, _)| *function == name);
-            let wanted = options.wants(&name)
+            let wanted = is_wanted(&name, options)
                 && stands_for.is_none_or(|(_, tracepoint)| !has_tracepoint(&kernel, tracepoint));
             let stand_in = STAND_INS.iter().find(|(_, tracepoint)| *tracepoint == name);
             let replaced = stand_in.is_some_and(|(function, _)| has_function(&kernel, function));
@@ -97,7 +114,7 @@ impl<'obj> Programs<'obj> {
         }
 
         kernel_probes::prepare(open.open_object_mut())?;
-        let rodata = open.maps.rodata_data.as_deref_mut().ok_or(Error::Skeleton("no .rodata"))?;
+        let rodata = open.maps.rodata_data.as_deref_mut().ok_or(Error::Skeleton(".rodata"))?;
         rodata.sched_ring_mask = options.sched_ring_bytes as u64 - 1;
         rodata.net_ring_mask = options.net_ring_bytes as u64 - 1;
         rodata.everyone = options.everyone();
@@ -105,35 +122,29 @@ impl<'obj> Programs<'obj> {
         let targets = functions + options.kernel_functions.len();
         rodata.function_targets = targets as u32;
         rodata.kernel_targets = (functions..targets).fold(0, |bits, target| bits | 1 << target);
-        rodata.steal_behind_run_queue = steal::behind_run_queue(&kernel).unwrap_or(0);
+        rodata.steal_behind_run_queue = steal::offset_from_run_queue(&kernel).unwrap_or(0);
         rodata.record_calls = options.calls;
         rodata.record_stacks = options.stacks != Stacks::None;
         rodata.remember_stacks = options.stacks == Stacks::Remembered;
-        let too_large = |_| Error::Skeleton("ring size");
         let maps = &mut open.maps;
         for (map, size) in
             [(&mut maps.sched_rings, options.sched_ring_bytes), (&mut maps.net_rings, options.net_ring_bytes)]
         {
-            let size = u32::try_from(value_size(size)).map_err(too_large)?;
-            map.set_value_size(size).map_err(|source| Error::Load { source: into_io(source) })?;
-            map.set_max_entries(cpus as u32).map_err(|source| Error::Load { source: into_io(source) })?;
+            map.set_value_size(value_size(size) as u32).map_err(load_error)?;
+            map.set_max_entries(cpus as u32).map_err(load_error)?;
         }
-        let remembered = if options.stacks == Stacks::None { 1 } else { STACK_CACHE * cpus as u32 };
+        let cached = if options.stacks == Stacks::None { 1 } else { STACK_CACHE * cpus as u32 };
         for map in [&mut maps.stack_cache, &mut maps.stacks_told] {
-            map.set_max_entries(remembered).map_err(|source| Error::Load { source: into_io(source) })?;
+            map.set_max_entries(cached).map_err(load_error)?;
         }
-        maps.current_places
-            .set_max_entries(cpus as u32)
-            .map_err(|source| Error::Load { source: into_io(source) })?;
-        maps.life
-            .set_max_entries(options.life_bytes as u32)
-            .map_err(|source| Error::Load { source: into_io(source) })?;
+        maps.current_places.set_max_entries(cpus as u32).map_err(load_error)?;
+        maps.life.set_max_entries(options.life_bytes as u32).map_err(load_error)?;
 
-        let skeleton = open.load().map_err(|source| Error::Load { source: into_io(source) })?;
+        let skeleton = open.load().map_err(load_error)?;
         Ok(Self { skeleton, links: Vec::new(), kernel_probes: KernelProbes::default(), missing })
     }
 
-    /// Maps the rings: switches and wakings, and packets.
+    /// Maps the rings: those for switches and wake-ups, and those for packets.
     pub(crate) fn rings(&self, options: &Options, cpus: usize) -> Result<(Rings, Rings), Error> {
         let map = |fd, size| Rings::map(fd, cpus, size).map_err(|source| Error::MapRings { source });
         Ok((
@@ -142,7 +153,7 @@ impl<'obj> Programs<'obj> {
         ))
     }
 
-    /// A reader of the rare records, each handed to `take`.
+    /// A reader of the rare records, which passes each to `take`.
     pub(crate) fn life<'cb>(&self, mut take: impl FnMut(&[u8]) + 'cb) -> Result<RingBuffer<'cb>, Error> {
         let mut builder = RingBufferBuilder::new();
         builder
@@ -151,46 +162,30 @@ impl<'obj> Programs<'obj> {
                 0
             })
             .map(|_| ())
-            .map_err(|source| Error::Load { source: into_io(source) })?;
-        builder.build().map_err(|source| Error::Load { source: into_io(source) })
+            .map_err(load_error)?;
+        builder.build().map_err(load_error)
     }
 
-    /// Rare records that found no room so far, by CPU.
+    /// The number of rare records that were lost so far for want of room, by CPU.
     pub(crate) fn life_lost(&self) -> Vec<u64> {
-        let zero = 0u32.to_ne_bytes();
-        match self.skeleton.maps.life_lost.lookup_percpu(&zero, MapFlags::ANY) {
-            Ok(Some(values)) => values
-                .iter()
-                .map(|bytes| bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word)))
-                .collect(),
-            Ok(None) | Err(_) => Vec::new(),
-        }
+        let values = per_cpu(&self.skeleton.maps.life_lost, 0).unwrap_or_default();
+        values.iter().map(|value| word(value, 0)).collect()
     }
 
-    /// How stacks came about so far, on all CPUs.
+    /// The numbers of stacks so far by the way they were taken, over all CPUs.
     pub(crate) fn stack_counts(&self) -> StackCounts {
-        let zero = 0u32.to_ne_bytes();
         let mut sum = StackCounts::default();
-        for of_cpu in self
-            .skeleton
-            .maps
-            .stack_counters
-            .lookup_percpu(&zero, MapFlags::ANY)
-            .ok()
-            .flatten()
-            .iter()
-            .flatten()
-        {
+        for value in per_cpu(&self.skeleton.maps.stack_counters, 0).unwrap_or_default() {
             let counts =
                 [&mut sum.taken, &mut sum.repeated, &mut sum.checked, &mut sum.disagreed, &mut sum.doubtful];
-            for (count, bytes) in counts.into_iter().zip(of_cpu.chunks_exact(8)) {
-                *count += bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+            for (at, count) in (0..).step_by(8).zip(counts) {
+                *count += word(&value, at);
             }
         }
         sum
     }
 
-    /// Begins to record. The interrupt context comes first, so that the first waking has it right.
+    /// Begins to record. The programs for the interrupt context come first, so that the first wake-up has it right.
     pub(crate) fn attach(&mut self, options: &Options) -> Result<(), Error> {
         let object = self.skeleton.object();
         let mut programs: Vec<_> = object.progs_mut().filter(|program| program.autoload()).collect();
@@ -214,7 +209,7 @@ impl<'obj> Programs<'obj> {
                 },
             }
         }
-        // Last: what a call waits for is known from its beginning.
+        // Calls last: their waits are then recorded from the beginning of each call.
         for (target, (_, probe)) in options.functions.iter().enumerate() {
             self.links.extend(probes::attach(self.skeleton.object(), target, probe)?);
         }
@@ -228,113 +223,58 @@ impl<'obj> Programs<'obj> {
         Ok(())
     }
 
-    /// Calls of this process, and of those that it starts, are recorded.
+    /// From now on, calls of this process and of those that it starts are recorded.
     pub(crate) fn follow(&self, pid: u32) -> Result<(), Error> {
-        let put = self.skeleton.maps.followed.update(&pid.to_ne_bytes(), &FROM_THE_START, MapFlags::ANY);
-        put.map_err(|source| Error::Load { source: into_io(source) })
+        probes::follow(&self.skeleton.maps.followed, pid)
     }
 
-    /// Calls that have not ended.
+    /// The calls that have not ended.
     pub(crate) fn open_calls(&self) -> Vec<OpenCall> {
         probes::open_calls(&self.skeleton.maps.open_functions)
     }
 
-    /// Calls that there was no room for, or that recursed too deep; and calls of functions of the kernel
-    /// that were not seen to begin, or when they returned.
-    pub(crate) fn calls_untold(&self) -> [u64; 2] {
-        let word = |bytes: &Vec<u8>| bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
-        let counted = |why: u32| -> u64 {
-            let values = self.skeleton.maps.calls_untold.lookup_percpu(&why.to_ne_bytes(), MapFlags::ANY);
-            values.ok().flatten().iter().flatten().map(word).sum()
-        };
-        [counted(0), self.kernel_probes.unseen(|_| true, counted(1))]
+    /// The number of calls that were not recorded since too many were open or recursion was too deep.
+    pub(crate) fn calls_overflowed(&self) -> u64 {
+        sum_per_cpu(&self.skeleton.maps.calls_untold, 0).unwrap_or(0)
     }
 
-    /// The threads that live now, as `WP_THREAD` records end to end.
+    /// The number of calls of kernel functions whose beginning or return was missed.
+    pub(crate) fn calls_unseen(&self) -> u64 {
+        let returned = sum_per_cpu(&self.skeleton.maps.calls_untold, 1).unwrap_or(0);
+        self.kernel_probes.unseen(|_| true, returned)
+    }
+
+    /// The threads that exist now, as `WP_THREAD` records end to end.
     pub(crate) fn threads(&self) -> Result<Vec<u8>, Error> {
-        self.iterate("threads")
+        run_iterator(self.skeleton.object(), "threads").map_err(|source| Error::Snapshot { source })
     }
 
-    /// What threads are blocked in, as `WP_BLOCKED` records end to end. What their descriptors are
-    /// comes by way of the rare records.
+    /// What threads are blocked in, as `WP_BLOCKED` records end to end. The files behind their descriptors come
+    /// as rare records.
     pub(crate) fn blocked(&self) -> Result<Vec<u8>, Error> {
-        self.iterate("blocked")
-    }
-
-    /// What a program writes that is called for each thread.
-    fn iterate(&self, name: &str) -> Result<Vec<u8>, Error> {
-        let failed = |source| Error::Snapshot { source };
-        let object = self.skeleton.object();
-        let program = object
-            .progs_mut()
-            .find(|program| program.name() == name)
-            .ok_or(Error::Skeleton("no task iterator"))?;
-        let link = program.attach_iter_with_opts(IterOpts::None).map_err(|source| failed(into_io(source)))?;
-        let mut iterator = Iter::new(&link).map_err(|source| failed(into_io(source)))?;
-        let mut records = Vec::new();
-        io::Read::read_to_end(&mut iterator, &mut records).map_err(failed)?;
-        Ok(records)
+        run_iterator(self.skeleton.object(), "blocked").map_err(|source| Error::Snapshot { source })
     }
 
     /// How often the kernel skipped one of our programs because it was already running on that CPU.
-    pub(crate) fn recursion_misses(&self) -> u64 {
-        let mut misses = self.kernel_probes.skipped();
-        for program in self.skeleton.object().progs().filter(|program| program.autoload()) {
-            misses += recursion_misses(program.as_fd());
-        }
-        misses
+    pub(crate) fn skipped(&self) -> u64 {
+        let loaded = self.skeleton.object().progs().filter(|program| program.autoload());
+        let skipped: u64 = loaded.map(|program| libbpf::recursion_misses(program.as_fd())).sum();
+        skipped + self.kernel_probes.skipped()
     }
 
-    /// Stops recording: calls first, while what they wait for is still seen.
+    /// Stops recording: calls first, while their waits are still recorded.
     pub(crate) fn detach(&mut self) {
         self.kernel_probes.detach();
         probes::detach(&mut self.links);
     }
 }
 
-/// Whether this kernel has what a program of that section attaches to: the load of all fails on one
-/// that it has not.
+/// Whether this kernel has the target of a program's section: a single program without one would make the load of all
+/// programs fail.
 fn has_target(kernel: &Btf<'_>, section: &str) -> bool {
     match section.split_once('/') {
         Some(("tp_btf", tracepoint)) => has_tracepoint(kernel, tracepoint),
         Some(("fentry", function)) => has_function(kernel, function),
         _ => true,
     }
-}
-
-fn has_tracepoint(kernel: &Btf<'_>, name: &str) -> bool {
-    kernel.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
-}
-
-pub(crate) fn has_function(kernel: &Btf<'_>, name: &str) -> bool {
-    kernel.type_by_name::<Func<'_>>(name).is_some()
-}
-
-pub(crate) fn recursion_misses(program: BorrowedFd<'_>) -> u64 {
-    let mut info = libbpf_sys::bpf_prog_info::default();
-    let mut len = size_of_val(&info) as u32;
-    // SAFETY: `info` is plain data of `len` bytes that the call fills; its array fields are zero,
-    // which asks for none of them.
-    let failed = unsafe {
-        libbpf_sys::bpf_obj_get_info_by_fd(program.as_raw_fd(), (&raw mut info).cast(), &raw mut len)
-    };
-    if failed == 0 { info.recursion_misses } else { 0 }
-}
-
-/// The value of who was asked about, in the map of those who are followed: `followed` of `bpf/calls.bpf.h`.
-pub(crate) const FROM_THE_START: [u8; 8] = [0; 8];
-
-pub(crate) fn into_io(error: libbpf_rs::Error) -> io::Error {
-    let kind = match error.kind() {
-        libbpf_rs::ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied,
-        libbpf_rs::ErrorKind::OutOfMemory => io::ErrorKind::OutOfMemory,
-        libbpf_rs::ErrorKind::NotFound => io::ErrorKind::NotFound,
-        _ => io::ErrorKind::Other,
-    };
-    io::Error::new(kind, error)
-}
-
-/// libbpf prints to stderr by itself; what went wrong is in the errors we return.
-pub(crate) fn silence_libbpf() {
-    libbpf_rs::set_print(None);
 }

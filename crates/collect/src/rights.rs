@@ -1,11 +1,11 @@
-//! Gives up rights as soon as they have served.
+//! Capabilities: which are held, and dropping those that are no longer needed.
 //!
-//! Attaching needs much; draining mapped memory into files that are open needs nothing, and reading
-//! other processes' mappings a little. The path is computed with no capability at all.
+//! Attaching needs many; draining mapped memory into open files needs none, and reading other
+//! processes' mappings two. The path is computed without any.
 
 use std::io;
 
-use crate::Identity;
+use crate::child::Identity;
 
 /// `_LINUX_CAPABILITY_VERSION_3`: two words of 32 bits each.
 const VERSION: u32 = 0x2008_0522;
@@ -24,20 +24,51 @@ struct Word {
     inheritable: u32,
 }
 
-/// What reading other processes' mappings takes: `CAP_SYS_PTRACE`, and for the files behind them
-/// `CAP_CHECKPOINT_RESTORE`.
-const WHILE_RECORDING: [u32; 2] = [19, 40];
+/// A capability.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Capability {
+    /// Its number in the kernel.
+    number: u32,
+    /// Its name.
+    pub(crate) name: &'static str,
+}
 
-/// What passing a signal on to another user's command takes: `CAP_KILL`.
-const TO_SIGNAL: u32 = 5;
+pub(crate) const PERFMON: Capability = Capability { number: 38, name: "CAP_PERFMON" };
+pub(crate) const BPF: Capability = Capability { number: 39, name: "CAP_BPF" };
+const SYS_ADMIN: Capability = Capability { number: 21, name: "CAP_SYS_ADMIN" };
+pub(crate) const SYS_PTRACE: Capability = Capability { number: 19, name: "CAP_SYS_PTRACE" };
+pub(crate) const SYSLOG: Capability = Capability { number: 34, name: "CAP_SYSLOG" };
+const CHECKPOINT_RESTORE: Capability = Capability { number: 40, name: "CAP_CHECKPOINT_RESTORE" };
+const KILL: Capability = Capability { number: 5, name: "CAP_KILL" };
 
-/// From here on only what a running session needs: becomes `owner`, if one called sudo, and keeps
-/// two capabilities; a third one if the command stays root's.
-pub(crate) fn lower_for_session(owner: Option<&Identity>, command_is_roots: bool) -> io::Result<()> {
-    let held = get()?;
-    let to_signal = (owner.is_some() && command_is_roots).then_some(TO_SIGNAL);
-    let keep = WHILE_RECORDING.into_iter().chain(to_signal);
-    let keep = keep.fold(0u64, |bits, number| bits | 1 << number) & held;
+/// The capabilities for reading other processes' mappings and, through `/proc/PID/map_files`, the mapped files.
+const WHILE_RECORDING: [Capability; 2] = [SYS_PTRACE, CHECKPOINT_RESTORE];
+
+impl Capability {
+    const fn bit(self) -> u64 {
+        1 << self.number
+    }
+
+    /// Whether this process has it in effect. `CAP_SYS_ADMIN` includes those that were split from it.
+    pub(crate) fn is_held(self) -> bool {
+        let held = get().map_or(0, |sets| sets.effective);
+        let split = [PERFMON, BPF, CHECKPOINT_RESTORE].contains(&self);
+        held & self.bit() != 0 || split && held & SYS_ADMIN.bit() != 0
+    }
+}
+
+/// Whether this process may load our programs, as far as capabilities decide.
+pub(crate) fn may_load_programs() -> bool {
+    BPF.is_held() && PERFMON.is_held()
+}
+
+/// Drops all privileges but those of a running session: becomes `owner`, if one called sudo, and keeps two
+/// capabilities; `CAP_KILL` too, for passing signals on, if the command stays root's.
+pub(crate) fn keep_for_session(owner: Option<&Identity>, command_is_roots: bool) -> io::Result<()> {
+    let held = get()?.permitted;
+    let kill = (owner.is_some() && command_is_roots).then_some(KILL);
+    let keep = WHILE_RECORDING.into_iter().chain(kill);
+    let keep = keep.fold(0, |bits, capability| bits | capability.bit()) & held;
     if let Some(owner) = owner {
         // SAFETY: plain numbers and a live array with its own length; results are checked.
         let became = unsafe {
@@ -53,7 +84,7 @@ pub(crate) fn lower_for_session(owner: Option<&Identity>, command_is_roots: bool
     set(keep)
 }
 
-/// From here on no capability at all.
+/// Drops all capabilities.
 ///
 /// # Errors
 /// When the kernel refuses, which it has no reason to.
@@ -61,15 +92,23 @@ pub fn drop_capabilities() -> io::Result<()> {
     set(0)
 }
 
-/// Capabilities permitted to this thread, a bit each.
-fn get() -> io::Result<u64> {
+/// The capabilities of this thread, a bit for each.
+struct Sets {
+    effective: u64,
+    permitted: u64,
+}
+
+fn get() -> io::Result<Sets> {
     let header = Header { version: VERSION, pid: 0 };
     let mut words = [Word::default(); 2];
     // SAFETY: version 3 fills two words, which are there.
     if unsafe { libc::syscall(libc::SYS_capget, &raw const header, words.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(u64::from(words[1].permitted) << 32 | u64::from(words[0].permitted))
+    let join = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
+    let [low, high] = words;
+    let (effective, permitted) = (join(low.effective, high.effective), join(low.permitted, high.permitted));
+    Ok(Sets { effective, permitted })
 }
 
 fn set(bits: u64) -> io::Result<()> {
@@ -87,7 +126,7 @@ fn set(bits: u64) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Runs `check` in a process of its own, whose rights it may spoil; true when it says so.
+    /// Runs `check` in a process of its own, which loses its privileges; returns its result.
     fn in_a_process(check: impl FnOnce() -> bool) -> bool {
         // SAFETY: the child runs `check`, which neither takes locks of other threads nor returns.
         match unsafe { libc::fork() } {
@@ -104,26 +143,26 @@ mod tests {
 
     #[test]
     fn a_session_keeps_no_more_than_two_capabilities_and_an_analysis_none() {
-        let few = WHILE_RECORDING.iter().fold(0u64, |bits, number| bits | 1 << number);
+        let few = WHILE_RECORDING.iter().fold(0, |bits, capability| bits | capability.bit());
         assert!(in_a_process(
-            || lower_for_session(None, true).is_ok() && get().is_ok_and(|held| held & !few == 0)
+            || keep_for_session(None, true).is_ok() && get().is_ok_and(|held| held.permitted & !few == 0)
         ));
-        assert!(in_a_process(|| drop_capabilities().is_ok() && get().is_ok_and(|held| held == 0)));
+        assert!(in_a_process(|| drop_capabilities().is_ok() && get().is_ok_and(|held| held.permitted == 0)));
     }
 
     #[test]
-    fn root_becomes_the_one_who_called_sudo() {
+    fn root_becomes_the_user_who_called_sudo() {
         // SAFETY: takes nothing, changes nothing.
         if unsafe { libc::geteuid() } != 0 {
             eprintln!(
-                "skipped: becoming another user needs root; would show that a session runs as who called sudo"
+                "skipped: becoming another user needs root; would show that a session runs as the user who called sudo"
             );
             return;
         }
         let nobody = Identity::new(65534, 65534, vec![65534]);
         assert!(in_a_process(move || {
             // SAFETY: takes nothing, changes nothing.
-            lower_for_session(Some(&nobody), false).is_ok() && unsafe { libc::getuid() } == 65534
+            keep_for_session(Some(&nobody), false).is_ok() && unsafe { libc::getuid() } == 65534
         }));
     }
 }

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use wakepath_kernel_records::record_length;
 
-/// Where records begin in a ring, bytes; `WP_RING_DATA` in `bpf/ring.h`.
+/// Offset of the records in a ring, bytes; `WP_RING_DATA` in `bpf/ring.h`.
 pub(crate) const DATA: usize = 128;
-/// Room behind a ring's end; `WP_RING_SLACK` in `bpf/ring.h`.
+/// Room behind a ring's end, bytes; `WP_RING_SLACK` in `bpf/ring.h`.
 pub(crate) const SLACK: usize = 64;
 
 // Offsets in `struct wp_ring`; the test below holds them against the header.
@@ -63,7 +63,7 @@ impl Rings {
         self.cpus
     }
 
-    /// Bytes that a ring holds.
+    /// Capacity of a ring, bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
@@ -75,7 +75,7 @@ impl Rings {
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(cpu * self.stride + offset).cast()) }
     }
 
-    /// Records that found no room on `cpu` so far.
+    /// The number of records that `cpu` lost so far since its ring was full.
     pub(crate) fn lost(&self, cpu: usize) -> u64 {
         self.word(cpu, LOST).load(Ordering::Relaxed)
     }
@@ -111,8 +111,8 @@ impl Rings {
         let runs = if from + used < self.size {
             [&data[from..from + used], &[][..]]
         } else {
-            // The record that runs over the end continues in the slack, and as much of the ring's
-            // start is left out.
+            // The record that crosses the end continues in the slack, and as many bytes at the ring's
+            // start are skipped.
             let over = overrun(data, from, self.size);
             let rest = (from + used).saturating_sub(self.size);
             [&data[from..self.size + over], &data[over.min(rest)..rest]]
@@ -124,7 +124,7 @@ impl Rings {
     }
 }
 
-/// How far the last record that begins before `end` runs over it. Records begin at `from`.
+/// The number of bytes by which the last record that begins before `end` crosses it. Records begin at `from`.
 fn overrun(data: &[u8], from: usize, end: usize) -> usize {
     let mut at = from;
     while at < end {
@@ -169,10 +169,10 @@ mod tests {
         let bpf = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bpf");
         let compiled = Command::new("cc").arg("-I").arg(bpf).arg("-o").arg(&program).arg(&c).status();
         assert!(compiled.unwrap().success(), "the C compiler refused bpf/ring.h");
-        let said = Command::new(&program).output().unwrap().stdout;
+        let printed = Command::new(&program).output().unwrap().stdout;
         std::fs::remove_dir_all(&folder).unwrap();
         let expected = format!("{HEAD} {LOST} {KSOFTIRQD} {TAIL} {DATA} {SLACK}");
-        assert_eq!(String::from_utf8(said).unwrap(), expected);
+        assert_eq!(String::from_utf8(printed).unwrap(), expected);
     }
 
     /// A ring in ordinary memory, written as the programs write it.

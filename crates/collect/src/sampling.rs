@@ -1,4 +1,4 @@
-//! The CPU-clock timer behind samples.
+//! perf events of CPUs: the CPU-clock timer behind samples; and the lists of CPUs.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -8,7 +8,7 @@ use libbpf_rs::{Link, ProgramMut, libbpf_sys};
 /// Opens a CPU-clock event of `per_second` on every online CPU and attaches `program` to each.
 ///
 /// # Errors
-/// When perf events are not allowed or not there on any CPU.
+/// When perf events are not allowed, or a CPU has none.
 pub(crate) fn attach(program: &ProgramMut<'_>, per_second: u32) -> io::Result<Vec<Link>> {
     let mut links = Vec::new();
     for cpu in online_cpus()? {
@@ -32,7 +32,7 @@ fn cpu_clock(cpu: usize, per_second: u32) -> io::Result<OwnedFd> {
     event(cpu, &attributes)
 }
 
-/// Opens an event of a CPU.
+/// Opens a perf event of a CPU, for all processes.
 pub(crate) fn event(cpu: usize, attributes: &libbpf_sys::perf_event_attr) -> io::Result<OwnedFd> {
     // SAFETY: the attributes live across the call and carry their own size; the other arguments are
     // plain numbers: any process (-1), this CPU, no group, close-on-exec.
@@ -42,21 +42,22 @@ pub(crate) fn event(cpu: usize, attributes: &libbpf_sys::perf_event_attr) -> io:
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
+    // SAFETY: the kernel just opened this descriptor for us, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// CPUs that are online now, from the kernel's list such as `0-3,6`.
+/// The CPUs that are online now.
 pub(crate) fn online_cpus() -> io::Result<Vec<usize>> {
     cpu_list(&std::fs::read_to_string("/sys/devices/system/cpu/online")?)
 }
 
-/// CPUs that there may ever be; the rings are as many.
+/// The number of CPUs that the machine may ever have, which is also that of the rings.
 pub(crate) fn possible_cpus() -> io::Result<usize> {
     let last = cpu_list(&std::fs::read_to_string("/sys/devices/system/cpu/possible")?)?.pop();
     last.map(|cpu| cpu + 1).ok_or_else(|| io::Error::other("the kernel lists no CPU"))
 }
 
+/// The CPUs of a list such as `0-3,6`.
 fn cpu_list(text: &str) -> io::Result<Vec<usize>> {
     let bad = |_| io::Error::other(format!("not a list of CPUs: `{}`", text.trim()));
     let mut cpus = Vec::new();

@@ -1,8 +1,8 @@
-//! Signals that ask to stop, and what becomes of them for the command.
+//! Signals that ask to stop, and their passing on to the command.
 //!
-//! The terminal's Ctrl-C goes to every process in the foreground, the command included; a signal that
-//! somebody sent goes to us alone. The second kind is passed on, so that the command meets what it would
-//! have met without us.
+//! Ctrl-C on a terminal goes to every process in the foreground, the command included; a signal that
+//! another process sent goes to us alone. The second kind is passed on, so that the command gets what it
+//! would have got without us.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const WATCHED: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// How many came.
+/// The number of signals that came.
 static ASKED: AtomicU32 = AtomicU32::new(0);
-/// Those that the command has not got yet, a bit each.
+/// The signals that are to be passed on to the command, a bit for each.
 static TO_PASS_ON: AtomicU32 = AtomicU32::new(0);
 
 /// The signals of this process that ask it to stop, from [`Signals::watch`] on.
@@ -20,8 +20,8 @@ static TO_PASS_ON: AtomicU32 = AtomicU32::new(0);
 pub struct Signals(());
 
 impl Signals {
-    /// From here on Ctrl-C, a termination and a hang-up ask to stop, and do not end the process. Beside a
-    /// command, those that are ignored (as `nohup` does it) stay ignored, for both.
+    /// From now on Ctrl-C, SIGTERM and SIGHUP ask to stop and do not end the process. Beside a command, signals that
+    /// are ignored (as by `nohup`) stay ignored, for both.
     ///
     /// # Errors
     /// When the kernel refuses, which it has no reason to.
@@ -39,12 +39,12 @@ impl Signals {
         Ok(Self(()))
     }
 
-    /// How many came so far.
+    /// The number of signals that came so far.
     pub fn asked(&self) -> u32 {
         ASKED.load(Ordering::Relaxed)
     }
 
-    /// Gives a process the signals that only we got. One that is gone, or another user's, gets none.
+    /// Sends a process the signals that only we got. A process that is gone, or another user's, gets none.
     pub(crate) fn pass_on(&self, pid: i32) {
         let signals = TO_PASS_ON.swap(0, Ordering::Relaxed);
         for signal in WATCHED.into_iter().filter(|signal| signals & 1 << signal != 0) {
@@ -54,7 +54,7 @@ impl Signals {
     }
 }
 
-/// In a child between fork and exec: signals do what they do to any program.
+/// Gives signals their default effect again, in a child between fork and exec.
 pub(crate) fn unwatch() {
     for signal in WATCHED {
         let mut now = MaybeUninit::<libc::sigaction>::zeroed();
@@ -68,7 +68,7 @@ pub(crate) fn unwatch() {
     }
 }
 
-/// Holds the watched signals back, or lets them come again.
+/// Blocks or unblocks the watched signals.
 pub(crate) fn hold(held: bool) {
     let how = if held { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
     let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
@@ -97,7 +97,7 @@ fn set(signal: i32, handler: libc::sighandler_t) -> io::Result<()> {
 extern "C" fn arrived(signal: i32, info: *const libc::siginfo_t, _: *const libc::c_void) {
     // SAFETY: the kernel hands a valid pointer to a handler with SA_SIGINFO.
     let code = unsafe { (*info).si_code };
-    // Positive: from the kernel, as a terminal's are. Else a process sent it.
+    // Positive: sent by the kernel, as by a terminal; else by a process.
     if code <= 0 {
         TO_PASS_ON.fetch_or(1 << signal, Ordering::Relaxed);
     }

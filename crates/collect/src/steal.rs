@@ -1,36 +1,36 @@
-//! Where a kernel keeps what a hypervisor takes of each CPU: `bpf/steal.bpf.h`.
+//! The time that a hypervisor took from each CPU, and where the kernel keeps it: `bpf/steal.bpf.h`.
 
 use libbpf_rs::btf::types::{DataSec, Var};
 use libbpf_rs::btf::{Btf, TypeId};
 
 use crate::clocks;
-use crate::programs::has_function;
+use crate::libbpf::has_function;
 
-/// What the kernel tells of time that a hypervisor took.
+/// The kernel's account of the CPU time that a hypervisor took from this machine.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// So much since the machine booted, on all its CPUs, ns, and of each CPU when.
-    When { steal_ns: u64 },
-    /// So much, and not when.
-    Sum { steal_ns: u64 },
-    /// Nothing was taken, or nobody says so.
-    Nothing,
+pub(crate) enum StealTime {
+    /// The total of all CPUs since boot, ns; and for each CPU, when it was taken.
+    WithMoments { total_ns: u64 },
+    /// The total alone.
+    Total { total_ns: u64 },
+    /// Nothing was taken, or the hypervisor does not report it.
+    None,
 }
 
-pub(crate) fn told(kernel: &Btf<'_>) -> Told {
-    let steal_ns = clocks::together().1.steal_ns;
-    match behind_run_queue(kernel) {
-        _ if steal_ns == 0 => Told::Nothing,
-        // It reads where no type says that there is something to read.
-        Some(_) if has_function(kernel, "bpf_rdonly_cast") => Told::When { steal_ns },
-        _ => Told::Sum { steal_ns },
+/// What this kernel reports of stolen time.
+pub(crate) fn steal_time(kernel: &Btf<'_>) -> StealTime {
+    let total_ns = clocks::together().1.steal_ns;
+    match offset_from_run_queue(kernel) {
+        _ if total_ns == 0 => StealTime::None,
+        // The program reads memory whose type is not known.
+        Some(_) if has_function(kernel, "bpf_rdonly_cast") => StealTime::WithMoments { total_ns },
+        _ => StealTime::Total { total_ns },
     }
 }
 
-/// How far KVM's count of a CPU's steal time lies from that CPU's run queue, bytes. `None` where nothing was
-/// ever taken from this machine: it has no hypervisor, or one that does not say; and where the kernel does
-/// not say where it is.
-pub(crate) fn behind_run_queue(kernel: &Btf<'_>) -> Option<i64> {
+/// Bytes from a CPU's run queue to KVM's count of that CPU's stolen time. `None` where no time was ever taken (there
+/// is no hypervisor, or it does not report it), and where the kernel does not describe its place.
+pub(crate) fn offset_from_run_queue(kernel: &Btf<'_>) -> Option<i64> {
     if clocks::together().1.steal_ns == 0 {
         return None;
     }

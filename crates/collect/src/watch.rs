@@ -1,26 +1,42 @@
-//! When a session is over: its command or processes ended, its time is, or somebody asked to stop.
+//! The end of a session: its command or processes ended, its time is over, or it was asked to stop.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use crate::session::{EndReason, GRACE};
-use crate::{Signals, child};
+use crate::child;
+use crate::signals::Signals;
 
-/// What a session waits for.
+/// How long an interrupted command has to end before recording, or waiting for it, stops without it.
+pub const GRACE: Duration = Duration::from_secs(2);
+
+/// The reason why a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndReason {
+    /// The command, or all processes asked about, ended.
+    Ended,
+    /// The requested time was over.
+    Duration,
+    /// A signal asked to stop.
+    Interrupted,
+    /// The recording reached its maximum size, or the disk its minimum of free space.
+    OutOfRoom,
+}
+
+/// The events that a session waits for.
 pub(crate) struct Watch {
     command: Option<i32>,
-    /// Those that have not ended.
+    /// The processes that have not ended.
     processes: Vec<OwnedFd>,
     until_ended: bool,
     began: Instant,
     duration: Option<Duration>,
-    /// When somebody asked to stop.
+    /// When a signal asked to stop.
     interrupted: Option<Instant>,
 }
 
 impl Watch {
-    /// Of a session that begins now: until its command ends, or else all of these processes, if there are
-    /// any, or the time is over.
+    /// Watches a session that begins now. It ends with its command, or else with the last of these processes, if there
+    /// are any, or when the time is over.
     pub fn new(command: Option<i32>, processes: &[u32], duration: Option<Duration>) -> Self {
         let watched = match command {
             Some(pid) => vec![pid as u32],
@@ -36,18 +52,18 @@ impl Watch {
         }
     }
 
-    fn left(&self) -> Option<Duration> {
+    fn remaining(&self) -> Option<Duration> {
         self.duration.map(|duration| duration.saturating_sub(self.began.elapsed()))
     }
 
-    /// Sleeps until there may be something to do: at most so long.
+    /// Sleeps until one of the events may have come, `at_most` this long.
     pub fn sleep(&mut self, at_most: Duration) {
-        let time = self.left().map_or(at_most, |left| left.min(at_most));
+        let time = self.remaining().map_or(at_most, |remaining| remaining.min(at_most));
         wait(&mut self.processes, time);
     }
 
-    /// Why the session is over, and the command's wait status if it ended.
-    pub fn over(&mut self, stop: &Signals) -> Option<(EndReason, Option<i32>)> {
+    /// The reason why the session is over, and the command's wait status if it ended; `None` while it goes on.
+    pub fn ended(&mut self, stop: &Signals) -> Option<(EndReason, Option<i32>)> {
         if let Some(pid) = self.command
             && let Some(status) = child::ended(pid)
         {
@@ -57,7 +73,7 @@ impl Watch {
         if self.until_ended && self.processes.is_empty() && self.command.is_none() {
             return Some((EndReason::Ended, None));
         }
-        if self.left() == Some(Duration::ZERO) {
+        if self.remaining() == Some(Duration::ZERO) {
             return Some((EndReason::Duration, None));
         }
         if stop.asked() > 0 {
@@ -74,15 +90,15 @@ impl Watch {
     }
 }
 
-/// A process that lives.
+/// A descriptor of a process; `None` if there is no such process.
 pub(crate) fn pidfd(pid: u32) -> Option<OwnedFd> {
     // SAFETY: plain numbers; the result is checked.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
+    // SAFETY: the kernel just opened this descriptor for us, and nothing else owns it.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Sleeps until one of the processes ends, a signal comes or the time is over; forgets ended ones.
+/// Sleeps until a process ends, a signal comes or the time is over; removes processes that ended.
 fn wait(processes: &mut Vec<OwnedFd>, at_most: Duration) {
     let mut polled: Vec<libc::pollfd> = processes
         .iter()
@@ -92,7 +108,7 @@ fn wait(processes: &mut Vec<OwnedFd>, at_most: Duration) {
         tv_sec: at_most.as_secs() as libc::time_t,
         tv_nsec: libc::c_long::from(at_most.subsec_nanos() as i32),
     };
-    // SAFETY: `polled` and `time` live across the call and the count is theirs; no signal mask.
+    // SAFETY: `polled` and `time` live across the call, the count is that of `polled`; no signal mask.
     unsafe {
         libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, &raw const time, std::ptr::null())
     };

@@ -1,5 +1,5 @@
-//! Writing in a thread of its own: a write to a disk that everybody waits for can take a second, and
-//! who drains the rings must not.
+//! Writing in a thread of its own: a write to a busy disk can take a second, and the thread that drains the rings
+//! must not wait that long.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,30 +9,30 @@ use std::time::Duration;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Context, Cpu, Event, EventKind, Tid};
 use wakepath_kernel_records::{Buffer, walk};
-use wakepath_recording::{WriteError, Writer};
+use wakepath_recording::WriteError;
 
 use crate::clocks;
 
-/// What is to be written, in order.
+/// A command to the writer of a recording; they are carried out in order.
 #[derive(Debug)]
-pub(crate) enum Order {
-    /// What a CPU's ring held, and how many records it had lost before.
+pub(crate) enum WriteCommand {
+    /// Write the records of a CPU's ring, which had lost `lost` records before.
     Packet { buffer: Buffer, cpu: Cpu, bytes: Vec<u8>, lost: u64 },
-    /// A record of the buffer that all CPUs share.
+    /// Write a record of the buffer that all CPUs share.
     Record(Box<[u8]>),
-    /// A record of our own.
+    /// Write a record of our own.
     Event(Event),
-    /// Nothing earlier than this will come to the buffer that all CPUs share, which lost so many.
+    /// Write the rare records up to this moment: no earlier one will come. Their buffer lost `lost` records so far.
     Flush { until: Stamp<Local>, lost: u64 },
-    /// Look whether the disk has room.
+    /// Check whether the disk has room.
     CheckSpace,
-    /// The end has come: what was kept for it may be used.
+    /// Use the room that was kept for the end.
     UseAllRoom,
-    /// All that waits is written. Where there is no room for it, at least how the recording ended is.
+    /// Write all that waits; if there is no room for it, at least how the recording ended.
     End { lost: u64 },
 }
 
-impl Order {
+impl WriteCommand {
     fn bytes(&self) -> usize {
         match self {
             Self::Packet { bytes, .. } => bytes.len(),
@@ -42,47 +42,50 @@ impl Order {
     }
 }
 
-/// Writes a recording: at once, or behind, while its thread runs.
+/// Writes a recording: directly, or in a thread of its own.
 #[derive(Debug)]
 pub(crate) struct WriteBehind {
-    at: At,
-    /// Bytes that may wait before who has more has to wait.
-    most: usize,
+    mode: Mode,
+    /// Bytes that may wait to be written before a caller with more has to wait.
+    max_waiting_bytes: usize,
     /// Emptied buffers, to be filled again.
     spare: Vec<Vec<u8>>,
 }
 
 #[derive(Debug)]
-enum At {
-    Once(Box<Pen>),
-    Thread(Arc<Queue>, JoinHandle<Box<Pen>>),
-    /// Between the two.
-    Nowhere,
+enum Mode {
+    Direct(Box<Writer>),
+    Thread(Arc<Queue>, JoinHandle<Box<Writer>>),
+    /// Between the two, while it changes.
+    Changing,
 }
 
-/// Of buffers that are kept to be filled again: how many, and how large each may be.
-const SPARE: (usize, usize) = (64, 1 << 20);
-/// Between two looks whether the thread still lives, where there is no room.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// The number of empty buffers that are kept.
+const MAX_SPARE: usize = 64;
+/// The capacity of a buffer that is kept, bytes.
+const MAX_SPARE_BYTES: usize = 1 << 20;
+/// The time between two checks that the thread still runs, while there is no room.
+const CHECK_THREAD_EVERY: Duration = Duration::from_millis(100);
 
 impl WriteBehind {
-    /// Writes at once, for now. `most` are the bytes that may wait later on.
-    pub(crate) fn new(writer: Writer, most: usize) -> Self {
-        let pen = Pen { writer, flushed: Stamp::from_ns(0), failed: false, unlooked: 0 };
-        Self { at: At::Once(Box::new(pen)), most, spare: Vec::new() }
+    /// Writes directly, for now.
+    pub(crate) fn new(writer: wakepath_recording::Writer, max_waiting_bytes: usize) -> Self {
+        let writer =
+            Writer { recording: writer, flushed: Stamp::from_ns(0), failed: false, unchecked_bytes: 0 };
+        Self { mode: Mode::Direct(Box::new(writer)), max_waiting_bytes, spare: Vec::new() }
     }
 
-    /// From now on a thread writes, with the rights and the priority of the one that calls this.
+    /// From now on a thread writes, with the privileges and the priority of the calling thread.
     pub(crate) fn start(&mut self) {
-        self.at = match std::mem::replace(&mut self.at, At::Nowhere) {
-            At::Once(mut pen) => {
+        self.mode = match std::mem::replace(&mut self.mode, Mode::Changing) {
+            Mode::Direct(mut writer) => {
                 let queue = Arc::new(Queue::default());
-                let theirs = Arc::clone(&queue);
-                At::Thread(
+                let served = Arc::clone(&queue);
+                Mode::Thread(
                     queue,
                     std::thread::spawn(move || {
-                        theirs.serve(&mut pen);
-                        pen
+                        served.serve(&mut writer);
+                        writer
                     }),
                 )
             }
@@ -90,19 +93,19 @@ impl WriteBehind {
         };
     }
 
-    /// Waits until all is written; from now on writes at once.
+    /// Waits until all is written; from now on writes directly.
     ///
     /// # Errors
-    /// The first one of the thread that no call has returned so far.
+    /// The first error of the thread that no call has returned so far.
     pub(crate) fn stop(&mut self) -> Result<(), WriteError> {
-        let At::Thread(queue, thread) = std::mem::replace(&mut self.at, At::Nowhere) else {
+        let Mode::Thread(queue, thread) = std::mem::replace(&mut self.mode, Mode::Changing) else {
             return Ok(());
         };
         queue.close();
-        // What ends it early is a fault of ours, and no recording is better than half of one.
-        let mut pen = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        pen.failed = false;
-        self.at = At::Once(pen);
+        // Only a bug ends the thread early, and no recording is better than half of one.
+        let mut writer = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        writer.failed = false;
+        self.mode = Mode::Direct(writer);
         queue.lock().error.take().map_or(Ok(()), Err)
     }
 
@@ -111,106 +114,106 @@ impl WriteBehind {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Takes back one that stayed empty.
+    /// Takes back a buffer that stayed empty.
     pub(crate) fn give_back(&mut self, buffer: Vec<u8>) {
         self.spare.push(buffer);
     }
 
-    /// Carries `orders` out, now or soon. Waits where too much waits already: the rings then run over,
-    /// and count it.
+    /// Carries `commands` out, now or soon. Blocks while too much waits already: the rings then overflow and count
+    /// the lost records.
     ///
     /// # Errors
-    /// When something cannot be written. While the thread runs, of an earlier call; what was to be
-    /// written since then is dropped, but for the records that wait for a flush.
-    pub(crate) fn put(&mut self, orders: impl IntoIterator<Item = Order>) -> Result<(), WriteError> {
-        match &mut self.at {
-            // All of them, even if one fails: how the recording ended comes last.
-            At::Once(pen) => {
+    /// When something cannot be written. While the thread runs, the error is that of an earlier call; what came
+    /// since then is dropped, but for the records that wait for a flush.
+    pub(crate) fn put(&mut self, commands: impl IntoIterator<Item = WriteCommand>) -> Result<(), WriteError> {
+        match &mut self.mode {
+            // All commands, even if one fails: how the recording ended comes last.
+            Mode::Direct(writer) => {
                 let mut first = Ok(());
-                for order in orders {
-                    let done = pen.obey(&order);
+                for command in commands {
+                    let done = writer.execute(&command);
                     first = first.and(done);
                 }
                 first
             }
-            At::Thread(queue, thread) if queue.has_room(self.most, thread) => {
-                queue.put(orders, &mut self.spare)
+            Mode::Thread(queue, thread) if queue.has_room(self.max_waiting_bytes, thread) => {
+                queue.put(commands, &mut self.spare)
             }
-            At::Thread(..) | At::Nowhere => self.stop(),
+            Mode::Thread(..) | Mode::Changing => self.stop(),
         }
     }
 }
 
-/// The writer, and what it takes to go on after a failure.
+/// Carries out commands, and remembers what it needs to go on after a failure.
 #[derive(Debug)]
-struct Pen {
-    writer: Writer,
+struct Writer {
+    recording: wakepath_recording::Writer,
     /// Up to where rare records were written.
     flushed: Stamp<Local>,
     failed: bool,
-    /// Bytes of packets since somebody looked whether the disk has room.
-    unlooked: usize,
+    /// Bytes of packets since the room on the disk was checked.
+    unchecked_bytes: usize,
 }
 
-/// So many bytes are written before the pen looks for itself whether the disk has room: whoever drains the
-/// rings asks for it once a second, in which much can come.
-const LOOK_EVERY: usize = 256 << 10;
+/// Bytes that are written between two checks of the room on the disk: a session asks for one only once a second, in
+/// which much can come.
+const CHECK_EVERY_BYTES: usize = 256 << 10;
 
-impl Pen {
-    fn obey(&mut self, order: &Order) -> Result<(), WriteError> {
-        match order {
-            Order::Packet { buffer, cpu, bytes, lost } => self.packet(*buffer, *cpu, bytes, *lost),
-            // A fault of ours in one record is no reason to lose the others.
-            Order::Record(record) => match self.writer.life().push(record) {
+impl Writer {
+    fn execute(&mut self, command: &WriteCommand) -> Result<(), WriteError> {
+        match command {
+            WriteCommand::Packet { buffer, cpu, bytes, lost } => self.packet(*buffer, *cpu, bytes, *lost),
+            // A malformed record is a bug of ours, but no reason to lose the others.
+            WriteCommand::Record(record) => match self.recording.life().push(record) {
                 Ok(()) => Ok(()),
-                Err(_) => self.writer.life().push_event(&loss_since(self.flushed)),
+                Err(_) => self.recording.life().push_event(&loss_since(self.flushed)),
             },
-            Order::Event(event) => self.writer.life().push_event(event),
-            Order::Flush { until, lost } => {
-                self.writer.life().flush(until.ns(), *lost)?;
+            WriteCommand::Event(event) => self.recording.life().push_event(event),
+            WriteCommand::Flush { until, lost } => {
+                self.recording.life().flush(until.ns(), *lost)?;
                 self.flushed = *until;
                 Ok(())
             }
-            Order::End { lost } => {
-                let life = self.writer.life();
+            WriteCommand::End { lost } => {
+                let life = self.recording.life();
                 let flushed = life.flush(u64::MAX, *lost);
                 if flushed.as_ref().is_err_and(WriteError::is_out_of_room) {
                     life.shed().and_then(|()| life.flush(u64::MAX, *lost))?;
                 }
                 flushed
             }
-            Order::CheckSpace => self.look(),
-            Order::UseAllRoom => {
-                self.writer.use_all_room();
+            WriteCommand::CheckSpace => self.check_space(),
+            WriteCommand::UseAllRoom => {
+                self.recording.use_all_room();
                 Ok(())
             }
         }
     }
 
-    /// As [`Self::obey`], but after a failure only takes what can still wait: the disk is full, and what
-    /// was kept for the end is not for more of the same.
-    fn obey_behind(&mut self, order: &Order) -> Result<(), WriteError> {
-        if self.failed && !matches!(order, Order::Record(_) | Order::Event(_)) {
+    /// As [`Self::execute`], but after a failure only accepts records that can still wait: the disk is full, and the
+    /// room that was kept for the end must stay.
+    fn execute_behind(&mut self, command: &WriteCommand) -> Result<(), WriteError> {
+        if self.failed && !matches!(command, WriteCommand::Record(_) | WriteCommand::Event(_)) {
             return Ok(());
         }
-        self.obey(order).inspect_err(|_| self.failed = true)
+        self.execute(command).inspect_err(|_| self.failed = true)
     }
 
-    fn look(&mut self) -> Result<(), WriteError> {
-        self.unlooked = 0;
-        self.writer.check_space().map(drop)
+    fn check_space(&mut self) -> Result<(), WriteError> {
+        self.unchecked_bytes = 0;
+        self.recording.check_space().map(drop)
     }
 
-    /// Writes a stretch of a ring. A program that wrote what is no record would be a fault of ours: what
-    /// stands before it is kept, the rest is dropped and shows as a gap in the sequence numbers.
+    /// Writes records of a ring. If one is malformed, which is a bug of ours, the records before it are kept; the rest
+    /// is dropped, and shows as a gap in the sequence numbers.
     fn packet(&mut self, buffer: Buffer, cpu: Cpu, bytes: &[u8], lost: u64) -> Result<(), WriteError> {
-        self.unlooked += bytes.len();
-        if self.unlooked > LOOK_EVERY {
-            self.look()?;
+        self.unchecked_bytes += bytes.len();
+        if self.unchecked_bytes > CHECK_EVERY_BYTES {
+            self.check_space()?;
         }
         let stream = match buffer {
-            Buffer::Net => self.writer.net(cpu)?,
-            _ => self.writer.sched(cpu)?,
+            Buffer::Net => self.recording.net(cpu)?,
+            _ => self.recording.sched(cpu)?,
         };
         let summary = match walk(buffer, &[bytes, &[]]) {
             Ok(summary) => summary,
@@ -221,7 +224,7 @@ impl Pen {
     }
 }
 
-/// One rare record since `from`.
+/// The loss of one rare record since `from`.
 fn loss_since(from: Stamp<Local>) -> Event {
     Event {
         at: clocks::now(),
@@ -232,7 +235,7 @@ fn loss_since(from: Stamp<Local>) -> Event {
     }
 }
 
-/// Between the two threads.
+/// The commands on their way from a session to the writing thread.
 #[derive(Debug, Default)]
 struct Queue {
     state: Mutex<State>,
@@ -242,11 +245,11 @@ struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
-    orders: VecDeque<Order>,
-    /// Of `orders`, and of those that are being carried out.
+    commands: VecDeque<WriteCommand>,
+    /// Size of `commands` and of those that are being carried out.
     bytes: usize,
     closed: bool,
-    /// The first one, until it is returned.
+    /// The first error, until it is returned.
     error: Option<WriteError>,
     spare: Vec<Vec<u8>>,
 }
@@ -257,11 +260,11 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until no more than `most` bytes wait; false if the thread is no more.
-    fn has_room<T>(&self, most: usize, thread: &JoinHandle<T>) -> bool {
+    /// Waits until at most `max` bytes wait; false if the thread has ended.
+    fn has_room<T>(&self, max: usize, thread: &JoinHandle<T>) -> bool {
         let mut state = self.lock();
-        while state.bytes > most && !thread.is_finished() {
-            let waited = self.emptied.wait_timeout(state, PATIENCE);
+        while state.bytes > max && !thread.is_finished() {
+            let waited = self.emptied.wait_timeout(state, CHECK_THREAD_EVERY);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         !thread.is_finished()
@@ -269,13 +272,13 @@ impl Queue {
 
     fn put(
         &self,
-        orders: impl IntoIterator<Item = Order>,
+        commands: impl IntoIterator<Item = WriteCommand>,
         spare: &mut Vec<Vec<u8>>,
     ) -> Result<(), WriteError> {
         let mut state = self.lock();
-        for order in orders {
-            state.bytes += order.bytes();
-            state.orders.push_back(order);
+        for command in commands {
+            state.bytes += command.bytes();
+            state.commands.push_back(command);
         }
         spare.append(&mut state.spare);
         let error = state.error.take();
@@ -290,11 +293,11 @@ impl Queue {
     }
 
     /// Carries out what comes, until the queue is closed and empty.
-    fn serve(&self, pen: &mut Pen) {
+    fn serve(&self, writer: &mut Writer) {
         let mut state = self.lock();
         loop {
-            let orders = std::mem::take(&mut state.orders);
-            if orders.is_empty() {
+            let commands = std::mem::take(&mut state.commands);
+            if commands.is_empty() {
                 if state.closed {
                     return;
                 }
@@ -302,23 +305,23 @@ impl Queue {
                 continue;
             }
             drop(state);
-            for order in orders {
-                let result = pen.obey_behind(&order);
-                self.done(order, result);
+            for command in commands {
+                let result = writer.execute_behind(&command);
+                self.done(command, result);
             }
             state = self.lock();
         }
     }
 
-    fn done(&self, order: Order, result: Result<(), WriteError>) {
+    fn done(&self, command: WriteCommand, result: Result<(), WriteError>) {
         let mut state = self.lock();
-        state.bytes -= order.bytes();
+        state.bytes -= command.bytes();
         if let Err(error) = result {
             state.error.get_or_insert(error);
         }
-        if let Order::Packet { mut bytes, .. } = order
-            && state.spare.len() < SPARE.0
-            && bytes.capacity() <= SPARE.1
+        if let WriteCommand::Packet { mut bytes, .. } = command
+            && state.spare.len() < MAX_SPARE
+            && bytes.capacity() <= MAX_SPARE_BYTES
         {
             bytes.clear();
             state.spare.push(bytes);
@@ -335,44 +338,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_more_waits_while_too_much_waits_already_and_no_longer_than_the_writer_lives() {
-        let packet = |bytes| Order::Packet { buffer: Buffer::Sched, cpu: Cpu(0), bytes, lost: 0 };
+    fn a_caller_waits_while_there_is_no_room_and_no_longer_than_the_writer_lives() {
+        let packet = |bytes| WriteCommand::Packet { buffer: Buffer::Sched, cpu: Cpu(0), bytes, lost: 0 };
         let queue = Arc::new(Queue::default());
         queue.put([packet(vec![0; 10])], &mut Vec::new()).unwrap();
         let (stop, stopped) = mpsc::channel::<()>();
         let writer = std::thread::spawn(move || stopped.recv().is_ok());
-        let theirs = Arc::clone(&queue);
-        assert!(queue.has_room(10, &writer), "the most is still room");
-        let (say, said) = mpsc::channel();
+        let caller = Arc::clone(&queue);
+        assert!(queue.has_room(10, &writer), "the maximum is still room");
+        let (report, reports) = mpsc::channel();
         let asking = std::thread::spawn(move || {
-            say.send(theirs.has_room(9, &writer)).unwrap();
-            theirs.put([packet(vec![0; 10])], &mut Vec::new()).unwrap();
-            say.send(theirs.has_room(9, &writer)).unwrap();
+            report.send(caller.has_room(9, &writer)).unwrap();
+            caller.put([packet(vec![0; 10])], &mut Vec::new()).unwrap();
+            report.send(caller.has_room(9, &writer)).unwrap();
         });
         let moment = Duration::from_millis(30);
-        assert!(said.recv_timeout(moment).is_err(), "no room");
-        let order = queue.lock().orders.pop_front().unwrap();
-        queue.done(order, Ok(()));
-        assert_eq!(said.recv(), Ok(true), "what was there is written");
-        assert!(said.recv_timeout(moment).is_err(), "no room again");
+        assert!(reports.recv_timeout(moment).is_err(), "no room");
+        let command = queue.lock().commands.pop_front().unwrap();
+        queue.done(command, Ok(()));
+        assert_eq!(reports.recv(), Ok(true), "what was there is written");
+        assert!(reports.recv_timeout(moment).is_err(), "no room again");
         stop.send(()).unwrap();
-        assert_eq!(said.recv(), Ok(false), "nobody will make room");
+        assert_eq!(reports.recv(), Ok(false), "no thread will make room");
         asking.join().unwrap();
     }
 
     #[test]
     fn the_first_error_is_returned_once_and_buffers_come_back_empty() {
         let queue = Queue::default();
-        let packet = || Order::Packet { buffer: Buffer::Net, cpu: Cpu(0), bytes: vec![1; 8], lost: 0 };
+        let packet = || WriteCommand::Packet { buffer: Buffer::Net, cpu: Cpu(0), bytes: vec![1; 8], lost: 0 };
         let mut spare = Vec::new();
-        for (order, limit) in [(packet(), 1), (packet(), 2)] {
-            queue.put([order], &mut spare).unwrap();
-            let order = queue.lock().orders.pop_front().unwrap();
+        for (command, limit) in [(packet(), 1), (packet(), 2)] {
+            queue.put([command], &mut spare).unwrap();
+            let command = queue.lock().commands.pop_front().unwrap();
             let state = queue.lock().error.take();
             assert!(state.is_none());
-            queue.done(order, Err(WriteError::SizeLimit { limit }));
+            queue.done(command, Err(WriteError::SizeLimit { limit }));
             let error = queue.put([], &mut spare).unwrap_err();
-            assert!(matches!(error, WriteError::SizeLimit { limit: told } if told == limit), "{error}");
+            assert!(
+                matches!(error, WriteError::SizeLimit { limit: reported } if reported == limit),
+                "{error}"
+            );
             assert!(queue.put([], &mut spare).is_ok());
         }
         assert_eq!(queue.lock().bytes, 0);

@@ -1,17 +1,17 @@
-//! The processor's time-stamp counter, by perf's event of it: `bpf/stamp.bpf.h`.
+//! The processor's time-stamp counter, read through its perf event: `bpf/stamp.bpf.h`.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use libbpf_rs::skel::Skel;
-use libbpf_rs::{Iter, IterOpts, MapCore, MapFlags, libbpf_sys};
+use libbpf_rs::{MapCore, MapFlags, libbpf_sys};
 
-use super::Counters;
-use crate::programs::into_io;
+use crate::libbpf::{into_io, run_iterator};
 use crate::sampling::{event, online_cpus};
+use crate::skeleton::latency::LatencySkel;
 
-/// Where perf says whether it knows the event.
+/// The directory in which perf describes the event.
 const SOURCE: &str = "/sys/bus/event_source/devices/msr";
 
 /// The event of each CPU; they count until this is dropped.
@@ -19,8 +19,10 @@ const SOURCE: &str = "/sys/bus/event_source/devices/msr";
 pub(super) struct Cycles(Vec<(u32, OwnedFd)>);
 
 impl Cycles {
+    /// Opens the event of each CPU.
+    ///
     /// # Errors
-    /// When there is no such event, as on processors and in kernels without one, or it may not be opened.
+    /// When the processor or the kernel has no such event, or it may not be opened.
     pub fn open() -> io::Result<Self> {
         let read = |file: &str| {
             let path = format!("{SOURCE}/{file}");
@@ -43,27 +45,21 @@ impl Cycles {
         };
         Ok(Self(online_cpus()?.into_iter().map(of_cpu).collect::<io::Result<_>>()?))
     }
-}
 
-impl Counters<'_> {
-    /// Lets programs read the counter.
-    pub(super) fn read_cycles(&self, cycles: &Cycles) -> io::Result<()> {
-        let maps = &self.skeleton.maps;
-        for (cpu, event) in &cycles.0 {
+    /// Lets the programs read the counters.
+    pub(super) fn connect(&self, skeleton: &LatencySkel<'_>) -> io::Result<()> {
+        let maps = &skeleton.maps;
+        for (cpu, event) in &self.0 {
             let (cpu, descriptor) = (cpu.to_ne_bytes(), event.as_raw_fd().to_ne_bytes());
             maps.cycle_events.update(&cpu, &descriptor, MapFlags::ANY).map_err(into_io)?;
             maps.cycle_descriptors.update(&descriptor, &cpu, MapFlags::ANY).map_err(into_io)?;
         }
-        let object = self.skeleton.object();
-        let program = object.progs_mut().find(|program| program.name() == "read_origins");
-        let program = program.ok_or_else(|| io::Error::other("the program that reads it is missing"))?;
-        let link = program.attach_iter_with_opts(IterOpts::None).map_err(into_io)?;
-        Iter::new(&link).map_err(into_io)?.read_to_end(&mut Vec::new())?;
-        for (cpu, _) in &cycles.0 {
+        run_iterator(skeleton.object(), "read_origins")?;
+        for (cpu, _) in &self.0 {
             let origin = maps.cycle_origins.lookup(&cpu.to_ne_bytes(), MapFlags::ANY).map_err(into_io)?;
             if origin.is_none_or(|origin| origin.iter().all(|&byte| byte == 0)) {
                 return Err(io::Error::other(format!(
-                    "the kernel does not say where CPU {cpu} began to count"
+                    "the kernel does not report the value from which CPU {cpu} counts"
                 )));
             }
         }

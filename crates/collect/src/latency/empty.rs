@@ -1,0 +1,222 @@
+//! Empty functions of this program, one for each kind of probe whose cost is measured.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::time::Instant;
+
+use wakepath_functions::{Probe, ProbeMethod, Return, Runtime};
+
+/// The properties of a function's probes on which their cost depends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ProbeKind {
+    entry: ProbeMethod,
+    pub(super) exit: Exit,
+    /// The function is Go's, so that the goroutine is read.
+    pub(super) go: bool,
+}
+
+/// The place where a return is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// By a probe in the place of the return address.
+    ReturnAddress,
+    /// At the return instruction, which is single-stepped.
+    Instruction,
+}
+
+impl ProbeKind {
+    /// The kind of a function's probes.
+    pub(super) fn of(probe: &Probe) -> Self {
+        let exit = match probe.returns {
+            Return::AtInstructions(_) => Exit::Instruction,
+            Return::ReturnProbe | Return::Never => Exit::ReturnAddress,
+        };
+        Self { entry: probe.method, exit, go: probe.runtime == Runtime::Go }
+    }
+}
+
+/// An empty function of this program.
+pub(super) struct Empty {
+    pub(super) kind: ProbeKind,
+    pub(super) code: &'static [u8],
+    call: unsafe extern "C" fn(),
+    /// Its offset in this program's file, bytes.
+    pub(super) offset: u64,
+}
+
+impl Empty {
+    /// The empty function for a kind of probe; `None` if there is none on this architecture.
+    pub(super) fn of(kind: ProbeKind) -> Option<Self> {
+        let (code, call) = functions::of(kind)?;
+        let offset = offset(call as usize as u64)?;
+        let mut there = [0; 16];
+        let there = there.get_mut(..code.len())?;
+        File::open("/proc/self/exe").ok()?.read_exact_at(there, offset).ok()?;
+        // A probe at any other place would do harm, in the mapping of another file for instance.
+        (there == code).then_some(Self { kind, code, call, offset })
+    }
+
+    /// The time of `calls` calls, ns.
+    pub(super) fn round(&self, calls: u64) -> u64 {
+        // A goroutine's record begins with the bounds of its stack, which are not those of this stack.
+        let goroutine = [0_u64; 2];
+        let began = Instant::now();
+        for _ in 0..calls {
+            // SAFETY: it is one of the functions below, which take nothing, change no register that the
+            // caller keeps, and return.
+            unsafe { functions::call(self.call, self.kind.go.then_some(&goroutine)) };
+        }
+        u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// The offset in its file of an address of this process.
+fn offset(address: u64) -> Option<u64> {
+    let maps = BufReader::new(File::open("/proc/self/maps").ok()?);
+    maps.lines().map_while(Result::ok).find_map(|line| {
+        let mut words = line.split(' ');
+        let (start, end) = words.next()?.split_once('-')?;
+        let offset = words.nth(1)?;
+        let [start, end, offset] = [start, end, offset].map(|hex| u64::from_str_radix(hex, 16));
+        let (start, end, offset) = (start.ok()?, end.ok()?, offset.ok()?);
+        (start..end).contains(&address).then(|| address - start + offset)
+    })
+}
+
+#[cfg(target_arch = "x86_64")]
+mod functions {
+    use super::{Exit, ProbeKind, ProbeMethod};
+
+    // A kind's entry and, where it returns at an instruction, that of a function that has no other probe.
+    // Each begins at a multiple of 16, so that a 5-byte no-operation lies in one page; none keeps anything
+    // below its stack pointer.
+    std::arch::global_asm!(
+        ".pushsection .text.wakepath_empty, \"ax\", @progbits",
+        ".macro wakepath_empty name:req, code:vararg",
+        ".p2align 4, 0xcc",
+        ".globl \\name",
+        ".hidden \\name",
+        ".type \\name, @function",
+        "\\name: .byte \\code",
+        ".size \\name, . - \\name",
+        ".endm",
+        "wakepath_empty wakepath_empty_nop, 0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3",
+        "wakepath_empty wakepath_empty_nop_leave, 0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3",
+        "wakepath_empty wakepath_empty_nop_go, 0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3",
+        "wakepath_empty wakepath_empty_push, 0x55, 0x5d, 0xc3",
+        "wakepath_empty wakepath_empty_push_leave, 0x55, 0x5d, 0xc3",
+        "wakepath_empty wakepath_empty_push_go, 0x55, 0x5d, 0xc3",
+        "wakepath_empty wakepath_empty_lea, 0x48, 0x8d, 0x47, 0x01, 0xc3",
+        "wakepath_empty wakepath_empty_lea_leave, 0x48, 0x8d, 0x47, 0x01, 0xc3",
+        "wakepath_empty wakepath_empty_lea_go, 0x48, 0x8d, 0x47, 0x01, 0xc3",
+        ".purgem wakepath_empty",
+        ".popsection",
+    );
+
+    unsafe extern "C" {
+        fn wakepath_empty_nop();
+        fn wakepath_empty_nop_leave();
+        fn wakepath_empty_nop_go();
+        fn wakepath_empty_push();
+        fn wakepath_empty_push_leave();
+        fn wakepath_empty_push_go();
+        fn wakepath_empty_lea();
+        fn wakepath_empty_lea_leave();
+        fn wakepath_empty_lea_go();
+    }
+
+    /// `nopl 0(%rax,%rax)`, `ret`.
+    const NOP: &[u8] = &[0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3];
+    /// `push %rbp`, `pop %rbp`, `ret`.
+    const PUSH: &[u8] = &[0x55, 0x5d, 0xc3];
+    /// `lea 1(%rdi),%rax`, `ret`.
+    const LEA: &[u8] = &[0x48, 0x8d, 0x47, 0x01, 0xc3];
+
+    /// The code of a function, whose last byte is the return, and its address.
+    pub fn of(kind: ProbeKind) -> Option<(&'static [u8], unsafe extern "C" fn())> {
+        Some(match (kind.entry, kind.exit, kind.go) {
+            (ProbeMethod::Optimised, Exit::ReturnAddress, false) => (NOP, wakepath_empty_nop),
+            (ProbeMethod::Optimised, Exit::Instruction, false) => (NOP, wakepath_empty_nop_leave),
+            (ProbeMethod::Optimised, Exit::Instruction, true) => (NOP, wakepath_empty_nop_go),
+            (ProbeMethod::Emulated, Exit::ReturnAddress, false) => (PUSH, wakepath_empty_push),
+            (ProbeMethod::Emulated, Exit::Instruction, false) => (PUSH, wakepath_empty_push_leave),
+            (ProbeMethod::Emulated, Exit::Instruction, true) => (PUSH, wakepath_empty_push_go),
+            (ProbeMethod::SingleStepped, Exit::ReturnAddress, false) => (LEA, wakepath_empty_lea),
+            (ProbeMethod::SingleStepped, Exit::Instruction, false) => (LEA, wakepath_empty_lea_leave),
+            (ProbeMethod::SingleStepped, Exit::Instruction, true) => (LEA, wakepath_empty_lea_go),
+            // The return address of a Go function is never replaced.
+            (_, Exit::ReturnAddress, true) => return None,
+        })
+    }
+
+    /// Calls one of the functions, as the goroutine at this address if one is given.
+    ///
+    /// # Safety
+    /// `function` is one of the functions above.
+    pub unsafe fn call(function: unsafe extern "C" fn(), goroutine: Option<&[u64; 2]>) {
+        match goroutine {
+            // SAFETY: as the caller promises.
+            None => unsafe { function() },
+            // SAFETY: as the caller promises; the registers that a function may change by its ABI are listed.
+            Some(place) => unsafe {
+                std::arch::asm!(
+                    "call {function}",
+                    function = in(reg) function,
+                    in("r14") place.as_ptr(),
+                    clobber_abi("C"),
+                );
+            },
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod functions {
+    pub fn of(_: super::ProbeKind) -> Option<(&'static [u8], unsafe extern "C" fn())> {
+        None
+    }
+
+    /// # Safety
+    /// Never called: there are no functions.
+    pub unsafe fn call(function: unsafe extern "C" fn(), _: Option<&[u64; 2]>) {
+        // SAFETY: there are none.
+        unsafe { function() };
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    const KINDS: [(ProbeMethod, Exit, bool); 9] = [
+        (ProbeMethod::Optimised, Exit::ReturnAddress, false),
+        (ProbeMethod::Optimised, Exit::Instruction, false),
+        (ProbeMethod::Optimised, Exit::Instruction, true),
+        (ProbeMethod::Emulated, Exit::ReturnAddress, false),
+        (ProbeMethod::Emulated, Exit::Instruction, false),
+        (ProbeMethod::Emulated, Exit::Instruction, true),
+        (ProbeMethod::SingleStepped, Exit::ReturnAddress, false),
+        (ProbeMethod::SingleStepped, Exit::Instruction, false),
+        (ProbeMethod::SingleStepped, Exit::Instruction, true),
+    ];
+
+    #[test]
+    fn each_kind_of_probe_has_an_empty_function_of_its_own_in_this_programs_file() {
+        let found =
+            KINDS.map(|(entry, exit, go)| Empty::of(ProbeKind { entry, exit, go }).expect("it is there"));
+        let mut offsets: Vec<_> = found.iter().map(|empty| empty.offset).collect();
+        offsets.sort_unstable();
+        offsets.dedup();
+        assert_eq!(offsets.len(), KINDS.len());
+        for empty in &found {
+            assert_eq!(empty.offset % 16, 0, "in one page");
+            empty.round(1);
+        }
+    }
+
+    #[test]
+    fn an_address_outside_of_our_code_has_no_offset() {
+        assert_eq!(offset(8), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! Calls of libbpf that several sessions make: finding and running programs, reading maps, errors.
+
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{Func, Typedef};
+use libbpf_rs::{Iter, IterOpts, MapCore, MapFlags, Object, Program, ProgramMut, libbpf_sys};
+
+use crate::error::Error;
+
+/// An error of libbpf-rs with the kind that callers test for.
+pub(crate) fn into_io(error: libbpf_rs::Error) -> io::Error {
+    let kind = match error.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied,
+        libbpf_rs::ErrorKind::OutOfMemory => io::ErrorKind::OutOfMemory,
+        libbpf_rs::ErrorKind::NotFound => io::ErrorKind::NotFound,
+        _ => io::ErrorKind::Other,
+    };
+    io::Error::new(kind, error)
+}
+
+/// [`Error::Load`] with an error of libbpf-rs.
+pub(crate) fn load_error(source: libbpf_rs::Error) -> Error {
+    Error::Load { source: into_io(source) }
+}
+
+/// Stops libbpf from printing to stderr: the errors that we return hold what went wrong.
+pub(crate) fn silence() {
+    libbpf_rs::set_print(None);
+}
+
+/// The types that the running kernel describes.
+///
+/// # Errors
+/// When the kernel was built without them, or they may not be read.
+pub(crate) fn kernel_types() -> Result<Btf<'static>, Error> {
+    Btf::from_vmlinux().map_err(|source| Error::NoBtf { source: into_io(source) })
+}
+
+/// Whether the kernel has a tracepoint of this name.
+pub(crate) fn has_tracepoint(kernel: &Btf<'_>, name: &str) -> bool {
+    kernel.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
+}
+
+/// Whether the kernel has a function of this name that BPF programs can name.
+pub(crate) fn has_function(kernel: &Btf<'_>, name: &str) -> bool {
+    kernel.type_by_name::<Func<'_>>(name).is_some()
+}
+
+/// The program of this name.
+pub(crate) fn program<'a>(object: &'a Object, name: &'static str) -> Result<Program<'a>, Error> {
+    object.progs().find(|program| program.name() == name).ok_or(Error::Skeleton(name))
+}
+
+/// The same, to be attached.
+pub(crate) fn program_mut<'a>(object: &'a Object, name: &'static str) -> Result<ProgramMut<'a>, Error> {
+    object.progs_mut().find(|program| program.name() == name).ok_or(Error::Skeleton(name))
+}
+
+/// Runs an iterator program once, and returns what it wrote.
+pub(crate) fn run_iterator(object: &Object, name: &'static str) -> io::Result<Vec<u8>> {
+    let program = program_mut(object, name).map_err(io::Error::other)?;
+    let link = program.attach_iter_with_opts(IterOpts::None).map_err(into_io)?;
+    let mut written = Vec::new();
+    Iter::new(&link).map_err(into_io)?.read_to_end(&mut written)?;
+    Ok(written)
+}
+
+/// A 64-bit word at a byte of a value; 0 where the value is too short.
+pub(crate) fn word(value: &[u8], at: usize) -> u64 {
+    value.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_ne_bytes(*word))
+}
+
+/// The values of an entry of a per-CPU map, by CPU; none where there is no such entry.
+pub(crate) fn per_cpu(map: &impl MapCore, entry: u32) -> Result<Vec<Vec<u8>>, libbpf_rs::Error> {
+    Ok(map.lookup_percpu(&entry.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default())
+}
+
+/// The sum over all CPUs of a counter in a per-CPU map.
+pub(crate) fn sum_per_cpu(map: &impl MapCore, entry: u32) -> Result<u64, libbpf_rs::Error> {
+    Ok(per_cpu(map, entry)?.iter().map(|value| word(value, 0)).sum())
+}
+
+/// How often the kernel skipped a program because it was already running on that CPU.
+pub(crate) fn recursion_misses(program: BorrowedFd<'_>) -> u64 {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut len = size_of_val(&info) as u32;
+    // SAFETY: `info` is plain data of `len` bytes that the call fills; its array fields are zero,
+    // which asks for none of them.
+    let failed = unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(program.as_raw_fd(), (&raw mut info).cast(), &raw mut len)
+    };
+    if failed == 0 { info.recursion_misses } else { 0 }
+}
+
+/// Takes ownership of the descriptor that a call of libbpf returned; a negative one is an error number.
+pub(crate) fn owned(descriptor: libc::c_int) -> io::Result<OwnedFd> {
+    if descriptor < 0 {
+        return Err(io::Error::from_raw_os_error(-descriptor));
+    }
+    // SAFETY: just opened, and owned by nothing else.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}

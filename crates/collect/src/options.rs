@@ -1,0 +1,116 @@
+//! The options of a recording session.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use wakepath_functions::Probe;
+
+use crate::child::Identity;
+use crate::kernel_probes::KernelFunction;
+
+/// What to record and for how long.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Size of each CPU's ring for switches and wake-ups, bytes; a power of two.
+    pub sched_ring_bytes: usize,
+    /// Size of each CPU's ring for packets, bytes; a power of two.
+    pub net_ring_bytes: usize,
+    /// Size of the ring buffer for rare records of all CPUs, bytes; a power of two and a multiple of the page size.
+    pub life_bytes: usize,
+    /// Record the system call, its first argument and futex words of threads that begin to wait.
+    pub calls: bool,
+    /// Stacks of running threads on each CPU, per second; 0 for none.
+    pub samples_per_second: u32,
+    /// Stacks where threads begin to wait, and where threads wake others.
+    pub stacks: Stacks,
+    /// User functions whose calls are recorded, with their names.
+    pub functions: Vec<(String, Probe)>,
+    /// Functions of the kernel whose calls are recorded, with their names as targets.
+    pub kernel_functions: Vec<(String, KernelFunction)>,
+    /// Stop after this long.
+    pub duration: Option<Duration>,
+    /// The command to run, with its arguments; without one, recording lasts until the duration ends or a signal comes.
+    pub command: Vec<OsString>,
+    /// The processes to explain.
+    pub targets: Vec<u32>,
+    /// The user who called sudo: the command runs as that user, and so does the recorder once it is attached.
+    pub caller: Option<Identity>,
+    /// Run the command as root nevertheless.
+    pub as_root: bool,
+}
+
+/// The stacks that are taken at switch-outs and wake-ups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stacks {
+    /// None.
+    None,
+    /// All, but a stack that looks as before is assumed to be the same, which is checked now and then.
+    Remembered,
+    /// All, each read anew, at many times the cost.
+    Each,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            sched_ring_bytes: 8 << 20,
+            net_ring_bytes: 4 << 20,
+            life_bytes: 8 << 20,
+            calls: true,
+            samples_per_second: 99,
+            stacks: Stacks::None,
+            functions: Vec::new(),
+            kernel_functions: Vec::new(),
+            duration: None,
+            command: Vec::new(),
+            targets: Vec::new(),
+            caller: None,
+            as_root: false,
+        }
+    }
+}
+
+impl Options {
+    /// The sizes that [`Self::set_buffer`] accepts, bytes for each CPU.
+    pub const BUFFER: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 30;
+
+    /// Sets the sizes of all buffers, given that of each CPU's ring for switches and wake-ups, bytes. Returns that
+    /// size rounded up to a power of two. The rings for packets get half of it, the ring buffer of all CPUs as much.
+    pub fn set_buffer(&mut self, bytes: usize) -> usize {
+        let bytes = bytes.clamp(*Self::BUFFER.start(), *Self::BUFFER.end()).next_power_of_two();
+        self.sched_ring_bytes = bytes;
+        self.net_ring_bytes = bytes / 2;
+        self.life_bytes = bytes;
+        bytes
+    }
+
+    /// Whether calls of functions are recorded in all processes.
+    pub(crate) fn everyone(&self) -> bool {
+        self.targets.is_empty() && self.command.is_empty()
+    }
+
+    /// Whether calls of any functions are recorded.
+    pub(crate) fn records_functions(&self) -> bool {
+        !self.functions.is_empty() || !self.kernel_functions.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_powers_of_two_and_no_less_than_was_asked_for() {
+        for (asked, given) in [(0, 16 << 10), (16 << 10, 16 << 10), (100_000, 128 << 10), (3 << 20, 4 << 20)]
+        {
+            let mut options = Options::default();
+            assert_eq!(options.set_buffer(asked), given);
+            assert_eq!((options.sched_ring_bytes, options.net_ring_bytes), (given, given / 2));
+            assert!(options.life_bytes.is_power_of_two() && options.life_bytes.is_multiple_of(4096));
+        }
+        let (mut options, default) = (Options::default(), Options::default());
+        options.set_buffer(default.sched_ring_bytes);
+        assert_eq!(options.net_ring_bytes, default.net_ring_bytes, "the default is a size like any other");
+        assert_eq!(options.life_bytes, default.life_bytes);
+    }
+}
