@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use wakepath_engine::{
     Algorithm, Answer, CallsQuery, Comm, Host, LatencyQuery, Name, Overview, PathAnswer, PathQuery,
-    QueryError, Recorded, RecordedLatency, Subject, Survey, TimeSpec, Which, Whom, calls, info, open, path,
+    QueryError, Recorded, RecordedLatency, Subject, TimeSpec, Which, Whom, calls, info, open, path,
     recorded_latency,
 };
 use wakepath_event::Event;
 use wakepath_report::text::{self, Source};
 use wakepath_report::{Paper, json, parquet, perfetto};
-use wakepath_wait_graph::Builder;
 
 use crate::directory::Scratch;
 use crate::events::events;
@@ -124,12 +123,7 @@ fn calls_of(recorded: &Recorded, which: Which) {
 
 /// What comes of events without a directory.
 fn read(events: &[Event]) -> Recorded {
-    let (mut builder, mut survey) = (Builder::default(), Survey::default());
-    for event in events {
-        builder.push(event);
-        survey.observe(event);
-    }
-    Recorded::new("fuzz.rec".into(), Host::default(), builder.finish(), survey, Vec::new())
+    Recorded::of_events("fuzz.rec".into(), Host::default(), events)
 }
 
 /// What the recording says when it is asked nothing in particular: the documents that scripts read.

@@ -14,9 +14,7 @@ use std::time::Duration;
 
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{Window, active, exact};
-use wakepath_event::{
-    BlockedState, Call, CgroupId, Comm, Context, Cpu, Event, EventKind, Mark, SwitchOut, ThreadIdentity, Tid,
-};
+use wakepath_event::{BlockedState, Call, Context, Cpu, Event, EventKind, Mark, SwitchOut, Tid};
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
 
 const CPUS: u64 = 4;
@@ -76,18 +74,7 @@ fn tid(cpu: u64, thread: u64) -> Tid {
 fn events(size: u64) -> impl Iterator<Item = Event> {
     let snapshot = (0..CPUS * THREADS).map(|n| {
         let tid = tid(n / THREADS, n);
-        let identity = ThreadIdentity {
-            tid,
-            tgid: tid,
-            parent: Tid(1),
-            ns_tid: tid,
-            ns_tgid: tid,
-            start: Stamp::from_ns(0),
-            cgroup: CgroupId(1),
-            cpu_cgroup: CgroupId(1),
-            kernel: false,
-            comm: Comm::new(b"load"),
-        };
+        let identity = wakepath_scenario::identity(tid.0, "load");
         let blocked = (n % THREADS != 0).then_some(BlockedState::Interruptible);
         beside(EventKind::Thread { identity, blocked, call: None })
     });
@@ -96,7 +83,7 @@ fn events(size: u64) -> impl Iterator<Item = Event> {
 }
 
 fn beside(what: EventKind) -> Event {
-    Event { at: Stamp::from_ns(0), cpu: Cpu::UNKNOWN, context: Context::Task, current: Tid::IDLE, kind: what }
+    wakepath_scenario::event(0, Cpu::UNKNOWN.0, 0, what)
 }
 
 /// Each CPU in turn: thread n wakes thread n + 1, and switches to it.

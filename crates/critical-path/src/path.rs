@@ -44,6 +44,19 @@ pub struct Path {
     pub problems: Vec<Problem>,
 }
 
+impl Path {
+    /// Whether the segments tile the window: none is empty, each begins where the one before ends, the first at the
+    /// window's beginning and the last at its end.
+    pub fn tiles_window(&self) -> bool {
+        let mut at = self.window.from;
+        self.segments.iter().all(|segment| {
+            let follows = segment.from == at && segment.from < segment.to;
+            at = segment.to;
+            follows
+        }) && at == self.window.to
+    }
+}
+
 /// An index into [`Path::waits`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WaitId(pub u32);

@@ -3,7 +3,8 @@
 
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{SegmentKind, Via, Window, active, contributors, exact};
-use wakepath_event::{BlockedState, Context, Cpu, Event, EventKind, Mark, SwitchOut, Tid};
+use wakepath_event::{BlockedState, EventKind, Mark, SwitchOut, Tid};
+use wakepath_scenario::event;
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
 
 const WAITS: u32 = 1_000_000;
@@ -13,15 +14,7 @@ const STEP: u64 = 10;
 /// Thread n waits from n on for thread n + 1. The last one runs, then all wake each other in turn.
 fn chain() -> Graph {
     let mut builder = Builder::default();
-    let mut push = |ns: u64, current: Tid, what: EventKind| {
-        builder.push(&Event {
-            at: Stamp::from_ns(ns),
-            cpu: Cpu(0),
-            context: Context::Task,
-            current,
-            kind: what,
-        });
-    };
+    let mut push = |ns: u64, current: Tid, what| builder.push(&event(ns, 0, current.0, what));
     let tid = |n: u32| Tid(n + 1);
     let switch = |next, out| EventKind::Switch { next, out, interrupts_ns: 0, call: None };
     let blocked = SwitchOut::Blocked(BlockedState::Interruptible);

@@ -8,7 +8,7 @@ use wakepath_event::{
     BlockRequest, BlockedState, Call, CgroupId, Comm, Context, Cpu, Direction, Event, EventKind, Flow,
     FlowId, KernelLock, LockWord, Mark, Packet, Softirq, Stack, SwitchOut, ThreadIdentity, Tid,
 };
-use wakepath_wait_graph::{Builder, Graph};
+use wakepath_wait_graph::Graph;
 
 fn tid() -> impl Strategy<Value = Tid> {
     prop_oneof![20 => (0..6u32).prop_map(Tid), 1 => any::<u32>().prop_map(Tid)]
@@ -143,14 +143,6 @@ fn event() -> impl Strategy<Value = Event> {
     })
 }
 
-fn graph(events: &[Event]) -> Graph {
-    let mut builder = Builder::default();
-    for event in events {
-        builder.push(event);
-    }
-    builder.finish()
-}
-
 /// Rare coincidences take many tries: what 256 of them do not meet was met by 20,000. `PROPTEST_CASES`
 /// says another number.
 fn tries() -> ProptestConfig {
@@ -171,7 +163,7 @@ proptest! {
         if sorted {
             events.sort_by_key(|event| event.at);
         }
-        let graph = graph(&events);
+        let graph: Graph = events.iter().collect();
         hangs(&graph);
         deadlocks(&graph);
         for (thread, row) in graph.threads() {
@@ -189,12 +181,7 @@ proptest! {
                 let window = Window { thread, from: Stamp::from_ns(a.min(b)), to: Stamp::from_ns(a.max(b)) };
                 let joined = active_by(&graph, window, Timeouts::Joined);
                 for path in [active(&graph, window), exact(&graph, window), joined] {
-                    let mut at = window.from;
-                    for segment in &path.segments {
-                        prop_assert!(segment.from == at && segment.from < segment.to, "{:?}: {:#?}", window, path.segments);
-                        at = segment.to;
-                    }
-                    prop_assert_eq!(at, window.to);
+                    prop_assert!(path.window == window && path.tiles_window(), "{:#?}", path);
                     let sum: u64 = contributors(&graph, &path).iter().map(|part| part.total_ns).sum();
                     prop_assert_eq!(sum, window.to.since(window.from));
                 }

@@ -8,7 +8,7 @@ use wakepath_critical_path::{Path, Window, active, exact};
 use wakepath_event::{Event, EventKind, Flow, HostIndex, Tid};
 use wakepath_scenario::simulate::{Action, At, Program, Run, simulate, tid};
 use wakepath_timeline::{Numbering, merge};
-use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
+use wakepath_wait_graph::{Graph, ThreadIndex};
 
 use said::said;
 
@@ -22,12 +22,6 @@ const OFFSET: u64 = 7_000_000_000_000;
 /// Thread n has CPU n for itself, and is on this host.
 const fn host(number: usize) -> usize {
     number % HOSTS
-}
-
-fn graph(events: impl IntoIterator<Item = Event>) -> Graph {
-    let mut builder = Builder::default();
-    events.into_iter().for_each(|event| builder.push(&event));
-    builder.finish()
 }
 
 /// The events of each host, as its own tracer would have told them. Each flow is called differently.
@@ -96,7 +90,7 @@ fn joined(run: &Run) -> Graph {
         }
         streams.push(numbered.into_iter());
     }
-    graph(merge(streams))
+    merge(streams).collect()
 }
 
 fn index(graph: &Graph, tid: Tid) -> Option<ThreadIndex> {
@@ -163,7 +157,7 @@ proptest! {
     #[test]
     fn two_hosts_on_one_clock_have_the_paths_of_one_machine(program in program()) {
         let run = simulate(&program);
-        let (one, two) = (graph(run.events.iter().cloned()), joined(&run));
+        let (one, two) = (run.events.iter().collect::<Graph>(), joined(&run));
         for thread in 0..program.threads.len() {
             let on = tid(thread).on(HostIndex(host(thread) as u16));
             let (Some(alone), Some(joined)) = (index(&one, tid(thread)), index(&two, on)) else {

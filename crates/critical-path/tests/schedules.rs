@@ -7,18 +7,14 @@ use wakepath_clock::Stamp;
 use wakepath_critical_path::{Basis, Path, Segment, SegmentKind, Window, active, contributors, exact};
 use wakepath_event::Event;
 use wakepath_scenario::simulate::{Action, Program, Run, lose, simulate, tid};
-use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
+use wakepath_wait_graph::{Graph, ThreadIndex};
 
 use said::said;
 
 const GATES: usize = 3;
 
 fn graph(events: &[Event]) -> Graph {
-    let mut builder = Builder::default();
-    for event in events {
-        builder.push(event);
-    }
-    builder.finish()
+    events.iter().collect()
 }
 
 fn index(graph: &Graph, thread: usize) -> Option<ThreadIndex> {
@@ -30,13 +26,7 @@ fn window(thread: ThreadIndex, from: u64, to: u64) -> Window {
 }
 
 fn assert_adds_up(graph: &Graph, path: &Path) {
-    let mut at = path.window.from;
-    for segment in &path.segments {
-        assert_eq!(segment.from, at, "no gap, no overlap");
-        assert!(segment.from < segment.to, "no empty segment");
-        at = segment.to;
-    }
-    assert_eq!(at, path.window.to, "the parts add up to the window");
+    assert!(path.tiles_window(), "{path:#?}");
     let sum: u64 = contributors(graph, path).iter().map(|part| part.total_ns).sum();
     assert_eq!(sum, path.window.to.since(path.window.from), "so do the contributors");
     for (id, wait) in path.waits.iter().enumerate() {

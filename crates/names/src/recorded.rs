@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use wakepath_clock::{ErrorBound, Local, Reference, Stamp, Transform};
-use wakepath_event::{HostIndex, Tid};
+use wakepath_event::{Event, HostIndex, Tid};
 use wakepath_timeline::Numbering;
-use wakepath_wait_graph::{Graph, ThreadIndex};
+use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
 
 use crate::{Host, Name, Problem, Survey};
 
@@ -84,6 +84,16 @@ impl Recorded {
             numbering: None,
             by_tid,
         }
+    }
+
+    /// The recording of these events, without a problem.
+    pub fn of_events<'e>(source: PathBuf, host: Host, events: impl IntoIterator<Item = &'e Event>) -> Self {
+        let (mut builder, mut survey) = (Builder::default(), Survey::default());
+        for event in events {
+            builder.push(event);
+            survey.observe(event);
+        }
+        Self::new(source, host, builder.finish(), survey, Vec::new())
     }
 
     /// Whose a block device is, and how that host calls it (major << 20 | minor).

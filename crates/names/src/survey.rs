@@ -217,10 +217,9 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_event::{Context, Cpu};
 
     fn event(ns: u64, what: EventKind) -> Event {
-        Event { at: Stamp::from_ns(ns), cpu: Cpu(1), context: Context::Task, current: Tid(7), kind: what }
+        crate::testing::event(ns, 1, 7, what)
     }
 
     fn clocks(realtime_ns: u64) -> EventKind {

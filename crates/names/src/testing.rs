@@ -4,9 +4,8 @@ use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockedState, CgroupId, Comm, Context, Cpu, Event, EventKind, Mapping, ThreadIdentity, Tid,
 };
-use wakepath_wait_graph::Builder;
 
-use crate::{Host, Recorded, Survey};
+use crate::{Host, Recorded};
 
 /// A recording of these events, all on CPU 0 while it is idle; by stamp.
 pub fn recorded(events: &[(u64, EventKind)]) -> Recorded {
@@ -21,13 +20,7 @@ pub fn event(at: u64, cpu: u16, current: u32, what: EventKind) -> Event {
 
 /// A recording of these events.
 pub fn read(events: &[Event]) -> Recorded {
-    let mut builder = Builder::default();
-    let mut survey = Survey::default();
-    for event in events {
-        builder.push(event);
-        survey.observe(event);
-    }
-    Recorded::new("./wakepath.rec".into(), Host::default(), builder.finish(), survey, Vec::new())
+    Recorded::of_events("./wakepath.rec".into(), Host::default(), events)
 }
 
 /// At 60 it becomes known that process 7 has the first page of this file mapped at `from`.

@@ -9,8 +9,8 @@ use wakepath_engine::{
     Recorded, Sampled, SampledSegments, Stacks, Survey, Which, calls,
 };
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Event, EventKind,
-    FileName, Flow, FlowId, FunctionCall, Mapping, NameSpace, Stack, ThreadIdentity, Tid,
+    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Cpu, Event, EventKind, FileName, Flow,
+    FlowId, FunctionCall, Mapping, NameSpace, Stack, ThreadIdentity, Tid,
 };
 use wakepath_wait_graph::{Builder, ThreadIndex};
 
@@ -49,13 +49,7 @@ impl Story {
     }
 
     pub fn tell(&mut self, what: EventKind) {
-        let event = Event {
-            at: Stamp::from_ns(ORIGIN),
-            cpu: Cpu(0),
-            context: Context::Task,
-            current: Tid(0),
-            kind: what,
-        };
+        let event = event(ORIGIN, what);
         self.builder.push(&event);
         self.survey.observe(&event);
     }
@@ -66,16 +60,13 @@ impl Story {
 
     pub fn thread(&mut self, tid: u32, parent: u32, comm: &[u8], cgroup: u64) -> ThreadIndex {
         let identity = ThreadIdentity {
-            tid: Tid(tid),
-            tgid: Tid(tid),
             parent: Tid(parent),
-            ns_tid: Tid(tid),
-            ns_tgid: Tid(tid),
             start: Stamp::from_ns(u64::from(tid)),
             cgroup: CgroupId(cgroup),
             cpu_cgroup: CgroupId(cgroup),
             kernel: parent == 2,
             comm: Comm::new(comm),
+            ..wakepath_scenario::identity(tid, "")
         };
         let blocked = Some(BlockedState::Interruptible);
         self.tell(EventKind::Thread { identity, blocked, call: None });
@@ -350,13 +341,7 @@ pub fn trace_with(text: &str, marks: &[EventKind]) -> Recorded {
 }
 
 fn recorded_of(events: &[Event]) -> Recorded {
-    let mut builder = Builder::default();
-    let mut survey = Survey::default();
-    for event in events {
-        builder.push(event);
-        survey.observe(event);
-    }
-    Recorded::new("./wakepath.rec".into(), Host::default(), builder.finish(), survey, Vec::new())
+    Recorded::of_events("./wakepath.rec".into(), Host::default(), events)
 }
 
 /// Two threads each of which waits for the other's lock, a third that waits for one of them, a server
@@ -446,7 +431,7 @@ fn slow_calls(recorded: &Recorded) -> CallsAnswer<'_> {
 }
 
 fn event(at: u64, what: EventKind) -> Event {
-    Event { at: Stamp::from_ns(at), cpu: Cpu(0), context: Context::Task, current: Tid(0), kind: what }
+    wakepath_scenario::event(at, 0, 0, what)
 }
 
 /// Eighty calls of `./app:handle`: sixty of 200 ns, and twenty that wait 100 µs for another process, which is at

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use wakepath_engine::{Answer, Host, Name, PathQuery, Recorded, Subject, Survey, Tid, open_all, path};
+use wakepath_engine::{Answer, Host, Name, PathQuery, Recorded, Subject, Tid, open_all, path};
 use wakepath_report::perfetto;
 use wakepath_scenario::draw;
-use wakepath_wait_graph::{Builder, ThreadState, UnknownReason, Waker};
+use wakepath_wait_graph::{ThreadState, UnknownReason, Waker};
 
 /// Drawings that hold every state, wakings from threads and interrupts, a birth and a death. A waking
 /// before its own switch-out cannot be drawn; recordings are full of them.
@@ -34,14 +34,8 @@ type States = BTreeMap<(u64, &'static str), u64>;
 fn perfetto_sees_our_states_and_the_path_tiles_its_window() {
     for drawing in DRAWINGS {
         let drawn = draw(drawing);
-        let mut builder = Builder::default();
-        let mut survey = Survey::default();
-        for event in &drawn.events {
-            builder.push(event);
-            survey.observe(event);
-        }
         let host = Host { kernel: Name::from("6.18.0"), ..Host::default() };
-        let recorded = Recorded::new(PathBuf::from("drawing"), host, builder.finish(), survey, Vec::new());
+        let recorded = Recorded::of_events(PathBuf::from("drawing"), host, &drawn.events);
         check(&recorded, &Subject::Tid(drawn.tids[0]), drawing);
     }
 }

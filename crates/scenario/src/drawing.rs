@@ -1,7 +1,6 @@
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockedState, CgroupId, Comm, Context, Cpu, Event, EventKind, Mark, Softirq, SwitchOut, ThreadIdentity,
-    Tid,
+    BlockedState, Context, Cpu, Event, EventKind, Mark, Softirq, SwitchOut, ThreadIdentity, Tid,
 };
 
 /// A column of a drawing, ns.
@@ -117,18 +116,7 @@ impl Pen {
     }
 
     fn identity(row: usize, start: u64) -> ThreadIdentity {
-        ThreadIdentity {
-            tid: tid(row),
-            tgid: tid(row),
-            parent: Tid(1),
-            ns_tid: tid(row),
-            ns_tgid: tid(row),
-            start: Stamp::from_ns(start),
-            cgroup: CgroupId(1),
-            cpu_cgroup: CgroupId(1),
-            kernel: false,
-            comm: Comm::new(row.to_string().as_bytes()),
-        }
+        ThreadIdentity { start: Stamp::from_ns(start), ..crate::identity(tid(row).0, &row.to_string()) }
     }
 
     /// The snapshot of a thread that is alive at the start.

@@ -1,5 +1,6 @@
 //! Made-up machines whose truth is known, for tests of what explains real ones.
 //!
+//! * [`event`] and [`identity`]: one event, one thread;
 //! * [`draw`]: a drawing of threads in ASCII, one column a step of time;
 //! * [`text`]: a trace in lines that a person can write and read, as `cases/` has them;
 //! * [`simulate`]: programs run by a small scheduler.
@@ -8,7 +9,9 @@
 //! test's truth never comes from what it tests.
 
 mod drawing;
+mod event;
 pub mod simulate;
 pub mod text;
 
 pub use drawing::{Drawing, STEP, draw};
+pub use event::{event, identity};

@@ -28,7 +28,7 @@ mod words;
 use std::collections::HashMap;
 
 use wakepath_clock::Stamp;
-use wakepath_event::{CgroupId, Comm, Context, Cpu, Event, EventKind, Flow, FlowId, ThreadIdentity, Tid};
+use wakepath_event::{Context, Cpu, Event, EventKind, Flow, FlowId, ThreadIdentity, Tid};
 
 use words::Words;
 
@@ -212,16 +212,12 @@ fn identity(name: &str, words: &mut Words<'_>, born: u64) -> Result<ThreadIdenti
         }
     };
     Ok(ThreadIdentity {
-        tid,
         tgid,
-        parent: Tid(1),
         ns_tid: ns.0,
         ns_tgid: ns.1,
         start: Stamp::from_ns(words.option("start")?.unwrap_or(born)),
-        cgroup: CgroupId(1),
-        cpu_cgroup: CgroupId(1),
         kernel: words.flag("kernel"),
-        comm: Comm::new(name.as_bytes()),
+        ..crate::identity(tid.0, name)
     })
 }
 

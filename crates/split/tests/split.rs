@@ -2,8 +2,7 @@
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    BlockedState, CgroupId, Comm, Context, Cpu, Direction, Event, EventKind, FlowId, Packet, Softirq,
-    SwitchOut, ThreadIdentity, Tid,
+    BlockedState, Context, Cpu, Direction, Event, EventKind, FlowId, Packet, Softirq, SwitchOut, Tid,
 };
 use wakepath_recording::{Recording, synthetic};
 use wakepath_split::{Apart, Clock, Host, Side, split};
@@ -17,7 +16,7 @@ const OTHER: Tid = Tid(40);
 const RECEIVE: Context = Context::Softirq(Softirq::NetRx);
 
 fn event(current: Tid, what: EventKind) -> Event {
-    Event { at: Stamp::from_ns(5), cpu: Cpu(1), context: Context::Task, current, kind: what }
+    wakepath_scenario::event(5, 1, current.0, what)
 }
 
 fn packet(netns: u32, direction: Direction) -> EventKind {
@@ -39,18 +38,7 @@ fn apart() -> Apart {
     let side = |netns, tid| Side { netns, processes: vec![tid] };
     let mut apart = Apart::new(vec![side(100, CLIENT), side(200, SERVER)], [WIRE]);
     for tid in [CLIENT, SERVER, WIRE, OTHER] {
-        let identity = ThreadIdentity {
-            tid,
-            tgid: tid,
-            parent: Tid(1),
-            ns_tid: tid,
-            ns_tgid: tid,
-            start: Stamp::MIN,
-            cgroup: CgroupId(0),
-            cpu_cgroup: CgroupId(0),
-            kernel: false,
-            comm: Comm::new(b"x"),
-        };
+        let identity = wakepath_scenario::identity(tid.0, "x");
         apart.observe(&event(Tid::IDLE, EventKind::Thread { identity, blocked: None, call: None }));
     }
     apart

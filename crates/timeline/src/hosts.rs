@@ -207,7 +207,7 @@ fn host_key(host: HostIndex, key: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use wakepath_event::{BlockRequest, Context, Direction, Packet};
+    use wakepath_event::{BlockRequest, Direction, Packet};
 
     use super::*;
 
@@ -215,8 +215,7 @@ mod tests {
     const B: HostIndex = HostIndex(1);
 
     fn event(cpu: u16, current: u32, what: EventKind) -> Event {
-        let at = Stamp::from_ns(5);
-        Event { at, cpu: Cpu(cpu), context: Context::Task, current: Tid(current), kind: what }
+        wakepath_scenario::event(5, cpu, current, what)
     }
 
     fn flow(source: &str, target: &str) -> Flow {

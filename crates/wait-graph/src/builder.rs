@@ -1,5 +1,7 @@
 //! The builder of a graph: it stores the output of a timeline.
 
+use std::borrow::Borrow;
+
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{CgroupId, Comm, Cpu, Event, EventKind, ThreadIdentity, Tid};
 use wakepath_timeline::{Sink, State, Timeline};
@@ -11,17 +13,7 @@ use crate::{
     Evidence, EvidenceIndex, Graph, Loss, Losses, Occupant, Stolen, Thread, ThreadIndex, ThreadState,
 };
 
-/// Builds a [`Graph`] from events in time order.
-///
-/// ```
-/// # use wakepath_wait_graph::Builder;
-/// # let events: Vec<wakepath_event::Event> = Vec::new();
-/// let mut builder = Builder::default();
-/// for event in &events {
-///     builder.push(event);
-/// }
-/// let graph = builder.finish();
-/// ```
+/// Builds a [`Graph`] from events in time order, one by one.
 #[derive(Debug, Default)]
 pub struct Builder {
     timeline: Timeline,
@@ -92,6 +84,21 @@ impl Builder {
             thread.last = list.end;
         }
         graph
+    }
+}
+
+/// The graph of events that come in time order.
+///
+/// ```
+/// # use wakepath_wait_graph::Graph;
+/// # let events: Vec<wakepath_event::Event> = Vec::new();
+/// let graph: Graph = events.iter().collect();
+/// ```
+impl<E: Borrow<Event>> FromIterator<E> for Graph {
+    fn from_iter<T: IntoIterator<Item = E>>(events: T) -> Self {
+        let mut builder = Builder::default();
+        events.into_iter().for_each(|event| builder.push(event.borrow()));
+        builder.finish()
     }
 }
 

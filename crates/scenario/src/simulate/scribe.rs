@@ -2,8 +2,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockRequest, BlockedState, CgroupId, Comm, Context, Cpu, Direction, Event, EventKind, Flow, FlowId,
-    Mark, Packet, SwitchOut, ThreadIdentity, Tid,
+    BlockRequest, BlockedState, Context, Cpu, Direction, Event, EventKind, Flow, FlowId, Mark, Packet,
+    SwitchOut, ThreadIdentity, Tid,
 };
 
 use super::tid;
@@ -113,16 +113,5 @@ pub(crate) fn request(thread: usize, start: u64) -> BlockRequest {
 }
 
 fn identity(thread: usize, start: u64) -> ThreadIdentity {
-    ThreadIdentity {
-        tid: tid(thread),
-        tgid: tid(thread),
-        parent: Tid(1),
-        ns_tid: tid(thread),
-        ns_tgid: tid(thread),
-        start: Stamp::from_ns(start),
-        cgroup: CgroupId(1),
-        cpu_cgroup: CgroupId(1),
-        kernel: false,
-        comm: Comm::new(format!("t{thread}").as_bytes()),
-    }
+    ThreadIdentity { start: Stamp::from_ns(start), ..crate::identity(tid(thread).0, &format!("t{thread}")) }
 }
