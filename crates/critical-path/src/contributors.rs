@@ -1,4 +1,4 @@
-//! What a window's time went to, added up over its path.
+//! The sums of a path's segments by thread, kind and cause.
 
 use std::cmp::Reverse;
 
@@ -8,22 +8,22 @@ use wakepath_wait_graph::{Graph, ThreadIndex};
 
 use crate::{Cause, Path, Responsible, SegmentKind};
 
-/// A part of the window, added up over the path.
+/// A part of a window: the sum of similar segments of its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contributor {
-    /// Whose time, running or waiting; `None` in flight between hosts.
+    /// The thread that ran or waited; `None` for a packet in flight.
     pub thread: Option<ThreadIndex>,
-    /// Its name then.
+    /// Its name at that time.
     pub comm: Comm,
-    /// What the time went to.
+    /// The kind of time.
     pub kind: SegmentKind,
-    /// Who or what is responsible beyond the thread: the cause of the first segment of this sort.
+    /// The cause of the first of these segments.
     pub what: Cause,
     /// The number of the system call that the thread was blocked in.
     pub call: Option<u32>,
     /// The sum, ns.
     pub total_ns: u64,
-    /// Of how many segments.
+    /// The number of segments.
     pub segments: u64,
 }
 

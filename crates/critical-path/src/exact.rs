@@ -1,27 +1,30 @@
+//! The exact path: the longest chain of running and device time back from the end of a window.
+
 use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{Bookmarks, Graph, Occupant, ThreadIndex, ThreadState};
 
 use crate::explain::{Part, explain};
+use crate::find_problems::problems;
 use crate::own_segments::own_segments;
-use crate::tiles::{Place, Tiles, Trust};
-use crate::{Algorithm, Basis, Cause, Path, Segment, SegmentKind, Via, Wait, Window, problem};
+use crate::tiles::{Position, Tiles, Trust};
+use crate::{Algorithm, Basis, Cause, Path, Segment, SegmentKind, Via, Wait, Window};
 
-/// The exact path to a window's end (G15 §4.3.1): with waits that threads ended taken as zero, the
-/// longest path back from the end.
+/// The exact path to a window's end (G15 §4.3.1): the longest path back from the end, with waits that
+/// threads ended counted as zero.
 ///
-/// A waking, a packet or a birth that ended a wait decided when its thread went on, so the walk
-/// leaves the waiting thread there and goes on backward with the one that did it, at that moment;
-/// it does not come back. It does where a wait was for a lock whose holder is proved (G15 *lock
-/// holder*): whoever held it is independent of the waiter but for the lock, so its time counts only
-/// from when it got the lock, or from the wait's beginning where that was not seen; before that the
-/// waiter's own time counts.
+/// The wake-up, packet or fork that ended a wait determined when the waiting thread continued. So the
+/// walk leaves the waiting thread there and continues backward with the thread that ended the wait, at
+/// that time; it does not come back. The exception is a wait for a lock whose owner is proved (G15
+/// *lock holder*). The owner depends on the waiter through the lock only, so its time counts only from
+/// the time at which it got the lock, or from the wait's beginning if that is not known; before that,
+/// the waiter's own time counts.
 pub fn exact(graph: &Graph, window: Window) -> Path {
     let mut backward = Backward {
         graph,
         from: window.from,
         segments: Vec::new(),
         waits: Vec::new(),
-        left: foldhash::HashMap::default(),
+        departures: foldhash::HashMap::default(),
     };
     backward.walk(&window);
     let Backward { segments, waits, .. } = backward;
@@ -30,7 +33,7 @@ pub fn exact(graph: &Graph, window: Window) -> Path {
         tiles.push(segment);
     }
     let Tiles { segments, waits } = tiles;
-    let problems = problem::problems(graph, &window, &segments);
+    let problems = problems(graph, &window, &segments);
     Path { window, algorithm: Algorithm::Exact, segments, waits, problems }
 }
 
@@ -40,37 +43,37 @@ struct Backward<'a> {
     /// The latest first.
     segments: Vec<Segment>,
     waits: Vec<Wait>,
-    /// When the walk came to each thread that it left for another, the last time. Where a clock is
-    /// coarse, two threads may have woken each other at one moment, and the walk would go round there.
-    left: foldhash::HashMap<ThreadIndex, Stamp<Reference>>,
+    /// The time at which the walk last left each thread for another. With a coarse clock, two threads
+    /// may have woken each other at one time, and the walk would go in a circle there.
+    departures: foldhash::HashMap<ThreadIndex, Stamp<Reference>>,
 }
 
-/// Where a lock's holder hands back to the waiter.
+/// The point at which the walk returns from a lock's owner to the waiter.
 struct Return {
     at: Stamp<Reference>,
-    place: Place,
+    position: Position,
 }
 
 impl Backward<'_> {
     fn walk(&mut self, window: &Window) {
         let graph = self.graph;
-        let mut place =
-            Place { thread: window.thread, parent: None, depth: 0, via: Via::Window, trust: Trust::Sure };
+        let mut position =
+            Position { thread: window.thread, parent: None, depth: 0, via: Via::Window, trust: Trust::Sure };
         let mut at = window.to.max(window.from);
         let mut returns: Vec<Return> = Vec::new();
         let mut bookmarks = Bookmarks::new(graph);
         while at > self.from {
             if let Some(back) = returns.pop_if(|back| back.at >= at) {
-                place = back.place;
+                position = back.position;
                 continue;
             }
             let floor = returns.last().map_or(self.from, |back| back.at).max(self.from);
-            let intervals = graph.state_intervals(place.thread);
-            let thread = graph.thread(place.thread);
+            let intervals = graph.state_intervals(position.thread);
+            let thread = graph.thread(position.thread);
             if at > thread.last
-                && let Some(next) = graph.successor(place.thread)
+                && let Some(next) = graph.successor(position.thread)
             {
-                place.thread = next;
+                position.thread = next;
                 continue;
             }
             if at > thread.last {
@@ -80,25 +83,25 @@ impl Backward<'_> {
                 } else {
                     Cause::BeforeRecording
                 };
-                self.put(place.segment(from, at, SegmentKind::Unknown, cause, Basis::Measured));
+                self.push(position.segment(from, at, SegmentKind::Unknown, cause, Basis::Measured));
                 at = from;
                 continue;
             }
             let Some((index, interval)) =
                 intervals.find_before(at).and_then(|index| Some((index, intervals.get(index)?)))
             else {
-                // Before the first that is known of it: whoever forked it decided that it is there.
+                // Before the thread's first known time, its forker determined its start.
                 match thread.forker() {
-                    Some(Occupant::Thread(forker)) if self.may_leave(place.thread, at) => {
-                        place = Place { thread: forker, via: Via::Fork, ..place };
+                    Some(Occupant::Thread(forker)) if self.may_leave(position.thread, at) => {
+                        position = Position { thread: forker, via: Via::Fork, ..position };
                     }
                     born => {
                         let start = thread.identity.as_ref().map(|who| who.start.on_reference_host());
                         let start =
                             start.filter(|_| born.is_none()).map_or(floor, |start| start.clamp(floor, at));
                         let cause = if born.is_some() { Cause::NotAlive } else { Cause::BeforeRecording };
-                        self.put(place.segment(start, at, SegmentKind::Unknown, cause, Basis::Measured));
-                        self.put(place.segment(
+                        self.push(position.segment(start, at, SegmentKind::Unknown, cause, Basis::Measured));
+                        self.push(position.segment(
                             floor,
                             start,
                             SegmentKind::Unknown,
@@ -113,43 +116,43 @@ impl Backward<'_> {
             let from = interval.from.max(floor);
             if let (ThreadState::Blocked(_), Some(wait)) = (interval.state, graph.wait(&interval)) {
                 let hidden = graph.losses().may_hide_a_run(interval.from, interval.to);
-                let here = Place { trust: place.trust.unless(hidden), ..place };
-                let parts = explain(graph, place.thread, &interval, &wait, from, at);
-                at = self.back_through(parts, &here, &wait, (floor, from), at, &mut place, &mut returns);
+                let here = Position { trust: position.trust.doubtful_if(hidden), ..position };
+                let parts = explain(graph, position.thread, &interval, &wait, from, at);
+                at = self.back_through(parts, &here, &wait, (floor, from), at, &mut position, &mut returns);
                 continue;
             }
             let mut pieces = Vec::new();
-            own_segments(graph, &mut bookmarks, &place, index, from, at, |segment| pieces.push(segment));
+            own_segments(graph, &mut bookmarks, &position, index, from, at, |segment| pieces.push(segment));
             while let Some(segment) = pieces.pop() {
-                self.put(segment);
+                self.push(segment);
             }
             at = from;
         }
     }
 
-    /// Goes back through a wait's parts. Hands back where the walk goes on, with `place` set to the
-    /// thread that it goes on with.
+    /// Goes back through the parts of a wait. Returns the time at which the walk continues, and sets
+    /// `position` to the thread with which it continues.
     #[allow(clippy::too_many_arguments, reason = "the walk's whole state")]
     fn back_through(
         &mut self,
         mut parts: Vec<Part>,
-        here: &Place,
+        here: &Position,
         wait: &wakepath_wait_graph::Wait,
         (floor, from): (Stamp<Reference>, Stamp<Reference>),
         mut at: Stamp<Reference>,
-        place: &mut Place,
+        position: &mut Position,
         returns: &mut Vec<Return>,
     ) -> Stamp<Reference> {
         let ended = at;
         while let Some(part) = parts.pop() {
-            // Where this part begins is where the one before ends.
+            // This part begins at the end of the one before.
             let mut begin = parts.last().map_or(from, |before| match before {
-                Part::Thread { to, .. } | Part::Thing { to, .. } | Part::InFlight { to, .. } => *to,
+                Part::Thread { to, .. } | Part::Other { to, .. } | Part::InFlight { to, .. } => *to,
             });
             match part {
                 Part::Thread { .. } if !self.may_leave(here.thread, ended) => {
                     let (kind, cause) = (SegmentKind::Unknown, Cause::NoWakeupSeen);
-                    self.put(here.blocked(begin, at, kind, cause, Basis::Ambiguous, wait.call));
+                    self.push(here.blocked(begin, at, kind, cause, Basis::Ambiguous, wait.call));
                 }
                 Part::Thread { thread, via, lock, trust, .. } => {
                     self.waits.push(Wait {
@@ -168,33 +171,34 @@ impl Backward<'_> {
                         let its = lock.kernel && lock.owner == Some(thread);
                         let got = its.then(|| self.graph.acquired(thread, lock.address, at)).flatten();
                         let got = got.map_or(begin, |got| got.min(begin)).max(floor);
-                        returns.push(Return { at: got, place: *place });
+                        returns.push(Return { at: got, position: *position });
                     }
-                    *place = Place { thread, parent: None, depth: 0, via, trust: here.trust.and(trust) };
+                    *position =
+                        Position { thread, parent: None, depth: 0, via, trust: here.trust.and(trust) };
                     return at;
                 }
-                Part::Thing { kind, cause, basis, .. } => {
-                    self.put(here.blocked(begin, at, kind, cause, basis, wait.call));
+                Part::Other { kind, cause, basis, .. } => {
+                    self.push(here.blocked(begin, at, kind, cause, basis, wait.call));
                 }
                 Part::InFlight { sent, cause, basis, .. } => {
-                    // What the waiter did before it waited for what was on its way did not matter.
+                    // The waiter's activity while the packet was on its way did not matter.
                     begin = begin.min(sent).max(floor);
                     let segment = here.segment(begin, at, SegmentKind::Network, cause, basis);
-                    self.put(Segment { thread: None, via: Via::Packet, ..segment });
+                    self.push(Segment { thread: None, via: Via::Packet, ..segment });
                 }
             }
-            // A packet sent before the wait leaves nothing of what comes before it in the wait.
+            // A packet that was sent before the wait covers the rest of the wait.
             at = at.min(begin);
         }
         at
     }
 
-    /// Whether the walk may leave a thread that it came to at that moment: once, or it goes round.
+    /// Whether the walk may leave a thread at this time: once only, or it goes in a circle.
     fn may_leave(&mut self, thread: ThreadIndex, at: Stamp<Reference>) -> bool {
-        self.left.insert(thread, at) != Some(at)
+        self.departures.insert(thread, at) != Some(at)
     }
 
-    fn put(&mut self, segment: Segment) {
+    fn push(&mut self, segment: Segment) {
         if segment.from < segment.to {
             self.segments.push(segment);
         }

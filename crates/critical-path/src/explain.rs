@@ -1,4 +1,4 @@
-//! What a wait is replaced by.
+//! The explanation of a wait by its end: the parts that replace it on a path.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Context, FlowId, Softirq};
@@ -10,27 +10,27 @@ use wakepath_wait_graph::{
 use crate::tiles::Trust;
 use crate::{Basis, Cause, LockCause, Rule, SegmentKind, Via};
 
-/// A part of a wait, explained. The parts of a wait follow each other without gap.
+/// A part of a wait with its explanation. The parts of a wait follow each other without gaps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// By what another thread did meanwhile, up to `to`.
+    /// The activity of another thread, up to `to`.
     Thread {
         thread: ThreadIndex,
         to: Stamp<Reference>,
-        /// When it did what ended the part; after `to` where only the beginning of a wait is asked about.
+        /// The time of its action that ended the wait; after `to` if only the beginning of a wait is explained.
         acted: Stamp<Reference>,
         via: Via,
         lock: Option<LockCause>,
-        /// That it was this thread.
+        /// The certainty that it was this thread.
         trust: Trust,
     },
-    /// By something that is no thread, while the waiter waited.
-    Thing { to: Stamp<Reference>, kind: SegmentKind, cause: Cause, basis: Basis },
-    /// A packet was on its way, since `sent`, which may be before the wait.
+    /// A cause that is no thread, such as a timer or a disk.
+    Other { to: Stamp<Reference>, kind: SegmentKind, cause: Cause, basis: Basis },
+    /// A packet on its way since `sent`, which may be before the wait.
     InFlight { sent: Stamp<Reference>, to: Stamp<Reference>, cause: Cause, basis: Basis },
 }
 
-/// What happened in a wait from `from` to `to`, both within its interval.
+/// The parts of a wait from `from` to `to`, both within its state interval.
 pub(crate) fn explain(
     graph: &Graph,
     waiter: ThreadIndex,
@@ -39,18 +39,18 @@ pub(crate) fn explain(
     from: Stamp<Reference>,
     to: Stamp<Reference>,
 ) -> Vec<Part> {
-    let thing = |kind, cause, basis| vec![Part::Thing { to, kind, cause, basis }];
+    let one_part = |kind, cause, basis| vec![Part::Other { to, kind, cause, basis }];
     let (woken, current, context, irq, evidence) = match wait.end {
         Waker::Woken { at, current, context, irq, evidence } => (at, current, context, irq, evidence),
         Waker::Unseen if graph.losses().touch(interval.from, interval.to) => {
             let cause = Cause::missing(graph, interval.from, interval.to);
-            return thing(SegmentKind::Unknown, cause, Basis::Ambiguous);
+            return one_part(SegmentKind::Unknown, cause, Basis::Ambiguous);
         }
         Waker::Unseen if wait.began_before => {
-            return thing(SegmentKind::Unknown, Cause::BeforeRecording, Basis::Measured);
+            return one_part(SegmentKind::Unknown, Cause::BeforeRecording, Basis::Measured);
         }
-        Waker::Unseen => return thing(SegmentKind::Unknown, Cause::NoWakeupSeen, Basis::Measured),
-        Waker::Open => return still(wait.lock, thing),
+        Waker::Unseen => return one_part(SegmentKind::Unknown, Cause::NoWakeupSeen, Basis::Measured),
+        Waker::Open => return open_wait(wait.lock, one_part),
     };
     if !context.is_interrupt() {
         return match current {
@@ -64,12 +64,12 @@ pub(crate) fn explain(
                 let (lock, trust) = (lock.map(lock_cause), Trust::Sure);
                 vec![Part::Thread { thread, to, acted: woken, via, lock, trust }]
             }
-            // The idle thread wakes nobody on its own account.
+            // The idle thread does not wake others by itself: an interrupt did.
             Occupant::Idle => {
                 let cause = Cause::Interrupt { context: Context::UnknownInterrupt, irq: None };
-                thing(SegmentKind::OtherDevice, cause, Basis::Measured)
+                one_part(SegmentKind::OtherDevice, cause, Basis::Measured)
             }
-            _ => thing(SegmentKind::Unknown, Cause::NoWakeupSeen, Basis::Ambiguous),
+            _ => one_part(SegmentKind::Unknown, Cause::NoWakeupSeen, Basis::Ambiguous),
         };
     }
     match graph.evidence(evidence) {
@@ -78,19 +78,22 @@ pub(crate) fn explain(
         doubtful => {
             let basis = if doubtful.is_some() { Basis::Ambiguous } else { Basis::Measured };
             let (kind, cause) = interrupt(context, irq);
-            thing(kind, cause, basis)
+            one_part(kind, cause, basis)
         }
     }
 }
 
-/// A wait that the recording's end cut off.
-fn still(lock: Option<ContendedLock>, thing: impl Fn(SegmentKind, Cause, Basis) -> Vec<Part>) -> Vec<Part> {
+/// The part of a wait that had not ended at the end of the recording.
+fn open_wait(
+    lock: Option<ContendedLock>,
+    one_part: impl Fn(SegmentKind, Cause, Basis) -> Vec<Part>,
+) -> Vec<Part> {
     match lock {
         Some(link) => {
             let basis = if link.proved { Basis::Measured } else { Basis::Ambiguous };
-            thing(SegmentKind::Lock, Cause::Lock(lock_cause(link)), basis)
+            one_part(SegmentKind::Lock, Cause::Lock(lock_cause(link)), basis)
         }
-        None => thing(SegmentKind::Unknown, Cause::StillWaiting, Basis::Measured),
+        None => one_part(SegmentKind::Unknown, Cause::StillWaiting, Basis::Measured),
     }
 }
 
@@ -98,7 +101,7 @@ fn lock_cause(link: ContendedLock) -> LockCause {
     LockCause { address: link.address, kernel: link.kernel, owner: link.owner }
 }
 
-/// An interrupt that left no evidence but its context.
+/// The kind and cause of a wake-up by an interrupt with no evidence but its context.
 fn interrupt(context: Context, irq: u16) -> (SegmentKind, Cause) {
     match context {
         Context::LocalTimer | Context::Softirq(Softirq::Timer | Softirq::Hrtimer) => {
@@ -113,7 +116,7 @@ fn interrupt(context: Context, irq: u16) -> (SegmentKind, Cause) {
     }
 }
 
-/// A disk request: who made it, then the queue, then the device.
+/// The parts of a wait for a disk: the submitter, then the queue, then the device.
 fn disk(
     waiter: ThreadIndex,
     completion: &Completion,
@@ -127,7 +130,7 @@ fn disk(
     let basis = trust.basis(Basis::Measured);
     let part = |to, queued, basis| {
         let cause = Cause::Block { request: Some(Box::new(completion.request)), queued };
-        Part::Thing { to, kind: SegmentKind::BlockDevice, cause, basis }
+        Part::Other { to, kind: SegmentKind::BlockDevice, cause, basis }
     };
     let mut parts = Vec::with_capacity(3);
     if start > from {
@@ -135,7 +138,7 @@ fn disk(
             Some(thread) if thread != waiter => {
                 Part::Thread { thread, to: start, acted, via: Via::Device, lock: None, trust }
             }
-            // What it waited for before its request was even made is not known.
+            // The cause of a wait before its own request is not known.
             _ => part(start, true, Basis::Ambiguous),
         });
     }
@@ -144,7 +147,7 @@ fn disk(
     parts
 }
 
-/// A packet: its sender until it was sent, then the way.
+/// The parts of a wait for a packet: the sender, then the packet in flight.
 fn network(
     graph: &Graph,
     waiter: ThreadIndex,
@@ -156,7 +159,7 @@ fn network(
     let cause = Cause::Network { flow: Some(received.flow) };
     let trust = if received.alone { Trust::Sure } else { Trust::By(Rule::LastPacket) };
     let basis = trust.basis(Basis::Measured);
-    let unmatched = |basis| vec![Part::Thing { to, kind: SegmentKind::Network, cause: cause.clone(), basis }];
+    let unmatched = |basis| vec![Part::Other { to, kind: SegmentKind::Network, cause: cause.clone(), basis }];
     let Some(sent) = received.sent else {
         let foreign = !received.doubtful && leaves_host(graph, received.flow);
         return unmatched(if foreign { basis } else { Basis::Ambiguous });
@@ -164,7 +167,7 @@ fn network(
     let at = sent.at.clamp(from, to);
     let in_flight = Part::InFlight { sent: sent.at, to, cause: cause.clone(), basis };
     match sent.by {
-        // One who waits sends nothing: what it sends itself was sent before.
+        // A waiting thread sends nothing, so it cannot have sent the packet during its wait.
         Sender::Thread(thread) if thread == waiter && at > from => unmatched(Basis::Ambiguous),
         Sender::Thread(thread) => {
             let acted = sent.at;
@@ -178,12 +181,12 @@ fn network(
         }
         Sender::Timer(context) => {
             let timer = Cause::Timer { context };
-            vec![Part::Thing { to: at, kind: SegmentKind::Timer, cause: timer, basis }, in_flight]
+            vec![Part::Other { to: at, kind: SegmentKind::Timer, cause: timer, basis }, in_flight]
         }
-        // What came before it was sent is as unknown as who sent it. From then on it was on its way.
+        // The sender is not known, nor is the time before the sending. After it the packet was in flight.
         Sender::Interrupt(_) | Sender::Unseen => {
             let basis = Basis::Ambiguous;
-            let before = Part::Thing { to: at, kind: SegmentKind::Network, cause: cause.clone(), basis };
+            let before = Part::Other { to: at, kind: SegmentKind::Network, cause: cause.clone(), basis };
             vec![before, Part::InFlight { sent: at, to, cause, basis: trust.basis(Basis::Measured) }]
         }
     }

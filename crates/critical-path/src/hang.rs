@@ -1,3 +1,5 @@
+//! Waits that had not ended when the recording did, and deadlocks among them.
+
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockedState, Call};
 use wakepath_wait_graph::{Graph, ThreadIndex, Waker};
@@ -7,20 +9,20 @@ use crate::LockCause;
 /// A wait that was still open when the recording ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hang {
-    /// Who waits.
+    /// The waiting thread.
     pub thread: ThreadIndex,
-    /// Since when. If `began_before`: at least since then.
+    /// The beginning of the wait; the latest possible one if `began_before`.
     pub since: Stamp<Reference>,
-    /// The wait began before the first that was seen of the thread.
+    /// The wait began before the first record of the thread.
     pub began_before: bool,
-    /// How it waits.
+    /// The kernel's state of the thread.
     pub state: Option<BlockedState>,
-    /// In which system call.
+    /// The system call that it is blocked in.
     pub call: Option<Call>,
-    /// For which lock, and who owned that when the wait began. Unless `proved`, the owner is what
-    /// the lock's own memory claims.
+    /// The lock that it waits for, and its owner when the wait began. Unless `proved`, the owner is a
+    /// claim in the lock's own memory.
     pub lock: Option<LockCause>,
-    /// The owner is what the kernel says.
+    /// The kernel names the owner.
     pub proved: bool,
 }
 
@@ -51,11 +53,11 @@ fn hang(graph: &Graph, thread: ThreadIndex) -> Option<Hang> {
     })
 }
 
-/// Cycles of threads each of which waits for a lock that the next owns, and the last for one that
-/// the first owns. Each cycle is given once, from its earliest thread on; a thread is part of one at most.
+/// The cycles of threads that each wait for a lock that the next one owns. Each cycle is returned once,
+/// from its first thread on; a thread is part of at most one.
 pub fn deadlocks(graph: &Graph) -> Vec<Vec<Hang>> {
     let count = graph.threads().len();
-    // Every thread waits for one owner at most: cycles of a function, found by colouring.
+    // Every thread waits for at most one owner, so colouring the threads finds the cycles.
     let mut colour = vec![0u32; count];
     let mut cycles = Vec::new();
     for (first, _) in graph.threads() {

@@ -1,16 +1,18 @@
-//! Walks the execution graph and says what a window of a thread's time went to.
+//! Walks over the execution graph that explain a window of a thread's time.
 //!
-//! [`active`] replaces each wait by what its waker did meanwhile (G15 §5.3.2, Algorithm 5), [`exact`]
-//! goes back from the window's end along what decided when it came (G15 §4.3.1). Both tile the
-//! window to the nanosecond: what nobody saw is a segment of kind [`SegmentKind::Unknown`].
+//! [`active`] replaces each wait by the activity of its waker in that time (G15 §5.3.2, Algorithm 5);
+//! [`exact`] goes back from the window's end along the events that determined that end (G15 §4.3.1).
+//! Both tile the window to the nanosecond: time without an explanation is a segment of kind
+//! [`SegmentKind::Unknown`].
 //!
-//! The cost is linear: every nanosecond of the window is explained once, by one stretch of one
-//! thread. Nothing recurses, so that a chain of a million waits is only long.
+//! The cost is linear: every nanosecond of the window is explained once, by one stretch of one thread.
+//! Nothing recurses, so that a chain of a million waits cannot overflow the stack.
 
 mod active;
 mod contributors;
 mod exact;
 mod explain;
+mod find_problems;
 mod hang;
 mod own_segments;
 mod path;

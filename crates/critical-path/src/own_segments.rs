@@ -1,4 +1,4 @@
-//! What an interval that is no wait says by itself.
+//! The segments of a state interval other than a wait: running, stolen, or runnable behind a competitor.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Cpu;
@@ -7,20 +7,20 @@ use wakepath_wait_graph::{
     UnknownReason, Waker,
 };
 
-use crate::tiles::Place;
+use crate::tiles::Position;
 use crate::{Basis, Cause, Rule, Segment, SegmentKind};
 
-/// The segments of an interval's part from `from` to `to`, in order. Nothing for blocked intervals.
+/// Pushes the segments of the part from `from` to `to` of a state interval, in order; none for a blocked one.
 pub(crate) fn own_segments(
     graph: &Graph,
     bookmarks: &mut Bookmarks<'_>,
-    place: &Place,
+    position: &Position,
     index: usize,
     from: Stamp<Reference>,
     to: Stamp<Reference>,
-    mut give: impl FnMut(Segment),
+    mut push: impl FnMut(Segment),
 ) {
-    let intervals = graph.state_intervals(place.thread);
+    let intervals = graph.state_intervals(position.thread);
     let Some(interval) = intervals.get(index) else { return };
     match interval.state {
         ThreadState::Running { cpu, interrupts_ns } => {
@@ -32,20 +32,20 @@ pub(crate) fn own_segments(
             };
             for (from, to, taken) in stolen.parts(from, to) {
                 if taken {
-                    give(taken_away(place, from, to));
+                    push(stolen_segment(position, from, to));
                     continue;
                 }
                 let middle = to.minus(interrupt_share(&interval, interrupts_ns, stolen, from, to));
-                give(place.segment(from, middle, SegmentKind::Running, Cause::None, basis));
+                push(position.segment(from, middle, SegmentKind::Running, Cause::None, basis));
                 let inferred = Basis::Inferred(Rule::InterruptsInSum);
-                give(place.segment(middle, to, SegmentKind::Interrupted, Cause::None, inferred));
+                push(position.segment(middle, to, SegmentKind::Interrupted, Cause::None, inferred));
             }
         }
-        ThreadState::Runnable { cpu } => match early(graph, intervals, index) {
-            // The waking before the switch-out counts because no other was seen; one may be lost.
+        ThreadState::Runnable { cpu } => match woken_before_switch_out(graph, intervals, index) {
+            // A wake-up before the switch-out counts if there is no other; another one may be lost.
             true if graph.losses().touch(interval.from, interval.to) => {
                 let cause = Cause::missing(graph, interval.from, interval.to);
-                give(place.segment(from, to, SegmentKind::Unknown, cause, Basis::Ambiguous));
+                push(position.segment(from, to, SegmentKind::Unknown, cause, Basis::Ambiguous));
             }
             early => {
                 let basis = if graph.losses().may_hide_a_run(interval.from, interval.to) {
@@ -58,15 +58,15 @@ pub(crate) fn own_segments(
                 let cpu = if cpu == Cpu::UNKNOWN { last_cpu(intervals, index) } else { cpu };
                 for occupancy in bookmarks.occupancies(cpu, from, to) {
                     let cause =
-                        competitor(graph, place.thread, occupancy.occupant, occupancy.from, occupancy.to);
+                        competitor(graph, position.thread, occupancy.occupant, occupancy.from, occupancy.to);
                     let basis =
                         if occupancy.occupant == Occupant::Unknown { Basis::Ambiguous } else { basis };
-                    // An idle CPU that is ready and does not run is not idle: somebody else has it.
+                    // An idle CPU that the hypervisor does not let run is not the cause.
                     let idle = occupancy.occupant == Occupant::Idle;
                     for (from, to, taken) in graph.stolen(cpu).parts(occupancy.from, occupancy.to) {
-                        give(match taken && idle {
-                            true => taken_away(place, from, to),
-                            false => place.segment(from, to, SegmentKind::Runnable, cause.clone(), basis),
+                        push(match taken && idle {
+                            true => stolen_segment(position, from, to),
+                            false => position.segment(from, to, SegmentKind::Runnable, cause.clone(), basis),
                         });
                     }
                 }
@@ -78,26 +78,26 @@ pub(crate) fn own_segments(
             } else {
                 Basis::Measured
             };
-            give(place.segment(from, to, SegmentKind::Throttled, Cause::None, basis));
+            push(position.segment(from, to, SegmentKind::Throttled, Cause::None, basis));
         }
         ThreadState::Unknown(UnknownReason::NotSeenYet) => {
-            give(place.segment(from, to, SegmentKind::Unknown, Cause::BeforeRecording, Basis::Measured));
+            push(position.segment(from, to, SegmentKind::Unknown, Cause::BeforeRecording, Basis::Measured));
         }
         ThreadState::Unknown(UnknownReason::Lost) => {
             let cause = Cause::missing(graph, interval.from, interval.to);
-            give(place.segment(from, to, SegmentKind::Unknown, cause, Basis::Ambiguous));
+            push(position.segment(from, to, SegmentKind::Unknown, cause, Basis::Ambiguous));
         }
         ThreadState::Blocked(_) => {}
     }
 }
 
-/// What the hypervisor took.
-fn taken_away(place: &Place, from: Stamp<Reference>, to: Stamp<Reference>) -> Segment {
-    place.segment(from, to, SegmentKind::Stolen, Cause::None, Basis::Inferred(Rule::StolenBefore))
+/// A segment of time that the hypervisor stole.
+fn stolen_segment(position: &Position, from: Stamp<Reference>, to: Stamp<Reference>) -> Segment {
+    position.segment(from, to, SegmentKind::Stolen, Cause::None, Basis::Inferred(Rule::StolenBefore))
 }
 
-/// How much of a part of a stay interrupts took: as large a share of their sum as the part is of
-/// the stay, without what the hypervisor took. Parts next to each other add up to what both together have.
+/// The time that interrupts took of a part of a running interval, ns: their sum times the share that the
+/// part has of the interval, both without stolen time. The shares of adjacent parts add up exactly.
 fn interrupt_share(
     interval: &StateInterval,
     interrupts_ns: u32,
@@ -109,20 +109,20 @@ fn interrupt_share(
         return 0;
     }
     let before = stolen.ns_before(interval.from);
-    let left_until =
+    let unstolen_ns =
         |at: Stamp<Reference>| u128::from(at.since(interval.from) - (stolen.ns_before(at) - before));
-    let stay = left_until(interval.to);
-    if stay == 0 {
+    let unstolen = unstolen_ns(interval.to);
+    if unstolen == 0 {
         return 0;
     }
-    let interrupts = u128::from(interrupts_ns).min(stay);
-    let until = |at: Stamp<Reference>| left_until(at) * interrupts / stay;
-    // At most what was asked about, since interrupts took at most the stay.
+    let interrupts = u128::from(interrupts_ns).min(unstolen);
+    let until = |at: Stamp<Reference>| unstolen_ns(at) * interrupts / unstolen;
+    // At most the part's own length, since interrupts took at most the interval.
     (until(to) - until(from)) as u64
 }
 
-/// Whether a runnable interval follows a wait whose waking came before its switch-out.
-fn early(graph: &Graph, intervals: StateIntervals<'_>, index: usize) -> bool {
+/// Whether a runnable interval follows a wait whose wake-up came before its switch-out.
+fn woken_before_switch_out(graph: &Graph, intervals: StateIntervals<'_>, index: usize) -> bool {
     let Some(before) = index.checked_sub(1).and_then(|before| intervals.get(before)) else { return false };
     match graph.wait(&before).map(|wait| wait.end) {
         Some(Waker::Woken { at, .. }) => at < before.from || (at == before.from && before.from == before.to),
@@ -130,7 +130,7 @@ fn early(graph: &Graph, intervals: StateIntervals<'_>, index: usize) -> bool {
     }
 }
 
-/// Where a thread that waits for a CPU until the recording ends ran before.
+/// The CPU on which a thread last ran, for one that waits for a CPU until the recording ends.
 fn last_cpu(intervals: StateIntervals<'_>, index: usize) -> Cpu {
     (0..index)
         .rev()

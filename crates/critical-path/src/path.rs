@@ -1,4 +1,4 @@
-//! A path as data: what every shell (text, JSON, Perfetto) shows.
+//! The path as data, which every view (text, JSON, Perfetto) shows.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockRequest, Call, Context, FlowId};
@@ -9,7 +9,7 @@ use crate::Problem;
 /// A stretch of one thread's time, to be explained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Whose time.
+    /// The thread.
     pub thread: ThreadIndex,
     /// Its first nanosecond.
     pub from: Stamp<Reference>,
@@ -17,30 +17,30 @@ pub struct Window {
     pub to: Stamp<Reference>,
 }
 
-/// How a path was made.
+/// The algorithm that made a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
-    /// Each wait is replaced by what its waker did meanwhile (G15 Algorithm 5).
+    /// Each wait is replaced by the activity of its waker in that time (G15 Algorithm 5).
     Active,
     /// The same, but time-outs after which a thread goes back to the same wait count as that wait
     /// ([`Rule::JoinedTimeouts`]).
     Joined,
-    /// The longest path back from the window's end, waits that a thread ended taken as zero (G15 §4.3.1).
+    /// The longest path back from the window's end; waits that a thread ended count as zero (G15 §4.3.1).
     Exact,
 }
 
-/// The whole answer. Segments are in order and tile the window: no gap, no overlap.
+/// The path of a window. Its segments are in order and tile the window: no gap, no overlap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
-    /// What was asked.
+    /// The window.
     pub window: Window,
-    /// How it was made.
+    /// The algorithm.
     pub algorithm: Algorithm,
     /// The tiles.
     pub segments: Vec<Segment>,
-    /// The waits that segments explain, in the order in which they were met; a wait's parent comes before it.
+    /// The waits that segments explain; a wait's parent comes before it.
     pub waits: Vec<Wait>,
-    /// What was doubtful on the way.
+    /// Remarks that make the path less certain.
     pub problems: Vec<Problem>,
 }
 
@@ -68,50 +68,50 @@ pub struct Segment {
     pub from: Stamp<Reference>,
     /// One past its last.
     pub to: Stamp<Reference>,
-    /// What the time went to.
+    /// The kind of time.
     pub kind: SegmentKind,
-    /// Whose time it is, running or waiting; `None` in flight between hosts.
+    /// The thread that ran or waited; `None` for a packet in flight.
     pub thread: Option<ThreadIndex>,
     /// The innermost wait that this explains; `None` for the window's own thread.
     pub parent: Option<WaitId>,
-    /// How many waits it stands under.
+    /// The number of waits above it.
     pub depth: u32,
     /// The link that led here.
     pub via: Via,
     /// The system call that the thread was blocked in, for waits.
     pub call: Option<Call>,
-    /// Who or what is responsible beyond the thread itself.
+    /// The cause beyond the thread itself.
     pub cause: Cause,
-    /// How well it is known.
+    /// The certainty.
     pub basis: Basis,
 }
 
-/// A wait that was explained by what others did meanwhile, clipped to what it explains.
+/// A wait that the activity of another thread explains, clipped to the window and the waits above.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wait {
     /// Its first nanosecond on the path.
     pub from: Stamp<Reference>,
-    /// When it was ended.
+    /// Its end.
     pub to: Stamp<Reference>,
-    /// Who waited.
+    /// The waiting thread.
     pub thread: ThreadIndex,
-    /// The wait that this one is part of explaining.
+    /// The wait that this one explains in part.
     pub parent: Option<WaitId>,
-    /// How many waits it stands under.
+    /// The number of waits above it.
     pub depth: u32,
     /// The system call that it was blocked in.
     pub call: Option<Call>,
-    /// Who ended it; `None` when it did not end or nobody saw it end.
+    /// The thread that ended it; `None` if it did not end or its wake-up has no record.
     pub ended_by: Option<ThreadIndex>,
     /// The link by which it was ended.
     pub via: Via,
-    /// The lock waited for and its owner when the wait began, where that is known.
+    /// The lock waited for and its owner when the wait began, if known.
     pub lock: Option<LockCause>,
-    /// How well it is known.
+    /// The certainty.
     pub basis: Basis,
 }
 
-/// What a segment's time went to.
+/// The kind of time of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SegmentKind {
     /// On a CPU.
@@ -120,7 +120,7 @@ pub enum SegmentKind {
     Runnable,
     /// Kept off the CPU by a cgroup's limit.
     Throttled,
-    /// On a CPU that an interrupt borrowed.
+    /// On a CPU, in interrupts.
     Interrupted,
     /// On a CPU, or about to be, that the hypervisor did not let run.
     Stolen,
@@ -130,13 +130,13 @@ pub enum SegmentKind {
     BlockDevice,
     /// Blocked on the network, or in flight.
     Network,
-    /// Blocked on a lock whose holder's doings are not known.
+    /// Blocked on a lock whose owner's activity is not known.
     Lock,
-    /// Blocked on a person.
+    /// Blocked on input from a user.
     UserInput,
-    /// Blocked on another device or an interrupt that is none of the above.
+    /// Blocked on another device, or on an interrupt other than the above.
     OtherDevice,
-    /// Nobody saw.
+    /// Not known.
     Unknown,
 }
 
@@ -157,7 +157,7 @@ impl SegmentKind {
         Self::Unknown,
     ];
 
-    /// As documents and questions spell it.
+    /// The word for it in documents and options.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -179,7 +179,7 @@ impl SegmentKind {
 /// The link that led to a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Via {
-    /// None: the window's own thread.
+    /// No link: the window's own thread.
     Window,
     /// A thread woke the one above.
     Wakeup,
@@ -197,46 +197,46 @@ pub enum Via {
     Throttle,
 }
 
-/// Who or what is responsible for a segment, beyond the thread whose time it is.
+/// The cause of a segment beyond its own thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
     /// The thread itself.
     None,
-    /// For `Runnable`: who had the CPU.
+    /// For `Runnable`: the thread that had the CPU.
     Competitor(ThreadIndex),
     /// For `Runnable`: the CPU was idle, or on its way out of idleness.
     IdleCpu,
     /// A timer's expiry ended the wait.
     Timer {
-        /// In which interrupt.
+        /// The context of its interrupt.
         context: Context,
     },
     /// A disk request.
     Block {
-        /// The request, where it was seen; apart, since few segments have one and it is large.
+        /// The request, if recorded; boxed, since few segments have one and it is large.
         request: Option<Box<BlockRequest>>,
         /// Whether the request was waiting in the queue (else: in the device).
         queued: bool,
     },
     /// A packet from a peer.
     Network {
-        /// The flow that the packet travelled by, where it was seen.
+        /// The packet's flow, if recorded.
         flow: Option<FlowId>,
     },
-    /// Some interrupt.
+    /// Another interrupt.
     Interrupt {
         /// Its context.
         context: Context,
-        /// Its device interrupt number, where it has one.
+        /// Its device interrupt number, if it has one.
         irq: Option<u16>,
     },
     /// A lock.
     Lock(LockCause),
-    /// Still waiting when the window closed.
+    /// The wait had not ended at the end of the recording.
     StillWaiting,
     /// The wait began before the recording did.
     BeforeRecording,
-    /// A blocked wait with no waking.
+    /// The wait has no wake-up.
     NoWakeupSeen,
     /// A recorder lost records here.
     Lost,
@@ -247,7 +247,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The cause of time that is unknown since something is missing between `from` and `to`.
+    /// The cause of unknown time for lack of records between `from` and `to`.
     pub(crate) fn missing(graph: &Graph, from: Stamp<Reference>, to: Stamp<Reference>) -> Self {
         if graph.losses().touch_reported(from, to) { Self::Lost } else { Self::Unrecorded }
     }
@@ -260,18 +260,18 @@ pub struct LockCause {
     pub address: u64,
     /// Whether it is a kernel lock (else a futex).
     pub kernel: bool,
-    /// Its owner, where it is known.
+    /// Its owner, if known.
     pub owner: Option<ThreadIndex>,
 }
 
-/// How well a figure is known.
+/// The certainty of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Basis {
-    /// Timed at its ends.
+    /// Timed at both ends.
     Measured,
-    /// From samples.
+    /// Estimated from samples.
     Sampled,
-    /// By a rule.
+    /// Found by a rule.
     Inferred(Rule),
     /// More than one explanation fits.
     Ambiguous,
@@ -280,7 +280,7 @@ pub enum Basis {
 /// The rules by which segments are inferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rule {
-    /// Time that interrupts took is known in sum per stay on the CPU, not in place.
+    /// The time of interrupts is known as a sum for each running interval, not in its place.
     InterruptsInSum,
     /// The disk request that ended a wait is the last that completed in that interrupt.
     LastCompletion,
@@ -290,8 +290,8 @@ pub enum Rule {
     JoinedTimeouts,
     /// The wake-up came before its own switch-out.
     WakingBeforeSwitch,
-    /// A kernel worker was there for anyone until it took up the work.
+    /// A kernel worker's time before it picked up the work has nothing to do with the wait.
     TakenUp,
-    /// How long a hypervisor kept a CPU is found when the CPU looks; it is taken to have been right before.
+    /// Stolen time is found as a sum when the CPU looks; it counts as the time right before.
     StolenBefore,
 }

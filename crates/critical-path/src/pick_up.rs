@@ -1,30 +1,30 @@
-//! Kernel workers, which take up work for whoever has some.
+//! Work pick-ups: the time at which a kernel worker begins the work that a waiting thread queued.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::BlockedState;
 use wakepath_wait_graph::{Graph, StateInterval, ThreadIndex, Wait, Waker};
 
-/// So many intervals are looked through for the wait before a worker took up its work. Within work of more
-/// than that it is followed as any other thread, so that the cost stays linear.
-const MAX_PENDING: usize = 256;
+/// The maximum number of state intervals to search for the wait before a pick-up. A worker with longer work
+/// is followed like any other thread, so that the cost stays linear.
+const MAX_INTERVALS: usize = 256;
 
-/// A worker's wait for work.
+/// A kernel worker's wait for the work that it then picked up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkPickUp {
-    /// The interval after it.
+    /// The index of the state interval after the wait.
     pub(crate) next: usize,
     pub(crate) interval: StateInterval,
     pub(crate) wait: Wait,
 }
 
-/// The last wait for work of a kernel worker before it did something, `acted`, that somebody waited for
-/// since `since`; `None` if it took up the work before that one waited, or is no worker.
+/// The last wait for work of a kernel worker before it ended, at `acted`, a wait that began at `since`.
+/// `None` if it picked up the work before `since`, or is no worker.
 ///
-/// What a worker did before it took up the work has nothing to do with who waits for that work: it was
-/// there for anyone. So its last wait for work stands for all before, and what ended that wait, which
-/// queued the work, for why it was not done earlier. Only workers sleep so: within their work they wait in
-/// other states.
-pub(crate) fn pick_up(
+/// A worker's activity before the pick-up has nothing to do with the thread that waits for the work. So
+/// its last wait for work stands for all of that time, and the end of that wait, when the work was
+/// queued, explains why the work was not done earlier. Only workers wait in the idle state: within their
+/// work they wait in other states.
+pub(crate) fn find_pick_up(
     graph: &Graph,
     thread: ThreadIndex,
     since: Stamp<Reference>,
@@ -33,7 +33,8 @@ pub(crate) fn pick_up(
     is_worker(graph, thread, acted).then_some(())?;
     let intervals = graph.state_intervals(thread);
     let last = intervals.find_before(acted)?;
-    let back = (0..=last).rev().take(MAX_PENDING).map_while(|index| Some((index + 1, intervals.get(index)?)));
+    let back =
+        (0..=last).rev().take(MAX_INTERVALS).map_while(|index| Some((index + 1, intervals.get(index)?)));
     let mut waits =
         back.take_while(|(_, interval)| interval.to > since).filter(|(_, interval)| interval.to <= acted);
     waits.find_map(|(next, interval)| {
@@ -46,7 +47,7 @@ fn for_work(wait: Wait) -> Option<Wait> {
     (woken && wait.state == Some(BlockedState::Idle)).then_some(wait)
 }
 
-/// Kernel threads have names of their own making; what calls itself so in user space is none.
+/// Whether a thread is a kernel worker. A user thread of that name is none.
 fn is_worker(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> bool {
     let row = graph.thread(thread);
     row.identity.as_ref().is_some_and(|who| who.kernel) && row.name_at(at).bytes().starts_with(b"kworker/")

@@ -1,4 +1,4 @@
-//! Who or what is responsible for time: the key by which segments are added up.
+//! The key by which segments are added up: the cause without its details.
 
 use wakepath_event::{Context, FlowId};
 use wakepath_wait_graph::ThreadIndex;
@@ -10,7 +10,7 @@ use crate::Cause;
 pub enum Responsible {
     /// The thread itself.
     Itself,
-    /// Who had the CPU.
+    /// The thread that had the CPU.
     Competitor(ThreadIndex),
     /// A CPU that was idle or on its way out of idleness.
     IdleCpu,
@@ -18,7 +18,7 @@ pub enum Responsible {
     Timer,
     /// A disk, by major << 20 | minor.
     Disk {
-        /// Which; `None` where the request was not seen.
+        /// The device; `None` if the request is not recorded.
         device: Option<u32>,
         /// Waiting in its queue (else: in the device).
         queued: bool,
@@ -41,11 +41,11 @@ pub enum Responsible {
         /// Its owner when the wait began.
         owner: Option<ThreadIndex>,
     },
-    /// Still waiting when the window closed.
+    /// The wait had not ended at the end of the recording.
     StillWaiting,
     /// The wait began before the recording did.
     BeforeRecording,
-    /// A blocked wait with no waking.
+    /// The wait has no wake-up.
     NoWakeupSeen,
     /// A recorder lost records.
     Lost,

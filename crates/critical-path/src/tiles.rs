@@ -1,33 +1,35 @@
+//! The segments of a path while a walk makes them.
+
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Call;
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::{Basis, Cause, Rule, Segment, SegmentKind, Via, Wait, WaitId};
 
-/// Where on the path a walk stands: what its segments have in common.
+/// The position of a walk: the thread that it follows, and how the path leads there.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub(crate) thread: ThreadIndex,
     pub(crate) parent: Option<WaitId>,
     pub(crate) depth: u32,
     pub(crate) via: Via,
-    /// How well it is known that the path leads here.
+    /// The certainty that the path leads here.
     pub(crate) trust: Trust,
 }
 
-/// How well it is known that a path leads to a thread.
+/// The certainty that a path leads to a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// By what was seen.
+    /// By records.
     Sure,
     /// By a rule.
     By(Rule),
-    /// It may not: records were lost on the way.
+    /// Not certain: records were lost on the way.
     Doubtful,
 }
 
 impl Trust {
-    /// The trust in what two links lead to, one after the other.
+    /// The trust in the result of two links, one after the other.
     pub(crate) fn and(self, then: Self) -> Self {
         match (self, then) {
             (Self::Doubtful, _) | (_, Self::Doubtful) => Self::Doubtful,
@@ -36,12 +38,12 @@ impl Trust {
         }
     }
 
-    /// The same, unless `doubtful`.
-    pub(crate) fn unless(self, doubtful: bool) -> Self {
+    /// This trust, or `Doubtful` if `doubtful`.
+    pub(crate) fn doubtful_if(self, doubtful: bool) -> Self {
         if doubtful { Self::Doubtful } else { self }
     }
 
-    /// What a figure there stands on that stands on `basis` by itself.
+    /// The basis of a figure at this position that has `basis` by itself.
     pub(crate) const fn basis(self, basis: Basis) -> Basis {
         match (self, basis) {
             (Self::Doubtful, _) => Basis::Ambiguous,
@@ -51,8 +53,8 @@ impl Trust {
     }
 }
 
-impl Place {
-    /// What stands at this place from here to there.
+impl Position {
+    /// A segment at this position.
     pub(crate) fn segment(
         &self,
         from: Stamp<Reference>,
@@ -71,7 +73,7 @@ impl Place {
             via: self.via,
             call: None,
             cause,
-            // What is not known is not known, whoever led here.
+            // Unknown time has its own basis, however the path leads here.
             basis: if kind == SegmentKind::Unknown { basis } else { self.trust.basis(basis) },
         }
     }
@@ -98,15 +100,14 @@ pub(crate) struct Tiles {
 }
 
 impl Tiles {
-    /// Adds a segment behind the last. Empty ones are dropped, and one that goes on like the last
-    /// becomes part of it.
+    /// Adds a segment after the last one. An empty one is dropped; one that is like the last extends it.
     pub(crate) fn push(&mut self, segment: Segment) {
         if segment.from >= segment.to {
             return;
         }
         if let Some(last) = self.segments.last_mut() {
             debug_assert_eq!(last.to, segment.from, "segments tile");
-            // Few are of one kind and one thread; only those are worth the comparison.
+            // Only few adjacent segments have one kind and one thread; the comparison is for those.
             if (last.kind, last.thread) == (segment.kind, segment.thread)
                 && (Segment { from: last.from, ..segment.clone() })
                     == (Segment { to: segment.to, ..last.clone() })

@@ -1,33 +1,37 @@
+//! Waits that end in a time-out, and those of them that count as one wait.
+
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Context, Softirq};
 use wakepath_wait_graph::{Graph, StateInterval, StateIntervals, ThreadState, Wait, Waker};
 
-/// What waits that end by their time-out count as.
+/// The treatment of waits that end in a time-out.
 ///
-/// An event loop that sleeps in short time-outs hides what it really waits for (G15 §5.4.3, §8.1).
+/// An event loop that sleeps with short time-outs hides the cause of its wait (G15 §5.4.3, §8.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Timeouts {
-    /// Waits for a timer.
+    /// They are waits for a timer.
     #[default]
     AsTheyAre,
-    /// Where a thread goes back to the same wait, in the same system call with the same first
-    /// argument, without having run for longer than it had waited: parts of one wait, explained by
-    /// what ended the last of them. Segments that stand on this say so:
+    /// They are parts of one wait if the thread goes back to the same wait, in the same system call with
+    /// the same first argument, without having run for longer than it had waited. The end of the last
+    /// part explains all of them. The segments have the rule
     /// [`Rule::JoinedTimeouts`](crate::Rule::JoinedTimeouts).
     Joined,
 }
 
-/// Waits of a thread that count as one.
+/// Several waits of a thread that count as one.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Joint {
-    /// The last of their intervals. If it did not end in something other than a time-out, nothing is known.
+pub(crate) struct JoinedWaits {
+    /// The index of their last state interval.
     last: usize,
+    /// The last wait ended in something other than a time-out.
     ended: bool,
 }
 
-impl Joint {
-    /// The waits around the interval `index`, if that ended in a time-out: `known` when that is still
-    /// about them, so that every interval is looked at once. Nothing from `to` on is looked at.
+impl JoinedWaits {
+    /// The waits that count as one with that of the interval at `index`, if that ended in a time-out.
+    /// `known` is returned if it still holds this one, so that every interval is read once. Intervals
+    /// that end after `to` do not count.
     pub(crate) fn at(
         graph: &Graph,
         intervals: StateIntervals<'_>,
@@ -66,8 +70,12 @@ impl Joint {
         Some(Self { last, ended: false })
     }
 
-    /// The wait whose end was none of the timer's.
-    pub(crate) fn ender(self, graph: &Graph, intervals: StateIntervals<'_>) -> Option<(StateInterval, Wait)> {
+    /// The last of the waits, which did not end in a time-out; `None` if all of them did.
+    pub(crate) fn ending_wait(
+        self,
+        graph: &Graph,
+        intervals: StateIntervals<'_>,
+    ) -> Option<(StateInterval, Wait)> {
         let interval = intervals.get(self.last).filter(|_| self.ended)?;
         Some((interval, graph.wait(&interval)?))
     }
