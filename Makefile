@@ -25,7 +25,7 @@ build: setup ## build everything, for release
 	$(CARGO) build $(LOCKED) --workspace --release
 
 .PHONY: workloads
-workloads: setup ## build the programs whose truth is known, into workloads/bin
+workloads: setup ## build the programs that log their own times, into workloads/bin
 	@$(MAKE) --no-print-directory -C workloads
 
 .PHONY: program
@@ -46,7 +46,7 @@ tries: ## how often live tests needed another try, in all runs of `make test`
 	@packaging/tries
 
 .PHONY: demo
-demo: program ## record a small backup, tell why it took its time, write a file for Perfetto
+demo: program ## record a small backup, print why it took its time, write a file for Perfetto
 	@packaging/demo
 
 .PHONY: readme
@@ -54,12 +54,12 @@ readme: program ## write into README.md what the program says today of the bundl
 	@packaging/readme
 
 .PHONY: truth
-truth: program workloads ## run programs whose truth is known, and judge what is said of them (root)
+truth: program workloads ## compare paths with programs that log their own times (root)
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth --package wakepath-split
 	$(AS_ROOT) target/release/wakepath-truth
 
 .PHONY: test-vm
-test-vm: program workloads dist ## try it on Debian's kernels 6.1 and 6.12, emulated: writes docs/test-vm.md
+test-vm: program workloads dist ## test on Debian's kernels 6.1 and 6.12, emulated: writes docs/test-vm.md
 	@packaging/setup vm
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth --package wakepath-split
 	$(CARGO) test $(LOCKED) --release --no-run --package wakepath-cli --test live_root_doctor --test live_root_record \
@@ -86,7 +86,7 @@ perfetto: demo ## hold what is exported against Perfetto's own trace_processor (
 	crates/report/tests/trace_processor target/demo/backup.rec
 
 .PHONY: fuzz
-fuzz: setup ## look for input that breaks a decoder, TIME=30m of CPU each, DECODER=: writes docs/fuzz.md
+fuzz: setup ## search for input that breaks a decoder, TIME=30m of CPU each, DECODER=: writes docs/fuzz.md
 	@packaging/setup fuzz
 	@packaging/fuzz $(or $(TIME),30m) $(DECODER)
 
