@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installing a package with apt: what it waits for, and what removing that saves.
-# docs/case-studies/apt.md tells what came of it.
+# Installing a package with apt: its waits, and the time that their removal saves.
+# docs/case-studies/apt.md has the results.
 #
 #   sudo docs/case-studies/apt.sh [FOLDER]    keeps its recordings there, or nowhere
 #
@@ -76,13 +76,13 @@ study() {
 	verdict "$there/$name"
 }
 
-# What the manual pages' index takes: the trigger of man-db, its script and all that these wait for.
+# The time of the manual pages' index: the trigger of man-db, its script and everything that these wait for.
 manual() { of man-db.postinst mandb; }
 with_manual() { touch "$root/var/lib/man-db/auto-update"; }
-# What debconf does where one answers that the index is not to be brought up to date.
+# debconf does the same for users who decline the update of the index.
 without_manual() { rm "$root/var/lib/man-db/auto-update"; }
 
-# What asks the questions of packages before they are unpacked.
+# The program that asks the questions of packages before they are unpacked.
 questions() { of dpkg-preconfigu; }
 with_questions() {
 	rm -f "$root/var/lib/man-db/auto-update"
@@ -90,7 +90,7 @@ with_questions() {
 }
 without_questions() { mv "$root/etc/apt/apt.conf.d/70debconf" "$there"; }
 
-# What is left to wait for at the disk, with the threads of the kernel that such waits go through.
+# The remaining waits for the disk, with the kernel threads that such waits go through.
 disk() { part '.kind == "block_device" or (.comm // "" | startswith("kworker/") or startswith("jbd2/")) and .kind == "running"'; }
 with_disk() { :; }
 # A library that makes fsync and its like do nothing.

@@ -1,7 +1,7 @@
-# What the case studies have in common: read by their scripts, not run.
+# Functions that the scripts of the case studies read; not run by itself.
 #
 # WAKEPATH is the program to use (default: target/release/wakepath of this tree, else the one on PATH),
-# RUNS how often each thing is measured (default 7).
+# RUNS the number of measurements (default 7).
 # shellcheck shell=sh
 
 RUNS=${RUNS:-7}
@@ -45,22 +45,22 @@ timed() {
 	echo $((($(date +%s%N) - timed_from) / 1000)) | awk '{ printf "%.1f\n", $1 / 1000 }'
 }
 
-# Of numbers on stdin, one a line: the median; and what lies between the least and the most.
+# Numbers on stdin, one per line: their median; their minimum and maximum.
 median() { sort -n | awk '{ v[NR] = $1 } END { printf "%.1f\n", NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
 spread() { sort -n | awk '{ v[NR] = $1 } END { printf "%.1f to %.1f\n", v[1], v[NR] }'; }
 
-# told FILE: median and spread of the numbers in it, as `12.3 ms (11.0 to 14.9)`.
-told() { printf '%s ms (%s)' "$(median <"$1")" "$(spread <"$1")"; }
+# summary FILE: median and spread of the numbers in it, as `12.3 ms (11.0 to 14.9)`.
+summary() { printf '%s ms (%s)' "$(median <"$1")" "$(spread <"$1")"; }
 
-# verdict NAME: from files of ms, a line a run. What each recorded run would have taken without the cause
-# on its path, beside what came when the cause was removed.
+# verdict NAME: from files of ms, a line per run. The predicted time of each recorded run without the cause
+# on its path, beside the measured time after the removal of the cause.
 verdict() {
 	paste "$1.recorded" "$1.cause" | awk '{ print $1 - $2 }' >"$1.predicted"
-	printf 'before:       %s\n' "$(told "$1.before")"
-	printf 'recorded:     %s\n' "$(told "$1.recorded")"
-	printf 'of it, cause: %s\n' "$(told "$1.cause")"
-	printf 'predicted:    %s\n' "$(told "$1.predicted")"
-	printf 'without it:   %s\n' "$(told "$1.after")"
+	printf 'before:       %s\n' "$(summary "$1.before")"
+	printf 'recorded:     %s\n' "$(summary "$1.recorded")"
+	printf 'of it, cause: %s\n' "$(summary "$1.cause")"
+	printf 'predicted:    %s\n' "$(summary "$1.predicted")"
+	printf 'without it:   %s\n' "$(summary "$1.after")"
 	printf 'predicted %s ms, got %s ms\n' "$(median <"$1.predicted")" "$(median <"$1.after")"
 }
 

@@ -1,8 +1,8 @@
 #!/bin/sh
 # PostgreSQL as Debian ships it, under pgbench: an UPDATE of one row takes 2 ms in one transaction of two.
-# Names what the slow calls of a function of its binary wait for, predicts what is left without, removes it
+# Names the waits of the slow calls of a function of its binary, predicts the time without them, removes their cause
 # (synchronous_commit = off), and prints the prediction beside the result. docs/case-studies/postgres.md
-# tells what came of it.
+# has the results.
 #
 #   sudo docs/case-studies/postgres.sh [FOLDER]    keeps its recordings there, or nowhere
 #
@@ -60,12 +60,12 @@ bench() {
 	"$@" $(backends)
 	wait $!
 }
-# Transactions as their client has them: how long a client's thousand take, ms.
+# Transactions as their client measures them: the time of a thousand of one client, ms.
 transactions() {
 	PGOPTIONS="-c synchronous_commit=$1" "$binaries/pgbench" -n -c "$CLIENTS" -j "$CLIENTS" -T "$SECONDS_EACH" 2>&1 |
 		sed -n 's/^latency average = \(.*\) ms/\1/p' | awk '{ print $1 * 1000 }'
 }
-# What a thousand transactions spend in PortalRun, ms, as `latency` counts it.
+# The time of a thousand transactions in PortalRun, ms, as `latency` counts it.
 portal() { jq ".targets[0] | (.sum | tonumber) / .count * $STATEMENTS / 1000" "$1"; }
 count() { "$WAKEPATH" latency postgres:PortalRun -d "$SECONDS_EACH" "$@"; }
 count_json() { count --json "$@" >"$there/latency.json" 2>/dev/null; }
@@ -85,20 +85,20 @@ path() {
 peak_of_most='(.buckets as $buckets | [.peaks[] as $peak
 	| [$buckets[] | select($peak.from_bucket <= .index and .index <= $peak.to_bucket) | .count * pow(2; .index)] | add]
 	| index(max) + 1)'
-# What all that is not in peak $peak took, ns: of these the buckets are known.
+# The time of all calls outside peak $peak, ns, by their buckets.
 # shellcheck disable=SC2016
 beside_peak='.peaks[$peak - 1] as $peak | [.buckets[]
 	| select(.index < $peak.from_bucket or .index > $peak.to_bucket) | .count * 1.5 * pow(2; .index)] | add // 0'
 
-# What a call waited for flushes of the log, ns, by the calls' tree: its own, and those of whom it waited for.
+# The time that a call waited for flushes of the log, ns, by the calls' tree: its own, and those of the threads that it waited for.
 # shellcheck disable=SC2016
 behind_flushes='(reduce .tree[] as $node ([]; . + [$node.parent != null and
 		(.[$node.parent] or (($node.call // "") | test("^f(data)?sync")))])) as $behind
 	| ([.tree[] | .id as $id | .own[] | select($behind[$id] or (.what | test(", in f(data)?sync"))) | .asked_ns] | add // 0)'
 
-# Of the paths of all who made the calls of recording $1, between ns $2 and $3: each segment as a line
-# `ASKED WHOSE FROM TO PART`. PART is `own` where the one who is asked about waited for its flush of the log, `others`
-# where it waited for somebody who did, however many lie between; else `rest`.
+# The paths of all threads that made the calls of recording $1, between ns $2 and $3: each segment as a line
+# `ASKED THREAD FROM TO PART`. PART is `own` where the path's thread waited for its own flush of the log, `others`
+# where it waited, directly or through others, for a thread that did; else `rest`.
 segments() {
 	cut -d' ' -f1 "$there/calls" | sort -u | while read -r tid; do
 		path "$1" --tid "$tid" | jq -r --argjson from "$2" --argjson to "$3" '(reduce .waits[] as $wait ({}; .[$wait.id | tostring] = $wait)) as $waits
@@ -109,11 +109,11 @@ segments() {
 			| "\($asked) \(.[0].tid) \(.[0].from_ns) \(.[0].to_ns) \(if $first then "own" elif $any then "others" else "rest" end)"'
 	done
 }
-# overlap A B: of files of `WHOSE FROM TO`, for how long something of A and something of B is the same one's at
-# the same time, ns. No two of A of one are.
+# overlap A B: for files of `THREAD FROM TO`, the time in ns that lies in an interval of A and in one of B of the same
+# thread. Intervals of A of one thread do not overlap.
 overlap() {
 	sort -k1,1n -k2,2n "$1" | awk '
-		# How much of A of `whose` lies before a time.
+		# The time of A of the thread `whose` that lies before a time.
 		function before(whose, at, low, high, middle) {
 			low = 0; high = n[whose]
 			while (low < high) {
@@ -130,11 +130,11 @@ overlap() {
 		$1 in n { overlap += before($1, $3) - before($1, $2) }
 		END { printf "%.0f\n", overlap }' - "$2"
 }
-# ns of all clients, in so many transactions of all of them: ms of a thousand.
+# ns of all clients, and the number of their transactions: ms of a thousand.
 thousand() { awk -v ns="$1" -v transactions="$2" 'BEGIN { printf "%.1f\n", ns / transactions / 1000 }'; }
 calls() { jq -r '.calls[] | "\(.tid) \(.from_ns) \(.to_ns)"' "$1"; }
 
-# Of the slow peak of PortalRun: how long its calls waited for flushes, whoever made them.
+# For the slow peak of PortalRun: the time that its calls waited for flushes by any thread.
 predict_portal() {
 	path PortalRun --call --above 0 >"$there/all.json"
 	transactions=$(jq "[.buckets[].count] | add / $STATEMENTS" "$there/all.json")
@@ -144,8 +144,8 @@ predict_portal() {
 	thousand "$(jq --argjson peak "$peak" --slurpfile of "$there/calls.json" "($beside_peak) + \$of[0].asked.calls * \$of[0].asked.mean_ns" "$there/all.json")" \
 		"$transactions" >>"$there/portal.recorded"
 }
-# Of whole transactions, each of which ends with a call of XLogFlush: how long a client waits for its own flush; for
-# any; and how long whoever is on its path spends within XLogFlush, waiting or not.
+# For whole transactions, each of which ends with a call of XLogFlush: the time that a client waits for its own flush; for
+# any flush; and the time that the threads on its path spend within XLogFlush, waiting or not.
 predict_transactions() {
 	path XLogFlush --call --above 0 >"$there/calls.json"
 	calls "$there/calls.json" >"$there/calls"
@@ -160,7 +160,7 @@ predict_transactions() {
 	read -r own waits whole <"$there/figures"
 	echo "$own" >>"$there/own.cause"
 	echo "$waits" >>"$there/waits.cause"
-	# Not all calls are told apart from the rest where they are many, but an even choice.
+	# Where the calls are many, an even choice of them is explained.
 	thousand "$(overlap "$there/calls" "$there/whose" | jq --slurpfile of "$there/calls.json" '. / $of[0].asked.explained * $of[0].asked.calls')" \
 		"$transactions" >>"$there/flush.cause"
 	for name in own waits flush; do echo "$whole" >>"$there/$name.recorded"; done
@@ -195,16 +195,16 @@ say "who waited for whom"
 say "without waiting for the flush"
 bench off count
 # The prediction for runs that are recorded, and what follows for others: recording slows what is short of CPU.
-told_twice() {
+reported_twice() {
 	verdict "$there/$1"
 	awk -v before="$(median <"$there/$1.before")" -v cause="$(median <"$there/$1.cause")" -v after="$(median <"$there/$1.after")" \
 		'BEGIN { printf "of what it takes unrecorded: predicted %.1f ms, got %.1f ms\n", before - cause, after }'
 }
 say "a client's thousand transactions: prediction and result, if only its own wait for the flush goes"
-told_twice own
+reported_twice own
 say "the same, if the waits go of those too that it waited for"
-told_twice waits
+reported_twice waits
 say "the same, with all that is done within XLogFlush"
-told_twice flush
+reported_twice flush
 say "what they spend in PortalRun, if the waits for flushes go"
-told_twice portal
+reported_twice portal

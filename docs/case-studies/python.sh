@@ -1,7 +1,7 @@
 #!/bin/sh
 # A server that has its answer at once takes 5 ms for it, because it also keeps statistics, in another thread.
-# Predicts what it would take without, moves the statistics into a process of their own, and prints the
-# prediction beside the result. docs/case-studies/python.md tells what came of it.
+# Predicts the time without them, moves the statistics into a process of their own, and prints the
+# prediction beside the result. docs/case-studies/python.md has the results.
 #
 #   sudo docs/case-studies/python.sh [FOLDER]    keeps its recordings there, or nowhere
 set -eu

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A shop's web request through nginx, gunicorn and PostgreSQL: twice too slow, for two reasons.
-# Predicts what removing each would save, removes it, and prints the prediction beside the result.
-# docs/case-studies/web.md tells what came of it.
+# Predicts the time that each removal saves, removes it, and prints the prediction beside the result.
+# docs/case-studies/web.md has the results.
 #
 #   sudo docs/case-studies/web.sh [FOLDER]    keeps its recordings there, or nowhere
 #
@@ -193,9 +193,9 @@ study() {
 	verdict "$there/$name"
 }
 
-# What a backend's wait that another backend ended stands for: whatever the other one did with the row.
+# A backend's wait that another backend ended: the time that the other one kept the row.
 row_lock() { behind '.comm == "postgres" and .ended_by.comm == "postgres"'; }
-# What the database waits for its disk at each commit.
+# The waits of the database for its disk at each commit.
 commits() { part '.kind == "block_device"'; }
 
 study order order/17 row_lock rush
