@@ -84,4 +84,59 @@ mod tests {
     fn the_version_names_the_format_that_is_read() {
         assert!(VERSION.ends_with(&format!("(recording format {})", wakepath_engine::FORMAT)), "{VERSION}");
     }
+
+    /// The words of a command line of ours in a line of a document, from its verb on; `None` without one.
+    #[cfg(feature = "collect")]
+    fn command_line(code: &str) -> Option<Vec<&str>> {
+        let is_before = |word: &&str| matches!(*word, "$" | "sudo") || word.contains('=');
+        let mut words = code.split_whitespace().skip_while(is_before);
+        let is_end = |word: &&str| matches!(*word, "--" | "|" | "&&" | "#") || word.starts_with('>');
+        (words.next() == Some("wakepath")).then(|| words.take_while(|word| !is_end(word)).collect())
+    }
+
+    /// The finding about a command line whose verb or options do not exist.
+    #[cfg(feature = "collect")]
+    fn unknown(words: &[&str]) -> Option<String> {
+        let mut command = Arguments::command();
+        command.build();
+        let verb = words.first().filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
+        let command = match verb {
+            Some(verb) => command.find_subcommand(verb).ok_or(format!("no verb `{verb}`")),
+            None => Ok(&command),
+        };
+        let knows = |word: &str| {
+            let name = word.split(['=', '`', ',', ')']).next().unwrap_or_default();
+            let mut arguments = command.as_ref().into_iter().flat_map(|command| command.get_arguments());
+            match (name.strip_prefix("--"), name.strip_prefix('-').and_then(|rest| rest.chars().next())) {
+                (Some(long), _) => arguments.any(|it| it.get_long() == Some(long)),
+                (None, Some(short)) if short.is_ascii_alphabetic() => {
+                    arguments.any(|it| it.get_short() == Some(short))
+                }
+                _ => true,
+            }
+        };
+        let option = words.iter().find(|word| !knows(word)).map(|word| format!("no option `{word}`"));
+        command.as_ref().err().cloned().or(option)
+    }
+
+    #[test]
+    #[cfg(feature = "collect")]
+    fn documents_show_only_commands_that_can_be_typed() {
+        assert_eq!(unknown(&["path", "--tree", "-5s"]), None);
+        assert_eq!(unknown(&["walk"]).as_deref(), Some("no verb `walk`"));
+        assert_eq!(unknown(&["path", "--tre"]).as_deref(), Some("no option `--tre`"));
+        let tree = wakepath_tidy::tree::Tree::of_this_checkout().unwrap();
+        let pages = tree.files().iter().filter(|path| path.extension().is_some_and(|it| it == "md"));
+        let mut commands = 0;
+        let mut findings = Vec::new();
+        for page in pages {
+            for (line, code) in wakepath_tidy::documents::Document::parse(&tree.text(page).unwrap()).code {
+                let Some(words) = command_line(&code) else { continue };
+                commands += 1;
+                findings.extend(unknown(&words).map(|text| format!("{}:{line}: {text}", page.display())));
+            }
+        }
+        assert!(commands > 30, "{commands} commands in the documents");
+        assert!(findings.is_empty(), "\n{}", findings.join("\n"));
+    }
 }

@@ -1,4 +1,5 @@
-//! Documents against what they name: links, paths in the tree, and commands of the Makefile.
+//! Documents against the things that they name: links, paths in the tree, crates, commands of the Makefile, and the
+//! number of the recording format.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -110,6 +111,57 @@ fn is_path(code: &str) -> bool {
         && !code.split('/').any(|part| part == "bin" || part == "NAME")
 }
 
+/// Whether a piece of code is the name of one of our source files: these are named with their whole path.
+fn is_source(code: &str) -> bool {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    code.ends_with(".rs") && !code.starts_with(['.', '/']) && code.chars().all(is_name)
+}
+
+/// The words of a piece of code that name a package of ours.
+fn packages_in(code: &str) -> impl Iterator<Item = &str> {
+    let words = code.split(|c: char| !c.is_ascii_alphanumeric() && !"-_./".contains(c));
+    words.filter(|word| {
+        let name = word.strip_prefix("wakepath-").unwrap_or_default();
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-')
+    })
+}
+
+/// The bytes of a thread's name that the kernel keeps: output in a document may show a program's name cut to these.
+const MAX_COMM_BYTES: usize = 15;
+
+/// The names of the packages that manifests define.
+pub fn package_names<'a>(manifests: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let lines = manifests.flat_map(|manifest| manifest.lines().take_while(|line| !line.starts_with("[dep")));
+    let name = |line: &str| Some(line.strip_prefix("name = \"")?.strip_suffix('"')?.to_owned());
+    lines.filter_map(name).collect()
+}
+
+/// Checks that a page gives the number of the recording format that `source` defines as `FORMAT`.
+pub fn check_format(page: &str, source: &str) -> Vec<Finding> {
+    let number = |text: &str| -> String { text.chars().take_while(char::is_ascii_digit).collect() };
+    let place = |line: usize| format!("docs/recording-format.md:{line}");
+    let Some((_, current)) = source.split_once("const FORMAT: i64 = ") else {
+        return vec![Finding::new(place(1), "the constant `FORMAT` is not where it was")];
+    };
+    let current = number(current);
+    let mut findings = Vec::new();
+    for (index, line) in page.lines().enumerate() {
+        for begin in ["format **", "the number of the format: "] {
+            let named = line.split_once(begin).map(|(_, rest)| number(rest));
+            if let Some(named) = named.filter(|named| *named != current) {
+                findings.push(Finding::new(
+                    place(index + 1),
+                    format!("says format {named}, written is {current}"),
+                ));
+            }
+        }
+    }
+    if !page.lines().any(|line| line.starts_with(&format!("| {current} |"))) {
+        findings.push(Finding::new(place(1), format!("has no row about the changes in format {current}")));
+    }
+    findings
+}
+
 /// The path a link names, within the tree; `None` if it leads out of it.
 fn within(folder: &Path, link: &str) -> Option<PathBuf> {
     let mut path = PathBuf::new();
@@ -130,6 +182,7 @@ fn within(folder: &Path, link: &str) -> Option<PathBuf> {
 pub fn check(
     documents: &BTreeMap<PathBuf, Document>,
     targets: &BTreeSet<String>,
+    packages: &BTreeSet<String>,
     exists: impl Fn(&Path) -> bool,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -151,8 +204,15 @@ pub fn check(
             }
         }
         for (line, code) in &document.code {
-            if is_path(code) && !exists(Path::new(code)) {
+            if (is_path(code) || is_source(code)) && !exists(Path::new(code)) {
                 say(line, format!("names `{code}`, which is not there"));
+            }
+            let is_package = |name: &str| {
+                let is_cut = |package: &String| name.len() == MAX_COMM_BYTES && package.starts_with(name);
+                packages.contains(name) || packages.iter().any(is_cut)
+            };
+            for name in packages_in(code).filter(|name| !is_package(name)) {
+                say(line, format!("names the package `{name}`, which is not there"));
             }
             for target in made(code).into_iter().filter(|target| !targets.contains(*target)) {
                 say(line, format!("says `make {target}`, which the Makefile does not know"));
@@ -174,7 +234,10 @@ mod tests {
         ]);
         let targets = BTreeSet::from(["test".to_owned()]);
         let there = ["docs/a.md", "docs/b.md", "LICENSE-MIT", "crates/clock"];
-        let findings = check(&documents, &targets, |path| there.iter().any(|it| path == Path::new(it)));
+        let packages =
+            package_names(["name = \"wakepath-tidy\"\n", "name = \"wakepath-libfuzzer\"\n"].into_iter());
+        let findings =
+            check(&documents, &targets, &packages, |path| there.iter().any(|it| path == Path::new(it)));
         findings.iter().map(Finding::to_string).collect()
     }
 
@@ -193,6 +256,35 @@ mod tests {
     fn paths_in_code_spans_are_there() {
         assert_eq!(findings("`crates/clock`, `crates/NAME`, `workloads/bin/rpc`, `crates/`"), [""; 0]);
         assert_eq!(findings("`crates/gone`"), ["docs/a.md:1: names `crates/gone`, which is not there"]);
+        assert_eq!(findings("`gone.rs` and `*.rs`"), ["docs/a.md:1: names `gone.rs`, which is not there"]);
+    }
+
+    #[test]
+    fn packages_in_code_are_there() {
+        assert_eq!(
+            findings("`cargo test -p wakepath-tidy`, `wakepath-libfuz` ran, `wakepath-NAME`"),
+            [""; 0]
+        );
+        assert_eq!(
+            findings("`wakepath-tid --x`"),
+            ["docs/a.md:1: names the package `wakepath-tid`, which is not there"]
+        );
+    }
+
+    #[test]
+    fn the_page_about_the_format_has_the_number_that_is_written() {
+        let source = "pub const FORMAT: i64 = 5;";
+        let page = "This is format **5**.\n| `format` | the number of the format: 5 |\n| 5 | `stolen` |\n";
+        assert_eq!(check_format(page, source), []);
+        let old = page.replace("**5**", "**4**").replace("| 5 |", "| 4 |");
+        let lines: Vec<_> = check_format(&old, source).iter().map(Finding::to_string).collect();
+        assert_eq!(
+            lines,
+            [
+                "docs/recording-format.md:1: says format 4, written is 5",
+                "docs/recording-format.md:1: has no row about the changes in format 5"
+            ]
+        );
     }
 
     #[test]

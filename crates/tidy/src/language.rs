@@ -48,7 +48,8 @@ pub fn check(path: &Path, text: &str) -> Vec<Finding> {
         "md" => sentences(text),
         "rs" => comments(text, &["///", "//!", "//"]),
         "c" | "h" => comments(text, &["//", "/*"]),
-        _ if text.starts_with("#!/bin/sh") || text.starts_with("#!/usr/bin/env") => comments(text, &["#"]),
+        "sh" | "py" => comments(text, &["#"]),
+        _ if text.starts_with("#!") => comments(text, &["#"]),
         _ => Vec::new(),
     };
     for (line, sentence) in prose {

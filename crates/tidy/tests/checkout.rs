@@ -78,7 +78,12 @@ fn documents_name_only_what_is_there() {
         .map(|path| (path.clone(), Document::parse(&tree.text(path).unwrap())))
         .collect();
     let (targets, mut findings) = documents::make_targets(&tree.text("Makefile").unwrap());
-    findings.extend(documents::check(&documents, &targets, |path| tree.has(path)));
+    let manifests = tree.files().iter().filter(|path| path.ends_with("Cargo.toml"));
+    let manifests: Vec<_> = manifests.map(|path| tree.text(path).unwrap()).collect();
+    let packages = documents::package_names(manifests.iter().map(String::as_str));
+    findings.extend(documents::check(&documents, &targets, &packages, |path| tree.has(path)));
+    let page = tree.text("docs/recording-format.md").unwrap();
+    findings.extend(documents::check_format(&page, &tree.text("crates/recording/src/metadata.rs").unwrap()));
     assert_none(findings);
 }
 
