@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Which disk request ended a wait, and how long it queued before the device had it.
+ * Disk requests: the one that ended a wait, and how long it was queued before the device got it.
  */
 #include "ring.bpf.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Whose calls are of interest: processes that were asked about, and those that they start.
+ * The processes whose calls count: those that were asked about, and those that they start.
  */
 #ifndef WAKEPATH_CALLS_H
 #define WAKEPATH_CALLS_H
@@ -10,12 +10,12 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-/* Whatever process it is. */
+/* All processes count. */
 __weak const volatile bool everyone = false;
 
 /*
- * Process ids, and those of their children, while they live. With when they began: a number is given anew
- * before the one that had it is forgotten. 0: asked about from the start.
+ * The ids of these processes while they live, with the stamp of their start, since the kernel reuses an id before
+ * its old entry is removed. 0: the process was asked about.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -26,7 +26,7 @@ struct {
 
 struct begun_key {
 	__u64 what; /* a thread, or the address of a request, a lock or a goroutine */
-	__u64 target; /* in the upper half the thread of a lock, the process of a goroutine */
+	__u64 target; /* the upper half holds the thread of a lock, or the process of a goroutine */
 };
 
 static __always_inline bool is_followed(__u32 tgid)

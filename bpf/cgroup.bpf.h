@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Which cgroup of the CPU controller a thread is in, whichever hierarchy that has. */
+/* The cgroup of a thread in the hierarchy that has the CPU controller. */
 #ifndef WAKEPATH_CGROUP_H
 #define WAKEPATH_CGROUP_H
 
@@ -7,7 +7,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-/* Its inode; 0 where there is no such controller. */
+/* Its inode; 0 if there is no such controller. */
 static __always_inline __u64 cpu_cgroup(struct task_struct *task)
 {
 	int id = 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The current thread, and the registers it entered the kernel with, by loads instead of calls: a call
- * of the kernel costs 11 ns where its return goes through a thunk, and these are asked for at each
- * waking and each wait.
+ * The current thread, and the registers with which it entered the kernel, by loads instead of calls of the
+ * kernel: such a call costs 11 ns if its return goes through a thunk, and these are needed at each
+ * wake-up and each wait.
  *
- * Where the kernel keeps them is learned at the tick from its own answers, which each later tick is held
- * against: the address of `curr` in each CPU's run queue, which changes only between two threads' times,
- * and how far from a thread's stack its registers lie. That is the same for all threads that have a user
- * side (not for those that idle). What was wrong once is not believed again. Until something is known, and
- * where the kernel does not let us name types, it is asked each time.
+ * Their places are learned at the tick from the kernel's answers, and compared with them at each later tick:
+ * the address of `curr` in each CPU's run queue, which changes only at a switch, and the distance of the registers
+ * from a thread's stack, which is the same for all user threads (not for idle ones). A place that was wrong
+ * once is never used again. Until a place is known, and where the kernel does not let us name types, the
+ * kernel is called each time.
  */
 #ifndef WAKEPATH_CURRENT_H
 #define WAKEPATH_CURRENT_H
@@ -16,21 +16,21 @@
 #include "ring.bpf.h"
 
 /*
- * From a CPU's run queue to where KVM counts what it takes of that CPU, bytes; 0: nobody says. Symbols of data
- * are not in every kernel's table, but how far two variables of a CPU are apart is in its BTF.
+ * Bytes from a CPU's run queue to KVM's count of that CPU's stolen time; 0: not known. Not every kernel's table
+ * has the symbols of data, but its BTF has the distance of two per-CPU variables.
  */
 __weak const volatile __s64 steal_behind_run_queue = 0;
 
 struct places {
 	__u64 current; /* 0: not known */
-	__u64 registers; /* from `task_struct.stack` on; 0: not known */
-	__u64 is_wrong; /* of what was learned something turned out to be so */
-	__u64 steal; /* where the hypervisor counts what it takes; 0: not known */
-	__u64 no_steal; /* what was found there cannot be it */
-	__u64 one; /* of some thread: the verifier calculates with what it loads, not with what it is given */
+	__u64 registers; /* offset from `task_struct.stack`; 0: not known */
+	__u64 is_wrong; /* a place turned out to be wrong */
+	__u64 steal; /* address of the count of stolen time; 0: not known */
+	__u64 no_steal; /* the value there cannot be a count of stolen time */
+	__u64 one; /* address of some thread: the verifier accepts arithmetic on what it loads, not on arguments */
 };
 
-/* By CPU; max_entries is set before loading. Nobody but programs writes here: it is trusted. */
+/* By CPU; max_entries is set before loading. Only BPF programs write here, so it is trusted. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_RDONLY);
@@ -46,10 +46,10 @@ static __always_inline struct places *places_here(void)
 	return bpf_map_lookup_elem(&current_places, &cpu);
 }
 
-/* More than any kernel's stack has. */
+/* No kernel's stack is larger. */
 #define MOST_STACK 0x100000
 
-/* The scheduler's own account of what was taken is a look behind, and never ahead. */
+/* The scheduler's own count of stolen time lags behind, and is never ahead. */
 #define MOST_BEHIND 10000000000ull
 
 static __always_inline void learn_where_steal_is(struct places *places, struct rq *rq)
@@ -84,7 +84,7 @@ static __always_inline void learn_places(void)
 		return;
 	*(volatile __u64 *)&places->one = (__u64)bpf_task_pt_regs(task);
 	registers = *(volatile __u64 *)&places->one - (__u64)task->stack;
-	/* Absent where the scheduler knows no groups. */
+	/* Absent in kernels without group scheduling. */
 	queue = task->se.cfs_rq;
 	*(volatile __u64 *)&places->one = 0;
 	if (bpf_core_field_exists(queue->rq) && queue) {
@@ -106,7 +106,7 @@ static __always_inline void learn_places(void)
 	}
 }
 
-/* The current thread, as a number: for comparing, and for `bpf_core_cast`. */
+/* The address of the current thread as a number, for comparisons and for `bpf_core_cast`. */
 static __always_inline __u64 current_address(void)
 {
 	struct places *places;
@@ -119,7 +119,7 @@ static __always_inline __u64 current_address(void)
 	return (__u64)bpf_get_current_task();
 }
 
-/* `task`'s registers at its entry into the kernel. */
+/* The registers of `task` when it entered the kernel. */
 static __always_inline struct pt_regs *registers_of(struct task_struct *task)
 {
 	struct places *places = places_here();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the descriptor is that a thread blocks on: told once for each CPU, process, descriptor and
- * inode (descriptors and the kernel's file structures are reused, inode numbers tell them apart).
+ * The file behind the descriptor that a thread blocks on: recorded once for each CPU, process, descriptor and
+ * inode (descriptors and the kernel's file structures are reused; inode numbers distinguish them).
  */
 #ifndef WAKEPATH_FILE_H
 #define WAKEPATH_FILE_H
@@ -21,7 +21,7 @@ struct {
 	__type(value, struct file_cache);
 } file_caches SEC(".maps") __weak;
 
-/* Whether the first argument of a system call is a descriptor, of those that may block on it. */
+/* Whether the first argument of a system call is a descriptor on which the call may block. */
 static __always_inline bool takes_descriptor(__u32 call)
 {
 	switch (call) {
@@ -48,7 +48,7 @@ struct descriptor {
 	__u32 device;
 };
 
-/* What stands behind a descriptor: a load a step where the kernel lets us name types, else a call a step. */
+/* The file behind a descriptor. Each step is a load if the kernel lets us name types, else a call. */
 static __always_inline void find_file(struct descriptor *d, struct fdtable *table, __u64 fd)
 {
 	struct inode *inode;

@@ -28,12 +28,12 @@ static __always_inline __u64 flow_id(const struct tuple *t)
 	return h;
 }
 
-/* One load where the verifier knows the pointer's type, a call of the kernel where it does not. */
+/* One load if the verifier knows the type of the pointer, else a call of the kernel. */
 #define READ_SOCKET(typed, sk, member) (typed ? (sk)->member : BPF_CORE_READ(sk, member))
 
 /*
- * The flow that arrives at a socket. False when it has no peer, or is of another family. `typed`:
- * sk is an argument of the tracepoint, not an address found in memory.
+ * The flow that arrives at a socket; false if the socket has no peer, or is of another family. `typed`:
+ * `sk` is an argument of the tracepoint, not an address found in memory.
  */
 static __always_inline bool socket_tuple(struct tuple *t, struct sock *sk, const bool typed)
 {

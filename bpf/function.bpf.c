@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Each call of the functions that were asked for, as a record when it ends: a window whose path can be
- * asked for.
+ * Records each call of the chosen functions when it ends: a window whose path can be explained.
  */
 #include "steal.bpf.h"
 
-/* What the hypervisor took before a call begins is not the call's; what it took since, is. */
+/* Time that the hypervisor stole before the beginning of a call is not the call's; time since then is. */
 static __always_inline __u64 stamp(void)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -38,8 +37,8 @@ static __always_inline void call_left(__u32 target, __u32 thread, __u64 from)
 	call_record(target, thread, from, WP_FUNCTION_LEFT);
 }
 
-/* Calls that no record tells of, by CPU. */
-enum { CROWDED /* there was no room */, UNSEEN /* they returned, nobody knows when */ };
+/* The numbers of calls that are not recorded, by CPU. */
+enum { CROWDED /* there was no room */, UNSEEN /* it is not known when they returned */ };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

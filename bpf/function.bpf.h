@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Entries and returns of user functions, put together to calls. A thread's open calls of a function are a
- * stack of (stamp, stack pointer). A return belongs to the entry with its stack pointer; what is above that,
- * or below the stack pointer of a new entry, was left without returning (longjmp, an exception), as is what
- * is open when its thread ends or becomes another program. Of Go, read goroutine for thread. Functions of the
- * kernel: kernel_function.bpf.h.
+ * Matches entries and returns of user functions to calls. A thread's open calls of a function are a stack of
+ * (stamp, stack pointer). A return belongs to the entry with its stack pointer; calls above it, and calls below
+ * the stack pointer of a new entry, were unwound without returning (longjmp, an exception), as are calls that
+ * are open when their thread ends or executes another program. For Go, read goroutine instead of thread. For
+ * functions of the kernel, see kernel_function.bpf.h.
  *
- * Whoever includes this says before what becomes of a call: call_ended, call_left, call_crowded, call_unseen
- * (it returned, nobody knows when); and when it is: stamp.
+ * A file that includes this one defines before: call_ended, call_left (unwound), call_crowded (not counted for
+ * want of room), call_unseen (its beginning or return was missed); and stamp, the time.
  */
 #ifndef WAKEPATH_FUNCTION_H
 #define WAKEPATH_FUNCTION_H
 
 #include "calls.bpf.h"
 
-/* In a probe's cookie, beside the target's number: the function is one of Go's. */
+/* A flag in a probe's cookie, beside the target's number: the function is Go's. */
 #define WP_GO (1ull << 32)
-/* It never returns. */
+/* The function never returns. */
 #define WP_NEVER (1ull << 33)
-/* A thread may go on on another stack within it. */
+/* A thread may continue on another stack within the function. */
 #define WP_SWITCHES (1ull << 34)
 
-/* Deepest recursion that is told apart. */
+/* Calls of a function that a thread can have open at once. */
 #define DEEPEST 8
 
-/* Most functions at once. */
+/* Number of functions at once, at most. */
 #define MOST_FUNCTIONS 64
 
 struct open_call {
 	__u64 at;
 	__u64 sp;
-	__u64 thread; /* where it began */
+	__u64 thread; /* the thread in which it began */
 };
 
 struct open_calls {
@@ -56,19 +56,19 @@ struct {
 /* Entries further apart than this are on other stacks: signal handlers, coroutines. */
 #define ONE_STACK (8ull << 20)
 
-/* Whose call it is, and where on its stack. */
+/* The thread or goroutine of a call, and its place on the stack. */
 struct place {
 	struct begun_key key;
 	__u64 sp;
-	__u64 one_stack; /* how far apart two places on one stack may be */
+	__u64 one_stack; /* the largest distance of two places on one stack */
 };
 
 /*
- * A goroutine goes on in another thread, and its stack moves, and grows to a gigabyte. It is known by what
- * Go keeps in r14 (its ABI for registers, from Go 1.17 on): the address of a `g`, which begins with the
- * lowest and the highest address of its stack. When Go moves a stack it copies what is used of it to the
- * end of the new one: how far a place is from there stays. A `g` lies where that of another process may.
- * False where r14 holds none.
+ * A goroutine may continue in another thread, and its stack moves, and grows up to a gigabyte. It is identified by
+ * r14 (in Go's register ABI, from Go 1.17): the address of a `g`, which begins with the lowest and the highest
+ * address of its stack. When Go moves a stack, it copies the used part to the end of the new stack, so that the
+ * distance of a place from the end stays. Two processes may have a `g` at the same address. False if r14
+ * holds no `g`.
  */
 static __always_inline bool find_place(struct pt_regs *ctx, struct place *place)
 {
@@ -90,7 +90,7 @@ static __always_inline bool find_place(struct pt_regs *ctx, struct place *place)
 	return true;
 }
 
-/* The verifier has to see the mask: the compiler knows that it is not needed. */
+/* The verifier needs the mask, which the compiler would remove as superfluous. */
 static __always_inline struct open_call *last_of(struct open_calls *open, __u64 depth)
 {
 	__u64 place = depth - 1;
@@ -99,7 +99,7 @@ static __always_inline struct open_call *last_of(struct open_calls *open, __u64 
 	return &open->calls[place & (DEEPEST - 1)];
 }
 
-/* A call where none has been before: of this thread, or goroutine, and function. */
+/* The first open call of this function in this thread or goroutine. */
 static __always_inline void open_first(struct begun_key *key, __u64 sp, __u64 self)
 {
 	struct open_calls first = { 1, { { 0, sp, (__u32)self } } };
@@ -109,7 +109,7 @@ static __always_inline void open_first(struct begun_key *key, __u64 sp, __u64 se
 		call_crowded((__u32)key->target);
 }
 
-/* A call within `depth` others, or where others were. */
+/* A call within `depth` open ones, or in place of some that were unwound. */
 static __always_inline void open_another(struct open_calls *open, __u64 depth, __u32 target, __u64 sp, __u64 self)
 {
 	struct open_call *last;
@@ -127,8 +127,8 @@ static __always_inline void open_another(struct open_calls *open, __u64 depth, _
 }
 
 /*
- * Where a thread goes on on other stacks within a call, calls are over in any order: they are known by their
- * place alone, and kept in no order. The call at a place, if one is open there, is taken out.
+ * If a thread continues on other stacks within a call, calls end in any order: they are identified by their place
+ * alone, and kept in no order. Removes the call at a place, if one is open there.
  */
 static __always_inline bool take_out(struct open_calls *open, __u64 sp, __u64 *at)
 {
@@ -182,8 +182,8 @@ int function_enter(struct pt_regs *ctx)
 		call_left(target, self, at);
 	depth = open->depth;
 	/*
-	 * The stack grows down: what is open lies above. A call at the same place as this one is over too,
-	 * unless it went on here by a jump, which is rarer than a loop around what throws.
+	 * The stack grows down: open calls lie above. A call at the same place as this one has ended too,
+	 * unless it came here by a jump, which is rarer than a loop around a call that throws.
 	 */
 #pragma unroll
 	for (int i = 0; i < DEEPEST; i++) {
@@ -199,7 +199,7 @@ int function_enter(struct pt_regs *ctx)
 	return 0;
 }
 
-/* At a return the stack pointer is `above` the entry's: the return address may be gone already. */
+/* At a return the stack pointer is `above` the entry's, since the return address may be popped already. */
 static __always_inline int leaves(struct pt_regs *ctx, __u64 above)
 {
 	__u64 now = stamp(), self = bpf_get_current_pid_tgid(), depth, at;
@@ -232,7 +232,7 @@ static __always_inline int leaves(struct pt_regs *ctx, __u64 above)
 			open->depth = depth - 1;
 			return 0;
 		}
-		/* The call was open before, or too deep. */
+		/* The call began before the probe did, or recursion was too deep. */
 		if (last->sp > place.sp)
 			break;
 		call_left(target, self, last->at);
@@ -248,7 +248,7 @@ int function_return(struct pt_regs *ctx)
 	return leaves(ctx, 8);
 }
 
-/* At a return instruction of a function whose return address must not be touched. */
+/* At a return instruction of a function whose return address must not be replaced. */
 SEC("uprobe")
 int function_leave(struct pt_regs *ctx)
 {
@@ -257,10 +257,10 @@ int function_leave(struct pt_regs *ctx)
 
 #include "kernel_function.bpf.h"
 
-/* How many functions are asked for. */
+/* The number of functions. */
 __weak const volatile __u32 function_targets = 0;
 
-/* What is open of one function on a stack that is no more was left. */
+/* The open calls of a function on a stack that is gone were unwound. */
 static __noinline int leave_all(__u64 whose, __u32 tid, __u32 target)
 {
 	struct begun_key key = { whose, target };
@@ -277,12 +277,12 @@ static __noinline int leave_all(__u64 whose, __u32 tid, __u32 target)
 		call_left(target, tid, last_of(open, depth)->at);
 		depth--;
 	}
-	/* The next thread of this number begins anew. */
+	/* The next thread with this number begins without open calls. */
 	bpf_map_delete_elem(&open_functions, &key);
 	return 0;
 }
 
-/* An exec leaves what `task` is in within the kernel as it is. */
+/* An exec does not end the kernel functions that `task` is in. */
 static __always_inline int stack_is_gone(__u32 tid, struct task_struct *task, bool ends)
 {
 	if (!is_followed(task->tgid))
@@ -304,14 +304,14 @@ int BPF_PROG(function_exit, struct task_struct *task)
 	return stack_is_gone(task->pid, task, true);
 }
 
-/* Whichever thread does it, its number is the process's from then on. */
+/* The thread that calls exec has the number of its process from then on. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(function_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
 	return stack_is_gone(old_pid, task, false);
 }
 
-/* What a goroutine of a process had open. */
+/* The open calls of the goroutines of a process. */
 static long leave_goroutine(void *map, struct begun_key *key, struct open_calls *open, __u32 *tgid)
 {
 	__u32 target = (__u32)key->target;
@@ -334,13 +334,13 @@ static __always_inline int goroutines_are_gone(__u32 tgid)
 {
 	if (!bpf_map_lookup_elem(&go_processes, &tgid))
 		return 0;
-	/* Linux 5.13: programs of their own, loaded where a function is one of Go's. */
+	/* This needs Linux 5.13: separate programs, loaded only if a function is Go's. */
 	bpf_for_each_map_elem(&open_functions, leave_goroutine, &tgid, 0);
 	bpf_map_delete_elem(&go_processes, &tgid);
 	return 0;
 }
 
-/* A goroutine lives as long as its process, whichever threads end. */
+/* A goroutine may live as long as its process, even if threads end. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(goroutines_exit, struct task_struct *task)
 {
@@ -364,12 +364,12 @@ int BPF_PROG(follow_fork, struct task_struct *parent, struct task_struct *child)
 	if (is_followed(parent->tgid))
 		bpf_map_update_elem(&followed, &tgid, &began, BPF_ANY);
 	else
-		/* Whose number it was may have been followed. */
+		/* An earlier process with this number may have been followed. */
 		bpf_map_delete_elem(&followed, &tgid);
 	return 0;
 }
 
-/* What a process calls while it ends is its own still. */
+/* Calls that a process makes while it ends still count. */
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(follow_free, struct task_struct *task)
 {

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Which futex waits can be for a lock with an owner, and how much of the memory at the word tells it.
+ * Futex waits that can be for a lock with an owner, and the memory at the lock word that holds the owner.
  */
 #ifndef WAKEPATH_FUTEX_H
 #define WAKEPATH_FUTEX_H
 
 enum { SYS_futex = 202 };
 enum { FUTEX_WAIT = 0, FUTEX_LOCK_PI = 6, FUTEX_WAIT_BITSET = 9, FUTEX_LOCK_PI2 = 13 };
-/* The operation less its flags; what glibc writes into a mutex with waiters; the same bit in robust ones. */
+/* The operation without its flags; the value of a glibc mutex with waiters; the same bit in robust ones. */
 enum { FUTEX_COMMAND = 0x7f, CONTENDED = 2 };
 #define FUTEX_WAITERS 0x80000000u
 
 enum lock_shape {
 	NO_LOCK,
 	OWNER_IN_WORD, /* priority inheritance: the kernel keeps the owner in the word */
-	OWNER_BESIDE,  /* glibc's mutex: two words on. Only a lock with waiters is waited for with these values. */
+	OWNER_BESIDE,  /* glibc's mutex: two words on. Only waits for a lock with waiters expect these values. */
 };
 
-/* `expected`: the value that the caller expects, which the kernel has compared with the word. */
+/* `expected`: the value that the caller expects in the word, and with which the kernel has compared it. */
 static __always_inline enum lock_shape lock_shape(__u32 operation, __u32 expected)
 {
 	switch (operation & FUTEX_COMMAND) {
@@ -30,12 +30,12 @@ static __always_inline enum lock_shape lock_shape(__u32 operation, __u32 expecte
 	return NO_LOCK;
 }
 
-/* What Rust's parked threads expect, and no lock. */
+/* The value that parked threads of Rust expect, which no lock has. */
 #define PARKED 0xffffffffu
 
 /*
- * Whether it is waited for a lock, told by what the caller expects there: glibc, Rust, Go and others write
- * one of these values into a lock that has waiters. That a counter of something else has it is possible.
+ * Whether the wait is for a lock, judged by the expected value: glibc, Rust, Go and others write one of
+ * these values into a lock that has waiters. A word that is no lock may have the same value by chance.
  */
 static __always_inline _Bool waits_for_lock(__u32 operation, __u32 expected)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Whose latency it is: a process, a thread or a cgroup, each with counts of its own.
+ * Grouping of latencies: each process, thread or cgroup has counts of its own.
  *
- * A process or thread is its number and when it started, so that a number that is used again is somebody
- * else. There is room for so many groups; the latencies of those that come later are counted where all
- * are if nobody is told apart. So the groups and those are the whole, and each latency is in one of them.
+ * A process or thread is identified by its number and its start, since numbers are reused. The number of groups is
+ * limited; latencies of later ones are counted where all are counted without grouping. So the groups
+ * and that rest are the whole, and each latency is in one of them.
  *
- * Counts of a group are not by CPU: a thread runs on one CPU at a time, and by CPU a large machine would
- * need a hundred times the memory.
+ * The counts of a group are not per CPU: a thread runs on one CPU at a time, and per-CPU counts would need a
+ * hundred times the memory on a large machine.
  */
 #ifndef WAKEPATH_GROUP_H
 #define WAKEPATH_GROUP_H
@@ -19,7 +19,7 @@
 #include "cgroup.bpf.h"
 #include "latency.h"
 
-/* One of WP_BY_…. */
+/* One of `enum wp_by`. */
 const volatile __u32 told_apart_by = WP_BY_NOBODY;
 
 /* max_entries is set before loading. */
@@ -38,7 +38,7 @@ struct {
 	__type(value, struct wp_group_name);
 } group_names SEC(".maps");
 
-/* What a group begins with: too large for a program's stack. */
+/* The counts that a group begins with, which are too large for a program's stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -46,7 +46,7 @@ struct {
 	__type(value, struct wp_distribution);
 } no_calls SEC(".maps");
 
-/* The thread that stands for what `task` belongs to; none for a cgroup. */
+/* The thread that names the group of `task`; NULL for a cgroup. */
 static __always_inline struct task_struct *named_by(struct task_struct *task)
 {
 	switch (told_apart_by) {
@@ -85,7 +85,7 @@ static __always_inline void name_group(struct task_struct *task, struct wp_group
 	bpf_map_update_elem(&group_names, group, &name, BPF_NOEXIST);
 }
 
-/* The counts of `task`'s group; nothing where there is no room for it. */
+/* The counts of the group of `task`; NULL if there is no room for it. */
 static __always_inline struct wp_distribution *group_distribution(__u32 target, struct task_struct *task)
 {
 	struct wp_group_of_target key = { .target = target };
@@ -97,13 +97,13 @@ static __always_inline struct wp_distribution *group_distribution(__u32 target, 
 	if (found)
 		return found;
 	first = bpf_map_lookup_elem(&no_calls, &zero);
-	/* Another CPU may have been faster. */
+	/* Another CPU may have added the group meanwhile. */
 	if (first && !bpf_map_update_elem(&groups, &key, first, BPF_NOEXIST))
 		name_group(task, &key.group);
 	return bpf_map_lookup_elem(&groups, &key);
 }
 
-/* At an exec too. */
+/* Also called at an exec. */
 SEC("tp_btf/task_rename")
 int BPF_PROG(group_renamed, struct task_struct *task, const char *comm)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The few kernel types that the programs read, with only the members they read.
+ * The kernel types that the programs read, with only the members that they read.
  *
  * Offsets here mean nothing: preserve_access_index makes the loader find each member in the
  * running kernel's BTF (CO-RE), so one object serves all kernels and no build needs a kernel's
- * own headers. A name with a ___suffix is the same type as another kernel version knows it.
+ * headers. A name with a ___suffix is the same type in another version of the kernel.
  */
 #ifndef WAKEPATH_KERNEL_H
 #define WAKEPATH_KERNEL_H
@@ -37,11 +37,11 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
-/* What the kernel says of a key that is there. */
+/* The kernel's error for a key that exists. */
 enum { EEXIST = 17 };
 #define BPF_F_CURRENT_CPU 0xffffffffULL
 enum { BPF_F_RDONLY = 8, BPF_F_MMAPABLE = 1024, BPF_F_USER_STACK = 256 };
-/* BPF_RB_NO_WAKEUP: the consumer looks when it wants to; a wake-up per record would feed back on itself. */
+/* BPF_RB_NO_WAKEUP: the consumer polls; a wake-up for each record would itself be recorded. */
 enum { BPF_RB_NO_WAKEUP = 1 };
 
 struct task_struct;
@@ -71,7 +71,7 @@ struct thread_info {
 	__u32 cpu;
 };
 
-/* A pointer in memory, as a type that every kernel has. */
+/* A pointer in memory, with a type that every kernel has. */
 struct list_head {
 	struct list_head *next;
 };
@@ -324,14 +324,14 @@ struct bpf_iter__task {
 
 struct bpf_perf_event_data;
 
-/* As the kernel writes it for programs. */
+/* In the layout in which the kernel passes it to programs. */
 struct bpf_perf_event_value {
 	__u64 counter;
 	__u64 enabled;
 	__u64 running;
 };
 
-/* Read as values, never relocated to an offset. */
+/* Values, not offsets that the loader relocates. */
 enum cgroup_subsys_id { cpu_cgrp_id = 1 };
 
 #define PF_KTHREAD 0x00200000

@@ -1,34 +1,32 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Entries and returns of functions of the kernel: fentry and fexit, since these alone miss nothing
- * silently. A return probe (kretprobe) has so many instances, and who comes when all are in use is not seen
- * to return; here the kernel skips only a program that already runs on that CPU, and counts that.
+ * Entries and returns of kernel functions, by fentry and fexit: only these miss nothing silently. A return probe
+ * (kretprobe) has a limited number of instances, and misses the returns of calls that begin while all are in
+ * use; here the kernel skips only a program that already runs on that CPU, and counts that.
  *
- * 1. What a call is put together from lies in the trampoline's frame, on the stack of whoever calls: both
- *    programs of one call get the same address there, and a call within it gets a lower one. It stands for
- *    the stack pointer.
- * 2. A thread is its task: that stays when an exec changes its number, and each CPU has an idle one. An
- *    interrupt's calls are those of the thread that it interrupts, on another stack.
- * 3. What the kernel calls returns, or its thread ends. So an open call that a later one contradicts has
- *    returned unseen (its program was skipped, or the trampoline replaced under it), and is counted as such.
- * 4. A thread that ends goes on calling for a while: what it opens after its end was told, it closes.
+ * 1. The programs' argument lies in the trampoline's frame, on the caller's stack: both programs of one call get
+ *    the same address, and a call within it gets a lower one. The address replaces the stack pointer.
+ * 2. A thread is identified by its task, which an exec does not change, and which each idle thread has. Calls of
+ *    an interrupt belong to the interrupted thread, on another stack.
+ * 3. A kernel function returns, or its thread ends. So an open call that a later one contradicts has returned
+ *    unseen (its program was skipped, or the trampoline was replaced meanwhile), and is counted as unseen.
+ * 4. A thread still calls functions after its end was reported; these calls return.
  *
- * The two programs below are never attached: user space loads what they are made of once more for each
- * function, since each copy is for one.
+ * The two programs below are never attached: user space loads a copy of them for each function.
  */
 #ifndef WAKEPATH_KERNEL_FUNCTION_H
 #define WAKEPATH_KERNEL_FUNCTION_H
 
-/* Which targets are functions of the kernel, a bit each. */
+/* The targets that are functions of the kernel, a bit for each. */
 __weak const volatile __u64 kernel_targets = 0;
 
-/* Frames further apart than this are on other stacks: a stack of the kernel is as large. */
+/* The size of a kernel stack: frames that are further apart are on different stacks. */
 #define ONE_KERNEL_STACK (16ull << 10)
 
-/* Of a thread that is about to end. */
+/* The flag of a thread that is about to end. */
 #define PF_EXITING 0x00000004
 
-/* A number, as the verifier wants it where numbers are compared: the difference of two pointers is one. */
+/* The place as a number, which the verifier requires for comparisons: the difference of two pointers. */
 static __always_inline __u64 place_of(void *ctx)
 {
 	__u64 place = (__u64)ctx - (__u64)&everyone;
@@ -96,7 +94,7 @@ int kernel_leave(void *ctx)
 		depth--;
 		above++;
 	}
-	/* The call was open before, too deep, or its entry was skipped. */
+	/* The call began before the probe did, recursion was too deep, or its entry was skipped. */
 	if (!last || last->sp != place)
 		return 0;
 #pragma unroll

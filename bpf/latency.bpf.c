@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * How long do calls, waits and requests take? Counted here, in log2 buckets by CPU (T08 chapter 2), so
- * that nothing leaves the kernel but the counts, whatever happens how often.
+ * Counts how long calls, waits and requests take, in log2 buckets for each CPU (T08 chapter 2), so that only
+ * the counts leave the kernel.
  *
- * An object of its own: nothing of it runs while a recording is made.
+ * This is a separate object, none of which runs during a recording.
  *
- * 1. Functions, of users and of the kernel: at the entry and the return. A thread's open calls of a function are a stack of
- *    (stamp, stack pointer). A return belongs to the entry with its stack pointer; what is above that, or
- *    below the stack pointer of a new entry, was left without returning (longjmp, an exception).
- * 2. System calls: of the numbers that were asked for.
- * 3. Run queue: from a waking, or a switch-out that leaves the thread runnable, to its switch-in.
- * 4. Block devices: from where a request goes to the device until it is completed.
+ * 1. User and kernel functions: from the entry to the return (function.bpf.h, kernel_function.bpf.h).
+ * 2. System calls: those with the numbers of the targets.
+ * 3. Run queue: from a wake-up, or a switch-out that leaves the thread runnable, to its switch-in.
+ * 4. Block devices: from the moment when a request goes to the device to its completion.
  * 5. Locks of user space: futex waits whose expected value is that of a lock with waiters.
- * 6. Locks of the kernel that put to sleep: from where a thread stops to try until it has the lock. It may
- *    stop to try several times, and wait for another lock meanwhile.
+ * 6. Sleeping locks of the kernel: from the moment when a thread stops trying to the moment when it has the
+ *    lock. It may stop trying several times, and wait for another lock meanwhile.
  *
- * In nanoseconds or cycles (stamp.bpf.h).
- * All as one, or by whose latency it is (group.bpf.h); of a request nobody knows whose it is.
+ * The unit is nanoseconds or cycles (stamp.bpf.h). The counts are one total or by group (group.bpf.h), but for
+ * requests, whose process is not known.
  */
 #include "kernel.h"
 #include <bpf/bpf_core_read.h>
@@ -28,14 +26,14 @@
 #include "latency.h"
 #include "stamp.bpf.h"
 
-/* 0: not asked for; else the target's number and one. */
+/* 0: no target; else the number of the target plus one. */
 const volatile __u16 target_of_call[WP_CALLS] = {};
 const volatile __u16 run_queue_target = 0;
 const volatile __u16 user_lock_target = 0;
 const volatile __u16 kernel_lock_target = 0;
 struct disk_target {
 	__u32 device; /* major << 20 | minor; 0: any */
-	__u32 target; /* and one; 0: none */
+	__u32 target; /* plus one; 0: none */
 };
 const volatile struct disk_target disk_targets[WP_DISK_TARGETS] = {};
 
@@ -46,7 +44,7 @@ struct {
 	__type(value, struct wp_distribution);
 } distributions SEC(".maps");
 
-/* What began once and has not ended. */
+/* The stamps of waits, calls and requests that have begun and not ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -54,7 +52,7 @@ struct {
 	__type(value, __u64);
 } begun SEC(".maps");
 
-/* Of `task`, or of all. */
+/* The counts of the group of `task`, or of all. */
 static __always_inline struct wp_distribution *distribution(__u32 target, struct task_struct *task)
 {
 	struct wp_distribution *of_group = NULL;
@@ -69,7 +67,7 @@ static __always_inline struct task_struct *current(void)
 	return (struct task_struct *)bpf_get_current_task();
 }
 
-/* The exponent of the largest power of two that is not above it; 0 for 0. */
+/* The exponent of the largest power of two that is not above the value; 0 for 0. */
 static __always_inline __u32 log2_of(__u64 value)
 {
 	__u32 found = 0;
@@ -85,8 +83,8 @@ static __always_inline __u32 log2_of(__u64 value)
 }
 
 /*
- * Programs of one CPU may interrupt each other: a request completes while a call ends. Atomic adds are
- * right there too.
+ * Programs may interrupt each other on one CPU (a request completes while a call ends), so the adds are
+ * atomic.
  */
 static __always_inline void count(__u32 target, struct task_struct *task, __u64 latency)
 {
@@ -114,7 +112,7 @@ static __always_inline void was_left(__u32 target, struct task_struct *task)
 		__sync_fetch_and_add(&d->left, 1);
 }
 
-/* From when to when, as `stamp` says it. */
+/* Counts the latency between two values of `stamp`. */
 static __always_inline void lasted(__u32 target, struct task_struct *task, __u64 from, __u64 to)
 {
 	if (from && to)
@@ -183,7 +181,7 @@ static __always_inline int runnable(struct task_struct *task)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *task)
 {
-	/* One that was only on its way to sleep goes on running; its next waking or switch-out is later. */
+	/* A thread that was about to sleep continues to run; its next wake-up or switch-out comes later. */
 	return runnable(task);
 }
 
@@ -206,7 +204,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 
 enum { LCB_F_SPIN = 1, LCB_F_PERCPU = 16 };
 
-/* A thread's wait for a lock, which others may wait for too. */
+/* The wait of one thread for a lock, for which others may wait too. */
 static __always_inline struct begun_key lock_wait(void *lock)
 {
 	__u64 thread = (__u32)bpf_get_current_pid_tgid();
@@ -223,7 +221,7 @@ int BPF_PROG(contention_begin, void *lock, unsigned int flags)
 
 	if (flags & (LCB_F_SPIN | LCB_F_PERCPU) || !is_followed(bpf_get_current_pid_tgid() >> 32))
 		return 0;
-	/* It began when the thread stopped to try for the first time. */
+	/* The wait began when the thread stopped trying for the first time. */
 	failed = bpf_map_update_elem(&begun, &key, &now, BPF_NOEXIST);
 	if (failed && failed != -EEXIST)
 		crowded(kernel_lock_target - 1, current());
@@ -292,7 +290,7 @@ static __always_inline void call_crowded(__u32 target)
 	crowded(target, current());
 }
 
-/* Calls of the kernel's functions that returned, nobody knows when, by target. */
+/* The number of calls of kernel functions that returned unseen, by target. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, WP_TARGETS);

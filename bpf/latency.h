@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What latency.bpf.c counts, as user space reads it. */
+/* The counts of latency.bpf.c in the layout that user space reads. */
 #ifndef WAKEPATH_LATENCY_H
 #define WAKEPATH_LATENCY_H
 
-/* Most targets at once, and one for calls that tell what a probe costs. */
+/* Number of targets at most, and one for the calls with which the cost of probes is measured. */
 #define WP_TARGETS 64
-/* System calls have numbers below this. */
+/* The numbers of system calls are below this. */
 #define WP_CALLS 512
-/* Most targets that are disks. */
+/* Number of targets that are disks, at most. */
 #define WP_DISK_TARGETS 4
 
-/* Most groups, over all targets. */
+/* Number of groups over all targets, at most. */
 #define WP_GROUPS 16384
 
-/* Whose latencies are told apart. */
+/* Grouping of the counts. */
 enum wp_by { WP_BY_NOBODY, WP_BY_PROCESS, WP_BY_THREAD, WP_BY_CGROUP, WP_BY_CPU_CGROUP };
 
 struct wp_group {
-	__u64 id; /* a process, a thread, or a cgroup in its hierarchy */
-	__u64 start; /* of a process or thread, ns of the monotonic clock */
+	__u64 id; /* number of a process or thread, or inode of a cgroup */
+	__u64 start; /* start of a process or thread, ns of the monotonic clock; 0 for a cgroup */
 };
 
 struct wp_group_of_target {
@@ -28,14 +28,14 @@ struct wp_group_of_target {
 
 struct wp_group_name {
 	char comm[16];
-	__u32 process; /* whose thread it is */
+	__u32 process; /* the process of a thread */
 };
 
 struct wp_distribution {
 	__u64 counts[64]; /* from 2^i to below 2^(i+1) ns or cycles */
 	__u64 sum; /* ns or cycles */
-	__u64 left; /* calls that were left without returning */
-	__u64 crowded; /* calls for which there was no room, or no counter */
+	__u64 left; /* calls that were unwound without returning */
+	__u64 crowded; /* calls that were not counted: no room, or recursion too deep */
 };
 
 #endif

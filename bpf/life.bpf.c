@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Who is there: births, names, programs, deaths, and a snapshot of all threads at the start.
+ * The life of threads: births, names, programs, deaths, and a snapshot of all threads at the start.
  */
 #include "cgroup.bpf.h"
 #include "file.bpf.h"
@@ -15,7 +15,7 @@ static __always_inline __u32 namespace_pid(struct task_struct *task)
 	if (!pid)
 		return 0;
 	level = BPF_CORE_READ(pid, level);
-	/* One upid a level; the type's size is the running kernel's, not ours. */
+	/* One upid for each level; the size of the type is that of the running kernel. */
 	bpf_probe_read_kernel(&number, sizeof(number),
 			      (void *)__builtin_preserve_access_index(&pid->numbers) +
 				      level * bpf_core_type_size(struct upid) +
@@ -137,8 +137,8 @@ int threads(struct bpf_iter__task *ctx)
 }
 
 /*
- * Whether reading a process's memory can be kept waiting by it: somebody writes to its mappings, or
- * waits to, and may be what hangs. We would hang with it.
+ * Whether a read of a process's memory may block: a thread writes to its mappings, or waits to, and may itself
+ * hang. We would hang with it.
  */
 static __always_inline bool is_mapping_held(struct task_struct *task)
 {
@@ -150,8 +150,8 @@ static __always_inline bool is_mapping_held(struct task_struct *task)
 }
 
 /*
- * What threads are blocked in that were so before we began: a process that hangs is asked about when
- * it hangs. Sleepable, since a lock word may be in a page that is not there.
+ * What threads were blocked in before recording began: a process that hangs is examined while it hangs.
+ * Sleepable, since the page of a lock word may not be in memory.
  */
 SEC("iter.s/task")
 int blocked(struct bpf_iter__task *ctx)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * When does a cgroup's CPU limit let its threads go on? Nothing marks a thread's release: it is put
- * back on its run queue by the timer that hands out time again, once a period or, with what others
- * left over, in between. Without this moment a thread that was let go and then waited for a busy
- * CPU would seem to have been kept off by the limit all the while. The timer goes on for some periods
- * when nobody is kept off any more: what it hands out then lets nobody go.
+ * The moments at which a cgroup's CPU limit stops throttling its threads. No tracepoint marks a thread's release: the
+ * timer that hands out time again puts it back on its run queue, once a period or, with time that others did not
+ * use, in between. Without this moment, a thread that was released and then waited for a busy CPU would
+ * seem to have been throttled all the time. The timer runs on for some periods when no thread is throttled
+ * any more: it then releases none.
  */
 #include "ring.bpf.h"
 
-/* Addresses from the kernel's symbols; null where these may not be read. */
+/* Addresses of kernel symbols; null if these may not be read. */
 extern const void sched_cfs_period_timer __ksym __weak;
 extern const void sched_cfs_slack_timer __ksym __weak;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Which kernel lock a thread waits for, and who had it when the wait began. Only locks that put
- * the waiter to sleep: a spinning waiter is running, and its time is its own.
+ * The kernel lock that a thread waits for, and the thread that held it when the wait began. Only sleeping locks:
+ * a waiter that spins is running.
  */
 #include "ring.bpf.h"
 
@@ -16,9 +16,9 @@ static __always_inline __u32 owner_tid(__u64 owner)
 }
 
 /*
- * Threads whose wait was told, each with its lock. The end of a wait has no flags, so that only this
- * tells it from that of a spinning wait for another lock, the first one's own wait queue among them.
- * Without its end, whatever the thread waits for ever after would be taken for a wait for this lock.
+ * The threads whose wait was recorded, each with its lock. The end of a wait has no flags, so that only this map
+ * distinguishes it from the end of a spinning wait for another lock, such as that of the first lock's wait queue.
+ * Without its end, all later waits of the thread would be taken for waits for this lock.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -49,7 +49,7 @@ int BPF_PROG(contention_begin, void *lock, unsigned int flags)
 	else if ((flags & (LCB_F_READ | LCB_F_WRITE)) && !(flags & LCB_F_RT)) {
 		__u64 owner = BPF_CORE_READ((struct rw_semaphore *)lock, owner.counter);
 
-		/* Bit 0: readers hold it; the word then names the last to come, not the one to leave. */
+		/* Bit 0: readers hold it; the word then names the last reader that came, not the last that leaves. */
 		r->owner = owner & 1 ? 0 : owner_tid(owner);
 	}
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);

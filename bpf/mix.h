@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A hash, a word at a time: of what is compared with itself only, never with what an enemy chose.
+ * A hash of words. Its values are compared only among our own, and need not withstand an attacker.
  */
 #ifndef WAKEPATH_MIX_H
 #define WAKEPATH_MIX_H

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Which packet ended a wait, and who sent it: TCP and UDP headers as packets pass the host's edge.
+ * The packets that end waits, and their senders: TCP and UDP headers of packets that enter or leave the host.
  *
  * 1. A packet carries its flow's id: a hash of the addresses, ports and protocol in the direction
  *    of travel, so that sender and receiver compute the same.
- * 2. What an id means goes out once for each CPU and flow: a small direct-mapped cache a CPU
- *    remembers the flows it has told. A flow that another one has pushed out is told again.
- * 3. Lengths come from the buffer less header offsets, never from the IP length, which is 0 when
- *    the card segments.
+ * 2. The meaning of an id is recorded once for each CPU and flow: a small direct-mapped cache on each CPU
+ *    holds the flows that were recorded. A flow that another one has evicted is recorded again.
+ * 3. Lengths are computed from the buffer and the header offsets, never from the IP length, which is 0 if the
+ *    network card segments.
  */
 #include "flow.bpf.h"
 
@@ -24,7 +24,7 @@ struct {
 	__type(value, struct flow_cache);
 } flow_caches SEC(".maps");
 
-/* The network and transport headers, as far as they are read, in one copy. */
+/* The parts of the network and transport headers that are read, in one copy. */
 struct headers4 {
 	__u8 version_ihl, tos;
 	__be16 len, id, fragment;
@@ -95,7 +95,7 @@ static __always_inline int packet(struct sk_buff *skb, __u8 direction, const uns
 		header_len = (h.v4.version_ihl & 15) * 4;
 		id = bpf_ntohs(h.v4.id);
 		transport = (struct transport *)h.v4.transport;
-		/* Options push the transport header back: rare, and worth a second copy. */
+		/* Options move the transport header; this is rare, and worth a second copy. */
 		if (header_len != 20 && bpf_probe_read_kernel(h.v4.transport, 20, network + header_len))
 			return 0;
 	} else if (protocol == ETH_P_IPV6) {
@@ -160,14 +160,14 @@ int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 {
-	/* The network header's offset is only set after this tracepoint; data starts there. */
+	/* The offset of the network header is set only after this tracepoint; the data begins with that header. */
 	return packet(skb, WP_IN, skb->data);
 }
 
 /*
- * Which socket a wake-up that follows is for: receive offload hands over packets of many at once. In
- * a softirq the next waking takes it along. In process context (a backlog) a thread may be
- * preempted in between, so it gets a record of its own.
+ * The socket for which the next wake-up is: receive offload passes on packets of many sockets at once. In a
+ * softirq the next wake-up carries it. In process context (a backlog) a thread may be preempted in
+ * between, so the socket gets a record of its own.
  */
 static __always_inline int socket_ready(struct sock *sk)
 {
@@ -195,7 +195,7 @@ int BPF_PROG(sk_data_ready, struct sock *sk)
 	return socket_ready(sk);
 }
 
-/* Before 6.3 there is no such tracepoint; this is the function where TCP's and UDP's sockets now have it. */
+/* Kernels before 6.3 lack this tracepoint; this is the function in which TCP and UDP sockets now have it. */
 SEC("fentry/sock_def_readable")
 int BPF_PROG(sock_def_readable, struct sock *sk)
 {

@@ -23,8 +23,8 @@ typedef uint64_t __u64;
 
 #define WP_COMM_LEN 16
 #define WP_PATH_LEN 128
-#define WP_MAX_FRAMES 127 /* of a stack in all */
-#define WP_MAX_KERNEL_FRAMES 47 /* of these in the kernel */
+#define WP_MAX_FRAMES 127 /* of a whole stack */
+#define WP_MAX_KERNEL_FRAMES 47 /* of the kernel's part of it */
 
 enum wp_kind {
 	WP_SWITCH = 1,
@@ -55,7 +55,7 @@ enum wp_kind {
 	WP_STACK = 33,
 	WP_FILE = 34,
 	WP_FUNCTION = 35,
-	/* Written by user space only. */
+	/* Only user space writes these. */
 	WP_LOSS = 48,
 	WP_CLOCKS = 49,
 	WP_NAME = 50,
@@ -64,7 +64,7 @@ enum wp_kind {
 	WP_STACK_COUNTS = 53,
 };
 
-/* What the CPU was doing when a record was made. Softirq vectors keep the kernel's numbers. */
+/* The context of the CPU when a record was made. Softirq vectors have the kernel's numbers. */
 enum wp_context {
 	WP_CTX_TASK = 0,
 	WP_CTX_SOFTIRQ = 1, /* 1 + vector: HI TIMER NET_TX NET_RX BLOCK IRQ_POLL TASKLET SCHED HRTIMER RCU */
@@ -73,7 +73,7 @@ enum wp_context {
 	WP_CTX_RESCHEDULE = 33,
 	WP_CTX_CALL_FUNCTION = 34,
 	WP_CTX_IRQ_WORK = 35,
-	WP_CTX_DEVICE = 64, /* a device's interrupt; its number stands in the record where there is room */
+	WP_CTX_DEVICE = 64, /* a device's interrupt, whose number is in those records that have room */
 	WP_CTX_UNKNOWN = 255,
 };
 
@@ -82,15 +82,15 @@ struct wp_header {
 	__u64 stamp;   /* CLOCK_MONOTONIC, ns */
 	__u8 kind;     /* enum wp_kind */
 	__u8 context;  /* enum wp_context */
-	__u16 seq;     /* per-CPU rings: counts their records, the lost ones too, so that a missing one
-			* shows. The buffer that all CPUs share: the CPU's number, which nothing else
-			* tells there. Records that user space writes: 0xffff, no CPU. */
+	__u16 seq;     /* per-CPU rings: the number of the record, lost ones included, so that a gap
+			* shows a loss. The buffer that all CPUs share: the number of the CPU.
+			* Records that user space writes: 0xffff, no CPU. */
 	__u32 tid;     /* the thread current on that CPU (0: idle), in interrupts too */
 };
 _Static_assert(sizeof(struct wp_header) == 16, "header");
 
 enum wp_switch_flags {
-	WP_SWITCH_PREEMPT = 1,   /* runnable, whatever prev_state says */
+	WP_SWITCH_PREEMPT = 1,   /* runnable, whatever prev_state is */
 	WP_SWITCH_THROTTLED = 2, /* a cgroup's CPU limit took it off the CPU */
 };
 
@@ -122,7 +122,7 @@ struct wp_switch_lock {
 	struct wp_switch_call c;
 	__u32 op;    /* the futex operation, with its flags */
 	__u32 value; /* the lock word at block time */
-	__u32 claim; /* the word 8 bytes on, where glibc's mutex keeps its owner: a claim, no more */
+	__u32 claim; /* the word 8 bytes on, where a glibc mutex has its owner: not certain to be one */
 	__u32 valid; /* enum wp_lock_valid */
 };
 _Static_assert(sizeof(struct wp_switch_lock) == 64, "switch_lock");
@@ -131,19 +131,19 @@ _Static_assert(sizeof(struct wp_switch_lock) == 64, "switch_lock");
 struct wp_waking {
 	struct wp_header h;
 	__u32 target_tid;
-	__u16 irq;        /* number of the device interrupt we are in, if context says so */
+	__u16 irq;        /* number of the device interrupt, if context is one */
 	__u16 target_cpu; /* where the target last ran */
 };
 _Static_assert(sizeof(struct wp_waking) == 24, "waking");
 
-/* A waking by the softirq that has just made this socket ready. */
+/* A wake-up by the softirq that has just made this socket ready. */
 struct wp_waking_socket {
 	struct wp_waking w;
 	__u64 flow; /* id of the incoming flow */
 };
 _Static_assert(sizeof(struct wp_waking_socket) == 32, "waking_socket");
 
-/* At a tick: header.tid runs here, though no switch to it was recorded. Some kernels do not trace some. */
+/* At a tick: header.tid runs here, but no switch to it was recorded. Some kernels leave switches untraced. */
 struct wp_current {
 	struct wp_header h;
 };
@@ -156,7 +156,7 @@ struct wp_packet {
 	__u64 flow; /* id of a struct wp_flow; the same on both sides of a packet */
 	__u32 seq;  /* TCP sequence number, else the IP id */
 	__u32 ack;
-	__u32 len;  /* payload bytes, from the buffer less header offsets */
+	__u32 len;  /* payload bytes, computed from the buffer and the header offsets */
 	__u32 netns;
 	__u16 tcp_flags;
 	__u8 direction;
@@ -165,7 +165,7 @@ struct wp_packet {
 };
 _Static_assert(sizeof(struct wp_packet) == 48, "packet");
 
-/* The socket for which received data is ready, where no waking can carry it: in process context. */
+/* The socket for which received data is ready, if no wake-up can carry it: in process context. */
 struct wp_socket_ready {
 	struct wp_header h;
 	__u64 flow; /* id of the incoming flow */
@@ -187,13 +187,13 @@ _Static_assert(sizeof(struct wp_flow) == 64, "flow");
 
 enum wp_thread_flags { WP_THREAD_KERNEL = 1, WP_THREAD_RUNNING = 2 };
 
-/* Who a thread is. WP_THREAD in the snapshot at the start, WP_FORK at birth (header.tid forked it). */
+/* A thread. WP_THREAD in the snapshot at the start, WP_FORK at birth (header.tid forked it). */
 struct wp_thread {
 	struct wp_header h;
 	__u32 tid;
 	__u32 tgid;
 	__u32 parent_tgid;
-	__u32 ns_tid; /* as its own pid namespace numbers it */
+	__u32 ns_tid; /* its number in its own pid namespace */
 	__u32 ns_tgid;
 	__u32 flags;
 	__u64 start;      /* ns, CLOCK_MONOTONIC */
@@ -205,7 +205,7 @@ struct wp_thread {
 };
 _Static_assert(sizeof(struct wp_thread) == 88, "thread");
 
-/* header.tid goes on as the leader of its process. */
+/* header.tid is from now on the leader of its process. */
 struct wp_exec {
 	struct wp_header h;
 	__u32 old_tid; /* differs from header.tid when the caller was not the leader */
@@ -218,7 +218,7 @@ _Static_assert(sizeof(struct wp_exec) == 168, "exec");
 struct wp_exit {
 	struct wp_header h;
 	__u32 tgid;
-	__u32 group_dead; /* the last thread of its process */
+	__u32 group_dead; /* it was the last thread of its process */
 };
 _Static_assert(sizeof(struct wp_exit) == 24, "exit");
 
@@ -230,7 +230,7 @@ struct wp_rename {
 };
 _Static_assert(sizeof(struct wp_rename) == 40, "rename");
 
-/* A thread, or all of a process, now belongs to other cgroups. */
+/* A thread, or all threads of a process, moved to other cgroups. */
 struct wp_move {
 	struct wp_header h;
 	__u32 tid;
@@ -242,14 +242,14 @@ struct wp_move {
 };
 _Static_assert(sizeof(struct wp_move) == 48, "move");
 
-/* A cgroup's CPU limit hands out time again: whoever it kept off the CPU may run from here on. */
+/* A cgroup's CPU limit hands out time again: the threads that it throttled may run from now on. */
 struct wp_refill {
 	struct wp_header h;
 	__u64 cpu_cgroup;
 };
 _Static_assert(sizeof(struct wp_refill) == 24, "refill");
 
-/* In the snapshot at the start, behind all threads: the system call that a thread is blocked in. */
+/* In the snapshot at the start, after all threads: the system call that a thread is blocked in. */
 struct wp_blocked {
 	struct wp_header h; /* tid is the thread's */
 	__u32 call;
@@ -276,7 +276,7 @@ struct wp_block {
 };
 _Static_assert(sizeof(struct wp_block) == 64, "block");
 
-/* The hypervisor let this CPU wait, since it was looked at before. */
+/* The hypervisor stole time of this CPU since the last check. */
 struct wp_stolen {
 	struct wp_header h;
 	__u64 ns;
@@ -291,27 +291,27 @@ struct wp_lock {
 };
 _Static_assert(sizeof(struct wp_lock) == 32, "lock");
 
-/* WP_SAMPLE: header.tid was running. WP_STACK: a stack that WP_STACK_OF refers to, told once or a few times. */
+/* WP_SAMPLE: header.tid was running. WP_STACK: a stack that WP_STACK_OF refers to, recorded once or a few times. */
 struct wp_sample {
 	struct wp_header h;
 	__u32 tgid;
 	__u16 kernel_frames; /* first in frames, innermost first */
 	__u16 user_frames;   /* behind them */
-	__u32 scanned; /* of user_frames, behind the first: not of the chain of frame pointers, but found on
-			* the stack with a call before them */
+	__u32 scanned; /* number of user_frames after the first that are not in the chain of frame pointers,
+			* but were found on the stack as addresses after a call */
 	__u32 frames_len; /* kernel_frames + user_frames */
 	__u64 frames[];
 };
 _Static_assert(sizeof(struct wp_sample) == 32, "sample");
 
-/* Right behind a switch-out or a waking, with its stamp: the stack that it came from. */
+/* Directly after a switch-out or a wake-up, with the same stamp: the stack of it. */
 struct wp_stack_of {
 	struct wp_header h;
-	__u64 stack; /* its id, a hash of what WP_STACK holds behind its header: bpf/stack.h */
+	__u64 stack; /* its id, a hash of the content of WP_STACK after the header: bpf/stack.h */
 };
 _Static_assert(sizeof(struct wp_stack_of) == 24, "stack_of");
 
-/* What a descriptor refers to, once for each pair. Emitted when a call blocks on it. */
+/* The file behind a descriptor, once for each pair. Emitted when a call blocks on it. */
 struct wp_file {
 	struct wp_header h;
 	__u32 tgid;
@@ -326,18 +326,18 @@ _Static_assert(sizeof(struct wp_file) == 112, "file");
 
 enum wp_function_end {
 	WP_FUNCTION_RETURNED = 0,
-	WP_FUNCTION_LEFT = 1, /* by an exception, longjmp or the thread's end, at some time up to the stamp */
-	WP_FUNCTION_OPEN = 2, /* it had not ended when the recording did */
-	WP_FUNCTION_MOVED = 3, /* it returned in this thread, and began in another: a goroutine's */
+	WP_FUNCTION_LEFT = 1, /* unwound by an exception, longjmp or the thread's end, at some time up to the stamp */
+	WP_FUNCTION_OPEN = 2, /* it had not ended when the recording ended */
+	WP_FUNCTION_MOVED = 3, /* it returned in this thread and began in another: a goroutine's call */
 };
 
-/* A call of a function that was asked for, when it ends; the stamp is its end. */
+/* A call of a chosen function, at its end, which the stamp is. */
 struct wp_function {
 	struct wp_header h;
-	__u32 target; /* which of those that were asked for: the key of its name */
+	__u32 target; /* the number of the function: the key of its name */
 	__u32 end;    /* enum wp_function_end */
-	__u64 from;   /* ns, when it began */
-	__u32 thread; /* that made the call */
+	__u64 from;   /* its beginning, ns */
+	__u32 thread; /* the thread of the call */
 	__u32 spare;
 };
 _Static_assert(sizeof(struct wp_function) == 40, "function");

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Where records go: mechanism only, no policy.
+ * The buffers that records go to: mechanism only, no policy.
  *
- * 1. Hot records (switches, wakings; packets) go to rings in memory that user space has mapped.
- *    Each CPU has one ring a class, and each ring has one writer at a time, because all of a
- *    class's writers run in contexts that exclude each other on one CPU:
+ * 1. Frequent records (switches, wake-ups; packets) go to rings in memory that user space has mapped.
+ *    Each CPU has one ring for each class, and each ring has one writer at a time, since all writers
+ *    of a class run in contexts that exclude each other on one CPU:
  *      - `sched`: interrupts are off (the tracepoints are under the run queue's or the task's lock);
  *      - `net`: bottom halves are off, and no hard interrupt sends or receives packets.
  *    So the writer's position needs no atomic: fill, compiler barrier, move the head.
- * 2. A record is never split: one that starts before the end of the ring runs on into the slack
- *    behind it, and the next one starts as far into the ring as it ran over. The reader walks
- *    records and so finds the same place.
- * 3. A full ring loses the record, and still counts it in `seq`: the gap in the numbers tells the
- *    reader how many were lost and between which stamps.
+ * 2. A record is never split: one that crosses the end of the ring continues in the slack behind it, and the
+ *    next record begins as many bytes after the start of the ring. The reader walks the records and so
+ *    finds the same place.
+ * 3. A full ring loses the record, but counts it in `seq`: the gap in the numbers shows the reader how
+ *    many records were lost, and between which stamps.
  * 4. Rare records (births, disks, locks, samples) go to one BPF ring buffer that any context may
  *    write. It never wakes the consumer.
  */
@@ -28,7 +28,7 @@
 
 #define barrier() asm volatile("" ::: "memory")
 
-/* Bytes in a ring less one; a power of two less one. Set before loading, so the verifier knows them. */
+/* Size of a ring minus one, bytes; the size is a power of two. Set before loading, so that the verifier knows it. */
 __weak const volatile __u64 sched_ring_mask = 0xfff;
 __weak const volatile __u64 net_ring_mask = 0xfff;
 
@@ -54,7 +54,7 @@ struct {
 	__uint(max_entries, 4096);
 } life SEC(".maps") __weak;
 
-/* Rare records that found no room, by CPU. */
+/* The number of rare records that were lost for want of room, by CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -110,13 +110,13 @@ static __always_inline __u32 current_tid(void)
 static __always_inline void fill_header(struct wp_header *h, __u8 kind, __u32 tid, __u8 context)
 {
 	h->stamp = bpf_ktime_get_ns();
-	h->seq = 0; /* the ring buffer counts what it loses in life_lost */
+	h->seq = 0; /* losses of the ring buffer are counted in life_lost */
 	h->kind = kind;
 	h->context = context;
 	h->tid = tid;
 }
 
-/* Room in the ring buffer with the header filled, or NULL with the loss counted. */
+/* Room in the ring buffer, with the header filled; or NULL, with the loss counted. */
 static __always_inline void *life_reserve(__u64 size, __u8 kind, __u32 tid)
 {
 	struct wp_header *h = bpf_ringbuf_reserve(&life, size, 0);
@@ -131,7 +131,7 @@ static __always_inline void *life_reserve(__u64 size, __u8 kind, __u32 tid)
 		return NULL;
 	}
 	fill_header(h, kind, tid, ring ? context_of(ring) : WP_CTX_UNKNOWN);
-	/* One buffer for all CPUs: which one it was stands in the sequence number's place. */
+	/* One buffer for all CPUs: the number of the CPU takes the place of the sequence number. */
 	h->seq = bpf_get_smp_processor_id();
 	return h;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The head of a per-CPU ring, as BPF and the consumer share it; the consumer
- * writes `tail` alone.
+ * The head of a per-CPU ring, which BPF programs and the consumer share; the consumer
+ * writes only `tail`.
  */
 #ifndef WAKEPATH_RING_LAYOUT_H
 #define WAKEPATH_RING_LAYOUT_H
@@ -10,25 +10,25 @@
 #define WP_RING_SLACK 64 /* room behind the ring, as large as the largest record in it */
 
 struct wp_ring {
-	/* The producer's line. */
-	__u64 head; /* bytes ever written */
-	__u64 ready_flow; /* the socket that the softirq under way has made ready, and nobody was woken for yet */
-	__u64 interrupts_ns;   /* taken by interrupts on this CPU, ever */
-	__u64 interrupts_at_switch; /* the same, at the last switch */
+	/* The producer's cache line. */
+	__u64 head; /* total bytes written */
+	__u64 ready_flow; /* flow of the socket that the current softirq made ready, until a thread is woken for it */
+	__u64 interrupts_ns;   /* total time of interrupts on this CPU */
+	__u64 interrupts_at_switch; /* the same at the last switch */
 	__u64 hard_since;
 	__u64 soft_since;
-	__u32 ksoftirqd; /* tid of this CPU's softirq thread, whose own work softirqs are */
+	__u32 ksoftirqd; /* tid of this CPU's softirq thread, for which softirqs are its own work */
 	__u16 seq;
-	__u16 irq;  /* number of the device interrupt under way */
-	__u8 hard;  /* enum wp_context of the hard interrupt under way, or 0 */
-	__u8 soft;  /* of the softirq under way, or 0 */
+	__u16 irq;  /* number of the current device interrupt */
+	__u8 hard;  /* enum wp_context of the current hard interrupt, or 0 */
+	__u8 soft;  /* the same for the current softirq, or 0 */
 	__u8 pad[2];
-	__u32 current_tid; /* who runs, as far as records tell */
-	/* The consumer's line. */
-	__u64 tail; /* bytes ever taken */
-	/* And what the producer rarely touches. */
-	__u64 lost; /* records that found no room */
-	__u64 stolen; /* what the hypervisor took of this CPU, ever, when it was looked at last */
+	__u32 current_tid; /* the running thread by the records so far */
+	/* The consumer's cache line. */
+	__u64 tail; /* total bytes read */
+	/* Fields that the producer rarely touches. */
+	__u64 lost; /* number of records lost for want of room */
+	__u64 stolen; /* total stolen time of this CPU at the last check */
 	__u8 pad2[40];
 };
 _Static_assert(sizeof(struct wp_ring) == WP_RING_DATA, "ring head");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Where in the code a running thread is: stacks by frame pointer, at a fixed rate.
+ * Samples of running threads: their stacks, by frame pointers, at a fixed rate.
  */
 #include "ring.bpf.h"
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Who ran, who waited, who woke whom.
+ * Switches and wake-ups: which thread runs, which waits, and which wakes which.
  *
- * 1. sched_switch: who left the CPU, why, and who took it. When it blocks inside a system call,
- *    the call and its first argument come along, from the registers saved at its entry; when that
- *    call waits for what looks like a lock, the lock word too; when it is on a descriptor, what that
- *    is. All this is read only then: what does not block costs nothing.
- *    With `--stacks` the stack too: stack.bpf.h.
- * 2. sched_waking, in the waker's context, with the interrupt under way. (sched_wakeup may run on
- *    the sleeper's CPU, in an interrupt that has nothing to do with the waker.)
+ * 1. sched_switch: the thread that leaves the CPU, why, and the next thread. If it blocks inside a system
+ *    call, the record has the call and its first argument, from the registers saved at its entry; if that
+ *    call seems to wait for a lock, the lock word too; if it waits on a descriptor, the file behind it. All
+ *    this is read only then, so that switches that do not block cost nothing more. With `--stacks` the
+ *    stack too: stack.bpf.h.
+ * 2. sched_waking, in the waker's context, with the current interrupt. (sched_wakeup may run on the
+ *    sleeper's CPU, in an interrupt that has nothing to do with the waker.)
  */
 #include "current.bpf.h"
 #include "file.bpf.h"
@@ -22,16 +22,16 @@ static __always_inline bool is_throttled(struct task_struct *task)
 {
 	if (bpf_core_field_exists(task->throttled))
 		return task->throttled;
-	/* Before 6.18 a limit takes whole run queues off, not tasks. */
+	/* Before 6.18 a limit throttles whole run queues, not single tasks. */
 	if (bpf_core_field_exists(task->se.cfs_rq))
 		return BPF_CORE_READ(task, se.cfs_rq, throttle_count) > 0;
 	return false;
 }
 
 /*
- * The lock word of a futex wait that can be for a lock with an owner. Reading user memory is the
- * dearest thing done here (165 ns where returns go through a thunk), so it is done only then.
- * Returns whether it is such a wait.
+ * Reads the lock word of a futex wait that can be for a lock with an owner, and returns whether it is such a
+ * wait. Reading user memory is the most expensive step here (165 ns if returns go through a thunk), so it
+ * is done only then.
  */
 static __always_inline bool fill_lock(struct wp_switch_lock *r, const struct pt_regs *regs)
 {
@@ -59,7 +59,7 @@ static __always_inline bool fill_lock(struct wp_switch_lock *r, const struct pt_
 	return false;
 }
 
-/* Fills the record's tail and returns its whole length. */
+/* Fills the tail of the record and returns the whole length of the record. */
 static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_struct *prev)
 {
 	struct pt_regs *regs;
@@ -70,7 +70,7 @@ static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_str
 		regs = (struct pt_regs *)bpf_task_pt_regs(prev);
 	r->c.s.h.kind = WP_SWITCH_CALL;
 	r->c.spare = 0;
-	/* Negative: the kernel was entered by an interrupt or a fault, not by a system call. */
+	/* Negative: an interrupt or a fault entered the kernel, not a system call. */
 	if ((long)regs->orig_ax < 0) {
 		r->c.call = WP_CALL_NONE;
 		r->c.arg0 = 0;
@@ -168,9 +168,8 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	struct wp_waking *r;
 
 	/*
-	 * A task that wakes itself (it was about to sleep) is the one case in which interrupts may
-	 * be on here: the ring has no protection from an interrupt, so such a record goes to the
-	 * ring buffer, which has.
+	 * Interrupts may be on here only if a task wakes itself (it was about to sleep). The ring is not
+	 * protected against interrupts, so such a record goes to the ring buffer, which is.
 	 */
 	if ((__u64)task == current) {
 		r = life_reserve(sizeof(*r), WP_WAKING, task->pid);

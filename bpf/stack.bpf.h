@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Where in the code a thread blocks, or wakes another. Only with `--stacks`: without, the verifier
- * removes all of this.
+ * The stacks of threads that block or wake another. Only with `--stacks`: without it, the verifier removes all of
+ * this.
  *
- * 1. A stack has an id, the hash of its content. A switch-out or a waking is followed by a small
- *    record with that id; the stack itself is told once, to the ring buffer of rare records.
- * 2. Taking a stack costs some microseconds, many times what the rest costs. A thread that waits
- *    where it waited before has the same user registers, is in the same system call and state, and the
- *    function that its frame pointer belongs to returns to the same place: then the stack is taken to
- *    be that of then. That is a heuristic (functions with frames alike that are called by way of one
- *    pointer look the same, and a system call may wait in several places), so it is checked, often at
- *    first and then at each 64th time: stack.h. What was found wrong once is not believed again. How
- *    often that was is counted, and how many ids may be wrong for it.
- * 3. User frames are followed by frame pointers. The functions of the C library have none, so that
- *    the first step goes from them past their caller: whoever called fsync() is not in that chain.
- *    So the words between the stack pointer and the frame pointer are searched for addresses with a
- *    call before them; the reader takes of these what fits.
+ * 1. A stack has an id, the hash of its content. A switch-out or a wake-up is followed by a small
+ *    record with that id; the stack itself is recorded once, in the ring buffer of rare records.
+ * 2. Reading a stack costs some microseconds, many times the cost of the rest. A thread that waits in the same
+ *    place as before has the same user registers, is in the same system call and state, and the function of its
+ *    frame pointer returns to the same address: then the earlier stack is assumed. This is a heuristic
+ *    (functions with equal frames that are called through one pointer look the same, and a system call may
+ *    wait in several places), so it is checked, often at first and later at each 64th time: stack.h. An entry
+ *    that was wrong once is not used again. The numbers of such entries, and of ids that may be
+ *    wrong for it, are counted.
+ * 3. User frames are found by frame pointers. The functions of the C library have none, so that the
+ *    first step skips their caller: the caller of fsync() is not in that chain. So the words between
+ *    the stack pointer and the frame pointer are searched for addresses after a call instruction; the reader
+ *    chooses those that fit.
  */
 #ifndef WAKEPATH_STACK_BPF_H
 #define WAKEPATH_STACK_BPF_H
@@ -24,23 +24,23 @@
 #include "stack.h"
 
 __weak const volatile bool record_stacks = false;
-/* Else each stack is taken anew. */
+/* If false, each stack is read anew. */
 __weak const volatile bool remember_stacks = true;
 
 #define STACK_CACHE 4096
 #define TASK_DEAD 0x80
-/* Of the kernel's frames those of the programs themselves; the reader leaves out what else is tracing. */
+/* The number of kernel frames of the programs themselves; the reader omits other frames of tracing. */
 #define SKIPPED_FRAMES 4
 
 struct stack_entry {
 	__u64 key;
 	__u64 stack;
 	__u32 hits;
-	__u32 unchecked; /* hits since it was last seen to be right */
-	__u64 unreliable; /* it was wrong once: taken anew each time */
+	__u32 unchecked; /* hits since the last check */
+	__u64 unreliable; /* it was wrong once: read anew each time */
 };
 
-/* Both have STACK_CACHE entries a CPU, or one in all without `--stacks`; set before loading. */
+/* Both have STACK_CACHE entries for each CPU, or a single one without `--stacks`; set before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -48,7 +48,7 @@ struct {
 	__type(value, struct stack_entry);
 } stack_cache SEC(".maps") __weak;
 
-/* Ids of stacks that this CPU has told. */
+/* The ids of the stacks that this CPU has recorded. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -58,10 +58,10 @@ struct {
 
 struct stack_counts {
 	__u64 taken;
-	__u64 repeated;  /* remembered, not taken */
-	__u64 checked;   /* taken though remembered */
-	__u64 disagreed; /* and found to be another */
-	__u64 doubtful;  /* repeated since the check before such a one */
+	__u64 repeated;  /* assumed, not read */
+	__u64 checked;   /* read to check an assumption */
+	__u64 disagreed; /* checks that found another stack */
+	__u64 doubtful;  /* assumed between the last good check and such a one */
 };
 
 struct {
@@ -88,8 +88,8 @@ struct {
 } stack_scratches SEC(".maps") __weak;
 
 /*
- * Looks for return addresses above the stack pointer, and writes them behind frame `at`. How many it
- * found is kept in memory alone: the verifier then need not follow each number of them on its own.
+ * Looks for return addresses above the stack pointer, and writes them after frame `at`. Their number is kept only
+ * in memory: the verifier then does not need to follow each number separately.
  */
 static __always_inline void scan(struct stack_scratch *s, __u32 at, __u64 sp, __u64 bp)
 {
@@ -110,7 +110,7 @@ static __always_inline void scan(struct stack_scratch *s, __u32 at, __u64 sp, __
 		if (i >= limit || n >= WP_MOST_SCANNED)
 			break;
 		word = s->words[i];
-		/* No address of code: a small number, an address of the kernel's half, one of the stack. */
+		/* No address of code: a small number, an address of the kernel, an address on the stack. */
 		if (word < 0x10000 || word >> 47 || word - sp < (8 << 20))
 			continue;
 		if (bpf_probe_read_user(&code, sizeof(code), (void *)word - sizeof(code)) || !ends_in_call(code))
@@ -120,7 +120,7 @@ static __always_inline void scan(struct stack_scratch *s, __u32 at, __u64 sp, __
 	}
 }
 
-/* Takes the current thread's stack, tells it if that was not done, and returns its id; 0 without one. */
+/* Reads the current thread's stack, records it if it is new, and returns its id; 0 if there is none. */
 static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, __u64 who)
 {
 	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), at, scanned, slot;
@@ -145,7 +145,7 @@ static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, __u64 who)
 		if (scanned > WP_MOST_SCANNED)
 			return 0;
 		at += 1 + scanned;
-		/* But for the innermost, which stands there. */
+		/* All but the innermost, which is there already. */
 		user = bpf_get_stack(ctx, &s->r.frames[at],
 				     (WP_MAX_FRAMES - WP_MAX_KERNEL_FRAMES - 1 - WP_MOST_SCANNED) * sizeof(__u64),
 				     BPF_F_USER_STACK | 1);
@@ -166,7 +166,7 @@ static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, __u64 who)
 	fill_header(&s->r.h, WP_STACK, (__u32)who, WP_CTX_TASK);
 	s->r.h.seq = cpu;
 	size = sizeof(s->r) + at * sizeof(__u64);
-	/* So that the bound is seen to be that of the very register that is passed on: 6.1 forgets others. */
+	/* Makes the bound that of the register that is passed on: the verifier of 6.1 forgets the bounds of others. */
 	asm volatile("" : "+r"(size));
 	if (size > sizeof(s->r) + WP_MAX_FRAMES * sizeof(__u64))
 		return 0;
@@ -181,9 +181,9 @@ static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, __u64 who)
 }
 
 /*
- * Adds the frame pointer, where it is one, and where that frame's function returns to: functions have
- * twins with frames alike, and these are called from elsewhere. Without frame pointers, what stands in
- * their place may be another at each wait, and what it leads to is data.
+ * Adds the frame pointer, if it is one, and the return address of that frame, since functions with equal frames
+ * are called from different places. In code without frame pointers, the register may have another value at
+ * each wait, and point to data.
  */
 static __always_inline __u64 mix_frame(__u64 key, struct task_struct *task, struct pt_regs *regs)
 {
@@ -194,14 +194,14 @@ static __always_inline __u64 mix_frame(__u64 key, struct task_struct *task, stru
 	key = mix(key, bp);
 	if (!task->mm || bpf_probe_read_user(&address, sizeof(address), (void *)bp + 8))
 		return key;
-	/* In the program, or near the library that made the system call. */
+	/* In the program, or in the library that made the system call. */
 	code = task->mm->start_code;
 	if (address - code < task->mm->end_code - code || (address ^ regs->ip) >> 32 == 0)
 		key = mix(key, address);
 	return key;
 }
 
-/* The id of the current thread's stack: the one of last time where all looks as it did then. */
+/* The id of the current thread's stack; the earlier one, if everything looks the same. */
 static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64 how)
 {
 	__u64 who = (__u64)task->tgid << 32 | (__u32)task->pid, key, id;
@@ -217,8 +217,8 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64
 	key = mix(who, how);
 	if (task->flags & PF_KTHREAD) {
 		/*
-		 * The context stands on the kernel stack: where it is tells how deep that goes. (After a
-		 * system call it tells nothing: there the kernel begins its stack at random.)
+		 * The context lies on the kernel stack, so its address shows the depth of the stack. (Not after a
+		 * system call, at which the kernel begins its stack at a random offset.)
 		 */
 		s->depth = (__u64)ctx;
 		key = mix(key, s->depth);
@@ -262,8 +262,8 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64
 }
 
 /*
- * Behind the record of a switch-out or a waking of this stamp: where it came from. `how`: the state that
- * the thread goes to sleep in, 0 for a waking.
+ * Adds the stack after the record of a switch-out or a wake-up with this stamp. `how`: the state in which
+ * the thread goes to sleep, 0 for a wake-up.
  */
 static __always_inline void tell_stack(void *ctx, struct task_struct *task, struct wp_ring *ring, __u64 stamp,
 				       __u64 how)
@@ -285,14 +285,14 @@ static __always_inline void tell_stack(void *ctx, struct task_struct *task, stru
 	ring_commit(ring, sizeof(*r));
 }
 
-/* These two are functions of their own, so that they cost nothing where they are not called. */
+/* These two are separate functions, so that they cost nothing if they are not called. */
 static __noinline int stack_of_switch(unsigned long long *ctx, __u64 stamp)
 {
 	struct task_struct *prev = (struct task_struct *)ctx[1];
 	struct wp_ring *ring = sched_ring();
 	__u32 state = ctx[3];
 
-	/* The thread goes on where it was when the CPU was taken from it: samples say where that is. */
+	/* A preempted thread continues where it was: samples show its place. */
 	if (ring && !ctx[0] && state && !(state & TASK_DEAD))
 		tell_stack(ctx, prev, ring, stamp, state);
 	return 0;
@@ -303,7 +303,7 @@ static __noinline int stack_of_waking(void *ctx, __u64 stamp)
 	struct task_struct *current = bpf_get_current_task_btf();
 	struct wp_ring *ring = sched_ring();
 
-	/* What an interrupt wakes is not the doing of the thread that it interrupted. */
+	/* A wake-up by an interrupt is not an act of the interrupted thread. */
 	if (ring && current->pid && !context_of(ring))
 		tell_stack(ctx, current, ring, stamp, 0);
 	return 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What a stack is called, and what looks like a return address: plain C, also compiled for the host
- * by a test.
+ * The id of a stack, and the recognition of return addresses: plain C, which a test also compiles for the host.
  */
 #ifndef WAKEPATH_STACK_H
 #define WAKEPATH_STACK_H
@@ -9,11 +8,11 @@
 #include "records.h"
 #include "mix.h"
 
-/* How many frames that frame pointers pass over are looked for on a stack, and in how many words. */
+/* The number of frames that are looked for on a stack beside the chain of frame pointers, and of words searched. */
 #define WP_MOST_SCANNED 6
 #define WP_SCAN_WORDS 32
 
-/* A stack's id: a hash of all that its record holds behind the header. The reader computes the same. */
+/* The id of a stack: a hash of its record after the header. The reader computes the same. */
 static inline __attribute__((always_inline)) __u64 stack_id(const struct wp_sample *r)
 {
 	__u64 h = mix(0, (__u64)r->tgid << 32 | (__u64)r->kernel_frames << 16 | r->user_frames);
@@ -28,17 +27,17 @@ static inline __attribute__((always_inline)) __u64 stack_id(const struct wp_samp
 }
 
 /*
- * Whether these eight bytes of x86-64 code, the last in the highest byte, end in a call: what
- * follows them is then where that call returns to.
+ * Whether these eight bytes of x86-64 code, the last in the highest byte, end with a call: the address after
+ * them is then its return address.
  */
 static inline __attribute__((always_inline)) int ends_in_call(__u64 code)
 {
 	__u8 last = code >> 56;
 
-	/* call rel32; call *disp32(%rip): by way of a table of addresses */
+	/* call rel32; call *disp32(%rip): through a table of addresses */
 	if ((code >> 24 & 0xff) == 0xe8 || (code >> 16 & 0xffff) == 0x15ff)
 		return 1;
-	/* call *%reg; call *(%reg), but for the two registers that say something else there */
+	/* call *%reg; call *(%reg), except for the two registers whose codes mean another form */
 	if ((code >> 48 & 0xff) == 0xff)
 		return (last & 0xf8) == 0xd0 || ((last & 0xf8) == 0x10 && last != 0x14 && last != 0x15);
 	/* call *disp8(%reg); call *disp32(%reg) */
@@ -46,8 +45,8 @@ static inline __attribute__((always_inline)) int ends_in_call(__u64 code)
 }
 
 /*
- * How many hits a remembered stack is believed for: it is looked at again at its 1st, 2nd, 4th, 8th
- * hit and so on, and at least at each 64th.
+ * The number of hits after which a remembered stack is checked: at its 1st, 2nd, 4th, 8th hit and so on, and at
+ * least at each 64th.
  */
 static inline __attribute__((always_inline)) int is_checked(__u32 hits)
 {

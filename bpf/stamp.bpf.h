@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * When something begins and ends: in nanoseconds of the monotonic clock, or in cycles of the processor's
- * time-stamp counter.
+ * Stamps: nanoseconds of the monotonic clock, or cycles of the processor's time-stamp counter.
  *
- * A BPF program cannot read that counter by itself, but perf has an event of it (msr/tsc), which counts from
- * when it was opened on its CPU. What the counter stood at then, the kernel keeps beside the count; with it
- * added, a call that goes on on another CPU is right too.
+ * A BPF program cannot read that counter itself, but perf has an event for it (msr/tsc), which counts from the
+ * moment when it was opened on its CPU. The kernel keeps the value of the counter at that moment; with it
+ * added, stamps of different CPUs can be compared.
  */
 #ifndef WAKEPATH_STAMP_H
 #define WAKEPATH_STAMP_H
@@ -16,10 +15,10 @@
 #include <bpf/bpf_tracing.h>
 
 const volatile bool in_cycles = false;
-/* Which opened the events. */
+/* The process that opened the events. */
 const volatile __u32 own_process = 0;
 
-/* max_entries of all of these is set before loading. The events, by CPU. */
+/* The events, by CPU. max_entries of this and the next two maps is set before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(max_entries, 1);
@@ -27,7 +26,7 @@ struct {
 	__uint(value_size, sizeof(__u32));
 } cycle_events SEC(".maps");
 
-/* What the counter stood at where an event's count was 0, by CPU. */
+/* The value of the counter when an event's count was 0, by CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -43,7 +42,7 @@ struct {
 	__type(value, __u32);
 } cycle_descriptors SEC(".maps");
 
-/* Ns or cycles; 0 where the counter could not be read. */
+/* Ns or cycles; 0 if the counter could not be read. */
 static __always_inline __u64 stamp(void)
 {
 	struct bpf_perf_event_value read = {};
@@ -60,7 +59,7 @@ static __always_inline __u64 stamp(void)
 	return *origin + read.counter;
 }
 
-/* Over what this process has open, before anybody reads an event. */
+/* Iterates over the open files of this process, before any event is read. */
 SEC("iter/task_file")
 int read_origins(struct bpf_iter__task_file *ctx)
 {

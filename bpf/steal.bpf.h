@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the hypervisor took of this CPU. KVM counts for each CPU how long it was ready and not let run, and
- * brings the count up to date before the guest goes on (its steal time). It is looked at where interrupts,
- * switches and recorded calls begin and end: a tick is due when a CPU comes back, so that what was taken
- * mostly lies right before the look that finds it.
+ * The time that the hypervisor stole from this CPU. KVM counts for each CPU how long it was ready but did not run,
+ * and updates the count before the guest continues (its steal time). The count is checked at the beginning and
+ * end of interrupts, switches and recorded calls: a tick is due when a CPU comes back, so that stolen time
+ * mostly lies directly before the check that finds it.
  */
 #ifndef WAKEPATH_STEAL_H
 #define WAKEPATH_STEAL_H
 
 #include "current.bpf.h"
 
-/* Less is told together with the next. */
+/* Less than this is recorded together with the next time. */
 #define LEAST_STOLEN 2000
 
-/* Ns, ever, on this CPU; 0 where nobody says so, or it is not known yet where. */
+/* The total of this CPU, ns; 0 if it is not counted, or its place is not known yet. */
 static __always_inline __u64 stolen_ever(void)
 {
 	struct places *places;
@@ -26,7 +26,7 @@ static __always_inline __u64 stolen_ever(void)
 	return bpf_core_cast((void *)places->steal, struct kvm_steal_time)->steal;
 }
 
-/* Where interrupts are off. Returns what was newly found, ns. */
+/* Called with interrupts off. Returns the newly found time, ns. */
 static __always_inline __u64 look_whether_stolen(struct wp_ring *ring, __u64 now, __u32 tid)
 {
 	__u64 ever = stolen_ever(), newly = ever - ring->stolen;
@@ -36,7 +36,7 @@ static __always_inline __u64 look_whether_stolen(struct wp_ring *ring, __u64 now
 		return 0;
 	ring->stolen = ever;
 	if (newly == ever)
-		return 0; /* the first look: it was before */
+		return 0; /* the first check: stolen before recording */
 	if (ring->soft)
 		ring->soft_since += newly;
 	r = ring_reserve(ring, sched_ring_mask);
@@ -52,7 +52,7 @@ static __always_inline __u64 look_whether_stolen(struct wp_ring *ring, __u64 now
 	return newly;
 }
 
-/* In a thread's own time, where an interrupt may come and look too: one of the two finds it. */
+/* Called with interrupts on: an interrupt may check too, and one of the two finds the time. */
 static __always_inline void look_whether_stolen_from_thread(__u64 now)
 {
 	__u64 ever = stolen_ever(), before;
