@@ -47,10 +47,10 @@ static __always_inline struct places *places_here(void)
 }
 
 /* No kernel's stack is larger. */
-#define MOST_STACK 0x100000
+#define MAX_STACK_BYTES 0x100000
 
 /* The scheduler's own count of stolen time lags behind, and is never ahead. */
-#define MOST_BEHIND 10000000000ull
+#define MAX_BEHIND_NS 10000000000ull
 
 static __always_inline void learn_where_steal_is(struct places *places, struct rq *rq)
 {
@@ -64,7 +64,7 @@ static __always_inline void learn_where_steal_is(struct places *places, struct r
 	found = bpf_core_cast((void *)places->one, struct kvm_steal_time)->steal;
 	known = rq->prev_steal_time_rq;
 	places->steal = places->one;
-	if (found < known || found - known > MOST_BEHIND) {
+	if (found < known || found - known > MAX_BEHIND_NS) {
 		places->no_steal = 1;
 		places->steal = 0;
 	}
@@ -95,7 +95,7 @@ static __always_inline void learn_places(void)
 		places->current = places->one;
 		places->registers = registers;
 	}
-	if (registers >= MOST_STACK || registers != places->registers)
+	if (registers >= MAX_STACK_BYTES || registers != places->registers)
 		places->is_wrong = 1;
 	if (places->current && (__u64)bpf_core_cast((void *)places->current, struct list_head)->next !=
 				       (__u64)bpf_get_current_task())

@@ -25,7 +25,7 @@
 #define DEEPEST 8
 
 /* Number of functions at once, at most. */
-#define MOST_FUNCTIONS 64
+#define MAX_FUNCTIONS 64
 
 struct open_call {
 	__u64 at;
@@ -287,7 +287,7 @@ static __always_inline int stack_is_gone(__u32 tid, struct task_struct *task, bo
 {
 	if (!is_followed(task->tgid))
 		return 0;
-	for (__u32 target = 0; target < MOST_FUNCTIONS; target++) {
+	for (__u32 target = 0; target < MAX_FUNCTIONS; target++) {
 		if (target >= function_targets)
 			break;
 		if (!(kernel_targets >> target & 1))

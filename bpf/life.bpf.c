@@ -150,7 +150,7 @@ static __always_inline bool is_mapping_held(struct task_struct *task)
 }
 
 /*
- * What threads were blocked in before recording began: a process that hangs is examined while it hangs.
+ * The system calls in which threads were blocked when recording began: a process that hangs is examined while it hangs.
  * Sleepable, since the page of a lock word may not be in memory.
  */
 SEC("iter.s/task")

@@ -1,5 +1,5 @@
-//! Compiles every `bpf/*.bpf.c` and writes two skeletons: what records, linked into one object, and what
-//! counts latencies.
+//! Compiles every `bpf/*.bpf.c` and writes two skeletons: one for `bpf/latency.bpf.c`, which counts latencies, and one
+//! for all others, which record and are linked into one object.
 
 use std::env;
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! What `record` and `latency` share: signals, the command beside them, and the failures of both.
+//! Recording and counting: signals, the command beside them, and the failures that `record` and `latency` share.
 
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use crate::exit_code::Code;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Catches the signals that ask to stop, and says on a terminal how to stop where only a signal can.
+/// Catches the signals that ask to stop.
 pub fn watch_signals(beside_command: bool) -> Result<Signals, Failure> {
     Signals::watch(beside_command)
         .map_err(|error| Failure::new(Code::Rights, format!("cannot watch for Ctrl-C: {error}")))

@@ -12,11 +12,11 @@ use crate::output::Output;
 #[derive(Debug)]
 pub struct Failure {
     code: Code,
-    /// What went wrong.
+    /// The sentence that says what went wrong.
     text: String,
     /// Lines that belong to it, such as candidates.
     details: Vec<String>,
-    /// What to do next.
+    /// A hint: what to do next.
     hint: Option<String>,
 }
 

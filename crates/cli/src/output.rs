@@ -63,7 +63,7 @@ impl Output {
         let mut out = BufWriter::new(stream);
         match write(&mut out).and_then(|()| out.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                // What is still buffered has no reader either.
+                // The rest of the buffer has no reader either.
                 let _ = out.into_parts();
                 Ok(())
             }

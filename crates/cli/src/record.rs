@@ -180,7 +180,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
     Ok(collecting::code_of_command(status))
 }
 
-/// Prints what the recording lacks, and who paid for its probes.
+/// Prints what the recording lacks, and which other processes its probes slowed.
 fn warn(Made { outcome, elsewhere, of_goroutines }: &Made, output: &Output) {
     for missing in &outcome.missing {
         output.complain("warning", &format!("this kernel has no {}: {}", missing.what, missing.consequence));

@@ -130,7 +130,7 @@ impl Held {
                             && libc::setresuid(user.uid, user.uid, user.uid) == 0
                     });
                     if became {
-                        // What Rust's runtime changed before main, undone for the command.
+                        // Rust's runtime changed this before main; the command gets the default again.
                         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
                         libc::execve(program.as_ptr(), argv.as_ptr(), envp.as_ptr());
                     }

@@ -1,4 +1,4 @@
-//! What this kernel and these privileges allow, found by trying each feature.
+//! The features that this kernel and these privileges allow, found by trying each.
 
 use std::fs;
 use std::io;
@@ -32,18 +32,18 @@ pub enum Verdict {
     Works(String),
     /// It does not work, and answers lack something.
     Lacking {
-        /// What went wrong.
+        /// The error.
         why: String,
-        /// What answers lack.
+        /// The consequence: what answers lack.
         consequence: String,
-        /// What to do about it.
+        /// A hint: what to do about it.
         hint: String,
     },
     /// It does not work, and nothing can be recorded without it.
     Blocking {
-        /// What went wrong.
+        /// The error.
         why: String,
-        /// What to do about it.
+        /// A hint: what to do about it.
         hint: String,
     },
 }

@@ -8,7 +8,7 @@ use wakepath_functions::Probe;
 use crate::child::Identity;
 use crate::kernel_probes::KernelFunction;
 
-/// What to record and for how long.
+/// The options of recording.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Size of each CPU's ring for switches and wake-ups, bytes; a power of two.

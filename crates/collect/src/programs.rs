@@ -36,11 +36,11 @@ const STACK_CACHE: u32 = 4096;
 pub struct Missing {
     /// The tracepoint or facility.
     pub what: String,
-    /// What an answer lacks, as a sentence.
+    /// The consequence, as a sentence: what an answer lacks.
     pub consequence: &'static str,
 }
 
-/// What an answer lacks if `program` cannot run.
+/// The consequence if `program` cannot run.
 fn consequence(program: &str) -> &'static str {
     match program {
         "sched_process_fork" | "sched_process_exec" | "sched_process_exit" | "task_rename" | "threads"
@@ -249,7 +249,7 @@ impl<'obj> Programs<'obj> {
         run_iterator(self.skeleton.object(), "threads").map_err(|source| Error::Snapshot { source })
     }
 
-    /// What threads are blocked in, as `WP_BLOCKED` records end to end. The files behind their descriptors come
+    /// The system calls that threads are blocked in, as `WP_BLOCKED` records end to end. The files behind their descriptors come
     /// as rare records.
     pub(crate) fn blocked(&self) -> Result<Vec<u8>, Error> {
         run_iterator(self.skeleton.object(), "blocked").map_err(|source| Error::Snapshot { source })

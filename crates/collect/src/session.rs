@@ -55,7 +55,7 @@ pub struct Outcome {
     pub running: Option<Running>,
     /// The limit that was reached, if it ended for want of room.
     pub out_of_room: Option<WriteError>,
-    /// What this kernel did not let us record.
+    /// The facilities that this kernel lacks.
     pub missing: Vec<Missing>,
     /// The number of calls that were not recorded since too many were open or recursion was too deep.
     pub calls_overflowed: u64,

@@ -1,4 +1,4 @@
-//! What the build generated from `bpf/`.
+//! The Rust interfaces of the BPF objects, which the build generates from `bpf/`.
 #![allow(
     missing_docs,
     unused_imports,
@@ -10,7 +10,7 @@
 
 include!(concat!(env!("OUT_DIR"), "/wakepath.skel.rs"));
 
-/// What the build generated from `bpf/latency.bpf.c`.
+/// The interface of `bpf/latency.bpf.c`.
 pub mod latency {
     include!(concat!(env!("OUT_DIR"), "/latency.skel.rs"));
 }

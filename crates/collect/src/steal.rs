@@ -17,7 +17,7 @@ pub(crate) enum StealTime {
     None,
 }
 
-/// What this kernel reports of stolen time.
+/// This kernel's report of stolen time.
 pub(crate) fn steal_time(kernel: &Btf<'_>) -> StealTime {
     let total_ns = clocks::together().1.steal_ns;
     match offset_from_run_queue(kernel) {

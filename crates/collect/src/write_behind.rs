@@ -190,8 +190,8 @@ impl Writer {
         }
     }
 
-    /// As [`Self::execute`], but after a failure only accepts records that can still wait: the disk is full, and the
-    /// room that was kept for the end must stay.
+    /// Does the same as [`Self::execute`], but after a failure only accepts records that can still wait: the disk is
+    /// full, and the room that was kept for the end must stay.
     fn execute_behind(&mut self, command: &WriteCommand) -> Result<(), WriteError> {
         if self.failed && !matches!(command, WriteCommand::Record(_) | WriteCommand::Event(_)) {
             return Ok(());

@@ -1,8 +1,8 @@
-//! From an address to a function, file and line; of a program's file, or of the running kernel.
+//! Finds the function, file and line of an address in a program's file or in the running kernel.
 //!
-//! A file is believed to be the one that was recorded when its build id is the recorded one. One that
-//! was replaced since would give names that look right and are not: that is said instead. Files are
-//! named by a recording, which is input from elsewhere: only regular files are opened.
+//! A file is taken to be the recorded one if its build id is the recorded one. A file that was replaced since
+//! would give names that look right and are wrong, so it is reported as replaced. The paths come from a
+//! recording, which is not trusted: only regular files are opened.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -19,24 +19,24 @@ use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
 pub struct Code<'a> {
     /// The file's path.
     pub path: &'a [u8],
-    /// Where in the file, bytes.
+    /// The offset in the file, bytes.
     pub offset: u64,
     /// The file's build id when it was recorded, or empty.
     pub build_id: &'a [u8],
 }
 
-/// What an address turned out to be.
+/// The result of looking up an address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Found {
     /// In this function.
     Function(Function),
     /// In this file, which has no name for it.
     Unnamed(Vec<u8>),
-    /// In this file, which is another one by now, or has no build id to tell by.
+    /// In this file, which was replaced since the recording, or has no build id to compare.
     Replaced(Vec<u8>),
     /// In this file, which cannot be read here.
     Unreadable(Vec<u8>),
-    /// In the kernel, whose symbols may not be read here.
+    /// In the kernel; its symbols cannot be read here.
     Kernel,
 }
 
@@ -47,11 +47,11 @@ pub struct Function {
     pub name: String,
     /// The last component of its file's path; `None` for the kernel.
     pub module: Option<Vec<u8>>,
-    /// Its source file, the last component, and the line; where debug information tells.
+    /// The last component of its source file, and the line; `None` without debug information.
     pub line: Option<(String, u32)>,
 }
 
-/// Finds functions; remembers what it read.
+/// Finds functions, and remembers the files that it read.
 pub struct Symbols {
     symbolizer: Symbolizer,
     files: HashMap<(Vec<u8>, Vec<u8>), Trust>,
@@ -68,8 +68,8 @@ enum Trust {
 }
 
 impl Symbols {
-    /// For recordings of a host. `same_boot`: it is this one, and has not been booted since; then the
-    /// kernel's addresses are those of now, and a file without a build id is taken for what it was.
+    /// For the recordings of a host. `same_boot`: it is this host, in the same boot; then the kernel's addresses
+    /// still hold, and a file without a build id is taken to be the recorded one.
     pub fn new(same_boot: bool) -> Self {
         Self {
             symbolizer: Symbolizer::builder().enable_code_info(true).enable_inlined_fns(true).build(),
@@ -101,7 +101,7 @@ impl Symbols {
         if !self.kernel {
             return Found::Kernel;
         }
-        // Without vmlinux: reading its debug information takes seconds and gives lines that nobody asks for.
+        // Without vmlinux: reading its debug information takes seconds, and its lines are not needed.
         let kernel = Kernel { vmlinux: MaybeDefault::None, debug_syms: false, ..Kernel::default() };
         match self.symbolizer.symbolize_single(&Source::Kernel(kernel), Input::AbsAddr(address)) {
             Ok(Symbolized::Sym(symbol)) => Found::Function(function(&symbol, None)),
@@ -129,7 +129,7 @@ impl Symbols {
 }
 
 fn function(symbol: &Sym, module: Option<Vec<u8>>) -> Function {
-    // The innermost function is where the processor was; its caller's line is the inlined call's.
+    // The processor was in the innermost inlined function, which has the line.
     let (name, place) = match symbol.inlined.last() {
         Some(inlined) => (&inlined.name, inlined.code_info.as_ref()),
         None => (&symbol.name, symbol.code_info.as_deref()),
@@ -143,7 +143,7 @@ fn last_component(path: &[u8]) -> Vec<u8> {
     path.rsplit(|&b| b == b'/').next().unwrap_or(path).to_vec()
 }
 
-/// For those who may not know, the kernel says that all its functions are at 0.
+/// Whether `/proc/kallsyms` has addresses: without the privilege to read them, all are 0.
 fn kernel_symbols_are_readable() -> bool {
     use std::io::{BufRead, BufReader};
     let Ok(file) = std::fs::File::open("/proc/kallsyms") else { return false };
@@ -161,13 +161,13 @@ impl std::fmt::Debug for Symbols {
 mod tests {
     use super::*;
 
-    /// Something of ours to be found.
+    /// A function to be found.
     #[inline(never)]
     fn a_function_of_the_test(n: u64) -> u64 {
         std::hint::black_box(n + 1)
     }
 
-    /// Where this process has `address` mapped from: the file's path and the place in it.
+    /// The path of the file that this process has mapped at `address`, and the offset in it.
     fn mapped(address: u64) -> (Vec<u8>, u64) {
         let maps = std::fs::read_to_string("/proc/self/maps").expect("our own mappings");
         for line in maps.lines() {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_found_by_where_its_code_lies_in_its_file() {
+    fn a_function_is_found_by_the_offset_of_its_code_in_its_file() {
         let (path, offset, build_id) = ours();
         let found = Symbols::new(true).in_file(Code { path: &path, offset, build_id: &build_id });
         let Found::Function(function) = found else { panic!("{found:?}") };
@@ -200,18 +200,18 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_replaced_is_said_and_not_guessed() {
+    fn a_replaced_file_is_reported_and_its_names_are_not_used() {
         let (path, offset, build_id) = ours();
         for other in [&b"another"[..], &[]] {
             let code = Code { path: &path, offset, build_id: other };
-            // A file without a build id is believed on the same boot alone.
+            // A file without a build id is trusted only in the same boot.
             let same_boot = !build_id.is_empty();
             assert_eq!(Symbols::new(same_boot).in_file(code), Found::Replaced(last_component(&path)));
         }
     }
 
     #[test]
-    fn what_is_no_file_is_not_opened() {
+    fn only_regular_files_are_opened() {
         for path in ["/dev/zero", "/proc/self/fd/0", "/", "relative", "/nonexistent", ""] {
             let code = Code { path: path.as_bytes(), offset: 0, build_id: b"x" };
             let found = Symbols::new(true).in_file(code);
@@ -220,17 +220,17 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_nobody_writes_does_not_hold_us_up() {
+    fn a_pipe_without_a_writer_does_not_block_the_lookup() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let pipe = folder.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
         assert!(made.success());
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let code = Code { path: pipe.as_os_str().as_bytes(), offset: 0, build_id: b"x" };
-            tell.send(Symbols::new(true).in_file(code))
+            sender.send(Symbols::new(true).in_file(code))
         });
-        let found = told.recv_timeout(std::time::Duration::from_secs(20));
+        let found = receiver.recv_timeout(std::time::Duration::from_secs(20));
         assert_eq!(found, Ok(Found::Unreadable(b"pipe".to_vec())));
     }
 

@@ -28,7 +28,7 @@ const TARGET: u32 = MAX_TARGETS as u32;
 const CALLS: u64 = 32;
 /// Calls of a kernel function in a round. Each takes a system call, which takes longer than the probes.
 const KERNEL_CALLS: u64 = 8;
-/// The number of rounds: with fewer, a usual round cannot be told from an interrupted one.
+/// The number of rounds: with fewer, an interrupted round might be the median.
 const ROUNDS: std::ops::RangeInclusive<usize> = 5..=41;
 /// The time after which no more rounds than the least number are made.
 const MAX_TIME: Duration = Duration::from_millis(2);
@@ -169,7 +169,7 @@ impl Counters<'_> {
     }
 }
 
-/// As many rounds as fit into [`MAX_TIME`], within [`ROUNDS`].
+/// The times of the rounds that fit into [`MAX_TIME`], within [`ROUNDS`].
 fn rounds(mut round: impl FnMut() -> Option<u64>) -> Option<Vec<u64>> {
     let began = Instant::now();
     let mut times = Vec::new();

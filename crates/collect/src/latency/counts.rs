@@ -93,7 +93,7 @@ pub struct Reading {
     pub at: Duration,
     /// The counts, in the order of the targets.
     pub counts: Vec<Counts>,
-    /// What came since the previous reading, by target and group; `None` if groups are not asked for, and once there
+    /// The counts since the previous reading, by target and group; `None` if groups are not asked for, and once there
     /// were more than `MAX_GROUP_SLICES` parts in all.
     pub parts: Option<Vec<Vec<Part>>>,
 }
