@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use expect_test::expect_file;
-use wakepath_clock::Stamp;
+use wakepath_clock::{Quality, Stamp};
 use wakepath_critical_path::{Basis, ProblemKind as OnPath, Rule, SegmentKind, Share};
 use wakepath_engine::{Damage, DamageKind, Fault, Problem, ProblemKind, ReadFault, ReadProblem};
 use wakepath_event::StackCounts;
@@ -24,10 +24,15 @@ fn every_code_has_its_sentence() {
         table.push('\n');
     };
     section("problems", problems());
+    let kinds = SegmentKind::ALL;
+    section("kinds of time", kinds.map(|kind| (kind.name(), wording::kind_phrase(kind).into())).to_vec());
     section(
-        "kinds",
-        SegmentKind::ALL.map(|kind| (kind.name(), wording::kind_phrase(kind).to_owned())).to_vec(),
+        "meanings of kinds",
+        kinds.map(|kind| (kind.name(), wording::kind_meaning(kind).into())).to_vec(),
     );
+    let bases = [Basis::Measured, Basis::Sampled, Basis::Ambiguous];
+    let meaning = |basis| wording::basis_meaning(basis).to_owned();
+    section("bases", bases.map(|basis| (wording::basis_word(basis), meaning(basis))).to_vec());
     let rules = [
         Rule::InterruptsInSum,
         Rule::LastCompletion,
@@ -37,12 +42,11 @@ fn every_code_has_its_sentence() {
         Rule::TakenUp,
         Rule::StolenBefore,
     ];
-    section(
-        "rules of inference",
-        rules.map(|rule| (wording::rule_word(rule), wording::rule_sentence(rule).to_owned())).to_vec(),
-    );
-    let bases = [Basis::Measured, Basis::Sampled, Basis::Ambiguous];
-    section("bases", bases.map(|basis| (wording::basis_word(basis), String::new())).to_vec());
+    let inferred = |rule| (wording::rule_word(rule), meaning(Basis::Inferred(rule)));
+    section("rules of inference", rules.map(inferred).to_vec());
+    let qualities = [Quality::Exact, Quality::Approximate, Quality::OneWay, Quality::None];
+    let quality = |quality| (wording::quality_word(quality), wording::quality_phrase(quality).to_owned());
+    section("qualities of clocks", qualities.map(quality).to_vec());
     expect_file!["../tests/sentences.txt"].assert_eq(&table);
 }
 

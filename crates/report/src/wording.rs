@@ -144,6 +144,37 @@ pub const fn kind_phrase(kind: SegmentKind) -> &'static str {
     }
 }
 
+/// The meaning of a kind, in a sentence.
+pub const fn kind_meaning(kind: SegmentKind) -> &'static str {
+    match kind {
+        SegmentKind::Running => "the thread was on a CPU, from one switch to the next",
+        SegmentKind::Runnable => {
+            "the thread could run and had no CPU; the thread that had the CPU it was queued on is named"
+        }
+        SegmentKind::Throttled => {
+            "the CPU limit of a cgroup was used up, so the scheduler took the thread off the CPU"
+        }
+        SegmentKind::Interrupted => "the thread was on a CPU that interrupts used in that time",
+        SegmentKind::Stolen => "the thread was on a CPU that the hypervisor did not let run (steal time)",
+        SegmentKind::Timer => "the thread was blocked until a timer expired",
+        SegmentKind::BlockDevice => {
+            "the thread was blocked until a disk request completed; the request is in the queue before it goes \
+             to the device"
+        }
+        SegmentKind::Network => {
+            "the thread was blocked until a packet came whose sender was not recorded, or the packet was in flight"
+        }
+        SegmentKind::Lock => {
+            "the thread was blocked on a lock, and it is not known what the lock's owner did"
+        }
+        SegmentKind::UserInput => "the thread was blocked until a keyboard, mouse or terminal sent input",
+        SegmentKind::OtherDevice => "the thread was blocked until an interrupt of another kind came",
+        SegmentKind::Unknown => {
+            "the recording does not explain this time; it is never guessed and never left out"
+        }
+    }
+}
+
 /// What a segment's time went to, as a person reads it: `waiting for a CPU that stress (555) had`.
 pub fn doing(answer: &PathAnswer, kind: SegmentKind, by: Responsible) -> String {
     let names = &answer.recorded.survey.names;
@@ -204,24 +235,33 @@ pub const fn rule_word(rule: Rule) -> &'static str {
     }
 }
 
-/// A rule in a sentence.
-pub const fn rule_sentence(rule: Rule) -> &'static str {
-    match rule {
-        Rule::InterruptsInSum => {
-            "the sum of interrupt time is measured, its place within the stay on the CPU is not"
-        }
-        Rule::LastCompletion => {
-            "the last request that completed in the interrupt of the wake-up ended the wait"
-        }
-        Rule::LastPacket => "the last packet received in the context of the wake-up ended the wait",
-        Rule::JoinedTimeouts => "consecutive time-outs of the same wait count as one wait",
-        Rule::WakingBeforeSwitch => "the wake-up ran before the sleeper's CPU had switched",
-        Rule::StolenBefore => {
-            "how long the hypervisor had the CPU is measured; that it was right before the CPU looked is not"
-        }
-        Rule::TakenUp => {
-            "what a kernel worker did before it took up the work is left out; what queued the work stands for it"
-        }
+/// What a basis says of a figure; of an inferred one, its rule.
+pub const fn basis_meaning(basis: Basis) -> &'static str {
+    match basis {
+        Basis::Measured => "events of the scheduler give both ends",
+        Basis::Sampled => "estimated from samples",
+        Basis::Ambiguous => "several explanations fit the recording, or none is sure",
+        Basis::Inferred(rule) => match rule {
+            Rule::InterruptsInSum => {
+                "interrupt time is measured as a sum; its place within the thread's time on the CPU is assumed"
+            }
+            Rule::LastCompletion => {
+                "the last disk request that completed in the interrupt of the wake-up ended the wait"
+            }
+            Rule::LastPacket => {
+                "the last packet that was received in the context of the wake-up ended the wait"
+            }
+            Rule::JoinedTimeouts => "consecutive time-outs of the same wait count as one wait",
+            Rule::WakingBeforeSwitch => {
+                "the wake-up came before the CPU had switched away from the thread that went to sleep"
+            }
+            Rule::StolenBefore => {
+                "the time that the hypervisor took is measured; that it ended when the CPU looked is assumed"
+            }
+            Rule::TakenUp => {
+                "until a kernel worker began the queued work, the thread that queued the work stands for it"
+            }
+        },
     }
 }
 
@@ -231,6 +271,17 @@ pub const fn severity_word(severity: Severity) -> &'static str {
         Severity::Note => "note",
         Severity::Doubt => "doubt",
         Severity::Loss => "loss",
+    }
+}
+
+/// How well two clocks can be compared, as a person reads it. A bound may be wide: that the packets agree is no more
+/// than consistent.
+pub const fn quality_phrase(quality: Quality) -> &'static str {
+    match quality {
+        Quality::Exact => "consistent",
+        Quality::Approximate => "approximate",
+        Quality::OneWay => "one way",
+        Quality::None => "none",
     }
 }
 

@@ -1,4 +1,4 @@
-//! How far latency distributions are apart, as text.
+//! Two sets of latency distributions compared, as text.
 
 use wakepath_engine::{Comparison, Measure};
 
@@ -6,7 +6,8 @@ use crate::plain::escape;
 use crate::quantity::{amount, count};
 use crate::screen::{Line, Paper, Screen, Style};
 
-/// Each target's numbers before and after, and the scores of all measures; those that differ first.
+/// The calls and averages of each target before and after, with the scores of all measures; the targets that differ
+/// come first.
 pub fn comparison(comparison: &Comparison, paper: Paper) -> String {
     let mut screen = Screen::new(paper);
     let differ = comparison.pairs.iter().filter(|pair| pair.differ).count();
@@ -29,7 +30,7 @@ pub fn comparison(comparison: &Comparison, paper: Paper) -> String {
                 .map_or_else(|| String::from("none"), |mean| amount(mean as u64, histogram.unit()));
             (histogram.calls(), mean)
         });
-        let text = format!(": {} → {} times, {} → {} on average", before.0, after.0, before.1, after.1);
+        let text = format!(": {} → {} calls, {} → {} on average", before.0, after.0, before.1, after.1);
         let line = Line::new().add(style, escape(pair.target.as_bytes())).add(Style::Normal, text);
         screen.hanging(&Line::new().add(style, verdict), 9, &line);
         let scores = Measure::ALL.iter().zip(pair.scores);
@@ -38,21 +39,21 @@ pub fn comparison(comparison: &Comparison, paper: Paper) -> String {
     }
     if comparison.pairs.iter().any(|pair| pair.differ && pair.doubtful) {
         screen.blank();
-        let text = "* of fewer than 1000 calls, chance alone may make the difference";
+        let text = "* fewer than 1000 calls: the difference may be chance";
         screen.hanging(&Line::new(), 2, &Line::new().add(Style::Warning, text));
     }
     for (only, which) in [(&comparison.only_first, "first"), (&comparison.only_second, "second")] {
         if !only.is_empty() {
             let names: Vec<_> = only.iter().map(|name| escape(name.as_bytes())).collect();
             screen.blank();
-            let text = format!("only in the {which}: {}", names.join(", "));
+            let text = format!("only in the {which} profile: {}", names.join(", "));
             screen.hanging(&Line::new(), 2, &Line::new().add(Style::Warning, text));
         }
     }
     screen.into_text()
 }
 
-/// With three digits, as far as they say something.
+/// A score with at most three digits.
 fn score(value: f64) -> String {
     match value {
         value if value.is_infinite() => String::from("∞"),
@@ -92,16 +93,16 @@ mod tests {
         expect![[r#"
             1 of 2 targets differ, by EARTHMOVER above 58.0
 
-            differs* disk: 720 → 720 times, 208 µs → 1.29 ms on average
+            differs* disk: 720 → 720 calls, 208 µs → 1.29 ms on average
                      TOTOPS 0.0  TOTLAT 463  CHISQUARE 100  EARTHMOVER 139  GROUPOPS 55.6  GROUPLAT 100
-            alike    syscall:read: 5000 → 5100 times, 900 ns → 900 ns on average
+            alike    syscall:read: 5000 → 5100 calls, 900 ns → 900 ns on average
                      TOTOPS 2.0  TOTLAT 2.0  CHISQUARE 68.0  EARTHMOVER 0.0  GROUPOPS 2.0  GROUPLAT 2.0
 
-            * of fewer than 1000 calls, chance alone may make the difference
+            * fewer than 1000 calls: the difference may be chance
 
-            only in the first: ./a\x07:f
+            only in the first profile: ./a\x07:f
 
-            only in the second: runqueue
+            only in the second profile: runqueue
         "#]]
         .assert_eq(&comparison(&found, Paper::PLAIN));
     }

@@ -1,10 +1,10 @@
-//! What this machine and these rights allow, as text.
+//! The checks of `wakepath doctor`, as text.
 
 use wakepath_engine::doctor::{Check, Verdict};
 
 use crate::screen::{Line, Paper, Screen, Style};
 
-/// A line for each thing that was tried, and what follows.
+/// A line for each check, with its consequence and hint where it fails, and a conclusion.
 pub fn doctor(checks: &[Check], paper: Paper) -> String {
     let mut screen = Screen::new(paper);
     for check in checks {
@@ -40,7 +40,7 @@ pub fn doctor(checks: &[Check], paper: Paper) -> String {
     let sum = match (blocking, lacking) {
         (true, _) => "wakepath cannot record here.",
         (false, 0) => "wakepath can record everything here.",
-        (false, _) => "wakepath can record here; answers lack what stands above.",
+        (false, _) => "wakepath can record here; answers lack what is listed above.",
     };
     screen.wrapped(0, &Line::new().add(Style::Strong, sum));
     screen.into_text()
@@ -71,7 +71,7 @@ mod tests {
                  so   kernel functions have no names
                  try  run as root, or grant CAP_SYSLOG
 
-            wakepath can record here; answers lack what stands above.
+            wakepath can record here; answers lack what is listed above.
         "]]
         .assert_eq(&doctor(&checks, Paper::PLAIN));
     }

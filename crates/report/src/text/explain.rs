@@ -1,8 +1,8 @@
-//! How the numbers were made.
+//! How the numbers of a path were made, for `--explain`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wakepath_critical_path::{Algorithm, Basis, SegmentKind};
+use wakepath_critical_path::{Algorithm, SegmentKind};
 use wakepath_engine::{PathAnswer, Taken};
 
 use super::footer;
@@ -13,10 +13,10 @@ use crate::quantity::{count, duration, share};
 use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
 
-/// How many of the largest segments are shown with their evidence.
+/// Maximum number of the largest segments that are shown with their evidence.
 const MAX_SHOWN: usize = 5;
 
-/// Which algorithm and rules made the numbers, on what they stand, and what is doubtful.
+/// The algorithm and rules that made the numbers, how well each is known, and what is doubtful.
 pub fn explain(answer: &PathAnswer, paper: Paper) -> String {
     let mut screen = Screen::new(paper);
     method(&mut screen, answer);
@@ -35,89 +35,57 @@ fn heading(screen: &mut Screen, text: &str) {
 
 fn method(screen: &mut Screen, answer: &PathAnswer) {
     screen.unwrapped(&Line::new().add(Style::Strong, "How the path was made"));
-    const ACTIVE: &str = "The active path (Giraldeau 2015, Algorithm 5): the window is walked forward; each wait is \
-         replaced by what the thread that ended it did meanwhile, that one's waits likewise, down to work, \
-         a device, a timer or the edge of what was recorded.";
+    const ACTIVE: &str = "The active path (Giraldeau 2015, Algorithm 5): from the start of the window to its end, each wait is \
+         replaced by what the thread that ended it did in that time. The waits of that thread are replaced in the \
+         same way, until only work, devices, timers and time outside the recording remain.";
     let text = match answer.path.algorithm {
         Algorithm::Active => ACTIVE.into(),
         Algorithm::Joined => {
             format!(
-                "{ACTIVE} A wait that timed out and was gone back to is replaced by what ended it at last."
+                "{ACTIVE} Where a thread returned to the same wait after each time-out, these waits count as one."
             )
         }
         Algorithm::Exact => {
-            "The exact path (Giraldeau 2015, section 4.3.1): waits that a thread ended count as nothing, \
-             and the longest way back from the window's end is taken."
+            "The exact path (Giraldeau 2015, section 4.3.1): the longest chain of running and waiting for \
+             devices back from the end of the window; waits that another thread ended count as nothing."
                 .into()
         }
     };
     screen.wrapped(0, &Line::from(text));
     let path = &answer.path;
     let sum: u64 = path.segments.iter().map(|segment| segment.to.since(segment.from)).sum();
-    let whole = if sum == answer.window_ns() { "exactly the window" } else { "NOT the window" };
+    let whole = if sum == answer.window_ns() { "exactly the window" } else { "which is NOT the window" };
     let text = format!(
-        "{} and {} were found; the segments' sum is {sum} ns, {whole}. Shares are of the window.",
+        "The path has {} and {}. The segments sum to {sum} ns, {whole}; shares are shares of the window.",
         count(path.segments.len() as u64, "segment"),
         count(path.waits.len() as u64, "wait"),
     );
     screen.wrapped(0, &Line::from(text));
 }
 
-/// What each kind that occurs means.
+/// The meaning of each kind that occurs.
 fn kinds(screen: &mut Screen, answer: &PathAnswer) {
     heading(screen, "What the words mean");
     let kinds: BTreeSet<SegmentKind> = answer.path.segments.iter().map(|segment| segment.kind).collect();
     for kind in kinds {
-        let meaning = match kind {
-            SegmentKind::Running => "on a CPU, from one switch to the next",
-            SegmentKind::Runnable => "could run and had no CPU; who had the CPU it was queued on is named",
-            SegmentKind::Throttled => {
-                "off the CPU because the scheduler says a cgroup's CPU limit was used up"
-            }
-            SegmentKind::Interrupted => "on a CPU that interrupts borrowed meanwhile",
-            SegmentKind::Stolen => "on a CPU that the hypervisor did not let run: steal time",
-            SegmentKind::Timer => "blocked, and ended by a timer's expiry",
-            SegmentKind::BlockDevice => {
-                "blocked, and ended by a disk request's completion; queue is before the request went to the \
-                 device, device after"
-            }
-            SegmentKind::Network => {
-                "blocked, and ended by a packet whose sender was not recorded, or in flight"
-            }
-            SegmentKind::Lock => "blocked on a lock, and what its holder did is not known",
-            SegmentKind::UserInput => "blocked, and ended by a keyboard, mouse or terminal",
-            SegmentKind::OtherDevice => "blocked, and ended by an interrupt that is none of the others",
-            SegmentKind::Unknown => "not explained by what was recorded; never guessed and never left out",
-        };
         let head = Line::new().add(Style::Normal, wording::kind_word(kind));
-        screen.hanging(&head, 14, &Line::from(meaning));
+        screen.hanging(&head, 14, &Line::from(wording::kind_meaning(kind)));
     }
 }
 
-/// How much stands on what.
+/// How much of the window has which basis.
 fn bases(screen: &mut Screen, answer: &PathAnswer) {
     heading(screen, "How well it is known");
-    let mut sums: BTreeMap<(&str, Option<&str>), u64> = BTreeMap::new();
+    let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for segment in &answer.path.segments {
-        let sentence = match segment.basis {
-            Basis::Inferred(rule) => Some(wording::rule_sentence(rule)),
-            _ => None,
-        };
-        *sums.entry((wording::basis_word(segment.basis), sentence)).or_default() +=
-            segment.to.since(segment.from);
+        let key = (wording::basis_word(segment.basis), wording::basis_meaning(segment.basis));
+        *sums.entry(key).or_default() += segment.to.since(segment.from);
     }
     let window = answer.window_ns();
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by_key(|&(key, ns)| (std::cmp::Reverse(ns), key));
-    for ((basis, sentence), ns) in sums {
+    for ((basis, meaning), ns) in sums {
         let head = Line::new().add(Style::Strong, format!("{:>6}  {:>7}  ", share(ns, window), duration(ns)));
-        let meaning = match (basis, sentence) {
-            ("measured", _) => "timed at both ends by the scheduler's own events",
-            ("sampled", _) => "estimated from samples",
-            ("ambiguous", _) => "more than one explanation fits what was recorded",
-            (_, Some(rule)) => rule,
-            (_, None) => "",
-        };
         screen.hanging(&head, 17, &Line::from(format!("{basis}: {meaning}")));
     }
 }
@@ -174,7 +142,7 @@ fn largest(screen: &mut Screen, answer: &PathAnswer) {
 fn stack(screen: &mut Screen, answer: &PathAnswer, lead: &str, taken: Option<Taken>) {
     let text = match taken {
         None => return,
-        Some(Taken::Lost) => String::from("a stack that is lost"),
+        Some(Taken::Lost) => String::from("a stack that was lost"),
         Some(Taken::Known(id)) => {
             let frames: Vec<String> = answer.stacks.stack(id).frames.iter().map(frame).collect();
             frames.join(" < ")
@@ -183,22 +151,21 @@ fn stack(screen: &mut Screen, answer: &PathAnswer, lead: &str, taken: Option<Tak
     screen.hanging(&Line::from("    "), 6, &Line::from(format!("{lead} {text}")));
 }
 
-/// How stacks came about, where there are any.
+/// How stacks were taken, where there are any.
 fn stacks(screen: &mut Screen, answer: &PathAnswer) {
     if !answer.recorded.graph.has_stacks() {
         return;
     }
     heading(screen, "Where in the code");
     let mut text = String::from(
-        "Stacks were taken when a thread began to wait and when it woke another, but in interrupts. A \
-         program's functions are followed by frame pointers; between a function of the C library, which \
-         has none, and these, by what on the stack follows a call.",
+        "A stack was taken when a thread began to wait and when it woke another one, except in interrupts. Frame \
+         pointers lead from one function of a program to the next. The C library has none: from its functions, the \
+         first return address on the stack leads to the program.",
     );
     if let Some(counts) = answer.recorded.survey.stacks {
         text += &format!(
-            " A thread with the registers and in the system call that it had before is taken to be where it was \
-             then: {} of {} stacks; {} of these were checked, and {} \
-             disagreed.",
+            " The stack cache repeated {} of {} stacks: a thread with the same registers in the same system call \
+             is taken to have the same stack. {} of these were checked, and {} were wrong.",
             counts.repeated.saturating_add(counts.checked),
             counts.repeated.saturating_add(counts.taken),
             counts.checked,
@@ -214,14 +181,17 @@ fn doubts(screen: &mut Screen, answer: &PathAnswer) {
     screen.wrapped(0, &Line::from(footer::lost(&head.losses)));
     for loss in &head.losses {
         let [from, to] = [loss.from, loss.to].map(|at| duration(at.since(head.origin)));
-        let number = if loss.count == 0 { String::from("an unknown number") } else { loss.count.to_string() };
+        let what = match (loss.reported, loss.count) {
+            (false, _) => String::from("a task switch"),
+            (true, 0) => String::from("an unknown number of records"),
+            (true, records) => count(records, "record"),
+        };
         let cpu = if loss.cpu == wakepath_event::Cpu::UNKNOWN {
-            String::from("some CPU")
+            String::from("an unknown CPU")
         } else {
             format!("CPU {}", loss.cpu.0)
         };
-        screen
-            .wrapped(4, &Line::from(format!("  {number} on {cpu} between {from} and {to} after the start")));
+        screen.wrapped(4, &Line::from(format!("  {what} on {cpu} between {from} and {to} after the start")));
     }
     for problem in &head.problems {
         let thread =
@@ -236,15 +206,17 @@ fn doubts(screen: &mut Screen, answer: &PathAnswer) {
         );
     }
     if head.problems.is_empty() && head.losses.is_empty() {
-        screen.wrapped(0, &Line::from("nothing else"));
+        screen.wrapped(0, &Line::from("nothing"));
     }
     match head.clock_error_ns {
         Some(0) => {}
-        Some(ns) => screen.wrapped(0, &Line::from(format!("clocks agree within {}", duration(ns)))),
-        None => screen.wrapped(0, &Line::from("nothing bounds how far the hosts' clocks are apart")),
+        Some(ns) => {
+            screen.wrapped(0, &Line::from(format!("the hosts' clocks agree within {}", duration(ns))))
+        }
+        None => screen.wrapped(0, &Line::from("it is not known how far the hosts' clocks are apart")),
     }
     if let Some(cost) = footer::cost(head) {
-        screen.wrapped(0, &Line::from(format!("{cost} (the recorder's own threads)")));
+        screen.wrapped(0, &Line::from(format!("{cost} (the threads of the recorder)")));
     }
 }
 
@@ -294,24 +266,25 @@ mod tests {
         ];
         expect![[r#"
             How the path was made
-            The active path (Giraldeau 2015, Algorithm 5): the window is walked forward; each wait is replaced
-            by what the thread that ended it did meanwhile, that one's waits likewise, down to work, a device, a
-            timer or the edge of what was recorded.
-            71 segments and 15 waits were found; the segments' sum is 1192100000 ns, exactly the window. Shares
-            are of the window.
+            The active path (Giraldeau 2015, Algorithm 5): from the start of the window to its end, each wait is
+            replaced by what the thread that ended it did in that time. The waits of that thread are replaced in
+            the same way, until only work, devices, timers and time outside the recording remain.
+            The path has 71 segments and 15 waits. The segments sum to 1192100000 ns, exactly the window; shares
+            are shares of the window.
 
             What the words mean
-            running       on a CPU, from one switch to the next
-            runnable      could run and had no CPU; who had the CPU it was queued on is named
-            throttled     off the CPU because the scheduler says a cgroup's CPU limit was used up
-            block_device  blocked, and ended by a disk request's completion; queue is before the request went to
-                          the device, device after
-            unknown       not explained by what was recorded; never guessed and never left out
+            running       the thread was on a CPU, from one switch to the next
+            runnable      the thread could run and had no CPU; the thread that had the CPU it was queued on is
+                          named
+            throttled     the CPU limit of a cgroup was used up, so the scheduler took the thread off the CPU
+            block_device  the thread was blocked until a disk request completed; the request is in the queue
+                          before it goes to the device
+            unknown       the recording does not explain this time; it is never guessed and never left out
 
             How well it is known
-             97.7%   1.16 s  measured: timed at both ends by the scheduler's own events
-              2.3%  28.0 ms  inferred: the last request that completed in the interrupt of the wake-up ended the
-                             wait
+             97.7%   1.16 s  measured: events of the scheduler give both ends
+              2.3%  28.0 ms  inferred: the last disk request that completed in the interrupt of the wake-up
+                             ended the wait
 
             The largest segments
             at 1.13 s for 61.0 ms  postgres (912)  waiting for disk sda, in fdatasync of pg_wal  [packet]
@@ -327,11 +300,11 @@ mod tests {
 
             What is doubtful
             lost 12 records, 1 task switch not recorded
-              12 on CPU 1 between 1.00 ms and 2.00 ms after the start
-              an unknown number on some CPU between 3.00 ms and 4.00 ms after the start
+              12 records on CPU 1 between 1.00 ms and 2.00 ms after the start
+              a task switch on an unknown CPU between 3.00 ms and 4.00 ms after the start
             doubt: the hypervisor took up to 31.0 ms of CPU time, which may be counted as running here [\x1bevil
                 (7)]
-            recording took 1.2% of a CPU (the recorder's own threads)
+            recording took 1.2% of a CPU (the threads of the recorder)
         "#]].assert_eq(&explain(&answer, Paper::PLAIN));
     }
 }

@@ -1,4 +1,4 @@
-//! What stands under an answer: losses, doubts, cost, where it is saved, what to ask next.
+//! The lines under an answer: losses, doubts, cost, where the recording is saved, the next question.
 
 use wakepath_critical_path::{Basis, Severity};
 use wakepath_engine::{Head, PathAnswer, Recorded};
@@ -9,17 +9,17 @@ use crate::quantity::{count, duration, percent_text};
 use crate::screen::{Line, Screen, Style};
 use crate::wording;
 
-/// At most so many problems stand on the first screen.
-const PROBLEMS: usize = 5;
+/// Maximum number of problems on the first screen.
+const MAX_PROBLEMS: usize = 5;
 
-/// What is doubtful, before the last lines.
+/// Problems beyond notes, before the last lines.
 pub fn problems(screen: &mut Screen, head: &Head) {
     let serious = || head.problems.iter().filter(|problem| problem.severity() > Severity::Note);
-    for problem in serious().take(PROBLEMS) {
+    for problem in serious().take(MAX_PROBLEMS) {
         let line = Line::new().add(Style::Warning, "warning: ").add(Style::Normal, sentence(problem));
         screen.wrapped(9, &line);
     }
-    if let Some(more @ 1..) = serious().count().checked_sub(PROBLEMS) {
+    if let Some(more @ 1..) = serious().count().checked_sub(MAX_PROBLEMS) {
         screen.wrapped(
             0,
             &Line::from(format!("and {}: --explain lists them", count(more as u64, "more warning"))),

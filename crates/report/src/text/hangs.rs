@@ -1,4 +1,4 @@
-//! Waits that were still open at the end, as text.
+//! Waits that were open at the end of the recording, and deadlocks, as text.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Hang;
@@ -11,7 +11,7 @@ use crate::wording;
 /// Cycles of threads that wait for each other's locks, and an empty line behind each.
 pub fn deadlocks(screen: &mut Screen, recorded: &Recorded, cycles: &[Vec<Hang>], at: Stamp<Reference>) {
     for cycle in cycles {
-        let text = "deadlock: each waits for a lock that the next one owns";
+        let text = "deadlock: each thread waits for a lock that the next one owns";
         screen.unwrapped(&Line::new().add(Style::Warning, text));
         for hang in cycle {
             screen.hanging(&Line::from("  "), 4, &open_wait(recorded, hang, at));
@@ -20,7 +20,7 @@ pub fn deadlocks(screen: &mut Screen, recorded: &Recorded, cycles: &[Vec<Hang>],
     }
 }
 
-/// Who waits, for how long so far, in which call, for which lock and whose that is.
+/// A thread that waits, for how long so far, its system call, the lock and the owner of the lock.
 pub fn open_wait(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> Line {
     let who = wording::who(recorded, &recorded.thread_at(hang.thread, at));
     Line::new().add(Style::Strong, who).add(Style::Normal, format!(" for {}", waits(recorded, hang, at)))
@@ -53,7 +53,7 @@ fn reason(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> String {
     };
     if let Some(owner) = lock.and_then(|(_, lock)| lock.owner) {
         let owner = wording::thread(recorded, owner, at);
-        let claim = if hang.proved { "" } else { ", as the lock's own memory says" };
+        let claim = if hang.proved { "" } else { ", according to the memory of the lock" };
         text += &format!(" that {owner} owns{claim}");
     }
     text

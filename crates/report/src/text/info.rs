@@ -1,4 +1,4 @@
-//! What is in a recording, as text.
+//! The contents of a recording, as text.
 
 use wakepath_engine::InfoAnswer;
 
@@ -7,7 +7,7 @@ use crate::quantity::{bytes, count, duration};
 use crate::screen::{Line, Paper, Screen, Style};
 use crate::{problem, wording};
 
-/// What is in a recording, at what rates, what is lost, what it cost.
+/// The hosts, events and rates of a recording, its losses and its cost.
 pub fn info(info: &InfoAnswer, paper: Paper) -> String {
     let mut screen = Screen::new(paper);
     let recorded = info.recorded;
@@ -33,12 +33,11 @@ pub fn info(info: &InfoAnswer, paper: Paper) -> String {
     match recorded.clock {
         "monotonic" => {}
         "perf" => {
-            row("clock", String::from("perf's own (perf record -k CLOCK_MONOTONIC takes the machine's)"))
+            row("clock", String::from("perf's own (perf record -k CLOCK_MONOTONIC uses the machine's)"))
         }
-        "local" | "global" | "uptime" | "x86-tsc" => row(
-            "clock",
-            format!("ftrace's {} (trace-cmd record -C mono takes the machine's)", recorded.clock),
-        ),
+        "local" | "global" | "uptime" | "x86-tsc" => {
+            row("clock", format!("ftrace's {} (trace-cmd record -C mono uses the machine's)", recorded.clock))
+        }
         other => row("clock", other.to_owned()),
     }
     if let Some(command) = &recorded.survey.session.command {
@@ -66,7 +65,7 @@ pub fn info(info: &InfoAnswer, paper: Paper) -> String {
         let each = if total == 0 {
             String::new()
         } else {
-            format!(", {:.1} bytes an event", format.bytes as f64 / total as f64)
+            format!(", {:.1} bytes per event", format.bytes as f64 / total as f64)
         };
         row(
             "on disk",
@@ -82,16 +81,19 @@ pub fn info(info: &InfoAnswer, paper: Paper) -> String {
     row("cost", footer::cost(&info.head).unwrap_or_else(|| String::from("not recorded")));
     if let Some(counts) = recorded.survey.stacks {
         let mut text = format!(
-            "{} taken, {} repeated; the stack cache disagreed {} of {} times that it was checked",
-            counts.taken, counts.repeated, counts.disagreed, counts.checked
+            "{} taken, {} repeated; the stack cache was wrong in {} of {}",
+            counts.taken,
+            counts.repeated,
+            counts.disagreed,
+            count(counts.checked, "check")
         );
         if counts.doubtful > 0 {
-            text += &format!(", so that up to {} may be of another wait", counts.doubtful);
+            text += &format!(", so up to {} may belong to another wait", counts.doubtful);
         }
         row("stacks", text);
     }
     screen.blank();
-    screen.unwrapped(&Line::new().add(Style::Faint, "     events       a second  kind"));
+    screen.unwrapped(&Line::new().add(Style::Faint, "     events     per second  kind"));
     let mut events: Vec<_> = info.events.iter().collect();
     events.sort_by_key(|(name, n)| (std::cmp::Reverse(**n), **name));
     for (name, &n) in events {
@@ -112,7 +114,7 @@ pub fn info(info: &InfoAnswer, paper: Paper) -> String {
     screen.into_text()
 }
 
-/// A wait status as a shell would tell it.
+/// A wait status as a shell shows it.
 fn ended(status: u32) -> String {
     match (status & 0x7f, status >> 8 & 0xff) {
         (0, code) => format!("exit code {code}"),

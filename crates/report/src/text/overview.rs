@@ -239,12 +239,12 @@ mod tests {
                 the whole machine, 900 ns, 5 threads: deadlocked
                 0 ns to 900 ns after the start
 
-                deadlock: each waits for a lock that the next one owns
-                    left (10) for 800 ns in futex 0x2000 that right (11) owns, as the lock's own memory says
-                    right (11) for 700 ns in futex 0x1000 that left (10) owns, as the lock's own memory says
+                deadlock: each thread waits for a lock that the next one owns
+                    left (10) for 800 ns in futex 0x2000 that right (11) owns, according to the memory of the lock
+                    right (11) for 700 ns in futex 0x1000 that left (10) owns, according to the memory of the lock
 
                 still waiting
-                    third (12) for 600 ns in futex 0x1000 that left (10) owns, as the lock's own memory says
+                    third (12) for 600 ns in futex 0x1000 that left (10) owns, according to the memory of the lock
 
                   waiting       CPU   running      idle  thread, and its longest wait
                    800 ns         –    100 ns         –   left (10), 800 ns in futex

@@ -416,13 +416,13 @@ mod tests {
             check(
                 answer,
                 expect![[r#"
-                    third (12) is still waiting after 600 ns in futex 0x1000 that left (10) owns, as the lock's own
-                    memory says; its 900 ns were mostly waiting for a lock (67%, ambiguous)
+                    third (12) is still waiting after 600 ns in futex 0x1000 that left (10) owns, according to the
+                    memory of the lock; its 900 ns were mostly waiting for a lock (67%, ambiguous)
                     0 ns to 900 ns after the start
 
-                    deadlock: each waits for a lock that the next one owns
-                        left (10) for 800 ns in futex 0x2000 that right (11) owns, as the lock's own memory says
-                        right (11) for 700 ns in futex 0x1000 that left (10) owns, as the lock's own memory says
+                    deadlock: each thread waits for a lock that the next one owns
+                        left (10) for 800 ns in futex 0x2000 that right (11) owns, according to the memory of the lock
+                        right (11) for 700 ns in futex 0x1000 that left (10) owns, according to the memory of the lock
 
                      share     time  what the time went to, largest first
                      66.7%   600 ns  waiting for a lock, 1 wait in futex  ambiguous

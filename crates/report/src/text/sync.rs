@@ -1,13 +1,13 @@
-//! How the clocks of several hosts lie, as text.
+//! The clocks of several hosts, as text.
 
-use wakepath_clock::{ErrorBound, Quality};
+use wakepath_clock::{ErrorBound, Piece, Quality};
 use wakepath_engine::Synchronised;
 
 use crate::quantity::{count, duration};
 use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
 
-/// Each host's way to the reference, and what each pair's packets say.
+/// The clock offset and drift of each host, and the packets of each pair of hosts.
 pub fn sync(synchronised: &Synchronised, paper: Paper) -> String {
     let mut screen = Screen::new(paper);
     let clocks = &synchronised.clocks;
@@ -18,38 +18,35 @@ pub fn sync(synchronised: &Synchronised, paper: Paper) -> String {
     };
     let linked = clocks.hosts.iter().filter(|clock| clock.transform.is_some()).count();
     let reference = clocks.reference.map(&name).unwrap_or_default();
-    let head =
-        format!("{linked} of {} on the clock of {reference}", count(clocks.hosts.len() as u64, "host"));
+    let head = format!(
+        "{linked} of {} can be read on the clock of {reference}",
+        count(clocks.hosts.len() as u64, "host")
+    );
     screen.wrapped(0, &Line::new().add(Style::Strong, head));
     screen.blank();
     for (index, clock) in clocks.hosts.iter().enumerate() {
         let begin = Line::new().add(Style::Strong, name(index));
         let text = match &clock.transform {
             _ if clocks.reference == Some(index) => String::from("  the reference"),
-            None => String::from("  no packet links it: its clock cannot be compared"),
+            None => String::from("  no packet links it to the reference: its clock cannot be compared"),
             Some(transform) => {
                 let over = match clock.way.as_slice() {
                     [_, between @ .., _] if !between.is_empty() => {
                         format!(
-                            ", by way of {}",
+                            ", by packets to {}",
                             between.iter().map(|&host| name(host)).collect::<Vec<_>>().join(", ")
                         )
                     }
                     _ => String::new(),
                 };
                 let pieces = transform.pieces();
-                let first = &pieces[0].line;
-                let bent = match pieces.len() {
+                let drifts = match pieces.len() {
                     1 => String::new(),
-                    n => format!(", and {n} pieces since the clock bends"),
+                    2 => String::from("; the drift changes once"),
+                    n => format!("; the drift changes {} times", n - 1),
                 };
-                format!(
-                    "  {}, {}{over}: its time × {} {}{bent}",
-                    wording::quality_word(clock.quality).replace('_', " "),
-                    error(clock.error),
-                    first.slope_decimal(),
-                    signed(&first.offset_decimal()),
-                )
+                let quality = wording::quality_phrase(clock.quality);
+                format!("  {quality}, {}{over}: {}{drifts}", error(clock.error), offset(&pieces[0]))
             }
         };
         screen.hanging(&begin, 4, &Line::from(text));
@@ -63,21 +60,22 @@ pub fn sync(synchronised: &Synchronised, paper: Paper) -> String {
             name(pair.b),
             count(there + back, "packet"),
             match pair.inversions {
-                0 => String::from("none arrives before it was sent"),
-                n => format!("{n} arrive before they were sent"),
+                0 => String::from("no packet arrives before it was sent"),
+                1 => String::from("1 packet arrives before it was sent"),
+                n => format!("{n} packets arrive before they were sent"),
             },
             error(pair.error),
         );
         if pair.ambiguous > 0 {
-            text += &format!("; {} not used, being more than one could be", pair.ambiguous);
+            text += &format!("; {} left out, which fit several sent ones", count(pair.ambiguous, "packet"));
         }
         if pair.quality == Quality::OneWay {
-            text += "; packets go one way only, which bounds the clocks from one side";
+            text += "; packets go one way only, so the offset has a bound on one side only";
         }
         screen.wrapped(4, &Line::from(text));
     }
     if clocks.pairs.is_empty() {
-        screen.wrapped(0, &Line::from("no packet of one was seen on another"));
+        screen.wrapped(0, &Line::from("no packet links any two of these hosts"));
     }
     screen.into_text()
 }
@@ -89,9 +87,92 @@ fn error(error: ErrorBound) -> String {
     }
 }
 
-fn signed(decimal: &str) -> String {
-    match decimal.strip_prefix('-') {
-        Some(positive) => format!("− {positive} ns"),
-        None => format!("+ {decimal} ns"),
+/// What is added to a host's time to get the reference's at the beginning of a piece, and how fast that changes:
+/// `−37.842 s, +200.1 ppm ± 0.3`. Digits end where the error begins.
+fn offset(piece: &Piece) -> String {
+    let ns = i128::from(piece.line.at(piece.from)) - i128::from(piece.from);
+    let ppm = (piece.line.slope_decimal().parse::<f64>().unwrap_or(1.0) - 1.0) * 1e6;
+    let sign = |is_negative| if is_negative { "−" } else { "+" };
+    let way = sign(ns < 0);
+    let seconds = |decimals| match ns.unsigned_abs() {
+        ns @ 0..1_000_000_000 => format!("{way}{}", duration(ns as u64)),
+        ns => format!("{way}{:.decimals$} s", ns as f64 / 1e9),
+    };
+    let drift = |decimals| format!("{}{:.decimals$} ppm", sign(ppm < 0.0), ppm.abs());
+    let Some(error) = piece.error.ns() else { return format!("{}, {}", seconds(3), drift(1)) };
+    let decimals = 10_u32.saturating_sub(error.max(1).ilog10()).min(9) as usize;
+    // Both ends may be off, each to another side.
+    let ppm_error = 2e6 * error as f64 / (piece.to - piece.from) as f64;
+    let ppm_decimals = (-ppm_error.max(1e-6).log10().floor()).max(0.0) as usize;
+    format!("{}, {} ± {ppm_error:.ppm_decimals$}", seconds(decimals), drift(ppm_decimals))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use wakepath_clock::{Line as ClockLine, Local, Reference, Transform};
+    use wakepath_engine::{Host, HostClock, Name, Pair, Synchronisation};
+
+    use super::*;
+
+    #[test]
+    fn offsets_and_drifts_are_as_exact_as_their_errors() {
+        const SECOND: u64 = 1_000_000_000;
+        let clock = |quality, error, pieces: Vec<Piece>| HostClock {
+            quality,
+            error,
+            transform: Transform::<Local, Reference>::new(pieces),
+            way: vec![0, 1],
+        };
+        let piece = |line, error| Piece { from: 100 * SECOND, to: 240 * SECOND, line, error };
+        let through = |first, second| ClockLine::through(first, second).expect("a line");
+        let slow = through((100 * SECOND, 62_158_000_000), (200 * SECOND, 162_178_010_000));
+        let fast = through((100 * SECOND, 100 * SECOND + 412), (200 * SECOND, 200 * SECOND - 100_000));
+        let bounded = |ns| ErrorBound::Within(ns);
+        let identity = through((0, 0), (SECOND, SECOND));
+        let clocks = vec![
+            clock(Quality::Exact, bounded(0), vec![piece(identity, bounded(0))]),
+            clock(Quality::Exact, bounded(19_000_000), vec![piece(slow, bounded(19_000_000))]),
+            clock(Quality::Approximate, bounded(870), vec![piece(fast, bounded(870))]),
+            clock(Quality::OneWay, ErrorBound::Unbounded, vec![piece(slow, ErrorBound::Unbounded)]),
+            HostClock { quality: Quality::None, error: ErrorBound::Unbounded, transform: None, way: vec![] },
+        ];
+        let pair = |b, matched, inversions, ambiguous, quality, error| Pair {
+            a: 0,
+            b,
+            matched,
+            ambiguous,
+            inversions,
+            quality,
+            error,
+            transform: None,
+        };
+        let pairs = vec![
+            pair(1, [200, 200], 0, 0, Quality::Exact, bounded(19_000_000)),
+            pair(2, [7, 9], 2, 1, Quality::Approximate, bounded(870)),
+            pair(3, [5, 0], 0, 0, Quality::OneWay, ErrorBound::Unbounded),
+        ];
+        let names = ["web", "db", "cache", "mail", "alone"];
+        let synchronised = Synchronised {
+            sources: names.map(Into::into).to_vec(),
+            hosts: names.map(|name| Host { name: Name::from(name), ..Host::default() }).to_vec(),
+            clocks: Synchronisation { reference: Some(0), hosts: clocks, pairs },
+        };
+        expect![[r#"
+            4 of 5 hosts can be read on the clock of web
+
+            web   the reference
+            db    consistent, ±19.0 ms: −37.842 s, +200 ppm ± 271
+            cache  approximate, ±870 ns: +412 ns, −1.00 ppm ± 0.01
+            mail  one way, without a bound: −37.842 s, +200.1 ppm
+            alone  no packet links it to the reference: its clock cannot be compared
+
+            web and db: 400 packets matched, 200 there and 200 back; no packet arrives before it was sent; ±19.0
+                ms
+            web and cache: 16 packets matched, 7 there and 9 back; 2 packets arrive before they were sent; ±870
+                ns; 1 packet left out, which fit several sent ones
+            web and mail: 5 packets matched, 5 there and 0 back; no packet arrives before it was sent; without a
+                bound; packets go one way only, so the offset has a bound on one side only
+        "#]].assert_eq(&sync(&synchronised, Paper::PLAIN));
     }
 }
