@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
+use wakepath_event::{EventSource, RecordingFormat};
 use wakepath_recording::Recording;
 use wakepath_recording::synthetic::{self, Machine};
 use wakepath_wait_graph::{Builder, Graph};

@@ -13,6 +13,7 @@ use clap::Args;
 use wakepath_ctf::plan::Visitor;
 use wakepath_ctf::stream::{Item, Plans, Reader, Selection};
 use wakepath_ctf::trace::Trace;
+use wakepath_event::{EventSource, RecordingFormat};
 use wakepath_wait_graph::Builder;
 
 use crate::figures::median;
@@ -142,12 +143,12 @@ fn row(path: &Path, options: &Options) -> Result<()> {
         needed.push((processes::own_cpu_time()? - before).as_secs_f64());
         let before = processes::own_cpu_time()?;
         let mut sum = 0_u64;
-        wakepath_import::open(path)?.for_each(|event| sum = sum.wrapping_add(event.at.ns()));
+        wakepath_import::Lttng::open(path)?.for_each(|event| sum = sum.wrapping_add(event.at.ns()));
         std::hint::black_box(sum);
         events.push((processes::own_cpu_time()? - before).as_secs_f64());
         let before = processes::own_cpu_time()?;
         let mut builder = Builder::default();
-        wakepath_import::open(path)?.for_each(|event| builder.push(event));
+        wakepath_import::Lttng::open(path)?.for_each(|event| builder.push(event));
         std::hint::black_box(builder.finish().events());
         graph.push((processes::own_cpu_time()? - before).as_secs_f64());
         let child = Command::new(&options.program)
@@ -194,7 +195,7 @@ fn row(path: &Path, options: &Options) -> Result<()> {
 /// The thread that was switched most often.
 fn busiest(path: &Path) -> Result<u32> {
     let mut builder = Builder::default();
-    wakepath_import::open(path)?.for_each(|event| builder.push(event));
+    wakepath_import::Lttng::open(path)?.for_each(|event| builder.push(event));
     let graph = builder.finish();
     let busiest = graph.threads().max_by_key(|(index, _)| graph.state_intervals(*index).len());
     // Of a number that was used again, whichever `--tid` takes.

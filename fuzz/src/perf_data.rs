@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use wakepath_import::perf::PerfData;
+use wakepath_event::EventSource;
+use wakepath_import::PerfData;
 use wakepath_import::perf::synthetic::{File, Of};
 use wakepath_wait_graph::Builder;
 
@@ -11,7 +12,7 @@ use wakepath_wait_graph::Builder;
 /// # Panics
 /// When a law is broken.
 pub fn check(input: &[u8]) {
-    let file = match PerfData::of(input, Path::new("perf.data")) {
+    let file = match PerfData::from_source(input, Path::new("perf.data")) {
         Ok(file) => file,
         Err(error) => return assert!(error.to_string().contains("perf.data"), "{error}"),
     };

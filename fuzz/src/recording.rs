@@ -5,6 +5,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use wakepath_clock::Stamp;
+use wakepath_event::{EventSource, RecordingFormat};
 use wakepath_recording::Recording;
 
 use crate::directory::Scratch;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use wakepath_event::EventSource;
 use wakepath_import::TraceDat;
 use wakepath_import::trace_cmd::synthetic::{File, Of};
 use wakepath_wait_graph::Builder;
@@ -11,7 +12,7 @@ use wakepath_wait_graph::Builder;
 /// # Panics
 /// When a law is broken.
 pub fn check(input: &[u8]) {
-    let file = match TraceDat::of(input, Path::new("trace.dat")) {
+    let file = match TraceDat::from_source(input, Path::new("trace.dat")) {
         Ok(file) => file,
         Err(error) => return assert!(error.to_string().contains("trace.dat"), "{error}"),
     };

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use wakepath_event::{Comm, Event, EventKind, Mark, NameSpace, Tid};
+use wakepath_event::{Comm, Event, EventKind, EventSource, Mark, NameSpace, RecordingFormat, Tid};
 use wakepath_recording::{ClockReading, Options, Recording, Writer};
 
 /// What a process of others is called.
@@ -19,17 +19,19 @@ fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [from, to] = words.as_slice() else { bail!("usage: bundle FROM TO") };
     let recording = Recording::open(Path::new(from)).with_context(|| format!("cannot read {from}"))?;
-    let (first, _) = recording.span().context("the recording is empty")?;
-    let offset = recording.realtime_offset_ns();
+    let source = recording.description();
+    let (first, _) = source.extent.context("the recording is empty")?;
+    let offset = source.realtime_offset_ns.unwrap_or(0);
+    let format = source.format.clone().unwrap_or_default();
     let options = Options {
         clock: ClockReading {
             monotonic_ns: first.ns(),
             realtime_ns: u64::try_from(i128::from(first.ns()) + offset).context("it is from before 1970")?,
         },
         uuid: Some(recording.uuid()),
-        ..Options::new(recording.writer_version(), recording.options())
+        ..Options::new(&format.writer, &format.options)
     };
-    let mut writer = Writer::create(Path::new(to), recording.host(), &options)?;
+    let mut writer = Writer::create(Path::new(to), &source.host, &options)?;
 
     let kept = Kept::of(&recording)?;
     let mut failed = None;

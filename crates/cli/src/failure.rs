@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use wakepath_engine::{OpenError, PerfDataError, QueryError, RecordingError};
+use wakepath_engine::{OpenError, QueryError, RecordingError};
 
 use crate::exit_code::Code;
 use crate::output::Output;
@@ -84,13 +84,10 @@ impl From<OpenError> for Failure {
             OpenError::Recording(RecordingError::Metadata { .. }) => {
                 "its metadata is damaged; the streams beside it may still be whole"
             }
-            OpenError::PerfData(PerfDataError::NotPerfData(_)) => {
+            OpenError::UnknownFile(_) => {
                 "a file must be a perf.data or a trace.dat; wakepath record and LTTng write directories"
             }
-            OpenError::Trace(_)
-            | OpenError::PerfData(_)
-            | OpenError::TraceDat(_)
-            | OpenError::OneHost { .. } => "",
+            OpenError::Trace(_) | OpenError::OneHost { .. } => "",
         };
         Self::new(Code::Input, &error).hint(hint)
     }

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use live::{adds_up, document, of_kind, path, place, record};
-use wakepath_event::{Context, Event, EventKind, SwitchOut, Tid};
+use wakepath_event::{Context, Event, EventKind, EventSource, RecordingFormat, SwitchOut, Tid};
 use wakepath_recording::Recording;
 
 #[allow(dead_code, reason = "each test program uses its part")]

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use live::{WAKEPATH, adds_up, document, left_as, place, skip, wakepath, workload};
-use wakepath_event::{Event, EventKind};
-use wakepath_import::perf::PerfData;
+use wakepath_event::{Event, EventKind, EventSource, RecordingFormat};
+use wakepath_import::PerfData;
 use wakepath_truth::Limits;
 use wakepath_truth::runner::judge;
 
@@ -215,7 +215,7 @@ fn what_perf_writes_otherwise_is_refused_with_what_to_do() {
     for (file, says) in [
         ("clock.data", "clock.data holds no switches of threads"),
         ("pipe.data", "pipe.data was written by perf to a pipe"),
-        ("other.data", "other.data is no perf.data"),
+        ("other.data", "other.data is neither a perf.data nor a trace.dat"),
     ] {
         let output = wakepath(folder, &["path", file]);
         let said = String::from_utf8_lossy(&output.stderr);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use live::{WAKEPATH, adds_up, document, left_as, place, skip, wakepath, workload};
-use wakepath_event::{Event, EventKind};
+use wakepath_event::{Event, EventKind, EventSource, RecordingFormat};
 use wakepath_import::TraceDat;
 use wakepath_truth::Limits;
 use wakepath_truth::runner::judge;

@@ -1,4 +1,4 @@
-//! Several hosts' recordings, read as one.
+//! The recordings of several hosts, read as one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,101 +14,101 @@ use wakepath_timeline::Numbering;
 use crate::ProblemKind;
 use crate::source::Source;
 
-/// Events that a host's reader hands over at a time, and how many such it may be ahead.
-const BATCH: usize = 4096;
-const AHEAD: usize = 2;
+/// The number of events that a host's reader hands over at a time.
+const BATCH_EVENTS: usize = 4096;
+/// The number of batches that a reader may be ahead.
+const MAX_BATCHES_AHEAD: usize = 2;
 
-/// How far each host is read, in what [`Source::expected`] counts.
+/// The part of each host's recording that is read, in the unit of its size.
 pub(crate) struct Progress<'a> {
-    tell: &'a mut dyn FnMut(u64, u64),
+    report: &'a mut dyn FnMut(u64, u64),
     done: Vec<Arc<AtomicU64>>,
     expected: u64,
     calls: u64,
 }
 
 impl<'a> Progress<'a> {
-    pub(crate) fn new(sources: &[Arc<Source>], tell: &'a mut dyn FnMut(u64, u64)) -> Self {
+    pub(crate) fn new(sources: &[Arc<dyn Source>], report: &'a mut dyn FnMut(u64, u64)) -> Self {
         let done = sources.iter().map(|_| Arc::default()).collect();
-        let expected = sources.iter().map(|source| source.expected()).fold(0, u64::saturating_add);
-        Self { tell, done, expected, calls: 0 }
+        let sizes = sources.iter().map(|source| source.description().size);
+        Self { report, done, expected: sizes.fold(0, u64::saturating_add), calls: 0 }
     }
 
-    /// To be called often; tells now and then.
-    fn look(&mut self) {
+    /// Reports the progress now and then; to be called often.
+    fn step(&mut self) {
         self.calls += 1;
         if self.calls.is_multiple_of(1 << 16) {
             let done = self.done.iter().map(|done| done.load(Ordering::Relaxed));
-            (self.tell)(done.fold(0, u64::saturating_add), self.expected);
+            (self.report)(done.fold(0, u64::saturating_add), self.expected);
         }
     }
 }
 
-/// How the clocks of these hosts lie, the first one's being the reference where none is given.
+/// Compares the clocks of these hosts with the reference, which is chosen where none is given.
 pub(crate) fn clocks(
-    sources: &[Arc<Source>],
+    sources: &[Arc<dyn Source>],
     reference: Option<usize>,
     progress: &mut Progress<'_>,
 ) -> Synchronisation {
-    let windows: Vec<_> = thread::scope(|scope| {
-        let readers: Vec<_> = sources.iter().map(|source| scope.spawn(|| window(source))).collect();
+    let extents: Vec<_> = thread::scope(|scope| {
+        let readers: Vec<_> = sources.iter().map(|source| scope.spawn(|| extent(&**source))).collect();
         readers.into_iter().map(|reader| reader.join().unwrap_or_default()).collect()
     });
-    // Read as often as need be, never kept.
-    let traffic = |(source, done): (&Arc<Source>, &Arc<AtomicU64>)| {
+    // The packets are read as often as they are needed, and never kept.
+    let traffic = |(source, done): (&Arc<dyn Source>, &Arc<AtomicU64>)| {
         let (source, done) = (Arc::clone(source), Arc::clone(done));
-        Visited::new(move |tell| {
-            source.for_each(
-                |event| Traffic::of(event).into_iter().for_each(&mut *tell),
-                |read| done.store(read, Ordering::Relaxed),
-            );
+        Visited::new(move |visit| {
+            source.read(&mut |event| Traffic::of(event).into_iter().for_each(&mut *visit), &mut |read| {
+                done.store(read, Ordering::Relaxed)
+            });
         })
     };
     let traffic: Vec<_> = sources.iter().zip(&progress.done).map(traffic).collect();
     let hosts: Vec<_> =
-        traffic.iter().zip(windows).map(|(source, window)| wakepath_sync::Host { source, window }).collect();
+        traffic.iter().zip(extents).map(|(source, window)| wakepath_sync::Host { source, window }).collect();
     let options = Options { reference, ..Options::default() };
-    synchronise_seeing(&hosts, &options, &mut |_| progress.look())
+    synchronise_seeing(&hosts, &options, &mut |_| progress.step())
 }
 
 /// The stamps of a host's first and last event.
-fn window(source: &Source) -> Option<(Stamp<Local>, Stamp<Local>)> {
-    let mut window = source.span();
-    if window.is_none() {
-        source.for_each(
-            |event| {
-                let (from, to) = window.unwrap_or((event.at, event.at));
-                window = Some((from.min(event.at), to.max(event.at)));
+fn extent(source: &dyn Source) -> Option<(Stamp<Local>, Stamp<Local>)> {
+    let mut extent = source.description().extent;
+    if extent.is_none() {
+        source.read(
+            &mut |event| {
+                let (from, to) = extent.unwrap_or((event.at, event.at));
+                extent = Some((from.min(event.at), to.max(event.at)));
             },
-            |_| {},
+            &mut |_| {},
         );
     }
-    window
+    extent
 }
 
-/// A host among several.
-pub(crate) struct Told<'a> {
-    pub(crate) source: &'a Source,
-    /// Its place among those whose clocks were compared.
+/// A host whose clock can be converted to the reference.
+pub(crate) struct LinkedHost<'a> {
+    pub(crate) source: &'a dyn Source,
+    /// Its index among those whose clocks were compared.
     pub(crate) place: usize,
     /// From its clock to the reference.
     pub(crate) clock: &'a Transform<Local, Reference>,
 }
 
-/// Tells the events of these hosts as those of one machine, by the reference clock; those of equal stamps
-/// in the order of the hosts. Hands back what is wrong with each host's.
+/// Emits the events of these hosts as those of one machine, by the reference clock; those of equal stamps
+/// in the order of the hosts. Returns the damages of each host's recording.
 ///
-/// Each is read by a thread of its own, a little ahead, so that memory does not grow with them.
+/// A thread of its own reads each recording, a little ahead, so that memory does not grow with their size.
 pub(crate) fn for_each(
-    hosts: &[Told<'_>],
+    hosts: &[LinkedHost<'_>],
     progress: &mut Progress<'_>,
-    mut tell: impl FnMut(HostIndex, &Event),
+    mut emit: impl FnMut(HostIndex, &Event),
 ) -> (Numbering, Vec<Vec<ProblemKind>>) {
     let mut numbering = Numbering::default();
-    let problems = thread::scope(|scope| {
+    let damages = thread::scope(|scope| {
         let mut heads: Vec<Head> = Vec::new();
         let mut readers = Vec::new();
         for host in hosts.iter().take(Tid::HOSTS) {
-            let (sender, events) = sync_channel(AHEAD);
+            let (sender, events) = sync_channel(MAX_BATCHES_AHEAD);
             let done = Arc::clone(&progress.done[host.place]);
             readers.push(scope.spawn(move || read(host.source, &done, sender)));
             let mut head = Head { events, batch: Vec::new().into_iter(), next: None, clock: host.clock };
@@ -127,13 +127,13 @@ pub(crate) fn for_each(
             head.advance();
             let index = HostIndex(host as u16);
             if numbering.number(index, &mut event, |at| on_reference(head.clock, at)) {
-                tell(index, &event);
+                emit(index, &event);
             }
-            progress.look();
+            progress.step();
         }
         readers.into_iter().map(|reader| reader.join().unwrap_or_default()).collect()
     });
-    (numbering, problems)
+    (numbering, damages)
 }
 
 /// A stamp of a host as one of the reference host's.
@@ -141,21 +141,21 @@ fn on_reference(clock: &Transform<Local, Reference>, at: Stamp<Local>) -> Stamp<
     Stamp::from_ns(clock.convert(at).0.ns())
 }
 
-fn read(source: &Source, done: &AtomicU64, sender: SyncSender<Vec<Event>>) -> Vec<ProblemKind> {
-    let mut batch = Vec::with_capacity(BATCH);
-    let mut problems = source.for_each(
-        |event| {
+fn read(source: &dyn Source, done: &AtomicU64, sender: SyncSender<Vec<Event>>) -> Vec<ProblemKind> {
+    let mut batch = Vec::with_capacity(BATCH_EVENTS);
+    let mut damages = source.read(
+        &mut |event| {
             batch.push(event.clone());
-            if batch.len() == BATCH {
-                // Nobody listens any more only when the other end is gone, and all of it with that.
-                let _ = sender.send(std::mem::replace(&mut batch, Vec::with_capacity(BATCH)));
+            if batch.len() == BATCH_EVENTS {
+                // Sending fails only when the receiver is gone, and everything with it.
+                let _ = sender.send(std::mem::replace(&mut batch, Vec::with_capacity(BATCH_EVENTS)));
             }
         },
-        |read| done.store(read, Ordering::Relaxed),
+        &mut |read| done.store(read, Ordering::Relaxed),
     );
     let _ = sender.send(batch);
-    problems.dedup();
-    problems
+    damages.dedup();
+    damages
 }
 
 /// The next event of a host.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use wakepath_collect::{Calibration, Counts, MAX_DISKS, MAX_TARGETS};
 use wakepath_distribution::{Histogram, Unit};
-use wakepath_recording::HostIdentity;
+use wakepath_recording::this_host;
 
 use crate::Host;
 pub use crate::distribution::{Distribution, Elsewhere, Of, ProbeCost, Slice};
@@ -137,15 +137,9 @@ pub fn latency(request: &Request, stop: &Signals) -> Result<Latency, LatencyErro
             ..told
         }
     });
-    let host = HostIdentity::of_this_host();
     let began = outcome.began.duration_since(SystemTime::UNIX_EPOCH).ok();
     Ok(Latency {
-        host: Host {
-            boot_id: host.boot_id,
-            name: host.name.as_str().into(),
-            kernel: host.kernel_release.as_str().into(),
-            machine: host.machine.as_str().into(),
-        },
+        host: Host::from(&this_host()),
         began_realtime_ns: began.and_then(|began| u64::try_from(began.as_nanos()).ok()),
         elapsed,
         reason: outcome.reason,

@@ -43,11 +43,11 @@ pub use time_spec::{NoRealtime, TimeSpec, TimeSpecError, duration};
 pub use wakepath_critical_path::{Algorithm, Severity};
 pub use wakepath_distribution::Measure;
 pub use wakepath_event::{Comm, Tid};
-pub use wakepath_import::{Damage, DamageKind, Fault, PerfDataError, TraceDatError};
+pub use wakepath_import::{Damage, DamageKind, Fault};
 pub use wakepath_names::{
-    CallKey, CallName, Caller, CodeNames, Command, Counts, CpuLimit, Format, Frame, Host, Interval,
-    Intervals, Name, Names, Object, Peer, Place, Problem, ProblemKind, Recorded, Sampled, SampledSegments,
-    Session, Site, SiteId, Stack, StackId, Stacks, Survey, Taken, ThreadInfo, Unit, sampled,
+    CallKey, CallName, Caller, CodeNames, Command, Counts, CpuLimit, Frame, Host, Interval, Intervals, Name,
+    Names, Object, Peer, Place, Problem, ProblemKind, Recorded, Sampled, SampledSegments, Session, Site,
+    SiteId, Stack, StackId, Stacks, Survey, Taken, ThreadInfo, Unit, sampled,
 };
 pub use wakepath_recording::{FORMAT, OpenError as RecordingError, ReadFault, ReadProblem};
 pub use wakepath_symbols::{Found, Function};

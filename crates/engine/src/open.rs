@@ -1,3 +1,5 @@
+//! Reading of recordings into a graph: of one host, or of several on one clock.
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -5,45 +7,39 @@ use wakepath_event::{EventKind, HostIndex};
 use wakepath_sync::Synchronisation;
 use wakepath_wait_graph::Builder;
 
-use crate::hosts::{self, Progress, Told};
-use crate::source::{OpenError, Source};
+use crate::hosts::{self, LinkedHost, Progress};
+use crate::source::{self, OpenError, Source};
 use crate::{Host, Problem, ProblemKind, Recorded, Survey};
 
 /// Reads the recording in the directory `path`, or the trace that another tracer wrote there, and builds
-/// its graph. `progress` is called now and then with how much of how much is read; the second is what
-/// the recording says of itself.
+/// its graph. `progress` is called now and then with the part that is read, and the size that the recording
+/// says it has.
 ///
 /// # Errors
-/// When it is neither, a newer wakepath wrote it, or it cannot be read at all. Damage inside is not an
-/// error but a problem of [`Recorded::problems`]: what could be read is there.
+/// When its format is unknown, a newer wakepath wrote it, or it cannot be read at all. Damage inside is not an
+/// error but a problem of [`Recorded::problems`]: the part that could be read is there.
 pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
-    let source = Source::open(path)?;
-    let expected = source.expected();
+    let source = source::open(path)?;
+    let expected = source.description().size;
     let mut builder = Builder::default();
     let mut survey = Survey::default();
-    let damages = source.for_each(
-        |event| {
+    let damages = source.read(
+        &mut |event| {
             builder.push(event);
             survey.observe(event);
         },
-        |done| progress(done, expected),
+        &mut |done| progress(done, expected),
     );
     let graph = builder.finish();
     let of_all = |kind| Problem::new(kind, graph.from(), graph.to());
     let problems = damages.into_iter().map(of_all).collect();
-    let mut recorded = Recorded::new(path.to_owned(), source.host(), graph, survey, problems);
-    recorded.realtime_offset_ns = source.realtime_offset_ns();
-    recorded.cgroup = source.cgroup();
-    recorded.format = source.format();
-    recorded.tracer = source.tracer();
-    recorded.clock = source.clock().name();
-    Ok(recorded)
+    Ok(Recorded::of_source(source.description(), graph, survey, problems))
 }
 
-/// Recordings of several hosts, and how their clocks lie.
+/// Recordings of several hosts, and the relation of their clocks.
 #[derive(Debug)]
 pub struct Synchronised {
-    /// Where each was read from.
+    /// The path of each recording.
     pub sources: Vec<PathBuf>,
     /// The hosts, in the same order.
     pub hosts: Vec<Host>,
@@ -51,16 +47,17 @@ pub struct Synchronised {
     pub clocks: Synchronisation,
 }
 
-/// How the clocks of several hosts' recordings lie; the host from which most are reached is the reference.
+/// Compares the clocks of several hosts' recordings. The reference is the host from which most others are
+/// reached.
 ///
 /// # Errors
 /// As [`open`], and when two are of one host.
 pub fn sync(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result<Synchronised, OpenError> {
-    let sources = of_different_hosts(paths)?;
+    let sources = open_different_hosts(paths)?;
     let clocks = hosts::clocks(&sources, None, &mut Progress::new(&sources, &mut progress));
     Ok(Synchronised {
         sources: paths.to_vec(),
-        hosts: sources.iter().map(|source| source.host()).collect(),
+        hosts: sources.iter().map(|source| Host::from(&source.description().host)).collect(),
         clocks,
     })
 }
@@ -74,20 +71,22 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
     if let [path] = paths {
         return open(path, progress);
     }
-    let sources = of_different_hosts(paths)?;
+    let sources = open_different_hosts(paths)?;
     let mut progress = Progress::new(&sources, &mut progress);
     let clocks = hosts::clocks(&sources, Some(0), &mut progress);
     let linked: Vec<_> = sources
         .iter()
         .zip(&clocks.hosts)
         .enumerate()
-        .filter_map(|(place, (source, host))| Some(Told { source, place, clock: host.transform.as_ref()? }))
+        .filter_map(|(place, (source, host))| {
+            Some(LinkedHost { source: &**source, place, clock: host.transform.as_ref()? })
+        })
         .collect();
     let mut builder = Builder::default();
     let mut survey = Survey::default();
     let (numbering, damages) = hosts::for_each(&linked, &mut progress, |host, event| {
         builder.push(event);
-        // When another host's recording began is none of this one's business.
+        // A mark of another host's recording says nothing of this one.
         if host == HostIndex::default() || !matches!(event.kind, EventKind::Mark(_)) {
             survey.observe(event);
         }
@@ -95,43 +94,40 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
     let graph = builder.finish();
     let mut problems = Vec::new();
     for (source, damages) in linked.iter().zip(damages) {
-        let path = source.source.path();
+        let path = &source.source.description().path;
         let of_one = |damage| ProblemKind::OneOfSeveral(path.to_owned(), Box::new(damage));
         problems.extend(damages.into_iter().map(of_one));
     }
     for (source, clock) in sources.iter().zip(&clocks.hosts) {
         if clock.transform.is_none() {
-            let (recording, reference) = (source.path().to_owned(), sources[0].path().to_owned());
+            let [recording, reference] =
+                [source, &sources[0]].map(|source| source.description().path.clone());
             problems.push(ProblemKind::HostUnlinked { recording, reference });
         }
     }
     let of_all = |kind| Problem::new(kind, graph.from(), graph.to());
     let problems = problems.into_iter().map(of_all).collect();
-    let mut all = linked.iter().map(|told| told.source.host());
-    let host = all.next().unwrap_or_default();
-    let mut recorded = Recorded::new(sources[0].path().to_owned(), host, graph, survey, problems);
-    recorded.others = all.collect();
-    recorded.clocks = linked.iter().map(|told| told.clock.clone()).collect();
+    let mut recorded = Recorded::of_source(sources[0].description(), graph, survey, problems);
+    let others = linked.iter().skip(1);
+    recorded.others = others.map(|linked| Host::from(&linked.source.description().host)).collect();
+    recorded.clocks = linked.iter().map(|linked| linked.clock.clone()).collect();
     recorded.numbering = Some(numbering);
-    recorded.realtime_offset_ns = sources[0].realtime_offset_ns();
-    recorded.cgroup = sources[0].cgroup();
-    recorded.format = sources[0].format();
-    recorded.tracer = sources[0].tracer();
-    recorded.clock = sources[0].clock().name();
     Ok(recorded)
 }
 
-fn of_different_hosts(paths: &[PathBuf]) -> Result<Vec<Arc<Source>>, OpenError> {
-    let sources =
-        paths.iter().map(|path| Ok(Arc::new(Source::open(path)?))).collect::<Result<Vec<_>, OpenError>>()?;
+/// Opens recordings, each of which must be of a host of its own.
+fn open_different_hosts(paths: &[PathBuf]) -> Result<Vec<Arc<dyn Source>>, OpenError> {
+    let sources: Vec<Arc<dyn Source>> =
+        paths.iter().map(|path| Ok(source::open(path)?.into())).collect::<Result<_, OpenError>>()?;
     for (index, second) in sources.iter().enumerate() {
-        let of = second.host();
-        let same = |first: &&Arc<Source>| !of.boot_id.is_empty() && first.host().boot_id == of.boot_id;
-        if let Some(first) = sources[..index].iter().find(same) {
+        let second = second.description();
+        let boot_id = &second.host.boot_id;
+        let mut earlier = sources[..index].iter().map(|source| source.description());
+        if let Some(first) = earlier.find(|first| !boot_id.is_empty() && first.host.boot_id == *boot_id) {
             return Err(OpenError::OneHost {
-                first: first.path().to_owned(),
-                second: second.path().to_owned(),
-                host: String::from_utf8_lossy(of.name.bytes()).into_owned(),
+                first: first.path.clone(),
+                second: second.path.clone(),
+                host: second.host.name.clone(),
             });
         }
     }

@@ -5,7 +5,7 @@ use wakepath_critical_path::{
 };
 
 use wakepath_event::HostIndex;
-use wakepath_recording::HostIdentity;
+use wakepath_recording::this_host;
 use wakepath_wait_graph::Loss;
 
 use crate::overview::overview;
@@ -51,7 +51,7 @@ pub fn path<'r>(recorded: &'r Recorded, query: &PathQuery) -> Result<Answer<'r>,
 
 /// The functions of a recording's code, found as they are asked for.
 pub(crate) fn code_names(recorded: &Recorded) -> CodeNames<'_> {
-    let boot = HostIdentity::of_this_host().boot_id;
+    let boot = this_host().boot_id;
     CodeNames::new(recorded, !boot.is_empty() && boot == recorded.host.boot_id)
 }
 

@@ -12,7 +12,7 @@ pub use wakepath_collect::{
 };
 use wakepath_functions::Runtime;
 pub use wakepath_recording::WriteError;
-use wakepath_recording::{HostIdentity, Owner, Writer};
+use wakepath_recording::{Owner, Writer, this_host};
 
 /// What to record, and where to.
 #[derive(Debug, Clone)]
@@ -107,7 +107,7 @@ pub fn record(request: &Request, stop: &Signals) -> Result<Made, RecordError> {
     options.cgroup = request.cgroup.clone();
     options.most_bytes = Some(request.most_bytes);
     options.least_free_percent = Some(request.least_free_percent);
-    let open = || Writer::replace(destination, &HostIdentity::of_this_host(), &options);
+    let open = || Writer::replace(destination, &this_host(), &options);
     let outcome = wakepath_collect::record(&recorder, open, stop)?;
     let of_goroutines = recorder.functions.iter().filter(|(_, probe)| probe.runtime == Runtime::Go);
     let of_goroutines = of_goroutines.map(|(name, _)| name.clone()).collect();

@@ -9,6 +9,7 @@ mod call_names;
 mod context;
 mod identity;
 mod net;
+mod source;
 mod stack;
 mod state;
 
@@ -16,6 +17,7 @@ pub use call::{Call, LockWord};
 pub use context::{Context, Softirq};
 pub use identity::{CgroupId, Comm, Cpu, HostIndex, ThreadIdentity, Tid};
 pub use net::{Address, Direction, Flow, FlowId, Packet};
+pub use source::{ClockId, Description, EventSource, Format, HostIdentity, RecordingFormat};
 pub use stack::{Stack, StackCounts, StackId};
 pub use state::{BlockedState, SwitchOut};
 

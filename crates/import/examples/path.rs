@@ -8,18 +8,18 @@ use std::error::Error;
 use std::path::Path;
 
 use wakepath_critical_path::{Window, active, contributors};
-use wakepath_event::Tid;
-use wakepath_import::open;
+use wakepath_event::{EventSource, RecordingFormat, Tid};
+use wakepath_import::Lttng;
 use wakepath_wait_graph::Builder;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().ok_or("which trace?")?;
-    let trace = open(Path::new(&path))?;
+    let trace = Lttng::open(Path::new(&path))?;
     let mut builder = Builder::default();
     let damages = trace.for_each(|event| builder.push(event));
     let graph = builder.finish();
-    println!("{:?}: {} events, {:?}", trace.host(), graph.events(), graph.counts());
+    println!("{:?}: {} events, {:?}", trace.description().host, graph.events(), graph.counts());
     for damage in damages {
         println!("{damage:?}");
     }

@@ -1,4 +1,4 @@
-//! What in another tracer's trace cannot be read, or is doubtful.
+//! The damages of another tracer's trace: what cannot be read, or is doubtful.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use wakepath_ctf::stream::FaultKind;
 /// Something that could not be read, or that is doubtful, in a trace that was read nonetheless.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// The file, from the trace's directory on; the directory itself for what is of all of it.
+    /// The file, from the trace's directory on; the directory itself for a damage of the whole trace.
     pub file: String,
     /// The packet of the file, from 0, where the file has packets.
     pub packet: Option<u64>,
-    /// Where in the file, bytes.
+    /// The place in the file, bytes.
     pub offset: Option<u64>,
     /// What is wrong.
     pub kind: DamageKind,
@@ -28,7 +28,7 @@ pub enum DamageKind {
     EventsSkipped {
         /// How many.
         count: u64,
-        /// Why the first of them was, where the reader says it.
+        /// The reason for the first of them, where the reader knows it.
         first: Option<&'static str>,
     },
     /// There are no wake-ups.
@@ -80,9 +80,9 @@ pub enum Fault {
     PageCut(usize),
     #[error("a page of {page} bytes should hold {used} bytes of events")]
     PageOverfull { page: usize, used: usize },
-    #[error("an event ends behind its page's last byte; the rest of its page is skipped")]
+    #[error("an event goes beyond the end of its page; the rest of its page is skipped")]
     EventCut,
-    #[error("an event of {0} bytes ends behind its page's last byte; the rest of its page is skipped")]
+    #[error("an event of {0} bytes goes beyond the end of its page; the rest of its page is skipped")]
     EventOverrun(u64),
     #[error("an event cannot be of {0} bytes; the rest of its page is skipped")]
     EventSize(u64),
@@ -90,18 +90,18 @@ pub enum Fault {
     ChunkCut(u32),
     #[error("a chunk of pages has an unknown compression")]
     ChunkUnknown,
-    #[error("a chunk of pages cannot be unpacked")]
+    #[error("a chunk of pages cannot be decompressed")]
     ChunkDamaged,
 }
 
 impl Damage {
-    /// One of the whole file.
-    pub(crate) fn of(path: &Path, kind: DamageKind) -> Self {
+    /// A damage of the whole file.
+    pub(crate) fn of_file(path: &Path, kind: DamageKind) -> Self {
         Self { file: path.display().to_string(), packet: None, offset: None, kind }
     }
 
-    /// Bytes at `offset` of a file.
+    /// A damage of the bytes at an offset of a file.
     pub(crate) fn at(path: &Path, (offset, fault): (u64, Fault)) -> Self {
-        Self { offset: Some(offset), ..Self::of(path, DamageKind::Fault(fault)) }
+        Self { offset: Some(offset), ..Self::of_file(path, DamageKind::Fault(fault)) }
     }
 }

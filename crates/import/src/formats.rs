@@ -1,8 +1,8 @@
-//! What a file says of the tracepoints in it: `perf` and `trace-cmd` copy it from the kernel's tracefs, in the
-//! same form.
+//! The description of tracepoints and their fields in a file: `perf` and `trace-cmd` copy it from the kernel's
+//! tracefs, in the same form.
 //!
 //! Sources: `tools/perf/util/trace-event-info.c` of Linux writes the section, the page trace-cmd.dat.v6(5) of
-//! trace-cmd describes it, `Documentation/trace/events.rst` tells what a format file means.
+//! trace-cmd describes it, `Documentation/trace/events.rst` explains format files.
 
 use std::collections::HashMap;
 
@@ -14,17 +14,17 @@ pub(crate) struct Format {
     pub system: String,
     pub name: String,
     fields: Vec<(String, Field)>,
-    /// How a switch's `prev_state` is printed.
+    /// The meaning of a switch's `prev_state`.
     pub states: Option<ReportedStates>,
 }
 
-/// Where a field is in the bytes of a tracepoint.
+/// The place of a field in the bytes of a tracepoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Field {
     pub offset: u32,
     pub size: u32,
     signed: bool,
-    /// It holds where the value is, and how long.
+    /// It holds the place and the length of the value.
     dynamic: bool,
 }
 
@@ -39,7 +39,7 @@ impl Field {
             (2, true) => i16::from_le_bytes(*bytes.first_chunk()?).into(),
             (4, false) => u32::from_le_bytes(*bytes.first_chunk()?).into(),
             (4, true) => i32::from_le_bytes(*bytes.first_chunk()?).into(),
-            // Of arrays of words, the first.
+            // The first of an array of words.
             (size, _) if size >= 8 => u64::from_le_bytes(*bytes.first_chunk()?) as i64,
             _ => return None,
         })
@@ -50,7 +50,7 @@ impl Field {
         raw.get(self.offset as usize..)?.get(..self.size as usize)
     }
 
-    /// A text up to its end; what is not there is empty.
+    /// A text up to its NUL; empty where the bytes end before.
     pub fn text<'a>(&self, raw: &'a [u8]) -> &'a [u8] {
         let (from, size) = if self.dynamic {
             let word = raw.get(self.offset as usize..).and_then(|rest| rest.first_chunk());
@@ -77,7 +77,7 @@ impl Format {
         self.fields.get(place + 1).map(|(_, field)| *field)
     }
 
-    /// What a format file says, and which number the tracepoint has.
+    /// Parses a format file: the number of the tracepoint, and its fields.
     fn parse(system: &str, text: &str) -> Option<(u64, Self)> {
         let mut format = Self { system: system.to_owned(), ..Self::default() };
         let mut id = None;
@@ -88,11 +88,11 @@ impl Format {
             } else if let Some(number) = line.strip_prefix("ID:") {
                 id = number.trim().parse().ok();
             } else if let Some(field) = line.strip_prefix("field:") {
-                format.fields.extend(field_of(field));
+                format.fields.extend(parse_field(field));
             } else if let Some(print) = line.strip_prefix("print fmt:")
                 && format.name == "sched_switch"
             {
-                format.states = states(print);
+                format.states = parse_states(print);
             }
         }
         Some((id?, format))
@@ -100,7 +100,7 @@ impl Format {
 }
 
 /// `char prev_comm[16]; offset:8; size:16; signed:0;`
-fn field_of(line: &str) -> Option<(String, Field)> {
+fn parse_field(line: &str) -> Option<(String, Field)> {
     let mut parts = line.split(';').map(str::trim);
     let declaration = parts.next()?;
     let number = |part: &str, key: &str| part.strip_prefix(key)?.trim().parse().ok();
@@ -113,9 +113,9 @@ fn field_of(line: &str) -> Option<(String, Field)> {
     Some((name.to_owned(), Field { offset, size, signed, dynamic }))
 }
 
-/// What the values of `prev_state` are called: the flags and letters of its `__print_flags`, and the bit
-/// that is printed as `+`, which says that the thread was preempted.
-fn states(print: &str) -> Option<ReportedStates> {
+/// Parses the meaning of `prev_state`: the flags and letters of its `__print_flags`, and the bit that is
+/// printed as `+`, which marks a preempted thread.
+fn parse_states(print: &str) -> Option<ReportedStates> {
     let (_, flags) = print.split_once("__print_flags(REC->prev_state")?;
     let (table, rest) = flags.split_once("})")?;
     let mut letters = Vec::new();
@@ -127,7 +127,7 @@ fn states(print: &str) -> Option<ReportedStates> {
     let highest = letters.iter().map(|&(value, _)| value).max()?;
     let preempted = rest
         .split_once("REC->prev_state &")
-        .and_then(|(_, mask)| value(mask.split_once('?')?.0))
+        .and_then(|(_, mask)| evaluate(mask.split_once('?')?.0))
         .filter(|&mask| mask > highest)
         .or_else(|| highest.checked_mul(2))?;
     Some(ReportedStates::of_flags(&letters, preempted))
@@ -140,11 +140,11 @@ fn number(text: &str) -> Option<i64> {
     }
 }
 
-/// The value of `(((0x0 | 0x1 | 0x2) + 1) << 1)`: all its operators stand in brackets of their own, so that
-/// they apply from left to right.
-fn value(expression: &str) -> Option<i64> {
+/// Evaluates `(((0x0 | 0x1 | 0x2) + 1) << 1)`. Every operator stands in brackets of its own, so operators apply
+/// from left to right.
+fn evaluate(expression: &str) -> Option<i64> {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ");
-    // What stands before each open bracket: a value, and the operator behind it.
+    // For each open bracket, the value in front of it and the operator behind that.
     let mut open: Vec<(Option<i64>, &str)> = Vec::new();
     let (mut now, mut operator): (Option<i64>, &str) = (None, "");
     let apply = |left: Option<i64>, operator: &str, right: i64| match (left, operator) {
@@ -174,11 +174,10 @@ fn value(expression: &str) -> Option<i64> {
     open.is_empty().then_some(now)?
 }
 
-/// The formats of these tracepoints, by number. What cannot be read says where and why; formats before it
-/// are there.
+/// The formats of the wanted tracepoints, by number, up to the first place that cannot be read; and that place.
 pub(crate) fn read(section: &[u8], wanted: impl Fn(u64) -> bool) -> (HashMap<u64, Format>, Option<usize>) {
     let mut formats = HashMap::new();
-    let mut rest = Rest::new(section);
+    let mut rest = DescriptionReader::new(section);
     let fault = read_all(&mut rest, &mut |id, format| {
         if wanted(id) {
             formats.insert(id, format);
@@ -188,37 +187,37 @@ pub(crate) fn read(section: &[u8], wanted: impl Fn(u64) -> bool) -> (HashMap<u64
     (formats, fault.then_some(rest.at))
 }
 
-fn read_all(rest: &mut Rest<'_>, tell: &mut impl FnMut(u64, Format)) -> Option<()> {
+fn read_all(rest: &mut DescriptionReader<'_>, visit: &mut impl FnMut(u64, Format)) -> Option<()> {
     (rest.take(MAGIC.len())? == MAGIC).then_some(())?;
     let _version = rest.text()?;
-    // Little-endian, and how long a long is; a page's size.
+    // The byte order (little-endian), the size of a long, and the size of a page.
     (rest.take(1)? == [0]).then_some(())?;
     rest.take(5)?;
     rest.buffers()?;
-    rest.own()?;
-    rest.systems(tell)
+    rest.skip_ftrace_formats()?;
+    rest.systems(visit)
 }
 
-/// What the section begins with, and a file of trace-cmd.
+/// The first bytes of the section, and of a file of trace-cmd.
 pub(crate) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
 /// The fields that lines of a format describe, by name.
 pub(crate) fn fields(text: &str) -> impl Iterator<Item = (String, Field)> {
-    text.lines().filter_map(|line| field_of(line.trim().strip_prefix("field:")?))
+    text.lines().filter_map(|line| parse_field(line.trim().strip_prefix("field:")?))
 }
 
-/// What is left of a description.
-pub(crate) struct Rest<'a> {
+/// Reads a description, item by item.
+pub(crate) struct DescriptionReader<'a> {
     bytes: &'a [u8],
     pub at: usize,
 }
 
-impl<'a> Rest<'a> {
+impl<'a> DescriptionReader<'a> {
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    /// How the kernel's buffers are laid out, a page of them and an event.
+    /// The layout of the kernel's buffers: of a page and of an event.
     pub fn buffers(&mut self) -> Option<[&'a [u8]; 2]> {
         let mut named = |name: &str| {
             (self.text()? == name.as_bytes()).then_some(())?;
@@ -227,22 +226,22 @@ impl<'a> Rest<'a> {
         Some([named("header_page")?, named("header_event")?])
     }
 
-    /// The formats of ftrace's own events, which are of no use here.
-    pub fn own(&mut self) -> Option<()> {
+    /// Passes the formats of ftrace's own events, which are not used here.
+    pub fn skip_ftrace_formats(&mut self) -> Option<()> {
         for _ in 0..self.count()? {
             self.block()?;
         }
         Some(())
     }
 
-    /// The formats of all tracepoints, with their numbers.
-    pub fn systems(&mut self, tell: &mut impl FnMut(u64, Format)) -> Option<()> {
+    /// Visits the formats of all tracepoints, with their numbers.
+    pub fn systems(&mut self, visit: &mut impl FnMut(u64, Format)) -> Option<()> {
         for _ in 0..self.count()? {
             let system = String::from_utf8_lossy(self.text()?);
             for _ in 0..self.count()? {
                 let text = String::from_utf8_lossy(self.block()?);
                 if let Some((id, format)) = Format::parse(&system, &text) {
-                    tell(id, format);
+                    visit(id, format);
                 }
             }
         }
@@ -288,12 +287,12 @@ mod tests {
 
     const BLOCKED: fn(wakepath_event::BlockedState) -> SwitchOut = SwitchOut::Blocked;
 
-    /// How kernels print the state of the thread that leaves.
+    /// The print format of the switch tracepoint in two kernels.
     const OF_6_1: &str = r#""prev_state=%s%s", (REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) - 1)) ? __print_flags(REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) - 1), "|", { 0x00000001, "S" }, { 0x00000002, "D" }, { 0x00000004, "T" }, { 0x00000008, "t" }, { 0x00000010, "X" }, { 0x00000020, "Z" }, { 0x00000040, "P" }, { 0x00000080, "I" }) : "R", REC->prev_state & (((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) ? "+" : "", REC->next_comm"#;
     const OF_4_4: &str = r#""prev_state=%s%s", REC->prev_state & (2048-1) ? __print_flags(REC->prev_state & (2048-1), "|", { 1, "S"} , { 2, "D" }, { 4, "T" }, { 8, "t" }, { 16, "Z" }, { 32, "X" }, { 64, "x" }, { 128, "K" }, { 256, "W" }, { 512, "P" }, { 1024, "N" }) : "R", REC->prev_state & 2048 ? "+" : "", REC->next_comm"#;
 
     #[test]
-    fn a_state_means_what_the_file_says_that_it_is_printed_as() {
+    fn a_state_means_what_its_letter_in_the_file_means() {
         for (print, state, meaning) in [
             (OF_6_1, 0, SwitchOut::Runnable),
             (OF_6_1, 0x100, SwitchOut::Runnable),
@@ -311,22 +310,22 @@ mod tests {
             (OF_4_4, 0x402, BLOCKED(Idle)),
             (OF_4_4, 0x82, BLOCKED(Uninterruptible)),
             (OF_4_4, 0x800, SwitchOut::Runnable),
-            // A kernel with other numbers: only the table tells.
+            // A kernel with other numbers: only the table defines them.
             (&OF_4_4.replace("{ 512, \"P\" }", "{ 512, \"I\" }"), 512, BLOCKED(Idle)),
             (&OF_4_4.replace("& 2048 ?", "& 4096 ?"), 0x800, BLOCKED(Other(0x800))),
         ] {
-            let states = states(print).expect("a table");
+            let states = parse_states(print).expect("a table");
             assert_eq!(states.switch_out(state), meaning, "{state:#x} of {print}");
         }
         for nonsense in
             ["", "__print_flags(REC->prev_state, {})", r#"__print_flags(REC->prev_state, { 1, "S" "#]
         {
-            assert_eq!(states(nonsense), None, "{nonsense}");
+            assert_eq!(parse_states(nonsense), None, "{nonsense}");
         }
     }
 
     #[test]
-    fn a_mask_is_counted_out() {
+    fn a_mask_is_evaluated() {
         for (expression, expected) in [
             ("2048", Some(2048)),
             ("(((0x0 | 0x40 | 0x3f) + 1) << 1)", Some(0x100)),
@@ -337,10 +336,10 @@ mod tests {
             ("", None),
             ("| 3", None),
         ] {
-            assert_eq!(value(expression), expected, "{expression}");
+            assert_eq!(evaluate(expression), expected, "{expression}");
         }
         let deep = "(".repeat(1 << 16);
-        assert_eq!(value(&deep), None);
+        assert_eq!(evaluate(&deep), None);
     }
 
     const FORMAT: &str = "name: sched_waking\nID: 319\nformat:\n\
@@ -368,7 +367,7 @@ mod tests {
         assert_eq!(field("args").number(&raw), Some(9));
         assert_eq!(format.field_behind("comm"), format.field("name"));
         assert_eq!(format.field("file").map(|field| field.offset), Some(32));
-        // What lies outside is not there.
+        // The bytes end before the field.
         assert_eq!(field("common_pid").number(&raw[..7]), None);
         assert_eq!(field("name").text(&raw[..89]), b"a");
         assert_eq!(field("name").text(&raw[..20]), b"");
@@ -388,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_of_a_section_is_kept_and_no_count_is_believed() {
+    fn wanted_formats_are_kept_and_no_count_is_trusted() {
         let (formats, fault) = read(&section(1, 1), |id| id == 319);
         assert_eq!((formats.len(), formats[&319].name.as_str(), fault), (1, "sched_waking", None));
         assert_eq!(read(&section(1, 1), |_| false).0.len(), 0);

@@ -1,14 +1,17 @@
-//! What other tracers recorded, as events.
+//! The traces of other tracers, as events.
 //!
-//! [`open`] takes a directory that LTTng wrote, [`PerfData`] a file by `perf record`, [`TraceDat`] one by
-//! `trace-cmd`. Behind them are two layers that know nothing of each other's business: a reader of one
-//! tracer's format, which gives [`tracepoint::Record`]s, and the [`normalise::Normaliser`], which makes events
-//! of the tracepoints of any: it follows who runs where and in which interrupt, and says what the tracers of a
-//! kernel leave unsaid. What perf and trace-cmd share lies between: `formats` reads how the kernel describes
-//! its tracepoints, `plan` how their fields are read, `loopback` follows packets by their buffers.
+//! [`Lttng`] is a directory that LTTng wrote, [`PerfData`] a file of `perf record`, [`TraceDat`] a file of
+//! `trace-cmd`. A reader has two layers that do not know each other: one for the tracer's format, which makes
+//! [`tracepoint::Record`]s, and the [`normalise::Normaliser`], which makes events of the tracepoints of any
+//! tracer: it follows which thread runs on which CPU and in which interrupt, and adds what the tracers of a
+//! kernel do not note. perf and trace-cmd share what lies between: `formats` reads the kernel's description of
+//! its tracepoints, `plan` reads their fields, `loopback` follows packets by their buffers.
+//!
+//! A new format implements [`wakepath_event::RecordingFormat`] in a module of its own, and is named in the list
+//! of formats in `crates/engine/src/source.rs`.
 
-mod clock;
 mod damage;
+mod error;
 mod formats;
 mod loopback;
 mod lttng;
@@ -19,8 +22,20 @@ mod synthetic;
 pub mod trace_cmd;
 pub mod tracepoint;
 
-pub use clock::Clock;
 pub use damage::{Damage, DamageKind, Fault};
-pub use lttng::{Host, OpenError, Trace, open, wanted};
-pub use perf::{PerfData, PerfDataError};
-pub use trace_cmd::{TraceDat, TraceDatError};
+pub use error::OpenError;
+pub use lttng::{Lttng, wanted};
+pub use perf::PerfData;
+pub use trace_cmd::TraceDat;
+
+/// Whether the first bytes of the file at `path` are these.
+fn file_begins_with(path: &std::path::Path, magic: &[u8]) -> bool {
+    let mut begin = vec![0; magic.len()];
+    // Opening a pipe would wait for its writer.
+    if !path.is_file() {
+        return false;
+    }
+    let file = std::fs::File::open(path);
+    let read = file.and_then(|file| wakepath_ctf::Source::read_at(&file, 0, &mut begin));
+    read.is_ok_and(|read| begin[..read] == *magic)
+}

@@ -1,3 +1,5 @@
+//! Packets within the host, matched by their buffers.
+
 use std::collections::HashSet;
 
 use foldhash::fast::FixedState;
@@ -5,31 +7,31 @@ use foldhash::fast::FixedState;
 use crate::plan::{Kind, Plan};
 use crate::tracepoint::Tracepoint;
 
-/// Which packets are on their way within the host.
+/// The packets that are on their way within the host.
 ///
-/// The kernel's tracepoints tell no addresses. On the loopback, what is received is the buffer that was sent,
-/// and no other of that address is on its way: there it stands for the packet and for its flow. Of other
-/// interfaces' packets nothing is known.
+/// The kernel's tracepoints hold no addresses of hosts. On the loopback the received buffer is the one that was
+/// sent, and no other buffer of that address is on its way: there the buffer stands for the packet and for its
+/// flow. Packets of other interfaces are not known.
 #[derive(Debug, Default)]
 pub(crate) struct Loopback {
-    /// Buffers of packets that came by the loopback last.
+    /// Buffers of the packets that the loopback carried last.
     buffers: HashSet<u64, FixedState>,
 }
 
-/// A tracepoint's fields make no sense.
+/// The fields of a tracepoint make no sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Nonsense;
+pub(crate) struct InvalidFields;
 
-/// Most buffers: the kernel uses the same few again.
+/// The kernel uses the same few buffers again and again.
 const MAX_PACKETS: usize = 1 << 16;
 
 impl Loopback {
-    /// What a tracepoint tells, with packets known by their buffers; `None` where it tells nothing by itself.
-    pub fn read<'a>(&mut self, plan: &Plan, raw: &'a [u8]) -> Result<Option<Tracepoint<'a>>, Nonsense> {
+    /// Reads a tracepoint, with packets known by their buffers; `None` where it means nothing by itself.
+    pub fn read<'a>(&mut self, plan: &Plan, raw: &'a [u8]) -> Result<Option<Tracepoint<'a>>, InvalidFields> {
         match plan.kind {
             Kind::NewTask => return Ok(None),
             Kind::PacketOut | Kind::PacketIn => {
-                let (buffer, interface) = plan.packet(raw).ok_or(Nonsense)?;
+                let (buffer, interface) = plan.packet(raw).ok_or(InvalidFields)?;
                 return Ok(self.packet(buffer, interface, plan.kind == Kind::PacketOut));
             }
             Kind::Received => {
@@ -39,8 +41,8 @@ impl Loopback {
             }
             _ => {}
         }
-        let what = plan.read(raw).ok_or(Nonsense)?;
-        // Of a packet that is known, only its buffer leads to it.
+        let what = plan.read(raw).ok_or(InvalidFields)?;
+        // A packet that is known is found by its buffer alone.
         let known =
             matches!(what, Tracepoint::Received(flow) if flow.is_within_host()) && !self.buffers.is_empty();
         Ok((!known).then_some(what))

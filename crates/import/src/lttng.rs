@@ -5,4 +5,4 @@ mod fields;
 mod open;
 
 pub use fields::wanted;
-pub use open::{Host, OpenError, Trace, open};
+pub use open::Lttng;

@@ -1,11 +1,12 @@
-//! From tracepoints to events: what is the same for all tracers.
+//! Conversion of tracepoints into events: the part that is the same for all tracers.
 
 mod calls;
-mod lane;
-mod people;
+mod cpu_state;
+mod live_threads;
 mod states;
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use foldhash::HashMap;
 use wakepath_clock::{Local, Stamp};
@@ -14,63 +15,63 @@ use wakepath_event::{
     NameSpace, Packet, SwitchOut, Tid,
 };
 
-use crate::DamageKind;
 use crate::tracepoint::{Interrupt, PacketHeader, Record, Request, Tracepoint};
+use crate::{Damage, DamageKind};
 use calls::{Calls, call};
-use lane::Lane;
-use people::{People, Person};
+use cpu_state::CpuState;
+use live_threads::{LiveThread, LiveThreads};
 pub use states::ReportedStates;
 
-/// Which of the kernel's two tracepoints of a wake-up counts, for the whole of a trace: both tell the same
-/// one, and where both were recorded it would count twice.
+/// The one of the kernel's two tracepoints of a wake-up that counts in a trace. Both are hit in one wake-up, which
+/// would count twice where both were recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakeupBy {
-    /// `sched_waking`, in the context of whoever wakes.
+    /// `sched_waking`, in the context of the waker.
     Waking,
-    /// `sched_wakeup` or `sched_ttwu`, in older traces. It runs where the sleeper will: for a wake-up from
-    /// another CPU that can be in the interrupt that asks for a reschedule there, and the waker is not known
-    /// then, only that interrupt.
+    /// `sched_wakeup` or `sched_ttwu`, in older traces. It is hit on the CPU where the sleeper will run. A wake-up
+    /// from another CPU can hit it in the interrupt that asks for a reschedule there: then that interrupt is
+    /// known, and the waker is not.
     Wakeup,
 }
 
-/// Makes events of tracepoints, which come in time order.
+/// Converts tracepoints, which come in time order, into events.
 #[derive(Debug)]
 pub struct Normaliser {
     states: ReportedStates,
     wakeup_by: WakeupBy,
-    lanes: Vec<Lane>,
-    people: People,
+    cpus: Vec<CpuState>,
+    threads: LiveThreads,
     calls: Calls,
     flows: HashMap<Flow, FlowId>,
     interfaces: HashMap<Box<[u8]>, u32>,
     interrupts: HashMap<u16, Box<[u8]>>,
     started: bool,
-    /// Whether a wake-up by `sched_wakeup` was told.
+    /// A wake-up by `sched_wakeup` was emitted.
     woken: bool,
 }
 
-/// Of a CPU's first records, until a switch tells: an id that no thread has.
-const NOBODY: Tid = Tid(u32::MAX);
+/// The id of the current thread in a CPU's first records, until a switch names it: no thread has it.
+const UNKNOWN_TID: Tid = Tid(u32::MAX);
 
 /// The thread that makes kernel threads.
 const KTHREADD: Tid = Tid(2);
 
-/// Most names and flows of each kind: a trace of nothing else does not fill memory.
+/// The number of names and flows that are kept of each kind: a trace of nothing else does not fill memory.
 const MAX_NAMES: usize = 1 << 20;
 
 impl Normaliser {
-    /// For the tracepoints of a kernel of this release.
+    /// A converter for the tracepoints of a kernel of this release.
     pub fn new(kernel_release: &str, wakeup_by: WakeupBy) -> Self {
         Self::with_states(ReportedStates::of_release(kernel_release), wakeup_by)
     }
 
-    /// For the tracepoints of a kernel whose trace says what thread states mean.
+    /// A converter for the tracepoints of a kernel whose trace defines the states of threads.
     pub fn with_states(states: ReportedStates, wakeup_by: WakeupBy) -> Self {
         Self {
             states,
             wakeup_by,
-            lanes: Vec::new(),
-            people: People::default(),
+            cpus: Vec::new(),
+            threads: LiveThreads::default(),
             calls: Calls::default(),
             flows: HashMap::default(),
             interfaces: HashMap::default(),
@@ -80,69 +81,68 @@ impl Normaliser {
         }
     }
 
-    /// What is lacking of wake-ups where `sched_waking` was not seen, once all is told.
-    pub fn doubt_of_wakings(&self) -> Option<DamageKind> {
-        match (self.wakeup_by, self.woken) {
+    /// The doubts about the events of a trace at `path`, recorded on `cpus` CPUs, once all were emitted.
+    pub fn doubts(&self, path: &Path, cpus: usize) -> impl Iterator<Item = Damage> {
+        let wakings = match (self.wakeup_by, self.woken) {
             (WakeupBy::Waking, _) => None,
             (WakeupBy::Wakeup, true) => Some(DamageKind::LateWakings),
             (WakeupBy::Wakeup, false) => Some(DamageKind::NoWakings),
-        }
+        };
+        let unmatched: u64 = self.cpus.iter().map(|state| state.unmatched).sum();
+        // A CPU may be in an interrupt of each kind when recording begins.
+        let interrupts = (unmatched > 8 * cpus as u64).then_some(DamageKind::UnmatchedInterrupts(unmatched));
+        wakings.into_iter().chain(interrupts).map(|kind| Damage::of_file(path, kind))
     }
 
-    /// Exits of interrupts without entries, and the other way round. A few at the beginning are ordinary.
-    pub fn unmatched(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.unmatched).sum()
-    }
-
-    /// Whether nothing tells yet who is current on a CPU: [`Normaliser::set_current`] may.
+    /// Whether the current thread of a CPU is not known yet: [`Normaliser::set_current`] may name it.
     pub fn wants_current(&self, cpu: Cpu) -> bool {
-        self.lanes.get(usize::from(cpu.0)).is_none_or(|lane| lane.current.is_none())
+        self.cpus.get(usize::from(cpu.0)).is_none_or(|state| state.current.is_none())
     }
 
-    /// A later record tells who is current on a CPU now.
+    /// Sets the current thread of a CPU, as a later record names it.
     pub fn set_current(&mut self, cpu: Cpu, tid: Tid) {
-        if let Some(lane) = self.lane(cpu) {
-            lane.current = Some(tid);
+        if let Some(state) = self.cpu_state(cpu) {
+            state.current = Some(tid);
         }
     }
 
-    fn lane(&mut self, cpu: Cpu) -> Option<&mut Lane> {
+    fn cpu_state(&mut self, cpu: Cpu) -> Option<&mut CpuState> {
         if cpu == Cpu::UNKNOWN {
             return None;
         }
         let index = usize::from(cpu.0);
-        if index >= self.lanes.len() {
-            self.lanes.resize_with(index + 1, Lane::default);
+        if index >= self.cpus.len() {
+            self.cpus.resize_with(index + 1, CpuState::default);
         }
-        self.lanes.get_mut(index)
+        self.cpus.get_mut(index)
     }
 
-    /// Takes the next record and tells what events it is.
-    pub fn push(&mut self, record: &Record<'_>, tell: &mut impl FnMut(&Event)) {
+    /// Takes the next record and emits its events.
+    pub fn push(&mut self, record: &Record<'_>, emit: &mut impl FnMut(&Event)) {
         let (at, cpu) = (record.at, record.cpu);
         if !self.started {
             self.started = true;
-            tell(&event(at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, EventKind::Mark(Mark::Started)));
+            emit(&event(at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, EventKind::Mark(Mark::Started)));
         }
-        let Some(lane) = self.lane(cpu) else {
-            // What a stream of an unknown CPU holds is of no use, but that something is missing is.
+        let Some(state) = self.cpu_state(cpu) else {
+            // A stream of an unknown CPU is of no use, but its losses are.
             if let Tracepoint::Lost { from, count } = record.what {
                 let what = EventKind::Loss { from, count };
-                tell(&event(at, cpu, Context::Task, Tid::IDLE, what));
+                emit(&event(at, cpu, Context::Task, Tid::IDLE, what));
             }
             return;
         };
         if let Some(current) = record.current {
-            lane.current = Some(current);
+            state.current = Some(current);
         }
-        let (context, irq) = lane.context();
-        let current = lane.current;
-        // A CPU of which nobody knows who is current is none that anything is told of.
-        let (place, whose) = current.map_or((Cpu::UNKNOWN, NOBODY), |current| (cpu, current));
-        let mut here = |what: EventKind| tell(&event(at, place, context, whose, what));
+        let (context, irq) = state.context();
+        let current = state.current;
+        // Events on a CPU whose current thread is not known have an unknown CPU, too.
+        let (place, current_tid) = current.map_or((Cpu::UNKNOWN, UNKNOWN_TID), |current| (cpu, current));
+        let mut here = |what: EventKind| emit(&event(at, place, context, current_tid, what));
         match &record.what {
             Tracepoint::Switch { prev, prev_state, next, next_comm } => {
-                self.switch(record, (*prev, *prev_state), (*next, *next_comm), tell);
+                self.switch(record, (*prev, *prev_state), (*next, *next_comm), emit);
             }
             Tracepoint::Waking { target } if self.wakeup_by == WakeupBy::Waking => here(waking(*target, irq)),
             Tracepoint::Wakeup { target } if self.wakeup_by == WakeupBy::Wakeup => {
@@ -154,9 +154,9 @@ impl Normaliser {
                 here(EventKind::Waking { target: *target, irq, newborn: true, socket: None });
             }
             Tracepoint::Fork { parent, child, child_tgid, child_ns_tid, comm } => {
-                let forker = self.people.get(*parent).copied();
-                let person = Person {
-                    // Where nothing says whether it is a thread or a process, it stands for itself.
+                let forker = self.threads.get(*parent).copied();
+                let info = LiveThread {
+                    // Without a note whether it is a thread or a process, it counts as a process.
                     tgid: child_tgid.unwrap_or(*child),
                     parent: forker.map_or(*parent, |forker| forker.tgid),
                     ns_tid: child_ns_tid.unwrap_or(*child),
@@ -164,43 +164,43 @@ impl Normaliser {
                     kernel: *parent == KTHREADD || forker.is_some_and(|forker| forker.kernel),
                     start: at,
                 };
-                here(EventKind::Fork { child: person.identity(*child) });
-                self.people.insert(*child, person);
+                here(EventKind::Fork { child: info.identity(*child) });
+                self.threads.insert(*child, info);
             }
             Tracepoint::Exec { tid, old, path } => {
                 // The kernel names a program by the last part of its path.
                 let comm = Comm::new(path.rsplit(|&byte| byte == b'/').next().unwrap_or(path));
-                let tid = tid.unwrap_or(whose);
+                let tid = tid.unwrap_or(current_tid);
                 let old = old.unwrap_or(tid);
                 let what = EventKind::Exec { old, comm, path: (*path).into() };
-                tell(&event(at, cpu, context, tid, what));
-                self.people.exec(old, tid, comm);
+                emit(&event(at, cpu, context, tid, what));
+                self.threads.exec(old, tid, comm);
                 self.set_current(cpu, tid);
             }
             Tracepoint::Exit { tid } => {
-                tell(&event(at, cpu, context, *tid, EventKind::Exit));
+                emit(&event(at, cpu, context, *tid, EventKind::Exit));
                 self.set_current(cpu, *tid);
-                self.people.remove(*tid);
+                self.threads.remove(*tid);
             }
             Tracepoint::Rename { tid, comm } => {
                 here(EventKind::Rename { tid: *tid, comm: *comm });
-                self.people.rename(*tid, *comm);
+                self.threads.rename(*tid, *comm);
             }
             Tracepoint::Enter(interrupt) => {
                 if let Interrupt::Device(irq, Some(name)) = *interrupt {
-                    self.name_interrupt(record, irq, name, tell);
+                    self.name_interrupt(record, irq, name, emit);
                 }
-                if let Some(lane) = self.lane(cpu) {
-                    lane.enter(at, *interrupt);
+                if let Some(state) = self.cpu_state(cpu) {
+                    state.enter(at, *interrupt);
                 }
             }
             Tracepoint::Leave(interrupt) => {
                 let own = matches!(interrupt, Interrupt::Softirq(_)) && self.is_softirq_thread(current);
-                if let Some(lane) = self.lane(cpu) {
-                    lane.leave(at, *interrupt, own);
+                if let Some(state) = self.cpu_state(cpu) {
+                    state.leave(at, *interrupt, own);
                 }
             }
-            Tracepoint::Packet(header) => self.packet(record, header, (place, context, whose), tell),
+            Tracepoint::Packet(header) => self.packet(record, header, (place, context, current_tid), emit),
             Tracepoint::SocketPacket { socket, out, seq, ack, flags } => here(EventKind::Packet(Packet {
                 flow: FlowId(*socket),
                 direction: direction(*out),
@@ -213,15 +213,15 @@ impl Normaliser {
             })),
             Tracepoint::SocketReceived { socket } => here(EventKind::SocketReady(FlowId(*socket))),
             Tracepoint::Received(flow) => {
-                let id = self.flow(record, *flow, tell);
-                tell(&event(at, place, context, whose, EventKind::SocketReady(id)));
+                let id = self.flow(record, *flow, emit);
+                emit(&event(at, place, context, current_tid, EventKind::SocketReady(id)));
             }
             Tracepoint::BlockIssue(request) => here(EventKind::BlockIssue(block(request))),
             Tracepoint::BlockComplete(request) => here(EventKind::BlockComplete(block(request))),
             Tracepoint::Thread { tid, tgid, parent, ns_tid, comm, kernel, blocked } => {
                 // One that was born since tracing began keeps its birth.
-                let start = self.people.get(*tid).map_or(Stamp::MIN, |person| person.start);
-                let person = Person {
+                let start = self.threads.get(*tid).map_or(Stamp::MIN, |thread| thread.start);
+                let info = LiveThread {
                     tgid: *tgid,
                     parent: *parent,
                     ns_tid: ns_tid.unwrap_or(*tid),
@@ -229,13 +229,13 @@ impl Normaliser {
                     kernel: *kernel,
                     start,
                 };
-                let identity = person.identity(*tid);
-                // How it waits, nobody tells.
+                let identity = info.identity(*tid);
+                // The kind of its wait is not recorded.
                 let blocked = blocked.then_some(BlockedState::Other(0));
                 here(EventKind::Thread { identity, blocked, call: None });
-                self.people.insert(*tid, person);
+                self.threads.insert(*tid, info);
             }
-            Tracepoint::InterruptName { irq, name } => self.name_interrupt(record, *irq, name, tell),
+            Tracepoint::InterruptName { irq, name } => self.name_interrupt(record, *irq, name, emit),
             Tracepoint::BlockDeviceName { device, name } => {
                 here(EventKind::Name(NameSpace::BlockDevice, (*device).into(), (*name).into()));
             }
@@ -246,19 +246,19 @@ impl Normaliser {
                     Tracepoint::Call { number: Some(number), arg0, futex } => Some(call(number, arg0, futex)),
                     _ => None,
                 };
-                if let Some(lane) = self.lane(cpu) {
-                    lane.in_task();
-                    lane.call = call;
+                if let Some(state) = self.cpu_state(cpu) {
+                    state.in_task();
+                    state.call = call;
                 }
             }
             Tracepoint::Lost { from, count } => {
                 let what = EventKind::Loss { from: *from, count: *count };
-                tell(&event(at, cpu, Context::Task, whose, what));
+                emit(&event(at, cpu, Context::Task, current_tid, what));
                 // It may have been the end of any thread's call.
                 self.calls.forget();
-                self.lanes.iter_mut().for_each(|lane| lane.call = None);
-                if let Some(lane) = self.lane(cpu) {
-                    lane.lose();
+                self.cpus.iter_mut().for_each(|state| state.call = None);
+                if let Some(state) = self.cpu_state(cpu) {
+                    state.lose();
                 }
             }
         }
@@ -269,75 +269,81 @@ impl Normaliser {
         record: &Record<'_>,
         (prev, prev_state): (Tid, i64),
         (next, next_comm): (Tid, Option<Comm>),
-        tell: &mut impl FnMut(&Event),
+        emit: &mut impl FnMut(&Event),
     ) {
         let out = match self.states.switch_out(prev_state) {
             // The idle thread never waits.
             _ if prev == Tid::IDLE => SwitchOut::Runnable,
             out => out,
         };
-        let Some(lane) = self.lane(record.cpu) else { return };
+        let Some(state) = self.cpu_state(record.cpu) else { return };
         // Where a switch was lost, the call is another's.
-        let is_prevs = out != SwitchOut::Dead && lane.current.is_none_or(|current| current == prev);
-        let call = lane.call.take().filter(|_| is_prevs);
-        let interrupts_ns = lane.switch(next);
+        let is_prevs = out != SwitchOut::Dead && state.current.is_none_or(|current| current == prev);
+        let call = state.call.take().filter(|_| is_prevs);
+        let interrupts_ns = state.switch(next);
         let of_next = self.calls.switch(prev, call, next);
-        if let Some(lane) = self.lane(record.cpu) {
-            lane.call = of_next;
+        if let Some(state) = self.cpu_state(record.cpu) {
+            state.call = of_next;
         }
         let call = call.filter(|_| matches!(out, SwitchOut::Blocked(_)));
         let what = EventKind::Switch { next, out, interrupts_ns, call };
-        tell(&event(record.at, record.cpu, Context::Task, prev, what));
+        emit(&event(record.at, record.cpu, Context::Task, prev, what));
         if out == SwitchOut::Dead {
-            self.people.remove(prev);
+            self.threads.remove(prev);
         }
         if let Some(comm) = next_comm
             && next != Tid::IDLE
         {
-            self.meet(record, next, comm, tell);
+            self.learn_name(record, next, comm, emit);
         }
     }
 
-    /// A record tells the name of a thread that may have another, or be known by nothing else.
-    fn meet(&mut self, record: &Record<'_>, tid: Tid, comm: Comm, tell: &mut impl FnMut(&Event)) {
-        let news = match self.people.get(tid) {
-            Some(person) => person.comm != comm,
+    /// Notes the name of a thread in a switch, and emits it where it is new.
+    fn learn_name(&mut self, record: &Record<'_>, tid: Tid, comm: Comm, emit: &mut impl FnMut(&Event)) {
+        let is_new = match self.threads.get(tid) {
+            Some(thread) => thread.comm != comm,
             None => true,
         };
-        if !news {
+        if !is_new {
             return;
         }
-        if !self.people.rename(tid, comm) {
-            let person =
-                Person { tgid: tid, parent: Tid::IDLE, ns_tid: tid, comm, kernel: false, start: Stamp::MIN };
-            self.people.insert(tid, person);
+        if !self.threads.rename(tid, comm) {
+            let info = LiveThread {
+                tgid: tid,
+                parent: Tid::IDLE,
+                ns_tid: tid,
+                comm,
+                kernel: false,
+                start: Stamp::MIN,
+            };
+            self.threads.insert(tid, info);
         }
-        tell(&event(record.at, record.cpu, Context::Task, tid, EventKind::Rename { tid, comm }));
+        emit(&event(record.at, record.cpu, Context::Task, tid, EventKind::Rename { tid, comm }));
     }
 
     fn is_softirq_thread(&self, tid: Option<Tid>) -> bool {
-        let person = tid.and_then(|tid| self.people.get(tid));
-        person.is_some_and(|person| person.comm.bytes().starts_with(b"ksoftirqd/"))
+        let thread = tid.and_then(|tid| self.threads.get(tid));
+        thread.is_some_and(|thread| thread.comm.bytes().starts_with(b"ksoftirqd/"))
     }
 
-    fn name_interrupt(&mut self, record: &Record<'_>, irq: u16, name: &[u8], tell: &mut impl FnMut(&Event)) {
+    fn name_interrupt(&mut self, record: &Record<'_>, irq: u16, name: &[u8], emit: &mut impl FnMut(&Event)) {
         if self.interrupts.get(&irq).is_some_and(|known| **known == *name) || name.is_empty() {
             return;
         }
         self.interrupts.insert(irq, name.into());
         let what = EventKind::Name(NameSpace::Interrupt, irq.into(), name.into());
-        tell(&event(record.at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, what));
+        emit(&event(record.at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, what));
     }
 
-    /// What a flow is called, which is told when it is first met.
-    fn flow(&mut self, record: &Record<'_>, flow: Flow, tell: &mut impl FnMut(&Event)) -> FlowId {
+    /// The id of a flow, which is emitted when the flow is first met.
+    fn flow(&mut self, record: &Record<'_>, flow: Flow, emit: &mut impl FnMut(&Event)) -> FlowId {
         if let Some(&known) = self.flows.get(&flow) {
             return known;
         }
         let id = FlowId(self.flows.len() as u64 + 1);
         if self.flows.len() < MAX_NAMES {
             self.flows.insert(flow, id);
-            tell(&event(record.at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, EventKind::Flow(id, flow)));
+            emit(&event(record.at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, EventKind::Flow(id, flow)));
         }
         id
     }
@@ -347,7 +353,7 @@ impl Normaliser {
         record: &Record<'_>,
         header: &PacketHeader<'_>,
         (cpu, context, current): (Cpu, Context, Tid),
-        tell: &mut impl FnMut(&Event),
+        emit: &mut impl FnMut(&Event),
     ) {
         let flow = Flow {
             source: SocketAddr::new(header.source, header.source_port),
@@ -355,14 +361,14 @@ impl Normaliser {
             protocol: header.protocol,
         };
         let names = |what| event(record.at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, what);
-        let id = self.flow(record, flow, tell);
+        let id = self.flow(record, flow, emit);
         let interface = match self.interfaces.get(header.interface) {
             Some(&interface) => interface,
             None if self.interfaces.len() < MAX_NAMES => {
                 let interface = self.interfaces.len() as u32 + 1;
                 self.interfaces.insert(header.interface.into(), interface);
                 let name = header.interface.into();
-                tell(&names(EventKind::Name(NameSpace::Interface, interface.into(), name)));
+                emit(&names(EventKind::Name(NameSpace::Interface, interface.into(), name)));
                 interface
             }
             None => 0,
@@ -377,7 +383,7 @@ impl Normaliser {
             netns: 0,
             interface,
         };
-        tell(&event(record.at, cpu, context, current, EventKind::Packet(packet)));
+        emit(&event(record.at, cpu, context, current, EventKind::Packet(packet)));
     }
 }
 
@@ -393,7 +399,7 @@ const fn direction(out: bool) -> Direction {
     if out { Direction::Out } else { Direction::In }
 }
 
-/// A request is known again by its place: tracepoints do not tell its address.
+/// A request is identified by its place: tracepoints do not hold its address.
 fn block(request: &Request) -> BlockRequest {
     let id = (request.sector ^ u64::from(request.device) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     BlockRequest {

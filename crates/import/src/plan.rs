@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use wakepath_event::{Call, Comm, Context, Flow, Tid};
 
 use crate::formats::{Field, Format};
-use crate::tracepoint::{End, Interrupt, Request, Tracepoint};
+use crate::tracepoint::{Interrupt, Request, Tracepoint, VectorEdge};
 
-/// What a tracepoint is to us.
+/// The kind of a tracepoint that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Switch,
@@ -37,7 +37,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn of(format: &Format) -> Option<Self> {
+    fn from_format(format: &Format) -> Option<Self> {
         Some(match (format.system.as_str(), format.name.as_str()) {
             ("sched", "sched_switch") => Self::Switch,
             ("sched", "sched_waking") => Self::Waking,
@@ -63,15 +63,15 @@ impl Kind {
             ("raw_syscalls", "sys_exit") => Self::CallExit,
             ("syscalls", name) if name.starts_with("sys_enter_") => Self::CallEntry,
             ("syscalls", name) if name.starts_with("sys_exit_") => Self::CallExit,
-            ("irq_vectors", name) => match End::of_vector(name)? {
-                End::Entry(context) => Self::VectorEntry(context),
-                End::Exit(context) => Self::VectorExit(context),
+            ("irq_vectors", name) => match VectorEdge::parse(name)? {
+                VectorEdge::Entry(context) => Self::VectorEntry(context),
+                VectorEdge::Exit(context) => Self::VectorExit(context),
             },
             _ => return None,
         })
     }
 
-    /// The fields that it cannot do without, and then others.
+    /// The required fields, and the optional ones.
     const fn fields(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             Self::Switch => (&["prev_pid", "prev_state", "next_pid"], &["next_comm", "prev_comm"]),
@@ -87,7 +87,7 @@ impl Kind {
             Self::PacketOut | Self::PacketIn => (&["skbaddr", "name"], &[]),
             Self::Received => (&["saddr", "daddr"], &["skbaddr"]),
             Self::BlockIssue | Self::BlockComplete => (&["dev", "sector", "nr_sector", "rwbs"], &["bytes"]),
-            // Of the calls' own tracepoints, `__syscall_nr`, and the first argument behind it.
+            // The calls' own tracepoints have `__syscall_nr`, and the first argument behind it.
             Self::CallEntry => (&[], &["id", "args"]),
             Self::HrtimerEntry
             | Self::HrtimerExit
@@ -98,20 +98,20 @@ impl Kind {
     }
 }
 
-/// A tracepoint whose fields are known.
+/// The way to read a tracepoint: the places of its fields.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub kind: Kind,
-    /// As [`Kind::fields`] has them.
+    /// In the order of [`Kind::fields`].
     fields: [Option<Field>; 5],
-    /// Who was current.
+    /// The current thread.
     current: Option<Field>,
 }
 
 impl Plan {
-    /// How to read a tracepoint; `None` where it says nothing to us or lacks what it should say.
+    /// Plans the reading of a tracepoint; `None` where it is not used or lacks a required field.
     pub fn new(format: &Format) -> Option<Self> {
-        let kind = Kind::of(format)?;
+        let kind = Kind::from_format(format)?;
         let (needed, more) = kind.fields();
         let mut fields = [None; 5];
         for (place, name) in needed.iter().chain(more).enumerate() {
@@ -138,14 +138,14 @@ impl Plan {
         self.fields[place].map_or(&[], |field| field.text(raw))
     }
 
-    /// The thread that was current there, by the number that the tracepoints' fields use, too: that of the
-    /// record is one of perf's own pid namespace.
+    /// The thread that was current, by the number that other fields of tracepoints use, too. perf's own records
+    /// have a number of perf's pid namespace.
     pub fn current(&self, raw: &[u8]) -> Option<Tid> {
         self.current?.number(raw).and_then(|tid| u32::try_from(tid).ok()).map(Tid)
     }
 
-    /// What it says that a thread is called which may be told of nowhere else: of a switch the one that leaves,
-    /// of a waking the one that is woken.
+    /// The name of a thread that may be noted nowhere else: the one that a switch switches out, or the one that
+    /// is woken.
     pub fn comm(&self, raw: &[u8]) -> Option<Comm> {
         let field = match self.kind {
             Kind::Switch => self.fields[4],
@@ -155,23 +155,23 @@ impl Plan {
         field.map(|field| Comm::new(field.text(raw)))
     }
 
-    /// Who was just made, and whether it is one more thread of the process that made it.
+    /// The thread that was just made, and whether it belongs to the process that made it.
     pub fn newborn(&self, raw: &[u8]) -> Option<(Tid, bool)> {
         const CLONE_THREAD: i64 = 0x1_0000;
         Some((self.tid(0, raw)?, self.number(1, raw)? & CLONE_THREAD != 0))
     }
 
-    /// A packet's buffer, and the interface that it passes.
+    /// A packet's buffer, and its interface.
     pub fn packet<'a>(&self, raw: &'a [u8]) -> Option<(u64, &'a [u8])> {
         Some((self.number(0, raw)? as u64, self.text(1, raw)))
     }
 
-    /// The buffer of what a socket received; kernels before 6.10 do not tell it.
+    /// The buffer of what a socket received; kernels before 6.10 do not note it.
     pub fn received(&self, raw: &[u8]) -> Option<u64> {
         self.number(2, raw).map(|buffer| buffer as u64)
     }
 
-    /// What these fields tell; `None` where they make no sense, or are not told by themselves.
+    /// Reads the fields; `None` where they make no sense, or mean nothing by themselves.
     pub fn read<'a>(&self, raw: &'a [u8]) -> Option<Tracepoint<'a>> {
         let number = |place| self.number(place, raw);
         let tid = |place| self.tid(place, raw);
@@ -208,7 +208,7 @@ impl Plan {
             Kind::VectorExit(context) => Tracepoint::Leave(Interrupt::Vector(context)),
             Kind::NewTask | Kind::PacketOut | Kind::PacketIn => return None,
             Kind::Received => {
-                // The socket's own address, and its peer's, who sent.
+                // The address of the socket, and of its peer, which sent.
                 let [own, peer] = [0, 1].map(|place| self.fields[place]?.bytes(raw).and_then(address));
                 Tracepoint::Received(Flow { source: peer?, target: own?, protocol: 6 })
             }
@@ -216,7 +216,7 @@ impl Plan {
             Kind::BlockComplete => Tracepoint::BlockComplete(self.request(raw)?),
             Kind::CallEntry => {
                 let call = number(0).and_then(|number| u32::try_from(number).ok());
-                // Behind the address is what to do there; the calls' own tracepoints have it elsewhere.
+                // The operation stands behind the address; the calls' own tracepoints have it in another place.
                 let second = || self.fields[1]?.bytes(raw)?.get(8..)?.first_chunk();
                 let futex = second().filter(|_| call == Some(Call::FUTEX));
                 Tracepoint::Call {
@@ -232,7 +232,7 @@ impl Plan {
     fn request(&self, raw: &[u8]) -> Option<Request> {
         let number = |place| self.number(place, raw);
         let sectors = number(2)? as u32;
-        // A flush may stand before what is written behind it.
+        // A flush may stand in front of the write behind it.
         let operation = match self.text(3, raw) {
             [b'F'] | [b'F', b'F' | b'N', ..] => 2,
             [b'F', b'W', ..] | [b'W', ..] => 1,

@@ -1,24 +1,24 @@
-//! Tracepoints of the kernel as any tracer tells them: plain data, nothing decided yet.
+//! Tracepoints of the kernel as any tracer records them: plain data without interpretation.
 
 use std::net::IpAddr;
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Comm, Context, Cpu, Flow, Stack, StackId, Tid};
 
-/// One tracepoint that was hit.
+/// One hit of a tracepoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// When.
+    /// Its stamp.
     pub at: Stamp<Local>,
-    /// On which CPU.
+    /// Its CPU.
     pub cpu: Cpu,
     /// The thread that was current there, where the tracer notes it with each event.
     pub current: Option<Tid>,
-    /// What was hit.
+    /// The tracepoint.
     pub what: Tracepoint<'a>,
 }
 
-/// What was hit, with what it says.
+/// A tracepoint and its fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the kernel's")]
 pub enum Tracepoint<'a> {
@@ -75,7 +75,7 @@ pub enum Tracepoint<'a> {
     },
     /// A socket is given what it received of this flow.
     Received(Flow),
-    /// The same, of a socket's packet that was told as [`Tracepoint::SocketPacket`].
+    /// The same, of a socket's packet that was recorded as [`Tracepoint::SocketPacket`].
     SocketReceived {
         socket: u64,
     },
@@ -109,19 +109,19 @@ pub enum Tracepoint<'a> {
     CallEnd,
     /// The current thread was running here.
     Sample(Stack),
-    /// Where the waking that was told just before came from.
+    /// The stack of the waking just before.
     StackOf(StackId),
-    /// The tracer lost records of this CPU since `from`; 0: nobody knows how many.
+    /// The tracer lost records of this CPU since `from`; `count` is 0 where their number is not known.
     Lost {
         from: Stamp<Local>,
         count: u64,
     },
 }
 
-/// What borrows a CPU.
+/// An interrupt, which takes time of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interrupt<'a> {
-    /// A device's, by its number, with its handler's name where it is told.
+    /// A device's, by its number, with its handler's name where that is recorded.
     Device(u16, Option<&'a [u8]>),
     /// A softirq, by its vector.
     Softirq(u8),
@@ -131,16 +131,16 @@ pub enum Interrupt<'a> {
     Vector(Context),
 }
 
-/// Where one of the CPU's own vectors borrows it, and gives it back.
+/// The begin or the end of an interrupt of one of the CPU's own vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum VectorEdge {
     Entry(Context),
     Exit(Context),
 }
 
-impl End {
-    /// By the name of a tracepoint of the kernel's `irq_vectors`: `local_timer_entry`.
-    pub fn of_vector(name: &str) -> Option<Self> {
+impl VectorEdge {
+    /// Parses the name of a tracepoint of the kernel's `irq_vectors`: `local_timer_entry`.
+    pub fn parse(name: &str) -> Option<Self> {
         let context = |vector: &str| match vector {
             "local_timer" => Context::LocalTimer,
             "reschedule" => Context::Reschedule,

@@ -16,8 +16,8 @@ use wakepath_ctf::plan::Visitor;
 use wakepath_ctf::schema::EventClass;
 use wakepath_ctf::stream::{Item, Plans, Reader, Selection};
 use wakepath_ctf::trace::Trace;
-use wakepath_event::Tid;
-use wakepath_import::open;
+use wakepath_event::{EventSource, RecordingFormat, Tid};
+use wakepath_import::Lttng;
 use wakepath_wait_graph::{Builder, Graph};
 
 const TOLERANCE: f64 = 0.02;
@@ -112,7 +112,7 @@ fn slept(calls: &[Call], main: i64, sleepers: &[i64], from: u64, to: u64) -> u64
 
 fn graph(trace: &Path) -> Graph {
     let mut builder = Builder::default();
-    let damages = open(trace).expect("a trace").for_each(|event| builder.push(event));
+    let damages = Lttng::open(trace).expect("a trace").for_each(|event| builder.push(event));
     assert_eq!(damages, [], "{}", trace.display());
     let graph = builder.finish();
     assert_eq!((graph.counts().inversions, graph.counts().missing_switches), (0, 0), "{}", trace.display());
@@ -315,7 +315,8 @@ fn other_peoples_traces_make_graphs_that_add_up() {
     let Some(folder) = traces() else { return };
     for (trace, comm) in [("many-threads", ""), ("scp_src", "scp"), ("scp_dest", "scp")] {
         let mut builder = Builder::default();
-        let damages = open(&folder.join(trace)).expect("a trace").for_each(|event| builder.push(event));
+        let damages =
+            Lttng::open(&folder.join(trace)).expect("a trace").for_each(|event| builder.push(event));
         // The one thing to say: these two have no sched_waking.
         assert_eq!(damages.len(), usize::from(trace != "many-threads"), "{damages:?}");
         let graph = builder.finish();

@@ -1,13 +1,13 @@
 //! Directories that are no trace of a kernel.
 
 use wakepath_ctf::stream::FaultKind;
-use wakepath_event::{Call, EventKind};
-use wakepath_import::{Damage, DamageKind, Fault, open};
+use wakepath_event::{Call, EventKind, EventSource, RecordingFormat};
+use wakepath_import::{Damage, DamageKind, Fault, Lttng};
 
 #[test]
 fn what_is_no_trace_is_refused_by_name() {
     let folder = tempfile::tempdir().expect("a directory");
-    let says = || open(folder.path()).expect_err("no trace").to_string();
+    let says = || Lttng::open(folder.path()).expect_err("no trace").to_string();
     assert!(
         says().ends_with("holds no trace: neither it nor any folder up to 6 below has a file `metadata`")
     );
@@ -26,7 +26,10 @@ fn what_is_no_trace_is_refused_by_name() {
         assert!(says().contains("session/kernel/metadata: ") && says().ends_with(why), "{}", says());
     }
     assert!(
-        open(&folder.path().join("nowhere")).expect_err("nothing").to_string().starts_with("cannot read")
+        Lttng::open(&folder.path().join("nowhere"))
+            .expect_err("nothing")
+            .to_string()
+            .starts_with("cannot read")
     );
 }
 
@@ -37,10 +40,10 @@ fn a_session_without_a_kernels_trace_has_no_events() {
     std::fs::create_dir_all(&programs).expect("a directory");
     std::fs::write(programs.join("metadata"), "env { domain = \"ust\"; hostname = \"h\"; };")
         .expect("a file");
-    let trace = open(folder.path()).expect("a session");
+    let trace = Lttng::open(folder.path()).expect("a session");
     let mut events = 0;
     assert_eq!(trace.for_each(|_| events += 1), []);
-    assert_eq!((events, trace.streams(), trace.host().name.as_str()), (0, 0, "h"));
+    assert_eq!((events, trace.streams(), trace.description().host.name.as_str()), (0, 0, "h"));
     assert_eq!(trace.programs(), [programs]);
 }
 
@@ -60,7 +63,7 @@ fn what_cannot_be_read_is_a_loss_up_to_what_can() {
     let bytes = [packet(&[1, 10, 0, 0, 0, 1, 20, 0, 9, 0]), packet(&[1, 40, 0, 0, 0])].concat();
     std::fs::write(folder.path().join("k_0"), bytes).expect("a file");
     let mut losses = Vec::new();
-    let damages = open(folder.path()).expect("a trace").for_each(|event| {
+    let damages = Lttng::open(folder.path()).expect("a trace").for_each(|event| {
         if let EventKind::Loss { from, count } = event.kind {
             losses.push((from.ns(), event.at.ns(), count));
         }
@@ -82,8 +85,8 @@ fn a_broken_stream_is_damage_and_a_loss_and_no_more() {
     std::fs::write(folder.path().join("k_0"), b"\xc1\x1f\xfc\xc1\x02\0\0\0\x01\x05\x09\x01\x07\x08\x77\x07")
         .expect("a file");
     std::fs::write(folder.path().join("k_1"), "no packet at all").expect("a file");
-    let trace = open(folder.path()).expect("a trace");
-    assert_eq!(trace.realtime_offset_ns(), 3_000_000_000);
+    let trace = Lttng::open(folder.path()).expect("a trace");
+    assert_eq!(trace.description().realtime_offset_ns, Some(3_000_000_000));
     let mut events = Vec::new();
     let damages = trace.for_each(|event| events.push(event.clone()));
     let damage = |file: &str, offset, fault| Damage {
@@ -125,7 +128,7 @@ fn what_a_thread_waits_in_is_known_with_its_first_argument() {
     std::fs::write(folder.path().join("k_0"), [b"\xc1\x1f\xfc\xc1\x00", events.concat().as_slice()].concat())
         .expect("a file");
     let mut waits = Vec::new();
-    open(folder.path()).expect("a trace").for_each(|event| {
+    Lttng::open(folder.path()).expect("a trace").for_each(|event| {
         if let EventKind::Switch { call: Some(call), .. } = event.kind {
             waits.push((event.current.0, call.number, call.arg0));
         }

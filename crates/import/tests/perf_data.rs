@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use wakepath_event::{BlockedState, Context, Event, EventKind, Mapping, SwitchOut};
+use wakepath_event::{BlockedState, ClockId, Context, Event, EventKind, EventSource, Mapping, SwitchOut};
+use wakepath_import::PerfData;
 use wakepath_import::perf::synthetic::{File, Of};
-use wakepath_import::perf::{Clock, PerfData};
 use wakepath_import::{Damage, DamageKind, Fault};
 
 const ANY: i64 = 1;
@@ -12,7 +12,7 @@ const ANY: i64 = 1;
 /// The events of a file, and what is wrong with it.
 fn read(file: &File) -> (Vec<Event>, Vec<Damage>) {
     let bytes = file.bytes();
-    let file = PerfData::of(&bytes[..], Path::new("a.data")).expect("a file");
+    let file = PerfData::from_source(&bytes[..], Path::new("a.data")).expect("a file");
     let mut events = Vec::new();
     let damages = file.for_each(|event| events.push(event.clone()));
     assert!(events.is_sorted_by_key(|event| event.at), "by time");
@@ -332,16 +332,16 @@ fn what_was_lost_has_its_cpu_and_its_time() {
 #[test]
 fn the_clock_is_the_files() {
     for (asked, clock, offset) in [
-        (Some(1), Clock::Monotonic, Some(4_999_999_000)),
-        (Some(4), Clock::Numbered(4), Some(4_999_999_000)),
-        (None, Clock::Perf, None),
+        (Some(1), ClockId::Monotonic, Some(4_999_999_000)),
+        (Some(4), ClockId::Numbered(4), Some(4_999_999_000)),
+        (None, ClockId::Perf, None),
     ] {
         let bytes = two_cpus(|file| file).by(asked).bytes();
-        let file = PerfData::of(&bytes[..], Path::new("a.data")).expect("a file");
-        assert_eq!((file.clock(), file.realtime_offset_ns()), (clock, offset));
-        assert_eq!((file.host().name.as_str(), file.host().kernel_release.as_str()), ("web3", "6.1.0"));
-        let (from, to) = file.span();
-        assert_eq!((from.ns(), to.ns()), (100, 200));
+        let file = PerfData::from_source(&bytes[..], Path::new("a.data")).expect("a file");
+        let source = file.description();
+        assert_eq!((source.clock, source.realtime_offset_ns), (clock, offset));
+        assert_eq!((source.host.name.as_str(), source.host.kernel_release.as_str()), ("web3", "6.1.0"));
+        assert_eq!(source.extent.map(|(from, to)| (from.ns(), to.ns())), Some((100, 200)));
     }
 }
 
@@ -377,7 +377,7 @@ fn what_is_not_read_says_why_and_what_would_be() {
         (changed(0, b"2ELIFREP"), "big-endian"),
         (changed(0, b"PERFFILE"), "a.data is no perf.data"),
         (b"PERF".to_vec(), "a.data is no perf.data"),
-        (changed(48, &[0; 8]), "a.data: perf did not finish it"),
+        (changed(48, &[0; 8]), "because perf did not finish it"),
         (changed(16, &[0; 8]), "a.data at byte 16: attributes cannot be of 0 bytes each"),
         (changed(40, &[0xff; 8]), "a.data at byte 40: the records should take"),
         (bytes[..bytes.len() - 10].to_vec(), "it was cut short"),
@@ -387,10 +387,10 @@ fn what_is_not_read_says_why_and_what_would_be() {
         (clock.asking(&[Of::CpuClock]).bytes(), "holds no switches of threads (it holds cpu-clock)"),
         (
             File::default().waking((5, 0, 7, 7), 8).bytes(),
-            "record them with perf record -a -k CLOCK_MONOTONIC",
+            "record the switches with perf record -a -k CLOCK_MONOTONIC",
         ),
     ] {
-        let error = PerfData::of(&bytes[..], Path::new("a.data")).expect_err(says).to_string();
+        let error = PerfData::from_source(&bytes[..], Path::new("a.data")).expect_err(says).to_string();
         assert!(error.contains(says), "{error}");
     }
 }
@@ -415,7 +415,7 @@ fn of_all_kinds() -> File {
 
 /// Reads bytes that may be anything; says how many events there were, and what was wrong.
 fn survives(bytes: &[u8]) -> Result<(usize, Vec<Damage>), String> {
-    let file = PerfData::of(bytes, Path::new("a.data")).map_err(|error| error.to_string())?;
+    let file = PerfData::from_source(bytes, Path::new("a.data")).map_err(|error| error.to_string())?;
     let (mut events, mut last) = (0, 0);
     let damages = file.for_each(|event| {
         assert!(event.at.ns() >= last, "by time");
@@ -473,7 +473,7 @@ fn what_is_behind_a_damaged_record_is_read_and_what_may_be_missing_is_lost() {
     let fourth = fourth(&good);
     for (with, told) in [([0_u8, 0], 19), ([3, 0], 19), ([0xff, 0xff], 19)] {
         bytes[fourth + 6..fourth + 8].copy_from_slice(&with);
-        let file = PerfData::of(&bytes[..], Path::new("a.data")).expect("a file");
+        let file = PerfData::from_source(&bytes[..], Path::new("a.data")).expect("a file");
         let mut events = Vec::new();
         let damages = file.for_each(|event| events.push(event.clone()));
         let lines = lines(&events);

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use wakepath_event::{BlockedState, Event, EventKind, SwitchOut};
+use wakepath_event::{BlockedState, ClockId, Event, EventKind, EventSource, SwitchOut};
 use wakepath_import::trace_cmd::synthetic::{File, Of};
-use wakepath_import::{Clock, Damage, DamageKind, Fault, TraceDat};
+use wakepath_import::{Damage, DamageKind, Fault, TraceDat};
 
 const ANY: i64 = 1;
 const FORMS: [(u8, &str); 4] = [(6, "none"), (7, "none"), (7, "zlib"), (7, "zstd")];
@@ -12,7 +12,7 @@ const FORMS: [(u8, &str); 4] = [(6, "none"), (7, "none"), (7, "zlib"), (7, "zstd
 /// The events of a file, and what is wrong with it.
 fn read(file: &File) -> (Vec<Event>, Vec<Damage>) {
     let bytes = file.bytes();
-    let file = TraceDat::of(&bytes[..], Path::new("a.dat")).expect("a file");
+    let file = TraceDat::from_source(&bytes[..], Path::new("a.dat")).expect("a file");
     let mut events = Vec::new();
     let damages = file.for_each(|event| events.push(event.clone()));
     assert!(events.is_sorted_by_key(|event| event.at), "by time");
@@ -74,12 +74,12 @@ fn events_are_by_time_in_either_version_compressed_or_not() {
         assert_eq!(told(&file), OF_TWO_CPUS, "version {version}, {compression}");
         assert_eq!(read(&file).1, []);
         let bytes = file.bytes();
-        let file = TraceDat::of(&bytes[..], Path::new("a.dat")).expect("a file");
-        assert_eq!(file.clock(), Clock::Monotonic);
-        assert_eq!((file.span().0.ns(), file.span().1.ns()), (100, 200));
-        let host = file.host();
-        let said = (host.name.as_str(), host.kernel_release.as_str(), host.tracer.as_str());
-        assert_eq!(said, ("web3", "6.1.0", "trace-cmd 3.1.6"));
+        let file = TraceDat::from_source(&bytes[..], Path::new("a.dat")).expect("a file");
+        let source = file.description();
+        assert_eq!(source.clock, ClockId::Monotonic);
+        assert_eq!(source.extent.map(|(from, to)| (from.ns(), to.ns())), Some((100, 200)));
+        let host = (source.host.name.as_str(), source.host.kernel_release.as_str());
+        assert_eq!((host, source.tracer.as_deref()), (("web3", "6.1.0"), Some("trace-cmd 3.1.6")));
     }
 }
 
@@ -193,39 +193,40 @@ fn stamps_of_a_clock_that_is_time_are_said_to_be_its_and_of_others_refused() {
     // A counter of 2 GHz.
     let tsc = [&1_u32.to_le_bytes()[..], &1_u32.to_le_bytes(), &1000_u64.to_le_bytes()].concat();
     for (clock, means) in [
-        ("mono", Clock::Monotonic),
-        ("mono_raw", Clock::Numbered(4)),
-        ("boot", Clock::Numbered(7)),
-        ("tai", Clock::Numbered(11)),
-        ("local", Clock::Local),
-        ("global", Clock::Global),
-        ("perf", Clock::Perf),
-        ("uptime", Clock::Uptime),
-        ("x86-tsc", Clock::Tsc),
+        ("mono", ClockId::Monotonic),
+        ("mono_raw", ClockId::Numbered(4)),
+        ("boot", ClockId::Numbered(7)),
+        ("tai", ClockId::Numbered(11)),
+        ("local", ClockId::Local),
+        ("global", ClockId::Global),
+        ("perf", ClockId::Perf),
+        ("uptime", ClockId::Uptime),
+        ("x86-tsc", ClockId::Tsc),
     ] {
         for version in [6, 7] {
             let bytes = two_cpus().version(version).by(clock).option(14, &tsc).bytes();
-            let file = TraceDat::of(&bytes[..], Path::new("a.dat")).expect("a file");
-            let expected = if means == Clock::Tsc { (1050, 1100) } else { (100, 200) };
-            let (first, last) = file.span();
-            assert_eq!((file.clock(), (first.ns(), last.ns())), (means, expected), "{clock}");
-            assert_eq!(file.realtime_offset_ns(), None);
+            let file = TraceDat::from_source(&bytes[..], Path::new("a.dat")).expect("a file");
+            let expected = if means == ClockId::Tsc { (1050, 1100) } else { (100, 200) };
+            let source = file.description();
+            let extent = source.extent.map(|(from, to)| (from.ns(), to.ns()));
+            assert_eq!((source.clock, extent), (means, Some(expected)), "{clock}");
+            assert_eq!(source.realtime_offset_ns, None);
             let doubts = file.for_each(|_| {});
-            assert_eq!(doubts.len(), usize::from(means == Clock::Uptime), "{clock}: {doubts:?}");
+            assert_eq!(doubts.len(), usize::from(means == ClockId::Uptime), "{clock}: {doubts:?}");
         }
     }
     for (clock, says) in [
-        ("counter", "a.dat has stamps of the clock `counter`, which counts events and tells no time"),
+        ("counter", "a.dat has stamps of the clock `counter`, which counts events and does not measure time"),
         ("x86-tsc", "which counts cycles, and the file does not say how many there are in a second"),
-        ("s390-tod", "which nobody here knows how to read: record with -C mono"),
+        ("s390-tod", "which is not known here: record with -C mono"),
     ] {
         let bytes = two_cpus().by(clock).bytes();
-        let error = TraceDat::of(&bytes[..], Path::new("a.dat")).expect_err(says).to_string();
+        let error = TraceDat::from_source(&bytes[..], Path::new("a.dat")).expect_err(says).to_string();
         assert!(error.contains(says), "{error}");
     }
     let bytes = two_cpus().option(1, b"0x10\0").bytes();
-    let file = TraceDat::of(&bytes[..], Path::new("a.dat")).expect("a file");
-    assert_eq!(file.realtime_offset_ns(), Some(16_000));
+    let file = TraceDat::from_source(&bytes[..], Path::new("a.dat")).expect("a file");
+    assert_eq!(file.description().realtime_offset_ns, Some(16_000));
 }
 
 #[test]
@@ -269,7 +270,7 @@ fn what_is_not_read_says_why_and_what_would_be() {
         (changed(12, &[1]), "big-endian"),
         (changed(12, &[2]), "a.dat at byte 12: 2 is no byte order"),
         (bytes[..14].to_vec(), "a.dat at byte 14: the size of its pages should take 4 bytes"),
-        (replaced(b"flyrecord\0", b"latency  \0"), "a.dat holds what a latency tracer printed"),
+        (replaced(b"flyrecord\0", b"latency  \0"), "a.dat holds the text that a latency tracer printed"),
         (replaced(b"flyrecord\0", b"something\0"), "neither events nor text begin here"),
         (replaced(b"type == 30", b"type == 77"), "not laid out as any that is known"),
         (bytes[..bytes.len() - 100].to_vec(), "it was cut short"),
@@ -281,9 +282,9 @@ fn what_is_not_read_says_why_and_what_would_be() {
             of(File::default().waking((5, 0, 7, 7), 8)),
             "holds no switches of threads (it holds sched:sched_waking)",
         ),
-        (of(File::default()), "(it holds no events), so that nothing is known"),
+        (of(File::default()), "(it holds no events), so that the waits of threads are not known"),
     ] {
-        let error = TraceDat::of(&bytes[..], Path::new("a.dat")).expect_err(says).to_string();
+        let error = TraceDat::from_source(&bytes[..], Path::new("a.dat")).expect_err(says).to_string();
         assert!(error.contains(says), "{error}");
     }
 }
@@ -309,7 +310,7 @@ fn of_all_kinds(version: u8, compression: &'static str) -> File {
 
 /// Reads bytes that may be anything; says how many events there were, and what was wrong.
 fn survives(bytes: &[u8]) -> Result<(usize, Vec<Damage>), String> {
-    let file = TraceDat::of(bytes, Path::new("a.dat")).map_err(|error| error.to_string())?;
+    let file = TraceDat::from_source(bytes, Path::new("a.dat")).map_err(|error| error.to_string())?;
     let (mut events, mut last) = (0, 0);
     let damages = file.for_each(|event| {
         assert!(event.at.ns() >= last, "by time");

@@ -1,5 +1,7 @@
 //! The machine that was recorded.
 
+use wakepath_event::HostIdentity;
+
 use crate::Name;
 
 /// The machine that was recorded.
@@ -13,4 +15,15 @@ pub struct Host {
     pub kernel: Name,
     /// Its kind of machine.
     pub machine: Name,
+}
+
+impl From<&HostIdentity> for Host {
+    fn from(host: &HostIdentity) -> Self {
+        Self {
+            boot_id: host.boot_id.clone(),
+            name: host.name.as_str().into(),
+            kernel: host.kernel_release.as_str().into(),
+            machine: host.machine.as_str().into(),
+        }
+    }
 }

@@ -30,7 +30,7 @@ pub use intervals::{Interval, Intervals};
 pub use name::Name;
 pub use names::{CpuLimit, Names};
 pub use problem::{Problem, ProblemKind};
-pub use recorded::{Format, Recorded};
+pub use recorded::Recorded;
 pub use samples::{Sampled, SampledSegments, sampled};
 pub use stacks::{Caller, Frame, Site, SiteId, Stack, StackId, Stacks, Taken};
 pub use survey::{Command, Counts, Session, Survey};

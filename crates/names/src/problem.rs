@@ -54,6 +54,18 @@ pub enum ProblemKind {
     OneOfSeveral(PathBuf, Box<Self>),
 }
 
+impl From<ReadProblem> for ProblemKind {
+    fn from(problem: ReadProblem) -> Self {
+        Self::Recording(problem)
+    }
+}
+
+impl From<Damage> for ProblemKind {
+    fn from(damage: Damage) -> Self {
+        Self::Trace(damage)
+    }
+}
+
 impl Problem {
     /// One of no thread.
     pub fn new(kind: ProblemKind, from: Stamp<Reference>, to: Stamp<Reference>) -> Self {

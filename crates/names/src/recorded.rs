@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use wakepath_clock::{ErrorBound, Local, Reference, Stamp, Transform};
-use wakepath_event::{Event, HostIndex, Tid};
+use wakepath_event::{Description, Event, Format, HostIndex, Tid};
 use wakepath_timeline::Numbering;
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
 
@@ -42,23 +42,6 @@ pub struct Recorded {
     pub(crate) by_tid: HashMap<Tid, Vec<ThreadIndex>>,
 }
 
-/// How a recording is written down.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Format {
-    /// Its number.
-    pub number: i64,
-    /// The version of wakepath that wrote it.
-    pub writer: String,
-    /// What the recorder was asked for.
-    pub options: String,
-    /// Bytes of its streams.
-    pub bytes: u64,
-    /// How many streams.
-    pub streams: usize,
-    /// Records that the recorder lost, by its own count.
-    pub discarded: u64,
-}
-
 impl Recorded {
     /// Puts together what was read.
     pub fn new(source: PathBuf, host: Host, graph: Graph, survey: Survey, problems: Vec<Problem>) -> Self {
@@ -83,6 +66,18 @@ impl Recorded {
             clocks: Vec::new(),
             numbering: None,
             by_tid,
+        }
+    }
+
+    /// The same, read from a source with this description.
+    pub fn of_source(source: &Description, graph: Graph, survey: Survey, problems: Vec<Problem>) -> Self {
+        Self {
+            realtime_offset_ns: source.realtime_offset_ns,
+            cgroup: source.cgroup.as_deref().map(Name::from),
+            format: source.format.clone(),
+            tracer: source.tracer.as_deref().map(Name::from),
+            clock: source.clock.name(),
+            ..Self::new(source.path.clone(), Host::from(&source.host), graph, survey, problems)
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use wakepath_event::{Event, EventKind};
+use wakepath_event::{Event, EventKind, EventSource, RecordingFormat};
 use wakepath_kernel_records::{Buffer, Decoder, walk};
 use wakepath_recording::Recording;
 
@@ -69,7 +69,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     measure("walk: one packet in memory", rounds * 20, || {
         walk(Buffer::Sched, &[packet]).map_or(0, |summary| summary.records)
     });
-    let decoder = Decoder::for_release(&recording.host().kernel_release);
+    let decoder = Decoder::for_release(&recording.description().host.kernel_release);
     measure("decode: one packet in memory", rounds * 20, || {
         let (mut records, mut at) = (0, 0);
         while let Ok((event, length)) = decoder.decode(&packet[at..], wakepath_event::Cpu(0)) {

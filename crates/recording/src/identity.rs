@@ -1,35 +1,20 @@
+//! The host that we run on, and its clocks.
+
 use std::fs;
 
 use rustix::time::{ClockId, clock_gettime};
+use wakepath_event::HostIdentity;
 
-/// Whose events a recording holds. A host is its boot: names are reused, and a reboot starts its
-/// clocks and ids anew.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostIdentity {
-    /// Its name.
-    pub name: String,
-    /// The id of this boot of it, as `/proc/sys/kernel/random/boot_id` has it.
-    pub boot_id: String,
-    /// Its kernel's release, as `uname -r` prints it.
-    pub kernel_release: String,
-    /// Its kind of machine, as `uname -m` prints it.
-    pub machine: String,
-    /// How many CPUs it may have: one more than the largest number of one.
-    pub cpus: u32,
-}
-
-impl HostIdentity {
-    /// The host that we run on. What cannot be read is empty, or 0.
-    pub fn of_this_host() -> Self {
-        let uname = rustix::system::uname();
-        let text = |c: &std::ffi::CStr| c.to_string_lossy().into_owned();
-        Self {
-            name: text(uname.nodename()),
-            boot_id: first_line("/proc/sys/kernel/random/boot_id"),
-            kernel_release: text(uname.release()),
-            machine: text(uname.machine()),
-            cpus: possible_cpus(&first_line("/sys/devices/system/cpu/possible")),
-        }
+/// The host that we run on. What cannot be read is empty, or 0.
+pub fn this_host() -> HostIdentity {
+    let uname = rustix::system::uname();
+    let text = |c: &std::ffi::CStr| c.to_string_lossy().into_owned();
+    HostIdentity {
+        name: text(uname.nodename()),
+        boot_id: first_line("/proc/sys/kernel/random/boot_id"),
+        kernel_release: text(uname.release()),
+        machine: text(uname.machine()),
+        cpus: possible_cpus(&first_line("/sys/devices/system/cpu/possible")),
     }
 }
 
@@ -37,13 +22,13 @@ fn first_line(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim_end().to_owned()
 }
 
-/// `0-3,8` has 9.
+/// One more than the largest number: 9 for `0-3,8`.
 fn possible_cpus(list: &str) -> u32 {
     let largest = list.split([',', '-']).filter_map(|number| number.parse::<u32>().ok()).max();
     largest.map_or(0, |largest| largest.saturating_add(1))
 }
 
-/// `CLOCK_MONOTONIC` and `CLOCK_REALTIME`, read together: what turns stamps into times of day.
+/// `CLOCK_MONOTONIC` and `CLOCK_REALTIME`, read together: they convert stamps into times of day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReading {
     /// ns.
@@ -53,7 +38,7 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
-    /// The clocks now. Of a few tries the one with the least time between the readings, so that an
+    /// The clocks now. Takes the one of a few tries with the least time between the readings, so that an
     /// interruption between them does not show as an offset.
     pub fn now() -> Self {
         let read = |clock| {
@@ -83,12 +68,12 @@ mod tests {
 
     #[test]
     fn this_host_has_a_kernel_a_boot_and_cpus() {
-        let host = HostIdentity::of_this_host();
+        let host = this_host();
         assert!(!host.kernel_release.is_empty() && host.boot_id.len() == 36 && host.cpus > 0, "{host:?}");
     }
 
     #[test]
-    fn the_largest_cpu_number_counts_not_how_many_there_are() {
+    fn the_largest_number_of_a_cpu_decides_not_their_count() {
         for (list, cpus) in [("0", 1), ("0-1", 2), ("0-3,8", 9), ("", 0), ("nonsense", 0)] {
             assert_eq!(possible_cpus(list), cpus, "{list}");
         }

@@ -19,8 +19,9 @@ mod rotate;
 pub mod synthetic;
 mod write;
 
-pub use identity::{ClockReading, HostIdentity};
+pub use identity::{ClockReading, this_host};
 pub use metadata::FORMAT;
 pub use read::{OpenError, ReadFault, ReadProblem, Recording, StreamInfo, read_stream};
 pub use rotate::{RotateError, rotate};
+pub use wakepath_event::HostIdentity;
 pub use write::{Life, Options, Owner, Space, Stream, WriteError, Writer};

@@ -151,7 +151,7 @@ const fn bits(bytes: usize) -> u32 {
 
 /// Why metadata is not that of a recording that we can read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NotOurs {
+pub(crate) enum MetadataError {
     /// Something else wrote it.
     Foreign,
     /// A later wakepath wrote it, in this format.
@@ -161,18 +161,18 @@ pub(crate) enum NotOurs {
 }
 
 /// Reads what [`metadata`] says beside layouts.
-pub(crate) fn about(facts: &Facts) -> Result<About, NotOurs> {
+pub(crate) fn about(facts: &Facts) -> Result<About, MetadataError> {
     if facts.text("tracer_name") != Some(TRACER) {
-        return Err(NotOurs::Foreign);
+        return Err(MetadataError::Foreign);
     }
     let format = match facts.number("format") {
-        Some(format) if format > FORMAT => return Err(NotOurs::Newer(format)),
+        Some(format) if format > FORMAT => return Err(MetadataError::Newer(format)),
         Some(format @ 1..) => format,
-        _ => return Err(NotOurs::Lacks("the number of its format")),
+        _ => return Err(MetadataError::Lacks("the number of its format")),
     };
-    let text = |key: &'static str| facts.text(key).map(str::to_owned).ok_or(NotOurs::Lacks(key));
+    let text = |key: &'static str| facts.text(key).map(str::to_owned).ok_or(MetadataError::Lacks(key));
     if facts.clock.frequency != 1_000_000_000 {
-        return Err(NotOurs::Lacks("a clock that counts nanoseconds"));
+        return Err(MetadataError::Lacks("a clock that counts nanoseconds"));
     }
     Ok(About {
         uuid: facts.uuid,
@@ -185,7 +185,7 @@ pub(crate) fn about(facts: &Facts) -> Result<About, NotOurs> {
             cpus: facts
                 .number("cpus")
                 .and_then(|cpus| u32::try_from(cpus).ok())
-                .ok_or(NotOurs::Lacks("the number of CPUs"))?,
+                .ok_or(MetadataError::Lacks("the number of CPUs"))?,
         },
         offset_ns: i128::from(facts.clock.offset_s) * 1_000_000_000 + i128::from(facts.clock.offset),
         wakepath: text("wakepath")?,
@@ -195,4 +195,4 @@ pub(crate) fn about(facts: &Facts) -> Result<About, NotOurs> {
 }
 
 /// Most bytes of metadata that we read.
-pub(crate) const MAX_METADATA: u64 = 4 << 20;
+pub(crate) const MAX_METADATA_BYTES: u64 = 4 << 20;

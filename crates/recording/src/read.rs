@@ -1,3 +1,5 @@
+//! A recording of ours, opened for reading.
+
 mod cursor;
 mod losses;
 mod merge;
@@ -9,14 +11,13 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use wakepath_clock::{Local, Stamp};
-use wakepath_ctf::tsdl::{self, TsdlError};
-use wakepath_event::{Cpu, Event};
+use wakepath_clock::Stamp;
+use wakepath_ctf::tsdl::{self, Facts, TsdlError};
+use wakepath_event::{ClockId, Cpu, Description, Event, EventSource, Format, RecordingFormat};
 use wakepath_kernel_records::{Buffer, Decoder};
 
-use crate::HostIdentity;
 use crate::directory::Directory;
-use crate::metadata::{About, FORMAT, MAX_METADATA, NotOurs, about};
+use crate::metadata::{FORMAT, MAX_METADATA_BYTES, MetadataError, TRACER, about};
 use crate::write::stream_of_name;
 use cursor::Cursor;
 pub use problem::{ReadFault, ReadProblem};
@@ -39,41 +40,90 @@ pub enum OpenError {
 /// A recording, opened for reading.
 #[derive(Debug)]
 pub struct Recording {
-    path: PathBuf,
-    about: About,
+    description: Description,
+    uuid: [u8; 16],
     kernel: Directory,
     streams: Vec<StreamInfo>,
     problems: Vec<ReadProblem>,
 }
 
-impl Recording {
-    /// Opens the recording in the directory `path` and goes through the headers of its packets.
-    ///
-    /// # Errors
-    /// When it is none, a later wakepath wrote it, or it cannot be read. Damage behind the metadata
-    /// is no error: see [`Recording::for_each`].
-    pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let not_ours = |why: String| OpenError::NotARecording { path: path.to_owned(), why };
-        let recording = Directory::at(path).map_err(|source| match source.kind() {
-            io::ErrorKind::NotADirectory => not_ours("it is not a directory".to_owned()),
-            _ => OpenError::Io { path: path.to_owned(), source },
-        })?;
-        let kernel = recording.open(OsStr::new("kernel"));
-        let kernel = kernel.map_err(|e| not_ours(format!("kernel/ cannot be opened: {e}")))?;
-        let text = kernel.read_text("metadata", MAX_METADATA);
-        let text = text.map_err(|e| not_ours(format!("kernel/metadata cannot be read: {e}")))?;
-        let facts = tsdl::read_facts(&text)
-            .map_err(|source| OpenError::Metadata { path: kernel.path.join("metadata"), source })?;
-        let about = about(&facts).map_err(|why| match why {
-            NotOurs::Foreign => not_ours("something else wrote its metadata".to_owned()),
-            NotOurs::Newer(format) => OpenError::Newer { path: path.to_owned(), format },
-            NotOurs::Lacks(what) => not_ours(format!("its metadata lacks {what}")),
-        })?;
-        let mut opened = Self { path: path.to_owned(), about, kernel, streams: vec![], problems: vec![] };
-        opened.scan()?;
-        Ok(opened)
+/// The number of events between two reports of progress: a few a second.
+const PROGRESS_EVENTS: u64 = 1 << 21;
+
+impl RecordingFormat for Recording {
+    type Error = OpenError;
+
+    fn recognises(path: &Path) -> bool {
+        match read_facts(path) {
+            Ok((_, facts)) => facts.text("tracer_name") == Some(TRACER),
+            Err(error) => !matches!(error, OpenError::NotARecording { .. }),
+        }
     }
 
+    /// Opens the recording in the directory `path` and goes through the headers of its packets.
+    fn open(path: &Path) -> Result<Self, OpenError> {
+        let not_ours = |why: String| OpenError::NotARecording { path: path.to_owned(), why };
+        let (kernel, facts) = read_facts(path)?;
+        let about = about(&facts).map_err(|why| match why {
+            MetadataError::Foreign => not_ours("something else wrote its metadata".to_owned()),
+            MetadataError::Newer(format) => OpenError::Newer { path: path.to_owned(), format },
+            MetadataError::Lacks(what) => not_ours(format!("its metadata lacks {what}")),
+        })?;
+        let description = Description {
+            path: path.to_owned(),
+            host: about.host,
+            tracer: None,
+            clock: ClockId::Monotonic,
+            realtime_offset_ns: Some(about.offset_ns),
+            extent: None,
+            size: 0,
+            cgroup: about.cgroup,
+            format: Some(Format {
+                number: about.format,
+                writer: about.wakepath,
+                options: about.options,
+                bytes: 0,
+                streams: 0,
+                discarded: 0,
+            }),
+        };
+        let mut opened =
+            Self { description, uuid: about.uuid, kernel, streams: Vec::new(), problems: Vec::new() };
+        opened.scan()?;
+        opened.describe_streams();
+        Ok(opened)
+    }
+}
+
+/// Events of equal stamps come in the order of [`Recording::streams`], and those of one stream as they were
+/// written. A problem is what is not as it was written; what could not be read is a loss among the events.
+impl EventSource for Recording {
+    type Damage = ReadProblem;
+
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn read(&self, mut emit: impl FnMut(&Event), mut progress: impl FnMut(u64)) -> Vec<ReadProblem> {
+        let mut events = 0_u64;
+        self.for_each(|event| {
+            emit(event);
+            events += 1;
+            if events.is_multiple_of(PROGRESS_EVENTS) {
+                progress(events);
+            }
+        })
+    }
+
+    fn for_each(&self, mut emit: impl FnMut(&Event)) -> Vec<ReadProblem> {
+        let mut problems = self.problems.clone();
+        let all: Vec<_> = (0..self.streams.len()).collect();
+        merge::merge(self.cursors(&all, &mut problems), &mut problems, &mut emit);
+        problems
+    }
+}
+
+impl Recording {
     fn scan(&mut self) -> Result<(), OpenError> {
         let io = |source| OpenError::Io { path: self.kernel.path.clone(), source };
         for (name, _) in self.kernel.names().map_err(io)? {
@@ -94,7 +144,7 @@ impl Recording {
             let info = self
                 .kernel
                 .open_file(&name)
-                .and_then(|file| StreamInfo::scan(&text, buffer, cpu, &file, self.about.uuid));
+                .and_then(|file| StreamInfo::scan(&text, buffer, cpu, &file, self.uuid));
             match info {
                 Ok(info) => self.streams.push(info),
                 Err(e) => self.problems.push(problem(ReadFault::Io(e.to_string()))),
@@ -113,84 +163,47 @@ impl Recording {
         Ok(())
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Whose events it holds.
-    pub fn host(&self) -> &HostIdentity {
-        &self.about.host
-    }
-
-    /// Realtime (ns since 1970) less monotonic time, at the recording's beginning.
-    pub fn realtime_offset_ns(&self) -> i128 {
-        self.about.offset_ns
-    }
-
-    /// The version of wakepath that wrote it.
-    pub fn writer_version(&self) -> &str {
-        &self.about.wakepath
-    }
-
-    /// The number of its format, at most [`FORMAT`].
-    pub fn format(&self) -> i64 {
-        self.about.format
-    }
-
-    /// What the recorder was asked for.
-    pub fn options(&self) -> &str {
-        &self.about.options
-    }
-
-    /// The cgroup, unit or container that it was made to ask about, if it was one.
-    pub fn cgroup(&self) -> Option<&str> {
-        self.about.cgroup.as_deref()
+    /// Adds to the description what the headers of the packets say.
+    fn describe_streams(&mut self) {
+        let streams = &self.streams;
+        let first = streams.iter().filter_map(|stream| stream.first).min();
+        let last = streams.iter().filter_map(|stream| stream.last).max();
+        let extent = first.zip(last).map(|(first, last)| (Stamp::from_ns(first), Stamp::from_ns(last)));
+        self.description.extent = extent;
+        self.description.size = streams.iter().map(|stream| stream.records).sum();
+        if let Some(format) = &mut self.description.format {
+            format.bytes = streams.iter().map(|stream| stream.bytes).sum();
+            format.streams = streams.len();
+            // A counter may have any value in a damaged packet.
+            format.discarded = streams.iter().map(|stream| stream.discarded).fold(0, u64::saturating_add);
+        }
     }
 
     /// Identifies the recording.
-    pub fn uuid(&self) -> [u8; 16] {
-        self.about.uuid
+    pub const fn uuid(&self) -> [u8; 16] {
+        self.uuid
     }
 
-    /// Its streams, in the order in which events of equal stamps are told.
+    /// Its streams, in the order in which events of equal stamps are emitted.
     pub fn streams(&self) -> &[StreamInfo] {
         &self.streams
     }
 
-    /// Stamps of the first and the last record, as the packets tell; `None` without any.
-    pub fn span(&self) -> Option<(Stamp<Local>, Stamp<Local>)> {
-        let first = self.streams.iter().filter_map(|stream| stream.first).min()?;
-        let last = self.streams.iter().filter_map(|stream| stream.last).max()?;
-        Some((Stamp::from_ns(first), Stamp::from_ns(last)))
-    }
-
-    /// Tells all events of all streams in the order of their stamps; those of equal stamps in the
-    /// order of [`Recording::streams`], and those of one stream as they were written. Returns what
-    /// was not as it was written; what could not be read is a loss among the events.
-    ///
-    /// Reads in blocks: memory does not grow with the recording.
-    pub fn for_each(&self, mut tell: impl FnMut(&Event)) -> Vec<ReadProblem> {
-        let mut problems = self.problems.clone();
-        let all: Vec<_> = (0..self.streams.len()).collect();
-        merge::merge(self.cursors(&all, &mut problems), &mut problems, &mut tell);
-        problems
-    }
-
-    /// The same for one stream, by its index in [`Recording::streams`].
-    pub fn for_each_of(&self, stream: usize, mut tell: impl FnMut(&Event)) -> Vec<ReadProblem> {
+    /// Emits the events of one stream, by its index in [`Recording::streams`], as [`EventSource::for_each`] does
+    /// those of all.
+    pub fn for_each_of(&self, stream: usize, mut emit: impl FnMut(&Event)) -> Vec<ReadProblem> {
         let mut problems = Vec::new();
-        merge::merge(self.cursors(&[stream], &mut problems), &mut problems, &mut tell);
+        merge::merge(self.cursors(&[stream], &mut problems), &mut problems, &mut emit);
         problems
     }
 
     fn cursors(&self, streams: &[usize], problems: &mut Vec<ReadProblem>) -> Vec<Cursor<File>> {
-        let decoder = Decoder::for_release(&self.about.host.kernel_release);
-        let end = self.span().map_or(0, |(_, last)| last.ns());
+        let decoder = Decoder::for_release(&self.description.host.kernel_release);
+        let end = self.description.extent.map_or(0, |(_, last)| last.ns());
         let mut cursors = Vec::new();
         for stream in streams.iter().filter_map(|&index| self.streams.get(index)) {
             let file = self.kernel.open_file(OsStr::new(&stream.name));
-            match file.and_then(|file| Cursor::new(stream, file, self.about.uuid, decoder, end)) {
+            match file.and_then(|file| Cursor::new(stream, file, self.uuid, decoder, end)) {
                 Ok(cursor) => cursors.push(cursor),
                 Err(e) => problems.push(ReadProblem {
                     file: format!("kernel/{}", stream.name),
@@ -203,6 +216,22 @@ impl Recording {
     }
 }
 
+/// Opens the directory of the streams of the recording at `path`, and reads its metadata.
+fn read_facts(path: &Path) -> Result<(Directory, Facts), OpenError> {
+    let not_ours = |why: String| OpenError::NotARecording { path: path.to_owned(), why };
+    let recording = Directory::at(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotADirectory => not_ours("it is not a directory".to_owned()),
+        _ => OpenError::Io { path: path.to_owned(), source },
+    })?;
+    let kernel = recording.open(OsStr::new("kernel"));
+    let kernel = kernel.map_err(|e| not_ours(format!("kernel/ cannot be opened: {e}")))?;
+    let text = kernel.read_text("metadata", MAX_METADATA_BYTES);
+    let text = text.map_err(|e| not_ours(format!("kernel/metadata cannot be read: {e}")))?;
+    let facts = tsdl::read_facts(&text)
+        .map_err(|source| OpenError::Metadata { path: kernel.path.join("metadata"), source })?;
+    Ok((kernel, facts))
+}
+
 /// Reads one stream from memory, of a file that would be called `name`, in a recording with this
 /// uuid of a kernel of this release. For tests and for fuzzing: the same code reads files.
 pub fn read_stream(
@@ -210,7 +239,7 @@ pub fn read_stream(
     bytes: &[u8],
     uuid: [u8; 16],
     release: &str,
-    mut tell: impl FnMut(&Event),
+    mut emit: impl FnMut(&Event),
 ) -> Vec<ReadProblem> {
     let Some((buffer, number)) = stream_of_name(name) else { return Vec::new() };
     let cpu = cpu_of(buffer, number);
@@ -220,7 +249,7 @@ pub fn read_stream(
     });
     let mut problems = Vec::new();
     // Memory has no errors.
-    merge::merge(cursor.into_iter().collect(), &mut problems, &mut tell);
+    merge::merge(cursor.into_iter().collect(), &mut problems, &mut emit);
     problems
 }
 

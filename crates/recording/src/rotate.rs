@@ -6,7 +6,7 @@ use rustix::fs::FileType;
 use wakepath_ctf::tsdl;
 
 use crate::directory::{Directory, split};
-use crate::metadata::{NotOurs, about};
+use crate::metadata::{MetadataError, about};
 
 /// Why an earlier recording cannot make room.
 #[derive(Debug, thiserror::Error)]
@@ -63,12 +63,12 @@ fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, RotateError> {
         }
     }
     let kernel = recording.open(OsStr::new("kernel")).map_err(|e| cannot("kernel/", e))?;
-    let text = kernel.read_text("metadata", crate::metadata::MAX_METADATA);
+    let text = kernel.read_text("metadata", crate::metadata::MAX_METADATA_BYTES);
     let text = text.map_err(|e| cannot("kernel/metadata", e))?;
     let facts = tsdl::read_facts(&text).map_err(|e| foreign(format!("kernel/metadata {e}")))?;
     match about(&facts) {
         // A newer one is as much a recording.
-        Ok(_) | Err(NotOurs::Newer(_)) => {}
+        Ok(_) | Err(MetadataError::Newer(_)) => {}
         Err(_) => return Err(foreign("its metadata says so".to_owned())),
     }
     let mut kernel_files = Vec::new();

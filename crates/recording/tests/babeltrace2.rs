@@ -14,7 +14,7 @@ use arbitrary::any_event;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use wakepath_clock::Stamp;
-use wakepath_event::{Cpu, Event, EventKind, Mark, Tid};
+use wakepath_event::{Cpu, Event, EventKind, EventSource, Mark, RecordingFormat, Tid};
 use wakepath_kernel_records::layout::{CONTEXTS, FieldType, LAYOUTS, Layout};
 use wakepath_kernel_records::{Buffer, Header, Kind, Value, fields, record_length};
 use wakepath_recording::{Recording, Writer};

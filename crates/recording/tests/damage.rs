@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use wakepath_clock::Stamp;
 use wakepath_ctf::FaultKind;
 use wakepath_event::{
-    BlockedState, Call, Comm, Context, Cpu, Direction, Event, EventKind, FlowId, Packet, Stack, SwitchOut,
-    Tid,
+    BlockedState, Call, Comm, Context, Cpu, Direction, Event, EventKind, EventSource, FlowId, Packet,
+    RecordingFormat, Stack, SwitchOut, Tid,
 };
 use wakepath_kernel_records::Buffer;
 use wakepath_recording::{ReadFault, ReadProblem, Recording, read_stream};

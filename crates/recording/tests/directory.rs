@@ -6,7 +6,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
-use wakepath_event::Cpu;
+use wakepath_event::{Cpu, RecordingFormat};
 use wakepath_recording::{Options, Owner, Recording, RotateError, WriteError, Writer, rotate};
 
 fn create(path: &Path) -> Result<Writer, WriteError> {

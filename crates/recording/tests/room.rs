@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use wakepath_clock::Stamp;
-use wakepath_event::{Context, Cpu, Event, EventKind, Mark, Tid};
+use wakepath_event::{Context, Cpu, Event, EventKind, EventSource, Mark, RecordingFormat, Tid};
 use wakepath_kernel_records::Buffer;
 use wakepath_recording::{Options, Recording, WriteError, Writer};
 

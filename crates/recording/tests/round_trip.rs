@@ -7,7 +7,7 @@ mod made;
 use arbitrary::any_event;
 use proptest::prelude::*;
 use wakepath_clock::Stamp;
-use wakepath_event::{Cpu, Event};
+use wakepath_event::{Cpu, Event, EventSource, RecordingFormat};
 use wakepath_kernel_records::Buffer;
 use wakepath_recording::{FORMAT, ReadFault, Recording};
 
@@ -46,8 +46,8 @@ proptest! {
         let problems = recording.for_each(|event| read.push(event.clone()));
         prop_assert_eq!(problems, vec![]);
         let expected = in_order(events);
-        let span = expected.first().map(|first| (first.at, expected[expected.len() - 1].at));
-        prop_assert_eq!(recording.span(), span);
+        let extent = expected.first().map(|first| (first.at, expected[expected.len() - 1].at));
+        prop_assert_eq!(recording.description().extent, extent);
         prop_assert_eq!(recording.streams().iter().map(|s| s.records).sum::<u64>(), read.len() as u64);
         prop_assert_eq!(read, expected);
     }
@@ -73,15 +73,17 @@ fn a_recording_knows_whose_it_is() {
     let (_folder, path) = made::place();
     made::record(&path, &[], 1);
     let recording = Recording::open(&path).expect("a recording");
-    assert_eq!(recording.host(), &made::host());
-    assert_eq!(recording.options(), made::options().options);
-    assert_eq!(recording.writer_version(), "0.1.0");
+    let source = recording.description();
+    let format = source.format.as_ref().expect("one of ours");
+    assert_eq!(source.host, made::host());
+    assert_eq!(format.options, made::options().options);
+    assert_eq!(format.writer, "0.1.0");
     assert_eq!(recording.uuid(), made::UUID);
-    assert_eq!(recording.span(), None);
+    assert_eq!(source.extent, None);
     // Now, within a minute: the clocks were read when the recording was made.
     let now = wakepath_recording::ClockReading::now();
     let offset = i128::from(now.realtime_ns) - i128::from(now.monotonic_ns);
-    assert!((recording.realtime_offset_ns() - offset).abs() < 60_000_000_000);
+    assert!((source.realtime_offset_ns.expect("noted") - offset).abs() < 60_000_000_000);
 }
 
 #[test]

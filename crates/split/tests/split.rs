@@ -2,10 +2,11 @@
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    BlockedState, Context, Cpu, Direction, Event, EventKind, FlowId, Packet, Softirq, SwitchOut, Tid,
+    BlockedState, Context, Cpu, Direction, Event, EventKind, EventSource, FlowId, Packet, RecordingFormat,
+    Softirq, SwitchOut, Tid,
 };
 use wakepath_recording::{Recording, synthetic};
-use wakepath_split::{Apart, Clock, Host, Side, split};
+use wakepath_split::{Clock, Host, HostViews, Side, split};
 
 const NEAR: usize = 0;
 const FAR: usize = 1;
@@ -34,25 +35,25 @@ fn switch(next: Tid) -> EventKind {
 }
 
 /// Two hosts with a thread each, the wire, and somebody else.
-fn apart() -> Apart {
+fn views() -> HostViews {
     let side = |netns, tid| Side { netns, processes: vec![tid] };
-    let mut apart = Apart::new(vec![side(100, CLIENT), side(200, SERVER)], [WIRE]);
+    let mut views = HostViews::new(vec![side(100, CLIENT), side(200, SERVER)], [WIRE]);
     for tid in [CLIENT, SERVER, WIRE, OTHER] {
         let identity = wakepath_scenario::identity(tid.0, "x");
-        apart.observe(&event(Tid::IDLE, EventKind::Thread { identity, blocked: None, call: None }));
+        views.observe(&event(Tid::IDLE, EventKind::Thread { identity, blocked: None, call: None }));
     }
-    apart
+    views
 }
 
 #[test]
 fn what_the_kernel_does_for_the_wire_is_the_receiving_cards_interrupt() {
-    let mut apart = apart();
+    let mut views = views();
     let arrives = event(WIRE, packet(200, Direction::In));
-    apart.observe(&arrives);
+    views.observe(&arrives);
     let answers = [packet(200, Direction::Out), waking(SERVER), EventKind::SocketReady(FlowId(1))];
     for event in [arrives].into_iter().chain(answers.map(|what| event(WIRE, what))) {
-        assert_eq!(apart.seen(NEAR, &event), None, "{event:?}");
-        let seen = apart.seen(FAR, &event).expect("the far host's");
+        assert_eq!(views.view(NEAR, &event), None, "{event:?}");
+        let seen = views.view(FAR, &event).expect("the far host's");
         assert_eq!((seen.context, &seen.kind), (RECEIVE, &event.kind));
         assert!(![WIRE, Tid::IDLE].contains(&seen.current), "the CPU is taken, by nobody of its own");
     }
@@ -60,27 +61,27 @@ fn what_the_kernel_does_for_the_wire_is_the_receiving_cards_interrupt() {
 
 #[test]
 fn what_a_thread_does_is_its_own_and_wakes_nobody_on_the_other_host() {
-    let apart = apart();
+    let views = views();
     let sends = event(CLIENT, packet(100, Direction::Out));
-    assert_eq!(apart.seen(NEAR, &sends).as_ref(), Some(&sends));
-    assert_eq!(apart.seen(FAR, &sends), None);
+    assert_eq!(views.view(NEAR, &sends).as_ref(), Some(&sends));
+    assert_eq!(views.view(FAR, &sends), None);
     let wakes = event(CLIENT, waking(WIRE));
-    assert_eq!((apart.seen(NEAR, &wakes), apart.seen(FAR, &wakes)), (None, None));
-    let by_another = apart.seen(NEAR, &event(OTHER, waking(CLIENT))).expect("its thread is woken");
+    assert_eq!((views.view(NEAR, &wakes), views.view(FAR, &wakes)), (None, None));
+    let by_another = views.view(NEAR, &event(OTHER, waking(CLIENT))).expect("its thread is woken");
     assert_eq!(by_another.context, Context::Task, "who is no wire is no card");
 }
 
 #[test]
 fn a_cpu_that_another_has_stays_taken() {
-    let apart = apart();
-    let leaves = apart.seen(NEAR, &event(CLIENT, switch(SERVER))).expect("its thread leaves");
+    let views = views();
+    let leaves = views.view(NEAR, &event(CLIENT, switch(SERVER))).expect("its thread leaves");
     let EventKind::Switch { next: elsewhere, .. } = leaves.kind else { panic!("a switch") };
     assert!(![SERVER, CLIENT, Tid::IDLE].contains(&elsewhere));
-    assert_eq!(apart.seen(NEAR, &event(SERVER, switch(OTHER))), None, "one stranger after another");
-    let returns = apart.seen(NEAR, &event(OTHER, switch(CLIENT))).expect("its thread comes back");
+    assert_eq!(views.view(NEAR, &event(SERVER, switch(OTHER))), None, "one stranger after another");
+    let returns = views.view(NEAR, &event(OTHER, switch(CLIENT))).expect("its thread comes back");
     let EventKind::Switch { next, out, .. } = returns.kind else { panic!("a switch") };
     assert_eq!((returns.current, next, out), (elsewhere, CLIENT, SwitchOut::Runnable));
-    let idle = apart.seen(FAR, &event(SERVER, switch(Tid::IDLE))).expect("its thread leaves");
+    let idle = views.view(FAR, &event(SERVER, switch(Tid::IDLE))).expect("its thread leaves");
     assert!(matches!(idle.kind, EventKind::Switch { next: Tid::IDLE, .. }), "nobody has it");
 }
 

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use truth::{Chance, TrueClock};
 use wakepath_clock::Stamp;
-use wakepath_event::{Direction, Flow, FlowId};
+use wakepath_event::{Direction, EventSource, Flow, FlowId, RecordingFormat};
 use wakepath_packets::Traffic;
 use wakepath_recording::Recording;
 use wakepath_sync::{Host, Options, synchronise};

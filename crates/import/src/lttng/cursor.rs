@@ -1,3 +1,5 @@
+//! One stream file of LTTng: its events, losses and damages in order, and the merge of all files by time.
+
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -12,7 +14,7 @@ use crate::normalise::Normaliser;
 use crate::tracepoint::{Record, Tracepoint};
 use crate::{Damage, DamageKind};
 
-/// One stream file on its way.
+/// Reads one stream file.
 pub(super) struct Cursor<'a> {
     kinds: &'a [Kind],
     clock: Option<&'a Clock>,
@@ -20,31 +22,31 @@ pub(super) struct Cursor<'a> {
     reader: Reader<'a, &'a File>,
     values: Values,
     cpu: Cpu,
-    /// The CPU that the file's name tells, for packets that do not.
-    of_name: Option<u32>,
+    /// The CPU in the file's name, for packets without one.
+    cpu_of_name: Option<u32>,
     next: Option<Next>,
-    /// The event behind a loss that is told first; its fields are still to come.
-    held: Option<Next>,
+    /// The event behind a loss that comes first; its fields are still to be read.
+    event_behind_loss: Option<Next>,
     /// Something could not be read since this stamp, ticks.
     faulted: Option<u64>,
-    /// It was looked ahead for who is current, since records were lost last.
+    /// The current thread was looked for in later events since records were lost last.
     looked_ahead: bool,
     damages: Vec<Damage>,
     more_damages: u64,
 }
 
-/// What a cursor tells next.
+/// The next item of a cursor.
 #[derive(Clone, Copy)]
 enum Next {
     Event(Head, Kind),
     Lost(Lost),
 }
 
-/// Most damages that are told of one stream.
+/// The number of damages that are listed for one stream.
 const MAX_DAMAGES: usize = 100;
 
-/// How many events are looked at for who is current, when nothing else tells.
-const LOOK_AHEAD: u64 = 1 << 20;
+/// The number of later events in which the current thread is looked for, when nothing else names it.
+const MAX_LOOK_AHEAD_EVENTS: u64 = 1 << 20;
 
 impl<'a> Cursor<'a> {
     pub fn new(plans: &'a Plans, kinds: &'a [Kind], name: &'a str, file: &'a File) -> io::Result<Self> {
@@ -55,9 +57,9 @@ impl<'a> Cursor<'a> {
             reader: Reader::new(plans, file)?,
             values: Values::default(),
             cpu: Cpu::UNKNOWN,
-            of_name: of_name(name),
+            cpu_of_name: cpu_of_name(name),
             next: None,
-            held: None,
+            event_behind_loss: None,
             faulted: None,
             looked_ahead: false,
             damages: Vec::new(),
@@ -71,7 +73,7 @@ impl<'a> Cursor<'a> {
         Stamp::from_ns(self.clock.map_or(ticks, |clock| clock.ns(ticks)))
     }
 
-    /// When the next one is.
+    /// The stamp of the next item.
     fn at(&self) -> Option<Stamp<Local>> {
         self.next.map(|next| match next {
             Next::Event(head, _) => self.ns(head.stamp),
@@ -81,8 +83,8 @@ impl<'a> Cursor<'a> {
 
     /// Goes to the next item that matters.
     fn advance(&mut self) {
-        if self.held.is_some() {
-            self.next = self.held.take();
+        if self.event_behind_loss.is_some() {
+            self.next = self.event_behind_loss.take();
             return;
         }
         self.next = loop {
@@ -93,18 +95,18 @@ impl<'a> Cursor<'a> {
                     if kind != Kind::Other {
                         let event = Some(Next::Event(head, kind));
                         let Some(lost) = self.skipped(head.stamp) else { break event };
-                        self.held = event;
+                        self.event_behind_loss = event;
                         break Some(lost);
                     }
                 }
                 Some(Item::Lost(lost)) => {
-                    // What was skipped beside it is part of it, and nobody knows how many it was.
+                    // The loss includes what was skipped beside it, whose number of events is not known.
                     let from =
                         self.faulted.take().map(|from| Lost { from: from.min(lost.from), count: 0, ..lost });
                     break Some(Next::Lost(from.unwrap_or(lost)));
                 }
                 Some(Item::Packet(packet)) => {
-                    let cpu = packet.cpu.and_then(|cpu| u32::try_from(cpu).ok()).or(self.of_name);
+                    let cpu = packet.cpu.and_then(|cpu| u32::try_from(cpu).ok()).or(self.cpu_of_name);
                     self.cpu = cpu.map_or(Cpu::UNKNOWN, Cpu::numbered);
                 }
                 Some(Item::Fault(fault)) => {
@@ -115,7 +117,7 @@ impl<'a> Cursor<'a> {
         };
     }
 
-    /// What could not be read is a loss up to the next event that could: it may have been anything.
+    /// The loss that stands for what could not be read, up to the next event that could.
     fn skipped(&mut self, to: u64) -> Option<Next> {
         let from = self.faulted.take()?;
         Some(Next::Lost(Lost { from, to: to.max(from), count: 0 }))
@@ -130,12 +132,12 @@ impl<'a> Cursor<'a> {
         self.damages.push(Damage { packet: Some(fault.packet), ..damage });
     }
 
-    /// Tells what comes up to a stamp, and goes on behind it.
+    /// Emits what comes up to a stamp, and returns the stamp of the next item.
     fn run(
         &mut self,
         limit: Stamp<Local>,
         normaliser: &mut Normaliser,
-        tell: &mut impl FnMut(&Event),
+        emit: &mut impl FnMut(&Event),
     ) -> Option<Stamp<Local>> {
         loop {
             let at = self.at()?;
@@ -153,7 +155,7 @@ impl<'a> Cursor<'a> {
                             {
                                 normaliser.set_current(self.cpu, tid);
                             }
-                            normaliser.push(&record, tell);
+                            normaliser.push(&record, emit);
                         }
                     }
                     Err(fault) => {
@@ -164,7 +166,7 @@ impl<'a> Cursor<'a> {
                 Next::Lost(lost) => {
                     let what = Tracepoint::Lost { from: self.ns(lost.from), count: lost.count };
                     let record = Record { at: self.ns(lost.to), cpu: self.cpu, current: None, what };
-                    normaliser.push(&record, tell);
+                    normaliser.push(&record, emit);
                     self.looked_ahead = false;
                 }
             }
@@ -172,11 +174,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Who is current now, as the next switch on this CPU tells: who is switched out there.
+    /// The current thread: the one that the next switch on this CPU switches out.
     fn look_ahead(&self) -> Option<Tid> {
         let mut reader = self.reader.clone();
         let mut values = Values::default();
-        for _ in 0..LOOK_AHEAD {
+        for _ in 0..MAX_LOOK_AHEAD_EVENTS {
             match reader.next()? {
                 Item::Event(head) => {
                     let kind = self.kinds.get(head.class as usize).copied().unwrap_or(Kind::Other);
@@ -197,42 +199,31 @@ impl<'a> Cursor<'a> {
 
     pub fn damages(mut self) -> Vec<Damage> {
         if self.more_damages > 0 {
-            self.damages.push(Damage::of(Path::new(self.name), DamageKind::More(self.more_damages)));
+            self.damages.push(Damage::of_file(Path::new(self.name), DamageKind::More(self.more_damages)));
         }
         self.damages
     }
 }
 
 /// LTTng calls the stream of CPU 3 `channel0_3`.
-fn of_name(name: &str) -> Option<u32> {
+fn cpu_of_name(name: &str) -> Option<u32> {
     name.rsplit_once('_').and_then(|(_, cpu)| cpu.parse().ok())
 }
 
-/// Tells now and then how far reading has come.
-pub(super) struct Progress<'a> {
-    tell: &'a mut dyn FnMut(u64),
-}
+/// The number of runs between two reports of progress.
+const PROGRESS_RUNS: u64 = 1 << 14;
 
-impl<'a> Progress<'a> {
-    pub fn new(tell: &'a mut dyn FnMut(u64)) -> Self {
-        Self { tell }
-    }
-}
-
-/// Between two reports of progress, runs of one stream.
-const RUNS: u64 = 1 << 14;
-
-/// Tells what all cursors have, in the order of (stamp, index of the cursor, position in it). A stream tells
-/// a whole run, up to where another one's next is due.
+/// Emits the events of all cursors in the order of (stamp, index of the cursor, position in it). A stream emits
+/// a whole run, up to the stamp at which the next item of another stream is due.
 pub(super) fn merge(
     cursors: &mut [Cursor<'_>],
     normaliser: &mut Normaliser,
-    tell: &mut impl FnMut(&Event),
-    progress: &mut Progress<'_>,
+    emit: &mut impl FnMut(&Event),
+    progress: &mut impl FnMut(u64),
 ) {
     let mut heads: Vec<(Stamp<Local>, usize)> =
         cursors.iter().enumerate().filter_map(|(index, cursor)| Some((cursor.at()?, index))).collect();
-    // The next to be told last.
+    // The next item is the last element.
     heads.sort_by(|a, b| b.cmp(a));
     let mut runs = 0;
     while let Some((_, index)) = heads.pop() {
@@ -241,14 +232,14 @@ pub(super) fn merge(
             Some(&(at, other)) if index < other => at,
             Some(&(at, _)) => at.minus(1),
         };
-        if let Some(at) = cursors[index].run(limit, normaliser, tell) {
+        if let Some(at) = cursors[index].run(limit, normaliser, emit) {
             let head = (at, index);
             let place = heads.partition_point(|&other| other > head);
             heads.insert(place, head);
         }
         runs += 1;
-        if runs % RUNS == 0 {
-            (progress.tell)(cursors.iter().map(|cursor| cursor.reader.offset()).sum());
+        if runs % PROGRESS_RUNS == 0 {
+            progress(cursors.iter().map(|cursor| cursor.reader.offset()).sum());
         }
     }
 }

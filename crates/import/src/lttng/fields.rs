@@ -8,9 +8,9 @@ use wakepath_ctf::schema::EventClass;
 use wakepath_ctf::stream::Wanted;
 use wakepath_event::{Call, Comm, Context, Cpu, Tid};
 
-use crate::tracepoint::{End, Interrupt, PacketHeader, Record, Request, Tracepoint};
+use crate::tracepoint::{Interrupt, PacketHeader, Record, Request, Tracepoint, VectorEdge};
 
-/// What an event class is to us.
+/// The kind of an event class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Switch,
@@ -41,12 +41,12 @@ pub(super) enum Kind {
     /// A system call, by its number where it has one.
     CallEntry(Option<u32>),
     CallExit,
-    /// Nothing.
+    /// An event that is not used.
     Other,
 }
 
 impl Kind {
-    pub fn of(name: &str) -> Self {
+    pub fn from_event(name: &str) -> Self {
         match name {
             "sched_switch" => Self::Switch,
             "sched_waking" => Self::Waking,
@@ -75,11 +75,11 @@ impl Kind {
         }
     }
 
-    /// `syscall_entry_read`, `syscall_exit_read`; before LTTng 2.6 `sys_read` and one exit for all. Those
-    /// of 32-bit programs have other numbers.
+    /// `syscall_entry_read`, `syscall_exit_read`; before LTTng 2.6 `sys_read` and one exit for all. Calls of
+    /// 32-bit programs have other numbers.
     fn call(name: &str) -> Option<Self> {
         let number = |name: &str| {
-            // Some the kernel's source calls otherwise.
+            // The kernel's source has other names for some.
             let name = match name {
                 "newstat" => "stat",
                 "newfstat" => "fstat",
@@ -106,14 +106,14 @@ impl Kind {
     /// `x86_irq_vectors_local_timer_entry` and the like; older ones have no `x86_irq_vectors_`.
     fn vector(name: &str) -> Option<Self> {
         let vectors = name.strip_prefix("x86_irq_vectors_").or_else(|| name.strip_prefix("irq_vectors_"))?;
-        match End::of_vector(vectors)? {
-            End::Entry(context) => Some(Self::VectorEntry(context)),
-            End::Exit(context) => Some(Self::VectorExit(context)),
+        match VectorEdge::parse(vectors)? {
+            VectorEdge::Entry(context) => Some(Self::VectorEntry(context)),
+            VectorEdge::Exit(context) => Some(Self::VectorExit(context)),
         }
     }
 }
 
-// Slots of numbers; what the first ones mean differs by kind.
+// Slots of numbers; the meaning of the first ones depends on the kind.
 const A: u16 = 0;
 const B: u16 = 1;
 const C: u16 = 2;
@@ -174,10 +174,10 @@ const HEADERS: [(&str, u16); 30] = [
     ("name", NAME),
 ];
 
-/// What a call's first argument is called, where it is a descriptor or the address of a futex.
+/// The names of a call's first argument, where it is a descriptor or the address of a futex.
 const FIRST_ARGUMENTS: [&str; 7] = ["fd", "fildes", "epfd", "fd_in", "fdin", "out_fd", "uaddr"];
 
-/// The argument that is read of a call, and a futex's operation.
+/// The argument of a call that is read, and a futex's operation.
 fn arguments(event: &EventClass, number: u32) -> Wanted {
     let first = event.fields.fields.first();
     let first = first.and_then(|first| FIRST_ARGUMENTS.into_iter().find(|&name| name == first.shown()));
@@ -185,10 +185,10 @@ fn arguments(event: &EventClass, number: u32) -> Wanted {
     first.map(|name| (name, A)).into_iter().chain(operation).collect()
 }
 
-/// The fields of an LTTng event that an execution graph needs, each with a slot of its own among those of
-/// its event; `None` of an event that it does not need.
+/// The fields of an LTTng event that an execution graph needs, each with a slot of its own in its event; `None`
+/// where the graph does not need the event.
 pub fn wanted(event: &EventClass) -> Option<Wanted> {
-    let own: &[(&str, u16)] = match Kind::of(&event.name) {
+    let own: &[(&str, u16)] = match Kind::from_event(&event.name) {
         Kind::Switch => &[("prev_tid", A), ("prev_state", B), ("next_tid", C), ("next_comm", COMM)],
         Kind::Waking | Kind::Wakeup | Kind::WakeupNew | Kind::Exit => &[("tid", A)],
         Kind::Fork => &[
@@ -230,8 +230,8 @@ pub fn wanted(event: &EventClass) -> Option<Wanted> {
 /// The values of one event.
 #[derive(Debug)]
 pub(super) struct Values {
-    /// Which numbers and texts were told: a bit a slot.
-    told: u64,
+    /// The numbers and texts that the event has: a bit for each slot.
+    present: u64,
     numbers: [i64; NUMBERS],
     comm: Comm,
     source: [u8; 16],
@@ -244,7 +244,7 @@ pub(super) struct Values {
 impl Default for Values {
     fn default() -> Self {
         Self {
-            told: 0,
+            present: 0,
             numbers: [0; NUMBERS],
             comm: Comm::default(),
             source: [0; 16],
@@ -259,7 +259,7 @@ impl Default for Values {
 impl Visitor for Values {
     #[inline]
     fn begin(&mut self) {
-        self.told = 0;
+        self.present = 0;
     }
 
     #[inline]
@@ -271,7 +271,7 @@ impl Visitor for Values {
     fn signed(&mut self, slot: u16, value: i64) {
         if let Some(number) = self.numbers.get_mut(usize::from(slot)) {
             *number = value;
-            self.told |= 1 << slot;
+            self.present |= 1 << slot;
         }
     }
 
@@ -298,13 +298,13 @@ impl Visitor for Values {
             },
             _ => return,
         }
-        self.told |= 1 << slot;
+        self.present |= 1 << slot;
     }
 }
 
 impl Values {
     fn get(&self, slot: u16) -> Option<i64> {
-        (self.told & (1 << slot) != 0).then(|| self.numbers[usize::from(slot)])
+        (self.present & (1 << slot) != 0).then(|| self.numbers[usize::from(slot)])
     }
 
     fn or_0(&self, slot: u16) -> i64 {
@@ -316,17 +316,17 @@ impl Values {
     }
 
     fn name(&self) -> &[u8] {
-        if self.told & (1 << NAME) == 0 { &[] } else { &self.name }
+        if self.present & (1 << NAME) == 0 { &[] } else { &self.name }
     }
 
-    /// The record that these values are of; `None` where they make none.
+    /// The record with these values; `None` where required ones are missing.
     pub fn record(&self, kind: Kind, at: Stamp<Local>, cpu: Cpu) -> Option<Record<'_>> {
         let what = match kind {
             Kind::Switch => Tracepoint::Switch {
                 prev: self.tid(A)?,
                 prev_state: self.or_0(B),
                 next: self.tid(C)?,
-                next_comm: (self.told & (1 << COMM) != 0).then_some(self.comm),
+                next_comm: (self.present & (1 << COMM) != 0).then_some(self.comm),
             },
             Kind::Waking => Tracepoint::Waking { target: self.tid(A)? },
             Kind::Wakeup => Tracepoint::Wakeup { target: self.tid(A)? },
@@ -335,7 +335,7 @@ impl Values {
                 parent: self.tid(A)?,
                 child: self.tid(B)?,
                 child_tgid: self.tid(C),
-                child_ns_tid: (self.told & (1 << IN_NAMESPACES) != 0)
+                child_ns_tid: (self.present & (1 << IN_NAMESPACES) != 0)
                     .then_some(self.in_namespaces)
                     .and_then(|tid| u32::try_from(tid).ok().map(Tid)),
                 comm: self.comm,
@@ -391,7 +391,7 @@ impl Values {
         self.get(A).and_then(|irq| u16::try_from(irq).ok())
     }
 
-    /// LTTng tells the operation as flags: write, discard, read, and among the higher ones flush.
+    /// LTTng records the operation as flags: write, discard, read, and among the higher ones flush.
     fn request(&self) -> Option<Request> {
         let (flags, sectors) = (self.or_0(D), self.or_0(C) as u32);
         let operation = match flags {
@@ -404,7 +404,7 @@ impl Values {
     }
 
     fn packet(&self, out: bool) -> Option<PacketHeader<'_>> {
-        if self.told & (1 << SOURCE) == 0 || self.told & (1 << TARGET) == 0 {
+        if self.present & (1 << SOURCE) == 0 || self.present & (1 << TARGET) == 0 {
             return None;
         }
         let address = |bytes: &[u8; 16]| match self.address_len {
@@ -412,8 +412,8 @@ impl Values {
             16 => Some(IpAddr::V6(Ipv6Addr::from(*bytes))),
             _ => None,
         };
-        // What is behind the link's header; that of Ethernet and of the loopback takes 14 bytes, and only
-        // packets on their way out still have it. The IP header says 0 where 16 bits do not hold it.
+        // The bytes behind the link's header. That of Ethernet and of the loopback takes 14 bytes, and only
+        // outgoing packets still have it. The IP header has 0 where 16 bits do not hold the length.
         let buffer = self.or_0(A) - if out { 14 } else { 0 };
         let (total, header) = match self.get(PAYLOAD_LEN) {
             Some(payload) => (if payload == 0 { buffer } else { payload + 40 }, 40),

@@ -1,30 +1,32 @@
+//! The system calls that threads are in.
+
 use foldhash::HashMap;
 use wakepath_event::{Call, LockWord, Tid};
 
-/// The system calls that threads without a CPU are in, where their entries were seen. That of the current
-/// thread stands with its CPU, so that a call which does not wait costs next to nothing.
+/// The system calls of threads without a CPU, where their entries were seen. The call of the current thread is
+/// kept with its CPU, so that a call which does not wait costs next to nothing.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    // A thread's id is below `Tid::LIMIT`: no more than so many there can be.
-    of: HashMap<Tid, Call>,
+    // Bounded: a thread's id is below `Tid::LIMIT`.
+    by_thread: HashMap<Tid, Call>,
 }
 
 impl Calls {
-    /// A thread leaves its CPU in a call or in none, and another one takes it, which is in the returned one.
+    /// Notes the call of the thread that leaves its CPU, and returns the call of the thread that takes it.
     pub fn switch(&mut self, prev: Tid, call: Option<Call>, next: Tid) -> Option<Call> {
         if let Some(call) = call {
-            self.of.insert(prev, call);
+            self.by_thread.insert(prev, call);
         }
-        if self.of.is_empty() { None } else { self.of.remove(&next) }
+        if self.by_thread.is_empty() { None } else { self.by_thread.remove(&next) }
     }
 
-    /// Nobody knows any more.
+    /// Forgets all calls: records were lost.
     pub fn forget(&mut self) {
-        self.of.clear();
+        self.by_thread.clear();
     }
 }
 
-/// A call as events tell it. Of a futex's word a trace tells where it is, never what it says.
+/// A call as events have it. A trace records the place of a futex's word, never its value.
 pub(super) fn call(number: u32, arg0: Option<u64>, futex: Option<u32>) -> Call {
     let lock = futex.map(|operation| LockWord { operation, value: None, claimed_owner: None });
     Call { number, arg0: arg0.unwrap_or(Call::NO_ARGUMENT), lock }

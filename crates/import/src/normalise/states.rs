@@ -1,6 +1,8 @@
+//! The states of threads, as the `sched_switch` tracepoint reports them in each release of the kernel.
+
 use wakepath_event::{BlockedState, SwitchOut};
 
-/// What `prev_state` of the `sched_switch` tracepoint means: what tracers record, LTTng and perf alike.
+/// The meaning of `prev_state` of the `sched_switch` tracepoint, which LTTng, perf and trace-cmd record.
 /// It is not `task_struct.__state`: since 4.14 the kernel folds that into one bit that is for people, and
 /// before, it passed the state with one more bit for a preempted task.
 ///
@@ -9,7 +11,7 @@ use wakepath_event::{BlockedState, SwitchOut};
 /// tracepoint is hit and may be that of a task that is just being woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportedStates {
-    /// From here on bits say that the task was preempted.
+    /// The bits from here on mark a preempted task.
     preempted: i64,
     dead: i64,
     parked: i64,
@@ -17,7 +19,7 @@ pub struct ReportedStates {
     idle: i64,
     /// The same as a bit beside the uninterruptible one.
     noload: i64,
-    /// Bits that say how a wait may end and not what kind it is.
+    /// Bits for the ways in which a wait may end; they are not part of its kind.
     modifiers: i64,
     interruptible: i64,
     uninterruptible: i64,
@@ -40,15 +42,15 @@ const LETTERS: ReportedStates = ReportedStates {
 };
 
 impl ReportedStates {
-    /// The meaning in the kernel of this release, as `uname -r` prints it. One that reads as none counts as
-    /// a new one.
+    /// The meaning in the kernel of this release, as `uname -r` prints it. A text that is no release counts as
+    /// a new kernel.
     pub fn of_release(release: &str) -> Self {
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
         let version = match (numbers.next(), numbers.next()) {
             (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
             _ => (u32::MAX, 0),
         };
-        // EXIT_ZOMBIE, EXIT_DEAD and, as long as states came whole, TASK_DEAD. TASK_STATE_MAX moved with
+        // EXIT_ZOMBIE, EXIT_DEAD and, as long as states were not folded, TASK_DEAD. TASK_STATE_MAX moved with
         // each state that was added: parked in 3.9, no load in 4.2, new in 4.8.
         let whole = |preempted, parked, noload| Self {
             preempted,
@@ -90,7 +92,7 @@ impl ReportedStates {
         }
     }
 
-    /// Why a thread with this `prev_state` left its CPU.
+    /// The reason for which a thread with this `prev_state` left its CPU.
     pub fn switch_out(&self, state: i64) -> SwitchOut {
         if state == 0 || state >= self.preempted {
             return SwitchOut::Runnable;
@@ -118,7 +120,7 @@ mod tests {
     use super::*;
     use BlockedState::*;
 
-    /// One line a claim: release, `prev_state`, what it means there.
+    /// One claim in each line: release, `prev_state`, its meaning there.
     #[test]
     fn states_mean_what_the_tracepoint_of_that_release_means() {
         let blocked = SwitchOut::Blocked;

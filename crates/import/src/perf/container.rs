@@ -1,3 +1,5 @@
+//! The places of things in a `perf.data`, and the attributes of its events.
+
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -5,9 +7,9 @@ use std::path::Path;
 use linux_perf_event_reader::PerfEventAttr;
 use wakepath_ctf::Source;
 
-use super::PerfDataError;
+use crate::OpenError;
 
-/// Where in a file things are, and what it says of the events in it.
+/// The places of things in a file, and the attributes of its events.
 #[derive(Debug)]
 pub(super) struct Container {
     pub attributes: Vec<Attribute>,
@@ -19,21 +21,27 @@ pub(super) struct Container {
     size: u64,
 }
 
-/// An event that was asked for.
+/// The attributes of an event that was asked for.
 #[derive(Debug)]
 pub(super) struct Attribute {
     /// `PERF_TYPE_*`.
     pub kind: u32,
-    /// Which of that kind; a tracepoint's number.
+    /// The event among those of its kind; a tracepoint's number.
     pub config: u64,
-    /// `PERF_FORMAT_*`, those that are newer than we know included.
+    /// `PERF_FORMAT_*`, unknown ones included.
     pub read_format: u64,
-    /// By what its stamps are, where it is not perf's own clock: a `CLOCK_*`.
+    /// The clock of its stamps, a `CLOCK_*`; `None` for perf's own.
     pub clock: Option<u32>,
-    /// How its records are laid out.
+    /// The layout of its records.
     pub layout: PerfEventAttr,
-    /// The numbers under which its records come.
+    /// The ids in its records.
     pub ids: Vec<u64>,
+}
+
+impl Attribute {
+    pub const fn is_tracepoint(&self) -> bool {
+        self.kind == 2
+    }
 }
 
 /// Numbers of features.
@@ -47,35 +55,37 @@ pub(super) mod feature {
     pub const CLOCK_DATA: u8 = 29;
 }
 
+/// The first bytes of a file, of either byte order; only the first is read.
+pub(super) const MAGIC: [&[u8]; 2] = [b"PERFILE2", b"2ELIFREP"];
+
 const HEADER: usize = 104;
 /// A position and a size.
 const SECTION: u64 = 16;
-/// A section is never larger than this: the largest describes every tracepoint of a kernel in 3 MiB.
+/// The largest section describes every tracepoint of a kernel in 3 MiB.
 const MAX_SECTION_BYTES: u64 = 64 << 20;
-/// The attributes of so many events and CPUs' numbers are kept.
 const MAX_ATTRIBUTES: u64 = 1 << 16;
 const MAX_IDS: usize = 1 << 20;
 /// `attr.use_clockid`.
 const USES_CLOCK: u64 = 1 << 25;
 
 impl Container {
-    pub fn read(source: &impl Source, path: &Path) -> Result<Self, PerfDataError> {
-        let io = |source| PerfDataError::Io { path: path.to_owned(), source };
-        let damaged = |offset, what: String| PerfDataError::Damaged { path: path.to_owned(), offset, what };
-        let size = source.size().map_err(io)?;
+    pub fn read(source: &impl Source, path: &Path) -> Result<Self, OpenError> {
+        let io = OpenError::io(path);
+        let damaged = |offset, what: String| OpenError::Damaged { path: path.to_owned(), offset, what };
+        let size = source.size().map_err(&io)?;
         let mut header = [0; HEADER];
-        let read = source.read_at(0, &mut header).map_err(io)?;
-        match header[..8] {
-            _ if read < 16 => return Err(PerfDataError::NotPerfData(path.to_owned())),
-            [b'P', b'E', b'R', b'F', b'I', b'L', b'E', b'2'] => {}
-            [b'2', b'E', b'L', b'I', b'F', b'R', b'E', b'P'] => {
-                return Err(PerfDataError::BigEndian(path.to_owned()));
-            }
-            _ => return Err(PerfDataError::NotPerfData(path.to_owned())),
+        let read = source.read_at(0, &mut header).map_err(&io)?;
+        if read < 16 || !MAGIC.contains(&&header[..8]) {
+            return Err(OpenError::unsupported(path, "is no perf.data: it does not begin with PERFILE2"));
+        }
+        if header[..8] != *MAGIC[0] {
+            return Err(OpenError::big_endian(path));
         }
         let word = |index: usize| u64_at(&header, index * 8);
         if word(1) == 16 {
-            return Err(PerfDataError::Pipe(path.to_owned()));
+            let why = "was written by perf to a pipe, and such a stream is not read: record into a file \
+                       (perf record -o FILE)";
+            return Err(OpenError::unsupported(path, why));
         }
         if read < HEADER {
             return Err(damaged(read as u64, "the file ends within its header".to_owned()));
@@ -92,9 +102,11 @@ impl Container {
             })
         };
         let (attributes, data) = (within(3, "attributes")?, within(5, "records")?);
-        // perf writes it when it ends.
+        // perf writes the size of the records when it ends.
         if data.is_empty() {
-            return Err(PerfDataError::Unfinished(path.to_owned()));
+            let why = "lacks the description of its events, because perf did not finish it: let perf record end \
+                       by itself, or by ctrl-C";
+            return Err(OpenError::unsupported(path, why));
         }
         let features = (9..13).flat_map(|index| {
             let bits = word(index);
@@ -104,7 +116,7 @@ impl Container {
         for (index, feature) in features.enumerate() {
             let offset = data.end + index as u64 * SECTION;
             let mut section = [0; SECTION as usize];
-            if source.read_at(offset, &mut section).map_err(io)? < section.len() {
+            if source.read_at(offset, &mut section).map_err(&io)? < section.len() {
                 let what = "the file ends within the list of its sections: it was cut short";
                 return Err(damaged(offset, what.to_owned()));
             }
@@ -128,10 +140,10 @@ impl Container {
         source: &impl Source,
         each: u64,
         range: Range<u64>,
-        io: impl Fn(io::Error) -> PerfDataError,
-        damaged: impl Fn(u64, String) -> PerfDataError,
-    ) -> Result<(), PerfDataError> {
-        // An attribute has a page at most, and where its numbers are stands behind it.
+        io: impl Fn(io::Error) -> OpenError,
+        damaged: impl Fn(u64, String) -> OpenError,
+    ) -> Result<(), OpenError> {
+        // An attribute has a page at most, and the place of its ids stands behind it.
         let smallest = u64::from(linux_perf_event_reader::constants::PERF_ATTR_SIZE_VER0) + SECTION;
         if !(smallest..=4096).contains(&each) {
             return Err(damaged(16, format!("attributes cannot be of {each} bytes each")));
@@ -153,7 +165,7 @@ impl Container {
             let fits = from.checked_add(bytes).is_some_and(|to| to <= self.size);
             known += usize::try_from(bytes / 8).unwrap_or(usize::MAX).min(MAX_IDS + 1);
             if !fits || known > MAX_IDS {
-                let what = format!("event {index} cannot have {} numbers from byte {from} on", bytes / 8);
+                let what = format!("event {index} cannot have {} ids from byte {from} on", bytes / 8);
                 return Err(damaged(offset + each - SECTION, what));
             }
             let mut ids = vec![0; (bytes / 8 * 8) as usize];
@@ -170,12 +182,12 @@ impl Container {
         Ok(())
     }
 
-    /// The bytes of a section, and where they begin; `None` where there is none.
+    /// The place and the bytes of a section; `None` where there is none.
     pub fn section(&self, source: &impl Source, feature: u8) -> io::Result<Option<(u64, Vec<u8>)>> {
         let Some((_, range)) = self.sections.iter().find(|(number, _)| *number == feature) else {
             return Ok(None);
         };
-        // It lies within the file, but a file can have holes that cost nothing.
+        // The section lies within the file, but a file can have holes that take no room on disk.
         let mut bytes = vec![0; (range.end - range.start).min(MAX_SECTION_BYTES) as usize];
         let read = source.read_at(range.start, &mut bytes)?;
         bytes.truncate(read);
@@ -202,7 +214,7 @@ impl Container {
     }
 }
 
-/// Of bytes that may be too few: what is missing is 0.
+/// The number at a place of bytes that may be too few: missing bytes are 0.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let found = at.checked_add(8).and_then(|end| bytes.get(at..end)?.first_chunk());
     found.map_or(0, |&found| u64::from_le_bytes(found))

@@ -1,326 +1,194 @@
+//! A `perf.data` as a recording: what it says of itself, and what is doubtful about it.
+
 use std::collections::HashMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use linux_perf_event_reader::SamplingPolicy;
-use wakepath_clock::{Local, Stamp};
+use wakepath_clock::Stamp;
 use wakepath_ctf::Source;
-use wakepath_event::Event;
+use wakepath_event::{ClockId, Description, Event, EventSource, HostIdentity, RecordingFormat};
 
-use super::PerfDataError;
-use super::container::{Attribute, Container, feature};
-use super::records::{Decoder, RecordKind};
-use super::runs::{self, Index};
-use super::tell::Teller;
+use super::container::{Attribute, Container, MAGIC, feature};
+use super::contents::{Contents, EventRole};
+use super::convert::Converter;
+use super::records::Decoder;
+use super::runs;
+use crate::formats::{self, Format};
 use crate::normalise::{Normaliser, ReportedStates, WakeupBy};
-use crate::plan::{Kind, Plan};
-use crate::{Clock, Damage, DamageKind, Fault, Host, formats};
+use crate::{Damage, DamageKind, Fault, OpenError};
 
 /// A `perf.data`, opened for reading.
 #[derive(Debug)]
 pub struct PerfData<S = File> {
-    path: PathBuf,
+    description: Description,
     source: S,
-    host: Host,
-    clock: Clock,
-    realtime_offset_ns: Option<i128>,
     states: ReportedStates,
-    decoder: Decoder,
-    /// What each event is to us.
-    asked: Vec<Asked>,
-    index: Index,
-    seen: Seen,
-    /// Which CPU an event's number is of.
-    cpus: HashMap<u64, u32>,
-    build_ids: HashMap<Box<[u8]>, Box<[u8]>>,
-    bytes: u64,
+    contents: Contents,
     damages: Vec<Damage>,
 }
 
-/// What an event is to us that was asked for.
-#[derive(Debug)]
-pub(super) enum Asked {
-    Tracepoint(Plan),
-    /// It is sampled by time: where it hits, a thread is running.
-    Running,
-    Other,
-}
+/// How to record what answers why something was slow.
+const RECORD_WITH: &str = "perf record -a -k CLOCK_MONOTONIC -e sched:sched_switch,sched:sched_waking,\
+                           sched:sched_wakeup_new,irq:*,timer:hrtimer_expire_* -- COMMAND";
 
-impl Asked {
-    fn of(attribute: &Attribute, plan: Option<Plan>) -> Self {
-        const HARDWARE: u32 = 0;
-        const SOFTWARE: u32 = 1;
-        match (attribute.kind, attribute.config & 0xff) {
-            _ if plan.is_some() => plan.map_or(Self::Other, Self::Tracepoint),
-            // Cycles, and cycles of the reference; the CPU's clock, and the task's.
-            (HARDWARE, 0 | 9) | (SOFTWARE, 0 | 1) => Self::Running,
-            _ => Self::Other,
-        }
+impl RecordingFormat for PerfData {
+    type Error = OpenError;
+
+    fn recognises(path: &Path) -> bool {
+        MAGIC.iter().any(|magic| crate::file_begins_with(path, magic))
     }
-}
 
-/// What was seen of a file's records: that it was asked for says little.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Seen {
-    pub switches: bool,
-    /// `sched_waking`.
-    pub wakings: bool,
-    /// Tracepoints.
-    pub execs: bool,
-    pub exits: bool,
-    /// perf's own records.
-    pub births: bool,
-    pub names: bool,
-    /// Some events were of single threads.
-    pub threads: bool,
-}
-
-impl PerfData {
-    /// Opens a file and looks at all its records once.
+    /// Opens a file and goes through all its records once.
     ///
     /// # Errors
     /// When it is none, is of a kind that is not read, or holds no switches. Damage among the records is
-    /// no error: see [`PerfData::for_each`].
-    pub fn open(path: &Path) -> Result<Self, PerfDataError> {
-        let file = File::open(path).map_err(|source| PerfDataError::Io { path: path.to_owned(), source })?;
-        Self::of(file, path)
+    /// no error: see [`EventSource::read`].
+    fn open(path: &Path) -> Result<Self, OpenError> {
+        Self::from_source(File::open(path).map_err(OpenError::io(path))?, path)
     }
 }
 
 impl<S: Source> PerfData<S> {
-    /// The same, of bytes from anywhere; `path` is what they are called.
+    /// Opens the bytes of such a file, wherever they are; errors and damages call them `path`.
     ///
     /// # Errors
     /// As [`PerfData::open`].
-    pub fn of(source: S, path: &Path) -> Result<Self, PerfDataError> {
-        let io = |source| PerfDataError::Io { path: path.to_owned(), source };
+    pub fn from_source(source: S, path: &Path) -> Result<Self, OpenError> {
+        let io = OpenError::io(path);
+        let compressed = || OpenError::unsupported(path, "is compressed: record without -z");
         let container = Container::read(&source, path)?;
         if container.has(feature::COMPRESSED) {
-            return Err(PerfDataError::Compressed(path.to_owned()));
+            return Err(compressed());
         }
-        let decoder = Decoder::new(&container.attributes).ok_or_else(|| PerfDataError::Damaged {
+        let decoder = Decoder::new(&container.attributes).ok_or_else(|| OpenError::Damaged {
             path: path.to_owned(),
             offset: 24,
-            what: "the records of its events have no numbers, and cannot be told apart".to_owned(),
+            what: "the records carry no ids, so that the events of its records are not known".to_owned(),
         })?;
         let mut damages = Vec::new();
-        let is_tracepoint = |attribute: &&Attribute| attribute.kind == 2;
-        let wanted: Vec<_> =
-            container.attributes.iter().filter(is_tracepoint).map(|one| one.config).collect();
-        let section = container.section(&source, feature::TRACING_DATA).map_err(io)?.unwrap_or_default();
+        let tracepoints = container.attributes.iter().filter(|one| one.is_tracepoint());
+        let wanted: Vec<_> = tracepoints.map(|one| one.config).collect();
+        let section = container.section(&source, feature::TRACING_DATA).map_err(&io)?.unwrap_or_default();
         let (formats, fault) = formats::read(&section.1, |id| wanted.contains(&id));
         if let Some(at) = fault.filter(|_| !wanted.is_empty()) {
             damages.push(Damage::at(path, (section.0 + at as u64, Fault::Formats)));
         }
-        let plan = |one: &Attribute| formats.get(&one.config).filter(|_| one.kind == 2).and_then(Plan::new);
-        let asked: Vec<_> = container.attributes.iter().map(|one| Asked::of(one, plan(one))).collect();
-
-        let (mut seen, mut cpus, mut compressed) = (Seen::default(), HashMap::new(), false);
-        let index = runs::index(&source, &container.data, &decoder, |head, body, stamped| {
-            compressed |= head.is_compressed();
-            match stamped.attribute.map(|attribute| &asked[attribute]).filter(|_| head.is_sample()) {
-                Some(Asked::Tracepoint(plan)) => seen.note(plan.kind),
-                Some(_) => {}
-                // Those that perf made up are of what was before.
-                None => match decoder.decode(head, body).map(|told| (told.at, told.what)) {
-                    Ok((Some(_), RecordKind::Fork { .. })) => seen.births = true,
-                    Ok((Some(_), RecordKind::Comm { .. })) => seen.names = true,
-                    Ok((_, RecordKind::Numbers(numbers))) => {
-                        for (id, cpu, thread) in numbers {
-                            seen.threads |= thread >= 0;
-                            cpus.extend(u32::try_from(cpu).ok().map(|cpu| (id, cpu)));
-                        }
-                    }
-                    _ => {}
-                },
-            }
-        });
-        let index = index.map_err(io)?;
-        if compressed {
-            return Err(PerfDataError::Compressed(path.to_owned()));
+        let contents = Contents::read(&source, &container, decoder, &formats).map_err(&io)?;
+        if contents.present.compressed {
+            return Err(compressed());
         }
-        damages.extend(index.faults.iter().map(|fault| Damage::at(path, fault.clone())));
-        if !seen.switches {
-            return Err(PerfDataError::NoSwitches {
+        damages.extend(contents.index.faults.iter().map(|fault| Damage::at(path, fault.clone())));
+        if !contents.present.switches {
+            return Err(OpenError::NoSwitches {
                 path: path.to_owned(),
-                holds: holds(&container, &formats),
+                holds: list_events(&container, &formats),
+                record_with: RECORD_WITH,
             });
         }
         let kernel_release = container.text(&source, feature::KERNEL_RELEASE);
-        let states = formats.values().find_map(|format| format.states);
-        let states = states.unwrap_or_else(|| {
-            damages.push(Damage::of(path, DamageKind::StatesUndescribed));
+        let states = formats.values().find_map(|format| format.states).unwrap_or_else(|| {
+            damages.push(Damage::of_file(path, DamageKind::StatesUndescribed));
             ReportedStates::of_release(&kernel_release)
         });
-        let sampled = sampled(&container.attributes, &asked, &formats);
+        let sampled = sampled_tracepoints(&container.attributes, &contents.roles, &formats);
         if !sampled.is_empty() {
-            damages.push(Damage::of(path, DamageKind::SampledTracepoints(sampled)));
+            damages.push(Damage::of_file(path, DamageKind::SampledTracepoints(sampled)));
         }
-        let build_ids = container.section(&source, feature::BUILD_ID).map_err(io)?;
+        let (first, last) = (contents.index.first, contents.index.last);
         Ok(Self {
-            path: path.to_owned(),
-            host: Host {
-                name: container.text(&source, feature::HOST_NAME),
-                kernel_release,
-                tracer: format!("perf {}", container.text(&source, feature::PERF_VERSION)),
-                boot_id: String::new(),
+            description: Description {
+                path: path.to_owned(),
+                host: HostIdentity {
+                    name: container.text(&source, feature::HOST_NAME),
+                    kernel_release,
+                    // perf does not note which boot it was.
+                    ..HostIdentity::default()
+                },
+                tracer: Some(format!("perf {}", container.text(&source, feature::PERF_VERSION))),
+                clock: match container.attributes.first().and_then(|attribute| attribute.clock) {
+                    None => ClockId::Perf,
+                    Some(1) => ClockId::Monotonic,
+                    Some(number) => ClockId::Numbered(number),
+                },
+                realtime_offset_ns: container.realtime_offset_ns(&source),
+                extent: Some((Stamp::from_ns(first), Stamp::from_ns(last))),
+                size: container.data.end - container.data.start,
+                cgroup: None,
+                format: None,
             },
-            clock: match container.attributes.first().and_then(|attribute| attribute.clock) {
-                None => Clock::Perf,
-                Some(1) => Clock::Monotonic,
-                Some(number) => Clock::Numbered(number),
-            },
-            realtime_offset_ns: container.realtime_offset_ns(&source),
             states,
-            decoder,
-            asked,
-            index,
-            seen,
-            cpus,
-            build_ids: build_ids.map(|(_, section)| read_build_ids(&section)).unwrap_or_default(),
-            bytes: container.data.end - container.data.start,
+            contents,
             damages,
             source,
         })
     }
+}
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
+/// Events of equal stamps come in the order of the file.
+impl<S: Source> EventSource for PerfData<S> {
+    type Damage = Damage;
+
+    fn description(&self) -> &Description {
+        &self.description
     }
 
-    /// Whose events it holds. Of which boot, perf does not note.
-    pub const fn host(&self) -> &Host {
-        &self.host
-    }
-
-    /// By which clock its stamps are.
-    pub const fn clock(&self) -> Clock {
-        self.clock
-    }
-
-    /// Realtime (ns since 1970) less the file's clock; `None` where perf did not read both.
-    pub const fn realtime_offset_ns(&self) -> Option<i128> {
-        self.realtime_offset_ns
-    }
-
-    /// Bytes of its records.
-    pub const fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// The stamps of the first and the last record.
-    pub fn span(&self) -> (Stamp<Local>, Stamp<Local>) {
-        (Stamp::from_ns(self.index.first), Stamp::from_ns(self.index.last))
-    }
-
-    /// Which tracepoint of a wake-up counts.
-    pub const fn wakeup_by(&self) -> WakeupBy {
-        if self.seen.wakings { WakeupBy::Waking } else { WakeupBy::Wakeup }
-    }
-
-    /// Tells all events in time order, those of equal stamps in the order of the file. Says what was
-    /// damaged or is doubtful; what was lost is told among the events.
-    pub fn for_each(&self, tell: impl FnMut(&Event)) -> Vec<Damage> {
-        self.for_each_with(tell, |_| {})
-    }
-
-    /// The same; now and then `progress` is told how many of [`PerfData::bytes`] were read.
-    pub fn for_each_with(&self, tell: impl FnMut(&Event), mut progress: impl FnMut(u64)) -> Vec<Damage> {
+    fn read(&self, emit: impl FnMut(&Event), mut progress: impl FnMut(u64)) -> Vec<Damage> {
         /// Records between two reports of progress.
-        const EVERY: u64 = 1 << 16;
-        let normaliser = Normaliser::with_states(self.states, self.wakeup_by());
-        let mut teller = Teller::new(self, normaliser, &self.index.gaps, tell);
+        const PROGRESS_RECORDS: u64 = 1 << 16;
+        let Contents { index, decoder, present, cpus, .. } = &self.contents;
+        let wakeup_by = if present.wakings { WakeupBy::Waking } else { WakeupBy::Wakeup };
+        let mut converter =
+            Converter::new(&self.contents, Normaliser::with_states(self.states, wakeup_by), emit);
         let (mut records, mut bytes) = (0_u64, 0);
-        let faults = runs::merge(&self.source, &self.index.runs, &self.decoder, |at, head, body| {
-            teller.record(at, head, body);
+        let faults = runs::merge(&self.source, &index.runs, decoder, |at, head, body| {
+            converter.record(at, head, body);
             bytes += head.size as u64;
             records += 1;
-            if records.is_multiple_of(EVERY) {
+            if records.is_multiple_of(PROGRESS_RECORDS) {
                 progress(bytes);
             }
         });
-        teller.finish();
+        converter.finish();
         let mut damages = self.damages.clone();
-        damages.extend(faults.into_iter().map(|fault| Damage::at(&self.path, fault)));
-        let mut add = |kind| damages.push(Damage::of(&self.path, kind));
-        if teller.unreadable > 0 {
-            add(DamageKind::EventsSkipped { count: teller.unreadable, first: teller.why });
+        let path = &self.description.path;
+        damages.extend(faults.into_iter().map(|fault| Damage::at(path, fault)));
+        let mut add = |kind| damages.push(Damage::of_file(path, kind));
+        if converter.unreadable > 0 {
+            add(DamageKind::EventsSkipped { count: converter.unreadable, first: converter.why });
         }
-        teller.doubt_of_wakings().into_iter().for_each(&mut add);
-        if self.seen.threads {
+        if present.threads {
             add(DamageKind::SomeThreads);
         }
-        let unmatched = teller.unmatched();
-        // A CPU may be in an interrupt of each kind when recording begins.
-        if unmatched > 8 * self.cpus.values().max().map_or(1, |&cpu| u64::from(cpu) + 1) {
-            add(DamageKind::UnmatchedInterrupts(unmatched));
-        }
+        let cpus = cpus.values().max().map_or(1, |&cpu| cpu as usize + 1);
+        damages.extend(converter.normaliser.doubts(path, cpus));
         damages
     }
 }
 
-impl<S> PerfData<S> {
-    pub(super) fn build_id(&self, path: &[u8]) -> &[u8] {
-        self.build_ids.get(path).map_or(&[], |id| id)
-    }
-
-    pub(super) const fn decoder(&self) -> &Decoder {
-        &self.decoder
-    }
-
-    pub(super) fn asked(&self) -> &[Asked] {
-        &self.asked
-    }
-
-    pub(super) const fn seen(&self) -> Seen {
-        self.seen
-    }
-
-    pub(super) const fn first(&self) -> u64 {
-        self.index.first
-    }
-
-    pub(super) fn cpu_of(&self, id: u64) -> Option<u32> {
-        self.cpus.get(&id).copied()
-    }
-}
-
-impl Seen {
-    fn note(&mut self, kind: Kind) {
-        match kind {
-            Kind::Switch => self.switches = true,
-            Kind::Waking => self.wakings = true,
-            Kind::Exec => self.execs = true,
-            Kind::Exit => self.exits = true,
-            _ => {}
-        }
-    }
-}
-
 /// The tracepoints that are read and were not recorded each time that they were hit.
-fn sampled(
+fn sampled_tracepoints(
     attributes: &[Attribute],
-    asked: &[Asked],
-    formats: &HashMap<u64, formats::Format>,
+    roles: &[EventRole],
+    formats: &HashMap<u64, Format>,
 ) -> Vec<String> {
-    let rarer = |one: &Attribute| match one.layout.sampling_policy {
+    let is_sampled = |one: &Attribute| match one.layout.sampling_policy {
         SamplingPolicy::Period(period) => period.get() > 1,
         SamplingPolicy::Frequency(_) => true,
         SamplingPolicy::NoSampling => false,
     };
-    let read = attributes.iter().zip(asked).filter(|(_, asked)| matches!(asked, Asked::Tracepoint(_)));
-    let rarer = read.filter(|(one, _)| rarer(one));
-    rarer.filter_map(|(one, _)| formats.get(&one.config)).map(|format| format.name.clone()).collect()
+    let read = attributes.iter().zip(roles).filter(|(_, role)| matches!(role, EventRole::Tracepoint(_)));
+    let sampled = read.filter(|(one, _)| is_sampled(one));
+    sampled.filter_map(|(one, _)| formats.get(&one.config)).map(|format| format.name.clone()).collect()
 }
 
-/// What was recorded, in a few words.
-fn holds(container: &Container, formats: &HashMap<u64, formats::Format>) -> String {
+/// The events that were recorded, in a few words.
+fn list_events(container: &Container, formats: &HashMap<u64, Format>) -> String {
     const MAX_COUNT: usize = 4;
     let mut names: Vec<_> = container
         .attributes
         .iter()
-        .map(|one| match (formats.get(&one.config).filter(|_| one.kind == 2), one.kind, one.config) {
+        .map(|one| match (formats.get(&one.config).filter(|_| one.is_tracepoint()), one.kind, one.config) {
             (Some(format), ..) => format!("{}:{}", format.system, format.name),
             (None, 0, 0) => "cycles".to_owned(),
             (None, 1, 0) => "cpu-clock".to_owned(),
@@ -335,20 +203,4 @@ fn holds(container: &Container, formats: &HashMap<u64, formats::Format>) -> Stri
         names.push(format!("{more} more"));
     }
     names.join(", ")
-}
-
-/// Build ids by path: records of a head, a process, 20 bytes of id and 4 more, and the path.
-fn read_build_ids(mut section: &[u8]) -> HashMap<Box<[u8]>, Box<[u8]>> {
-    /// In the head: the length of the id is told behind it.
-    const SIZED: u16 = 1 << 15;
-    let mut ids = HashMap::new();
-    while let Some(&[.., a, b, c, d]) = section.first_chunk::<8>() {
-        let (misc, size) = (u16::from_le_bytes([a, b]), usize::from(u16::from_le_bytes([c, d])));
-        let Some((record, rest)) = section.split_at_checked(size.max(36)) else { break };
-        section = rest;
-        let len = if misc & SIZED != 0 { record[32].min(20) } else { 20 };
-        let path = record[36..].split(|&byte| byte == 0).next().unwrap_or_default();
-        ids.insert(path.into(), record[12..12 + usize::from(len)].into());
-    }
-    ids
 }

@@ -1,8 +1,8 @@
 //! Our order of a file's records against that of the crate `linux-perf-data`, which goes by the marks of
 //! finished rounds.
 //!
-//! It reads well-formed files only: sizes that a file claims are believed and allocated, all of a round is
-//! kept in memory, and an error says no offset and is the end. So it is an oracle here and not our reader.
+//! That crate reads well-formed files only: it trusts and allocates the sizes that a file claims, keeps all of a
+//! round in memory, and ends with an error that has no offset. So it is an oracle here and not our reader.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -15,34 +15,34 @@ use super::runs;
 use super::synthetic::File;
 
 /// Stamp, kind and body of the kernel's records that have a stamp.
-type Told = Vec<(u64, u32, Vec<u8>)>;
+type Records = Vec<(u64, u32, Vec<u8>)>;
 
-fn ours(file: &[u8]) -> Told {
+fn by_us(file: &[u8]) -> Records {
     let container = Container::read(&file, Path::new("perf.data")).expect("a header");
     let decoder = Decoder::new(&container.attributes).expect("numbered");
     let index = runs::index(&file, &container.data, &decoder, |_, _, _| ()).expect("bytes");
     assert_eq!(index.faults, []);
-    let mut told = Told::new();
+    let mut records = Records::new();
     runs::merge(&file, &index.runs, &decoder, |at, head, body| {
-        if head.kind < 64 && decoder.stamp(head, body).at.is_some() {
-            told.push((at, head.kind, body.to_vec()));
+        if head.kind < 64 && decoder.order_key(head, body).at.is_some() {
+            records.push((at, head.kind, body.to_vec()));
         }
     });
-    told
+    records
 }
 
-fn theirs(file: &[u8]) -> Told {
+fn by_linux_perf_data(file: &[u8]) -> Records {
     let PerfFileReader { mut perf_file, mut record_iter } =
         PerfFileReader::parse_file(Cursor::new(file)).expect("a file");
-    let mut told = Told::new();
+    let mut records = Records::new();
     while let Some(record) = record_iter.next_record(&mut perf_file).expect("a record") {
         if let PerfFileRecord::EventRecord { record, .. } = record
             && let Some(at) = record.timestamp().filter(|&at| at != 0)
         {
-            told.push((at, record.record_type.0, record.data.as_slice().into_owned()));
+            records.push((at, record.record_type.0, record.data.as_slice().into_owned()));
         }
     }
-    told
+    records
 }
 
 /// Numbers that look like any.
@@ -76,9 +76,12 @@ fn records_come_in_the_order_of_another_reader_that_goes_by_rounds() {
             file = file.round();
         }
         let bytes = file.bytes();
-        let (ours, theirs) = (ours(&bytes), theirs(&bytes));
-        assert!(ours.is_sorted_by_key(|told| told.0));
-        let differ = ours.iter().zip(&theirs).position(|(ours, theirs)| ours != theirs);
-        assert_eq!((ours.len(), differ), (theirs.len(), None));
+        let (by_us, by_linux_perf_data) = (by_us(&bytes), by_linux_perf_data(&bytes));
+        assert!(by_us.is_sorted_by_key(|records| records.0));
+        let differ = by_us
+            .iter()
+            .zip(&by_linux_perf_data)
+            .position(|(by_us, by_linux_perf_data)| by_us != by_linux_perf_data);
+        assert_eq!((by_us.len(), differ), (by_linux_perf_data.len(), None));
     }
 }

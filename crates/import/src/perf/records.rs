@@ -12,29 +12,29 @@ use linux_perf_event_reader::{
 
 use super::container::{Attribute, u32_at, u64_at};
 
-/// What every record begins with.
+/// The first bytes of every record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct RecordHead {
     pub kind: u32,
     pub misc: u16,
     /// Bytes, this head included.
     pub size: usize,
 }
 
-/// Records that perf itself makes begin here.
+/// The first kind of the records that perf itself makes.
 const OWN: u32 = 64;
-/// Behind this record so many bytes follow as its first word says, and are none of its size.
+/// More bytes follow behind such a record, which its size does not count: its first word is their number.
 pub(super) const AUXTRACE: u32 = 71;
 const ID_INDEX: u32 = 69;
 const COMPRESSED: [u32; 2] = [81, 83];
 const LOST_SAMPLES: u32 = 13;
 
-impl Head {
+impl RecordHead {
     pub const SIZE: usize = 8;
     /// No record is larger.
     pub const MAX_BYTES: usize = u16::MAX as usize;
 
-    pub fn of(bytes: &[u8]) -> Option<Self> {
+    pub fn read(bytes: &[u8]) -> Option<Self> {
         let head = bytes.get(..Self::SIZE)?;
         let misc = u16::from_le_bytes([head[4], head[5]]);
         let size = u16::from_le_bytes([head[6], head[7]]);
@@ -57,30 +57,30 @@ impl Head {
     }
 }
 
-/// What orders a record: when it was made, ns, where, and of which event it is.
+/// The stamp (ns) and the CPU that order a record, and the index of its event's attribute.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Stamped {
+pub(super) struct OrderKey {
     pub at: Option<u64>,
     pub cpu: Option<u32>,
     pub attribute: Option<usize>,
 }
 
-/// What a record tells, with who was where when it was made.
+/// A decoded record, with the thread that was current when it was made.
 #[derive(Debug)]
-pub(super) struct Told<'a> {
+pub(super) struct Decoded<'a> {
     /// ns; `None` where it has no stamp, or a made-up one of 0.
     pub at: Option<u64>,
     pub cpu: Option<u32>,
     pub pid: Option<u32>,
     pub tid: Option<u32>,
-    pub what: RecordKind<'a>,
+    pub kind: RecordKind<'a>,
 }
 
 #[derive(Debug)]
 pub(super) enum RecordKind<'a> {
     /// An event was hit.
     Sample {
-        /// Which one, by its place among the attributes.
+        /// The index of its attribute.
         attribute: usize,
         ip: Option<u64>,
         /// Its call chain: words.
@@ -112,20 +112,20 @@ pub(super) enum RecordKind<'a> {
         build_id: Vec<u8>,
         path: &'a [u8],
     },
-    /// The kernel found no room for so many records.
+    /// The number of records for which the kernel found no room.
     Lost(u64),
-    /// So many samples of the event with this number were lost in all, as perf found in the end.
-    LostInAll {
+    /// The total number of samples that were lost of the event with this id, as perf found in the end.
+    LostTotal {
         id: Option<u64>,
         count: u64,
     },
-    /// Which numbers of events are of which CPU and thread, -1 for all: (number, CPU, thread).
-    Numbers(Vec<(u64, i64, i64)>),
+    /// The CPU and the thread of events, -1 for all: (id, CPU, thread).
+    EventCpus(Vec<(u64, i64, i64)>),
     /// Nothing that matters here.
     Other,
 }
 
-/// Knows the layout of a file's records.
+/// Decodes the records of a file, by the layouts that its attributes give.
 #[derive(Debug)]
 pub(super) struct Decoder {
     layouts: Vec<RecordParseInfo>,
@@ -134,8 +134,8 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// `None` where records of several events cannot be told apart: they are by a number, which must be
-    /// at the same place in all.
+    /// `None` where the events of records cannot be distinguished: they are by an id, which must be at the
+    /// same place in all records.
     pub fn new(attributes: &[Attribute]) -> Option<Self> {
         let layouts: Vec<_> = attributes
             .iter()
@@ -154,9 +154,9 @@ impl Decoder {
         Some(Self { layouts, read_formats: attributes.iter().map(|one| one.read_format).collect(), by_id })
     }
 
-    /// The event that a record is of. Of a sample, `None` where nothing tells; other records are laid out
-    /// as the first event's then.
-    fn attribute(&self, head: Head, body: &[u8]) -> Option<usize> {
+    /// The index of the attribute of a record's event. `None` for a sample whose event is not known; other
+    /// records are laid out as the first event's then.
+    fn attribute(&self, head: RecordHead, body: &[u8]) -> Option<usize> {
         if self.layouts.len() == 1 {
             return Some(0);
         }
@@ -166,18 +166,18 @@ impl Decoder {
         known.or((!head.is_sample()).then_some(0))
     }
 
-    /// What orders a record.
-    pub fn stamp(&self, head: Head, body: &[u8]) -> Stamped {
+    /// The order key of a record.
+    pub fn order_key(&self, head: RecordHead, body: &[u8]) -> OrderKey {
         if head.kind >= OWN {
-            return Stamped::default();
+            return OrderKey::default();
         }
-        let Some(attribute) = self.attribute(head, body) else { return Stamped::default() };
+        let Some(attribute) = self.attribute(head, body) else { return OrderKey::default() };
         let common = self.common(attribute, head, body).unwrap_or_default();
-        // perf makes up records of what was there before, and those have 0.
-        Stamped { at: common.timestamp.filter(|&at| at != 0), cpu: common.cpu, attribute: Some(attribute) }
+        // perf makes up records of what was there before the recording, with a stamp of 0.
+        OrderKey { at: common.timestamp.filter(|&at| at != 0), cpu: common.cpu, attribute: Some(attribute) }
     }
 
-    fn common(&self, attribute: usize, head: Head, body: &[u8]) -> Result<CommonData, &'static str> {
+    fn common(&self, attribute: usize, head: RecordHead, body: &[u8]) -> Result<CommonData, &'static str> {
         let (data, layout) = (RawData::Single(body), &self.layouts[attribute]);
         let common = if head.is_sample() {
             CommonData::parse_sample(data, layout)
@@ -187,37 +187,37 @@ impl Decoder {
         common.map_err(|_| SHORT)
     }
 
-    /// All that matters of a record.
-    pub fn decode<'a>(&self, head: Head, body: &'a [u8]) -> Result<Told<'a>, &'static str> {
+    /// Decodes what is used of a record.
+    pub fn decode<'a>(&self, head: RecordHead, body: &'a [u8]) -> Result<Decoded<'a>, &'static str> {
         if head.kind == ID_INDEX {
             let numbers = body.get(8..).unwrap_or_default().chunks_exact(32);
             let numbers =
                 numbers.map(|one| (u64_at(one, 0), u64_at(one, 16) as i64, u64_at(one, 24) as i64)).collect();
-            return Ok(Told {
+            return Ok(Decoded {
                 at: None,
                 cpu: None,
                 pid: None,
                 tid: None,
-                what: RecordKind::Numbers(numbers),
+                kind: RecordKind::EventCpus(numbers),
             });
         }
         if head.kind >= OWN {
-            return Ok(Told { at: None, cpu: None, pid: None, tid: None, what: RecordKind::Other });
+            return Ok(Decoded { at: None, cpu: None, pid: None, tid: None, kind: RecordKind::Other });
         }
         let attribute = self.attribute(head, body).ok_or("it is of an event that is described nowhere")?;
         let layout = &self.layouts[attribute];
         let common = self.common(attribute, head, body)?;
-        let what = match head.kind {
+        let kind = match head.kind {
             9 => self.sample(attribute, head.misc, body)?,
-            _ => plain(head, body, layout, common.id)?,
+            _ => non_sample(head, body, layout, common.id)?,
         };
         let number = |number: Option<i32>| number.and_then(|number| u32::try_from(number).ok());
-        Ok(Told {
+        Ok(Decoded {
             at: common.timestamp.filter(|&at| at != 0),
             cpu: common.cpu,
             pid: number(common.pid),
             tid: number(common.tid),
-            what,
+            kind,
         })
     }
 
@@ -290,22 +290,22 @@ impl<'a> Words<'a> {
     }
 }
 
-/// What a record tells that is no sample.
-fn plain<'a>(
-    head: Head,
+/// Decodes a record that is no sample.
+fn non_sample<'a>(
+    head: RecordHead,
     body: &'a [u8],
     layout: &RecordParseInfo,
     id: Option<u64>,
 ) -> Result<RecordKind<'a>, &'static str> {
-    // The reader takes the length of a build id for granted; the kernel's are of 20 bytes at most.
+    // The crate does not check the length of a build id; the kernel's have at most 20 bytes.
     if head.misc & PERF_RECORD_MISC_MMAP_BUILD_ID != 0 && body.get(32).is_none_or(|&len| len > 20) {
-        return Err("it has a build id that is none");
+        return Err("its build id is longer than 20 bytes");
     }
     if head.kind == LOST_SAMPLES {
         return if body.len() < 8 {
             Err(SHORT)
         } else {
-            Ok(RecordKind::LostInAll { id, count: u64_at(body, 0) })
+            Ok(RecordKind::LostTotal { id, count: u64_at(body, 0) })
         };
     }
     let record = RawEventRecord::new(RecordType(head.kind), head.misc, RawData::Single(body), *layout);
@@ -364,7 +364,7 @@ fn plain<'a>(
 
 const PROT_EXEC: u32 = 4;
 
-/// Data of one piece, as all of a file's is.
+/// The bytes of data in one piece; all data of a file are.
 fn bytes(data: RawData<'_>) -> &[u8] {
     match data {
         RawData::Single(bytes) | RawData::Split(bytes, _) => bytes,

@@ -1,8 +1,8 @@
 //! The order of a file's records.
 //!
-//! perf empties the CPUs' buffers in turn, and writes what it found. Each buffer's records are in order but
-//! for those of an interrupt that came between the stamp of a record and its place in the buffer, so that
-//! the file is a sequence of stretches in order: *runs*. A record without a stamp goes with the one before.
+//! perf empties the CPUs' buffers in turn, and writes what it found. The records of each buffer are in order, but
+//! for those of an interrupt that came between the stamp of a record and its place in the buffer. So the file is
+//! a sequence of stretches in order, the *runs*. A record without a stamp goes with the one before.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +12,7 @@ use std::ops::Range;
 use wakepath_ctf::{Source, Window};
 
 use super::container::u64_at;
-use super::records::{AUXTRACE, Decoder, Head, Stamped};
+use super::records::{AUXTRACE, Decoder, OrderKey, RecordHead};
 use crate::Fault;
 
 /// A stretch of a file whose records are in order.
@@ -25,7 +25,7 @@ pub(super) struct Run {
     last: u64,
 }
 
-/// What could not be read: whatever records were there may be missing between these stamps.
+/// A part that could not be read: records between these stamps may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Gap {
     pub to: u64,
@@ -33,35 +33,35 @@ pub(super) struct Gap {
     pub cpu: u32,
 }
 
-/// What the first pass over a file's records finds.
+/// The order of a file's records, as the first pass finds it.
 #[derive(Debug)]
 pub(super) struct Index {
     pub runs: Vec<Run>,
     /// The first stamp and the last, ns.
     pub first: u64,
     pub last: u64,
-    /// By their ends.
+    /// Sorted by their ends.
     pub gaps: Vec<Gap>,
-    /// Where it could not be read, and why.
+    /// The places that could not be read, and why.
     pub faults: Vec<(u64, Fault)>,
 }
 
-/// So many places that cannot be read, and the rest is not looked at.
+/// The number of unreadable places after which the rest of the file is not read.
 const MAX_FAULTS: usize = 100;
 
 /// Bytes that are read at a time: by the first pass, and of each run.
 const BLOCK: usize = 1 << 20;
 const RUN_BLOCK: usize = 1 << 17;
 
-/// So many records in a row are not there by chance.
+/// The number of plausible records in a row that are not there by chance.
 const CHAIN: usize = 4;
 
-/// Looks at all records in the file's order, and tells of each its stamp and event.
+/// Visits all records in the file's order, with their order keys.
 pub(super) fn index(
     source: &impl Source,
     data: &Range<u64>,
     decoder: &Decoder,
-    mut tell: impl FnMut(Head, &[u8], Stamped),
+    mut visit: impl FnMut(RecordHead, &[u8], OrderKey),
 ) -> io::Result<Index> {
     let mut index =
         Index { runs: Vec::new(), first: u64::MAX, last: 0, gaps: Vec::new(), faults: Vec::new() };
@@ -69,18 +69,18 @@ pub(super) fn index(
     window.set(data.start, data.end);
     let mut cpus = Cpus::default();
     let mut run: Option<Run> = None;
-    // Of the last record with one; 0 before.
+    // The last stamp; 0 before the first.
     let mut now = 0;
     loop {
-        if window.bytes().len() < Head::MAX_BYTES && window.left() > window.bytes().len() as u64 {
+        if window.bytes().len() < RecordHead::MAX_BYTES && window.left() > window.bytes().len() as u64 {
             window.fill(source, BLOCK)?;
         }
         let offset = window.offset();
         if window.bytes().is_empty() {
             break;
         }
-        let head = Head::of(window.bytes()).filter(|head| head.is_plausible());
-        let body = head.and_then(|head| window.bytes().get(Head::SIZE..head.size));
+        let head = RecordHead::read(window.bytes()).filter(|head| head.is_plausible());
+        let body = head.and_then(|head| window.bytes().get(RecordHead::SIZE..head.size));
         let (Some(head), Some(body)) = (head, body) else {
             index.runs.extend(run.take());
             let skipped = skip(source, &mut window)?;
@@ -93,7 +93,7 @@ pub(super) fn index(
             }
             continue;
         };
-        let stamped @ Stamped { at, cpu, .. } = decoder.stamp(head, body);
+        let key @ OrderKey { at, cpu, .. } = decoder.order_key(head, body);
         if let Some(at) = at {
             now = at;
             index.first = index.first.min(at);
@@ -105,7 +105,7 @@ pub(super) fn index(
                 cpus.see(cpu, at, &mut index.gaps);
             }
         }
-        tell(head, body, stamped);
+        visit(head, body, key);
         let own = run.get_or_insert(Run { from: offset, to: offset, at: now, last: now });
         own.last = own.last.max(at.unwrap_or(0));
         let behind = if head.kind == AUXTRACE { u64_at(body, 0) } else { 0 };
@@ -131,22 +131,23 @@ pub(super) fn index(
     Ok(index)
 }
 
-/// Goes on to where records begin again; says how many bytes that took.
+/// Skips to where records begin again, and returns the number of skipped bytes.
 fn skip(source: &impl Source, window: &mut Window) -> io::Result<u64> {
     let from = window.offset();
     loop {
         // Records are of whole words, and so is what is between them.
         window.consume(8);
-        if window.bytes().len() < CHAIN * Head::MAX_BYTES && window.left() > window.bytes().len() as u64 {
+        if window.bytes().len() < CHAIN * RecordHead::MAX_BYTES && window.left() > window.bytes().len() as u64
+        {
             window.fill(source, BLOCK)?;
         }
-        if window.bytes().len() < Head::SIZE {
+        if window.bytes().len() < RecordHead::SIZE {
             window.consume(window.bytes().len());
             return Ok(window.offset() - from);
         }
         let mut rest = window.bytes();
         let mut chain = 0;
-        while let Some(head) = Head::of(rest).filter(|head| chain < CHAIN && head.is_plausible()) {
+        while let Some(head) = RecordHead::read(rest).filter(|head| chain < CHAIN && head.is_plausible()) {
             let Some(behind) = rest.get(head.size..) else { break };
             (rest, chain) = (behind, chain + 1);
         }
@@ -156,8 +157,7 @@ fn skip(source: &impl Source, window: &mut Window) -> io::Result<u64> {
     }
 }
 
-/// What is known of each CPU on the way: when it was last heard of, and whether since something could not
-/// be read.
+/// By CPU, the stamp of its last record, and whether something could not be read since.
 #[derive(Default)]
 struct Cpus(Vec<(u64, bool)>);
 
@@ -190,13 +190,13 @@ impl Cpus {
     }
 }
 
-/// Tells all records by stamp, those of equal stamps as they are in the file; each with its stamp, or that
-/// of the one before where it has none, and its offset. Says where the file has changed meanwhile.
+/// Visits all records by stamp, those of equal stamps in the order of the file; each with its stamp, or that
+/// of the one before where it has none. Returns the places where the file has changed since the first pass.
 pub(super) fn merge(
     source: &impl Source,
     runs: &[Run],
     decoder: &Decoder,
-    mut tell: impl FnMut(u64, Head, &[u8]),
+    mut visit: impl FnMut(u64, RecordHead, &[u8]),
 ) -> Vec<(u64, Fault)> {
     let mut faults = Vec::new();
     let mut waiting = runs.iter().peekable();
@@ -215,8 +215,8 @@ pub(super) fn merge(
         let Some(Reverse(mut reader)) = due.pop() else { return faults };
         let next = due.peek().map(|Reverse(next)| next.key());
         let limit = [next, waiting.peek().map(|run| run.key())].into_iter().flatten().min();
-        let told = reader.run(source, decoder, limit.unwrap_or((u64::MAX, u64::MAX)), &mut tell);
-        match told {
+        let more = reader.run(source, decoder, limit.unwrap_or((u64::MAX, u64::MAX)), &mut visit);
+        match more {
             Ok(true) => due.push(Reverse(reader)),
             Ok(false) => buffers.push(reader.window),
             Err(what) => faults.push((reader.window.offset(), what)),
@@ -243,34 +243,34 @@ impl Reader {
         (self.at, self.from)
     }
 
-    /// Tells what comes before `limit`; says whether there is more.
+    /// Visits the records before `limit`, and returns whether there are more.
     fn run(
         &mut self,
         source: &impl Source,
         decoder: &Decoder,
         limit: (u64, u64),
-        tell: &mut impl FnMut(u64, Head, &[u8]),
+        visit: &mut impl FnMut(u64, RecordHead, &[u8]),
     ) -> Result<bool, Fault> {
         loop {
             let seen = self.window.bytes().len();
-            if seen < Head::MAX_BYTES && self.window.left() > seen as u64 {
+            if seen < RecordHead::MAX_BYTES && self.window.left() > seen as u64 {
                 self.window.fill(source, RUN_BLOCK).map_err(|error| Fault::Io(error.to_string()))?;
             }
             if self.window.bytes().is_empty() {
                 return Ok(false);
             }
-            let head = Head::of(self.window.bytes()).filter(|head| head.is_plausible());
-            let body = head.and_then(|head| self.window.bytes().get(Head::SIZE..head.size));
+            let head = RecordHead::read(self.window.bytes()).filter(|head| head.is_plausible());
+            let body = head.and_then(|head| self.window.bytes().get(RecordHead::SIZE..head.size));
             let (Some(head), Some(body)) = (head, body) else {
                 return Err(Fault::Changed);
             };
-            // Less than before: it was changed, too, but that does no harm.
-            self.at = decoder.stamp(head, body).at.unwrap_or(self.at).max(self.at);
+            // A smaller stamp: the file was changed, but that does no harm.
+            self.at = decoder.order_key(head, body).at.unwrap_or(self.at).max(self.at);
             self.from = self.window.offset();
             if self.key() > limit {
                 return Ok(true);
             }
-            tell(self.at, head, body);
+            visit(self.at, head, body);
             self.window.consume(head.size);
         }
     }

@@ -1,3 +1,5 @@
+//! The places of things in a `trace.dat` of either version, and what its options say of the machine.
+
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -5,31 +7,31 @@ use foldhash::fast::FixedState;
 use wakepath_ctf::Source;
 use wakepath_event::{Comm, Cpu, Tid};
 
-use super::TraceDatError;
-use super::head::{Head, MAX_BYTES};
-use super::packed;
+use super::compression::{MAX_BYTES, METHODS};
+use super::head_reader::HeadReader;
 use super::ring::{self, Layout};
-use crate::formats::{MAGIC, Rest};
+use crate::OpenError;
+use crate::formats::{DescriptionReader, MAGIC};
 use crate::normalise::ReportedStates;
 use crate::plan::Plan;
 
-/// Where in a file things are, and what it says of its machine.
+/// The places of things in a file, and what it says of its machine.
 #[derive(Debug)]
 pub(super) struct Container {
     pub layout: Layout,
     pub tracepoints: Tracepoints,
     /// The top one first.
     pub buffers: Vec<Buffer>,
-    /// What threads were called when recording ended.
+    /// The names of threads when recording ended.
     pub comms: HashMap<Tid, Comm, FixedState>,
-    /// By what the file is compressed; `none` where it is not.
+    /// The method by which the file is compressed; `none` where it is not.
     pub compression: String,
-    pub said: Said,
+    pub options: FileOptions,
 }
 
-/// What options say.
+/// The values of the file's options.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct FileOptions {
     /// `uname -a` of the machine.
     pub uname: String,
     /// The version of trace-cmd.
@@ -37,13 +39,13 @@ pub(super) struct Said {
     /// Realtime less the stamps' clock, µs.
     pub realtime_offset_us: Option<i64>,
     pub tsc: Option<Tsc>,
-    /// Events of each CPU that found no room, as the kernel counted them.
+    /// By CPU, the number of events that found no room, as the kernel counted them.
     pub dropped: Vec<(u32, u64)>,
-    /// The clock; in version 6 of files, mostly only that the word of it stands behind the CPUs' tables.
+    /// The clock. Files of version 6 mostly have an empty name here, and the clock behind each CPU table.
     clock: Option<String>,
 }
 
-/// How stamps of the CPU's counter are ns.
+/// The conversion of stamps of the CPU's counter into ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tsc {
     pub multiplier: u32,
@@ -56,15 +58,15 @@ pub(super) struct Tsc {
 pub(super) struct Buffer {
     /// Empty for the top one.
     pub name: String,
-    /// By what its stamps are.
+    /// The clock of its stamps.
     pub clock: String,
     /// Bytes of its pages.
-    pub page: u32,
-    pub packed: bool,
+    pub page_bytes: u32,
+    pub compressed: bool,
     pub cpus: Vec<Pages>,
 }
 
-/// Where the pages of a CPU are.
+/// The place of a CPU's pages, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pages {
     pub cpu: u32,
@@ -77,7 +79,7 @@ pub(super) struct Pages {
 pub(super) struct Tracepoints {
     /// Those that are read, by number.
     pub plans: HashMap<u16, Plan, FixedState>,
-    /// What all are called, for a word on what there is.
+    /// The names of all, for an error that lists them.
     pub names: HashMap<u16, Box<str>, FixedState>,
     pub states: Option<ReportedStates>,
 }
@@ -98,45 +100,54 @@ mod option {
     pub const BUFFER_TEXT: u16 = 22;
 }
 
-/// Options and instances beyond these are none.
 const MAX_OPTIONS: usize = 1 << 16;
 const MAX_BUFFERS: usize = 1 << 10;
 const PAGE_SIZES: std::ops::RangeInclusive<u32> = 64..=(1 << 22);
-/// In version 6 of files, what tells one kind of content from another has ten bytes.
+/// The tags of ten bytes that name a kind of content in version 6.
 const FLYRECORD: &str = "flyrecord";
 const LATENCY: &str = "latency  ";
 const OPTIONS: &str = "options  ";
 
+/// How to record what answers why something was slow.
+pub(super) const RECORD_WITH: &str = "trace-cmd record -C mono -e sched_switch -e sched_waking \
+                           -e sched_wakeup_new -e irq -e hrtimer_expire_entry -e hrtimer_expire_exit COMMAND";
+
 impl Container {
-    pub fn read(source: &impl Source, path: &Path) -> Result<Self, TraceDatError> {
-        let mut head = Head::new(source, path)?;
-        if head.ahead(MAGIC.len() as u64)? != MAGIC {
-            return Err(TraceDatError::NotTraceDat(path.to_owned()));
+    pub fn read(source: &impl Source, path: &Path) -> Result<Self, OpenError> {
+        let mut head = HeadReader::new(source, path)?;
+        if head.peek(MAGIC.len() as u64)? != MAGIC {
+            let why = "is no trace.dat: it does not begin with 17 08 44 and `tracing`";
+            return Err(OpenError::unsupported(path, why));
         }
         head.at += MAGIC.len() as u64;
         let version = head.text("its version")?;
         if version != "6" && version != "7" {
-            return Err(TraceDatError::Version { path: path.to_owned(), version });
+            let why = format!(
+                "is a trace.dat of version {version}, and versions 6 and 7 are read: convert it \
+                 (trace-cmd convert --file-version 7 --compression none -i FILE -o NEW)"
+            );
+            return Err(OpenError::unsupported(path, why));
         }
         match head.byte("its byte order")? {
             0 => {}
-            1 => return Err(TraceDatError::BigEndian(path.to_owned())),
+            1 => return Err(OpenError::big_endian(path)),
             other => return Err(head.damaged(head.at - 1, format!("{other} is no byte order"))),
         }
-        // Of user space's longs, which are of no use here.
+        // The longs of user space, of which there are none here.
         head.byte("the size of its longs")?;
-        let page = head.u32("the size of its pages")?;
-        let mut container = if version == "6" { version_6(&mut head, page)? } else { version_7(&mut head)? };
+        let page_bytes = head.u32("the size of its pages")?;
+        let mut container =
+            if version == "6" { version_6(&mut head, page_bytes)? } else { version_7(&mut head)? };
         container.check(&head)?;
         Ok(container)
     }
 
-    /// What is claimed fits the file, and no byte of it is more than one CPU's.
-    fn check(&mut self, head: &Head<'_, impl Source>) -> Result<(), TraceDatError> {
+    /// Checks that the pages lie within the file, and that no byte belongs to two CPUs.
+    fn check(&mut self, head: &HeadReader<'_, impl Source>) -> Result<(), OpenError> {
         let mut all = 0_u64;
         for buffer in &self.buffers {
-            if !PAGE_SIZES.contains(&buffer.page) {
-                return Err(head.damaged(0, format!("pages cannot be of {} bytes", buffer.page)));
+            if !PAGE_SIZES.contains(&buffer.page_bytes) {
+                return Err(head.damaged(0, format!("pages cannot be of {} bytes", buffer.page_bytes)));
             }
             for &Pages { cpu, from, to } in &buffer.cpus {
                 if to < from || to > head.size {
@@ -157,8 +168,8 @@ impl Container {
     }
 }
 
-/// The bytes of a section, as far as they are there, read as the description of tracepoints.
-fn tracepoints(rest: &mut Rest<'_>) -> Option<Tracepoints> {
+/// Reads the description of tracepoints, as far as it is there.
+fn tracepoints(rest: &mut DescriptionReader<'_>) -> Option<Tracepoints> {
     let mut found = Tracepoints::default();
     rest.systems(&mut |id, format| {
         let Ok(id) = u16::try_from(id) else { return };
@@ -169,7 +180,7 @@ fn tracepoints(rest: &mut Rest<'_>) -> Option<Tracepoints> {
     Some(found)
 }
 
-fn layout(head: &Head<'_, impl Source>, [page, event]: [&[u8]; 2]) -> Result<Layout, TraceDatError> {
+fn layout(head: &HeadReader<'_, impl Source>, [page, event]: [&[u8]; 2]) -> Result<Layout, OpenError> {
     let unknown = || head.damaged(head.at, "the kernel's buffers are not laid out as any that is known");
     if !ring::is_known(&String::from_utf8_lossy(event)) {
         return Err(unknown());
@@ -177,22 +188,22 @@ fn layout(head: &Head<'_, impl Source>, [page, event]: [&[u8]; 2]) -> Result<Lay
     Layout::parse(&String::from_utf8_lossy(page)).ok_or_else(unknown)
 }
 
-/// All is in a row.
-fn version_6(head: &mut Head<'_, impl Source>, page: u32) -> Result<Container, TraceDatError> {
-    let (layout, tracepoints) = described(head)?;
+/// Reads a file of version 6, whose contents stand in a row.
+fn version_6(head: &mut HeadReader<'_, impl Source>, page_bytes: u32) -> Result<Container, OpenError> {
+    let (layout, tracepoints) = descriptions(head)?;
     for what in ["the kernel's symbols", "the formats of trace_printk"] {
         let size = head.u32(what)?;
-        head.pass(size.into(), what)?;
+        head.skip(size.into(), what)?;
     }
     let comms = comms(head)?;
     let cpus = head.u32("the number of its CPUs")?;
-    let mut said = Said::default();
+    let mut options = FileOptions::default();
     let mut instances = Vec::new();
     let mut tag = head.text("what comes next")?;
     if tag == OPTIONS {
-        options(head, &mut said, |head, id, content| {
+        read_options(head, &mut options, |head, id, content| {
             if id == option::BUFFER {
-                let mut rest = Rest::new(content);
+                let mut rest = DescriptionReader::new(content);
                 let at = rest.u64().ok_or_else(|| head.damaged(head.at, "an instance is nowhere"))?;
                 instances.push((at, String::from_utf8_lossy(rest.text().unwrap_or_default()).into_owned()));
             }
@@ -200,28 +211,29 @@ fn version_6(head: &mut Head<'_, impl Source>, page: u32) -> Result<Container, T
         })?;
         tag = head.text("what comes next")?;
     }
-    let clocks = said.clock.is_some();
-    let mut buffers = vec![buffer_6(head, &tag, String::new(), page, cpus, clocks)?];
+    let clocks = options.clock.is_some();
+    let mut buffers = vec![buffer_6(head, &tag, String::new(), page_bytes, cpus, clocks)?];
     for (at, name) in instances.into_iter().take(MAX_BUFFERS) {
         head.at = at;
         let tag = head.text("what an instance holds")?;
-        buffers.push(buffer_6(head, &tag, name, page, cpus, clocks)?);
+        buffers.push(buffer_6(head, &tag, name, page_bytes, cpus, clocks)?);
     }
-    let clock = said.clock.as_deref().unwrap_or_default();
+    let clock = options.clock.as_deref().unwrap_or_default();
     for buffer in buffers.iter_mut().filter(|buffer| buffer.clock.is_empty()) {
         clock.clone_into(&mut buffer.clock);
     }
-    Ok(Container { layout, tracepoints, buffers, comms, compression: "none".to_owned(), said })
+    Ok(Container { layout, tracepoints, buffers, comms, compression: "none".to_owned(), options })
 }
 
-/// How pages and tracepoints are described: nothing tells how long all that is.
-fn described(head: &mut Head<'_, impl Source>) -> Result<(Layout, Tracepoints), TraceDatError> {
-    let mut span = 1_u64 << 20;
+/// Reads the descriptions of pages and of tracepoints, whose length is not noted anywhere.
+fn descriptions(head: &mut HeadReader<'_, impl Source>) -> Result<(Layout, Tracepoints), OpenError> {
+    let mut limit = 1_u64 << 20;
     loop {
-        let bytes = head.ahead(span)?;
-        let mut rest = Rest::new(&bytes);
+        let bytes = head.peek(limit)?;
+        let mut rest = DescriptionReader::new(&bytes);
         let buffers = rest.buffers();
-        let found = rest.own().filter(|()| buffers.is_some()).and_then(|()| tracepoints(&mut rest));
+        let found =
+            rest.skip_ftrace_formats().filter(|()| buffers.is_some()).and_then(|()| tracepoints(&mut rest));
         match (buffers, found) {
             (Some(buffers), Some(found)) => {
                 let layout = layout(head, buffers)?;
@@ -229,7 +241,7 @@ fn described(head: &mut Head<'_, impl Source>) -> Result<(Layout, Tracepoints), 
                 return Ok((layout, found));
             }
             // Perhaps only the first bytes of it were there.
-            _ if bytes.len() as u64 == span && span < MAX_BYTES => span *= 4,
+            _ if bytes.len() as u64 == limit && limit < MAX_BYTES => limit *= 4,
             _ => {
                 let what = "the description of the tracepoints makes no sense from here on";
                 return Err(head.damaged(head.at + rest.at as u64, what));
@@ -238,18 +250,18 @@ fn described(head: &mut Head<'_, impl Source>) -> Result<(Layout, Tracepoints), 
     }
 }
 
-/// The table of a buffer's CPUs, and behind it the clock.
+/// Reads the table of a buffer's CPUs, and the clock behind it.
 fn buffer_6(
-    head: &mut Head<'_, impl Source>,
+    head: &mut HeadReader<'_, impl Source>,
     tag: &str,
     name: String,
-    page: u32,
+    page_bytes: u32,
     cpus: u32,
     clocks: bool,
-) -> Result<Buffer, TraceDatError> {
+) -> Result<Buffer, OpenError> {
     match tag {
         FLYRECORD => {}
-        LATENCY => return Err(TraceDatError::Latency(head.path.to_owned())),
+        LATENCY => return Err(latency_tracer(head)),
         _ => return Err(head.damaged(head.at, "neither events nor text begin here")),
     }
     let table = head.take(u64::from(cpus) * 16, "the table of its CPUs")?;
@@ -264,27 +276,35 @@ fn buffer_6(
     let mut clock = String::new();
     if clocks {
         let size = head.u64("the clock")?;
-        clock = clock_of(&String::from_utf8_lossy(&head.take(size, "the clock")?));
+        clock = selected_clock(&String::from_utf8_lossy(&head.take(size, "the clock")?));
     }
-    Ok(Buffer { name, clock, page, packed: false, cpus })
+    Ok(Buffer { name, clock, page_bytes, compressed: false, cpus })
 }
 
-/// Options lead to sections.
-fn version_7(head: &mut Head<'_, impl Source>) -> Result<Container, TraceDatError> {
-    let compression = head.text("what it is compressed by")?;
+fn latency_tracer(head: &HeadReader<'_, impl Source>) -> OpenError {
+    let why = format!(
+        "holds the text that a latency tracer printed, and no events: record events with {}",
+        RECORD_WITH
+    );
+    OpenError::unsupported(head.path, why)
+}
+
+/// Reads a file of version 7, whose options lead to its sections.
+fn version_7(head: &mut HeadReader<'_, impl Source>) -> Result<Container, OpenError> {
+    let compression = head.text("its compression method")?;
     head.text("the version of that")?;
-    let mut next = head.u64("where its options are")?;
-    let mut said = Said::default();
+    let mut next = head.u64("the place of its options")?;
+    let mut options = FileOptions::default();
     let (mut sections, mut buffers, mut is_text) = (HashMap::new(), Vec::new(), false);
-    // Each block of options leads to the next, and a loop leads nowhere.
+    // Each block of options leads to the next; the number of blocks ends a loop.
     let mut blocks = 0;
     while next != 0 {
         head.at = next;
         let (at, content) = head.section(option::DONE, "a section of options", &compression)?;
-        let mut inner = Options { rest: Rest::new(&content), at };
+        let mut inner = OptionReader { rest: DescriptionReader::new(&content), at };
         next = 0;
         while let Some((id, content)) = inner.next(head)? {
-            let mut rest = Rest::new(content);
+            let mut rest = DescriptionReader::new(content);
             match id {
                 option::DONE => {
                     next = rest.u64().unwrap_or(0);
@@ -300,7 +320,7 @@ fn version_7(head: &mut Head<'_, impl Source>) -> Result<Container, TraceDatErro
                     })?);
                 }
                 option::BUFFER_TEXT => is_text = true,
-                _ => said.note(id, content),
+                _ => options.note(id, content),
             }
         }
         blocks += 1;
@@ -309,7 +329,7 @@ fn version_7(head: &mut Head<'_, impl Source>) -> Result<Container, TraceDatErro
         }
     }
     if buffers.is_empty() && is_text {
-        return Err(TraceDatError::Latency(head.path.to_owned()));
+        return Err(latency_tracer(head));
     }
     let mut section = |id: u16, what: &str| {
         let at = sections.get(&id).copied();
@@ -319,9 +339,10 @@ fn version_7(head: &mut Head<'_, impl Source>) -> Result<Container, TraceDatErro
     let (_, info) = section(option::HEADER_INFO, "what describes the buffers")?;
     let (at, formats) = section(option::EVENT_FORMATS, "what describes the tracepoints")?;
     let names = section(option::COMMAND_LINES, "the names of threads").ok();
-    let info = Rest::new(&info).buffers();
-    let layout = layout(head, info.ok_or_else(|| head.damaged(head.at, "the buffers are not described"))?)?;
-    let mut rest = Rest::new(&formats);
+    let info = DescriptionReader::new(&info).buffers();
+    let layout =
+        layout(head, info.ok_or_else(|| head.damaged(head.at, "the buffers are not descriptions"))?)?;
+    let mut rest = DescriptionReader::new(&formats);
     let found = tracepoints(&mut rest);
     let tracepoints = found.ok_or_else(|| {
         let what = "the description of the tracepoints makes no sense from here on";
@@ -331,27 +352,27 @@ fn version_7(head: &mut Head<'_, impl Source>) -> Result<Container, TraceDatErro
     let mut all = Vec::new();
     for (at, buffer) in buffers {
         head.at = at;
-        let (packed, _) = head.section_head(option::BUFFER, "the section of a buffer")?;
-        if packed && !packed::READ.contains(&compression.as_str()) {
-            return Err(TraceDatError::Compressed { path: head.path.to_owned(), by: compression });
+        let (compressed, _) = head.section_head(option::BUFFER, "the section of a buffer")?;
+        if compressed && !METHODS.contains(&compression.as_str()) {
+            return Err(head.unknown_method(&compression));
         }
-        let mut buffer = Buffer { packed, ..buffer };
-        if packed {
-            // How many chunks there are stands in front of them, and is not counted.
+        let mut buffer = Buffer { compressed, ..buffer };
+        if compressed {
+            // The number of chunks stands in front of them, and is not counted.
             buffer.cpus.iter_mut().for_each(|pages| pages.to = pages.to.saturating_add(4));
         }
         all.push(buffer);
     }
     all.sort_by_key(|buffer| !buffer.name.is_empty());
-    Ok(Container { layout, tracepoints, buffers: all, comms, compression, said })
+    Ok(Container { layout, tracepoints, buffers: all, comms, compression, options })
 }
 
-/// A buffer as its option describes it, and where its section begins.
-fn buffer_7(rest: &mut Rest<'_>) -> Option<(u64, Buffer)> {
+/// A buffer as its option describes it, and the place of its section.
+fn buffer_7(rest: &mut DescriptionReader<'_>) -> Option<(u64, Buffer)> {
     let at = rest.u64()?;
     let name = String::from_utf8_lossy(rest.text()?).into_owned();
-    let clock = clock_of(&String::from_utf8_lossy(rest.text()?));
-    let (page, count) = (rest.count()?, rest.count()?);
+    let clock = selected_clock(&String::from_utf8_lossy(rest.text()?));
+    let (page_bytes, count) = (rest.count()?, rest.count()?);
     let mut cpus = Vec::new();
     for _ in 0..count {
         let (cpu, from, size) = (rest.count()?, rest.u64()?, rest.u64()?);
@@ -359,31 +380,31 @@ fn buffer_7(rest: &mut Rest<'_>) -> Option<(u64, Buffer)> {
             cpus.push(Pages { cpu, from, to: from.checked_add(size)? });
         }
     }
-    Some((at, Buffer { name, clock, page, packed: false, cpus }))
+    Some((at, Buffer { name, clock, page_bytes, compressed: false, cpus }))
 }
 
-/// Options of version 7, one by one.
-struct Options<'a> {
-    rest: Rest<'a>,
-    /// Where in the file they begin.
+/// Reads options of version 7, one by one.
+struct OptionReader<'a> {
+    rest: DescriptionReader<'a>,
+    /// The place in the file where they begin.
     at: u64,
 }
 
-impl<'a> Options<'a> {
-    fn next(&mut self, head: &Head<'_, impl Source>) -> Result<Option<(u16, &'a [u8])>, TraceDatError> {
-        let cut = || head.damaged(self.at, "an option ends behind its section's last byte");
+impl<'a> OptionReader<'a> {
+    fn next(&mut self, head: &HeadReader<'_, impl Source>) -> Result<Option<(u16, &'a [u8])>, OpenError> {
+        let cut = || head.damaged(self.at, "an option goes beyond the end of its section");
         let Some(id) = self.rest.u16() else { return Ok(None) };
         let size = self.rest.count().ok_or_else(cut)?;
         Ok(Some((id, self.rest.take(size as usize).ok_or_else(cut)?)))
     }
 }
 
-/// Options of version 6, up to the one that ends them.
-fn options<S: Source>(
-    head: &mut Head<'_, S>,
-    said: &mut Said,
-    mut other: impl FnMut(&Head<'_, S>, u16, &[u8]) -> Result<(), TraceDatError>,
-) -> Result<(), TraceDatError> {
+/// Reads options of version 6, up to the one that ends them.
+fn read_options<S: Source>(
+    head: &mut HeadReader<'_, S>,
+    options: &mut FileOptions,
+    mut other: impl FnMut(&HeadReader<'_, S>, u16, &[u8]) -> Result<(), OpenError>,
+) -> Result<(), OpenError> {
     for _ in 0..MAX_OPTIONS {
         let id = head.u16("an option")?;
         if id == option::DONE {
@@ -391,13 +412,13 @@ fn options<S: Source>(
         }
         let size = head.u32("an option")?;
         let content = head.take(size.into(), "an option")?;
-        said.note(id, &content);
+        options.note(id, &content);
         other(head, id, &content)?;
     }
     Err(head.damaged(head.at, "options without an end"))
 }
 
-impl Said {
+impl FileOptions {
     fn note(&mut self, id: u16, content: &[u8]) {
         let text = || {
             let end = content.iter().position(|&byte| byte == 0).unwrap_or(content.len());
@@ -406,11 +427,11 @@ impl Said {
         match id {
             option::UNAME => self.uname = text(),
             option::VERSION => self.version = text(),
-            option::TRACE_CLOCK => self.clock = Some(clock_of(&text())),
+            option::TRACE_CLOCK => self.clock = Some(selected_clock(&text())),
             option::DATE => self.realtime_offset_us = number(&text()),
-            option::CPU_STAT => self.dropped.extend(dropped(&text())),
+            option::CPU_STAT => self.dropped.extend(parse_dropped(&text())),
             option::TSC_TO_NS => {
-                let mut rest = Rest::new(content);
+                let mut rest = DescriptionReader::new(content);
                 let mut tsc =
                     || Some(Tsc { multiplier: rest.count()?, shift: rest.count()?, offset: rest.u64()? });
                 self.tsc = tsc().filter(|tsc| tsc.shift < 64 && tsc.multiplier > 0);
@@ -420,8 +441,8 @@ impl Said {
     }
 }
 
-/// Of `local [mono] boot` the one in brackets; of one word that.
-fn clock_of(text: &str) -> String {
+/// The clock in brackets of `local [mono] boot`; a single word is the clock.
+fn selected_clock(text: &str) -> String {
     let within = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(name, _)| name);
     within.unwrap_or(text).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned()
 }
@@ -435,8 +456,8 @@ fn number(text: &str) -> Option<i64> {
     number.ok().map(|number| sign * number)
 }
 
-/// Which CPU a `stats` file is of, and how many events found no room there; `None` where all did.
-fn dropped(stats: &str) -> Option<(u32, u64)> {
+/// The CPU of a `stats` file, and the number of events that found no room there; `None` where all did.
+fn parse_dropped(stats: &str) -> Option<(u32, u64)> {
     let figure = |name: &str| {
         let line = stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.and_then(|figure| figure.trim().parse::<u64>().ok())
@@ -446,13 +467,13 @@ fn dropped(stats: &str) -> Option<(u32, u64)> {
     (count > 0 && cpu < Cpu::LIMIT.into()).then_some((cpu, count))
 }
 
-fn comms(head: &mut Head<'_, impl Source>) -> Result<HashMap<Tid, Comm, FixedState>, TraceDatError> {
+fn comms(head: &mut HeadReader<'_, impl Source>) -> Result<HashMap<Tid, Comm, FixedState>, OpenError> {
     const WHAT: &str = "the names of threads";
     let size = head.u64(WHAT)?;
     head.take(size, WHAT).map(|text| parse_comms(&text))
 }
 
-/// A line a thread: its number and its name, which may be any bytes but the end of a line.
+/// Reads a line for each thread: its number, and its name, which may be any bytes but the end of a line.
 fn parse_comms(text: &[u8]) -> HashMap<Tid, Comm, FixedState> {
     let lines = text.split(|&byte| byte == b'\n');
     let parsed = lines.filter_map(|line| {
@@ -468,20 +489,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_options_say_is_read_as_tracefs_writes_it() {
+    fn options_are_read_as_tracefs_writes_them() {
         for (text, clock) in
             [("local [mono] boot", "mono"), ("mono", "mono"), ("[local] global\n", "local"), ("", "")]
         {
-            assert_eq!(clock_of(text), clock);
+            assert_eq!(selected_clock(text), clock);
         }
         for (text, value) in [("0x1f", Some(31)), ("-5", Some(-5)), ("0x", None), ("-", None), ("9", Some(9))]
         {
             assert_eq!(number(text), value, "{text}");
         }
         let stats = |dropped: &str| format!("CPU: 1\nentries: 5\noverrun: 3\ncommit overrun: 2\n{dropped}");
-        assert_eq!(super::dropped(&stats("dropped events: 7\n")), Some((1, 9)));
-        assert_eq!(super::dropped("CPU: 0\ncommit overrun: 0\ndropped events: 0\n"), None);
-        assert_eq!(super::dropped("dropped events: 7"), None);
+        assert_eq!(parse_dropped(&stats("dropped events: 7\n")), Some((1, 9)));
+        assert_eq!(parse_dropped("CPU: 0\ncommit overrun: 0\ndropped events: 0\n"), None);
+        assert_eq!(parse_dropped("dropped events: 7"), None);
         let comms = parse_comms(b"7 a b\n8 \xff\nnonsense\n99999999 far\n9");
         assert_eq!(comms.len(), 2);
         assert_eq!(comms[&Tid(7)], Comm::new(b"a b"));

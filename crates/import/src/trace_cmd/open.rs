@@ -1,34 +1,33 @@
+//! A `trace.dat` as a recording: the first pass over its events, and what its options say.
+
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use wakepath_clock::{Local, Stamp};
+use wakepath_clock::Stamp;
 use wakepath_ctf::Source;
-use wakepath_event::Event;
+use wakepath_event::{ClockId, Description, Event, EventSource, HostIdentity, RecordingFormat};
 
-use super::TraceDatError;
-use super::container::{Buffer, Container};
-use super::lane::{ItemKind, TSC, merge};
-use super::tell::Teller;
+use super::container::{Buffer, Container, RECORD_WITH};
+use super::convert::Converter;
+use super::cpu_reader::{ItemKind, TSC, merge};
 use crate::formats::MAGIC;
 use crate::normalise::{Normaliser, ReportedStates, WakeupBy};
 use crate::plan::Kind;
-use crate::{Clock, Damage, DamageKind, Fault, Host};
+use crate::{Damage, DamageKind, Fault, OpenError};
 
 /// A `trace.dat`, opened for reading.
 #[derive(Debug)]
 pub struct TraceDat<S = File> {
-    path: PathBuf,
+    description: Description,
     source: S,
     container: Container,
-    /// Which of the buffers is read.
+    /// The index of the buffer that is read.
     buffer: usize,
-    host: Host,
-    clock: Clock,
     states: ReportedStates,
-    wakings: bool,
+    wakeup_by: WakeupBy,
+    /// The stamp of the first event, ns.
     first: u64,
-    last: u64,
     damages: Vec<Damage>,
 }
 
@@ -45,176 +44,141 @@ struct Index {
     faults: Vec<(u64, Fault)>,
 }
 
-impl TraceDat {
-    /// Whether a file begins like one.
-    pub fn is_one(path: &Path) -> bool {
-        let mut begin = [0; MAGIC.len()];
-        let read = File::open(path).and_then(|file| Source::read_at(&file, 0, &mut begin));
-        read.is_ok_and(|read| begin[..read] == *MAGIC)
+impl RecordingFormat for TraceDat {
+    type Error = OpenError;
+
+    fn recognises(path: &Path) -> bool {
+        crate::file_begins_with(path, MAGIC)
     }
 
-    /// Opens a file and looks at all its events once.
+    /// Opens a file and goes through all its events once.
     ///
     /// # Errors
     /// When it is none, is of a kind that is not read, or holds no switches. Damage among its pages is no
-    /// error: see [`TraceDat::for_each`].
-    pub fn open(path: &Path) -> Result<Self, TraceDatError> {
-        let file = File::open(path).map_err(|source| TraceDatError::Io { path: path.to_owned(), source })?;
-        Self::of(file, path)
+    /// error: see [`EventSource::read`].
+    fn open(path: &Path) -> Result<Self, OpenError> {
+        Self::from_source(File::open(path).map_err(OpenError::io(path))?, path)
     }
 }
 
 impl<S: Source> TraceDat<S> {
-    /// The same, of bytes from anywhere; `path` is what they are called.
+    /// Opens the bytes of such a file, wherever they are; errors and damages call them `path`.
     ///
     /// # Errors
     /// As [`TraceDat::open`].
-    pub fn of(source: S, path: &Path) -> Result<Self, TraceDatError> {
+    pub fn from_source(source: S, path: &Path) -> Result<Self, OpenError> {
         let container = Container::read(&source, path)?;
         let mut chosen: Option<(usize, Index)> = None;
         let (mut holds, mut others) = (BTreeMap::new(), Vec::new());
         for (number, buffer) in container.buffers.iter().enumerate() {
-            let index = Index::of(&source, &container, buffer);
+            let index = Index::new(&source, &container, buffer);
             for (&id, count) in &index.counts {
                 *holds.entry(id).or_insert(0_u64) += count;
             }
             if index.switches && chosen.is_none() {
                 chosen = Some((number, index));
             } else if !index.counts.is_empty() {
-                others.push(if buffer.name.is_empty() {
-                    "the top one".to_owned()
-                } else {
-                    buffer.name.clone()
-                });
+                let name = if buffer.name.is_empty() { "the top one" } else { &buffer.name };
+                others.push(name.to_owned());
             }
         }
         let Some((buffer, index)) = chosen else {
-            let holds = told(&container, &holds);
-            return Err(TraceDatError::NoSwitches { path: path.to_owned(), holds });
+            let holds = list_events(&container, &holds);
+            return Err(OpenError::NoSwitches { path: path.to_owned(), holds, record_with: RECORD_WITH });
         };
         let name = container.buffers[buffer].clock.as_str();
-        let clock = clock(name, container.said.tsc.is_some()).map_err(|why| TraceDatError::Clock {
-            path: path.to_owned(),
-            clock: name.to_owned(),
-            why,
+        let clock = host_clock(name, container.options.tsc.is_some()).map_err(|why| {
+            OpenError::unsupported(
+                path,
+                format!("has stamps of the clock `{name}`, which {why}: record with -C mono"),
+            )
         })?;
         let mut damages: Vec<_> = index.faults.into_iter().map(|fault| Damage::at(path, fault)).collect();
-        let mut add = |kind| damages.push(Damage::of(path, kind));
+        let mut add = |kind| damages.push(Damage::of_file(path, kind));
         if !others.is_empty() {
             add(DamageKind::OtherBuffers(others));
         }
-        for &(cpu, count) in &container.said.dropped {
+        for &(cpu, count) in &container.options.dropped {
             add(DamageKind::BufferFull { cpu, count });
         }
-        if clock == Clock::Uptime {
+        if clock == ClockId::Uptime {
             add(DamageKind::CoarseClock);
         }
-        let mut words = container.said.uname.split_whitespace().skip(1).map(str::to_owned);
+        let mut words = container.options.uname.split_whitespace().skip(1).map(str::to_owned);
         let (name, kernel_release) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let states = container.tracepoints.states.unwrap_or_else(|| {
             add(DamageKind::StatesUndescribed);
             ReportedStates::of_release(&kernel_release)
         });
-        let version = container.said.version.split_whitespace().next().unwrap_or_default();
-        let tracer = format!("trace-cmd {version}").trim_end().to_owned();
+        let version = container.options.version.split_whitespace().next().unwrap_or_default();
+        let first = index.first.unwrap_or(0);
         Ok(Self {
-            path: path.to_owned(),
-            host: Host { name, kernel_release, tracer, boot_id: String::new() },
+            description: Description {
+                path: path.to_owned(),
+                // trace-cmd does not note which boot it was.
+                host: HostIdentity { name, kernel_release, ..HostIdentity::default() },
+                tracer: Some(format!("trace-cmd {version}").trim_end().to_owned()),
+                clock,
+                // Exact to the µs; `None` where it was recorded without `--date`.
+                realtime_offset_ns: container.options.realtime_offset_us.map(|us| i128::from(us) * 1000),
+                extent: Some((Stamp::from_ns(first), Stamp::from_ns(index.last))),
+                size: container.buffers[buffer].cpus.iter().map(|pages| pages.to - pages.from).sum(),
+                cgroup: None,
+                format: None,
+            },
             buffer,
-            clock,
             states,
-            wakings: index.wakings,
-            first: index.first.unwrap_or(0),
-            last: index.last,
+            wakeup_by: if index.wakings { WakeupBy::Waking } else { WakeupBy::Wakeup },
+            first,
             damages,
             container,
             source,
         })
     }
+}
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
+/// Events of equal stamps come by CPU.
+impl<S: Source> EventSource for TraceDat<S> {
+    type Damage = Damage;
+
+    fn description(&self) -> &Description {
+        &self.description
     }
 
-    /// Whose events it holds. Of which boot, trace-cmd does not note.
-    pub const fn host(&self) -> &Host {
-        &self.host
-    }
-
-    /// By which clock its stamps are.
-    pub const fn clock(&self) -> Clock {
-        self.clock
-    }
-
-    /// Realtime (ns since 1970) less the file's clock, to the µs; `None` where it was recorded without `--date`.
-    pub fn realtime_offset_ns(&self) -> Option<i128> {
-        self.container.said.realtime_offset_us.map(|us| i128::from(us) * 1000)
-    }
-
-    /// Bytes of its pages.
-    pub fn bytes(&self) -> u64 {
-        self.read().cpus.iter().map(|pages| pages.to - pages.from).sum()
-    }
-
-    /// The stamps of the first event and the last.
-    pub const fn span(&self) -> (Stamp<Local>, Stamp<Local>) {
-        (Stamp::from_ns(self.first), Stamp::from_ns(self.last))
-    }
-
-    /// Which tracepoint of a wake-up counts.
-    pub const fn wakeup_by(&self) -> WakeupBy {
-        if self.wakings { WakeupBy::Waking } else { WakeupBy::Wakeup }
-    }
-
-    /// Tells all events in time order, those of equal stamps by CPU. Says what was damaged or is doubtful; what
-    /// was lost is told among the events.
-    pub fn for_each(&self, tell: impl FnMut(&Event)) -> Vec<Damage> {
-        self.for_each_with(tell, |_| {})
-    }
-
-    /// The same; now and then `progress` is told how many of [`TraceDat::bytes`] were read.
-    pub fn for_each_with(&self, tell: impl FnMut(&Event), mut progress: impl FnMut(u64)) -> Vec<Damage> {
+    fn read(&self, emit: impl FnMut(&Event), mut progress: impl FnMut(u64)) -> Vec<Damage> {
         /// Bytes between two reports of progress.
-        const EVERY: u64 = 1 << 20;
-        let normaliser = Normaliser::with_states(self.states, self.wakeup_by());
-        let mut teller = Teller::new(&self.container, normaliser, self.first, tell);
-        let (mut read, mut said) = (0, 0);
-        // Where it cannot be read, the first pass found, too.
+        const PROGRESS_BYTES: u64 = 1 << 20;
+        let normaliser = Normaliser::with_states(self.states, self.wakeup_by);
+        let mut converter = Converter::new(&self.container, normaliser, self.first, emit);
+        let (mut read, mut reported) = (0, 0);
+        let buffer = &self.container.buffers[self.buffer];
+        // The first pass found the places that cannot be read, too.
         merge(
             &self.source,
             &self.container,
-            self.read(),
-            |cpu, item, bytes| teller.item(cpu, item, bytes),
+            buffer,
+            |cpu, item, bytes| converter.item(cpu, item, bytes),
             |bytes| {
                 read += bytes;
-                if read - said >= EVERY {
-                    said = read;
+                if read - reported >= PROGRESS_BYTES {
+                    reported = read;
                     progress(read);
                 }
             },
         );
         let mut damages = self.damages.clone();
-        let mut add = |kind| damages.push(Damage::of(&self.path, kind));
-        if teller.unreadable > 0 {
-            add(DamageKind::EventsSkipped { count: teller.unreadable, first: None });
+        let path = &self.description.path;
+        if converter.unreadable > 0 {
+            let skipped = DamageKind::EventsSkipped { count: converter.unreadable, first: None };
+            damages.push(Damage::of_file(path, skipped));
         }
-        teller.doubt_of_wakings().into_iter().for_each(&mut add);
-        // A CPU may be in an interrupt of each kind when recording begins.
-        let unmatched = teller.unmatched();
-        if unmatched > 8 * self.read().cpus.len() as u64 {
-            add(DamageKind::UnmatchedInterrupts(unmatched));
-        }
+        damages.extend(converter.normaliser.doubts(path, buffer.cpus.len()));
         damages
-    }
-
-    fn read(&self) -> &Buffer {
-        &self.container.buffers[self.buffer]
     }
 }
 
 impl Index {
-    fn of(source: &impl Source, container: &Container, buffer: &Buffer) -> Self {
+    fn new(source: &impl Source, container: &Container, buffer: &Buffer) -> Self {
         let mut index = Self::default();
         let faults = merge(
             source,
@@ -223,7 +187,7 @@ impl Index {
             |_, item, bytes| {
                 index.first.get_or_insert(item.at);
                 index.last = item.at;
-                let (ItemKind::Event(_), Some(&id)) = (&item.what, bytes.first_chunk()) else { return };
+                let (ItemKind::Event(_), Some(&id)) = (&item.kind, bytes.first_chunk()) else { return };
                 let id = u16::from_le_bytes(id);
                 *index.counts.entry(id).or_insert(0) += 1;
                 match container.tracepoints.plans.get(&id).map(|plan| plan.kind) {
@@ -239,29 +203,29 @@ impl Index {
     }
 }
 
-/// The clock that ftrace calls so; else why it is of no use.
-fn clock(name: &str, tsc: bool) -> Result<Clock, &'static str> {
+/// The clock that ftrace calls `name`; else why its stamps are of no use.
+fn host_clock(name: &str, has_tsc_rate: bool) -> Result<ClockId, &'static str> {
     Ok(match name {
-        "mono" => Clock::Monotonic,
-        "mono_raw" => Clock::Numbered(4),
-        "boot" => Clock::Numbered(7),
-        "tai" => Clock::Numbered(11),
-        "perf" => Clock::Perf,
-        // What ftrace takes where nobody asked for another.
-        "local" | "" => Clock::Local,
-        "global" => Clock::Global,
-        "uptime" => Clock::Uptime,
-        name if TSC.contains(&name) && tsc => Clock::Tsc,
+        "mono" => ClockId::Monotonic,
+        "mono_raw" => ClockId::Numbered(4),
+        "boot" => ClockId::Numbered(7),
+        "tai" => ClockId::Numbered(11),
+        "perf" => ClockId::Perf,
+        // The default of ftrace.
+        "local" | "" => ClockId::Local,
+        "global" => ClockId::Global,
+        "uptime" => ClockId::Uptime,
+        name if TSC.contains(&name) && has_tsc_rate => ClockId::Tsc,
         name if TSC.contains(&name) => {
             return Err("counts cycles, and the file does not say how many there are in a second");
         }
-        "counter" => return Err("counts events and tells no time"),
-        _ => return Err("nobody here knows how to read"),
+        "counter" => return Err("counts events and does not measure time"),
+        _ => return Err("is not known here"),
     })
 }
 
-/// What was recorded, in a few words, most of it first.
-fn told(container: &Container, counts: &BTreeMap<u16, u64>) -> String {
+/// The events that were recorded, in a few words, the most frequent first.
+fn list_events(container: &Container, counts: &BTreeMap<u16, u64>) -> String {
     const MAX_COUNT: usize = 4;
     let mut all: Vec<_> = counts.iter().collect();
     all.sort_by_key(|(_, count)| std::cmp::Reverse(**count));

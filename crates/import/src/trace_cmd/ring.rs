@@ -1,14 +1,14 @@
 //! A page of the kernel's ring buffer.
 //!
-//! It begins with its first stamp and a word that says how many bytes of it are used, and whether events were
-//! lost before it. Events follow, whole words each: five bits tell the kind or the length, 27 the time since the
+//! It begins with its first stamp and a word with the number of bytes that are used, and whether events were
+//! lost before it. Events follow, whole words each: five bits hold the kind or the length, 27 the time since the
 //! event before.
 
 use std::ops::Range;
 
 use crate::{Fault, formats};
 
-/// Where a page has what, as `events/header_page` tells.
+/// The places of a page's fields, as `events/header_page` describes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     stamp: usize,
@@ -18,36 +18,36 @@ pub(super) struct Layout {
     data: usize,
 }
 
-/// How a page begins.
+/// What a page says in front of its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Begin {
+pub(super) struct PageHead {
     /// Stamp of its first event.
     pub at: u64,
-    /// Where its events are.
+    /// The place of its events.
     pub data: (usize, usize),
-    /// Events were lost before it: so many, 0 where nobody counted.
+    /// The number of events that were lost before it, if any were; 0 where it was not counted.
     pub lost: Option<u64>,
 }
 
-/// What stands in a page.
+/// An item of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// An event, so long after what was before, and where its bytes are.
+    /// An event: the time since the item before, and the place of its bytes.
     Event(u64, Range<usize>),
-    /// So much time passed.
-    Passed(u64),
-    /// It is so late: the lower 59 bits.
-    Is(u64),
-    /// An event that was taken back; so much later than what was before.
-    Nothing(u64),
+    /// Time that passed.
+    TimePassed(u64),
+    /// The current stamp: its lower 59 bits.
+    Stamp(u64),
+    /// An event that was taken back: the time since the item before.
+    Discarded(u64),
     /// The rest is empty.
     End,
 }
 
-/// Bits of the word that says how many bytes are used.
+/// Bits of the word with the number of bytes that are used.
 const USED: u64 = (1 << 27) - 1;
 const LOST: u64 = 1 << 31;
-/// Behind the bytes that are used stands how many were lost.
+/// The number of lost events stands behind the bytes that are used.
 const COUNTED: u64 = 1 << 30;
 /// Bits of an absolute stamp.
 const STAMP_BITS: u32 = 59;
@@ -69,8 +69,8 @@ impl Layout {
         })
     }
 
-    /// How a page begins; an error says what makes no sense.
-    pub fn begin(&self, page: &[u8]) -> Result<Begin, Fault> {
+    /// Reads what a page says in front of its events.
+    pub fn read(&self, page: &[u8]) -> Result<PageHead, Fault> {
         let too_short = || Fault::PageCut(page.len());
         if page.len() < self.data {
             return Err(too_short());
@@ -86,7 +86,7 @@ impl Layout {
             let count = (commit & COUNTED != 0).then(|| long(page, end, self.long)).flatten();
             count.unwrap_or(0)
         });
-        Ok(Begin { at, data: (self.data, end), lost })
+        Ok(PageHead { at, data: (self.data, end), lost })
     }
 }
 
@@ -102,7 +102,7 @@ pub(super) fn is_known(header: &str) -> bool {
     kinds && says("type_len", "5") && says("time_delta", "27")
 }
 
-/// What stands at a place of a page whose events end at `end`, and where the next stands.
+/// The item at a place of a page whose events end at `end`, and the place of the next item.
 pub(super) fn piece(page: &[u8], at: usize, end: usize) -> Result<(Piece, usize), Fault> {
     let word = |at: usize| long(&page[..end], at, 4);
     let head = word(at).ok_or(Fault::EventCut)?;
@@ -115,9 +115,9 @@ pub(super) fn piece(page: &[u8], at: usize, end: usize) -> Result<(Piece, usize)
     Ok(match kind {
         29 if delta == 0 => (Piece::End, end),
         // The kernel gives one a delta of 1 that had none.
-        29 => (Piece::Nothing(if delta == 1 { 0 } else { delta }), within(at + 4, next()?.max(4))?),
-        30 => (Piece::Passed(next()? << 27 | delta), at + 8),
-        31 => (Piece::Is(next()? << 27 | delta), at + 8),
+        29 => (Piece::Discarded(if delta == 1 { 0 } else { delta }), within(at + 4, next()?.max(4))?),
+        30 => (Piece::TimePassed(next()? << 27 | delta), at + 8),
+        31 => (Piece::Stamp(next()? << 27 | delta), at + 8),
         0 => {
             // The length counts its own four bytes.
             let length = next()?;
@@ -134,11 +134,11 @@ pub(super) fn piece(page: &[u8], at: usize, end: usize) -> Result<(Piece, usize)
     })
 }
 
-/// The whole stamp of which a piece tells the lower bits, where it was `now` before.
-pub(super) const fn whole(stamp: u64, now: u64) -> u64 {
+/// The stamp whose lower bits are `stamp`, where it was `now` before.
+pub(super) const fn full_stamp(stamp: u64, now: u64) -> u64 {
     let above = now >> STAMP_BITS << STAMP_BITS;
     let stamp = above | stamp;
-    // The upper bits changed meanwhile, where it would be back by more than half of what the lower ones tell.
+    // The upper bits changed meanwhile, where the stamp would go back by more than half of the lower bits' range.
     if now > stamp && now - stamp > 1 << (STAMP_BITS - 1) {
         stamp.saturating_add(1 << STAMP_BITS)
     } else {
@@ -177,15 +177,15 @@ mod tests {
         let mut page = vec![0; 64];
         page[0] = 7;
         page[8] = 40;
-        assert_eq!(layout.begin(&page), Ok(Begin { at: 7, data: (16, 56), lost: None }));
+        assert_eq!(layout.read(&page), Ok(PageHead { at: 7, data: (16, 56), lost: None }));
         // Lost before it, uncounted and counted.
         page[11] = 0x80;
-        assert_eq!(layout.begin(&page).map(|begin| begin.lost), Ok(Some(0)));
+        assert_eq!(layout.read(&page).map(|head| head.lost), Ok(Some(0)));
         page[11] = 0xc0;
         page[56] = 9;
-        assert_eq!(layout.begin(&page).map(|begin| begin.lost), Ok(Some(9)));
+        assert_eq!(layout.read(&page).map(|head| head.lost), Ok(Some(9)));
         page[8] = 49;
-        let error = layout.begin(&page).expect_err("more than there is room for");
+        let error = layout.read(&page).expect_err("more than there is room for");
         assert_eq!(error, Fault::PageOverfull { page: 64, used: 49 });
     }
 
@@ -196,10 +196,10 @@ mod tests {
             (&[2 | 5 << 5, 1, 2][..], Ok(Piece::Event(5, 4..12)), 12),
             (&[5 << 5, 10, 1, 2], Ok(Piece::Event(5, 8..14)), 16),
             (&[29, 0, 0], Ok(Piece::End), 12),
-            (&[29 | 5 << 5, 8, 0, 0], Ok(Piece::Nothing(5)), 12),
-            (&[29 | 1 << 5, 8, 0, 0], Ok(Piece::Nothing(0)), 12),
-            (&[30 | 3 << 5, 2], Ok(Piece::Passed(2 << 27 | 3)), 8),
-            (&[31 | 3 << 5, 2], Ok(Piece::Is(2 << 27 | 3)), 8),
+            (&[29 | 5 << 5, 8, 0, 0], Ok(Piece::Discarded(5)), 12),
+            (&[29 | 1 << 5, 8, 0, 0], Ok(Piece::Discarded(0)), 12),
+            (&[30 | 3 << 5, 2], Ok(Piece::TimePassed(2 << 27 | 3)), 8),
+            (&[31 | 3 << 5, 2], Ok(Piece::Stamp(2 << 27 | 3)), 8),
             (&[3, 0, 0], Err(Fault::EventOverrun(12)), 0),
             (&[0, 3, 0], Err(Fault::EventSize(3)), 0),
             (&[0, u32::MAX, 0], Err(Fault::EventOverrun(4_294_967_295)), 0),
@@ -209,12 +209,12 @@ mod tests {
             let found = piece(&page, 0, page.len());
             assert_eq!(found, piece_is.map(|piece| (piece, next)), "{words:?}");
         }
-        assert_eq!(whole(5, 1 << 60 | 3), 1 << 60 | 5);
-        assert_eq!(whole(2, (1 << 59) - 1), 1 << 59 | 2);
+        assert_eq!(full_stamp(5, 1 << 60 | 3), 1 << 60 | 5);
+        assert_eq!(full_stamp(2, (1 << 59) - 1), 1 << 59 | 2);
     }
 
     #[test]
-    fn events_of_another_layout_are_known_by_what_the_kernel_says_of_them() {
+    fn events_of_another_layout_are_recognised_by_the_kernels_description() {
         let header = "# compressed entry header\n\ttype_len    :    5 bits\n\ttime_delta  :   27 bits\n\
             \tarray       :   32 bits\n\n\tpadding     : type == 29\n\ttime_extend : type == 30\n\
             \ttime_stamp : type == 31\n\tdata max type_len  == 28\n";

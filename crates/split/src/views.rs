@@ -1,3 +1,5 @@
+//! The events of one host as each of the hosts to be would have seen them.
+
 use std::collections::{HashMap, HashSet};
 
 use wakepath_clock::{Local, Stamp};
@@ -15,37 +17,39 @@ pub struct Side {
     pub processes: Vec<Tid>,
 }
 
-/// Which event each side would have seen, and how.
+/// The views of the hosts to be: the events that each would have seen, and how.
 #[derive(Debug)]
-pub struct Apart {
+pub struct HostViews {
     sides: Vec<Side>,
     /// Processes that carry packets between the sides.
     wire: HashSet<Tid>,
-    of_thread: HashMap<Tid, Whose>,
-    /// In which namespace packets of a flow come in first.
-    arrives: HashMap<FlowId, u32>,
+    owners: HashMap<Tid, Owner>,
+    /// The namespace in which packets of a flow come in first.
+    arrival_netns: HashMap<FlowId, u32>,
 }
 
+/// The owner of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum Owner {
     Side(usize),
     Wire,
 }
 
-/// Above all ids that a test's machine gives out, with room for a CPU's number.
-const ELSEWHERE: u32 = Tid::LIMIT - Cpu::LIMIT as u32;
+/// The first id of the threads that stand for all others, one for each CPU: above all ids that a test's machine
+/// gives out.
+const OTHERS: u32 = Tid::LIMIT - Cpu::LIMIT as u32;
 
-impl Apart {
-    /// These sides, with this between them.
+impl HostViews {
+    /// The views of these sides, with the processes of `wire` between them.
     pub fn new(sides: Vec<Side>, wire: impl IntoIterator<Item = Tid>) -> Self {
         let wire = wire.into_iter().collect();
-        Self { sides, wire, of_thread: HashMap::new(), arrives: HashMap::new() }
+        Self { sides, wire, owners: HashMap::new(), arrival_netns: HashMap::new() }
     }
 
-    /// The threads that have a CPU for all others, to be told first.
-    pub fn elsewhere(at: Stamp<Local>, cpus: u32) -> impl Iterator<Item = Event> {
+    /// Events that introduce the threads which stand for all others; they come first.
+    pub fn others(at: Stamp<Local>, cpus: u32) -> impl Iterator<Item = Event> {
         (0..cpus.min(Cpu::LIMIT.into())).map(move |cpu| {
-            let tid = Tid(ELSEWHERE + cpu);
+            let tid = Tid(OTHERS + cpu);
             let identity = ThreadIdentity {
                 tid,
                 tgid: tid,
@@ -56,46 +60,46 @@ impl Apart {
                 cgroup: CgroupId(0),
                 cpu_cgroup: CgroupId(0),
                 kernel: false,
-                comm: Comm::new(b"elsewhere"),
+                comm: Comm::new(b"other-host"),
             };
             let what = EventKind::Thread { identity, blocked: None, call: None };
             Event { at, cpu: Cpu(0), context: Context::Task, current: Tid::IDLE, kind: what }
         })
     }
 
-    /// Takes note of an event; to be called with each, in order, before it is asked who has seen it.
+    /// Takes note of an event; to be called with each, in order, before its view is asked for.
     pub fn observe(&mut self, event: &Event) {
         match &event.kind {
-            EventKind::Thread { identity: who, .. } | EventKind::Fork { child: who } => {
-                let side = self.sides.iter().position(|side| side.processes.contains(&who.tgid));
-                let wire = self.wire.contains(&who.tgid).then_some(Whose::Wire);
-                match side.map(Whose::Side).or(wire) {
-                    Some(whose) => self.of_thread.insert(who.tid, whose),
-                    None => self.of_thread.remove(&who.tid),
+            EventKind::Thread { identity, .. } | EventKind::Fork { child: identity } => {
+                let side = self.sides.iter().position(|side| side.processes.contains(&identity.tgid));
+                let wire = self.wire.contains(&identity.tgid).then_some(Owner::Wire);
+                match side.map(Owner::Side).or(wire) {
+                    Some(owner) => self.owners.insert(identity.tid, owner),
+                    None => self.owners.remove(&identity.tid),
                 };
             }
             EventKind::Packet(packet) if packet.direction == Direction::In => {
-                self.arrives.entry(packet.flow).or_insert(packet.netns);
+                self.arrival_netns.entry(packet.flow).or_insert(packet.netns);
             }
             _ => {}
         }
     }
 
-    /// The event as that side has seen it, if it has.
-    pub fn seen(&self, side: usize, event: &Event) -> Option<Event> {
-        let is_its = |tid: Tid| self.of_thread.get(&tid) == Some(&Whose::Side(side));
+    /// The event as one side has seen it, if it has.
+    pub fn view(&self, side: usize, event: &Event) -> Option<Event> {
+        let is_its = |tid: Tid| self.owners.get(&tid) == Some(&Owner::Side(side));
         let it_is_here = is_its(event.current);
         let has_process = |tgid: &Tid| self.sides[side].processes.contains(tgid);
-        let called = |tid: Tid| match tid {
+        let shown_as = |tid: Tid| match tid {
             Tid::IDLE => tid,
             tid if is_its(tid) => tid,
-            _ => Tid(ELSEWHERE + u32::from(event.cpu.0 % Cpu::LIMIT)),
+            _ => Tid(OTHERS + u32::from(event.cpu.0 % Cpu::LIMIT)),
         };
-        let mut seen = Event { current: called(event.current), ..event.clone() };
-        match &mut seen.kind {
+        let mut view = Event { current: shown_as(event.current), ..event.clone() };
+        match &mut view.kind {
             EventKind::Switch { next, out, call, .. } => {
-                *next = called(*next);
-                if *next == seen.current {
+                *next = shown_as(*next);
+                if *next == view.current {
                     return None;
                 }
                 if !it_is_here {
@@ -107,16 +111,16 @@ impl Apart {
                     return None;
                 }
                 if !*newborn {
-                    seen.context = self.context(event);
+                    view.context = self.context(event);
                 }
             }
             EventKind::Packet(packet) if packet.netns != self.sides[side].netns => return None,
-            EventKind::SocketReady(flow) if self.arrives.get(flow) != Some(&self.sides[side].netns) => {
+            EventKind::SocketReady(flow) if self.arrival_netns.get(flow) != Some(&self.sides[side].netns) => {
                 return None;
             }
-            EventKind::Packet(_) | EventKind::SocketReady(_) => seen.context = self.context(event),
-            EventKind::Thread { identity: who, .. } | EventKind::Fork { child: who }
-                if !has_process(&who.tgid) =>
+            EventKind::Packet(_) | EventKind::SocketReady(_) => view.context = self.context(event),
+            EventKind::Thread { identity, .. } | EventKind::Fork { child: identity }
+                if !has_process(&identity.tgid) =>
             {
                 return None;
             }
@@ -133,7 +137,7 @@ impl Apart {
             {
                 return None;
             }
-            EventKind::LockBegin(lock) | EventKind::LockEnd(lock) => lock.owner = lock.owner.map(called),
+            EventKind::LockBegin(lock) | EventKind::LockEnd(lock) => lock.owner = lock.owner.map(shown_as),
             EventKind::Mark(Mark::Command { tgid, .. } | Mark::Target(tgid)) if !has_process(tgid) => {
                 return None;
             }
@@ -142,7 +146,7 @@ impl Apart {
             {
                 return None;
             }
-            // Who records, and what code was run, is of no matter to a path.
+            // The recorder and the code that was run do not matter to a path.
             EventKind::Mark(Mark::Observer(_))
             | EventKind::Sample(_)
             | EventKind::Stack(_)
@@ -151,13 +155,13 @@ impl Apart {
             | EventKind::Mapping(_) => return None,
             _ => {}
         }
-        Some(seen)
+        Some(view)
     }
 
-    /// What the CPU was doing, without the wire: what the kernel does in its name is a card's doing.
+    /// The context of an event, without the wire: the kernel's work in the wire's name is that of a card.
     fn context(&self, event: &Event) -> Context {
         match event.context {
-            Context::Task if self.of_thread.get(&event.current) == Some(&Whose::Wire) => {
+            Context::Task if self.owners.get(&event.current) == Some(&Owner::Wire) => {
                 Context::Softirq(Softirq::NetRx)
             }
             context => context,

@@ -1,19 +1,21 @@
+//! The state of one CPU: its current thread, and the interrupts that take its time.
+
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Call, Context, Softirq, Tid};
 
 use crate::tracepoint::Interrupt;
 
-/// What is known of one CPU now: who is current, and what borrows it from whom (G15 §4.4).
+/// The state of one CPU now (G15 §4.4).
 #[derive(Debug, Default)]
-pub(super) struct Lane {
-    /// `None`: nothing has told yet, or records were lost.
+pub(super) struct CpuState {
+    /// `None` where no record named it yet, or records were lost.
     pub current: Option<Tid>,
     /// The system call that the current thread is in.
     pub call: Option<Call>,
     stack: Vec<Level>,
-    /// Since when the stack is not empty.
+    /// The stamp since which the stack is not empty.
     since: Stamp<Local>,
-    /// What interrupts took since the last switch, ns.
+    /// The time that interrupts took since the last switch, ns.
     taken: u64,
     /// Exits without an entry, entries without an exit.
     pub unmatched: u64,
@@ -34,7 +36,7 @@ enum Kind {
     Vector(Context),
 }
 
-/// Interrupts nest a few deep; whatever is deeper is exits that were lost.
+/// Interrupts nest a few deep; a deeper stack means that exits were lost.
 const MAX_DEPTH: usize = 16;
 
 impl Level {
@@ -48,7 +50,7 @@ impl Level {
     }
 }
 
-impl Lane {
+impl CpuState {
     pub fn enter(&mut self, at: Stamp<Local>, interrupt: Interrupt<'_>) {
         if self.stack.is_empty() {
             self.since = at;
@@ -60,8 +62,8 @@ impl Lane {
         self.stack.push(Level::of(interrupt));
     }
 
-    /// An exit ends what began last of its kind, and whatever began since, whose exits were not seen. One
-    /// that nothing fits ends nothing. `own`: this is the current thread's own work.
+    /// Ends the last interrupt of this kind, and those that began since, whose exits were not seen. An exit
+    /// without an entry ends nothing. `own`: the interrupt is the current thread's own work.
     pub fn leave(&mut self, at: Stamp<Local>, interrupt: Interrupt<'_>, own: bool) {
         let level = Level::of(interrupt);
         match self.stack.iter().rposition(|other| *other == level) {
@@ -88,8 +90,8 @@ impl Lane {
                 .get(usize::from(vector))
                 .map_or(Context::UnknownInterrupt, |&v| Context::Softirq(v)),
             Kind::Vector(context) => context,
-            // Where the interrupt is not traced, the timers that expire in it are: in the local timer's, that
-            // may come amid any softirq, or in the softirqs that run timers themselves.
+            // Where an interrupt is not traced, the timers that expire in it are. They expire in the local
+            // timer's interrupt, which may come amid any softirq, or in the softirqs that run timers.
             Kind::Hrtimer => match self.stack.iter().rev().find(|level| level.kind != Kind::Hrtimer) {
                 Some(Level { kind: Kind::Softirq(8), .. }) => Context::Softirq(Softirq::Hrtimer),
                 Some(Level { kind: Kind::Softirq(1), .. }) => Context::Softirq(Softirq::Timer),
@@ -99,7 +101,8 @@ impl Lane {
         (context, level.irq)
     }
 
-    /// Another thread has the CPU: no interrupt does. Says what interrupts took since the last time, ns.
+    /// Another thread takes the CPU, which ends all interrupts. Returns the time that interrupts took since the
+    /// last switch, ns.
     pub fn switch(&mut self, next: Tid) -> u32 {
         self.unmatched += self.stack.len() as u64;
         self.stack.clear();
@@ -107,13 +110,13 @@ impl Lane {
         u32::try_from(std::mem::take(&mut self.taken)).unwrap_or(u32::MAX)
     }
 
-    /// User code runs: no interrupt does.
+    /// User code runs, which ends all interrupts.
     pub fn in_task(&mut self) {
         self.unmatched += self.stack.len() as u64;
         self.stack.clear();
     }
 
-    /// Records were lost: nothing is known.
+    /// Forgets the state: records were lost.
     pub fn lose(&mut self) {
         self.stack.clear();
         self.current = None;
@@ -135,58 +138,58 @@ mod tests {
 
     #[test]
     fn the_innermost_interrupt_is_the_context() {
-        let mut lane = Lane::default();
-        lane.enter(at(10), NET_RX);
-        lane.enter(at(12), DISK);
-        assert_eq!(lane.context(), (Context::Device, 11));
-        lane.leave(at(15), DISK, false);
-        assert_eq!(lane.context(), (Context::Softirq(Softirq::NetRx), 0));
-        lane.leave(at(20), NET_RX, false);
-        assert_eq!(lane.context(), (Context::Task, 0));
-        assert_eq!((lane.switch(Tid(5)), lane.unmatched), (10, 0));
-        assert_eq!(lane.switch(Tid(6)), 0, "each interrupt is charged once");
+        let mut state = CpuState::default();
+        state.enter(at(10), NET_RX);
+        state.enter(at(12), DISK);
+        assert_eq!(state.context(), (Context::Device, 11));
+        state.leave(at(15), DISK, false);
+        assert_eq!(state.context(), (Context::Softirq(Softirq::NetRx), 0));
+        state.leave(at(20), NET_RX, false);
+        assert_eq!(state.context(), (Context::Task, 0));
+        assert_eq!((state.switch(Tid(5)), state.unmatched), (10, 0));
+        assert_eq!(state.switch(Tid(6)), 0, "each interrupt is charged once");
     }
 
     #[test]
-    fn what_does_not_match_is_a_local_matter() {
-        let mut lane = Lane::default();
-        lane.leave(at(1), DISK, false);
-        assert_eq!((lane.context().0, lane.unmatched), (Context::Task, 1));
-        lane.enter(at(2), NET_RX);
-        lane.enter(at(3), TIMER);
-        lane.leave(at(9), NET_RX, false);
-        assert_eq!((lane.context().0, lane.unmatched), (Context::Task, 2), "the timer's exit was lost");
-        lane.enter(at(10), NET_RX);
-        assert_eq!(lane.switch(Tid(1)), 7, "no thread is switched in an interrupt");
-        assert_eq!((lane.context().0, lane.unmatched), (Context::Task, 3));
+    fn an_entry_or_exit_without_its_other_end_does_no_lasting_harm() {
+        let mut state = CpuState::default();
+        state.leave(at(1), DISK, false);
+        assert_eq!((state.context().0, state.unmatched), (Context::Task, 1));
+        state.enter(at(2), NET_RX);
+        state.enter(at(3), TIMER);
+        state.leave(at(9), NET_RX, false);
+        assert_eq!((state.context().0, state.unmatched), (Context::Task, 2), "the timer's exit was lost");
+        state.enter(at(10), NET_RX);
+        assert_eq!(state.switch(Tid(1)), 7, "no thread is switched in an interrupt");
+        assert_eq!((state.context().0, state.unmatched), (Context::Task, 3));
         for n in 0..1000 {
-            lane.enter(at(n), NET_RX);
+            state.enter(at(n), NET_RX);
         }
-        assert!(lane.stack.len() <= MAX_DEPTH);
+        assert!(state.stack.len() <= MAX_DEPTH);
     }
 
     #[test]
     fn a_timer_expires_in_the_interrupt_around_it() {
-        let mut lane = Lane::default();
-        lane.enter(at(1), Interrupt::Hrtimer);
-        assert_eq!(lane.context().0, Context::LocalTimer, "even if nobody traces that");
-        lane.enter(at(2), Interrupt::Softirq(8));
-        lane.enter(at(3), Interrupt::Hrtimer);
-        assert_eq!(lane.context().0, Context::Softirq(Softirq::Hrtimer));
+        let mut state = CpuState::default();
+        state.enter(at(1), Interrupt::Hrtimer);
+        assert_eq!(state.context().0, Context::LocalTimer, "even if that is not traced");
+        state.enter(at(2), Interrupt::Softirq(8));
+        state.enter(at(3), Interrupt::Hrtimer);
+        assert_eq!(state.context().0, Context::Softirq(Softirq::Hrtimer));
         // Amid another softirq it is the local timer's interrupt, traced or not.
         for around in [&[Interrupt::Softirq(7), TIMER][..], &[Interrupt::Softirq(7)]] {
-            let mut lane = Lane::default();
-            around.iter().for_each(|&interrupt| lane.enter(at(1), interrupt));
-            lane.enter(at(2), Interrupt::Hrtimer);
-            assert_eq!(lane.context().0, Context::LocalTimer, "{around:?}");
+            let mut state = CpuState::default();
+            around.iter().for_each(|&interrupt| state.enter(at(1), interrupt));
+            state.enter(at(2), Interrupt::Hrtimer);
+            assert_eq!(state.context().0, Context::LocalTimer, "{around:?}");
         }
     }
 
     #[test]
     fn softirqs_are_the_own_work_of_their_thread() {
-        let mut lane = Lane::default();
-        lane.enter(at(0), NET_RX);
-        lane.leave(at(50), NET_RX, true);
-        assert_eq!(lane.switch(Tid(1)), 0);
+        let mut state = CpuState::default();
+        state.enter(at(0), NET_RX);
+        state.leave(at(50), NET_RX, true);
+        assert_eq!(state.switch(Tid(1)), 0);
     }
 }

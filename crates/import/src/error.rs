@@ -1,0 +1,47 @@
+//! Why a trace of another tracer cannot be read at all.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use wakepath_ctf::stream::PlansError;
+use wakepath_ctf::trace::TraceError;
+
+/// Why a trace cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum OpenError {
+    #[error("cannot read {}: {source}", .path.display())]
+    Io { path: PathBuf, source: io::Error },
+    /// The trace is of another format, or of a kind that is not read; `why` goes on behind the path.
+    #[error("{} {why}", .path.display())]
+    Unsupported { path: PathBuf, why: String },
+    #[error("{} at byte {offset}: {what}", .path.display())]
+    Damaged { path: PathBuf, offset: u64, what: String },
+    #[error(
+        "{} holds no switches of threads (it holds {holds}), so that the waits of threads are not known: \
+         record the switches with {record_with}", .path.display()
+    )]
+    NoSwitches { path: PathBuf, holds: String, record_with: &'static str },
+    #[error(transparent)]
+    Metadata(#[from] TraceError),
+    #[error("{}: {source}", .path.display())]
+    Plans { path: PathBuf, source: PlansError },
+}
+
+impl OpenError {
+    pub(crate) fn unsupported(path: &Path, why: impl Into<String>) -> Self {
+        Self::Unsupported { path: path.to_owned(), why: why.into() }
+    }
+
+    pub(crate) fn big_endian(path: &Path) -> Self {
+        Self::unsupported(
+            path,
+            "was recorded on a big-endian machine: only recordings of little-endian ones are read",
+        )
+    }
+
+    /// An error of the operating system about this file.
+    pub(crate) fn io(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Io { path: path.to_owned(), source }
+    }
+}

@@ -1,0 +1,135 @@
+//! The first pass over a `perf.data`: which records it holds, in which order they come, and what they belong to.
+
+use std::collections::HashMap;
+use std::io;
+
+use wakepath_ctf::Source;
+
+use super::container::{Attribute, Container, feature};
+use super::records::{Decoder, RecordKind};
+use super::runs::{self, Index};
+use crate::formats::Format;
+use crate::plan::{Kind, Plan};
+
+/// Everything that converting the records of a file needs to know of it.
+#[derive(Debug)]
+pub(super) struct Contents {
+    pub decoder: Decoder,
+    /// By the index of their attribute, the roles of the events.
+    pub roles: Vec<EventRole>,
+    pub index: Index,
+    pub present: Present,
+    /// By the id of an event, its CPU.
+    pub cpus: HashMap<u64, u32>,
+    build_ids: HashMap<Box<[u8]>, Box<[u8]>>,
+}
+
+/// The use that is made of a recorded event.
+#[derive(Debug)]
+pub(super) enum EventRole {
+    Tracepoint(Plan),
+    /// It is sampled by time: where it hits, a thread is running.
+    Running,
+    Other,
+}
+
+impl EventRole {
+    pub fn new(attribute: &Attribute, plan: Option<Plan>) -> Self {
+        const HARDWARE: u32 = 0;
+        const SOFTWARE: u32 = 1;
+        match (attribute.kind, attribute.config & 0xff) {
+            _ if plan.is_some() => plan.map_or(Self::Other, Self::Tracepoint),
+            // Cycles, and cycles of the reference; the CPU's clock, and the task's.
+            (HARDWARE, 0 | 9) | (SOFTWARE, 0 | 1) => Self::Running,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The kinds of records that a file really holds; an event may have been asked for and never hit.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Present {
+    pub switches: bool,
+    /// `sched_waking`.
+    pub wakings: bool,
+    /// Tracepoints.
+    pub execs: bool,
+    pub exits: bool,
+    /// perf's own records.
+    pub forks: bool,
+    pub names: bool,
+    /// Some events were recorded of single threads.
+    pub threads: bool,
+    pub compressed: bool,
+}
+
+impl Contents {
+    /// Goes through all records once.
+    pub fn read(
+        source: &impl Source,
+        container: &Container,
+        decoder: Decoder,
+        formats: &HashMap<u64, Format>,
+    ) -> io::Result<Self> {
+        let plan =
+            |one: &Attribute| formats.get(&one.config).filter(|_| one.is_tracepoint()).and_then(Plan::new);
+        let attributes = &container.attributes;
+        let roles: Vec<_> = attributes.iter().map(|one| EventRole::new(one, plan(one))).collect();
+        let (mut present, mut cpus) = (Present::default(), HashMap::new());
+        let index = runs::index(source, &container.data, &decoder, |head, body, key| {
+            present.compressed |= head.is_compressed();
+            match key.attribute.map(|attribute| &roles[attribute]).filter(|_| head.is_sample()) {
+                Some(EventRole::Tracepoint(plan)) => present.note(plan.kind),
+                Some(_) => {}
+                // The records that perf made up, without a stamp, are about the time before the recording.
+                None => match decoder.decode(head, body).map(|record| (record.at, record.kind)) {
+                    Ok((Some(_), RecordKind::Fork { .. })) => present.forks = true,
+                    Ok((Some(_), RecordKind::Comm { .. })) => present.names = true,
+                    Ok((_, RecordKind::EventCpus(events))) => {
+                        for (id, cpu, thread) in events {
+                            present.threads |= thread >= 0;
+                            cpus.extend(u32::try_from(cpu).ok().map(|cpu| (id, cpu)));
+                        }
+                    }
+                    _ => {}
+                },
+            }
+        })?;
+        let build_ids = container.section(source, feature::BUILD_ID)?;
+        let build_ids = build_ids.map(|(_, section)| read_build_ids(&section)).unwrap_or_default();
+        Ok(Self { decoder, roles, index, present, cpus, build_ids })
+    }
+
+    /// The build id of the file at a path; empty where it is not known.
+    pub fn build_id(&self, path: &[u8]) -> &[u8] {
+        self.build_ids.get(path).map_or(&[], |id| id)
+    }
+}
+
+impl Present {
+    fn note(&mut self, kind: Kind) {
+        match kind {
+            Kind::Switch => self.switches = true,
+            Kind::Waking => self.wakings = true,
+            Kind::Exec => self.execs = true,
+            Kind::Exit => self.exits = true,
+            _ => {}
+        }
+    }
+}
+
+/// Reads build ids by path. Each record holds a head, a process, 20 bytes of id and 4 more, and the path.
+fn read_build_ids(mut section: &[u8]) -> HashMap<Box<[u8]>, Box<[u8]>> {
+    /// A bit of the head: the length of the id stands behind it.
+    const SIZED: u16 = 1 << 15;
+    let mut ids = HashMap::new();
+    while let Some(&[.., a, b, c, d]) = section.first_chunk::<8>() {
+        let (misc, size) = (u16::from_le_bytes([a, b]), usize::from(u16::from_le_bytes([c, d])));
+        let Some((record, rest)) = section.split_at_checked(size.max(36)) else { break };
+        section = rest;
+        let len = if misc & SIZED != 0 { record[32].min(20) } else { 20 };
+        let path = record[36..].split(|&byte| byte == 0).next().unwrap_or_default();
+        ids.insert(path.into(), record[12..12 + usize::from(len)].into());
+    }
+    ids
+}
