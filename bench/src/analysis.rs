@@ -1,9 +1,9 @@
 //! How fast recordings are analysed, as CPU time: decoding alone, decoding into the graph, and one
 //! thread's path as a whole process, over recordings of a machine that never was, of growing size.
 //!
-//! If the cost grows linearly, the columns per event stay level from row to row. What else runs on the
-//! same cores only ever adds CPU time (caches, frequency, a neighbour's hyperthread), so the least of
-//! many rounds is nearest to what the work itself takes; the median beside it is what a person meets.
+//! If the cost grows linearly, the columns per event stay level from row to row. Other load on the
+//! same cores only adds CPU time (caches, frequency, a neighbour's hyperthread), so the least of
+//! many rounds is nearest to the cost of the work itself; the median beside it is the time that users see.
 //! Sizes take turns: a slow minute does not fall on one row alone.
 
 use std::hint::black_box;
@@ -41,7 +41,7 @@ pub struct Options {
     output: PathBuf,
 }
 
-/// What was measured of one recording.
+/// The measurements of one recording.
 #[derive(Default)]
 struct Row {
     events: u64,

@@ -1,8 +1,8 @@
 //! Measures what recording costs, against its floor and its peers, as a table in Markdown.
 //!
 //! Runs alternate: the load alone, then with one recorder, again and again; each pair gives one
-//! ratio, and the median of the ratios is the figure. What drifts over seconds (clock speeds,
-//! neighbours of a virtual machine) so takes both halves of a pair alike.
+//! ratio, and the median of the ratios is the figure. Slow changes over seconds (clock speeds,
+//! neighbours of a virtual machine) therefore affect both halves of a pair alike.
 //!
 //! The load has one CPU to itself, under a real-time priority; recorders read and write on another.
 
@@ -92,7 +92,7 @@ fn rate(options: &Options) -> Result<()> {
             let runs = load.run_on_each(cpus)?;
             let consumer = recording.consumer_cpu()?.saturating_sub(before).as_secs_f64();
             let recorded = recording.stop()?;
-            // All do the same number of round trips at once; the slowest tells how long that took.
+            // All do the same number of round trips at once; the slowest gives the time.
             let took = runs.iter().map(|run| run.count / run.rate).fold(0.0, f64::max);
             let events = recorded.events.unwrap_or(0) as f64 / 1e6;
             rates.push(events / took);
@@ -126,7 +126,7 @@ fn measure(load: &Load, recorder: &mut dyn Recorder, pairs: usize) -> Result<Row
         let recorded = load.run()?;
         let consumer = recording.consumer_cpu()?.saturating_sub(before);
         row.add(&alone, &recorded, consumer, recording.stop()?);
-        // What was written in one run is not to be flushed in the next.
+        // The data of one run must not be flushed during the next.
         processes::settle(Duration::from_millis(200));
     }
     progress("");

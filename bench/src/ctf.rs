@@ -35,7 +35,7 @@ pub struct Options {
     program: PathBuf,
 }
 
-/// What decoding gave, so that it was not left out. Numbers count by their lowest 32 bits: a negative one
+/// A checksum of the decoded events, so that the compiler cannot leave out the decoding. Numbers count by their lowest 32 bits: a negative one
 /// that is shown in base 16 is cut to its width there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Checksum {
@@ -198,7 +198,7 @@ fn busiest(path: &Path) -> Result<u32> {
     wakepath_import::Lttng::open(path)?.for_each(|event| builder.push(event));
     let graph = builder.finish();
     let busiest = graph.threads().max_by_key(|(index, _)| graph.state_intervals(*index).len());
-    // Of a number that was used again, whichever `--tid` takes.
+    // If the number was used again, `--tid` chooses one of its threads.
     let (_, thread) = busiest.context("the trace has no threads")?;
     Ok(thread.tid().number())
 }

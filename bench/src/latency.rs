@@ -1,9 +1,9 @@
 //! Measures what counting latencies costs a call, beside its peers at the same question, as tables in
 //! Markdown.
 //!
-//! Each round runs the load alone and then under each tool; what a tool adds to a call is told against the
-//! same round's run alone, and the median of the rounds is the figure. The load tells itself how long its
-//! calls took, so that what tools do before and after is no part of it.
+//! Each round runs the load alone and then under each tool; the time that a tool adds to a call is relative to the
+//! same round's run alone, and the median of the rounds is the figure. The load measures its own
+//! calls, so that the work of tools before and after is no part of it.
 
 mod tools;
 
@@ -38,9 +38,9 @@ pub struct Options {
     output: PathBuf,
 }
 
-/// What a run under a tool gave.
+/// The result of a run under a tool.
 pub struct Run {
-    /// Of a call, ns.
+    /// The time of a call, ns.
     pub a_call: f64,
     /// Calls that the tool counted, if it says so.
     pub counted: Option<u64>,
@@ -75,7 +75,7 @@ pub fn run(options: &Options) -> Result<()> {
 
 fn table(question: Question, calls: &Path, options: &Options) -> Result<()> {
     let place = tools::Place { calls, wakepath: &options.wakepath, output: &options.output };
-    // As it was asked for: where the tree lies is of no interest.
+    // The path within the tree: the place of the tree is of no interest.
     let shown = options.workloads.join("calls");
     let shown = tools::Place { calls: &shown, ..place };
     let mut rows: Vec<Row> = Vec::new();

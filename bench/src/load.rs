@@ -1,4 +1,4 @@
-//! What is recorded: a program that does one small thing as often as it can and prints how often.
+//! The load that is recorded: a program that repeats one small operation as often as it can and prints the number.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -28,7 +28,7 @@ pub struct Load {
     trips: u64,
 }
 
-/// What one run of the load did.
+/// The result of one run of the load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Run {
     /// Round trips a second, over the whole run.
@@ -67,7 +67,7 @@ impl Load {
             .to_vec()
     }
 
-    /// What is run, so that it can be run again.
+    /// The command line, so that a reader can run it again.
     pub fn command(&self) -> String {
         self.words().join(" ")
     }
@@ -82,7 +82,7 @@ impl Load {
         finished(&self.command(), started(&self.words())?)
     }
 
-    /// Runs it once on each of so many CPUs at a time, with the priority that everybody has.
+    /// Runs it once on each of the first `cpus` CPUs at a time, with normal priority.
     pub fn run_on_each(&self, cpus: usize) -> Result<Vec<Run>> {
         let started = (0..cpus).map(|cpu| started(&self.words_on(cpu))).collect::<Result<Vec<_>>>()?;
         started.into_iter().map(|child| finished(&self.command_on_each(), child)).collect()

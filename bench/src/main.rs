@@ -20,9 +20,9 @@ use clap::Parser;
 /// Measures wakepath, and prints tables in Markdown.
 #[derive(Debug, Parser)]
 enum Command {
-    /// What recording costs: a load alone and under each recorder, in turns.
+    /// The cost of recording: a load alone and under each recorder, in turns.
     Cost(cost::Options),
-    /// What counting latencies costs a call: a load alone and under each tool, in turns.
+    /// The cost of counting latencies, per call: a load alone and under each tool, in turns.
     Latency(latency::Options),
     /// How fast recordings are analysed, over their sizes.
     Analysis(analysis::Options),

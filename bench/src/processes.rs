@@ -45,7 +45,7 @@ pub fn own_cpu_time() -> Result<Duration> {
     Ok(Duration::new(u64::try_from(time.tv_sec)?, u32::try_from(time.tv_nsec)?))
 }
 
-/// What a process used from its beginning to its end.
+/// The resources that a process used from its beginning to its end.
 pub struct Used {
     /// CPU time, its own and the kernel's for it.
     pub cpu: Duration,

@@ -1,4 +1,4 @@
-//! What records: nothing less than a whole tool each, started and stopped as a person would.
+//! The recorders: each is a whole tool, started and stopped as a user would.
 
 mod floor;
 mod ftrace;
@@ -27,7 +27,7 @@ pub enum Name {
 pub trait Recorder {
     /// For people.
     fn name(&self) -> String;
-    /// What was run, so that it can be run again.
+    /// The command line, so that a reader can run it again.
     fn command(&self) -> String;
     /// Begins, and returns once events are being recorded.
     fn start(&mut self) -> Result<Box<dyn Recording>>;
@@ -41,7 +41,7 @@ pub trait Recording {
     fn stop(self: Box<Self>) -> Result<Recorded>;
 }
 
-/// What was recorded. `None` is not known, or nothing that this recorder has.
+/// The result of a recording. `None` is not known, or does not exist for this recorder.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Recorded {
     /// Events.

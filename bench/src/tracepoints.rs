@@ -48,7 +48,7 @@ mod tests {
         pieces.filter_map(|rest| rest.split_once(close)).map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// Of what records: what counts latencies runs at other times.
+    /// The tracepoints of the programs that record; those that count latencies run at other times.
     fn wakepaths(keep: impl Fn(&str) -> bool) -> BTreeSet<String> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bpf");
         let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

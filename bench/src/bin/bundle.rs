@@ -1,8 +1,8 @@
 //! Makes a recording fit to be given away: `bundle FROM TO`.
 //!
-//! A recording is system-wide, and names tell about a machine and its users. What belongs to the
-//! recorded command and what is the kernel's keeps its names; of everything else the time stays and
-//! the names go, so that the path is the same to the nanosecond.
+//! A recording is system-wide, and its names reveal facts about a machine and its users. The recorded command and the
+//! kernel keep their names. All other threads keep their times and lose their names, so that the path is the same to
+//! the nanosecond.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use wakepath_event::{Comm, Event, EventKind, EventSource, Mark, NameSpace, RecordingFormat, Tid};
 use wakepath_recording::{ClockReading, Options, Recording, Writer};
 
-/// What a process of others is called.
+/// The name that every other process gets.
 const OTHER: &[u8] = b"other";
 
 fn main() -> Result<()> {
@@ -58,7 +58,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Whose names stay.
+/// The threads whose names stay.
 struct Kept {
     processes: HashSet<Tid>,
     threads: HashSet<Tid>,
@@ -98,7 +98,7 @@ impl Kept {
         Ok(kept)
     }
 
-    /// The event without what tells of others; `None` if nothing of it is left.
+    /// The event without the names of others; `None` if nothing of it is left.
     fn without_names(&self, mut event: Event) -> Option<Event> {
         let other = Comm::new(OTHER);
         let ours = self.threads.contains(&event.current);

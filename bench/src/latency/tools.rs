@@ -19,7 +19,7 @@ pub struct Place<'a> {
     pub output: &'a Path,
 }
 
-/// Whose latency is asked for.
+/// The calls whose latency is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Question {
     /// `counted` of the load, which does next to nothing.
@@ -28,7 +28,7 @@ pub enum Question {
     SystemCall,
 }
 
-/// What answers.
+/// The tool that measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
     Wakepath,
@@ -55,7 +55,7 @@ impl Question {
         }
     }
 
-    /// What makes the calls, and where.
+    /// The command that makes the calls.
     pub fn load(self, place: &Place<'_>, calls: u64) -> Vec<String> {
         let flag = match self {
             Self::Function => format!("functions={calls}"),
@@ -105,7 +105,7 @@ impl Tool {
         found.is_err().then_some(program)
     }
 
-    /// What is run, for people: CALLS is the program, LOAD what runs it.
+    /// The command line as the page shows it: CALLS is the program, LOAD the command that runs it.
     pub fn command(self, question: Question) -> String {
         let place =
             Place { calls: Path::new("CALLS"), wakepath: Path::new("wakepath"), output: Path::new(".") };

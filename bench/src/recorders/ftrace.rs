@@ -88,7 +88,7 @@ impl Recording for Running {
             let bytes =
                 reader.join().map_err(|_| anyhow!("a reader panicked"))?.context("a reader failed")?;
             let stats = fs::read_to_string(self.instance.0.join(format!("per_cpu/cpu{cpu}/stats")))?;
-            // What is in the last, half-filled page counts: it was recorded and could be read.
+            // Events in the last, half-filled page count: they were recorded and could be read.
             let events = field(&stats, "entries") + field(&stats, "read events");
             let lost = field(&stats, "overrun") + field(&stats, "dropped events");
             recorded.events = recorded.events.map(|sum| sum + events);
@@ -121,7 +121,7 @@ impl Drop for Instance {
     }
 }
 
-/// Moves pages until told to stop and nothing is left; returns the bytes moved.
+/// Moves pages until `stop` is set and nothing is left; returns the bytes moved.
 fn drain(raw: &File, file: &File, stop: &AtomicBool) -> io::Result<u64> {
     const CHUNK: usize = 1 << 16;
     let (from, to) = pipe()?;

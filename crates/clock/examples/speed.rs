@@ -1,11 +1,11 @@
-//! What a conversion costs, against arbitrary precision: `cargo run --release -p wakepath-clock --example speed`.
+//! The cost of a conversion, against arbitrary precision: `cargo run --release -p wakepath-clock --example speed`.
 
 use std::hint::black_box;
 
 use num_bigint::BigInt;
 use wakepath_clock::{ErrorBound, Line, Local, Piece, Reference, Stamp, Transform};
 
-/// As many as Giraldeau 2015, section 5.4.6, converts, 200 ns apart.
+/// The number of stamps that Giraldeau 2015, section 5.4.6, converts; they are 200 ns apart.
 const STAMPS: u64 = 1 << 25;
 const START: u64 = 1_000_000_000_000_000_000;
 

@@ -16,7 +16,7 @@ pub(crate) struct Slope {
     pub run: i64,
 }
 
-/// What is known of the line at one time: between these, where anything bounds it.
+/// The bounds of the line at one time, ns; `None` where nothing bounds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Range {
     pub low: Option<i64>,
@@ -44,7 +44,7 @@ pub(crate) enum Rounding {
 impl Range {
     pub(crate) const OPEN: Self = Self { low: None, high: None };
 
-    /// What both say.
+    /// The range inside both.
     pub(crate) fn and(self, other: Self) -> Self {
         let both = |a: Option<i64>, b: Option<i64>, choose: fn(i64, i64) -> i64| match (a, b) {
             (Some(a), Some(b)) => Some(choose(a, b)),
@@ -75,7 +75,7 @@ impl Range {
 }
 
 impl Corridor {
-    /// What is at most `by` beyond the points, too.
+    /// The corridor that also contains everything at most `by` ns beyond the points.
     pub(crate) fn widened(&self, by: i64) -> Self {
         let moved = |points: &[Point], by: i64| {
             points.iter().map(|p| Point { y: p.y.saturating_add(by), ..*p }).collect()

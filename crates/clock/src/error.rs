@@ -1,9 +1,11 @@
-/// How far a converted stamp may lie from the truth, at most. Smaller bounds sort first.
+//! Error bounds of converted stamps.
+
+/// The largest distance of a converted stamp from its true value. Smaller bounds sort first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ErrorBound {
-    /// Within so many ns, either way.
+    /// At most this number of ns, either way.
     Within(u64),
-    /// Nothing that was seen bounds it: traffic went one way only.
+    /// No packet bounds it: traffic went one way only.
     Unbounded,
 }
 

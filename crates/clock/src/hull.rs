@@ -64,7 +64,7 @@ impl Hull {
             while kept.len() >= 2 && !bends(kept[kept.len() - 2], kept[kept.len() - 1], point, side) {
                 kept.pop();
             }
-            // Of points at one time the nearest to the line binds.
+            // Among points at one time, the nearest to the line binds.
             match kept.last_mut() {
                 Some(last) if last.x == point.x => {
                     // Only the very first can still be there: the loop above removed any other.

@@ -40,7 +40,7 @@ impl Line {
         Self::anchored(u64::try_from(slope).ok()?, first.0, i128::from(first.1) << BITS)
     }
 
-    /// As [`Line::through`], for points that were both moved by `lift` ns on both clocks.
+    /// Like [`Line::through`], for points that were both moved by `lift` ns on both clocks.
     pub(crate) fn lifted(first: (u64, u64), second: (u64, u64), lift: i128) -> Option<Self> {
         let line = Self::through(first, second)?;
         // slope × (x + lift) + offset = y + lift

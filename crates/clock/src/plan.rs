@@ -9,13 +9,13 @@ use crate::Limits;
 use crate::corridor::{Corridor, Range, Rounding};
 use crate::hull::{Hull, Side};
 
-/// A stretch of time on this clock in which nothing bends more than its error says.
+/// An interval on this clock in which the clock bends no more than its error.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub from: i64,
     pub to: i64,
     pub corridor: Corridor,
-    /// Of the cells, which.
+    /// Its cells, as a range of indices.
     pub cells: Span<usize>,
     level: u32,
     index: u64,
@@ -120,7 +120,7 @@ impl Cells {
         Plan { parts: left.parts, whole, cost: both }
     }
 
-    /// What one line costs here; `None` where no line can hold.
+    /// The cost of one line here; `None` where no line fits.
     fn cost(&self, corridor: &Corridor, from: i64, to: i64) -> Option<Cost> {
         let slopes = self.limits.slopes();
         corridor.ends((from, to), slopes, Rounding::Outward)?;

@@ -1,4 +1,4 @@
-//! What packets between two hosts say about their clocks.
+//! Computes the relation of two hosts' clocks from the packets between them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::hull::{Hull, Point, REACH, Side};
 use crate::plan::Cells;
 use crate::{ErrorBound, Line, Local, Peer, Piece, Stamp, Transform};
 
-/// What is assumed of two clocks. A bound holds as long as these do.
+/// Assumptions about two clocks. An error bound holds as long as these do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// By how much one runs faster than the other, parts per million; at most [`Limits::MAX_WIDTH`].
@@ -60,7 +60,7 @@ pub enum Quality {
     Exact,
 }
 
-/// What a [`Solver`] found.
+/// The result of a [`Solver`].
 #[derive(Debug, Clone)]
 pub struct Solution {
     /// How good it is.

@@ -165,7 +165,7 @@ pub struct Cursor<'a, F, T> {
 }
 
 impl<F, T> Cursor<'_, F, T> {
-    /// As [`Transform::convert`].
+    /// Like [`Transform::convert`].
     pub fn convert(&mut self, stamp: Stamp<F>) -> (Stamp<T>, ErrorBound) {
         let ns = stamp.ns();
         if ns < self.piece.from || ns >= self.piece.to {
@@ -183,7 +183,7 @@ fn by<F, T>(piece: &Piece, stamp: Stamp<F>) -> (Stamp<T>, ErrorBound) {
     (Stamp::from_ns(piece.line.at(ns)), error)
 }
 
-/// What is added to the error so far from all pieces.
+/// The additional error at this distance from all pieces, ns.
 fn beyond(distance: u64) -> ErrorBound {
     ErrorBound::Within(distance.div_ceil(4))
 }

@@ -1,4 +1,4 @@
-//! What the solver makes of packets that are few, many, far apart, or wrong.
+//! The solver with packets that are few, many, far apart, or wrong.
 
 #[allow(dead_code, reason = "some of it is for the tests of the bound")]
 mod truth;

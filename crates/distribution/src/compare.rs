@@ -5,12 +5,12 @@
 //! itself whether the condition of the system changed: that takes a threshold, and thresholds differ by
 //! measure ([`crate::evaluation`]).
 //!
-//! The first profile is the one that the other is held against: TOTOPS, TOTLAT and the two GROUP measures
-//! divide by what it holds, as the paper does, so they change when the profiles change places. Of nothing
-//! there are no percentages: against a first profile of no calls these are infinite, as the formula's limit
-//! is, unless the other has no calls either.
+//! The first profile is the reference: TOTOPS, TOTLAT and the two GROUP measures
+//! divide by its content, as in the paper, so they change when the profiles change places. There are no
+//! percentages of zero: against a first profile without calls these are infinite, like the formula's limit,
+//! unless the other has no calls either.
 //!
-//! As in the paper, a call counts with the average latency of its bucket (equation 8.1), also where the exact
+//! A call counts, as in the paper, with the average latency of its bucket (equation 8.1), also where the exact
 //! sum is known: the parts of GROUPLAT then add up to TOTLAT, and a single call of hours within the last
 //! bucket weighs no more than its bucket.
 
@@ -138,7 +138,7 @@ fn earth_mover(first: &Histogram, second: &Histogram) -> f64 {
     for (&n, &m) in first.counts().iter().zip(second.counts()) {
         of_first += n as f64;
         of_second += m as f64;
-        // What is carried on to the next bucket, or owed to it.
+        // The amount that is carried to the next bucket, or missing there.
         work += (of_first / all_first - of_second / all_second).abs();
     }
     work * 100.0

@@ -7,10 +7,10 @@
 use crate::compare::Measure;
 use crate::histogram::{Histogram, Unlike};
 
-/// The share of pairs of one condition that the default may tell apart, on the pairs it is chosen on.
+/// The share of pairs of one condition that the default may report as different, on the pairs it is chosen on.
 ///
-/// Who compares two runs looks at dozens of operations of which few changed (chapter 9); so that most of
-/// what is pointed at did change, one in twenty of the others may be pointed at too.
+/// A user who compares two runs looks at dozens of operations, and few of them changed (chapter 9). Most of the reported
+/// ones should have changed, so that at most one in twenty of the others may be reported too.
 pub const LEVEL: f64 = 0.05;
 
 /// The measure to compare by when none is asked for: the one that misses least at [`LEVEL`], on profiles that
@@ -23,13 +23,13 @@ pub const DEFAULT_MEASURE: Measure = Measure::EarthMover;
 /// chance. Profiles of a made-up service, where chance is all, would have it at 14.
 pub const DEFAULT_THRESHOLD: f64 = 58.0;
 
-/// Of fewer calls than these in either profile, chance alone may pass the threshold.
+/// With fewer calls than these in either profile, chance alone may pass the threshold.
 pub const MIN_CALLS: u64 = 1000;
 
 /// Two profiles of one operation.
 #[derive(Debug, Clone)]
 pub struct Pair {
-    /// What the other is held against.
+    /// The reference.
     pub first: Histogram,
     /// The other.
     pub second: Histogram,
@@ -44,11 +44,11 @@ pub struct Errors {
     pub threshold: f64,
     /// Pairs of one condition, and how many of them were said to differ (type I).
     pub same: u64,
-    /// Of these, how many were said to differ.
+    /// The number of these that were reported as different.
     pub false_positives: u64,
     /// Pairs of two conditions.
     pub changed: u64,
-    /// Of these, how many were said to be the same (type II).
+    /// The number of these that were reported as the same (type II).
     pub false_negatives: u64,
 }
 
@@ -103,14 +103,14 @@ impl Scores {
         }
     }
 
-    /// The errors at the lowest threshold that tells apart at most this share of the pairs of one condition.
+    /// The errors at the lowest threshold that reports at most this share of the pairs of one condition.
     ///
     /// None if pairs of either kind are missing.
     pub fn at_level(&self, false_positive_rate: f64) -> Option<Errors> {
         if self.changed.is_empty() {
             return None;
         }
-        // As casts do: no number is 0, and what is more than all is all.
+        // The cast makes NaN 0, and a number above the maximum the maximum.
         let allowed = (false_positive_rate * self.same.len() as f64) as usize;
         let threshold = match self.same.len().checked_sub(allowed + 1) {
             Some(last) => *self.same.get(last)?,

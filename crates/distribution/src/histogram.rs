@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 /// How many buckets a histogram has: one for each bit of a latency.
 pub const BUCKETS: usize = 64;
 
-/// What latencies are counted in.
+/// The unit of latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unit {
     /// Nanoseconds of some clock.
@@ -40,7 +40,7 @@ pub enum Unlike {
         /// Its count in the later reading.
         later: u64,
     },
-    /// As [`Unlike::BackwardsCount`], of the sum of latencies.
+    /// Like [`Unlike::BackwardsCount`], for the sum of latencies.
     #[error("the latencies summed to {earlier} in the earlier reading and to {later} in the later one")]
     BackwardsSum {
         /// The sum in the earlier reading.
@@ -123,9 +123,9 @@ impl Histogram {
         Ok(())
     }
 
-    /// What came since an earlier reading of the same counters.
+    /// The counts since an earlier reading of the same counters.
     ///
-    /// Counters that went backwards are an error: what came since is not known then, which is not zero.
+    /// Counters that went backwards are an error: the counts since are unknown then, which is not zero.
     pub fn minus(&self, earlier: &Histogram) -> Result<Histogram, Unlike> {
         self.same_unit(earlier)?;
         let mut counts = [0; BUCKETS];
@@ -143,7 +143,7 @@ impl Histogram {
         if self.unit == other.unit { Ok(()) } else { Err(Unlike::Unit(self.unit, other.unit)) }
     }
 
-    /// What its latencies are counted in.
+    /// The unit of its latencies.
     pub const fn unit(&self) -> Unit {
         self.unit
     }

@@ -4,7 +4,7 @@
 //! counts, "mimicking the way a human might identify peaks". The paper gives no rules; these are ours. A
 //! peak matters because it has a cause: a path through the code that some calls take and others do not.
 //!
-//! **What parts two peaks is a valley between their tops.** Where bars only fall, or only rise, is one
+//! **A valley between their tops separates two peaks.** Where bars only fall, or only rise, is one
 //! flank. So a shoulder is no peak of its own, though it may have a cause of its own: nothing in the
 //! picture says where it ends. A plateau is one top. A run of buckets is a valley when both hold:
 //!
@@ -45,11 +45,11 @@ use crate::histogram::{BUCKETS, Histogram};
 /// or a round top both sides have to pass, which is far rarer.
 const EVIDENCE: f64 = 9.0;
 
-/// So many empty buckets part what is of like standing, whatever its calls: latencies that differ by more
-/// than a factor of sixteen.
+/// The number of empty buckets that separate humps of similar height, for any number of calls: latencies that differ
+/// by more than a factor of sixteen.
 const GAP: usize = 4;
 
-/// So many empty buckets end a peak, if what is beyond vanishes beside it.
+/// The number of empty buckets that end a peak, if the calls beyond are few beside it.
 const HOLE: usize = 2;
 
 /// A group of calls whose latencies make a hump of the histogram.
@@ -66,9 +66,9 @@ pub struct Peak {
 
 type Counts = [u64; BUCKETS];
 
-/// The peaks of a histogram, in the order of their latencies; this module's text says what is one.
+/// The peaks of a histogram, in the order of their latencies; this module's text defines a peak.
 ///
-/// Of any calls at all there is at least one peak, and both its ends hold calls. Peaks do not overlap.
+/// A histogram with any calls has at least one peak, and both ends of a peak hold calls. Peaks do not overlap.
 pub fn peaks(histogram: &Histogram) -> Vec<Peak> {
     let counts = histogram.counts();
     let humps = humps(counts);
@@ -90,10 +90,10 @@ struct Hump {
     calls: u128,
 }
 
-/// What a valley parts, in order. Begins with every place where bars rise and fall again, and takes the
-/// two together that have least between them, until there is a valley between any two.
+/// The humps that valleys separate, in order. Begins with every place where bars rise and fall again, and joins the
+/// two with the least valley between them, until there is a valley between any two.
 ///
-/// What a valley parts stays parted whatever the order: tops only grow, and the valley stays between them.
+/// Humps that a valley separates stay separate in any order: tops only grow, and the valley stays between them.
 fn humps(counts: &Counts) -> Vec<Hump> {
     let tops: Vec<usize> = tops(counts);
     let mut humps = Vec::with_capacity(tops.len());
@@ -213,7 +213,7 @@ fn without_strays(counts: &Counts, top: usize, from: usize, to: usize) -> Peak {
     Peak { from_bucket: first, to_bucket: last, count }
 }
 
-/// How many buckets further out a peak of so many calls reaches: to the end of the next group of calls,
+/// The number of further buckets that a peak of `held` calls reaches: to the end of the next group of calls,
 /// unless it is of strays; 0 if there is none.
 fn beyond<'a>(outwards: impl Iterator<Item = &'a u64>, held: u128) -> usize {
     let (mut reach, mut calls, mut empty, mut gap) = (0, 0u128, 0, 0);

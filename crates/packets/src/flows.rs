@@ -1,3 +1,5 @@
+//! A host's flows: the addresses, ports and protocol behind its flow ids.
+
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::mem;
@@ -27,11 +29,11 @@ impl StreamKey {
     }
 }
 
-/// Flows that were defined of late: at least so many of them are remembered, and at most twice as many.
-/// An older one's packets count as of no defined flow. A table of this size is just not enlarged.
+/// The number of recently defined flows that are remembered at least; at most twice as many are.
+/// Packets of an older flow count as packets without a defined flow. A table of this size just fits its allocation.
 const FLOWS: usize = (1 << 18) / 8 * 7;
 
-/// What a host's flow ids stand for.
+/// The flows behind a host's flow ids.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flows {
     young: HashMap<FlowId, StreamKey, FixedState>,

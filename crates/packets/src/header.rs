@@ -1,8 +1,10 @@
+//! The identity of a packet by its header, the same on every host.
+
 use wakepath_event::{Direction, Packet};
 
 use crate::flows::{Flows, StreamKey, hash};
 
-/// By what a packet is known again on another host.
+/// The key that identifies a packet on another host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Identity {
     /// TCP with something to acknowledge: its place in the stream. A SYN and a FIN take one each.
@@ -15,7 +17,7 @@ pub(crate) enum Identity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub out: bool,
-    /// Of namespace and interface.
+    /// A hash of namespace and interface.
     interface: u32,
 }
 
@@ -26,7 +28,7 @@ const SYN: u16 = 2;
 pub(crate) fn identify(flows: &Flows, packet: &Packet) -> (StreamKey, Identity) {
     let stream = flows.get(packet.flow).unwrap_or(StreamKey::UNDEFINED);
     let flags = packet.tcp_flags;
-    // A length beyond what a sequence number can tell apart is no packet's.
+    // No packet is longer than the range that sequence numbers distinguish.
     let len = packet.len.min(1 << 30) + u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
     let identity = if stream.is_tcp() && len > 0 {
         Identity::Bytes { seq: packet.seq, len }

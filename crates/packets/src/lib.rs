@@ -1,12 +1,12 @@
-//! Which received packet is which sent one, between hosts whose clocks disagree.
+//! Matches received packets with sent ones, between hosts whose clocks disagree.
 //!
 //! Two passes over each host's traffic. The first keeps a [`Sketch`] of it: a few packets of each flow,
-//! chosen by their content, so that all hosts choose the same ones. What two sketches have in common says
-//! roughly how their clocks lie. With that, the second pass reads all hosts side by side, in nearly the
+//! chosen by their content, so that all hosts choose the same ones. The common packets of two sketches
+//! give the rough relation of their clocks. With that, the second pass reads all hosts side by side, in nearly the
 //! order in which things happened, and a [`Matcher`] remembers only what is in flight, though all of one
 //! host's stamps may lie before the other's (Giraldeau 2015, section 5.4.6).
 //!
-//! # What a match says
+//! # The meaning of a match
 //!
 //! Offload merges and splits TCP segments, so TCP is matched by byte ranges. A receive of the bytes
 //! [s, e) happens after each of them was sent for the first time; the latest of those first sends is the
@@ -35,10 +35,10 @@ pub use visited::Visited;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Event, EventKind, Flow, FlowId, Packet};
 
-/// What matching needs to know of a host's events.
+/// The events of a host that matching reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Traffic {
-    /// What an id stands for, from here on.
+    /// The flow behind an id, from here on.
     Flow(FlowId, Flow),
     /// A packet that passed the edge of the host.
     Packet(Stamp<Local>, Packet),

@@ -1,3 +1,5 @@
+//! The second pass: matches each receive with its send, and forgets packets that are no longer in flight.
+
 use std::sync::Arc;
 
 use wakepath_clock::{Local, Stamp};
@@ -14,17 +16,17 @@ use crate::ranges::{Range, Sent, Streams};
 pub struct Match {
     /// The sending host, by its place in the list.
     pub from: usize,
-    /// When it sent, on its own clock. Of bytes that were sent in pieces: when the last was.
+    /// The time of the send on the sender's clock; the last one if the bytes were sent in pieces.
     pub sent: Stamp<Local>,
     /// The receiving host.
     pub to: usize,
-    /// When it received, on its own clock.
+    /// The time of the receive, on the receiver's clock.
     pub received: Stamp<Local>,
     /// The flow, as the receiving host calls it.
     pub flow: FlowId,
 }
 
-/// What became of a received packet that another host sent.
+/// The result for a received packet that another host sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// One send can have caused it.
@@ -52,7 +54,7 @@ impl Outcome {
 
 /// Packets in memory, on all hosts together. Each takes about 100 bytes with all that leads to it.
 const PACKETS: usize = 200_000;
-/// So many packets between two looks at what is old.
+/// The number of packets between two searches for old ones.
 const LOOK: u32 = 64;
 /// How long a packet may travel, ns, beyond twice the error of the common clock.
 const TRAVEL: u64 = 1_000_000_000;
@@ -83,14 +85,14 @@ struct Host {
 }
 
 impl Matcher {
-    /// For the hosts of these sketches, and a common clock off by at most so many ns on any of them.
+    /// A matcher for the hosts of these sketches. The common clock is off by at most `error` ns on each host.
     pub fn new(hosts: &[&Sketch], error: u64) -> Self {
         let hosts = hosts.iter().map(|sketch| Host { flows: sketch.flows(), ..Host::default() });
         let age = error.saturating_mul(2).saturating_add(TRAVEL);
         Self { hosts: hosts.collect(), age, usual: age, now: 0, seen: 0 }
     }
 
-    /// What a host's flow id stands for from here on.
+    /// Sets the flow behind a host's flow id from here on.
     pub fn flow(&mut self, host: usize, id: FlowId, flow: Flow) {
         let flows = &mut self.hosts[host].flows;
         if !flows.knows(id, flow) {
@@ -99,7 +101,7 @@ impl Matcher {
     }
 
     /// A packet that passed a host's edge, at `at` on its clock and about at `common` on the common one.
-    /// What became of older ones goes to `sink`.
+    /// The results for older ones go to `sink`.
     pub fn packet(
         &mut self,
         host: usize,

@@ -159,7 +159,7 @@ impl Streams {
 impl Stream {
     /// Where the range that begins there is.
     fn place(&self, start: u64) -> Option<usize> {
-        // What is forgotten is nearly always the first.
+        // The forgotten range is nearly always the first.
         if self.ranges.front().is_some_and(|first| first.start == start) {
             return Some(0);
         }

@@ -1,3 +1,5 @@
+//! The first pass: a small sample of each host's packets, from which clocks are compared roughly.
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -10,7 +12,7 @@ use crate::{Source, Traffic};
 
 /// Packets in a sketch at most; twice as many while it is made.
 const SAMPLES: usize = 1 << 15;
-/// Of each stream at least.
+/// The least number of cells of a stream.
 const MIN_CELLS: usize = 16;
 /// Sightings of one header that are kept: by then it is a repetition.
 const SIGHTINGS: usize = 4;
@@ -137,7 +139,7 @@ impl Sketch {
         }
     }
 
-    /// What the two hosts' sketches say of their clocks, from this host's to the other's.
+    /// The relation of the two hosts' clocks by their sketches, from this host's to the other's.
     pub fn compare(&self, other: &Self, limits: Limits) -> Solver {
         let mut solver = Solver::new(limits);
         let mut keys: Vec<StreamKey> = self.streams.keys().copied().collect();

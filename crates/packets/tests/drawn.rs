@@ -6,13 +6,13 @@ use wakepath_clock::Stamp;
 use wakepath_event::{Direction, Flow, FlowId, Packet};
 use wakepath_packets::{Matcher, Outcome, Sketch, Traffic};
 
-/// Each line `MS HOST out|in SEQ+LEN [@INTERFACE] [FLAGS]`, in order of time; hosts are A, B and C. What
-/// comes back has a line for each receive: `SENT FROM > RECEIVED TO`, in ms, or `FROM ? TO`.
+/// Each line `MS HOST out|in SEQ+LEN [@INTERFACE] [FLAGS]`, in order of time; hosts are A, B and C. The
+/// result has a line for each receive: `SENT FROM > RECEIVED TO`, in ms, or `FROM ? TO`.
 fn outcomes(drawing: &str) -> String {
     outcomes_of_clocks_off_by(0, drawing)
 }
 
-/// The same, with a common clock off by at most so many ns.
+/// The same, with a common clock that is off by at most `error` ns.
 fn outcomes_of_clocks_off_by(error: u64, drawing: &str) -> String {
     let address = |host: u8| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)), 80);
     let flow = Flow { source: address(1), target: address(2), protocol: 6 };

@@ -1,4 +1,4 @@
-//! A function that tells is as good as a list.
+//! Traffic from a visiting function is the same as from a list.
 
 use wakepath_clock::Stamp;
 use wakepath_event::{Direction, FlowId, Packet};
@@ -14,19 +14,19 @@ fn traffic(count: u32) -> Vec<Traffic> {
 }
 
 #[test]
-fn what_is_told_comes_in_order_each_time_it_is_read() {
+fn each_reading_gives_all_items_in_order() {
     for count in [0, 1, 1023, 1024, 1025, 50_000] {
         let all = traffic(count);
-        let told = Visited::new(move |tell| traffic(count).into_iter().for_each(tell));
-        assert_eq!(told.traffic().collect::<Vec<_>>(), all);
-        assert_eq!(told.traffic().collect::<Vec<_>>(), all);
+        let visited = Visited::new(move |sink| traffic(count).into_iter().for_each(sink));
+        assert_eq!(visited.traffic().collect::<Vec<_>>(), all);
+        assert_eq!(visited.traffic().collect::<Vec<_>>(), all);
     }
 }
 
 #[test]
 fn a_reading_may_end_early() {
-    let told = Visited::new(|tell| traffic(50_000).into_iter().for_each(tell));
-    assert_eq!(told.traffic().take(3).count(), 3);
+    let visited = Visited::new(|sink| traffic(50_000).into_iter().for_each(sink));
+    assert_eq!(visited.traffic().take(3).count(), 3);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use clap::Parser;
 use wakepath_event::Tid;
 use wakepath_split::{Clock, Host, Side, split};
 
-/// Tells one host's recording as those of several hosts, which are network namespaces of it.
+/// Rewrites one host's recording as recordings of several hosts, which are its network namespaces.
 ///
 /// Each gets a recording of its own, OUT/NAME, whose clock is five hours ahead of the one before and
 /// 50 millionths faster.

@@ -1,4 +1,4 @@
-//! What each host has seen of what happened on one.
+//! The recordings of several hosts that come from one.
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{

@@ -1,7 +1,7 @@
 //! Splits a recording with traffic over loopback into two hosts, by event, shifts and bends their clocks,
-//! and says how well they are found again: `cargo run -p wakepath-sync --example split REC`.
+//! and prints how exactly they are found again: `cargo run -p wakepath-sync --example split REC`.
 //!
-//! Of each connection the end with the lower port is one host's, the other end is the other's.
+//! In each connection, the end with the lower port belongs to one host, the other end to the other.
 
 #[path = "../../clock/tests/truth/mod.rs"]
 #[allow(dead_code, reason = "made for the solver's tests")]
@@ -17,7 +17,7 @@ use wakepath_packets::Traffic;
 use wakepath_recording::Recording;
 use wakepath_sync::{Host, Options, synchronise};
 
-/// What a recording holds of packets, with stamps from its first one on, ns.
+/// The packets of a recording, with stamps from the first one on, ns.
 struct Recorded {
     flows: HashMap<FlowId, Flow>,
     traffic: Vec<(u64, Traffic)>,

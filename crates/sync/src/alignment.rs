@@ -10,8 +10,8 @@ use crate::{Host, Pair};
 
 type Window = Option<(Stamp<Local>, Stamp<Local>)>;
 
-/// What is taken for the error where traffic of the sketches went one way only, or contradicts itself:
-/// it costs memory if it is too large, and matches if it is too small. ns.
+/// The assumed error where traffic of the sketches went one way only, or contradicts itself, ns:
+/// it costs memory if it is too large, and matches if it is too small.
 const ROUGH: u64 = 1_000_000_000;
 
 /// Groups of hosts that a few packets link, each with a clock that its hosts nearly share.
@@ -71,7 +71,7 @@ impl Alignment {
         Self { sketches, windows, groups }
     }
 
-    /// Of each host, from its first event to its last.
+    /// The time of each host, from its first event to its last.
     pub(crate) fn windows(&self) -> &[Window] {
         &self.windows
     }

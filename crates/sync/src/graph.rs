@@ -21,7 +21,7 @@ struct Edge {
     cost: Cost,
 }
 
-/// What a way costs: steps that nothing bounds, then the sum of errors, then steps.
+/// The cost of a way: unbounded steps, then the sum of errors, then steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct Cost {
     unbounded: u32,

@@ -31,13 +31,13 @@ pub struct Host<'a> {
     pub window: Option<(Stamp<Local>, Stamp<Local>)>,
 }
 
-/// What is asked for.
+/// Options of a synchronisation.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// The host whose clock is the reference, by its place in the list. `None`: the one from which most
     /// hosts can be reached, with the smallest worst error.
     pub reference: Option<usize>,
-    /// What is assumed of the clocks.
+    /// The assumptions about the clocks.
     pub limits: Limits,
 }
 
@@ -65,7 +65,7 @@ pub struct HostClock {
     pub way: Vec<usize>,
 }
 
-/// What packets between two hosts say.
+/// The result for the packets between two hosts.
 #[derive(Debug, Clone)]
 pub struct Pair {
     /// One host, by its place.
@@ -93,10 +93,10 @@ pub fn synchronise(hosts: &[Host<'_>], options: &Options) -> Synchronisation {
     synchronise_seeing(hosts, options, &mut |_| {})
 }
 
-/// As [`synchronise`], and tells what became of each received packet that another host sent, with hosts
-/// by their places in the list. Nearly in the order of time, so that it also tells how far reading is.
+/// Like [`synchronise`], and passes the result for each received packet that another host sent to `sink`, with hosts
+/// by their places in the list. The order is nearly that of time, so that the results also show the progress of reading.
 ///
-/// Where a packet passed several interfaces of the receiving host, it is the first sighting that is told.
+/// Where a packet passed several interfaces of the receiving host, the result is for the first sighting.
 pub fn synchronise_seeing(
     hosts: &[Host<'_>],
     options: &Options,

@@ -1,4 +1,4 @@
-//! Every packet that can be told apart is matched with the send that it waited for, and no other.
+//! Every packet that can be distinguished is matched with the send that it waited for, and no other.
 
 mod network;
 #[path = "../../clock/tests/truth/mod.rs"]
@@ -58,7 +58,7 @@ fn overlap(a: &Sighting, b: &Sighting) -> bool {
     a.0 < b.1 && b.0 < a.1
 }
 
-/// By brute force: for each receive at a host's edge that can be told apart, when the last of its bytes
+/// By brute force: for each receive at a host's edge that can be distinguished, the time at which the last of its bytes
 /// was sent.
 fn expected(network: &Network) -> HashMap<(usize, u64), (usize, u64)> {
     let mut expected = HashMap::new();
@@ -105,7 +105,7 @@ fn check(network: &Network) -> Result<usize, TestCaseError> {
         prop_assert_eq!(truth, Some(&(m.from, m.sent.ns())), "{:?}", m);
     }
     prop_assert_eq!(found.len(), expected.len());
-    // What is ambiguous is at least no effect before its cause.
+    // An ambiguous match is at least no effect before its cause.
     let index = network.index();
     for pair in outcomes.iter().map(Outcome::pair) {
         let at = |host: usize, stamp| index.get(&(host, stamp)).map(|sighting| sighting.true_ns);

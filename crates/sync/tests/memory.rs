@@ -15,7 +15,7 @@ struct Counting;
 
 static USED: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
-/// What is in use is the whole program's: one measurement at a time.
+/// The memory in use is that of the whole program: one measurement at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
 // SAFETY: all work is the system's allocator's; only sizes are added up beside it.
@@ -94,7 +94,7 @@ impl Source for Steady {
     }
 }
 
-/// What so many packets take, bytes at the peak.
+/// The memory for this number of packets, bytes at the peak.
 fn peak(packets: u64, gap: u64, connections: u64) -> usize {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let client = Steady { client: true, packets, gap, connections, offset: 0, ppm: 150 };

@@ -70,7 +70,7 @@ fn packet(at: Stamp<Local>, rest: &str) -> Option<Traffic> {
     ))
 }
 
-/// What another implementation of the convex hull found, from `scp_src` to `scp_dest`.
+/// The result of another implementation of the convex hull, from `scp_src` to `scp_dest`.
 fn other_tools(stamp: u64) -> i128 {
     let (slope, offset) = (99_994_137_837_030_i128, 79_796_507_913_179_333_i128);
     (i128::from(stamp) * slope / 100_000_000_000_000 * 1000 + offset) / 1000

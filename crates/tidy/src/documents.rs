@@ -22,7 +22,7 @@ const OURS: [&str; 10] = [
     "workloads/",
 ];
 
-/// What a document names.
+/// The links, code and headings of a document.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Document {
     /// Targets of links, with their line.

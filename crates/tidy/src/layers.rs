@@ -16,7 +16,7 @@ const PREFIX: &str = "wakepath-";
 pub struct Row {
     /// The crate, by its folder's name.
     pub name: String,
-    /// What it may use, by folder name.
+    /// The crates that it may use, by folder name.
     pub may_use: BTreeSet<String>,
     /// The line of the row, counted from 1.
     pub line: usize,
@@ -34,11 +34,11 @@ pub enum Use {
 /// A dependency between two of our crates, by folder name.
 #[derive(Debug)]
 pub struct Edge {
-    /// Who uses.
+    /// The crate that uses.
     pub from: String,
-    /// Who is used.
+    /// The crate that is used.
     pub to: String,
-    /// What for.
+    /// The purpose.
     pub why: Use,
 }
 

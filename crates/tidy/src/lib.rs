@@ -13,7 +13,7 @@ pub mod notices;
 pub mod packages;
 pub mod tree;
 
-/// What we build for. Packages for other targets are neither built nor shipped.
+/// The platform of all builds. Packages for other targets are neither built nor shipped.
 pub const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// One thing that is wrong: where it stands and what to do about it.
@@ -21,7 +21,7 @@ pub const TARGET: &str = "x86_64-unknown-linux-gnu";
 pub struct Finding {
     /// A path within the tree, with `:LINE` where there is one, or a package.
     pub place: String,
-    /// What is wrong and what would mend it.
+    /// The error, and its correction.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! What `cargo metadata` says of the packages that this workspace builds and is built from.
+//! The packages of this workspace and their dependencies, read from `cargo metadata`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ struct Resolve {
     nodes: Vec<Node>,
 }
 
-/// What one package came to depend on.
+/// The resolved dependencies of one package.
 #[derive(Debug, Deserialize)]
 struct Node {
     id: String,
@@ -53,7 +53,7 @@ pub struct Package {
     pub repository: Option<String>,
     /// Where its manifest stands on this disk.
     pub manifest_path: PathBuf,
-    /// What it names as dependencies.
+    /// The dependencies that its manifest names.
     pub dependencies: Vec<Dependency>,
 }
 

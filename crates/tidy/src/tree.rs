@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// Folders that hold what was built. Only looked at where there is no git to tell what is ours.
+/// Folders with build results. They are skipped where there is no git that lists the tracked files.
 const BUILT: [&str; 5] = [".git", "target", "dist", "bin", "wakepath.rec"];
 
 /// A checkout: its root, and its files as sorted paths within it.

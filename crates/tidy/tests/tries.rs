@@ -5,13 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// What became of a run.
+/// The result of a run.
 struct Run {
     succeeded: bool,
     printed: String,
     /// The lines that `packaging/test` says of tries and failures.
     own: Vec<String>,
-    /// What `packaging/tries` says then.
+    /// The output of `packaging/tries` after it.
     tries: String,
 }
 
@@ -57,7 +57,7 @@ fn tried(first: &str, tries: &[&str]) -> (bool, Vec<String>) {
     (run.succeeded, run.own)
 }
 
-/// What a test program prints that cargo runs.
+/// The output of a test program that cargo runs.
 fn program(name: &str, tests: &[(&str, &str)]) -> String {
     let mut text = format!("     Running tests/{name}.rs (target/debug/deps/{name}-0123456789abcdef)\n");
     tests.iter().for_each(|(test, word)| text.push_str(&format!("test {test} ... {word}\n")));
@@ -111,7 +111,7 @@ fn what_did_not_build_or_ended_before_its_tests_is_a_failure() {
     assert!(!is_right, "{said:?}");
 }
 
-/// What a test program prints with `--show-output` of one test that passed, one that skipped and one that failed.
+/// The output of a test program with `--show-output`, for a test that passed, one that skipped and one that failed.
 fn talkative() -> String {
     "     Running tests/a.rs (target/debug/deps/live_root_a-0123456789abcdef)\n\
      running 3 tests\ntest silent ... ok\ntest modest ... ok\ntest loud ... FAILED\n\

@@ -57,7 +57,7 @@ impl TrueClock {
     }
 }
 
-/// What happens between two hosts.
+/// The packets between two hosts.
 #[derive(Debug, Clone)]
 pub struct Traffic {
     pub seconds: f64,
@@ -66,7 +66,7 @@ pub struct Traffic {
     pub least: (f64, f64),
     /// Mean of what is added to it, ns.
     pub queueing: f64,
-    /// Of the packets, how many go forward.
+    /// The share of the packets that go forward.
     pub forward: f64,
 }
 

@@ -25,7 +25,7 @@ fn scores_are_as_worked_out_by_hand() {
         // 4 × 1.5 + 2 × 3 + 1 × 6 = 18 against 2 × 1.5 + 2 × 12 = 27.
         (TotalLatency, &[4, 2, 1], &[2, 0, 0, 2], 50.0),
         (TotalLatency, &[2, 0, 0, 2], &[4, 2, 1], 100.0 / 3.0),
-        // As many calls, as much latency.
+        // The same number of calls and the same latency.
         (TotalLatency, &[0, 3], &[2, 0, 1], 0.0),
         (TotalLatency, &[], &[1], INFINITE),
         // χ² = 36 / 36 = 1 with one degree of freedom: 68.27% within one standard deviation.

@@ -16,10 +16,10 @@
 //! | chance, for two profiles of 4000 calls over a dozen buckets | 7 |
 //!
 //! So no threshold finds 5% longer, or causes of 0.3%, and a tenfold of that cannot be missed: seven of
-//! sixteen grades lie within chance's reach, and half of all changes may be missed. Of the plain ones, which
-//! are expected to score 50 and more, 5% may be missed, as in the paper, whose labels by eye are of such
-//! changes; load four times as high fills queues that were half empty, and is one of them. Of one condition, at
-//! most 10% of pairs may be told apart.
+//! sixteen grades lie within chance's reach, and half of all changes may be missed. For the plain ones, which
+//! are expected to score 50 and more, 5% may be missed, as in the paper, which labels such changes by
+//! eye; load four times as high fills queues that were half empty, and is one of them. At
+//! most 10% of the pairs of one condition may be reported as different.
 //!
 //! The tables are printed by
 //! `cargo test -p wakepath-distribution --test profiles -- --ignored --nocapture table`.
@@ -60,7 +60,7 @@ fn pairs(half: Half, calls: Calls) -> Vec<Pair> {
     pairs
 }
 
-/// What a made-up service's profiles would choose: two of its runs differ by chance alone.
+/// The choice by a made-up service's profiles: two of its runs differ by chance alone.
 #[test]
 fn where_chance_is_all_the_default_measure_is_chosen_too_with_a_lower_threshold() {
     let pairs = pairs(Half::Choosing, Calls::Others);

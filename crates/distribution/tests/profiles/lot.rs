@@ -39,12 +39,12 @@ impl Lot {
         low + (high - low) * self.uniform()
     }
 
-    /// Of mean 1, as the time to the next of events that know nothing of each other.
+    /// A number with mean 1, like the time between independent events.
     pub fn exponential(&mut self) -> f64 {
         -self.uniform().ln()
     }
 
-    /// Of mean 0 and standard deviation 1 (Box and Muller 1958).
+    /// A number with mean 0 and standard deviation 1 (Box and Muller 1958).
     pub fn normal(&mut self) -> f64 {
         let (radius, angle) = (self.uniform(), self.uniform());
         (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()

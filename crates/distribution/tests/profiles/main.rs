@@ -1,4 +1,4 @@
-//! What holds of histograms, their peaks and their comparison: by drawings, by hand, by lot, and
+//! Properties of histograms, their peaks and their comparison: from drawings, by hand, at random, and
 //! measured.
 
 mod compared;

@@ -6,8 +6,8 @@
 //! it. Runs of a pair are never of one round, so that pairs of both sorts are as far apart in time. Thresholds are chosen
 //! on every other operation by name and judged on the rest.
 //!
-//! The limits were argued before anything was measured. How noisy the machine was that made the profiles is not for a
-//! test to say, so they are relative. What tells nothing finds as many of the changed pairs as of the
+//! The limits were argued before anything was measured. A test cannot judge the noise of the machine that made the
+//! profiles, so they are relative. A measure without information reports as many of the changed pairs as of the
 //! others: the default has to find at least 30 in 100 more. No other threshold of its measure may be
 //! better by more than 15 in 100, in both errors together, or the default is not one that these pairs support.
 //!
@@ -113,8 +113,8 @@ fn pairs(half: Half, work: Work) -> Vec<Pair> {
     labelled(half, work).into_iter().map(|(_, pair)| pair).collect()
 }
 
-/// How much more often pairs of two conditions are told apart than those of one.
-fn told_apart(errors: Errors) -> f64 {
+/// The difference between the shares of pairs of two conditions and of one condition that are reported as different.
+fn reported_share(errors: Errors) -> f64 {
     1.0 - errors.false_negative_rate().expect("changed pairs")
         - errors.false_positive_rate().expect("same ones")
 }
@@ -152,7 +152,7 @@ fn the_default_errs_within_its_limits_on_the_judging_half() {
     let errors = scores(DEFAULT_MEASURE, &pairs(Half::Judging, Work::Any)).errors(DEFAULT_THRESHOLD);
     assert!(errors.false_positive_rate().unwrap() <= 0.1, "{errors:?}");
     // Better than by chance: it finds far more of two conditions than of one.
-    assert!(told_apart(errors) >= 0.3, "{errors:?}");
+    assert!(reported_share(errors) >= 0.3, "{errors:?}");
 }
 
 #[test]

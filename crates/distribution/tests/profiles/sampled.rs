@@ -51,7 +51,7 @@ fn top(rates: &Rates) -> usize {
 }
 
 /// Whether anyone would say that these are apart: between any two neighbours, some bucket is expected to
-/// hold a tenth of the lower one's top. What the finder takes for a valley is a half.
+/// hold a tenth of the lower one's top. The peak finder needs half of it for a valley.
 fn well_separated(causes: &[Cause]) -> bool {
     let together = sum(causes);
     causes.windows(2).all(|pair| {

@@ -36,7 +36,7 @@ impl Time {
     }
 }
 
-/// What changed between two profiles, by how much.
+/// The change between two profiles, and its size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Change {
     /// Nothing.
@@ -107,7 +107,7 @@ impl Condition {
         }
     }
 
-    /// A profile of so many calls.
+    /// A profile of this number of calls.
     fn profile(&self, calls: usize, lot: &mut Lot) -> Histogram {
         let mut profile = Histogram::new(Unit::Nanoseconds);
         let mut next: Vec<f64> = (0..self.clients).map(|_| self.think * lot.exponential()).collect();
@@ -118,7 +118,7 @@ impl Condition {
             let client = (0..next.len()).min_by(|&a, &b| next[a].total_cmp(&next[b])).unwrap_or(0);
             let start = next[client];
             let compute = self.compute.draw(lot);
-            // Who called first gets the mutex first, and the device: the error is that of an order, not
+            // The first caller gets the mutex first, and the device: the error is that of an order, not
             // of a time that is spent twice.
             let got = (start + compute * (1.0 - self.held)).max(mutex_free);
             mutex_free = got + compute * self.held;
@@ -144,7 +144,7 @@ impl Condition {
 pub enum Calls {
     /// Some other number: runs of other lengths.
     Others,
-    /// As many: the same work done again, as in the paper.
+    /// The same number: the same work done again, as in the paper.
     AsMany,
 }
 

@@ -13,7 +13,7 @@ fn percent(rate: Option<f64>) -> f64 {
     rate.map_or(f64::NAN, |rate| rate * 100.0)
 }
 
-/// What each measure's threshold is when chosen on one half, and its errors on both; then its errors on the judging
+/// Prints each measure's threshold as chosen on one half, and its errors on both; then its errors on the judging
 /// half over thresholds.
 pub fn print_tables(choosing: &[Pair], judging: &[Pair]) {
     println!("| measure | threshold | pairs | same, told apart | changed, missed |\n|---|---|---|---|---|");
@@ -64,7 +64,7 @@ pub fn figure(pairs: &[Pair]) -> String {
     out + "</svg>\n"
 }
 
-/// What the lines are, above all panels.
+/// The height of the legend above all panels.
 const LEGEND: f64 = 24.0;
 /// Colour, dashes and name of a line.
 const LINES: [(&str, &str, &str); 3] = [

@@ -17,7 +17,7 @@ pub struct Wire {
     pub least: (f64, f64),
     /// Mean of what is added, ns.
     pub queueing: f64,
-    /// Of the packets, how many are lost, and how many arrive twice.
+    /// The shares of the packets that are lost, and that arrive twice.
     pub loss: f64,
     pub duplicates: f64,
     /// Cards send and receive many segments as one.
@@ -50,7 +50,7 @@ pub struct Sighting {
 
 pub struct Network {
     pub clocks: Vec<TrueClock>,
-    /// Of each host, unsorted until asked for.
+    /// The sightings of each host, unsorted.
     sightings: Vec<Vec<Sighting>>,
     flows: Vec<Flow>,
     chance: Chance,
@@ -76,7 +76,7 @@ impl Network {
         (there, there + 1)
     }
 
-    /// A TCP connection over which data goes from one host to the other, at so many messages a second
+    /// A TCP connection over which data goes from one host to the other, with this rate of messages per second
     /// of up to `size` bytes.
     pub fn connection(
         &mut self,
@@ -157,7 +157,7 @@ impl Network {
         }
     }
 
-    /// What arrives, merged where the card does, and what is acknowledged.
+    /// The arriving packets, merged where the card does that, and the acknowledgements.
     fn deliver(
         &mut self,
         (from, to): (usize, usize),
@@ -234,7 +234,7 @@ impl Network {
         }
     }
 
-    /// What a host saw, by its own stamps, of which no two are the same.
+    /// The sightings of a host, by its own stamps, which are all different.
     pub fn seen(&self, host: usize) -> Vec<(u64, Sighting)> {
         let mut all = self.sightings[host].clone();
         all.sort_by(|a, b| a.true_ns.total_cmp(&b.true_ns));
