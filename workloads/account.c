@@ -121,7 +121,7 @@ static void explain_stretch(lane_t lane, const struct stretch *s, uint64_t from,
 		add(lane, "running", "", (int64_t)(b - a));
 }
 
-/* What that lane did from..to: G15 Algorithm 5 on the lanes. The depth is that of the workload's own chain. */
+/* The work of that lane from..to: G15 Algorithm 5 on the lanes. The depth is that of the workload's own chain. */
 static void explain(lane_t lane, uint64_t from, uint64_t to)
 {
 	const struct lane *l = &lanes->lane[lane];
@@ -242,9 +242,9 @@ static void write_waits(FILE *out)
 }
 
 /*
- * What the hypervisor took of all CPUs so far, in the kernel's steps of 10 ms. No clock of a thread has
- * it: in work it passes for running, as it does for everybody else, but in a wait that has no stamps
- * of its own, a disk's, for the wait.
+ * The stolen time of all CPUs so far, in the kernel's steps of 10 ms. No clock of a thread contains
+ * it: during work it counts as running, like everywhere else, but during a wait without stamps
+ * of its own, for a disk, as the wait.
  */
 static uint64_t stolen(void)
 {

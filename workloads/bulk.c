@@ -10,8 +10,8 @@
  *     the receiver is slow,    bulk      ==^........|=^........|=      waits for room
  *     --send                   bulk-far   =|========|=========|=
  *
- * Truth: who receives waits for a chunk's sender until it has sent that chunk, and then for the link. Who
- * sends waits for room, that is for the receiver until it last received, and then for the link.
+ * Truth: the receiver waits for a chunk's sender until it has sent that chunk, and then for the link. The
+ * sender waits for room, that is for the receiver until its last receive, and then for the link.
  */
 #include "link.h"
 
@@ -59,7 +59,7 @@ static void send_all(lane_t lane, lane_t to, int fd, long work_ms)
 
 static void receive_all(lane_t lane, lane_t from, int fd, long work_ms)
 {
-	/* Of packets that a filter has cut, no buffer holds a whole chunk; and at the end less is left. */
+	/* Packets that a filter has cut never fill a buffer with a whole chunk; and at the end less is left. */
 	link_wakes_for(fd, rate_mbit ? CHUNK_SIZE / 4 : CHUNK_SIZE);
 	for (long i = 0; i < megabytes; i++) {
 		if (i == megabytes - 1)

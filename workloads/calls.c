@@ -6,7 +6,7 @@
  *           [brief=N] [again=N] [forks=N] [moved=N] [open]
  *     calls held | replaced
  *
- * Each thread makes one call of getpgid before it takes a name, and then so many of getcpu (both as system calls);
+ * Each thread makes one call of getpgid before it takes a name, and then this number of getcpu (both as system calls);
  * of the functions `counted` and `stepped`; sleeps of 1 ms and of 30 ms, by turns; calls of `nested`, each five
  * deep in itself; of `left`, every other of which leaves by longjmp, and of `leaves`, all of which do. `brief`
  * threads, one after another, make one call each of getcpu and of seven others. `again` processes, which have the
@@ -147,7 +147,7 @@ static void *make(void *argument)
 	char name[16];
 
 	syscall(SYS_getpgid, 0);
-	/* Names that are a terminal's commands, but for what tells the threads apart. */
+	/* Names that are a terminal's commands, except for the number that distinguishes the threads. */
 	snprintf(name, sizeof(name), "\033[7m%d", (int)(made - all_made) % MOST);
 	prctl(PR_SET_NAME, name);
 	began = now();

@@ -18,7 +18,7 @@
  * One call is under way at a time, whichever worker has it: calls that compute side by side would wait
  * for each other's CPU, and that would be a seventh cause. With the holder or the peer, who work while the
  * worker waits, one thread at a time wants a CPU. Two workers share all causes but the CPU limit, so that
- * no cause can be told by its thread; the calls that meet that go to a third, whom the limit binds.
+ * the thread does not identify the cause; the calls with that cause go to a third worker, which has the limit.
  *
  * Truth: a document of its own kind, with each call in it. `from_ns` and `to_ns` are read first and last
  * in `handle`, not around it: so they lie within the call as probes at its entry and its return see it
@@ -31,7 +31,7 @@
  *                                                 fsync   the call less its time on a CPU or runnable
  *     timer     as long as it was set for
  *
- * What the holder and the peer were runnable meanwhile is left out of it: that is a neighbour's doing.
+ * The time for which the holder and the peer were runnable is left out of it: a neighbour causes that.
  *
  * Where each stands: the disk alone decides how long it takes. So a call writes and waits again and again
  * until it has taken long enough, which makes the least it takes known; and it stands last, where nothing
@@ -144,7 +144,7 @@ static PROBED void compute(uint64_t ns)
 	}
 }
 
-/* Of the wall's clock: whatever comes between, it is a fast call. */
+/* By the wall clock: the call is fast even if it is interrupted. */
 static void compute_a_little(void)
 {
 	uint64_t until = now() + length_of(NONE);
@@ -207,7 +207,7 @@ struct message {
 static int peer;
 static struct message answer;
 
-/* Of this program, s: twice what it should take, even where neighbours take most of the CPUs. */
+/* The longest run of this program, s: twice the expected time, even where neighbours take most of the CPUs. */
 static long longest_life;
 
 static void answer_requests(int listener)
@@ -252,7 +252,7 @@ static uint64_t limit_period(void)
 	return length_of(LIMIT) - QUOTA / 2;
 }
 
-/* Uses up what is left, so that the limit has been lifted when it returns. What was throttled so far. */
+/* Uses up the rest of the quota, so that the limit is lifted when it returns. Returns the throttled time so far. */
 static uint64_t spend_the_quota(void)
 {
 	uint64_t before = limit_throttled(), after;
@@ -344,7 +344,7 @@ static void serve(struct call *call)
 		uint64_t held = less(holder.let_go, call->from);
 		call->by = holder.tid;
 		call->planted = holder.computed < held ? holder.computed : held;
-		/* Who preempts another on being woken had its CPU all along, by the kernel's count: not by this. */
+		/* A thread that preempts at its wake-up had the CPU since the wake-up, by the kernel's count: not by this one. */
 		call->runnable = held - call->planted + less(call->to, holder.let_go);
 		pthread_mutex_unlock(&mutex);
 		break;
@@ -367,7 +367,7 @@ static void serve(struct call *call)
 		/* It never waits: who else had the CPU was another thread, or the hypervisor. */
 		call->runnable = less(took, call->cpu);
 	}
-	/* Of two threads it may be of one and the same time. */
+	/* The times of two threads may overlap. */
 	uint64_t most = less(around, call->planted + cpu_besides);
 	call->runnable = call->runnable < most ? call->runnable : most;
 }

@@ -4,8 +4,8 @@
  *
  *     clocknote FOLDER
  *
- * FOLDER/clocks      three clocks at one moment, by name: how often the processor's counter is read
- *                    around it says how exactly; two such notes tell how fast the clocks go
+ * FOLDER/clocks      three clocks at one moment, by name: the readings of the processor's counter
+ *                    around it bound the error; two such notes give the speed of the clocks
  * FOLDER/0 .. 49     files that were written after `from` and before `to`, ns of CLOCK_MONOTONIC, which
  *                    FOLDER/written lists by number. Where FOLDER is shared by the host, its clock has
  *                    stamped them: each bounds how the two clocks lie
@@ -51,7 +51,7 @@ static FILE *file(const char *folder, const char *name)
 	return opened;
 }
 
-/* Of many looks the one that was over soonest. */
+/* The shortest of many looks. */
 static void note_clocks(const char *folder)
 {
 	uint64_t monotonic = 0, unsteered = 0, before = 0, took = UINT64_MAX;

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* What each of them is called. */
+/* The name of each of them. */
 #define DEVICE "wire0"
 
 /* A TUN device's descriptor, which does not block. */
@@ -15,8 +15,8 @@ void device_pair(int other_namespace);
 /* Gives the device its address, in a network of 256, and switches it on. */
 void device_up(const char *address);
 /*
- * Who has that address: the other end of the pair, or this one. Else whatever is sent first waits until the
- * kernel has asked, and leaves when the answer comes in, on the time of whoever is interrupted.
+ * Sets the owner of that address: the other end of the pair, or this one. Otherwise the first packet waits until the
+ * kernel has asked, and leaves when the answer comes in, on the time of the interrupted thread.
  */
 void device_neighbour(const char *address, bool other_end);
 /* Holds back what it sends, by the kernel's token bucket filter. */

@@ -17,7 +17,7 @@ char *scratch_memory(size_t bytes);
 /*
  * Keeps the calling thread on the CPU that takes the interrupts of that disk. There a wake-up is
  * heard when it is made; a CPU asleep elsewhere hears of it up to 0.1 ms later, and in between no
- * clock of the program tells whether it still waited for the disk.
+ * clock of the program shows whether it still waited for the disk.
  */
 void pin_to_interrupts_of(int file);
 

@@ -51,7 +51,7 @@ static void be_child(void)
 
 int main(int argc, char **argv)
 {
-	/* A child is told by its first flag, before it could open a window of its own. */
+	/* The first flag marks a child, before it could open a window of its own. */
 	if (argc > 1 && !strcmp(argv[1], "--lanes")) {
 		flags_read(argc, argv, flags, "");
 		be_child();

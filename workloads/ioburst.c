@@ -29,7 +29,7 @@ static const struct flag flags[] = {
 };
 
 /*
- * What goes through the page cache goes in small calls: while a call copies, the kernel may put off a
+ * Data goes through the page cache in small calls: while a call copies, the kernel may put off a
  * preemption, and its clock of the run queue then stands still at the moment of the wake-up that
  * asked for it. The thread runs on, and counts as runnable.
  */

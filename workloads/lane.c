@@ -171,7 +171,7 @@ lane_t window_open(const char *workload)
 	atomic_store(&lanes->wire, NO_LANE);
 	atomic_store(&lanes->far, NO_LANE);
 	lane_t lane = lane_add(workload, NO_LANE);
-	/* What came before was exec's and the loader's. */
+	/* The time before belongs to exec and the loader. */
 	struct lane *l = &lanes->lane[lane];
 	l->born = l->opened = from;
 	l->cpu_at_open = cpu;
@@ -196,7 +196,7 @@ lane_t lane_open(const char *comm, lane_t parent)
 	l->born = l->at - l->at_cpu - l->at_delay;
 	if (forked && forked < l->born)
 		l->born = forked;
-	/* What the hypervisor took is in neither clock. It was running, so far as the guest knows. */
+	/* Stolen time is in neither clock. By the guest's knowledge the thread ran. */
 	l->born_delay = lanes->one_cpu ? l->at_delay : l->at - l->at_cpu - l->born;
 	if (l->sleeps)
 		l->unawares = l->at - l->at_cpu - l->at_delay - l->born;

@@ -18,7 +18,7 @@ enum what {
 	WAIT, /* wall = cpu + blocked + delayed, in this order */
 };
 
-/* What a thread did from one boundary to the next. */
+/* The time of a thread from one boundary to the next. */
 struct stretch {
 	uint64_t from, to;
 	uint64_t cpu;     /* of a wait: spent on the way in and out */

@@ -9,13 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Who enters the group: a process of one thread, or single threads of one that has others. */
+/* The members of the group: a process of one thread, or single threads of a process with others. */
 enum limited { A_PROCESS, A_THREAD };
 
 /* Makes the group. Or says in errno why it cannot, and returns what it could not write. */
 const char *limit_make(const char *name, enum limited limited, uint64_t quota_ns, uint64_t period_ns);
 
-/* What the limit allows, the group gets before the neighbours of its group. */
+/* Gives the group its quota before the neighbours of the group get theirs. */
 const char *limit_comes_first(void);
 
 /* The calling thread enters the group, or leaves it. The same error. */

@@ -147,7 +147,7 @@ int link_connect(lane_t lane, const struct sockaddr_in *address)
 {
 	int fd = make_socket(), on = 1;
 	if (link_is_made()) {
-		/* What comes back is the far kernel's answer to what was sent here. */
+		/* The packet that comes back is the far kernel's answer to the packet sent here. */
 		struct sending syn = link_sends(lane, NO_LANE);
 		wait_begins(lane, "connect");
 		if (fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof *address))

@@ -10,9 +10,9 @@
  * With both, the filter is on the TUN devices. The namespaces have no name: they and the devices in them
  * end with the last process that has them, however it ends. Needs root.
  *
- * What a wait for a packet was is said twice. As one host sees it, who waits was released by the wire,
- * which waited for its timer, and so on: the wire is a thread like others. As two hosts see it, whose
- * tracers know nothing of the wire, the sender did something until it sent, and then the packet was in
+ * The truth of a wait for a packet has two forms. In the view of one host, the wire released the waiter,
+ * and waited for its timer before, and so on: the wire is a thread like others. In the view of two hosts, whose
+ * tracers do not see the wire, the sender did something until it sent, and then the packet was in
  * flight: --truth-hosts. Without a wire both are the same.
  */
 #ifndef WORKLOADS_LINK_H
@@ -41,7 +41,7 @@ int link_accept(lane_t lane, int listener);
 
 /* Starts the wire, if the link has one: a child of the calling process, with a lane of its own. */
 void link_start(lane_t parent);
-/* That lane is at the far end. Waits, in the second form, until there is one, and tells which. */
+/* Puts that lane at the far end. The second form waits until there is one, and returns it. */
 void link_far_end(lane_t lane);
 lane_t link_await_far_end(lane_t lane);
 /*
@@ -50,7 +50,7 @@ lane_t link_await_far_end(lane_t lane);
  */
 void link_end(int far_process);
 
-/* What a wait for a packet leads to: who sent it, when. */
+/* The end of a wait for a packet: its sender and time. */
 struct sending {
 	lane_t by;
 	uint64_t at;
@@ -63,8 +63,8 @@ struct sending link_is_sending(lane_t lane, lane_t to);
 void link_has_sent(lane_t lane, lane_t to, uint64_t at);
 
 /*
- * Whoever receives from there is woken only for so many bytes. Else it is for each packet, and thousands of
- * wake-ups of a few microseconds are beyond what a thread's own clocks can tell apart.
+ * Wakes the receiver at that socket only for this number of bytes. Otherwise each packet wakes it, and thousands of
+ * wake-ups of a few microseconds are more than a thread's own clocks can distinguish.
  */
 void link_wakes_for(int fd, size_t bytes);
 

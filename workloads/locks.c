@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Makes a thread wait for locks, as often as it is told to, to count waits against.
+ * Makes a thread wait for locks, a given number of times, to compare counts with.
  *
  *     locks [user=N] [kernel=N] [signals=N]
  *
@@ -29,7 +29,7 @@
 enum step { NOTHING, USER, KERNEL, SIGNAL, STEPS };
 static const char *const names[STEPS] = { "", "user", "kernel", "signals" };
 
-/* What the waiter is to wait for next, and what it waited for. */
+/* The next lock of the waiter, and its last one. */
 static _Atomic int asked, writing;
 static _Atomic pid_t waiter_tid;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -44,7 +44,7 @@ static const struct flag flags[] = {
 #define REQUEST 32 /* bytes */
 static char message[4 << 20];
 
-/* What is large may have to wait for room: that is until some of it has arrived. */
+/* A large message may have to wait for room: that is until a part of it has arrived. */
 static void say(lane_t lane, lane_t to, int fd, size_t length)
 {
 	bool large = length > REQUEST && link_is_made();

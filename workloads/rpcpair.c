@@ -51,7 +51,7 @@ static void say_and_wait(lane_t lane, int fd)
 		die("cannot send");
 }
 
-/* What came, once the wait for it has begun; whether anything did. */
+/* Notes the packet that came after the wait began; returns whether one came. */
 static bool heard(lane_t lane, int fd)
 {
 	struct message message;

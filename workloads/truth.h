@@ -23,8 +23,8 @@
  * figure needs an idle machine. A stretch of work is wall less runnable; a wait is wall less CPU
  * less runnable.
  *
- * What this cannot see: the microsecond or two between a stamp and the switch that follows it, and
- * how long an interrupt takes to reach a sleeping CPU. Waits are therefore made long (5 to 50 ms).
+ * This does not see the microsecond or two between a stamp and the switch that follows it, and
+ * the time that an interrupt takes to reach a sleeping CPU. Waits are therefore made long (5 to 50 ms).
  *
  * Lanes lie in memory shared with the children of fork(), and with an exec'ed child that is given
  * the descriptor. The memory holds indexes, no pointers.
@@ -42,7 +42,7 @@
 typedef int lane_t;
 #define NO_LANE (-1)
 
-/* What ended a wait, when it was no lane. */
+/* The end of a wait, if it was no lane. */
 enum end {
 	BY_LANE,
 	BY_TIMER,
@@ -54,7 +54,7 @@ enum end {
 
 /* --- flags.c ---------------------------------------------------------------------------------- */
 
-/* What a flag is followed by; most tables say whether it is a switch, as a bool. */
+/* The argument of a flag; most tables give it as a bool: whether it is a switch. */
 enum takes {
 	A_NUMBER = false,
 	NOTHING = true,

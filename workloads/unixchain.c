@@ -2,9 +2,9 @@
 /*
  * The chain of chain.c, over Unix sockets. Its truth, its drawing and what it assumes are said there.
  *
- * A pair for each direction: who reads from a socket makes room in it, and that wakes whoever sleeps
+ * A pair for each direction: a reader of a socket makes room in it, and that wakes the thread that sleeps
  * at its other end, for whatever. An asker who slept at the socket by which it had asked would be
- * woken when its question is read, find nothing and sleep on, and could not tell.
+ * woken when its question is read, find nothing and sleep on, without a stamp.
  */
 #include "chain.h"
 #include "truth.h"

@@ -110,7 +110,7 @@ void wait_for_child(lane_t lane, int process)
 	struct stretch *s = wait_over(lane, BY_LANE, child);
 
 	/*
-	 * What the child did after its last boundary has no stamp, but its CPU time is known now (and
+	 * The child's time after its last boundary has no stamp, but its CPU time is known now (and
 	 * that of the children for which it has waited itself, which comes with it).
 	 */
 	struct lane *l = &lanes->lane[lane], *c = &lanes->lane[child];

@@ -9,7 +9,7 @@
  *
  * It holds at most HELD packets and then reads no more; what comes then stays in the devices' queues.
  *
- * What the two kernels do within its writes (receive, acknowledge, wake) runs on its time, in its name.
+ * The two kernels' work within its writes (receive, acknowledge, wake) runs on its time, in its name.
  */
 #define _GNU_SOURCE
 #include "wire.h"
@@ -52,8 +52,8 @@ static void take(enum end_of_link from, const struct wire *wire)
 enum { FIN = 1, SYN = 2 };
 
 /*
- * Whether it ends somebody's wait: TCP over IPv4 that is more than an acknowledgement. Who accepts waits
- * for the acknowledgement that ends the handshake, and not for what begins it.
+ * Whether it ends a wait: TCP over IPv4 that is more than an acknowledgement. An accept waits
+ * for the acknowledgement that ends the handshake, and not for the packet that begins it.
  */
 static bool is_awaited(const struct packet *packet)
 {

@@ -3,7 +3,7 @@
 
 use crate::schema::{Field, FieldType, Integer, Structure};
 
-/// What every CTF packet begins with.
+/// The number at the beginning of every CTF packet.
 pub const MAGIC: u32 = 0xc1fc_1fc1;
 
 /// Bytes of header and context together.
@@ -50,8 +50,8 @@ impl PacketHeader {
         bytes
     }
 
-    /// What the first bytes of a packet say, and whether its two sizes agree and are possible. When
-    /// they do not, [`PacketHeader::content`] means nothing. Checks nothing else.
+    /// Reads the first bytes of a packet, and whether its two sizes agree and are possible. If
+    /// not, [`PacketHeader::content`] has no meaning. Checks nothing else.
     pub fn from_bytes(bytes: &[u8; HEADER_BYTES]) -> (Self, bool) {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;

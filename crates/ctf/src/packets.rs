@@ -1,3 +1,5 @@
+//! Finds the packets of a trace in any file, damaged ones too.
+
 use std::io;
 
 use crate::packet::{HEADER_BYTES, PacketHeader};
@@ -16,7 +18,7 @@ pub struct Packets {
     find: Signature,
     at: u64,
     size: u64,
-    /// Found together with a packet and told after it.
+    /// Found together with a packet and returned after it.
     pending: Option<Fault>,
 }
 
@@ -34,7 +36,7 @@ pub enum Found {
 pub struct PacketAt {
     /// Where it begins.
     pub offset: u64,
-    /// What it says about itself; [`PacketHeader::content`] is a claim.
+    /// Its header; [`PacketHeader::content`] is only a claim.
     pub header: PacketHeader,
     /// Where its events begin.
     pub from: u64,
@@ -56,11 +58,11 @@ pub struct Fault {
     pub offset: u64,
     /// Where what can be read goes on.
     pub to: u64,
-    /// What is wrong.
+    /// The kind of the fault.
     pub kind: FaultKind,
 }
 
-/// What is wrong with a file.
+/// A fault of a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum FaultKind {
@@ -78,14 +80,14 @@ pub enum FaultKind {
     NoPacket(u64),
 }
 
-/// As many wrong bits in 20 bytes are taken for damage; more, for something else than a packet.
+/// The largest number of wrong bits in 20 bytes that count as damage; with more, the bytes are no packet.
 const MAX_WRONG_BITS: u32 = 8;
 
 impl Packets {
     /// All packets of a trace in `source`, which now has the size that it is taken to have.
     ///
     /// # Errors
-    /// Of the operating system.
+    /// Errors of the operating system.
     pub fn new(source: &impl Source, uuid: [u8; 16]) -> io::Result<Self> {
         let signature = PacketHeader::signature(uuid);
         Ok(Self { signature, find: Signature::new(&signature), at: 0, size: source.size()?, pending: None })
@@ -94,7 +96,7 @@ impl Packets {
     /// The next finding; `None` at the end.
     ///
     /// # Errors
-    /// Of the operating system.
+    /// Errors of the operating system.
     pub fn next(&mut self, source: &impl Source) -> io::Result<Option<Found>> {
         if let Some(fault) = self.pending.take() {
             return Ok(Some(Found::Fault(fault)));
@@ -137,7 +139,7 @@ impl Packets {
     /// The header of the packet that comes next, if one begins there as it was written.
     ///
     /// # Errors
-    /// Of the operating system.
+    /// Errors of the operating system.
     pub fn peek(&self, source: &impl Source) -> io::Result<Option<PacketHeader>> {
         let mut bytes = [0; HEADER_BYTES];
         let found = source.read_at(self.at, &mut bytes)?;
@@ -165,7 +167,7 @@ impl Packets {
                 let kind = FaultKind::PacketCut { claimed, found: self.size - offset };
                 Ok(self.packet_with_fault(packet, kind))
             }
-            // The next header is what is damaged; it will be told in its turn.
+            // The next header is damaged; it is reported in its turn.
             _ => {
                 self.at = to;
                 Ok(Found::Packet(PacketAt { offset, header, from, to }))

@@ -20,7 +20,7 @@ use crate::schema::{FieldType, Integer, Mapping};
 ///
 /// `field` is an index into [`Plan::fields`], or the slot that was asked for.
 pub trait Visitor {
-    /// An event's fields begin; all that was told before is of another event, or of the same when more of
+    /// The fields of an event begin. All fields before belong to another event, or to the same one when more of
     /// it had to be read.
     fn begin(&mut self) {}
     /// A number.
@@ -52,12 +52,12 @@ impl Visitor for Ignore {
     fn bytes(&mut self, _: u16, _: &[u8]) {}
 }
 
-/// A field that a plan tells.
+/// A field that a plan passes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldInfo {
     /// Its name as people see it; empty for an array's elements.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: FieldKind,
     /// Which part of the event it is in.
     pub part: Part,
@@ -68,16 +68,16 @@ pub struct FieldInfo {
 /// The parts of an event behind its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// What its stream gives all events.
+    /// The context that the stream gives all events.
     StreamContext,
-    /// What its class has in front of its payload.
+    /// The context of its class, in front of the payload.
     Context,
-    /// What it is about.
+    /// The payload.
     Payload,
 }
 
 impl Part {
-    /// What stands in front of the paths of its fields.
+    /// The prefix of the paths of its fields.
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::StreamContext => "context.",
@@ -87,7 +87,7 @@ impl Part {
     }
 }
 
-/// What a field is.
+/// The kind of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "as in `FieldType`")]
 pub enum FieldKind {
@@ -118,22 +118,22 @@ impl FieldKind {
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     pub(crate) ops: Vec<Op>,
-    /// Of these, up to the last one that tells something.
+    /// The number of these up to the last one that passes something on.
     telling: usize,
     loops: Vec<Loop>,
     integers: Vec<Integers>,
     choices: Vec<Choice>,
-    /// What it tells, where all fields were asked for.
+    /// The fields that it passes on, where all were asked for.
     fields: Vec<FieldInfo>,
 }
 
 impl Plan {
-    /// The fields that it tells, where all were asked for, by what [`Visitor`] is given.
+    /// The fields that it passes on, where all were asked for, by the number that [`Visitor`] gets.
     pub fn fields(&self) -> &[FieldInfo] {
         &self.fields
     }
 
-    /// The path of a field that it tells: the names of all around it and its own, joined by dots.
+    /// The path of a field that it passes on: the names of all structures around it and its own, joined by dots.
     pub fn path(&self, field: u16) -> String {
         let mut names = Vec::new();
         let mut next = self.fields.get(usize::from(field));
@@ -188,7 +188,7 @@ pub(crate) enum Op {
     I16(u16),
     I32(u16),
     I64(u16),
-    /// Any number, at any bit; told to a slot, kept in a register, either or both.
+    /// Any number, at any bit; passed on to a slot, kept in a register, or both.
     Number {
         slot: u16,
         register: u16,
@@ -203,7 +203,7 @@ pub(crate) enum Op {
     },
     /// Up to a NUL.
     Text(u16),
-    /// Text in so many bytes, up to a NUL there.
+    /// Text in this number of bytes, up to a NUL.
     Chars {
         slot: u16,
         bytes: u32,
@@ -212,7 +212,7 @@ pub(crate) enum Op {
         slot: u16,
         register: u16,
     },
-    /// So many bytes as they are.
+    /// This number of bytes, unchanged.
     Bytes {
         slot: u16,
         bytes: u32,
@@ -233,7 +233,7 @@ pub(crate) enum Op {
     Align(u32),
     Open(u16),
     Close(u16),
-    /// Runs what follows so many times, up to `Again`; an index into `loops`.
+    /// Repeats the following operations, up to `Again`; an index into `loops`.
     Repeat(u16),
     Again,
     /// Goes on at one of several places; an index into `choices`.

@@ -1,4 +1,4 @@
-//! What a trace says about itself (CTF 1.8, section 7), as data.
+//! The metadata of a trace (CTF 1.8, section 7), as data.
 
 /// A trace's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub struct Clock {
     pub name: String,
     /// Which clock it is: that of traces with the same one. LTTng puts the boot's id here.
     pub uuid: Option<[u8; 16]>,
-    /// What it is, for people.
+    /// Its description.
     pub description: String,
     /// Ticks a second.
     pub frequency: u64,
@@ -67,7 +67,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// What its value 0 is, ns since 1970, UTC; rounded down.
+    /// The time of its value 0, ns since 1970, UTC; rounded down.
     pub const fn origin_ns(&self) -> i128 {
         self.offset_s as i128 * NS_PER_S as i128 + ns(self.offset, self.frequency) as i128
     }
@@ -179,9 +179,9 @@ pub enum FieldType {
     Integer(Integer),
     /// A number whose values have names.
     Enumeration(Integer, Vec<Mapping>),
-    /// So many of a type.
+    /// A fixed number of elements of a type.
     Array(Box<FieldType>, u64),
-    /// As many of a type as the field of this name before it says: a path, with dots.
+    /// Elements of a type; the field of this name before it has their number: a path, with dots.
     Sequence(Box<FieldType>, String),
     /// Members, one behind the other.
     Struct(Structure),
@@ -200,7 +200,7 @@ impl FieldType {
             Self::Integer(integer) | Self::Enumeration(integer, _) => integer.align,
             Self::Array(element, _) | Self::Sequence(element, _) => element.align(),
             Self::Struct(structure) => structure.aligned(),
-            // What is chosen aligns itself.
+            // The chosen field aligns itself.
             Self::Variant(_) => 1,
             Self::Float(float) => float.align,
             Self::Text(_) => 8,
@@ -266,7 +266,7 @@ pub struct Integer {
     pub signed: bool,
     /// In which base people read it.
     pub base: Base,
-    /// What it encodes, when it is a character.
+    /// Its encoding, if it is a character.
     pub encoding: Encoding,
     /// The clock it is a stamp of.
     pub clock: Option<String>,
@@ -307,7 +307,7 @@ pub enum Base {
     Hexadecimal,
 }
 
-/// What an integer encodes.
+/// The encoding of an integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Encoding {

@@ -1,10 +1,12 @@
+//! The signature of a trace's packets, for searching.
+
 use std::io;
 
 use memchr::memmem::Finder;
 
 use crate::window::Source;
 
-/// What every packet of a trace begins with, to look for.
+/// The first bytes of every packet of a trace, for searching.
 #[derive(Debug)]
 pub(crate) struct Signature {
     finder: Finder<'static>,

@@ -1,8 +1,8 @@
 //! One stream file of any trace, event by event.
 //!
 //! A [`Reader`] goes from packet to packet by what their contexts say, which it believes only as far as
-//! the file goes. What it cannot read costs the rest of that packet: it says so, and goes on with the next.
-//! Packets' bounds in time are told and not believed either; the events of a stream are in order.
+//! the file goes. An unreadable part costs the rest of that packet: the reader reports it, and goes on with the next one.
+//! Packets' bounds in time are passed on and not trusted either; the events of a stream are in order.
 
 mod ahead;
 mod fault;

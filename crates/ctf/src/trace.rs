@@ -22,10 +22,10 @@ pub enum TraceError {
 /// Most bytes of metadata that are read.
 const MAX_METADATA: u64 = 64 << 20;
 
-/// What a directory holds.
+/// The trace in a directory.
 #[derive(Debug)]
 pub struct Trace {
-    /// What it says about itself.
+    /// Its metadata.
     pub metadata: Metadata,
     /// The stream files, by name.
     pub streams: Vec<PathBuf>,

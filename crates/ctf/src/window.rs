@@ -1,3 +1,5 @@
+//! A window over a source of bytes that is read piece by piece.
+
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -7,13 +9,13 @@ pub trait Source {
     /// Bytes that there are, as far as is known.
     ///
     /// # Errors
-    /// Of the operating system.
+    /// Errors of the operating system.
     fn size(&self) -> io::Result<u64>;
 
-    /// Fills `into` from `offset` on, as far as there are bytes; says how many there were.
+    /// Fills `into` from `offset` on, as far as there are bytes; returns their number.
     ///
     /// # Errors
-    /// Of the operating system.
+    /// Errors of the operating system.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
 }
 
@@ -66,7 +68,7 @@ impl Source for &[u8] {
 #[derive(Debug, Default)]
 pub struct Window {
     buffer: Vec<u8>,
-    /// Of `buffer`, what is read and not consumed.
+    /// The part of `buffer` that is read and not consumed.
     from: usize,
     to: usize,
     /// Where in the source `buffer[to]` would come from, and where the range ends.
@@ -80,7 +82,7 @@ impl Window {
         (self.from, self.to, self.next, self.end) = (0, 0, from, end.max(from));
     }
 
-    /// What can be seen without reading.
+    /// The bytes in the buffer.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.from..self.to]
@@ -108,7 +110,7 @@ impl Window {
     /// source ends before the range does, the range ends there.
     ///
     /// # Errors
-    /// Of the operating system.
+    /// Errors of the operating system.
     pub fn fill(&mut self, source: &impl Source, most: usize) -> io::Result<bool> {
         self.buffer.copy_within(self.from..self.to, 0);
         (self.from, self.to) = (0, self.to - self.from);

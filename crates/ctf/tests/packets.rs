@@ -9,7 +9,7 @@ use wakepath_ctf::{Found, Packets, Source};
 
 const UUID: [u8; 16] = *b"\x00packets of test";
 
-/// A packet with so many bytes of events, all alike.
+/// A packet with this number of bytes of events, all alike.
 fn packet(number: u64, content: usize, fill: u8) -> Vec<u8> {
     let header = PacketHeader {
         uuid: UUID,
@@ -27,7 +27,7 @@ fn packet(number: u64, content: usize, fill: u8) -> Vec<u8> {
     bytes
 }
 
-/// What is found, as text: `0+24` a packet at 0 with 24 bytes of events, `0-104 why` a fault.
+/// The findings as text: `0+24` a packet at 0 with 24 bytes of events, `0-104 why` a fault.
 fn found(bytes: &[u8]) -> Vec<String> {
     let mut packets = Packets::new(&bytes, UUID).expect("memory has no errors");
     let mut found = Vec::new();
@@ -235,7 +235,7 @@ proptest! {
                     prop_assert!(packet.to >= packet.from && packet.to <= bytes.len() as u64);
                     at = packet.to;
                 }
-                // Of the packet just found, or of what lies behind it.
+                // A fault of the packet just found, or of the bytes behind it.
                 Found::Fault(fault) => {
                     prop_assert!(fault.to == at || fault.offset == at);
                     at = fault.to;

@@ -62,7 +62,7 @@ fn packet(sequence: u64, discarded: u64, stamps: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// Stamps of all events, and everything else that was told.
+/// Stamps of all events, and all other items.
 fn read_all(plans: &Plans, bytes: &[u8]) -> (Vec<u64>, Vec<Item>) {
     let mut reader = Reader::new(plans, bytes).expect("memory");
     let (mut stamps, mut others) = (Vec::new(), Vec::new());
@@ -113,7 +113,7 @@ fn events_that_nobody_asked_for_count_for_the_stamps_of_others() {
     assert_eq!((stamps, reader.stamp()), (vec![3 * round + 4], 3 * round + 5));
 }
 
-/// Keeps the numbers that it is told.
+/// Keeps the numbers that it gets.
 #[derive(Default)]
 struct Numbers(Vec<u64>);
 
@@ -132,7 +132,7 @@ fn fields_are_those_of_the_event_told_last() {
     let mut reader = Reader::new(&plans, bytes.as_slice()).expect("memory");
     let mut numbers = Numbers::default();
     while let Some(item) = reader.next() {
-        // Of every other event nobody asks.
+        // The fields of the other events are not read.
         if matches!(item, Item::Event(head) if head.stamp % 20 == 10) {
             reader.fields(&mut numbers).expect("fields");
         }
@@ -315,7 +315,7 @@ fn an_event_larger_than_what_is_read_at_once_is_read() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Whatever is flipped, packets that are not touched are read, and nothing is told for ever.
+    /// With any flipped bits, untouched packets are read, and reading ends.
     #[test]
     fn flipped_bits_cost_no_other_packet(flips in proptest::collection::vec((256_usize..512, 0_u8..8), 1..6)) {
         let (plans, mut bytes) = (plans(), three());

@@ -1,3 +1,5 @@
+//! System calls in which threads block, with the lock word of a futex wait.
+
 use crate::Tid;
 
 /// The system call that a thread is in when it blocks.
@@ -26,7 +28,7 @@ pub struct LockWord {
     pub operation: u32,
     /// The word; `None` when it could not be read.
     pub value: Option<u32>,
-    /// What stands where a glibc mutex keeps its owner. A claim, to be checked against who lives
-    /// in that process and who ends the wait: a condition variable has other things there.
+    /// The value at the place where a glibc mutex keeps its owner. It is only a claim, to be compared with the threads
+    /// of that process and the waker: a condition variable has other values there.
     pub claimed_owner: Option<Tid>,
 }

@@ -1,4 +1,6 @@
-/// What a CPU was doing: a thread's own work, or an interrupt that borrowed it.
+//! The context of a CPU: a thread's own work or an interrupt.
+
+/// The context of a CPU: a thread's own work, or an interrupt that uses the thread's time.
 ///
 /// Interrupts nest (G15 §4.4); this is the innermost one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

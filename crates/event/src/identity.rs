@@ -1,25 +1,27 @@
+//! Identities: hosts, threads, CPUs, cgroups, names.
+
 use std::borrow::Cow;
 use std::fmt;
 
 use wakepath_clock::{Local, Stamp};
 
-/// One of the hosts whose events are told together; 0 where there is one alone.
+/// One of several hosts with a common stream of events; 0 where there is only one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct HostIndex(pub u16);
 
 /// A thread id of the initial pid namespace. Reused after a thread's death.
 ///
-/// Where the events of several hosts are told together, the bits above those that any kernel uses for
-/// an id say which host's it is.
+/// Where events of several hosts are in one stream, the bits above those that any kernel uses for
+/// an id contain the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Tid(pub u32);
 
 impl Tid {
-    /// What every CPU's idle thread is called, on every host.
+    /// The id of every CPU's idle thread, on every host.
     pub const IDLE: Self = Self(0);
     /// `PID_MAX_LIMIT` of 64-bit kernels: ids are below.
     pub const LIMIT: u32 = 1 << Self::BITS;
-    /// How many hosts ids can be told apart of.
+    /// The number of hosts whose ids can be distinguished.
     pub const HOSTS: usize = 1 << (u32::BITS - Self::BITS);
     const BITS: u32 = 22;
 
@@ -107,7 +109,7 @@ impl fmt::Debug for Comm {
     }
 }
 
-/// Who a thread is. Tids are reused: (tid, start) is the thread.
+/// The identity of a thread. Tids are reused: (tid, start) identifies the thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadIdentity {
     /// Its id.

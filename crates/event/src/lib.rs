@@ -30,15 +30,15 @@ pub struct Event {
     pub at: Stamp<Local>,
     /// On which CPU.
     pub cpu: Cpu,
-    /// What that CPU was doing.
+    /// The context of that CPU.
     pub context: Context,
     /// The thread current on that CPU, in interrupts too; [`Tid::IDLE`] for the idle thread.
     pub current: Tid,
-    /// What happened.
+    /// The kind of the event, with its data.
     pub kind: EventKind,
 }
 
-/// What happened.
+/// The kind of an event, with its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventKind {
     /// [`Event::current`] left the CPU and `next` took it.
@@ -67,7 +67,7 @@ pub enum EventKind {
     Current,
     /// A thread as the snapshot at the start of the recording found it.
     Thread {
-        /// Who it is.
+        /// Its identity.
         identity: ThreadIdentity,
         /// `None`: it was running or runnable.
         blocked: Option<BlockedState>,
@@ -188,11 +188,11 @@ pub struct KernelLock {
     pub address: u64,
     /// The kernel's `LCB_F_*` flags.
     pub flags: u32,
-    /// Who owned it when the wait began, where it could be read.
+    /// The owner when the wait began, where it could be read.
     pub owner: Option<Tid>,
 }
 
-/// What a descriptor of a process refers to.
+/// The file or socket that a descriptor of a process refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileName {
     /// The process.
@@ -247,7 +247,7 @@ pub struct Clocks {
     pub steal_ns: u64,
 }
 
-/// What the key of a [`EventKind::Name`] means.
+/// The meaning of the key of an [`EventKind::Name`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum NameSpace {

@@ -1,3 +1,5 @@
+//! Packets and flows.
+
 use std::net::{IpAddr, SocketAddr};
 
 /// One direction of a connection. The sender's and the receiver's record of a packet carry the same.
@@ -7,12 +9,12 @@ pub struct FlowId(pub u64);
 /// An address and a port.
 pub type Address = SocketAddr;
 
-/// What a [`FlowId`] stands for.
+/// The addresses and protocol behind a [`FlowId`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Flow {
-    /// Who sends.
+    /// The sender.
     pub source: Address,
-    /// Who receives.
+    /// The receiver.
     pub target: Address,
     /// The IP protocol: 6 TCP, 17 UDP.
     pub protocol: u8,

@@ -1,3 +1,5 @@
+//! Call stacks and their counts.
+
 use crate::Tid;
 
 /// A call stack: addresses, innermost first.
@@ -9,13 +11,13 @@ pub struct Stack {
     pub kernel: Box<[u64]>,
     /// User addresses.
     pub user: Box<[u64]>,
-    /// Of `user`, how many behind the first are not of the chain of frame pointers, but were found on
-    /// the stack with a call before them: return addresses, though perhaps of calls long over. Where the
-    /// innermost function has no frame, the first that fits is who called it; the chain passes over it.
+    /// The number of frames in `user`, behind the first one, that are not in the chain of frame pointers, but were found on
+    /// the stack with a call before them. They are return addresses, though perhaps of calls that ended long ago. Where the
+    /// innermost function has no frame, the first one that fits is its caller; the chain passes over it.
     pub scanned: u16,
 }
 
-/// What a stack is called: a hash of its content, so that two of one id are one stack.
+/// The id of a stack: a hash of its content, so that equal ids mean equal stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StackId(pub u64);
 
@@ -42,10 +44,10 @@ pub struct StackCounts {
     pub taken: u64,
     /// Not taken: that of before was meant.
     pub repeated: u64,
-    /// Of `taken`, those that were taken to check that of before.
+    /// The number of those in `taken` that were taken to check a repeated stack.
     pub checked: u64,
-    /// Of `checked`, those that were another.
+    /// The number of those in `checked` that differed.
     pub disagreed: u64,
-    /// Of `repeated`, those since the check before one that disagreed: so many at most are wrong.
+    /// The number of those in `repeated` since the last check before one that disagreed: at most these are wrong.
     pub doubtful: u64,
 }

@@ -1,3 +1,5 @@
+//! Reasons why a thread leaves its CPU.
+
 /// Why a thread left its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SwitchOut {

@@ -1,3 +1,5 @@
+//! Decodes records into events.
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use wakepath_clock::{Local, Stamp};
@@ -47,7 +49,7 @@ impl Decoder {
         Self { states: TaskStates::of_release(release) }
     }
 
-    /// The event that the record at the beginning of `bytes` tells, and the record's length in
+    /// The event of the record at the beginning of `bytes`, and the record's length in
     /// bytes. `cpu` is the CPU whose buffer it comes from; for [`crate::Buffer::Life`], the header's
     /// `seq`.
     ///
@@ -61,7 +63,7 @@ impl Decoder {
     /// looked at need not be moved.
     ///
     /// # Errors
-    /// As [`Decoder::decode`].
+    /// The same as [`Decoder::decode`].
     #[inline]
     pub fn decode_with<T>(
         &self,
@@ -245,7 +247,7 @@ impl Decoder {
         };
         let call = match r.u32(68) {
             CALL_NONE => None,
-            // The record that follows tells the argument, where the kernel lets it be read.
+            // The next record has the argument, where the kernel allows reading it.
             number => Some(Call { number, arg0: Call::NO_ARGUMENT, lock: None }),
         };
         EventKind::Thread { identity: identity(r), blocked, call }

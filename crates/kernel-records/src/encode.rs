@@ -1,3 +1,5 @@
+//! Encodes events as records.
+
 use std::net::IpAddr;
 
 use wakepath_event::{
@@ -22,7 +24,7 @@ pub enum EncodeError {
 }
 
 /// Makes records out of events: those that user space contributes to a recording, and those of
-/// generators and tests. What an event does not hold (a waking's target CPU, a request's error) is 0.
+/// generators and tests. A field that an event lacks (a wake-up's target CPU, a request's error) is 0.
 #[derive(Debug, Clone, Copy)]
 pub struct Encoder {
     states: &'static TaskStates,

@@ -1,3 +1,5 @@
+//! Reads the fields of any record by the table of layouts.
+
 use crate::layout::{Element, FieldType, Layout};
 use crate::length::number;
 use crate::{DecodeError, Header, Kind, record_length};

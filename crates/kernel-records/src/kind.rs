@@ -1,4 +1,6 @@
-/// What a record tells: the second field of its header, `enum wp_kind`.
+//! The kinds of records, `enum wp_kind`.
+
+/// The kind of a record: the second field of its header, `enum wp_kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "bpf/records.h says it")]
 #[repr(u8)]

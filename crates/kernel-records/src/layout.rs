@@ -1,7 +1,7 @@
-//! What `bpf/records.h` says, as data: one table of kinds and their fields.
+//! The layout of `bpf/records.h` as data: one table of kinds and their fields.
 //!
-//! The decoder reads by hand for speed; this table is what the CTF metadata is written from, what
-//! generic readers use, and what a test holds against the C header, compiled.
+//! The decoder reads by hand for speed. The CTF metadata is written from this table,
+//! generic readers use it, and a test compares it with the compiled C header.
 //!
 //! All integers are little endian. Every record is a multiple of 8 bytes and begins with [`HEADER`].
 //! Records that only user space writes ([`Kind::Loss`] and later) have no C struct; this table
@@ -32,7 +32,7 @@ pub const CALL_NONE: u32 = u32::MAX;
 pub struct Layout {
     /// The number that stands for it.
     pub kind: Kind,
-    /// What a person calls it; the event's name in the CTF metadata.
+    /// Its name in the CTF metadata.
     pub name: &'static str,
     /// The struct in `bpf/records.h`; empty when only user space writes it.
     pub c_struct: &'static str,
@@ -88,11 +88,11 @@ pub struct Tail {
     pub name: &'static str,
     /// The name of the fixed field that counts its elements.
     pub count: &'static str,
-    /// What it is a sequence of.
+    /// The type of its elements.
     pub element: Element,
 }
 
-/// What a sequence is made of.
+/// The type of the elements of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Element {
     /// Addresses of eight bytes.

@@ -1,3 +1,5 @@
+//! Headers and lengths of records.
+
 use crate::layout::{HEADER_BYTES, LAYOUTS, Layout, MAX_FRAMES, MAX_RECORD_BYTES};
 use crate::{DecodeError, Kind};
 

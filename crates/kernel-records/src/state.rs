@@ -1,5 +1,5 @@
-//! What the kernel's task state bits mean. The values moved between versions, so that a recording
-//! is read with the table of the kernel that wrote it, never with that of the reader.
+//! The meaning of the kernel's task state bits. The values changed between versions, so that a recording
+//! is read with the table of the kernel that recorded it, never with that of the reader.
 //!
 //! Sources: `include/linux/sched.h` of the releases named at each row. The bits are those of
 //! `task_struct.__state` as the tracepoint passes them, not the folded ones that the text format of

@@ -1,8 +1,10 @@
+//! Walks the records in a piece of a buffer without decoding them.
+
 use crate::layout::{HEADER_BYTES, MAX_RECORD_BYTES};
 use crate::length::fixed_length;
 use crate::{Buffer, DecodeError, Header, Kind, record_length};
 
-/// What stands in a stretch of a buffer.
+/// The content of a piece of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// Whole records.
@@ -37,11 +39,11 @@ impl Summary {
 pub struct WalkError {
     /// The records before the fault: these are good.
     pub before: Summary,
-    /// What is wrong with the next.
+    /// The fault of the next record.
     pub fault: WalkFault,
 }
 
-/// What is wrong with a record.
+/// The fault of a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum WalkFault {

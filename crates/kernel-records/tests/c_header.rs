@@ -109,7 +109,7 @@ fn every_struct_of_the_header_is_in_the_table() {
 }
 
 /// The BPF programs name a stack by what it hashes to, and so does the reader; the one word that both
-/// must agree on is compiled here for the host. What ends in a call is held against known encodings.
+/// must agree on is compiled here for the host. The search for a call before an address is compared with known encodings.
 #[test]
 fn a_stack_is_called_the_same_by_who_records_and_who_reads() {
     use wakepath_event::{Stack, Tid};

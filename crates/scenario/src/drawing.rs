@@ -1,3 +1,5 @@
+//! Drawings of schedules as events.
+
 use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockedState, Context, Cpu, Event, EventKind, Mark, Softirq, SwitchOut, ThreadIdentity, Tid,
@@ -139,7 +141,7 @@ impl Pen {
         (label > 0 && matches!(waker(states[label]), Some(Ok(_)))).then_some(label + 1)
     }
 
-    /// Whom a CPU runs in a step.
+    /// The thread that a CPU runs in a step.
     fn on(&self, step: usize, cpu: Cpu) -> Tid {
         let mut on = (0..self.rows.len())
             .filter(|&row| self.rows[row].cpu == cpu && self.rows[row].at(step) == Some(b'='));

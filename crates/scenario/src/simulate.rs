@@ -11,10 +11,10 @@ pub use truth::{At, End, Stretch, Truth, Was};
 
 use wakepath_event::Event;
 
-/// What the threads of a machine do.
+/// The programs of the threads of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// What each thread does, in order. The first is the one that tests ask about.
+    /// The actions of each thread, in order. Tests ask about the first thread.
     pub threads: Vec<Vec<Action>>,
     /// How many CPUs there are; `None`: each thread has one of its own.
     pub cpus: Option<usize>,
@@ -51,9 +51,9 @@ pub enum Action {
 /// A program's run.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// What a recorder saw, in time order.
+    /// The events of a recorder, in time order.
     pub events: Vec<Event>,
-    /// What was so.
+    /// The truth.
     pub truth: Truth,
     /// When everything stood still, ns.
     pub end: u64,

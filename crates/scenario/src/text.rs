@@ -43,7 +43,7 @@ pub struct Script {
     pub flows: Vec<String>,
 }
 
-/// What a case asks.
+/// The question of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     /// The line, without the question mark.
@@ -63,7 +63,7 @@ pub struct Question {
 pub struct Mistake {
     /// Counted from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The error.
     pub what: String,
 }
 
@@ -92,7 +92,7 @@ pub fn parse(text: &str) -> Result<Script, Mistake> {
     Ok(reader.script)
 }
 
-/// What the lines so far have declared.
+/// The declarations of the lines so far.
 #[derive(Debug, Default)]
 struct Reader {
     script: Script,

@@ -1,3 +1,5 @@
+//! Numbers at any bit of a text of bytes.
+
 /// `bits` bits, 1 to 64, from bit `at` of `bytes` on; `None` when they are not all there. Bits of a
 /// little-endian number count from a byte's least significant one, of a big-endian one from the most.
 #[inline]

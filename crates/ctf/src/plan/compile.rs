@@ -22,14 +22,14 @@ pub enum PlanError {
     Fields,
 }
 
-/// Which fields are told.
+/// The fields that a plan passes on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Want<'a> {
     /// All, by their index in [`Plan::fields`].
     All,
     /// Those of these paths, to these slots.
     Slots(&'a [(&'a str, u16)]),
-    /// What an event's header is for: fields named `id` to slot 0, stamps to a slot by their width.
+    /// The fields of an event's header: those named `id` to slot 0, stamps to a slot by their width.
     Header,
 }
 
@@ -238,7 +238,7 @@ impl<'a> Compiler<'a> {
         Ok(index)
     }
 
-    /// Tells that a structure or the like begins, where all is told; says what [`Compiler::close`] wants.
+    /// Begins a structure or the like, where all fields are passed on; returns the argument of [`Compiler::close`].
     fn group(&mut self, label: &str, ty: &FieldType, want: Want<'_>) -> Result<(u16, u16), PlanError> {
         if !matches!(want, Want::All) {
             return Ok((NONE, NONE));
@@ -248,7 +248,7 @@ impl<'a> Compiler<'a> {
         Ok((slot, std::mem::replace(&mut self.parent, slot)))
     }
 
-    /// Tells that it ends; `outer` is what it is in.
+    /// Ends it; `outer` is the structure around it.
     fn close(&mut self, (slot, outer): (u16, u16)) {
         if slot != NONE {
             self.push(Op::Close(slot));

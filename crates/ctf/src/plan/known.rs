@@ -1,4 +1,6 @@
-/// What the type says of a position: its remainder modulo a power of two of bits.
+//! The known bits of a position that depends on earlier fields.
+
+/// The knowledge about a position from its type: its remainder modulo a power of two of bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Known {
     modulus: u64,
@@ -14,12 +16,12 @@ impl Known {
     /// That it is a packet's beginning.
     pub const START: Self = Self { modulus: MAX_VALUE, rest: 0 };
 
-    /// Behind so many bits.
+    /// The position `bits` bits later.
     pub const fn plus(self, bits: u64) -> Self {
         Self { modulus: self.modulus, rest: self.rest.wrapping_add(bits) % self.modulus }
     }
 
-    /// Behind any number of things of so many bits each.
+    /// The position behind any number of items of `bits` bits each.
     pub fn plus_any(self, bits: u64) -> Self {
         // The largest power of two that divides the size keeps what is known modulo that.
         let modulus =
@@ -27,7 +29,7 @@ impl Known {
         Self { modulus, rest: self.rest % modulus }
     }
 
-    /// What both say.
+    /// The knowledge that holds for both.
     pub const fn or(self, other: Self) -> Self {
         let mut modulus = if self.modulus < other.modulus { self.modulus } else { other.modulus };
         while self.rest % modulus != other.rest % modulus {

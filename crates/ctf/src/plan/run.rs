@@ -1,3 +1,5 @@
+//! Runs a plan over the bytes of an event.
+
 use super::bits::{number, signed};
 use super::{Count, NONE, Op, Plan, Visitor};
 
@@ -57,7 +59,7 @@ impl Plan {
         if at > bytes.len() as u64 * 8 { Err(Stop::Short) } else { Ok(at) }
     }
 
-    /// The same, of a plan with a [`Plan::size`] whose bytes are all there: what it tells, and no more.
+    /// The same, for a plan with a [`Plan::size`] and all its bytes: passes the fields on, and does no more.
     #[inline]
     pub(crate) fn tell(
         &self,
@@ -168,7 +170,7 @@ impl Plan {
                 Op::Integers(index) => {
                     let array = self.integers[usize::from(index)];
                     let count = self.count(array.count, registers);
-                    // Nothing is told of an array that is not all there.
+                    // Nothing is passed on from an incomplete array.
                     let size = count.checked_mul(array.stride.into()).and_then(|bits| at.checked_add(bits));
                     size.filter(|&size| size <= end + 7).ok_or(Stop::Short)?;
                     let bits = u32::from(array.bits);
@@ -230,7 +232,7 @@ impl Plan {
     }
 }
 
-/// So many bytes; `at` goes behind them.
+/// The next `count` bytes; `at` moves behind them.
 #[inline]
 fn take<'a>(bytes: &'a [u8], at: &mut u64, count: u64) -> Result<&'a [u8], Stop> {
     let rest = bytes.get((*at / 8) as usize..).ok_or(Stop::Short)?;

@@ -1,4 +1,4 @@
-//! What lengths and tags refer to (CTF 1.8, section 7.3.2): a path is looked for among the fields before,
+//! The fields that lengths and tags refer to (CTF 1.8, section 7.3.2): a path is looked up among the fields before,
 //! from the inside out, then in the structures in front of this one; or it names one of these.
 
 use std::collections::HashSet;
@@ -88,7 +88,7 @@ pub(super) struct References {
 }
 
 impl References {
-    /// Of all structures of a stream.
+    /// The scope of all structures of a stream.
     pub fn of(header: &Structure, stream: &StreamClass) -> Self {
         let mut found = Self::default();
         let mut scopes = Scopes::default();

@@ -1,15 +1,17 @@
+//! Faults of a stream.
+
 use std::fmt;
 
 use crate::plan::Stop;
 
-/// Something in a stream that cannot be read as it was written. What comes behind it was read.
+/// A damaged part of a stream. The bytes after it were read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// Which packet of the file, from 0.
     pub packet: u64,
     /// Where in the file, bytes.
     pub offset: u64,
-    /// What is wrong.
+    /// The kind of the fault.
     pub kind: FaultKind,
 }
 
@@ -19,7 +21,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What is wrong with a stream.
+/// The kind of a fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum FaultKind {

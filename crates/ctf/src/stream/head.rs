@@ -14,7 +14,7 @@ pub(super) enum HeadShape {
     Any(Plan),
 }
 
-/// What a header says.
+/// The content of an event's header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Heading {
     pub id: u64,

@@ -1,6 +1,8 @@
+//! The header and context of a packet.
+
 use crate::plan::Visitor;
 
-/// What a packet's header and context say, in front of its events. All of it is a claim.
+/// A packet's header and context, in front of its events. All of it is only a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Packet {
     /// Where it begins, bytes from the file's beginning.
@@ -21,7 +23,7 @@ pub struct Packet {
     pub discarded: Option<u64>,
     /// Counts the packets of its stream.
     pub sequence: Option<u64>,
-    /// What it must begin with.
+    /// The number at its beginning.
     pub(super) magic: Option<u64>,
     pub(super) uuid: Option<[u8; 16]>,
     /// Its stream class.

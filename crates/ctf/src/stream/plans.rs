@@ -1,3 +1,5 @@
+//! The plans of all streams and events of a trace, compiled once.
+
 use std::collections::HashMap;
 
 use super::head::HeadShape;
@@ -11,20 +13,20 @@ use crate::signature::Signature;
 pub enum Selection<'a> {
     /// All; [`Plan::fields`] of the event's plan says which is which.
     All,
-    /// Those that this says of an event class: each by its path, and the slot that it is told with. Fields
+    /// The fields that this function returns for an event class: each by its path, and the slot that it is passed on with. Fields
     /// of the stream's event context have `context.` in front, those of the event's own `own-context.`
     /// `None`: not even that there was such an event.
     Fields(&'a dyn Fn(&EventClass) -> Option<Wanted>),
 }
 
-/// Fields by path, each with the slot that it is told with.
+/// Fields by path, each with the slot that it is passed on with.
 pub type Wanted = Vec<(&'static str, u16)>;
 
 /// Why a trace cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{of}: {source}")]
 pub struct PlansError {
-    /// What of it.
+    /// The part of it.
     of: String,
     source: PlanError,
 }
@@ -57,7 +59,7 @@ pub(super) struct Sizes(Vec<Option<Size>>);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Size {
     pub class: u32,
-    /// Of what is behind the header.
+    /// The size of the fields behind the header.
     pub bits: u32,
     pub wanted: bool,
 }
@@ -135,7 +137,7 @@ pub(super) struct EventPlan {
 /// An event class of a trace.
 #[derive(Debug, Clone, Copy)]
 pub struct Class<'a> {
-    /// What the metadata says of it.
+    /// Its class in the metadata.
     pub event: &'a EventClass,
     /// How it is decoded.
     pub plan: &'a Plan,
@@ -203,7 +205,7 @@ impl Plans {
         Ok(Self { metadata, packet_header, signature, streams, classes })
     }
 
-    /// What the trace says about itself.
+    /// The metadata of the trace.
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
     }

@@ -1,3 +1,5 @@
+//! Reads a stream event by event, and its losses and faults.
+
 use std::collections::VecDeque;
 use std::io;
 
@@ -9,16 +11,16 @@ use crate::packet::MAGIC;
 use crate::plan::{Ignore, Registers, Stop, Visitor};
 use crate::window::Source;
 
-/// What comes next in a stream.
+/// The next item of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
-    /// An event; [`Reader::fields`] tells its fields.
+    /// An event; [`Reader::fields`] passes its fields on.
     Event(Head),
     /// A packet begins.
     Packet(Box<Packet>),
     /// The tracer lost events.
     Lost(Lost),
-    /// Something cannot be read. What is behind it can.
+    /// A part that cannot be read. The bytes after it can.
     Fault(Box<Fault>),
 }
 
@@ -38,7 +40,7 @@ pub struct Lost {
     pub from: u64,
     /// The first stamp behind it.
     pub to: u64,
-    /// How many; 0 when nobody knows.
+    /// Their number; 0 if not known.
     pub count: u64,
 }
 
@@ -47,14 +49,14 @@ pub struct Lost {
 pub struct Reader<'p, S> {
     plans: &'p Plans,
     source: S,
-    /// Of the file, as it was at the beginning or as far as it could be read since.
+    /// The size of the file at the beginning, or the part that could be read since.
     size: u64,
     /// A part of the file, from `base` on. Bits are counted from its first byte, which stands in its packet
     /// at a multiple of [`GRAIN`].
     buffer: Vec<u8>,
     base: u64,
     filled: usize,
-    /// Of `buffer`, up to where the packet's content goes.
+    /// The end of the packet's content in `buffer`.
     visible: usize,
     /// The next bit, and the bit where the packet's content ends, which may be behind the buffer.
     at: u64,
@@ -64,9 +66,9 @@ pub struct Reader<'p, S> {
     stream: usize,
     /// The class of an event whose fields are not passed yet.
     pending: Option<u32>,
-    /// What was passed already, up to `at`; all of it is told before anything else.
+    /// The items that were passed already, up to `at`; all of them are returned before anything else.
     ahead: Ahead,
-    /// The event told last, if it was found ahead.
+    /// The last returned event, if it was found ahead.
     told: Option<Found>,
     next_packet: u64,
     packets: u64,
@@ -78,7 +80,7 @@ pub struct Reader<'p, S> {
     searched: Option<(u64, Option<u64>)>,
 }
 
-/// What is known of losses.
+/// The known losses.
 #[derive(Debug, Clone, Default)]
 struct Account {
     /// The counters of the packet before.
@@ -88,7 +90,7 @@ struct Account {
     from: u64,
     /// Events that were lost while the current packet was filled.
     counted: u64,
-    /// Not told yet; it goes up to 0 until an event shows that it is over.
+    /// Not returned yet; its end is 0 until an event shows that it is over.
     owed: Option<Lost>,
     /// When the packet says that it ends.
     end: u64,
@@ -100,7 +102,7 @@ const GRAIN: usize = 64;
 /// Read at once.
 const CHUNK: usize = 256 * 1024;
 
-/// With so many bytes in sight, most events are.
+/// With this number of bytes in the buffer, most events are complete.
 const MARGIN: usize = 16 * 1024;
 
 /// Most bytes of a packet's header and context that are looked at.
@@ -110,7 +112,7 @@ impl<'p, S: Source> Reader<'p, S> {
     /// Reads a stream file of the trace that the plans are of.
     ///
     /// # Errors
-    /// Of the operating system.
+    /// Errors of the operating system.
     pub fn new(plans: &'p Plans, source: S) -> io::Result<Self> {
         let size = source.size()?;
         Ok(Self {
@@ -138,7 +140,7 @@ impl<'p, S: Source> Reader<'p, S> {
         })
     }
 
-    /// What comes next; `None` at the end.
+    /// The next item; `None` at the end.
     #[inline]
     #[allow(clippy::should_implement_trait, reason = "fields are asked for in between")]
     pub fn next(&mut self) -> Option<Item> {
@@ -155,7 +157,7 @@ impl<'p, S: Source> Reader<'p, S> {
         Item::Event(Head { class: found.class, stamp: found.stamp })
     }
 
-    /// What comes behind all that was found ahead.
+    /// The next item behind all that were found ahead.
     fn beyond(&mut self) -> Option<Item> {
         self.told = None;
         // First: the event of a pending class may be waiting there itself, behind a loss.
@@ -186,7 +188,7 @@ impl<'p, S: Source> Reader<'p, S> {
                 self.more(CHUNK);
             }
             let bytes = &self.buffer[..self.visible];
-            // What ends a loss is looked for one by one.
+            // The event that ends a loss is looked for one by one.
             if self.account.owed.is_none() && !stream.sizes.is_empty() {
                 let (way, sight) = ((&stream.head, &stream.sizes), (bytes, self.end));
                 let from = (self.at, self.stamp);
@@ -224,11 +226,11 @@ impl<'p, S: Source> Reader<'p, S> {
         None
     }
 
-    /// Tells the fields of the event that [`Reader::next`] handed out just before.
+    /// Passes on the fields of the event that [`Reader::next`] returned just before.
     ///
     /// # Errors
     /// When they do not fit into the packet, or contradict its class. The rest of the packet is skipped then,
-    /// and what was told of this event is void.
+    /// and the fields of this event are void.
     #[inline]
     pub fn fields(&mut self, visitor: &mut impl Visitor) -> Result<(), Box<Fault>> {
         let Some(Found { class, at, .. }) = self.told else { return self.pending_fields(visitor) };
@@ -362,7 +364,7 @@ impl<'p, S: Source> Reader<'p, S> {
         Ok(())
     }
 
-    /// What is told between events.
+    /// The next item between events.
     #[cold]
     fn between(&mut self) -> Option<Item> {
         loop {
@@ -566,7 +568,7 @@ impl Account {
         self.counted = count;
     }
 
-    /// What the packet that ends counts.
+    /// The losses that the ending packet counts.
     fn close(&mut self) -> Option<Lost> {
         let count = std::mem::take(&mut self.counted);
         (count > 0).then_some(Lost { from: self.from, to: 0, count })

@@ -1,8 +1,10 @@
+//! The facts about a whole trace in its metadata, without the layout of its events.
+
 use super::lexer::{Lexer, Token, TsdlError};
 use crate::schema::{Clock, EnvValue};
 
-/// What metadata says about its trace as a whole. What its events look like is skipped: our own
-/// streams are of a layout that the format's version names.
+/// The metadata of a trace as a whole. The layout of its events is skipped: for wakepath's own
+/// streams, the number of the format defines it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Every packet repeats it.
@@ -101,7 +103,7 @@ fn properties(lexer: &mut Lexer<'_>) -> Result<Vec<(String, EnvValue)>, TsdlErro
     }
 }
 
-/// What stands between a property's name and its semicolon; `None` for what is neither a text nor
+/// The value between a property's name and its semicolon; `None` for a value that is neither a text nor
 /// a number.
 fn value(lexer: &mut Lexer<'_>) -> Result<Option<EnvValue>, TsdlError> {
     let mut value = None;

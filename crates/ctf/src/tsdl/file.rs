@@ -1,3 +1,5 @@
+//! Metadata files: text, or text in packets.
+
 use std::borrow::Cow;
 
 use super::lexer::TsdlError;
@@ -16,7 +18,7 @@ pub enum MetadataError {
     Tsdl(#[from] TsdlError),
 }
 
-/// What a packet of metadata begins with (CTF 1.8, section 7.1).
+/// The number at the beginning of a packet of metadata (CTF 1.8, section 7.1).
 const MAGIC: u32 = 0x75d1_1d57;
 
 /// Bytes in front of the text of a packet.

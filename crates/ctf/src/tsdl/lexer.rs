@@ -1,3 +1,5 @@
+//! Splits TSDL into tokens.
+
 use std::borrow::Cow;
 
 /// Why a text is not the metadata it should be.
@@ -8,7 +10,7 @@ pub struct TsdlError {
     pub line: usize,
     /// The character in that line, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The error.
     pub text: String,
 }
 
@@ -54,12 +56,12 @@ impl<'a> Lexer<'a> {
         TsdlError { line, column, text: text.into() }
     }
 
-    /// What is not passed yet.
+    /// The text that is not passed yet.
     pub(super) fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
 
-    /// Passes so many bytes: whole tokens, the last of them one byte.
+    /// Passes this number of bytes: whole tokens, the last of them one byte.
     pub(super) fn pass(&mut self, bytes: usize) {
         self.at += bytes;
         self.begun = self.at - 1;
@@ -149,7 +151,7 @@ impl<'a> Lexer<'a> {
         char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
     }
 
-    /// What has begun, up to where it can be no word.
+    /// The word that has begun, up to its end.
     fn word(&mut self) -> &'a str {
         let bytes = self.text.as_bytes();
         while let Some(&byte) = bytes.get(self.at) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::schema::{Field, FieldType};
 
-/// What a name is of: C keeps these apart.
+/// The kind of a name: C distinguishes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     /// `typealias`, `typedef`.
@@ -22,15 +22,15 @@ pub(super) struct Names {
     left: usize,
 }
 
-/// As many parts as types may have all together, whatever the size of the text; and two more for each byte of
-/// it. Tracers write about one in twenty bytes.
+/// The number of parts that all types together may have for any text; each byte of the text allows two more.
+/// Tracers write about one part in twenty bytes.
 const MIN_PARTS: usize = 1 << 12;
 
 /// Deepest nesting of a type.
 pub(super) const MAX_DEPTH: usize = 24;
 
 impl Names {
-    /// For a text of so many bytes.
+    /// The budget for a text of this number of bytes.
     pub fn new(bytes: usize) -> Self {
         Self { scopes: vec![HashMap::new()], left: MIN_PARTS.saturating_add(bytes.saturating_mul(2)) }
     }
@@ -66,7 +66,7 @@ impl Names {
         Some(Ok(found.clone()))
     }
 
-    /// Whether there is room for so many more parts.
+    /// Whether there is room for this number of further parts.
     pub fn take(&mut self, parts: usize) -> bool {
         let room = parts <= self.left;
         self.left = self.left.saturating_sub(parts);

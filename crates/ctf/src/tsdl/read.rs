@@ -12,7 +12,7 @@ use crate::schema::{ByteOrder, Clock, EnvValue, EventClass, FieldType, Metadata,
 /// Most entries of the `env` block, clocks, streams and events, each.
 const MAX_COUNT: usize = 1 << 16;
 
-/// Reads metadata of any CTF 1.8 trace. What is not needed to read events is left out: call sites,
+/// Reads metadata of any CTF 1.8 trace. Parts that reading events does not need are left out: call sites,
 /// log levels, descriptions of enumerations' containers.
 ///
 /// # Errors
@@ -75,7 +75,7 @@ struct Reader<'a> {
     events: Vec<(Option<u64>, EventClass, usize)>,
 }
 
-/// What stands behind a property's name.
+/// The value behind a property's name.
 enum Value<'a> {
     Tokens(tokens::Value<'a>),
     Type(Structure),
@@ -203,7 +203,7 @@ impl<'a> Reader<'a> {
             name: String::new(),
             uuid: None,
             description: String::new(),
-            // What it is when nothing is said (section 8).
+            // The default (section 8).
             frequency: 1_000_000_000,
             offset_s: 0,
             offset: 0,

@@ -1,3 +1,5 @@
+//! Tokens with a look ahead.
+
 use std::borrow::Cow;
 
 use super::lexer::{Lexer, Token, TsdlError};
@@ -54,7 +56,7 @@ impl<'a> Tokens<'a> {
         if self.peeked.is_none() { Some(self.lexer.rest()) } else { None }
     }
 
-    /// Passes so many bytes of what is ahead: whole tokens, the last of them one byte.
+    /// Passes this number of bytes: whole tokens, the last of them one byte.
     pub fn pass(&mut self, bytes: usize) {
         self.lexer.pass(bytes);
         self.taken = self.lexer.begun();
@@ -115,7 +117,7 @@ impl<'a> Tokens<'a> {
         Ok(path)
     }
 
-    /// What stands up to a property's semicolon.
+    /// The value up to a property's semicolon.
     pub fn value(&mut self) -> Result<Value<'a>, TsdlError> {
         let mut value = Value::default();
         loop {
@@ -147,7 +149,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// What stands behind a property's `=`: nearly always one token.
+/// The value behind a property's `=`: nearly always one token.
 #[derive(Debug, Default)]
 pub(super) struct Value<'a> {
     first: Option<Token<'a>>,

@@ -13,7 +13,7 @@ use crate::schema::{
 pub(super) struct Types<'a> {
     pub tokens: Tokens<'a>,
     pub names: Names,
-    /// Of whatever does not say its own.
+    /// The byte order of types without their own.
     pub byte_order: ByteOrder,
     depth: usize,
     repeated: Repeated<'a>,

@@ -1,3 +1,5 @@
+//! Writes metadata as TSDL.
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -46,7 +48,7 @@ struct Text {
     out: String,
     /// Integer types and what we call them.
     names: BTreeMap<Integer, String>,
-    /// Of whatever does not say its own.
+    /// The byte order of types without their own.
     byte_order: ByteOrder,
 }
 
@@ -142,7 +144,7 @@ impl Text {
         self.line(depth, &format!("}}{};", align_text(structure)));
     }
 
-    /// What stands before a field's name, and behind it.
+    /// The text before a field's name, and the text behind it.
     fn declarator(&self, ty: &FieldType) -> (String, String) {
         match ty {
             FieldType::Integer(integer) => (self.name(integer), String::new()),

@@ -10,7 +10,7 @@ use wakepath_ctf::stream::{Class, Head, Item, Plans, Reader};
 struct Line<'a> {
     class: Class<'a>,
     out: String,
-    /// In what we are, and how many members were told there.
+    /// The current structure, and the number of its members so far.
     inside: Vec<(bool, u32)>,
     part: usize,
 }
@@ -39,7 +39,7 @@ impl<'a> Line<'a> {
         self.part = part;
     }
 
-    /// What stands in front of a value.
+    /// The text in front of a value.
     fn label(&mut self, field: u16) -> FieldInfo {
         let info = self.class.plan.fields()[usize::from(field)].clone();
         if self.inside.len() <= 1 {
@@ -172,7 +172,7 @@ impl Visitor for Line<'_> {
     }
 }
 
-/// All events of one stream file, a line each, and whatever else was told.
+/// All events of one stream file, a line each, and all other items.
 pub fn lines(plans: &Plans, file: &std::path::Path, mut tell: impl FnMut(String)) -> Vec<Item> {
     let mut reader = Reader::new(plans, std::fs::File::open(file).expect("a stream")).expect("a file");
     let (mut cpu, mut others) = (None, Vec::new());

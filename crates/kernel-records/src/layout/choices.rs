@@ -1,6 +1,6 @@
-//! What the values of fields are called.
+//! The names of the values of fields.
 
-/// What a CPU was doing: `enum wp_context`.
+/// The context of a CPU: `enum wp_context`.
 pub const CONTEXTS: &[(&str, u64)] = &[
     ("TASK", 0),
     ("SOFTIRQ_HI", 1),
@@ -24,7 +24,7 @@ pub const CONTEXTS: &[(&str, u64)] = &[
 /// Which way a packet went.
 pub(super) const DIRECTIONS: &[(&str, u64)] = &[("OUT", 0), ("IN", 1)];
 
-/// What the key of a name means: `event::NameSpace`.
+/// The meaning of the key of a name: `event::NameSpace`.
 pub const NAME_SPACES: &[(&str, u64)] = &[
     ("CGROUP", 1),
     ("INTERRUPT", 2),
@@ -36,7 +36,7 @@ pub const NAME_SPACES: &[(&str, u64)] = &[
     ("TARGET", 8),
 ];
 
-/// What a mark says: `event::Mark`.
+/// The meaning of a mark: `event::Mark`.
 pub const MARKS: &[(&str, u64)] =
     &[("STARTED", 1), ("STOPPED", 2), ("COMMAND", 3), ("TARGET", 4), ("OBSERVER", 5), ("ENDED", 6)];
 

@@ -1,3 +1,5 @@
+//! The table of layouts has every kind once, without gaps.
+
 use super::*;
 
 #[test]

@@ -141,12 +141,12 @@ fn flow() -> impl Strategy<Value = EventKind> {
     })
 }
 
-/// Bytes without NUL, at most so many.
+/// Bytes without NUL, at most `most`.
 fn text(most: usize) -> impl Strategy<Value = Box<[u8]>> {
     vec(1..=255u8, 0..=most).prop_map(Vec::into)
 }
 
-/// Any bytes, at most so many.
+/// Any bytes, at most `most`.
 fn bytes(most: usize) -> impl Strategy<Value = Box<[u8]>> {
     vec(any::<u8>(), 0..=most).prop_map(Vec::into)
 }
@@ -322,7 +322,7 @@ pub fn flip(bytes: &mut [u8], bit: usize) {
     bytes[bit / 8] ^= 1 << (bit % 8);
 }
 
-/// So many cases, or as many as `PROPTEST_CASES` says: for fuzzing as long as one likes.
+/// This number of cases, or the number in `PROPTEST_CASES`: for fuzzing of any length.
 pub fn cases(default: u32) -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig::with_cases(asked.unwrap_or(default))

@@ -1,3 +1,5 @@
+//! Losses: a recorder that drops some events.
+
 use wakepath_clock::Stamp;
 use wakepath_event::{Cpu, Event, EventKind};
 

@@ -1,3 +1,5 @@
+//! The scheduler of a simulated machine.
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -14,7 +16,7 @@ pub(crate) struct Machine<'a> {
     due: BinaryHeap<Reverse<(u64, u64, Due)>>,
     order: u64,
     threads: Vec<Thread>,
-    /// Whom each CPU runs, and how often it has switched.
+    /// The thread that each CPU runs, and the number of its switches.
     cpus: Vec<(Option<usize>, u64)>,
     queue: VecDeque<usize>,
     semaphores: Vec<Gate>,
@@ -217,7 +219,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Who of the queue would take a CPU that has become free.
+    /// The thread of the queue that takes a free CPU.
     fn next_for(&self, cpu: usize) -> Option<usize> {
         self.queue.iter().copied().find(|&thread| self.program.cpus.is_some() || thread == cpu)
     }

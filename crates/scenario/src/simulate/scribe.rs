@@ -1,3 +1,5 @@
+//! Writes the events of a simulated machine.
+
 use std::net::{Ipv4Addr, SocketAddr};
 
 use wakepath_clock::Stamp;
@@ -61,7 +63,7 @@ impl Scribe {
         self.write(ns, cpu, Context::Task, parent, EventKind::Fork { child: identity(child, ns) });
     }
 
-    /// A packet's header: `id` tells it from all others.
+    /// A packet's header: `id` distinguishes it from all others.
     pub(crate) fn packet(
         &mut self,
         ns: u64,

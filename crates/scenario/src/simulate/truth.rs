@@ -1,13 +1,15 @@
-/// What was so in a run.
+//! The truth of a simulated run, and the active path by its definition.
+
+/// The truth of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Truth {
-    /// What each thread did, in order and without gap, from its birth to its death or the end.
+    /// The stretches of each thread, in order and without gap, from its birth to its death or the end.
     pub threads: Vec<Vec<Stretch>>,
     /// When each thread's program was at its end.
     pub completed: Vec<Option<u64>>,
     /// When each action of each thread began and ended; `None` for those that never did.
     pub actions: Vec<Vec<Option<(u64, u64)>>>,
-    /// Who gave birth to each thread, where somebody did.
+    /// The parent of each thread, where it has one.
     pub forkers: Vec<Option<usize>>,
 }
 
@@ -18,11 +20,11 @@ pub struct Stretch {
     pub from: u64,
     /// One past its last.
     pub to: u64,
-    /// What.
+    /// The state of the thread.
     pub was: Was,
 }
 
-/// What a thread did.
+/// The state of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Was {
     /// It ran.
@@ -33,7 +35,7 @@ pub enum Was {
     Blocked(End),
 }
 
-/// What ended a wait.
+/// The end of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// Another thread.
@@ -44,7 +46,7 @@ pub enum End {
     Disk,
     /// A packet that was sent then, and received in its sender's own context or elsewhere.
     Packet {
-        /// Who sent it.
+        /// The sender.
         sender: usize,
         /// When, ns.
         sent: u64,
@@ -55,7 +57,7 @@ pub enum End {
     Open,
 }
 
-/// What a moment of a thread is explained by.
+/// The explanation of one moment of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum At {
     /// A thread ran.
@@ -75,9 +77,9 @@ pub enum At {
 }
 
 impl Truth {
-    /// What a moment of a thread's time is explained by, by the definition of the active path: a
-    /// wait is what the one that ended it did at that same moment. This asks about one moment at a
-    /// time and knows no intervals.
+    /// The explanation of one moment of a thread, by the definition of the active path: a
+    /// wait is the activity of its waker at that moment. This function knows single moments
+    /// and no intervals.
     pub fn active(&self, thread: usize, ns: u64) -> At {
         let mut who = thread;
         loop {

@@ -1,3 +1,5 @@
+//! The words of a line in a case file.
+
 use std::str::FromStr;
 
 /// The words of a line: some by their place, some by `key=value`, some by being there.
