@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
+use wakepath_engine::latency::recorded::{RecordedLatency, RecordedQuery, ThreadFilter, recorded_latency};
 use wakepath_engine::{
-    Algorithm, Answer, CallsQuery, Comm, Host, LatencyQuery, Name, Overview, PathAnswer, PathQuery,
-    QueryError, Recorded, RecordedLatency, Subject, TimeSpec, Which, Whom, calls, info, open, path,
-    recorded_latency,
+    Algorithm, Answer, CallsQuery, Comm, Host, Name, Overview, PathAnswer, PathQuery, QueryError, Recorded,
+    Subject, TimeSpec, Which, calls, info, open, path,
 };
 use wakepath_event::Event;
 use wakepath_report::text::{self, Source};
@@ -53,22 +53,25 @@ pub fn check(input: &[u8]) {
         ask(&recorded, &PathQuery { subject, host: None, from, to, algorithm, all: begin & 1 == 0 });
     }
     let thread = recorded.graph.threads().last().map(|(_, thread)| thread.tid());
-    let whoms =
-        [Some(Whom::Recorded), Some(Whom::Everyone), thread.map(|tid| Whom::Threads(Subject::Tid(tid)))];
-    for whom in whoms.into_iter().flatten() {
-        latencies(&recorded, whom, from, to);
+    let filters = [
+        Some(ThreadFilter::Recorded),
+        Some(ThreadFilter::All),
+        thread.map(|tid| ThreadFilter::Subject(Subject::Tid(tid))),
+    ];
+    for threads in filters.into_iter().flatten() {
+        latencies(&recorded, threads, from, to);
     }
     for which in [Which::Slowest(MAX_PATHS), Which::Peak(1), Which::Above(u64::from(end))] {
         calls_of(&recorded, which);
     }
 }
 
-/// How long everything took: together, and part by part.
-fn latencies(recorded: &Recorded, whom: Whom, from: Option<TimeSpec>, to: Option<TimeSpec>) {
+/// All latencies: as a whole, and in time slices.
+fn latencies(recorded: &Recorded, threads: ThreadFilter, from: Option<TimeSpec>, to: Option<TimeSpec>) {
     for target in ["runqueue", "disk", "lock", "lock:futex", "lock:kernel", "blocked:*", "segment:*", "*"] {
-        let mut query = LatencyQuery {
+        let mut query = RecordedQuery {
             targets: vec![String::from(target)],
-            whom: whom.clone(),
+            threads: threads.clone(),
             host: None,
             from,
             to,
@@ -94,13 +97,13 @@ fn latencies(recorded: &Recorded, whom: Whom, from: Option<TimeSpec>, to: Option
     }
 }
 
-fn show_latency(told: &RecordedLatency) {
-    plain(&text::recorded_latency(told, Paper::PLAIN));
+fn show_latency(latency: &RecordedLatency) {
+    plain(&text::recorded_latency(latency, Paper::PLAIN));
     let mut out = Vec::new();
-    json::recorded_latency(told, &mut out).expect("memory has no errors");
+    json::recorded_latency(latency, &mut out).expect("memory has no errors");
     document(&out);
     out.clear();
-    parquet::recorded_latency(told, &mut out).expect("memory has no errors");
+    parquet::recorded_latency(latency, &mut out).expect("memory has no errors");
     assert!(out.starts_with(b"PAR1") && out.ends_with(b"PAR1"));
 }
 

@@ -3,7 +3,8 @@
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use wakepath_engine::latency::LatencyError;
+use wakepath_engine::latency::TargetError;
+use wakepath_engine::latency::live::LiveLatencyError;
 use wakepath_engine::record::{CollectError, GRACE, Running, Signals, WriteError, drop_rights, exit_code};
 
 use crate::exit_code::Code;
@@ -106,17 +107,19 @@ pub fn collect_failure(error: &CollectError) -> Failure {
 }
 
 /// The failure to find or to count the targets, with a hint.
-pub fn target_failure(error: LatencyError) -> Failure {
+pub fn target_failure(error: LiveLatencyError) -> Failure {
     match error {
-        LatencyError::Collect(error) => collect_failure(&error),
-        LatencyError::NoTarget(_) => Failure::new(Code::Usage, error.to_string()).hint(
+        LiveLatencyError::Collect(error) => collect_failure(&error),
+        LiveLatencyError::Target(TargetError::NotATarget(_)) => Failure::new(Code::Usage, error.to_string()).hint(
             "a target is FILE:FUNCTION, kernel:FUNCTION, syscall:NAME, runqueue, lock, disk or disk:NAME; \
              wakepath latency --help explains each",
         ),
-        LatencyError::KernelFunction { .. } => Failure::new(Code::Rights, error.to_string()).hint(
+        LiveLatencyError::OnlyRecorded(_) => Failure::new(Code::Usage, error.to_string())
+            .hint("wakepath latency -i REC TARGET counts in a recording"),
+        LiveLatencyError::KernelFunction { .. } => Failure::new(Code::Rights, error.to_string()).hint(
             "count the system call that reaches it (syscall:NAME), or what it waits for: lock:kernel, disk, runqueue",
         ),
-        LatencyError::Slow { .. } => {
+        LiveLatencyError::Slow { .. } => {
             Failure::new(Code::Usage, error.to_string()).hint("--slow-probes probes it all the same")
         }
         other => Failure::new(Code::Usage, other.to_string()),

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "collect")]
 pub mod live;
+mod recorded;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,7 +19,7 @@ use crate::exit_code::Code;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::parse::time;
-use crate::recorded_latency::{self, Asked, RecordedArguments};
+use recorded::{Asked, RecordedArguments};
 
 /// Count how long calls, waits and requests take, by powers of two, and number the peaks
 ///
@@ -171,7 +172,7 @@ pub fn run(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Fa
             parquet: arguments.parquet.as_deref(),
             json: arguments.json,
         };
-        return recorded_latency::run(&arguments.recorded, asked, output);
+        return recorded::run(&arguments.recorded, asked, output);
     }
     #[cfg(feature = "collect")]
     let answer = live::run(arguments, output);

@@ -22,7 +22,6 @@ mod parse;
 mod path;
 #[cfg(feature = "collect")]
 mod record;
-mod recorded_latency;
 mod sync;
 
 use std::process::ExitCode;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use wakepath_engine::PathQuery;
-use wakepath_engine::record::{Allowed, Identity, Made, Options, RecordError, Request, Stacks, record};
+use wakepath_engine::record::{AllowedProbes, Identity, Made, Options, RecordError, Request, Stacks, record};
 use wakepath_report::text;
 
 use crate::exit_code::Code;
@@ -161,7 +161,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         asked: std::env::args_os().skip(1).collect(),
         version: env!("CARGO_PKG_VERSION"),
         calls: arguments.calls.clone(),
-        allowed: Allowed { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions },
+        allowed: AllowedProbes { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions },
     };
     let stop = collecting::watch_signals(!arguments.command.is_empty())?;
     if arguments.command.is_empty() {
@@ -181,12 +181,12 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
 }
 
 /// Prints what the recording lacks, and which other processes its probes slowed.
-fn warn(Made { outcome, elsewhere, of_goroutines }: &Made, output: &Output) {
+fn warn(Made { outcome, other_processes, of_goroutines }: &Made, output: &Output) {
     for missing in &outcome.missing {
         output.complain("warning", &format!("this kernel has no {}: {}", missing.what, missing.consequence));
     }
-    for others in elsewhere {
-        output.complain("note", &text::elsewhere(others));
+    for others in other_processes {
+        output.complain("note", &text::other_processes(others));
     }
     if !of_goroutines.is_empty() {
         let text = format!(

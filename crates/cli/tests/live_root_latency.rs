@@ -327,10 +327,10 @@ fn requests_of_a_disk_are_counted_whoever_made_them() {
 fn what_cannot_be_counted_is_refused_with_what_can() {
     let Some(folder) = place("targets that are none are refused") else { return };
     for (target, expected) in [
-        ("syscall:fsyncs", "there is no system call `fsyncs`; there are `fsync` and `sync`"),
-        ("disk:none", "there is no disk `none`"),
-        ("libc:mallco", "near: malloc"),
-        ("whatever", "`whatever` is nothing that can be counted"),
+        ("syscall:fsyncs", "there is no `syscall:fsyncs`; similar: `syscall:fsync`, `syscall:sync`"),
+        ("disk:none", "there is no `disk:none` on this machine"),
+        ("libc:mallco", "similar: malloc"),
+        ("whatever", "`whatever` is not a target"),
     ] {
         let output = wakepath(folder.path(), &["latency", target, "-d", "1", "-a"]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

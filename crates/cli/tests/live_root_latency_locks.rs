@@ -61,9 +61,9 @@ fn what_is_no_function_of_the_kernel_and_no_lock_is_refused_with_what_is() {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     for (target, expected) in [
-        ("kernel:vfs_raed", "there is no function `vfs_raed` in this kernel; there are"),
-        ("kernel:vfs_raed", "`vfs_read`"),
-        ("lock:spin", "there are no locks `spin`; there are `lock:user` and `lock:kernel`"),
+        ("kernel:vfs_raed", "there is no `kernel:vfs_raed`; similar: `"),
+        ("kernel:vfs_raed", "`kernel:vfs_read`"),
+        ("lock:spin", "there is no `lock:spin`; similar: `lock:user` and `lock:kernel`"),
     ] {
         let (code, said) = refused(target);
         assert_eq!(code, Some(2), "{target}: {said}");

@@ -93,32 +93,32 @@ fn a_recording_is_asked_how_long_things_took() {
         &made,
         &latency(&["runqueue", "disk", "-p", "10", "--every", "2500ns"]),
         expect![[r#"
-        recorded 2026-11-21 02:58:41.310000000 to 02:58:41.310009000 UTC on web3
-        of process 10 and what it started
-        lost 2 records
+            recorded 2026-11-21 02:58:41.310000000 to 02:58:41.310009000 UTC on web3
+            covers process 10 and what it started
+            lost 2 records
 
-        runqueue: 2 waits for a CPU in 9.00 µs, 3.00 µs in all, 1.50 µs on average
-        peak  bucket  average  count  log scale
-           1       9   768 ns      1  ████████████████████████████████████████
-           1      10  1.54 µs      1  ████████████████████████████████████████
+            runqueue: 2 waits for a CPU in 9.00 µs, 3.00 µs in all, 1.50 µs on average
+            peak            latency  count  log scale
+               1  512 ns to 1.02 µs      1  ████████████████████████████████████████
+               1    1.02 to 2.05 µs      1  ████████████████████████████████████████
 
-        over time; columns: buckets 9 (768 ns) to 10 (1.54 µs); · to 9, ░ to 99, ▒ to 999, ▓ to 9999, █ more
-            +0 ns ·   1 wait for a CPU
-         +2.50 µs  ·  1 wait for a CPU
-         +5.00 µs     0 waits for a CPU
-         +7.50 µs     0 waits for a CPU
+            over time; columns: buckets from 512 ns to 2.05 µs; · to 9, ░ to 99, ▒ to 999, ▓ to 9999, █ more
+                +0 ns ·   1 wait for a CPU
+             +2.50 µs  ·  1 wait for a CPU
+             +5.00 µs     0 waits for a CPU
+             +7.50 µs     0 waits for a CPU
 
-        disk: 1 request in 9.00 µs, 3.90 µs in all, 3.90 µs on average
-        peak  bucket  average  count  log scale
-           1      11  3.07 µs      1  ████████████████████████████████████████
+            disk: 1 request in 9.00 µs, 3.90 µs in all, 3.90 µs on average
+            peak          latency  count  log scale
+               1  2.05 to 4.09 µs      1  ████████████████████████████████████████
 
-        over time; columns: buckets 11 (3.07 µs) to 11 (3.07 µs); · to 9, ░ to 99, ▒ to 999, ▓ to 9999, █ more
-            +0 ns    0 requests
-         +2.50 µs    0 requests
-         +5.00 µs ·  1 request
-         +7.50 µs    0 requests
-        code 0
-    "#]],
+            over time; columns: buckets from 2.05 µs to 4.09 µs; · to 9, ░ to 99, ▒ to 999, ▓ to 9999, █ more
+                +0 ns    0 requests
+             +2.50 µs    0 requests
+             +5.00 µs ·  1 request
+             +7.50 µs    0 requests
+            code 0
+        "#]],
     );
     let (code, out, err) = made.run(latency(&["runqueue", "--tid", "10", "--to", "2.5us", "--json"]));
     assert_eq!((code, err.as_str()), (0, ""));
@@ -137,10 +137,10 @@ fn a_recording_is_asked_how_long_things_took() {
     let (code, _, err) = made.run(latency(&["runqueue", "--parquet", "no/such/folder"]));
     assert!(code == 3 && err.contains("cannot write `no/such/folder`"), "{code}: {err}");
     for (arguments, expected) in [
-        (&["syscall:read"][..], "hint: blocked:read is how long threads were blocked in it"),
+        (&["syscall:read"][..], "hint: blocked:read counts how long threads were blocked in it"),
         (&["./app:f"], "hint: wakepath record --call ./app:f records them"),
-        (&["segment:timer"], "hint: --comm, --tid, --cgroup or -p says it"),
-        (&["whatever"], "error: `whatever` is nothing that a recording has latencies of"),
+        (&["segment:timer"], "hint: choose them by --comm, --tid, --cgroup or -p"),
+        (&["whatever"], "error: `whatever` is not a target"),
         (&["disk", "-p", "11"], "error: no process 11 in this recording"),
         (&["disk", "-d", "1"], "cannot be used with"),
     ] {

@@ -7,13 +7,10 @@ mod answer;
 mod calls;
 mod clocks;
 mod comparison;
-mod distribution;
 #[cfg(feature = "collect")]
 pub mod doctor;
-pub mod groups;
 mod hosts;
 mod info;
-#[cfg(feature = "collect")]
 pub mod latency;
 mod open;
 mod overview;
@@ -22,22 +19,17 @@ mod problem;
 mod query;
 #[cfg(feature = "collect")]
 pub mod record;
-mod recorded_latency;
 mod source;
 mod time_spec;
 
 pub use answer::{Cost, Head, PathAnswer, Question};
 pub use calls::{CallsAnswer, CallsError, CallsQuery, Group, MAX_CALLS, Which, calls};
 pub use comparison::{Compared, Comparison, Profile, compare};
-pub use distribution::{Distribution, Elsewhere, Of, ProbeCost, Slice};
 pub use info::{InfoAnswer, info};
 pub use open::{Synchronised, open, open_all, sync};
 pub use overview::{LongestWait, Overview, ThreadTimes};
 pub use path::{Answer, path};
 pub use query::{Candidate, PathQuery, QueryError, Scope, Subject};
-pub use recorded_latency::{
-    LatencyQuery, MAX_PARTS, NoLatency, OfWhom, RecordedLatency, Whom, recorded_latency,
-};
 pub use source::OpenError;
 pub use time_spec::{NoRealtime, TimeSpec, TimeSpecError, duration};
 pub use wakepath_critical_path::{Algorithm, Severity};

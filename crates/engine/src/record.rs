@@ -3,14 +3,15 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-pub use crate::latency::Allowed;
-use crate::latency::{Elsewhere, LatencyError, elsewhere, functions, kernel_functions};
+use crate::latency::OtherProcesses;
+pub use crate::latency::live::AllowedProbes;
+use crate::latency::live::{LiveLatencyError, kernel_functions, other_processes, user_functions};
 use crate::query::is_meant;
 use wakepath_collect::MAX_TARGETS;
 pub use wakepath_collect::{
     EndReason, Error as CollectError, GRACE, Identity, Options, Outcome, Running, Signals, Stacks, exit_code,
 };
-use wakepath_functions::Runtime;
+use wakepath_functions::{Pattern, Runtime};
 pub use wakepath_recording::WriteError;
 use wakepath_recording::{Owner, Writer, this_host};
 
@@ -33,8 +34,8 @@ pub struct Request {
     pub version: &'static str,
     /// Functions of which each call is recorded, as people write them.
     pub calls: Vec<String>,
-    /// Which probes may be put on them.
-    pub allowed: Allowed,
+    /// The probes that may be put on them.
+    pub allowed: AllowedProbes,
 }
 
 /// A recording that was made.
@@ -42,9 +43,9 @@ pub struct Request {
 pub struct Made {
     /// What became of it.
     pub outcome: Outcome,
-    /// Who paid for the probes of the functions without having been asked about: a file each. What a call
-    /// costs there is not measured.
-    pub elsewhere: Vec<Elsewhere>,
+    /// For each probed file, the processes that paid for its probes without having been asked about. Their cost
+    /// per call is not measured.
+    pub other_processes: Vec<OtherProcesses>,
     /// Of these functions calls are a goroutine's, and paths a thread's.
     pub of_goroutines: Vec<String>,
 }
@@ -56,7 +57,7 @@ pub enum RecordError {
     #[error("there is no cgroup, unit or container `{0}`")]
     NoCgroup(String),
     #[error(transparent)]
-    Function(#[from] LatencyError),
+    Function(#[from] LiveLatencyError),
     #[error(transparent)]
     Collect(#[from] CollectError),
 }
@@ -80,26 +81,27 @@ pub fn record(request: &Request, stop: &Signals) -> Result<Made, RecordError> {
     let mut files = Vec::new();
     for text in &request.calls {
         if let Some(pattern) = text.strip_prefix("kernel:") {
-            let found = kernel_functions(pattern)?.into_iter();
+            let found = kernel_functions(&Pattern::new(pattern))?.into_iter();
             recorder.kernel_functions.extend(found.map(|found| (found.target, found.function)));
             continue;
         }
-        for function in functions(text, &recorder.targets, request.allowed)? {
+        for function in user_functions(text, &recorder.targets, request.allowed)? {
             files.push(function.file);
             recorder.functions.push((function.name, function.probe));
         }
     }
     let asked = recorder.functions.len() + recorder.kernel_functions.len();
     if asked > MAX_TARGETS {
-        return Err(LatencyError::TooMany { asked, most: MAX_TARGETS }.into());
+        return Err(LiveLatencyError::TooMany { asked, max: MAX_TARGETS }.into());
     }
-    // Where all are asked about, none is elsewhere.
+    // Where all processes are asked about, there are no others.
     let of_some = !recorder.targets.is_empty() || !recorder.command.is_empty();
     let probed = recorder.functions.iter().zip(&files).filter(|_| of_some);
     let probed = probed.map(|((_, probe), file)| Some((probe, file.as_path())));
-    let mut elsewhere: Vec<Elsewhere> = elsewhere(probed, &recorder.targets).into_iter().flatten().collect();
-    elsewhere.sort_by(|a, b| a.file.cmp(&b.file));
-    elsewhere.dedup();
+    let others = other_processes(probed, &recorder.targets);
+    let mut other_processes: Vec<OtherProcesses> = others.into_iter().flatten().collect();
+    other_processes.sort_by(|a, b| a.file.cmp(&b.file));
+    other_processes.dedup();
     let asked: Vec<_> = request.asked.iter().map(|word| word.to_string_lossy()).collect();
     let mut options = wakepath_recording::Options::new(request.version, &asked.join(" "));
     options.owner = request.options.caller.as_ref().map(|caller| Owner { uid: caller.uid, gid: caller.gid });
@@ -111,7 +113,7 @@ pub fn record(request: &Request, stop: &Signals) -> Result<Made, RecordError> {
     let outcome = wakepath_collect::record(&recorder, open, stop)?;
     let of_goroutines = recorder.functions.iter().filter(|(_, probe)| probe.runtime == Runtime::Go);
     let of_goroutines = of_goroutines.map(|(name, _)| name.clone()).collect();
-    Ok(Made { outcome, elsewhere, of_goroutines })
+    Ok(Made { outcome, other_processes, of_goroutines })
 }
 
 /// What of a recording's largest size is kept for its end: names, and the rare records (births, names

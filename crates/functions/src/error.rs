@@ -132,8 +132,8 @@ pub struct NotFound {
     pub files: Vec<String>,
     /// What explains it.
     pub why: Absent,
-    /// Names that are like it, nearest first.
-    pub near: Vec<String>,
+    /// Similar names, the most similar first.
+    pub similar: Vec<String>,
 }
 
 /// What explains that a function is not in its file.
@@ -161,7 +161,7 @@ impl NotFound {
     /// Of a name for which there is no file.
     pub(crate) fn nowhere(function: &str) -> Self {
         let function = function.to_owned();
-        Self { function, files: vec!["any file".to_owned()], why: Absent::Plain, near: Vec::new() }
+        Self { function, files: vec!["any file".to_owned()], why: Absent::Plain, similar: Vec::new() }
     }
 
     fn because(&self) -> String {
@@ -190,9 +190,9 @@ impl NotFound {
     }
 
     fn hint(&self) -> String {
-        match self.near.is_empty() {
+        match self.similar.is_empty() {
             true => String::new(),
-            false => format!("; near: {}", self.near.join(", ")),
+            false => format!("; similar: {}", self.similar.join(", ")),
         }
     }
 }

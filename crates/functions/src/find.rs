@@ -9,9 +9,9 @@ use crate::image::Image;
 use crate::inlined;
 use crate::library::{self, Place};
 use crate::names;
-use crate::near::near;
 use crate::pattern::Pattern;
 use crate::place::{Budget, Extent, LazyFrames, Wanted, place};
+use crate::similar::similar;
 use crate::symbols::{Kind, Symbol};
 use crate::target::Target;
 
@@ -229,7 +229,7 @@ impl OpenFile<'_> {
             function: pattern.as_str().to_owned(),
             files: Vec::new(),
             why,
-            near: near(pattern.as_str(), functions().map(names::readable)),
+            similar: similar(pattern.as_str(), functions().map(names::readable)),
         }
     }
 }

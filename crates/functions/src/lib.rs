@@ -19,7 +19,6 @@
 
 mod body;
 mod debug_file;
-mod elsewhere;
 mod error;
 mod find;
 mod frames;
@@ -32,17 +31,18 @@ mod library;
 mod loader_cache;
 mod mappings;
 mod names;
-mod near;
+mod other_processes;
 mod pattern;
 mod place;
+mod similar;
 mod symbols;
 mod target;
 
-pub use elsewhere::elsewhere;
 pub use error::{Absent, FileError, FindError, LibraryError, NotFound, Reason, Refusal};
 pub use find::{Finder, Found, MAX_FOUND};
 pub use function::{Function, Note, Probe, Return, Runtime};
 pub use instruction::ProbeMethod;
-pub use near::near;
+pub use other_processes::other_processes;
 pub use pattern::Pattern;
+pub use similar::similar;
 pub use target::{FileName, Target, TargetError};

@@ -4,7 +4,6 @@
 //! know only doubles lose digits, is a decimal string. A name is its text where it is UTF-8; a byte
 //! that is none is spelled `\xff`.
 
-mod buckets;
 mod calls;
 mod comparison;
 #[cfg(feature = "collect")]
@@ -17,7 +16,6 @@ mod latency;
 mod overview;
 mod path;
 mod profiles;
-mod recorded_latency;
 #[cfg(test)]
 mod shape;
 mod sync;
@@ -29,11 +27,11 @@ pub use comparison::comparison;
 pub use doctor::doctor;
 pub use info::info;
 #[cfg(feature = "collect")]
-pub use latency::latency;
+pub use latency::live_latency;
+pub use latency::recorded_latency;
 pub use overview::overview;
 pub use path::path;
 pub use profiles::{NoProfiles, profiles};
-pub use recorded_latency::recorded_latency;
 pub use sync::sync;
 
 use std::io::{self, BufWriter, Write};

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `host`, `host_name` | the machine's boot id, and what it is called |
 //! | `target`, `of`, `unit` | as in the JSON document |
-//! | `grouped_by`, `group_name`, `group_id`, `group_start_ns` | whose they are, where they are told apart: the name of a process or thread, its number and when it started (monotonic clock: a number is used again), or a cgroup's path and inode; `group_id` is null of all those together for whom there was no room |
+//! | `grouped_by`, `group_name`, `group_id`, `group_start_ns` | whose they are, where they are latency apart: the name of a process or thread, its number and when it started (monotonic clock: a number is used again), or a cgroup's path and inode; `group_id` is null of all those together for whom there was no room |
 //! | `from_ns`, `to_ns` | the interval: the whole time, or each part of it where that was asked for; of a recording since its origin |
 //! | `from_time`, `to_time` | the same in UTC, to lay it beside other hosts' files; null where a recording does not say |
 //! | `bucket`, `lower`, `upper` | the bucket, and the least and the most that it holds; null in the row of an interval in which nothing came |
@@ -28,10 +28,11 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use wakepath_distribution::{Histogram, bounds};
-use wakepath_engine::groups::{Group, GroupBy, Who};
+use wakepath_engine::Host;
 #[cfg(feature = "collect")]
-use wakepath_engine::latency::Latency;
-use wakepath_engine::{Distribution, Host, RecordedLatency};
+use wakepath_engine::latency::live::LiveLatency;
+use wakepath_engine::latency::recorded::RecordedLatency;
+use wakepath_engine::latency::{Distribution, Group, GroupBy, GroupKey};
 
 use crate::json;
 use crate::json::words;
@@ -65,9 +66,9 @@ const ROWS: usize = 1 << 16;
 /// # Errors
 /// Those of `out`.
 #[cfg(feature = "collect")]
-pub fn latency(latency: &Latency, out: impl Write + Send) -> io::Result<()> {
+pub fn live_latency(latency: &LiveLatency, out: impl Write + Send) -> io::Result<()> {
     let mut document = Vec::new();
-    json::latency(latency, &mut document)?;
+    json::live_latency(latency, &mut document)?;
     let place = Place { host: &latency.host, realtime_ns: latency.began_realtime_ns };
     write(&latency.targets, place, (Duration::ZERO, latency.elapsed), document, out)
 }
@@ -76,12 +77,12 @@ pub fn latency(latency: &Latency, out: impl Write + Send) -> io::Result<()> {
 ///
 /// # Errors
 /// Those of `out`.
-pub fn recorded_latency(told: &RecordedLatency, out: impl Write + Send) -> io::Result<()> {
+pub fn recorded_latency(latency: &RecordedLatency, out: impl Write + Send) -> io::Result<()> {
     let mut document = Vec::new();
-    json::recorded_latency(told, &mut document)?;
-    let [from, to] = [told.from, told.to].map(|at| Duration::from_nanos(at.since(told.head.origin)));
-    let place = Place { host: &told.head.host, realtime_ns: told.head.origin_realtime_ns };
-    write(&told.targets, place, (from, to), document, out)
+    json::recorded_latency(latency, &mut document)?;
+    let [from, to] = [latency.from, latency.to].map(|at| Duration::from_nanos(at.since(latency.head.origin)));
+    let place = Place { host: &latency.head.host, realtime_ns: latency.head.origin_realtime_ns };
+    write(&latency.targets, place, (from, to), document, out)
 }
 
 /// Where and when.
@@ -123,12 +124,12 @@ struct Whose {
 }
 
 impl Whose {
-    fn new(by: GroupBy, who: &Who) -> Self {
-        let (name, id, start_ns) = match who {
-            Who::Process { pid, comm, start_ns } => (comm, Some(u64::from(*pid)), Some(*start_ns)),
-            Who::Thread { tid, comm, start_ns, .. } => (comm, Some(u64::from(*tid)), Some(*start_ns)),
-            Who::Cgroup { id, path } => (path, Some(*id), None),
-            Who::Others => (&None, None, None),
+    fn new(by: GroupBy, key: &GroupKey) -> Self {
+        let (name, id, start_ns) = match key {
+            GroupKey::Process { pid, comm, start_ns } => (comm, Some(u64::from(*pid)), Some(*start_ns)),
+            GroupKey::Thread { tid, comm, start_ns, .. } => (comm, Some(u64::from(*tid)), Some(*start_ns)),
+            GroupKey::Cgroup { id, path } => (path, Some(*id), None),
+            GroupKey::Others => (&None, None, None),
         };
         let name = name.as_ref().map(|name| ByteArray::from(json::text(name).into_bytes()));
         Self { by: Some(words::by(by)), name, id, start_ns }
@@ -159,7 +160,7 @@ fn write(
             host: said(place.host.boot_id.as_bytes()),
             host_name: said(place.host.name.bytes()),
             target: ByteArray::from(json::text(target.target.as_bytes()).into_bytes()),
-            of: ByteArray::from(words::of(target.of)),
+            of: ByteArray::from(words::source(target.source)),
             unit: ByteArray::from(words::unit(target.histogram.unit())),
         })
         .collect();
@@ -197,11 +198,11 @@ fn write(
     file.close().map(|_| ()).map_err(why)
 }
 
-/// Whose a target's latencies are, where they are told apart.
+/// Whose a target's latencies are, where they are latency apart.
 fn groups(target: &Distribution) -> Vec<(Whose, &Group)> {
     let groups = target.groups.iter();
     let groups = groups.flat_map(|groups| groups.groups.iter().map(|group| (groups.by, group)));
-    groups.map(|(by, group)| (Whose::new(by, &group.who), group)).collect()
+    groups.map(|(by, group)| (Whose::new(by, &group.key), group)).collect()
 }
 
 fn interval_rows<'a>(
@@ -282,8 +283,9 @@ fn why(error: ParquetError) -> io::Error {
 mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
-    use wakepath_engine::groups::Groups;
-    use wakepath_engine::{Algorithm, LatencyQuery, Tid, Whom, recorded_latency as ask};
+    use wakepath_engine::latency::Groups;
+    use wakepath_engine::latency::recorded::{RecordedQuery, ThreadFilter, recorded_latency as ask};
+    use wakepath_engine::{Algorithm, Tid};
 
     use super::*;
     use crate::sample::trace;
@@ -300,10 +302,10 @@ mod tests {
     ";
 
     /// A file's rows, each as its columns' texts, and the document in its metadata.
-    fn read_back(told: &RecordedLatency) -> (Vec<String>, String) {
+    fn read_back(latency: &RecordedLatency) -> (Vec<String>, String) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("latency.parquet");
-        recorded_latency(told, std::fs::File::create(&path).expect("a file")).expect("written");
+        recorded_latency(latency, std::fs::File::create(&path).expect("a file")).expect("written");
         let reader = SerializedFileReader::new(std::fs::File::open(&path).expect("a file")).expect("Parquet");
         let metadata = reader.metadata().file_metadata().key_value_metadata().expect("metadata").clone();
         let document =
@@ -323,17 +325,17 @@ mod tests {
     #[test]
     fn each_bucket_of_each_interval_is_a_row_that_reads_back() {
         let recorded = trace(TRACE);
-        let mut query = LatencyQuery {
+        let mut query = RecordedQuery {
             targets: vec![String::from("runqueue"), String::from("disk")],
-            whom: Whom::Processes(vec![Tid(10), Tid(11)]),
+            threads: ThreadFilter::Processes(vec![Tid(10), Tid(11)]),
             host: None,
             from: Some(wakepath_engine::TimeSpec::AfterStart(1000)),
             to: None,
             every: None,
             algorithm: Algorithm::Active,
         };
-        let told = ask(&recorded, &query).expect("an answer");
-        let (rows, document) = read_back(&told);
+        let latency = ask(&recorded, &query).expect("an answer");
+        let (rows, document) = read_back(&latency);
         assert_eq!(
             rows,
             [
@@ -353,10 +355,10 @@ mod tests {
         assert_eq!(rows[7], "- - runqueue waits ns - - - - 8000 9000 - - - - - 0 0");
     }
 
-    fn everybodys_waits() -> LatencyQuery {
-        LatencyQuery {
+    fn everybodys_waits() -> RecordedQuery {
+        RecordedQuery {
             targets: vec![String::from("runqueue")],
-            whom: Whom::Everyone,
+            threads: ThreadFilter::All,
             host: None,
             from: None,
             to: None,
@@ -368,21 +370,21 @@ mod tests {
     #[test]
     fn numbers_that_need_all_bits_stay_what_they_are() {
         let recorded = trace(TRACE);
-        let mut told = ask(&recorded, &everybodys_waits()).expect("an answer");
-        told.head.host.boot_id = String::from("boot");
-        told.head.host.name = wakepath_engine::Name::from("web3");
-        told.head.origin_realtime_ns = Some(1_795_229_921_310_000_000);
-        told.targets[0].target = String::from("./a\u{e9}:f");
-        let histogram = &mut told.targets[0].histogram;
+        let mut latency = ask(&recorded, &everybodys_waits()).expect("an answer");
+        latency.head.host.boot_id = String::from("boot");
+        latency.head.host.name = wakepath_engine::Name::from("web3");
+        latency.head.origin_realtime_ns = Some(1_795_229_921_310_000_000);
+        latency.targets[0].target = String::from("./a\u{e9}:f");
+        let histogram = &mut latency.targets[0].histogram;
         *histogram = Histogram::new(wakepath_distribution::Unit::Cycles);
         histogram.add(u64::MAX);
-        let (rows, _) = read_back(&told);
+        let (rows, _) = read_back(&latency);
         let (least, most) = (1_u64 << 63, u64::MAX);
         let times = "1795229921310000000 1795229921310009000";
         let texts = "boot web3 ./a\u{e9}:f waits cycles - - - - 0 9000";
         assert_eq!(rows, [format!("{texts} {times} 63 {least} {most} 1 {most}")]);
-        told.targets[0].histogram.add(u64::MAX);
-        let (rows, _) = read_back(&told);
+        latency.targets[0].histogram.add(u64::MAX);
+        let (rows, _) = read_back(&latency);
         assert_eq!(rows, [format!("{texts} {times} 63 {least} {most} 2 -")]);
     }
 
@@ -414,14 +416,14 @@ mod tests {
 
     #[test]
     fn groups_are_rows_of_their_own_that_add_up_to_the_whole() {
-        let told = |ns: &[u64]| {
+        let latency = |ns: &[u64]| {
             let mut histogram = Histogram::new(wakepath_distribution::Unit::Nanoseconds);
             ns.iter().for_each(|&ns| histogram.add(ns));
             histogram
         };
-        let group = |who, ns: &[u64]| Group {
-            who,
-            histogram: told(ns),
+        let group = |key, ns: &[u64]| Group {
+            key,
+            histogram: latency(ns),
             peaks: vec![],
             slices: vec![],
             unwound: 0,
@@ -429,22 +431,22 @@ mod tests {
         };
         let comm = Some(Box::from(*b"a\x1b[2J"));
         let groups = vec![
-            group(Who::Process { pid: 7, start_ns: 1, comm }, &[5, 5, 70]),
-            group(Who::Cgroup { id: 9, path: None }, &[5]),
-            group(Who::Others, &[6]),
+            group(GroupKey::Process { pid: 7, start_ns: 1, comm }, &[5, 5, 70]),
+            group(GroupKey::Cgroup { id: 9, path: None }, &[5]),
+            group(GroupKey::Others, &[6]),
         ];
         let recorded = trace(TRACE);
         let mut answer = ask(&recorded, &everybodys_waits()).expect("an answer");
-        answer.targets[0].histogram = told(&[5, 5, 70, 5, 6]);
+        answer.targets[0].histogram = latency(&[5, 5, 70, 5, 6]);
         answer.targets[0].groups = Some(Groups { by: GroupBy::Process, groups });
         let (rows, _) = read_back(&answer);
         let whole = rows.clone();
         // Over time, a group's parts stand in place of its whole.
         let of_groups = answer.targets[0].groups.as_mut().expect("groups");
-        let slice = |from, to, ns: &[u64]| wakepath_engine::Slice {
+        let slice = |from, to, ns: &[u64]| wakepath_engine::latency::TimeSlice {
             from: Duration::from_nanos(from),
             to: Duration::from_nanos(to),
-            histogram: told(ns),
+            histogram: latency(ns),
         };
         of_groups.groups[0].slices = vec![slice(0, 4000, &[5, 70]), slice(4000, 9000, &[5])];
         let (rows, _) = read_back(&answer);

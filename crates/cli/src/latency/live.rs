@@ -1,9 +1,9 @@
-//! Counting now.
+//! `wakepath latency` without a recording: counts on this machine.
 
 use std::process::ExitCode;
 
-use wakepath_engine::groups::GroupBy;
-use wakepath_engine::latency::{Allowed, Identity, Options, Request, latency};
+use wakepath_engine::latency::GroupBy;
+use wakepath_engine::latency::live::{AllowedProbes, Identity, LiveQuery, Options, live_latency};
 use wakepath_report::{json, parquet, text};
 
 use super::{By, LatencyArguments};
@@ -30,13 +30,14 @@ pub fn run(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Fa
 
 fn counted(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Failure> {
     if arguments.command.is_empty() && arguments.pids.is_empty() && !arguments.everything {
-        return Err(Failure::new(Code::Usage, "of whom?")
-            .hint("wakepath latency TARGET -- COMMAND, or -p PID, or -a for the whole machine, or -i REC"));
+        return Err(Failure::new(Code::Usage, "no processes are chosen").hint(
+            "write wakepath latency TARGET -- COMMAND, or -p PID, or -a for the whole machine, or -i REC",
+        ));
     }
     if let Some(path) = &arguments.parquet {
         file::check_path(path)?;
     }
-    let request = Request {
+    let query = LiveQuery {
         targets: arguments.targets.clone(),
         options: Options {
             targets: Vec::new(),
@@ -49,23 +50,23 @@ fn counted(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Fa
             duration: arguments.duration,
             every: arguments.every,
         },
-        allowed: Allowed { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions },
+        allowed: AllowedProbes { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions },
     };
     let stop = collecting::watch_signals(!arguments.command.is_empty())?;
     if arguments.command.is_empty() && arguments.duration.is_none() {
         output.note("counting; press Ctrl-C to stop and see the answer");
     }
-    let found = latency(&request, &stop).map_err(collecting::target_failure)?;
+    let found = live_latency(&query, &stop).map_err(collecting::target_failure)?;
     collecting::drop_privileges()?;
     if arguments.json {
-        output.write(|out| json::latency(&found, out))?;
+        output.write(|out| json::live_latency(&found, out))?;
     } else {
         let beside = output.beside(&arguments.command);
-        beside.text(&text::latency(&found, beside.paper()))?;
+        beside.text(&text::live_latency(&found, beside.paper()))?;
     }
     // After the answer, which is not lost with the file.
     let written = match &arguments.parquet {
-        Some(path) => file::write(path, |file| parquet::latency(&found, file)),
+        Some(path) => file::write(path, |file| parquet::live_latency(&found, file)),
         None => Ok(()),
     };
     let ended = (found.running, found.status);

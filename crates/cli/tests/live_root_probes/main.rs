@@ -91,7 +91,7 @@ fn who_else_pays_for_probes_is_said_with_what() {
     // Each is of a moment at which a neighbour may have slowed it, by a third where it shares the core; and
     // some is left for what else differs.
     assert!((said / dearer).ln().abs() < 1.5_f64.ln(), "{said} ns said, {dearer:.0} ns measured");
-    let line = "probes of calls stand in 2 other processes too: each call there costs";
+    let line = "the probes in calls are also in 2 other processes: each call there takes";
     let told = |output: &[u8]| {
         let text = String::from_utf8_lossy(output).split_whitespace().collect::<Vec<_>>().join(" ");
         text.matches(line).count()

@@ -39,7 +39,7 @@ pub struct Calibration {
     /// The time that a probed call takes longer, ns.
     pub per_call_ns: u64,
     /// The time that a call takes longer in a process whose latencies are not counted, ns.
-    pub elsewhere_ns: u64,
+    pub other_process_ns: u64,
     /// The latency that is counted for an empty function, ns or cycles.
     pub shift: u64,
 }
@@ -119,7 +119,7 @@ impl Counters<'_> {
         probe(self)?;
         // The kernel prepares the place of a probe at the first call.
         round(self)?;
-        let elsewhere = median(rounds(|| round(self))?)?;
+        let other_process = median(rounds(|| round(self))?)?;
         let own = std::process::id();
         self.follow(own).ok()?;
         let found = self.counted(calls, || round(self));
@@ -129,7 +129,7 @@ impl Counters<'_> {
         let (times, latencies) = found?;
         Some(Calibration {
             per_call_ns: median(times)?.saturating_sub(bare) / calls,
-            elsewhere_ns: elsewhere.saturating_sub(bare) / calls,
+            other_process_ns: other_process.saturating_sub(bare) / calls,
             shift: median(latencies)? / calls,
         })
     }

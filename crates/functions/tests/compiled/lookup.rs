@@ -66,7 +66,7 @@ fn a_cpp_function_is_found_mangled_and_as_it_is_written() {
     assert_eq!(find(&app, "shop::*").unwrap().functions.len(), 2);
     assert_eq!(only(&app, "twice<int>").names, ["_Z5twiceIiET_S0_"]);
     assert!(
-        refusal(&app, "Cart::ad").contains("near: shop::Cart::add(int)"),
+        refusal(&app, "Cart::ad").contains("similar: shop::Cart::add(int)"),
         "{}",
         refusal(&app, "Cart::ad")
     );
@@ -109,7 +109,7 @@ fn a_name_means_all_its_versions_unless_one_is_named() {
 }
 
 #[test]
-fn a_name_that_is_not_there_is_explained_with_near_ones() {
+fn a_name_that_is_not_there_is_explained_with_similar_names() {
     let programs = Programs::new();
     let source = "
         #include <stdlib.h>
@@ -119,8 +119,8 @@ fn a_name_that_is_not_there_is_explained_with_near_ones() {
     ";
     let app = programs.compile("app.c", source, &["-O1", "-rdynamic"]);
     for (name, parts) in [
-        ("handle_gte", &["no function `handle_gte` in ", "app", "near: handle_get"][..]),
-        ("get", &["near: handle_get"]),
+        ("handle_gte", &["no function `handle_gte` in ", "app", "similar: handle_get"][..]),
+        ("get", &["similar: handle_get"]),
         ("malloc", &["the file calls it", "such as libc:malloc"]),
         ("limits", &["that is data there, not code"]),
     ] {
@@ -134,7 +134,7 @@ fn a_name_that_is_not_there_is_explained_with_near_ones() {
     // Exported names outlive stripping.
     assert_eq!(only(&app, "handle_get").names, ["handle_get"]);
     let error = refusal(&app, "handle_gte");
-    assert!(error.contains("is stripped, and only the ") && error.contains("near: handle_get"), "{error}");
+    assert!(error.contains("is stripped, and only the ") && error.contains("similar: handle_get"), "{error}");
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 use wakepath_engine::{CallsAnswer, Group, PathAnswer, Which};
 
-use super::buckets::{BucketJson, PeakJson, buckets, peaks};
 use super::head::{HeadJson, since_origin};
+use super::latency::{BucketJson, PeakJson, buckets, peaks};
 use super::text;
 use crate::calls::{Code, causes, first};
 use crate::merged_tree::{Both, MergedTree, Sum, merged_tree};

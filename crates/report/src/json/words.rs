@@ -1,22 +1,21 @@
-//! What documents call things, and files beside them.
+//! The words for enum values in JSON documents and Parquet files.
 
 use wakepath_distribution::Unit;
-use wakepath_engine::Of;
-use wakepath_engine::groups::GroupBy;
+use wakepath_engine::latency::{GroupBy, LatencySource};
 
-/// What a distribution is of.
-pub(crate) const fn of(of: Of) -> &'static str {
-    match of {
-        Of::Calls => "calls",
-        Of::Waits => "waits",
-        Of::Requests => "requests",
-        Of::Blocked => "blocked",
-        Of::Locks => "locks",
-        Of::Segments => "segments",
+/// The source of a distribution's latencies.
+pub(crate) const fn source(source: LatencySource) -> &'static str {
+    match source {
+        LatencySource::Calls => "calls",
+        LatencySource::CpuWaits => "waits",
+        LatencySource::DiskRequests => "requests",
+        LatencySource::BlockedWaits => "blocked",
+        LatencySource::LockWaits => "locks",
+        LatencySource::Segments => "segments",
     }
 }
 
-/// What its latencies are counted in.
+/// The unit of a distribution's latencies.
 pub(crate) const fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Nanoseconds => "ns",
@@ -24,7 +23,7 @@ pub(crate) const fn unit(unit: Unit) -> &'static str {
     }
 }
 
-/// By what latencies are told apart.
+/// The key of groups.
 pub(crate) const fn by(by: GroupBy) -> &'static str {
     match by {
         GroupBy::Process => "process",

@@ -1,10 +1,10 @@
 //! Whose latencies they are, as JSON.
 
 use serde::Serialize;
-use wakepath_engine::groups::{Group, Who};
+use wakepath_engine::latency::{Group, GroupKey};
 
-use super::super::buckets::{BucketJson, PeakJson, buckets, peaks};
 use super::super::text;
+use super::{BucketJson, PeakJson, buckets, peaks};
 use super::{SliceJson, slice};
 
 /// Of whom it is not, is null.
@@ -43,21 +43,21 @@ impl GroupJson {
             slices: group.slices.iter().map(slice).collect(),
             ..Self::default()
         };
-        match &group.who {
-            Who::Process { pid, start_ns, comm } => {
+        match &group.key {
+            GroupKey::Process { pid, start_ns, comm } => {
                 Self { pid: Some(*pid), start_ns: Some(start_ns.to_string()), comm: named(comm), ..counts }
             }
-            Who::Thread { tid, pid, start_ns, comm } => Self {
+            GroupKey::Thread { tid, pid, start_ns, comm } => Self {
                 pid: *pid,
                 tid: Some(*tid),
                 start_ns: Some(start_ns.to_string()),
                 comm: named(comm),
                 ..counts
             },
-            Who::Cgroup { id, path } => {
+            GroupKey::Cgroup { id, path } => {
                 Self { cgroup: named(path), cgroup_id: Some(id.to_string()), ..counts }
             }
-            Who::Others => Self { others: true, ..counts },
+            GroupKey::Others => Self { others: true, ..counts },
         }
     }
 }

@@ -1,56 +1,57 @@
-//! Whose latencies they are, as text: a row a group, its histogram as one line of cells.
+//! Groups of latencies, as text: a row for each group, its histogram as one line of cells.
 
 use std::time::Duration;
 
 use wakepath_distribution::Unit;
-use wakepath_engine::groups::{Group, GroupBy, Groups, MAX_GROUPS, Who};
+use wakepath_engine::latency::{Distribution, Group, GroupBy, GroupKey, Groups, MAX_GROUPS, TimeSlice};
 
 use super::{Columns, counted};
-use wakepath_engine::{Distribution, Slice};
 
 use crate::plain::escape;
 use crate::quantity::{amount, share};
 use crate::screen::{Line, Screen, Style};
 
-/// Most groups that are shown; JSON has all.
+/// The most groups that are shown; JSON has all.
 const MAX_SHOWN: usize = 10;
 
-/// Those with most time, and what the rest comes to.
-pub(super) fn by_whom(groups: &Groups, target: &Distribution, screen: &mut Screen) {
+/// The groups with most time, and the sums of the others.
+pub(super) fn rows(groups: &Groups, target: &Distribution, screen: &mut Screen) {
     let columns = Columns::of(&target.histogram);
     let noun = noun(groups.by);
     let head = format!("by {noun}, most time first; {}", columns.legend());
     screen.unwrapped(&Line::new().add(Style::Faint, head));
-    let (others, known): (Vec<_>, Vec<_>) = groups.groups.iter().partition(|group| group.who == Who::Others);
+    let (others, known): (Vec<_>, Vec<_>) =
+        groups.groups.iter().partition(|group| group.key == GroupKey::Others);
     let known: Vec<_> = known.into_iter().filter(|group| !group.histogram.is_empty()).collect();
     let (shown, rest) = known.split_at(known.len().min(MAX_SHOWN));
     for group in shown {
         let line = Line::new()
             .add(Style::Normal, format!("{}  {}  ", time(&[group], target), columns.cells(&group.histogram)))
-            .add(Style::Strong, name(&group.who))
-            .add(Style::Faint, format!("  {}", counted(group.histogram.calls(), target.of)));
+            .add(Style::Strong, name(&group.key))
+            .add(Style::Faint, format!("  {}", counted(group.histogram.calls(), target.source)));
         screen.unwrapped(&line);
     }
     for (rest, what) in [
-        (rest, format!("in {} more: --json has them", plural(rest.len(), noun))),
-        (&others[..], format!("after there was no room for more than {MAX_GROUPS}, whoever's")),
+        (rest, format!("in {}: --json has them", more(rest.len(), noun))),
+        (&others[..], format!("in {} that came after the first {MAX_GROUPS}", plural(noun))),
     ] {
         let calls: u64 = rest.iter().map(|group| group.histogram.calls()).sum();
         if calls > 0 {
             let line = Line::from(format!("{}  ", time(rest, target)))
-                .add(Style::Faint, format!("{} {what}", counted(calls, target.of)));
+                .add(Style::Faint, format!("{} {what}", counted(calls, target.source)));
             screen.unwrapped(&line);
         }
     }
     if target.open > 0 {
-        let text = format!("not told by {noun}: {} that had not ended", counted(target.open, target.of));
+        let text =
+            format!("not grouped by {noun}: {} that had not ended", counted(target.open, target.source));
         screen.unwrapped(&Line::new().add(Style::Faint, text));
     }
 }
 
-/// Whose most of the time in the slice from `from` on is: `, 83.1% of it postgres (912)`.
-pub(super) fn mostly_whose(target: &Distribution, from: Duration) -> String {
-    let of = |slices: &[Slice]| {
+/// The group with most time in the slice that begins at `from`: `, 83.1% of the time in postgres (912)`.
+pub(super) fn largest_group(target: &Distribution, from: Duration) -> String {
+    let of = |slices: &[TimeSlice]| {
         let slice = slices.iter().find(|slice| slice.from == from)?;
         Some(slice.histogram.sum()).filter(|&sum| sum > 0)
     };
@@ -60,12 +61,12 @@ pub(super) fn mostly_whose(target: &Distribution, from: Duration) -> String {
     // Those with most time in all come first.
     let most = parts.reduce(|most, next| if next.0 > most.0 { next } else { most });
     most.map_or(String::new(), |(sum, group)| {
-        format!(", {} of the time {}", share(narrow(sum), narrow(whole)), name(&group.who))
+        format!(", {} of the time in {}", share(narrow(sum), narrow(whole)), name(&group.key))
     })
 }
 
-/// Groups were told apart over time, but not kept.
-pub(super) fn parts_are_unknown(target: &Distribution) -> bool {
+/// Whether the groups of each slice were counted, but not kept.
+pub(super) fn slices_are_unknown(target: &Distribution) -> bool {
     let Some(groups) = target.groups.as_ref().filter(|_| !target.slices.is_empty()) else { return false };
     !target.histogram.is_empty() && groups.groups.iter().all(|group| group.slices.is_empty())
 }
@@ -74,7 +75,7 @@ fn narrow(time: u128) -> u64 {
     u64::try_from(time).unwrap_or(u64::MAX)
 }
 
-/// In all, and how much that is of the target's.
+/// The time of these groups, and its share of the target's.
 fn time(groups: &[&Group], target: &Distribution) -> String {
     let sum = narrow(groups.iter().fold(0, |sum: u128, group| sum.saturating_add(group.histogram.sum())));
     let share = share(sum, narrow(target.histogram.sum()));
@@ -90,24 +91,24 @@ fn noun(by: GroupBy) -> &'static str {
     }
 }
 
-fn plural(n: usize, noun: &str) -> String {
-    match (n, noun) {
-        (1, noun) => format!("1 {noun}"),
-        (n, "process") => format!("{n} processes"),
-        (n, noun) => format!("{n} {noun}s"),
-    }
+fn plural(noun: &str) -> String {
+    format!("{noun}{}", if noun == "process" { "es" } else { "s" })
 }
 
-fn name(who: &Who) -> String {
+fn more(n: usize, noun: &str) -> String {
+    if n == 1 { format!("1 more {noun}") } else { format!("{n} more {}", plural(noun)) }
+}
+
+fn name(key: &GroupKey) -> String {
     let called = |comm: &Option<Box<[u8]>>| comm.as_deref().map_or_else(|| String::from("?"), escape);
-    match who {
-        Who::Process { pid, comm, .. } => format!("{} ({pid})", called(comm)),
-        Who::Thread { tid, pid: Some(pid), comm, .. } if pid != tid => {
+    match key {
+        GroupKey::Process { pid, comm, .. } => format!("{} ({pid})", called(comm)),
+        GroupKey::Thread { tid, pid: Some(pid), comm, .. } if pid != tid => {
             format!("{} ({tid}, of process {pid})", called(comm))
         }
-        Who::Thread { tid, comm, .. } => format!("{} ({tid})", called(comm)),
-        Who::Cgroup { path: Some(path), .. } => escape(path),
-        Who::Cgroup { id, path: None } => format!("cgroup {id}, which is gone"),
-        Who::Others => String::from("others"),
+        GroupKey::Thread { tid, comm, .. } => format!("{} ({tid})", called(comm)),
+        GroupKey::Cgroup { path: Some(path), .. } => escape(path),
+        GroupKey::Cgroup { id, path: None } => format!("cgroup {id}, which is gone"),
+        GroupKey::Others => String::from("others"),
     }
 }

@@ -3,24 +3,24 @@
 use serde::Serialize;
 use wakepath_distribution::{Histogram, Peak, bounds};
 
-/// Only those that hold something.
+/// A bucket that is not empty.
 #[derive(Serialize)]
-pub(super) struct BucketJson {
+pub(in crate::json) struct BucketJson {
     index: usize,
-    /// Decimal, the least and the most that it holds.
+    /// Decimal: the smallest and the largest latency that it holds.
     from: String,
     to: String,
     count: u64,
 }
 
 #[derive(Serialize)]
-pub(super) struct PeakJson {
+pub(in crate::json) struct PeakJson {
     from_bucket: usize,
     to_bucket: usize,
     count: u64,
 }
 
-pub(super) fn peaks(peaks: &[Peak]) -> Vec<PeakJson> {
+pub(in crate::json) fn peaks(peaks: &[Peak]) -> Vec<PeakJson> {
     let peak = |peak: &Peak| PeakJson {
         from_bucket: peak.from_bucket,
         to_bucket: peak.to_bucket,
@@ -29,7 +29,7 @@ pub(super) fn peaks(peaks: &[Peak]) -> Vec<PeakJson> {
     peaks.iter().map(peak).collect()
 }
 
-pub(super) fn buckets(histogram: &Histogram) -> Vec<BucketJson> {
+pub(in crate::json) fn buckets(histogram: &Histogram) -> Vec<BucketJson> {
     let counts = histogram.counts().iter().enumerate().filter(|&(_, &count)| count > 0);
     let bucket = |(index, &count): (usize, &u64)| {
         let held = bounds(index);

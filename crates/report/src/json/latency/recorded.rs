@@ -3,21 +3,20 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use wakepath_engine::{OfWhom, RecordedLatency};
+use wakepath_engine::latency::recorded::{Population, RecordedLatency};
 
-use super::head::{HeadJson, since_origin};
-use super::latency::{TargetJson, target};
-use super::{text, write};
+use super::{TargetJson, target};
+use crate::json::head::{HeadJson, since_origin};
+use crate::json::{text, write};
 
-/// What `wakepath latency --json` writes of what it counted itself, and what every document about a recording
-/// has.
+/// The document of live counting with the head of every document about a recording.
 #[derive(Serialize)]
 struct RecordedLatencyJson {
     #[serde(flatten)]
     head: HeadJson,
     source: &'static str,
     window: WindowJson,
-    of_whom: OfWhomJson,
+    of_whom: PopulationJson,
     elapsed_ns: u64,
     targets: Vec<TargetJson>,
 }
@@ -29,12 +28,12 @@ struct WindowJson {
 }
 
 #[derive(Serialize)]
-struct OfWhomJson {
+struct PopulationJson {
     by: &'static str,
-    /// Of the command.
+    /// The words of the command.
     words: Vec<String>,
     pids: Vec<u32>,
-    /// Null where they were not chosen one by one.
+    /// Their number; null where they were not chosen one by one.
     threads: Option<usize>,
 }
 
@@ -42,34 +41,34 @@ struct OfWhomJson {
 ///
 /// # Errors
 /// Those of `out`.
-pub fn recorded_latency(told: &RecordedLatency, out: &mut dyn Write) -> io::Result<()> {
+pub fn recorded_latency(latency: &RecordedLatency, out: &mut dyn Write) -> io::Result<()> {
     let document = RecordedLatencyJson {
-        head: HeadJson::new("wakepath.latency/1", &told.head),
+        head: HeadJson::new("wakepath.latency/1", &latency.head),
         source: "recording",
         window: WindowJson {
-            from_ns: since_origin(&told.head, told.from),
-            to_ns: since_origin(&told.head, told.to),
+            from_ns: since_origin(&latency.head, latency.from),
+            to_ns: since_origin(&latency.head, latency.to),
         },
-        of_whom: of_whom(&told.of_whom),
-        elapsed_ns: told.to.since(told.from),
-        targets: told.targets.iter().map(target).collect(),
+        of_whom: population(&latency.population),
+        elapsed_ns: latency.to.since(latency.from),
+        targets: latency.targets.iter().map(target).collect(),
     };
     write(out, &document)
 }
 
-fn of_whom(whom: &OfWhom) -> OfWhomJson {
-    let nobody = OfWhomJson { by: "all", words: Vec::new(), pids: Vec::new(), threads: None };
-    match whom {
-        OfWhom::Everyone => nobody,
-        OfWhom::Command(words) => {
+fn population(population: &Population) -> PopulationJson {
+    let all = PopulationJson { by: "all", words: Vec::new(), pids: Vec::new(), threads: None };
+    match population {
+        Population::All => all,
+        Population::Command(words) => {
             let words = words.iter().map(|word| text(word.bytes())).collect();
-            OfWhomJson { by: "command", words, ..nobody }
+            PopulationJson { by: "command", words, ..all }
         }
-        OfWhom::Processes(processes) => {
+        Population::Processes(processes) => {
             let pids = processes.iter().map(|process| process.number()).collect();
-            OfWhomJson { by: "pid", pids, ..nobody }
+            PopulationJson { by: "pid", pids, ..all }
         }
-        OfWhom::Threads(threads) => OfWhomJson { by: "threads", threads: Some(*threads), ..nobody },
+        Population::Threads(threads) => PopulationJson { by: "threads", threads: Some(*threads), ..all },
     }
 }
 
@@ -77,7 +76,8 @@ fn of_whom(whom: &OfWhom) -> OfWhomJson {
 mod tests {
     use std::time::Duration;
 
-    use wakepath_engine::{Algorithm, LatencyQuery, Tid, Whom, recorded_latency as ask};
+    use wakepath_engine::latency::recorded::{RecordedQuery, ThreadFilter, recorded_latency as ask};
+    use wakepath_engine::{Algorithm, Tid};
 
     use super::*;
     use crate::json::profiles;
@@ -97,9 +97,9 @@ mod tests {
              2200 c0 b switch a
              9000 c0 a stopped",
         );
-        let query = LatencyQuery {
+        let query = RecordedQuery {
             targets: vec![String::from("runqueue"), String::from("lock")],
-            whom: Whom::Processes(vec![Tid(10), Tid(11)]),
+            threads: ThreadFilter::Processes(vec![Tid(10), Tid(11)]),
             host: None,
             from: Some(wakepath_engine::TimeSpec::AfterStart(1500)),
             to: None,
@@ -111,7 +111,7 @@ mod tests {
         recorded_latency(&told, &mut out).expect("a vector takes everything");
         let document: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
         assert_eq!(
-            misfits(include_str!("../../contract/recorded_latency.txt"), &document),
+            misfits(include_str!("../../../contract/recorded_latency.txt"), &document),
             Vec::<String>::new()
         );
         assert_eq!(document["losses"][0]["count"], 3);

@@ -1,16 +1,17 @@
-//! Who else has a probed file mapped. A probe stands in the file, not in a process.
+//! The number of processes that have a probed file mapped without having been asked about: a probe stands in the
+//! file, so that it slows down their calls too.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::mappings::{Mapping, mapping};
 
-/// How many processes of this machine have each of these files mapped to be executed, beside those that
-/// were asked about and this one. A file is its path to open and the path that its processes see.
+/// For each file, the number of processes that have it mapped as executable, except those that were asked about
+/// and this one. A file is given by the path to open and the path that its processes see.
 ///
-/// A moment's count: processes come and go. One that must not be looked at is not counted. Reads
+/// The count is of one moment: processes come and go. A process that cannot be read is not counted. Reads
 /// `/proc/PID/maps` of each process once, some 50 µs each.
-pub fn elsewhere(files: &[(&Path, &Path)], asked: &[u32]) -> Vec<usize> {
+pub fn other_processes(files: &[(&Path, &Path)], asked: &[u32]) -> Vec<usize> {
     let mut counts = vec![0; files.len()];
     let files: Vec<File> = files.iter().map(|&(open, shown)| File::of(open, shown)).collect();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -25,7 +26,7 @@ pub fn elsewhere(files: &[(&Path, &Path)], asked: &[u32]) -> Vec<usize> {
     counts
 }
 
-/// A file, as it is known again among mappings.
+/// A file, by what identifies it among mappings.
 struct File {
     inode: Option<u64>,
     /// As the kernel writes it.
@@ -58,7 +59,7 @@ impl File {
 mod tests {
     use std::process::Command;
 
-    use super::{File, elsewhere};
+    use super::{File, other_processes};
     use crate::mappings::mapping;
 
     #[test]
@@ -72,8 +73,9 @@ mod tests {
         let files = [(sleep.as_path(), sleep.as_path()), (other.as_path(), other.as_path())];
         // Spawned is not yet run.
         let began = std::time::Instant::now();
-        while elsewhere(&files, &[])[0] < 3 && began.elapsed().as_secs() < 10 {}
-        let found = [elsewhere(&files, &[]), elsewhere(&files, &[sleeping[0].id(), sleeping[2].id()])];
+        while other_processes(&files, &[])[0] < 3 && began.elapsed().as_secs() < 10 {}
+        let found =
+            [other_processes(&files, &[]), other_processes(&files, &[sleeping[0].id(), sleeping[2].id()])];
         for child in &mut sleeping {
             child.kill().unwrap();
             child.wait().unwrap();

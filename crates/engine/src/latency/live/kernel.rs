@@ -1,21 +1,22 @@
-//! Functions of the kernel: which there are, and which of them can be probed.
+//! The functions of the kernel, and which of them can be probed.
 
 use std::collections::{HashMap, HashSet};
 
 use wakepath_collect::{
     Error as CollectError, KernelFunction, KernelTypes, MAX_TARGETS, try_kernel_functions,
 };
-use wakepath_functions::{Pattern, near};
+use wakepath_functions::{Pattern, similar};
 
-use super::LatencyError;
+use super::error::{KernelRefusal, LiveLatencyError};
+use crate::latency::TargetError;
 
-/// Where the kernel lists the functions that it lets be traced.
+/// The files in which the kernel lists the functions that can be traced.
 const TRACEABLE: [&str; 2] = [
     "/sys/kernel/tracing/available_filter_functions",
     "/sys/kernel/debug/tracing/available_filter_functions",
 ];
 
-/// Functions that never return to whoever called them: they end a thread, or give its stack away.
+/// Functions that never return to their callers: they end a thread, or give its stack away.
 const NEVER: [&str; 14] = [
     "__ia32_sys_exit",
     "__ia32_sys_exit_group",
@@ -33,76 +34,55 @@ const NEVER: [&str; 14] = [
     "panic",
 ];
 
-/// Most functions of a pattern that are named as not to be probed.
+/// The most functions of a pattern that are named as refused.
 const MAX_NAMED: usize = 5;
-
-/// Why a function of the kernel cannot be probed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say it")]
-pub enum KernelRefusal {
-    #[error(
-        "the compiler put its code into its callers, or made it take something else: what is left is {}, whose calls are not its calls; probe a caller",
-        .left.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-    )]
-    Altered { left: Vec<String> },
-    #[error("there are {0} functions of that name, and which of them a probe would stand at, nobody can say")]
-    Several(usize),
-    #[error("it belongs to the module `{0}`, and only functions of the kernel itself are probed")]
-    OfModule(String),
-    #[error("the kernel does not let it be traced; probe a caller, or what it calls")]
-    Untraceable,
-    #[error(
-        "the kernel's type information does not tell what it takes, and without that no probe stands there"
-    )]
-    NoType,
-}
 
 /// A function of the kernel that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// As a target is written.
+    /// The name of the target.
     pub target: String,
     pub function: KernelFunction,
     pub notes: Vec<String>,
 }
 
-/// The functions that `pattern` means, if this kernel lets them be probed.
-pub(crate) fn kernel_functions(pattern: &str) -> Result<Vec<Found>, LatencyError> {
-    // Without names, nobody knows better.
+/// The functions that a pattern means and that this kernel allows to be probed.
+pub(crate) fn kernel_functions(pattern: &Pattern) -> Result<Vec<Found>, LiveLatencyError> {
+    // Without symbols, the name is tried as it stands.
     let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let traceable = TRACEABLE.iter().find_map(|path| std::fs::read_to_string(path).ok());
     let known = Known::new(&symbols, traceable.as_deref());
     let names = known.meant(pattern)?;
     try_kernel_functions().map_err(|source| match (source, names.first()) {
         (source @ CollectError::NoKernelProbes { .. }, Some(name)) => {
-            LatencyError::KernelFunction { name: (*name).to_owned(), source }
+            LiveLatencyError::KernelFunction { name: (*name).to_owned(), source }
         }
-        (source, _) => LatencyError::Collect(source),
+        (source, _) => LiveLatencyError::Collect(source),
     })?;
     let types = KernelTypes::read()?;
     known.find(pattern, &names, |name| types.describes(name))
 }
 
-/// What the kernel says of its functions.
+/// The functions that the kernel lists.
 struct Known<'a> {
     functions: HashMap<&'a str, Vec<Symbol<'a>>>,
-    /// Several may be names of one function.
+    /// The names at each address: a function may have several.
     by_address: HashMap<u64, Vec<&'a str>>,
-    /// By address, since the kernel names one of several names; nothing where it does not say.
+    /// The addresses that can be traced, since the kernel lists one of several names; `None` for no list.
     traceable: Option<HashSet<u64>>,
-    /// What the compiler made of functions: their names go on behind a point.
+    /// Functions that the compiler changed: their names have a suffix after a dot.
     altered: Vec<&'a str>,
 }
 
 struct Symbol<'a> {
     address: u64,
     module: Option<&'a str>,
-    /// Of its own file alone.
+    /// Visible in its own source file only.
     local: bool,
 }
 
 impl<'a> Known<'a> {
-    /// Of `/proc/kallsyms`, and the list of what can be traced.
+    /// Reads `/proc/kallsyms` and the list of what can be traced.
     fn new(symbols: &'a str, traceable: Option<&str>) -> Self {
         let mut known = Self {
             functions: HashMap::new(),
@@ -117,7 +97,7 @@ impl<'a> Known<'a> {
                 continue;
             };
             let Ok(address) = u64::from_str_radix(address, 16) else { continue };
-            // What stands before a function is its padding.
+            // The bytes before a function are its padding.
             if !matches!(kind, "t" | "T" | "w" | "W") || name.starts_with("__pfx_") {
                 continue;
             }
@@ -128,7 +108,7 @@ impl<'a> Known<'a> {
             }
             let of_name = known.functions.entry(name).or_default();
             of_name.push(Symbol { address, module, local: kind == "t" });
-            // All are 0 for who may not read them.
+            // All addresses are 0 for a reader without rights.
             if address != 0 {
                 known.by_address.entry(address).or_default().push(name);
             }
@@ -141,44 +121,44 @@ impl<'a> Known<'a> {
         known
     }
 
-    /// The names that are meant, in order; at least one, but where the kernel tells no names.
-    fn meant(&self, pattern: &'a str) -> Result<Vec<&'a str>, LatencyError> {
-        let meant = Pattern::new(pattern);
-        let mut names: Vec<&str> = match meant.is_exact() {
-            true => self.functions.get_key_value(pattern).map(|(name, _)| *name).into_iter().collect(),
-            false => self.functions.keys().copied().filter(|name| meant.matches(name)).collect(),
+    /// The names that a pattern means, in order; at least one.
+    fn meant(&self, pattern: &'a Pattern) -> Result<Vec<&'a str>, LiveLatencyError> {
+        let text = pattern.as_str();
+        let mut names: Vec<&str> = match pattern.is_exact() {
+            true => self.functions.get_key_value(text).map(|(name, _)| *name).into_iter().collect(),
+            false => self.functions.keys().copied().filter(|name| pattern.matches(name)).collect(),
         };
         names.sort_unstable();
-        if self.functions.is_empty() && meant.is_exact() {
-            return Ok(vec![pattern]);
+        if self.functions.is_empty() && pattern.is_exact() {
+            return Ok(vec![text]);
         }
         if !names.is_empty() {
             return Ok(names);
         }
-        let part = |name: &&&str| name.strip_prefix(pattern).is_some_and(|rest| rest.starts_with('.'));
+        let part = |name: &&&str| name.strip_prefix(text).is_some_and(|rest| rest.starts_with('.'));
         let left: Vec<_> = self.altered.iter().filter(part).map(|&name| name.to_owned()).collect();
-        let name = pattern.to_owned();
-        Err(match left.is_empty() {
-            false => LatencyError::KernelRefused { name, why: KernelRefusal::Altered { left } },
-            true => {
-                let near = near(pattern, self.functions.keys().map(|&name| name.into()));
-                LatencyError::NoKernelFunction { name, near }
-            }
-        })
+        if !left.is_empty() {
+            let why = KernelRefusal::Altered { left };
+            return Err(LiveLatencyError::KernelRefused { name: text.to_owned(), why });
+        }
+        let target = |name: &str| format!("kernel:{name}");
+        let similar = similar(text, self.functions.keys().map(|&name| name.into()));
+        let similar = similar.iter().map(|name| target(name)).collect();
+        Err(TargetError::Unknown { target: target(text), similar }.into())
     }
 
-    /// Of those names, what can be probed, with what is to be known of it.
+    /// Those of the named functions that can be probed, with their notes.
     fn find(
         &self,
-        pattern: &str,
+        pattern: &Pattern,
         names: &[&str],
         has_type: impl Fn(&str) -> bool,
-    ) -> Result<Vec<Found>, LatencyError> {
+    ) -> Result<Vec<Found>, LiveLatencyError> {
         let (mut found, mut refused, mut there) = (Vec::new(), Vec::new(), HashSet::new());
         for &name in names {
             match self.probed(name, &has_type) {
                 Err(why) => refused.push((name, why)),
-                // Once, whatever it is called.
+                // Each function once, whatever the number of its names.
                 Ok(function) => {
                     if there.insert(function.name.clone()) {
                         found.push(self.found(name, function));
@@ -187,23 +167,23 @@ impl<'a> Known<'a> {
             }
         }
         if found.len() > MAX_TARGETS {
-            let (pattern, count) = (pattern.to_owned(), found.len());
-            return Err(LatencyError::TooManyOfKernel { pattern, count, most: MAX_TARGETS });
+            let (pattern, count) = (pattern.as_str().to_owned(), found.len());
+            return Err(LiveLatencyError::TooManyOfKernel { pattern, count, max: MAX_TARGETS });
         }
         let Some(first) = found.first_mut() else {
             let Some((name, why)) = refused.into_iter().next() else { return Ok(found) };
-            return Err(LatencyError::KernelRefused { name: name.to_owned(), why });
+            return Err(LiveLatencyError::KernelRefused { name: name.to_owned(), why });
         };
         for (name, why) in refused.iter().take(MAX_NAMED) {
-            first.notes.push(format!("without `{name}`: {why}"));
+            first.notes.push(format!("left out `{name}`: {why}"));
         }
         if let Some(more @ 1..) = refused.len().checked_sub(MAX_NAMED) {
-            first.notes.push(format!("without {more} more that cannot be probed"));
+            first.notes.push(format!("left out {more} more functions that cannot be probed"));
         }
         Ok(found)
     }
 
-    /// The function of that name, by a name for which there is a type.
+    /// The function of that name, under a name for which there is a type.
     fn probed(&self, name: &str, has_type: impl Fn(&str) -> bool) -> Result<KernelFunction, KernelRefusal> {
         let symbols = self.symbols(name);
         if let Some(module) = symbols.iter().find_map(|symbol| symbol.module) {
@@ -218,7 +198,7 @@ impl<'a> Known<'a> {
             return Err(KernelRefusal::Untraceable);
         }
         let also = places.iter().filter_map(|place| self.by_address.get(place)).flatten().copied();
-        // A name that others have too says nothing of this place.
+        // A name that several functions have does not identify this one.
         let also = also.filter(|name| self.symbols(name).len() == 1);
         let typed = std::iter::once(name).chain(also).find(|name| has_type(name));
         let typed = typed.ok_or(KernelRefusal::NoType)?;
@@ -232,11 +212,12 @@ impl<'a> Known<'a> {
     fn found(&self, name: &str, function: KernelFunction) -> Found {
         let mut notes = Vec::new();
         if function.never_returns {
-            notes
-                .push(String::from("it never returns: that it is called is counted, as a call that is left"));
+            notes.push(String::from("it never returns: each call is counted as one that never returned"));
         }
         if self.symbols(name).iter().any(|symbol| symbol.local) {
-            notes.push(String::from("where the compiler put its code into a caller, no call is seen"));
+            notes.push(String::from(
+                "calls are not seen where the compiler inlined the function into a caller",
+            ));
         }
         Found { target: format!("kernel:{name}"), function, notes }
     }
@@ -269,42 +250,43 @@ ffffffffc0000000 t of_module\t[ext4]
     const TRACED: &str =
         "vfs_read\nvfs_write\nvfs_local\ntwice\ntwice\nalias\ntypeless\ntyped\ndo_exit\nof_module [ext4]\n";
 
-    fn find(pattern: &str) -> Result<Vec<Found>, LatencyError> {
+    fn find(pattern: &str) -> Result<Vec<Found>, LiveLatencyError> {
         let known = Known::new(SYMBOLS, Some(TRACED));
-        let names = known.meant(pattern)?;
-        known.find(pattern, &names, |name| !["typeless", "typed_elsewhere"].contains(&name))
+        let pattern = Pattern::new(pattern);
+        let names = known.meant(&pattern)?;
+        known.find(&pattern, &names, |name| !["typeless", "typed_elsewhere"].contains(&name))
     }
 
     #[test]
-    fn what_cannot_be_probed_is_refused_with_its_reason() {
+    fn a_function_that_cannot_be_probed_is_refused_with_its_reason() {
         for (name, expected) in [
-            ("data", "there is no function `data` in this kernel"),
-            ("vfs_raed", "there is no function `vfs_raed` in this kernel; there is `vfs_read`"),
-            ("zzz*", "there is no function `zzz*` in this kernel"),
-            ("__pfx_vfs_read", "there is no function `__pfx_vfs_read` in this kernel; there is `vfs_read`"),
+            ("data", "there is no `kernel:data`"),
+            ("vfs_raed", "there is no `kernel:vfs_raed`; similar: `kernel:vfs_read`"),
+            ("zzz*", "there is no `kernel:zzz*`"),
+            ("__pfx_vfs_read", "there is no `kernel:__pfx_vfs_read`; similar: `kernel:vfs_read`"),
             (
                 "kept",
-                "cannot probe the kernel's `kept`: the compiler put its code into its callers, or made it take something else: what is left is `kept.isra.0`, `kept.part.0.cold`, whose calls are not its calls; probe a caller",
+                "cannot probe the kernel's `kept`: the compiler inlined or changed it, and only `kept.isra.0`, `kept.part.0.cold` are left, which does not see all of its calls; probe a caller",
             ),
             (
                 "twice",
-                "cannot probe the kernel's `twice`: there are 2 functions of that name, and which of them a probe would stand at, nobody can say",
+                "cannot probe the kernel's `twice`: 2 functions have that name, and a probe cannot choose between them",
             ),
             (
                 "of_module",
-                "cannot probe the kernel's `of_module`: it belongs to the module `ext4`, and only functions of the kernel itself are probed",
+                "cannot probe the kernel's `of_module`: it belongs to the module `ext4`; only functions of the kernel itself can be probed",
             ),
             (
                 "dark",
-                "cannot probe the kernel's `dark`: the kernel does not let it be traced; probe a caller, or what it calls",
+                "cannot probe the kernel's `dark`: the kernel does not allow tracing it; probe a caller, or a function that it calls",
             ),
             (
                 "typeless",
-                "cannot probe the kernel's `typeless`: the kernel's type information does not tell what it takes, and without that no probe stands there",
+                "cannot probe the kernel's `typeless`: the kernel's type information does not describe its arguments, which a probe needs",
             ),
             (
                 "d?rk",
-                "cannot probe the kernel's `dark`: the kernel does not let it be traced; probe a caller, or what it calls",
+                "cannot probe the kernel's `dark`: the kernel does not allow tracing it; probe a caller, or a function that it calls",
             ),
         ] {
             assert_eq!(find(name).expect_err(name).to_string(), expected);
@@ -316,13 +298,16 @@ ffffffffc0000000 t of_module\t[ext4]
         let found = find("vfs_*").expect("functions");
         let targets: Vec<_> = found.iter().map(|found| found.target.as_str()).collect();
         assert_eq!(targets, ["kernel:vfs_local", "kernel:vfs_read", "kernel:vfs_write"]);
-        assert_eq!(found[0].notes, ["where the compiler put its code into a caller, no call is seen"]);
+        assert_eq!(
+            found[0].notes,
+            ["calls are not seen where the compiler inlined the function into a caller"]
+        );
         assert!(found[1].notes.is_empty() && !found[1].function.never_returns);
         let found = find("*").expect("functions");
         let functions: Vec<_> = found.iter().map(|found| found.function.name.as_str()).collect();
         assert_eq!(functions, ["alias", "do_exit", "same", "typed", "vfs_local", "vfs_read", "vfs_write"]);
-        let told = found[0].notes.iter().filter(|note| note.starts_with("without `"));
-        assert_eq!(told.count(), 4, "{found:#?}");
+        let left_out = found[0].notes.iter().filter(|note| note.starts_with("left out `"));
+        assert_eq!(left_out.count(), 4, "{found:#?}");
         // Of several names that a function has, the kernel lists one as what can be traced, and has a type for
         // one.
         assert_eq!(find("same").expect("a function").len(), 1);
@@ -342,19 +327,21 @@ ffffffffc0000000 t of_module\t[ext4]
     fn more_functions_than_are_counted_at_once_are_too_many() {
         let symbols: String = (0..80).map(|n| format!("{:016x} T f{n}\n", 0x1000 + 16 * n)).collect();
         let known = Known::new(&symbols, None);
-        let names = known.meant("f*").expect("names");
-        let error = known.find("f*", &names, |_| true).expect_err("too many");
+        let pattern = Pattern::new("f*");
+        let names = known.meant(&pattern).expect("names");
+        let error = known.find(&pattern, &names, |_| true).expect_err("too many");
         assert_eq!(
             error.to_string(),
-            "`kernel:f*` means 80 functions, and at most 63 are counted at once: narrow the pattern"
+            "`kernel:f*` matches 80 functions; at most 63 can be counted: narrow the pattern"
         );
     }
 
     #[test]
     fn without_names_the_one_that_was_asked_for_is_tried() {
         let known = Known::new("", None);
-        let names = known.meant("vfs_read").expect("a name");
-        let found = known.find("vfs_read", &names, |_| true).expect("a function");
+        let pattern = Pattern::new("vfs_read");
+        let names = known.meant(&pattern).expect("a name");
+        let found = known.find(&pattern, &names, |_| true).expect("a function");
         assert_eq!(found[0].target, "kernel:vfs_read");
     }
 }

@@ -1,34 +1,40 @@
-//! Waits of threads, by what they were doing when.
+//! Counts the waits of threads from their state intervals.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{ThreadIndex, ThreadState, Waker};
 
-use super::tally::{End, Tallies};
-use super::target::TargetKind;
+use super::counting::{Counters, Ending};
+use super::resolve::TargetKind;
 use crate::Recorded;
+use crate::latency::target::LockKind;
 
-/// What is known besides.
+/// Facts about all counted state intervals, for the notes.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Besides {
-    /// Waits for a CPU in which a limit kept the thread off it, and for how long in all, ns.
+pub(super) struct StateFacts {
+    /// The number of waits for a CPU in which a CPU limit kept the thread off it, and their throttled time, ns.
     pub(super) throttled: (u64, u64),
-    /// A wait says in which system call it was.
+    /// Whether any wait names its system call.
     pub(super) calls: bool,
 }
 
 /// A wait for a CPU under way.
 #[derive(Debug, Clone, Copy)]
 struct Queued {
-    /// `None` where it is not known.
+    /// Its beginning; `None` where that is not known.
     since: Option<Stamp<Reference>>,
-    /// The thread was kept off the CPU so far, ns.
+    /// The time for which a CPU limit has kept the thread off the CPU, ns.
     throttled: u64,
-    /// And still is.
+    /// Whether the limit still does.
     limited: bool,
 }
 
 /// Counts a thread's waits.
-pub(super) fn count(recorded: &Recorded, thread: ThreadIndex, tallies: &mut Tallies, besides: &mut Besides) {
+pub(super) fn count(
+    recorded: &Recorded,
+    thread: ThreadIndex,
+    counters: &mut Counters,
+    facts: &mut StateFacts,
+) {
     let graph = &recorded.graph;
     let row = graph.thread(thread);
     let begin = recorded.from();
@@ -36,15 +42,15 @@ pub(super) fn count(recorded: &Recorded, thread: ThreadIndex, tallies: &mut Tall
     let mut queued: Option<Queued> = None;
     let intervals = graph.state_intervals(thread);
     for (index, interval) in (0..intervals.len()).filter_map(|index| Some((index, intervals.get(index)?))) {
-        // One that was introduced may have been waiting before; one that an event showed began to then.
+        // A thread that was introduced may have waited before; one that an event showed began to wait then.
         let was_there = index == 0 && row.introduced == Some(row.first);
         let since = known(interval.from).filter(|_| !was_there);
         let limited = matches!(interval.state, ThreadState::Throttled { .. });
         match interval.state {
             ThreadState::Runnable { .. } | ThreadState::Throttled { .. } => {
-                // One that the limit lets go still waits; else it ran between, if for no time at all.
+                // A thread that the limit releases still waits; otherwise it ran in between, if for 0 ns.
                 if let Some(before) = queued.filter(|before| !before.limited || limited) {
-                    over(before, interval.from, End::Seen, tallies, besides);
+                    count_queued(before, interval.from, Ending::Seen, counters, facts);
                     queued = None;
                 }
                 let wait = queued.get_or_insert(Queued { since, throttled: 0, limited });
@@ -55,53 +61,59 @@ pub(super) fn count(recorded: &Recorded, thread: ThreadIndex, tallies: &mut Tall
             }
             ThreadState::Unknown(_) => {
                 if let Some(wait) = queued.take() {
-                    over(wait, interval.from, End::Unseen, tallies, besides);
+                    count_queued(wait, interval.from, Ending::Unseen, counters, facts);
                 }
             }
             ThreadState::Running { .. } | ThreadState::Blocked(_) => {
                 if let Some(wait) = queued.take() {
-                    over(wait, interval.from, End::Seen, tallies, besides);
+                    count_queued(wait, interval.from, Ending::Seen, counters, facts);
                 }
             }
         }
         let Some(wait) = graph.wait(&interval) else { continue };
-        // A wait for a CPU began where it was woken; when, or when it was over, nobody saw.
+        // A wait for a CPU began at the wake-up; its time, or that of the switch-in, was not seen.
         let next = intervals.get(index + 1).map(|next| next.state);
         if matches!(
             (wait.end, next),
             (Waker::Unseen, Some(ThreadState::Running { .. }))
                 | (Waker::Woken { .. }, Some(ThreadState::Unknown(_)))
         ) {
-            tallies.take(TargetKind::RunQueue, None, interval.to, End::Unseen);
+            counters.count(TargetKind::RunQueue, None, interval.to, Ending::Unseen);
         }
         if wait.newborn {
             continue;
         }
         let from = known(interval.from).filter(|_| !wait.began_before && wait.state.is_some());
         let end = match wait.end {
-            Waker::Woken { .. } => End::Seen,
-            Waker::Unseen => End::Unseen,
-            Waker::Open => End::Open,
+            Waker::Woken { .. } => Ending::Seen,
+            Waker::Unseen => Ending::Unseen,
+            Waker::Open => Ending::Open,
         };
         if let Some(call) = wait.call {
-            besides.calls = true;
-            tallies.take(TargetKind::Blocked(call.number), from, interval.to, end);
+            facts.calls = true;
+            counters.count(TargetKind::Blocked(call.number), from, interval.to, end);
         }
         if wait.lock.is_some_and(|lock| !lock.kernel) {
-            tallies.take(TargetKind::Futex, from, interval.to, end);
-            tallies.take(TargetKind::Lock, from, interval.to, end);
+            counters.count_lock(LockKind::User, from, interval.to, end);
         }
     }
     if let Some(wait) = queued {
-        let end = if row.last >= graph.to() { End::Open } else { End::Unseen };
-        over(wait, row.last, end, tallies, besides);
+        let end = if row.last >= graph.to() { Ending::Open } else { Ending::Unseen };
+        count_queued(wait, row.last, end, counters, facts);
     }
 }
 
-fn over(wait: Queued, to: Stamp<Reference>, end: End, tallies: &mut Tallies, besides: &mut Besides) {
-    if wait.throttled > 0 && end == End::Seen && wait.since.is_some() {
-        besides.throttled.0 += 1;
-        besides.throttled.1 = besides.throttled.1.saturating_add(wait.throttled);
+/// Counts a wait for a CPU that ended at `to`.
+fn count_queued(
+    wait: Queued,
+    to: Stamp<Reference>,
+    end: Ending,
+    counters: &mut Counters,
+    facts: &mut StateFacts,
+) {
+    if wait.throttled > 0 && end == Ending::Seen && wait.since.is_some() {
+        facts.throttled.0 += 1;
+        facts.throttled.1 = facts.throttled.1.saturating_add(wait.throttled);
     }
-    tallies.take(TargetKind::RunQueue, wait.since, to, end);
+    counters.count(TargetKind::RunQueue, wait.since, to, end);
 }

@@ -5,9 +5,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use wakepath_engine::{
-    Algorithm, Comm, LatencyQuery, Name, NoLatency, Subject, Tid, TimeSpec, Whom, recorded_latency,
+use wakepath_engine::latency::TargetError;
+use wakepath_engine::latency::recorded::{
+    RecordedLatencyError, RecordedQuery, ThreadFilter, recorded_latency,
 };
+use wakepath_engine::{Algorithm, Comm, Name, Subject, Tid, TimeSpec};
 use wakepath_report::{json, parquet, text};
 
 use crate::exit_code::{self, Code, is_doubtful};
@@ -69,19 +71,19 @@ pub struct Asked<'a> {
 }
 
 impl RecordedArguments {
-    fn whom(&self, asked: &Asked<'_>) -> Whom {
+    fn threads(&self, asked: &Asked<'_>) -> ThreadFilter {
         if let Some(tid) = self.tid {
-            Whom::Threads(Subject::Tid(Tid(tid)))
+            ThreadFilter::Subject(Subject::Tid(Tid(tid)))
         } else if let Some(comm) = &self.comm {
-            Whom::Threads(Subject::Comm(Comm::new(comm.as_bytes())))
+            ThreadFilter::Subject(Subject::Comm(Comm::new(comm.as_bytes())))
         } else if let Some(cgroup) = &self.cgroup {
-            Whom::Threads(Subject::Cgroup(Name::from(cgroup.as_str())))
+            ThreadFilter::Subject(Subject::Cgroup(Name::from(cgroup.as_str())))
         } else if asked.everything {
-            Whom::Everyone
+            ThreadFilter::All
         } else if asked.pids.is_empty() {
-            Whom::Recorded
+            ThreadFilter::Recorded
         } else {
-            Whom::Processes(asked.pids.iter().copied().map(Tid).collect())
+            ThreadFilter::Processes(asked.pids.iter().copied().map(Tid).collect())
         }
     }
 }
@@ -92,47 +94,43 @@ pub fn run(arguments: &RecordedArguments, asked: Asked<'_>, output: &Output) -> 
         file::check_path(path)?;
     }
     let recorded = Input { recordings: arguments.recordings.clone() }.read()?;
-    let query = LatencyQuery {
+    let query = RecordedQuery {
         targets: asked.targets.to_vec(),
-        whom: arguments.whom(&asked),
+        threads: arguments.threads(&asked),
         host: arguments.host.as_deref().map(Name::from),
         from: arguments.from,
         to: arguments.to,
         every: asked.every,
         algorithm: Algorithm::Active,
     };
-    let told = recorded_latency(&recorded, &query).map_err(why_not)?;
+    let latency = recorded_latency(&recorded, &query).map_err(failure)?;
     if asked.json {
-        output.write(|out| json::recorded_latency(&told, out))?;
+        output.write(|out| json::recorded_latency(&latency, out))?;
     } else {
-        output.text(&text::recorded_latency(&told, output.paper()))?;
+        output.text(&text::recorded_latency(&latency, output.paper()))?;
     }
     if let Some(path) = asked.parquet {
-        file::write(path, |file| parquet::recorded_latency(&told, file))?;
+        file::write(path, |file| parquet::recorded_latency(&latency, file))?;
     }
-    Ok(exit_code::of_answer(is_doubtful(&told.head), arguments.strict))
+    Ok(exit_code::of_answer(is_doubtful(&latency.head), arguments.strict))
 }
 
-fn why_not(error: NoLatency) -> Failure {
+fn failure(error: RecordedLatencyError) -> Failure {
     let error = match error {
-        NoLatency::Query(error) => return error.into(),
+        RecordedLatencyError::Query(error) => return error.into(),
         other => other,
     };
     let hint = match &error {
-        NoLatency::NoTarget(_) => String::from(
-            "FUNCTION, runqueue, disk, disk:NAME, lock, lock:user, lock:kernel, blocked:CALL and segment:KIND \
-             can: wakepath latency --help",
+        RecordedLatencyError::Target(TargetError::NotATarget(_)) => String::from(
+            "a target is FUNCTION, runqueue, disk, disk:NAME, lock, lock:user, lock:kernel, blocked:CALL or \
+             segment:KIND; wakepath latency --help explains each",
         ),
-        NoLatency::NoCalls(target) => format!("wakepath record --call {target} records them"),
-        NoLatency::SystemCall(name) => format!(
-            "blocked:{name} is how long threads were blocked in it; without -i, syscall:{name} counts whole calls"
+        RecordedLatencyError::NoCalls(target) => format!("wakepath record --call {target} records them"),
+        RecordedLatencyError::SystemCall(name) => format!(
+            "blocked:{name} counts how long threads were blocked in it; without -i, syscall:{name} counts whole calls"
         ),
-        NoLatency::WhosePath => String::from("--comm, --tid, --cgroup or -p says it"),
-        NoLatency::NoSuch { .. }
-        | NoLatency::Query(_)
-        | NoLatency::Nothing(_)
-        | NoLatency::TooManyParts { .. }
-        | NoLatency::NoRealtime(_) => String::new(),
+        RecordedLatencyError::NoThreads => String::from("choose them by --comm, --tid, --cgroup or -p"),
+        _ => String::new(),
     };
     let failure = Failure::new(Code::Usage, error);
     if hint.is_empty() { failure } else { failure.hint(hint) }

@@ -63,10 +63,10 @@ fn recorded(more: &[EventKind]) -> Recorded {
     read(&events)
 }
 
-fn of(whom: Whom, targets: &[&str]) -> LatencyQuery {
-    LatencyQuery {
+fn of(whom: ThreadFilter, targets: &[&str]) -> RecordedQuery {
+    RecordedQuery {
         targets: targets.iter().map(|&target| target.to_owned()).collect(),
-        whom,
+        threads: whom,
         host: None,
         from: None,
         to: None,
@@ -76,7 +76,7 @@ fn of(whom: Whom, targets: &[&str]) -> LatencyQuery {
 }
 
 /// What a question comes to: of each target its name, how many and how long in all, and what is not in that.
-fn ask(recorded: &Recorded, query: &LatencyQuery) -> String {
+fn ask(recorded: &Recorded, query: &RecordedQuery) -> String {
     let told = match recorded_latency(recorded, query) {
         Ok(told) => told.targets,
         Err(error) => return error.to_string(),
@@ -110,17 +110,17 @@ fn each_target_is_counted_from_where_it_begins_to_where_it_ends() {
         ("handle_put", "./app:handle_put 0 of 0 1 left"),
         ("handle_*", "./app:handle_get 2 of 144 1 open, ./app:handle_put 0 of 0 1 left"),
     ] {
-        assert_eq!(ask(&recorded, &of(Whom::Everyone, &[target])), expected);
+        assert_eq!(ask(&recorded, &of(ThreadFilter::All, &[target])), expected);
     }
-    let several = of(Whom::Everyone, &["disk", "runqueue", "disk"]);
+    let several = of(ThreadFilter::All, &["disk", "runqueue", "disk"]);
     assert_eq!(ask(&recorded, &several), "disk 1 of 256 1 open, runqueue 5 of 768 1 open 1 unseen");
-    let told = recorded_latency(&recorded, &of(Whom::Everyone, &["runqueue"])).expect("an answer");
+    let told = recorded_latency(&recorded, &of(ThreadFilter::All, &["runqueue"])).expect("an answer");
     let buckets: Vec<_> = (0..64).filter(|&bucket| told.targets[0].histogram.counts()[bucket] > 0).collect();
     assert_eq!(buckets, [1, 4, 5, 6, 9]);
     assert_eq!(
         told.targets[0].notes,
         [
-            "in 1 of these waits of the whole recording a CPU limit kept the thread off the CPU, 0.000 ms in all"
+            "in the whole recording, a CPU limit kept threads off the CPU in 1 of these waits, for 0.000 ms in all"
         ]
     );
 }
@@ -160,7 +160,7 @@ thread e tid=14 blocked
     // By then an event had shown it.
     events.insert(before, event(150, 0, 10, thread(20, 20, 1, "late")));
     let recorded = read(&events);
-    let told = |tid| ask(&recorded, &of(Whom::Threads(Subject::Tid(Tid(tid))), &["runqueue"]));
+    let told = |tid| ask(&recorded, &of(ThreadFilter::Subject(Subject::Tid(Tid(tid))), &["runqueue"]));
     for (tid, expected) in [
         (10, "runqueue 2 of 136 1 unseen"),
         (20, "runqueue 1 of 64"),
@@ -171,7 +171,7 @@ thread e tid=14 blocked
     ] {
         assert_eq!(told(tid), expected, "{tid}");
     }
-    let everyone = of(Whom::Everyone, &["runqueue", "blocked:read"]);
+    let everyone = of(ThreadFilter::All, &["runqueue", "blocked:read"]);
     assert_eq!(ask(&recorded, &everyone), "runqueue 4 of 300 1 open 6 unseen, blocked:read 0 of 0 1 unseen");
 }
 
@@ -194,13 +194,16 @@ thread b tid=11
 ";
     let recorded = read(&wakepath_scenario::text::parse(trace).expect("a trace").events);
     for (tid, expected) in [(10, "runqueue 2 of 5000000"), (11, "runqueue 2 of 15000000 1 unseen")] {
-        assert_eq!(ask(&recorded, &of(Whom::Threads(Subject::Tid(Tid(tid))), &["runqueue"])), expected);
+        assert_eq!(
+            ask(&recorded, &of(ThreadFilter::Subject(Subject::Tid(Tid(tid))), &["runqueue"])),
+            expected
+        );
     }
-    let told = recorded_latency(&recorded, &of(Whom::Everyone, &["runqueue"])).expect("an answer");
+    let told = recorded_latency(&recorded, &of(ThreadFilter::All, &["runqueue"])).expect("an answer");
     assert_eq!(
         told.targets[0].notes,
         [
-            "in 2 of these waits of the whole recording a CPU limit kept the thread off the CPU, 9.000 ms in all"
+            "in the whole recording, a CPU limit kept threads off the CPU in 2 of these waits, for 9.000 ms in all"
         ]
     );
 }
@@ -210,24 +213,24 @@ fn whose_latencies_are_counted_is_as_the_recording_was_made_or_as_it_is_asked() 
     let command = EventKind::Mark(Mark::Command { tgid: Tid(20), words: b"./other".as_slice().into() });
     let all = "runqueue 5 of 768 1 open 1 unseen";
     for (mark, whom, expected) in [
-        (None, Whom::Recorded, all),
-        (Some(command.clone()), Whom::Recorded, "runqueue 1 of 600 1 unseen"),
-        (Some(command), Whom::Everyone, all),
-        (Some(EventKind::Mark(Mark::Target(Tid(20)))), Whom::Recorded, "runqueue 1 of 600 1 unseen"),
-        (None, Whom::Processes(vec![Tid(20)]), "runqueue 1 of 600 1 unseen"),
+        (None, ThreadFilter::Recorded, all),
+        (Some(command.clone()), ThreadFilter::Recorded, "runqueue 1 of 600 1 unseen"),
+        (Some(command), ThreadFilter::All, all),
+        (Some(EventKind::Mark(Mark::Target(Tid(20)))), ThreadFilter::Recorded, "runqueue 1 of 600 1 unseen"),
+        (None, ThreadFilter::Processes(vec![Tid(20)]), "runqueue 1 of 600 1 unseen"),
         // With what it started.
-        (None, Whom::Processes(vec![Tid(10)]), all),
-        (None, Whom::Processes(vec![Tid(30)]), "runqueue 0 of 0"),
-        (None, Whom::Processes(vec![Tid(11)]), "no process 11 in this recording"),
-        (None, Whom::Threads(Subject::Tid(Tid(11))), "runqueue 0 of 0 1 open"),
-        (None, Whom::Threads(Subject::Tid(Tid(10))), "runqueue 4 of 168"),
-        (None, Whom::Threads(Subject::Pid(Tid(10))), "runqueue 4 of 168 1 open"),
+        (None, ThreadFilter::Processes(vec![Tid(10)]), all),
+        (None, ThreadFilter::Processes(vec![Tid(30)]), "runqueue 0 of 0"),
+        (None, ThreadFilter::Processes(vec![Tid(11)]), "no process 11 in this recording"),
+        (None, ThreadFilter::Subject(Subject::Tid(Tid(11))), "runqueue 0 of 0 1 open"),
+        (None, ThreadFilter::Subject(Subject::Tid(Tid(10))), "runqueue 4 of 168"),
+        (None, ThreadFilter::Subject(Subject::Pid(Tid(10))), "runqueue 4 of 168 1 open"),
     ] {
         let recorded = recorded(mark.as_slice());
         assert_eq!(ask(&recorded, &of(whom.clone(), &["runqueue"])), expected, "{whom:?}");
     }
     let recorded = recorded(&[]);
-    let calls = of(Whom::Threads(Subject::Tid(Tid(20))), &["handle_get", "lock:kernel"]);
+    let calls = of(ThreadFilter::Subject(Subject::Tid(Tid(20))), &["handle_get", "lock:kernel"]);
     assert_eq!(ask(&recorded, &calls), "./app:handle_get 1 of 80, lock:kernel 0 of 0");
 }
 
@@ -235,15 +238,15 @@ fn whose_latencies_are_counted_is_as_the_recording_was_made_or_as_it_is_asked() 
 fn windows_side_by_side_and_parts_of_the_time_add_up_to_the_whole() {
     let recorded = recorded(&[]);
     let targets = ["runqueue", "blocked:futex", "lock", "disk", "handle_get", "handle_put"];
-    let whole = recorded_latency(&recorded, &of(Whom::Everyone, &targets)).expect("an answer");
+    let whole = recorded_latency(&recorded, &of(ThreadFilter::All, &targets)).expect("an answer");
     let ends = [0, 164, 180, 181, 400, 562, 700, 856, 1099, 1100];
     for (index, target) in whole.targets.iter().enumerate() {
         let (mut sum, mut calls, mut lost) = (0, 0, 0);
         for ends in ends.windows(2) {
-            let part = LatencyQuery {
+            let part = RecordedQuery {
                 from: Some(TimeSpec::AfterStart(ends[0])),
                 to: Some(TimeSpec::AfterStart(ends[1])),
-                ..of(Whom::Everyone, &targets)
+                ..of(ThreadFilter::All, &targets)
             };
             let part = recorded_latency(&recorded, &part).expect("an answer");
             let part = &part.targets[index];
@@ -255,7 +258,8 @@ fn windows_side_by_side_and_parts_of_the_time_add_up_to_the_whole() {
         assert_eq!(lost, target.unseen + target.unwound, "{}", target.target);
     }
     for every in [1, 7, 100, 1100, 5000] {
-        let query = LatencyQuery { every: Some(Duration::from_nanos(every)), ..of(Whom::Everyone, &targets) };
+        let query =
+            RecordedQuery { every: Some(Duration::from_nanos(every)), ..of(ThreadFilter::All, &targets) };
         for target in recorded_latency(&recorded, &query).expect("an answer").targets {
             let calls = target.slices.iter().map(|slice| slice.histogram.calls()).sum::<u64>();
             assert_eq!(calls, target.histogram.calls(), "{every} {}", target.target);
@@ -268,7 +272,7 @@ fn windows_side_by_side_and_parts_of_the_time_add_up_to_the_whole() {
 #[test]
 fn segments_are_those_of_the_path() {
     let recorded = recorded(&[]);
-    let mut query = of(Whom::Threads(Subject::Tid(Tid(10))), &["segment:*"]);
+    let mut query = of(ThreadFilter::Subject(Subject::Tid(Tid(10))), &["segment:*"]);
     let asked = PathQuery { subject: Subject::Tid(Tid(10)), ..PathQuery::default() };
     let Ok(Answer::Paths(paths)) = path(&recorded, &asked) else { panic!("a thread has a path") };
     let told = recorded_latency(&recorded, &query).expect("an answer");
@@ -283,7 +287,7 @@ fn segments_are_those_of_the_path() {
     let sum: u128 = told.targets.iter().map(|target| target.histogram.sum()).sum();
     assert_eq!(sum, 1100, "segments tile the window");
     for (from, to) in [(0, 100), (130, 170), (420, 1000), (1000, 1100)] {
-        let part = LatencyQuery {
+        let part = RecordedQuery {
             from: Some(TimeSpec::AfterStart(from)),
             to: Some(TimeSpec::AfterStart(to)),
             ..query.clone()
@@ -298,13 +302,13 @@ fn segments_are_those_of_the_path() {
     query.targets = vec![String::from("segment:disk")];
     assert_eq!(ask(&recorded, &query), "segment:block_device 0 of 0", "as the target that is one is called");
     // Of several threads, each one's path.
-    query = of(Whom::Processes(vec![Tid(10)]), &["segment:*"]);
+    query = of(ThreadFilter::Processes(vec![Tid(10)]), &["segment:*"]);
     let told = recorded_latency(&recorded, &query).expect("an answer");
     let sum: u128 = told.targets.iter().map(|target| target.histogram.sum()).sum();
     assert_eq!(sum, 2200, "two threads, two paths");
-    for whom in [Whom::Everyone, Whom::Recorded] {
+    for whom in [ThreadFilter::All, ThreadFilter::Recorded] {
         let text = ask(&recorded, &of(whom, &["segment:timer"]));
-        assert_eq!(text, "segments are of somebody's path: whose?");
+        assert_eq!(text, "segments belong to the path of a thread: choose the threads");
     }
 }
 
@@ -341,10 +345,10 @@ thread b tid=20 blocked
 400 c0 b    stopped
 ";
     for (trace, whom, target, expected) in [
-        (reused, Whom::Threads(Subject::Pid(Tid(10))), "lock:kernel", "lock:kernel 1 of 64"),
-        (reused, Whom::Processes(vec![Tid(20)]), "lock:kernel", "lock:kernel 1 of 30"),
-        (early, Whom::Everyone, "lock:kernel", "lock:kernel 0 of 0 1 unseen"),
-        (early, Whom::Everyone, "runqueue", "runqueue 0 of 0 1 unseen"),
+        (reused, ThreadFilter::Subject(Subject::Pid(Tid(10))), "lock:kernel", "lock:kernel 1 of 64"),
+        (reused, ThreadFilter::Processes(vec![Tid(20)]), "lock:kernel", "lock:kernel 1 of 30"),
+        (early, ThreadFilter::All, "lock:kernel", "lock:kernel 0 of 0 1 unseen"),
+        (early, ThreadFilter::All, "runqueue", "runqueue 0 of 0 1 unseen"),
     ] {
         let recorded = read(&wakepath_scenario::text::parse(trace).expect("a trace").events);
         assert_eq!(ask(&recorded, &of(whom.clone(), &[target])), expected, "{whom:?}");
@@ -376,9 +380,9 @@ fn disks_that_two_hosts_call_alike_are_told_apart() {
         (Some("web"), "disk", "disk 1 of 64"),
         (Some("db"), "disk", "disk 1 of 128"),
         (Some("db"), "disk:8:0", "disk:8:0 1 of 128"),
-        (Some("db"), "disk:8:1", "there is no `disk:8:1` in this recording; there is `disk:8:0`"),
+        (Some("db"), "disk:8:1", "there is no `disk:8:1` in this recording; available: `disk:8:0`"),
     ] {
-        let query = LatencyQuery { host: host.map(Name::from), ..of(Whom::Everyone, &[target]) };
+        let query = RecordedQuery { host: host.map(Name::from), ..of(ThreadFilter::All, &[target]) };
         assert_eq!(ask(&recorded, &query), expected, "{host:?}");
     }
 }
@@ -387,25 +391,25 @@ fn disks_that_two_hosts_call_alike_are_told_apart() {
 fn what_a_recording_does_not_hold_is_refused_with_what_it_holds() {
     let recorded = recorded(&[]);
     for (target, expected) in [
-        ("run", "there is no `run` in this recording; there are `./app:handle_get` and `./app:handle_put`"),
+        ("run", "there is no `run` in this recording; available: `./app:handle_get` and `./app:handle_put`"),
         (
             "syscall:read",
-            "a recording does not hold where system calls began and ended, only the waits in them",
+            "a recording does not hold where system calls begin and end, only the waits in them",
         ),
         (
             "blocked:fsyncs",
-            "there is no `blocked:fsyncs` in this recording; there are `blocked:fsync` and `blocked:sync`",
+            "there is no `blocked:fsyncs`; similar: `blocked:fsync`, `blocked:sync`, `blocked:msync` and `blocked:syncfs`",
         ),
-        ("blocked:io*", "there is nothing of `blocked:io*` in this recording"),
-        ("disk:sdb", "there is no `disk:sdb` in this recording; there is `disk:sda`"),
+        ("blocked:io*", "`blocked:io*` has no latencies in this recording"),
+        ("disk:sdb", "there is no `disk:sdb` in this recording; available: `disk:sda`"),
         (
             "segment:device",
-            "there is no `segment:device` in this recording; there are `segment:block_device` and `segment:other_device`",
+            "there is no `segment:device`; similar: `segment:block_device` and `segment:other_device`",
         ),
     ] {
-        assert_eq!(ask(&recorded, &of(Whom::Everyone, &[target])), expected);
+        assert_eq!(ask(&recorded, &of(ThreadFilter::All, &[target])), expected);
     }
-    let mut many = of(Whom::Everyone, &["disk"]);
+    let mut many = of(ThreadFilter::All, &["disk"]);
     many.every = Some(Duration::ZERO);
     many.to = Some(TimeSpec::AfterStart(5));
     assert_eq!(ask(&recorded, &many), "disk 0 of 0", "no part is shorter than a nanosecond");
@@ -415,7 +419,7 @@ fn what_a_recording_does_not_hold_is_refused_with_what_it_holds() {
     ]);
     many.to = None;
     let text = ask(&long, &many);
-    assert_eq!(text, "that is 18446744073709551614 parts of the time, and at most 100000 are shown");
+    assert_eq!(text, "18446744073709551614 time slices are too many: at most 100000 are shown");
     many.every = None;
     many.targets = vec![String::from("./app:f")];
     assert_eq!(ask(&long, &many), "no calls of `./app:f` were recorded, nor of any other function");
@@ -423,7 +427,7 @@ fn what_a_recording_does_not_hold_is_refused_with_what_it_holds() {
     // Of another tracer's, none is not known to be none.
     let mut of_another = long;
     of_another.tracer = Some(Name::from("lttng-modules"));
-    let told = recorded_latency(&of_another, &of(Whom::Everyone, &["lock:user"])).expect("an answer");
+    let told = recorded_latency(&of_another, &of(ThreadFilter::All, &["lock:user"])).expect("an answer");
     let note = &told.targets[0].notes[0];
-    assert!(note.starts_with("the trace says of no futex who owns it"), "{note}");
+    assert!(note.starts_with("the trace does not name the owners of futexes"), "{note}");
 }

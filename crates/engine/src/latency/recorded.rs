@@ -1,0 +1,302 @@
+//! Latencies from a recording.
+//!
+//! A target means what it means when it is counted live, except for what a recording does not hold: it holds no
+//! system calls but only the waits in them, which therefore have a name of their own, `blocked:NAME`.
+//!
+//! A call or wait counts when it ends within the window, whenever it began, so that adjacent windows add up. One
+//! that began before the recording, or whose end was not seen, has no known length: it is counted as unseen.
+
+mod counting;
+mod error;
+mod resolve;
+mod states;
+mod threads;
+
+use std::time::Duration;
+
+use wakepath_clock::{Local, Reference, Stamp};
+use wakepath_critical_path::{Algorithm, Basis, Timeouts, active, active_by, exact};
+use wakepath_distribution::peaks;
+use wakepath_event::{CallEnd, HostIndex};
+
+use super::Distribution;
+use super::target::LockKind;
+use crate::path::head;
+use crate::query::{self, asked};
+use crate::{Head, Name, PathQuery, QueryError, Recorded, TimeSpec};
+use counting::{Counters, Ending, Window};
+pub use error::RecordedLatencyError;
+use resolve::{RecordedTarget, TargetKind, resolve};
+use states::StateFacts;
+use threads::SelectedThreads;
+pub use threads::{Population, ThreadFilter};
+
+/// A question about the latencies in a recording.
+#[derive(Debug, Clone)]
+pub struct RecordedQuery {
+    /// The targets, as people write them.
+    pub targets: Vec<String>,
+    /// The threads whose latencies are counted.
+    pub threads: ThreadFilter,
+    /// In a recording of several hosts, the host whose threads are meant.
+    pub host: Option<Name>,
+    /// The beginning of the window; `None` for that of the recording.
+    pub from: Option<TimeSpec>,
+    /// The end of the window; `None` for that of the recording.
+    pub to: Option<TimeSpec>,
+    /// The length of the time slices; `None` for no slices.
+    pub every: Option<Duration>,
+    /// The algorithm for paths, where segments are asked for.
+    pub algorithm: Algorithm,
+}
+
+/// The latencies in a recording.
+#[derive(Debug, Clone)]
+pub struct RecordedLatency {
+    /// The head of every document about a recording.
+    pub head: Head,
+    /// The threads whose latencies were counted. Those of disks are of all threads.
+    pub population: Population,
+    /// The window's first nanosecond.
+    pub from: Stamp<Reference>,
+    /// One past the window's last nanosecond.
+    pub to: Stamp<Reference>,
+    /// The distributions, in the order in which their targets were asked for. Times of slices count from the
+    /// head's origin.
+    pub targets: Vec<Distribution>,
+}
+
+/// The most time slices that are shown, of all targets together.
+pub const MAX_SLICES: u64 = 100_000;
+
+/// Counts latencies in a recording.
+///
+/// # Errors
+/// When a target is not in the recording, or no thread fits the question.
+pub fn recorded_latency(
+    recorded: &Recorded,
+    query: &RecordedQuery,
+) -> Result<RecordedLatency, RecordedLatencyError> {
+    if recorded.graph.events() == 0 {
+        return Err(QueryError::NoEvents.into());
+    }
+    let window = window(recorded, query)?;
+    let host = query.host.as_ref().map(|host| query::host(recorded, host)).transpose()?;
+    let mut targets: Vec<RecordedTarget> = Vec::new();
+    for text in &query.targets {
+        for target in resolve(recorded, text, host)? {
+            if !targets.iter().any(|other| other.kind == target.kind) {
+                targets.push(target);
+            }
+        }
+    }
+    let slices = window.slices().saturating_mul(targets.len() as u64);
+    if slices > MAX_SLICES {
+        return Err(RecordedLatencyError::TooManySlices { slices });
+    }
+    let threads = threads::select(recorded, query)?;
+    let mut counters = Counters::new(window, targets.iter().map(|target| target.kind));
+    let facts = waits(recorded, &threads, &mut counters);
+    calls(recorded, &threads, &mut counters);
+    intervals(recorded, &threads, host, &mut counters);
+    let ambiguous = segments(recorded, query, &mut counters)?;
+    let mut distributions = Vec::new();
+    for RecordedTarget { name, kind, of_pattern } in targets {
+        let counter = counters.get(kind).filter(|counter| !(of_pattern && counter.is_empty()));
+        let Some(counter) = counter else { continue };
+        distributions.push(Distribution {
+            target: name,
+            source: kind.source(),
+            peaks: peaks(&counter.histogram),
+            histogram: counter.histogram.clone(),
+            groups: None,
+            slices: counter.slices(&window),
+            unwound: counter.unwound,
+            overflowed: 0,
+            open: counter.open,
+            unseen: counter.unseen,
+            probe: None,
+            other_processes: None,
+            notes: notes(recorded, kind, counter.is_empty(), &facts, ambiguous),
+        });
+    }
+    if distributions.is_empty() {
+        return Err(RecordedLatencyError::Nothing(query.targets.join(" ")));
+    }
+    let (from, to) = (window.from, window.to);
+    let head = head(recorded, from, to);
+    Ok(RecordedLatency { head, population: threads.population, from, to, targets: distributions })
+}
+
+fn window(recorded: &Recorded, query: &RecordedQuery) -> Result<Window, RecordedLatencyError> {
+    let asked_for = PathQuery { from: query.from, to: query.to, ..PathQuery::default() };
+    let (from, to) = asked(recorded, &asked_for)?;
+    let (begin, end) = (recorded.from(), recorded.to());
+    let (from, to) = (from.unwrap_or(begin).max(begin), to.unwrap_or(end).min(end));
+    if from >= to {
+        return Err(QueryError::EmptyWindow.into());
+    }
+    let every = query.every.map(|every| u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1));
+    Ok(Window { origin: begin, from, to, every })
+}
+
+/// Counts waits that are states of threads.
+fn waits(recorded: &Recorded, threads: &SelectedThreads, counters: &mut Counters) -> StateFacts {
+    let mut facts = StateFacts::default();
+    let wanted = |kind: &TargetKind| {
+        use TargetKind::{Blocked, Lock, RunQueue};
+        matches!(kind, RunQueue | Blocked(_) | Lock(None | Some(LockKind::User)))
+    };
+    if counters.want(wanted) {
+        for (thread, _) in recorded.graph.threads().filter(|&(thread, _)| threads.contain(thread)) {
+            states::count(recorded, thread, counters, &mut facts);
+        }
+    }
+    facts
+}
+
+/// Counts calls of functions.
+fn calls(recorded: &Recorded, threads: &SelectedThreads, counters: &mut Counters) {
+    if !counters.want(|kind| matches!(kind, TargetKind::Function(_))) {
+        return;
+    }
+    for (to, call) in &recorded.survey.calls {
+        let (from, to) = (reference(call.from), reference(*to));
+        if threads.contain_tid(recorded, call.thread, from, to) {
+            let end = match call.end {
+                CallEnd::Returned | CallEnd::Moved => Ending::Seen,
+                CallEnd::Unwound => Ending::Unwound,
+                CallEnd::Open => Ending::Open,
+            };
+            counters.count(TargetKind::Function(call.target), Some(from), to, end);
+        }
+    }
+}
+
+/// Counts requests of disks, by any process, of one host or of all; and waits for kernel locks.
+fn intervals(
+    recorded: &Recorded,
+    threads: &SelectedThreads,
+    host: Option<HostIndex>,
+    counters: &mut Counters,
+) {
+    let intervals = &recorded.survey.intervals;
+    let (begin, end) = (recorded.from(), recorded.to());
+    // An interval that began while sources were still being attached may have begun before that.
+    let known = |at: Stamp<Local>| Some(reference(at)).filter(|&at| at >= begin);
+    let bounds = |from: Option<Stamp<Local>>, to: Option<Stamp<Local>>| {
+        let how = if to.is_some() { Ending::Seen } else { Ending::Unseen };
+        (from.and_then(known), to.or(from).map_or(end, reference), how)
+    };
+    if counters.want(|kind| matches!(kind, TargetKind::Disk(_))) {
+        let mut request = |device, from, to, end| {
+            if host.is_some_and(|host| recorded.device(device).0 != host) {
+                return;
+            }
+            counters.count(TargetKind::Disk(None), from, to, end);
+            counters.count(TargetKind::Disk(Some(device)), from, to, end);
+        };
+        for one in &intervals.requests {
+            let (from, to, how) = bounds(one.from, one.to);
+            request(one.of, from, to, how);
+        }
+        intervals.open_requests().for_each(|(device, from)| request(device, known(from), end, Ending::Open));
+    }
+    if counters.want(|kind| matches!(kind, TargetKind::Lock(None | Some(LockKind::Kernel)))) {
+        let mut wait = |thread, from: Option<Stamp<Reference>>, to, end| {
+            if threads.contain_tid(recorded, thread, from.unwrap_or(to), to) {
+                counters.count_lock(LockKind::Kernel, from, to, end);
+            }
+        };
+        for one in &intervals.lock_waits {
+            let (from, to, how) = bounds(one.from, one.to);
+            wait(one.of, from, to, how);
+        }
+        intervals.open_lock_waits().for_each(|(thread, from)| wait(thread, known(from), end, Ending::Open));
+    }
+}
+
+/// Counts segments of paths; returns the number of them that have more than one explanation.
+fn segments(
+    recorded: &Recorded,
+    query: &RecordedQuery,
+    counters: &mut Counters,
+) -> Result<u64, RecordedLatencyError> {
+    let mut ambiguous = 0;
+    if counters.want(|kind| matches!(kind, TargetKind::Segment(_))) {
+        for window in threads::windows(recorded, query)? {
+            let path = match query.algorithm {
+                Algorithm::Active => active(&recorded.graph, window),
+                Algorithm::Joined => active_by(&recorded.graph, window, Timeouts::Joined),
+                Algorithm::Exact => exact(&recorded.graph, window),
+            };
+            for segment in &path.segments {
+                ambiguous += u64::from(segment.basis == Basis::Ambiguous);
+                let (from, kind) = (Some(segment.from), TargetKind::Segment(segment.kind));
+                counters.count(kind, from, segment.to, Ending::Seen);
+            }
+        }
+    }
+    Ok(ambiguous)
+}
+
+/// Sentences on what limits the meaning of a target's latencies.
+fn notes(
+    recorded: &Recorded,
+    kind: TargetKind,
+    empty: bool,
+    facts: &StateFacts,
+    ambiguous: u64,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    let events = |name: &str| recorded.survey.counts.by_name().get(name).copied().unwrap_or(0);
+    let user_locks = matches!(kind, TargetKind::Lock(None | Some(LockKind::User)));
+    match kind {
+        TargetKind::RunQueue if facts.throttled.0 > 0 => {
+            let (waits, ns) = facts.throttled;
+            notes.push(format!(
+                "in the whole recording, a CPU limit kept threads off the CPU in {waits} of these waits, for {:.3} ms in all",
+                ns as f64 / 1e6
+            ));
+        }
+        TargetKind::Disk(_) if empty && events("block_issue") == 0 => {
+            notes.push(String::from("the recording holds no disk requests"));
+        }
+        TargetKind::Blocked(_) if empty && !facts.calls => {
+            notes.push(String::from("the recording does not name the system calls in which threads waited"));
+        }
+        // Only our own recorder reads the word.
+        TargetKind::Lock(_) if user_locks && empty && recorded.tracer.is_some() => {
+            notes.push(String::from(
+                "the trace does not name the owners of futexes, so none is known to be a lock; blocked:futex counts all futex waits",
+            ));
+        }
+        TargetKind::Lock(_) if user_locks && empty && !facts.calls => {
+            notes.push(String::from("the recording does not say which waits were for a futex"));
+        }
+        _ => {}
+    }
+    if user_locks {
+        notes.push(String::from(
+            "futexes count only if their word names an owner: mutexes of glibc, and mutexes with priority inheritance",
+        ));
+    }
+    if matches!(kind, TargetKind::Lock(None | Some(LockKind::Kernel))) {
+        notes.push(String::from(
+            "kernel locks count only while the waiting thread sleeps: spinning is not recorded",
+        ));
+    }
+    if matches!(kind, TargetKind::Segment(_)) && ambiguous > 0 {
+        notes.push(format!(
+            "{ambiguous} of all segments of these paths may be of another kind: more than one explanation fits"
+        ));
+    }
+    notes
+}
+
+fn reference(at: Stamp<Local>) -> Stamp<Reference> {
+    at.on_reference_host()
+}
+
+#[cfg(test)]
+mod tests;

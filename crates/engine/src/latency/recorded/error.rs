@@ -1,0 +1,27 @@
+//! The errors of latencies from a recording.
+
+use super::MAX_SLICES;
+use crate::latency::TargetError;
+use crate::{NoRealtime, QueryError};
+
+/// The error when a recording does not answer.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum RecordedLatencyError {
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    #[error("`{0}` has no latencies in this recording")]
+    Nothing(String),
+    #[error("no calls of `{0}` were recorded, nor of any other function")]
+    NoCalls(String),
+    #[error("a recording does not hold where system calls begin and end, only the waits in them")]
+    SystemCall(String),
+    #[error("segments belong to the path of a thread: choose the threads")]
+    NoThreads,
+    #[error("{slices} time slices are too many: at most {MAX_SLICES} are shown")]
+    TooManySlices { slices: u64 },
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    #[error(transparent)]
+    NoRealtime(#[from] NoRealtime),
+}

@@ -1,0 +1,171 @@
+//! Looks up in a recording what a target means.
+
+use std::collections::BTreeSet;
+
+use wakepath_critical_path::SegmentKind;
+use wakepath_event::HostIndex;
+use wakepath_functions::{Pattern, Target as FunctionTarget};
+
+use super::error::RecordedLatencyError;
+use crate::Recorded;
+use crate::latency::target::{LockKind, MAX_LISTED, Target, matching, system_calls};
+use crate::latency::{LatencySource, TargetError};
+
+/// The kind of thing that is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum TargetKind {
+    /// Calls of a function, by its number.
+    Function(u32),
+    /// Waits for a CPU.
+    RunQueue,
+    /// Requests of a device, or of all.
+    Disk(Option<u32>),
+    /// Waits in a system call.
+    Blocked(u32),
+    /// Waits for locks, of users or the kernel where `None`.
+    Lock(Option<LockKind>),
+    /// Segments of the asked threads' paths.
+    Segment(SegmentKind),
+}
+
+/// A target that can be counted in a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RecordedTarget {
+    pub(super) name: String,
+    pub(super) kind: TargetKind,
+    /// Whether it is one of several that a pattern matches: it is left out if it has no latencies.
+    pub(super) of_pattern: bool,
+}
+
+impl TargetKind {
+    pub(super) const fn source(self) -> LatencySource {
+        match self {
+            Self::Function(_) => LatencySource::Calls,
+            Self::RunQueue => LatencySource::CpuWaits,
+            Self::Disk(_) => LatencySource::DiskRequests,
+            Self::Blocked(_) => LatencySource::BlockedWaits,
+            Self::Lock(_) => LatencySource::LockWaits,
+            Self::Segment(_) => LatencySource::Segments,
+        }
+    }
+}
+
+/// The targets that `text` means, on `host` alone if there is one: one, or several for a pattern or for a disk of
+/// several hosts.
+pub(super) fn resolve(
+    recorded: &Recorded,
+    text: &str,
+    host: Option<HostIndex>,
+) -> Result<Vec<RecordedTarget>, RecordedLatencyError> {
+    let one = |kind| Ok(vec![RecordedTarget { name: text.to_owned(), kind, of_pattern: false }]);
+    match Target::parse(text)? {
+        Target::RunQueue => one(TargetKind::RunQueue),
+        Target::Lock(kind) => one(TargetKind::Lock(kind)),
+        Target::Disk(None) => one(TargetKind::Disk(None)),
+        Target::Disk(Some(name)) => Ok(disks(recorded, name, host)?),
+        Target::SystemCall(pattern) => Err(RecordedLatencyError::SystemCall(pattern.as_str().to_owned())),
+        Target::Blocked(pattern) => {
+            let found = matching("blocked", &pattern, system_calls())?;
+            Ok(targets(&pattern, found, TargetKind::Blocked))
+        }
+        Target::Segment(pattern) => {
+            // The target that is a disk is called `disk`.
+            let alias = pattern.as_str() == "disk";
+            let pattern = if alias { Pattern::new(SegmentKind::BlockDevice.name()) } else { pattern };
+            let kinds = SegmentKind::ALL.into_iter().map(|kind| (kind.name(), kind));
+            let found = matching("segment", &pattern, kinds.clone()).map_err(|error| match error {
+                // There are few kinds: all are listed.
+                TargetError::Unknown { target, similar } if similar.is_empty() => TargetError::Unknown {
+                    target,
+                    similar: kinds.map(|(name, _)| format!("segment:{name}")).collect(),
+                },
+                error => error,
+            })?;
+            Ok(targets(&pattern, found, TargetKind::Segment))
+        }
+        Target::KernelFunction(_) | Target::Function => functions(recorded, text),
+    }
+}
+
+fn targets<T>(
+    pattern: &Pattern,
+    found: Vec<(String, T)>,
+    kind: impl Fn(T) -> TargetKind,
+) -> Vec<RecordedTarget> {
+    let of_pattern = !pattern.is_exact();
+    found.into_iter().map(|(name, one)| RecordedTarget { name, kind: kind(one), of_pattern }).collect()
+}
+
+/// Devices by their names, or by their numbers where no name is recorded: `disk:8:0`. Several hosts may have one
+/// each.
+fn disks(
+    recorded: &Recorded,
+    name: &str,
+    host: Option<HostIndex>,
+) -> Result<Vec<RecordedTarget>, TargetError> {
+    let survey = &recorded.survey;
+    let requests = &survey.intervals;
+    let devices: BTreeSet<u32> = requests
+        .requests
+        .iter()
+        .map(|request| request.of)
+        .chain(requests.open_requests().map(|(device, _)| device))
+        .chain(survey.names.block_devices().map(|(device, _)| device))
+        .filter(|&device| host.is_none_or(|host| recorded.device(device).0 == host))
+        .collect();
+    let target = |device: u32| match survey.names.block_device(device) {
+        Some(name) => format!("disk:{}", String::from_utf8_lossy(name.bytes())),
+        None => {
+            let (_, number) = recorded.device(device);
+            format!("disk:{}:{}", number >> 20, number & 0xf_ffff)
+        }
+    };
+    let wanted = format!("disk:{name}");
+    let found: Vec<_> = devices.iter().copied().filter(|&device| target(device) == wanted).collect();
+    if found.is_empty() {
+        let there: BTreeSet<_> = devices.into_iter().map(target).collect();
+        return Err(absent(&wanted, there.into_iter()));
+    }
+    let several = found.len() > 1;
+    let one = |device| {
+        let mut name = wanted.clone();
+        if several {
+            let host = recorded.host_at(recorded.device(device).0);
+            name.push_str(&format!(" of {}", String::from_utf8_lossy(host.name.bytes())));
+        }
+        RecordedTarget { name, kind: TargetKind::Disk(Some(device)), of_pattern: false }
+    };
+    Ok(found.into_iter().map(one).collect())
+}
+
+/// Functions whose calls were recorded: by the whole name, or by the function without the file.
+fn functions(recorded: &Recorded, text: &str) -> Result<Vec<RecordedTarget>, RecordedLatencyError> {
+    let pattern = Pattern::new(text);
+    let names = recorded.survey.names.targets();
+    let names: Vec<_> =
+        names.map(|(number, name)| (number, String::from_utf8_lossy(name.bytes()).into_owned())).collect();
+    let is_meant = |name: &str| {
+        let function = FunctionTarget::parse(name).map(|target| target.function);
+        pattern.matches(name) || function.is_ok_and(|function| pattern.matches(function.as_str()))
+    };
+    let found = names.iter().filter(|(_, name)| is_meant(name));
+    let found: Vec<_> = found
+        .map(|(number, name)| RecordedTarget {
+            name: name.clone(),
+            kind: TargetKind::Function(*number),
+            // A function that was asked for when recording is an answer even without calls.
+            of_pattern: false,
+        })
+        .collect();
+    match (found.is_empty(), names.is_empty(), text.contains(':')) {
+        (false, ..) => Ok(found),
+        (true, true, true) => Err(RecordedLatencyError::NoCalls(text.to_owned())),
+        (true, true, false) => Err(TargetError::NotATarget(text.to_owned()).into()),
+        (true, false, _) => Err(absent(text, names.into_iter().map(|(_, name)| name)).into()),
+    }
+}
+
+fn absent(target: &str, there: impl Iterator<Item = String>) -> TargetError {
+    let there = there.take(MAX_LISTED).collect();
+    TargetError::Absent { target: target.to_owned(), place: "in this recording", there }
+}

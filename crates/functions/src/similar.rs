@@ -1,0 +1,92 @@
+//! Names that are similar to one that was not found.
+
+use std::borrow::Cow;
+
+/// The most names that are suggested.
+const MAX_NAMES: usize = 5;
+
+/// The most similar of `names` to `wanted`, best first, each once; at most five.
+///
+/// A name that contains the wanted one, or is contained in it, comes before one that differs by a few letters
+/// only if it is not much longer; names that have too little in common are left out.
+pub fn similar<'a>(wanted: &str, names: impl Iterator<Item = Cow<'a, str>>) -> Vec<String> {
+    let wanted = wanted.trim_matches(['*', '?']).to_lowercase();
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let mut best: Vec<(usize, Cow<'a, str>)> = Vec::new();
+    for name in names {
+        let Some(distance) = distance(&wanted, &name) else { continue };
+        let found = (distance, name);
+        if best.contains(&found) || best.len() == MAX_NAMES && best.last().is_some_and(|last| *last <= found)
+        {
+            continue;
+        }
+        let at = best.partition_point(|other| *other < found);
+        best.insert(at, found);
+        best.truncate(MAX_NAMES);
+    }
+    best.into_iter().map(|(_, name)| name.into_owned()).collect()
+}
+
+/// The distance of a name from the wanted one, which is in lower case, in edits; text added around it counts a
+/// quarter of its length. `None` if they have too little in common.
+fn distance(wanted: &str, name: &str) -> Option<usize> {
+    // A name of a kilobyte is not a typing error.
+    if name.is_empty() || name.len() > 1024 || wanted.len() > 1024 {
+        return None;
+    }
+    let lower = name.to_lowercase();
+    if lower == wanted {
+        return Some(0);
+    }
+    if wanted.len() >= 3 && lower.contains(wanted) {
+        return Some(1 + (lower.len() - wanted.len()) / 4);
+    }
+    if lower.len() >= 4 && lower.len() * 2 >= wanted.len() && wanted.contains(&lower) {
+        return Some(1 + (wanted.len() - lower.len()) / 4);
+    }
+    let max_edits = wanted.len().div_ceil(4);
+    // Names whose lengths differ by more need more edits.
+    let close = wanted.len().abs_diff(lower.len()) <= max_edits;
+    close.then(|| strsim::osa_distance(wanted, &lower)).filter(|&edits| edits <= max_edits)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::similar;
+
+    #[test]
+    fn slips_and_parts_are_suggested_most_similar_first() {
+        let names =
+            ["malloc", "calloc", "free", "handle_request", "malloc_usable_size", "Handle_Get", "alloc"];
+        for (wanted, found) in [
+            ("mallok", &["malloc"][..]),
+            ("mlaloc", &["malloc", "calloc"]),
+            ("handle_", &["Handle_Get", "handle_request"]),
+            ("handle_get", &["Handle_Get"]),
+            ("usable", &["malloc_usable_size"]),
+            ("zzzzz", &[]),
+            ("*", &[]),
+        ] {
+            let suggested = similar(wanted, names.into_iter().map(Cow::Borrowed));
+            assert_eq!(
+                suggested.first().map(String::as_str),
+                found.first().copied(),
+                "{wanted} {suggested:?}"
+            );
+            for name in found {
+                assert!(suggested.iter().any(|suggested| suggested == name), "{wanted} {name} {suggested:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn five_are_enough_and_each_comes_once() {
+        let names: Vec<String> = (0..50).map(|n| format!("handle_{}", n % 10)).collect();
+        let suggested = similar("handle_x", names.iter().map(Cow::from));
+        assert_eq!(suggested, ["handle_0", "handle_1", "handle_2", "handle_3", "handle_4"]);
+    }
+}

@@ -1,0 +1,118 @@
+//! Latency distributions that were counted live, as JSON.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use wakepath_engine::latency::live::LiveLatency;
+
+use super::{TargetJson, ns, target};
+
+#[derive(Serialize)]
+struct LatencyJson {
+    schema: &'static str,
+    /// Counted now, or from a recording.
+    source: &'static str,
+    elapsed_ns: u64,
+    targets: Vec<TargetJson>,
+}
+
+/// Writes distributions that were counted.
+///
+/// # Errors
+/// Those of `out`.
+pub fn live_latency(latency: &LiveLatency, out: &mut dyn Write) -> io::Result<()> {
+    let document = LatencyJson {
+        schema: "wakepath.latency/1",
+        source: "live",
+        elapsed_ns: ns(latency.elapsed),
+        targets: latency.targets.iter().map(target).collect(),
+    };
+    crate::json::write(out, &document)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use wakepath_distribution::{Histogram, Unit, peaks};
+    use wakepath_engine::latency::live::EndReason;
+    use wakepath_engine::latency::{
+        Distribution, Group, GroupBy, GroupKey, Groups, LatencySource, OtherProcesses, ProbeCost, TimeSlice,
+    };
+
+    use super::*;
+    use crate::json::shape::misfits;
+
+    #[test]
+    fn documents_keep_the_contract() {
+        let mut histogram = Histogram::new(Unit::Nanoseconds);
+        (0..30).for_each(|_| histogram.add(1000));
+        histogram.add(1 << 60);
+        let slice =
+            TimeSlice { from: Duration::ZERO, to: Duration::from_secs(1), histogram: histogram.clone() };
+        let group = |key| Group {
+            key,
+            histogram: histogram.clone(),
+            peaks: Vec::new(),
+            slices: vec![slice.clone()],
+            unwound: 1,
+            overflowed: 0,
+        };
+        let (comm, path) = (Some(Box::from(*b"a\x1b[2J")), Some(Box::from(*b"/a")));
+        let groups = vec![
+            group(GroupKey::Process { pid: 7, start_ns: 1 << 60, comm: comm.clone() }),
+            group(GroupKey::Thread { tid: 8, pid: Some(7), start_ns: 1, comm }),
+            group(GroupKey::Cgroup { id: 1 << 60, path }),
+            group(GroupKey::Others),
+        ];
+        let distribution = Distribution {
+            target: String::from("./app:f\u{202e}"),
+            source: LatencySource::Calls,
+            peaks: peaks(&histogram),
+            histogram,
+            slices: vec![slice],
+            groups: Some(Groups { by: GroupBy::Process, groups }),
+            unwound: 1,
+            overflowed: 2,
+            open: 3,
+            unseen: 4,
+            probe: Some(ProbeCost { per_call_ns: 1100, shift: 480, from_bucket: 10 }),
+            other_processes: Some(OtherProcesses {
+                processes: 41,
+                file: "/a\u{202e}".into(),
+                per_call_ns: Some(900),
+            }),
+            notes: vec![String::from("a note")],
+        };
+        let found = LiveLatency {
+            host: wakepath_engine::Host::default(),
+            began_realtime_ns: None,
+            elapsed: Duration::from_secs(1),
+            reason: EndReason::Ended,
+            status: Some(0),
+            running: None,
+            targets: vec![distribution],
+        };
+        let mut out = Vec::new();
+        live_latency(&found, &mut out).expect("a vector takes everything");
+        assert!(out.is_ascii(), "nothing that turns a terminal's text around");
+        let document: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
+        assert_eq!(misfits(include_str!("../../../contract/latency.txt"), &document), Vec::<String>::new());
+        let target = &document["targets"][0];
+        let cost = serde_json::json!({"per_call_ns": 1100, "shift_ns": 480, "shift_cycles": null, "from_bucket": 10});
+        assert_eq!(target["probe"], cost);
+        let beside = serde_json::json!({"processes": 41, "file": "/a\u{202e}", "per_call_ns": 900});
+        assert_eq!(target["elsewhere"], beside);
+        assert_eq!(target["buckets"][0]["index"], 9);
+        let whose = |group: usize, key: &str| target["groups"][group][key].clone();
+        assert_eq!((whose(0, "pid"), whose(1, "tid"), whose(1, "pid")), (7.into(), 8.into(), 7.into()));
+        assert_eq!(
+            (whose(0, "start_ns"), whose(2, "cgroup_id")),
+            ((1_u64 << 60).to_string().into(), (1_u64 << 60).to_string().into())
+        );
+        assert_eq!((whose(0, "comm"), whose(2, "cgroup")), ("a\u{1b}[2J".into(), "/a".into()));
+        assert_eq!((whose(2, "others"), whose(3, "others")), (false.into(), true.into()));
+        assert_eq!(target["buckets"][1]["to"], ((1_u64 << 61) - 1).to_string());
+        assert_eq!(target["sum"], (30_000_u64 + (1 << 60)).to_string());
+    }
+}

@@ -1,0 +1,251 @@
+//! Latency distributions that were counted live, as text.
+
+use wakepath_engine::latency::live::{EndReason, LiveLatency};
+
+use super::distributions;
+use crate::screen::{Line, Paper, Screen, Style};
+
+/// Each target's histogram, and its changes over time where they were asked for.
+pub fn live_latency(latency: &LiveLatency, paper: Paper) -> String {
+    let mut screen = Screen::new(paper);
+    distributions(&latency.targets, latency.elapsed, paper, &mut screen);
+    if latency.reason == EndReason::Interrupted {
+        screen.blank();
+        screen.wrapped(0, &Line::new().add(Style::Faint, "interrupted before the time was over"));
+    }
+    screen.into_text()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use std::time::Duration;
+
+    use wakepath_distribution::{BUCKETS, Histogram, Unit, peaks};
+    use wakepath_engine::latency::{
+        Distribution, Group, GroupBy, GroupKey, Groups, LatencySource, OtherProcesses, ProbeCost, TimeSlice,
+    };
+
+    use super::*;
+
+    fn histogram(counts: &[(usize, u64)]) -> Histogram {
+        let mut buckets = [0; BUCKETS];
+        let mut sum = 0;
+        for &(bucket, count) in counts {
+            buckets[bucket] = count;
+            sum += u128::from(count) << bucket;
+        }
+        Histogram::from_counters(Unit::Nanoseconds, buckets, sum)
+    }
+
+    fn distribution(target: &str, source: LatencySource, counts: &[(usize, u64)]) -> Distribution {
+        let histogram = histogram(counts);
+        Distribution {
+            target: target.to_owned(),
+            source,
+            peaks: peaks(&histogram),
+            histogram,
+            slices: Vec::new(),
+            groups: None,
+            unwound: 0,
+            overflowed: 0,
+            open: 0,
+            unseen: 0,
+            probe: None,
+            other_processes: None,
+            notes: Vec::new(),
+        }
+    }
+
+    fn check(targets: Vec<Distribution>, paper: Paper, expected: &Expect) {
+        let found = LiveLatency {
+            host: wakepath_engine::Host::default(),
+            began_realtime_ns: None,
+            elapsed: Duration::from_secs(5),
+            reason: EndReason::Duration,
+            status: None,
+            running: None,
+            targets,
+        };
+        expected.assert_eq(&live_latency(&found, paper));
+    }
+
+    #[test]
+    fn peaks_are_numbered_beside_their_buckets_and_bars_are_logarithms() {
+        let mut read = distribution(
+            "syscall:read",
+            LatencySource::Calls,
+            &[(8, 12), (9, 1203), (10, 24_000), (11, 700), (12, 3), (20, 30), (21, 130), (22, 4)],
+        );
+        read.open = 1;
+        check(
+            vec![read],
+            Paper::PLAIN,
+            &expect![[r#"
+                syscall:read: 26,082 calls in 5.00 s, 348 ms in all, 13.3 µs on average
+                    1 call had not ended
+                peak            latency   count  log scale
+                   1      256 to 511 ns      12  ███████████▊
+                   1  512 ns to 1.02 µs   1,203  ████████████████████████████▉
+                   1    1.02 to 2.05 µs  24,000  ████████████████████████████████████████
+                   1    2.05 to 4.09 µs     700  ██████████████████████████▉
+                   1    4.10 to 8.19 µs       3  ██████▋
+                        8.19 to 16.4 µs       0
+                        16.4 to 32.8 µs       0
+                        32.8 to 65.5 µs       0
+                         65.5 to 131 µs       0
+                          131 to 262 µs       0
+                          262 to 524 µs       0
+                      524 µs to 1.05 ms       0
+                   2    1.05 to 2.10 ms      30  ███████████████▎
+                   2    2.10 to 4.19 ms     130  ████████████████████▋
+                   2    4.19 to 8.39 ms       4  ███████▊
+                peak 1: 25,918 calls (99.4%), about 40.0 ms (7.7%)
+                peak 2: 164 calls (0.6%), about 481 ms (92.3%)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn each_time_slice_is_a_row_with_its_counts() {
+        let mut disk = distribution("disk", LatencySource::DiskRequests, &[(14, 2000), (17, 1)]);
+        let slice = |from: u64, counts: &[(usize, u64)]| TimeSlice {
+            from: Duration::from_millis(from),
+            to: Duration::from_millis(from + 2500),
+            histogram: histogram(counts),
+        };
+        disk.slices = vec![slice(0, &[(14, 1990)]), slice(2500, &[(14, 10), (17, 1)])];
+        check(
+            vec![disk],
+            Paper::PLAIN,
+            &expect![[r#"
+                disk: 2,001 requests in 5.00 s, 32.9 ms in all, 16.4 µs on average
+                peak          latency  count  log scale
+                   1  16.4 to 32.8 µs  2,000  ████████████████████████████████████████
+                      32.8 to 65.5 µs      0
+                       65.5 to 131 µs      0
+                        131 to 262 µs      1  ███▍
+
+                over time; columns: buckets from 16.4 µs to 262 µs; · to 9, ░ to 99, ▒ to 999, ▓ to 9999, █ more
+                    +0 ns ▓     1,990 requests
+                  +2.50 s ░  ·  11 requests
+            "#]],
+        );
+    }
+
+    #[test]
+    fn each_group_is_a_row_and_many_small_ones_are_taken_together() {
+        let mut read = distribution("syscall:read", LatencySource::Calls, &[(9, 1210), (12, 4)]);
+        let group = |key, counts: &[(usize, u64)]| Group {
+            key,
+            histogram: histogram(counts),
+            peaks: Vec::new(),
+            slices: Vec::new(),
+            unwound: 0,
+            overflowed: 0,
+        };
+        let thread = |tid, pid, comm: &[u8]| GroupKey::Thread {
+            tid,
+            pid: Some(pid),
+            start_ns: 1,
+            comm: Some(Box::from(comm)),
+        };
+        let mut groups = vec![
+            group(thread(8, 7, b"a\x1b[2J"), &[(9, 1000), (12, 4)]),
+            group(thread(7, 7, b"main"), &[(9, 100)]),
+        ];
+        groups.extend((10..20).map(|tid| group(thread(tid, 7, b"one"), &[(9, 10)])));
+        groups.push(group(thread(20, 7, b"none"), &[]));
+        groups.push(group(GroupKey::Others, &[(9, 10)]));
+        let slice = |from: u64, counts: &[(usize, u64)]| TimeSlice {
+            from: Duration::from_millis(from),
+            to: Duration::from_millis(from + 2500),
+            histogram: histogram(counts),
+        };
+        read.slices = vec![slice(0, &[(9, 600), (12, 4)]), slice(2500, &[(9, 610)])];
+        groups[0].slices = vec![slice(0, &[(9, 500), (12, 4)]), slice(2500, &[(9, 500)])];
+        groups[1].slices = vec![slice(0, &[(9, 100)])];
+        read.open = 2;
+        read.groups = Some(Groups { by: GroupBy::Thread, groups });
+        check(
+            vec![read],
+            Paper::PLAIN,
+            &expect![[r#"
+                syscall:read: 1,214 calls in 5.00 s, 636 µs in all, 523 ns on average
+                    2 calls had not ended
+                peak            latency  count  log scale
+                   1  512 ns to 1.02 µs  1,210  ████████████████████████████████████████
+                        1.02 to 2.05 µs      0
+                        2.05 to 4.09 µs      0
+                        4.10 to 8.19 µs      4  ██████████▋
+
+                over time; columns: buckets from 512 ns to 8.19 µs; · to 9, ░ to 99, ▒ to 999, ▓ to 9999, █ more
+                    +0 ns ▒  ·  604 calls, 84.2% of the time in a\x1b[2J (8, of process 7)
+                  +2.50 s ▒     610 calls, 82.0% of the time in a\x1b[2J (8, of process 7)
+
+                by thread, most time first; columns: buckets from 512 ns to 8.19 µs; · to 9, ░ to 99, ▒ to 999, ▓ to 9999, █ more
+                   528 µs   83.1%  ▓  ·  a\x1b[2J (8, of process 7)  1,004 calls
+                  51.2 µs    8.1%  ▒     main (7)  100 calls
+                  5.12 µs    0.8%  ░     one (10, of process 7)  10 calls
+                  5.12 µs    0.8%  ░     one (11, of process 7)  10 calls
+                  5.12 µs    0.8%  ░     one (12, of process 7)  10 calls
+                  5.12 µs    0.8%  ░     one (13, of process 7)  10 calls
+                  5.12 µs    0.8%  ░     one (14, of process 7)  10 calls
+                  5.12 µs    0.8%  ░     one (15, of process 7)  10 calls
+                  5.12 µs    0.8%  ░     one (16, of process 7)  10 calls
+                  5.12 µs    0.8%  ░     one (17, of process 7)  10 calls
+                  10.2 µs    1.6%  20 calls in 2 more threads: --json has them
+                  5.12 µs    0.8%  10 calls in threads that came after the first 16384
+                not grouped by thread: 2 calls that had not ended
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_target_without_calls_has_no_histogram_and_names_cannot_drive_a_terminal() {
+        let mut none = distribution("./a\u{1b}[2J:f", LatencySource::Calls, &[]);
+        none.unwound = 2;
+        none.probe = Some(ProbeCost { per_call_ns: 1100, shift: 480, from_bucket: 10 });
+        none.notes = vec![String::from("never returns\u{7}")];
+        none.other_processes = Some(OtherProcesses {
+            processes: 1041,
+            file: "/lib/li\u{1b}b.so.6".into(),
+            per_call_ns: Some(900),
+        });
+        // Of the same file: its other processes are shown once.
+        let mut other = none.clone();
+        (other.unwound, other.probe, other.notes) = (0, None, Vec::new());
+        check(
+            vec![none, other],
+            Paper { width: 60, colour: false },
+            &expect![[r#"
+                ./a\x1b[2J:f: 0 calls in 5.00 s
+                    never returns\x07
+                    the probes add about 1.10 µs to each call; 480 ns of
+                    that is counted as latency, which shifts buckets below
+                    1.02 µs
+                    the probes in li\x1bb.so.6 are also in 1,041 other
+                    processes: each call there takes about 900 ns longer
+                    2 calls never returned
+
+                ./a\x1b[2J:f: 0 calls in 5.00 s
+            "#]],
+        );
+    }
+
+    #[test]
+    fn narrow_paper_has_shorter_bars() {
+        let waits = distribution("runqueue", LatencySource::CpuWaits, &[(11, 1), (12, 800)]);
+        check(
+            vec![waits],
+            Paper { width: 44, colour: false },
+            &expect![[r#"
+                runqueue: 801 waits for a CPU in 5.00 s,
+                3.28 ms in all, 4.09 µs on average
+                peak          latency  count  log scale
+                   1  2.05 to 4.09 µs      1  █▍
+                   1  4.10 to 8.19 µs    800  ██████████████
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! Latency distributions from a recording, as text.
+
+use std::time::Duration;
+
+use wakepath_critical_path::Severity;
+use wakepath_engine::latency::recorded::{Population, RecordedLatency};
+
+use super::distributions;
+use crate::problem::sentence;
+use crate::quantity::count;
+use crate::screen::{Line, Paper, Screen, Style};
+use crate::text::{footer, when};
+use crate::wording;
+
+/// The most problems that are shown before the distributions.
+const MAX_PROBLEMS: usize = 5;
+/// The most processes that are named.
+const MAX_PROCESSES: usize = 5;
+
+/// The window and the threads, the problems and losses, and each target's histogram.
+pub fn recorded_latency(latency: &RecordedLatency, paper: Paper) -> String {
+    let mut screen = Screen::new(paper);
+    let head = &latency.head;
+    let text = format!("recorded {}", when(head, latency.from, latency.to));
+    screen.wrapped(0, &Line::new().add(Style::Faint, text));
+    screen.wrapped(0, &Line::new().add(Style::Faint, population(&latency.population)));
+    let serious: Vec<_> =
+        head.problems.iter().filter(|problem| problem.severity() > Severity::Note).collect();
+    for problem in serious.iter().take(MAX_PROBLEMS) {
+        let line = Line::new().add(Style::Warning, "warning: ").add(Style::Normal, sentence(problem));
+        screen.wrapped(9, &line);
+    }
+    if let Some(more @ 1..) = serious.len().checked_sub(MAX_PROBLEMS) {
+        let text = format!("and {}: --json lists them", count(more as u64, "more warning"));
+        screen.wrapped(0, &Line::from(text));
+    }
+    let style = if head.losses.is_empty() { Style::Faint } else { Style::Warning };
+    screen.wrapped(0, &Line::new().add(style, footer::lost(&head.losses)));
+    screen.blank();
+    let elapsed = Duration::from_nanos(latency.to.since(latency.from));
+    distributions(&latency.targets, elapsed, paper, &mut screen);
+    screen.into_text()
+}
+
+fn population(population: &Population) -> String {
+    match population {
+        Population::All => String::from("covers the whole machine"),
+        Population::Command(words) => {
+            let words: Vec<_> = words.iter().map(wording::name).collect();
+            format!("covers {} and what it started", words.join(" "))
+        }
+        Population::Processes(processes) => {
+            let named = processes.iter().take(MAX_PROCESSES).map(|process| process.number().to_string());
+            let mut named: Vec<_> = named.collect();
+            if let Some(more @ 1..) = processes.len().checked_sub(MAX_PROCESSES) {
+                named.push(format!("{more} more"));
+            }
+            let (noun, they) = if processes.len() == 1 { ("process", "it") } else { ("processes", "they") };
+            format!("covers {noun} {} and what {they} started", named.join(", "))
+        }
+        Population::Threads(threads) => format!("covers {}", count(*threads as u64, "thread")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use wakepath_engine::latency::recorded::{RecordedQuery, ThreadFilter, recorded_latency as ask};
+    use wakepath_engine::{Algorithm, Recorded, Subject, Tid};
+    use wakepath_event::{EventKind, Mark};
+
+    use super::*;
+    use crate::sample::trace_with;
+
+    const TRACE: &str = "
+        thread a tid=10
+        thread b tid=11 blocked=interruptible call=0:3
+           0 c0 idle started
+           0 c0 idle switch a
+        1000 c0 a    waking b
+        1100 c0 a    switch b runnable
+        2100 c0 b    loss from=1600 count=3
+        2200 c0 b    switch a blocked call=0:3
+        9000 c0 a    stopped
+    ";
+
+    fn check(recorded: &Recorded, threads: ThreadFilter, targets: &[&str], expected: &Expect) {
+        let query = RecordedQuery {
+            targets: targets.iter().map(|&target| target.to_owned()).collect(),
+            threads,
+            host: None,
+            from: None,
+            to: None,
+            every: Some(Duration::from_nanos(4500)),
+            algorithm: Algorithm::Active,
+        };
+        let told = ask(recorded, &query).expect("an answer");
+        expected.assert_eq(&recorded_latency(&told, Paper::PLAIN));
+    }
+
+    #[test]
+    fn the_window_the_threads_and_the_losses_stand_before_the_histograms() {
+        let command =
+            EventKind::Mark(Mark::Command { tgid: Tid(11), words: b"./b\0--all\x1b".as_slice().into() });
+        let recorded = trace_with(TRACE, &[command]);
+        check(
+            &recorded,
+            ThreadFilter::All,
+            &["runqueue"],
+            &expect![[r#"
+                recorded 0 ns to 9.00 µs after the start
+                covers the whole machine
+                lost 3 records
+
+                runqueue: 2 waits for a CPU in 9.00 µs, 1.20 µs in all, 600 ns on average
+                peak            latency  count  log scale
+                   1       64 to 127 ns      1  ████████████████████████████████████████
+                   1      128 to 255 ns      0
+                   1      256 to 511 ns      0
+                   1  512 ns to 1.02 µs      0
+                   1    1.02 to 2.05 µs      1  ████████████████████████████████████████
+
+                over time; columns: buckets from 64 ns to 2.05 µs; · to 9, ░ to 99, ▒ to 999, ▓ to 9999, █ more
+                    +0 ns ·   ·  2 waits for a CPU
+                 +4.50 µs        0 waits for a CPU
+            "#]],
+        );
+        check(
+            &recorded,
+            ThreadFilter::Recorded,
+            &["disk", "blocked:read"],
+            &expect![[r#"
+                recorded 0 ns to 9.00 µs after the start
+                covers ./b --all\x1b and what it started
+                lost 3 records
+
+                disk: 0 requests in 9.00 µs
+                    the recording holds no disk requests
+
+                blocked:read: 0 waits in 9.00 µs
+                    1 wait had not ended
+                    not counted: 1 wait (beginning or end not seen)
+            "#]],
+        );
+        check(
+            &recorded,
+            ThreadFilter::Processes(vec![Tid(10), Tid(11)]),
+            &["lock"],
+            &expect![[r#"
+                recorded 0 ns to 9.00 µs after the start
+                covers processes 10, 11 and what they started
+                lost 3 records
+
+                lock: 0 waits for locks in 9.00 µs
+                    futexes count only if their word names an owner: mutexes of glibc, and mutexes with priority
+                    inheritance
+                    kernel locks count only while the waiting thread sleeps: spinning is not recorded
+            "#]],
+        );
+        check(
+            &recorded,
+            ThreadFilter::Subject(Subject::Tid(Tid(10))),
+            &["segment:running"],
+            &expect![[r#"
+                recorded 0 ns to 9.00 µs after the start
+                covers 1 thread
+                lost 3 records
+
+                segment:running: 2 segments in 9.00 µs, 7.90 µs in all, 3.95 µs on average
+                    2 of all segments of these paths may be of another kind: more than one explanation fits
+                peak          latency  count  log scale
+                   1  1.02 to 2.05 µs      1  ████████████████████████████████████████
+                   1  2.05 to 4.09 µs      0
+                   1  4.10 to 8.19 µs      1  ████████████████████████████████████████
+
+                over time; columns: buckets from 1.02 µs to 8.19 µs; · to 9, ░ to 99, ▒ to 999, ▓ to 9999, █ more
+                    +0 ns ·    1 segment
+                 +4.50 µs   ·  1 segment
+            "#]],
+        );
+    }
+}
