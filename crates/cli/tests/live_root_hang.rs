@@ -79,7 +79,7 @@ fn a_deadlock_from_before_the_recording_is_a_cycle() {
     let hanging = Running(Command::new(&program).spawn().expect("it starts"));
     hanging.until_asleep(2);
     let said = hanging.asked(folder.path());
-    assert!(said.contains("deadlock: each waits for a lock that the next one owns"), "{said}");
+    assert!(said.contains("deadlock: each thread waits for a lock that the next one owns"), "{said}");
     assert_eq!(said.matches("that deadlock (").count(), 2, "{said}");
 }
 

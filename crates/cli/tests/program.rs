@@ -195,12 +195,12 @@ fn every_verb_reads_the_recording_beside_it_when_given_none() {
 
             host        web3, Linux 6.18.0 x86_64, boot 67e2237c-99e6-488f-b6e0-82e34227d61c
             machine     2 CPUs, 2 threads, 2 processes
-            on disk     840 B in 3 streams, 60.0 bytes an event
+            on disk     840 B in 3 streams, 60.0 bytes per event
             written by  wakepath 0.1.0, format 5
             lost        0 records
             cost        not recorded
 
-                 events       a second  kind
+                 events     per second  kind
                       7         707071  switch
                       2         202020  mark
                       2         202020  thread

@@ -2,7 +2,7 @@
 
 use wakepath_wait_graph::{Graph, Loss};
 
-use crate::{Basis, Cause, Problem, ProblemKind, Segment, SegmentKind, Share, Window};
+use crate::{Basis, Cause, Problem, ProblemKind, Segment, Share, Window};
 
 /// The problems of a path.
 pub(crate) fn problems(graph: &Graph, window: &Window, segments: &[Segment]) -> Vec<Problem> {
@@ -13,8 +13,7 @@ pub(crate) fn problems(graph: &Graph, window: &Window, segments: &[Segment]) -> 
         let ns = parts.map(|segment| segment.to.since(segment.from)).sum();
         Share { ns, of_ns: window.to.since(window.from) }
     };
-    let unexplained =
-        |cause: Cause| share(&|segment| segment.kind == SegmentKind::Unknown && segment.cause == cause);
+    let unexplained = |cause: Cause| share(&|segment| segment.cause == cause);
     if window.from < graph.from() || window.to > graph.to() {
         let kind = ProblemKind::WindowOutside;
         problems.push(Problem { kind, from: window.from, to: window.to, thread });

@@ -29,14 +29,14 @@ pub enum ProblemKind {
         or_more: bool,
         /// The number of places.
         places: u64,
-        /// The time of the path that is unknown for it.
+        /// The time of the path that is unexplained because of it.
         unexplained: Share,
     },
     /// The kernel did not report some switches; the switches around them show it.
     SwitchesUnrecorded {
         /// The number of switches.
         switches: u64,
-        /// The time of the path that is unknown for it.
+        /// The time of the path that is unexplained because of it.
         unexplained: Share,
     },
     /// The time of the path that has several explanations, or none that is sure.
