@@ -1,4 +1,4 @@
-//! What fuzzing begins with, made from what is in the tree: the bundled recording, the situations of
+//! The first inputs of fuzzing, made from files of the tree: the bundled recording, the situations of
 //! `cases/`, and small programs that were never run. Writes a folder for each decoder into the
 //! folder that is its argument.
 
@@ -10,7 +10,7 @@ use wakepath_kernel_records::{Buffer, Encoder, Header, Kind, record_length};
 use wakepath_scenario::simulate::{Action, Program, simulate};
 use wakepath_scenario::text::parse;
 
-/// What a section of a directory begins with; the same as in `fuzz/src/directory.rs`.
+/// The mark at the beginning of a section of a directory; the same as in `fuzz/src/directory.rs`.
 const MARK: [u8; 4] = *b"\xffREC";
 
 fn main() {

@@ -17,7 +17,7 @@ use wakepath_report::{Paper, json, parquet, perfetto};
 use crate::directory::Scratch;
 use crate::events::events;
 
-/// Answers are shown for so many threads at a time.
+/// The number of threads whose answers are shown at a time.
 const MAX_PATHS: usize = 2;
 
 /// Makes the directory, reads it if it can be opened at all, and asks.
@@ -107,7 +107,7 @@ fn show_latency(latency: &RecordedLatency) {
     assert!(out.starts_with(b"PAR1") && out.ends_with(b"PAR1"));
 }
 
-/// What the calls of each function waited for.
+/// The waits of the calls of each function.
 fn calls_of(recorded: &Recorded, which: Which) {
     let targets = recorded.survey.names.targets().take(MAX_PATHS);
     let targets = targets.map(|(_, name)| Some(name.bytes().escape_ascii().to_string()));
@@ -124,12 +124,12 @@ fn calls_of(recorded: &Recorded, which: Which) {
     }
 }
 
-/// What comes of events without a directory.
+/// Reads events without a directory.
 fn read(events: &[Event]) -> Recorded {
     Recorded::of_events("fuzz.rec".into(), Host::default(), events)
 }
 
-/// What the recording says when it is asked nothing in particular: the documents that scripts read.
+/// The documents of the whole recording that scripts read.
 fn whole(recorded: &Recorded) -> Vec<u8> {
     let mut out = Vec::new();
     json::info(&info(recorded), &mut out).expect("memory has no errors");

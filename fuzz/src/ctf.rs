@@ -25,7 +25,7 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// What is read from a text can be written, and reads the same.
+/// Metadata from a text can be written, and reads the same.
 fn text(text: &str) {
     let Ok(facts) = read_facts(text) else { return };
     let again = read_facts(&write(&metadata(&facts))).expect("what was read can be written and read again");
@@ -96,7 +96,7 @@ fn packets(bytes: &[u8]) {
                 assert_eq!(packet.is_cut(), packet.to - packet.from < header.content);
                 at = packet.to;
             }
-            // Of the packet just found, or of what lies behind it.
+            // A fault of the packet just found, or of the bytes behind it.
             Found::Fault(fault) => {
                 assert!(fault.to == at || fault.offset == at, "{fault:?} at {at}");
                 assert!(fault.offset < fault.to);

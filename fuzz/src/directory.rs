@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use wakepath_ctf::packet::PacketHeader;
 use wakepath_kernel_records::{Header, record_length};
 
-/// What a section begins with.
+/// The mark at the beginning of a section.
 pub const MARK: [u8; 4] = *b"\xffREC";
 
 /// The uuid of every packet that is made.
@@ -31,7 +31,7 @@ env { tracer_name = "wakepath"; format = 2; wakepath = "0.1.0"; domain = "kernel
 clock { name = "monotonic"; description = "CLOCK_MONOTONIC"; freq = 1000000000; offset_s = 1750000000; offset = 5; };
 "#;
 
-/// What each file is to hold; `None`: it is not there.
+/// The content of each file; `None`: there is no such file.
 type Contents = [Option<Vec<u8>>; FILES.len()];
 
 /// A directory in a temporary one that is filled anew for each input.
@@ -82,7 +82,7 @@ fn contents(input: &[u8]) -> Contents {
     const METADATA_FILE: usize = 5;
     let mut files = Contents::default();
     let mut packets = [0_u64; FILES.len()];
-    // What stands before the first mark belongs to no section.
+    // Bytes before the first mark belong to no section.
     let mut rest = find_mark(input).map_or(&[][..], |at| &input[at + MARK.len()..]);
     while let Some((&kind, body)) = rest.split_first() {
         let end = find_mark(body).unwrap_or(body.len());

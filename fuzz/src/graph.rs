@@ -12,7 +12,7 @@ use wakepath_event::{Cpu, Event};
 use wakepath_kernel_records::{Buffer, Decoder, Header, Kind, record_length};
 use wakepath_wait_graph::{Graph, ThreadState};
 
-/// Paths are made for so many threads: of many more, the first are as good as any.
+/// The number of threads whose paths are made: among many more, the first are as good as any.
 const THREADS: usize = 24;
 
 /// Builds the graph of the events, and asks everything of it that can be asked.

@@ -26,7 +26,7 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// Every record that can be told, one behind the other, up to the first whose length nobody knows.
+/// Every record with a known length, one behind the other, up to the first without.
 fn records(release: &str, bytes: &[u8]) {
     let (decoder, encoder) = (Decoder::for_release(release), Encoder::for_release(release));
     let mut rest = bytes;
@@ -50,8 +50,8 @@ fn records(release: &str, bytes: &[u8]) {
             texts(&event, record);
             let again = decoder.decode(record, Cpu(3));
             assert_eq!(again, Ok((event.clone(), length)), "what stands behind a record is none of its");
-            // What was read can be written, and reads the same. Numbers that mean nothing come back as
-            // whatever the encoder has for them, so the bytes may differ.
+            // A decoded event can be written, and reads the same. Numbers without a meaning come back as
+            // the encoder's default, so the bytes may differ.
             let mut written = Vec::new();
             if encoder.encode(&event, event.cpu.0, &mut written).is_ok() {
                 assert_eq!(record_length(&written), Ok(written.len()));
@@ -62,7 +62,7 @@ fn records(release: &str, bytes: &[u8]) {
     }
 }
 
-/// What a text is said to be stands in its own field, and not beyond it.
+/// A text comes from its own field, and not from beyond it.
 fn texts(event: &Event, record: &[u8]) {
     let fields = fields(record).expect("the fields of what was decoded");
     let in_field = |name: &str, text: &[u8]| {

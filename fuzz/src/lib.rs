@@ -1,9 +1,9 @@
-//! What must hold whatever the bytes are: a function for each decoder that takes any input, puts it
-//! through, and panics where a law is broken.
+//! Laws that hold for any bytes: a function for each decoder that takes any input, decodes it,
+//! and panics where a law is broken.
 //!
 //! Two programs call these functions: `fuzz/libfuzzer`, which looks for inputs that break one, and the
-//! test beside this crate, which puts every input that was kept through them again. Both count
-//! memory ([`memory`]), so that a size that is believed is found before it is allocated.
+//! test beside this crate, which replays every kept input. Both count
+//! memory ([`memory`]), so that a size that a decoder trusts is found before it is allocated.
 
 pub mod answer;
 pub mod ctf;

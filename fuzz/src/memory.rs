@@ -16,13 +16,13 @@ thread_local! {
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-/// What no decoder comes near to; more is refused, which ends the process, before it is taken from the
-/// machine.
+/// The most bytes for the whole process, far above any decoder's need. A request for more is refused, which ends the
+/// process, before the machine gives the memory.
 const NEVER: isize = 1 << 30;
 
-/// The most bytes that a decoder may have at a time for an input of so many.
+/// The most bytes that a decoder may have at a time for an input of this length.
 ///
-/// 64 MiB whatever the input: a block of each stream that is read, tables by CPU and by thread id, whose
+/// 64 MiB for any input: a block of each stream that is read, tables by CPU and by thread id, whose
 /// size the kernel's own limits bound. 2 KiB for each byte: the shortest record has 16, of which every
 /// kind of row that it leads to (a thread, a span, a wait, a segment under it, a line of text in each of
 /// the views) takes less than a kilobyte or two, and some of them are there twice while they grow.
@@ -30,7 +30,7 @@ pub const fn bound(input: usize) -> usize {
     (64 << 20) + (2 << 10) * input
 }
 
-/// Runs `work`, and tells how much more memory than before this thread had at a time, bytes.
+/// Runs `work`, and returns the peak of the additional memory of this thread, bytes.
 pub fn peak(work: impl FnOnce()) -> usize {
     let before = LIVE.get();
     PEAK.set(before);
@@ -47,7 +47,7 @@ pub fn bounded(most: usize, work: impl FnOnce()) {
     assert!(peak <= most, "had {peak} bytes of memory, of {most} that the input's size allows");
 }
 
-/// Takes note of so many bytes more, or less; says whether there are still fewer than anybody needs.
+/// Counts allocated or freed bytes; returns whether the total is still below the limit.
 fn count(bytes: isize) -> bool {
     let live = LIVE.get().saturating_add(bytes);
     if live > NEVER && bytes > 0 {

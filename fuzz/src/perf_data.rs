@@ -24,7 +24,7 @@ pub fn check(input: &[u8]) {
         builder.push(event);
     });
     builder.finish();
-    // A record is no shorter than its head, and tells a few things: a switch, a name, a thread, a stack.
+    // A record is no shorter than its head, and makes a few events: a switch, a name, a thread, a stack.
     let most = 1000 + input.len() as u64;
     assert!(events <= most, "{} bytes tell {events} events", input.len());
     for damage in &damages {
@@ -35,7 +35,7 @@ pub fn check(input: &[u8]) {
     assert_eq!((again, same), (events, damages), "the same again");
 }
 
-/// What looking begins with: each kind of record, some together, damage and losses.
+/// The first inputs: each kind of record, some together, damage and losses.
 pub fn seeds() -> Vec<Vec<u8>> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
     let longs = |longs: &[u64]| longs.iter().flat_map(|long| long.to_le_bytes()).collect::<Vec<u8>>();

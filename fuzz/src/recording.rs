@@ -10,7 +10,7 @@ use wakepath_recording::Recording;
 
 use crate::directory::Scratch;
 
-/// Most problems that are told of one stream, and one that says how many more there are.
+/// The most problems of one stream, and one more with the number of the others.
 const MAX_PROBLEMS: usize = 101;
 
 /// Makes the directory, and reads it if it can be opened at all.
@@ -27,7 +27,7 @@ pub fn check(input: &[u8]) {
     let streams = recording.streams().len();
     let (told, digest, problems) = read(&recording);
     // A record takes 16 bytes at the least and has one loss before it at the most. Behind the last one of
-    // a stream, each packet (80 bytes) and the stream's end may tell one more.
+    // a stream, each packet (80 bytes) and the stream's end may add one more.
     assert!(told <= bytes / 8 + streams, "{told} events of {bytes} bytes in {streams} streams");
     assert!(problems.len() <= MAX_PROBLEMS * streams + 8, "{} problems", problems.len());
     assert_eq!(read(&recording), (told, digest, problems), "the same bytes, the same events");

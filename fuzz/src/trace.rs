@@ -25,13 +25,13 @@ pub fn check(input: &[u8]) {
     assert_eq!(Some(all.even), some.map(|some| some.even), "events that are passed over change no others");
 }
 
-/// What is told of a stream.
+/// The items of a stream, in short.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
-    /// As texts, up to the hundredth.
+    /// The first hundred, as texts.
     first: Vec<String>,
     count: u64,
-    /// Of the events with an even id that can be read: how many, and a sum over them in their order.
+    /// For the readable events with an even id: their number, and a sum over them in their order.
     even: (u64, u64),
 }
 
@@ -55,7 +55,7 @@ impl Visitor for Pairs {
     }
 }
 
-/// What is told of a stream; `None` where there is no way to decode it.
+/// The items of a stream; `None` where there is no way to decode it.
 fn items(metadata: Metadata, wanted: &Selection<'_>, stream: &[u8]) -> Option<Told> {
     let plans = Plans::new(metadata, wanted).ok()?;
     let mut reader = Reader::new(&plans, stream).expect("memory has no errors");
@@ -97,7 +97,7 @@ fn items(metadata: Metadata, wanted: &Selection<'_>, stream: &[u8]) -> Option<To
                 Err(fault) => line = format!("{line}: {fault}"),
             }
         }
-        // Memory is counted: so many are enough to see a difference.
+        // Memory is counted: these are enough to see a difference.
         if first.len() < 100 {
             first.push(line);
         }
@@ -105,7 +105,7 @@ fn items(metadata: Metadata, wanted: &Selection<'_>, stream: &[u8]) -> Option<To
     Some(Told { first, count, even })
 }
 
-/// What looking begins with: traces in the layouts that LTTng writes, and one of each type.
+/// The first inputs: traces in the layouts that LTTng writes, and one of each type.
 pub fn seeds() -> Vec<Vec<u8>> {
     const TYPES: &str = "typealias integer { size = 8; } := u8;typealias integer { size = 16; } := u16;\
         typealias integer { size = 32; } := u32;typealias integer { size = 64; } := u64;\

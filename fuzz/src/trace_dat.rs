@@ -24,8 +24,8 @@ pub fn check(input: &[u8]) {
         builder.push(event);
     });
     builder.finish();
-    // An event takes eight bytes, and tells a few things: a switch, names, a thread. A thousand
-    // bytes are unpacked of one.
+    // An event takes eight bytes, and makes a few events: a switch, names, a thread. One byte may unpack
+    // to a thousand.
     let most = 1000 + 1000 * input.len() as u64;
     assert!(events <= most, "{} bytes tell {events} events", input.len());
     for damage in &damages {
@@ -36,7 +36,7 @@ pub fn check(input: &[u8]) {
     assert_eq!((again, same), (events, damages), "the same again");
 }
 
-/// What looking begins with: either version, each kind of word in a page, damage and losses.
+/// The first inputs: either version, each kind of word in a page, damage and losses.
 pub fn seeds() -> Vec<Vec<u8>> {
     let here = |at| (at, 0, 7, 7);
     let there = |at| (at, 1, 8, 8);

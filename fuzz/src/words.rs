@@ -1,4 +1,4 @@
-//! What people type and what the kernel calls things: times, units, names with anything in them.
+//! Words that users type and names of the kernel: times, units, names with any bytes.
 //!
 //! Input: a byte that says which, then the words.
 

@@ -1,4 +1,4 @@
-//! One machine's events, told as those of two hosts whose clocks disagree, have the same paths.
+//! One machine's events, rewritten as those of two hosts whose clocks disagree, have the same paths.
 
 mod said;
 
@@ -24,7 +24,7 @@ const fn host(number: usize) -> usize {
     number % HOSTS
 }
 
-/// The events of each host, as its own tracer would have told them. Each flow is called differently.
+/// The events of each host, as from a tracer of its own. Each flow gets another id.
 fn split(run: &Run) -> [Vec<Event>; HOSTS] {
     let mut hosts = [const { Vec::new() }; HOSTS];
     let mut put = |on: usize, mut event: Event| {
@@ -105,7 +105,7 @@ fn part(thread: ThreadIndex, (from, to): (u64, u64)) -> Window {
     Window { thread, from: Stamp::from_ns(from), to: Stamp::from_ns(to) }
 }
 
-/// Who did what from when to when.
+/// The segments: from, to, and the explanation.
 fn told(graph: &Graph, path: &Path) -> Vec<(u64, u64, Option<At>)> {
     path.segments.iter().map(|s| (s.from.ns(), s.to.ns(), said(graph, s))).collect()
 }

@@ -1,4 +1,4 @@
-//! What every recording is to its reader, whatever its format: a description, and events by time.
+//! The interface of every recording, in any format: a description, and events by time.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ pub trait EventSource {
     /// Something that could not be read, or is doubtful, in a recording that was read nonetheless.
     type Damage;
 
-    /// What the recording says of itself.
+    /// The description of the recording.
     fn description(&self) -> &Description;
 
     /// Emits all events in the order of their stamps, and calls `progress` now and then with the part of
@@ -43,7 +43,7 @@ pub trait RecordingFormat: EventSource + Sized {
     fn open(path: &Path) -> Result<Self, Self::Error>;
 }
 
-/// What a recording says of itself, known before its events are read.
+/// The description of a recording, known before its events are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     /// The file or the directory.
@@ -66,8 +66,8 @@ pub struct Description {
     pub format: Option<Format>,
 }
 
-/// A host. One host is one boot: names are reused, and a reboot starts its clocks and ids anew. What is not
-/// known is empty, or 0.
+/// A host. One host is one boot: names are reused, and a reboot starts its clocks and ids anew. An unknown
+/// value is empty, or 0.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostIdentity {
     /// Its name.
@@ -127,7 +127,7 @@ pub struct Format {
     pub number: i64,
     /// The version of wakepath that wrote it.
     pub writer: String,
-    /// What the recorder was asked for.
+    /// The options of the recorder.
     pub options: String,
     /// Bytes of its streams.
     pub bytes: u64,

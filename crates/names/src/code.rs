@@ -12,7 +12,7 @@ use crate::Recorded;
 /// Where a sample was taken.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// What ran: in the kernel where the thread was there, else its own code.
+    /// The function that ran: in the kernel if the thread was there, else in its own code.
     pub leaf: Found,
     /// It was in the kernel.
     pub in_kernel: bool,
@@ -83,7 +83,7 @@ impl<'a> CodeNames<'a> {
         Some(self.user.entry((&mapping.path, offset)).or_insert_with(|| symbols.in_file(code)).clone())
     }
 
-    /// What of a process's code holds an address.
+    /// The mapping of a process that contains an address.
     fn mapping(&self, mut process: Tid, mut at: Stamp<Local>, address: u64) -> Option<&'a Mapping> {
         /// Births without a program of the newborn's own, one after the other.
         const GENERATIONS: usize = 16;
@@ -96,7 +96,7 @@ impl<'a> CodeNames<'a> {
             if let Some((_, mapping)) = before.or_else(|| of_process.iter().find(holds)) {
                 return Some(mapping);
             }
-            // Others' recorders tell of what a program maps, as it does so, and not that a newborn has what
+            // Other tracers record each mapping when a program makes it, and not that a new process has the mappings that
             // its parent had until then.
             let own = of_process.iter().any(|(since, _)| *since <= at);
             if own || self.recorded.tracer.is_none() {

@@ -1,4 +1,4 @@
-//! What a descriptor of a process referred to at a moment, and system calls with their object.
+//! The files and sockets behind the descriptors of a process at a time, and system calls with their object.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use crate::{Name, Names, Peer, syscall};
 pub struct CallName {
     /// The call's name, or its number where the table has none.
     pub name: Cow<'static, str>,
-    /// What its descriptor referred to, where it takes one and that was recorded.
+    /// The object behind its descriptor, where it takes one and that was recorded.
     pub object: Option<Object>,
 }
 
@@ -25,7 +25,7 @@ pub struct CallKey {
     descriptor: Option<(Tid, u32, usize)>,
 }
 
-/// What a descriptor refers to.
+/// The object behind a descriptor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Object {
     /// A file, directory or device: the last component of its path.
@@ -46,7 +46,7 @@ const S_IFSOCK: u32 = 0o140_000;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files(HashMap<(Tid, u32), Meanings>);
 
-/// What a descriptor meant, from when on.
+/// The meanings of a descriptor, each with the time from which it holds.
 type Meanings = Vec<(Stamp<Local>, Meaning)>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Names {
         CallName { name: self.call_name(key.number), object }
     }
 
-    /// What a descriptor of a process referred to.
+    /// The object behind a descriptor of a process at `at`.
     pub fn descriptor(&self, tgid: Tid, fd: u32, at: Stamp<Local>) -> Option<Object> {
         self.object(self.files.get(tgid, fd, self.files.at(tgid, fd, at)?)?)
     }

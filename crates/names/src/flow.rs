@@ -19,8 +19,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Whether our end opened the connection, as far as its ports tell: who calls takes a port from
-    /// the range that Linux keeps for that (`ip_local_port_range`), who is called has another.
+    /// Whether the own end opened the connection, judged by its ports: the opening end takes a port from
+    /// the range that Linux keeps for that (`ip_local_port_range`), the other end has another port.
     pub fn called_by_us(&self) -> bool {
         const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;
         EPHEMERAL.contains(&self.own.port()) && !EPHEMERAL.contains(&self.address.port())
@@ -55,7 +55,7 @@ impl Flows {
         self.senders.insert(outgoing, process);
     }
 
-    /// Who sends `flow`.
+    /// The sender of `flow`.
     pub fn sender(&self, flow: FlowId) -> Option<Peer> {
         let ends = self.by_id.get(&flow)?;
         Some(Peer {
@@ -66,7 +66,7 @@ impl Flows {
         })
     }
 
-    /// Who receives `flow`: who sends its other direction.
+    /// The receiver of `flow`: the sender of its other direction.
     pub fn receiver(&self, flow: FlowId) -> Option<Peer> {
         let ends = self.by_id.get(&flow)?;
         let back = self.by_ends.get(&ends.reversed());

@@ -7,9 +7,9 @@ use crate::Name;
 /// The machine that was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Host {
-    /// Its boot id: what tells one host, and one boot of it, from another.
+    /// Its boot id: it distinguishes hosts, and boots of one machine.
     pub boot_id: String,
-    /// What it calls itself.
+    /// Its host name.
     pub name: Name,
     /// Its kernel's release.
     pub kernel: Name,

@@ -1,4 +1,4 @@
-//! What begins with one event and ends with another, and is no state of a thread: requests of disks, and
+//! Intervals that begin with one event and end with another, and are no state of a thread: requests of disks, and
 //! waits for kernel locks.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use wakepath_event::{Event, EventKind, Tid};
 /// From an event to the one that belongs to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval<K> {
-    /// Of what.
+    /// The request or wait.
     pub of: K,
     /// Its beginning; `None` where that was not seen.
     pub from: Option<Stamp<Local>>,

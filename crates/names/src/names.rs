@@ -30,7 +30,7 @@ pub struct CpuLimit {
 }
 
 impl Names {
-    /// Takes what this event tells about names. Events come in time order.
+    /// Notes the names in this event. Events come in time order.
     pub fn observe(&mut self, event: &Event) {
         match &event.kind {
             EventKind::Name(space, key, name) => {

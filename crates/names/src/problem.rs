@@ -1,4 +1,4 @@
-//! What makes an answer less than certain: found on a path, by clocks, or in the files that were read.
+//! Problems that make an answer less than certain: found on a path, by clocks, or in the files that were read.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use wakepath_wait_graph::Graph;
 /// Something that a reader of the answer should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What it is.
+    /// Its kind, with its data.
     pub kind: ProblemKind,
     /// Where in time it applies.
     pub from: Stamp<Reference>,
@@ -24,16 +24,16 @@ pub struct Problem {
     pub other_calls: u64,
 }
 
-/// What makes an answer less than certain.
+/// A reason why an answer is less than certain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProblemKind {
     /// Found on the path.
     Path(critical_path::ProblemKind),
-    /// The realtime clock was set, by so many ns; less than 0: back.
+    /// The realtime clock was set, by this number of ns; less than 0: back.
     ClockSet(i128),
-    /// The machine was suspended for so many ns.
+    /// The machine was suspended for this number of ns.
     Suspended(u64),
-    /// The hypervisor took at most so many ns of CPU time, and where in the window is not known.
+    /// The hypervisor took at most this number of ns of CPU time; the place in the window is not known.
     Stolen(u64),
     /// Stacks that the stack cache repeated may belong to another wait.
     StackCache(StackCounts),

@@ -23,7 +23,7 @@ pub struct Recorded {
     pub graph: Graph,
     /// All else.
     pub survey: Survey,
-    /// What is doubtful about all of it.
+    /// The problems of the whole recording.
     pub problems: Vec<Problem>,
     /// Which of the machine's clocks its stamps are of; most tracers have but one, the monotonic.
     pub clock: &'static str,
@@ -37,7 +37,7 @@ pub struct Recorded {
     pub tracer: Option<Name>,
     /// From each host's clock to the first's, where several were recorded.
     pub clocks: Vec<Transform<Local, Reference>>,
-    /// How what several hosts call alike was told apart.
+    /// The numbering that distinguishes equal ids of several hosts.
     pub numbering: Option<Numbering>,
     pub(crate) by_tid: HashMap<Tid, Vec<ThreadIndex>>,
 }
@@ -91,7 +91,7 @@ impl Recorded {
         Self::new(source, host, builder.finish(), survey, Vec::new())
     }
 
-    /// Whose a block device is, and how that host calls it (major << 20 | minor).
+    /// The host of a block device, and the device's number there (major << 20 | minor).
     pub fn device(&self, device: u32) -> (HostIndex, u32) {
         let of_other = self.numbering.as_ref().and_then(|numbering| numbering.device_of(device));
         of_other.unwrap_or((HostIndex::default(), device))
@@ -135,7 +135,7 @@ impl Recorded {
         self.survey.session.stopped.map_or(self.graph.to(), |at| at.on_reference_host())
     }
 
-    /// Whether nobody ended it properly. What was never on disk and was not begun was not ended either.
+    /// Whether the recorder did not end it properly. A recording that was never on disk and has no beginning was not cut off.
     pub fn cut_off(&self) -> bool {
         let session = &self.survey.session;
         self.tracer.is_none()

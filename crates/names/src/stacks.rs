@@ -16,9 +16,9 @@ use crate::code::module;
 /// The stacks of a path's waits.
 #[derive(Debug, Clone, Default)]
 pub struct Stacks {
-    /// Of each of the path's waits, by its id: where it began, and where it was ended.
+    /// For each of the path's waits, by its id: the stack at its beginning, and the waker's.
     waits: Vec<(Option<Taken>, Option<Taken>)>,
-    /// Of each of the path's segments: where it began, if its thread waited.
+    /// For each of the path's segments: the stack at its beginning, if its thread waited.
     segments: Vec<Option<Taken>>,
     stacks: Vec<Stack>,
     sites: Vec<Site>,
@@ -29,7 +29,7 @@ pub struct Stacks {
 pub enum Taken {
     /// It is known.
     Known(StackId),
-    /// What it was is lost.
+    /// It was taken, and its record is lost.
     Lost,
 }
 
@@ -46,7 +46,7 @@ pub struct SiteId(u32);
 pub struct Stack {
     /// Its frames, innermost first: those in the kernel, then the program's.
     pub frames: Vec<Frame>,
-    /// What of it answers where that was.
+    /// The function that names the place.
     pub site: SiteId,
 }
 
@@ -66,11 +66,11 @@ pub struct Site {
     pub function: Found,
     /// It is in the kernel: a kernel thread's.
     pub in_kernel: bool,
-    /// Who called it.
+    /// Its caller.
     pub caller: Caller,
 }
 
-/// Who called a function.
+/// The caller of a function.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Caller {
     /// This one.
@@ -125,7 +125,7 @@ impl Stacks {
         &self.stacks[id.0 as usize]
     }
 
-    /// What answers where a stack was.
+    /// The place of a stack.
     pub fn site(&self, id: SiteId) -> &Site {
         &self.sites[id.0 as usize]
     }
@@ -138,7 +138,7 @@ impl Stacks {
         }
     }
 
-    /// The stacks of a path as a test tells them: where its waits began and were ended, and where its
+    /// The stacks of a path, made up by a test: where its waits began and were ended, and where its
     /// waiting segments began. One without frames is lost.
     pub fn told(
         path: &Path,
@@ -211,8 +211,8 @@ impl Reader<'_, '_> {
     }
 }
 
-/// The frames of a stack with names. Of the addresses that were found on the stack, those up to the
-/// first outside of the C library: only its functions have no frame.
+/// The frames of a stack with names. Among the addresses that were found on the stack, those up to the
+/// first outside of the C library are kept: only its functions have no frame.
 fn named(names: &mut CodeNames<'_>, at: Stamp<Reference>, frames: Frames<'_>) -> Vec<Frame> {
     let Frames { tgid, kernel, user, scanned } = frames;
     let kernel = kernel.iter().map(|&address| Frame { found: names.in_kernel(address), in_kernel: true });
@@ -240,7 +240,7 @@ fn named(names: &mut CodeNames<'_>, at: Stamp<Reference>, frames: Frames<'_>) ->
     all
 }
 
-/// What of a stack answers where that was.
+/// The place of a stack.
 fn site_of(frames: &[Frame]) -> Site {
     let program = frames.iter().position(|frame| !frame.in_kernel);
     let Some(innermost) = program else {
@@ -306,7 +306,7 @@ mod tests {
         Found::Unreadable(name.as_bytes().to_vec())
     }
 
-    /// The site of a wait of a thread with this stack; told behind it, as other CPUs' records may be.
+    /// The site of a wait of a thread with this stack; its record comes after the wait, as from other CPUs.
     fn site(user: &[u64], scanned: u16) -> Option<(Site, Vec<Found>)> {
         let stack = Raw { tgid: Tid(7), kernel: [0xffff_8000].into(), user: user.into(), scanned };
         let blocked = SwitchOut::Blocked(BlockedState::Interruptible);
@@ -341,16 +341,16 @@ mod tests {
         let (libc, program, other) = (file("libc.so.6"), file("program"), file("other"));
         let calls = |found: &Found| Caller::Function(found.clone());
         for (user, scanned, function, caller, frames) in [
-            // The chain passes over who called the library; what was found on the stack tells.
+            // The chain skips the caller of the library; the address found on the stack shows it.
             (&[LIBC + 8, PROGRAM + 9, PROGRAM + 99, OTHER + 1][..], 1, &program, calls(&program), 4),
-            // Of what was found, the first outside is believed, and nothing behind it.
+            // Among the found addresses, the first outside is used, and none behind it.
             (&[LIBC + 8, LIBC + 9, PROGRAM + 9, OTHER + 5, OTHER + 9], 3, &program, calls(&other), 4),
             // A function with a frame: what lies in it says nothing.
             (&[PROGRAM + 8, OTHER + 9, LIBC + 1], 1, &program, Caller::Nobody, 2),
             // Neither frame pointers nor anything found: the leaf, and that no more is known.
             (&[LIBC + 8], 0, &libc, Caller::Unknown, 1),
             (&[LIBC + 8, PROGRAM + 9], 1, &program, Caller::Unknown, 2),
-            // What stands where a frame pointer would ends the chain.
+            // A value at the place of a frame pointer that is none ends the chain.
             (&[LIBC + 8, PROGRAM + 9, 0xdead_0000, OTHER + 1], 1, &program, Caller::Unknown, 2),
             // The library's start is nobody's call.
             (&[LIBC + 8, PROGRAM + 9, LIBC + 99], 1, &program, Caller::Nobody, 3),

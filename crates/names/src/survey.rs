@@ -1,4 +1,4 @@
-//! What one pass over the events tells besides the graph: names, clocks, counts.
+//! The results of one pass over the events besides the graph: names, clocks, counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub struct Survey {
     pub counts: Counts,
 }
 
-/// What the recording session noted about itself.
+/// Notes of the recording session about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Session {
     /// All sources were attached from here on.
@@ -58,7 +58,7 @@ pub struct Command {
 }
 
 impl Survey {
-    /// Takes what this event tells. Events come in time order.
+    /// Notes the data of this event. Events come in time order.
     pub fn observe(&mut self, event: &Event) {
         self.counts.add(&event.kind);
         match &event.kind {

@@ -1,4 +1,4 @@
-//! What system calls are for.
+//! The purpose of system calls.
 
 use std::sync::LazyLock;
 

@@ -19,7 +19,7 @@ pub struct ThreadInfo {
     pub start: Option<Stamp<Reference>>,
     /// It belongs to the kernel.
     pub kernel: bool,
-    /// What it was called; empty where that is not known.
+    /// Its name; empty if not known.
     pub comm: Comm,
     /// Its cgroup in the v2 hierarchy, 0 where it is not known.
     pub cgroup: CgroupId,
@@ -77,7 +77,7 @@ impl Recorded {
         last_before.or(candidates.first()).copied()
     }
 
-    /// What a process is called at `at`: its main thread's name.
+    /// The name of a process at `at`: its main thread's name.
     pub fn process_comm(&self, process: Tid, at: Stamp<Reference>) -> Option<Comm> {
         let leader = self.leader(process, at)?;
         Some(self.graph.thread(leader).name_at(at)).filter(|comm| !comm.bytes().is_empty())

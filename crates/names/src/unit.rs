@@ -2,7 +2,7 @@
 
 use crate::Name;
 
-/// What a cgroup is to the people who run the machine.
+/// The meaning of a cgroup to the administrator of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Unit {
     /// A container, by its runtime's name and the first twelve digits of its id.

@@ -4,7 +4,7 @@ use wakepath_critical_path::{Cause, Segment, SegmentKind};
 use wakepath_scenario::simulate::{At, tid};
 use wakepath_wait_graph::Graph;
 
-/// What a segment says; `None` where it says that it does not know.
+/// The explanation of a segment; `None` where it is unknown.
 pub fn said(graph: &Graph, segment: &Segment) -> Option<At> {
     let thread = segment.thread.map(|thread| (graph.thread(thread).tid().number() - tid(0).0) as usize);
     Some(match (segment.kind, thread, &segment.cause) {
