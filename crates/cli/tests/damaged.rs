@@ -1,14 +1,12 @@
 //! What is cut off, of another kind, or named by somebody hostile: each is answered as far as it goes, or refused
 //! by a clear line, and leaves no half of a file.
 
-mod made;
-
 use std::fs;
 use std::path::Path;
 
-use made::{Made, made};
 use serde_json::Value;
 use wakepath_event::{EventKind, NameSpace};
+use wakepath_harness::made::{Made, made};
 
 /// Calls of `./app:handle` that wait for a backend, which another process wakes.
 const CALLS: &str = "

@@ -1,12 +1,10 @@
 //! Recordings of several hosts, whose clocks disagree, read as one.
 
-mod made;
-
 use std::fmt::Write;
 
-use made::{Made, made, made_on};
 use serde_json::Value;
 use wakepath_event::{EventKind, NameSpace};
+use wakepath_harness::made::{Made, made, made_on};
 
 /// Rounds of a client that asks and a server on another host that answers, one every millisecond.
 const ROUNDS: u64 = 200;

@@ -4,11 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
 
-use live::{place, wakepath, workload};
 use serde_json::Value;
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod live;
+use wakepath_harness::live::{place, wakepath, workload};
 
 /// A cause, how many calls in a thousand are to meet it, and the bucket of what it takes. To it belong the
 /// buckets from there to the next one's: all have one more, which is empty, so that a call may take up to

@@ -3,26 +3,20 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
+use wakepath_harness::live::{WAKEPATH, skip};
 
 /// The output and the exit code of `wakepath doctor` under `setpriv` with these options; `None` if that needs
 /// privileges that the test lacks.
 fn doctor(setpriv: &[&str]) -> Option<(String, i32)> {
     // SAFETY: takes nothing, changes nothing.
     if unsafe { libc::geteuid() } != 0 {
-        assert!(
-            std::env::var_os("WAKEPATH_REQUIRE_LIVE").is_none(),
-            "live tests are required, and need root"
-        );
-        eprintln!(
-            "skipped: dropping capabilities needs root; would show that doctor names exactly the missing one"
-        );
+        skip("dropping capabilities needs root", "doctor names exactly the missing one");
         return None;
     }
     // The user nobody may not read the folder of the build.
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("wakepath");
-    std::fs::copy(WAKEPATH, &program).expect("a copy");
+    std::fs::copy(*WAKEPATH, &program).expect("a copy");
     for path in [folder.path(), &program] {
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("its mode");
     }

@@ -7,12 +7,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use live::{adds_up, document, of_kind, path, place, record};
 use wakepath_event::{Context, Event, EventKind, EventSource, RecordingFormat, SwitchOut, Tid};
+use wakepath_harness::live::{adds_up, document, of_kind, path, place, record};
 use wakepath_recording::Recording;
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod live;
 
 /// Compiles this program and records it; it must end well. Returns what it printed, line by line as numbers.
 fn recorded(folder: &Path, source: &str) -> Vec<u64> {

@@ -5,10 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use live::{place, record, wakepath};
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod live;
+use wakepath_harness::live::{place, record, wakepath};
 
 const DEADLOCK: &str = r#"
     #include <pthread.h>

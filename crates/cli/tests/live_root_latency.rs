@@ -5,15 +5,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use live::{WAKEPATH, document, first_byte, place, wakepath, workload};
 use serde_json::Value;
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod live;
+use wakepath_harness::live::{WAKEPATH, document, first_byte, place, wakepath, workload};
 
 /// Runs a command under `wakepath latency`: what was counted, and what the command printed.
 fn latency(folder: &Path, targets: &[&str], command: &[&str]) -> (Vec<Value>, HashMap<String, u64>) {
-    let output = Command::new(WAKEPATH)
+    let output = Command::new(*WAKEPATH)
         .arg("latency")
         .args(targets)
         .args(["--json", "--"])
@@ -101,7 +98,7 @@ fn a_recording_says_what_was_counted_meanwhile() {
         ["taskset", "-c", "0", &calls, "threads=3", "syscalls=1000000", "short=50", "long=10", "left=100"];
     let asked = ["./calls:left", "runqueue", "syscall:clock_nanosleep"];
     let counting = [&["latency"][..], &asked, &["--json", "--"], &load].concat();
-    let recording = [&["record", "--call", "./calls:left", "--", WAKEPATH][..], &counting].concat();
+    let recording = [&["record", "--call", "./calls:left", "--", *WAKEPATH][..], &counting].concat();
     let output = wakepath(folder, &recording);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let printed = String::from_utf8_lossy(&output.stdout);
@@ -286,7 +283,7 @@ fn killing_wakepath_leaves_the_program_as_it_was() {
     std::thread::sleep(Duration::from_millis(200));
     let before = first_byte(program.id(), &calls, "counted");
     let pid = program.id().to_string();
-    let mut wakepath = Command::new(WAKEPATH)
+    let mut wakepath = Command::new(*WAKEPATH)
         .args(["latency", "./calls:counted", "-p", &pid])
         .current_dir(folder)
         .spawn()
@@ -379,7 +376,7 @@ fn calls_of_what_a_process_starts_are_counted_with_its_own() {
     let mut shell = Command::new("sh");
     shell.args(["-c", &line]).current_dir(folder).stdin(std::process::Stdio::piped());
     let mut shell = shell.spawn().expect("sh");
-    let mut counting = Command::new(WAKEPATH);
+    let mut counting = Command::new(*WAKEPATH);
     counting.args(["latency", "./calls:counted", "--json", "-p", &shell.id().to_string()]);
     let counting =
         counting.current_dir(folder).stdout(std::process::Stdio::piped()).spawn().expect("wakepath");

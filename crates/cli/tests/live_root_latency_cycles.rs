@@ -3,11 +3,8 @@
 use std::collections::HashMap;
 use std::process::Command;
 
-use live::{WAKEPATH, place, wakepath, workload};
 use serde_json::Value;
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod live;
+use wakepath_harness::live::{WAKEPATH, place, wakepath, workload};
 
 fn number(value: &Value) -> u64 {
     value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{value} is a number"))
@@ -28,7 +25,7 @@ fn cycles_are_the_processors_also_of_a_call_that_ends_on_another_cpu() {
     }
     let calls = workload(folder, "calls");
     let run = |more: &[&str]| {
-        let output = Command::new(WAKEPATH)
+        let output = Command::new(*WAKEPATH)
             .args(["latency", "./calls:moves", "./calls:counted", "syscall:getcpu", "--json"])
             .args(more)
             .args(["--", &calls, "threads=2", "functions=2000", "syscalls=3000", "moved=200"])

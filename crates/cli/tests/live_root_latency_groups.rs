@@ -7,11 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use live::{WAKEPATH, place, wakepath, workload};
 use serde_json::Value;
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod live;
+use wakepath_harness::live::{WAKEPATH, place, wakepath, workload};
 
 /// What was counted, target by target. Where a test fails, all that it had to go by is told.
 struct Found {
@@ -40,7 +37,7 @@ impl Drop for Found {
 
 /// Counts under a shell's line.
 fn counted(folder: &Path, arguments: &[&str], line: &str) -> Found {
-    let output = Command::new(WAKEPATH)
+    let output = Command::new(*WAKEPATH)
         .arg("latency")
         .args(arguments)
         .args(["--json", "--", "sh", "-c", line])
@@ -201,7 +198,7 @@ fn a_number_that_somebody_else_has_now_is_not_followed() {
     let calls = workload(folder, "calls");
     // Once its child is reaped, the shell starts nothing that could take the number, and waits until it is told.
     let line = format!("{calls} syscalls=10 threads=1 > own & echo $!; wait; echo reaped; read told; exit 0");
-    let mut counting = Command::new(WAKEPATH)
+    let mut counting = Command::new(*WAKEPATH)
         .args(["latency", "syscall:getcpu", "--json", "--", "sh", "-c", &line])
         .current_dir(folder)
         .stdin(Stdio::piped())

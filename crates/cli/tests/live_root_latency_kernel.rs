@@ -7,18 +7,15 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use live::{WAKEPATH, document, place, wakepath, workload};
 use serde_json::Value;
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod live;
+use wakepath_harness::live::{WAKEPATH, document, place, wakepath, workload};
 
 /// Whether the kernel lets its functions be probed, or why not; nothing where nothing can be recorded at all.
 /// Asked once: it takes a while.
 fn allowed() -> &'static Option<Result<(), String>> {
     static ALLOWED: OnceLock<Option<Result<(), String>>> = OnceLock::new();
     ALLOWED.get_or_init(|| {
-        let output = Command::new(WAKEPATH).args(["doctor", "--json"]).output().expect("wakepath");
+        let output = Command::new(*WAKEPATH).args(["doctor", "--json"]).output().expect("wakepath");
         let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let mut checks = found["checks"].as_array().expect("a list").iter();
         let check = checks.find(|check| check["what"] == "probes on functions of the kernel")?;
@@ -223,7 +220,7 @@ fn calls_of_a_process_that_runs_already_and_of_its_children_are_counted() {
     let mut shell = Command::new("sh");
     let mut shell = shell.args(["-c", &line]).current_dir(folder).stdin(Stdio::piped()).spawn().expect("sh");
     let pid = shell.id().to_string();
-    let counting = Command::new(WAKEPATH)
+    let counting = Command::new(*WAKEPATH)
         .args(["latency", "kernel:__x64_sys_getcpu", "--json", "-p", &pid])
         .stdout(Stdio::piped())
         .spawn()

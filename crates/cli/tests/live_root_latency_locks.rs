@@ -3,11 +3,8 @@
 use std::collections::HashMap;
 use std::process::Command;
 
-use live::{WAKEPATH, place, wakepath, workload};
 use serde_json::Value;
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod live;
+use wakepath_harness::live::{WAKEPATH, place, wakepath, workload};
 
 fn number(value: &Value) -> u64 {
     value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{value} is a number"))
@@ -19,7 +16,7 @@ fn waits_for_locks_of_users_and_of_the_kernel_are_counted_one_by_one() {
     let folder = folder.path();
     let locks = workload(folder, "locks");
     // A wait for a condition variable is a futex wait too, and none for a lock.
-    let output = Command::new(WAKEPATH)
+    let output = Command::new(*WAKEPATH)
         .args(["latency", "lock", "syscall:futex", "--by", "thread", "--json", "--"])
         .args([&locks, "user=20", "kernel=15", "signals=10"])
         .current_dir(folder)

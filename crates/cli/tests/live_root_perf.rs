@@ -4,14 +4,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use live::{WAKEPATH, adds_up, document, left_as, place, skip, wakepath, workload};
 use wakepath_event::{Event, EventKind, EventSource, RecordingFormat};
+use wakepath_harness::live::{WAKEPATH, adds_up, document, left_as, place, skip, wakepath, workload};
 use wakepath_import::PerfData;
 use wakepath_truth::Limits;
 use wakepath_truth::runner::judge;
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod live;
 
 /// What the documents say to record.
 const EVENTS: &str =
@@ -60,7 +57,7 @@ fn compared(folder: &Path, name: &str) -> ([f64; 2], [f64; 2], bool) {
     let program = workload(folder, name);
     // On one CPU: some kernels hide from perf how another one leaves idleness.
     let pinned = ["taskset", "-c", "0", &program, "--truth", "truth.json"];
-    let run = [&[WAKEPATH, "record", "-o", "own.rec", "--"][..], &pinned].concat();
+    let run = [&[*WAKEPATH, "record", "-o", "own.rec", "--"][..], &pinned].concat();
     record(folder, "perf.data", &["-k", "CLOCK_MONOTONIC", "-e", EVENTS], &run);
     let own = document(folder, &["path", "own.rec"]);
     let tid = own["window"]["tid"].to_string();

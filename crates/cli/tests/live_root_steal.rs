@@ -4,10 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use live::{path, place, record};
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod live;
+use wakepath_harness::live::{path, place, record};
 
 /// Computes for 3 s. Prints when it began and ended, how long it ran by its own clock, and how long it waited
 /// for a CPU: what is left of the time it had neither.

@@ -11,14 +11,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use live::{WAKEPATH, adds_up, document, left_as, place, skip, wakepath, workload};
 use wakepath_event::{Event, EventKind, EventSource, RecordingFormat};
+use wakepath_harness::live::{WAKEPATH, adds_up, document, left_as, place, skip, wakepath, workload};
 use wakepath_import::TraceDat;
 use wakepath_truth::Limits;
 use wakepath_truth::runner::judge;
-
-#[allow(dead_code, reason = "each test program uses its part")]
-mod live;
 
 const TRACEFS: &str = "/sys/kernel/tracing";
 
@@ -158,7 +155,7 @@ fn what_ftrace_recorded_is_explained_as_what_we_recorded_and_as_it_was() {
         // A program on a busy machine keeps no books that judge anybody.
         let judged = (0..3).any(|_| {
             let program = workload(folder, name);
-            let mut run = Command::new(WAKEPATH);
+            let mut run = Command::new(*WAKEPATH);
             // On one CPU: some kernels hide from ftrace how another one leaves idleness.
             run.args([
                 "record",

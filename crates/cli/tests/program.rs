@@ -1,15 +1,14 @@
 //! What the program says, and with what code it ends.
 
-mod made;
-
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use expect_test::{Expect, expect};
-use made::{Made, made};
 use serde_json::Value;
 use wakepath_event::{EventKind, Mark, Tid};
+use wakepath_harness::live::WAKEPATH;
+use wakepath_harness::made::{Made, made};
 
 /// A worker waits for a helper, which reads from somewhere that nobody saw.
 const TRACE: &str = "
@@ -389,7 +388,7 @@ fn a_reader_that_goes_away_is_no_error() {
         let mut some = [0; 100];
         child.stdout.take().expect("a pipe").read_exact(&mut some).expect("an answer");
         let output = child.wait_with_output().expect("it ends");
-        let (code, _, err) = made::told(&output);
+        let (code, _, err) = wakepath_harness::made::told(&output);
         assert_eq!((code, err.as_str()), (0, ""), "{view}");
     }
 }
@@ -402,7 +401,7 @@ fn colours_are_for_terminals_or_for_who_asks() {
         if no_colour {
             command.env("NO_COLOR", "1");
         }
-        made::told(&command.output().expect("it runs")).1.contains('\u{1b}')
+        wakepath_harness::made::told(&command.output().expect("it runs")).1.contains('\u{1b}')
     };
     assert!(!coloured(&[], false), "a pipe is no terminal");
     assert!(coloured(&["--color", "always"], false));
@@ -452,7 +451,7 @@ fn recordings_of_all_formats_so_far_are_read() {
     for (name, format) in [("backup-of-format-1", 1), ("backup", 3)] {
         let at = bundled.join(name);
         let run = |arguments: &[&str]| {
-            let output = Command::new(env!("CARGO_BIN_EXE_wakepath")).args(arguments).arg(&at).output();
+            let output = Command::new(*WAKEPATH).args(arguments).arg(&at).output();
             let output = output.expect("wakepath");
             assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
             serde_json::from_slice::<Value>(&output.stdout).expect("JSON")

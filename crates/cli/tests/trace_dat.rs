@@ -2,14 +2,11 @@
 
 use std::process::{Command, Output};
 
+use wakepath_harness::live::WAKEPATH;
 use wakepath_import::trace_cmd::synthetic::File;
 
 fn wakepath(folder: &std::path::Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_wakepath"))
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .expect("wakepath")
+    Command::new(*WAKEPATH).args(arguments).current_dir(folder).output().expect("wakepath")
 }
 
 /// Thread 7 wakes 8 on the other CPU, and waits until that wakes it.

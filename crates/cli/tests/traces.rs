@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use wakepath_harness::live::WAKEPATH;
 
 /// The folder of real traces; says on stderr what is not shown without it.
 fn traces(shows: &str) -> Option<PathBuf> {
@@ -16,7 +17,7 @@ fn traces(shows: &str) -> Option<PathBuf> {
 
 /// What the program prints, its complaints left aside.
 fn run(arguments: &[&str], traces: &[&Path]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wakepath"));
+    let mut command = Command::new(*WAKEPATH);
     let output = command.args(arguments).args(traces).output().expect("the program runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8")

@@ -8,6 +8,7 @@ use wakepath_event::{
     BlockRequest, BlockedState, Call, CgroupId, Comm, Context, Cpu, Direction, Event, EventKind, Flow,
     FlowId, KernelLock, LockWord, Mark, Packet, Softirq, Stack, SwitchOut, ThreadIdentity, Tid,
 };
+use wakepath_scenario::arbitrary::cases;
 use wakepath_wait_graph::Graph;
 
 fn tid() -> impl Strategy<Value = Tid> {
@@ -143,17 +144,9 @@ fn event() -> impl Strategy<Value = Event> {
     })
 }
 
-/// Rare coincidences take many tries: what 256 of them do not meet was met by 20,000. `PROPTEST_CASES`
-/// says another number.
-fn tries() -> ProptestConfig {
-    match std::env::var_os("PROPTEST_CASES") {
-        Some(_) => ProptestConfig::default(),
-        None => ProptestConfig::with_cases(2_000),
-    }
-}
-
 proptest! {
-    #![proptest_config(tries())]
+    // Rare coincidences take many tries: what 256 of them do not meet was met by 20,000.
+    #![proptest_config(cases(2_000))]
     #[test]
     fn every_path_over_any_events_ends_and_adds_up(
         mut events in prop::collection::vec(event(), 0..120),

@@ -1,12 +1,13 @@
 //! Walking the records of a ring without decoding them.
 
-mod arbitrary;
-
-use arbitrary::{RELEASE, event};
 use proptest::prelude::*;
 use wakepath_clock::Stamp;
 use wakepath_event::Event;
 use wakepath_kernel_records::{Buffer, Encoder, Header, Kind, walk};
+use wakepath_scenario::arbitrary::{event, kinds_by_buffer};
+
+/// The kernel whose records these are.
+const RELEASE: &str = "6.18.0";
 
 /// The records of these events, in the order of their stamps.
 fn records(mut events: Vec<Event>) -> Vec<Vec<u8>> {
@@ -24,7 +25,7 @@ proptest! {
     #[test]
     fn a_stretch_is_the_same_wherever_its_ring_wraps(
         buffer in prop_oneof![Just(Buffer::Sched), Just(Buffer::Net), Just(Buffer::Life)]
-            .prop_flat_map(|buffer| (Just(buffer), proptest::collection::vec(event(buffer), 1..20))),
+            .prop_flat_map(|buffer| (Just(buffer), proptest::collection::vec(event(kinds_by_buffer()[buffer as usize].clone()), 1..20))),
         wrap in any::<prop::sample::Index>(),
     ) {
         let (buffer, events) = buffer;

@@ -1,6 +1,7 @@
 //! Made-up machines whose truth is known, for tests of what explains real ones.
 //!
 //! * [`event`] and [`identity`]: one event, one thread;
+//! * [`arbitrary`]: any event that a record can hold, for property tests;
 //! * [`draw`]: a drawing of threads in ASCII, one column a step of time;
 //! * [`text`]: a trace in lines that a person can write and read, as `cases/` has them;
 //! * [`simulate`]: programs run by a small scheduler.
@@ -8,6 +9,7 @@
 //! All give events as a recorder would: this crate knows nothing of graphs and paths, so that a
 //! test's truth never comes from what it tests.
 
+pub mod arbitrary;
 mod drawing;
 mod event;
 pub mod simulate;

@@ -3,15 +3,11 @@
 //!
 //! In each connection, the end with the lower port belongs to one host, the other end to the other.
 
-#[path = "../../clock/tests/truth/mod.rs"]
-#[allow(dead_code, reason = "made for the solver's tests")]
-mod truth;
-
 use std::collections::HashMap;
 use std::process::ExitCode;
 
-use truth::{Chance, TrueClock};
 use wakepath_clock::Stamp;
+use wakepath_drift::{Chance, TrueClock};
 use wakepath_event::{Direction, EventSource, Flow, FlowId, RecordingFormat};
 use wakepath_packets::Traffic;
 use wakepath_recording::Recording;

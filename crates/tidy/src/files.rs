@@ -19,7 +19,8 @@ const EMPTY_NAMES: [&str; 9] =
 const PRIVATE_PATHS: [[&str; 2]; 4] = [["/home", "/"], ["/root", "/"], ["/Users", "/"], ["/work", "/"]];
 
 /// The crates that are programs for people. All others hand back what is to be said.
-const PRINTERS: [&str; 5] = ["crates/cli", "crates/split", "crates/tidy", "crates/truth", "bench"];
+const PRINTERS: [&str; 6] =
+    ["crates/cli", "crates/harness", "crates/split", "crates/tidy", "crates/truth", "bench"];
 
 const PRINTS: [&str; 6] = ["println!(", "print!(", "eprintln!(", "eprint!(", "dbg!(", "process::exit("];
 
@@ -79,10 +80,23 @@ fn name(path: &Path) -> Option<Finding> {
     Some(Finding::new(path.display().to_string(), text))
 }
 
+/// A module is `name.rs`, its own modules are in the folder `name` beside it; nothing is included from elsewhere.
 fn modules(path: &Path, text: &str) -> Vec<Finding> {
     if !has_extension(path, &["rs"]) {
         return Vec::new();
     }
+    let mut findings = Vec::new();
+    if path.ends_with("mod.rs") {
+        let text = "call it as its folder, and put it beside the folder; tests with modules have a `main.rs`";
+        findings.push(Finding::new(path.display().to_string(), text));
+    }
+    findings.extend(
+        text.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("#[path")).map(
+            |(index, _)| {
+                at(path, index + 1, "a file is in one crate: what two need is in a crate that both use")
+            },
+        ),
+    );
     let named = text.lines().enumerate().filter_map(|(index, line)| {
         let line = line.trim_start().trim_start_matches("pub(crate) ").trim_start_matches("pub ");
         let name = line.strip_prefix("mod ")?.trim_end_matches([';', '{', ' ']);
@@ -90,7 +104,8 @@ fn modules(path: &Path, text: &str) -> Vec<Finding> {
             .contains(&name)
             .then(|| at(path, index + 1, format!("the module name `{name}` says nothing of what is inside")))
     });
-    named.collect()
+    findings.extend(named);
+    findings
 }
 
 /// Binary files are searched too: a recording holds the paths of the programs it saw.
@@ -165,12 +180,27 @@ mod tests {
 
     #[test]
     fn names_that_say_nothing_are_refused() {
-        for path in ["crates/clock/src/utils.rs", "crates/clock/tests/common/mod.rs", "docs/helpers/a.md"] {
+        for path in ["crates/clock/src/utils.rs", "crates/clock/tests/common/hull.rs", "docs/helpers/a.md"] {
             assert_eq!(findings(path, "").len(), 1, "{path}");
         }
         assert_eq!(
             findings("crates/clock/src/lib.rs", "pub mod hull;\npub(crate) mod shared {\n"),
             ["crates/clock/src/lib.rs:2: the module name `shared` says nothing of what is inside"]
+        );
+    }
+
+    #[test]
+    fn a_module_is_a_file_beside_its_folder_in_one_crate() {
+        for good in ["crates/clock/src/hull.rs", "crates/clock/tests/pairs/main.rs"] {
+            assert_eq!(findings(good, "mod hull;\n"), [""; 0]);
+        }
+        assert_eq!(findings("crates/clock/tests/pairs/mod.rs", "").len(), 1);
+        assert_eq!(
+            findings(
+                "crates/sync/tests/a.rs",
+                "//! A.\n\n#[path = \"../../clock/tests/pair.rs\"]\nmod pair;\n"
+            ),
+            ["crates/sync/tests/a.rs:3: a file is in one crate: what two need is in a crate that both use"]
         );
     }
 

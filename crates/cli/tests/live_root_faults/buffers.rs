@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::live::{adds_up, document, of_kind, path, place, record, wakepath, workload};
+use wakepath_harness::live::{adds_up, document, of_kind, path, place, record, wakepath, workload};
 
 fn list<'a>(document: &'a Value, key: &str) -> &'a [Value] {
     document[key].as_array().expect("a list")

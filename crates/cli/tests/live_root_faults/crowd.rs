@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::live::{adds_up, place, record, wakepath};
+use wakepath_harness::live::{adds_up, place, record, wakepath};
 
 const THREADS: u64 = 10_000;
 /// A debug build beside other tests on a busy machine; a release build takes a tenth of it.

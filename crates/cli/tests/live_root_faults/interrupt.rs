@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::live::{WAKEPATH, document, place, record};
+use wakepath_harness::live::{WAKEPATH, document, place, record};
 
 /// Ends with 5 when it is terminated, and by itself, with 0, before anybody's patience ends.
 const WAITS: &str = "trap 'exit 5' TERM; : >began; while [ $((i=i+1)) -lt 1000 ]; do sleep 0.01; done";
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 fn start(folder: &Path, arguments: &[&str]) -> Child {
     let _ = fs::remove_file(folder.join("began"));
-    let mut command = Command::new(WAKEPATH);
+    let mut command = Command::new(*WAKEPATH);
     command.arg("record").args(arguments).current_dir(folder);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     in_the_foreground(&mut command).spawn().expect("wakepath")
@@ -89,7 +89,7 @@ fn under_sudo_a_signal_reaches_the_command_whoever_it_runs_as() {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("its mode");
     for flags in [&[][..], &["--as-root"]] {
         let _ = fs::remove_file(folder.join("began"));
-        let mut command = Command::new(WAKEPATH);
+        let mut command = Command::new(*WAKEPATH);
         command.env("SUDO_UID", "65534").env("SUDO_GID", "65534").env("SUDO_USER", "nobody");
         command.arg("record").args(flags).args(["--", "sh", "-c", WAITS]);
         command.current_dir(folder).stderr(Stdio::piped());
@@ -118,7 +118,7 @@ fn the_terminals_interrupt_reaches_the_command_once() {
     let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
     let script = "trap 'echo INT >>got; ended=1' INT; : >began; \
                   while [ -z \"$ended\" ] && [ $((i=i+1)) -lt 1000 ]; do sleep 0.01; done; sleep 0.2; exit 5";
-    let mut command = Command::new(WAKEPATH);
+    let mut command = Command::new(*WAKEPATH);
     command.args(["record", "--", "sh", "-c", script]).current_dir(folder);
     command.stdin(theirs).stdout(Stdio::null()).stderr(Stdio::piped());
     // SAFETY: the child calls only async-signal-safe functions.
@@ -213,8 +213,9 @@ fn a_command_that_does_not_end_is_left_alone_and_that_is_said() {
 fn what_is_ignored_from_the_start_stays_ignored() {
     let Some(folder) = place("nohup works") else { return };
     let folder = folder.path();
+    let wakepath = *WAKEPATH;
     let script = format!(
-        "trap '' HUP; exec {WAKEPATH} record -- sh -c ': >began; while [ ! -e go ]; do sleep 0.01; done; kill -HUP $$; exit 4'"
+        "trap '' HUP; exec {wakepath} record -- sh -c ': >began; while [ ! -e go ]; do sleep 0.01; done; kill -HUP $$; exit 4'"
     );
     let recorder = Command::new("sh")
         .args(["-c", &script])

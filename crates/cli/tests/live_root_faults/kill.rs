@@ -11,7 +11,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::live::{WAKEPATH, adds_up, place, wakepath};
+use wakepath_drift::Chance;
+use wakepath_harness::live::{WAKEPATH, adds_up, place, wakepath};
 
 /// Threads come and go, and wait, for about a quarter of a second; then it says that it is done.
 const COMMAND: &str = "for i in 1 2 3 4 5 6 7 8; do /bin/true; sleep 0.02; done; : >done";
@@ -58,7 +59,7 @@ fn a_recording_killed_at_any_moment_can_be_read_and_the_one_before_is_kept() {
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
     let seed = number("WAKEPATH_SEED").unwrap_or_else(clock);
     println!("{kills} kills at random moments; WAKEPATH_SEED={seed} repeats them");
-    let mut random = Random(seed);
+    let mut chance = Chance(seed);
 
     let times = undisturbed(folder);
     let mut before = keep(&recording(folder));
@@ -66,12 +67,13 @@ fn a_recording_killed_at_any_moment_can_be_read_and_the_one_before_is_kept() {
     let mut outcomes: BTreeMap<(Phase, &str), u64> = BTreeMap::new();
     for round in 0..kills {
         let phase = PHASES[round as usize % PHASES.len()];
-        let pause = random.below(match phase {
+        let most = match phase {
             Phase::Life => times.life,
             Phase::Naming => Duration::from_millis(3),
             Phase::Draining => times.command,
             Phase::Ending => times.ending,
-        });
+        };
+        let pause = most.mul_f64(chance.share());
         let what = format!("round {round}, {phase:?} and {pause:?}");
         let command_ended = kill(folder, phase, pause, before.inode);
 
@@ -105,19 +107,6 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().expect("a whole number"))
 }
 
-/// SplitMix64 (Steele, Lea and Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: Duration) -> Duration {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Duration::from_nanos((z ^ z >> 31) % (most.as_nanos() as u64).max(1))
-    }
-}
-
 fn recording(folder: &Path) -> PathBuf {
     folder.join("wakepath.rec")
 }
@@ -128,7 +117,7 @@ fn old(folder: &Path) -> PathBuf {
 
 fn start(folder: &Path) -> Child {
     let _ = fs::remove_file(folder.join("done"));
-    Command::new(WAKEPATH)
+    Command::new(*WAKEPATH)
         .args(["record", "--", "sh", "-c", COMMAND])
         .current_dir(folder)
         .stdout(Stdio::null())
@@ -189,7 +178,7 @@ fn kill(folder: &Path, phase: Phase, pause: Duration, before: u64) -> bool {
 }
 
 fn info(path: &Path) -> Value {
-    let output = Command::new(WAKEPATH).args(["info", "--json"]).arg(path).output().expect("wakepath");
+    let output = Command::new(*WAKEPATH).args(["info", "--json"]).arg(path).output().expect("wakepath");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{}: {said}", path.display());
     serde_json::from_slice(&output.stdout).expect("JSON")

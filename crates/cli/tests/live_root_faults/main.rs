@@ -1,10 +1,6 @@
 //! What goes wrong while `wakepath record` runs: each ends in a documented exit code and a clear
 //! message, and what was written before can be read.
 
-#[allow(dead_code, reason = "each test program uses its part")]
-#[path = "../live/mod.rs"]
-mod live;
-
 mod buffers;
 mod crowd;
 mod interrupt;

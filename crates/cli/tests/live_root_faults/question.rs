@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-use crate::live::{document, place, record, wakepath};
+use wakepath_harness::live::{document, place, record, wakepath};
 
 #[test]
 fn an_earlier_recording_stays_where_it_is_until_the_next_one_really_begins() {

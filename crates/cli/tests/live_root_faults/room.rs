@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::live::{WAKEPATH, place, record, wakepath, workload};
+use wakepath_harness::live::{WAKEPATH, place, record, wakepath, workload};
 
 /// Switches, as fast as they come.
 const BUSY: &str = "i=0; while [ $i -lt 1500 ]; do echo $i | cat >/dev/null; i=$((i+1)); done; exit 7";
@@ -159,7 +159,7 @@ fn a_disk_that_stands_still_for_seconds_costs_no_record() {
     let Some(disk) = Disk::ext4(folder, 128 << 20) else { return };
     // A fraction of a second fills such buffers, and a disk with much to do lets one wait for more.
     let busy = "while :; do echo $i | cat >/dev/null; done";
-    let recorder = Command::new(WAKEPATH)
+    let recorder = Command::new(*WAKEPATH)
         .args(["record", "--buffer", "128K", "--", "timeout", "4", "sh", "-c", busy])
         .current_dir(&disk.at)
         .stdout(Stdio::null())
@@ -190,7 +190,7 @@ fn a_tenth_of_the_disk_stays_free() {
     let Some(folder) = place("a tenth of the disk stays free") else { return };
     let Some(disk) = Disk::tmpfs(folder, 32 << 20) else { return };
     // Somebody else fills it while we record; looked at once a second.
-    let mut recorder = Command::new(WAKEPATH)
+    let mut recorder = Command::new(*WAKEPATH)
         .args(["record", "-a", "-d", "20"])
         .current_dir(&disk.at)
         .stdout(Stdio::null())

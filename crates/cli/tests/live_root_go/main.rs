@@ -4,12 +4,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use live::{WAKEPATH, document, place, wakepath};
 use serde_json::Value;
-
-#[allow(dead_code, reason = "each test program uses its part")]
-#[path = "../live/mod.rs"]
-mod live;
+use wakepath_harness::live::{WAKEPATH, document, place, wakepath};
 
 /// Go's command, on the path or where it is installed by its makers' archive; a line that says so where there
 /// is none.
@@ -40,7 +36,7 @@ fn build(go: &Path, folder: &Path, options: &[&str]) -> String {
 /// to those of the same name.
 fn count(folder: &Path, functions: &[&str], command: &[&str]) -> (Vec<Value>, HashMap<String, u64>) {
     let targets: Vec<String> = functions.iter().map(|name| format!("./calls:main.{name}")).collect();
-    let output = Command::new(WAKEPATH)
+    let output = Command::new(*WAKEPATH)
         .arg("latency")
         .args(&targets)
         .args(["--slow-probes", "--json", "--"])

@@ -4,12 +4,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use live::{WAKEPATH, first_byte, place, workload};
 use serde_json::Value;
-
-#[allow(dead_code, reason = "each test program uses its part")]
-#[path = "../live/mod.rs"]
-mod live;
+use wakepath_harness::live::{WAKEPATH, first_byte, place, workload};
 
 /// Where a function of a running program begins stands a probe, before long.
 fn is_probed(pid: u32, program: &str, function: &str) -> bool {
@@ -49,7 +45,7 @@ fn who_else_pays_for_probes_is_said_with_what() {
     let mut processes = [sleeping(&calls), sleeping(&calls), sleeping(&calls)];
     let asked = processes[0].id().to_string();
     let begin = |arguments: &[&str]| -> Child {
-        let mut wakepath = Command::new(WAKEPATH);
+        let mut wakepath = Command::new(*WAKEPATH);
         let wakepath = wakepath.args(arguments).current_dir(folder);
         wakepath.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakepath")
     };
@@ -66,11 +62,11 @@ fn who_else_pays_for_probes_is_said_with_what() {
     let counted = end(counting);
     let recording = begin(&["record", "--call", "./calls:counted", "-p", &asked]);
     let recorded = is_probed(processes[1].id(), &calls, "counted").then(|| end(recording));
-    let all = Command::new(WAKEPATH)
+    let all = Command::new(*WAKEPATH)
         .args(["latency", "./calls:counted", "--json", "-a", "-d", "0.1"])
         .current_dir(folder)
         .output();
-    let shown = Command::new(WAKEPATH)
+    let shown = Command::new(*WAKEPATH)
         .args(["latency", "./calls:counted", "./calls:left", "-p", &asked, "-d", "0.1"])
         .current_dir(folder)
         .output();
@@ -137,7 +133,7 @@ fn of_each_kind_of_probe_an_empty_function_is_counted_to_take_what_was_said_befo
         if run >= 8 && best.iter().all(is_as_said) || run == MAX_RUNS {
             break;
         }
-        let output = Command::new(WAKEPATH)
+        let output = Command::new(*WAKEPATH)
             .arg("latency")
             .args(&names)
             .args(["--slow-probes", "--json", "--", &empty, &QUICK.to_string(), &SLOW.to_string()])

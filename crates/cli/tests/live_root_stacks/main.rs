@@ -5,12 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use live::{adds_up, document, of_kind, path, place, record, wakepath};
 use serde_json::Value;
-
-#[allow(dead_code, reason = "each test program uses its part")]
-#[path = "../live/mod.rs"]
-mod live;
+use wakepath_harness::live::{adds_up, document, of_kind, path, place, record, wakepath};
 
 /// The shop, built in `folder`.
 fn shop(folder: &Path, options: &[&str]) {

@@ -4,12 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use live::{WAKEPATH, place};
 use serde_json::Value;
-
-#[allow(dead_code, reason = "each test program uses its part")]
-#[path = "../live/mod.rs"]
-mod live;
+use wakepath_harness::live::{WAKEPATH, place};
 
 /// A program of this folder, built in another; nothing, with a line that says so, where there is no compiler.
 fn build(compiler: &str, source: &str, folder: &Path, would_show: &str) -> Option<String> {
@@ -38,7 +34,7 @@ struct Ended {
 
 fn latency(folder: &Path, targets: &[&str], options: &[&str], command: &[&str]) -> Ended {
     let arguments = [&["latency"], targets, options, &["--json", "--"], command].concat();
-    let output = Command::new(WAKEPATH).args(arguments).current_dir(folder).output().expect("wakepath");
+    let output = Command::new(*WAKEPATH).args(arguments).current_dir(folder).output().expect("wakepath");
     let printed = String::from_utf8_lossy(&output.stdout);
     let (document, own): (Vec<&str>, Vec<&str>) = printed.lines().partition(|line| line.starts_with('{'));
     let document: Option<Value> = document.first().and_then(|line| serde_json::from_str(line).ok());

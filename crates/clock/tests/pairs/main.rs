@@ -1,0 +1,5 @@
+//! The clocks of two hosts, from the packets between them: what is found is held against what was so.
+
+mod bound;
+mod pair;
+mod solver;

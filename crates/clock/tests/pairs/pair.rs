@@ -1,0 +1,90 @@
+//! Two hosts whose true clocks are known, and packets between them.
+
+use wakepath_clock::{ErrorBound, Limits, Local, Peer, Solver, Stamp, Transform};
+use wakepath_drift::{Chance, TrueClock};
+
+/// The packets between two hosts.
+#[derive(Debug, Clone)]
+pub struct Traffic {
+    pub seconds: f64,
+    pub per_second: f64,
+    /// Least delay there and back, ns.
+    pub least: (f64, f64),
+    /// Mean of what is added to it, ns.
+    pub queueing: f64,
+    /// The share of the packets that go forward.
+    pub forward: f64,
+}
+
+pub struct Pair {
+    pub here: TrueClock,
+    pub there: TrueClock,
+    pub traffic: Traffic,
+    /// Every packet: (forward, stamp here, stamp there).
+    pub packets: Vec<(bool, u64, u64)>,
+}
+
+impl Pair {
+    pub fn new(here: TrueClock, there: TrueClock, traffic: Traffic, chance: &mut Chance) -> Self {
+        let count = (traffic.seconds * traffic.per_second) as usize;
+        let packets = (0..count).map(|_| {
+            let sent = chance.between(0.0, traffic.seconds * 1e9);
+            let forward = chance.share() < traffic.forward;
+            let least = if forward { traffic.least.0 } else { traffic.least.1 };
+            let received = sent + least - traffic.queueing * (1.0 - chance.share()).ln();
+            match forward {
+                true => (true, here.at(sent), there.at(received)),
+                false => (false, here.at(received), there.at(sent)),
+            }
+        });
+        let packets = packets.collect();
+        Self { here, there, traffic, packets }
+    }
+
+    pub fn solver(&self, limits: Limits) -> Solver {
+        let mut solver = Solver::new(limits);
+        for &(forward, here, there) in &self.packets {
+            match forward {
+                true => solver.forward(Stamp::from_ns(here), Stamp::from_ns(there)),
+                false => solver.backward(Stamp::from_ns(there), Stamp::from_ns(here)),
+            }
+        }
+        solver
+    }
+
+    /// The window of a recording on this clock.
+    pub fn window(&self) -> (Stamp<Local>, Stamp<Local>) {
+        let end = self.traffic.seconds * 1e9 + 1e6;
+        (Stamp::from_ns(self.here.at(0.0)), Stamp::from_ns(self.here.at(end)))
+    }
+
+    /// The worst true error in the window; every error is held against its bound.
+    pub fn judge(&self, transform: &Transform<Local, Peer>) -> Result<u64, String> {
+        let mut worst = 0;
+        let steps = 2000;
+        for step in 0..=steps {
+            let t = self.traffic.seconds * 1e9 * f64::from(step) / f64::from(steps);
+            let (at, error) = transform.convert(Stamp::from_ns(self.here.at(t)));
+            let truth = self.there.at(t);
+            let off = at.ns().abs_diff(truth);
+            worst = worst.max(off);
+            // Stamps are whole ns on both clocks.
+            if let ErrorBound::Within(bound) = error
+                && off > bound + 2
+            {
+                return Err(format!("off by {off} ns at {t} ns, bound {bound}"));
+            }
+        }
+        Ok(worst)
+    }
+
+    /// Packets that arrive before they were sent.
+    pub fn inversions(&self, transform: &Transform<Local, Peer>) -> usize {
+        let mut cursor = transform.cursor();
+        let inverted = |&&(forward, here, there): &&(bool, u64, u64)| {
+            let at = cursor.convert(Stamp::from_ns(here)).0.ns();
+            if forward { at > there } else { at < there }
+        };
+        self.packets.iter().filter(inverted).count()
+    }
+}

@@ -1,0 +1,8 @@
+//! Traces in the Common Trace Format: metadata as text, packets and streams, sound and damaged.
+
+mod babeltrace2;
+mod packets;
+mod streams;
+mod text;
+mod tsdl;
+mod tsdl_types;

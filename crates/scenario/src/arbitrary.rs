@@ -1,0 +1,334 @@
+//! Strategies of `proptest` for any event that a record can hold, and the number of cases.
+
+use std::fmt::Debug;
+use std::net::{IpAddr, SocketAddr};
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::strategy::Union;
+use wakepath_clock::Stamp;
+use wakepath_event::{
+    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event,
+    EventKind, FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet,
+    Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
+};
+
+/// The largest number of frames of one stack.
+pub const MAX_FRAMES: usize = 127;
+
+/// The number that means that there is no system call.
+pub const CALL_NONE: u32 = u32::MAX;
+
+/// The kinds of event of one of a recorder's buffers, or of several.
+pub type Kinds = BoxedStrategy<EventKind>;
+
+/// An event of one of these kinds, at any stamp.
+pub fn event(kinds: Kinds) -> impl Strategy<Value = Event> {
+    (any::<u64>(), prop_oneof![0..Cpu::LIMIT, Just(Cpu::UNKNOWN.0)], context(), tid(), kinds).prop_map(
+        |(at, cpu, context, current, what)| Event {
+            at: Stamp::from_ns(at),
+            cpu: Cpu(cpu),
+            context,
+            current,
+            kind: what,
+        },
+    )
+}
+
+/// The kinds that a recorder's three buffers hold: of the scheduler, of the network, and of threads' lives.
+pub fn kinds_by_buffer() -> [Kinds; 3] {
+    [sched().boxed(), net().boxed(), life().boxed()]
+}
+
+/// An event at any stamp and its buffer: one of `buffers`, which are in the order of [`kinds_by_buffer`].
+pub fn any_event<B: Clone + Debug + 'static>(buffers: [B; 3]) -> impl Strategy<Value = (B, Event)> {
+    let events = buffers.into_iter().zip(kinds_by_buffer());
+    Union::new(events.map(|(buffer, kinds)| (Just(buffer), event(kinds)).boxed()))
+}
+
+fn tid() -> impl Strategy<Value = Tid> {
+    any::<u32>().prop_map(Tid)
+}
+
+fn context() -> impl Strategy<Value = Context> {
+    prop_oneof![
+        Just(Context::Task),
+        (0..Softirq::ALL.len()).prop_map(|vector| Context::Softirq(Softirq::ALL[vector])),
+        Just(Context::LocalTimer),
+        Just(Context::Reschedule),
+        Just(Context::CallFunction),
+        Just(Context::IrqWork),
+        Just(Context::Device),
+        Just(Context::UnknownInterrupt),
+    ]
+}
+
+fn blocked() -> impl Strategy<Value = BlockedState> {
+    prop_oneof![
+        Just(BlockedState::Interruptible),
+        Just(BlockedState::Uninterruptible),
+        Just(BlockedState::Idle),
+        Just(BlockedState::Stopped),
+        Just(BlockedState::Traced),
+        Just(BlockedState::Parked),
+        Just(BlockedState::Frozen),
+        Just(BlockedState::RtLockWait),
+        (0x1_0000..u32::MAX / 2).prop_map(|bits| BlockedState::Other(bits & !0xff)),
+    ]
+}
+
+fn switch_out() -> impl Strategy<Value = SwitchOut> {
+    prop_oneof![
+        Just(SwitchOut::Runnable),
+        Just(SwitchOut::Throttled),
+        blocked().prop_map(SwitchOut::Blocked),
+        Just(SwitchOut::Dead),
+    ]
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let lock = (any::<u32>(), option::of(any::<u32>()), option::of(tid()))
+        .prop_map(|(operation, value, claimed_owner)| LockWord { operation, value, claimed_owner });
+    (0..CALL_NONE, any::<u64>(), option::of(lock)).prop_map(|(number, arg0, lock)| Call {
+        number,
+        arg0,
+        lock,
+    })
+}
+
+fn sched() -> impl Strategy<Value = EventKind> {
+    prop_oneof![
+        (tid(), switch_out(), any::<u32>(), option::of(call())).prop_map(
+            |(next, out, interrupts_ns, call)| EventKind::Switch { next, out, interrupts_ns, call }
+        ),
+        Just(EventKind::Current),
+        any::<u64>().prop_map(|id| EventKind::StackOf(StackId(id))),
+        (tid(), any::<u16>(), option::of(any::<bool>())).prop_map(|(target, irq, how)| EventKind::Waking {
+            target,
+            irq,
+            newborn: how == Some(true),
+            socket: (how == Some(false)).then_some(FlowId(irq.into())),
+        }),
+    ]
+}
+
+fn net() -> impl Strategy<Value = EventKind> {
+    let packet = (
+        any::<(u64, u32, u32, u32, u16, u32, u32)>(),
+        prop_oneof![Just(Direction::Out), Just(Direction::In)],
+    )
+        .prop_map(|((flow, seq, ack, len, tcp_flags, netns, interface), direction)| Packet {
+            flow: FlowId(flow),
+            direction,
+            seq,
+            ack,
+            len,
+            tcp_flags,
+            netns,
+            interface,
+        });
+    prop_oneof![
+        packet.prop_map(EventKind::Packet),
+        any::<u64>().prop_map(|flow| EventKind::SocketReady(FlowId(flow))),
+        flow(),
+    ]
+}
+
+fn flow() -> impl Strategy<Value = EventKind> {
+    let ends = prop_oneof![
+        any::<([u8; 4], [u8; 4])>().prop_map(|(a, b)| (IpAddr::from(a), IpAddr::from(b))),
+        any::<([u8; 16], [u8; 16])>().prop_map(|(a, b)| (IpAddr::from(a), IpAddr::from(b))),
+    ];
+    (any::<u64>(), ends, any::<(u16, u16, u8)>()).prop_map(|(id, (source, target), (from, to, protocol))| {
+        let (source, target) = (SocketAddr::new(source, from), SocketAddr::new(target, to));
+        EventKind::Flow(FlowId(id), Flow { source, target, protocol })
+    })
+}
+
+/// Bytes without NUL, at most `most`.
+fn text(most: usize) -> impl Strategy<Value = Box<[u8]>> {
+    vec(1..=255u8, 0..=most).prop_map(Vec::into)
+}
+
+/// Any bytes, at most `most`.
+fn bytes(most: usize) -> impl Strategy<Value = Box<[u8]>> {
+    vec(any::<u8>(), 0..=most).prop_map(Vec::into)
+}
+
+fn comm() -> impl Strategy<Value = Comm> {
+    text(15).prop_map(|name| Comm::new(&name))
+}
+
+fn identity() -> impl Strategy<Value = ThreadIdentity> {
+    (any::<[u32; 5]>(), any::<[u64; 3]>(), any::<bool>(), comm()).prop_map(
+        |([tid, tgid, parent, ns_tid, ns_tgid], [start, cgroup, cpu_cgroup], kernel, comm)| ThreadIdentity {
+            tid: Tid(tid),
+            tgid: Tid(tgid),
+            parent: Tid(parent),
+            ns_tid: Tid(ns_tid),
+            ns_tgid: Tid(ns_tgid),
+            start: Stamp::from_ns(start),
+            cgroup: CgroupId(cgroup),
+            cpu_cgroup: CgroupId(cpu_cgroup),
+            kernel,
+            comm,
+        },
+    )
+}
+
+fn block() -> impl Strategy<Value = BlockRequest> {
+    (any::<(u64, u32, u64, u32, u8)>(), option::of(1..=u64::MAX), option::of(1..=u64::MAX)).prop_map(
+        |((id, device, sector, bytes, operation), start, issued)| BlockRequest {
+            id,
+            device,
+            sector,
+            bytes,
+            operation,
+            start: start.map(Stamp::from_ns),
+            issued: issued.map(Stamp::from_ns),
+        },
+    )
+}
+
+fn kernel_lock() -> impl Strategy<Value = KernelLock> {
+    (any::<u64>(), any::<u32>(), option::of((1..=u32::MAX).prop_map(Tid)))
+        .prop_map(|(address, flags, owner)| KernelLock { address, flags, owner })
+}
+
+fn stack() -> impl Strategy<Value = Stack> {
+    (tid(), vec(any::<u64>(), 0..=MAX_FRAMES), any::<prop::sample::Index>()).prop_map(
+        |(tgid, frames, split)| {
+            let (kernel, user) = frames.split_at(split.index(frames.len() + 1));
+            let scanned = split.index(user.len().max(1)) as u16;
+            Stack { tgid, kernel: kernel.into(), user: user.into(), scanned }
+        },
+    )
+}
+
+fn file() -> impl Strategy<Value = FileName> {
+    (any::<(u32, u32, u32, u64)>(), option::of((1..=u64::MAX).prop_map(FlowId)), text(63)).prop_map(
+        |((tgid, fd, mode, inode), flow, name)| FileName { tgid: Tid(tgid), fd, mode, inode, flow, name },
+    )
+}
+
+fn name() -> impl Strategy<Value = EventKind> {
+    let space = prop::sample::select(vec![
+        NameSpace::Cgroup,
+        NameSpace::Interrupt,
+        NameSpace::BlockDevice,
+        NameSpace::Interface,
+        NameSpace::CpuLimit,
+        NameSpace::Program,
+        NameSpace::CpuCgroup,
+        NameSpace::Target,
+    ]);
+    (space, any::<u64>(), bytes(300)).prop_map(|(space, key, name)| EventKind::Name(space, key, name))
+}
+
+fn mapping() -> impl Strategy<Value = Mapping> {
+    (any::<(u32, u64, u64, u64)>(), bytes(32), bytes(300)).prop_map(
+        |((tgid, from, to, offset), build_id, path)| Mapping {
+            tgid: Tid(tgid),
+            from,
+            to,
+            offset,
+            build_id,
+            path,
+        },
+    )
+}
+
+fn mark() -> impl Strategy<Value = Mark> {
+    prop_oneof![
+        Just(Mark::Started),
+        Just(Mark::Stopped),
+        (tid(), bytes(200)).prop_map(|(tgid, words)| Mark::Command { tgid, words }),
+        tid().prop_map(Mark::Target),
+        tid().prop_map(Mark::Observer),
+        any::<u32>().prop_map(Mark::Ended),
+    ]
+}
+
+fn function() -> impl Strategy<Value = FunctionCall> {
+    let end = prop_oneof![
+        Just(CallEnd::Returned),
+        Just(CallEnd::Unwound),
+        Just(CallEnd::Open),
+        Just(CallEnd::Moved)
+    ];
+    (any::<u32>(), tid(), any::<u64>(), end).prop_map(|(target, thread, from, end)| FunctionCall {
+        target,
+        thread,
+        from: Stamp::from_ns(from),
+        end,
+    })
+}
+
+fn life() -> impl Strategy<Value = EventKind> {
+    let thread = (identity(), option::of(blocked()), option::of(0..CALL_NONE)).prop_map(
+        |(identity, blocked, number)| EventKind::Thread {
+            identity,
+            blocked,
+            call: number.map(|number| Call { number, arg0: Call::NO_ARGUMENT, lock: None }),
+        },
+    );
+    let moved =
+        (tid(), tid(), any::<(bool, u64, u64)>()).prop_map(|(tid, tgid, (whole, cgroup, cpu_cgroup))| {
+            EventKind::Move { tid, tgid, whole, cgroup: CgroupId(cgroup), cpu_cgroup: CgroupId(cpu_cgroup) }
+        });
+    let clocks = any::<(u64, u64, u64)>().prop_map(|(boottime_ns, realtime_ns, steal_ns)| Clocks {
+        boottime_ns,
+        realtime_ns,
+        steal_ns,
+    });
+    prop_oneof![
+        thread,
+        identity().prop_map(|child| EventKind::Fork { child }),
+        (tid(), comm(), text(127)).prop_map(|(old, comm, path)| EventKind::Exec { old, comm, path }),
+        any::<u64>().prop_map(EventKind::Stolen),
+        any::<u64>().prop_map(|cpu_cgroup| EventKind::Refill(CgroupId(cpu_cgroup))),
+        call().prop_map(|call| {
+            // Without the word, a snapshot says nothing of a lock.
+            EventKind::Blocked(Call { lock: call.lock.filter(|lock| lock.value.is_some()), ..call })
+        }),
+        Just(EventKind::Exit),
+        (tid(), comm()).prop_map(|(tid, comm)| EventKind::Rename { tid, comm }),
+        moved,
+        flow(),
+        any::<u64>().prop_map(|flow| EventKind::SocketReady(FlowId(flow))),
+        (tid(), any::<u16>()).prop_map(|(target, irq)| EventKind::Waking {
+            target,
+            irq,
+            newborn: false,
+            socket: None
+        }),
+        block().prop_map(EventKind::BlockIssue),
+        block().prop_map(EventKind::BlockComplete),
+        kernel_lock().prop_map(EventKind::LockBegin),
+        kernel_lock().prop_map(EventKind::LockEnd),
+        stack().prop_map(EventKind::Sample),
+        stack().prop_map(EventKind::Stack),
+        file().prop_map(EventKind::File),
+        function().prop_map(EventKind::Function),
+        any::<(u64, u64)>().prop_map(|(from, count)| EventKind::Loss { from: Stamp::from_ns(from), count }),
+        clocks.prop_map(EventKind::Clocks),
+        name(),
+        mapping().prop_map(EventKind::Mapping),
+        mark().prop_map(EventKind::Mark),
+        any::<[u64; 5]>().prop_map(|[taken, repeated, checked, disagreed, doubtful]| {
+            EventKind::StackCounts(StackCounts { taken, repeated, checked, disagreed, doubtful })
+        }),
+    ]
+}
+
+/// One bit of `bytes` turned over.
+pub fn flip(bytes: &mut [u8], bit: usize) {
+    bytes[bit / 8] ^= 1 << (bit % 8);
+}
+
+/// This number of cases, or the number in `PROPTEST_CASES`: for fuzzing of any length.
+pub fn cases(default: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    ProptestConfig::with_cases(asked.unwrap_or(default))
+}
