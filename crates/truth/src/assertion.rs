@@ -1,4 +1,4 @@
-//! Sentences about a path, which a workload writes into its truth and the judge reads.
+//! Assertions about a path, which a workload writes into its truth and the judge checks.
 //!
 //! ```text
 //! segments kind=runnable comm=pulse cause.comm=pulse-rival
@@ -6,18 +6,18 @@
 //! waits lock.owner
 //! ```
 //!
-//! The first word is a list of the document. The others hold for one and the same item of it: a field,
-//! with dots into what it contains, has that value (a trailing star stands for any rest), or, without
-//! `=`, is there and is not null.
+//! The first word names a list of the document. The other words must all hold for one item of it: a field,
+//! with dots for nested ones, has that value (a trailing star matches any rest), or, without `=`, is
+//! present and not null.
 
 use serde_json::Value;
 
-/// A sentence that cannot be read.
+/// An assertion that cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("`{0}` is no assertion: it begins with a list of the document, as in `segments kind=timer`")]
 pub struct BadAssertion(String);
 
-/// How many items of the list bear the sentence out.
+/// The number of items of the list for which the assertion holds.
 pub fn count(document: &Value, assertion: &str) -> Result<usize, BadAssertion> {
     let bad = || BadAssertion(assertion.to_owned());
     let mut words = assertion.split_whitespace();
@@ -57,7 +57,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_sentence_holds_of_one_and_the_same_item() {
+    fn an_assertion_holds_for_one_and_the_same_item() {
         let document = json!({"segments": [
             {"kind": "timer", "call": "poll", "cause": {"type": "timer", "comm": null}},
             {"kind": "lock", "call": "futex", "cause": {"type": "lock", "comm": "owner-1", "pid": 7}},
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_about_a_list_that_is_not_there_is_refused_and_not_taken_for_never() {
+    fn an_assertion_about_a_missing_list_is_refused_and_is_not_false() {
         for assertion in ["", "waits", "segment kind=timer"] {
             assert!(count(&json!({"segments": []}), assertion).is_err(), "{assertion}");
         }

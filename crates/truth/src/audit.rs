@@ -1,59 +1,61 @@
-//! Whether a document is in order by itself, before it is held against another.
+//! Checks of a document by itself, before it is compared with another.
 
 use std::collections::BTreeMap;
 
 use crate::document::{PathDocument, Truth};
 
-/// The contributors of a truth fill its window to within 0.2%: they are made by cutting the window
-/// into pieces, but a figure that is taken from elsewhere (a cgroup's throttled time) can be off by
-/// the moments between the two readings.
-const FILLS: f64 = 0.002;
+/// The largest difference between a truth's window and the sum of its contributors, as a fraction. They are
+/// cut out of the window, but a figure from another source (a cgroup's throttled time) is read a little
+/// earlier or later.
+const MAX_GAP: f64 = 0.002;
 
-/// What the main thread's lane says it ran and what its CPU clock says differ by less than 0.5% of the
-/// window: the clock leaves out what the hypervisor took, which the guest believes to have run.
-const CLOCKS: f64 = 0.005;
+/// The largest difference between the main thread's running time by its account and by its CPU clock, as a
+/// fraction of the window. The clock leaves out stolen time, which the account has as running.
+const MAX_CLOCK_DIFFERENCE: f64 = 0.005;
 
-/// A truth may have missed waits of its threads for 0.1% of its window: it cannot say what they were for.
-const UNAWARES: f64 = 0.001;
+/// The longest blocked time of threads that their account has as work, as a fraction of the window.
+const MAX_UNAWARE: f64 = 0.001;
 
-/// Whether a truth agrees with itself; in sentences if not. Such a truth judges nothing: the machine
-/// was so busy that the program did what it does not want to measure. On a machine that is `slowness`
-/// times slower, it and its clock are read as much further apart.
+/// The contradictions of a truth with itself, in sentences. A truth with any cannot judge a path: the
+/// machine was so busy that the program did other things than it measures. On a machine that is slower
+/// by `slowness`, the program and its clock are read further apart by that factor.
 pub fn truth(truth: &Truth, slowness: f64) -> Vec<String> {
     let mut violations = Vec::new();
     for part in truth.contributors.iter().filter(|part| part.total_ns.is_some_and(|ns| ns < 0)) {
-        violations.push(format!("the truth has negative {} of {}", part.kind, part.thread.comm));
+        violations.push(format!("the truth has a negative time of {} for {}", part.kind, part.thread.comm));
     }
     let Some(to_ns) = truth.window.to_ns else { return violations };
     let window = (to_ns - truth.window.from_ns) as f64;
     let sum: i64 = truth.contributors.iter().filter_map(|part| part.total_ns).sum();
-    if (sum as f64 - window).abs() > FILLS * window {
+    if (sum as f64 - window).abs() > MAX_GAP * window {
         violations.push(format!("the truth's parts sum to {sum} ns, its window is {window} ns"));
     }
-    if truth.clocks.unawares_ns as f64 > UNAWARES * window {
+    if truth.clocks.unawares_ns as f64 > MAX_UNAWARE * window {
         violations.push(format!(
-            "the program was blocked for {} ns where it believed to work",
+            "the program was blocked for {} ns that its account has as work",
             truth.clocks.unawares_ns
         ));
     }
-    // In a disk's wait stolen time passes for the disk's, which the kernel believes to be running; so
-    // at the first step of that coarse clock.
+    // Stolen time during a wait for a disk counts as the disk's, so the first step of the coarse clock
+    // of stolen time is too much.
     if truth.clocks.stolen_ns > 0 && truth.contributors.iter().any(|part| part.kind == "block_device") {
-        violations.push(format!("the hypervisor took {} ns beside disk waits", truth.clocks.stolen_ns));
+        violations.push(format!("the hypervisor stole {} ns during disk waits", truth.clocks.stolen_ns));
     }
     // A server also ran beside its requests.
     let ran = truth.contributors.iter().filter(|part| ["running", "beside"].contains(&part.kind.as_str()));
     let ran = ran.filter(|part| part.thread.tid == truth.window.thread.tid);
-    let (lane, clock) = (ran.filter_map(|part| part.total_ns).sum::<i64>(), truth.clocks.running_ns);
-    if (lane - clock).abs() as f64 > CLOCKS * slowness * window {
-        violations.push(format!("the truth has main running for {lane} ns, its clock for {clock} ns"));
+    let (account, clock) = (ran.filter_map(|part| part.total_ns).sum::<i64>(), truth.clocks.running_ns);
+    if (account - clock).abs() as f64 > MAX_CLOCK_DIFFERENCE * slowness * window {
+        violations.push(format!(
+            "the main thread ran for {account} ns by its account, for {clock} ns by its clock"
+        ));
     }
     violations
 }
 
-/// Whether a path keeps the first law, that the parts add up to the nanosecond, and its recorder
-/// dropped nothing. (That an event is missing which the kernel never sent is no fault of the recorder:
-/// some kernels hide the switches of some threads.)
+/// The errors of a path by itself: parts that do not add up to the nanosecond, and records that its
+/// recorder lost. A switch that the kernel did not report is no error: some kernels hide those of some
+/// threads.
 pub fn path(path: &PathDocument) -> Vec<String> {
     let mut violations = Vec::new();
     let mut at = path.window.from_ns;
@@ -86,7 +88,9 @@ pub fn path(path: &PathDocument) -> Vec<String> {
     }
     let reported = path.losses.iter().filter(|loss| loss.reported).count();
     if reported > 0 {
-        violations.push(format!("the recorder lost records in {reported} places: a workload is no load"));
+        violations.push(format!(
+            "the recorder lost records in {reported} places; it must not under so little load"
+        ));
     }
     violations
 }

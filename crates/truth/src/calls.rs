@@ -1,18 +1,18 @@
-//! Peaks of calls, and the calls in them, held against a server that is slow for six reasons.
+//! Judges the peaks of calls, and single calls, with a server that is slow for six planted causes.
 //!
-//! `workloads/causes.c` says of each call what it met and for how long. Under `record --call` each call is a
-//! window; `path --call --peak` says what the calls of a peak waited for. Asked of each peak: whether each
-//! cause that was planted has its own, whether the first cause is the right one by name, and whether its time
-//! is right to within a hundredth of the calls'. Asked of each slow call: whether its first cause is right.
+//! `workloads/causes.c` logs for each call the planted cause and its time. Under `record --call` each call is a
+//! window; `path --call --peak` reports the causes of the calls of a peak. For each peak the judge checks that
+//! each planted cause has a peak of its own, that the first cause has the right name, and that its time is
+//! right to within a hundredth of the calls'. For each slow call it checks that the first cause is right.
 //!
-//! Twice: `calls-ahead` has the server before all neighbours by its priority, so that each call meets what was
-//! planted, and what neighbours do elsewhere, to the disk or the interrupts, must change nothing. `calls` has it
-//! among them: there each neighbour is a cause that nobody planted, mixed into the peaks of the others, and the
-//! books have it apart.
+//! There are two conditions. Under `calls-ahead` the server's priority is above that of all neighbours, so that
+//! each call meets its planted cause, and the neighbours' effects on disk and interrupts must change nothing.
+//! Under `calls` the server competes with them: a neighbour is a further cause, mixed into the peaks of the
+//! others, which the log has as a time of its own.
 
-pub mod books;
 pub mod judge;
 mod lines;
+pub mod log;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -23,72 +23,72 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::noise::Noise;
-use crate::runner::{finish, read, said};
-use books::{Books, CallsDocument, Cause};
+use crate::runner::{command_line, finish, read};
 use judge::{CallsVerdict, PeakVerdict};
+use log::{CallLog, CallsDocument, Cause};
 
-/// How the server runs.
+/// The priority of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Condition {
-    /// As folders and flags call it.
+    /// Its name in folders and flags.
     pub name: &'static str,
-    /// Before all neighbours.
+    /// The priority is above that of all neighbours.
     pub ahead: bool,
 }
 
-/// Both of them.
+/// Both conditions.
 pub const CONDITIONS: [Condition; 2] =
     [Condition { name: "calls", ahead: false }, Condition { name: "calls-ahead", ahead: true }];
 
-/// 1000 slow calls of 10 000. The one that keeps a CPU longest takes longest: what neighbours make of its time
-/// is mistaken for no other's. How many of each: so that they take some seconds each.
+/// 1000 slow calls of 10 000. The cause that uses a CPU longest takes longest, so that neighbours cannot make its
+/// calls as long as those of another. The numbers are such that each cause takes some seconds in all.
 const ARGUMENTS: &str = "--calls 10000 --compute 25 --mutex 25 --timer 20 --limit 15 --fsync 11 --peer 4 \
                          --limit-us 24000 --fsync-us 80000 --peer-us 300000";
 
-/// A run takes some 40 s, and beside neighbours up to four times as long.
-const PATIENCE: Duration = Duration::from_secs(240);
+/// The longest time of a command. A run takes some 40 s, and beside neighbours up to four times as long.
+const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// So many of the slowest calls are explained for the verdict on single calls: all the slow ones are among
-/// them, unless neighbours make more than a thousand fast ones as slow.
-const SLOWEST: &str = "2000";
+/// The number of slowest calls that are explained one by one: all calls with a planted cause are among them,
+/// unless neighbours make more than a thousand others as slow.
+const MAX_SLOWEST: &str = "2000";
 
-/// How often a run is made that judges nothing.
-const TRIES: u32 = 3;
+/// The number of runs until one can be judged.
+const MAX_TRIES: u32 = 3;
 
-/// With what is judged, and beside what.
+/// The programs and the neighbour of a run.
 #[derive(Debug)]
 pub struct CallsRunner<'a> {
     /// The tool under judgement.
     pub wakepath: &'a Path,
-    /// Where the workloads are.
+    /// The folder of the workloads.
     pub programs: &'a Path,
-    /// What is beside it.
+    /// The neighbour.
     pub noise: Noise,
 }
 
-/// A run, judged.
+/// The judgement of a run.
 #[derive(Debug)]
-pub struct Judged {
-    /// Each peak that was found.
+pub struct CallsJudgement {
+    /// The verdict on each peak.
     pub peaks: Vec<PeakVerdict>,
-    /// The slow calls.
+    /// The verdict on the slow calls.
     pub calls: CallsVerdict,
-    /// Planted causes that have no peak and should.
-    pub without: Vec<Cause>,
-    /// Planted causes that have none of their own: neighbours mixed them with others.
+    /// Planted causes that should have a peak and have none.
+    pub missing_peaks: Vec<Cause>,
+    /// Planted causes whose calls neighbours mixed with others, so that they need no peak of their own.
     pub mixed: Vec<Cause>,
     /// Causes that could not be planted, with the reasons.
     pub left_out: Vec<String>,
-    /// A thread that never waits was beside it, not behind it, and was never blamed by its name.
+    /// The spinning neighbour competed with the server and was never named.
     pub never_blamed: bool,
 }
 
-impl Judged {
+impl CallsJudgement {
     /// Whether nothing is wrong.
     pub fn is_right(&self) -> bool {
         self.peaks.iter().all(|peak| peak.violations.is_empty())
             && self.calls.is_right()
-            && self.without.is_empty()
+            && self.missing_peaks.is_empty()
             && !self.never_blamed
     }
 
@@ -99,25 +99,25 @@ impl Judged {
             || self.peaks.iter().any(|peak| !peak.void.is_empty())
     }
 
-    /// As lines for people.
+    /// The judgement as text.
     pub fn lines(&self) -> String {
         lines::lines(self)
     }
 }
 
 impl CallsRunner<'_> {
-    /// Makes runs until one judges, three at most; the last is judged as it is.
+    /// Makes runs until one can be judged, at most three. `void` gets each run without a judgement.
     ///
     /// # Errors
     ///
-    /// As for [`CallsRunner::run`].
+    /// The same as [`CallsRunner::run`].
     pub fn run_until_it_judges(
         &self,
         condition: Condition,
         folder: &Path,
-        mut void: impl FnMut(&Judged),
-    ) -> Result<Judged> {
-        for _ in 1..TRIES {
+        mut void: impl FnMut(&CallsJudgement),
+    ) -> Result<CallsJudgement> {
+        for _ in 1..MAX_TRIES {
             let judged = self.run(condition, folder)?;
             if !judged.is_void() {
                 return Ok(judged);
@@ -127,12 +127,12 @@ impl CallsRunner<'_> {
         self.run(condition, folder)
     }
 
-    /// Records a run into `folder`, which then holds `recording` and `truth.json`, and what was told of it.
+    /// Records a run into `folder`, which then holds `recording`, `truth.json` and the tool's answers.
     ///
     /// # Errors
     ///
-    /// When a program cannot be started, fails or hangs.
-    pub fn run(&self, condition: Condition, folder: &Path) -> Result<Judged> {
+    /// If a program cannot be started, fails or hangs.
+    pub fn run(&self, condition: Condition, folder: &Path) -> Result<CallsJudgement> {
         if folder.exists() {
             fs::remove_dir_all(folder).with_context(|| format!("cannot empty `{}`", folder.display()))?;
         }
@@ -147,38 +147,38 @@ impl CallsRunner<'_> {
             command.arg("--ahead");
         }
         command.arg("--truth").arg(&truth).stdout(Stdio::null());
-        let neighbour = self.noise.start(self.programs, PATIENCE.as_secs())?;
-        let status = finish(&mut command, &folder.join("record.log"), PATIENCE)?;
+        let neighbour = self.noise.start(self.programs, TIMEOUT.as_secs())?;
+        let status = finish(&mut command, &folder.join("record.log"), TIMEOUT)?;
         drop(neighbour);
-        ensure!(status.success(), "`{}` ended with {status}", said(&command));
-        ensure!(truth.exists(), "`{}` wrote no truth", said(&command));
+        ensure!(status.success(), "`{}` ended with {status}", command_line(&command));
+        ensure!(truth.exists(), "`{}` wrote no truth", command_line(&command));
         self.replay(condition, folder)
     }
 
-    /// Asks again about a recording that was kept.
+    /// Judges a kept recording.
     ///
     /// # Errors
     ///
-    /// When the tool fails, or a document is none.
-    pub fn replay(&self, condition: Condition, folder: &Path) -> Result<Judged> {
-        let books = Books::read(&read(&folder.join("truth.json"))?)?;
-        let (slowest, origin) = CallsDocument::read(self.ask(folder, &["--slowest", SLOWEST])?)?;
-        let calls = judge::calls(&books, &slowest, origin);
+    /// If the tool fails, or a document has the wrong form.
+    pub fn replay(&self, condition: Condition, folder: &Path) -> Result<CallsJudgement> {
+        let log = CallLog::read(&read(&folder.join("truth.json"))?)?;
+        let (slowest, origin) = CallsDocument::read(self.ask(folder, &["--slowest", MAX_SLOWEST])?)?;
+        let calls = judge::calls(&log, &slowest, origin);
         let peaks = (1..=slowest.peaks.len()).map(|number| {
             let (document, origin) =
                 CallsDocument::read(self.ask(folder, &["--peak", &number.to_string()])?)?;
-            Ok(judge::peak(&books, &document, origin, number, condition.ahead))
+            Ok(judge::peak(&log, &document, origin, number, condition.ahead))
         });
         let peaks = peaks.collect::<Result<Vec<PeakVerdict>>>()?;
-        let has_peak = |cause: Cause| peaks.iter().any(|peak| peak.whose == cause);
-        let apart = judge::apart(&books);
-        let missing = |cause: &Cause| !has_peak(*cause) && !books.left_out.contains_key(cause.name());
-        let (without, mixed) =
+        let has_peak = |cause: Cause| peaks.iter().any(|peak| peak.main_cause == cause);
+        let apart = judge::separate_causes(&log);
+        let missing = |cause: &Cause| !has_peak(*cause) && !log.left_out.contains_key(cause.name());
+        let (missing_peaks, mixed) =
             Cause::PLANTED.into_iter().filter(missing).partition(|cause| apart.contains(cause));
-        let left_out = books.left_out.iter().map(|(cause, why)| format!("{cause}: {why}")).collect();
+        let left_out = log.left_out.iter().map(|(cause, why)| format!("{cause}: {why}")).collect();
         let blamed = peaks.iter().any(|peak| peak.by_noise > 0.0);
         let never_blamed = self.noise == Noise::Spin && !condition.ahead && !blamed;
-        Ok(Judged { peaks, calls, without, mixed, left_out, never_blamed })
+        Ok(CallsJudgement { peaks, calls, missing_peaks, mixed, left_out, never_blamed })
     }
 
     fn ask(&self, folder: &Path, which: &[&str]) -> Result<Value> {
@@ -191,13 +191,13 @@ impl CallsRunner<'_> {
             .args(which)
             .arg("--json");
         command.stdout(File::create(&answer).with_context(|| format!("cannot make `{}`", answer.display()))?);
-        let status = finish(&mut command, &folder.join("path.log"), PATIENCE)?;
-        ensure!(status.success(), "`{}` ended with {status}", said(&command));
+        let status = finish(&mut command, &folder.join("path.log"), TIMEOUT)?;
+        ensure!(status.success(), "`{}` ended with {status}", command_line(&command));
         read(&answer)
     }
 }
 
-/// The condition of that name.
+/// The condition with this name.
 pub fn by_name(name: &str) -> Option<Condition> {
     CONDITIONS.into_iter().find(|condition| condition.name == name)
 }

@@ -1,25 +1,25 @@
-//! Holds a path against a truth.
+//! Compares a path with a truth.
 //!
-//! The measure is half the sum of the absolute differences over all contributors, as a fraction of
-//! the window: what stands in one place and belongs in another counts once, and errors cannot cancel.
+//! The error is half the sum of the absolute differences over all contributors, as a fraction of the
+//! window: time that is charged to the wrong contributor counts once, and errors cannot cancel.
 //!
-//! A contributor is a thread (by tid: names of threads need not differ) and a kind. Three things the
-//! programs cannot measure, and for no others is there a rule:
+//! A contributor is a thread (by tid, since threads may share a name) and a kind. There are three rules, for
+//! three things that the programs cannot measure:
 //!
-//! 1. *Interrupts.* A thread's clocks go on while an interrupt borrows its CPU. `interrupted` counts
-//!    as `running` of the same thread. So does `stolen`, what the hypervisor took, but next to `runnable` time
-//!    of the same thread: that, the kernel counts as a wait for a CPU.
-//! 2. *Disks.* A program knows how long it was blocked in `fsync`, and that the only ones who could
-//!    have kept it were the disk and the kernel threads that work for it. Where a truth has
-//!    `block_device` of a thread, everything that the path charges to kernel threads, all
-//!    `block_device`, and timers within those system calls (the kernel holds requests back to merge
-//!    them), is compared with it as one. Elsewhere kernel threads are outsiders like anyone.
-//! 3. *Ends.* A program sees neither its exec and loader nor its exit: the path's window is longer at
-//!    both ends. So the segments are clipped to the stretch that the program vouches for, by the
-//!    clock that both documents use. What lies outside must be short (see `checks`).
+//! 1. *Interrupts.* A thread's clocks continue during an interrupt on its CPU, so `interrupted` counts as
+//!    `running` of the same thread. So does `stolen`, except next to `runnable` time of the same thread,
+//!    where the kernel counts it as a wait for a CPU.
+//! 2. *Disks.* A program knows how long it was blocked in `fsync`, and that only the disk and the kernel
+//!    threads that work for it could cause that. If a truth has `block_device` of a thread, everything
+//!    that the path charges to kernel threads, all `block_device`, and timers within those system calls
+//!    (the kernel holds requests back to merge them) are compared with it as one. Otherwise kernel
+//!    threads are outsiders like other threads.
+//! 3. *Ends.* A program cannot time its own exec, loader and exit, so the path's window is longer at both
+//!    ends. The segments are clipped to the time that the program accounts for, by the clock that both
+//!    documents use. The rest must be short (see `checks`).
 //!
-//! And one kind stands only here: `still_waiting`, of a wait that is open when the window closes. A
-//! path has no kind for it, but a cause; what it says is known and no `unknown`.
+//! The kind `still_waiting` exists here only: a wait that has not ended when the window does. A path has
+//! a cause for it and no kind; it is known and does not count as `unknown`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,40 +29,40 @@ use serde_json::Value;
 use crate::assertion::BadAssertion;
 use crate::audit;
 use crate::checks;
-use crate::document::{PathDocument, Segment, Truth};
+use crate::document::{PathDocument, Segment, Truth, clip, length};
 
-/// What a path may differ by, as fractions of the window.
+/// The limits of the errors of a path, as fractions of the window.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Half the sum of absolute differences.
     pub error: f64,
-    /// Time that the path calls unknown, where no event is missing.
+    /// Unknown time without a missing event.
     pub unknown: f64,
-    /// Time that the path charges to threads that are not of the workload.
+    /// Time that the path charges to threads outside of the workload.
     pub outside: f64,
-    /// How many times slower the machine is than those the limits were argued for.
+    /// The factor by which the machine is slower than a usual one.
     pub slowness: f64,
 }
 
 impl Limits {
-    /// With that limit for the differences, and 0.1% for what must not be there at all.
+    /// This limit for the differences, and 0.1% for unknown and outside time.
     pub const fn with_error(error: f64) -> Self {
         Self { error, unknown: 0.001, outside: 0.001, slowness: 1.0 }
     }
 
-    /// The same on a machine, like an emulated one, that many times slower. A program's stamps and the
-    /// kernel's are a system call and a switch apart, a CPU starts to run some moments after it was
-    /// asked to, a program is loaded before its first line: these take as many times longer, and what
-    /// the limits allow for them grows with them. What must not be there at all has no place in it.
+    /// The same limits on a machine that is slower by this factor, such as an emulated one. A program's
+    /// stamps and the kernel's are a system call and a switch apart, a CPU starts some time after it was
+    /// asked to, and a program is loaded before its first line. All of these take longer by the factor, and
+    /// the limit for differences grows with them; the limits for unknown and outside time do not.
     pub fn slower(self, slowness: f64) -> Self {
         Self { error: self.error * slowness, slowness: self.slowness * slowness, ..self }
     }
 }
 
-/// One contributor as both see it.
+/// One contributor in both documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// The thread's name; its tid for those that have none in either document.
+    /// The thread's name, or its tid if neither document has a name.
     pub who: String,
     /// The kind.
     pub kind: String,
@@ -72,70 +72,70 @@ pub struct Part {
     pub path_ns: i64,
 }
 
-/// What the comparison found.
+/// The result of a comparison.
 #[derive(Debug, Clone)]
 pub struct Verdict {
-    /// The stretch compared, ns.
+    /// The compared time, ns.
     pub window_ns: i64,
     /// Half the sum of absolute differences, as a fraction of it.
     pub error: f64,
-    /// What the path calls unknown, as a fraction of it.
+    /// The unknown time of the path, as a fraction of it.
     pub unknown: f64,
-    /// What the path charges to outsiders, as a fraction of it.
+    /// The path's time of threads outside of the workload, as a fraction of it.
     pub outside: f64,
-    /// How much longer the path's window is, ns.
+    /// The additional time of the path's window, ns.
     pub ends_ns: i64,
-    /// In how many places events are missing.
+    /// The number of places where events are missing.
     pub losses: usize,
     /// All contributors, the largest difference first.
     pub parts: Vec<Part>,
-    /// What is wrong with the path, in sentences; empty if nothing is.
+    /// The errors of the path, in sentences.
     pub violations: Vec<String>,
-    /// Why this run judges nothing, in sentences; empty if it does.
+    /// The reasons why this run cannot be judged, in sentences.
     pub void: Vec<String>,
 }
 
 /// Documents that cannot be compared at all.
 #[derive(Debug, thiserror::Error)]
 pub enum BadDocument {
-    /// The truth is none.
+    /// The truth has the wrong form.
     #[error("cannot read the truth: {0}")]
     Truth(serde_json::Error),
-    /// The path is none.
+    /// The path has the wrong form.
     #[error("cannot read the path: {0}")]
     Path(serde_json::Error),
     /// Another schema.
     #[error("the {which} has schema `{found}`, expected `{expected}`")]
     Schema {
-        /// Which document.
+        /// The document.
         which: &'static str,
-        /// What it says.
+        /// Its schema.
         found: String,
-        /// What it should say.
+        /// The expected schema.
         expected: &'static str,
     },
     /// `origin_ns` is no number.
     #[error("the path's origin_ns is `{0}`, no decimal number")]
     Origin(String),
-    /// The stretch that both know is empty.
+    /// The two windows do not overlap.
     #[error("the path's window and the truth's do not overlap")]
     Apart,
-    /// The truth's sentences cannot be read.
+    /// An assertion of the truth cannot be read.
     #[error(transparent)]
     Assertion(#[from] BadAssertion),
 }
 
 type Sums = BTreeMap<(u32, String), i64>;
 
-/// In the place of a tid: in flight between hosts, nobody's time.
-pub(crate) const NOBODY: u32 = 0;
+/// The tid of a packet in flight between hosts.
+pub(crate) const NO_THREAD: u32 = 0;
 
-/// Compares; `path` is the whole document, since the truth's sentences may speak of any of it.
+/// Compares the documents; `path` is the whole document, since the truth's assertions may be about any of it.
 ///
 /// # Errors
 ///
-/// Documents that do not have the form of their schema. A path that has it and is wrong is no error,
-/// but a [`Verdict`] with violations.
+/// If a document does not have the form of its schema. A wrong path in the right form is no error but a
+/// [`Verdict`] with violations.
 pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, BadDocument> {
     let document = path;
     let truth = Truth::deserialize(truth).map_err(BadDocument::Truth)?;
@@ -174,15 +174,15 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
         window_ns,
         error: share(difference) / 2.0,
         unknown: total(&|_, kind| kind == "unknown"),
-        outside: total(&|tid, kind| !own.contains(&tid) && tid != NOBODY && kind != "unknown"),
+        outside: total(&|tid, kind| !own.contains(&tid) && tid != NO_THREAD && kind != "unknown"),
         ends_ns: (path.window.to_ns - path.window.from_ns) - window_ns,
         losses: path.losses.len(),
         parts,
         violations,
         void,
     };
-    // Where the kernel left events untraced, unknown is what a path has to say. What it then lacks
-    // elsewhere is no error; and with more than a little of it there is nothing left to judge.
+    // A path is right to have unknown time where the kernel did not record a switch. The time that it
+    // then lacks elsewhere is no error; with more than a little of it the run cannot be judged.
     let mut excused = 0.0;
     if path.losses.iter().any(|loss| !loss.reported) && verdict.unknown > limits.unknown {
         excused = verdict.unknown;
@@ -211,24 +211,7 @@ fn check_schema(which: &'static str, found: &str, expected: &'static str) -> Res
     Err(BadDocument::Schema { which, found: found.to_owned(), expected })
 }
 
-/// The parts of the segments that lie in [from, to).
-pub(crate) fn clip(segments: &[Segment], from: i64, to: i64) -> Vec<Segment> {
-    segments
-        .iter()
-        .map(|segment| Segment {
-            from_ns: segment.from_ns.max(from),
-            to_ns: segment.to_ns.min(to),
-            ..segment.clone()
-        })
-        .filter(|segment| segment.from_ns < segment.to_ns)
-        .collect()
-}
-
-pub(crate) fn length(segment: &Segment) -> i64 {
-    segment.to_ns - segment.from_ns
-}
-
-/// Kernel threads by their names, which no program of ours has. The document does not tell them apart.
+/// Whether this is the name of a kernel thread; the workloads do not use such names. The document has no mark for it.
 fn is_kernel_thread(comm: &str) -> bool {
     const NAMES: &[&str] = &["kworker/", "jbd2/", "ksoftirqd/", "kswapd", "kcompactd", "rcu_", "migration/"];
     const DISKS: &[&str] = &["loop", "dmcrypt_", "md", "nvme", "scsi_", "xfsaild/", "btrfs-", "txg_", "z_wr"];
@@ -241,7 +224,7 @@ fn sums_of_path(segments: &[Segment], truth: &Truth, own: &BTreeSet<u32>) -> Sum
     let disk_calls: BTreeSet<&str> = disk().filter_map(|part| part.call.as_deref()).collect();
     let mut sums = Sums::new();
     for (index, segment) in segments.iter().enumerate() {
-        let tid = segment.tid.unwrap_or(NOBODY);
+        let tid = segment.tid.unwrap_or(NO_THREAD);
         let kernels = || !own.contains(&tid) && segment.comm.as_deref().is_some_and(is_kernel_thread);
         let in_disk_call = || segment.call.as_deref().is_some_and(|call| disk_calls.contains(call));
         let still_waiting = segment.cause.as_ref().is_some_and(|cause| cause.kind == "still_waiting");

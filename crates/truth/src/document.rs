@@ -1,41 +1,41 @@
-//! The two documents that are held against each other. Only the keys that the judge needs.
+//! The two documents that are compared, with only the keys that the judge needs.
 
 use serde::Deserialize;
 
-/// What a workload says about its own time (`wakepath.truth/1`). Times are ns of CLOCK_MONOTONIC.
+/// A workload's account of its own time (`wakepath.truth/1`). Times are ns of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Truth {
-    /// The form of the document.
+    /// The schema of the document.
     pub schema: String,
     /// The program's name.
     pub workload: String,
-    /// The stretch that the program vouches for: from its first line to its last.
+    /// The time that the program accounts for: from its first line to its last.
     pub window: TruthWindow,
-    /// What the threads' clocks say beside it.
+    /// Readings of the threads' clocks.
     pub clocks: Clocks,
-    /// The ends of a link, where the truth is that of two hosts.
+    /// The ends of a link, if the truth is one of two hosts.
     #[serde(default)]
     pub hosts: Vec<TruthHost>,
-    /// Processes of the link itself, which are on neither.
+    /// The processes of the link itself, which are on neither host.
     #[serde(default)]
     pub wire: Vec<u32>,
-    /// Sentences that the path bears out.
+    /// Assertions that must hold for the path.
     pub must: Vec<String>,
-    /// Sentences that it does not.
+    /// Assertions that must not hold.
     pub never: Vec<String>,
     /// The main thread's waits for a program on another machine, in order.
     #[serde(default)]
     pub waits: Vec<PeerWait>,
     /// All threads of the workload, whether or not they contribute.
     pub threads: Vec<Thread>,
-    /// Where the window went.
+    /// The parts of the window.
     pub contributors: Vec<TruthPart>,
 }
 
 /// One end of a link, as a host.
 #[derive(Debug, Clone, Deserialize)]
 pub struct TruthHost {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its network namespace.
     pub netns: u32,
@@ -46,40 +46,39 @@ pub struct TruthHost {
 /// The window of a truth.
 #[derive(Debug, Clone, Deserialize)]
 pub struct TruthWindow {
-    /// Whose time.
+    /// The thread.
     #[serde(flatten)]
     pub thread: Thread,
     /// Its beginning.
     pub from_ns: i64,
-    /// Its end; `None` where it hangs until the recording ends.
+    /// Its end; `None` if the program hangs until the recording ends.
     pub to_ns: Option<i64>,
 }
 
-/// A wait for a program on another machine: first the thread runs on its way to sleep, at last it is
-/// runnable.
+/// A wait for a program on another machine. The thread runs on until it sleeps, and is runnable at the end.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PeerWait {
     /// The system call.
     pub call: String,
-    /// When it was about to begin.
+    /// The time right before it.
     pub from_ns: i64,
-    /// When it was over, and the thread had a CPU again.
+    /// The time at which the thread had a CPU again.
     pub to_ns: i64,
     /// The thread's CPU time in it.
     pub cpu_ns: i64,
-    /// How long it was runnable without a CPU.
+    /// The time for which it was runnable without a CPU.
     pub delayed_ns: i64,
 }
 
-/// What the threads' own clocks say beside the account that they keep.
+/// Readings of the threads' own clocks, beside the account that they keep.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Clocks {
     /// The main thread's CPU time, ns.
     pub running_ns: i64,
-    /// Time, ns, that threads were blocked where they believed to work: a page fault that went to the
-    /// disk, a lock inside the kernel.
+    /// Time, ns, in which threads were blocked while their account has work: a page fault that went to
+    /// the disk, a lock inside the kernel.
     pub unawares_ns: i64,
-    /// What the hypervisor took of all CPUs meanwhile, ns, in steps of 10 ms.
+    /// The time that the hypervisor stole from all CPUs, ns, in steps of 10 ms.
     pub stolen_ns: i64,
 }
 
@@ -97,39 +96,39 @@ pub struct Thread {
 /// An expected contributor.
 #[derive(Debug, Clone, Deserialize)]
 pub struct TruthPart {
-    /// Whose time; all zero and nameless in flight.
+    /// The thread; all zero and without a name for a packet in flight.
     #[serde(flatten)]
     pub thread: Thread,
     /// A kind of the path contract.
     pub kind: String,
     /// The system call it was blocked in.
     pub call: Option<String>,
-    /// How long, ns; `None` for all that is left of an open window.
+    /// Its time, ns; `None` for the rest of an open window.
     pub total_ns: Option<i64>,
 }
 
 /// The answer under judgement (`wakepath.path/1`). Times are ns since `origin_ns`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PathDocument {
-    /// The form of the document.
+    /// The schema of the document.
     pub schema: String,
     /// The clock's reading, ns, from which the document counts.
     pub origin_ns: String,
-    /// Whose time, and which stretch.
+    /// The thread and the time.
     pub window: PathWindow,
     /// The tiles of the window.
     pub segments: Vec<Segment>,
     /// Their sums.
     pub contributors: Vec<PathPart>,
-    /// What was lost on the way.
+    /// The losses of records.
     #[serde(default)]
     pub losses: Vec<Loss>,
 }
 
-/// Where events are missing.
+/// A place where events are missing.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Loss {
-    /// The recorder says so itself, for want of room; else it was noticed in reading.
+    /// The recorder reported it, for lack of room; otherwise it follows from other events.
     #[serde(default = "yes")]
     pub reported: bool,
 }
@@ -158,37 +157,55 @@ pub struct Segment {
     pub from_ns: i64,
     /// Its end.
     pub to_ns: i64,
-    /// What the time went to.
+    /// The kind of time.
     pub kind: String,
-    /// Whose time; null in flight.
+    /// The thread; null for a packet in flight.
     pub tid: Option<u32>,
     /// The thread's name.
     pub comm: Option<String>,
     /// The system call it was blocked in.
     pub call: Option<String>,
-    /// Who or what is responsible.
+    /// Its cause.
     pub cause: Option<Cause>,
 }
 
-/// Who or what is responsible for a segment.
+/// The cause of a segment.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Cause {
-    /// What sort of cause.
+    /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The thread that is, if one is.
+    /// The name of the thread, if it is one.
     pub comm: Option<String>,
 }
 
-/// A contributor as the path states it.
+/// A contributor of the path.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PathPart {
-    /// Whose time.
+    /// The thread.
     pub tid: Option<u32>,
-    /// What it went to.
+    /// The kind of time.
     pub kind: String,
-    /// How long, ns.
+    /// Its time, ns.
     pub total_ns: i64,
-    /// As part of the window.
+    /// Its share of the window.
     pub share: f64,
+}
+
+/// The parts of the segments that lie in [from, to).
+pub(crate) fn clip(segments: &[Segment], from: i64, to: i64) -> Vec<Segment> {
+    segments
+        .iter()
+        .map(|segment| Segment {
+            from_ns: segment.from_ns.max(from),
+            to_ns: segment.to_ns.min(to),
+            ..segment.clone()
+        })
+        .filter(|segment| segment.from_ns < segment.to_ns)
+        .collect()
+}
+
+/// The length of a segment, ns.
+pub(crate) fn length(segment: &Segment) -> i64 {
+    segment.to_ns - segment.from_ns
 }

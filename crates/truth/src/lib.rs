@@ -1,8 +1,8 @@
 //! Judges paths against programs whose truth is known.
 //!
-//! An outside judge: it reads the documents that everybody reads and uses none of the crates that
-//! make them. `workloads/` holds the programs; each writes down where its time went, by its own
-//! clocks. Here that is held against what `wakepath path --json` says of the same run.
+//! The judge is independent: it reads the JSON documents and uses none of the crates that make them.
+//! `workloads/` holds the programs. Each logs where its time went, by its own clocks; the judge compares
+//! that log, the truth, with the output of `wakepath path --json` for the same run.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! `wakepath-truth`: runs the workloads under the tool and says where it is wrong. For developers.
+//! `wakepath-truth`: runs the workloads under the tool and prints the tool's errors. For developers.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,27 +9,27 @@ use wakepath_truth::Limits;
 use wakepath_truth::calls::{self, CallsRunner, Condition};
 use wakepath_truth::noise::{self, Noise};
 use wakepath_truth::pair;
-use wakepath_truth::runner::{Judged, Runner, judge};
+use wakepath_truth::runner::{Judgement, Runner, judge};
 use wakepath_truth::table;
 use wakepath_truth::workloads::{self, Workload};
 
-/// Runs programs whose truth is known under `wakepath record` and holds `wakepath path` against it.
+/// Runs programs whose truth is known under `wakepath record`, and compares `wakepath path` with that truth.
 ///
-/// Exit codes: 0 all right; 1 some path is wrong; 2 usage, or nothing could be run.
+/// Exit codes: 0 all paths are right; 1 a path is wrong; 2 wrong usage, or nothing could be run.
 #[derive(Debug, Parser)]
 struct Options {
     /// The workloads to run, by name, or `calls` and `calls-ahead`; all if none is named.
     names: Vec<String>,
-    /// How often each is run.
+    /// The number of runs of each workload.
     #[arg(long, default_value_t = 3)]
     repeat: u32,
-    /// What runs beside them, one after the other: `--noise none,spin`.
+    /// The neighbours to run beside them, one after the other: `--noise none,spin`.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "none")]
     noise: Vec<Noise>,
     /// The tool under judgement.
     #[arg(long, default_value = "target/release/wakepath")]
     wakepath: PathBuf,
-    /// What tells one host's recording as those of two.
+    /// The program that splits the recording of one host into those of two.
     #[arg(long, default_value = "target/release/wakepath-split")]
     split: PathBuf,
     /// The folder with the built workloads.
@@ -38,23 +38,23 @@ struct Options {
     /// Keep recordings, truths and answers in this folder.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Judge again what was kept in this folder, without running anything.
+    /// Judge the recordings that `--keep` left in this folder, without running anything.
     #[arg(long, value_name = "DIR", conflicts_with = "keep")]
     replay: Option<PathBuf>,
     /// Only compare these two files.
     #[arg(long, num_args = 2, value_names = ["TRUTH", "PATH"], conflicts_with_all = ["keep", "replay"])]
     compare: Option<Vec<PathBuf>>,
-    /// Judge what `vm/pair` left in this folder: a client and its server, recorded in two guests.
+    /// Judge the recordings that `vm/pair` left in this folder: a client and its server, in two guests.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["keep", "replay", "compare"])]
     pair: Option<PathBuf>,
-    /// With --pair, how much faster the server's clock was made to go, in millionths.
+    /// With --pair, the drift that the server's clock was given.
     #[arg(long, value_name = "PPM", default_value_t = 100.0)]
     drift: f64,
-    /// This machine is so many times slower than a real one, as an emulated one is: what limits allow
-    /// for switches and stamps grows as much.
+    /// The factor by which this machine is slower than a usual one, as an emulated one is; the limits for
+    /// switches and stamps grow by it.
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     slower: f64,
-    /// List the contributors of every run; else only of those that are wrong.
+    /// List the contributors of every run, not only of wrong ones.
     #[arg(long)]
     parts: bool,
     /// List the workloads.
@@ -73,14 +73,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all was right.
+/// Runs as asked. True if all paths are right.
 fn run(options: &Options) -> Result<bool> {
     if options.list {
         for workload in workloads::ALL.iter().chain(workloads::IN_GUESTS) {
             println!("{:<16} {}", workload.name, limit_of(workload));
         }
         for condition in calls::CONDITIONS {
-            println!("{:<16} within a point, its calls under record --call", condition.name);
+            println!("{:<16} within one percentage point, its calls under record --call", condition.name);
         }
         return Ok(true);
     }
@@ -116,7 +116,7 @@ fn run(options: &Options) -> Result<bool> {
     Ok(all_right)
 }
 
-/// Where recordings go: what is kept, or what goes when the second is dropped.
+/// The folder for recordings: the one to keep, or one that is removed when the second value is dropped.
 fn place(options: &Options) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
     if let Some(folder) = &options.keep {
         return Ok((folder.clone(), None));
@@ -125,7 +125,7 @@ fn place(options: &Options) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
     Ok((temporary.path().to_owned(), Some(temporary)))
 }
 
-/// One run of each condition has as many calls as are wanted; more say nothing more.
+/// Runs each condition once: one run has enough calls.
 fn live_calls(options: &Options, noise: Noise) -> Result<bool> {
     let (folder, _temporary) = place(options)?;
     let runner = CallsRunner { wakepath: &options.wakepath, programs: &options.programs, noise };
@@ -141,8 +141,8 @@ fn live_calls(options: &Options, noise: Noise) -> Result<bool> {
     Ok(all_right)
 }
 
-/// Prints a run; whether it was right.
-fn show_calls(judged: Result<calls::Judged>) -> bool {
+/// Prints a run of calls. True if it was right.
+fn show_calls(judged: Result<calls::CallsJudgement>) -> bool {
     match judged {
         Ok(judged) => {
             print!("{}", judged.lines());
@@ -170,7 +170,7 @@ fn live(options: &Options, workloads: &[Workload], runner: &Runner) -> Result<bo
         }
     }
     if noise::never_blamed(runner.noise, &by_noise) {
-        println!("WRONG: the spinning neighbour was never blamed");
+        println!("WRONG: no run names the spinning neighbour as a competitor");
         all_right = false;
     }
     Ok(all_right)
@@ -189,7 +189,7 @@ fn judge_pair(options: &Options, folder: &Path) -> Result<bool> {
     Ok(right && pair.findings.violations.is_empty())
 }
 
-/// The folders are called WORKLOAD.NOISE.TURN.
+/// Judges kept runs again. Their folders have the names WORKLOAD.NOISE.TURN.
 fn replay(options: &Options, runner: &Runner, folder: &Path) -> Result<bool> {
     let mut places: Vec<PathBuf> = std::fs::read_dir(folder)
         .with_context(|| format!("cannot read `{}`", folder.display()))?
@@ -248,8 +248,8 @@ fn limit_of(workload: &Workload) -> String {
     format!("within {:.0}%, {} {}", workload.limit * 100.0, workload.program, workload.arguments.join(" "))
 }
 
-/// Prints a run; whether it was right.
-fn show(options: &Options, name: &str, limit: f64, judged: Result<Judged>) -> bool {
+/// Prints a run. True if it was right.
+fn show(options: &Options, name: &str, limit: f64, judged: Result<Judgement>) -> bool {
     let judged = match judged {
         Ok(judged) => judged,
         Err(error) => {
@@ -258,7 +258,7 @@ fn show(options: &Options, name: &str, limit: f64, judged: Result<Judged>) -> bo
         }
     };
     println!("{}", table::line(name, limit, &judged));
-    // What could not be judged is not right either.
+    // A run that cannot be judged is not right either.
     let right = judged.verdict.violations.is_empty() && judged.verdict.void.is_empty();
     if options.parts || !right {
         print!("{}", table::parts(&judged.verdict));

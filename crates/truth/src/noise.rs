@@ -1,4 +1,4 @@
-//! Neighbours that take part of the machine while a workload runs, and what the path may make of them.
+//! Neighbours that use part of the machine while a workload runs, and checks of how a path shows them.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -6,28 +6,27 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::compare::clip;
-use crate::document::{PathDocument, Truth};
+use crate::document::{PathDocument, Truth, clip};
 
-/// What is beside the workload.
+/// A neighbour of the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Noise {
-    /// Nothing of ours.
+    /// No neighbour.
     None,
     /// A thread that never waits.
     Spin,
     /// A writer that waits for the disk.
     Disk,
-    /// Two processes that chatter over TCP.
+    /// Two processes that exchange messages over TCP.
     Loopback,
 }
 
-/// A running neighbour; it ends when this is dropped, or when we die.
+/// A running neighbour; it ends when this is dropped, or with this process.
 #[derive(Debug)]
 pub struct Neighbour(Child);
 
 impl Noise {
-    /// As tables and flags call it.
+    /// Its name in tables and flags.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -37,12 +36,12 @@ impl Noise {
         }
     }
 
-    /// Starts `noise` of that folder and waits until it makes noise, for at most so many seconds; nothing for
-    /// [`Noise::None`].
+    /// Starts the program `noise` of this folder and waits until it is ready. It runs for at most `seconds`.
+    /// `None` for [`Noise::None`].
     ///
     /// # Errors
     ///
-    /// When the program cannot be started or says nothing.
+    /// If the program cannot be started or prints nothing.
     pub fn start(self, programs: &Path, seconds: u64) -> Result<Option<Neighbour>> {
         if self == Self::None {
             return Ok(None);
@@ -54,38 +53,40 @@ impl Noise {
             .stdout(Stdio::piped())
             .spawn()
             .with_context(|| format!("cannot start `{}`", program.display()))?;
-        let said = child.stdout.take().map(BufReader::new);
+        let output = child.stdout.take().map(BufReader::new);
         let neighbour = Neighbour(child);
         let mut line = String::new();
-        said.context("noise has no output")?.read_line(&mut line).context("cannot hear the noise")?;
-        ensure!(line == "noise: ready\n", "noise said `{}`", line.trim());
+        output
+            .context("noise has no output")?
+            .read_line(&mut line)
+            .context("cannot read the output of noise")?;
+        ensure!(line == "noise: ready\n", "noise printed `{}`", line.trim());
         Ok(Some(neighbour))
     }
 }
 
 impl Drop for Neighbour {
     fn drop(&mut self) {
-        // It ends when its standard input closes.
+        // The program ends when its standard input closes.
         drop(self.0.stdin.take());
         let _ = self.0.wait();
     }
 }
 
-/// A thread that waits for longer than this is not waiting for a CPU to wake up, ns; where CPUs are
-/// slower, as many times longer.
-const NO_LATENCY_NS: i64 = 1_000_000;
+/// The longest time that an idle CPU takes to start a thread, ns; on a slower machine, longer by its factor.
+const MAX_LATENCY_NS: i64 = 1_000_000;
 
-/// How much of the window was runnable, and how much of it by our neighbours, as fractions; and what
-/// is wrong with whom the path names.
+/// The runnable part of the window and the part of it that is charged to our neighbours, as fractions; and
+/// errors in the competitors that the path names.
 ///
-/// What they took must show as `runnable`. How much it was is in the comparison already, since the
-/// workload counts how long it was runnable; here is by whom: not by an idle CPU, for more than 5% of
-/// the window in pieces of over a millisecond. Below that it happens: a thread stands in the queue of
-/// one CPU while the other idles, until the load balancer comes; a virtual CPU wakes up late when its
-/// host is busy; the completion of a large write keeps a CPU in interrupts.
+/// Neighbours must show as `runnable` time. The comparison checks the amount, since the workload counts how
+/// long it was runnable; this checks the competitors. An idle CPU must not be the cause for more than 5% of
+/// the window in pieces of over a millisecond. Less is possible: a thread waits in the queue of one CPU
+/// while the other is idle, until the load balancer runs; a virtual CPU wakes up late when its host is busy;
+/// the completion of a large write keeps a CPU in interrupts.
 ///
-/// How much a neighbour takes of one workload is chance; that it is never blamed in a whole series of
-/// them is not, see [`never_blamed`].
+/// The share of a neighbour in one run is chance; a whole series of runs without any is not: see
+/// [`never_blamed`].
 pub fn blamed(truth: &Truth, path: &PathDocument, slowness: f64) -> (f64, f64, Vec<String>) {
     let origin: i64 = path.origin_ns.parse().unwrap_or(0);
     let from = truth.window.from_ns - origin;
@@ -101,20 +102,23 @@ pub fn blamed(truth: &Truth, path: &PathDocument, slowness: f64) -> (f64, f64, V
         if cause.comm.as_deref().is_some_and(|comm| comm.starts_with("noise-")) {
             by_noise += ns;
         }
-        if cause.kind == "idle_cpu" && ns as f64 > NO_LATENCY_NS as f64 * slowness {
+        if cause.kind == "idle_cpu" && ns as f64 > MAX_LATENCY_NS as f64 * slowness {
             by_idle += ns;
         }
     }
     let share = |ns: i64| ns as f64 / (to - from).max(1) as f64;
     let mut violations = Vec::new();
     if share(by_idle) > 0.05 {
-        violations.push(format!("runnable by nobody for {:.3}% of the window", share(by_idle) * 100.0));
+        violations.push(format!(
+            "runnable while its CPU was idle for {:.3}% of the window",
+            share(by_idle) * 100.0
+        ));
     }
     (share(runnable), share(by_noise), violations)
 }
 
-/// Whether a neighbour that takes a whole CPU was not blamed for anything in a series of runs, `by_noise`
-/// of each: one in five of our workloads stays on one CPU, and the scheduler moves the others.
+/// Whether a neighbour that uses a whole CPU was never named in a series of runs, by the `by_noise` of each.
+/// One in five workloads stays on one CPU; the scheduler moves the others.
 pub fn never_blamed(noise: Noise, by_noise: &[f64]) -> bool {
     const SERIES: usize = 10;
     noise == Noise::Spin && by_noise.len() >= SERIES && by_noise.iter().all(|&share| share == 0.0)
@@ -126,7 +130,7 @@ mod tests {
     use serde::Deserialize;
     use serde_json::json;
 
-    /// 100 ms of main, the segments in ms with who is blamed: a name, or `-` for an idle CPU.
+    /// 100 ms of main: the segments in ms with their competitor, a name or `-` for an idle CPU.
     fn blame(segments: &[(i64, &str)]) -> (f64, f64, Vec<String>) {
         let truth = json!({
             "schema": "", "workload": "", "must": [], "never": [], "threads": [], "contributors": [],
@@ -154,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_neighbour_took_shows_by_its_name() {
+    fn time_of_a_neighbour_shows_with_its_name() {
         let (runnable, by_noise, violations) = blame(&[(70, ""), (20, "noise-spin"), (10, "bash")]);
         assert_eq!((runnable, by_noise, violations), (0.3, 0.2, vec![]));
     }

@@ -1,14 +1,13 @@
-//! A path across two hosts, held against two truths: that of a client on one and of its server on the
-//! other, each of which knows its own half alone.
+//! Compares a path across two hosts with two truths: that of a client on one host and that of its server
+//! on the other, each of which has its own half only.
 //!
-//! While the client waited for an answer (`network` in its books) the server waited, ran and slept on its
-//! account, or the message was on its way: what the client waited less all that the server did meanwhile
-//! was in flight. So two halves become one truth, and it is compared like any other. What the server did
-//! while no request was with it (`beside` in its books) is left out, and of what it did before the client
-//! waited see `overlap`.
+//! While the client waited for an answer (`network` in its truth) the server waited, ran and slept for it, or
+//! the message was in flight: the client's wait minus the server's time is the time in flight. So the two
+//! halves become one truth, which is compared like any other. The server's time without a request (`beside`
+//! in its truth) is left out; `overlap` corrects for its work before the client waited.
 //!
-//! A tid means something on its own host only. Those of the server's host are counted on from
-//! [`OTHER_HOST`], in truth and path alike.
+//! A tid is valid on its own host only. Those of the server's host count from [`OTHER_HOST`] on, in both
+//! truth and path.
 
 mod overlap;
 
@@ -22,40 +21,40 @@ use serde_json::{Value, json};
 
 use crate::audit;
 use crate::checks;
-use crate::compare::{Limits, NOBODY, Verdict, compare};
+use crate::compare::{Limits, NO_THREAD, Verdict, compare};
 use crate::document::Truth;
-use crate::runner::{Judged, read};
-use crate::two_clocks::{self, Findings, Notes, SyncDocument};
+use crate::runner::{Judgement, read};
+use crate::two_clocks::{self, ClockNotes, Findings, SyncDocument};
 use overlap::Overlap;
 
-/// No Linux gives tids from here on (`PID_MAX_LIMIT`).
+/// The first number that Linux gives to no thread (`PID_MAX_LIMIT`).
 const OTHER_HOST: u64 = 1 << 22;
 
-/// What contributors may differ by, on a machine that is not slower. Two machines add nothing to the 1%
-/// of `rpc` on one: how wrong the clocks lie to each other moves what the server did as a whole, and
-/// takes from the one flight what it gives to the other.
+/// The limit of the error on a machine of usual speed. Two machines add nothing to the 1% of `rpc` on one: an
+/// error between their clocks moves the server's time as a whole, so that one flight gets shorter by as much
+/// as the other gets longer.
 const LIMIT: f64 = 0.01;
 
-/// Fewer requests than these that the path follows to the server and back show nothing.
-const REQUESTS: usize = 100;
+/// The smallest number of requests that the path must follow to the server and back.
+const MIN_REQUESTS: usize = 100;
 
-/// What the judge made of a pair.
+/// The judgement of a pair.
 #[derive(Debug)]
-pub struct PairJudged {
-    /// Of the path, as of any.
-    pub judged: Judged,
-    /// Of the path.
+pub struct PairJudgement {
+    /// The judgement of the path.
+    pub judged: Judgement,
+    /// The limit of its error.
     pub limit: f64,
-    /// What else was found.
+    /// The findings about clocks and packets.
     pub findings: Findings,
 }
 
-/// Asks `wakepath` for the clocks and the path of what `vm/pair` left in `folder`, and judges both.
+/// Judges the clocks and the path that `wakepath` finds in the recordings that `vm/pair` left in `folder`.
 ///
 /// # Errors
 ///
-/// When the tool fails, or a document is none.
-pub fn judge(wakepath: &Path, folder: &Path, drift: f64, slowness: f64) -> Result<PairJudged> {
+/// If the tool fails, or a document has the wrong form.
+pub fn judge(wakepath: &Path, folder: &Path, drift: f64, slowness: f64) -> Result<PairJudgement> {
     let recordings = ["client", "server"].map(|host| folder.join(host).join("recording"));
     let ask = |verb: &str| -> Result<Value> {
         let answer = folder.join(verb).with_extension("json");
@@ -72,8 +71,9 @@ pub fn judge(wakepath: &Path, folder: &Path, drift: f64, slowness: f64) -> Resul
         read(&answer)
     };
     let [client, server] = ["client", "server"].map(|host| folder.join(host));
-    let sync = SyncDocument::deserialize(ask("sync")?).context("cannot read what `wakepath sync` said")?;
-    let notes = [Notes::read(&client)?, Notes::read(&server)?];
+    let sync =
+        SyncDocument::deserialize(ask("sync")?).context("cannot read the output of `wakepath sync`")?;
+    let notes = [ClockNotes::read(&client)?, ClockNotes::read(&server)?];
     let mut findings = two_clocks::judge(&sync, &notes[0], &notes[1], drift)?;
 
     let limits = Limits::with_error(LIMIT).slower(slowness);
@@ -81,14 +81,17 @@ pub fn judge(wakepath: &Path, folder: &Path, drift: f64, slowness: f64) -> Resul
     let verdict = compare_halves([&client?, &server?], &notes, &ask("path")?, limits, &mut findings)?;
     let runnable = verdict.parts.iter().filter(|part| part.kind == "runnable").map(|part| part.path_ns);
     let runnable = runnable.sum::<i64>() as f64 / verdict.window_ns as f64;
-    Ok(PairJudged { judged: Judged { verdict, by_noise: 0.0, runnable }, limit: limits.error, findings })
+    Ok(PairJudgement {
+        judged: Judgement { verdict, by_noise: 0.0, runnable },
+        limit: limits.error,
+        findings,
+    })
 }
 
-/// Compares a path across two hosts with the two halves of its truth; what is particular to two hosts
-/// goes to the findings.
+/// Compares a path across two hosts with the two halves of its truth. Facts about two hosts go to the findings.
 fn compare_halves(
     [client, server]: [&Value; 2],
-    notes: &[Notes; 2],
+    notes: &[ClockNotes; 2],
     path: &Value,
     limits: Limits,
     findings: &mut Findings,
@@ -100,8 +103,8 @@ fn compare_halves(
     let other = Truth::deserialize(client).context("cannot read the client's truth")?;
     let overlap = overlap::overlap(&other, &half, notes)?;
     findings.facts.push(format!(
-        "by the programs' books the server had {} ms of its work behind it when the client came to wait, give \
-         or take {} µs a request",
+        "by the programs' logs the server had done {} ms of its work before the client began to wait, \
+         ± {} µs a request",
         -(overlap.running_ns + overlap.runnable_ns) / 1_000_000,
         overlap.error_ns / 1000
     ));
@@ -113,7 +116,7 @@ fn compare_halves(
     Ok(verdict)
 }
 
-/// The id of the host that the window's thread is not on.
+/// The id of the other host, which the window's thread is not on.
 fn other_host(path: &Value) -> Result<String> {
     let here = &path["window"]["host"];
     let hosts = path["hosts"].as_array().context("the path has no hosts")?;
@@ -123,7 +126,7 @@ fn other_host(path: &Value) -> Result<String> {
     Ok(hosts[1]["host"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Counts the tids of that host on from [`OTHER_HOST`], wherever one stands beside its host.
+/// Adds [`OTHER_HOST`] to all tids of this host in the document.
 fn count_on(document: &mut Value, host: &str) {
     match document {
         Value::Array(items) => items.iter_mut().for_each(|item| count_on(item, host)),
@@ -138,8 +141,8 @@ fn count_on(document: &mut Value, host: &str) {
     }
 }
 
-/// One truth of two halves: the client's, in which its waits for the server are replaced by what the
-/// server did, and the rest of them was in flight.
+/// Joins two halves to one truth: the client's, with its waits for the server replaced by the server's time and
+/// the time in flight.
 fn join(client: &Value, server: &Value, overlap: &Overlap) -> Result<Value> {
     let list = |truth: &Value, name: &str| -> Result<Vec<Value>> {
         truth[name].as_array().cloned().with_context(|| format!("a truth has no {name}"))
@@ -156,14 +159,14 @@ fn join(client: &Value, server: &Value, overlap: &Overlap) -> Result<Value> {
     let mut did: Vec<Value> =
         list(server, "contributors")?.into_iter().filter(|part| !is_beside(part)).map(theirs).collect();
     for (kind, ns) in [("running", overlap.running_ns), ("runnable", overlap.runnable_ns)] {
-        // Without a part there is nothing that could have been too early.
+        // Without such a part there is nothing to correct.
         if let Some(part) = did.iter_mut().find(|part| part["kind"] == kind) {
             part["total_ns"] = json!(part["total_ns"].as_i64().unwrap_or(0) + ns);
         }
     }
     let flew = total(&waits) - total(&did);
     parts.extend(did);
-    let nobody = json!({"pid": NOBODY, "tid": NOBODY, "comm": "in flight"});
+    let nobody = json!({"pid": NO_THREAD, "tid": NO_THREAD, "comm": "in flight"});
     let mut flight = nobody.clone();
     (flight["kind"], flight["call"], flight["total_ns"]) = (json!("network"), json!(null), json!(flew));
     parts.push(flight);
@@ -175,12 +178,12 @@ fn join(client: &Value, server: &Value, overlap: &Overlap) -> Result<Value> {
     Ok(joined)
 }
 
-/// How often the path goes to the server and comes back.
+/// Checks how often the path goes to the server and comes back.
 ///
-/// The client always waits for the answer. For its request the server may not: where it arrives before
-/// the client has come to wait, or the server is still busy with what follows its last answer, the path
-/// steps from the one's time to the other's. On a host with a CPU for each guest that is seldom; a busy one
-/// takes a guest's CPU away for 5 to 30 ms just when it hands a packet over. A tenth must be left.
+/// The client always waits for the answer. The server may not wait for the request: if the request arrives
+/// before the client waits, or the server is still busy after its last answer, the path has no flight to the
+/// server. That is rare on a host with a CPU for each guest; a busy host takes a guest's CPU away for 5 to
+/// 30 ms just when it passes a packet on. A tenth of the flights must be left.
 fn crossings(path: &Value, there: &str, findings: &mut Findings) {
     let none = Vec::new();
     let segments = path["segments"].as_array().unwrap_or(&none);
@@ -194,16 +197,13 @@ fn crossings(path: &Value, there: &str, findings: &mut Findings) {
     let slept = count(&|segment| segment["host"] == there && segment["kind"] == "timer");
     let (to, back) = (count(&|segment| flies(segment, "to")), count(&|segment| flies(segment, "from")));
     findings.check(
-        slept >= REQUESTS && 10 * to >= slept && back >= slept,
-        format!(
-            "{to} times in flight to the server, {slept} times asleep there, {back} times in flight back"
-        ),
+        slept >= MIN_REQUESTS && 10 * to >= slept && back >= slept,
+        format!("{to} flights to the server, {slept} sleeps there, {back} flights back"),
     );
 }
 
-/// How much of the path is a wait for a packet that nobody is known to have sent: of a packet between these
-/// two never, but the one who asks where an address is, or a neighbour's packet in the same interrupt, can
-/// hide one.
+/// Checks the share of the path that is a wait for a packet without a known sender. Packets between the two hosts
+/// have one, but a question for an address, or another packet in the same interrupt, can hide one.
 fn senders(path: &Value, window_ns: i64, findings: &mut Findings) {
     let none = Vec::new();
     let segments = path["segments"].as_array().unwrap_or(&none);
@@ -214,7 +214,7 @@ fn senders(path: &Value, window_ns: i64, findings: &mut Findings) {
     findings.check(
         share <= checks::WORTH_NAMING,
         format!(
-            "waits for packets that nobody sent: {:.2}% of the window (at most {:.1}%)",
+            "waits for packets without a known sender: {:.2}% of the window (at most {:.1}%)",
             share * 100.0,
             checks::WORTH_NAMING * 100.0
         ),

@@ -1,4 +1,4 @@
-//! Runs a workload under `wakepath record`, asks `wakepath path`, and has the two judged.
+//! Runs a workload under `wakepath record`, runs `wakepath path`, and has the two documents compared.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,54 +14,54 @@ use crate::document::{PathDocument, Truth};
 use crate::noise::{self, Noise};
 use crate::workloads::{View, Workload};
 
-/// No workload lives longer than a minute; nor may what records it.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// The longest time of a command. No workload runs longer than a minute.
+const TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Nor does noise, s.
-const NOISE_LASTS: u64 = 55;
+/// The longest time of a neighbour, s.
+const NOISE_SECONDS: u64 = 55;
 
-/// How often a run is repeated that judges nothing.
-const TRIES: u32 = 4;
+/// The number of runs of a workload until one can be judged.
+const MAX_TRIES: u32 = 4;
 
-/// What is judged, and with what.
+/// The programs and settings of a run.
 #[derive(Debug)]
 pub struct Runner {
     /// The tool under judgement.
     pub wakepath: PathBuf,
-    /// What tells one host's recording as those of several: `wakepath-split`.
+    /// The program `wakepath-split`, which splits the recording of one host into those of several.
     pub split: PathBuf,
-    /// Where the workloads are.
+    /// The folder of the workloads.
     pub programs: PathBuf,
-    /// What is beside them.
+    /// The neighbour.
     pub noise: Noise,
-    /// How many times slower this machine is than those the limits were argued for.
+    /// The factor by which this machine is slower than a usual one.
     pub slowness: f64,
 }
 
-/// One run, judged.
+/// The judgement of one run.
 #[derive(Debug)]
-pub struct Judged {
-    /// What the comparison found.
+pub struct Judgement {
+    /// The result of the comparison.
     pub verdict: Verdict,
-    /// Part of the window that was runnable by the neighbours.
+    /// The part of the window that was runnable behind a neighbour.
     pub by_noise: f64,
-    /// Part of the window that was runnable at all.
+    /// The part of the window that was runnable.
     pub runnable: f64,
 }
 
 impl Runner {
-    /// Records runs until one judges, four at most; the last is judged as it is.
+    /// Records runs until one can be judged, at most four. `void` gets each verdict without a judgement.
     ///
     /// # Errors
     ///
-    /// As for [`Runner::run`].
+    /// The same as [`Runner::run`].
     pub fn run_until_it_judges(
         &self,
         workload: &Workload,
         folder: &Path,
         mut void: impl FnMut(&Verdict),
-    ) -> Result<Judged> {
-        for _ in 1..TRIES {
+    ) -> Result<Judgement> {
+        for _ in 1..MAX_TRIES {
             let judged = self.run(workload, folder)?;
             if judged.verdict.void.is_empty() {
                 return Ok(judged);
@@ -75,8 +75,8 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// When a program cannot be started, fails or hangs.
-    pub fn run(&self, workload: &Workload, folder: &Path) -> Result<Judged> {
+    /// If a program cannot be started, fails or hangs.
+    pub fn run(&self, workload: &Workload, folder: &Path) -> Result<Judgement> {
         if folder.exists() {
             fs::remove_dir_all(folder).with_context(|| format!("cannot empty `{}`", folder.display()))?;
         }
@@ -93,36 +93,36 @@ impl Runner {
             View::TwoHosts => "--truth-hosts",
         };
         command.arg(which).arg(&truth).stdout(Stdio::null());
-        let neighbour = self.noise.start(&self.programs, NOISE_LASTS)?;
-        let status = finish(&mut command, &folder.join("record.log"), PATIENCE)?;
+        let neighbour = self.noise.start(&self.programs, NOISE_SECONDS)?;
+        let status = finish(&mut command, &folder.join("record.log"), TIMEOUT)?;
         drop(neighbour);
-        ensure!(truth.exists(), "`{}` ended with {status} and no truth was written", said(&command));
+        ensure!(truth.exists(), "`{}` ended with {status} and no truth was written", command_line(&command));
         ensure!(
             status.success() || workload.record_for.is_some(),
             "`{}` ended with {status}",
-            said(&command)
+            command_line(&command)
         );
         self.replay(workload, folder)
     }
 
-    /// Asks again for the path of a recording that was kept.
+    /// Judges the path of a kept recording.
     ///
     /// # Errors
     ///
-    /// When the tool fails, or the documents are none.
-    pub fn replay(&self, workload: &Workload, folder: &Path) -> Result<Judged> {
+    /// If the tool fails, or a document has the wrong form.
+    pub fn replay(&self, workload: &Workload, folder: &Path) -> Result<Judgement> {
         let answer = folder.join("path.json");
         let mut command = Command::new(&self.wakepath);
         command.arg("path").args(self.recordings(workload, folder)?).arg("--json");
         command.stdout(File::create(&answer).with_context(|| format!("cannot make `{}`", answer.display()))?);
-        let status = finish(&mut command, &folder.join("path.log"), PATIENCE)?;
-        ensure!(status.success(), "`{}` ended with {status}", said(&command));
+        let status = finish(&mut command, &folder.join("path.log"), TIMEOUT)?;
+        ensure!(status.success(), "`{}` ended with {status}", command_line(&command));
         judge(Limits::with_error(workload.limit).slower(self.slowness), &folder.join("truth.json"), &answer)
     }
 }
 
 impl Runner {
-    /// Where the recordings of a run are, one of each host.
+    /// The recordings of a run, one of each host.
     fn recordings(&self, workload: &Workload, folder: &Path) -> Result<Vec<PathBuf>> {
         let recording = folder.join("recording");
         if workload.view == View::Host {
@@ -143,24 +143,24 @@ impl Runner {
         for process in &truth.wire {
             command.arg("--wire").arg(process.to_string());
         }
-        let status = finish(&mut command, &folder.join("split.log"), PATIENCE)?;
-        ensure!(status.success(), "`{}` ended with {status}", said(&command));
+        let status = finish(&mut command, &folder.join("split.log"), TIMEOUT)?;
+        ensure!(status.success(), "`{}` ended with {status}", command_line(&command));
         Ok(truth.hosts.iter().map(|host| apart.join(&host.name)).collect())
     }
 }
 
-/// Judges two documents that are files.
+/// Judges two documents in files.
 ///
 /// # Errors
 ///
-/// When a file cannot be read or is not of its schema.
-pub fn judge(limits: Limits, truth: &Path, path: &Path) -> Result<Judged> {
+/// If a file cannot be read or does not have the form of its schema.
+pub fn judge(limits: Limits, truth: &Path, path: &Path) -> Result<Judgement> {
     let (truth, path) = (read(truth)?, read(path)?);
     let mut verdict = compare(&truth, &path, limits)?;
     let (runnable, by_noise, violations) =
         noise::blamed(&Truth::deserialize(&truth)?, &PathDocument::deserialize(&path)?, limits.slowness);
     verdict.violations.extend(violations);
-    Ok(Judged { verdict, by_noise, runnable })
+    Ok(Judgement { verdict, by_noise, runnable })
 }
 
 pub(crate) fn read(file: &Path) -> Result<Value> {
@@ -168,14 +168,14 @@ pub(crate) fn read(file: &Path) -> Result<Value> {
     serde_json::from_slice(&bytes).with_context(|| format!("`{}` is no JSON", file.display()))
 }
 
-/// Runs to the end, or kills it; what it says on stderr goes to the log.
+/// Runs a command to its end, or kills it after `patience`; its stderr goes to the log.
 pub(crate) fn finish(command: &mut Command, log: &Path, patience: Duration) -> Result<ExitStatus> {
     let file = File::create(log).with_context(|| format!("cannot make `{}`", log.display()))?;
     let mut child = command
         .stdin(Stdio::null())
         .stderr(file)
         .spawn()
-        .with_context(|| format!("cannot start `{}`", said(command)))?;
+        .with_context(|| format!("cannot start `{}`", command_line(command)))?;
     let began = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
@@ -184,13 +184,13 @@ pub(crate) fn finish(command: &mut Command, log: &Path, patience: Duration) -> R
         if began.elapsed() > patience {
             child.kill()?;
             child.wait()?;
-            bail!("`{}` did not end within {} s", said(command), patience.as_secs());
+            bail!("`{}` did not end within {} s", command_line(command), patience.as_secs());
         }
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-pub(crate) fn said(command: &Command) -> String {
+pub(crate) fn command_line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

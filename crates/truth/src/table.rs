@@ -1,14 +1,14 @@
-//! Verdicts as lines for people.
+//! Verdicts as text.
 
 use crate::compare::Verdict;
-use crate::runner::Judged;
+use crate::runner::Judgement;
 
 /// The head of the table.
 pub const HEAD: &str = "workload          window   error   limit  unknown  missing  outside  runnable (by noise)   ends  verdict";
 
-/// A run as a line, and what is wrong with it below.
-pub fn line(name: &str, limit: f64, judged: &Judged) -> String {
-    let Judged { verdict, by_noise, runnable } = judged;
+/// A run as a line, with its errors below.
+pub fn line(name: &str, limit: f64, judged: &Judgement) -> String {
+    let Judgement { verdict, by_noise, runnable } = judged;
     let mut text = format!(
         "{name:<16} {:>5.0} ms {:>6.3}% {:>6.1}% {:>7.3}% {:>8} {:>7.3}% {:>8.2}% {:>9.2}% {:>4.1} ms  {}",
         verdict.window_ns as f64 / 1e6,
@@ -41,8 +41,7 @@ fn word(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// The contributors side by side, as far as they differ by more than a hundredth of a percent or are
-/// more than one percent.
+/// The contributors side by side: those that differ by more than 0.01% of the window or are more than 1% of it.
 pub fn parts(verdict: &Verdict) -> String {
     let mut text = format!("    {:>12} {:>12} {:>9}  contributor\n", "truth, ms", "path, ms", "differ");
     let window = verdict.window_ns as f64;

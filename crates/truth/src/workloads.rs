@@ -1,42 +1,42 @@
-//! Which programs are run, how, and how exact their truths are.
+//! The list of workloads: the programs, their arguments, and the limits of their errors.
 
 /// A program with its arguments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Workload {
-    /// As the table and folders call it.
+    /// Its name in tables and folders.
     pub name: &'static str,
     /// The file in `workloads/bin`.
     pub program: &'static str,
     /// Its arguments, but for `--truth`.
     pub arguments: &'static [&'static str],
-    /// What its contributors may differ by, as a fraction of the window.
+    /// The limit of its error, as a fraction of the window.
     pub limit: f64,
-    /// End the recording after so many seconds, while the program still runs.
+    /// The length of the recording, s, if it ends while the program still runs.
     pub record_for: Option<u32>,
-    /// As what its path is judged.
+    /// The view in which its path is judged.
     pub view: View,
 }
 
-/// As what a recording is read.
+/// The view in which a recording is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// As what it is, one host's.
+    /// One host.
     Host,
-    /// As those of two hosts whose clocks disagree: the ends of the link that the program makes.
+    /// Two hosts with different clocks: the ends of the link that the program makes.
     TwoHosts,
 }
 
-/// The limit of all but three.
+/// The limit of all workloads but three.
 const ONE_PERCENT: f64 = 0.01;
 
-/// The limit of three:
+/// The limit of three workloads:
 ///
-/// - *fsync* and *ioburst*: what happens within a call that waits for a disk has no stamps of the
-///   program's own, only the kernel's sums, and these are off where many such calls are made. What the
-///   hypervisor takes passes for the disk's, and shows only from 10 ms on (2% of these windows). A
-///   thread that is woken amid a long interrupt on its own CPU counts as running from the waking on,
-///   since the run queue's clock stands still until then: 1 ms at the end of a write of 24 MiB. And
-///   where a kernel thread on another CPU ends the wait, the interrupt that says so takes up to 0.1 ms.
+/// - *fsync* and *ioburst*: the program has no stamps within a call that waits for a disk, only the
+///   kernel's sums, which are wrong by some µs a call. Stolen time counts as the disk's there, and shows
+///   only from 10 ms on (2% of these windows). A thread that is woken during a long interrupt on its own
+///   CPU counts as running from its wake-up on, since the run queue's clock stands still until then: 1 ms
+///   at the end of a write of 24 MiB. If a kernel thread on another CPU ends the wait, the interrupt
+///   between the CPUs takes up to 0.1 ms.
 /// - *tcpping*: turns of 0.2 ms. The program stamps its turns in user space, 1 to 10 µs (a TCP send)
 ///   before the wake-up or the switch that ends them; every turn has two such boundaries.
 const THREE_PERCENT: f64 = 0.03;
@@ -57,7 +57,7 @@ const fn two_hosts(
     Workload { view: View::TwoHosts, ..variant(name, program, arguments) }
 }
 
-/// All that are run when none is named.
+/// The workloads that run if none is named.
 pub const ALL: &[Workload] = &[
     // The ten of G15 table 3.1.
     workload("cpm", ONE_PERCENT),
@@ -87,7 +87,7 @@ pub const ALL: &[Workload] = &[
     workload("barrier", ONE_PERCENT),
     workload("fsync", THREE_PERCENT),
     workload("tcpping", THREE_PERCENT),
-    // Over a link. In one host's view the wire is a thread like others; two hosts know nothing of it.
+    // Over a link. In the view of one host the wire is a thread like others; two hosts have no record of it.
     variant("rpc-wire", "rpc", &["--delay-ms", "10"]),
     two_hosts("rpc-10ms", "rpc", &["--delay-ms", "10"]),
     two_hosts("rpc-100ms", "rpc", &["--delay-ms", "100", "--rounds", "4"]),
@@ -101,14 +101,15 @@ pub const ALL: &[Workload] = &[
     two_hosts("bulk-receiver", "bulk", &["--send", "--far-ms", "20"]),
 ];
 
-/// Those that are run in guests only: where no switch goes untraced, all of a transfer can be judged. An
-/// emulated CPU is some four times slower, so the link is too: what copying takes, the truth leaves out.
+/// The workloads that run in guests only. There every switch is recorded, so that a whole transfer can be
+/// judged. An emulated CPU is some four times slower, and the link is slower too, because the truth leaves out
+/// the time for copying.
 pub const IN_GUESTS: &[Workload] = &[
     variant("bulk-shaped-50", "bulk", &["--rate-mbit", "50"]),
     two_hosts("bulk-narrow-50", "bulk", &["--rate-mbit", "50"]),
 ];
 
-/// The workload of that name.
+/// The workload with this name.
 pub fn by_name(name: &str) -> Option<Workload> {
     ALL.iter().chain(IN_GUESTS).find(|workload| workload.name == name).copied()
 }

@@ -1,19 +1,19 @@
-//! Verdicts on calls as lines for people.
+//! Verdicts on calls as text.
 
-use crate::calls::Judged;
-use crate::calls::books::Cause;
+use crate::calls::CallsJudgement;
 use crate::calls::judge::PeakVerdict;
+use crate::calls::log::Cause;
 
-/// A run: its peaks, then its slow calls.
-pub fn lines(judged: &Judged) -> String {
+/// The judgement of a run: its peaks, then its slow calls.
+pub fn lines(judged: &CallsJudgement) -> String {
     let mut text = format!(
         "  {:>4} {:>17} {:>6}  {:<8} {:<30} {:>26} {:>8} {:>8} {:>8}  verdict\n",
         "peak",
         "from, to",
         "calls",
         "planted",
-        "told first",
-        "furthest off: books, told",
+        "first cause",
+        "largest error: log, tool",
         "interr.",
         "unknown",
         "by noise"
@@ -28,14 +28,14 @@ pub fn lines(judged: &Judged) -> String {
         (true, false) => "right",
     };
     text.push_str(&format!(
-        "  {} slow calls: {} told right ({:.1}%), {} where events are missing, {} mostly a neighbour's, {} of unknown \
-         cause: {word}\n",
+        "  {} slow calls: {} with the right cause ({:.1}%), {} with missing events, {} mostly due to a neighbour, \
+         {} with a cause that the log does not have: {word}\n",
         calls.slow,
         calls.right,
-        100.0 * calls.right as f64 / calls.slow.saturating_sub(calls.unknown_to_books).max(1) as f64,
+        100.0 * calls.right as f64 / calls.slow.saturating_sub(calls.unknown_to_log).max(1) as f64,
         calls.missing,
         calls.by_neighbours,
-        calls.unknown_to_books,
+        calls.unknown_to_log,
     ));
     if word != "right" {
         for example in &calls.examples {
@@ -44,16 +44,19 @@ pub fn lines(judged: &Judged) -> String {
     }
     let names = |causes: &[Cause]| causes.iter().map(|cause| cause.name()).collect::<Vec<_>>().join(", ");
     if !judged.mixed.is_empty() {
-        text.push_str(&format!("  no peak of their own, by the books: {}\n", names(&judged.mixed)));
+        text.push_str(&format!(
+            "  mixed with other causes, so without a peak of its own: {}\n",
+            names(&judged.mixed)
+        ));
     }
-    if !judged.without.is_empty() {
-        text.push_str(&format!("  WRONG: no peak was found of {}\n", names(&judged.without)));
+    if !judged.missing_peaks.is_empty() {
+        text.push_str(&format!("  WRONG: no peak was found for {}\n", names(&judged.missing_peaks)));
     }
     if judged.never_blamed {
-        text.push_str("  WRONG: the spinning neighbour was never blamed\n");
+        text.push_str("  WRONG: no peak names the spinning neighbour as a competitor\n");
     }
     for reason in &judged.left_out {
-        text.push_str(&format!("  void: could not be planted: {reason}\n"));
+        text.push_str(&format!("  void: a cause could not be planted: {reason}\n"));
     }
     text
 }
@@ -67,13 +70,14 @@ fn line(verdict: &PeakVerdict) -> String {
     let percent = |share: f64| format!("{:.2}%", share * 100.0);
     let bound = |bucket: u32| length(2f64.powi(i32::try_from(bucket).unwrap_or(i32::MAX)));
     let range = format!("{}, {}", bound(verdict.peak.from_bucket), bound(verdict.peak.to_bucket + 1));
-    let worst = format!("{}: {} {}", verdict.worst.name(), percent(verdict.booked), percent(verdict.told));
+    let worst =
+        format!("{}: {} {}", verdict.worst.name(), percent(verdict.logged), percent(verdict.reported));
     let first: String = verdict.first.chars().take(30).collect();
     let mut text = format!(
         "  {:>4} {range:>17} {:>6}  {:<8} {first:<30} {worst:>26} {:>8} {:>8} {:>8}  {word}\n",
         verdict.number,
         verdict.peak.count,
-        verdict.whose.name(),
+        verdict.main_cause.name(),
         percent(verdict.interrupted),
         percent(verdict.unknown),
         percent(verdict.by_noise),

@@ -172,18 +172,18 @@ fn an_outsider_fails_even_where_the_difference_is_within_its_limit() {
 }
 
 #[test]
-fn a_holder_where_there_must_be_none_fails() {
+fn an_assertion_that_must_not_hold_and_does_fails() {
     let mut truth = truth();
     truth["never"] = json!(["waits lock.owner"]);
     let mut path = path("60 main running, 10 worker timer, 30 worker running");
     path["waits"] = json!([{"call": "futex", "lock": {"kernel": false, "owner": null}}]);
     check(&truth, &path, 0.0, &[]);
     path["waits"] = json!([{"call": "futex", "lock": {"kernel": false, "owner": {"tid": 11}}}]);
-    check(&truth, &path, 0.0, &["must never be, and is 1 times: waits lock.owner"]);
+    check(&truth, &path, 0.0, &["this must not hold and does 1 times: waits lock.owner"]);
 }
 
 #[test]
-fn what_must_be_said_and_is_not_fails() {
+fn an_assertion_that_must_hold_and_does_not_fails() {
     let mut truth = truth();
     truth["must"] = json!(["segments kind=running cause.comm=rival"]);
     check(&truth, &path("60 main running<rival, 10 worker timer, 30 worker running"), 0.0, &[]);
@@ -191,7 +191,7 @@ fn what_must_be_said_and_is_not_fails() {
         &truth,
         &path("60 main running, 10 worker timer, 30 worker running"),
         0.0,
-        &["must be, and is not"],
+        &["this must hold and does not"],
     );
 }
 
@@ -219,7 +219,7 @@ fn what_the_hypervisor_took_is_part_of_what_the_program_meant_to_do() {
 }
 
 #[test]
-fn a_disk_wait_may_be_told_as_kernel_threads_and_device_in_any_way() {
+fn a_disk_wait_may_be_split_between_kernel_threads_and_device_in_any_way() {
     let truth = truth_of(&[("main", "running", None, 60), ("main", "block_device", Some("fsync"), 40)]);
     for told in [
         "60 main running, 40 main block_device/fsync",
@@ -263,7 +263,7 @@ fn a_wait_in_another_system_call_fails() {
 fn a_window_of_another_thread_or_length_fails() {
     let mut other = path("60 main running, 10 worker timer, 30 worker running");
     other["window"]["tid"] = json!(11);
-    check(&truth(), &other, 0.0, &["the window is of"]);
+    check(&truth(), &other, 0.0, &["the window belongs to"]);
     let long = path("600 main running, 60 main running, 10 worker timer, 30 worker running");
     let mut late = truth();
     for end in ["from_ns", "to_ns"] {
@@ -272,7 +272,10 @@ fn a_window_of_another_thread_or_length_fails() {
     check(&late, &long, 0.0, &["the window has 602 ms of running before"]);
     let short = path("58 main running, 10 worker timer, 30 worker running");
     assert!(
-        judge(&truth(), &short).violations.iter().any(|text| text.contains("inside of the program's own"))
+        judge(&truth(), &short)
+            .violations
+            .iter()
+            .any(|text| text.contains("too early for the program's own"))
     );
 }
 
@@ -321,13 +324,13 @@ fn a_truth_that_contradicts_itself_judges_nothing() {
         assert!(verdict.void.len() == 1 && verdict.void[0].contains(expected), "{:?}", verdict.void);
     };
     void("part", 29_000_000, "the truth's parts sum to 99000000 ns");
-    void("running_ns", 50_000_000, "the truth has main running for 60000000 ns, its clock for 50000000 ns");
-    void("unawares_ns", 400_000, "blocked for 400000 ns where it believed to work");
+    void("running_ns", 50_000_000, "ran for 60000000 ns by its account, for 50000000 ns by its clock");
+    void("unawares_ns", 400_000, "blocked for 400000 ns that its account has as work");
     assert_eq!(judge(&truth(), &path).void, [""; 0]);
     let mut disk = truth_of(&[("main", "running", None, 60), ("main", "block_device", Some("fsync"), 40)]);
     disk["clocks"]["stolen_ns"] = json!(10_000_000);
     let verdict = judge(&disk, &self::path("60 main running, 40 main block_device/fsync"));
-    assert!(verdict.void[0].contains("the hypervisor took 10000000 ns"), "{:?}", verdict.void);
+    assert!(verdict.void[0].contains("the hypervisor stole 10000000 ns"), "{:?}", verdict.void);
 }
 
 #[test]
@@ -360,7 +363,7 @@ fn a_thread_may_have_had_another_name_before_but_not_throughout() {
         path
     };
     check(&truth(), &renamed(&[2]), 0.0, &[]);
-    check(&truth(), &renamed(&[2, 3, 4]), 0.0, &["thread 11 is called `prog`, never `prog-work`"]);
+    check(&truth(), &renamed(&[2, 3, 4]), 0.0, &["thread 11 has the name `prog` and never `prog-work`"]);
 }
 
 #[test]

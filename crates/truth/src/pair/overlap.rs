@@ -1,32 +1,36 @@
-//! Where a client's time and its server's lie on each other.
+//! The overlap of a client's time with its server's.
 //!
-//! The server may begin with a request before the client has come to wait for the answer, and may be busy
-//! with what follows its last answer when the client already waits again. Of such time the path has what
-//! the client did until it waits, and what the server did from then on. On a busy host, which takes a
-//! guest's CPU away just when it hands a packet over, it is 5 to 15 ms a request.
+//! The server may begin with a request before the client waits for the answer, and may be busy after its last
+//! answer when the client already waits again. In such time the path has the client's activity until it
+//! waits, and the server's from then on. On a busy host, which takes a guest's CPU away just when it passes a
+//! packet on, the overlap is 5 to 15 ms a request.
 //!
-//! Both keep books of each wait, by the clock of their own machine. The counter that both machines share
-//! tells how fast these clocks go; where they stand to each other follows, to within half the fastest
-//! request, from this: no message is heard before it is sent.
+//! Both programs log each wait, by the clock of their own machine. The counter that both machines share gives
+//! the rates of these clocks. Their offset follows, to within half the fastest request, from the fact that no
+//! message arrives before it is sent.
 
 use anyhow::{Context, Result, ensure};
 
 use crate::document::{PeerWait, Truth};
-use crate::two_clocks::Notes;
+use crate::two_clocks::ClockNotes;
 
-/// What has to be added to the server's sums, ns, so that they count as long as the client waits.
+/// The corrections of the server's sums, ns: only its time while the client waits counts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Overlap {
     pub(super) running_ns: i64,
     pub(super) runnable_ns: i64,
-    /// How wrong each boundary may be.
+    /// The error bound of each boundary.
     pub(super) error_ns: i64,
 }
 
-/// Lays the waits of both beside each other; `on_clients` converts a moment of the server's clock to the
-/// client's, but for a constant.
-fn lay(client: &[&PeerWait], server: &[&PeerWait], on_clients: impl Fn(i64) -> i64) -> Result<Overlap> {
-    // The server's waits end with a request each, but for the last, which ends with the connection.
+/// Compares the waits of both; `on_clients` converts a time of the server's clock to the client's, except for a
+/// constant.
+fn align_waits(
+    client: &[&PeerWait],
+    server: &[&PeerWait],
+    on_clients: impl Fn(i64) -> i64,
+) -> Result<Overlap> {
+    // Each wait of the server ends with a request, the last one with the end of the connection.
     ensure!(
         !client.is_empty() && server.len() == client.len() + 1,
         "the client waited for {} answers, the server for {} requests",
@@ -36,7 +40,7 @@ fn lay(client: &[&PeerWait], server: &[&PeerWait], on_clients: impl Fn(i64) -> i
     let requests = || client.iter().zip(server.windows(2));
     let most = requests().map(|(c, s)| on_clients(s[0].to_ns) - c.from_ns).min().context("no requests")?;
     let least = requests().map(|(c, s)| on_clients(s[1].from_ns) - c.to_ns).max().context("no requests")?;
-    ensure!(least <= most, "messages are heard {} µs before they are sent", (least - most) / 1000);
+    ensure!(least <= most, "messages arrive {} µs before they are sent", (least - most) / 1000);
     let constant = least + (most - least) / 2;
     let mut overlap = Overlap { error_ns: (most - least) / 2, ..Overlap::default() };
     for (waits, served) in requests() {
@@ -52,10 +56,10 @@ fn lay(client: &[&PeerWait], server: &[&PeerWait], on_clients: impl Fn(i64) -> i
     Ok(overlap)
 }
 
-/// What the books of client and server say, on the clocks that they noted.
-pub(super) fn overlap(client: &Truth, server: &Truth, clocks: &[Notes; 2]) -> Result<Overlap> {
+/// The overlap by the truths of client and server and by the clocks that they noted.
+pub(super) fn overlap(client: &Truth, server: &Truth, clocks: &[ClockNotes; 2]) -> Result<Overlap> {
     let [clients, servers] = clocks;
-    lay(&answers(client), &answers(server), |at| servers.on(clients, at))
+    align_waits(&answers(client), &answers(server), |at| servers.on(clients, at))
 }
 
 fn answers(truth: &Truth) -> Vec<&PeerWait> {
@@ -68,7 +72,7 @@ mod tests {
 
     const AHEAD: i64 = 5_000_000;
 
-    /// From, how long it runs on, blocked, runnable.
+    /// A wait: its beginning, then the lengths of running, blocked and runnable.
     fn wait(from: i64, runs: i64, blocked: i64, runnable: i64) -> PeerWait {
         PeerWait {
             call: "recvfrom".to_owned(),
@@ -79,16 +83,16 @@ mod tests {
         }
     }
 
-    fn laid(client: &[PeerWait], server: &[PeerWait]) -> Result<Overlap> {
+    fn aligned(client: &[PeerWait], server: &[PeerWait]) -> Result<Overlap> {
         let server: Vec<PeerWait> = server
             .iter()
             .map(|wait| PeerWait { from_ns: wait.from_ns + AHEAD, to_ns: wait.to_ns + AHEAD, ..wait.clone() })
             .collect();
-        lay(&client.iter().collect::<Vec<_>>(), &server.iter().collect::<Vec<_>>(), |at| at)
+        align_waits(&client.iter().collect::<Vec<_>>(), &server.iter().collect::<Vec<_>>(), |at| at)
     }
 
     #[test]
-    fn what_the_server_did_counts_from_when_the_client_waits() {
+    fn the_servers_work_counts_from_the_time_at_which_the_client_waits() {
         // The first request binds the clocks, both ways 10; the second is as the case says.
         let first = wait(1_000, 0, 520, 0);
         let heard_first = wait(0, 0, 1_010, 0);
@@ -115,18 +119,19 @@ mod tests {
             ),
         ] {
             let answered = wait(heard_second.to_ns + 500, 0, 0, 0).from_ns;
-            let found = laid(&[first.clone(), second], &[heard_first.clone(), heard_second, end(answered)]);
+            let found =
+                aligned(&[first.clone(), second], &[heard_first.clone(), heard_second, end(answered)]);
             let expected = Overlap { running_ns: running, runnable_ns: runnable, error_ns: 10 };
             assert_eq!(found.unwrap(), expected, "{what}");
         }
     }
 
     #[test]
-    fn books_that_cannot_be_of_the_same_requests_are_refused() {
+    fn truths_of_different_requests_are_refused() {
         let client = [wait(1_000, 0, 520, 0)];
-        assert!(laid(&client, &[wait(0, 0, 1_010, 0)]).is_err());
-        assert!(laid(&[], &[wait(0, 0, 1_010, 0)]).is_err());
-        // The server says that it worked for longer than the client waited.
-        assert!(laid(&client, &[wait(0, 0, 1_010, 0), wait(2_000, 0, 0, 0)]).is_err());
+        assert!(aligned(&client, &[wait(0, 0, 1_010, 0)]).is_err());
+        assert!(aligned(&[], &[wait(0, 0, 1_010, 0)]).is_err());
+        // By its truth the server worked for longer than the client waited.
+        assert!(aligned(&client, &[wait(0, 0, 1_010, 0), wait(2_000, 0, 0, 0)]).is_err());
     }
 }

@@ -38,7 +38,7 @@ fn halves() -> (Value, Value) {
 }
 
 /// Clocks that agree.
-fn notes() -> [Notes; 2] {
+fn notes() -> [ClockNotes; 2] {
     [two_clocks::tests::notes(|at| at, 0.0), two_clocks::tests::notes(|at| at, 0.0)]
 }
 
@@ -119,7 +119,7 @@ fn time_that_is_charged_to_the_wrong_host_is_an_error_though_tids_are_alike() {
 }
 
 #[test]
-fn a_wait_for_a_packet_that_nobody_sent_is_wrong_unless_it_is_not_worth_naming() {
+fn a_wait_for_a_packet_without_a_sender_is_wrong_unless_it_is_not_worth_naming() {
     for (drawing, right) in
         [("client running 995, client network 5", true), ("client running 994, client network 6", false)]
     {
@@ -132,7 +132,7 @@ fn a_wait_for_a_packet_that_nobody_sent_is_wrong_unless_it_is_not_worth_naming()
 
 #[test]
 fn each_request_flies_there_and_back() {
-    let many = |request: &str| vec![request; REQUESTS].join(", ");
+    let many = |request: &str| vec![request; MIN_REQUESTS].join(", ");
     let whole = "client running 1, flight to 1, server timer 1, flight back 1";
     let lame = "client running 1, server timer 1, flight back 1";
     for (drawing, right) in [
@@ -162,7 +162,7 @@ fn a_path_of_one_host_or_of_the_servers_window_is_refused() {
 }
 
 #[test]
-fn a_server_whose_books_are_wrong_judges_nothing() {
+fn a_server_with_a_wrong_truth_cannot_be_judged() {
     let (client, mut server) = halves();
     server["clocks"]["running_ns"] = json!(10 * MS);
     let verdict = compare_halves(

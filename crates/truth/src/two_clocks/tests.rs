@@ -12,7 +12,7 @@ fn servers(client: i64) -> i64 {
 }
 
 /// A guest's notes from 10 s and 40 s after the client's zero, `clock` being its own of the client's.
-pub(crate) fn notes(clock: impl Fn(i64) -> i64, steered: f64) -> Notes {
+pub(crate) fn notes(clock: impl Fn(i64) -> i64, steered: f64) -> ClockNotes {
     let clocks = |at: i64, zero: i64| Clocks {
         monotonic_ns: clock(at),
         raw_ns: (clock(at) as f64 / (1.0 + steered)) as i64,
@@ -22,13 +22,13 @@ pub(crate) fn notes(clock: impl Fn(i64) -> i64, steered: f64) -> Notes {
     let files: Vec<_> = (0..50)
         .map(|n| {
             let at = 40 * S + n * 13_141_000;
-            (clock(at), clock(at + 2_000_000), (EPOCH + at + 1_000_000) / TICK_NS * TICK_NS)
+            (clock(at), clock(at + 2_000_000), (EPOCH + at + 1_000_000) / MAX_TICK_NS * MAX_TICK_NS)
         })
         .collect();
-    Notes { before: clocks(10 * S, 77), after: clocks(40 * S, 77), ahead: narrowest(&files).unwrap() }
+    ClockNotes { before: clocks(10 * S, 77), after: clocks(40 * S, 77), ahead: narrowest(&files).unwrap() }
 }
 
-/// As `wakepath sync` would say it, with a line for the server that is off by these.
+/// The document of `wakepath sync`, with a line for the server that has these errors.
 fn sync(matched: [u64; 2], inversions: u64, error: Option<i64>, faster: f64, later: i64) -> SyncDocument {
     // The client's time = (server's − 1 h) / (1 + drift).
     let slope = 1.0 / (1.0 + faster);
@@ -62,7 +62,7 @@ fn violations(sync: &SyncDocument) -> usize {
 }
 
 #[test]
-fn what_packets_say_agrees_with_what_counter_and_files_say_or_is_wrong() {
+fn packets_must_agree_with_counter_and_files() {
     let ms = 1_000_000;
     for (what, document, wrong) in [
         ("all right", sync([200, 200], 0, Some(ms / 2), DRIFT, 0), 0),
@@ -87,17 +87,21 @@ fn without_a_bound_nothing_else_is_believed() {
 }
 
 #[test]
-fn a_guest_that_was_not_steered_as_told_is_noticed() {
+fn a_guest_with_another_drift_than_it_was_given_is_noticed() {
     let (client, server) = (notes(|at| at, 0.0), notes(servers, 0.0));
     let found = judge(&sync([200, 200], 0, Some(500_000), DRIFT, 0), &client, &server, DRIFT).unwrap();
-    assert!(found.violations.len() == 1 && found.violations[0].contains("steered"), "{:?}", found.violations);
+    assert!(
+        found.violations.len() == 1 && found.violations[0].contains("it was set to"),
+        "{:?}",
+        found.violations
+    );
 }
 
 #[test]
 fn files_bound_how_far_two_clocks_are_apart_to_within_a_tick_and_what_writing_took() {
     let ahead = notes(|at| at, 0.0).ahead;
     assert!(ahead.least <= EPOCH && EPOCH <= ahead.most, "{ahead:?}");
-    assert!(ahead.most - ahead.least < TICK_NS + 2_000_000, "{ahead:?}");
+    assert!(ahead.most - ahead.least < MAX_TICK_NS + 2_000_000, "{ahead:?}");
 }
 
 #[test]

@@ -1,11 +1,13 @@
+//! Verdicts on made-up logs and answers.
+
 use serde_json::{Value, json};
 
 use super::*;
 
 const MS: u64 = 1_000_000;
 
-/// Calls of 10 ms by thread 7, one a second: what each met, for how long, and for how long neighbours.
-fn books(calls: &[(&str, u64, u64)]) -> Books {
+/// The log of calls of 10 ms by thread 7, one a second: the cause, its hundredths of a call, and those of neighbours.
+fn log(calls: &[(&str, u64, u64)]) -> CallLog {
     let calls: Vec<Value> = calls
         .iter()
         .enumerate()
@@ -17,12 +19,12 @@ fn books(calls: &[(&str, u64, u64)]) -> Books {
         })
         .collect();
     let truth = json!({"schema": "wakepath.truth-of-calls/1", "left_out": {}, "calls": calls});
-    Books::read(&truth).expect("a truth")
+    CallLog::read(&truth).expect("a truth")
 }
 
-/// Told of `calls` such calls: causes with their thousandths of a call, and what each call is told first.
-fn told(causes: &[(&str, u64)], calls: &[&str]) -> CallsDocument {
-    // Who did what the causes name, as a tree of one node each.
+/// The tool's document about such calls: the causes with their thousandths of a call, and the first cause of each call.
+fn reported(causes: &[(&str, u64)], calls: &[&str]) -> CallsDocument {
+    // The causes as a tree with one node each.
     let tree: Vec<Value> = causes
         .iter()
         .map(|&(what, part)| {
@@ -54,10 +56,10 @@ fn told(causes: &[(&str, u64)], calls: &[&str]) -> CallsDocument {
     CallsDocument::read(document).expect("a document").0
 }
 
-/// A peak of one call, the books' hundredths of it (the causes' thousandths) as (cause, planted, runnable): what is wrong, and void.
+/// The violations and void reasons of a peak of one call: (cause, planted, runnable) in thousandths, and the causes.
 fn judged(met: (&str, u64, u64), causes: &[(&str, u64)], ahead: bool) -> (Vec<String>, Vec<String>) {
     let met = (met.0, met.1 * 10, met.2 * 10);
-    let verdict = peak(&books(&[met]), &told(causes, &["-"]), 0, 1, ahead);
+    let verdict = peak(&log(&[met]), &reported(causes, &["-"]), 0, 1, ahead);
     (verdict.violations, verdict.void)
 }
 
@@ -71,14 +73,14 @@ fn a_cause_is_right_by_name_and_within_a_hundredth_of_the_calls() {
         (&[(HOLDER, 970), (CPU, 20), ("running", 10)][..], vec![]),
         (&[(HOLDER, 961), (CPU, 29), ("running", 10)], vec![]),
         (&[(HOLDER, 950), (CPU, 30), ("running", 20)], vec!["mutex differs by 2.00 points"]),
-        // What interrupts took of the holder is running by its clock.
+        // The interrupts of the owner are running by its clock.
         (&[(HOLDER, 900), ("interrupted", 70), (CPU, 20), ("running", 10)], vec![]),
         (&[(HOLDER, 979), ("interrupted", 10), (CPU, 11)], vec![]),
         (
             &[("running", 970), (CPU, 30)],
             vec![
                 "mutex differs by 97.00 points",
-                "what is told first is `running`",
+                "the first cause is `running`",
                 "the tree's first cause is `running` of the caller",
             ],
         ),
@@ -99,7 +101,7 @@ fn a_cause_is_right_by_name_and_within_a_hundredth_of_the_calls() {
 }
 
 #[test]
-fn what_is_told_to_be_unknown_since_events_are_missing_excuses_as_much_and_judges_nothing() {
+fn unknown_time_for_missing_events_excuses_as_much_and_cannot_be_judged() {
     let causes = &[(HOLDER, 900), ("unknown: records lost", 80), (CPU, 20)];
     let void = vec![String::from("8.00% is unknown where events are missing")];
     assert_eq!(judged(("mutex", 98, 2), causes, true), (vec![], void));
@@ -111,10 +113,8 @@ fn what_is_told_to_be_unknown_since_events_are_missing_excuses_as_much_and_judge
 fn a_neighbour_is_a_cause_of_its_own_unless_the_server_is_ahead() {
     let (met, causes) = (("mutex", 30, 70), &[(CPU, 700), (HOLDER, 300)]);
     assert_eq!(judged(met, causes, false), (vec![], vec![]));
-    assert_eq!(
-        judged(met, causes, true),
-        (vec![], vec![String::from("by the books it is not mostly mutex")])
-    );
+    let void = String::from("by the log, mutex is not the largest cause");
+    assert_eq!(judged(met, causes, true), (vec![], vec![void]));
     // Its own clocks do not know what it takes to preempt one.
     let beside = &[(HOLDER, 960), (CPU, 40)];
     assert_eq!(judged(("mutex", 96, 1), beside, true), (vec![], vec![]));
@@ -124,8 +124,8 @@ fn a_neighbour_is_a_cause_of_its_own_unless_the_server_is_ahead() {
 }
 
 #[test]
-fn a_slow_call_is_right_if_what_is_told_first_is_what_took_most_of_it() {
-    let books = books(&[
+fn a_slow_call_is_right_if_its_first_cause_took_most_of_it() {
+    let log = log(&[
         ("timer", 990, 0),
         ("timer", 990, 0),
         ("timer", 300, 690),
@@ -138,27 +138,27 @@ fn a_slow_call_is_right_if_what_is_told_first_is_what_took_most_of_it() {
     ]);
     let timer = "sleeping until a timer";
     let calls = [timer, "running", timer, CPU, timer, CPU, timer, "unknown: records lost", "running"];
-    let verdict = calls_of(&books, &told(&[], &calls));
+    let verdict = calls_of(&log, &reported(&[], &calls));
     assert_eq!((verdict.slow, verdict.right), (8, 4));
-    assert_eq!((verdict.missing, verdict.unknown_to_books, verdict.by_neighbours), (1, 1, 2));
+    assert_eq!((verdict.missing, verdict.unknown_to_log, verdict.by_neighbours), (1, 1, 2));
     assert!(!verdict.is_right() && verdict.is_void());
     assert_eq!(verdict.examples.len(), 3);
 }
 
-fn calls_of(books: &Books, document: &CallsDocument) -> CallsVerdict {
-    calls(books, document, 0)
+fn calls_of(log: &CallLog, document: &CallsDocument) -> CallsVerdict {
+    calls(log, document, 0)
 }
 
 #[test]
-fn a_call_that_was_not_told_of_is_not_right() {
-    let books = books(&[("timer", 990, 0); 100]);
-    let told = |n| told(&[], &vec!["sleeping until a timer"; n]);
-    assert!(calls_of(&books, &told(99)).is_right());
-    assert!(!calls_of(&books, &told(98)).is_right());
+fn a_call_that_is_not_reported_is_not_right() {
+    let log = log(&[("timer", 990, 0); 100]);
+    let reported = |n| reported(&[], &vec!["sleeping until a timer"; n]);
+    assert!(calls_of(&log, &reported(99)).is_right());
+    assert!(!calls_of(&log, &reported(98)).is_right());
     // Where events are missing a run judges nothing.
     let mut missing = vec!["sleeping until a timer"; 98];
     missing.push("unknown: records lost");
-    let verdict = calls_of(&books, &self::told(&[], &missing));
+    let verdict = calls_of(&log, &self::reported(&[], &missing));
     assert!(verdict.is_right() && verdict.is_void());
 }
 
@@ -179,16 +179,20 @@ fn causes_need_a_peak_of_their_own_where_an_empty_bucket_lies_between() {
         let mut calls = vec![long("timer", timer), long("timer", timer), long("none", none)];
         calls.extend((0..20).map(|_| long("peer", peer)));
         let truth = json!({"schema": "wakepath.truth-of-calls/1", "left_out": {}, "calls": calls});
-        assert_eq!(apart(&Books::read(&truth).expect("a truth")), expected, "{timer} {peer} {none}");
+        assert_eq!(
+            separate_causes(&CallLog::read(&truth).expect("a truth")),
+            expected,
+            "{timer} {peer} {none}"
+        );
     }
     // A stray one between is one in twenty of the peer's calls, and more than that of the timer's.
     let mut calls = vec![long("timer", 1 << 20), long("timer", 1 << 20), long("peer", 1 << 21)];
     calls.extend((0..20).map(|_| long("peer", 1 << 22)));
     let truth = json!({"schema": "wakepath.truth-of-calls/1", "left_out": {}, "calls": calls});
-    assert_eq!(apart(&Books::read(&truth).expect("a truth")), [Cause::Peer]);
+    assert_eq!(separate_causes(&CallLog::read(&truth).expect("a truth")), [Cause::Peer]);
 }
 #[test]
-fn who_waits_for_a_disk_cannot_tell_a_process_that_is_served_first() {
+fn a_wait_for_a_disk_may_be_a_process_that_is_served_first() {
     let met = ("fsync", 97, 0);
     let disk = "waiting for disk vda";
     assert_eq!(judged(met, &[(disk, 900), ("waiting for dd (2 processes)", 100)], true), (vec![], vec![]));
@@ -197,20 +201,20 @@ fn who_waits_for_a_disk_cannot_tell_a_process_that_is_served_first() {
 }
 
 #[test]
-fn of_calls_that_meet_nothing_what_probes_cost_is_told_as_running() {
+fn the_cost_of_probes_in_calls_without_a_cause_counts_as_running() {
     for (met, wrong) in [("none", 0), ("mutex", 1)] {
         let call = json!({"tid": 7, "from_ns": 1500, "to_ns": 23_500, "cause": met, "planted_ns": 22_000,
                           "by_tid": 7, "cpu_ns": if met == "none" { 22_000 } else { 0 }, "runnable_ns": 0});
         let truth = json!({"schema": "wakepath.truth-of-calls/1", "left_out": {}, "calls": [call]});
         let (what, who) =
             if met == "none" { ("running", json!(null)) } else { (HOLDER, json!("causes-holder")) };
-        let told = json!({"schema": "wakepath.calls/1", "origin_ns": "0",
+        let reported = json!({"schema": "wakepath.calls/1", "origin_ns": "0",
             "causes": [{"what": what, "asked_ns": 24_500.0}],
             "tree": [{"who": who, "own": [{"kind": "running", "what": "", "asked_ns": 24_500.0, "usual_ns": 0.0}]}],
             "calls": [{"tid": 7, "from_ns": 0, "to_ns": 24_500, "first": null}],
             "peaks": [{"from_bucket": 14, "to_bucket": 14, "count": 1}], "asked": {"mean_ns": 24_500}});
-        let told = CallsDocument::read(told).expect("a document").0;
-        let verdict = peak(&Books::read(&truth).expect("a truth"), &told, 0, 1, true);
+        let reported = CallsDocument::read(reported).expect("a document").0;
+        let verdict = peak(&CallLog::read(&truth).expect("a truth"), &reported, 0, 1, true);
         assert_eq!(verdict.violations.len(), wrong, "{met}: {:?}", verdict.violations);
     }
 }

@@ -1,4 +1,4 @@
-//! The workloads keep honest books: without any recording, by their own clocks.
+//! The accounts that workloads keep of their own time are right, without any recording, by their own clocks.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,8 +9,8 @@ use wakepath_truth::audit;
 use wakepath_truth::document::Truth;
 use wakepath_truth::workloads::{self, View, Workload};
 
-/// On a busy machine a program does what it does not want to measure, and says so.
-const TRIES: usize = 10;
+/// The number of runs until a program does not report that the machine was too busy to measure.
+const MAX_TRIES: usize = 10;
 
 /// Builds the workloads, once for all tests here; returns where they are.
 fn build() -> &'static Path {
@@ -77,7 +77,7 @@ fn every_workload_accounts_for_its_whole_window() {
             continue;
         }
         let mut faults = Vec::new();
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let truth = run(programs, workload);
             assert_eq!(truth.window.thread.comm, workload.program);
             assert!(truth.threads.contains(&truth.window.thread));
@@ -97,7 +97,7 @@ fn every_workload_accounts_for_its_whole_window() {
 fn the_halves_of_rpcpair_account_for_each_other() {
     let programs = build();
     let mut faults = Vec::new();
-    for _ in 0..TRIES {
+    for _ in 0..MAX_TRIES {
         let [client, server] = halves(programs);
         faults = [&client, &server].map(|half| audit::truth(half, 1.0)).concat();
         let sum = |half: &Truth, wanted: &dyn Fn(&str) -> bool| -> i64 {

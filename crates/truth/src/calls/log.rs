@@ -1,4 +1,4 @@
-//! What the server says of its calls, and what the tool does.
+//! The server's own log of its calls, and the tool's document about them.
 
 use std::collections::BTreeMap;
 
@@ -6,34 +6,34 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What a call met; and what any may meet besides, a neighbour who has the CPU.
+/// The cause of a call's time: a planted one, or a neighbour on the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cause {
-    /// Nothing: it is fast, and runs.
+    /// No cause: the call is fast, and runs.
     None,
-    /// It runs for longer.
+    /// The call runs for longer.
     Compute,
     /// Another thread of the server has a mutex, and runs.
     Mutex,
-    /// It sleeps.
+    /// The call sleeps.
     Timer,
-    /// Another process of the server is asked over TCP, and runs.
+    /// The call asks another process of the server over TCP, which runs.
     Peer,
     /// A cgroup's CPU limit.
     Limit,
     /// A disk.
     Fsync,
-    /// It wants to run, or who it waits for does, and somebody else has the CPU. Planted by nobody.
+    /// The call, or the thread that it waits for, is runnable, and another thread has the CPU. Not planted.
     Neighbour,
 }
 
 impl Cause {
-    /// All that is planted, in the order of how long it takes where nobody else wants the CPU.
+    /// The planted causes, in the order of their length without neighbours.
     pub const PLANTED: [Self; 6] =
         [Self::Compute, Self::Mutex, Self::Timer, Self::Limit, Self::Fsync, Self::Peer];
 
-    /// As tables call it.
+    /// Its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -47,15 +47,15 @@ impl Cause {
         }
     }
 
-    /// Whose doing it is: a call that meets nothing runs, as one that computes does.
-    pub const fn doing(self) -> Self {
+    /// The activity of the call: without a cause it runs, like a call that computes.
+    pub const fn activity(self) -> Self {
         match self {
             Self::None => Self::Compute,
             other => other,
         }
     }
 
-    /// Whether `what` is what the tool calls it.
+    /// Whether `what` is the tool's name for it.
     pub fn is_named(self, what: &str) -> bool {
         match self {
             Self::None | Self::Compute => what == "running",
@@ -68,7 +68,7 @@ impl Cause {
         }
     }
 
-    /// Whether a part of the tree, of threads called `who`, is it.
+    /// Whether a part of the tree, for threads with the name `who`, shows this cause.
     pub fn is_part(self, who: Option<&str>, kind: &str) -> bool {
         match self {
             Self::None | Self::Compute => who.is_none() && kind == "running",
@@ -81,72 +81,72 @@ impl Cause {
         }
     }
 
-    /// Whether somebody runs: what interrupts take meanwhile is running by the clocks of threads.
+    /// Whether a thread runs: by its own clock, the time of interrupts is running too.
     pub const fn runs(self) -> bool {
         matches!(self, Self::None | Self::Compute | Self::Mutex | Self::Peer)
     }
 }
 
-/// A call by the server's own books. Times are ns of `CLOCK_MONOTONIC`.
+/// A call in the server's own log. Times are ns of `CLOCK_MONOTONIC`.
 #[derive(Debug, Clone, Deserialize)]
-pub struct BookedCall {
-    /// Who made it.
+pub struct LoggedCall {
+    /// Its thread.
     pub tid: u32,
-    /// The first thing that it did was to read the clock.
+    /// Its reading of the clock, first of all.
     pub from_ns: u64,
-    /// And the last.
+    /// Its reading of the clock at its end.
     pub to_ns: u64,
-    /// What it met.
+    /// Its planted cause.
     pub cause: Cause,
-    /// How long that took of it.
+    /// The time of that cause.
     pub planted_ns: u64,
-    /// How long it had a CPU itself.
+    /// Its own CPU time.
     pub cpu_ns: u64,
-    /// How long it, or who it waited for, wanted a CPU and had none, be it that another thread had it or the
-    /// hypervisor; counted from a little before the call to a little after it.
+    /// The time for which the call, or the thread that it waited for, was runnable without a CPU, because of
+    /// another thread or of the hypervisor; counted from a little before the call to a little after it.
     pub runnable_ns: u64,
 }
 
-impl BookedCall {
-    /// How long it took by its own clock, ns.
+impl LoggedCall {
+    /// Its length by its own clock, ns.
     pub fn took(&self) -> u64 {
         self.to_ns.saturating_sub(self.from_ns)
     }
 
-    /// How long it was runnable of `window_ns`, what it took as probes see it: they see it begin before it
-    /// reads its clock, and a neighbour may come between.
+    /// The runnable time within `window_ns`, its length by probes. They see it begin before it reads its clock,
+    /// and a neighbour may run in between.
     pub fn runnable_of(&self, window_ns: u64) -> u64 {
-        let ran = if self.cause.doing() == Cause::Compute { 0 } else { self.cpu_ns };
+        let ran = if self.cause.activity() == Cause::Compute { 0 } else { self.cpu_ns };
         self.runnable_ns.min(window_ns.saturating_sub(self.planted_ns + ran))
     }
 }
 
 #[derive(Debug, Deserialize)]
-struct TruthOfCalls {
+struct LogDocument {
     schema: String,
     left_out: BTreeMap<String, String>,
-    calls: Vec<BookedCall>,
+    calls: Vec<LoggedCall>,
 }
 
-/// All calls, to be found again.
+/// The log of all calls.
 #[derive(Debug)]
-pub struct Books {
-    /// Causes that could not be planted, and why.
+pub struct CallLog {
+    /// Causes that could not be planted, with the reasons.
     pub left_out: BTreeMap<String, String>,
     /// By thread, in order.
-    calls: BTreeMap<u32, Vec<BookedCall>>,
+    calls: BTreeMap<u32, Vec<LoggedCall>>,
 }
 
-impl Books {
+impl CallLog {
     /// Reads the truth that `causes` wrote.
     ///
     /// # Errors
     ///
-    /// When it has another form.
+    /// If it has another form.
     pub fn read(document: &Value) -> Result<Self> {
-        let truth = TruthOfCalls::deserialize(document).context("cannot read the truth of the calls")?;
+        let truth = LogDocument::deserialize(document).context("cannot read the truth of the calls")?;
         ensure!(truth.schema == "wakepath.truth-of-calls/1", "the truth has schema `{}`", truth.schema);
-        let mut calls: BTreeMap<u32, Vec<BookedCall>> = BTreeMap::new();
+        let mut calls: BTreeMap<u32, Vec<LoggedCall>> = BTreeMap::new();
         for call in truth.calls {
             calls.entry(call.tid).or_default().push(call);
         }
@@ -156,38 +156,38 @@ impl Books {
         Ok(Self { left_out: truth.left_out, calls })
     }
 
-    /// All of them.
-    pub fn all(&self) -> impl Iterator<Item = &BookedCall> {
+    /// All calls.
+    pub fn all(&self) -> impl Iterator<Item = &LoggedCall> {
         self.calls.values().flatten()
     }
 
-    /// The call whose own stamps lie within those of probes at its entry and its return, which count from
-    /// `origin`; and what it took by the probes, ns.
-    pub fn find(&self, told: &ToldCall, origin: u64) -> Option<(&BookedCall, u64)> {
-        let (from, to) = (origin + told.from_ns, origin + told.to_ns);
-        let calls = self.calls.get(&told.tid)?;
+    /// The call whose own stamps lie within those of the probes at its entry and return, which count from
+    /// `origin`; and its length by the probes, ns.
+    pub fn find(&self, reported: &ReportedCall, origin: u64) -> Option<(&LoggedCall, u64)> {
+        let (from, to) = (origin + reported.from_ns, origin + reported.to_ns);
+        let calls = self.calls.get(&reported.tid)?;
         let call = calls.get(calls.partition_point(|call| call.from_ns < from))?;
         (call.to_ns <= to).then_some((call, to.saturating_sub(from)))
     }
 }
 
-/// What `wakepath path --call --json` says (`wakepath.calls/1`).
+/// The output of `wakepath path --call --json` (`wakepath.calls/1`).
 #[derive(Debug, Deserialize)]
 pub struct CallsDocument {
-    /// The form of the document.
+    /// The schema of the document.
     pub schema: String,
-    /// From where stamps count.
+    /// The time from which stamps count.
     pub origin_ns: String,
     /// The peaks of all calls.
     pub peaks: Vec<Peak>,
-    /// Those that were asked about.
-    pub asked: Asked,
-    /// What they waited for.
-    pub causes: Vec<ToldCause>,
-    /// And through whom, put together.
+    /// The calls that were asked about.
+    pub asked: Selection,
+    /// Their causes.
+    pub causes: Vec<ReportedCause>,
+    /// Their cause trees, merged.
     pub tree: Vec<Node>,
-    /// One by one.
-    pub calls: Vec<ToldCall>,
+    /// The calls one by one.
+    pub calls: Vec<ReportedCall>,
 }
 
 /// A peak.
@@ -195,34 +195,34 @@ pub struct CallsDocument {
 pub struct Peak {
     /// Its first bucket.
     pub from_bucket: u32,
-    /// And its last.
+    /// Its last bucket.
     pub to_bucket: u32,
-    /// Its calls.
+    /// The number of its calls.
     pub count: u64,
 }
 
-/// Some calls.
+/// The calls that were asked about.
 #[derive(Debug, Deserialize)]
-pub struct Asked {
-    /// What they took on average, ns.
+pub struct Selection {
+    /// Their average length, ns.
     pub mean_ns: u64,
 }
 
-/// What calls waited for.
+/// A cause that the tool reports for calls.
 #[derive(Debug, Deserialize)]
-pub struct ToldCause {
-    /// In words.
+pub struct ReportedCause {
+    /// Its name.
     pub what: String,
-    /// For how long, ns a call.
+    /// Its time, ns a call.
     pub asked_ns: f64,
 }
 
-/// Threads of one name in the tree; of whoever made the calls there is none.
+/// The threads of one name in the tree.
 #[derive(Debug, Deserialize)]
 pub struct Node {
-    /// Who they are.
+    /// Their name; `None` for the callers themselves.
     pub who: Option<String>,
-    /// What their own time went to.
+    /// The parts of their own time.
     pub own: Vec<Part>,
 }
 
@@ -231,42 +231,42 @@ pub struct Node {
 pub struct Part {
     /// A kind of the path contract.
     pub kind: String,
-    /// In words, with whoever had the CPU.
+    /// Its name, with the CPU competitor.
     pub what: String,
-    /// In these calls.
+    /// Its time in these calls.
     pub asked_ns: f64,
-    /// In the usual ones.
+    /// Its time in the usual calls.
     pub usual_ns: f64,
 }
 
-/// A call.
+/// A call that the tool reports.
 #[derive(Debug, Deserialize)]
-pub struct ToldCall {
-    /// Who made it.
+pub struct ReportedCall {
+    /// Its thread.
     pub tid: u32,
-    /// When its entry was seen.
+    /// Its entry by a probe.
     pub from_ns: u64,
-    /// And its return.
+    /// Its return by a probe.
     pub to_ns: u64,
-    /// What took most of it.
-    pub first: Option<First>,
+    /// Its largest cause.
+    pub first: Option<FirstCause>,
 }
 
-/// What took most of a call.
+/// The largest cause of a call.
 #[derive(Debug, Deserialize)]
-pub struct First {
-    /// In words.
+pub struct FirstCause {
+    /// Its name.
     pub what: String,
 }
 
 impl CallsDocument {
-    /// Reads what the tool said.
+    /// Reads the tool's document; the second value is its origin, ns.
     ///
     /// # Errors
     ///
-    /// When it has another form.
+    /// If it has another form.
     pub fn read(document: Value) -> Result<(Self, u64)> {
-        let document = Self::deserialize(document).context("cannot read what was told of the calls")?;
+        let document = Self::deserialize(document).context("cannot read the answer about the calls")?;
         ensure!(document.schema == "wakepath.calls/1", "the answer has schema `{}`", document.schema);
         let origin = document.origin_ns.parse().context("the answer's origin_ns is no number")?;
         Ok((document, origin))
