@@ -6,7 +6,7 @@ use wakepath_distribution::{Histogram, Measure, Unlike};
 /// A distribution with the target that it is of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
-    /// As it was asked for.
+    /// Its name on the command line.
     pub target: String,
     /// Its latencies.
     pub histogram: Histogram,
@@ -19,18 +19,18 @@ pub struct Comparison {
     pub measure: Measure,
     /// Above which score.
     pub threshold: f64,
-    /// What both have: those that differ most first.
+    /// The targets of both: those that differ most first.
     pub pairs: Vec<Compared>,
-    /// What only the first has.
+    /// The targets of the first alone.
     pub only_first: Vec<String>,
-    /// What only the second has.
+    /// The targets of the second alone.
     pub only_second: Vec<String>,
 }
 
 /// Two distributions of one target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
-    /// What they are of.
+    /// Their target.
     pub target: String,
     /// Both of them.
     pub histograms: [Histogram; 2],

@@ -1,4 +1,4 @@
-//! What this machine and these rights allow: where the collector is built in.
+//! The abilities of this machine with these rights; only where the collector is built in.
 
 pub use wakepath_collect::{Check, Verdict};
 

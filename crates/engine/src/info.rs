@@ -1,3 +1,5 @@
+//! The summary of a recording.
+
 use std::collections::BTreeMap;
 
 use wakepath_clock::{Reference, Stamp};
@@ -5,10 +7,10 @@ use wakepath_clock::{Reference, Stamp};
 use crate::path::head;
 use crate::{Head, Recorded};
 
-/// What is in a recording.
+/// The summary of a recording.
 #[derive(Debug)]
 pub struct InfoAnswer<'r> {
-    /// What every document begins with.
+    /// The part that all answers have.
     pub head: Head,
     /// When recording began.
     pub from: Stamp<Reference>,
@@ -26,7 +28,7 @@ pub struct InfoAnswer<'r> {
     pub recorded: &'r Recorded,
 }
 
-/// What is in a recording.
+/// Returns the summary of a recording.
 pub fn info(recorded: &Recorded) -> InfoAnswer<'_> {
     let graph = &recorded.graph;
     let mut processes: Vec<_> = graph.threads().filter_map(|(_, thread)| thread.tgid()).collect();

@@ -51,7 +51,7 @@ pub struct Synchronised {
 /// reached.
 ///
 /// # Errors
-/// As [`open`], and when two are of one host.
+/// The errors of [`open`], and when two are of one host.
 pub fn sync(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result<Synchronised, OpenError> {
     let sources = open_different_hosts(paths)?;
     let clocks = hosts::clocks(&sources, None, &mut Progress::new(&sources, &mut progress));
@@ -66,7 +66,7 @@ pub fn sync(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result<Syn
 /// is left out, and that is a problem of [`Recorded::problems`].
 ///
 /// # Errors
-/// As [`open`], and when two are of one host.
+/// The errors of [`open`], and when two are of one host.
 pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
     if let [path] = paths {
         return open(path, progress);

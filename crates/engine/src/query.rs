@@ -10,10 +10,10 @@ use crate::{Host, Name, NoRealtime, Question, Recorded, TimeSpec, Unit};
 /// A question for a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathQuery {
-    /// Whose time.
+    /// The threads in question.
     pub subject: Subject,
-    /// Of several hosts, whose threads are meant: its name, or its boot id. `None`: any, and a number is the
-    /// first one's.
+    /// With several hosts, the host of the threads: its name or boot id. `None`: any host, and a number belongs to
+    /// the first one.
     pub host: Option<Name>,
     /// From here on; `None`: from its beginning.
     pub from: Option<TimeSpec>,
@@ -38,10 +38,10 @@ impl Default for PathQuery {
     }
 }
 
-/// Whose time is asked about.
+/// The threads that a question is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// What the recording was made for: its command, else the cgroup or processes it names, else all.
+    /// The subject of the recording: its command, else the cgroup or processes it names, else all.
     Recorded,
     /// A process.
     Pid(Tid),
@@ -84,7 +84,7 @@ pub struct Candidate {
     pub to: Stamp<Reference>,
 }
 
-/// What a question comes to.
+/// The windows or threads of a question.
 pub(crate) enum Selection {
     /// Windows, each to be explained.
     Windows(Vec<(Window, Question)>),
@@ -116,7 +116,7 @@ pub(crate) fn select(recorded: &Recorded, query: &PathQuery) -> Result<Selection
     let is_there = |thread: &Thread| host.is_none_or(|host| thread.tid().host() == host);
     let found = match &query.subject {
         Subject::Recorded => match host {
-            // What the first one's recording was made for is no question about another.
+            // The subject of the first host's recording is no question about another host.
             Some(other) if other != HostIndex::default() => {
                 let threads = graph.threads().filter(|(_, thread)| is_there(thread));
                 let threads = threads.map(|(index, _)| index).collect();
@@ -139,7 +139,7 @@ pub(crate) fn select(recorded: &Recorded, query: &PathQuery) -> Result<Selection
     for &thread in &threads {
         match window(recorded, query, thread, life(recorded, thread)) {
             Ok(window) => windows.push((window, Question::Thread)),
-            // Of several threads, some did not live in the window asked for.
+            // With several threads, some did not live in the window.
             Err(QueryError::EmptyWindow) if threads.len() > 1 => {}
             Err(error) => return Err(error),
         }
@@ -178,7 +178,7 @@ fn named(what: String, threads: Vec<ThreadIndex>) -> Result<(String, Vec<ThreadI
     if threads.is_empty() { Err(QueryError::NoSuch { what }) } else { Ok((what, threads)) }
 }
 
-/// What the recording was made for.
+/// The subject of the recording.
 fn of_recording(recorded: &Recorded, query: &PathQuery) -> Result<Selection, QueryError> {
     let session = &recorded.survey.session;
     if let Some(command) = &session.command {
@@ -336,7 +336,7 @@ mod tests {
         EventKind::Mark(Mark::Command { tgid: Tid(11), words: b"./checkout".as_slice().into() })
     }
 
-    /// What a question comes to: `tid from..to` of each window, or the tids that could be asked about.
+    /// The result of a question: `tid from..to` of each window, or the tids that can be asked about.
     fn ask(recorded: &Recorded, query: PathQuery) -> String {
         let tid = |thread| recorded.graph.thread(thread).tid();
         match select(recorded, &query) {

@@ -15,20 +15,20 @@ use wakepath_functions::{Pattern, Runtime};
 pub use wakepath_recording::WriteError;
 use wakepath_recording::{Owner, Writer, this_host};
 
-/// What to record, and where to.
+/// A request for a recording.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The recording's directory. A recording that is there becomes `.old`.
     pub destination: PathBuf,
-    /// What to record.
+    /// The options of the recorder.
     pub options: Options,
-    /// Stop when the recording has so many bytes.
+    /// The largest size of the recording, bytes.
     pub most_bytes: u64,
     /// Stop before the disk has less than this free, percent.
     pub least_free_percent: u8,
     /// The cgroup, unit or container that is asked about, if it is one.
     pub cgroup: Option<String>,
-    /// What was asked for, for the recording's metadata.
+    /// The command line, for the recording's metadata.
     pub asked: Vec<OsString>,
     /// The program's version, for the recording's metadata.
     pub version: &'static str,
@@ -41,12 +41,12 @@ pub struct Request {
 /// A recording that was made.
 #[derive(Debug)]
 pub struct Made {
-    /// What became of it.
+    /// The result of the session.
     pub outcome: Outcome,
     /// For each probed file, the processes that paid for its probes without having been asked about. Their cost
     /// per call is not measured.
     pub other_processes: Vec<OtherProcesses>,
-    /// Of these functions calls are a goroutine's, and paths a thread's.
+    /// Functions whose calls belong to goroutines, while paths belong to threads.
     pub of_goroutines: Vec<String>,
 }
 
@@ -62,8 +62,8 @@ pub enum RecordError {
     Collect(#[from] CollectError),
 }
 
-/// Records until the command ends, the time is over, there is no more room, or `stop` was asked. What was
-/// recorded so far is in the request's destination, whatever comes of it; an earlier recording there is
+/// Records until the command ends, the time is over, there is no more room, or `stop` is set. The records
+/// so far are in the request's destination in any case; an earlier recording there is
 /// moved aside only when all is ready to begin.
 ///
 /// # Errors
@@ -116,7 +116,7 @@ pub fn record(request: &Request, stop: &Signals) -> Result<Made, RecordError> {
     Ok(Made { outcome, other_processes, of_goroutines })
 }
 
-/// What of a recording's largest size is kept for its end: names, and the rare records (births, names
+/// The part of a recording's largest size that is kept for its end, bytes: names, and the rare records (births, names
 /// of threads, samples) that are held back a little to be written in order. Without them an answer is
 /// worth little. A storm of processes makes 400 KiB of them a second.
 fn kept_for_end(most_bytes: u64) -> u64 {

@@ -25,9 +25,9 @@ pub enum OpenError {
 
 /// An opened recording of any format: an [`EventSource`] whose type is erased.
 pub(crate) trait Source: fmt::Debug + Send + Sync {
-    /// As [`EventSource::description`].
+    /// The same as [`EventSource::description`].
     fn description(&self) -> &Description;
-    /// As [`EventSource::read`].
+    /// The same as [`EventSource::read`].
     fn read(&self, emit: &mut dyn FnMut(&Event), progress: &mut dyn FnMut(u64)) -> Vec<ProblemKind>;
 }
 

@@ -1,6 +1,6 @@
 //! Answers as JSON: the contract that scripts build on. Keys may be added, never renamed.
 //!
-//! Times are integers, ns since the document's `origin_ns`. What may pass 2^53, where readers that
+//! Times are integers, ns since the document's `origin_ns`. A number that may exceed 2^53, where readers that
 //! know only doubles lose digits, is a decimal string. A name is its text where it is UTF-8; a byte
 //! that is none is spelled `\xff`.
 

@@ -11,11 +11,11 @@
 //! | `count` | how many |
 //! | `interval_sum` | of all buckets of this target and interval together, the same in each row: buckets have no sums of their own; null above 64 bits |
 //!
-//! No name is a word of SQL. What may need all 64 bits is unsigned, `lower`, `upper` and `interval_sum`; the rest is signed,
-//! so that differences are what they should be.
+//! No name is a word of SQL. Columns that may need all 64 bits are unsigned, `lower`, `upper` and `interval_sum`; the rest
+//! is signed, so that differences are right.
 //!
-//! The whole JSON document stands in the file's metadata, at `wakepath.latency`: with what was lost, and what
-//! is known of a target but not of its buckets.
+//! The whole JSON document is in the file's metadata, at `wakepath.latency`: with the losses, and with the values of
+//! targets that do not belong to a bucket.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -88,7 +88,7 @@ pub fn recorded_latency(latency: &RecordedLatency, out: impl Write + Send) -> io
 /// Where and when.
 struct Place<'a> {
     host: &'a Host,
-    /// What all times count from, ns since 1970 UTC.
+    /// The zero of all times, ns since 1970 UTC.
     realtime_ns: Option<u64>,
 }
 
@@ -101,11 +101,11 @@ struct Row<'a> {
     bucket: Option<usize>,
     count: u64,
     sum: u128,
-    /// What times count from, ns since 1970 UTC.
+    /// The zero of times, ns since 1970 UTC.
     realtime_ns: Option<u64>,
 }
 
-/// What all rows of a target have in common.
+/// The common columns of all rows of a target.
 struct Texts {
     host: Option<ByteArray>,
     host_name: Option<ByteArray>,
@@ -114,7 +114,7 @@ struct Texts {
     unit: ByteArray,
 }
 
-/// What all rows of a group have in common.
+/// The common columns of all rows of a group.
 #[derive(Default)]
 struct Whose {
     by: Option<&'static str>,
@@ -198,7 +198,7 @@ fn write(
     file.close().map(|_| ()).map_err(why)
 }
 
-/// Whose a target's latencies are, where they are latency apart.
+/// The groups of a target, where there are any.
 fn groups(target: &Distribution) -> Vec<(Whose, &Group)> {
     let groups = target.groups.iter();
     let groups = groups.flat_map(|groups| groups.groups.iter().map(|group| (groups.by, group)));
@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(rows, [format!("{texts} {times} 63 {least} {most} 2 -")]);
     }
 
-    /// What pyarrow and duckdb make of these types: timestamps in UTC, integers whose differences may be negative,
+    /// The types that pyarrow and duckdb see: timestamps in UTC, integers whose differences may be negative,
     /// names that need no quotes.
     #[test]
     fn columns_are_what_a_query_expects() {

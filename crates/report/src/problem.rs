@@ -1,4 +1,4 @@
-//! What makes an answer less than certain, in a sentence, and as JSON names it.
+//! Problems of an answer, in a sentence, and as JSON names them.
 
 use std::path::Path;
 

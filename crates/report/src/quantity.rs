@@ -51,7 +51,7 @@ fn three_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A part of a whole with one decimal: `61.3%`. What is neither nothing nor all never reads so.
+/// A part of a whole with one decimal: `61.3%`. Only exact 0 and exact 1 read `0.0%` and `100%`.
 pub fn share(part: u64, whole: u64) -> String {
     percent(part, whole, 1)
 }
@@ -84,7 +84,7 @@ fn percent(part: u64, whole: u64, decimals: usize) -> String {
     }
 }
 
-/// How many of so many `what`; a percentage only from a hundred on, since fewer do not carry one.
+/// The number `part` of `whole` `what`; a percentage only from a hundred on, since fewer do not support one.
 pub fn part_of(part: u64, whole: u64, what: &str) -> String {
     if whole < 100 {
         format!("{part} of {whole} {what}")

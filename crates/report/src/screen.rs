@@ -1,11 +1,11 @@
-//! Styled text of a certain width. What a view writes is sieved here once more, so that no control
-//! character but our own reaches a terminal, and colours appear only where they are wanted.
+//! Styled text of a certain width. The text of a view is filtered here once more, so that only our own control
+//! characters reach a terminal, and colours appear only where they are wanted.
 
 use unicode_width::UnicodeWidthStr;
 
 use crate::plain::escape;
 
-/// What the text is written for.
+/// The medium of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paper {
     /// Columns.
@@ -24,13 +24,13 @@ impl Paper {
 /// How a piece of text looks where there are colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// As everything.
+    /// The default.
     Normal,
     /// The answer.
     Strong,
-    /// What most readers skip.
+    /// Text that most readers skip.
     Faint,
-    /// What casts doubt on the answer.
+    /// Text that casts doubt on the answer.
     Warning,
 }
 
@@ -127,7 +127,7 @@ impl Screen {
         self.beside(head, &" ".repeat(indent), line);
     }
 
-    /// Writes `what: text`, as errors and warnings are told.
+    /// Writes `what: text`, the form of errors and warnings.
     pub fn complaint(&mut self, what: &str, text: &str) {
         let style = if what == "hint" { Style::Strong } else { Style::Warning };
         let lead =

@@ -1,7 +1,7 @@
 //! Every code of a document with an example of its sentence, in one table: `tests/sentences.txt`.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p wakepath-report sentences` writes it anew. Who adds an enum that is worded adds a
-//! section here.
+//! `UPDATE_EXPECT=1 cargo test -p wakepath-report sentences` writes it anew. Add a
+//! section here for each new enum that has sentences.
 
 use std::fmt::Write;
 

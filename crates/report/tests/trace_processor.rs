@@ -115,7 +115,7 @@ fn check(recorded: &Recorded, subject: &Subject, what: &str) {
     let window: u64 = paths.iter().map(|path| path.window_ns()).sum();
     assert_eq!(slices.iter().map(|row| number(row, "ns")).sum::<u64>(), window, "{what}: path slices");
 
-    // Whom Perfetto takes for the waker, in wakings by threads.
+    // The wakers by Perfetto, in wake-ups by threads.
     // To us the idle thread wakes nobody.
     let theirs = wakers.iter().filter(|row| row["irq"] != 1 && number(row, "waker") != 0);
     let theirs: BTreeSet<_> =

@@ -1,4 +1,4 @@
-//! What the calls of a peak waited for, as JSON.
+//! The causes of a peak's calls, as JSON.
 
 use std::io::{self, Write};
 
@@ -29,7 +29,7 @@ struct CallsJson {
     /// Null where there are no others.
     usual: Option<GroupJson>,
     causes: Vec<CauseJson>,
-    /// Who waited for whom in these calls, put together: parents before their children.
+    /// The cause tree of these calls: parents before their children.
     tree: Vec<NodeJson>,
     /// Those that were explained of the calls that were asked about.
     calls: Vec<CallJson>,
@@ -40,7 +40,7 @@ struct CallJson {
     tid: u32,
     from_ns: i64,
     to_ns: i64,
-    /// What took most of it; null of a call of no length.
+    /// Its largest cause; null for a call of length 0.
     first: Option<FirstJson>,
 }
 
@@ -72,7 +72,7 @@ struct NodeJson {
     total: SumJson,
     /// Where the waits above began, and were ended.
     code: Vec<CodeJson>,
-    /// What their own time went to.
+    /// The causes of their own time.
     own: Vec<OwnJson>,
 }
 
@@ -87,7 +87,7 @@ struct OwnJson {
 
 #[derive(Serialize)]
 struct SumJson {
-    /// Of the calls that were asked about, ns a call.
+    /// The time of the calls in question, ns per call.
     asked_ns: f64,
     /// In how many of them.
     asked_calls: u64,
@@ -105,7 +105,7 @@ struct CauseJson {
     code: Vec<CodeJson>,
 }
 
-/// What a cause's time went to at the end of the chain.
+/// A part of a cause, at the end of the chain.
 #[derive(Serialize)]
 struct PartJson {
     what: String,
@@ -123,7 +123,7 @@ struct CodeJson {
     /// Those among which it was seen so often.
     total: u64,
     function: String,
-    /// As a person reads on behind the function.
+    /// Its caller, as text.
     caller: Option<String>,
 }
 
@@ -259,7 +259,7 @@ mod tests {
                 let causes = document["causes"].as_array().expect("a list").iter();
                 causes.map(|cause| cause[key].as_f64().expect("a number")).sum()
             };
-            // What the groups' calls took on average, all of it.
+            // The mean time of the calls of each group.
             assert_eq!([sum("asked_ns"), sum("usual_ns")].map(f64::round), [100_100.0, 200.0]);
             assert_eq!(document["calls"][0]["first"]["what"], "running holder");
             // So do the parts of the tree.

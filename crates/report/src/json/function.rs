@@ -15,7 +15,7 @@ pub(super) struct FunctionJson {
     line: Option<u32>,
 }
 
-/// What was found at an address.
+/// The function at an address.
 pub(super) fn function(found: &Found) -> FunctionJson {
     let (word, module) = match found {
         Found::Function(function) => {

@@ -41,7 +41,7 @@ struct LockJson {
     proved: bool,
 }
 
-/// Who a thread is at `at`.
+/// The identity of a thread at `at`.
 pub fn whose(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> WhoseJson {
     let who = recorded.thread_at(thread, at);
     let names = &recorded.survey.names;

@@ -1,4 +1,4 @@
-//! What every document has.
+//! The keys of every document.
 
 use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};

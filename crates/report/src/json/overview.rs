@@ -54,7 +54,7 @@ pub fn overview(overview: &Overview, out: &mut dyn Write) -> io::Result<()> {
 struct OverviewJson {
     #[serde(flatten)]
     head: HeadJson,
-    /// Null: what tells this document from a path.
+    /// Null: it distinguishes this document from a path.
     window: Option<()>,
     scope: ScopeJson,
     deadlocks: Vec<Vec<HangJson>>,

@@ -76,7 +76,7 @@ impl<F: Fn() -> I, I: Iterator<Item: Serialize>> Serialize for Many<F> {
     }
 }
 
-/// Whose time; all null where it is in flight between hosts.
+/// The thread of a segment; all null where a packet is in flight between hosts.
 #[derive(Serialize)]
 struct WhoseJson<'a> {
     host: Option<&'a str>,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// What of `document` does not fit `shape`; empty when all does.
+/// The parts of `document` that do not fit `shape`; empty if all do.
 pub fn misfits(shape: &str, document: &Value) -> Vec<String> {
     let shape = Shape::read(shape);
     let mut misfits = BTreeSet::new();
@@ -16,7 +16,7 @@ pub fn misfits(shape: &str, document: &Value) -> Vec<String> {
 }
 
 struct Shape<'a> {
-    /// What may stand at a place.
+    /// The possible values at a place.
     types: BTreeMap<&'a str, Vec<&'a str>>,
     /// The keys of the object at a place.
     keys: BTreeMap<String, BTreeSet<&'a str>>,

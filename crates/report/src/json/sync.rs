@@ -12,7 +12,7 @@ use crate::wording;
 #[derive(Serialize)]
 struct SyncJson {
     schema: &'static str,
-    /// Whose clock is everybody's.
+    /// The host with the common clock.
     reference: Option<String>,
     hosts: Vec<HostJson>,
     pairs: Vec<PairJson>,

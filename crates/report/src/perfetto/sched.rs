@@ -89,7 +89,7 @@ fn drain(wakings: &mut Peekable<impl Iterator<Item = Waking>>, graph: &Graph, bu
     }
 }
 
-/// What made a thread runnable.
+/// The event that made a thread runnable.
 struct Waking {
     at: Stamp<Reference>,
     target: ThreadIndex,
@@ -193,8 +193,8 @@ impl Bundle {
         })
     }
 
-    /// Who has the CPU from the beginning on. Of the compact form's first switch on a CPU Perfetto
-    /// keeps only who came next, so this one has the long form.
+    /// The thread that has the CPU from the beginning on. Perfetto keeps only the next thread of the compact form's first
+    /// switch on a CPU, so this one has the long form.
     fn first(&mut self, graph: &Graph, occupancy: &Occupancy) {
         let (next, comm) = occupant(graph, occupancy);
         let switch = Message::new()
@@ -271,7 +271,7 @@ fn occupant(graph: &Graph, occupancy: &Occupancy) -> (u64, Comm) {
             let thread = graph.thread(thread);
             (thread.tid_at(occupancy.from).0.into(), thread.name_at(occupancy.from))
         }
-        // Perfetto has no word for a CPU of which nobody knows who had it.
+        // Perfetto has no word for a CPU with an unknown thread.
         None => (0, Comm::new(b"swapper")),
     }
 }

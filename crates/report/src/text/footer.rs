@@ -59,7 +59,7 @@ pub fn trust(answer: &PathAnswer) -> Line {
     line
 }
 
-/// What recording cost.
+/// The cost of recording.
 pub fn cost(head: &Head) -> Option<String> {
     let cost = head.cost.filter(|cost| cost.over_ns > 0)?;
     Some(format!("recording took {} of a CPU", percent_text(cost.observer_ns, cost.over_ns)))
@@ -83,7 +83,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What to ask next, and where the recording is. `question` stands behind `wakepath path` and the
+/// The next command, with the place of the recording. `question` stands behind `wakepath path` and the
 /// recording.
 pub fn next(screen: &mut Screen, source: Source<'_>, recorded: &Recorded, question: Option<String>) {
     let mut line = Line::new();

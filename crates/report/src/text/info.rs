@@ -21,7 +21,7 @@ pub fn info(info: &InfoAnswer, paper: Paper) -> String {
     };
     for host in std::iter::once(&info.head.host).chain(&info.head.others) {
         let mut what = format!("{}, Linux {}", wording::name(&host.name), wording::name(&host.kernel));
-        // What other tracers do not note.
+        // Other tracers do not record it.
         if !host.machine.bytes().is_empty() {
             what += &format!(" {}", wording::name(&host.machine));
         }

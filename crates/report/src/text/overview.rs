@@ -18,7 +18,7 @@ const THREADS: usize = 4;
 /// How many open waits are listed.
 const WAITS: usize = 10;
 
-/// What threads did, and the flag that asks further.
+/// The times of threads, and the option for the next question.
 pub fn overview(overview: &Overview, source: Source<'_>, paper: Paper) -> String {
     let mut screen = Screen::new(paper);
     screen.wrapped(0, &headline(overview));

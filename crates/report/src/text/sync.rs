@@ -87,7 +87,7 @@ fn error(error: ErrorBound) -> String {
     }
 }
 
-/// What is added to a host's time to get the reference's at the beginning of a piece, and how fast that changes:
+/// The offset from a host's time to the reference's at the beginning of a piece, and its drift:
 /// `−37.842 s, +200.1 ppm ± 0.3`. Digits end where the error begins.
 fn offset(piece: &Piece) -> String {
     let ns = i128::from(piece.line.at(piece.from)) - i128::from(piece.from);

@@ -9,7 +9,7 @@ use crate::quantity::{duration, share};
 use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
 
-/// Who waited for whom, recursively, with shares of the window.
+/// The cause tree of a path, with shares of the window.
 pub fn tree(answer: &PathAnswer, paper: Paper) -> String {
     let mut screen = Screen::new(paper);
     let window = answer.path.window;
@@ -20,7 +20,7 @@ pub fn tree(answer: &PathAnswer, paper: Paper) -> String {
     screen.into_text()
 }
 
-/// What is too small to draw: less than this part of the window.
+/// Parts smaller than this share of the window are not drawn.
 const MIN_SHARE: f64 = 0.0005;
 
 struct Drawing<'a> {
@@ -78,7 +78,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// What hangs under a node, the largest first, the smallest put together.
+    /// The children of a node, the largest first, the smallest put together.
     fn below(&self, node: usize) -> Vec<Item> {
         let Node { leaves, children, .. } = &self.tree.nodes[node];
         let mut items: Vec<(u64, Item)> = children

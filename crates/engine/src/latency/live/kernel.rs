@@ -308,7 +308,7 @@ ffffffffc0000000 t of_module\t[ext4]
         assert_eq!(functions, ["alias", "do_exit", "same", "typed", "vfs_local", "vfs_read", "vfs_write"]);
         let left_out = found[0].notes.iter().filter(|note| note.starts_with("left out `"));
         assert_eq!(left_out.count(), 4, "{found:#?}");
-        // Of several names that a function has, the kernel lists one as what can be traced, and has a type for
+        // A function may have several names: the kernel lists one of them as traceable, and has a type for
         // one.
         assert_eq!(find("same").expect("a function").len(), 1);
         let found = find("typed_elsewhere").expect("a function");

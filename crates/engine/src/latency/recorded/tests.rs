@@ -1,3 +1,5 @@
+//! Latencies in a recording, against drawn traces with known times.
+
 use wakepath_clock::Stamp;
 use wakepath_event::{EventKind, FunctionCall, Mark, NameSpace, Tid};
 use wakepath_timeline::Numbering;
@@ -6,7 +8,7 @@ use super::*;
 use crate::{Answer, Host, Subject, path};
 use wakepath_names::testing::{event, read, thread};
 
-/// Two threads of a process, one of another, which the first one started. What the times are stands beside.
+/// Two threads of a process, one of another, which the first one started. The lines give the times.
 const TRACE: &str = "
 thread a tid=10
 thread b tid=11 tgid=10
@@ -75,7 +77,7 @@ fn of(whom: ThreadFilter, targets: &[&str]) -> RecordedQuery {
     }
 }
 
-/// What a question comes to: of each target its name, how many and how long in all, and what is not in that.
+/// The answer to a question: for each target its name, the number and sum of its latencies, and the calls not in them.
 fn ask(recorded: &Recorded, query: &RecordedQuery) -> String {
     let told = match recorded_latency(recorded, query) {
         Ok(told) => told.targets,
@@ -296,12 +298,12 @@ fn segments_are_those_of_the_path() {
         let sum: u128 = told.targets.iter().map(|target| target.histogram.sum()).sum();
         assert_eq!(sum, u128::from(to - from), "{from}..{to}");
     }
-    // What is asked for by name is there though it is nothing.
+    // A target asked for by name is in the answer even if it is empty.
     query.targets = vec![String::from("segment:network")];
     assert_eq!(ask(&recorded, &query), "segment:network 0 of 0");
     query.targets = vec![String::from("segment:disk")];
     assert_eq!(ask(&recorded, &query), "segment:block_device 0 of 0", "as the target that is one is called");
-    // Of several threads, each one's path.
+    // With several threads, the path of each one.
     query = of(ThreadFilter::Processes(vec![Tid(10)]), &["segment:*"]);
     let told = recorded_latency(&recorded, &query).expect("an answer");
     let sum: u128 = told.targets.iter().map(|target| target.histogram.sum()).sum();
@@ -424,7 +426,7 @@ fn what_a_recording_does_not_hold_is_refused_with_what_it_holds() {
     many.targets = vec![String::from("./app:f")];
     assert_eq!(ask(&long, &many), "no calls of `./app:f` were recorded, nor of any other function");
     assert_eq!(ask(&read(&[]), &many), "the recording holds no events");
-    // Of another tracer's, none is not known to be none.
+    // In another tracer's trace, no loss is known, which does not mean that there is none.
     let mut of_another = long;
     of_another.tracer = Some(Name::from("lttng-modules"));
     let told = recorded_latency(&of_another, &of(ThreadFilter::All, &["lock:user"])).expect("an answer");

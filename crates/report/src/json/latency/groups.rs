@@ -1,4 +1,4 @@
-//! Whose latencies they are, as JSON.
+//! The groups of latencies, as JSON.
 
 use serde::Serialize;
 use wakepath_engine::latency::{Group, GroupKey};
@@ -7,7 +7,7 @@ use super::super::text;
 use super::{BucketJson, PeakJson, buckets, peaks};
 use super::{SliceJson, slice};
 
-/// Of whom it is not, is null.
+/// A group. Keys that do not apply to its kind are null.
 #[derive(Serialize, Default)]
 pub(super) struct GroupJson {
     pid: Option<u32>,

@@ -212,7 +212,7 @@ mod tests {
             file: "/lib/li\u{1b}b.so.6".into(),
             per_call_ns: Some(900),
         });
-        // Of the same file: its other processes are shown once.
+        // The same file: its other processes are shown once.
         let mut other = none.clone();
         (other.unwound, other.probe, other.notes) = (0, None, Vec::new());
         check(
