@@ -25,6 +25,9 @@ const UNUSED: [(&str, &str); 6] = [
 /// Beginnings of names of limits that are called `MAX_` here.
 const LIMITS: [&str; 4] = ["MOST_", "LONGEST_", "DEEPEST_", "WIDEST_"];
 
+/// The first words of each page under `docs/`, behind its title.
+const PAGE_OPENING: &str = "After this page you ";
+
 /// The page that lists the words not to use, and the page with examples of how not to write.
 const ABOUT_WORDS: [&str; 2] = ["docs/glossary.md", "docs/style.md"];
 
@@ -37,6 +40,12 @@ pub fn check(path: &Path, text: &str) -> Vec<Finding> {
     };
     if extension == "rs" && !has_header(text) {
         say(1, String::from("the file does not begin with a `//!` line that says what it holds"));
+    }
+    if path.starts_with("docs") && extension == "md" {
+        let first = text.lines().enumerate().find(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        if let Some((index, _)) = first.filter(|(_, line)| !line.starts_with(PAGE_OPENING)) {
+            say(index + 1, format!("a page begins with what its reader can do: `{PAGE_OPENING}…`"));
+        }
     }
     for (index, line) in text.lines().enumerate() {
         if let Some(name) = limit(line).filter(|_| matches!(extension, "rs" | "c" | "h")) {
@@ -244,7 +253,15 @@ mod tests {
         );
         assert_eq!(findings("a.md", "So many of them; nobody\nknows.").len(), 2);
         assert_eq!(findings("a.md", "A teller, `told`, intelligible; also many."), [""; 0]);
-        assert_eq!(findings("docs/glossary.md", "| tell | print |"), [""; 0]);
+        assert_eq!(findings("docs/glossary.md", "After this page you tell nothing."), [""; 0]);
+    }
+
+    #[test]
+    fn a_page_begins_with_what_its_reader_can_do() {
+        let expected = ["docs/a.md:3: a page begins with what its reader can do: `After this page you …`"];
+        assert_eq!(findings("docs/a.md", "# A\n\nThe format.\n"), expected);
+        assert_eq!(findings("docs/a.md", "# A\n\nAfter this page you know it.\n"), [""; 0]);
+        assert_eq!(findings("a.md", "# A\n\nThe format.\n"), [""; 0]);
     }
 
     #[test]
