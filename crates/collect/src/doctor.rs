@@ -36,14 +36,14 @@ pub enum Verdict {
         why: String,
         /// The consequence: what answers lack.
         consequence: String,
-        /// A hint: what to do about it.
+        /// What to try, as a noun phrase or an imperative.
         hint: String,
     },
     /// It does not work, and nothing can be recorded without it.
     Blocking {
         /// The error.
         why: String,
-        /// A hint: what to do about it.
+        /// What to try, as a noun phrase or an imperative.
         hint: String,
     },
 }
@@ -51,9 +51,6 @@ pub enum Verdict {
 fn grant(capability: Capability) -> String {
     format!("run as root, or grant {}", capability.name)
 }
-
-/// The hint for a feature that only another kernel has.
-const NO_REMEDY: &str = "no remedy, if the kernel does not allow it";
 
 fn lacking(why: impl Into<String>, consequence: &str, hint: impl Into<String>) -> Verdict {
     Verdict::Lacking { why: why.into(), consequence: consequence.into(), hint: hint.into() }
@@ -86,7 +83,7 @@ fn type_information() -> Check {
         Ok(_) => Verdict::Works(String::new()),
         Err(error) => Verdict::Blocking {
             why: error.to_string(),
-            hint: "the kernel must be built with CONFIG_DEBUG_INFO_BTF, as kernels of distributions are since about 2021"
+            hint: "a kernel built with CONFIG_DEBUG_INFO_BTF, as those of distributions are since about 2021"
                 .into(),
         },
     };
@@ -112,10 +109,10 @@ fn map_creation() -> Check {
             let hint = match error.kind() {
                 io::ErrorKind::PermissionDenied if !BPF.is_held() => grant(BPF),
                 io::ErrorKind::PermissionDenied => {
-                    "the capabilities are there, but a security module or a container's filter refuses the bpf system call"
+                    "to allow the bpf system call: a security module or a container's filter refuses it, not a missing capability"
                         .into()
                 }
-                _ => "BPF ring buffers need Linux 5.8 or later".into(),
+                _ => "Linux 5.8 or later, for BPF ring buffers".into(),
             };
             Verdict::Blocking { why: error.to_string(), hint }
         }
@@ -139,7 +136,7 @@ fn programs(options: &Options, checks: &mut Vec<Check>) {
         Ok(done) => done,
         Err(error) => {
             let hint = if PERFMON.is_held() {
-                "the kernel's log has the messages of the verifier or of a security module".into()
+                "the kernel's log, which has the messages of the verifier or of a security module".into()
             } else {
                 grant(PERFMON)
             };
@@ -154,7 +151,7 @@ fn programs(options: &Options, checks: &mut Vec<Check>) {
             verdict: lacking(
                 "this kernel or your privileges do not allow it",
                 consequence,
-                "no remedy, if the kernel lacks it",
+                "another kernel, if the answers need it",
             ),
         });
     }
@@ -163,7 +160,7 @@ fn programs(options: &Options, checks: &mut Vec<Check>) {
         Err(error) => lacking(
             error.to_string(),
             "threads that exist at the start have no name and no state",
-            "the kernel's task iterator needs Linux 5.8 or later",
+            "Linux 5.8 or later, for its task iterator",
         ),
     };
     checks.push(Check { what: "listing threads".into(), verdict });
@@ -181,7 +178,7 @@ fn stacks(options: &Options) -> Check {
         Err(error) => lacking(
             error.to_string(),
             "record --stacks cannot show which functions wait",
-            format!("{NO_REMEDY}; record without --stacks"),
+            "record without --stacks",
         ),
     };
     Check { what: "stacks at switches and wake-ups".into(), verdict }
@@ -193,7 +190,7 @@ fn kernel_functions() -> Check {
         Err(error) => lacking(
             error.to_string(),
             "latency and record --call cannot probe kernel:NAME",
-            format!("{NO_REMEDY}; syscall:NAME, lock:kernel and disk work"),
+            "syscall:NAME, lock:kernel or disk, which need no such probes",
         ),
     };
     Check { what: "probes on functions of the kernel".into(), verdict }
@@ -271,7 +268,7 @@ fn stolen_time() -> Option<Check> {
         StealTime::Total { total_ns } => lacking(
             format!("the kernel reports the total, {}, but not when it was taken", seconds(total_ns)),
             "stolen time is shown as running or waiting, with a line that gives its total",
-            "no remedy here: Linux 6.2 or later, KVM and CONFIG_PARAVIRT_TIME_ACCOUNTING are needed",
+            "Linux 6.2 or later on KVM, built with CONFIG_PARAVIRT_TIME_ACCOUNTING",
         ),
     };
     Some(Check { what: "time stolen by the hypervisor (steal time)".into(), verdict })
