@@ -1,5 +1,5 @@
-//! What is cut off, of another kind, or named by somebody hostile: each is answered as far as it goes, or refused
-//! by a clear line, and leaves no half of a file.
+//! Input that is cut off, of another kind, or has hostile names: it is answered as far as possible or refused with a
+//! clear message, and no partial file is left.
 
 use std::fs;
 use std::path::Path;
@@ -38,7 +38,7 @@ const QUESTIONS: [&[&str]; 4] = [
     &["path", "--call", "--slowest", "2", "--tree"],
 ];
 
-/// What is in a folder.
+/// The names in a folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").file_name());
     let mut names: Vec<_> = entries.map(|name| name.into_string().expect("text")).collect();
@@ -57,7 +57,7 @@ fn a_recording_that_was_cut_anywhere_is_answered_or_refused_by_a_line() {
     for name in names(&folder) {
         let path = folder.join(&name);
         let whole = fs::read(&path).expect("a stream");
-        // Of the metadata, which are long and cut by no crash: they are written before anything else.
+        // The metadata is long, and no crash cuts it, since it is written first.
         let step = if name == "metadata" { whole.len() / 8 } else { (whole.len() / 24).max(1) };
         for length in (0..whole.len()).step_by(step).chain([1, 7, whole.len().saturating_sub(1)]) {
             fs::write(&path, &whole[..length]).expect("room");
@@ -94,7 +94,7 @@ fn a_file_that_cannot_be_written_is_said_and_the_one_that_was_there_stays() {
         assert_eq!((code, names(folder)), (3, before), "{file}: {err}");
         assert!(err.starts_with(&format!("error: cannot write `{file}`: ")), "{err}");
         assert!(err.contains(says) && err.contains(&format!("hint: {hint}")), "{err}");
-        // What is only seen at the end does not take the answer with it.
+        // A failure that shows only at the end does not lose the answer.
         assert_eq!(out.contains("runqueue: "), file == "/dev/full", "{file}: {out}");
         let (code, _, err) = made.run(["export", "--format", "perfetto", "--tid", "10", "-o", file]);
         assert!(code == 3 && err.contains(&format!("cannot write `{file}`")), "{code} {err}");
@@ -184,7 +184,7 @@ fn what_is_lost_of_the_calls_is_said_with_them_and_only_then() {
     let (code, out, _) = made.run(["path", "--call", "--slowest", "1", "--json", "--strict"]);
     let answer: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!((code, answer["losses"][0]["count"].as_u64()), (1, Some(2)), "{answer:#}");
-    // What is lost later touches no call.
+    // A later loss affects no call.
     let later = CALLS.replace("20000 c0 worker ", "19000 c0 idle loss from=15000 count=2\n20000 c0 worker ");
     let (code, out, _) = self::calls(&later, b"f").run(["path", "--call", "--slowest", "1", "--strict"]);
     assert!(code == 0 && out.contains("\nlost 0 records\n"), "{code} {out}");

@@ -6,9 +6,9 @@ use serde_json::Value;
 use wakepath_event::{EventKind, NameSpace};
 use wakepath_harness::made::{Made, made, made_on};
 
-/// Rounds of a client that asks and a server on another host that answers, one every millisecond.
+/// The number of rounds, one every millisecond: a client asks, and a server on another host answers.
 const ROUNDS: u64 = 200;
-/// How long a packet is on its way at least, how long the server computes, ns.
+/// The least time of a packet on its way, and the time that the server computes, ns.
 const FLIGHT: u64 = 20_000;
 const COMPUTES: u64 = 300_000;
 
@@ -17,21 +17,21 @@ const fn servers(at: u64) -> u64 {
     at + at / 20_000 + 18_000_000_000_000
 }
 
-/// A little that differs from packet to packet.
+/// A small time that differs from packet to packet.
 const fn jitter(round: u64) -> u64 {
     round * 7919 % 9_000
 }
 
-/// How packets look on their way.
+/// The changes to packets on their way.
 #[derive(Clone, Copy, PartialEq)]
 enum Wire {
-    /// As they were sent.
+    /// They arrive as they were sent.
     Same,
     /// Requests leave in two segments and arrive as one; answers leave as one and arrive in two.
     Offload,
 }
 
-/// What either host's tracer saw of it.
+/// The recording of each host.
 fn rpc(wire: Wire) -> (String, String) {
     let flows = "flow request 10.0.0.1:40000 > 10.0.0.2:80\nflow reply 10.0.0.2:80 > 10.0.0.1:40000\n";
     let mut client = format!("thread client tid=10\n{flows}0 c0 idle started\n0 c0 idle switch client\n");
@@ -91,7 +91,7 @@ fn a_path_goes_to_the_other_host_and_back() {
 }
 
 #[test]
-fn calls_are_told_what_they_waited_for_on_the_other_host() {
+fn calls_show_their_waits_for_the_other_host() {
     let (client, server) = hosts(Wire::Same);
     let other = server.recording();
     let other = other.to_str().expect("UTF-8");
@@ -207,7 +207,7 @@ fn threads_of_any_host_can_be_asked_about() {
 }
 
 #[test]
-fn sync_says_how_well_two_clocks_can_be_compared() {
+fn sync_shows_the_offset_of_two_clocks_and_its_error() {
     let (client, server) = hosts(Wire::Same);
     let other = server.recording();
     let other = other.to_str().expect("UTF-8");
@@ -227,7 +227,7 @@ fn sync_says_how_well_two_clocks_can_be_compared() {
 }
 
 #[test]
-fn a_host_that_nothing_links_is_said_and_not_guessed() {
+fn a_host_without_packets_in_common_is_reported_and_its_clock_is_not_guessed() {
     let (client, _) = hosts(Wire::Same);
     let alone =
         "thread other tid=10\n0 c0 idle started\n0 c0 idle switch other\n900 c0 other switch idle blocked\n";

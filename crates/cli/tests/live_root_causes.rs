@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use serde_json::Value;
 use wakepath_harness::live::{place, wakepath, workload};
 
-/// A cause, how many calls in a thousand are to meet it, and the bucket of what it takes. To it belong the
-/// buckets from there to the next one's: all have one more, which is empty, so that a call may take up to
-/// twice as long as its bucket says before it is taken for one of the next. Before the first are the fast.
+/// A cause, the number of calls in a thousand that meet it, and the bucket of its time. The buckets up to the next
+/// cause's belong to it: one of them is empty, so that a call may take twice as long as its bucket before it
+/// counts as one of the next cause. The fast calls lie before the first cause.
 type Cause = (&'static str, u64, u64);
 
 const FAST: &str = "none";
@@ -23,8 +23,8 @@ const ALL: [Cause; 6] = [COMPUTE, MUTEX, TIMER, PEER, LIMIT, FSYNC];
 
 const CALLS: u64 = 1000;
 
-/// What lies between the clock that `handle` reads first and last, and that of the probes at its entry and
-/// return, ns: half of a trap each, and now and then an interrupt.
+/// The time between the clock readings of `handle` and those of the probes at its entry and return, ns: half of a
+/// trap each, and now and then an interrupt.
 const PROBES_DIFFER_BY: u64 = 100_000;
 
 /// Calls to which more may happen there: some 5 us of each call, 5 ms of all, in which the machine is
@@ -39,7 +39,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// Runs the server with these causes under `wakepath latency`: what was counted, and its own truth.
+/// Runs the server with these causes under `wakepath latency`. Returns the counts, and the server's own truth.
 fn counted(folder: &Path, causes: &[Cause]) -> (Value, Value) {
     let program = workload(folder, "causes");
     let calls = CALLS.to_string();
@@ -71,8 +71,8 @@ fn counted(folder: &Path, causes: &[Cause]) -> (Value, Value) {
     (document["targets"][0].take(), serde_json::from_slice(&truth).expect("JSON"))
 }
 
-/// Whether, by the server's own clock, nearly no call took as long as the empty bucket below a cause's says:
-/// else the machine was so busy with others that nobody could see the peaks apart. One call between two humps of
+/// Whether, by the server's own clock, almost no call lies in the empty bucket below a cause: else the machine was too
+/// busy for the peaks to be separate. One call between two humps of
 /// 20 leaves a valley that is no noise (10.5 of the 9 that are asked for), between two of 15 it does not (7).
 fn stand_apart(truth: &Value, causes: &[Cause]) -> bool {
     let calls = truth["calls"].as_array().expect("calls");
@@ -86,8 +86,8 @@ fn stand_apart(truth: &Value, causes: &[Cause]) -> bool {
 /// How often the server may be started until it stands apart from its neighbours.
 const TRIES: usize = 4;
 
-/// The causes and their calls are what was asked for; each has one peak, between those of its neighbours;
-/// and each range of buckets holds the calls that took so long by the server's own clock.
+/// Checks that the causes and their calls are those that were planted, that each has one peak, between those of its
+/// neighbours, and that each range of buckets has the calls that took as long by the server's own clock.
 fn each_has_its_peak(folder: &Path, causes: &[Cause]) {
     let one = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let (mut counted_now, mut truth) = counted(folder, causes);
@@ -111,7 +111,7 @@ fn each_has_its_peak(folder: &Path, causes: &[Cause]) {
         assert!(std::env::var_os("WAKEPATH_REQUIRE_LIVE").is_none(), "{name}: {why}");
     }
 
-    // From which bucket on, who; up to where the next begins.
+    // The first bucket of each cause; its last one lies before the next cause's first.
     let mut begins: Vec<(u64, &str)> = vec![(0, FAST)];
     begins.extend(causes.iter().map(|&(name, _, bucket)| (bucket, name)));
     let owner = |bucket: u64| begins[begins.partition_point(|&(from, _)| from <= bucket) - 1].1;
@@ -167,7 +167,7 @@ fn a_cause_that_no_call_met_is_no_peak() {
     each_has_its_peak(folder.path(), &[COMPUTE, TIMER, PEER]);
 }
 
-/// What answers name a planted cause by: the whole of it, or a part.
+/// The names by which answers may name a planted cause: all of it, or a part.
 fn is_named_by(cause: &str, what: &str) -> bool {
     match cause {
         "compute" => what == "running",
@@ -212,7 +212,7 @@ fn slow_calls_are_told_what_they_met() {
     let answer: Value = serde_json::from_slice(&answer.stdout).expect("JSON");
     let origin: u64 = answer["origin_ns"].as_str().and_then(|ns| ns.parse().ok()).expect("a number");
     let (mut judged, mut wrong) = (0, Vec::new());
-    // Of each cause what was planted, and what its calls took.
+    // For each cause, the planted time and the time of its calls.
     let mut books: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for call in answer["calls"].as_array().expect("calls") {
         let [from, to] = ["from_ns", "to_ns"].map(|end| origin + number(&call[end]));
@@ -222,7 +222,7 @@ fn slow_calls_are_told_what_they_met() {
         };
         let Some(met) = planted.iter().find(is_it) else { continue };
         let took = number(&met["to_ns"]) - number(&met["from_ns"]);
-        // Of a call whose events this kernel left untraced, nobody knows how much is missing.
+        // If this kernel left events of a call untraced, the missing time is not known.
         if !call["first"]["what"].as_str().is_some_and(|what| what.starts_with("unknown")) {
             let booked = books.entry(met["cause"].as_str().unwrap_or("")).or_default();
             *booked = (booked.0 + number(&met["planted_ns"]), booked.1 + took);
@@ -259,7 +259,7 @@ fn times_are_right(answer: &Value, books: &BTreeMap<&str, (u64, u64)>) {
     let sum = |is: &dyn Fn(Option<&str>, &str) -> bool| -> f64 {
         parts.iter().filter(|(who, kind, _)| is(*who, kind)).map(|(.., ns)| ns).sum()
     };
-    // What interrupts take of a thread is running by its clock.
+    // By a thread's clock, it runs during interrupts.
     let runs = |name| sum(&|who, kind| who == Some(name) && ["running", "interrupted"].contains(&kind));
     let kind = |wanted| sum(&|_, kind| kind == wanted);
     for (cause, told) in [

@@ -1,5 +1,5 @@
-//! What a running kernel does that a drawing only imagines: a waking that outruns the switch it ends, a
-//! thread that takes its leader's number, an interrupt amid our own programs.
+//! Rare events of a running kernel, which drawings only assume: a wake-up before the switch that it undoes, a
+//! thread that takes its leader's number, an interrupt during our own programs.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn events(folder: &Path) -> Vec<Event> {
     events
 }
 
-/// What an answer does not know, though no record of it is missing.
+/// The unknown time of an answer for which no record is missing.
 fn unexplained(document: &Value) -> Vec<String> {
     let contributors = document["contributors"].as_array().expect("contributors");
     let is_missing = |one: &Value| one["what"] == "records lost" || one["what"] == "task switch not recorded";
@@ -93,7 +93,7 @@ const RACE: &str = r#"
 "#;
 
 #[test]
-fn a_waking_that_comes_before_the_switch_out_ends_the_wait_all_the_same() {
+fn a_waking_before_the_switch_out_ends_the_wait_too() {
     let Some(folder) = place("a waking before its switch-out ends the wait") else { return };
     let folder = folder.path();
     let waited = recorded(folder, RACE)[0];
@@ -101,7 +101,7 @@ fn a_waking_that_comes_before_the_switch_out_ends_the_wait_all_the_same() {
     adds_up(&document);
     let main = Tid(document["window"]["tid"].as_u64().expect("a tid") as u32);
 
-    // Of the wakings of the main thread, which came before the switch that they end?
+    // The wakings of the main thread that came before the switch that they end.
     let (mut woken, mut out, mut early, mut waits) = (false, false, 0, 0);
     for event in events(folder) {
         match event.kind {
@@ -196,7 +196,7 @@ fn a_thread_that_got_a_kernel_lock_waits_for_it_no_longer() {
     }
 }
 
-/// A thread that is not the first one executes another program, which goes on as the first one.
+/// A thread that is not the first one executes another program, which continues as the first one.
 const EXEC: &str = r#"
     #include <pthread.h>
     #include <time.h>
@@ -218,7 +218,7 @@ const EXEC: &str = r#"
 "#;
 
 #[test]
-fn a_thread_that_executes_a_program_goes_on_as_the_first_one() {
+fn a_thread_that_executes_a_program_continues_as_the_first_one() {
     let Some(folder) = place("an exec by a thread that is not the first one is followed") else { return };
     let folder = folder.path();
     for last in [false, false, true] {
@@ -254,8 +254,8 @@ fn exec_is_followed(folder: &Path) -> bool {
     true
 }
 
-/// Sends itself datagrams as fast as it can, on a CPU where a timer goes off every 100 µs for a thread that
-/// goes before it. Prints how many were sent, its port, and how often the other thread slept.
+/// Sends itself datagrams as fast as it can, on a CPU where a timer expires every 100 µs for a thread of higher
+/// priority. Prints the number of datagrams, its port, and how often the other thread slept.
 const STORM: &str = r#"
     #define _GNU_SOURCE
     #include <arpa/inet.h>
@@ -312,7 +312,7 @@ const STORM: &str = r#"
 "#;
 
 #[test]
-fn interrupts_amid_our_own_programs_cost_no_record() {
+fn interrupts_during_our_own_programs_lose_no_record() {
     let Some(folder) = place("an interrupt amid our own programs costs no record") else { return };
     let folder = folder.path();
     let [sent, port, sleeper, slept] = recorded(folder, STORM)[..] else { panic!("four numbers") };
@@ -335,10 +335,10 @@ fn interrupts_amid_our_own_programs_cost_no_record() {
         let before = last.insert(event.cpu, event.at);
         assert!(before <= Some(event.at), "in order on each CPU");
     }
-    // One program runs for some 100 ns at each packet, out and in: of so many interrupts hundreds hit it.
+    // One program runs for some 100 ns at each packet, out and in: hundreds of interrupts hit it.
     println!("  {slept} sleeps beside {sent} packets");
     assert!(slept >= 1000, "only {slept} sleeps: nothing was in the way of anything");
-    // A timer that is over before the thread sleeps wakes nobody.
+    // A timer that expires before the thread sleeps wakes no thread.
     assert!(wakings <= slept + 1 && wakings * 100 >= slept * 99, "{wakings} wakings for {slept} sleeps");
     let ours = packets.iter().filter(|((flow, _), _)| {
         flows

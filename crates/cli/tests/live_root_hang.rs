@@ -1,4 +1,4 @@
-//! A process that hangs is asked about when it hangs: what it waits for began before the recording.
+//! A process that hangs is recorded while it hangs: its wait began before the recording.
 
 use std::io::Write;
 use std::path::Path;
@@ -56,7 +56,7 @@ impl Running {
         }
     }
 
-    /// What `wakepath record -p` says of it.
+    /// The answer of `wakepath record -p` about it.
     fn asked(&self, folder: &Path) -> String {
         let pid = self.0.id().to_string();
         let output = record(folder, &["-p", &pid, "-d", "300ms"]);

@@ -1,4 +1,4 @@
-//! What `wakepath latency` counts, held against what programs and the kernel count themselves.
+//! The counts of `wakepath latency`, compared with the counts that programs and the kernel make themselves.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use wakepath_harness::live::{WAKEPATH, document, first_byte, place, wakepath, workload};
 
-/// Runs a command under `wakepath latency`: what was counted, and what the command printed.
+/// Runs a command under `wakepath latency`. Returns the counts and the output of the command.
 fn latency(folder: &Path, targets: &[&str], command: &[&str]) -> (Vec<Value>, HashMap<String, u64>) {
     let output = Command::new(*WAKEPATH)
         .arg("latency")
@@ -43,7 +43,7 @@ fn system_calls_are_counted_one_by_one_and_sleeps_make_two_peaks() {
     let folder = folder.path();
     let calls = workload(folder, "calls");
     let targets = ["syscall:getcpu", "syscall:clock_nanosleep"];
-    // What a command starts is counted with it; the shell makes the calls of neither sort.
+    // Processes that a command starts are counted with it; the shell makes neither kind of call.
     let line = format!("{calls} threads=4 syscalls=50000 short=20 long=10; exit 0");
     let (counted, own) = latency(folder, &targets, &["sh", "-c", &line]);
     assert_eq!(counted[0]["count"], own["syscalls"], "{counted:#?}");
@@ -78,11 +78,11 @@ fn waits_for_a_cpu_are_those_that_the_scheduler_accounts_for() {
         theirs.map(|group| group["sum"].as_str().expect("a number").parse::<f64>().expect("ns")).sum();
     let truth = own["waited_ns"] as f64;
     assert!(truth > 100e6, "three threads on one CPU wait for it: {truth} ns");
-    // What is lost here is what some kernels leave untraced.
+    // Only events that some kernels leave untraced are lost here.
     assert!((sum - truth).abs() < 0.05 * truth, "{sum} ns counted, {truth} ns by the scheduler");
 }
 
-/// Of a target: how many, and how long in all, ns.
+/// The number of latencies of a target, and their sum, ns.
 fn totals(target: &Value) -> (f64, f64) {
     let sum = target["sum"].as_str().and_then(|sum| sum.parse().ok()).expect("a number");
     (target["count"].as_u64().expect("a number") as f64, sum)
@@ -136,7 +136,7 @@ fn a_recording_says_what_was_counted_meanwhile() {
     assert!(counted_n > 200.0, "{counted:#}");
     assert!((n - counted_n).abs() <= 0.01 * counted_n + 10.0, "{n} recorded, {counted_n} counted");
     assert!((ns - counted_ns).abs() <= 0.02 * counted_ns, "{ns} ns recorded, {counted_ns} ns counted");
-    // Whose they are, the recording knows without being told.
+    // The recording itself names the threads to count.
     let whole = document(folder, &["latency", "-i", "wakepath.rec", "runqueue"]);
     assert!(totals(&whole["targets"][0]).0 >= n, "the command and what it started: {whole:#}");
 }
@@ -169,7 +169,7 @@ fn calls_that_are_nested_left_or_never_over_are_told_apart() {
     let (counted, own) = latency(folder, &targets, &command);
     let [nested, left, leaves, stays] = counted.as_slice() else { panic!("{counted:#?}") };
     assert_eq!(ends(nested), [own["nested"], 0, 0]);
-    // Every other one returns; what each thread left last is told by its end.
+    // Every other call returns; the last unwound call of each thread is found at the thread's end.
     assert_eq!(ends(left), [own["left"] / 2, own["left"] / 2, 0]);
     assert_eq!(ends(leaves), [0, own["left"], 0]);
     assert_eq!(ends(stays), [0, 1, 0]);
@@ -194,7 +194,7 @@ fn a_call_whose_thread_ends_or_becomes_another_program_was_left() {
     let Some(folder) = place("calls of threads that end are told apart from open ones") else { return };
     let folder = folder.path();
     let calls = workload(folder, "calls");
-    // In the foreground it outlives the program: else it kills itself with it, and who ends first is open.
+    // In the foreground, `timeout` outlives the program; else it kills itself too, in any order.
     let killed = ["timeout", "--foreground", "--signal=KILL", "5", calls.as_str(), "held"];
     for (target, options, command, expected) in [
         ("./calls:held", &["-d", "3"][..], &killed[..], [0, 0, 1]),
@@ -234,7 +234,7 @@ fn an_instruction_that_is_single_stepped_is_probed_only_where_it_was_asked_for()
     assert_eq!(ends(&counted[0]), [own["stepped"], 0, 0]);
 }
 
-/// What the probes of a target cost: ns a call, ns of a latency, the first bucket that is not shifted.
+/// The cost of a target's probes: ns for each call, ns added to a latency, the first bucket that is not shifted.
 fn cost(target: &Value) -> Option<[u64; 3]> {
     let key = |key: &str| target["probe"][key].as_u64();
     Some([key("per_call_ns")?, key("shift_ns")?, key("from_bucket")?])
@@ -245,9 +245,9 @@ fn what_probes_cost_is_what_an_empty_function_is_counted_to_take() {
     let Some(folder) = place("the cost of probes is measured") else { return };
     let folder = folder.path();
     let calls = workload(folder, "calls");
-    // What else runs here only slows calls, in either measurement: by a third where it shares the core, by
-    // far more where it comes between. So few calls that one of some runs is spared; and a function that
-    // does next to nothing then takes what one takes that does nothing.
+    // Other programs only slow calls, in either measurement: by a third if they share the core, by far more if they
+    // run in between. The number of calls is small, so that one of some runs is undisturbed; a function that does
+    // almost nothing then takes as long as one that does nothing.
     let mut best = f64::INFINITY;
     for _ in 0..8 {
         let command = [calls.as_str(), "functions=2000", "stepped=200", "left=10"];
@@ -309,7 +309,7 @@ fn killing_wakepath_leaves_the_program_as_it_was() {
 }
 
 #[test]
-fn requests_of_a_disk_are_counted_whoever_made_them() {
+fn requests_of_a_disk_are_counted_for_all_processes() {
     let Some(_) = place("requests of disks are counted") else { return };
     // Direct writes of a file are requests, if the file is on a disk at all.
     let command = ["dd", "if=/dev/zero", "of=made", "bs=64K", "count=32", "oflag=direct", "status=none"];
@@ -380,7 +380,7 @@ fn calls_of_what_a_process_starts_are_counted_with_its_own() {
     counting.args(["latency", "./calls:counted", "--json", "-p", &shell.id().to_string()]);
     let counting =
         counting.current_dir(folder).stdout(std::process::Stdio::piped()).spawn().expect("wakepath");
-    // It counts by then: nothing tells when it begins.
+    // By then it counts; the beginning is not announced.
     std::thread::sleep(Duration::from_secs(4));
     drop(shell.stdin.take());
     let output = counting.wait_with_output().expect("wakepath");

@@ -1,4 +1,4 @@
-//! Latencies in cycles of the time-stamp counter, held against what a program reads from it.
+//! Latencies in cycles of the time-stamp counter, compared with the readings of a program.
 
 use std::collections::HashMap;
 use std::process::Command;

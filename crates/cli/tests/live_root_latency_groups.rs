@@ -1,4 +1,4 @@
-//! Whose latencies `wakepath latency --by` says they are, held against what programs know of themselves.
+//! The groups of `wakepath latency --by`, compared with what programs report about themselves.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use wakepath_harness::live::{WAKEPATH, place, wakepath, workload};
 
-/// What was counted, target by target. Where a test fails, all that it had to go by is told.
+/// The counts, target by target. If a test fails, all its data is printed.
 struct Found {
     asked: String,
     output: Output,
@@ -80,7 +80,7 @@ fn adds_up(target: &Value) {
     }
 }
 
-/// Whose each slice is: all of it, and all of each group's.
+/// Checks that the slices of the groups add up to each slice, and to each group.
 fn adds_up_over_time(target: &Value) {
     let counted = |of: &Value| list(&of["slices"]).iter().map(|slice| number(&slice["count"])).sum::<u64>();
     assert_eq!(counted(target), number(&target["count"]), "{target:#}");
@@ -101,7 +101,7 @@ fn adds_up_over_time(target: &Value) {
     }
 }
 
-/// What each group counted, with a key of it, by number.
+/// The counts of each group with one of its keys, by number.
 fn counts(target: &Value, key: &str) -> Vec<(String, u64)> {
     let mut counts: Vec<_> = list(&target["groups"])
         .iter()
@@ -175,7 +175,7 @@ fn each_thread_has_the_calls_that_it_made_under_its_last_name() {
 }
 
 #[test]
-fn a_number_that_is_used_again_is_somebody_else() {
+fn a_process_with_a_reused_number_is_another_group() {
     let Some(folder) = place("processes with one number are told apart") else { return };
     let folder = folder.path();
     let calls = workload(folder, "calls");
@@ -187,7 +187,7 @@ fn a_number_that_is_used_again_is_somebody_else() {
 }
 
 #[test]
-fn a_number_that_somebody_else_has_now_is_not_followed() {
+fn another_process_that_gets_the_number_is_not_followed() {
     const LAST: &str = "/proc/sys/kernel/ns_last_pid";
     let Some(folder) = place("whose number was followed is not") else { return };
     if !Path::new(LAST).exists() {
@@ -196,7 +196,7 @@ fn a_number_that_somebody_else_has_now_is_not_followed() {
     }
     let folder = folder.path();
     let calls = workload(folder, "calls");
-    // Once its child is reaped, the shell starts nothing that could take the number, and waits until it is told.
+    // After its child is reaped, the shell starts no process that could take the number, and waits for a signal.
     let line = format!("{calls} syscalls=10 threads=1 > own & echo $!; wait; echo reaped; read told; exit 0");
     let mut counting = Command::new(*WAKEPATH)
         .args(["latency", "syscall:getcpu", "--json", "--", "sh", "-c", &line])
@@ -233,7 +233,7 @@ fn a_number_that_somebody_else_has_now_is_not_followed() {
 }
 
 #[test]
-fn those_for_whom_there_is_no_room_are_counted_together() {
+fn groups_for_which_there_is_no_room_are_counted_together() {
     let Some(folder) = place("more threads than are told apart are counted all the same") else { return };
     let folder = folder.path();
     let calls = workload(folder, "calls");
@@ -295,7 +295,7 @@ fn each_cgroup_has_the_calls_that_were_made_in_it() {
 }
 
 #[test]
-fn whose_a_disks_requests_are_is_not_said() {
+fn requests_of_a_disk_cannot_be_grouped() {
     let Some(folder) = place("requests of disks are nobody's") else { return };
     let output =
         wakepath(folder.path(), &["latency", "syscall:read", "disk", "--by", "process", "-a", "-d", "1"]);
@@ -304,7 +304,7 @@ fn whose_a_disks_requests_are_is_not_said() {
     assert!(said.contains("whom a disk's request is for, no request says"), "{said}");
 }
 
-/// So many that processes can have as many numbers at once; as before, when this is gone.
+/// Raises the number of process ids so that enough exist at once; restores it when dropped.
 struct Numbers(String);
 
 impl Numbers {
@@ -325,7 +325,7 @@ impl Drop for Numbers {
 }
 
 #[test]
-fn however_many_processes_there_were_who_is_started_next_is_followed() {
+fn a_new_process_is_followed_however_many_ended_before() {
     let Some(folder) = place("processes that ended take no room") else { return };
     let Some(_numbers) = Numbers::at_least(131_072) else {
         println!("SKIPPED: nobody may have more processes here");

@@ -1,5 +1,5 @@
-//! Calls of the kernel's functions, as `wakepath latency` counts them, held against what programs make: where
-//! the kernel lets its functions be probed. `vm/tests` runs these in guests whose kernels do.
+//! Calls of kernel functions, as `wakepath latency` counts them, compared with the calls that programs make: on
+//! kernels that allow probes on their functions. `vm/tests` runs these in guests with such kernels.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use wakepath_harness::live::{WAKEPATH, document, place, wakepath, workload};
 
-/// Whether the kernel lets its functions be probed, or why not; nothing where nothing can be recorded at all.
-/// Asked once: it takes a while.
+/// Whether the kernel allows probes on its functions, or why not; `None` if nothing can be recorded here. Tried only
+/// once, since it takes a while.
 fn allowed() -> &'static Option<Result<(), String>> {
     static ALLOWED: OnceLock<Option<Result<(), String>>> = OnceLock::new();
     ALLOWED.get_or_init(|| {
@@ -37,7 +37,7 @@ fn kernel_place(would_show: &str) -> Option<tempfile::TempDir> {
     }
 }
 
-/// What `wakepath latency` counts of a command, and what the command printed.
+/// The counts of `wakepath latency` for a command, and the output of the command.
 fn counted(folder: &Path, arguments: &[&str], command: &[&str]) -> (Vec<Value>, HashMap<String, u64>) {
     let output = wakepath(folder, &[&["latency", "--json"], arguments, &["--"], command].concat());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -71,11 +71,11 @@ impl Drop for Beside {
 }
 
 #[test]
-fn each_call_of_a_kernel_function_is_counted_once_for_who_makes_it() {
+fn each_call_of_a_kernel_function_is_counted_once_for_its_caller() {
     let Some(folder) = kernel_place("each call of a kernel function is counted") else { return };
     let folder = folder.path();
     let calls = workload(folder, "calls");
-    // Nobody asks for these.
+    // These calls come from a process that is not counted.
     let others = Command::new(&calls).arg("syscalls=1000000000").stdout(Stdio::null()).spawn();
     let _others = Beside(others.expect("calls"));
     let targets = ["kernel:__x64_sys_getcpu", "syscall:getcpu", "./calls:counted", "--by", "thread"];
@@ -89,14 +89,14 @@ fn each_call_of_a_kernel_function_is_counted_once_for_who_makes_it() {
     assert_eq!(counts, [20000; 4], "{kernel:#}");
     // The function is within the system call, and its probes are between.
     assert!(number(&kernel["sum"]) < number(&call["sum"]), "{found:#?}");
-    // Not known, where the system calls around what is measured vary by more.
+    // The cost is unknown if the system calls around the measured calls vary by more.
     if !kernel["probe"].is_null() {
         let cost = ["per_call_ns", "shift_ns"].map(|key| number(&kernel["probe"][key]));
         println!("probes cost {} ns a call, {} ns of it counted", cost[0], cost[1]);
         assert!(cost[1] > 0 && cost[1] < cost[0] && cost[0] < 1_000_000, "{kernel:#}");
     }
 
-    // The same in parts of the time, by a pattern, and of what a command starts.
+    // The same at an interval, by a pattern, and for processes that a command starts.
     let line = format!("{calls} threads=2 syscalls=5000 short=200; exit 0");
     let (found, own) = counted(folder, &["kernel:__x64_sys_getcp?", "--every", "0.1s"], &["sh", "-c", &line]);
     let slices = found[0]["slices"].as_array().expect("a list");
@@ -141,19 +141,19 @@ fn however_many_threads_are_in_a_function_at_once_each_is_seen_to_return() {
         buckets.iter().all(|bucket| number(&bucket["index"]) >= 19 || bucket["count"] == 0),
         "{found:#?}"
     );
-    // The threads and the process: each end is called once, and comes back to nobody.
+    // The threads and the process: each calls its end once, which never returns.
     assert_eq!(ends(&found[1]), [0, 61, 0, 0, 0], "{found:#?}");
 }
 
 #[test]
-fn calls_that_go_on_are_open_and_an_exec_does_not_end_them() {
-    let Some(folder) = kernel_place("open calls of a kernel function are told apart") else { return };
+fn calls_that_have_not_ended_are_open_and_an_exec_does_not_end_them() {
+    let Some(folder) = kernel_place("open calls of a kernel function are counted apart") else { return };
     let calls = workload(folder.path(), "calls");
-    // In the foreground it outlives the program: else it kills itself with it, and who ends first is open.
+    // In the foreground, `timeout` outlives the program; else it kills itself too, in any order.
     let held = ["timeout", "--foreground", "--signal=KILL", "10", &calls, "held"];
     let (found, _) = counted(folder.path(), &["kernel:__x64_sys_pause", "-d", "5"], &held);
     assert_eq!(ends(&found[0]), [0, 0, 1, 0, 0], "{found:#?}");
-    // It is interrupted by the end of its process, and returns.
+    // The end of its process interrupts the call, which returns.
     let (found, _) = counted(folder.path(), &["kernel:__x64_sys_pause"], &held);
     assert_eq!(ends(&found[0]), [1, 0, 0, 0, 0], "{found:#?}");
     // Its own beginning, and another thread that becomes another program: with the number of the first.
@@ -164,8 +164,8 @@ fn calls_that_go_on_are_open_and_an_exec_does_not_end_them() {
 }
 
 #[test]
-fn calls_that_the_kernel_hides_are_told_as_unseen() {
-    let Some(folder) = kernel_place("calls that nobody saw begin or return are counted") else { return };
+fn calls_that_the_kernel_hides_are_counted_as_unseen() {
+    let Some(folder) = kernel_place("calls whose beginning or return was missed are counted") else { return };
     let calls = workload(folder.path(), "calls");
     // The programs at both functions call the second one, which the kernel does not let them see.
     let targets = ["kernel:__x64_sys_getcpu", "kernel:bpf_get_current_pid_tgid"];
@@ -178,7 +178,8 @@ fn calls_that_the_kernel_hides_are_told_as_unseen() {
 #[test]
 fn the_whole_machine_is_counted_interrupts_and_idle_cpus_with_it() {
     let Some(folder) = kernel_place("kernel functions are counted in whatever context") else { return };
-    // Called by whoever is interrupted, the idle too, on the stack of interrupts; `schedule` by all that sleep.
+    // Any interrupted thread calls the first, idle threads too, on the interrupt stack; all sleeping threads call
+    // `schedule`.
     let arguments = ["latency", "--json", "-a", "-d", "2", "kernel:hrtimer_interrupt", "kernel:schedule"];
     let output = wakepath(folder.path(), &arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! Waits for locks, as `wakepath latency` counts them, held against what a program makes.
+//! Waits for locks, as `wakepath latency` counts them, compared with the waits that a program makes.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -66,7 +66,7 @@ fn what_is_no_function_of_the_kernel_and_no_lock_is_refused_with_what_is() {
         assert_eq!(code, Some(2), "{target}: {said}");
         assert!(said.contains(expected), "{target}: {said}");
     }
-    // `live_root_latency_kernel.rs` tells of kernels that let their functions be probed.
+    // `live_root_latency_kernel.rs` covers kernels that allow probes on their functions.
     let (code, said) = refused("kernel:vfs_read");
     if code != Some(0) {
         assert_eq!(code, Some(4), "{said}");

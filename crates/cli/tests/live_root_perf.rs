@@ -1,4 +1,4 @@
-//! What `perf record` writes on this machine, asked like a recording of our own.
+//! Files that `perf record` writes on this machine, read like our own recordings.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use wakepath_import::PerfData;
 use wakepath_truth::Limits;
 use wakepath_truth::runner::judge;
 
-/// What the documents say to record.
+/// The events that the documents name.
 const EVENTS: &str =
     "sched:sched_switch,sched:sched_waking,sched:sched_wakeup_new,irq:*,timer:hrtimer_expire_*";
 
@@ -24,7 +24,7 @@ fn perf_place(would_show: &str) -> Option<tempfile::TempDir> {
         .output();
     match tried {
         Ok(output) if output.status.success() => return Some(folder),
-        // Whoever may record may do so with perf.
+        // A process that may record may also use perf.
         Ok(output) => assert!(
             std::env::var_os("WAKEPATH_REQUIRE_LIVE").is_none(),
             "live tests are required here: {}",
@@ -50,9 +50,9 @@ fn record(folder: &Path, file: &str, arguments: &[&str], command: &[&str]) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What is known and told otherwise than by the truth, of our recording and of perf's, made at the same
-/// time of a program of `workloads/`; and what is unknown, each a part of the time; and whether switches
-/// are missing of which perf says nothing.
+/// For our recording and perf's, made at the same time of a program of `workloads/`: the shares of the time that are
+/// explained wrongly by the program's own account, and that are unknown; and whether switches are missing that perf
+/// does not report as lost.
 fn compared(folder: &Path, name: &str) -> ([f64; 2], [f64; 2], bool) {
     let program = workload(folder, name);
     // On one CPU: some kernels hide from perf how another one leaves idleness.
@@ -79,15 +79,15 @@ fn compared(folder: &Path, name: &str) -> ([f64; 2], [f64; 2], bool) {
 
 /// Both recorders see the same tracepoints, each a few microseconds behind the other: of some hundred
 /// switches in a second or so, that is less than a hundredth of the time. Against the truth, two
-/// hundredths, as for LTTng's traces. Unknown is what the kernel hides, and nothing else.
+/// hundredths, as for LTTng's traces. Only events that the kernel hides are unknown.
 #[test]
-fn what_perf_recorded_is_explained_as_what_we_recorded_and_as_it_was() {
+fn a_file_of_perf_is_explained_like_our_recording_and_like_the_truth() {
     let Some(folder) = perf_place("a path over perf.data is that of our own recording, and the truth") else {
         return;
     };
     for name in ["pipeline", "semaphore", "timers"] {
-        // A program on a busy machine keeps no books that judge anybody, our own recording neither; and of
-        // what is unknown there is nothing to judge.
+        // On a busy machine the program's own account is too inexact to judge by, for our recording too; and unknown
+        // time cannot be judged.
         let judged = (0..3).any(|_| {
             let ([by_own, by_perf], [own_unknown, perf_unknown], hidden) = compared(folder.path(), name);
             let told = format!("{name}: {by_own} by us, {by_perf} by perf; {perf_unknown} unknown");
@@ -105,7 +105,7 @@ fn what_perf_recorded_is_explained_as_what_we_recorded_and_as_it_was() {
     }
 }
 
-/// What perf itself prints of a switch: stamp, CPU, who left, in which state, who came.
+/// A switch as perf itself prints it: stamp, CPU, the thread that left, its state, the thread that came.
 fn switches(folder: &Path) -> String {
     let script = Command::new("perf")
         .args(["script", "-i", "perf.data", "--ns", "-F", "cpu,time,event,trace"])
@@ -198,7 +198,7 @@ fn samples_of_perf_name_the_function_that_ran_and_call_chains_where_it_waited() 
 }
 
 #[test]
-fn what_perf_writes_otherwise_is_refused_with_what_to_do() {
+fn files_of_perf_without_the_needed_events_are_refused_with_a_hint() {
     let Some(folder) = perf_place("perf.data of other kinds are refused by name") else { return };
     let folder = folder.path();
     record(folder, "clock.data", &["-e", "cpu-clock"], &["true"]);

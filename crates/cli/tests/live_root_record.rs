@@ -1,5 +1,5 @@
-//! `wakepath record` on the machine that runs the tests: what it passes on, what it leaves behind,
-//! and that its answer adds up.
+//! `wakepath record` on the machine that runs the tests: exit codes and signals that it passes on, the recording that
+//! it leaves, and that its answer adds up.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
@@ -16,18 +16,18 @@ fn a_sleeping_command_waited_for_a_timer() {
     let document = path(folder.path());
     let window = adds_up(&document);
     assert!(window >= 300_000_000, "{window}");
-    // A sleep of 300 ms ends within its slack of 50 µs; a kernel that leaves a wake-up untraced says so.
+    // A sleep of 300 ms ends within its slack of 50 µs; if the kernel leaves a wake-up untraced, the answer says so.
     let timer = of_kind(&document, "timer") + of_kind(&document, "unknown");
     assert!((299_000_000..301_000_000).contains(&timer), "{timer}");
 }
 
-/// What the kernel's own answers are remembered for is learned anew in each recording, from whoever runs then.
+/// Each recording learns the places of the current thread and its registers anew, from the threads that run then.
 #[test]
 fn the_call_that_a_thread_waits_in_is_the_one_it_made() {
     let Some(folder) = place("a wait is told with the call that was made") else { return };
     let mut timers = 0;
     for _ in 0..8 {
-        // On an idle machine: who learns then must not learn from the idle thread.
+        // On an idle machine, a recording that learns then must not learn from the idle thread.
         std::thread::sleep(Duration::from_millis(300));
         let sleeps = "taskset -c 0 sleep 0.02; taskset -c 1 sleep 0.02; sleep 0.02";
         let output = record(folder.path(), &["--", "sh", "-c", sleeps]);
@@ -82,7 +82,7 @@ fn the_exit_code_is_the_commands_own_or_one_of_ours() {
 }
 
 #[test]
-fn the_path_alone_is_recorded_where_that_is_asked() {
+fn path_only_records_the_path_alone() {
     let Some(folder) = place("system calls and stacks can be left out") else { return };
     record(
         folder.path(),
@@ -103,7 +103,7 @@ fn the_path_alone_is_recorded_where_that_is_asked() {
 }
 
 #[test]
-fn a_process_that_does_not_live_is_named() {
+fn a_process_that_does_not_exist_is_named() {
     let Some(folder) = place("a wrong process number is told at once") else { return };
     let output = record(folder.path(), &["-p", "4194303"]);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -120,7 +120,7 @@ fn a_commands_output_is_its_own() {
 }
 
 #[test]
-fn the_recorder_goes_before_others_and_its_command_does_not() {
+fn the_recorder_has_priority_over_others_and_its_command_does_not() {
     let Some(folder) = place("the recorder gets its turn where CPUs are short") else { return };
     // The command's parent is the recorder, once it has begun: nice values of its threads, then the command's own.
     let nice = "sleep 0.5; cut -d' ' -f19 /proc/$PPID/task/*/stat; cut -d' ' -f19 /proc/$$/stat";
@@ -128,7 +128,7 @@ fn the_recorder_goes_before_others_and_its_command_does_not() {
     let said = String::from_utf8_lossy(&output.stdout);
     let mut nice: Vec<i32> = said.lines().map(|line| line.parse().expect("a number")).collect();
     assert_eq!(nice.pop(), Some(0), "the command's");
-    // Who drains and who writes; who reads mappings, which may wait.
+    // The threads that drain and write have priority; the one that reads mappings has not.
     nice.sort_unstable();
     assert_eq!(nice, [-20, -20, 0]);
 }

@@ -1,4 +1,4 @@
-//! What a hypervisor takes from a thread, held against the kernel's own account of that thread.
+//! The time that a hypervisor steals from a thread, compared with the kernel's own account of that thread.
 
 use std::fs;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::process::Command;
 
 use wakepath_harness::live::{path, place, record};
 
-/// Computes for 3 s. Prints when it began and ended, how long it ran by its own clock, and how long it waited
-/// for a CPU: what is left of the time it had neither.
+/// Computes for 3 s. Prints its beginning and end, its running time by its own clock, and its waiting time for a
+/// CPU: the rest of the time is missing.
 const COMPUTES: &str = r#"
     #define _GNU_SOURCE
     #include <stdio.h>
@@ -41,7 +41,7 @@ const COMPUTES: &str = r#"
     }
 "#;
 
-/// Told as stolen and as interrupts, and never had by the kernel's account, ns.
+/// The stolen and the interrupt time of the answer, and the time that the thread lacks by the kernel's account, ns.
 fn judged(folder: &Path, program: &str) -> [i64; 3] {
     let output = record(folder, &["--", program]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -63,12 +63,12 @@ fn judged(folder: &Path, program: &str) -> [i64; 3] {
     [told("stolen"), told("interrupted"), to - from - ran - delayed]
 }
 
-/// The account is of what the hypervisor took, and on kernels that account for interrupts of what these took
-/// too. Both look at the same count, but at other moments, and the scheduler sees its own switches later than
-/// they are traced: a tenth of a millisecond in 3 s, and a fifth. Where others want the CPUs all the time that
-/// becomes more, so it is tried again.
+/// The missing time is stolen time and, on kernels that account for interrupts, interrupt time. Recorder and scheduler
+/// read the same count, but at different moments, and the scheduler accounts for switches later than they are
+/// traced: a tenth of a millisecond in 3 s, or a fifth. If others want the CPUs all the time, the difference is larger,
+/// so it is tried again.
 #[test]
-fn what_the_hypervisor_takes_is_what_the_kernel_says_the_thread_never_had() {
+fn stolen_time_is_the_time_that_the_thread_lacks_by_the_kernels_account() {
     let Some(folder) = place("what a hypervisor takes is told apart") else { return };
     let folder = folder.path();
     let (file, program) = (folder.join("computes.c"), folder.join("computes"));

@@ -1,7 +1,7 @@
-//! What trace-cmd would record on this machine, asked like a recording of our own.
+//! Files of trace-cmd from this machine, read like our own recordings.
 //!
 //! trace-cmd itself starts on few kernels that a test may meet: here its file is put together from the same files
-//! of tracefs, and where it is installed, it says whether it reads in it what we do.
+//! of tracefs; if trace-cmd is installed, its reading of that file is compared with ours.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use wakepath_truth::runner::judge;
 
 const TRACEFS: &str = "/sys/kernel/tracing";
 
-/// What the documents say to record; some kernels lack some.
+/// The events that the documents name; some kernels lack some.
 const EVENTS: [&str; 12] = [
     "sched/sched_switch",
     "sched/sched_waking",
@@ -58,8 +58,8 @@ fn block(text: &[u8]) -> Vec<u8> {
     [&(text.len() as u64).to_le_bytes()[..], text].concat()
 }
 
-/// A file of tracefs. Of some the kernel tells what fits into the first read, and then that there is no more.
-fn told(path: &Path) -> Vec<u8> {
+/// A file of tracefs. For some files, the kernel returns only what fits into the first read, and then the end.
+fn read_all(path: &Path) -> Vec<u8> {
     let mut file = fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let (mut bytes, mut block) = (Vec::new(), vec![0; 1 << 16]);
     while let Ok(read @ 1..) = file.read(&mut block) {
@@ -93,7 +93,8 @@ fn record(file: &Path, name: &str, buffer_kib: u32, command: &mut Command) {
     let mut bytes = b"\x17\x08\x44tracing6\0\0\x08\0\x10\0\0".to_vec();
     for name in ["header_page", "header_event"] {
         bytes.extend(
-            [name.as_bytes(), b"\0", &block(&told(&Path::new(TRACEFS).join("events").join(name)))].concat(),
+            [name.as_bytes(), b"\0", &block(&read_all(&Path::new(TRACEFS).join("events").join(name)))]
+                .concat(),
         );
     }
     bytes.extend(0_u32.to_le_bytes());
@@ -101,14 +102,14 @@ fn record(file: &Path, name: &str, buffer_kib: u32, command: &mut Command) {
     for (system, names) in systems {
         bytes.extend([system.as_bytes(), b"\0", &(names.len() as u32).to_le_bytes()].concat());
         for name in names {
-            bytes.extend(block(&told(
+            bytes.extend(block(&read_all(
                 &Path::new(TRACEFS).join("events").join(system).join(name).join("format"),
             )));
         }
     }
     // No symbols, no formats of trace_printk.
     bytes.extend([0; 8]);
-    bytes.extend(block(&told(&Path::new(TRACEFS).join("saved_cmdlines"))));
+    bytes.extend(block(&read_all(&Path::new(TRACEFS).join("saved_cmdlines"))));
     let pages = pages(&instance);
     bytes.extend((pages.len() as u32).to_le_bytes());
     bytes.extend(b"options  \0\x04\0\0\0\0\0\0\0flyrecord\0");
@@ -145,14 +146,14 @@ fn pages(instance: &Instance) -> Vec<Vec<u8>> {
 /// in a second or so, that is less than a hundredth of the time. Against the truth, two hundredths, as for
 /// perf's files and LTTng's traces.
 #[test]
-fn what_ftrace_recorded_is_explained_as_what_we_recorded_and_as_it_was() {
+fn a_file_of_ftrace_is_explained_like_our_recording_and_like_the_truth() {
     let Some(folder) = tracefs_place("a path over a trace.dat is that of our own recording, and the truth")
     else {
         return;
     };
     let folder = folder.path();
     for name in ["pipeline", "semaphore", "timers"] {
-        // A program on a busy machine keeps no books that judge anybody.
+        // On a busy machine the program's own account is too inexact to judge by.
         let judged = (0..3).any(|_| {
             let program = workload(folder, name);
             let mut run = Command::new(*WAKEPATH);
@@ -203,7 +204,7 @@ fn what_ftrace_recorded_is_explained_as_what_we_recorded_and_as_it_was() {
     }
 }
 
-/// What trace-cmd itself prints of switches and wakings; `None`, with a line, where it is not installed.
+/// The switches and wakings as trace-cmd itself prints them; `None`, with a line, if it is not installed.
 fn reported(file: &Path) -> Option<String> {
     let report = Command::new("trace-cmd").args(["report", "-t", "-R", "-i"]).arg(file).output();
     let Ok(report) = report else {
@@ -285,7 +286,7 @@ fn every_switch_and_waking_is_read_as_trace_cmd_itself_prints_it() {
     record(&file, "every", 16384, Command::new("bash").args(["-c", script]));
     let Some(lines) = compared(&file) else { return };
     assert!(lines > 50, "{lines}");
-    // As trace-cmd writes it in its newer version, and compressed, which it is unless it is told not to be.
+    // The file in trace-cmd's newer version, which is compressed unless an option says otherwise.
     let newer = folder.path().join("newer.dat");
     assert!(convert(&file, &newer, "7", "none"));
     assert_eq!(compared(&newer), Some(lines));
@@ -347,7 +348,7 @@ fn real_files_of_trace_cmd_are_read_as_it_prints_them_in_either_version() {
 }
 
 #[test]
-fn what_a_full_buffer_overwrote_is_lost() {
+fn events_that_a_full_buffer_overwrote_are_reported_as_lost() {
     let Some(folder) = tracefs_place("what found no room in the kernel's buffer is told as lost") else {
         return;
     };

@@ -1,4 +1,4 @@
-//! What the program says, and with what code it ends.
+//! The output and the exit codes of the program, on recordings that the tests write.
 
 use std::io::Read;
 use std::path::Path;
@@ -10,7 +10,7 @@ use wakepath_event::{EventKind, Mark, Tid};
 use wakepath_harness::live::WAKEPATH;
 use wakepath_harness::made::{Made, made};
 
-/// A worker waits for a helper, which reads from somewhere that nobody saw.
+/// A worker waits for a helper, which waits in a read whose end has no known cause.
 const TRACE: &str = "
 thread worker tid=10
 thread helper tid=11 blocked=interruptible call=0:3
@@ -53,7 +53,7 @@ thread helper tid=11
 ";
 
 #[test]
-fn waits_that_timed_out_are_told_as_what_they_were_for_when_that_is_asked() {
+fn join_timeouts_explains_waits_that_timed_out_by_what_ended_them() {
     let made = made(POLLS, &[]);
     let ask = |more: &[&str]| {
         let (code, out, err) = made.run([&["path", "--tid", "10", "--json"][..], more].concat());
@@ -85,7 +85,7 @@ thread other tid=20
 ";
 
 #[test]
-fn a_recording_is_asked_how_long_things_took() {
+fn latencies_are_counted_in_a_recording() {
     let made = made(WAITS, &[]);
     let latency = |arguments: &[&'static str]| [&["latency", "-i", "wakepath.rec"][..], arguments].concat();
     check(
@@ -394,7 +394,7 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn colours_are_for_terminals_or_for_who_asks() {
+fn colours_are_used_on_terminals_or_if_asked_for() {
     let made = helper();
     let coloured = |arguments: &[&str], no_colour: bool| {
         let mut command = made.wakepath(["path", "--tid", "10"].iter().chain(arguments));

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 use wakepath_harness::live::WAKEPATH;
 
-/// The folder of real traces; says on stderr what is not shown without it.
+/// The folder of real traces; without it, stderr names what is not tested.
 fn traces(shows: &str) -> Option<PathBuf> {
     let found = std::env::var_os("WAKEPATH_TRACES").map(PathBuf::from);
     if found.is_none() {
@@ -15,7 +15,7 @@ fn traces(shows: &str) -> Option<PathBuf> {
     found
 }
 
-/// What the program prints, its complaints left aside.
+/// The output of the program on stdout.
 fn run(arguments: &[&str], traces: &[&Path]) -> String {
     let mut command = Command::new(*WAKEPATH);
     let output = command.args(arguments).args(traces).output().expect("the program runs");
@@ -35,7 +35,7 @@ fn a_wait_in_an_old_trace_of_two_machines_is_explained_by_the_other_one() {
 
     let sync = document(&["sync", "--json"], &hosts);
     let pair = &sync["pairs"][0];
-    // What others found there, with other tools.
+    // Facts that others found there, with other tools.
     assert!(pair["matched"].as_u64() >= Some(46) && pair["inversions"] == 0, "{pair}");
 
     let path = document(&["path", "--tid", "7422", "--json"], &hosts);
@@ -61,7 +61,7 @@ fn a_kernel_trace_by_lttng_is_asked_like_a_recording() {
     let trace = folder.join("lttng-mutex/ctf");
     let info = run(&["info"], &[&trace]);
     assert!(info.contains("written by  lttng-modules") && !info.contains("cut off"), "{info}");
-    // Who waits for work when tracing ends is not told as hanging.
+    // A thread that waits for work at the end of tracing is not reported as hanging.
     let overview = document(&["path", "--json"], &[&trace]);
     assert_eq!(overview["still_waiting"].as_array().map(Vec::len), Some(0), "{}", overview["still_waiting"]);
     // The second worker waits for the first one, which sleeps with the lock, and sleeps itself.

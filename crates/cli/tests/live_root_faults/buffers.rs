@@ -1,5 +1,5 @@
-//! Buffers that are too small for what happens: what is lost is counted, by CPU and range of time, and
-//! every answer that it touches says so.
+//! Buffers that are too small: lost records are counted, by CPU and range of time, and every answer that the loss
+//! affects warns of it.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ fn list<'a>(document: &'a Value, key: &str) -> &'a [Value] {
 }
 
 #[test]
-fn what_did_not_fit_is_counted_by_cpu_and_range_and_touches_the_answer() {
+fn lost_records_are_counted_by_cpu_and_time_and_the_answer_warns_of_them() {
     let Some(folder) = place("losses are counted and said") else { return };
     let folder = folder.path();
     // Two threads that hand each other a semaphore at the highest rate that the scheduler can do.
@@ -19,7 +19,7 @@ fn what_did_not_fit_is_counted_by_cpu_and_range_and_touches_the_answer() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "the command's own code: {said}");
     assert!(said.contains("warning: ") && said.contains("lost ") && !said.contains("lost 0 "), "{said}");
-    // Each warning is told once.
+    // Each warning is printed once.
     let mut warnings: Vec<_> = said.lines().filter(|line| line.starts_with("warning: ")).collect();
     let all = warnings.len();
     warnings.sort_unstable();
@@ -28,7 +28,7 @@ fn what_did_not_fit_is_counted_by_cpu_and_range_and_touches_the_answer() {
 
     let info = document(folder, &["info"]);
     let (from, to) = (info["from_ns"].as_i64().expect("ns"), info["to_ns"].as_i64().expect("ns"));
-    // What no buffer counted has no CPU: programs that the kernel skipped because they ran already.
+    // Losses without a CPU are those that no buffer counted: programs that the kernel skipped since they ran already.
     let reported: Vec<&Value> = list(&info, "losses")
         .iter()
         .filter(|loss| loss["reported"] == true && loss["cpu"].is_u64())
@@ -50,8 +50,8 @@ fn what_did_not_fit_is_counted_by_cpu_and_range_and_touches_the_answer() {
     assert!(!list(&document, "losses").is_empty(), "the answer knows what it lacks");
     let doubted = list(&document, "problems").iter().any(|problem| problem["severity"] != "note");
     assert!(doubted, "{}", document["problems"]);
-    // Most of the time lies where records are missing. What is told as known there must not be charged
-    // to anybody but the two threads, and the rest is unknown or marked.
+    // For most of the time, records are missing. Time that is explained there must be charged to the two threads
+    // only, and the rest is unknown or marked.
     let foreign: i64 = list(&document, "contributors")
         .iter()
         .filter(|one| ["running", "lock"].iter().any(|kind| one["kind"] == *kind))
@@ -77,7 +77,7 @@ fn total(events: &serde_json::Map<String, Value>) -> u64 {
 }
 
 #[test]
-fn buffers_as_they_come_lose_nothing_and_a_size_is_rounded_up_and_said() {
+fn default_buffers_lose_nothing_and_a_size_that_is_rounded_up_is_reported() {
     let Some(folder) = place("sizes of buffers are powers of two") else { return };
     let folder = folder.path();
     for (size, note) in

@@ -22,7 +22,7 @@ fn crowd(folder: &Path) -> String {
     program.to_str().expect("a path").to_owned()
 }
 
-/// Whether this machine allows so many threads.
+/// Whether this machine allows this number of threads.
 fn is_allowed() -> bool {
     let number = |file: &str| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
     let limits = [

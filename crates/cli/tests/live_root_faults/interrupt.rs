@@ -1,4 +1,4 @@
-//! Who ends a recording before its command ends, and what becomes of the command.
+//! Recordings that a signal or a limit ends before their command, and the fate of the command.
 
 use std::fs;
 use std::io::Write;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use wakepath_harness::live::{WAKEPATH, document, place, record};
 
-/// Ends with 5 when it is terminated, and by itself, with 0, before anybody's patience ends.
+/// Ends with 5 when it is terminated, and with 0 by itself, before any test gives up.
 const WAITS: &str = "trap 'exit 5' TERM; : >began; while [ $((i=i+1)) -lt 1000 ]; do sleep 0.01; done";
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -60,7 +60,7 @@ fn is_group_gone(group: u32) -> bool {
 }
 
 #[test]
-fn a_signal_that_somebody_sends_reaches_the_command_once_and_its_end_is_recorded() {
+fn a_signal_that_is_sent_to_us_reaches_the_command_once_and_its_end_is_recorded() {
     let Some(folder) = place("a signal is passed on to the command") else { return };
     let folder = folder.path();
     for (signal, name) in [(libc::SIGTERM, "TERM"), (libc::SIGINT, "INT"), (libc::SIGHUP, "HUP")] {
@@ -83,7 +83,7 @@ fn a_signal_that_somebody_sends_reaches_the_command_once_and_its_end_is_recorded
 }
 
 #[test]
-fn under_sudo_a_signal_reaches_the_command_whoever_it_runs_as() {
+fn under_sudo_a_signal_reaches_the_command_as_root_and_as_the_caller() {
     let Some(folder) = place("a signal is passed on under sudo") else { return };
     let folder = folder.path();
     fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("its mode");
@@ -95,7 +95,7 @@ fn under_sudo_a_signal_reaches_the_command_whoever_it_runs_as() {
         command.current_dir(folder).stderr(Stdio::piped());
         let recorder = in_the_foreground(&mut command).spawn().expect("wakepath");
         until("it does not begin", || folder.join("began").exists());
-        // It becomes who called sudo right after the command began.
+        // The recorder becomes the user who called sudo right after the command began.
         sleep(Duration::from_millis(100));
         send(&recorder, libc::SIGTERM);
         let output = recorder.wait_with_output().expect("its end");
@@ -210,7 +210,7 @@ fn a_command_that_does_not_end_is_left_alone_and_that_is_said() {
 }
 
 #[test]
-fn what_is_ignored_from_the_start_stays_ignored() {
+fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
     let Some(folder) = place("nohup works") else { return };
     let folder = folder.path();
     let wakepath = *WAKEPATH;
@@ -242,7 +242,7 @@ fn a_signal_at_any_moment_of_the_start_ends_both() {
         send(&recorder, libc::SIGTERM);
         let group = recorder.id();
         let output = recorder.wait_with_output().expect("its end");
-        // Before it watches for signals the signal itself ends it; from then on the command's code tells.
+        // Before wakepath watches for signals, the signal ends it; from then on its code is the command's.
         let ended = output.status.signal() == Some(15) || output.status.code() == Some(128 + 15);
         assert!(ended, "after {pause:?}: {:?} {}", output.status, said(&output));
         assert!(since.elapsed() < Duration::from_secs(10), "after {pause:?} it took {:?}", since.elapsed());

@@ -14,12 +14,12 @@ use serde_json::Value;
 use wakepath_drift::Chance;
 use wakepath_harness::live::{WAKEPATH, adds_up, place, wakepath};
 
-/// Threads come and go, and wait, for about a quarter of a second; then it says that it is done.
+/// For about a quarter of a second, threads start, wait and end; then a line says that it is done.
 const COMMAND: &str = "for i in 1 2 3 4 5 6 7 8; do /bin/true; sleep 0.02; done; : >done";
 /// Longer than anything here takes when nothing is wrong.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a kill waits for before its random pause begins.
+/// The event after which the random pause before a kill begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     /// Nothing: any moment from its start to its end, most of them while it loads and attaches.
@@ -28,7 +28,7 @@ enum Phase {
     Naming,
     /// The new recording is there, and is written to.
     Draining,
-    /// The command has ended; what is left is drained, and the answer computed.
+    /// The command has ended; the buffers are drained, and the answer is computed.
     Ending,
 }
 
@@ -47,7 +47,7 @@ struct Kept {
     inode: u64,
     /// Events that it holds.
     events: u64,
-    /// Nobody ended it.
+    /// It was not ended properly.
     cut_off: bool,
 }
 
@@ -87,7 +87,7 @@ fn a_recording_killed_at_any_moment_can_be_read_and_the_one_before_is_kept() {
         let new = there.into_iter().find(|(path, kept)| *path == recording(folder) && *kept != before);
         if let Some((path, kept)) = &new {
             every_verb_answers(folder, path, kept, &what);
-            assert!(kept.cut_off || command_ended, "{what}: nobody ended it, and it does not say so");
+            assert!(kept.cut_off || command_ended, "{what}: it was killed, and is not marked as cut off");
         }
         let outcome = match &new {
             None => "before the recording took its name",
@@ -148,8 +148,8 @@ fn until(recorder: &mut Child, happened: impl Fn() -> bool) {
     }
 }
 
-/// Records, and kills the recorder `pause` after `phase` has begun. Nothing of it stays behind. Says
-/// whether the command had ended by then.
+/// Records, and kills the recorder `pause` after `phase` has begun; no process of it remains. Returns whether the
+/// command had ended by then.
 fn kill(folder: &Path, phase: Phase, pause: Duration, before: u64) -> bool {
     let mut recorder = start(folder);
     let replaced = || recording(folder).metadata().map_or(true, |data| data.ino() != before);
@@ -188,7 +188,7 @@ fn keep(path: &Path) -> Kept {
     let info = info(path);
     let events = info["events"].as_object().expect("events");
     let of = |(name, count): (&String, &Value)| {
-        // What the reader finds missing is told as a loss, and stands in no packet.
+        // A gap that the reader finds is reported as a loss, and is in no packet.
         if name == "loss" { 0 } else { count.as_u64().expect("a count") }
     };
     Kept {
@@ -198,7 +198,7 @@ fn keep(path: &Path) -> Kept {
     }
 }
 
-/// Each verb answers, or says in its own words that there is nothing to answer from.
+/// Each verb answers, or says that the recording has nothing to answer from.
 fn every_verb_answers(folder: &Path, path: &Path, kept: &Kept, what: &str) {
     assert!(kept.events >= flushed(path), "{what}: {kept:?}, but {} are flushed", flushed(path));
     let exported = folder.join("exported");

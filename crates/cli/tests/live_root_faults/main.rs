@@ -1,5 +1,5 @@
-//! What goes wrong while `wakepath record` runs: each ends in a documented exit code and a clear
-//! message, and what was written before can be read.
+//! Failures while `wakepath record` runs: each ends with a documented exit code and a clear message, and what was
+//! written before can be read.
 
 mod buffers;
 mod crowd;

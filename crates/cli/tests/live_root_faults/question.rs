@@ -95,7 +95,7 @@ fn a_cgroup_that_was_asked_about_is_the_question_afterwards_too() {
         later["threads"].as_array().expect("threads").iter().map(|one| one["pid"].as_u64()).collect();
     assert_eq!(pids, [Some(pid)], "its only process");
     assert_eq!(document(folder, &["info"])["cgroup"], cgroup.name.as_str());
-    // Another question can be asked all the same.
+    // Another question is still possible.
     let own = std::process::id();
     let other = document(folder, &["path", "--pid", &own.to_string()]);
     assert!(other["scope"]["pids"][0] == own || other["window"]["pid"] == own, "{}", other["scope"]);

@@ -20,7 +20,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// tmpfs of `bytes`; `None`, with a line that says so, where nothing can be mounted.
+    /// tmpfs of `bytes`; `None`, with a line that says so, if it cannot be mounted.
     fn tmpfs(folder: tempfile::TempDir, bytes: u64) -> Option<Self> {
         let size = format!("size={bytes}");
         Self::mount(folder, &["-t", "tmpfs", "-o", &size, "tmpfs"])
@@ -95,7 +95,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What is there can be read by every verb; returns what `info` says.
+/// Checks that every verb can read the recording; returns the document of `info`.
 fn readable(folder: &Path) -> Value {
     let output = wakepath(folder, &["info", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -118,7 +118,7 @@ fn a_disk_that_fills_up_ends_the_recording_and_not_the_command() {
             _ => Disk::ext4(folder, 16 << 20),
         };
         let Some(disk) = disk else { continue };
-        // It fills up at once, long before anybody looks at the space that is left.
+        // It fills up at once, long before the remaining space is checked.
         let filler = format!("dd if=/dev/zero of=filler bs=64k status=none 2>/dev/null; {BUSY}");
         let output = record(&disk.at, &["--", "sh", "-c", &filler]);
         let text = said(&output);
@@ -133,10 +133,10 @@ fn a_disk_that_fills_up_ends_the_recording_and_not_the_command() {
 }
 
 #[test]
-fn a_disk_that_is_full_from_the_start_is_told_before_anything_begins() {
+fn a_disk_that_is_full_at_the_start_is_an_error_before_the_command_runs() {
     let Some(folder) = place("a full disk is told at once") else { return };
     let Some(disk) = Disk::tmpfs(folder, 8 << 20) else { return };
-    // The one before is kept, whatever is said of the next.
+    // The previous recording is kept, whatever the outcome of the next.
     record(&disk.at, &["--", "true"]);
     let before = readable(&disk.at);
     for (left, expected) in [(0, "no space left to write"), (512 << 10, "and 10% are to stay so")] {
@@ -189,7 +189,7 @@ fn wait_for_streams(folder: &Path) {
 fn a_tenth_of_the_disk_stays_free() {
     let Some(folder) = place("a tenth of the disk stays free") else { return };
     let Some(disk) = Disk::tmpfs(folder, 32 << 20) else { return };
-    // Somebody else fills it while we record; looked at once a second.
+    // Another process fills the disk while we record; the space is checked once a second.
     let mut recorder = Command::new(*WAKEPATH)
         .args(["record", "-a", "-d", "20"])
         .current_dir(&disk.at)

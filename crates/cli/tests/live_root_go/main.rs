@@ -7,8 +7,8 @@ use std::process::Command;
 use serde_json::Value;
 use wakepath_harness::live::{WAKEPATH, document, place, wakepath};
 
-/// Go's command, on the path or where it is installed by its makers' archive; a line that says so where there
-/// is none.
+/// The `go` command, on the path or where Go's own archive installs it; `None`, with a line that says so, if there is
+/// none.
 fn go(would_show: &str) -> Option<PathBuf> {
     let works = |go: &PathBuf| Command::new(go).arg("version").output().is_ok_and(|out| out.status.success());
     let found = ["go", "/usr/local/go/bin/go"].map(PathBuf::from).into_iter().find(works);
@@ -23,7 +23,7 @@ fn build(go: &Path, folder: &Path, options: &[&str]) -> String {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root_go/calls.go");
     let mut compiler = Command::new(go);
     compiler.args(["build", "-o"]).arg(folder.join("calls")).args(options).arg(source);
-    // It needs nothing but what is installed.
+    // It needs no downloads.
     compiler.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOFLAGS", "")]);
     if std::env::var_os("HOME").is_none() && std::env::var_os("GOCACHE").is_none() {
         compiler.env("GOCACHE", folder.join("cache"));
@@ -32,8 +32,7 @@ fn build(go: &Path, folder: &Path, options: &[&str]) -> String {
     folder.join("calls").to_str().expect("a path").to_owned()
 }
 
-/// What was counted of these functions of a command, and what the command printed, each line's number added
-/// to those of the same name.
+/// The counts of these functions of a command, and the numbers that the command printed, summed by name.
 fn count(folder: &Path, functions: &[&str], command: &[&str]) -> (Vec<Value>, HashMap<String, u64>) {
     let targets: Vec<String> = functions.iter().map(|name| format!("./calls:main.{name}")).collect();
     let output = Command::new(*WAKEPATH)
@@ -66,8 +65,8 @@ fn sum(target: &Value) -> u64 {
     target["sum"].as_str().and_then(|sum| sum.parse().ok()).expect("a number")
 }
 
-/// Each call is in the program's own books: it began before what the program saw within the call, and ended
-/// after it; and within what it saw around the call.
+/// Checks each call against the program's own stamps: it began before and ended after those taken within the call, and
+/// lies within those taken around it.
 fn takes_what_the_program_says(target: &Value, own: &HashMap<String, u64>, name: &str) {
     let (within, around) = (own[&format!("{name}_within_ns")], own[&format!("{name}_around_ns")]);
     let counted = sum(target);
@@ -83,7 +82,7 @@ fn calls_of_goroutines_that_change_threads_and_whose_stacks_move_are_counted_one
     let folder = folder.path();
     let functions = ["counted", "sleeps", "grows"];
     let flags = ["counted=5000", "sleeps=200", "grows=40"];
-    // As it is, stripped, and such as may be loaded anywhere, stripped.
+    // The program unchanged, stripped, and position-independent and stripped.
     for options in [&[][..], &["-ldflags=-s -w"], &["-buildmode=pie", "-ldflags=-s -w"]] {
         let calls = build(&go, folder, options);
         let (counted, own) = count(folder, &functions, &[&[calls.as_str()], &flags[..]].concat());
@@ -95,7 +94,7 @@ fn calls_of_goroutines_that_change_threads_and_whose_stacks_move_are_counted_one
         assert!(own["moved"] > 100, "calls ended in another thread than they began in: {}", own["moved"]);
         takes_what_the_program_says(sleeps, &own, "sleeps");
         takes_what_the_program_says(grows, &own, "grows");
-        // None was taken for another: no sleep is shorter than 1 ms, which is in bucket 19.
+        // No call was confused with another: no sleep is shorter than 1 ms, which is in bucket 19.
         let shortest = sleeps["buckets"][0]["index"].as_u64().expect("a number");
         assert!(shortest >= 19, "{options:?}: {sleeps:#}");
     }
@@ -120,13 +119,13 @@ fn calls_of_go_that_are_nested_left_or_too_deep_are_told_apart() {
         assert_eq!(own["nested"], 50 * times);
         let expected = [
             ("nested", [250, 0, 0, 0]),
-            // Eight deep are told apart; of what is deeper it is said that it is not counted.
+            // Eight nested calls are counted; deeper ones are reported as not counted.
             ("deeper", [400, 0, 0, 200]),
             ("panics", [50, 50, 0, 0]),
             ("recovers", [100, 0, 0, 0]),
             // The outermost recovers, and returns; the three within it do not.
             ("catches", [50, 150, 0, 0]),
-            // Told by the next goroutine at its place, or by the end of the process.
+            // Found by the next goroutine at the same address, or at the end of the process.
             ("exits", [0, 50, 0, 0]),
             ("stays", [0, 1, 0, 0]),
         ];

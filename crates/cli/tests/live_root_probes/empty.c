@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Empty functions, one for each way in which they are probed, each called so many times (the arguments: of the
- * first two of three, and of those that begin with what is single-stepped):
- * beginning with a 5-byte no-operation, with a push and with what is single-stepped; returning by a return
- * probe, at a return instruction since exceptions may pass them (they hold a call, though none comes there),
- * and as those of Go do, told apart by what r14 holds. It prints how long a call of each took, ns of CPU time.
+ * Empty functions, one for each way in which functions are probed. The arguments are the numbers of calls: of the
+ * functions that begin with a 5-byte no-operation or a push, and of those that begin with an instruction that the
+ * kernel single-steps. They return by a return probe, at a return instruction since exceptions may pass them (they
+ * hold a call that is never reached), and as functions of Go do, whose goroutine is in r14. The program prints the
+ * time of a call of each, ns of CPU time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ __asm__(".section .go.buildinfo, \"aw\"\n.ascii \"\\xff Go buildinf:\"\n"
 	EMPTIES("go", "")
 	".globl runtime.etext\nruntime.etext:\n");
 
-/* What runs here otherwise does not count. */
+/* CPU time of this thread, so that other programs do not count. */
 static double ns(void)
 {
 	struct timespec time;
@@ -47,11 +47,11 @@ static double ns(void)
 int main(int argc, char **argv)
 {
 	const long quick = argc > 2 ? atol(argv[1]) : 0, slow = argc > 2 ? atol(argv[2]) : 0;
-	/* Which begins with the bounds of its stack. */
+	/* A `g` begins with the bounds of its stack. */
 	unsigned long goroutine[2] = { 0, 0 };
 	register unsigned long *r14 __asm__("r14") = goroutine;
 
-	/* Of what the compiler keeps below its stack pointer, calls would take their place. */
+	/* The calls overwrite what the compiler keeps below its stack pointer. */
 	CALL("return_nop", quick);
 	CALL("return_push", quick);
 	CALL("return_lea", slow);

@@ -1,4 +1,4 @@
-//! What probes on functions cost, and whom.
+//! The cost of probes on functions, and the processes that bear it.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -25,8 +25,8 @@ fn sleeping(calls: &str) -> Child {
     Command::new(calls).arg("long=2000").stdout(Stdio::null()).spawn().expect("calls")
 }
 
-/// Ns that each call of `counted` takes at best, as processes say that nobody asks about: so few calls that
-/// one of some runs is spared by whatever else runs here.
+/// The least time of a call of `counted`, ns, as processes report that are not counted. The number of calls is small, so
+/// that one of some runs is undisturbed.
 fn own_ns_a_call(calls: &str) -> f64 {
     let a_run = |_| {
         let output = Command::new(calls).arg("functions=1000").output().expect("calls");
@@ -104,7 +104,7 @@ fn who_else_pays_for_probes_is_said_with_what() {
 fn empty(folder: &Path) -> String {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root_probes/empty.c");
     let mut compiler = Command::new("cc");
-    // What it calls behind the compiler's back takes room on the stack.
+    // The call that the compiler does not see takes room on the stack.
     compiler.args(["-O1", "-mno-red-zone", "-o"]).arg(folder.join("empty")).arg(source);
     assert!(compiler.status().expect("cc").success(), "empty.c does not build");
     folder.join("empty").to_str().expect("a path").to_owned()
@@ -119,15 +119,15 @@ fn of_each_kind_of_probe_an_empty_function_is_counted_to_take_what_was_said_befo
         .iter()
         .flat_map(|exit| ["nop", "push", "lea"].map(|entry| format!("./empty:{exit}_{entry}")))
         .collect();
-    // The first call at a no-operation makes the kernel put a call there, which takes up to a tenth of a millisecond: so
-    // many calls that it is some hundredths of their time. Of slow ones so few that some are not interrupted.
+    // The first call at a no-operation makes the kernel put a call there, which takes up to a tenth of a millisecond:
+    // the number of calls makes that some hundredths of their time. Slow calls are few, so that some are not interrupted.
     const QUICK: u64 = 3000;
     const SLOW: u64 = 300;
     const MAX_RUNS: u32 = 40;
-    // What else runs here only makes calls dearer, in either measurement: the best of some of each is what they
-    // take when nothing does. A call that is probed, as it is said and as the program sees it; and its latency, as
-    // it is said and counted. Where a neighbour shares the core for seconds, the best of a few runs is none yet: as
-    // many runs as it takes, since no number of them makes what is wrong right.
+    // Other programs only slow calls, in either measurement: the best of some runs of each is undisturbed. Compared
+    // are the cost of a probed call, as printed and as the program measures it, and its latency, as printed and as
+    // counted. If a neighbour shares the core for seconds, a few runs are not enough: runs are repeated, since no number
+    // of them makes a wrong result right.
     let mut best = vec![[f64::INFINITY; 4]; names.len()];
     for run in 0.. {
         if run >= 8 && best.iter().all(is_as_said) || run == MAX_RUNS {
@@ -169,8 +169,8 @@ fn of_each_kind_of_probe_an_empty_function_is_counted_to_take_what_was_said_befo
     }
 }
 
-/// Whether what was said of calls, and of their latencies, is what was found. One call in 32 of those that are measured
-/// comes behind system calls, and may take half as long again: two hundredths. The first one that is counted may be
+/// Whether the printed costs of calls and of their latencies are those that were found. One call in 32 of the measured
+/// ones comes after system calls, and may take half as long again: two hundredths. The first one that is counted may be
 /// five; and the best run has its share of interrupts. The program's own call takes some ns more: its loop, and without
 /// a probe too.
 fn is_as_said(&[call, own, shift, counted]: &[f64; 4]) -> bool {

@@ -69,7 +69,7 @@ fn the_functions_that_wait_and_wake_are_named_with_their_counts() {
     let told = said.split("waits in ").find(|part| part.starts_with("save_order (shop), from shop shop.c:7"));
     assert!(told.is_some(), "{said}");
 
-    // The lock: who waited for it, and where its holder was and woke.
+    // The lock: the function that waited for it, and those in which its holder was and woke.
     let waits = document["waits"].as_array().expect("waits");
     let for_lock: Vec<_> = waits
         .iter()
@@ -97,17 +97,17 @@ fn the_functions_that_wait_and_wake_are_named_with_their_counts() {
 }
 
 #[test]
-fn without_frame_pointers_the_leaf_is_named_and_said_to_be_all_there_is() {
+fn without_frame_pointers_only_the_leaf_is_named_and_the_answer_says_so() {
     let Some(folder) = place("a program without frame pointers is told so") else { return };
     shop(folder.path(), &["-fomit-frame-pointer"]);
     let output = record(folder.path(), &["--stacks", "--", "./shop"]);
     let said = unbroken(&output.stderr);
-    // The function is found behind the C library's; who called it is not.
+    // The function is found after the C library's; its caller is not.
     assert!(said.contains("waits in one (shop), its callers unknown: no frame pointers"), "{said}");
 }
 
 #[test]
-fn twins_that_wait_alike_are_told_apart_though_most_stacks_are_repeated() {
+fn functions_that_wait_alike_are_distinguished_though_most_stacks_are_repeated() {
     let Some(folder) = place("repeated stacks are those of the same place") else { return };
     shop(folder.path(), &["-fno-omit-frame-pointer"]);
     for how in ["--stacks", "--stacks=each"] {
@@ -115,7 +115,7 @@ fn twins_that_wait_alike_are_told_apart_though_most_stacks_are_repeated() {
         let waits = by_function(&path(folder.path()), "clock_nanosleep");
         let info = document(folder.path(), &["info"]);
         let count = |key: &str| info["stacks"][key].as_u64().expect("a count");
-        // Of a wait whose end the kernel left untraced nothing is known, and it can leave many.
+        // A wait whose end the kernel left untraced is unknown, and there can be many.
         let [one, two] = ["one", "two"].map(|name| waits.get(name).copied().unwrap_or(0));
         let losses = info["losses"].as_array().expect("losses");
         let untraced = losses.iter().filter(|loss| loss["reported"] == false).count() as u64;

@@ -1,5 +1,5 @@
-//! Calls that are not left as they were entered, last in, first out: by exceptions, and by threads that go on on
-//! another stack.
+//! Calls that do not end in the reverse order of their beginning: those that exceptions unwind, and those of threads
+//! that continue on another stack.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 use wakepath_harness::live::{WAKEPATH, place};
 
-/// A program of this folder, built in another; nothing, with a line that says so, where there is no compiler.
+/// Builds a program of this folder in another; `None`, with a line that says so, if there is no compiler.
 fn build(compiler: &str, source: &str, folder: &Path, would_show: &str) -> Option<String> {
     let place = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root_ways_out")).join(source);
     let program = folder.join(place.file_stem().expect("a name"));
@@ -23,7 +23,7 @@ fn build(compiler: &str, source: &str, folder: &Path, would_show: &str) -> Optio
     }
 }
 
-/// What a program came to under `wakepath latency`.
+/// The result of a program under `wakepath latency`.
 struct Ended {
     code: Option<i32>,
     targets: Vec<Value>,
@@ -46,7 +46,7 @@ fn latency(folder: &Path, targets: &[&str], options: &[&str], command: &[&str]) 
     }
 }
 
-/// How many returned, were left without returning, and had not ended.
+/// The numbers of calls that returned, were unwound, and had not ended.
 fn ends(target: &Value) -> [u64; 3] {
     ["count", "left", "open"].map(|key| target[key].as_u64().expect("a number"))
 }
@@ -56,7 +56,7 @@ fn notes(target: &Value) -> String {
 }
 
 #[test]
-fn exceptions_pass_probed_functions_and_the_calls_that_they_end_are_told_apart() {
+fn exceptions_pass_probed_functions_and_the_calls_that_they_unwind_are_counted_apart() {
     let shows = "exceptions pass probed functions";
     let Some(folder) = place(shows) else { return };
     let folder = folder.path();
@@ -79,7 +79,7 @@ fn exceptions_pass_probed_functions_and_the_calls_that_they_end_are_told_apart()
 }
 
 #[test]
-fn a_promise_that_no_exception_passes_is_kept_or_ends_the_program_and_that_is_said() {
+fn no_exceptions_works_if_none_passes_and_else_the_program_ends_with_a_warning() {
     let shows = "what is promised of exceptions is believed";
     let Some(folder) = place(shows) else { return };
     let folder = folder.path();
@@ -95,7 +95,7 @@ fn a_promise_that_no_exception_passes_is_kept_or_ends_the_program_and_that_is_sa
     let found: Vec<_> = kept.targets.iter().map(ends).collect();
     assert_eq!(found, [[100, 0, 0], [100, 0, 0]], "{}", kept.said);
     assert!(kept.targets.iter().all(|target| !notes(target).contains("exception")), "{:?}", kept.targets);
-    // SIGABRT, of a program that found nobody to catch.
+    // SIGABRT: the program found no handler for the exception.
     let broken =
         latency(folder, &["./throws:passed"], &["--no-exceptions", "--slow-probes"], &[&throws, "100"]);
     assert_eq!(broken.code, Some(128 + 6), "{}", broken.said);
@@ -104,7 +104,7 @@ fn a_promise_that_no_exception_passes_is_kept_or_ends_the_program_and_that_is_sa
 }
 
 #[test]
-fn coroutines_live_on_under_probes_and_their_calls_are_counted_one_by_one() {
+fn coroutines_survive_probes_and_their_calls_are_counted_one_by_one() {
     let shows = "coroutines live on under probes";
     let Some(folder) = place(shows) else { return };
     let folder = folder.path();
