@@ -21,14 +21,14 @@ const ABBREVIATED: &str = "std allocator basic_string basic_istream basic_ostrea
     thunk virtual non covariant return new delete sizeof alignof true false closure impl shim usize isize str dyn";
 
 /// A pattern that is held against many names.
-pub(crate) struct Meaning<'a> {
+pub(crate) struct NameMatcher<'a> {
     pattern: &'a Pattern,
     /// An identifier that stands in each mangled name of what is meant, if the pattern tells one:
     /// writing a name out takes a thousand times longer than seeing that it cannot be meant.
     identifier: Option<&'a str>,
 }
 
-impl<'a> Meaning<'a> {
+impl<'a> NameMatcher<'a> {
     pub fn of(pattern: &'a Pattern) -> Self {
         let text = pattern.as_str();
         // Behind the name there may be types, which mangling writes by single letters.
@@ -113,7 +113,7 @@ impl Write for Bounded {
 
 #[cfg(test)]
 mod tests {
-    use super::{Meaning, cold_part_of, readable};
+    use super::{NameMatcher, cold_part_of, readable};
     use crate::pattern::Pattern;
 
     #[test]
@@ -135,13 +135,13 @@ mod tests {
             ("malloc", &["malloc", "m*c"]),
         ] {
             for pattern in patterns {
-                assert!(Meaning::of(&Pattern::new(pattern)).includes(name), "{name} {pattern}");
+                assert!(NameMatcher::of(&Pattern::new(pattern)).includes(name), "{name} {pattern}");
             }
         }
         for (name, pattern) in
             [("_ZN3foo3barEi", "bar"), ("_ZN3foo3barEi", "foo::bar(long)"), ("malloc", "alloc")]
         {
-            assert!(!Meaning::of(&Pattern::new(pattern)).includes(name), "{name} {pattern}");
+            assert!(!NameMatcher::of(&Pattern::new(pattern)).includes(name), "{name} {pattern}");
         }
     }
 
