@@ -204,7 +204,7 @@ fn compared(
     if arguments.json {
         output.write(|out| json::comparison(&found, out))?;
     } else {
-        output.text(&text::comparison(&found, output.paper()))?;
+        output.text(&text::comparison(&found, output.layout()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,14 +2,13 @@
 
 mod calls;
 mod cause_tree;
+mod escape;
 pub mod json;
 mod merged_tree;
 pub mod parquet;
 mod perfetto;
 mod places;
-mod plain;
 pub mod problem;
-mod quantity;
 mod rows;
 #[cfg(test)]
 mod sample;
@@ -17,8 +16,9 @@ mod screen;
 #[cfg(test)]
 mod sentences;
 pub mod text;
+mod units;
 mod wording;
 
+pub use escape::escape;
 pub use perfetto::perfetto;
-pub use plain::escape;
-pub use screen::{Paper, Screen};
+pub use screen::{Layout, Screen};

@@ -9,8 +9,8 @@ use wakepath_engine::{Caller, Found, Frame, Function, Place, Sampled, SiteId, St
 use wakepath_event::Comm;
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::plain::escape;
-use crate::quantity::part_of;
+use crate::escape::escape;
+use crate::units::part_of;
 
 /// How many waits began at which site; those of which nothing is known at `None`.
 pub type Sites = BTreeMap<Option<SiteId>, u64>;

@@ -335,7 +335,7 @@ pub fn limit(answer: &PathAnswer, thread: &ThreadInfo) -> Option<String> {
     let unit = wakepath_engine::Unit::of_path(path.bytes())
         .as_ref()
         .map_or_else(|| wording::name(path), wording::unit);
-    let [quota, period] = [limit.quota_ns, limit.period_ns].map(crate::quantity::duration);
+    let [quota, period] = [limit.quota_ns, limit.period_ns].map(crate::units::duration);
     Some(format!("{unit} ({quota} per {period})"))
 }
 

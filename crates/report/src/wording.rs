@@ -8,7 +8,7 @@ use wakepath_engine::{CallName, Name, Names, Object, PathAnswer, Recorded, Threa
 use wakepath_event::{Comm, Context};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::plain::escape;
+use crate::escape::escape;
 
 /// A name as it is shown.
 pub fn name(name: &Name) -> String {
@@ -235,7 +235,7 @@ pub const fn rule_word(rule: Rule) -> &'static str {
     }
 }
 
-/// What a basis says of a figure; of an inferred one, its rule.
+/// The meaning of a basis, in a sentence; for an inferred figure, its rule.
 pub const fn basis_meaning(basis: Basis) -> &'static str {
     match basis {
         Basis::Measured => "events of the scheduler give both ends",
@@ -274,8 +274,8 @@ pub const fn severity_word(severity: Severity) -> &'static str {
     }
 }
 
-/// How well two clocks can be compared, as a person reads it. A bound may be wide: that the packets agree is no more
-/// than consistent.
+/// The quality of a clock comparison as text shows it. `exact` packets agree, but their bound may be wide: in text
+/// they are consistent.
 pub const fn quality_phrase(quality: Quality) -> &'static str {
     match quality {
         Quality::Exact => "consistent",
@@ -285,7 +285,7 @@ pub const fn quality_phrase(quality: Quality) -> &'static str {
     }
 }
 
-/// How well two clocks can be compared, as the contract spells it.
+/// The quality of a clock comparison as the contract spells it.
 pub const fn quality_word(quality: Quality) -> &'static str {
     match quality {
         Quality::Exact => "exact",

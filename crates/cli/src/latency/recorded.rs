@@ -107,7 +107,7 @@ pub fn run(arguments: &RecordedArguments, asked: Asked<'_>, output: &Output) -> 
     if asked.json {
         output.write(|out| json::recorded_latency(&latency, out))?;
     } else {
-        output.text(&text::recorded_latency(&latency, output.paper()))?;
+        output.text(&text::recorded_latency(&latency, output.layout()))?;
     }
     if let Some(path) = asked.parquet {
         file::write(path, |file| parquet::recorded_latency(&latency, file))?;

@@ -1,4 +1,4 @@
-//! How the numbers of a path were made, for `--explain`.
+//! The method behind the numbers of a path, for `--explain`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +9,16 @@ use super::footer;
 use super::segments::describe;
 use crate::places::frame;
 use crate::problem::sentence;
-use crate::quantity::{count, duration, share};
-use crate::screen::{Line, Paper, Screen, Style};
+use crate::screen::{Layout, Line, Screen, Style};
+use crate::units::{count, duration, share};
 use crate::wording;
 
 /// Maximum number of the largest segments that are shown with their evidence.
 const MAX_SHOWN: usize = 5;
 
 /// The algorithm and rules that made the numbers, how well each is known, and what is doubtful.
-pub fn explain(answer: &PathAnswer, paper: Paper) -> String {
-    let mut screen = Screen::new(paper);
+pub fn explain(answer: &PathAnswer, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
     method(&mut screen, answer);
     kinds(&mut screen, answer);
     bases(&mut screen, answer);
@@ -73,7 +73,7 @@ fn kinds(screen: &mut Screen, answer: &PathAnswer) {
     }
 }
 
-/// How much of the window has which basis.
+/// The share of the window that each basis has.
 fn bases(screen: &mut Screen, answer: &PathAnswer) {
     heading(screen, "How well it is known");
     let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
@@ -151,7 +151,7 @@ fn stack(screen: &mut Screen, answer: &PathAnswer, lead: &str, taken: Option<Tak
     screen.hanging(&Line::from("    "), 6, &Line::from(format!("{lead} {text}")));
 }
 
-/// How stacks were taken, where there are any.
+/// The way in which stacks were taken, where there are any.
 fn stacks(screen: &mut Screen, answer: &PathAnswer) {
     if !answer.recorded.graph.has_stacks() {
         return;
@@ -233,7 +233,7 @@ mod tests {
     fn a_segment_shows_its_stacks() {
         let mut story = checkout();
         story.stacks = checkout_stacks;
-        let text = explain(&story.answer(command()), Paper::PLAIN);
+        let text = explain(&story.answer(command()), Layout::PLAIN);
         let from = text.find("The largest").expect("the largest segments");
         let shown: Vec<&str> = text[from..].lines().take(12).collect();
         expect![[r#"
@@ -305,6 +305,6 @@ mod tests {
             doubt: the hypervisor took up to 31.0 ms of CPU time, which may be counted as running here [\x1bevil
                 (7)]
             recording took 1.2% of a CPU (the threads of the recorder)
-        "#]].assert_eq(&explain(&answer, Paper::PLAIN));
+        "#]].assert_eq(&explain(&answer, Layout::PLAIN));
     }
 }

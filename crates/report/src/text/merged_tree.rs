@@ -5,8 +5,8 @@ use wakepath_engine::CallsAnswer;
 use super::calls::{headline, trust};
 use crate::calls::causes;
 use crate::merged_tree::{Both, MergedLeaf, MergedNode, MergedTree, Sum, merged_tree};
-use crate::quantity::duration;
-use crate::screen::{Line, Paper, Screen, Style};
+use crate::screen::{Layout, Line, Screen, Style};
+use crate::units::duration;
 
 /// What is too small to draw: less than this part of the calls that were asked about, and less than
 /// [`MIN_USUAL_SHARE`] of the usual ones.
@@ -14,8 +14,8 @@ const MIN_SHARE: f64 = 0.0005;
 const MIN_USUAL_SHARE: f64 = 0.01;
 
 /// Who waited for whom in the calls that were asked about, a call, beside the usual ones.
-pub fn merged(answer: &CallsAnswer, paper: Paper) -> String {
-    let mut screen = Screen::new(paper);
+pub fn merged(answer: &CallsAnswer, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
     let usual = answer.usual.as_ref().map(|(_, group)| group);
     headline(answer, &causes(&answer.asked, usual), &mut screen);
     let tree = merged_tree(&answer.asked, usual);
@@ -195,7 +195,7 @@ mod tests {
                  200 ns   200 ns     20  └─ running
 
                 lost 0 records
-            "#]].assert_eq(&merged(answer, Paper::PLAIN));
+            "#]].assert_eq(&merged(answer, Layout::PLAIN));
         });
     }
 
@@ -217,7 +217,7 @@ mod tests {
 
                 lost 0 records
                 ~ sampled; everything else timed at each switch
-            "#]].assert_eq(&merged(answer, Paper::PLAIN));
+            "#]].assert_eq(&merged(answer, Layout::PLAIN));
         });
     }
 }

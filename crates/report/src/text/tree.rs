@@ -5,13 +5,13 @@ use wakepath_engine::PathAnswer;
 use super::when;
 use crate::cause_tree::{CauseTree, Node, cause_tree};
 use crate::places::sites;
-use crate::quantity::{duration, share};
-use crate::screen::{Line, Paper, Screen, Style};
+use crate::screen::{Layout, Line, Screen, Style};
+use crate::units::{duration, share};
 use crate::wording;
 
 /// The cause tree of a path, with shares of the window.
-pub fn tree(answer: &PathAnswer, paper: Paper) -> String {
-    let mut screen = Screen::new(paper);
+pub fn tree(answer: &PathAnswer, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
     let window = answer.path.window;
     screen.wrapped(0, &Line::new().add(Style::Faint, when(&answer.head, window.from, window.to)));
     screen.blank();
@@ -163,14 +163,14 @@ mod tests {
               0.2%  2.00 ms  ├─ waiting for a CPU that stress (555) had
              <0.1%   100 µs  └─ waiting for a CPU that was idle
         "#]]
-        .assert_eq(&tree(&checkout().answer(command()), Paper::PLAIN));
+        .assert_eq(&tree(&checkout().answer(command()), Layout::PLAIN));
     }
 
     #[test]
     fn the_tree_says_where_a_wait_began_and_where_it_was_ended() {
         let mut story = checkout();
         story.stacks = checkout_stacks;
-        let text = tree(&story.answer(command()), Paper::PLAIN);
+        let text = tree(&story.answer(command()), Layout::PLAIN);
         let from = text.find("├─ in fdatasync").expect("the wait");
         expect![[r#"
             ├─ in fdatasync of orders.db for kernel thread jbd2/sda1-8  [wakeup, 14 times]  13
@@ -215,7 +215,7 @@ mod tests {
               5.3%     8 ns  ├─ waiting for a CPU that cc1 (107) had
               3.3%     5 ns  └─ waiting for a CPU that was idle
         "#]]
-        .assert_eq(&tree(&story.told().answer(command()), Paper::PLAIN));
+        .assert_eq(&tree(&story.told().answer(command()), Layout::PLAIN));
     }
 
     #[test]
