@@ -3,11 +3,11 @@
 
 mod lose;
 mod machine;
-mod scribe;
+mod recorder;
 mod truth;
 
 pub use lose::lose;
-pub use truth::{At, End, Stretch, Truth, Was};
+pub use truth::{Explanation, StateInterval, ThreadState, Truth, WaitEnd};
 
 use wakepath_event::Event;
 
