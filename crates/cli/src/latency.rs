@@ -81,7 +81,7 @@ pub struct LatencyArguments {
     /// Run the command as root, though sudo was called by somebody else
     #[arg(long, conflicts_with = "recordings")]
     as_root: bool,
-    /// As JSON, for scripts, on stdout
+    /// Print JSON on stdout, for scripts
     #[arg(long)]
     json: bool,
     /// Also write a Parquet file, a row for each bucket

@@ -89,8 +89,8 @@ impl Body {
             && !self.instructions.is_empty()
     }
 
-    /// What stands in the way of seeing each of its returns at a `ret`, if anything does. `inside` tells
-    /// of the jumps to computed places which do not leave; `name` names what stands at an address.
+    /// The obstacle to seeing each of its returns at a `ret`, if there is one. `inside` decides for
+    /// jumps to computed places whether they stay inside; `name` returns the name of the code at an address.
     pub fn unseen_returns(
         &self,
         inside: impl Fn(u64, bool) -> bool,

@@ -13,7 +13,7 @@ pub enum FileError {
     Unreadable {
         /// Which file.
         path: PathBuf,
-        /// What the kernel says.
+        /// The error of the kernel.
         source: io::Error,
     },
     /// A directory, a device, a pipe.
@@ -29,7 +29,7 @@ pub enum FileError {
     Script {
         /// Which file.
         path: PathBuf,
-        /// What its first line names.
+        /// The interpreter in its first line.
         interpreter: String,
     },
     /// Something else.
@@ -62,7 +62,7 @@ pub enum LibraryError {
     /// No file has the name.
     #[error("no library or program is called `{name}` (searched {looked}); write a path, such as ./{name}")]
     Unknown {
-        /// What was asked for.
+        /// The name in the request.
         name: String,
         /// Where it was looked for.
         looked: String,
@@ -70,9 +70,9 @@ pub enum LibraryError {
     /// Several files go by it.
     #[error("`{name}` may mean any of {}: name one of them", .candidates.join(", "))]
     Several {
-        /// What was asked for.
+        /// The name in the request.
         name: String,
-        /// What it may be.
+        /// The possible meanings.
         candidates: Vec<String>,
     },
     /// A process is not there, or not for us to look at.
@@ -80,7 +80,7 @@ pub enum LibraryError {
     Process {
         /// Which process.
         pid: u32,
-        /// What the kernel says.
+        /// The error of the kernel.
         source: io::Error,
     },
     /// The code was made at run time.
@@ -111,7 +111,7 @@ pub enum FindError {
     /// A pattern that means more than anyone can want.
     #[error("`{target}` matches {count} functions, more than {most}: narrow the pattern")]
     TooMany {
-        /// What was asked for.
+        /// The target of the request.
         target: String,
         /// How many there are.
         count: usize,
@@ -124,17 +124,17 @@ pub enum FindError {
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 #[error("no function `{function}` in {}{}{}", .files.join(" or "), self.because(), self.hint())]
 pub struct FunctionNotFound {
-    /// What was asked for.
+    /// The function of the request.
     pub function: String,
     /// Where it was looked for.
     pub files: Vec<String>,
-    /// What explains it.
+    /// The explanation.
     pub why: AbsenceReason,
     /// Similar names, the most similar first.
     pub similar: Vec<String>,
 }
 
-/// What explains that a function is not in its file.
+/// The explanation why a function is not in its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AbsenceReason {
     /// Nothing: it is simply not there.
@@ -156,7 +156,7 @@ pub enum AbsenceReason {
 }
 
 impl FunctionNotFound {
-    /// Of a name for which there is no file.
+    /// The error for a name without a file.
     pub(crate) fn nowhere(function: &str) -> Self {
         let function = function.to_owned();
         Self { function, files: vec!["any file".to_owned()], why: AbsenceReason::Plain, similar: Vec::new() }
@@ -213,7 +213,7 @@ pub enum RefusalReason {
     /// An IFUNC: the symbol is not the function.
     #[error("{}", chooser(.implementations))]
     Ifunc {
-        /// Names of the implementations, where the file tells; may be empty.
+        /// Names of the implementations, where the file has them; may be empty.
         implementations: Vec<String>,
     },
     /// Its address is in no executable part of the file.
@@ -268,7 +268,7 @@ pub enum RefusalReason {
         "the returns of a Go function can be probed only at its RET instructions, but {why}; probe a caller"
     )]
     GoReturns {
-        /// What is in the way.
+        /// The obstacle.
         why: String,
     },
     /// A Go function of which it is not known at a probe which goroutine calls it.
@@ -285,7 +285,7 @@ pub enum RefusalReason {
         "a return probe would crash the program if an exception passes it, so its returns can be probed only at its RET instructions, but {why}; probe a caller, or use --no-exceptions if no exception passes it"
     )]
     ExceptionReturns {
-        /// What is in the way.
+        /// The obstacle.
         why: String,
     },
     /// A function of a file that switches stacks, and whose every return cannot be probed.
@@ -293,7 +293,7 @@ pub enum RefusalReason {
         "a return probe would crash the program if the stack is switched within it, so its returns can be probed only at its RET instructions, but {why}; probe a caller, or use --no-exceptions if no stack is switched within it"
     )]
     SwitchReturns {
-        /// What is in the way.
+        /// The obstacle.
         why: String,
     },
 }

@@ -25,12 +25,12 @@ pub struct Finder {
     exceptions: bool,
 }
 
-/// What was found: at least one function.
+/// The result of a search: at least one function.
 #[derive(Debug)]
 pub struct Found {
     /// The functions, in order of file and address.
     pub functions: Vec<Function>,
-    /// What a pattern stands for too, and is not to be probed. For an exact name that is an error.
+    /// The functions that match a pattern and cannot be probed. For an exact name that is an error.
     pub refused: Vec<Refusal>,
 }
 
@@ -65,7 +65,7 @@ impl Finder {
                 absent.get_or_insert(not_found);
             }
         }
-        // Who names one function and gets its obsolete version alone would take that for the function.
+        // A user who names one function and gets only its obsolete version would take that for the function.
         let all_or_none = target.function.is_exact() && !found.refused.is_empty();
         if !found.functions.is_empty() && !all_or_none {
             return Ok(found);
@@ -322,7 +322,7 @@ fn implementations(image: &Image, name: &str) -> Vec<String> {
     names
 }
 
-/// As compilers know them: by name.
+/// Whether a function returns twice; compilers know these by name too.
 fn returns_twice(name: &str) -> bool {
     matches!(name.trim_start_matches('_'), "setjmp" | "sigsetjmp" | "savectx" | "getcontext" | "swapcontext")
 }

@@ -32,12 +32,12 @@ impl FileLocation {
 
 /// The files that a name stands for: several, where processes have different ones mapped.
 ///
-/// What the processes have mapped comes first; a library that none has yet may still be loaded, and is
+/// Files that the processes have mapped come first; a library that none has yet may still be loaded, and is
 /// looked for where the loader would.
 pub(crate) fn locations(name: &FileName, processes: &[u32]) -> Result<Vec<FileLocation>, LibraryError> {
     refuse_runtime_map(name)?;
     let wanted = match name {
-        // As the kernel writes it into the list of mappings.
+        // The form in the kernel's list of mappings.
         FileName::Path(path) => FileName::Path(path.canonicalize().unwrap_or_else(|_| path.clone())),
         short => short.clone(),
     };
@@ -150,7 +150,7 @@ fn libraries(name: &str) -> Vec<(String, PathBuf)> {
     all.retain(|(_, path)| {
         path.metadata().is_ok_and(|found| found.is_file() && seen.insert((found.dev(), found.ino())))
     });
-    // What was asked for by its whole name is meant, though others begin so.
+    // A whole name means that library, even if other names begin with it.
     if all.iter().any(|(library, _)| library == name) {
         all.retain(|(library, _)| library == name);
     }

@@ -57,7 +57,7 @@ pub(crate) struct ProbeRequest<'a> {
     /// Whether the kernel enters it, not a call: then there is no return address.
     pub uncalled: bool,
     pub frames: &'a LazyFrames,
-    /// What begins at an address, as people read it.
+    /// The name of the code that begins at an address, for output.
     pub name: &'a dyn Fn(u64) -> Option<String>,
 }
 

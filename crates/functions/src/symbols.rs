@@ -13,10 +13,10 @@ type Elf = elf::FileHeader64<Endianness>;
 /// Longer names are taken for damage, bytes.
 const MAX_NAME_BYTES: usize = 64 << 10;
 
-/// Of versions no more than this is kept, bytes.
+/// The longest version that is kept, bytes.
 const MAX_VERSION_BYTES: usize = 256;
 
-/// What a symbol stands for.
+/// The kind of thing that a symbol names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SymbolKind {
     /// A function.

@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(rows, [format!("{texts} {times} 63 {least} {most} 2 -")]);
     }
 
-    /// What pyarrow and duckdb make of these types: timestamps in UTC, integers whose differences may be negative,
+    /// The types that pyarrow and duckdb see: timestamps in UTC, integers whose differences may be negative,
     /// names that need no quotes.
     #[test]
     fn columns_are_what_a_query_expects() {
