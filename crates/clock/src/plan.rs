@@ -1,7 +1,7 @@
 //! Which time each line is for.
 //!
-//! A long line averages over many packets, a short one follows a clock that bends. Time is halved again
-//! and again; of each stretch and its two halves those are taken whose errors, over time, sum up to less.
+//! A long line averages over many packets; a short one follows a clock whose rate changes. Time is halved
+//! repeatedly, and each part is replaced by its two halves if the sum of their errors over time is smaller.
 
 use std::ops::Range as Span;
 

@@ -21,7 +21,7 @@ const MAX_SIGHTINGS: usize = 4;
 /// same ones.
 #[derive(Debug, Clone)]
 pub struct Sketch {
-    /// The matcher goes on with them.
+    /// The matcher continues with them.
     flows: Arc<Flows>,
     streams: HashMap<StreamKey, Stream, FixedState>,
     samples: usize,

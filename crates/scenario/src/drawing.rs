@@ -30,7 +30,7 @@ pub struct Drawing {
 /// | | |
 /// |---|---|
 /// | `=` | runs |
-/// | `.` | sleeps; the last sleeping column names the waker, or nobody saw it |
+/// | `.` | sleeps; the last sleeping column names the waker, or the wake-up has no record |
 /// | `0`…`9` | woken by the thread of that row, which runs in this column |
 /// | `t` `h` `m` | woken by the local timer, the HRTIMER or the TIMER softirq |
 /// | `b` `n` `c` | woken by the BLOCK, the NET_RX or the RCU softirq |

@@ -44,7 +44,7 @@ pub enum Action {
     Send(usize),
     /// Receives a packet from a socket; waits until there is one.
     Receive(usize),
-    /// Gives birth to a thread. One that nobody gives birth to lives from the start.
+    /// Forks a thread. A thread that no other forks lives from the start.
     Fork(usize),
 }
 

@@ -108,8 +108,8 @@ fn explanations(graph: &Graph, path: &Path) -> Vec<(u64, u64, Option<Explanation
     path.segments.iter().map(|s| (s.from.ns(), s.to.ns(), explanation(graph, s))).collect()
 }
 
-/// With one part for what goes on as it was: what interrupts took stands in the middle of a window's part of
-/// a run.
+/// The parts with equal neighbours joined: the interrupt share of a run is in the middle of the window's part
+/// of it.
 fn merged(
     parts: impl IntoIterator<Item = (u64, u64, Option<Explanation>)>,
 ) -> Vec<(u64, u64, Option<Explanation>)> {

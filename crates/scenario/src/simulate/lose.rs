@@ -3,10 +3,10 @@
 use wakepath_clock::Stamp;
 use wakepath_event::{Cpu, Event, EventKind};
 
-/// The events without those that `lost` picks by number, and with what a recorder that counts the
-/// records of each CPU's buffer makes of the gaps: where the next record of that CPU shows that some
-/// are missing, a loss from the one before. Counts at the start and the end are known too, so that
-/// the first and the last may be missing. Records that come beside the buffers are not lost.
+/// The events without those that `lost` picks by number, and with the losses that a recorder reports which
+/// counts the records of each CPU's buffer: a loss goes from the record before a gap to the one after it.
+/// Counts at the start and the end are known too, so that the first and the last may be missing. Records
+/// beside the buffers are not lost.
 pub fn lose(events: &[Event], lost: impl Fn(usize) -> bool) -> Vec<Event> {
     let mut kept = Vec::with_capacity(events.len());
     // By CPU: the stamp of its last record, how many are missing since.

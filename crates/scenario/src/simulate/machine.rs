@@ -252,7 +252,7 @@ impl<'a> Machine<'a> {
         if self.program.cpus.is_some() {
             self.after(self.program.slice, ScheduledEvent::Slice(thread, count));
         }
-        // Even one that only goes on to its next action does so at its own turn.
+        // A thread continues with its next action at its own turn, even without a wait.
         self.after(self.threads[thread].remaining, ScheduledEvent::Ran(thread, count));
     }
 
@@ -263,7 +263,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// A running thread goes on to its next actions, until one takes time.
+    /// Runs the next actions of a running thread, until one takes time.
     fn step(&mut self, thread: usize) {
         let cpu = self.threads[thread].cpu;
         loop {
