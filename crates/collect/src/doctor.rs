@@ -36,14 +36,14 @@ pub enum Verdict {
         why: String,
         /// The consequence: what answers lack.
         consequence: String,
-        /// The next thing to try, as a noun phrase or an imperative.
+        /// What to try, as a noun phrase or an imperative.
         hint: String,
     },
     /// It does not work, and nothing can be recorded without it.
     Blocking {
         /// The error.
         why: String,
-        /// The next thing to try, as a noun phrase or an imperative.
+        /// What to try, as a noun phrase or an imperative.
         hint: String,
     },
 }

@@ -1,11 +1,12 @@
 //! Answers as data, with everything in them that a shell needs to show them.
 
-use wakepath_clock::{Local, Reference, Stamp};
-use wakepath_critical_path::{Contributor, Hang, Path, Segment, Wait};
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::{Contributor, Hang, Path};
 use wakepath_event::HostIndex;
+use wakepath_findings::Evidence;
 use wakepath_wait_graph::{Loss, ThreadIndex, ThreadState};
 
-use crate::{CallKey, CallName, Host, Name, Problem, Recorded, Sampled, SampledSegments, Stacks, ThreadInfo};
+use crate::{Host, Name, Problem, Recorded, Sampled, SampledSegments, Stacks, ThreadInfo};
 
 /// What every document begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,56 +110,26 @@ pub struct PathAnswer<'r> {
 }
 
 impl PathAnswer<'_> {
-    /// The window's length, ns.
-    pub fn window_ns(&self) -> u64 {
-        self.path.window.to.since(self.path.window.from)
+    /// What findings about the window are drawn from.
+    pub const fn evidence(&self) -> Evidence<'_> {
+        let Self { recorded, path, stacks, sampled, sampled_segments, .. } = self;
+        Evidence { recorded, path, stacks, sampled, sampled_segments }
     }
 
-    /// The window's own thread, as it was when the window closed.
+    /// The window's length, ns.
+    pub fn window_ns(&self) -> u64 {
+        self.evidence().window_ns()
+    }
+
+    /// The identity of the window's own thread when the window closed.
     pub fn subject(&self) -> ThreadInfo {
-        self.thread(self.path.window.thread)
+        self.evidence().subject()
     }
 
     /// The identity of a thread when the window closed.
     pub fn thread(&self, index: ThreadIndex) -> ThreadInfo {
-        self.recorded.thread_at(index, self.path.window.to)
+        self.evidence().thread(index)
     }
-
-    /// The system call that a segment's thread was blocked in, not spelled out.
-    pub fn segment_call_key(&self, segment: &Segment) -> Option<CallKey> {
-        let (call, thread) = (segment.call.as_ref()?, segment.thread?);
-        Some(self.recorded.survey.names.call_key(
-            call,
-            self.recorded.graph.thread(thread).tgid(),
-            local(segment.to),
-        ))
-    }
-
-    /// The system call of a wait, not spelled out.
-    pub fn wait_call_key(&self, wait: &Wait) -> Option<CallKey> {
-        let tgid = self.recorded.graph.thread(wait.thread).tgid();
-        Some(self.recorded.survey.names.call_key(wait.call.as_ref()?, tgid, local(wait.to)))
-    }
-
-    /// The system call that a segment's thread was blocked in.
-    pub fn segment_call(&self, segment: &Segment) -> Option<CallName> {
-        Some(self.recorded.survey.names.spell(self.segment_call_key(segment)?))
-    }
-
-    /// The system call of a wait.
-    pub fn wait_call(&self, wait: &Wait) -> Option<CallName> {
-        Some(self.recorded.survey.names.spell(self.wait_call_key(wait)?))
-    }
-
-    /// The innermost wait that a segment explains.
-    pub fn parent(&self, segment: &Segment) -> Option<&Wait> {
-        self.path.waits.get(segment.parent?.0 as usize)
-    }
-}
-
-/// One host: its own clock is the reference.
-pub(crate) fn local(at: Stamp<Reference>) -> Stamp<Local> {
-    Stamp::from_ns(at.ns())
 }
 
 #[cfg(test)]

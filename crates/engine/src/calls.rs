@@ -6,6 +6,7 @@ use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Window};
 use wakepath_distribution::{Histogram, Peak, Unit, bucket_of, peaks};
 use wakepath_event::CallEnd;
+use wakepath_findings::{Evidence, PerGroup};
 
 use crate::path::{code_names, explain, head};
 use crate::{CodeNames, Head, Name, PathAnswer, Question, Recorded, problem};
@@ -68,6 +69,17 @@ pub struct CallsAnswer<'r> {
     pub which: Which,
     /// Those of the peak with the most calls, but for those that were asked about; and that peak, from 1 on.
     pub usual: Option<(usize, Group<'r>)>,
+}
+
+impl CallsAnswer<'_> {
+    /// What findings about the calls are drawn from.
+    pub fn evidence(&self) -> PerGroup<Vec<Evidence<'_>>> {
+        let usual = self.usual.iter().flat_map(|(_, group)| &group.paths);
+        PerGroup {
+            asked: self.asked.paths.iter().map(PathAnswer::evidence).collect(),
+            usual: usual.map(PathAnswer::evidence).collect(),
+        }
+    }
 }
 
 /// Why calls cannot be explained.

@@ -27,7 +27,7 @@ pub use calls::{CallsAnswer, CallsError, CallsQuery, Group, MAX_CALLS, Which, ca
 pub use comparison::{Compared, Comparison, Profile, compare};
 pub use info::{InfoAnswer, info};
 pub use open::{Synchronised, open, open_all, sync};
-pub use overview::{LongestWait, Overview, ThreadTimes};
+pub use overview::Overview;
 pub use path::{Answer, path};
 pub use query::{Candidate, PathQuery, QueryError, Scope, Subject};
 pub use source::OpenError;

@@ -1,10 +1,7 @@
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{
-    Algorithm, Hang, Path, Segment, SegmentKind, Timeouts, Window, active, active_by, contributors,
-    deadlocks, exact, hangs, is_sleep,
-};
-
+use wakepath_critical_path::{Algorithm, Segment, Timeouts, Window, active, active_by, contributors, exact};
 use wakepath_event::HostIndex;
+use wakepath_findings::{open_waits_of_window, timed_out_ns};
 use wakepath_recording::this_host;
 use wakepath_wait_graph::Loss;
 
@@ -81,12 +78,12 @@ pub(crate) fn explain<'r>(
     let of_all = |counts| Problem::new(ProblemKind::StackCache(counts), graph.from(), graph.to());
     head.problems.extend(doubtful.map(of_all));
     problem::sort(&mut head.problems);
-    let (still_waiting, deadlocks) = open_waits(recorded, window);
+    let (still_waiting, deadlocks) = open_waits_of_window(recorded, window);
     PathAnswer {
         head,
         question,
         contributors: contributors(graph, &path),
-        timed_out_ns: timed_out(recorded, &path),
+        timed_out_ns: timed_out_ns(recorded, &path),
         path,
         still_waiting,
         deadlocks,
@@ -95,41 +92,6 @@ pub(crate) fn explain<'r>(
         stacks,
         recorded,
     }
-}
-
-/// Time of a path that [`Algorithm::Joined`] would not charge to timers, ns. A second walk tells, which is
-/// not made where it could be no hundredth of the window.
-fn timed_out(recorded: &Recorded, path: &Path) -> u64 {
-    let of = |segments: &[Segment], counts: &dyn Fn(&Segment) -> bool| -> u64 {
-        let timers = segments.iter().filter(|segment| segment.kind == SegmentKind::Timer && counts(segment));
-        timers.map(|segment| segment.to.since(segment.from)).sum()
-    };
-    let may_go_on = |segment: &Segment| segment.call.is_some_and(|call| !is_sleep(call.number));
-    let window = path.window.to.since(path.window.from);
-    if path.algorithm != Algorithm::Active || of(&path.segments, &may_go_on) < window / 100 {
-        return 0;
-    }
-    let joined = active_by(&recorded.graph, path.window, Timeouts::Joined);
-    of(&path.segments, &|_| true).saturating_sub(of(&joined.segments, &|_| true))
-}
-
-/// What was still open when the recording ended, as far as it concerns the window.
-fn open_waits(recorded: &Recorded, window: Window) -> (Option<Hang>, Vec<Vec<Hang>>) {
-    let graph = &recorded.graph;
-    if window.to < recorded.to().min(graph.to()) {
-        return (None, Vec::new());
-    }
-    let thread = graph.last_successor(window.thread);
-    let still_waiting = hangs(graph).into_iter().find(|hang| hang.thread == thread);
-    let of_window = |hang: &Hang| {
-        let own = graph.thread(window.thread).tgid();
-        let theirs = graph.thread(hang.thread).tgid();
-        hang.thread == thread
-            || own.zip(theirs).is_some_and(|(own, theirs)| recorded.descends(theirs, own, window.to))
-    };
-    let mut cycles = deadlocks(graph);
-    cycles.retain(|cycle| cycle.iter().any(of_window));
-    (still_waiting, cycles)
 }
 
 /// What every document about the time between `from` and `to` begins with.

@@ -1,11 +1,11 @@
-//! The errors for files, names and functions that cannot be probed.
+//! Why a file, a name or a function cannot be probed.
 
 use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// The error for a file that has no functions to probe.
+/// Why a file gives no functions.
 #[derive(Debug, Error)]
 pub enum FileError {
     /// It cannot be opened or read.
@@ -13,33 +13,33 @@ pub enum FileError {
     Unreadable {
         /// Which file.
         path: PathBuf,
-        /// The error of the kernel.
+        /// What the kernel says.
         source: io::Error,
     },
     /// A directory, a device, a pipe.
-    #[error("{path} is not a regular file: name a program or a library")]
+    #[error("{path} is no regular file: name a program or a library")]
     NotRegular {
         /// Which file.
         path: PathBuf,
     },
     /// A script, run by another program.
     #[error(
-        "{path} is a script, which {interpreter} runs: its functions are not machine code; probe {interpreter}, or a program that the script calls"
+        "{path} is a script that {interpreter} runs: its functions are not machine code; probe {interpreter}, or what the script calls"
     )]
     Script {
         /// Which file.
         path: PathBuf,
-        /// The interpreter in its first line.
+        /// What its first line names.
         interpreter: String,
     },
     /// Something else.
-    #[error("{path} is not an ELF file: name a program or a library")]
+    #[error("{path} is no ELF file: name a program or a library")]
     NotElf {
         /// Which file.
         path: PathBuf,
     },
     /// A program for another machine, or of 32 bits.
-    #[error("{path} holds code for {machine}; only x86-64 is supported")]
+    #[error("{path} holds code for {machine}, and only x86-64 is understood so far")]
     Machine {
         /// Which file.
         path: PathBuf,
@@ -56,23 +56,25 @@ pub enum FileError {
     },
 }
 
-/// The error for a name that no file has.
+/// Why a name stands for no file.
 #[derive(Debug, Error)]
 pub enum LibraryError {
-    /// No file has the name.
-    #[error("no library or program is called `{name}` (searched {looked}); write a path, such as ./{name}")]
+    /// Nobody knows it.
+    #[error(
+        "no library and no program is called `{name}`: looked {looked}; name it by a path, such as ./{name}"
+    )]
     Unknown {
-        /// The name in the request.
+        /// What was asked for.
         name: String,
         /// Where it was looked for.
         looked: String,
     },
     /// Several files go by it.
-    #[error("`{name}` may mean any of {}: name one of them", .candidates.join(", "))]
+    #[error("`{name}` may be any of {}: name one of them", .candidates.join(", "))]
     Several {
-        /// The name in the request.
+        /// What was asked for.
         name: String,
-        /// The possible meanings.
+        /// What it may be.
         candidates: Vec<String>,
     },
     /// A process is not there, or not for us to look at.
@@ -80,12 +82,12 @@ pub enum LibraryError {
     Process {
         /// Which process.
         pid: u32,
-        /// The error of the kernel.
+        /// What the kernel says.
         source: io::Error,
     },
     /// The code was made at run time.
     #[error(
-        "{path} lists code that a runtime generated in memory; no file holds it, so it cannot be probed; probe a function of the runtime itself"
+        "{path} lists code that a runtime made in memory: no file holds it, so no probe can be put there; probe a function of the runtime itself"
     )]
     RuntimeMap {
         /// The list.
@@ -93,7 +95,7 @@ pub enum LibraryError {
     },
 }
 
-/// The error for a target without a function that can be probed.
+/// Why a name gives no function that can be probed.
 #[derive(Debug, Error)]
 pub enum FindError {
     /// The file's name.
@@ -104,14 +106,14 @@ pub enum FindError {
     File(#[from] FileError),
     /// No such function.
     #[error(transparent)]
-    NotFound(#[from] FunctionNotFound),
+    NotFound(#[from] NotFound),
     /// There, but not to be probed: the first such one of what was asked for.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// A pattern that means more than anyone can want.
-    #[error("`{target}` matches {count} functions, more than {most}: narrow the pattern")]
+    #[error("`{target}` means {count} functions, more than {most}: narrow the pattern")]
     TooMany {
-        /// The target of the request.
+        /// What was asked for.
         target: String,
         /// How many there are.
         count: usize,
@@ -123,20 +125,20 @@ pub enum FindError {
 /// A function that is not in its file.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 #[error("no function `{function}` in {}{}{}", .files.join(" or "), self.because(), self.hint())]
-pub struct FunctionNotFound {
-    /// The function of the request.
+pub struct NotFound {
+    /// What was asked for.
     pub function: String,
     /// Where it was looked for.
     pub files: Vec<String>,
-    /// The explanation.
-    pub why: AbsenceReason,
+    /// What explains it.
+    pub why: Absent,
     /// Similar names, the most similar first.
     pub similar: Vec<String>,
 }
 
-/// The explanation why a function is not in its file.
+/// What explains that a function is not in its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AbsenceReason {
+pub enum Absent {
     /// Nothing: it is simply not there.
     Plain,
     /// The file calls it, and another one has it.
@@ -155,33 +157,33 @@ pub enum AbsenceReason {
     },
 }
 
-impl FunctionNotFound {
-    /// The error for a name without a file.
+impl NotFound {
+    /// Of a name for which there is no file.
     pub(crate) fn nowhere(function: &str) -> Self {
         let function = function.to_owned();
-        Self { function, files: vec!["any file".to_owned()], why: AbsenceReason::Plain, similar: Vec::new() }
+        Self { function, files: vec!["any file".to_owned()], why: Absent::Plain, similar: Vec::new() }
     }
 
     fn because(&self) -> String {
         match self.why {
-            AbsenceReason::Plain => String::new(),
-            AbsenceReason::Imported => {
-                ": the file calls it from a library: name that library, such as libc:".to_owned()
+            Absent::Plain => String::new(),
+            Absent::Imported => {
+                ": the file calls it, and a library has it: name that library, such as libc:".to_owned()
                     + &self.function
             }
-            AbsenceReason::Data => ": it is data, not code".to_owned(),
-            AbsenceReason::Stripped { exported: 0 } => {
+            Absent::Data => ": that is data there, not code".to_owned(),
+            Absent::Stripped { exported: 0 } => {
                 ": the file is stripped and exports no function: install its debug file, or build it without \
                  stripping"
                     .to_owned()
             }
-            AbsenceReason::Stripped { exported } => format!(
-                ": the file is stripped, and only its {exported} exported functions have names: install its debug file, or \
-                 build it without stripping"
+            Absent::Stripped { exported } => format!(
+                ": the file is stripped, and only the {exported} functions it exports have names: install its \
+                 debug file, or build it without stripping"
             ),
-            AbsenceReason::Inlined { places } => format!(
-                ": the compiler inlined it into its callers ({places} {}), so there is no function to probe: probe a \
-                 caller, or build it with __attribute__((noinline))",
+            Absent::Inlined { places } => format!(
+                ": the compiler put its code into its callers ({places} {}) and left no function to probe: \
+                 probe a caller, or build it with __attribute__((noinline))",
                 if places == 1 { "place" } else { "places" }
             ),
         }
@@ -195,7 +197,7 @@ impl FunctionNotFound {
     }
 }
 
-/// A function that exists but cannot be probed.
+/// A function that is there and is not to be probed.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 #[error("cannot probe `{name}` in {file}: {why}")]
 pub struct Refusal {
@@ -204,27 +206,27 @@ pub struct Refusal {
     /// In which file.
     pub file: String,
     /// Why not.
-    pub why: RefusalReason,
+    pub why: Reason,
 }
 
-/// The reason why a function cannot be probed.
+/// Why a function is not to be probed.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
-pub enum RefusalReason {
+pub enum Reason {
     /// An IFUNC: the symbol is not the function.
     #[error("{}", chooser(.implementations))]
-    Ifunc {
-        /// Names of the implementations, where the file has them; may be empty.
+    Chooser {
+        /// Names of the implementations, where the file tells; may be empty.
         implementations: Vec<String>,
     },
     /// Its address is in no executable part of the file.
-    #[error("its address {address:#x} is outside the code of the file")]
+    #[error("its address {address:#x} is not in code that the file holds")]
     NotCode {
         /// Where it would be.
         address: u64,
     },
     /// The bytes at its entry are no instruction.
     #[error(
-        "the bytes at its entry {address:#x} are not an instruction: the file may be damaged, or this is not code"
+        "the bytes at its entry {address:#x} are no instruction: the file may be damaged, or this is no code"
     )]
     NoInstruction {
         /// Where.
@@ -232,49 +234,49 @@ pub enum RefusalReason {
     },
     /// The kernel refuses a uprobe on its first instruction.
     #[error(
-        "the kernel does not allow a probe on its first instruction ({instruction}); probe a caller, or a function that it calls"
+        "it begins with an instruction that the kernel puts no probe on ({instruction}); probe a caller, or what it calls"
     )]
     Instruction {
         /// Its bytes.
         instruction: String,
     },
     /// A loop jumps to the place where the probe would be.
-    #[error("a loop jumps back to its entry, so that each iteration would count as a call; probe a caller")]
+    #[error(
+        "a loop inside it jumps back to its entry, so that each turn would count as a call; probe a caller"
+    )]
     LoopToEntry,
     /// A 5-byte no-operation, not at the entry.
     #[error(
-        "its entry probe would be on a 5-byte no-operation, where Linux 6.18 puts a call that may overwrite data below the function's stack pointer; probe a caller"
+        "its calls are seen first at a 5-byte no-operation, where Linux 6.18 puts a call that may overwrite what the function keeps below its stack pointer; probe a caller"
     )]
     InnerNop,
     /// The symbol is a place inside another function.
-    #[error("it is a label inside `{outer}`, which also runs through it without a call; probe `{outer}`")]
+    #[error("it is a place inside `{outer}`, which is passed without a call too; probe `{outer}`")]
     Inside {
         /// The function around it.
         outer: String,
     },
     /// The part of a function that was put elsewhere, for it is seldom run.
-    #[error("it is the cold part of `{of}`, which is jumped to and never called; probe `{of}`")]
+    #[error("it is the seldom run part of `{of}`, jumped to and never called; probe `{of}`")]
     ColdPart {
         /// The function it belongs to.
         of: String,
     },
     /// It returns twice, and keeps its return address.
     #[error(
-        "it keeps its return address for a second return, as setjmp does, which a return probe would break; probe a caller"
+        "it keeps its return address for a second return (as setjmp does), which a return probe would falsify; probe a caller"
     )]
     ReturnsTwice,
     /// A Go function whose every return cannot be probed.
-    #[error(
-        "the returns of a Go function can be probed only at its RET instructions, but {why}; probe a caller"
-    )]
+    #[error("a Go function's return is seen only at its RET instructions, and {why}; probe a caller")]
     GoReturns {
-        /// The obstacle.
+        /// What is in the way.
         why: String,
     },
     /// A Go function of which it is not known at a probe which goroutine calls it.
     #[error(
-        "calls of Go functions are matched by goroutine, but {}; probe a caller",
-        if *.old { "Go before 1.18 does not keep it in r14" } else { "this function does not keep it in r14" }
+        "calls of Go's functions are told apart by goroutine, and {}; probe a caller",
+        if *.old { "Go before 1.18 does not keep that in r14" } else { "this one does not keep it in r14" }
     )]
     NoGoroutine {
         /// It is Go that is too old; else the function is written in assembler.
@@ -282,24 +284,24 @@ pub enum RefusalReason {
     },
     /// A function through which an exception may pass, and whose every return cannot be probed.
     #[error(
-        "a return probe would crash the program if an exception passes it, so its returns can be probed only at its RET instructions, but {why}; probe a caller, or use --no-exceptions if no exception passes it"
+        "an exception that passes it would end the program under a return probe, so its return is seen only at its RET instructions, and {why}; probe a caller, or promise with --no-exceptions that none passes"
     )]
     ExceptionReturns {
-        /// The obstacle.
+        /// What is in the way.
         why: String,
     },
     /// A function of a file that switches stacks, and whose every return cannot be probed.
     #[error(
-        "a return probe would crash the program if the stack is switched within it, so its returns can be probed only at its RET instructions, but {why}; probe a caller, or use --no-exceptions if no stack is switched within it"
+        "its file switches stacks, which would end the program under a return probe, so its return is seen only at its RET instructions, and {why}; probe a caller, or promise with --no-exceptions that no stack is switched within it"
     )]
     SwitchReturns {
-        /// The obstacle.
+        /// What is in the way.
         why: String,
     },
 }
 
 fn chooser(implementations: &[String]) -> String {
-    let what = "its symbol is an IFUNC, which chooses an implementation when it is linked and is not called afterwards";
+    let what = "its symbol is an IFUNC, which chooses an implementation once, when it is linked, and is not called after";
     match implementations {
         [] => format!(
             "{what}; the file does not name the implementations: install its debug file, or probe a caller"

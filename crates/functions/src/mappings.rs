@@ -10,16 +10,16 @@ use std::path::PathBuf;
 pub(crate) struct Mapping {
     /// The addresses, as they are a name in `/proc/PID/map_files`.
     pub range: String,
-    /// The device in the kernel's form: major and minor number.
+    /// As the kernel writes it: major and minor number.
     pub device: String,
     pub inode: u64,
-    /// The path in the process's view.
+    /// As the process sees it.
     pub path: PathBuf,
     /// No path leads to it any more.
     pub deleted: bool,
 }
 
-/// The current mappings of a process.
+/// What a process has mapped now.
 pub(crate) fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
     let text = std::fs::read(format!("/proc/{pid}/maps"))?;
     Ok(text.split(|&byte| byte == b'\n').filter_map(mapping).collect())

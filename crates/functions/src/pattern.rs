@@ -10,7 +10,7 @@ impl Pattern {
         Self(text.to_owned())
     }
 
-    /// The text of the pattern.
+    /// As it was written.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -6,18 +6,26 @@ use std::collections::HashMap;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Call, FileName, FlowId, Tid};
 
-use crate::{Name, Names, Peer, syscall};
+use crate::{Endpoint, Name, Names, Peer, syscall};
 
-/// A system call as people read it: `fdatasync` of `orders.db`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// A system call with its object: `fdatasync` of `orders.db`. Calls that read the same are equal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallName {
-    /// The call's name, or its number where the table has none.
-    pub name: Cow<'static, str>,
-    /// The object behind its descriptor, where it takes one and that was recorded.
+    /// Its number.
+    pub number: u32,
+    /// The object that its descriptor referred to, where it takes one and that was recorded.
     pub object: Option<Object>,
 }
 
-/// A [`CallName`] before it is spelled out: equal for calls that read the same.
+/// The name of a system call, or its number where it has no name.
+pub fn call_name(number: u32) -> Cow<'static, str> {
+    match Call::name(number) {
+        Some(name) => Cow::Borrowed(name),
+        None => Cow::Owned(format!("system call {number}")),
+    }
+}
+
+/// A [`CallName`] that was not looked up yet. Equal keys have equal names; several keys may have one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallKey {
     number: u32,
@@ -25,15 +33,22 @@ pub struct CallKey {
     descriptor: Option<(Tid, u32, usize)>,
 }
 
-/// The object behind a descriptor.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+impl CallKey {
+    /// The call's name.
+    pub fn name(self) -> Cow<'static, str> {
+        call_name(self.number)
+    }
+}
+
+/// The object of a descriptor.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Object {
     /// A file, directory or device: the last component of its path.
     File(Name),
     /// A pipe or FIFO.
     Pipe,
     /// A socket; its other end, where it is connected and known.
-    Socket(Option<Peer>),
+    Socket(Option<Endpoint>),
     /// Something without a place in the file system (`[eventpoll]`), by the kernel's name.
     Anonymous(Name),
 }
@@ -78,20 +93,12 @@ impl Files {
 }
 
 impl Names {
-    /// A system call's name, or its number where the table has none.
-    pub fn call_name(&self, number: u32) -> Cow<'static, str> {
-        match Call::name(number) {
-            Some(name) => Cow::Borrowed(name),
-            None => Cow::Owned(format!("system call {number}")),
-        }
-    }
-
-    /// A system call by name, and what its descriptor referred to at `at`, in process `tgid`.
+    /// A system call and the object that its descriptor referred to at `at`, in process `tgid`.
     pub fn call(&self, call: &Call, tgid: Option<Tid>, at: Stamp<Local>) -> CallName {
         self.spell(self.call_key(call, tgid, at))
     }
 
-    /// The same, not spelled out yet.
+    /// The same, not looked up yet.
     pub fn call_key(&self, call: &Call, tgid: Option<Tid>, at: Stamp<Local>) -> CallKey {
         // The kernel reads the low half of the register: a descriptor is an `unsigned int`.
         let fd = call.arg0 as u32;
@@ -100,22 +107,28 @@ impl Names {
         CallKey { number: call.number, descriptor }
     }
 
-    /// Spells a call out.
+    /// Looks the name of a call up.
     pub fn spell(&self, key: CallKey) -> CallName {
-        let object =
-            key.descriptor.and_then(|(tgid, fd, meaning)| self.object(self.files.get(tgid, fd, meaning)?));
-        CallName { name: self.call_name(key.number), object }
+        let object = key.descriptor.and_then(|descriptor| self.object(self.meaning(descriptor)?));
+        CallName { number: key.number, object }
     }
 
-    /// The object behind a descriptor of a process at `at`.
-    pub fn descriptor(&self, tgid: Tid, fd: u32, at: Stamp<Local>) -> Option<Object> {
-        self.object(self.files.get(tgid, fd, self.files.at(tgid, fd, at)?)?)
+    /// The other end of the socket that a call is about, where it is one, connected and known.
+    pub fn peer(&self, key: CallKey) -> Option<Peer> {
+        let meaning = self.meaning(key.descriptor?).filter(|meaning| meaning.mode == S_IFSOCK)?;
+        self.flows.receiver(meaning.flow?)
+    }
+
+    fn meaning(&self, (tgid, fd, meaning): (Tid, u32, usize)) -> Option<&Meaning> {
+        self.files.get(tgid, fd, meaning)
     }
 
     fn object(&self, meaning: &Meaning) -> Option<Object> {
         Some(match meaning.mode {
             S_IFIFO => Object::Pipe,
-            S_IFSOCK => Object::Socket(meaning.flow.and_then(|flow| self.flows.receiver(flow))),
+            S_IFSOCK => {
+                Object::Socket(meaning.flow.and_then(|flow| self.flows.receiver(flow)).map(|peer| peer.end))
+            }
             _ if meaning.name.is_empty() => return None,
             0 => Object::Anonymous(meaning.name.clone()),
             _ => Object::File(meaning.name.clone()),
@@ -126,7 +139,7 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_event::{EventKind, Flow};
+    use wakepath_event::{Context, Cpu, Event, EventKind, Flow};
 
     fn names(files: &[(u64, u32, u32, Option<u64>, &str)]) -> Names {
         let mut names = Names::default();
@@ -139,7 +152,8 @@ mod tests {
                 flow: flow.map(FlowId),
                 name: name.as_bytes().into(),
             });
-            names.observe(&crate::testing::event(at, 0, 7, what));
+            let at = Stamp::from_ns(at);
+            names.observe(&Event { at, cpu: Cpu(0), context: Context::Task, current: Tid(7), kind: what });
         }
         names
     }
@@ -168,13 +182,14 @@ mod tests {
                 "{number}"
             );
         }
-        assert_eq!(names.call(&call(9999, 5), Some(Tid(7)), Stamp::from_ns(10)).name, "system call 9999");
+        assert_eq!(call_name(9999), "system call 9999");
     }
 
     #[test]
     fn a_connected_socket_is_named_by_its_other_end() {
         let mut names = names(&[(10, 3, 0o140_777, Some(1), "")]);
-        let socket = |names: &Names| names.descriptor(Tid(7), 3, Stamp::from_ns(10));
+        let read = |names: &Names| names.call_key(&call(0, 3), Some(Tid(7)), Stamp::from_ns(10));
+        let socket = |names: &Names| names.spell(read(names)).object;
         assert_eq!(socket(&names), Some(Object::Socket(None)));
         let flow = Flow {
             source: "127.0.0.1:1".parse().unwrap(),
@@ -182,7 +197,8 @@ mod tests {
             protocol: 6,
         };
         names.flows.define(FlowId(1), flow);
-        let peer = Peer { own: flow.source, protocol: 6, address: flow.target, process: None };
-        assert_eq!(socket(&names), Some(Object::Socket(Some(peer))));
+        let end = Endpoint { protocol: 6, address: flow.target };
+        assert_eq!(socket(&names), Some(Object::Socket(Some(end))));
+        assert_eq!(names.peer(read(&names)), Some(Peer { own: flow.source, end, process: None }));
     }
 }

@@ -5,15 +5,22 @@ use std::fmt;
 
 use wakepath_event::{Address, Flow, FlowId, Tid};
 
-/// The other end of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Peer {
-    /// Our end's address and port.
-    pub own: Address,
+/// An end of a connection: what it is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Endpoint {
     /// The IP protocol: 6 TCP, 17 UDP.
     pub protocol: u8,
     /// Its address and port.
     pub address: Address,
+}
+
+/// The other end of a connection, seen from ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Peer {
+    /// Our end's address and port.
+    pub own: Address,
+    /// The other end.
+    pub end: Endpoint,
     /// The process there, where it is on this host and held the socket when it was seen.
     pub process: Option<Tid>,
 }
@@ -23,11 +30,11 @@ impl Peer {
     /// the range that Linux keeps for that (`ip_local_port_range`), the other end has another port.
     pub fn called_by_us(&self) -> bool {
         const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;
-        EPHEMERAL.contains(&self.own.port()) && !EPHEMERAL.contains(&self.address.port())
+        EPHEMERAL.contains(&self.own.port()) && !EPHEMERAL.contains(&self.end.address.port())
     }
 }
 
-impl fmt::Display for Peer {
+impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.protocol {
             6 => write!(f, "tcp {}", self.address),
@@ -60,8 +67,7 @@ impl Flows {
         let ends = self.by_id.get(&flow)?;
         Some(Peer {
             own: ends.target,
-            protocol: ends.protocol,
-            address: ends.source,
+            end: Endpoint { protocol: ends.protocol, address: ends.source },
             process: self.senders.get(&flow).copied(),
         })
     }
@@ -72,8 +78,7 @@ impl Flows {
         let back = self.by_ends.get(&ends.reversed());
         Some(Peer {
             own: ends.source,
-            protocol: ends.protocol,
-            address: ends.target,
+            end: Endpoint { protocol: ends.protocol, address: ends.target },
             process: back.and_then(|back| self.senders.get(back)).copied(),
         })
     }
@@ -94,9 +99,9 @@ mod tests {
         flows.owned(FlowId(2), Tid(912));
 
         let peer = flows.receiver(FlowId(1)).unwrap();
-        assert_eq!((peer.to_string().as_str(), peer.process), ("tcp 10.0.0.3:5432", Some(Tid(912))));
+        assert_eq!((peer.end.to_string().as_str(), peer.process), ("tcp 10.0.0.3:5432", Some(Tid(912))));
         let peer = flows.sender(FlowId(1)).unwrap();
-        assert_eq!((peer.to_string().as_str(), peer.process), ("tcp 10.0.0.2:40000", None));
+        assert_eq!((peer.end.to_string().as_str(), peer.process), ("tcp 10.0.0.2:40000", None));
         assert!(flows.receiver(FlowId(1)).unwrap().called_by_us());
         assert!(!flows.receiver(FlowId(2)).unwrap().called_by_us());
         assert_eq!(flows.receiver(FlowId(3)), None, "a flow that nobody defined has no ends");

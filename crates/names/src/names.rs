@@ -20,8 +20,17 @@ pub struct Names {
     pub(crate) flows: Flows,
 }
 
+/// A cgroup's CPU limit, and the name of the cgroup.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct UnitLimit {
+    /// The unit or container that has it.
+    pub unit: Unit,
+    /// The limit, where it was recorded.
+    pub limit: Option<CpuLimit>,
+}
+
 /// A cgroup's CPU limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CpuLimit {
     /// CPU time allowed in each period, ns.
     pub quota_ns: u64,
@@ -86,9 +95,20 @@ impl Names {
         Some(CpuLimit { quota_ns: ns(quota)?, period_ns: ns(period)? })
     }
 
-    /// The innermost CPU limit that a thread is under, its own cgroup's or one further out, and the
-    /// path of the cgroup that has it.
-    pub fn limit_over(&self, thread: &ThreadInfo) -> Option<(&Name, CpuLimit)> {
+    /// The innermost CPU limit that a thread is under, its own cgroup's or one further out; the thread's own unit
+    /// where no limit was recorded.
+    pub fn limit_of(&self, thread: &ThreadInfo) -> Option<UnitLimit> {
+        match self.limit_over(thread) {
+            Some((path, limit)) => {
+                let unit = Unit::of_path(path.bytes()).unwrap_or_else(|| Unit::Cgroup(path.clone()));
+                Some(UnitLimit { unit, limit: Some(limit) })
+            }
+            None => Some(UnitLimit { unit: self.unit(thread)?, limit: None }),
+        }
+    }
+
+    /// The innermost CPU limit that a thread is under, and the path of the cgroup that has it.
+    fn limit_over(&self, thread: &ThreadInfo) -> Option<(&Name, CpuLimit)> {
         let path = self.cpu_cgroup(thread.cpu_cgroup)?.bytes();
         let limited = self.named.range((NameSpace::CpuLimit, 0)..=(NameSpace::CpuLimit, u64::MAX));
         limited

@@ -4,38 +4,6 @@ use std::sync::LazyLock;
 
 use wakepath_event::Call;
 
-/// Whether a thread in this call is most likely waiting for work rather than for an answer: a
-/// server between requests, a pool's idle worker, a sleeper. Such a wait is nobody's slowness.
-pub fn waits_for_work(number: u32) -> bool {
-    matches!(
-        Call::name(number),
-        Some(
-            "accept"
-                | "accept4"
-                | "clock_nanosleep"
-                | "epoll_pwait"
-                | "epoll_pwait2"
-                | "epoll_wait"
-                | "epoll_wait_old"
-                | "io_getevents"
-                | "io_pgetevents"
-                | "io_uring_enter"
-                | "msgrcv"
-                | "mq_timedreceive"
-                | "nanosleep"
-                | "pause"
-                | "poll"
-                | "ppoll"
-                | "pselect6"
-                | "rt_sigsuspend"
-                | "rt_sigtimedwait"
-                | "select"
-                | "wait4"
-                | "waitid"
-        )
-    )
-}
-
 /// Whether the call's first argument is a file descriptor.
 pub fn takes_descriptor(number: u32) -> bool {
     // Asked of every segment of a path: by number, not by name.

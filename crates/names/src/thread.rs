@@ -1,10 +1,11 @@
 //! A thread's identity at a moment, and its place among processes and hosts.
 
-use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{CgroupId, Comm, Tid};
+use wakepath_clock::{Local, Reference, Stamp};
+use wakepath_critical_path::{Segment, Wait};
+use wakepath_event::{Call, CgroupId, Comm, Tid};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::{Host, Recorded};
+use crate::{CallKey, CallName, Host, Recorded};
 
 /// ThreadInfo a thread is, at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +49,33 @@ impl Recorded {
             cgroup,
             cpu_cgroup,
         }
+    }
+
+    /// The system call that a segment's thread was blocked in, not looked up yet.
+    pub fn segment_call_key(&self, segment: &Segment) -> Option<CallKey> {
+        self.call_key(segment.call.as_ref()?, segment.thread?, segment.to)
+    }
+
+    /// The system call of a wait, not looked up yet.
+    pub fn wait_call_key(&self, wait: &Wait) -> Option<CallKey> {
+        self.call_key(wait.call.as_ref()?, wait.thread, wait.to)
+    }
+
+    /// The system call that a segment's thread was blocked in.
+    pub fn segment_call(&self, segment: &Segment) -> Option<CallName> {
+        Some(self.survey.names.spell(self.segment_call_key(segment)?))
+    }
+
+    /// The system call of a wait.
+    pub fn wait_call(&self, wait: &Wait) -> Option<CallName> {
+        Some(self.survey.names.spell(self.wait_call_key(wait)?))
+    }
+
+    /// A call of a thread until `at`, not looked up yet.
+    fn call_key(&self, call: &Call, thread: ThreadIndex, at: Stamp<Reference>) -> Option<CallKey> {
+        // Descriptors are named by the stamps of the events, which are those of the graph.
+        let at = Stamp::<Local>::from_ns(at.ns());
+        Some(self.survey.names.call_key(call, self.graph.thread(thread).tgid(), at))
     }
 
     /// On which machine a thread with this id is.
@@ -95,11 +123,35 @@ impl Recorded {
     }
 }
 
+/// The name that kernel threads of one kind share: `kworker` for `kworker/u8:4`, `ksoftirqd` for
+/// `ksoftirqd/0`. Their numbers mean nothing to a reader; `jbd2/sda1-8` names its disk, and stays.
+pub fn worker_family(comm: Comm) -> Comm {
+    let name = comm.bytes();
+    let Some(slash) = name.iter().position(|&b| b == b'/') else { return comm };
+    let number = name[slash + 1..].strip_prefix(b"u").unwrap_or(&name[slash + 1..]);
+    if number.first().is_some_and(u8::is_ascii_digit) { Comm::new(&name[..slash]) } else { comm }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{recorded, thread};
     use wakepath_event::{EventKind, Mark};
+
+    #[test]
+    fn workers_of_one_kind_have_one_name() {
+        for (name, family) in [
+            ("kworker/u8:4", "kworker"),
+            ("kworker/0:1H", "kworker"),
+            ("ksoftirqd/1", "ksoftirqd"),
+            ("jbd2/sda1-8", "jbd2/sda1-8"),
+            ("kswapd0", "kswapd0"),
+            ("a/", "a/"),
+        ] {
+            let comm = |name: &str| Comm::new(name.as_bytes());
+            assert_eq!(worker_family(comm(name)), comm(family), "{name}");
+        }
+    }
 
     #[test]
     fn a_grandchild_descends_and_a_circle_of_reused_ids_ends() {

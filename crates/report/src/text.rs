@@ -1,6 +1,6 @@
 //! Answers as text for people.
 
-pub(crate) mod calls;
+mod calls;
 mod comparison;
 #[cfg(feature = "collect")]
 mod doctor;
@@ -9,7 +9,6 @@ mod footer;
 mod hangs;
 mod info;
 mod latency;
-mod merged_tree;
 mod overview;
 mod path;
 mod segments;
@@ -26,12 +25,11 @@ pub use info::info;
 #[cfg(feature = "collect")]
 pub use latency::live_latency;
 pub use latency::{other_processes, recorded_latency};
-pub use merged_tree::merged;
 pub use overview::{candidate, overview};
 pub use path::path;
 pub use segments::segments;
 pub use sync::sync;
-pub use tree::tree;
+pub use tree::{merged, tree};
 
 use std::time::Duration;
 
@@ -39,7 +37,7 @@ use chrono::DateTime;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::Head;
 
-use crate::units::duration;
+use crate::quantity::duration;
 use crate::wording;
 
 /// A range of time as people compare it with logs, and where.

@@ -1,14 +1,21 @@
-//! What things are called: one wording for all views.
+//! The words for typed names and keys: one wording for all views.
+
+mod finding;
+mod functions;
+
+pub use finding::{cause, certainty, doing, end, leaf, node_thread, part, responsible, row};
+pub use functions::{code_lines, frame, function, function_caller, samples, tally};
 
 use wakepath_clock::Quality;
 use wakepath_clock::Reference;
 use wakepath_clock::Stamp;
-use wakepath_critical_path::{Basis, Responsible, Rule, SegmentKind, Severity, Via};
-use wakepath_engine::{CallName, Name, Names, Object, PathAnswer, Recorded, ThreadInfo, Unit};
-use wakepath_event::{Comm, Context};
+use wakepath_critical_path::{Basis, Rule, SegmentKind, Severity, Via};
+use wakepath_event::{Comm, Context, HostIndex};
+use wakepath_names::{CallName, Name, Names, Object, Recorded, ThreadInfo, Unit, UnitLimit, call_name};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::escape::escape;
+use crate::plain::escape;
+use crate::quantity::duration;
 
 /// A name as it is shown.
 pub fn name(name: &Name) -> String {
@@ -28,6 +35,15 @@ pub fn unit(unit: &Unit) -> String {
     }
 }
 
+/// A CPU limit: `shop.service (50.0 ms per 100 ms)`.
+pub fn limit(UnitLimit { unit: of, limit }: &UnitLimit) -> String {
+    let of = unit(of);
+    limit.map_or(of.clone(), |limit| {
+        let [quota, period] = [limit.quota_ns, limit.period_ns].map(duration);
+        format!("{of} ({quota} per {period})")
+    })
+}
+
 /// A thread at a moment: `postgres (912)`, `kernel thread jbd2/sda1-8`.
 pub fn thread(recorded: &Recorded, index: ThreadIndex, at: Stamp<Reference>) -> String {
     who(recorded, &recorded.thread_at(index, at))
@@ -40,19 +56,19 @@ pub fn who(recorded: &Recorded, who: &ThreadInfo) -> String {
         (false, comm) if comm.is_empty() => format!("thread {}", who.tid),
         (false, comm) => format!("{comm} ({})", who.tid),
     };
-    name + &elsewhere(recorded, who)
+    name + &on_host(recorded, recorded.remote_host(who.tid).map(|_| who.tid.host()))
 }
 
-/// Which host, where several were recorded and it is not the one whose clock the stamps are of.
-pub fn elsewhere(recorded: &Recorded, who: &ThreadInfo) -> String {
-    recorded.remote_host(who.tid).map_or(String::new(), |host| format!(" on {}", name(&host.name)))
+/// The host, where it is another one than the reference.
+fn on_host(recorded: &Recorded, host: Option<HostIndex>) -> String {
+    host.map_or(String::new(), |host| format!(" on {}", name(&recorded.host_at(host).name)))
 }
 
 /// A system call with its object: `fdatasync of orders.db`, `recvfrom on tcp 10.0.0.3:5432`.
 pub fn call(call: &CallName) -> String {
     match call.object.as_ref().map(object) {
-        Some(object) => format!("{} {object}", call.name),
-        None => call.name.to_string(),
+        Some(object) => format!("{} {object}", call_name(call.number)),
+        None => call_name(call.number).into_owned(),
     }
 }
 
@@ -61,17 +77,16 @@ pub fn object(object: &Object) -> String {
     match object {
         Object::File(file) => format!("of {}", name(file)),
         Object::Pipe => String::from("on a pipe"),
-        Object::Socket(Some(peer)) => format!("on {peer}"),
+        Object::Socket(Some(end)) => format!("on {end}"),
         Object::Socket(None) => String::from("on a socket"),
         Object::Anonymous(what) => format!("on {}", name(what)),
     }
 }
 
 /// A block device: `sda`, else its numbers.
-pub fn disk(names: &Names, device: Option<u32>) -> Option<String> {
-    let device = device?;
+pub fn disk(names: &Names, device: u32) -> String {
     let numbers = || format!("{}:{}", device >> 20, device & 0xf_ffff);
-    Some(names.block_device(device).map_or_else(numbers, name))
+    names.block_device(device).map_or_else(numbers, name)
 }
 
 /// An interrupt: its handlers where it has a number that is named.
@@ -95,30 +110,6 @@ pub fn interrupt(names: &Names, context: Context, irq: Option<u16>) -> String {
 /// A lock by its address.
 pub fn lock(address: u64, kernel: bool) -> String {
     format!("{} {address:#x}", if kernel { "kernel lock" } else { "futex" })
-}
-
-/// Who or what is responsible, in a few words; `None` for the thread itself.
-pub fn responsible(answer: &PathAnswer, responsible: Responsible) -> Option<String> {
-    let names = &answer.recorded.survey.names;
-    Some(match responsible {
-        Responsible::Itself => return None,
-        Responsible::Competitor(other) => thread(answer.recorded, other, answer.path.window.to),
-        Responsible::IdleCpu => String::from("idle CPU"),
-        Responsible::Timer => String::from("timer"),
-        Responsible::Disk { device, queued } => {
-            let disk = disk(names, device).unwrap_or_else(|| String::from("a disk"));
-            if queued { format!("queue of {disk}") } else { disk }
-        }
-        Responsible::Flow(flow) => names.sender(flow?)?.to_string(),
-        Responsible::Interrupt { context, irq } => interrupt(names, context, irq),
-        Responsible::Lock { address, kernel, .. } => lock(address, kernel),
-        Responsible::StillWaiting => String::from("still waiting"),
-        Responsible::BeforeRecording => String::from("wait began before the recording"),
-        Responsible::NoWakeupSeen => String::from("no wake-up seen"),
-        Responsible::Lost => String::from("records lost"),
-        Responsible::Unrecorded => String::from("task switch not recorded"),
-        Responsible::NotAlive => String::from("thread not alive"),
-    })
 }
 
 /// A kind as the contract spells it.
@@ -175,29 +166,6 @@ pub const fn kind_meaning(kind: SegmentKind) -> &'static str {
     }
 }
 
-/// What a segment's time went to, as a person reads it: `waiting for a CPU that stress (555) had`.
-pub fn doing(answer: &PathAnswer, kind: SegmentKind, by: Responsible) -> String {
-    let names = &answer.recorded.survey.names;
-    match (kind, by) {
-        (SegmentKind::Runnable, Responsible::Competitor(other)) => {
-            format!("waiting for a CPU that {} had", thread(answer.recorded, other, answer.path.window.to))
-        }
-        (SegmentKind::Runnable, Responsible::IdleCpu) => String::from("waiting for a CPU that was idle"),
-        (SegmentKind::BlockDevice, Responsible::Disk { device: Some(device), queued }) => {
-            let disk = disk(names, Some(device)).unwrap_or_default();
-            format!("waiting {} disk {disk}", if queued { "in the queue of" } else { "for" })
-        }
-        (SegmentKind::Unknown, Responsible::StillWaiting) => {
-            String::from("still waiting when the window closed")
-        }
-        (SegmentKind::Timer, Responsible::Timer) => String::from(kind_phrase(kind)),
-        (kind, by) => match responsible(answer, by) {
-            Some(what) => format!("{}: {what}", kind_phrase(kind)),
-            None => String::from(kind_phrase(kind)),
-        },
-    }
-}
-
 /// A link as the contract spells it; `None` at depth 0.
 pub const fn via_word(via: Via) -> Option<&'static str> {
     Some(match via {
@@ -235,7 +203,7 @@ pub const fn rule_word(rule: Rule) -> &'static str {
     }
 }
 
-/// The meaning of a basis, in a sentence; for an inferred figure, its rule.
+/// What a basis says of a figure; of an inferred one, its rule.
 pub const fn basis_meaning(basis: Basis) -> &'static str {
     match basis {
         Basis::Measured => "events of the scheduler give both ends",
@@ -274,8 +242,8 @@ pub const fn severity_word(severity: Severity) -> &'static str {
     }
 }
 
-/// The quality of a clock comparison as text shows it. `exact` packets agree, but their bound may be wide: in text
-/// they are consistent.
+/// How well two clocks can be compared, as a person reads it. A bound may be wide: that the packets agree is no more
+/// than consistent.
 pub const fn quality_phrase(quality: Quality) -> &'static str {
     match quality {
         Quality::Exact => "consistent",
@@ -285,7 +253,7 @@ pub const fn quality_phrase(quality: Quality) -> &'static str {
     }
 }
 
-/// The quality of a clock comparison as the contract spells it.
+/// How well two clocks can be compared, as the contract spells it.
 pub const fn quality_word(quality: Quality) -> &'static str {
     match quality {
         Quality::Exact => "exact",

@@ -3,11 +3,11 @@
 
 mod lose;
 mod machine;
-mod recorder;
+mod scribe;
 mod truth;
 
 pub use lose::lose;
-pub use truth::{Explanation, StateInterval, ThreadState, Truth, WaitEnd};
+pub use truth::{At, End, Stretch, Truth, Was};
 
 use wakepath_event::Event;
 
@@ -44,7 +44,7 @@ pub enum Action {
     Send(usize),
     /// Receives a packet from a socket; waits until there is one.
     Receive(usize),
-    /// Forks a thread. A thread that no other forks lives from the start.
+    /// Gives birth to a thread. One that nobody gives birth to lives from the start.
     Fork(usize),
 }
 

@@ -54,8 +54,8 @@ impl Eq for Head {}
 
 #[cfg(test)]
 mod tests {
-
-    use wakepath_event::EventKind;
+    use wakepath_clock::Stamp;
+    use wakepath_event::{Context, Cpu, EventKind, Tid};
 
     use super::*;
 
@@ -63,7 +63,13 @@ mod tests {
         let events: Vec<_> = stamps
             .iter()
             .enumerate()
-            .map(|(n, &ns)| wakepath_scenario::event(ns, cpu, n as u32, EventKind::Exit))
+            .map(|(n, &ns)| Event {
+                at: Stamp::from_ns(ns),
+                cpu: Cpu(cpu),
+                context: Context::Task,
+                current: Tid(n as u32),
+                kind: EventKind::Exit,
+            })
             .collect();
         events.into_iter()
     }

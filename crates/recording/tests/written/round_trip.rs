@@ -1,4 +1,4 @@
-//! A recording reads as it was written.
+//! What is written is what is read.
 
 use proptest::prelude::*;
 use wakepath_clock::Stamp;

@@ -4,15 +4,12 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use wakepath_engine::{CallsAnswer, Group, PathAnswer, Which};
+use wakepath_findings::{CauseTree, Code, Evidence, PerGroup, Sum, Tally, causes, first_cause, merged_tree};
 
 use super::head::{HeadJson, since_origin};
 use super::latency::{BucketJson, PeakJson, buckets, peaks};
-use super::text;
-use crate::calls::{Code, causes, first};
-use crate::merged_tree::{Both, MergedTree, Sum, merged_tree};
-use crate::places::Tally;
-use crate::text::calls::label;
-use crate::wording::kind_word;
+use super::{codes, text};
+use crate::wording;
 
 #[derive(Serialize)]
 struct CallsJson {
@@ -46,6 +43,8 @@ struct CallJson {
 
 #[derive(Serialize)]
 struct FirstJson {
+    #[serde(rename = "type")]
+    kind: &'static str,
     what: String,
     ns: u64,
 }
@@ -79,6 +78,9 @@ struct NodeJson {
 #[derive(Serialize)]
 struct OwnJson {
     kind: &'static str,
+    /// Who or what is responsible; null of the thread itself.
+    #[serde(rename = "type")]
+    responsible: Option<&'static str>,
     what: String,
     #[serde(flatten)]
     total: SumJson,
@@ -97,6 +99,8 @@ struct SumJson {
 
 #[derive(Serialize)]
 struct CauseJson {
+    #[serde(rename = "type")]
+    kind: &'static str,
     what: String,
     asked_ns: f64,
     usual_ns: f64,
@@ -108,6 +112,10 @@ struct CauseJson {
 /// A part of a cause, at the end of the chain.
 #[derive(Serialize)]
 struct PartJson {
+    /// Null where the cause says it.
+    kind: Option<&'static str>,
+    #[serde(rename = "type")]
+    responsible: Option<&'static str>,
     what: String,
     asked_ns: f64,
     usual_ns: f64,
@@ -144,7 +152,8 @@ pub fn calls(answer: &CallsAnswer, out: &mut dyn Write) -> io::Result<()> {
         Which::Peak(peak) => Some(peak),
         Which::Above(_) | Which::Slowest(_) => None,
     };
-    let causes = causes(&answer.asked, usual.map(|(_, group)| group));
+    let evidence = answer.evidence();
+    let causes = causes(&evidence);
     let document = CallsJson {
         head: HeadJson::new("wakepath.calls/1", &answer.head),
         target: text(answer.target.bytes()),
@@ -159,24 +168,27 @@ pub fn calls(answer: &CallsAnswer, out: &mut dyn Write) -> io::Result<()> {
         causes: causes
             .iter()
             .map(|cause| CauseJson {
-                what: label(&cause.taker, cause.example.0, &cause.example.1),
-                asked_ns: cause.asked_ns,
-                usual_ns: cause.usual_ns,
+                kind: codes::cause(&cause.key),
+                what: wording::cause(&cause.example.0, &cause.key, &cause.example.1),
+                asked_ns: cause.mean_ns.asked,
+                usual_ns: cause.mean_ns.usual,
                 first_in: cause.first_in,
                 parts: cause
                     .parts
                     .iter()
                     .map(|part| PartJson {
-                        what: part.text(),
-                        asked_ns: part.asked_ns,
-                        usual_ns: part.usual_ns,
+                        kind: part.end.activity.as_ref().map(|end| end.kind.name()),
+                        responsible: part.end.activity.as_ref().and_then(|end| codes::blamed(&end.blamed)),
+                        what: wording::end(&cause.example.0, &cause.key, part),
+                        asked_ns: part.mean_ns.asked,
+                        usual_ns: part.mean_ns.usual,
                         code: code(&part.code),
                     })
                     .collect(),
                 code: code(&cause.code),
             })
             .collect(),
-        tree: tree(&merged_tree(&answer.asked, usual.map(|(_, group)| group))),
+        tree: evidence.asked.first().map_or(Vec::new(), |names| tree(names, &merged_tree(&evidence))),
         calls: answer.asked.paths.iter().map(call).collect(),
     };
     super::write(out, &document)
@@ -195,14 +207,15 @@ fn seen(of: &'static str, tally: &Tally) -> impl Iterator<Item = CodeJson> {
         of,
         count: seen.count,
         total,
-        function: seen.function.to_owned(),
-        caller: seen.caller.map(|caller| caller.trim_start_matches(", ").to_owned()),
+        function: wording::function(seen.function),
+        caller: seen.caller.and_then(wording::function_caller),
     })
 }
 
-fn tree(tree: &MergedTree) -> Vec<NodeJson> {
+/// `names`: any of the calls.
+fn tree(names: &Evidence<'_>, tree: &CauseTree) -> Vec<NodeJson> {
     let sum = |sum: &Sum| {
-        let Both { asked, usual } = sum.mean(tree.calls);
+        let PerGroup { asked, usual } = sum.mean(tree.calls);
         SumJson {
             asked_ns: asked,
             asked_calls: sum.calls.asked,
@@ -213,17 +226,18 @@ fn tree(tree: &MergedTree) -> Vec<NodeJson> {
     let nodes = tree.nodes.iter().enumerate().map(|(id, node)| NodeJson {
         id,
         parent: node.parent,
-        who: node.parent.map(|_| node.who.clone()),
-        call: node.call.clone(),
-        via: node.parent.map(|_| node.via),
+        who: node.parent.map(|_| wording::node_thread(names, node.thread.as_ref())),
+        call: node.call.as_ref().map(wording::call),
+        via: node.parent.map(|_| node.via.and_then(wording::via_word).unwrap_or("")),
         total: sum(&node.total),
         code: seen("waits", &node.began).chain(seen("wakeups", &node.ended)).collect(),
         own: node
             .leaves
             .iter()
             .map(|leaf| OwnJson {
-                kind: kind_word(leaf.kind),
-                what: leaf.text.clone(),
+                kind: leaf.activity.kind.name(),
+                responsible: codes::blamed(&leaf.activity.blamed),
+                what: wording::leaf(names, leaf),
                 total: sum(&leaf.total),
                 code: code(&leaf.code),
             })
@@ -237,8 +251,11 @@ fn call(answer: &PathAnswer<'_>) -> CallJson {
         tid: answer.subject().tid.number(),
         from_ns: since_origin(&answer.head, answer.path.window.from),
         to_ns: since_origin(&answer.head, answer.path.window.to),
-        first: first(answer)
-            .map(|(taker, row)| FirstJson { what: label(&taker, answer, &row), ns: row.total_ns }),
+        first: first_cause(&answer.evidence()).map(|(key, row)| FirstJson {
+            kind: codes::cause(&key),
+            what: wording::cause(&answer.evidence(), &key, &row),
+            ns: row.total_ns,
+        }),
     }
 }
 

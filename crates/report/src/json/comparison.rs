@@ -1,4 +1,4 @@
-//! Two sets of latency distributions compared, as JSON.
+//! How far latency distributions are apart, as JSON.
 
 use std::io::{self, Write};
 
@@ -21,7 +21,7 @@ struct ComparisonJson {
 struct ComparedJson {
     target: String,
     count: [u64; 2],
-    /// Null without latencies.
+    /// Null of none.
     mean_ns: [Option<f64>; 2],
     // JSON has no infinity.
     totops: Option<f64>,

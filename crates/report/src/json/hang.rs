@@ -1,9 +1,10 @@
-//! Waits that were open at the end of the recording, in documents.
+//! Waits that were still open at the end.
 
 use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Hang;
 use wakepath_engine::{Head, Recorded};
+use wakepath_names::call_name;
 use wakepath_wait_graph::ThreadIndex;
 
 use super::head::since_origin;
@@ -37,7 +38,7 @@ struct LockJson {
     address: String,
     kernel: bool,
     owner: Option<WhoseJson>,
-    /// The kernel names the owner; else the memory of the lock does.
+    /// The kernel says who owns it; else the lock's own memory does.
     proved: bool,
 }
 
@@ -61,7 +62,7 @@ pub fn hang_document(recorded: &Recorded, head: &Head, hang: &Hang, at: Stamp<Re
         whose: whose(recorded, hang.thread, at),
         since_ns: since_origin(head, hang.since),
         began_before: hang.began_before,
-        call: hang.call.map(|call| recorded.survey.names.call_name(call.number).into_owned()),
+        call: hang.call.map(|call| call_name(call.number).into_owned()),
         lock: hang.lock.map(|lock| LockJson {
             address: format!("{:#x}", lock.address),
             kernel: lock.kernel,

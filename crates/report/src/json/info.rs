@@ -1,4 +1,4 @@
-//! The contents of a recording, as JSON: `wakepath.info/1`.
+//! `wakepath.info/1`: what is in a recording.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use wakepath_engine::InfoAnswer;
 use super::head::{HeadJson, since_origin};
 use super::{text, write};
 
-/// Writes the contents of a recording.
+/// Writes the document of what is in a recording.
 pub fn info(info: &InfoAnswer, out: &mut dyn Write) -> io::Result<()> {
     let session = &info.recorded.survey.session;
     let format = info.recorded.format.as_ref();
@@ -98,7 +98,8 @@ struct RecordingJson {
 mod tests {
     use super::*;
     use crate::json::shape::misfits;
-    use crate::sample::{checkout, trace};
+    use crate::sample::trace;
+    use wakepath_findings::testing::checkout;
 
     #[test]
     fn documents_keep_the_contract() {

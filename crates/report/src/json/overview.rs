@@ -4,8 +4,10 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use wakepath_critical_path::Hang;
-use wakepath_engine::{Overview, Scope, ThreadTimes};
-use wakepath_event::{Call, Tid};
+use wakepath_engine::{Overview, Scope};
+use wakepath_event::Tid;
+use wakepath_findings::ThreadTimes;
+use wakepath_names::call_name;
 
 use super::hang::{HangJson, WhoseJson, hang_document, whose};
 use super::head::{HeadJson, since_origin};
@@ -42,9 +44,9 @@ pub fn overview(overview: &Overview, out: &mut dyn Write) -> io::Result<()> {
                 from_ns: since_origin(&overview.head, overview.from),
                 to_ns: since_origin(&overview.head, overview.to),
             },
-            deadlocks: overview.deadlocks.iter().map(|cycle| cycle.iter().map(hang).collect()).collect(),
-            still_waiting: overview.still_waiting.iter().map(hang).collect(),
-            idle_at_end: overview.idle_at_end,
+            deadlocks: overview.open.deadlocks.iter().map(|cycle| cycle.iter().map(hang).collect()).collect(),
+            still_waiting: overview.open.still_waiting.iter().map(hang).collect(),
+            idle_at_end: overview.open.idle,
             threads: overview.threads.iter().map(|times| documents.thread(times)).collect(),
         },
     )
@@ -97,10 +99,6 @@ struct LongestJson {
 struct Documents<'a>(&'a Overview<'a>);
 
 impl Documents<'_> {
-    fn call(&self, call: Option<Call>) -> Option<String> {
-        call.map(|call| self.0.recorded.survey.names.call_name(call.number).into_owned())
-    }
-
     fn thread(&self, times: &ThreadTimes) -> ThreadJson {
         ThreadJson {
             whose: whose(self.0.recorded, times.thread, self.0.to),
@@ -113,7 +111,7 @@ impl Documents<'_> {
             longest_wait: times.longest.map(|wait| LongestJson {
                 from_ns: since_origin(&self.0.head, wait.from),
                 to_ns: since_origin(&self.0.head, wait.to),
-                call: self.call(wait.call),
+                call: wait.call.map(|call| call_name(call.number).into_owned()),
             }),
         }
     }

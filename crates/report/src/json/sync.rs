@@ -1,4 +1,4 @@
-//! The clocks of several hosts, as JSON.
+//! How the clocks of several hosts lie, as JSON.
 
 use std::io::{self, Write};
 
@@ -51,7 +51,7 @@ struct PairJson {
     quality: &'static str,
 }
 
-/// Writes the clocks.
+/// Writes how clocks lie.
 ///
 /// # Errors
 /// Those of `out`.

@@ -1,4 +1,4 @@
-//! The process of each thread, and the names of both.
+//! Which thread belongs to which process, and what both are called.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -2,15 +2,15 @@
 
 use std::io;
 
-use wakepath_critical_path::{Responsible, Wait};
+use wakepath_critical_path::Wait;
 use wakepath_engine::PathAnswer;
 
 use super::proto::Message;
 use super::{Trace, packet_at};
-use crate::units::duration;
+use crate::quantity::duration;
 use crate::wording;
 
-/// Maximum depth of the waits that are drawn: deeper ones could not be seen.
+/// Waits under more than this many others are not drawn: nobody could see them.
 const MAX_DEPTH: u32 = 64;
 
 /// `TrackEvent.Type`.
@@ -45,14 +45,14 @@ fn segments(answer: &PathAnswer, track: u64, trace: &mut Trace) -> io::Result<()
             Some(thread) => wording::thread(answer.recorded, thread, segment.to),
             None => String::from("in flight"),
         };
-        let doing = wording::doing(answer, segment.kind, Responsible::from(&segment.cause));
+        let doing = wording::doing(&answer.evidence(), segment);
         let mut begin = event(BEGIN, track).text(23, &format!("{who}: {doing}"));
         begin = note(begin, "kind", wording::kind_word(segment.kind));
         begin = note(begin, "basis", wording::basis_word(segment.basis));
         if let Some(via) = wording::via_word(segment.via) {
             begin = note(begin, "via", via);
         }
-        if let Some(call) = answer.segment_call(segment) {
+        if let Some(call) = answer.recorded.segment_call(segment) {
             begin = note(begin, "call", &wording::call(&call));
         }
         trace.packet(packet_at(segment.from.ns()).message(11, &begin))?;
@@ -78,8 +78,10 @@ fn nested_waits(answer: &PathAnswer, track: u64, trace: &mut Trace) -> io::Resul
     for wait in waits {
         close(&mut open, trace, Some(wait))?;
         let who = wording::thread(answer.recorded, wait.thread, wait.to);
-        let call =
-            answer.wait_call(wait).map_or(String::new(), |call| format!(" in {}", wording::call(&call)));
+        let call = answer
+            .recorded
+            .wait_call(wait)
+            .map_or(String::new(), |call| format!(" in {}", wording::call(&call)));
         let by = wait
             .ended_by
             .map_or(String::new(), |by| format!(" for {}", wording::thread(answer.recorded, by, wait.to)));

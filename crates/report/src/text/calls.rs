@@ -1,14 +1,12 @@
 //! What the calls of a peak waited for, beside the usual ones, as text.
 
-use wakepath_engine::{CallsAnswer, Group, PathAnswer, Which};
+use wakepath_engine::{CallsAnswer, Group, Which};
+use wakepath_findings::{Cause, CauseKey, CausePart, RowKey, causes};
 
 use super::footer;
-use super::path::short;
-use crate::calls::{Cause, Part, Taker, causes};
-use crate::escape::escape;
-use crate::rows::{Party, Row};
-use crate::screen::{Layout, Line, Screen, Style};
-use crate::units::{count, duration, rough_share};
+use crate::plain::escape;
+use crate::quantity::{count, duration, rough_share};
+use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
 
 /// What is less of a call than this part of it is not worth a line; nor less of a usual one than that.
@@ -16,10 +14,10 @@ const MIN_SHARE: f64 = 0.005;
 const MIN_USUAL: f64 = 0.1;
 
 /// What makes the calls that were asked about take longer than the usual ones, a call.
-pub fn calls(answer: &CallsAnswer, layout: Layout) -> String {
-    let mut screen = Screen::new(layout);
+pub fn calls(answer: &CallsAnswer, paper: Paper) -> String {
+    let mut screen = Screen::new(paper);
     let usual = answer.usual.as_ref();
-    let causes = causes(&answer.asked, usual.map(|(_, group)| group));
+    let causes = causes(&answer.evidence());
     headline(answer, &causes, &mut screen);
     let (asked_ns, usual_ns) = means(answer);
     let head = if usual.is_some() {
@@ -28,38 +26,38 @@ pub fn calls(answer: &CallsAnswer, layout: Layout) -> String {
         " a call  what the time went to"
     };
     screen.unwrapped(&Line::new().add(Style::Faint, head));
-    let (shown, rest): (Vec<_>, Vec<_>) = causes
-        .iter()
-        .partition(|cause| cause.asked_ns >= asked_ns * MIN_SHARE || cause.usual_ns > usual_ns * MIN_USUAL);
+    let (shown, rest): (Vec<_>, Vec<_>) = causes.iter().partition(|cause| {
+        cause.mean_ns.asked >= asked_ns * MIN_SHARE || cause.mean_ns.usual > usual_ns * MIN_USUAL
+    });
     let figures = |asked: f64, usual_part: f64| {
         let asked = format!("{:>7}", duration(asked as u64));
         if usual.is_some() { format!("{asked}  {:>7}  ", duration(usual_part as u64)) } else { asked + "  " }
     };
     let margin = figures(0.0, 0.0).chars().count();
     for cause in shown {
-        let begin = Line::new().add(Style::Strong, figures(cause.asked_ns, cause.usual_ns));
+        let begin = Line::new().add(Style::Strong, figures(cause.mean_ns.asked, cause.mean_ns.usual));
         let (one, several) = parts(cause);
-        let mut text = label(&cause.taker, cause.example.0, &cause.example.1);
-        text += &one.map_or(String::new(), |part| read_on(cause, &part.text()));
+        let mut text = label(cause);
+        text += &one.map_or(String::new(), |part| read_on(cause, &end(cause, part)));
         screen.hanging(&begin, margin, &Line::from(text));
-        for line in one.map(|part| part.code.lines()).into_iter().flatten() {
+        for line in one.map(|part| wording::code_lines(&part.code)).into_iter().flatten() {
             screen.hanging(&Line::from(" ".repeat(margin)), margin, &Line::from(line));
         }
         for part in several {
-            let begin = Line::new().add(Style::Faint, figures(part.asked_ns, part.usual_ns) + "  ");
-            screen.hanging(&begin, margin + 2, &Line::from(part.text()));
-            for line in part.code.lines() {
+            let begin = Line::new().add(Style::Faint, figures(part.mean_ns.asked, part.mean_ns.usual) + "  ");
+            screen.hanging(&begin, margin + 2, &Line::from(end(cause, part)));
+            for line in wording::code_lines(&part.code) {
                 screen.hanging(&Line::from(" ".repeat(margin + 2)), margin + 2, &Line::from(line));
             }
         }
-        for line in cause.code.lines() {
+        for line in wording::code_lines(&cause.code) {
             screen.hanging(&Line::from(" ".repeat(margin)), margin, &Line::from(line));
         }
     }
     if !rest.is_empty() {
         let sum = |of: fn(&Cause<'_>) -> f64| rest.iter().map(|cause| of(cause)).sum::<f64>();
-        let begin =
-            Line::new().add(Style::Faint, figures(sum(|cause| cause.asked_ns), sum(|cause| cause.usual_ns)));
+        let begin = Line::new()
+            .add(Style::Faint, figures(sum(|cause| cause.mean_ns.asked), sum(|cause| cause.mean_ns.usual)));
         screen.hanging(&begin, margin, &Line::new().add(Style::Faint, "all else"));
     }
     trust(answer, &mut screen);
@@ -79,33 +77,34 @@ pub(super) fn trust(answer: &CallsAnswer, screen: &mut Screen) {
 }
 
 /// The part that is all but a tenth of a cause; else those that are worth a line each.
-fn parts<'c>(cause: &'c Cause<'_>) -> (Option<&'c Part>, Vec<&'c Part>) {
+fn parts<'c>(cause: &'c Cause<'_>) -> (Option<&'c CausePart>, Vec<&'c CausePart>) {
     /// Most parts that are told.
     const MAX_SHOWN: usize = 4;
-    let all = |part: &&Part| part.asked_ns >= cause.asked_ns * 0.9;
+    let all = |part: &&CausePart| part.mean_ns.asked >= cause.mean_ns.asked * 0.9;
     if let Some(one) = cause.parts.iter().find(all) {
         return (Some(one), Vec::new());
     }
-    let told = cause.parts.iter().filter(|part| part.asked_ns >= cause.asked_ns * 0.05);
+    let told = cause.parts.iter().filter(|part| part.mean_ns.asked >= cause.mean_ns.asked * 0.05);
     (None, told.take(MAX_SHOWN).collect())
 }
 
 /// What a part says behind its cause.
 fn read_on(cause: &Cause<'_>, part: &str) -> String {
-    match cause.taker {
-        Taker::Party(Party::Process(..)) => format!(": {part}"),
-        Taker::Party(Party::Cpu) => format!(" {part}"),
+    match cause.key {
+        CauseKey::Row(RowKey::Process(..)) => format!(": {part}"),
+        CauseKey::Row(RowKey::Cpu) => format!(" {part}"),
         _ => format!(", {part}"),
     }
 }
 
 /// A cause in the headline, with what most of it was at the end of the chain.
 fn mostly(cause: &Cause<'_>) -> String {
-    let label = label(&cause.taker, cause.example.0, &cause.example.1);
-    let is_process = matches!(cause.taker, Taker::Party(Party::Process(..)));
+    let label = label(cause);
+    let is_process = matches!(cause.key, CauseKey::Row(RowKey::Process(..)));
     let (least, most) = if is_process { (0.25, 2) } else { (0.5, 1) };
-    let large = cause.parts.iter().filter(|part| part.more() >= (cause.asked_ns - cause.usual_ns) * least);
-    let ends: Vec<String> = large.take(most).map(Part::text).collect();
+    let difference = cause.mean_ns.difference();
+    let large = cause.parts.iter().filter(|part| part.mean_ns.difference() >= difference * least);
+    let ends: Vec<String> = large.take(most).map(|part| end(cause, part)).collect();
     match ends.as_slice() {
         [] => label,
         ends if is_process => format!("{label}, which spent it {}", ends.join(" and ")),
@@ -128,10 +127,10 @@ pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut 
     } else {
         line.push(Style::Normal, " on average");
     }
-    if let Some(first) = causes.first().filter(|first| first.asked_ns > first.usual_ns) {
+    if let Some(first) = causes.first().filter(|first| first.mean_ns.difference() > 0.0) {
         line.push(Style::Normal, ": mostly ");
         line.push(Style::Strong, mostly(first));
-        let more = first.asked_ns - first.usual_ns;
+        let more = first.mean_ns.difference();
         let all = (asked_ns - usual_ns).max(1.0);
         let part = rough_share(more.min(all) as u64, all as u64);
         let of = if usual.is_some() { "of the difference" } else { "of it" };
@@ -176,13 +175,14 @@ fn which(answer: &CallsAnswer) -> String {
     }
 }
 
-/// A taker in words; `row` is what it took of the call `answer`.
-pub(crate) fn label(taker: &Taker, answer: &PathAnswer<'_>, row: &Row) -> String {
-    match taker {
-        Taker::Itself => String::from("running"),
-        Taker::Party(Party::Running(comm)) => format!("running {}", wording::comm(*comm)),
-        Taker::Party(party) => short(answer, party, row),
-    }
+/// A cause in words, by its example.
+fn label(cause: &Cause<'_>) -> String {
+    wording::cause(&cause.example.0, &cause.key, &cause.example.1)
+}
+
+/// A part of a cause in words.
+fn end(cause: &Cause<'_>, part: &CausePart) -> String {
+    wording::end(&cause.example.0, &cause.key, part)
 }
 
 #[cfg(test)]
@@ -206,7 +206,7 @@ mod tests {
                  200 ns   200 ns  running
 
                 lost 0 records
-            "#]].assert_eq(&calls(answer, Layout::PLAIN));
+            "#]].assert_eq(&calls(answer, Paper::PLAIN));
         });
     }
 
@@ -228,11 +228,11 @@ mod tests {
 
                 lost 0 records
                 ~ sampled; everything else timed at each switch
-            "#]].assert_eq(&calls(answer, Layout::PLAIN));
+            "#]].assert_eq(&calls(answer, Paper::PLAIN));
         });
         // A file a call says nothing of the calls.
         calls_of_a_chain(3, |answer| {
-            let text = calls(answer, Layout::PLAIN);
+            let text = calls(answer, Paper::PLAIN);
             assert!(text.contains("waiting for disk sda, in fdatasync\n"), "{text}");
         });
     }

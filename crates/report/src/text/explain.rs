@@ -1,4 +1,4 @@
-//! The method behind the numbers of a path, for `--explain`.
+//! How the numbers of a path were made, for `--explain`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,18 +7,17 @@ use wakepath_engine::{PathAnswer, Taken};
 
 use super::footer;
 use super::segments::describe;
-use crate::places::frame;
 use crate::problem::sentence;
-use crate::screen::{Layout, Line, Screen, Style};
-use crate::units::{count, duration, share};
+use crate::quantity::{count, duration, share};
+use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
 
 /// Maximum number of the largest segments that are shown with their evidence.
 const MAX_SHOWN: usize = 5;
 
 /// The algorithm and rules that made the numbers, how well each is known, and what is doubtful.
-pub fn explain(answer: &PathAnswer, layout: Layout) -> String {
-    let mut screen = Screen::new(layout);
+pub fn explain(answer: &PathAnswer, paper: Paper) -> String {
+    let mut screen = Screen::new(paper);
     method(&mut screen, answer);
     kinds(&mut screen, answer);
     bases(&mut screen, answer);
@@ -73,7 +72,7 @@ fn kinds(screen: &mut Screen, answer: &PathAnswer) {
     }
 }
 
-/// The share of the window that each basis has.
+/// How much of the window has which basis.
 fn bases(screen: &mut Screen, answer: &PathAnswer) {
     heading(screen, "How well it is known");
     let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
@@ -113,7 +112,7 @@ fn largest(screen: &mut Screen, answer: &PathAnswer) {
             };
             let mut text =
                 format!("explains a wait of {}", wording::thread(answer.recorded, wait.thread, wait.to));
-            if let Some(call) = answer.wait_call(wait) {
+            if let Some(call) = answer.recorded.wait_call(wait) {
                 text += &format!(" in {}", wording::call(&call));
             }
             if let Some(by) = wait.ended_by {
@@ -144,14 +143,14 @@ fn stack(screen: &mut Screen, answer: &PathAnswer, lead: &str, taken: Option<Tak
         None => return,
         Some(Taken::Lost) => String::from("a stack that was lost"),
         Some(Taken::Known(id)) => {
-            let frames: Vec<String> = answer.stacks.stack(id).frames.iter().map(frame).collect();
+            let frames: Vec<String> = answer.stacks.stack(id).frames.iter().map(wording::frame).collect();
             frames.join(" < ")
         }
     };
     screen.hanging(&Line::from("    "), 6, &Line::from(format!("{lead} {text}")));
 }
 
-/// The way in which stacks were taken, where there are any.
+/// How stacks were taken, where there are any.
 fn stacks(screen: &mut Screen, answer: &PathAnswer) {
     if !answer.recorded.graph.has_stacks() {
         return;
@@ -223,17 +222,18 @@ fn doubts(screen: &mut Screen, answer: &PathAnswer) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{checkout, checkout_stacks, command};
+    use crate::sample::{Answered, command};
     use expect_test::expect;
     use wakepath_engine::{Problem, ProblemKind};
     use wakepath_event::{Comm, Cpu, Tid};
+    use wakepath_findings::testing::{checkout, checkout_stacks};
     use wakepath_wait_graph::Loss;
 
     #[test]
     fn a_segment_shows_its_stacks() {
         let mut story = checkout();
-        story.stacks = checkout_stacks;
-        let text = explain(&story.answer(command()), Layout::PLAIN);
+        story.stacks = checkout_stacks(&story.path);
+        let text = explain(&story.answer(command()), Paper::PLAIN);
         let from = text.find("The largest").expect("the largest segments");
         let shown: Vec<&str> = text[from..].lines().take(12).collect();
         expect![[r#"
@@ -305,6 +305,6 @@ mod tests {
             doubt: the hypervisor took up to 31.0 ms of CPU time, which may be counted as running here [\x1bevil
                 (7)]
             recording took 1.2% of a CPU (the threads of the recorder)
-        "#]].assert_eq(&explain(&answer, Layout::PLAIN));
+        "#]].assert_eq(&explain(&answer, Paper::PLAIN));
     }
 }

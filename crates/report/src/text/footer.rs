@@ -5,8 +5,8 @@ use wakepath_engine::{Head, PathAnswer, Recorded};
 use wakepath_wait_graph::Loss;
 
 use crate::problem::sentence;
+use crate::quantity::{count, duration, percent_text};
 use crate::screen::{Line, Screen, Style};
-use crate::units::{count, duration, percent_text};
 use crate::wording;
 
 /// Maximum number of problems on the first screen.
@@ -68,9 +68,10 @@ pub fn cost(head: &Head) -> Option<String> {
 /// The recording that an answer is from, as further questions name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source<'a> {
-    /// A recording that existed. The argument begins with a space, and is empty for the recording that is read by default.
+    /// One that was there. The argument that names it stands with a space before it, and is empty for
+    /// the recording that is read when none is named.
     Read(&'a str),
-    /// A recording that was made now, so that its place is printed; the same argument.
+    /// One that was made just now, in the same form: where it is saved is news.
     Made(&'a str),
 }
 
@@ -99,7 +100,7 @@ pub fn next(screen: &mut Screen, source: Source<'_>, recorded: &Recorded, questi
     }
 }
 
-/// The path of a recording, escaped.
+/// How the file of a recording is shown.
 fn shown(path: &std::path::Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     wording::name(&path.as_os_str().as_bytes().into())

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use wakepath_critical_path::Hang;
-use wakepath_engine::{Candidate, Overview, Recorded, Scope, ThreadTimes};
+use wakepath_engine::{Candidate, Overview, Recorded, Scope};
 use wakepath_event::Tid;
+use wakepath_findings::{ThreadTimes, thread_to_ask};
 
 use super::hangs::{deadlocks, open_wait};
 use super::{Source, footer, when};
-use crate::screen::{Layout, Line, Screen, Style};
-use crate::units::{count, duration};
+use crate::quantity::{count, duration};
+use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
 
 /// How many processes, and how many threads of each, are listed before the rest is counted.
@@ -19,8 +20,8 @@ const THREADS: usize = 4;
 const WAITS: usize = 10;
 
 /// The times of threads, and the option for the next question.
-pub fn overview(overview: &Overview, source: Source<'_>, layout: Layout) -> String {
-    let mut screen = Screen::new(layout);
+pub fn overview(overview: &Overview, source: Source<'_>, paper: Paper) -> String {
+    let mut screen = Screen::new(paper);
     screen.wrapped(0, &headline(overview));
     screen.wrapped(0, &Line::new().add(Style::Faint, when(&overview.head, overview.from, overview.to)));
     screen.blank();
@@ -33,11 +34,7 @@ pub fn overview(overview: &Overview, source: Source<'_>, layout: Layout) -> Stri
         trust.push(Style::Faint, format!("; {cost}"));
     }
     screen.wrapped(0, &trust);
-    let ask = overview
-        .still_waiting
-        .first()
-        .map(|hang| hang.thread)
-        .or_else(|| overview.threads.first().map(|times| times.thread));
+    let ask = thread_to_ask(&overview.open.still_waiting, &overview.threads);
     let question = ask.map(|thread| flag(overview.recorded, overview.recorded.graph.thread(thread).tid()));
     footer::next(&mut screen, source, overview.recorded, question);
     screen.into_text()
@@ -63,8 +60,8 @@ fn headline(overview: &Overview) -> Line {
     };
     let mut line = Line::new().add(Style::Strong, what);
     line.push(Style::Normal, format!(", {span}, {}: ", count(overview.threads.len() as u64, "thread")));
-    let open = overview.still_waiting.len();
-    if !overview.deadlocks.is_empty() {
+    let open = overview.open.still_waiting.len();
+    if !overview.open.deadlocks.is_empty() {
         line.push(Style::Warning, "deadlocked");
     } else if open > 0 {
         line.push(
@@ -82,10 +79,10 @@ fn headline(overview: &Overview) -> Line {
 
 /// Waits that were open at the end: cycles first, then the longest.
 fn still_waiting(screen: &mut Screen, overview: &Overview) {
-    deadlocks(screen, overview.recorded, &overview.deadlocks, overview.to);
+    deadlocks(screen, overview.recorded, &overview.open.deadlocks, overview.to);
     let in_cycle =
-        |hang: &&Hang| !overview.deadlocks.iter().flatten().any(|other| other.thread == hang.thread);
-    let open: Vec<_> = overview.still_waiting.iter().filter(in_cycle).collect();
+        |hang: &&Hang| !overview.open.deadlocks.iter().flatten().any(|other| other.thread == hang.thread);
+    let open: Vec<_> = overview.open.still_waiting.iter().filter(in_cycle).collect();
     if open.is_empty() {
         return;
     }
@@ -133,11 +130,11 @@ fn table(screen: &mut Screen, overview: &Overview) {
         let text = format!("{more} more processes: --json lists them");
         screen.hanging(&sum(rest), 42, &Line::new().add(Style::Faint, text));
     }
-    if overview.idle_at_end > 0 {
+    if overview.open.idle > 0 {
         screen.blank();
         screen.wrapped(
             0,
-            &Line::new().add(Style::Faint, format!("{} for work at the end", waits(overview.idle_at_end))),
+            &Line::new().add(Style::Faint, format!("{} for work at the end", waits(overview.open.idle))),
         );
     }
 }
@@ -228,7 +225,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     fn check(trace: &str, expected: Expect) {
-        overview_of(trace, |answer| expected.assert_eq(&overview(answer, Source::Read(""), Layout::PLAIN)));
+        overview_of(trace, |answer| expected.assert_eq(&overview(answer, Source::Read(""), Paper::PLAIN)));
     }
 
     #[test]
@@ -268,7 +265,7 @@ mod tests {
             (20..26).map(|tid| format!("thread t{tid} tid={tid} tgid=20 blocked=uninterruptible call=0:3\n"));
         let trace = threads.collect::<String>() + "0 c0 idle started\n18446744073709551615 c0 idle stopped";
         overview_of(&trace, |answer| {
-            let text = overview(answer, Source::Read(""), Layout::PLAIN);
+            let text = overview(answer, Source::Read(""), Paper::PLAIN);
             let line = "5124096 h         –         –         –   2 more threads of it";
             assert!(text.contains(line), "{text}");
         });

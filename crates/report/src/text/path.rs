@@ -2,35 +2,36 @@
 
 use std::collections::BTreeSet;
 
-use wakepath_engine::{Algorithm, Name, PathAnswer, Question};
+use wakepath_engine::{Algorithm, PathAnswer, Question};
 use wakepath_event::Comm;
+use wakepath_findings::{
+    Certainty, Evidence, Headline, NextStep, PartKey, Row, RowKey, headline as first_row, next_steps, rows,
+};
+use wakepath_names::CallName;
 
 use super::hangs::{deadlocks, waits};
 use super::{Source, footer, when};
-use crate::places::{places, sites};
-use crate::rows::{Party, Row, Waits, rows};
-use crate::screen::{Layout, Line, Screen, Style};
-use crate::units::{count, duration, rough_share, share};
+use crate::quantity::{count, duration, rough_share, share};
+use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
 
 /// Rows below this part of the window, and beyond this many, are put together.
 const MIN_ROW_SHARE: f64 = 0.0005;
 const MAX_ROWS: usize = 12;
-/// Time-outs amid waits are told from this part of the window on.
-const MIN_SHOWN_SHARE: f64 = 0.01;
 /// The column in which a row's text begins.
 const TEXT: usize = 17;
 
 /// The first screen.
-pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
-    let mut screen = Screen::new(layout);
-    let rows = rows(answer);
-    screen.wrapped(0, &headline(answer, rows.first()));
+pub fn path(answer: &PathAnswer, source: Source<'_>, paper: Paper) -> String {
+    let mut screen = Screen::new(paper);
+    let evidence = answer.evidence();
+    let rows = rows(&evidence);
+    screen.wrapped(0, &headline(answer, first_row(&rows, answer.window_ns())));
     let window = answer.path.window;
     screen.wrapped(0, &Line::new().add(Style::Faint, when(&answer.head, window.from, window.to)));
     screen.blank();
     deadlocks(&mut screen, answer.recorded, &answer.deadlocks, window.to);
-    table(&mut screen, answer, &rows);
+    table(&mut screen, &evidence, &rows);
     screen.blank();
     footer::problems(&mut screen, &answer.head);
     screen.wrapped(0, &footer::trust(answer));
@@ -38,32 +39,36 @@ pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
         let text = "~ sampled; everything else timed at each switch";
         screen.wrapped(0, &Line::new().add(Style::Faint, text));
     }
-    timed_out(&mut screen, answer, source);
-    let next = match answer.path.algorithm {
-        Algorithm::Active => "--tree",
-        Algorithm::Joined => "--join-timeouts --tree",
-        Algorithm::Exact => "--exact --tree",
-    };
-    footer::next(&mut screen, source, answer.recorded, Some(String::from(next)));
+    for step in next_steps(answer.window_ns(), answer.timed_out_ns) {
+        next(&mut screen, answer, source, step);
+    }
     screen.into_text()
 }
 
-/// Which timers only cut a longer wait into pieces: whoever blames them looks in the wrong place.
-fn timed_out(screen: &mut Screen, answer: &PathAnswer, source: Source<'_>) {
-    let told = answer.timed_out_ns as f64 >= answer.window_ns() as f64 * MIN_SHOWN_SHARE;
-    if answer.timed_out_ns == 0 || !told {
-        return;
+/// A question that leads further, as a command.
+fn next(screen: &mut Screen, answer: &PathAnswer, source: Source<'_>, step: NextStep) {
+    match step {
+        NextStep::JoinTimeouts(ns) => {
+            let mut line = Line::from(format!(
+                "{} of the timers only interrupted a wait that then went on; what for: ",
+                duration(ns)
+            ));
+            line.push(Style::Normal, format!("wakepath path{} --join-timeouts", source.argument()));
+            screen.wrapped(0, &line);
+        }
+        NextStep::CauseTree => {
+            let flags = match answer.path.algorithm {
+                Algorithm::Active => "--tree",
+                Algorithm::Joined => "--join-timeouts --tree",
+                Algorithm::Exact => "--exact --tree",
+            };
+            footer::next(screen, source, answer.recorded, Some(String::from(flags)));
+        }
     }
-    let mut line = Line::from(format!(
-        "{} of the timers only interrupted a wait that then went on; what for: ",
-        duration(answer.timed_out_ns)
-    ));
-    line.push(Style::Normal, format!("wakepath path{} --join-timeouts", source.argument()));
-    screen.wrapped(0, &line);
 }
 
 /// One sentence: what took how long, mostly why, and how well that is known.
-fn headline(answer: &PathAnswer, first: Option<&(Party, Row)>) -> Line {
+fn headline(answer: &PathAnswer, first: Option<Headline<'_>>) -> Line {
     let took = answer.window_ns();
     let subject = match &answer.question {
         Question::Command { .. } => wording::comm(answer.subject().comm),
@@ -77,95 +82,29 @@ fn headline(answer: &PathAnswer, first: Option<&(Party, Row)>) -> Line {
     } else {
         line.push(Style::Strong, format!("{subject} took {}", duration(took)));
     }
-    let Some((party, row)) = first else { return line.add(Style::Normal, ", an empty window") };
-    let mostly = if row.total_ns > took / 2 { "mostly " } else { "most of all " };
+    let Some(Headline { key, row, is_most }) = first else {
+        return line.add(Style::Normal, ", an empty window");
+    };
     line.push(Style::Normal, if answer.still_waiting.is_some() { " " } else { ": " });
-    line.push(Style::Normal, mostly);
-    let what = match party {
-        Party::StillWaiting if answer.still_waiting.is_some() => String::from("this wait"),
-        party => short(answer, party, row),
+    line.push(Style::Normal, if is_most { "mostly " } else { "most of all " });
+    let what = match key {
+        RowKey::StillWaiting if answer.still_waiting.is_some() => String::from("this wait"),
+        key => wording::row(&answer.evidence(), key, row),
     };
     line.push(Style::Strong, what);
-    line.add(Style::Normal, format!(" ({}, {})", rough_share(row.total_ns, took), row.basis.word()))
+    let certainty = wording::certainty(row.basis.certainty());
+    line.add(Style::Normal, format!(" ({}, {certainty})", rough_share(row.total_ns, took)))
 }
 
-/// A party in the headline.
-pub(super) fn short(answer: &PathAnswer, party: &Party, row: &Row) -> String {
-    let or = |name: &Option<String>, other: &str| name.clone().unwrap_or_else(|| String::from(other));
-    match party {
-        Party::Running(_) => String::from("running"),
-        Party::Interrupts => String::from("interrupted"),
-        Party::Hypervisor => String::from("CPU taken by the hypervisor"),
-        Party::Cpu => String::from("waiting for a CPU"),
-        Party::Limit(limit) => format!("not allowed to run: CPU limit{}", of(limit.as_deref())),
-        Party::Disk(disk) => format!(
-            "waiting for {}",
-            disk.as_ref().map_or(String::from("a disk"), |disk| format!("disk {disk}"))
-        ),
-        Party::Timer => String::from("sleeping until a timer"),
-        Party::Network(peer) => format!(
-            "waiting for the network{}",
-            peer.as_ref().map_or(String::new(), |peer| format!(", {peer}"))
-        ),
-        Party::Lock => String::from("waiting for a lock"),
-        Party::Person => String::from("waiting for a person"),
-        Party::Device(device) => format!("waiting for {}", or(device, "a device")),
-        Party::Process(comm, host) => {
-            format!("waiting for {}{}", process(answer, &wording::comm(*comm), row), on(host.as_ref()))
-        }
-        Party::KernelThread(comm) => format!("waiting for kernel thread {}", wording::comm(*comm)),
-        Party::StillWaiting => String::from("still waiting when the window closed"),
-        Party::Unknown(why) => {
-            format!("unknown{}", why.as_ref().map_or(String::new(), |why| format!(": {why}")))
-        }
-    }
-}
-
-/// Which host, where it is another one.
-fn on(host: Option<&Name>) -> String {
-    host.map(|host| format!(" on {}", wording::name(host))).unwrap_or_default()
-}
-
-fn of(name: Option<&str>) -> String {
-    name.map(|name| format!(" of {name}")).unwrap_or_default()
-}
-
-/// Another process: `postgres (912) in postgresql.service`, `cc1 (12 processes)`.
-fn process(answer: &PathAnswer, comm: &str, row: &Row) -> String {
-    let mut text = match (row.processes.len(), row.processes.first()) {
-        (1, Some(tgid)) => format!("{comm} ({tgid})"),
-        // Nobody ever said whose threads these are, nor, mostly, what they are called.
-        (0, _) => {
-            let mut tids = row.threads.iter().map(|&index| answer.thread(index).tid);
-            match (tids.next(), tids.next()) {
-                (Some(tid), None) => {
-                    format!("{comm} thread {tid} of an unknown process").trim_start().to_owned()
-                }
-                _ => format!("{comm} {} threads of unknown processes", row.threads.len())
-                    .trim_start()
-                    .to_owned(),
-            }
-        }
-        (n, _) => format!("{comm} ({n} processes)"),
-    };
-    let names = &answer.recorded.survey.names;
-    let own = names.unit(&answer.subject());
-    let member = row.threads.iter().map(|&index| answer.thread(index)).find(|who| !who.kernel);
-    if let Some(unit) = member.and_then(|who| names.unit(&who)).filter(|unit| Some(unit) != own.as_ref()) {
-        text += &format!(" in {}", wording::unit(&unit));
-    }
-    text
-}
-
-fn table(screen: &mut Screen, answer: &PathAnswer, rows: &[(Party, Row)]) {
-    let window = answer.window_ns();
+fn table(screen: &mut Screen, evidence: &Evidence<'_>, rows: &[(RowKey, Row)]) {
+    let window = evidence.window_ns();
     screen.unwrapped(&Line::new().add(Style::Faint, " share     time  what the time went to, largest first"));
-    let is_shown = |(i, (_, row)): &(usize, &(Party, Row))| {
+    let is_shown = |(i, (_, row)): &(usize, &(RowKey, Row))| {
         *i < MAX_ROWS && row.total_ns as f64 >= window as f64 * MIN_ROW_SHARE
     };
-    for (_, (party, row)) in rows.iter().enumerate().filter(is_shown) {
-        screen.hanging(&figures(row.total_ns, window), TEXT, &what(answer, party, row));
-        for line in details(answer, party, row) {
+    for (_, (key, row)) in rows.iter().enumerate().filter(is_shown) {
+        screen.hanging(&figures(row.total_ns, window), TEXT, &first_line(evidence, key, row));
+        for line in details(evidence, key, row) {
             screen.hanging(&Line::from(" ".repeat(TEXT)), TEXT, &line);
         }
     }
@@ -183,34 +122,32 @@ fn figures(ns: u64, window: u64) -> Line {
     Line::new().add(Style::Strong, text)
 }
 
-/// A row's first line.
-fn what(answer: &PathAnswer, party: &Party, row: &Row) -> Line {
-    let mut text = match party {
-        Party::Running(comm) => format!("running {}{}", wording::comm(*comm), processes(row)),
-        Party::Process(..) => {
-            let mut text = format!("{}{}", short(answer, party, row), calls(row));
-            if row.parts.len() == 1 {
-                text += &format!(": {}", row.parts.keys().next().map_or("", String::as_str));
+fn first_line(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Line {
+    let mut text = wording::row(evidence, key, row);
+    match key {
+        RowKey::Running(name) => text += &format!(" {}{}", wording::comm(*name), processes(row)),
+        RowKey::Disk(_) => text = text.replacen("waiting for ", "", 1),
+        RowKey::CpuLimit(_) => text += &format!(", {}", times(row.stretches)),
+        _ => {}
+    }
+    text += &calls(row);
+    match key {
+        RowKey::Process(..) => {
+            if let (1, Some(part)) = (row.parts.len(), row.parts.keys().next()) {
+                text += &format!(": {}", wording::part(evidence, key, part));
             }
-            text
         }
-        Party::Disk(_) => short(answer, party, row).replacen("waiting for ", "", 1),
-        Party::Limit(_) => format!("{}, {}", short(answer, party, row), times(row.stretches)),
-        _ => short(answer, party, row),
-    };
-    if !matches!(party, Party::Process(..)) {
-        text += &calls(row);
+        RowKey::Running(_) => {}
+        _ => text += &users(evidence, row),
     }
-    if !matches!(party, Party::Process(..) | Party::Running(_)) {
-        text += &users(answer, row);
-    }
-    if matches!(party, Party::Disk(_)) && !row.through.is_empty() {
-        text += &format!(", through {}", list(row.through.iter().map(String::as_str), 2));
+    if matches!(key, RowKey::Disk(_)) && !row.through.is_empty() {
+        let through: Vec<String> = row.through.iter().map(|name| wording::comm(*name)).collect();
+        text += &format!(", through {}", list(&through, 2));
     }
     let mut line = Line::from(text);
-    let basis = row.basis.word();
-    if basis != "measured" {
-        line.push(Style::Faint, format!("  {basis}"));
+    let certainty = row.basis.certainty();
+    if certainty != Certainty::Measured {
+        line.push(Style::Faint, format!("  {}", wording::certainty(certainty)));
     }
     line
 }
@@ -222,16 +159,16 @@ fn processes(row: &Row) -> String {
     }
 }
 
-/// Whose time it was, where that is not the asked thread alone: ` (dd)`.
-fn users(answer: &PathAnswer, row: &Row) -> String {
-    let subject = answer.subject().comm;
+/// The threads that lost the time, where that is not the asked thread alone: ` (dd)`.
+fn users(evidence: &Evidence<'_>, row: &Row) -> String {
+    let subject = evidence.subject().comm;
     if row.users.keys().all(|user| *user == subject) {
         return String::new();
     }
     let mut users: Vec<_> = row.users.iter().collect();
     users.sort_by_key(|(user, ns)| (std::cmp::Reverse(**ns), **user));
     let names: Vec<String> = users.iter().map(|(user, _)| wording::comm(**user)).collect();
-    format!(" ({})", list(names.iter().map(String::as_str), 3))
+    format!(" ({})", list(&names, 3))
 }
 
 fn times(n: u64) -> String {
@@ -243,86 +180,84 @@ fn calls(row: &Row) -> String {
     let mut calls: Vec<_> = row.calls.iter().collect();
     calls.sort_by_key(|(name, waits)| (std::cmp::Reverse(waits.ns), *name));
     // A wait counts in the row of its first segment; here may be the rest of it.
-    let mut said = false;
-    let tell = |(name, waits): &(&String, &Waits)| match waits.count {
-        0 => (*name).clone(),
-        _ if std::mem::replace(&mut said, true) => format!("{} in {name}", waits.count),
-        _ => format!("{} in {name}", count(waits.count, "wait")),
+    let mut is_first = true;
+    let mut words = |name: &CallName, waits: u64| {
+        let name = wording::call(name);
+        match waits {
+            0 => name,
+            _ if std::mem::take(&mut is_first) => format!("{} in {name}", count(waits, "wait")),
+            _ => format!("{waits} in {name}"),
+        }
     };
-    let told: Vec<String> = calls.iter().take(2).map(tell).collect();
-    let more = calls.len().saturating_sub(told.len());
-    match (told.is_empty(), more) {
+    let shown: Vec<String> = calls.iter().take(2).map(|(name, waits)| words(name, waits.count)).collect();
+    let more = calls.len().saturating_sub(shown.len());
+    match (shown.is_empty(), more) {
         (true, _) => String::new(),
-        (false, 0) => format!(", {}", told.join(" and ")),
-        (false, more) => format!(", {} and {}", told.join(", "), count(more as u64, "other call")),
+        (false, 0) => format!(", {}", shown.join(" and ")),
+        (false, more) => format!(", {} and {}", shown.join(", "), count(more as u64, "other call")),
     }
 }
 
 /// The lines under a row: what its time consists of.
-fn details(answer: &PathAnswer, party: &Party, row: &Row) -> Vec<Line> {
+fn details(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Vec<Line> {
+    let samples =
+        |comm: Comm| wording::samples(&evidence.samples(comm, |thread| row.threads.contains(&thread)));
     let mut lines = Vec::new();
-    if let Party::Running(comm) = party {
-        lines.extend(places(&answer.sampled, *comm, |thread| row.threads.contains(&thread)).map(Line::from));
+    if let RowKey::Running(comm) = key {
+        lines.extend(samples(*comm));
     }
-    lines.extend(consists_of(party, row));
-    lines.extend(sites(&answer.stacks, &row.sites, "waits").map(Line::from));
-    if let Party::Process(..) = party {
-        let ran =
-            row.threads.iter().flat_map(|thread| answer.sampled.keys().filter(move |(of, _)| of == thread));
+    lines.extend(parts(evidence, key, row));
+    lines.extend(wording::tally(&evidence.functions(&row.sites), "waits"));
+    if let RowKey::Process(..) = key {
+        let ran = evidence.sampled.keys().filter(|(thread, _)| row.threads.contains(thread));
         let comms: BTreeSet<Comm> = ran.map(|(_, comm)| *comm).collect();
-        let seen = comms
-            .iter()
-            .filter_map(|comm| places(&answer.sampled, *comm, |thread| row.threads.contains(&thread)));
-        lines.extend(seen.map(Line::from));
+        lines.extend(comms.into_iter().filter_map(samples));
     }
-    lines
+    lines.into_iter().map(Line::from).collect()
 }
 
-fn consists_of(party: &Party, row: &Row) -> Vec<Line> {
-    if row.parts.len() < 2 && !matches!(party, Party::Cpu | Party::Lock) {
-        return Vec::new();
+fn parts(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Option<String> {
+    const MAX_SHOWN: usize = 4;
+    if row.parts.len() < 2 && !matches!(key, RowKey::Cpu | RowKey::Lock) {
+        return None;
     }
     let mut parts: Vec<_> = row.parts.iter().collect();
-    parts.sort_by_key(|(name, ns)| (std::cmp::Reverse(**ns), *name));
-    const TOLD: usize = 4;
-    let mut told: Vec<String> = parts.iter().take(TOLD).map(|(name, ns)| part(party, name, **ns)).collect();
-    if let Some(more @ 1..) = parts.len().checked_sub(TOLD) {
-        let rest = parts.iter().skip(TOLD).map(|(_, ns)| **ns).sum();
-        told.push(format!("{} {}", count(more as u64, "other"), duration(rest)));
-    }
-    let lead = match party {
-        Party::Cpu => "it had: ",
-        _ => "",
+    parts.sort_by_key(|(part, ns)| (std::cmp::Reverse(**ns), *part));
+    let words = |(part, ns): &(&PartKey, &u64)| {
+        let name = wording::part(evidence, key, part);
+        match key {
+            RowKey::Process(..) => format!("{} {name}", duration(**ns)),
+            _ => format!("{name} {}", duration(**ns)),
+        }
     };
-    vec![Line::from(format!("{lead}{}", told.join(", ")))]
-}
-
-fn part(party: &Party, name: &str, ns: u64) -> String {
-    match party {
-        Party::Process(..) => format!("{} {name}", duration(ns)),
-        _ => format!("{name} {}", duration(ns)),
+    let mut shown: Vec<String> = parts.iter().take(MAX_SHOWN).map(words).collect();
+    if let Some(more @ 1..) = parts.len().checked_sub(MAX_SHOWN) {
+        let rest = parts.iter().skip(MAX_SHOWN).map(|(_, ns)| **ns).sum();
+        shown.push(format!("{} {}", count(more as u64, "other"), duration(rest)));
     }
+    let lead = if *key == RowKey::Cpu { "it had: " } else { "" };
+    Some(format!("{lead}{}", shown.join(", ")))
 }
 
-fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>, most: usize) -> String {
-    let more = names.len().saturating_sub(most);
-    let told: Vec<&str> = names.take(most).collect();
-    if let (0, [first @ .., last]) = (more, told.as_slice()) {
-        if first.is_empty() { (*last).to_owned() } else { format!("{} and {last}", first.join(", ")) }
-    } else {
-        format!("{} and {more} more", told.join(", "))
+fn list(names: &[String], most: usize) -> String {
+    let (shown, rest) = names.split_at(most.min(names.len()));
+    match (shown, rest.len()) {
+        ([one], 0) => one.clone(),
+        ([first @ .., last], 0) => format!("{} and {last}", first.join(", ")),
+        (shown, more) => format!("{} and {more} more", shown.join(", ")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{DEADLOCK, Story, checkout, checkout_stacks, command, path_of};
+    use crate::sample::{Answered, DEADLOCK, command, path_of};
     use expect_test::{Expect, expect};
     use wakepath_critical_path::{Cause, SegmentKind};
+    use wakepath_findings::testing::{Story, checkout, checkout_stacks};
 
     fn check(answer: &PathAnswer, expected: Expect) {
-        let text = path(answer, Source::Read(""), Layout::PLAIN);
+        let text = path(answer, Source::Read(""), Paper::PLAIN);
         expected.assert_eq(&text);
     }
 
@@ -358,8 +293,8 @@ mod tests {
     #[test]
     fn a_row_names_the_function_that_waited() {
         let mut story = checkout();
-        story.stacks = checkout_stacks;
-        let text = path(&story.answer(command()), Source::Read(""), Layout::PLAIN);
+        story.stacks = checkout_stacks(&story.path);
+        let text = path(&story.answer(command()), Source::Read(""), Paper::PLAIN);
         let from = text.find("disk sda, ").expect("the row");
         expect![[r#"
             disk sda, 14 waits in fdatasync of orders.db, through jbd2/sda1-8  mostly measured
@@ -394,7 +329,7 @@ mod tests {
         story.then(10, evil, None, SegmentKind::Running, Cause::None);
         story.then(10, evil, None, SegmentKind::Runnable, Cause::Competitor(worse));
         check(
-            &story.told().answer(command()),
+            &story.finish().answer(command()),
             expect![[r#"
                 \x1b[2J\x1b[1;1H\xff took 20 ns: most of all running (50%, measured)
                 2026-11-21 02:58:41.310000000 to 02:58:41.310000020 UTC on web3
@@ -445,7 +380,7 @@ mod tests {
             10 c0 A switch idle blocked call=7:0x10\n200 c0 idle/timer waking A\n200 c0 idle switch A\n\
             210 c0 A switch idle blocked call=7:0x10\n300 c1 W waking A\n300 c0 idle switch A\n400 c0 A stopped\n";
         path_of(polls, 10, |answer| {
-            let text = path(answer, Source::Read(" a.rec"), Layout::PLAIN);
+            let text = path(answer, Source::Read(" a.rec"), Paper::PLAIN);
             let from = text.find("lost 0").expect("the last lines");
             expect![[r#"
                 lost 0 records
@@ -457,7 +392,7 @@ mod tests {
         });
         let sleeps = polls.replace("call=7:0x10", "call=35:0");
         path_of(&sleeps, 10, |answer| {
-            let text = path(answer, Source::Read(""), Layout::PLAIN);
+            let text = path(answer, Source::Read(""), Paper::PLAIN);
             assert!(!text.contains("--join-timeouts"), "a sleep waits for nothing else: {text}");
         });
     }
@@ -467,14 +402,14 @@ mod tests {
         let case = "thread A tid=10\n0 c0 idle started\n0 c0 idle switch A\n0 c1 idle switch #77\n\
             100 c0 A switch idle blocked call=0:3\n500 c1 #77 waking A\n500 c0 idle switch A\n600 c0 A stopped\n";
         path_of(case, 10, |answer| {
-            let text = path(answer, Source::Read(""), Layout::PLAIN);
+            let text = path(answer, Source::Read(""), Paper::PLAIN);
             assert!(text.contains("waiting for thread 77 of an unknown process"), "{text}");
         });
     }
 
     #[test]
     fn where_it_is_saved_is_said_of_a_recording_that_was_just_made() {
-        let text = path(&checkout().answer(command()), Source::Made(" there.rec"), Layout::PLAIN);
+        let text = path(&checkout().answer(command()), Source::Made(" there.rec"), Paper::PLAIN);
         let last = text.lines().last().expect("a line");
         assert_eq!(last, "saved in ./wakepath.rec   next: wakepath path there.rec --tree");
     }
@@ -484,7 +419,7 @@ mod tests {
         let mut story = Story::new();
         story.thread(7, 1, b"gone", 0);
         check(
-            &story.told().answer(Question::Thread),
+            &story.finish().answer(Question::Thread),
             expect![[r#"
                 gone (7) took 0 ns, an empty window
                 2026-11-21 02:58:41.310000000 to 02:58:41.310000000 UTC on web3
@@ -495,13 +430,5 @@ mod tests {
                 next: wakepath path --tree
             "#]],
         );
-    }
-
-    #[test]
-    fn the_rows_are_the_whole_window() {
-        let story = checkout();
-        let answer = story.answer(command());
-        let total: u64 = rows(&answer).iter().map(|(_, row)| row.total_ns).sum();
-        assert_eq!(total, answer.window_ns());
     }
 }

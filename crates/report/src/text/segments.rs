@@ -1,17 +1,17 @@
 //! The full list of a path's segments as text.
 
-use wakepath_critical_path::{Responsible, Segment};
+use wakepath_critical_path::Segment;
 use wakepath_engine::PathAnswer;
 
 use super::when;
-use crate::screen::{Layout, Line, Screen, Style};
-use crate::units::duration;
+use crate::quantity::duration;
+use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
 
 /// Every segment: when it began, how long it was, whose time, what it went to. The waits that a
 /// segment stands under show as its indentation.
-pub fn segments(answer: &PathAnswer, layout: Layout) -> String {
-    let mut screen = Screen::new(layout);
+pub fn segments(answer: &PathAnswer, paper: Paper) -> String {
+    let mut screen = Screen::new(paper);
     let window = answer.path.window;
     screen.wrapped(0, &Line::new().add(Style::Faint, when(&answer.head, window.from, window.to)));
     screen.blank();
@@ -46,9 +46,9 @@ pub fn describe(answer: &PathAnswer, segment: &Segment) -> Line {
         None => String::from("in flight"),
     };
     let mut line = Line::new().add(Style::Strong, who);
-    let doing = wording::doing(answer, segment.kind, Responsible::from(&segment.cause));
+    let doing = wording::doing(&answer.evidence(), segment);
     let mut text = format!("  {doing}");
-    if let Some(call) = answer.segment_call(segment) {
+    if let Some(call) = answer.recorded.segment_call(segment) {
         text += &format!(", in {}", wording::call(&call));
     }
     line.push(Style::Normal, text);
@@ -67,14 +67,15 @@ pub fn describe(answer: &PathAnswer, segment: &Segment) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{checkout, command};
+    use crate::sample::{Answered, command};
     use expect_test::expect;
+    use wakepath_findings::testing::checkout;
 
     #[test]
     fn every_segment_is_a_line() {
         let story = checkout();
         let answer = story.answer(command());
-        let text = segments(&answer, Layout::PLAIN);
+        let text = segments(&answer, Paper::PLAIN);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3 + answer.path.segments.len());
         let ends = [&lines[..9], &lines[lines.len() - 5..]].concat().join("\n");
@@ -88,7 +89,7 @@ mod tests {
                0.015000000  2.00 ms    kernel thread jbd2/sda1-8  waiting in the queue of disk sda  [wakeup, inferred]
                0.017000000  49.0 ms    kernel thread jbd2/sda1-8  waiting for disk sda  [wakeup]
                0.066000000  10.0 ms  checkout (4711)  running
-               1.076000000  26.0 ms  checkout (4711)  not allowed to run
+               1.076000000  26.0 ms  checkout (4711)  not allowed to run: CPU limit of shop.service (50.0 ms per 100 ms)
                1.102000000  27.0 ms    postgres (912)  running  [packet]
                1.129000000  61.0 ms    postgres (912)  waiting for disk sda, in fdatasync of pg_wal  [packet]
                1.190000000  2.00 ms  checkout (4711)  waiting for a CPU that stress (555) had

@@ -1,147 +1,247 @@
-//! The cause tree as text.
+//! Cause trees as text: of one path, and of many calls.
 
-use wakepath_engine::PathAnswer;
+use wakepath_critical_path::{Responsible, SegmentKind};
+use wakepath_engine::{CallsAnswer, PathAnswer};
+use wakepath_findings::{
+    Activity, Blamed, CauseTree, Evidence, Leaf, Node, PerGroup, Sum, ThreadKey, cause_tree, causes,
+    merged_tree,
+};
 
+use super::calls::{headline, trust};
 use super::when;
-use crate::cause_tree::{CauseTree, Node, cause_tree};
-use crate::places::sites;
-use crate::screen::{Layout, Line, Screen, Style};
-use crate::units::{duration, share};
+use crate::quantity::{duration, share};
+use crate::screen::{Line, Paper, Screen, Style};
 use crate::wording;
 
-/// The cause tree of a path, with shares of the window.
-pub fn tree(answer: &PathAnswer, layout: Layout) -> String {
-    let mut screen = Screen::new(layout);
+/// What is too small to draw: less than this part of the window, or of the calls that were asked about and less than
+/// [`MIN_USUAL_SHARE`] of the usual ones.
+const MIN_SHARE: f64 = 0.0005;
+const MIN_USUAL_SHARE: f64 = 0.01;
+
+/// The number of threads under a node that had the CPU and are named. On a busy machine there are dozens, each for a
+/// moment, and they hide what the thread waited for besides.
+const MAX_COMPETITORS: usize = 2;
+
+/// Who waited for whom, recursively, with shares of the window.
+pub fn tree(answer: &PathAnswer, paper: Paper) -> String {
+    let mut screen = Screen::new(paper);
     let window = answer.path.window;
     screen.wrapped(0, &Line::new().add(Style::Faint, when(&answer.head, window.from, window.to)));
     screen.blank();
     screen.unwrapped(&Line::new().add(Style::Faint, " share     time  who waited for whom"));
-    Drawing { answer, tree: &cause_tree(answer), screen: &mut screen }.draw();
+    let evidence = answer.evidence();
+    let columns = Columns::Share(answer.window_ns());
+    draw(&Drawing { evidence, tree: &cause_tree(&evidence), columns }, &mut screen);
     screen.into_text()
 }
 
-/// Parts smaller than this share of the window are not drawn.
-const MIN_SHARE: f64 = 0.0005;
+/// Who waited for whom in the calls that were asked about, a call, beside the usual ones.
+pub fn merged(answer: &CallsAnswer, paper: Paper) -> String {
+    let mut screen = Screen::new(paper);
+    let calls = answer.evidence();
+    headline(answer, &causes(&calls), &mut screen);
+    let tree = merged_tree(&calls);
+    let (columns, head) = if answer.usual.is_some() {
+        let head = " a call    usual  calls  who waited for whom, largest difference first";
+        (Columns::BesideUsual, head)
+    } else {
+        (Columns::PerCall, " a call  calls  who waited for whom")
+    };
+    screen.unwrapped(&Line::new().add(Style::Faint, head));
+    if let Some(&evidence) = calls.asked.first() {
+        draw(&Drawing { evidence, tree: &tree, columns }, &mut screen);
+    }
+    trust(answer, &mut screen);
+    screen.into_text()
+}
+
+/// The figures that stand before a branch.
+#[derive(Clone, Copy, PartialEq)]
+enum Columns {
+    /// The share of a window of so many ns, and the time.
+    Share(u64),
+    /// The time a call, and the number of calls.
+    PerCall,
+    /// The time a call, that of the usual ones, and the number of calls.
+    BesideUsual,
+}
 
 struct Drawing<'a> {
-    answer: &'a PathAnswer<'a>,
+    /// The path, or any of the calls: it gives names.
+    evidence: Evidence<'a>,
     tree: &'a CauseTree,
-    screen: &'a mut Screen,
+    columns: Columns,
 }
 
-enum Item {
+#[derive(Clone, Copy)]
+enum Item<'a> {
     Node(usize),
-    Leaf(usize, usize),
-    Rest(usize, u64),
+    Leaf(&'a Leaf),
+    /// So many others that had the CPU, put together.
+    Competitors(usize, Sum),
+    /// So many small parts, put together.
+    Small(usize, Sum),
 }
 
-impl Drawing<'_> {
-    fn draw(&mut self) {
-        // (what, the rails of the branches around it, whether it is the last of its branch)
-        let mut stack = vec![(Item::Node(0), String::new(), true)];
-        let mut first = true;
-        while let Some((item, rails, last)) = stack.pop() {
-            let (ns, text) = match item {
-                Item::Node(node) => (self.tree.nodes[node].total_ns, self.node(node)),
-                Item::Leaf(node, leaf) => {
-                    let leaf = &self.tree.nodes[node].leaves[leaf];
-                    (leaf.total_ns, Line::from(leaf.text.clone()))
-                }
-                Item::Rest(parts, ns) => {
-                    (ns, Line::new().add(Style::Faint, format!("{parts} smaller parts")))
-                }
-            };
-            let branch = match (first, last) {
-                (true, _) => "",
-                (false, true) => "└─ ",
-                (false, false) => "├─ ",
-            };
-            let window = self.answer.window_ns();
-            let mut head =
-                Line::new().add(Style::Strong, format!("{:>6}  {:>7}  ", share(ns, window), duration(ns)));
-            head.push(Style::Faint, format!("{rails}{branch}"));
-            let rails = match (first, last) {
-                (true, _) => String::new(),
-                (false, true) => format!("{rails}   "),
-                (false, false) => format!("{rails}│  "),
-            };
-            let below = match item {
-                Item::Node(node) => self.below(node),
-                Item::Leaf(..) | Item::Rest(..) => Vec::new(),
-            };
-            self.screen.beside(&head, &format!("{:17}{rails}", ""), &text);
-            let most = below.len();
-            stack.extend(
-                below.into_iter().enumerate().rev().map(|(i, item)| (item, rails.clone(), i + 1 == most)),
-            );
-            first = false;
-        }
-    }
-
-    /// The children of a node, the largest first, the smallest put together.
-    fn below(&self, node: usize) -> Vec<Item> {
-        let Node { leaves, children, .. } = &self.tree.nodes[node];
-        let mut items: Vec<(u64, Item)> = children
-            .iter()
-            .map(|&child| (self.tree.nodes[child].total_ns, Item::Node(child)))
-            .chain(leaves.iter().enumerate().map(|(i, leaf)| (leaf.total_ns, Item::Leaf(node, i))))
-            .collect();
-        items.sort_by_key(|&(ns, _)| std::cmp::Reverse(ns));
-        let smallest = (self.answer.window_ns() as f64 * MIN_SHARE) as u64;
-        let shown = items.iter().take_while(|&&(ns, _)| ns >= smallest && ns > 0).count();
-        // One small part is drawn rather than counted.
-        let shown = if items.len() - shown == 1 { items.len() } else { shown };
-        let rest: u64 = items[shown..].iter().map(|&(ns, _)| ns).sum();
-        let small = items.len() - shown;
-        items.truncate(shown);
-        let mut items: Vec<Item> = items.into_iter().map(|(_, item)| item).collect();
-        if small > 0 {
-            items.push(Item::Rest(small, rest));
-        }
-        items
-    }
-
-    fn node(&self, node: usize) -> Line {
-        let Node { thread, call, link, waits, began, ended, .. } = &self.tree.nodes[node];
-        let window = self.answer.path.window;
-        let who = match thread {
-            Some(thread) => wording::thread(self.answer.recorded, *thread, window.to),
-            None => String::from("in flight"),
+fn draw(drawing: &Drawing<'_>, screen: &mut Screen) {
+    // (what, the rails of the branches around it, whether it is the last of its branch)
+    let mut stack = vec![(Item::Node(0), String::new(), true)];
+    let mut first = true;
+    while let Some((item, rails, last)) = stack.pop() {
+        let figures = drawing.figures(item);
+        let (branch, below_rails) = match (first, last) {
+            (true, _) => ("", String::new()),
+            (false, true) => ("└─ ", format!("{rails}   ")),
+            (false, false) => ("├─ ", format!("{rails}│  ")),
         };
+        let margin = format!("{:width$}{below_rails}", "", width = figures.chars().count());
+        let mut head = Line::new().add(Style::Strong, figures);
+        head.push(Style::Faint, format!("{rails}{branch}"));
+        screen.beside(&head, &margin, &drawing.words(item));
+        let below = drawing.below(item);
+        let all = below.len();
+        let below = below.into_iter().enumerate().rev();
+        stack.extend(below.map(|(i, item)| (item, below_rails.clone(), i + 1 == all)));
+        first = false;
+    }
+}
+
+impl<'a> Drawing<'a> {
+    fn total(&self, item: Item<'_>) -> Sum {
+        match item {
+            Item::Node(node) => self.tree.nodes[node].total,
+            Item::Leaf(leaf) => leaf.total,
+            Item::Competitors(_, total) | Item::Small(_, total) => total,
+        }
+    }
+
+    /// What hangs under a node, the largest difference first, and last what is small, put together.
+    fn below(&self, item: Item<'_>) -> Vec<Item<'a>> {
+        let Item::Node(node) = item else { return Vec::new() };
+        let Node { leaves, children, .. } = &self.tree.nodes[node];
+        let is_competitor = |leaf: &&Leaf| {
+            let Activity { kind, blamed } = &leaf.activity;
+            *kind == SegmentKind::Runnable
+                && matches!(blamed, Blamed::Threads(_) | Blamed::Cause(Responsible::Competitor(_)))
+        };
+        let (competitors, others): (Vec<_>, Vec<_>) = leaves.iter().partition(is_competitor);
+        let (named, rest) = competitors.split_at(MAX_COMPETITORS.min(competitors.len()));
+        let mut items: Vec<_> = children.iter().map(|&child| Item::Node(child)).collect();
+        items.extend(others.iter().chain(named).map(|&leaf| Item::Leaf(leaf)));
+        match rest {
+            [] => {}
+            [one] => items.push(Item::Leaf(one)),
+            rest => items.push(Item::Competitors(rest.len(), sum(rest.iter().map(|leaf| leaf.total)))),
+        }
+        let difference = |item: &Item<'_>| self.total(*item).mean(self.tree.calls).difference();
+        items.sort_by(|a, b| difference(b).total_cmp(&difference(a)));
+        let (shown, small): (Vec<_>, Vec<_>) =
+            items.iter().partition(|item| self.is_shown(self.total(**item)));
+        // One small part is drawn rather than counted.
+        if small.len() < 2 {
+            return items;
+        }
+        let rest = Item::Small(small.len(), sum(small.iter().map(|item| self.total(*item))));
+        shown.into_iter().chain([rest]).collect()
+    }
+
+    fn is_shown(&self, total: Sum) -> bool {
+        if let Columns::Share(window_ns) = self.columns {
+            return total.ns.asked >= (window_ns as f64 * MIN_SHARE) as u64 && total.ns.asked > 0;
+        }
+        let mean = total.mean(self.tree.calls);
+        let all = self.tree.nodes[0].total.mean(self.tree.calls);
+        mean.asked >= all.asked * MIN_SHARE || mean.usual > all.usual * MIN_USUAL_SHARE
+    }
+
+    fn figures(&self, item: Item<'_>) -> String {
+        let total = self.total(item);
+        let PerGroup { asked, usual } = total.mean(self.tree.calls);
+        let calls = match item {
+            Item::Node(_) | Item::Leaf(_) => total.calls.asked.to_string(),
+            // The number of calls that have one of them is not known.
+            Item::Competitors(..) | Item::Small(..) => String::new(),
+        };
+        let asked = duration(asked as u64);
+        match self.columns {
+            Columns::Share(window_ns) => {
+                format!("{:>6}  {:>7}  ", share(total.ns.asked, window_ns), duration(total.ns.asked))
+            }
+            Columns::PerCall => format!("{asked:>7}  {calls:>5}  "),
+            Columns::BesideUsual => format!("{asked:>7}  {:>7}  {calls:>5}  ", duration(usual as u64)),
+        }
+    }
+
+    fn words(&self, item: Item<'_>) -> Line {
+        match item {
+            Item::Node(node) => self.node(&self.tree.nodes[node]),
+            Item::Leaf(leaf) => Line::from(self.leaf(leaf)),
+            Item::Competitors(count, _) => Line::from(format!("waiting for a CPU that {count} others had")),
+            Item::Small(count, _) => Line::new().add(Style::Faint, format!("{count} smaller parts")),
+        }
+    }
+
+    fn leaf(&self, leaf: &Leaf) -> String {
+        let mut text = wording::leaf(&self.evidence, leaf);
+        // The first screen of a path has the samples.
+        let code = &leaf.code;
+        let ran = wording::samples(&code.ran).filter(|_| !matches!(self.columns, Columns::Share(_)));
+        for code in ran.into_iter().chain(wording::tally(&code.waited, "parts")) {
+            text += &format!(": {code}");
+        }
+        text
+    }
+
+    fn node(&self, node: &Node) -> Line {
         let mut line = Line::new();
-        if node > 0 {
-            let wait = call.as_deref().map_or(String::new(), |call| format!("in {call} "));
-            line.push(Style::Normal, format!("{wait}for "));
+        if node.parent.is_some() {
+            let call =
+                node.call.as_ref().map_or(String::new(), |call| format!("in {} ", wording::call(call)));
+            line.push(Style::Normal, format!("{call}for "));
         }
-        line.push(Style::Strong, who);
-        if let Some(unit) =
-            thread.and_then(|thread| self.answer.recorded.survey.names.unit(&self.answer.thread(thread)))
-        {
-            line.push(Style::Faint, format!(" in {}", wording::unit(&unit)));
+        match (&node.thread, node.parent) {
+            (None, None) => line.push(Style::Normal, "the call"),
+            (thread, _) => line.push(Style::Strong, wording::node_thread(&self.evidence, thread.as_ref())),
         }
-        if node > 0 {
-            let times = if *waits == 1 { String::new() } else { format!(", {waits} times") };
-            line.push(Style::Faint, format!("  [{link}{times}]"));
-            let stacks = &self.answer.stacks;
-            let told = [(began, "waits", ""), (ended, "wake-ups", "ended: ")];
-            let told: Vec<String> = told
-                .into_iter()
-                .filter_map(|(counts, what, lead)| Some(format!("{lead}{}", sites(stacks, counts, what)?)))
-                .collect();
-            if !told.is_empty() {
-                line.push(Style::Normal, format!("  {}", told.join("; ")));
+        let names = &self.evidence.recorded.survey.names;
+        let times = match node.thread {
+            Some(ThreadKey::One(thread)) => {
+                if let Some(unit) = names.unit(&self.evidence.thread(thread)) {
+                    line.push(Style::Faint, format!(" in {}", wording::unit(&unit)));
+                }
+                Some(node.waits)
+            }
+            _ => Some(node.waits).filter(|_| matches!(self.columns, Columns::Share(_))),
+        };
+        if node.parent.is_some() {
+            let times = times.filter(|times| *times != 1).map_or(String::new(), |n| format!(", {n} times"));
+            let via = node.via.and_then(wording::via_word).unwrap_or("");
+            line.push(Style::Faint, format!("  [{via}{times}]"));
+            let ended = wording::tally(&node.ended, "wake-ups").map(|ended| format!("ended: {ended}"));
+            let code: Vec<String> = wording::tally(&node.began, "waits").into_iter().chain(ended).collect();
+            if !code.is_empty() {
+                line.push(Style::Normal, format!("  {}", code.join("; ")));
             }
         }
         line
     }
 }
 
+/// The sum of several parts, which may be of the same calls.
+fn sum(parts: impl Iterator<Item = Sum>) -> Sum {
+    parts.fold(Sum::default(), |mut all, Sum { ns, .. }| {
+        all.ns = PerGroup { asked: all.ns.asked + ns.asked, usual: all.ns.usual + ns.usual };
+        all
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Story, call, checkout, checkout_stacks, command};
+    use crate::sample::{Answered, calls_of, calls_of_a_chain, command};
     use expect_test::expect;
-    use wakepath_critical_path::{Cause, SegmentKind, Via};
+    use wakepath_critical_path::{Cause, SegmentKind};
+    use wakepath_findings::testing::{Story, checkout, checkout_stacks};
 
     #[test]
     fn the_tree_says_who_waited_for_whom() {
@@ -155,7 +255,7 @@ mod tests {
               2.3%  28.0 ms  │  ├─ waiting in the queue of disk sda
               1.2%  14.0 ms  │  └─ running
              20.1%   240 ms  ├─ running
-             10.9%   130 ms  ├─ not allowed to run
+             10.9%   130 ms  ├─ not allowed to run: CPU limit of shop.service (50.0 ms per 100 ms)
               7.4%  88.0 ms  ├─ in read on tcp 10.0.0.3:5432 for postgres (912) in postgresql.service  [packet]
               5.1%  61.0 ms  │  ├─ waiting for disk sda, in fdatasync of pg_wal
               2.3%  27.0 ms  │  └─ running
@@ -163,14 +263,14 @@ mod tests {
               0.2%  2.00 ms  ├─ waiting for a CPU that stress (555) had
              <0.1%   100 µs  └─ waiting for a CPU that was idle
         "#]]
-        .assert_eq(&tree(&checkout().answer(command()), Layout::PLAIN));
+        .assert_eq(&tree(&checkout().answer(command()), Paper::PLAIN));
     }
 
     #[test]
     fn the_tree_says_where_a_wait_began_and_where_it_was_ended() {
         let mut story = checkout();
-        story.stacks = checkout_stacks;
-        let text = tree(&story.answer(command()), Layout::PLAIN);
+        story.stacks = checkout_stacks(&story.path);
+        let text = tree(&story.answer(command()), Paper::PLAIN);
         let from = text.find("├─ in fdatasync").expect("the wait");
         expect![[r#"
             ├─ in fdatasync of orders.db for kernel thread jbd2/sda1-8  [wakeup, 14 times]  13
@@ -180,7 +280,7 @@ mod tests {
               2.3%  28.0 ms  │  ├─ waiting in the queue of disk sda
               1.2%  14.0 ms  │  └─ running
              20.1%   240 ms  ├─ running
-             10.9%   130 ms  ├─ not allowed to run
+             10.9%   130 ms  ├─ not allowed to run: CPU limit of shop.service (50.0 ms per 100 ms)
               7.4%  88.0 ms  ├─ in read on tcp 10.0.0.3:5432 for postgres (912) in postgresql.service  [packet]
                              │  1 of 1 waits in ask_bank (checkout), from main checkout.c:88
               5.1%  61.0 ms  │  ├─ waiting for disk sda, in fdatasync of pg_wal: 1 of 1 parts in postgres, which
@@ -215,22 +315,48 @@ mod tests {
               5.3%     8 ns  ├─ waiting for a CPU that cc1 (107) had
               3.3%     5 ns  └─ waiting for a CPU that was idle
         "#]]
-        .assert_eq(&tree(&story.told().answer(command()), Layout::PLAIN));
+        .assert_eq(&tree(&story.finish().answer(command()), Paper::PLAIN));
     }
 
     #[test]
-    fn a_chain_of_many_waits_ends_in_a_deepest_level_and_loses_nothing() {
-        let mut story = Story::new();
-        let threads: Vec<_> = (0..200_000).map(|i| story.thread(100 + i, 1, b"link", 0)).collect();
-        let mut parent = None;
-        for pair in threads.windows(2) {
-            parent = Some(story.wait(10, pair[0], parent, call(0, 3), Via::Wakeup, pair[1]));
-        }
-        story.then(10, threads[threads.len() - 1], parent, SegmentKind::Running, Cause::None);
-        let story = story.told();
-        let answer = story.answer(command());
-        let tree = cause_tree(&answer);
-        assert_eq!(tree.nodes[0].total_ns, 10);
-        assert_eq!(tree.nodes.len() as u32, crate::cause_tree::MAX_DEPTH + 1);
+    fn the_merged_tree_says_who_waited_for_whom_a_call_beside_the_usual_ones() {
+        calls_of(|answer| {
+            expect![[r#"
+                20 calls of peak 2 of ./app:handle took 100 µs on average, where those of peak 1 take 200 ns: mostly
+                running holder (100% of the difference, first in 20 of 20 calls)
+                1 call left without returning: not among them
+                1 call had not ended: not among them
+
+                 a call    usual  calls  who waited for whom, largest difference first
+                 100 µs   200 ns     20  the call
+                99.9 µs     0 ns     20  ├─ in futex for holder  [lock]
+                99.9 µs     0 ns     20  │  └─ running
+                 200 ns   200 ns     20  └─ running
+
+                lost 0 records
+            "#]].assert_eq(&merged(answer, Paper::PLAIN));
+        });
+    }
+
+    #[test]
+    fn branches_say_in_which_function_threads_ran_and_waited() {
+        calls_of_a_chain(1, |answer| {
+            expect![[r#"
+                20 calls of peak 2 of ./app:handle took 100 µs on average, where those of peak 1 take 200 ns: mostly
+                waiting for backend (20), which spent it waiting for disk sda, in fdatasync of log.0 and running
+                (100% of the difference, first in 20 of 20 calls)
+
+                 a call    usual  calls  who waited for whom, largest difference first
+                 100 µs   200 ns     20  the call
+                99.9 µs     0 ns     20  ├─ in futex for backend  [wakeup]
+                60.0 µs     0 ns     20  │  ├─ waiting for disk sda, in fdatasync of log.0: 20 of 20 parts in
+                                         │  │  backend, which cannot be read here
+                39.9 µs     0 ns     20  │  └─ running: ~ 20 of 20 samples in backend, which cannot be read here
+                 200 ns   200 ns     20  └─ running
+
+                lost 0 records
+                ~ sampled; everything else timed at each switch
+            "#]].assert_eq(&merged(answer, Paper::PLAIN));
+        });
     }
 }

@@ -5,9 +5,11 @@ use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt};
 use indexmap::IndexMap;
 use wakepath_critical_path::{Basis, Cause, Responsible, Segment, SegmentKind, WaitId};
-use wakepath_engine::{CallKey, PathAnswer, SiteId};
-use wakepath_event::{Comm, Tid};
+use wakepath_event::Comm;
+use wakepath_names::{CallKey, SiteId};
 use wakepath_wait_graph::ThreadIndex;
+
+use crate::Evidence;
 
 /// What segments of one class have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,10 +26,10 @@ pub struct Class {
     pub call: Option<CallKey>,
     /// Where in the code the thread's own wait began, where that is known.
     pub site: Option<SiteId>,
-    /// Of a kernel thread's time, on whose behalf it is: the wait around it that no kernel thread waited
+    /// Of a kernel thread's time, on whose behalf it is: the wait enclosing it that no kernel thread waited
     /// in, where there is one.
     pub user: Option<Waiter>,
-    /// The system call of the wait around it that an own thread waited in, where there is one.
+    /// The system call of the wait enclosing it that an own thread waited in, where there is one.
     pub own_call: Option<CallKey>,
     /// And where in the code that wait began, where that is known.
     pub own_site: Option<SiteId>,
@@ -35,7 +37,7 @@ pub struct Class {
     pub basis: Basis,
 }
 
-/// A wait around a segment.
+/// A wait enclosing a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Waiter {
     /// Who waited.
@@ -71,7 +73,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(&mut self, class: &Class) -> &mut Sum {
+    fn entry(&mut self, class: &Class) -> &mut Sum {
         let is_it = |index: &&usize| self.all.get_index(**index).is_some_and(|(other, _)| other == class);
         let index = match self.recent.iter().find(is_it) {
             Some(index) => *index,
@@ -89,27 +91,27 @@ impl Sums {
 }
 
 /// All classes of a path, with their sums, in the order in which the path meets them.
-pub fn classes(answer: &PathAnswer) -> impl Iterator<Item = (Class, Sum)> + use<> {
-    let path = &answer.path;
-    let waits = Waits::new(answer);
+pub fn classes(evidence: &Evidence<'_>) -> impl Iterator<Item = (Class, Sum)> + use<> {
+    let path = evidence.path;
+    let waits = Waits::new(evidence);
     let mut sums = Sums::default();
-    let mut under_way = UnderWay::default();
-    let mut before: Option<(Class, Around)> = None;
+    let mut open_waits = OpenWaits::default();
+    let mut before: Option<(Class, Enclosing)> = None;
     for (number, segment) in path.segments.iter().enumerate() {
-        let around = waits.around(segment);
-        let class = waits.class(number, segment, around);
-        let sum = sums.of(&class);
+        let enclosing = waits.enclosing(segment);
+        let class = waits.class(number, segment, enclosing);
+        let sum = sums.entry(&class);
         sum.ns += segment.to.since(segment.from);
-        let goes_on = before.is_some_and(|(last, was)| last == class && waits.are_alike(was, around));
+        let goes_on = before.is_some_and(|(last, was)| last == class && waits.are_alike(was, enclosing));
         sum.stretches += u64::from(!goes_on);
-        let begins = under_way.meet(segment, class.call.is_some() || class.site.is_some());
+        let begins = open_waits.enter(segment, class.call.is_some() || class.site.is_some());
         sum.own_waits += u64::from(begins);
-        let is_new = match around.user.and_then(|user| path.waits.get(user.0 as usize)) {
-            Some(wait) => under_way.begins(wait.depth, wait.thread),
+        let is_new = match enclosing.user.and_then(|user| path.waits.get(user.0 as usize)) {
+            Some(wait) => open_waits.begins(wait.depth, wait.thread),
             None => begins,
         };
         sum.waits += u64::from(is_new);
-        before = Some((class, around));
+        before = Some((class, enclosing));
     }
     sums.all.into_iter()
 }
@@ -117,11 +119,11 @@ pub fn classes(answer: &PathAnswer) -> impl Iterator<Item = (Class, Sum)> + use<
 /// The waits that a segment lies in, as far as they were counted, by depth. A wait counts where it is met
 /// first, however many segments it has: its thread does something else before the next one begins.
 #[derive(Default)]
-struct UnderWay(Vec<(u32, ThreadIndex)>);
+struct OpenWaits(Vec<(u32, ThreadIndex)>);
 
-impl UnderWay {
+impl OpenWaits {
     /// Goes on to a segment, in which its thread waits itself or not; true if that is where a wait begins.
-    fn meet(&mut self, segment: &Segment, waits: bool) -> bool {
+    fn enter(&mut self, segment: &Segment, waits: bool) -> bool {
         // What is on its way is nobody's time, and ends no wait.
         let Some(thread) = segment.thread else { return false };
         while self
@@ -144,20 +146,20 @@ impl UnderWay {
     }
 }
 
-/// The waits around a segment that matter.
+/// The waits enclosing a segment that matter.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Around {
+struct Enclosing {
     /// The nearest in which no kernel thread waited; as this one the segment is counted.
     user: Option<WaitId>,
     /// The nearest in which an own thread waited.
     own: Option<WaitId>,
 }
 
-/// What each wait of a path is to the segments that it is around.
+/// What each wait of a path is to the segments that it is enclosing.
 struct Waits<'a> {
-    answer: &'a PathAnswer<'a>,
+    evidence: &'a Evidence<'a>,
     is_kernel: HashMap<ThreadIndex, bool>,
-    /// Itself, or the nearest wait around it in which no kernel thread waited.
+    /// Itself, or the nearest wait enclosing it in which no kernel thread waited.
     user: Vec<Option<WaitId>>,
     /// The same, in which an own thread waited.
     own: Vec<Option<WaitId>>,
@@ -165,25 +167,25 @@ struct Waits<'a> {
 }
 
 impl<'a> Waits<'a> {
-    fn new(answer: &'a PathAnswer<'a>) -> Self {
-        let waits = &answer.path.waits;
+    fn new(evidence: &'a Evidence<'a>) -> Self {
+        let waits = &evidence.path.waits;
         let mut whose = HashMap::new();
         let (mut user, mut own) = (Vec::with_capacity(waits.len()), Vec::with_capacity(waits.len()));
         // A wait's parent comes before it.
         for (i, wait) in waits.iter().enumerate() {
             let (is_kernel, is_own) = *whose
                 .entry(wait.thread)
-                .or_insert_with(|| (answer.thread(wait.thread).kernel, is_own(answer, wait.thread)));
+                .or_insert_with(|| (evidence.thread(wait.thread).kernel, evidence.is_own(wait.thread)));
             let itself = u32::try_from(i).ok().map(WaitId);
-            let around = |list: &[Option<WaitId>]| *list.get(wait.parent?.0 as usize)?;
-            let (user_wait, own_wait) = (around(&user), around(&own));
+            let enclosing = |list: &[Option<WaitId>]| *list.get(wait.parent?.0 as usize)?;
+            let (user_wait, own_wait) = (enclosing(&user), enclosing(&own));
             user.push(if is_kernel { user_wait } else { itself });
             own.push(if is_own { itself } else { own_wait });
         }
-        let disks = disks(answer, &user);
+        let disks = disks(evidence, &user);
         let site = |id: usize| {
-            let taken = answer.stacks.of_wait(WaitId(u32::try_from(id).ok()?))?;
-            answer.stacks.site_of(taken)
+            let taken = evidence.stacks.of_wait(WaitId(u32::try_from(id).ok()?))?;
+            evidence.stacks.site_of(taken)
         };
         let waiters = waits
             .iter()
@@ -191,18 +193,18 @@ impl<'a> Waits<'a> {
             .enumerate()
             .map(|(id, (wait, disk))| Waiter {
                 thread: wait.thread,
-                call: answer.wait_call_key(wait),
+                call: evidence.recorded.wait_call_key(wait),
                 site: site(id),
                 disk,
             })
             .collect();
         let is_kernel = whose.into_iter().map(|(thread, (is_kernel, _))| (thread, is_kernel)).collect();
-        Self { answer, is_kernel, user, own, waiters }
+        Self { evidence, is_kernel, user, own, waiters }
     }
 
-    fn around(&self, segment: &Segment) -> Around {
+    fn enclosing(&self, segment: &Segment) -> Enclosing {
         let nearest = |list: &[Option<WaitId>]| *list.get(segment.parent?.0 as usize)?;
-        Around { user: nearest(&self.user), own: nearest(&self.own) }
+        Enclosing { user: nearest(&self.user), own: nearest(&self.own) }
     }
 
     fn waiter(&self, wait: Option<WaitId>) -> Option<&Waiter> {
@@ -210,36 +212,36 @@ impl<'a> Waits<'a> {
     }
 
     /// Whether segments of one class, in these waits, are one stretch.
-    fn are_alike(&self, one: Around, other: Around) -> bool {
+    fn are_alike(&self, one: Enclosing, other: Enclosing) -> bool {
         let alike = |one, other| one == other || self.waiter(one) == self.waiter(other);
         alike(one.user, other.user) && alike(one.own, other.own)
     }
 
-    fn class(&self, number: usize, segment: &Segment, around: Around) -> Class {
-        let (graph, stacks) = (&self.answer.recorded.graph, &self.answer.stacks);
+    fn class(&self, number: usize, segment: &Segment, enclosing: Enclosing) -> Class {
+        let graph = &self.evidence.recorded.graph;
         let is_kernel = segment.thread.is_some_and(|thread| match self.is_kernel.get(&thread) {
             Some(is_kernel) => *is_kernel,
-            None => self.answer.thread(thread).kernel,
+            None => self.evidence.thread(thread).kernel,
         });
         Class {
             thread: segment.thread,
             comm: segment.thread.map(|thread| graph.thread(thread).name_at(segment.to)).unwrap_or_default(),
             kind: segment.kind,
             responsible: Responsible::from(&segment.cause),
-            call: self.answer.segment_call_key(segment),
-            site: stacks.of_segment(number).and_then(|taken| stacks.site_of(taken)),
-            user: self.waiter(around.user).filter(|_| is_kernel).copied(),
-            own_call: self.waiter(around.own).and_then(|own| own.call),
-            own_site: self.waiter(around.own).and_then(|own| own.site),
+            call: self.evidence.recorded.segment_call_key(segment),
+            site: self.evidence.segment_site(number),
+            user: self.waiter(enclosing.user).filter(|_| is_kernel).copied(),
+            own_call: self.waiter(enclosing.own).and_then(|own| own.call),
+            own_site: self.waiter(enclosing.own).and_then(|own| own.site),
             basis: segment.basis,
         }
     }
 }
 
 /// The disk that took most of each user thread's wait.
-fn disks(answer: &PathAnswer, user: &[Option<WaitId>]) -> Vec<Option<Option<u32>>> {
+fn disks(evidence: &Evidence<'_>, user: &[Option<WaitId>]) -> Vec<Option<Option<u32>>> {
     let mut times: HashMap<(usize, Option<u32>), u64> = HashMap::new();
-    for segment in &answer.path.segments {
+    for segment in &evidence.path.segments {
         let wait = segment.parent.and_then(|wait| *user.get(wait.0 as usize)?);
         if let (Some(wait), Cause::Block { request, .. }) = (wait, &segment.cause) {
             let device = request.as_ref().map(|request| request.device);
@@ -254,23 +256,12 @@ fn disks(answer: &PathAnswer, user: &[Option<WaitId>]) -> Vec<Option<Option<u32>
     most.into_iter().map(|largest| largest.map(|(_, device)| device)).collect()
 }
 
-/// Whether a thread is of the window's own processes: its process, its descendants. One that was
-/// never introduced is not, and kernel threads are nobody's.
-pub fn is_own(answer: &PathAnswer, thread: ThreadIndex) -> bool {
-    let (who, subject) = (answer.thread(thread), answer.subject());
-    match (who.tgid, subject.tgid) {
-        _ if who.kernel => false,
-        (Some(process), Some(ancestor)) => answer.recorded.descends(process, ancestor, answer.path.window.to),
-        _ => who.tid == subject.tid && who.tid != Tid::IDLE,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use wakepath_critical_path::Via;
 
     use super::*;
-    use crate::sample::{FUTEX, Story, call, command};
+    use crate::testing::{FUTEX, Story, call};
 
     #[test]
     fn a_wait_counts_once_however_many_segments_it_has() {
@@ -284,9 +275,9 @@ mod tests {
             story.then(10, child, Some(wait), SegmentKind::Throttled, Cause::None);
             story.then(1, own, None, SegmentKind::Running, Cause::None);
         }
-        let story = story.told();
-        let answer = story.answer(command());
-        let waits = classes(&answer).filter(|(class, _)| class.kind == SegmentKind::Throttled);
+        let story = story.finish();
+        let evidence = story.evidence();
+        let waits = classes(&evidence).filter(|(class, _)| class.kind == SegmentKind::Throttled);
         let told: Vec<_> = waits.map(|(class, sum)| (class.kind, sum.ns, sum.stretches, sum.waits)).collect();
         assert_eq!(told, [(SegmentKind::Throttled, 40, 2, 2), (SegmentKind::Throttled, 20, 1, 1)]);
     }
@@ -302,9 +293,9 @@ mod tests {
             let inner = story.wait(10, waiter, Some(outer), call(FUTEX, 4), Via::Wakeup, server);
             story.then(10, server, Some(inner), SegmentKind::Running, Cause::None);
         }
-        let story = story.told();
-        let answer = story.answer(command());
-        let told: Vec<_> = classes(&answer).map(|(_, sum)| (sum.ns, sum.stretches)).collect();
+        let story = story.finish();
+        let evidence = story.evidence();
+        let told: Vec<_> = classes(&evidence).map(|(_, sum)| (sum.ns, sum.stretches)).collect();
         assert_eq!(told, [(30, 2)], "one class, two stretches: for one, then for two");
     }
 }

@@ -1,0 +1,24 @@
+//! The two groups of calls that are compared.
+
+/// The same of the calls that were asked about, and of the usual ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PerGroup<T> {
+    /// Of the calls that were asked about, or of the one path there is.
+    pub asked: T,
+    /// Of the usual ones.
+    pub usual: T,
+}
+
+impl<T> PerGroup<T> {
+    /// That of one group.
+    pub(crate) const fn of(&mut self, is_asked: bool) -> &mut T {
+        if is_asked { &mut self.asked } else { &mut self.usual }
+    }
+}
+
+impl PerGroup<f64> {
+    /// By how much the calls that were asked about have more of it.
+    pub fn difference(&self) -> f64 {
+        self.asked - self.usual
+    }
+}

@@ -1,0 +1,130 @@
+//! The keys by which time is added up. Each is typed: no key is a text, so that no view's wording decides what
+//! belongs together.
+
+use wakepath_critical_path::{Responsible, SegmentKind};
+use wakepath_event::{Comm, HostIndex};
+use wakepath_names::{CallName, Endpoint, UnitLimit};
+use wakepath_wait_graph::ThreadIndex;
+
+/// All threads of one name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ThreadName {
+    /// The name; empty where it is not known.
+    pub comm: Comm,
+    /// They belong to the kernel.
+    pub kernel: bool,
+    /// Their host, where it is another one than the reference.
+    pub host: Option<HostIndex>,
+}
+
+/// A thread, or all threads of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ThreadKey {
+    /// This thread.
+    One(ThreadIndex),
+    /// All threads of this name.
+    Named(ThreadName),
+}
+
+/// What time of a thread went to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Activity {
+    /// Running, or what it waited for.
+    pub kind: SegmentKind,
+    /// Who or what is responsible for it.
+    pub blamed: Blamed,
+}
+
+impl Activity {
+    /// A kind of time of which no more is said.
+    pub const fn plain(kind: SegmentKind) -> Self {
+        Self { kind, blamed: Blamed::Cause(Responsible::Itself) }
+    }
+}
+
+/// A [`Responsible`] by name, where it has one that others share.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Blamed {
+    /// As the path has it: a flow is unknown, and a lock has no owner.
+    Cause(Responsible),
+    /// Threads of this name had the CPU.
+    Threads(ThreadName),
+    /// A cgroup's CPU limit.
+    CpuLimit(UnitLimit),
+    /// Kernel threads of this name did what was waited for.
+    KernelThread(Comm),
+    /// The sender of a packet.
+    Sender(Endpoint),
+}
+
+/// Who or what a row of the first screen blames.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RowKey {
+    /// Own threads of this name ran.
+    Running(Comm),
+    /// Interrupts took the CPU from own threads.
+    Interrupts,
+    /// The hypervisor took it.
+    Hypervisor,
+    /// Own threads waited for a CPU.
+    Cpu,
+    /// A CPU limit held own threads.
+    CpuLimit(Option<UnitLimit>),
+    /// A disk, by major << 20 | minor.
+    Disk(Option<u32>),
+    /// A timer that own threads set.
+    Timer,
+    /// The network: the other end, where it is known.
+    Network(Option<Endpoint>),
+    /// A lock; what its owner did is not known.
+    Lock,
+    /// A person.
+    UserInput,
+    /// Some other device or interrupt.
+    Device(Responsible),
+    /// Another process; several of one name, on one host, are one row.
+    Process(Comm, Option<HostIndex>),
+    /// A kernel thread, where no disk was behind it.
+    KernelThread(Comm),
+    /// Waits that were not over when the window closed.
+    StillWaiting,
+    /// The reason why it is not known.
+    Unknown(Responsible),
+}
+
+/// A part of a row's time.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PartKey {
+    /// The threads did this.
+    Activity(Activity),
+    /// Kernel threads did something for them.
+    KernelThreads,
+    /// The threads were blocked in this call.
+    Call(CallName),
+}
+
+/// What a row's time went to at the end of the chain of waits, without the objects of the calls, of which there
+/// may be thousands.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EndKey {
+    /// What the thread there did; `None` where the row's key says it.
+    pub activity: Option<Activity>,
+    /// The number of the system call that it was in.
+    pub call: Option<u32>,
+}
+
+impl EndKey {
+    /// Whether a thread runs there: samples show where.
+    pub fn runs(&self) -> bool {
+        self.activity.as_ref().is_some_and(|activity| *activity == Activity::plain(SegmentKind::Running))
+    }
+}
+
+/// Who or what took time of calls.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CauseKey {
+    /// The thread that made the call, by running: calls are made by threads of many names.
+    Caller,
+    /// Somebody or something else.
+    Row(RowKey),
+}

@@ -1,0 +1,367 @@
+//! The rows of the first screen: a path's time by who or what is responsible for it.
+//!
+//! The window's *own* processes are its process and all its descendants. Their time is grouped by what they did
+//! or waited for: running, a disk, a timer, a limit. The time of *other* processes, while an own thread waited for
+//! them, is grouped by process: "waiting for postgres". A kernel thread works on behalf of others, so its time
+//! belongs to the wait that it explains: `jbd2` to the disk write that waited for it.
+//!
+//! Rows regroup the path's segments and lose none, so they add up to the window.
+
+mod classes;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use wakepath_critical_path::{Basis, Responsible, SegmentKind};
+use wakepath_event::{Comm, Tid};
+use wakepath_names::{CallName, Object, ThreadInfo, worker_family};
+use wakepath_wait_graph::ThreadIndex;
+
+use crate::{Activity, Blamed, EndKey, Evidence, PartKey, RowKey, Sites, ThreadName};
+use classes::{Class, Sum, classes};
+
+/// What a row's key took of the window, and how.
+#[derive(Debug, Clone, Default)]
+pub struct Row {
+    /// Its time, ns.
+    pub total_ns: u64,
+    /// The parts of that time, ns.
+    pub parts: BTreeMap<PartKey, u64>,
+    /// The same time by what it went to at the end of the chain of waits.
+    pub ends: BTreeMap<EndKey, End>,
+    /// The waits behind it, by system call.
+    pub calls: BTreeMap<CallName, Waits>,
+    /// Where in the code these waits began.
+    pub sites: Sites,
+    /// Kernel threads that the waits went through.
+    pub through: BTreeSet<Comm>,
+    /// The processes of its threads.
+    pub processes: BTreeSet<Tid>,
+    /// Its threads.
+    pub threads: BTreeSet<ThreadIndex>,
+    /// The threads that lost this time, by name, ns.
+    pub users: BTreeMap<Comm, u64>,
+    /// The number of separate stretches of time.
+    pub stretches: u64,
+    /// How much of it is known how well.
+    pub basis: BasisMix,
+}
+
+/// Waits in one system call.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Waits {
+    /// Their number.
+    pub count: u64,
+    /// Their time on the path, ns.
+    pub ns: u64,
+}
+
+/// The time at one end of the chain of waits.
+#[derive(Debug, Clone, Default)]
+pub struct End {
+    /// The time, ns.
+    pub ns: u64,
+    /// The objects of the system calls.
+    pub objects: BTreeSet<Object>,
+    /// Where in the code the waits began.
+    pub sites: Sites,
+}
+
+/// How much of a time is known how well, ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BasisMix {
+    /// Timed at both ends.
+    pub measured: u64,
+    /// Estimated from samples.
+    pub sampled: u64,
+    /// By a rule.
+    pub inferred: u64,
+    /// More than one explanation fits.
+    pub ambiguous: u64,
+}
+
+/// How well a sum of times is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Certainty {
+    /// Nearly all of it was timed at both ends.
+    Measured,
+    /// More than half of it was.
+    MostlyMeasured,
+    /// Nearly all of it was estimated from samples.
+    Sampled,
+    /// Rules say it.
+    Inferred,
+    /// A part of it has several explanations.
+    PartlyAmbiguous,
+    /// More than half of it has.
+    Ambiguous,
+}
+
+impl BasisMix {
+    fn add(&mut self, basis: Basis, ns: u64) {
+        match basis {
+            Basis::Measured => self.measured += ns,
+            Basis::Sampled => self.sampled += ns,
+            Basis::Inferred(_) => self.inferred += ns,
+            Basis::Ambiguous => self.ambiguous += ns,
+        }
+    }
+
+    /// A summary of the whole, which never claims more than holds for 99 parts in 100.
+    pub fn certainty(self) -> Certainty {
+        let total = self.measured + self.sampled + self.inferred + self.ambiguous;
+        let nearly_all = |part: u64| part > 0 && part >= total - total / 100;
+        let most = |part: u64| part > total / 2;
+        if nearly_all(self.measured) {
+            Certainty::Measured
+        } else if self.ambiguous > total / 100 {
+            if most(self.ambiguous) { Certainty::Ambiguous } else { Certainty::PartlyAmbiguous }
+        } else if nearly_all(self.sampled) {
+            Certainty::Sampled
+        } else if most(self.measured) {
+            Certainty::MostlyMeasured
+        } else {
+            Certainty::Inferred
+        }
+    }
+}
+
+/// All rows, the largest first.
+pub fn rows(evidence: &Evidence<'_>) -> Vec<(RowKey, Row)> {
+    let mut builder = RowBuilder { evidence, rows: HashMap::new(), own: HashMap::new() };
+    for (class, sum) in classes(evidence) {
+        builder.add(&class, sum);
+    }
+    let mut rows: Vec<_> = builder.rows.into_iter().collect();
+    rows.sort_by(|(a, left), (b, right)| right.total_ns.cmp(&left.total_ns).then_with(|| a.cmp(b)));
+    rows
+}
+
+struct RowBuilder<'a> {
+    evidence: &'a Evidence<'a>,
+    rows: HashMap<RowKey, Row>,
+    /// Whether a thread is an own one.
+    own: HashMap<ThreadIndex, bool>,
+}
+
+impl RowBuilder<'_> {
+    fn add(&mut self, class: &Class, sum: Sum) {
+        let evidence = self.evidence;
+        let thread = class.thread.map(|thread| ThreadInfo { comm: class.comm, ..evidence.thread(thread) });
+        let by_kernel = thread.is_some_and(|thread| thread.kernel);
+        // The thread that lost the time: the one that waits, where a kernel thread works for it.
+        let user = if by_kernel { class.user.map(|user| user.thread) } else { class.thread };
+        let key = self.key(class, thread, user);
+        // A wait for another process is told by our call; the other's calls are its parts.
+        let (call, site, waits) = match key {
+            RowKey::Process(..) => (class.own_call, class.own_site, sum.waits),
+            _ if by_kernel => {
+                (class.user.and_then(|user| user.call), class.user.and_then(|user| user.site), sum.waits)
+            }
+            _ => (class.call, class.site, sum.own_waits),
+        };
+        let part = self.part(&key, class, by_kernel);
+        let call = call.map(|call| evidence.recorded.survey.names.spell(call));
+        let end = self.end(&key, class, by_kernel);
+        let user = user.map(|user| if by_kernel { evidence.thread(user).comm } else { class.comm });
+
+        let row = self.rows.entry(key).or_default();
+        row.total_ns += sum.ns;
+        row.stretches += sum.stretches;
+        *row.parts.entry(part).or_default() += sum.ns;
+        if let Some((key, object)) = end {
+            let end = row.ends.entry(key).or_default();
+            end.ns += sum.ns;
+            end.objects.extend(object);
+            let site = if by_kernel { class.user.and_then(|user| user.site) } else { class.site };
+            if site.is_some() || sum.own_waits > 0 {
+                *end.sites.entry(site).or_default() += sum.own_waits;
+            }
+        }
+        if let Some(call) = call {
+            let of_call = row.calls.entry(call).or_default();
+            of_call.count += waits;
+            of_call.ns += sum.ns;
+        }
+        if site.is_some() || waits > 0 {
+            *row.sites.entry(site).or_default() += waits;
+        }
+        if let Some(user) = user {
+            *row.users.entry(user).or_default() += sum.ns;
+        }
+        row.basis.add(class.basis, sum.ns);
+        row.threads.extend(class.thread);
+        if let Some(thread) = thread {
+            if thread.kernel {
+                row.through.insert(worker_family(thread.comm));
+            } else {
+                row.processes.extend(thread.tgid);
+            }
+        }
+    }
+
+    fn key(&mut self, class: &Class, thread: Option<ThreadInfo>, user: Option<ThreadIndex>) -> RowKey {
+        let evidence = self.evidence;
+        if let Some(other) = user.filter(|user| !self.is_own(*user)) {
+            let other = evidence.thread(other);
+            if !other.kernel {
+                return RowKey::Process(self.process_comm(&other), evidence.remote_host(&other));
+            }
+        }
+        if let Some(kernel) = thread.filter(|thread| thread.kernel && class.kind != SegmentKind::BlockDevice)
+        {
+            if let Some(device) = class.user.and_then(|user| user.disk) {
+                return RowKey::Disk(device);
+            }
+            if is_on_cpu(class.kind) && class.kind != SegmentKind::Throttled {
+                return RowKey::KernelThread(worker_family(kernel.comm));
+            }
+        }
+        let blamed = || evidence.activity(class.kind, class.responsible, class.thread).blamed;
+        match class.kind {
+            SegmentKind::Running => RowKey::Running(class.comm),
+            SegmentKind::Runnable => RowKey::Cpu,
+            SegmentKind::Throttled => RowKey::CpuLimit(match blamed() {
+                Blamed::CpuLimit(limit) => Some(limit),
+                _ => None,
+            }),
+            SegmentKind::Interrupted => RowKey::Interrupts,
+            SegmentKind::Stolen => RowKey::Hypervisor,
+            SegmentKind::Timer => RowKey::Timer,
+            SegmentKind::BlockDevice => match class.responsible {
+                Responsible::Disk { device, .. } => RowKey::Disk(device),
+                _ => RowKey::Disk(None),
+            },
+            SegmentKind::Network => RowKey::Network(match blamed() {
+                Blamed::Sender(end) => Some(end),
+                _ => None,
+            }),
+            SegmentKind::Lock => RowKey::Lock,
+            SegmentKind::UserInput => RowKey::UserInput,
+            SegmentKind::OtherDevice => RowKey::Device(class.responsible),
+            SegmentKind::Unknown if class.responsible == Responsible::StillWaiting => RowKey::StillWaiting,
+            SegmentKind::Unknown => RowKey::Unknown(class.responsible),
+        }
+    }
+
+    /// The part of its row that a class is.
+    fn part(&self, row: &RowKey, class: &Class, by_kernel: bool) -> PartKey {
+        let activity = || self.evidence.activity(class.kind, class.responsible, class.thread);
+        match (row, class.responsible) {
+            (RowKey::Disk(_), Responsible::Disk { .. }) | (RowKey::Lock, _) => PartKey::Activity(activity()),
+            (RowKey::Disk(_), _) if by_kernel => PartKey::KernelThreads,
+            (RowKey::Cpu, _) => PartKey::Activity(self.cpu(class)),
+            (RowKey::Process(..), _) => match class.call {
+                _ if by_kernel && is_on_cpu(class.kind) => PartKey::KernelThreads,
+                Some(call) if !is_on_cpu(class.kind) => {
+                    PartKey::Call(self.evidence.recorded.survey.names.spell(call))
+                }
+                _ => PartKey::Activity(Activity::plain(class.kind)),
+            },
+            _ => PartKey::Activity(Activity::plain(class.kind)),
+        }
+    }
+
+    /// What a class is at the end of the chain, and the object of its call; `None` where its row's key says all.
+    fn end(&self, row: &RowKey, class: &Class, by_kernel: bool) -> Option<(EndKey, Option<Object>)> {
+        let disk = |device| Activity {
+            kind: SegmentKind::BlockDevice,
+            blamed: Blamed::Cause(Responsible::Disk { device, queued: false }),
+        };
+        let activity = match (row, class.responsible) {
+            (RowKey::Process(..), _) if by_kernel => match class.user.and_then(|user| user.disk) {
+                Some(device) => Some(disk(device)),
+                None => Some(Activity {
+                    kind: SegmentKind::Running,
+                    blamed: Blamed::KernelThread(worker_family(class.comm)),
+                }),
+            },
+            (RowKey::Process(..), Responsible::Disk { device, .. }) => Some(disk(device)),
+            (RowKey::Process(..), _) if class.kind == SegmentKind::Runnable => {
+                Some(Activity::plain(class.kind))
+            }
+            (RowKey::Process(..), _) => {
+                Some(self.evidence.activity(class.kind, class.responsible, class.thread))
+            }
+            (RowKey::Cpu, Responsible::Competitor(_) | Responsible::IdleCpu) => Some(self.cpu(class)),
+            _ => None,
+        };
+        let call = if by_kernel { class.user.and_then(|user| user.call) } else { class.call };
+        let call: Option<CallName> = call.map(|call| self.evidence.recorded.survey.names.spell(call));
+        if activity.is_none() && call.is_none() {
+            return None;
+        }
+        let key = EndKey { activity, call: call.as_ref().map(|call| call.number) };
+        Some((key, call.and_then(|call| call.object)))
+    }
+
+    /// A wait for a CPU. The thread that had it is named and not numbered: of a build's hundred compilers each had
+    /// the CPU for a moment.
+    fn cpu(&self, class: &Class) -> Activity {
+        let blamed = match class.responsible {
+            Responsible::Competitor(other) => {
+                let ThreadInfo { comm, kernel, .. } = self.evidence.thread(other);
+                let host = self.evidence.remote_host(&self.evidence.thread(other));
+                Blamed::Threads(ThreadName { comm, kernel, host })
+            }
+            other => Blamed::Cause(other),
+        };
+        Activity { kind: class.kind, blamed }
+    }
+
+    fn is_own(&mut self, thread: ThreadIndex) -> bool {
+        let evidence = self.evidence;
+        *self.own.entry(thread).or_insert_with(|| evidence.is_own(thread))
+    }
+
+    /// A process has the name of its main thread.
+    fn process_comm(&self, thread: &ThreadInfo) -> Comm {
+        let at = self.evidence.path.window.to;
+        thread
+            .tgid
+            .and_then(|process| self.evidence.recorded.process_comm(process, at))
+            .unwrap_or(thread.comm)
+    }
+}
+
+/// Whether a thread had a CPU, or could have used one.
+const fn is_on_cpu(kind: SegmentKind) -> bool {
+    matches!(
+        kind,
+        SegmentKind::Running
+            | SegmentKind::Runnable
+            | SegmentKind::Throttled
+            | SegmentKind::Interrupted
+            | SegmentKind::Stolen
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::checkout;
+
+    #[test]
+    fn the_rows_are_the_whole_window() {
+        let story = checkout();
+        let evidence = story.evidence();
+        let total: u64 = rows(&evidence).iter().map(|(_, row)| row.total_ns).sum();
+        assert_eq!(total, evidence.window_ns());
+    }
+
+    #[test]
+    fn a_mix_never_claims_more_than_nearly_all_of_it_bears() {
+        let mix = |measured, inferred, ambiguous| {
+            BasisMix { measured, sampled: 0, inferred, ambiguous }.certainty()
+        };
+        for ((measured, inferred, ambiguous), certainty) in [
+            ((100, 0, 0), Certainty::Measured),
+            ((99, 1, 0), Certainty::Measured),
+            ((98, 2, 0), Certainty::MostlyMeasured),
+            ((40, 60, 0), Certainty::Inferred),
+            ((98, 0, 2), Certainty::PartlyAmbiguous),
+            ((10, 0, 90), Certainty::Ambiguous),
+        ] {
+            assert_eq!(mix(measured, inferred, ambiguous), certainty, "{measured} {inferred} {ambiguous}");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The segments and waits of a path's document.
+
+use serde::Serialize;
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::{Basis, Cause, LockCause, Responsible, Segment, Wait, WaitId};
+use wakepath_names::{CallKey, Object, Taken};
+
+use super::{Documents, WhoseJson};
+use crate::json::head::since_origin;
+use crate::json::{codes, text};
+use crate::wording;
+
+#[derive(Serialize)]
+pub struct SegmentJson<'a> {
+    from_ns: i64,
+    to_ns: i64,
+    kind: &'static str,
+    #[serde(flatten)]
+    whose: WhoseJson<'a>,
+    start_ns: Option<i64>,
+    cgroup: Option<String>,
+    unit: Option<String>,
+    id: u64,
+    parent: Option<u32>,
+    depth: u32,
+    via: Option<&'static str>,
+    call: Option<String>,
+    object: Option<ObjectJson>,
+    cause: Option<CauseJson<'a>>,
+    basis: &'static str,
+    rule: Option<&'static str>,
+    error_ns: Option<u64>,
+    stack: Option<Vec<String>>,
+}
+
+#[derive(Serialize)]
+pub struct WaitJson<'a> {
+    id: u64,
+    parent: Option<u32>,
+    from_ns: i64,
+    to_ns: i64,
+    #[serde(flatten)]
+    whose: WhoseJson<'a>,
+    depth: u32,
+    via: Option<&'static str>,
+    call: Option<String>,
+    object: Option<ObjectJson>,
+    ended_by: Option<WhoseJson<'a>>,
+    lock: Option<LockJson<'a>>,
+    basis: &'static str,
+    rule: Option<&'static str>,
+    stack: Option<Vec<String>>,
+    waker_stack: Option<Vec<String>>,
+}
+
+#[derive(Serialize)]
+struct CauseJson<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    what: Option<String>,
+    #[serde(flatten)]
+    who: WhoseJson<'a>,
+    at_ns: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+}
+
+#[derive(Serialize)]
+struct LockJson<'a> {
+    address: String,
+    kernel: bool,
+    owner: Option<WhoseJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ObjectJson {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: Option<String>,
+    pid: Option<u32>,
+}
+
+impl<'a> Documents<'a> {
+    pub fn segment(&self, first: u64, number: usize, segment: &Segment) -> SegmentJson<'a> {
+        let call = self.0.recorded.segment_call_key(segment);
+        let who = segment.thread.map(|index| self.0.recorded.thread_at(index, segment.to));
+        SegmentJson {
+            from_ns: since_origin(self.head(), segment.from),
+            to_ns: since_origin(self.head(), segment.to),
+            kind: wording::kind_word(segment.kind),
+            whose: self.whose(segment.thread, segment.to),
+            start_ns: who.and_then(|who| who.start).map(|start| since_origin(self.head(), start)),
+            cgroup: who.as_ref().and_then(|who| self.cgroup(who)),
+            unit: who.as_ref().and_then(|who| self.unit(who)),
+            id: first + number as u64,
+            parent: segment.parent.map(|wait| wait.0),
+            depth: segment.depth,
+            via: wording::via_word(segment.via),
+            call: call.map(|call| call.name().into_owned()),
+            object: call.and_then(|call| self.object(call)),
+            cause: self.cause(segment),
+            basis: wording::basis_word(segment.basis),
+            rule: rule(segment.basis),
+            error_ns: self.0.recorded.clock_error(segment.thread, segment.from, segment.to),
+            stack: self.stack(self.0.stacks.of_segment(number)),
+        }
+    }
+
+    pub fn wait(&self, id: u64, wait: &Wait) -> WaitJson<'a> {
+        let call = self.0.recorded.wait_call_key(wait);
+        WaitJson {
+            id,
+            parent: wait.parent.map(|wait| wait.0),
+            from_ns: since_origin(self.head(), wait.from),
+            to_ns: since_origin(self.head(), wait.to),
+            whose: self.whose(Some(wait.thread), wait.to),
+            depth: wait.depth,
+            via: wording::via_word(wait.via),
+            call: call.map(|call| call.name().into_owned()),
+            object: call.and_then(|call| self.object(call)),
+            ended_by: wait.ended_by.map(|by| self.whose(Some(by), wait.to)),
+            lock: wait.lock.map(|lock| self.lock(lock, wait.from)),
+            basis: wording::basis_word(wait.basis),
+            rule: rule(wait.basis),
+            stack: self.stack(self.0.stacks.of_wait(WaitId(id as u32))),
+            waker_stack: self.stack(self.0.stacks.of_waker(WaitId(id as u32))),
+        }
+    }
+
+    /// Frames, innermost first; none where the stack is lost.
+    fn stack(&self, taken: Option<Taken>) -> Option<Vec<String>> {
+        Some(match taken? {
+            Taken::Known(id) => self.0.stacks.stack(id).frames.iter().map(wording::frame).collect(),
+            Taken::Lost => Vec::new(),
+        })
+    }
+
+    fn lock(&self, lock: LockCause, at: Stamp<Reference>) -> LockJson<'a> {
+        LockJson {
+            address: format!("{:#x}", lock.address),
+            kernel: lock.kernel,
+            owner: lock.owner.map(|owner| self.whose(Some(owner), at)),
+        }
+    }
+
+    fn cause(&self, segment: &Segment) -> Option<CauseJson<'a>> {
+        let responsible = Responsible::from(&segment.cause);
+        let kind = match responsible {
+            // Released before the two had names of their own.
+            Responsible::Unrecorded => "lost",
+            other => codes::responsible(other)?,
+        };
+        let other = match responsible {
+            Responsible::Competitor(other) => Some(other),
+            Responsible::Lock { owner, .. } => owner,
+            _ => None,
+        };
+        // A device, a timer or a packet ends the segment at its own moment.
+        let ends = matches!(
+            segment.cause,
+            Cause::Timer { .. } | Cause::Block { .. } | Cause::Network { .. } | Cause::Interrupt { .. }
+        );
+        let names = &self.0.recorded.survey.names;
+        let flow = match segment.cause {
+            Cause::Network { flow } => flow,
+            _ => None,
+        };
+        Some(CauseJson {
+            kind,
+            what: wording::responsible(&self.0.evidence(), responsible),
+            who: self.whose(other, segment.to),
+            at_ns: ends.then(|| since_origin(self.head(), segment.to)),
+            from: flow.and_then(|flow| names.sender(flow)).map(|peer| peer.end.address.to_string()),
+            to: flow.and_then(|flow| names.receiver(flow)).map(|peer| peer.end.address.to_string()),
+        })
+    }
+
+    fn object(&self, call: CallKey) -> Option<ObjectJson> {
+        let names = &self.0.recorded.survey.names;
+        let (kind, name) = match names.spell(call).object? {
+            Object::File(name) => ("file", Some(text(name.bytes()))),
+            Object::Pipe => ("pipe", None),
+            Object::Socket(end) => ("socket", end.map(|end| end.to_string())),
+            Object::Anonymous(name) => ("anonymous", Some(text(name.bytes()))),
+        };
+        let process = names.peer(call).and_then(|peer| peer.process);
+        Some(ObjectJson { kind, name, pid: process.map(|process| process.0) })
+    }
+}
+
+fn rule(basis: Basis) -> Option<&'static str> {
+    match basis {
+        Basis::Inferred(rule) => Some(wording::rule_word(rule)),
+        _ => None,
+    }
+}

@@ -1,0 +1,173 @@
+//! The document of a path: its shape, and what adds up in it.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use wakepath_critical_path::{Basis, Cause, LockCause, Rule, SegmentKind, Via};
+use wakepath_engine::{Problem, ProblemKind};
+use wakepath_event::{Comm, Context, Cpu, FlowId, Tid};
+use wakepath_wait_graph::Loss;
+
+use super::*;
+use crate::json::shape::misfits;
+use crate::sample::{Answered, DEADLOCK, command, path_of};
+use wakepath_findings::testing::{FUTEX, FinishedStory, Story, call, checkout, checkout_stacks, disk};
+
+const SHAPE: &str = include_str!("../../../contract/path.txt");
+
+fn document(answer: &PathAnswer) -> Value {
+    let mut out = Vec::new();
+    path(answer, &mut out).expect("a vector takes everything");
+    serde_json::from_slice(&out).expect("JSON")
+}
+
+/// One segment of every kind and every cause, problems and losses.
+fn everything() -> FinishedStory {
+    let mut story = Story::new();
+    let own = story.thread(7, 1, b"own\xff", 7);
+    let other = story.thread(8, 1, b"\x1bother", 8);
+    story.flow(1, "10.0.0.2:40000", "[fe80::1]:5432");
+    story.file(7, 3, 0o140_777, Some(1), "");
+    let lock = LockCause { address: 0x7f00_1234, kernel: false, owner: Some(other) };
+    let wait = story.wait(100, own, None, call(FUTEX, 0x7f00_1234), Via::Lock, other);
+    story.waits[0].lock = Some(lock);
+    story.waits[0].basis = Basis::Inferred(Rule::WakingBeforeSwitch);
+    story.then(100, other, Some(wait), SegmentKind::Running, Cause::None);
+    let causes = [
+        (SegmentKind::Runnable, Cause::Competitor(other)),
+        (SegmentKind::Runnable, Cause::IdleCpu),
+        (SegmentKind::Throttled, Cause::None),
+        (SegmentKind::Interrupted, Cause::Interrupt { context: Context::LocalTimer, irq: None }),
+        (SegmentKind::Timer, Cause::Timer { context: Context::LocalTimer }),
+        (SegmentKind::BlockDevice, disk(true)),
+        (SegmentKind::BlockDevice, Cause::Block { request: None, queued: false }),
+        (SegmentKind::Network, Cause::Network { flow: Some(FlowId(1)) }),
+        (SegmentKind::Network, Cause::Network { flow: None }),
+        (SegmentKind::Lock, Cause::Lock(lock)),
+        (SegmentKind::UserInput, Cause::Interrupt { context: Context::Device, irq: Some(1) }),
+        (SegmentKind::OtherDevice, Cause::Interrupt { context: Context::Device, irq: Some(9) }),
+        (SegmentKind::Unknown, Cause::BeforeRecording),
+        (SegmentKind::Unknown, Cause::NoWakeupSeen),
+        (SegmentKind::Unknown, Cause::Lost),
+        (SegmentKind::Unknown, Cause::Unrecorded),
+        (SegmentKind::Unknown, Cause::NotAlive),
+        (SegmentKind::Unknown, Cause::StillWaiting),
+    ];
+    for (i, (kind, cause)) in causes.into_iter().enumerate() {
+        let segment = story.then(10 + i as u64, own, None, kind, cause);
+        segment.call = Some(call(0, 3));
+        segment.basis = if i % 2 == 0 { Basis::Ambiguous } else { Basis::Inferred(Rule::LastPacket) };
+    }
+    story.then(5, own, None, SegmentKind::Network, Cause::None).thread = None;
+    story.finish()
+}
+
+#[test]
+fn documents_keep_the_contract() {
+    let everything = everything();
+    let mut full = everything.answer(command());
+    let from = full.path.window.from;
+    let problem = Problem::new(ProblemKind::CutOff, from, from.plus(9));
+    full.head.problems.push(Problem { thread: Some((Tid(7), Comm::new(b"own"))), ..problem });
+    let at = from.minus(5);
+    full.head.losses.push(Loss { cpu: Cpu::UNKNOWN, from: at, to: at, count: 0, reported: true });
+    let checkout = checkout();
+    let mut bare = checkout.answer(Question::Thread);
+    bare.head.origin_realtime_ns = None;
+    bare.head.cost = None;
+    for answer in [&full, &bare] {
+        assert_eq!(misfits(SHAPE, &document(answer)), Vec::<String>::new());
+    }
+    path_of(DEADLOCK, 12, |hung| {
+        let document = document(hung);
+        assert_eq!(misfits(SHAPE, &document), Vec::<String>::new());
+        assert_eq!(document["still_waiting"]["lock"]["owner"]["tid"], 10);
+        assert_eq!(document["deadlocks"][0][1]["tid"], 11);
+    });
+}
+
+#[test]
+fn stacks_stand_beside_the_waits_and_a_lost_one_is_empty() {
+    let mut story = checkout();
+    story.stacks = checkout_stacks(&story.path);
+    let document = document(&story.answer(command()));
+    assert_eq!(misfits(SHAPE, &document), Vec::<String>::new());
+    let waits = document["waits"].as_array().expect("a list");
+    let main = ["save_order (checkout) checkout.c:41", "main (checkout) checkout.c:88"];
+    for (id, wait) in waits.iter().enumerate() {
+        let stack = wait["stack"].as_array().expect("a list");
+        match id {
+            9 => assert!(stack.is_empty(), "{stack:?}"),
+            14 => assert_eq!(stack[2], "ask_bank (checkout) checkout.c:41"),
+            _ => assert_eq!(stack[2..4], main),
+        }
+        let woken = wait["via"] == "wakeup";
+        assert_eq!(wait["waker_stack"].is_null(), !woken);
+        assert!(!woken || wait["waker_stack"][1] == "jbd2_journal_commit_transaction (kernel)");
+    }
+    let last = document["segments"].as_array().and_then(|segments| segments.last()).expect("a segment");
+    assert!(last["stack"].is_null(), "it did not wait");
+}
+
+#[test]
+fn segments_tile_the_window_and_contributors_are_all_of_it() {
+    for story in [everything(), checkout()] {
+        let document = document(&story.answer(command()));
+        let ns = |value: &Value| value.as_i64().expect("an integer");
+        let mut at = ns(&document["window"]["from_ns"]);
+        for segment in document["segments"].as_array().expect("a list") {
+            assert_eq!(ns(&segment["from_ns"]), at);
+            at = ns(&segment["to_ns"]);
+        }
+        assert_eq!(at, ns(&document["window"]["to_ns"]));
+        let parts = document["contributors"].as_array().expect("a list");
+        let total: i64 = parts.iter().map(|part| ns(&part["total_ns"])).sum();
+        assert_eq!(total, at - ns(&document["window"]["from_ns"]));
+        let shares: f64 = parts.iter().map(|part| part["share"].as_f64().expect("a number")).sum();
+        assert!((shares - 1.0).abs() < 1e-9, "{shares}");
+        assert!(parts.is_sorted_by_key(|part| -ns(&part["total_ns"])), "the largest first");
+    }
+}
+
+#[test]
+fn an_id_means_one_thing_and_parents_are_waits() {
+    let document = document(&checkout().answer(command()));
+    let list = |key: &str| document[key].as_array().expect("a list").clone();
+    let waits: BTreeSet<u64> = list("waits").iter().filter_map(|wait| wait["id"].as_u64()).collect();
+    let segments: BTreeSet<u64> = list("segments").iter().filter_map(|s| s["id"].as_u64()).collect();
+    assert_eq!((waits.len(), segments.len()), (list("waits").len(), list("segments").len()));
+    assert!(waits.is_disjoint(&segments));
+    for item in list("waits").iter().chain(&list("segments")) {
+        assert!(item["parent"].is_null() || waits.contains(&item["parent"].as_u64().expect("an id")));
+    }
+}
+
+#[test]
+fn times_count_from_an_origin_that_no_double_can_hold() {
+    let document = document(&checkout().answer(command()));
+    assert_eq!(document["origin_ns"], "9007199254740993");
+    assert_eq!(document["window"]["from_ns"], 0);
+    assert_eq!(document["segments"][0]["to_ns"], 4_000_000);
+    let offset: i128 =
+        document["clock"]["utc_offset_ns"].as_str().expect("a string").parse().expect("a number");
+    let realtime: i128 =
+        document["origin_realtime_ns"].as_str().expect("a string").parse().expect("a number");
+    assert_eq!(realtime - offset, 9_007_199_254_740_993);
+}
+
+#[test]
+fn a_part_in_flight_is_nobodys() {
+    let document = document(&everything().answer(command()));
+    let last = document["segments"].as_array().and_then(|segments| segments.last()).expect("a segment");
+    for key in ["host", "pid", "tid", "comm", "start_ns"] {
+        assert!(last[key].is_null(), "{key}");
+    }
+}
+
+#[test]
+fn a_name_of_any_bytes_is_valid_json() {
+    let document = document(&everything().answer(command()));
+    assert_eq!(document["window"]["comm"], "own\\xff");
+    assert_eq!(document["segments"][0]["comm"], "\x1bother");
+    assert_eq!(document["segments"][8]["cause"]["to"], "[fe80::1]:5432");
+}

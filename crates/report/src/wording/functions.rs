@@ -1,0 +1,143 @@
+//! The words for functions in which threads were seen. Samples: `~ 23 of 24 samples in compress_block (libz.so.1),
+//! from pack_items checkout.c:88`. Waits: `14 of 14 waits in save_order (checkout), from main checkout.c:88`.
+
+use wakepath_findings::{Code, FunctionKey, Tally};
+use wakepath_names::{Caller, Frame};
+use wakepath_symbols::{Found, Function};
+
+use crate::plain::escape;
+use crate::quantity::part_of;
+
+/// The function seen most; the next too, where none has most of them. `None` where no function is known; without a
+/// count where they were counted elsewhere.
+pub fn tally(tally: &Tally, what: &str) -> Option<String> {
+    let total = tally.total();
+    let mut seen = tally.seen().into_iter();
+    let first = seen.next()?;
+    let counted = |count| if total == 0 { what.to_owned() } else { part_of(count, total, what) };
+    let mut text = format!("{} in {}", counted(first.count), function(first.function));
+    text += &first.caller.and_then(function_caller).map_or(String::new(), |caller| format!(", {caller}"));
+    if let Some(next) = seen.next().filter(|_| first.count * 2 < total) {
+        text += &format!("; {} in {}", counted(next.count), function(next.function));
+    }
+    Some(text)
+}
+
+/// The same of samples.
+pub fn samples(of: &Tally) -> Option<String> {
+    Some(format!("~ {}", tally(of, "samples")?))
+}
+
+/// Where threads ran and where they waited, a line each.
+pub fn code_lines(code: &Code) -> Vec<String> {
+    samples(&code.ran).into_iter().chain(tally(&code.waited, "waits")).collect()
+}
+
+/// A function with its file: `compress_block (libz.so.1)`.
+pub fn function(key: &FunctionKey) -> String {
+    found(&key.found, key.in_kernel)
+}
+
+/// A function's caller: `from main checkout.c:88`.
+pub fn function_caller(caller: &Caller) -> Option<String> {
+    match caller {
+        Caller::Function(caller) => Some(format!("from {}", with_line(caller))),
+        Caller::Unknown => Some(String::from("its callers unknown: no frame pointers")),
+        Caller::Nobody => None,
+    }
+}
+
+/// A frame of a stack: `save_order (checkout) checkout.c:41`.
+pub fn frame(frame: &Frame) -> String {
+    let text = found(&frame.found, frame.in_kernel);
+    match &frame.found {
+        Found::Function(Function { line: Some((file, line)), .. }) => {
+            format!("{text} {}:{line}", escape(file.as_bytes()))
+        }
+        _ => text,
+    }
+}
+
+/// What was found, with its file.
+fn found(found: &Found, in_kernel: bool) -> String {
+    match found {
+        Found::Function(Function { name, module, .. }) => {
+            let file = module.as_ref().map_or_else(|| String::from("kernel"), |module| escape(module));
+            let file = if in_kernel { String::from("kernel") } else { file };
+            format!("{} ({file})", escape(name.as_bytes()))
+        }
+        Found::Kernel => String::from("the kernel"),
+        Found::Unnamed(file) if file.is_empty() => String::from("code that no file holds"),
+        Found::Unnamed(file) => format!("{}, which has no names", escape(file)),
+        Found::Replaced(file) => format!("{}, which was replaced since", escape(file)),
+        Found::Unreadable(file) => format!("{}, which cannot be read here", escape(file)),
+    }
+}
+
+/// What was found, with its line where that is known.
+fn with_line(caller: &Found) -> String {
+    match caller {
+        Found::Function(Function { name, line: Some((file, line)), .. }) => {
+            format!("{} {}:{line}", escape(name.as_bytes()), escape(file.as_bytes()))
+        }
+        caller => found(caller, false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_names::Place;
+
+    fn function(name: &str, module: Option<&str>, line: Option<(&str, u32)>) -> Found {
+        Found::Function(Function {
+            name: String::from(name),
+            module: module.map(|module| module.as_bytes().to_vec()),
+            line: line.map(|(file, line)| (String::from(file), line)),
+        })
+    }
+
+    fn text(places_and_counts: &[(Found, bool, Option<Found>, u64)]) -> Option<String> {
+        let counts = places_and_counts.iter().map(|(leaf, in_kernel, caller, count)| {
+            (Place { leaf: leaf.clone(), in_kernel: *in_kernel, caller: caller.clone() }, *count)
+        });
+        let mut tally = Tally::default();
+        counts.for_each(|(place, count)| tally.add_samples(&place, count));
+        samples(&tally)
+    }
+
+    #[test]
+    fn the_place_with_most_samples_is_told_with_who_called_it() {
+        let pack = function("pack_items", Some("checkout"), Some(("checkout.c", 88)));
+        let main = function("main", Some("checkout"), Some(("checkout.c", 9)));
+        let compress = function("compress_block", Some("libz.so.1"), None);
+        let few = [
+            (compress.clone(), false, Some(pack.clone()), 20),
+            (compress, false, Some(main), 3),
+            (pack, false, None, 1),
+        ];
+        let expected = "~ 23 of 24 samples in compress_block (libz.so.1), from pack_items checkout.c:88";
+        assert_eq!(text(&few).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn no_place_with_half_of_them_is_the_answer_alone() {
+        let places = [("a", 40), ("b", 35), ("c", 30)]
+            .map(|(name, n)| (function(name, Some("x"), None), false, None, n));
+        assert_eq!(text(&places).as_deref(), Some("~ 38% of samples in a (x); 33% of samples in b (x)"));
+    }
+
+    #[test]
+    fn what_cannot_be_named_says_why() {
+        for (leaf, in_kernel, expected) in [
+            (Found::Kernel, true, "the kernel"),
+            (function("copy_page", None, None), true, "copy_page (kernel)"),
+            (Found::Replaced(b"libz.so".to_vec()), false, "libz.so, which was replaced since"),
+            (Found::Unreadable(b"a\x1b".to_vec()), false, r"a\x1b, which cannot be read here"),
+            (Found::Unnamed(b"stripped".to_vec()), false, "stripped, which has no names"),
+            (Found::Unnamed(Vec::new()), false, "code that no file holds"),
+        ] {
+            assert_eq!(text(&[(leaf, in_kernel, None, 1)]), Some(format!("~ 1 of 1 samples in {expected}")));
+        }
+    }
+}
