@@ -1,8 +1,8 @@
 //! The Common Trace Format, version 1.8: metadata as data and as TSDL text, packets in files.
 //!
-//! Knows no kernel: only clocks, streams, event classes and fields. [`schema`] is what a trace says
-//! about itself, as data. [`tsdl`] is its text form. [`packet`] frames the events of our own
-//! streams, and [`Packets`] finds them again in a file, whatever happened to it. [`trace`] is a directory
+//! Knows no kernel: only clocks, streams, event classes and fields. [`schema`] is a trace's metadata, as data.
+//! [`tsdl`] is its text form. [`packet`] frames the events of our own streams, and [`Packets`] finds them again in
+//! a damaged file. [`trace`] is a directory
 //! that any tracer wrote, and [`stream`] reads one file of it, event by event, by [`plan`]s that are made
 //! once from the metadata.
 //!
@@ -18,5 +18,5 @@ pub mod trace;
 pub mod tsdl;
 mod window;
 
-pub use packets::{Fault, FaultKind, Found, PacketAt, Packets};
+pub use packets::{Fault, FaultKind, Finding, PacketAt, Packets};
 pub use window::{Source, Window};

@@ -6,12 +6,12 @@ use crate::packet::{HEADER_BYTES, PacketHeader};
 use crate::signature::Signature;
 use crate::window::Source;
 
-/// Finds the packets of one stream file, front to back, whatever happened to the file.
+/// Finds the packets of one stream file, front to back, also in a damaged file.
 ///
-/// A packet's size is believed only as far as another packet begins where it says to end, or the
-/// file ends there. Where it does not, the next packet is found by its first 20 bytes, which hold
-/// the trace's random uuid. Every byte is looked at a bounded number of times. One damaged number in
-/// a header does not cost the packet: those 20 bytes and the size vouch for each other.
+/// A packet's size is trusted only where another packet begins at its end, or the file ends there. Elsewhere the
+/// next packet is found by its first 20 bytes, which hold the trace's random uuid. Every byte is read a bounded
+/// number of times. One damaged number in a header does not cost the packet: those 20 bytes and the size confirm
+/// each other.
 #[derive(Debug)]
 pub struct Packets {
     signature: [u8; 20],
@@ -24,7 +24,7 @@ pub struct Packets {
 
 /// One finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum Finding {
     /// A packet.
     Packet(PacketAt),
     /// Something that is not as it was written.
@@ -99,7 +99,7 @@ impl Packets {
     /// Errors of the operating system.
     pub fn next(&mut self, source: &impl Source) -> io::Result<Option<Found>> {
         if let Some(fault) = self.pending.take() {
-            return Ok(Some(Found::Fault(fault)));
+            return Ok(Some(Finding::Fault(fault)));
         }
         if self.at >= self.size {
             return Ok(None);
@@ -110,7 +110,7 @@ impl Packets {
             let fault =
                 Fault { offset: self.at, to: self.size, kind: FaultKind::HeaderCut { found: found as u64 } };
             self.at = self.size;
-            return Ok(Some(Found::Fault(fault)));
+            return Ok(Some(Finding::Fault(fault)));
         }
         let (header, sizes_agree) = PacketHeader::from_bytes(&bytes);
         let wrong: u32 = bytes.iter().zip(&self.signature).map(|(a, b)| (a ^ b).count_ones()).sum();
@@ -133,7 +133,7 @@ impl Packets {
         }
         let to = self.find.find(source, offset + 1)?.unwrap_or(self.size);
         self.at = to;
-        Ok(Some(Found::Fault(Fault { offset, to, kind: FaultKind::NoPacket(to - offset) })))
+        Ok(Some(Finding::Fault(Fault { offset, to, kind: FaultKind::NoPacket(to - offset) })))
     }
 
     /// The header of the packet that comes next, if one begins there as it was written.
@@ -147,13 +147,13 @@ impl Packets {
         Ok(whole.then(|| PacketHeader::from_bytes(&bytes).0))
     }
 
-    fn packet(&mut self, source: &impl Source, header: PacketHeader) -> io::Result<Found> {
+    fn packet(&mut self, source: &impl Source, header: PacketHeader) -> io::Result<Finding> {
         let (offset, from) = (self.at, self.at + HEADER_BYTES as u64);
         let claimed = header.content.saturating_add(HEADER_BYTES as u64);
         let to = offset.saturating_add(claimed);
         if to == self.size || self.find.begins(source, self.size, to)? {
             self.at = to;
-            return Ok(Found::Packet(PacketAt { offset, header, from, to }));
+            return Ok(Finding::Packet(PacketAt { offset, header, from, to }));
         }
         // Its size may be wrong, or what follows is: whichever packet begins next says.
         match self.find.find(source, from)? {
@@ -170,15 +170,15 @@ impl Packets {
             // The next header is damaged; it is reported in its turn.
             _ => {
                 self.at = to;
-                Ok(Found::Packet(PacketAt { offset, header, from, to }))
+                Ok(Finding::Packet(PacketAt { offset, header, from, to }))
             }
         }
     }
 
     /// Goes behind the packet and keeps the fault for next time.
-    fn packet_with_fault(&mut self, packet: PacketAt, kind: FaultKind) -> Found {
+    fn packet_with_fault(&mut self, packet: PacketAt, kind: FaultKind) -> Finding {
         self.at = packet.to;
         self.pending = Some(Fault { offset: packet.offset, to: packet.to, kind });
-        Found::Packet(packet)
+        Finding::Packet(packet)
     }
 }

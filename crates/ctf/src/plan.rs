@@ -1,8 +1,7 @@
-//! How the fields of a structure are decoded: a flat list of operations, made once from its type.
+//! Plans: flat lists of operations that decode the fields of a structure, made once from its type.
 //!
-//! Sizes that the type fixes become jumps, alignments that it fixes cost nothing, and what nobody asked
-//! for is passed over in one step where it can be. Running a plan allocates nothing and never goes
-//! beyond the bytes it is given, whatever these say.
+//! Sizes that the type fixes become jumps, alignments that it fixes cost nothing, and fields that are not wanted are
+//! passed in one step where possible. Running a plan allocates nothing and never goes beyond the given bytes.
 
 mod bits;
 mod compile;
@@ -41,7 +40,7 @@ pub trait Visitor {
     }
 }
 
-/// Takes nothing.
+/// Ignores all fields.
 #[derive(Debug, Clone, Copy)]
 pub struct Ignore;
 
@@ -114,7 +113,7 @@ impl FieldKind {
     }
 }
 
-/// The way to decode one structure, or several that follow each other.
+/// Decodes one structure, or several that follow each other.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     pub(crate) ops: Vec<Op>,

@@ -5,7 +5,7 @@
 pub struct Metadata {
     /// Identifies the trace; every packet repeats it. Some tracers do without.
     pub uuid: Option<[u8; 16]>,
-    /// The byte order of whatever does not say its own.
+    /// The byte order of types without their own.
     pub byte_order: ByteOrder,
     /// Facts about the trace that are none of CTF's business.
     pub env: Vec<(String, EnvValue)>,

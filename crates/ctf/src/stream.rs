@@ -4,9 +4,9 @@
 //! the file goes. An unreadable part costs the rest of that packet: the reader reports it, and goes on with the next one.
 //! Packets' bounds in time are passed on and not trusted either; the events of a stream are in order.
 
-mod ahead;
 mod fault;
 mod head;
+mod lookahead;
 mod packet;
 mod plans;
 mod reader;

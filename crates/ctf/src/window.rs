@@ -106,7 +106,7 @@ impl Window {
         self.from = self.to.min(self.from.saturating_add(n));
     }
 
-    /// Reads on until `most` bytes can be seen or the range ends; says whether anything came. When the
+    /// Reads on until `most` bytes can be seen or the range ends; returns whether any were read. When the
     /// source ends before the range does, the range ends there.
     ///
     /// # Errors

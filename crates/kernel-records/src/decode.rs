@@ -59,8 +59,8 @@ impl Decoder {
         self.decode_with(bytes, cpu, |event, length| (event, length))
     }
 
-    /// The same, handing the event to `take` instead of back: an event is large, and what is only
-    /// looked at need not be moved.
+    /// The same, but passes the event to `take` instead of returning it: an event is large, and need not be moved
+    /// where it is only read.
     ///
     /// # Errors
     /// The same as [`Decoder::decode`].

@@ -18,7 +18,7 @@ use crate::{Buffer, Kind};
 /// Bytes of the header that every record begins with.
 pub const HEADER_BYTES: usize = 16;
 
-/// No record is longer than this, whatever it says about itself: bytes.
+/// The bytes of the longest record.
 pub const MAX_RECORD_BYTES: usize = 64 * 1024;
 
 /// Most frames of one stack: `WP_MAX_FRAMES`.

@@ -33,7 +33,7 @@ impl Header {
     }
 }
 
-/// Bytes of records whose kind says it all, by kind number; 0 for the others.
+/// Bytes of records whose kind fixes their length, by kind number; 0 for the others.
 const FIXED: [u8; 256] = {
     let mut table = [0; 256];
     let mut i = 0;
@@ -60,8 +60,8 @@ pub fn fixed_length(kind: u8) -> Option<usize> {
 /// all of them are in `bytes`.
 ///
 /// # Errors
-/// [`DecodeError::Short`] says how many bytes are needed to say more (never beyond the bound), the
-/// others that nobody can know where this record ends.
+/// [`DecodeError::Short`] has the number of bytes that are needed (never beyond the bound); with the others the end of
+/// the record cannot be known.
 #[inline]
 pub fn record_length(bytes: &[u8]) -> Result<usize, DecodeError> {
     let Some(header) = Header::read(bytes) else {

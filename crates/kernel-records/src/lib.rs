@@ -1,8 +1,8 @@
 //! The records that cross from BPF to user space, as `bpf/records.h` defines them.
 //!
-//! A record is at once the form in the buffers and the form on disk. [`layout`] says what they are
-//! made of, as data; [`Decoder`] makes events of them, whatever the bytes; [`Encoder`] makes records
-//! of events; [`walk`] counts the records of a buffer without decoding them.
+//! A record is at once the form in the buffers and the form on disk. [`layout`] describes them, as data;
+//! [`Decoder`] makes events of any bytes; [`Encoder`] makes records of events; [`walk`] counts the records of a buffer
+//! without decoding them.
 //!
 //! This crate does no I/O and trusts no byte.
 

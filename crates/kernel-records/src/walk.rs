@@ -15,7 +15,7 @@ pub struct Summary {
     pub first_stamp: u64,
     /// Stamp of the last record, ns; 0 without one.
     pub last_stamp: u64,
-    /// How many of each kind, by [`Kind::number`].
+    /// The number of records of each kind, by [`Kind::number`].
     pub per_kind: [u32; KINDS],
 }
 
@@ -23,7 +23,7 @@ pub struct Summary {
 pub const KINDS: usize = 64;
 
 impl Summary {
-    /// How many records of this kind.
+    /// The number of records of this kind.
     pub fn of_kind(&self, kind: Kind) -> u32 {
         self.per_kind[usize::from(kind.number())]
     }
@@ -55,7 +55,7 @@ pub enum WalkFault {
     Backwards { stamp: u64, after: u64 },
 }
 
-/// Walks the records of a stretch of a buffer: what the writer needs to know to make a packet of it.
+/// Walks the records of a stretch of a buffer: the writer makes a packet of it with the summary.
 ///
 /// `chunks` are parts of one stretch (a ring's end and its beginning); a record may straddle them.
 /// Reads the headers only, touches nothing else, allocates nothing.

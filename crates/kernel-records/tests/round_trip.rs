@@ -1,4 +1,4 @@
-//! Events and records, there and back, and whatever else bytes may be.
+//! Events become records and events again; other bytes are refused.
 
 use proptest::prelude::*;
 use wakepath_event::{Cpu, Event, EventKind};

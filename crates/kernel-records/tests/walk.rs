@@ -47,7 +47,7 @@ proptest! {
 }
 
 #[test]
-fn what_comes_before_a_fault_is_kept() {
+fn the_records_before_a_fault_are_kept() {
     let waking = |stamp| {
         let what = wakepath_event::EventKind::Waking {
             target: wakepath_event::Tid(1),

@@ -28,7 +28,7 @@ pub(super) fn number(bytes: &[u8], at: u64, bits: u32, big: bool) -> Option<u64>
     let spanned = (shift + bits).div_ceil(8) as usize;
     let span = bytes.get(first..first.checked_add(spanned)?)?;
     let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
-    // Nine bytes at most.
+    // At most nine bytes.
     let value = if big {
         let all = span.iter().fold(0_u128, |all, &byte| all << 8 | u128::from(byte));
         all >> (spanned as u32 * 8 - shift - bits)

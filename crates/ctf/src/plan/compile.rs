@@ -1,4 +1,4 @@
-//! From types to plans.
+//! The compiler that makes plans of types.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::schema::{
     ByteOrder, Encoding, Field, FieldType, Integer, Mapping, StreamClass, Structure, Variant, shown,
 };
 
-/// Why there is no way to decode a type.
+/// Why a type cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum PlanError {
@@ -56,8 +56,8 @@ struct Referred {
 pub(crate) struct Compiler<'a> {
     references: References,
     referred: HashMap<String, Referred>,
-    /// Those of the event that is being gone through: what is added for it is taken away behind it.
-    of_event: Vec<String>,
+    /// The paths in `referred` that belong to the current event, and are removed behind it.
+    event_paths: Vec<String>,
     scopes: Scopes<'a>,
     known: Known,
     /// Put back for each event, all of which begin where the header ends.
@@ -66,7 +66,7 @@ pub(crate) struct Compiler<'a> {
     barrier: usize,
     loops: usize,
     next_register: u16,
-    /// The field that we are in, and the part.
+    /// The field around the current one, and the part.
     parent: u16,
     part: Part,
 }
@@ -81,9 +81,9 @@ struct At<'a> {
 impl<'a> Compiler<'a> {
     pub fn new(header: &'a Structure, stream: &'a StreamClass) -> Self {
         Self {
-            references: References::of(header, stream),
+            references: References::collect(header, stream),
             referred: HashMap::new(),
-            of_event: Vec::new(),
+            event_paths: Vec::new(),
             scopes: Scopes::default(),
             known: Known::START,
             plan: Plan::default(),
@@ -117,7 +117,7 @@ impl<'a> Compiler<'a> {
                 4 => Part::Context,
                 _ => Part::Payload,
             };
-            // A structure without members is not there, whatever its alignment.
+            // A structure without members takes no room, not even for alignment.
             if !structure.fields.is_empty() {
                 self.align(structure.aligned());
                 self.members(&structure.fields, prefix, want)?;
@@ -126,7 +126,7 @@ impl<'a> Compiler<'a> {
         }
         let mut plan = std::mem::take(&mut self.plan);
         let last = plan.ops.iter().rposition(|op| !matches!(op, Op::Skip(_)));
-        plan.telling = last.map_or(0, |last| last + 1);
+        plan.reporting = last.map_or(0, |last| last + 1);
         Ok(plan)
     }
 
@@ -137,10 +137,10 @@ impl<'a> Compiler<'a> {
         want: Want<'_>,
     ) -> Result<Plan, PlanError> {
         let (known, registers) = (self.known, self.next_register);
-        self.of_event.clear();
+        self.event_paths.clear();
         let plan = self.plan(parts, want);
         (self.known, self.next_register) = (known, registers);
-        for path in self.of_event.drain(..) {
+        for path in self.event_paths.drain(..) {
             self.referred.remove(&path);
         }
         self.scopes.leave_event();
@@ -272,7 +272,7 @@ impl<'a> Compiler<'a> {
             }
             self.next_register += 1;
             let mappings = mappings.to_vec();
-            self.of_event.push(path.clone());
+            self.event_paths.push(path.clone());
             self.referred.insert(path, Referred { register, signed: integer.signed, mappings });
         }
         let big = integer.byte_order == ByteOrder::Big && integer.bits != 8;
@@ -382,7 +382,7 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// An array of whatever is not a plain number.
+    /// An array of anything but plain numbers.
     fn each(
         &mut self,
         at: At<'_>,

@@ -38,12 +38,12 @@ impl Known {
         Self { modulus, rest: self.rest % modulus }
     }
 
-    /// How many bits of padding come before something of this alignment; `None` if that differs.
+    /// The bits of padding in front of an item of this alignment; `None` where they differ.
     pub const fn padding(self, align: u64) -> Option<u64> {
         if align > self.modulus { None } else { Some((align - self.rest % align) % align) }
     }
 
-    /// Behind padding for this alignment.
+    /// The position behind padding for this alignment.
     pub const fn aligned(align: u64) -> Self {
         Self { modulus: align, rest: 0 }
     }

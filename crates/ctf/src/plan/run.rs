@@ -3,12 +3,12 @@
 use super::bits::{number, signed};
 use super::{Count, NONE, Op, Plan, Visitor};
 
-/// Values that later fields refer to: lengths of sequences, tags of variants.
+/// The values that later fields refer to: lengths of sequences, tags of variants.
 #[derive(Debug, Clone)]
 pub(crate) struct Registers {
     values: [u64; 256],
-    /// The arrays that are gone through: where an element's operations begin, how many are left, and where
-    /// the last one began. Here, so that events without any pay nothing for it.
+    /// The arrays that are being decoded: the first operation of an element, the number of elements left, and the
+    /// bit where the last one began. They are here so that events without arrays pay nothing for them.
     loops: [(u32, u64, u64); MAX_LOOP_DEPTH],
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Stop {
     Empty,
 }
 
-/// Deepest nesting of arrays whose elements are no plain numbers.
+/// The deepest nesting of arrays of anything but plain numbers.
 pub(super) const MAX_LOOP_DEPTH: usize = 8;
 
 impl Plan {
@@ -61,15 +61,15 @@ impl Plan {
 
     /// The same, for a plan with a [`Plan::size`] and all its bytes: passes the fields on, and does no more.
     #[inline]
-    pub(crate) fn tell(
+    pub(crate) fn run_fixed(
         &self,
         bytes: &[u8],
         at: u64,
         registers: &mut Registers,
         visitor: &mut impl Visitor,
     ) -> Result<(), Stop> {
-        let telling = self.ops.get(..self.telling).unwrap_or_default();
-        self.run_ops::<true>(telling, bytes, at, registers, visitor).map(|_| ())
+        let reporting = self.ops.get(..self.reporting).unwrap_or_default();
+        self.run_ops::<true>(reporting, bytes, at, registers, visitor).map(|_| ())
     }
 
     /// `FIXED`: there are only operations of a size that is the same each time.

@@ -15,14 +15,14 @@ pub(super) const ROOTS: [&str; 6] = [
     "event.fields",
 ];
 
-/// One structure that is being gone through: where it is, and which of its fields were passed.
+/// One structure that is being walked: its path, and its fields that were passed.
 #[derive(Debug)]
 pub(super) struct Level<'a> {
     path: String,
     passed: Vec<&'a str>,
 }
 
-/// Where a walk through the types is.
+/// The place of a walk through the types.
 #[derive(Debug, Default)]
 pub(super) struct Scopes<'a> {
     /// The fields of the roots that were passed.
@@ -67,7 +67,7 @@ impl<'a> Scopes<'a> {
         self.levels.last().map_or_else(|| name.to_owned(), |level| format!("{}.{name}", level.path))
     }
 
-    /// The whole path of what `reference` means here.
+    /// The whole path of the field that `reference` means here.
     pub fn resolve(&self, reference: &str) -> Option<String> {
         if ROOTS.iter().any(|root| reference.strip_prefix(root).is_some_and(|rest| rest.starts_with('.'))) {
             return Some(reference.to_owned());
@@ -79,7 +79,7 @@ impl<'a> Scopes<'a> {
     }
 }
 
-/// Everything that lengths and tags refer to.
+/// The paths of all fields that lengths and tags refer to.
 #[derive(Debug, Default)]
 pub(super) struct References {
     paths: HashSet<String>,

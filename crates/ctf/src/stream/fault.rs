@@ -7,9 +7,9 @@ use crate::plan::Stop;
 /// A damaged part of a stream. The bytes after it were read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Which packet of the file, from 0.
+    /// The packet of the file, from 0.
     pub packet: u64,
-    /// Where in the file, bytes.
+    /// The place in the file, bytes.
     pub offset: u64,
     /// The kind of the fault.
     pub kind: FaultKind,
@@ -56,7 +56,7 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    pub(super) fn of(stop: Stop, event: &str) -> Self {
+    pub(super) fn from_stop(stop: Stop, event: &str) -> Self {
         let event = event.to_owned();
         match stop {
             Stop::Short => Self::EventCut { event },

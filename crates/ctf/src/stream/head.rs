@@ -40,8 +40,8 @@ impl Visitor for Heading {
     fn bytes(&mut self, _: u16, _: &[u8]) {}
 }
 
-/// The first clock value at or after `last` whose lowest `bits` bits are these (CTF 1.8, section 8): the
-/// tracer writes in full whatever comes later than that.
+/// The first clock value at or after `last` whose lowest `bits` bits are `value` (CTF 1.8, section 8). The tracer
+/// writes later stamps in full.
 #[inline]
 pub(super) const fn extend(last: u64, value: u64, bits: u32) -> u64 {
     if bits >= 64 {

@@ -9,9 +9,9 @@ use crate::plan::{Compiler, Plan, PlanError, Want};
 use crate::schema::{ByteOrder, Clock, EventClass, FieldType, Metadata, Structure};
 use crate::signature::Signature;
 
-/// Which fields of events are wanted.
+/// The fields of events that are wanted.
 pub enum Selection<'a> {
-    /// All; [`Plan::fields`] of the event's plan says which is which.
+    /// All fields; [`Plan::fields`] of the event's plan describes them.
     All,
     /// The fields that this function returns for an event class: each by its path, and the slot that it is passed on with. Fields
     /// of the stream's event context have `context.` in front, those of the event's own `own-context.`
@@ -24,18 +24,18 @@ pub type Wanted = Vec<(&'static str, u16)>;
 
 /// Why a trace cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{of}: {source}")]
+#[error("{part}: {source}")]
 pub struct PlansError {
     /// The part of it.
     of: String,
     source: PlanError,
 }
 
-/// The ways to decode all that a trace's metadata declares.
+/// The plans of all that a trace's metadata declares.
 #[derive(Debug)]
 pub struct Plans {
     metadata: Metadata,
-    /// To learn which stream a packet is of.
+    /// Reads the stream of a packet.
     pub(super) packet_header: Plan,
     pub(super) signature: Option<Signature>,
     pub(super) streams: Vec<StreamPlans>,
@@ -52,7 +52,7 @@ pub(super) struct StreamPlans {
     pub sizes: Sizes,
 }
 
-/// By id, the events whose size their class fixes; none where headers are so that nothing goes ahead.
+/// By id, the events whose size their class fixes; empty where the form of the headers lets no event be found ahead.
 #[derive(Debug, Default)]
 pub(super) struct Sizes(Vec<Option<Size>>);
 
@@ -130,7 +130,7 @@ pub(super) struct EventPlan {
     pub plan: Plan,
     /// Bits that it passes, where that is the same each time, and not none.
     pub fixed: Option<u64>,
-    /// Nobody wants to know of it.
+    /// Its events are not reported.
     pub ignored: bool,
 }
 
@@ -151,7 +151,7 @@ impl Plans {
     /// # Errors
     /// When a length or a tag refers to nothing, or there is too much of something.
     pub fn new(metadata: Metadata, wanted: &Selection<'_>) -> Result<Self, PlansError> {
-        let of = |of: String| move |source| PlansError { of, source };
+        let part = |part: String| move |source| PlansError { part, source };
         let no_stream = crate::schema::StreamClass {
             id: 0,
             packet_context: Structure::default(),
@@ -161,7 +161,7 @@ impl Plans {
         };
         let packet_header = Compiler::new(&metadata.packet_header, &no_stream)
             .plan(&[(0, &metadata.packet_header, "")], Want::Slots(&FIELDS))
-            .map_err(of("packet header".to_owned()))?;
+            .map_err(part("packet header".to_owned()))?;
         let (mut streams, mut classes) = (Vec::new(), Vec::new());
         for (index, stream) in metadata.streams.iter().enumerate() {
             let mut compiler = Compiler::new(&metadata.packet_header, stream);
@@ -170,11 +170,11 @@ impl Plans {
                     &[(0, &metadata.packet_header, ""), (1, &stream.packet_context, "")],
                     Want::Slots(&FIELDS),
                 )
-                .map_err(of(format!("packet context of stream {}", stream.id)))?;
+                .map_err(part(format!("packet context of stream {}", stream.id)))?;
             compiler.anywhere();
             let head = compiler
                 .plan(&[(2, &stream.event_header, "")], Want::Header)
-                .map_err(of(format!("event header of stream {}", stream.id)))?;
+                .map_err(part(format!("event header of stream {}", stream.id)))?;
             let head = HeadShape::of(stream, head, compiler.register("stream.event.header.id"));
             let mut ids = Vec::new();
             for (at, event) in stream.events.iter().enumerate() {
@@ -192,7 +192,7 @@ impl Plans {
                     Selection::All => Want::All,
                     Selection::Fields(_) => Want::Slots(fields.as_deref().unwrap_or_default()),
                 };
-                let plan = compiler.event(&parts, want).map_err(of(format!("event `{}`", event.name)))?;
+                let plan = compiler.event(&parts, want).map_err(part(format!("event `{}`", event.name)))?;
                 ids.push((event.id, classes.len() as u32));
                 let fixed = plan.size().filter(|&bits| bits > 0);
                 classes.push(EventPlan { stream: index, event: at, plan, fixed, ignored });

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use super::ahead::{Ahead, Found};
+use super::lookahead::{FoundEvent, Lookahead};
 use super::packet::Packet;
 use super::plans::Plans;
 use super::{Fault, FaultKind};
@@ -24,12 +24,12 @@ pub enum Item {
     Fault(Box<Fault>),
 }
 
-/// An event, but for its fields.
+/// An event without its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// Its class: what [`Plans::class`] wants.
+    /// The index of its class, for [`Plans::class`].
     pub class: u32,
-    /// When, in ticks of the stream's clock.
+    /// Its stamp, in ticks of the stream's clock.
     pub stamp: u64,
 }
 
@@ -61,7 +61,7 @@ pub struct Reader<'p, S> {
     /// The next bit, and the bit where the packet's content ends, which may be behind the buffer.
     at: u64,
     end: u64,
-    /// Where the current event begins.
+    /// The bit where the current event begins.
     begun: u64,
     stream: usize,
     /// The class of an event whose fields are not passed yet.
@@ -75,14 +75,14 @@ pub struct Reader<'p, S> {
     stamp: u64,
     registers: Box<Registers>,
     queue: VecDeque<Item>,
-    account: Account,
+    account: LossAccount,
     /// A search for packets that was made: from where, and what was found.
     searched: Option<(u64, Option<u64>)>,
 }
 
 /// The known losses.
 #[derive(Debug, Clone, Default)]
-struct Account {
+struct LossAccount {
     /// The counters of the packet before.
     discarded: u64,
     sequence: Option<u64>,
@@ -96,16 +96,16 @@ struct Account {
     end: u64,
 }
 
-/// Alignments are powers of two up to this many bytes.
+/// The largest alignment, bytes: a power of two.
 const GRAIN: usize = 64;
 
-/// Read at once.
+/// Bytes that are read at once.
 const CHUNK: usize = 256 * 1024;
 
 /// With this number of bytes in the buffer, most events are complete.
 const MARGIN: usize = 16 * 1024;
 
-/// Most bytes of a packet's header and context that are looked at.
+/// The number of bytes of a packet's header and context that are read.
 const MAX_HEADER: usize = MARGIN;
 
 impl<'p, S: Source> Reader<'p, S> {
@@ -128,14 +128,14 @@ impl<'p, S: Source> Reader<'p, S> {
             begun: 0,
             stream: 0,
             pending: None,
-            ahead: Ahead::default(),
-            told: None,
+            ahead: Lookahead::default(),
+            last_found: None,
             next_packet: 0,
             packets: 0,
             stamp: 0,
             registers: Box::default(),
             queue: VecDeque::new(),
-            account: Account::default(),
+            account: LossAccount::default(),
             searched: None,
         })
     }
@@ -146,14 +146,14 @@ impl<'p, S: Source> Reader<'p, S> {
     pub fn next(&mut self) -> Option<Item> {
         match self.ahead.pop() {
             Some(found) => Some(self.found(found)),
-            None => self.beyond(),
+            None => self.next_behind_lookahead(),
         }
     }
 
     /// An event that was found ahead.
     #[inline]
-    const fn found(&mut self, found: Found) -> Item {
-        self.told = Some(found);
+    const fn found(&mut self, found: FoundEvent) -> Item {
+        self.last_found = Some(found);
         Item::Event(Head { class: found.class, stamp: found.stamp })
     }
 
@@ -169,16 +169,16 @@ impl<'p, S: Source> Reader<'p, S> {
         {
             return Some(Item::Fault(fault));
         }
-        if self.at >= self.end || self.account.owed.is_some() {
-            return self.between();
+        if self.at >= self.end || self.account.pending_loss.is_some() {
+            return self.next_between_events();
         }
         match self.event() {
-            None => self.between(),
+            None => self.next_between_events(),
             event => event,
         }
     }
 
-    /// The next event of this packet that somebody wants to know of.
+    /// The next wanted event of this packet.
     #[inline]
     fn event(&mut self) -> Option<Item> {
         let plans = self.plans;
@@ -211,16 +211,16 @@ impl<'p, S: Source> Reader<'p, S> {
                         return Some(Item::Event(Head { class, stamp: heading.stamp }));
                     }
                     // It ends a loss all the same.
-                    if self.account.owed.is_some() {
-                        self.account.over(heading.stamp);
+                    if self.account.pending_loss.is_some() {
+                        self.account.end_loss(heading.stamp);
                     }
                     if let Err(fault) = self.skip(class) {
                         return Some(Item::Fault(fault));
                     }
                 }
                 Err(Stop::Short) if self.has_more() => self.grow(),
-                Ok(_) => return Some(Item::Fault(self.leave(FaultKind::of(Stop::Short, "?")))),
-                Err(stop) => return Some(Item::Fault(self.leave(FaultKind::of(stop, "?")))),
+                Ok(_) => return Some(Item::Fault(self.leave(FaultKind::from_stop(Stop::Short, "?")))),
+                Err(stop) => return Some(Item::Fault(self.leave(FaultKind::from_stop(stop, "?")))),
             }
         }
         None
@@ -233,11 +233,11 @@ impl<'p, S: Source> Reader<'p, S> {
     /// and the fields of this event are void.
     #[inline]
     pub fn fields(&mut self, visitor: &mut impl Visitor) -> Result<(), Box<Fault>> {
-        let Some(Found { class, at, .. }) = self.told else { return self.pending_fields(visitor) };
+        let Some(FoundEvent { class, at, .. }) = self.last_found else { return self.pending_fields(visitor) };
         visitor.begin();
         let plan = &self.plans.classes[class as usize].plan;
-        let told = plan.tell(&self.buffer[..self.visible], at, &mut self.registers, visitor);
-        told.map_err(|stop| self.leave_event(stop, class))
+        let run = plan.run_fixed(&self.buffer[..self.visible], at, &mut self.registers, visitor);
+        run.map_err(|stop| self.leave_event(stop, class))
     }
 
     fn pending_fields(&mut self, visitor: &mut impl Visitor) -> Result<(), Box<Fault>> {
@@ -260,10 +260,10 @@ impl<'p, S: Source> Reader<'p, S> {
 
     /// The last stamp, ticks.
     pub fn stamp(&self) -> u64 {
-        self.told.map_or(self.stamp, |told| told.stamp)
+        self.last_found.map_or(self.stamp, |found| found.stamp)
     }
 
-    /// Passes the fields of the event that nobody asked for.
+    /// Passes the fields of an event that are not wanted.
     #[inline]
     fn skip(&mut self, class: u32) -> Result<(), Box<Fault>> {
         if let Some(bits) = self.plans.classes[class as usize].fixed {
@@ -284,7 +284,7 @@ impl<'p, S: Source> Reader<'p, S> {
     #[cold]
     fn leave_event(&mut self, stop: Stop, class: u32) -> Box<Fault> {
         let name = self.plans.class(class).map_or("?", |class| class.event.name.as_str());
-        let kind = FaultKind::of(stop, name);
+        let kind = FaultKind::from_stop(stop, name);
         self.at = self.begun;
         self.leave(kind)
     }
@@ -326,7 +326,7 @@ impl<'p, S: Source> Reader<'p, S> {
             })));
             self.end = self.end.min(self.filled as u64 * 8);
         }
-        self.see();
+        self.update_visible();
     }
 
     /// An event is larger than what can be seen.
@@ -336,7 +336,7 @@ impl<'p, S: Source> Reader<'p, S> {
         self.more(most);
     }
 
-    fn see(&mut self) {
+    fn update_visible(&mut self) {
         // The file may have been cut since its size was asked for.
         if self.base + self.filled as u64 >= self.size {
             self.end = self.end.min(self.filled as u64 * 8);
@@ -366,7 +366,7 @@ impl<'p, S: Source> Reader<'p, S> {
 
     /// The next item between events.
     #[cold]
-    fn between(&mut self) -> Option<Item> {
+    fn next_between_events(&mut self) -> Option<Item> {
         loop {
             if let Some(item) = self.queue.pop_front() {
                 return Some(item);
@@ -375,13 +375,13 @@ impl<'p, S: Source> Reader<'p, S> {
                 // The event that ends a loss says when it was over.
                 let event = self.event();
                 if let Some(Item::Event(head)) = &event {
-                    self.account.over(head.stamp);
+                    self.account.end_loss(head.stamp);
                 }
-                let owed = self.account.owed;
-                match owed.filter(|owed| owed.to > 0) {
+                let pending_loss = self.account.pending_loss;
+                match pending_loss.filter(|loss| loss.to > 0) {
                     // The fields of an event are still to come, behind the loss.
                     Some(lost) => {
-                        self.account.owed = None;
+                        self.account.pending_loss = None;
                         self.queue.extend(event);
                         return Some(Item::Lost(lost));
                     }
@@ -390,7 +390,7 @@ impl<'p, S: Source> Reader<'p, S> {
                 }
             }
             if self.next_packet >= self.size {
-                let mut lost = self.account.owed.take().or_else(|| self.account.close())?;
+                let mut lost = self.account.pending_loss.take().or_else(|| self.account.close())?;
                 lost.to = self.stamp.max(self.account.end).max(lost.from);
                 return Some(Item::Lost(lost));
             }
@@ -404,7 +404,7 @@ impl<'p, S: Source> Reader<'p, S> {
     }
 
     /// Goes to the beginning of a packet.
-    fn go(&mut self, offset: u64) -> io::Result<()> {
+    fn seek(&mut self, offset: u64) -> io::Result<()> {
         let inside = offset.checked_sub(self.base).and_then(|inside| usize::try_from(inside).ok());
         let inside = inside.filter(|&inside| {
             let ends = self.base + self.filled as u64 >= self.size;
@@ -425,7 +425,7 @@ impl<'p, S: Source> Reader<'p, S> {
     /// Opens the packet that should begin at `next_packet`, or skips what is no packet.
     fn open(&mut self) -> io::Result<()> {
         let offset = self.next_packet;
-        self.go(offset)?;
+        self.seek(offset)?;
         self.end = self.at;
         let from = (self.at / 8) as usize;
         let bytes = &self.buffer[from..self.filled.min(from + MAX_HEADER).max(from)];
@@ -433,13 +433,13 @@ impl<'p, S: Source> Reader<'p, S> {
         let plans = self.plans;
         let known = plans.packet_header.run(bytes, 0, &mut self.registers, &mut packet);
         if known.is_err() && bytes.len() < MAX_HEADER {
-            return self.not_here(offset, |_| FaultKind::HeaderCut);
+            return self.skip_to_packet(offset, |_| FaultKind::HeaderCut);
         }
         if known.is_err() || packet.magic.is_some_and(|magic| magic != u64::from(MAGIC)) {
-            return self.not_here(offset, FaultKind::NoPacket);
+            return self.skip_to_packet(offset, FaultKind::NoPacket);
         }
         if packet.uuid.is_some() && plans.metadata().uuid.is_some() && packet.uuid != plans.metadata().uuid {
-            return self.not_here(offset, FaultKind::OtherTrace);
+            return self.skip_to_packet(offset, FaultKind::OtherTrace);
         }
         let stream = match (packet.stream, plans.streams.as_slice()) {
             (None, [_]) => Some(0),
@@ -447,12 +447,14 @@ impl<'p, S: Source> Reader<'p, S> {
         };
         let Some(stream) = stream else {
             let stream = packet.stream.unwrap_or(0);
-            return self.not_here(offset, |skipped| FaultKind::UnknownStream { stream, skipped });
+            return self.skip_to_packet(offset, |skipped| FaultKind::UnknownStream { stream, skipped });
         };
         let at = match plans.streams[stream].packet.run(bytes, 0, &mut self.registers, &mut packet) {
             Ok(at) => at,
-            Err(_) if bytes.len() < MAX_HEADER => return self.not_here(offset, |_| FaultKind::HeaderCut),
-            Err(_) => return self.not_here(offset, FaultKind::NoPacket),
+            Err(_) if bytes.len() < MAX_HEADER => {
+                return self.skip_to_packet(offset, |_| FaultKind::HeaderCut);
+            }
+            Err(_) => return self.skip_to_packet(offset, FaultKind::NoPacket),
         };
         self.stream = stream;
         let (content, size) = self.bounds(&packet, at)?;
@@ -460,12 +462,12 @@ impl<'p, S: Source> Reader<'p, S> {
         self.end = self.at + content;
         self.at += at;
         self.packets += 1;
-        // Between packets nothing is before the last event, whatever a packet says of its begin.
+        // Between packets nothing is before the last event, even where a packet's begin is.
         self.account.packet(&packet, self.stamp);
         if let Some(begin) = packet.begin {
             self.stamp = begin;
         }
-        self.see();
+        self.update_visible();
         self.queue.push_front(Item::Packet(Box::new(packet)));
         Ok(())
     }
@@ -526,7 +528,7 @@ impl<'p, S: Source> Reader<'p, S> {
     }
 
     /// Skips to the next packet, since none begins here.
-    fn not_here(&mut self, offset: u64, kind: impl Fn(u64) -> FaultKind) -> io::Result<()> {
+    fn skip_to_packet(&mut self, offset: u64, kind: impl Fn(u64) -> FaultKind) -> io::Result<()> {
         let next = self.find(offset + 1)?.unwrap_or(self.size);
         self.fault(offset, kind(next - offset));
         self.next_packet = next;
@@ -534,13 +536,13 @@ impl<'p, S: Source> Reader<'p, S> {
     }
 }
 
-impl Account {
+impl LossAccount {
     /// A packet begins; `last` is the last stamp before it.
     fn packet(&mut self, packet: &Packet, last: u64) {
         let first = self.sequence.is_none() && packet.number == 0;
         let from = if first { packet.begin.unwrap_or(last) } else { last };
         // The counter of a packet counts up to its end: what the packet before counts is over now.
-        self.owed = match (self.owed, self.close()) {
+        self.pending_loss = match (self.pending_loss, self.close()) {
             // A packet without events between two losses: they are one.
             (Some(a), Some(b)) => Some(Lost { from: a.from, to: 0, count: a.count.saturating_add(b.count) }),
             (a, b) => a.or(b),
@@ -560,8 +562,8 @@ impl Account {
             _ => false,
         };
         self.sequence = packet.sequence.or(self.sequence);
-        if gap && self.owed.is_none() {
-            self.owed = Some(Lost { from, to: 0, count: 0 });
+        if gap && self.pending_loss.is_none() {
+            self.pending_loss = Some(Lost { from, to: 0, count: 0 });
         }
         self.from = from;
         self.end = packet.end.unwrap_or(0);
@@ -574,9 +576,9 @@ impl Account {
         (count > 0).then_some(Lost { from: self.from, to: 0, count })
     }
 
-    /// An event at this stamp was not lost: what was, was before it.
-    fn over(&mut self, stamp: u64) {
-        if let Some(lost) = &mut self.owed
+    /// Ends the pending loss: an event at this stamp was not lost.
+    fn end_loss(&mut self, stamp: u64) {
+        if let Some(lost) = &mut self.pending_loss
             && lost.to == 0
         {
             lost.to = stamp.max(lost.from).max(1);

@@ -140,8 +140,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A character by its number, of which a digit may be known already. Its end is where the digits end,
-    /// after two more at most: longer ones are not of any tracer.
+    /// A character by its number, whose first digit may have been read. At most two more digits follow: no tracer
+    /// writes longer numbers.
     fn code(&mut self, mut code: u32, radix: u32) -> char {
         for _ in 0..2 {
             let Some(digit) = self.rest().chars().next().and_then(|c| c.to_digit(radix)) else { break };

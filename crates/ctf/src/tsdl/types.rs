@@ -16,7 +16,7 @@ pub(super) struct Types<'a> {
     /// The byte order of types without their own.
     pub byte_order: ByteOrder,
     depth: usize,
-    repeated: Repeated<'a>,
+    written: WrittenIntegers<'a>,
 }
 
 /// Largest alignment, bits.
@@ -32,7 +32,7 @@ impl<'a> Types<'a> {
             names: Names::new(text.len()),
             byte_order,
             depth: 0,
-            repeated: Repeated::default(),
+            written: WrittenIntegers::default(),
         }
     }
 
@@ -350,18 +350,18 @@ impl<'a> Types<'a> {
         Ok(properties)
     }
 
-    /// An integer; one that is written as one before it was, byte for byte, is that one.
+    /// An integer; one with the same text as one before it, byte for byte, is that one.
     fn integer(&mut self) -> Result<Integer, TsdlError> {
         let before = self.tokens.ahead();
         if let Some(text) = before
-            && let Some((bytes, integer)) = self.repeated.find(text)
+            && let Some((bytes, integer)) = self.written.find(text)
         {
             self.tokens.pass(bytes);
             return Ok(integer);
         }
         let integer = self.integer_by_tokens()?;
         if let (Some(before), Some(behind)) = (before, self.tokens.ahead()) {
-            self.repeated.keep(&before[..before.len() - behind.len()], &integer);
+            self.written.keep(&before[..before.len() - behind.len()], &integer);
         }
         Ok(integer)
     }
@@ -440,24 +440,24 @@ impl<'a> Types<'a> {
     }
 }
 
-/// Integers by how they are written. Tracers write each field's out in full, in one of a dozen ways: to read
-/// them token by token was most of the time that reading metadata took.
+/// Integers by their text. Tracers write the type of each field in full, in one of a dozen ways: reading them token by
+/// token took most of the time of reading metadata.
 #[derive(Default)]
-struct Repeated<'a>(Vec<(&'a str, Integer)>);
+struct WrittenIntegers<'a>(Vec<(&'a str, Integer)>);
 
-/// Most ways of writing an integer that are kept. Each is looked at for each integer.
-const MAX_REPEATED: usize = 16;
+/// The number of texts that are kept. Each is compared for each integer.
+const MAX_WRITTEN: usize = 16;
 
-impl<'a> Repeated<'a> {
-    /// The integer that a text begins with, and how many bytes of it say so.
+impl<'a> WrittenIntegers<'a> {
+    /// The integer at the beginning of a text, and the length of its own text in bytes.
     fn find(&self, text: &str) -> Option<(usize, Integer)> {
         let (written, integer) = self.0.iter().find(|(written, _)| text.starts_with(written))?;
         Some((written.len(), integer.clone()))
     }
 
-    /// Keeps how an integer is written, from behind its first word up to its closing brace, which it ends with.
+    /// Keeps the text of an integer, from behind its first word up to and including its closing brace.
     fn keep(&mut self, written: &'a str, integer: &Integer) {
-        if self.0.len() < MAX_REPEATED && written.ends_with('}') {
+        if self.0.len() < MAX_WRITTEN && written.ends_with('}') {
             self.0.push((written, integer.clone()));
         }
     }

@@ -46,7 +46,7 @@ pub fn write(metadata: &Metadata) -> String {
 
 struct Text {
     out: String,
-    /// Integer types and what we call them.
+    /// Integer types and their names here.
     names: BTreeMap<Integer, String>,
     /// The byte order of types without their own.
     byte_order: ByteOrder,

@@ -55,8 +55,8 @@ fn traces(below: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// babeltrace2 2.0 shows in the place of an empty text whatever text it had in that memory before. (An
-/// empty text is a lone NUL in the file.) Whether two lines are equal but for that.
+/// Whether two lines are equal but for empty texts: in the place of an empty text (a lone NUL in the file),
+/// babeltrace2 2.0 shows the text that it had in that memory before.
 fn equal_but_for_empty_texts(ours: &str, theirs: &str) -> bool {
     let mut parts = ours.split("\"\"");
     let Some(mut theirs) = parts.next().and_then(|first| theirs.strip_prefix(first)) else { return false };

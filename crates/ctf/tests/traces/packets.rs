@@ -5,7 +5,7 @@ use std::io;
 
 use proptest::prelude::*;
 use wakepath_ctf::packet::{HEADER_BYTES, PacketHeader};
-use wakepath_ctf::{Found, Packets, Source};
+use wakepath_ctf::{Finding, Packets, Source};
 
 const UUID: [u8; 16] = *b"\x00packets of test";
 
@@ -33,11 +33,11 @@ fn found(bytes: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     while let Some(next) = packets.next(&bytes).expect("memory has no errors") {
         found.push(match next {
-            Found::Packet(packet) => {
+            Finding::Packet(packet) => {
                 let cut = if packet.is_cut() { " cut" } else { "" };
                 format!("{}+{}{cut}", packet.offset, packet.to - packet.from)
             }
-            Found::Fault(fault) => format!("{}-{} {}", fault.offset, fault.to, fault.kind),
+            Finding::Fault(fault) => format!("{}-{} {}", fault.offset, fault.to, fault.kind),
         });
     }
     found
@@ -64,7 +64,7 @@ fn packets_are_found_where_they_are() {
 }
 
 #[test]
-fn what_is_wrong_is_said_and_all_else_is_found() {
+fn a_fault_is_reported_and_all_other_packets_are_found() {
     type Damage = fn(&mut Vec<u8>);
     let cases: [(Damage, &[&str]); 9] = [
         // The file ends in a header, and in events.
@@ -229,7 +229,7 @@ proptest! {
         let mut at = 0;
         while let Some(found) = packets.next(&source).expect("memory has no errors") {
             match found {
-                Found::Packet(packet) => {
+                Finding::Packet(packet) => {
                     prop_assert_eq!(packet.offset, at);
                     prop_assert_eq!(packet.from, at + HEADER_BYTES as u64);
                     prop_assert!(packet.to >= packet.from && packet.to <= bytes.len() as u64);

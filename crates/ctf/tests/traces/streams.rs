@@ -127,7 +127,7 @@ impl Visitor for Numbers {
 }
 
 #[test]
-fn fields_are_those_of_the_event_told_last() {
+fn fields_are_those_of_the_last_event() {
     let (plans, bytes) = (plans(), three());
     let mut reader = Reader::new(&plans, bytes.as_slice()).expect("memory");
     let mut numbers = Numbers::default();
@@ -167,7 +167,7 @@ fn a_stream_that_is_cut_is_read_up_to_there() {
 }
 
 #[test]
-fn damage_costs_its_packet_and_is_told_with_its_place() {
+fn damage_costs_its_packet_and_is_reported_with_its_place() {
     let (plans, whole) = (plans(), three());
     // Where it is in the second packet, what is put there, what is read, what is said.
     for (at, bytes, stamps, said) in [

@@ -108,7 +108,7 @@ fn control_characters_do_not_get_into_the_text() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line() {
+fn an_error_names_its_line() {
     let text = write(&metadata(vec![], [0; 16], 0, 0));
     for (from, to, error) in [
         ("clock {", "clack {", "the metadata ends without a clock block"),

@@ -157,7 +157,7 @@ fn each_type_means_what_ctf_says() {
 }
 
 #[test]
-fn what_cannot_be_decoded_is_refused_by_name() {
+fn a_type_that_cannot_be_decoded_is_refused_by_name() {
     let refused = |fields: &str| {
         let metadata = read(&metadata("le", fields)).map_err(|error| error.to_string())?;
         Plans::new(metadata, &Selection::All).map(|_| ()).map_err(|error| error.to_string())
@@ -259,7 +259,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_wrong_behind_an_integer_is_said_with_its_place() {
+fn an_error_behind_an_integer_names_its_place() {
     let fields = "integer { size = 9; } a;\n integer { size = 9; } b;\n integer { size = 9; } 7;";
     let error = read(&metadata("le", fields)).expect_err("a number is no name");
     assert_eq!((error.line, error.column), (metadata("le", "").lines().count() + 2, 24), "{error}");
@@ -323,7 +323,7 @@ fn metadata_in_packets_is_unwrapped_in_either_byte_order() {
 }
 
 #[test]
-fn only_what_is_asked_for_is_told() {
+fn only_wanted_fields_are_reported() {
     let fields = "uint8_t n; string s; struct { uint8_t a; unsigned short b; } p; uint8_t x[n]; \
                   enum colour t; variant either <t> v; uint8_t last;";
     let wanted =

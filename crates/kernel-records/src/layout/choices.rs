@@ -21,7 +21,7 @@ pub const CONTEXTS: &[(&str, u64)] = &[
     ("UNKNOWN", 255),
 ];
 
-/// Which way a packet went.
+/// The directions of a packet.
 pub(super) const DIRECTIONS: &[(&str, u64)] = &[("OUT", 0), ("IN", 1)];
 
 /// The meaning of the key of a name: `event::NameSpace`.
@@ -40,5 +40,5 @@ pub const NAME_SPACES: &[(&str, u64)] = &[
 pub const MARKS: &[(&str, u64)] =
     &[("STARTED", 1), ("STOPPED", 2), ("COMMAND", 3), ("TARGET", 4), ("OBSERVER", 5), ("ENDED", 6)];
 
-/// How a call ended: `enum wp_function_end`.
+/// The ends of a call: `enum wp_function_end`.
 pub(super) const FUNCTION_ENDS: &[(&str, u64)] = &[("RETURNED", 0), ("LEFT", 1), ("OPEN", 2), ("MOVED", 3)];

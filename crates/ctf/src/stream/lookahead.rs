@@ -10,33 +10,33 @@ use crate::plan::Registers;
 
 /// An event that was passed.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Found {
+pub(super) struct FoundEvent {
     pub class: u32,
     pub stamp: u64,
     /// The bit where its fields begin.
     pub at: u64,
 }
 
-/// Found at once: few enough to stay in the nearest cache.
+/// The number of events found at once: few enough to stay in the nearest cache.
 const MAX_AHEAD: usize = 64;
 
 /// Events of one packet in a row, all of them wholly in sight.
 #[derive(Debug, Clone)]
-pub(super) struct Ahead {
-    found: Box<[Found; MAX_AHEAD]>,
+pub(super) struct Lookahead {
+    found: Box<[FoundEvent; MAX_AHEAD]>,
     next: usize,
     len: usize,
 }
 
-impl Default for Ahead {
+impl Default for Lookahead {
     fn default() -> Self {
-        Self { found: Box::new([Found::default(); MAX_AHEAD]), next: 0, len: 0 }
+        Self { found: Box::new([FoundEvent::default(); MAX_AHEAD]), next: 0, len: 0 }
     }
 }
 
-impl Ahead {
+impl Lookahead {
     #[inline]
-    pub fn pop(&mut self) -> Option<Found> {
+    pub fn pop(&mut self) -> Option<FoundEvent> {
         if self.next == self.len {
             return None;
         }
@@ -45,14 +45,14 @@ impl Ahead {
         Some(found)
     }
 
-    /// Nothing is ahead any more.
+    /// Forgets all events ahead.
     pub fn clear(&mut self) {
         (self.next, self.len) = (0, 0);
     }
 
-    /// Goes over events from bit `at` on, `stamp` being that of the one before. Says at which bit the first
-    /// one begins that it leaves, and the stamp of the one before that: because its size is not fixed, its header says something unusual or not
-    /// all of it is in sight, or because it found enough.
+    /// Goes over events from bit `at` on; `stamp` is that of the event before. Stops at an event whose size is not
+    /// fixed, whose header is unusual or which is not all in sight, or when it found enough. Returns the bit of that
+    /// event, and the stamp of the event before it.
     pub fn scan(
         &mut self,
         (head, sizes): (&HeadShape, &Sizes),
@@ -69,7 +69,7 @@ impl Ahead {
             if behind > end {
                 break;
             }
-            self.found[self.len] = Found { class: size.class, stamp: heading.stamp, at: begin };
+            self.found[self.len] = FoundEvent { class: size.class, stamp: heading.stamp, at: begin };
             self.len += usize::from(size.wanted);
             (at, stamp) = (behind, heading.stamp);
         }
