@@ -8,7 +8,7 @@ use std::io;
 use wakepath_ctf::packet::{self, HEADER_BYTES, PacketHeader};
 use wakepath_ctf::schema::{ByteOrder, EnvValue, Metadata};
 use wakepath_ctf::tsdl::{Facts, read_facts, write};
-use wakepath_ctf::{FaultKind, Found, Packets, Source};
+use wakepath_ctf::{FaultKind, Finding, Packets, Source};
 
 /// The uuid of the trace whose packets are looked for.
 pub const UUID: [u8; 16] = *b"\x00packets of fuzz";
@@ -84,7 +84,7 @@ fn packets(bytes: &[u8]) {
     while let Some(found) = packets.next(&source).expect("memory has no errors") {
         findings += 1;
         match found {
-            Found::Packet(packet) => {
+            Finding::Packet(packet) => {
                 assert_eq!(packet.offset, at);
                 assert_eq!(packet.from, at + HEADER_BYTES as u64);
                 assert!(packet.to >= packet.from && packet.to <= bytes.len() as u64);
@@ -112,8 +112,8 @@ fn packets(bytes: &[u8]) {
         }
     }
     assert_eq!(at, bytes.len() as u64);
-    // A header of 80 bytes and two looks of 1 KiB for the next one, for each finding; a look that goes
-    // further finds nothing in what it passes, and nobody passes there again but the next finding.
+    // For each finding, a header of 80 bytes and two searches of 1 KiB for the next one are read. A search that goes
+    // further finds nothing in the bytes that it passes, and only the next finding passes them again.
     let looks = source.1.get();
     let most = findings * (80 + 2 * 1024 + 20) + 4 * bytes.len() as u64;
     assert!(looks <= most, "{looks} bytes read of {}, for {findings} findings", bytes.len());

@@ -24,7 +24,7 @@ const NEVER: isize = 1 << 30;
 ///
 /// 64 MiB for any input: a block of each stream that is read, tables by CPU and by thread id, whose
 /// size the kernel's own limits bound. 2 KiB for each byte: the shortest record has 16, of which every
-/// kind of row that it leads to (a thread, a span, a wait, a segment under it, a line of text in each of
+/// kind of row that it leads to (a thread, a state interval, a wait, a segment under it, a line of text in each of
 /// the views) takes less than a kilobyte or two, and some of them are there twice while they grow.
 pub const fn bound(input: usize) -> usize {
     (64 << 20) + (2 << 10) * input
@@ -50,7 +50,7 @@ pub fn bounded(most: usize, work: impl FnOnce()) {
 /// Counts allocated or freed bytes; returns whether the total is still below the limit.
 fn count(bytes: isize) -> bool {
     let live = LIVE.get().saturating_add(bytes);
-    if live > NEVER && bytes > 0 {
+    if live > MAX_PROCESS_BYTES && bytes > 0 {
         return false;
     }
     LIVE.set(live);
@@ -113,11 +113,11 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_more_than_its_bound_is_told() {
+    fn memory_beyond_the_bound_is_a_panic() {
         bounded(1 << 21, || drop(std::hint::black_box(vec![0_u8; 1 << 20])));
-        let told = std::panic::catch_unwind(|| {
+        let result = std::panic::catch_unwind(|| {
             bounded(1 << 19, || drop(std::hint::black_box(vec![0_u8; 1 << 20])));
         });
-        assert!(told.is_err());
+        assert!(result.is_err());
     }
 }

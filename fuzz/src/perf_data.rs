@@ -4,7 +4,7 @@ use std::path::Path;
 
 use wakepath_event::EventSource;
 use wakepath_import::PerfData;
-use wakepath_import::perf::synthetic::{File, Of};
+use wakepath_import::perf::synthetic::{EventType, File};
 use wakepath_wait_graph::Builder;
 
 /// Puts bytes through what reads files of `perf record`.
@@ -26,7 +26,7 @@ pub fn check(input: &[u8]) {
     builder.finish();
     // A record is no shorter than its head, and makes a few events: a switch, a name, a thread, a stack.
     let most = 1000 + input.len() as u64;
-    assert!(events <= most, "{} bytes tell {events} events", input.len());
+    assert!(events <= most, "{} bytes make {events} events", input.len());
     for damage in &damages {
         assert_eq!(damage.file, "perf.data");
     }
@@ -42,9 +42,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let here = |at| (at, 0, 7, 7);
     let there = |at| (at, 1, 8, 8);
     // Short ones lead further: only what their records are of is described.
-    let asking =
-        |events: &[Of]| File::default().asking(&[&[Of::Switch, Of::Waking, Of::Own][..], events].concat());
-    let some = || asking(&[]).switch((90, 0, 0, 0), 0, 7, "here").switch(there(80), 1, 0, "swapper/1");
+    let only = |events: &[EventType]| {
+        File::default().only(&[&[EventType::Switch, EventType::Waking, EventType::Own][..], events].concat())
+    };
+    let some = || only(&[]).switch((90, 0, 0, 0), 0, 7, "here").switch(there(80), 1, 0, "swapper/1");
     let base = || File::default().switch((90, 0, 0, 0), 0, 7, "here").switch(there(80), 1, 0, "swapper/1");
     let chain = longs(&[4, (-128_i64) as u64, 0x9000, (-512_i64) as u64, 0x4010]);
     let process = |of: [u32; 4]| [words(&of), vec![0; 8]].concat();
@@ -52,51 +53,59 @@ pub fn seeds() -> Vec<Vec<u8>> {
         let own = if id { [&[20, 0, 0, 0][..], &[7; 20]].concat() } else { vec![0; 24] };
         [words(&[7, 7]), longs(&[0x4000, 0x1000, 0]), own, words(&[5, 2]), b"/bin/here\0".to_vec()].concat()
     };
-    let was = |file: File| {
+    let with_earlier_threads = |file: File| {
         let (comm, fork) = ([&words(&[7, 8])[..], b"here\0"].concat(), process([7, 1, 8, 1]));
         file.plain(3, 0, &comm, (0, 0, 0, 0)).plain(7, 0, &fork, (0, 0, 0, 0))
     };
     let files = [
         base(),
-        some().by(None),
+        some().clock(None),
         some().round().waking(here(100), 8).round().switch(here(110), 2, 0, "swapper/0").round(),
-        was(asking(&[])).waking(there(100), 7).switch(there(110), 512, 7, "here"),
+        with_earlier_threads(only(&[])).waking(there(100), 7).switch(there(110), 512, 7, "here"),
         some()
             .plain(7, 0, &process([20, 7, 20, 7]), here(100))
             .plain(3, 1 << 13, &[&words(&[20, 20])[..], b"date\0"].concat(), here(101))
             .plain(3, 0, &[&words(&[20, 20])[..], b"clock\0"].concat(), here(102))
             .plain(4, 0, &process([20, 20, 20, 20]), here(103)),
         some().plain(10, 0, &map(false), here(100)).plain(10, 1 << 14, &map(true), here(101)),
-        asking(&[Of::CpuClock])
+        only(&[EventType::CpuClock])
             .switch(here(90), 1, 0, "x")
-            .sample(Of::CpuClock, 1, here(100), 0x9000, &chain)
-            .sample(Of::CpuClock, 2, here(101), 0x4010, &longs(&[0])),
+            .sample(EventType::CpuClock, 1, here(100), 0x9000, &chain)
+            .sample(EventType::CpuClock, 2, here(101), 0x4010, &longs(&[0])),
         some()
-            .record(69, 0, &longs(&[1, Of::Switch as u64 * 16 + 1, 0, 0, u64::MAX]))
+            .record(69, 0, &longs(&[1, EventType::Switch as u64 * 16 + 1, 0, 0, u64::MAX]))
             .plain(2, 0, &longs(&[7, 5]), here(100))
-            .record(13, 0, &longs(&[9, 0, 0, 0, Of::Switch as u64 * 16 + 1])),
-        asking(&[Of::IrqEntry, Of::IrqExit])
-            .tracepoint(Of::IrqEntry, here(100), &[(8, &words(&[16 | 4 << 16])), (12, &[11]), (16, b"disk")])
-            .waking(here(101), 8)
-            .tracepoint(Of::IrqExit, here(102), &[(12, &[11, 0, 0, 0])]),
-        asking(&[Of::Exec, Of::WakeupNew, Of::Wakeup, Of::CallEntry])
+            .record(13, 0, &longs(&[9, 0, 0, 0, EventType::Switch as u64 * 16 + 1])),
+        only(&[EventType::IrqEntry, EventType::IrqExit])
             .tracepoint(
-                Of::Exec,
+                EventType::IrqEntry,
+                here(100),
+                &[(8, &words(&[16 | 4 << 16])), (12, &[11]), (16, b"disk")],
+            )
+            .waking(here(101), 8)
+            .tracepoint(EventType::IrqExit, here(102), &[(12, &[11, 0, 0, 0])]),
+        only(&[EventType::Exec, EventType::WakeupNew, EventType::Wakeup, EventType::CallEntry])
+            .tracepoint(
+                EventType::Exec,
                 here(100),
                 &[(8, &words(&[16 | 9 << 16])), (12, &[7, 0, 0, 0]), (16, b"/bin/date")],
             )
-            .tracepoint(Of::WakeupNew, here(101), &[(20, &words(&[30]))])
-            .tracepoint(Of::Wakeup, here(102), &[(12, &words(&[8]))])
-            .tracepoint(Of::CallEntry, here(103), &[(8, &longs(&[202])), (16, &longs(&[1, 2, 3, 4, 5, 6]))]),
+            .tracepoint(EventType::WakeupNew, here(101), &[(20, &words(&[30]))])
+            .tracepoint(EventType::Wakeup, here(102), &[(12, &words(&[8]))])
+            .tracepoint(
+                EventType::CallEntry,
+                here(103),
+                &[(8, &longs(&[202])), (16, &longs(&[1, 2, 3, 4, 5, 6]))],
+            ),
         some().record(71, 0, &longs(&[16])).record(68, 0, &longs(&[1])).waking(here(100), 8),
         some().record(9, 1, &[1; 6]).record(200, 0, &[]).waking(here(100), 8).waking(there(70), 7),
-        some().asking(&[Of::Switch]),
-        some().with(
+        some().only(&[EventType::Switch]),
+        some().section(
             2,
             &[&words(&[67, 0x34_0000])[..], &words(&[7]), &[7; 24], b"/bin/here\0\0\0\0\0\0\0"].concat(),
         ),
         File::default().waking(here(100), 8),
-        some().with(27, &[1; 20]),
+        some().section(27, &[1; 20]),
     ];
     files.iter().map(File::bytes).collect()
 }

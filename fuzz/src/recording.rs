@@ -25,34 +25,34 @@ pub fn check(input: &[u8]) {
         Err(refused) => return assert!(!refused.to_string().is_empty()),
     };
     let streams = recording.streams().len();
-    let (told, digest, problems) = read(&recording);
+    let (events, digest, problems) = read(&recording);
     // A record takes 16 bytes at the least and has one loss before it at the most. Behind the last one of
     // a stream, each packet (80 bytes) and the stream's end may add one more.
     assert!(told <= bytes / 8 + streams, "{told} events of {bytes} bytes in {streams} streams");
     assert!(problems.len() <= MAX_PROBLEMS * streams + 8, "{} problems", problems.len());
-    assert_eq!(read(&recording), (told, digest, problems), "the same bytes, the same events");
+    assert_eq!(read(&recording), (events, digest, problems), "the same bytes, the same events");
     let of_each: usize = (0..streams)
         .map(|stream| {
-            let (mut told, mut at) = (0, Stamp::MIN);
+            let (mut events, mut at) = (0, Stamp::MIN);
             recording.for_each_of(stream, |event| {
                 assert!(event.at >= at, "stamps do not go back");
                 at = event.at;
-                told += 1;
+                events += 1;
             });
-            told
+            events
         })
         .sum();
-    assert_eq!(of_each, told, "streams together tell what each tells");
+    assert_eq!(of_each, events, "all streams together have the events of each");
 }
 
 /// How many events there are, what they come to, and what was not as it was written.
 fn read(recording: &Recording) -> (usize, u64, Vec<String>) {
-    let (mut told, mut at, mut digest) = (0, Stamp::MIN, DefaultHasher::new());
+    let (mut events, mut at, mut digest) = (0, Stamp::MIN, DefaultHasher::new());
     let problems = recording.for_each(|event| {
         assert!(event.at >= at, "stamps do not go back");
         at = event.at;
-        told += 1;
+        events += 1;
         (event.at, event.cpu, event.current, std::mem::discriminant(&event.kind)).hash(&mut digest);
     });
-    (told, digest.finish(), problems.iter().map(|problem| format!("{problem:?}")).collect())
+    (events, digest.finish(), problems.iter().map(|problem| format!("{problem:?}")).collect())
 }

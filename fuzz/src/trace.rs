@@ -64,7 +64,7 @@ fn items(metadata: Metadata, wanted: &Selection<'_>, stream: &[u8]) -> Option<To
     while let Some(item) = reader.next() {
         count += 1;
         // An event has a bit at least; so has a packet, or it is a fault that takes bytes.
-        assert!(count <= 64 + 16 * stream.len() as u64, "{} bytes are told for ever", stream.len());
+        assert!(count <= 64 + 16 * stream.len() as u64, "{} bytes never end", stream.len());
         let mut line = match &item {
             Item::Event(head) => {
                 assert!(plans.class(head.class).is_some());
@@ -102,7 +102,7 @@ fn items(metadata: Metadata, wanted: &Selection<'_>, stream: &[u8]) -> Option<To
             first.push(line);
         }
     }
-    Some(Told { first, count, even })
+    Some(StreamItems { first, count, even })
 }
 
 /// The first inputs: traces in the layouts that LTTng writes, and one of each type.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use wakepath_event::EventSource;
 use wakepath_import::TraceDat;
-use wakepath_import::trace_cmd::synthetic::{File, Of};
+use wakepath_import::trace_cmd::synthetic::{EventType, File};
 use wakepath_wait_graph::Builder;
 
 /// Puts bytes through what reads files of `trace-cmd record`.
@@ -27,7 +27,7 @@ pub fn check(input: &[u8]) {
     // An event takes eight bytes, and makes a few events: a switch, names, a thread. One byte may unpack
     // to a thousand.
     let most = 1000 + 1000 * input.len() as u64;
-    assert!(events <= most, "{} bytes tell {events} events", input.len());
+    assert!(events <= most, "{} bytes make {events} events", input.len());
     for damage in &damages {
         assert_eq!(damage.file, "trace.dat");
     }
@@ -41,9 +41,11 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let here = |at| (at, 0, 7, 7);
     let there = |at| (at, 1, 8, 8);
     // Short ones lead further: only what their events are of is described.
-    let asking = |events: &[Of]| File::default().small(&[&[Of::Switch, Of::Waking][..], events].concat());
-    let with = |events: &[Of]| {
-        asking(events).switch((90, 0, 0, 0), 0, 7, "here").switch(there(80), 1, 0, "swapper/1")
+    let only = |events: &[EventType]| {
+        File::default().only(&[&[EventType::Switch, EventType::Waking][..], events].concat())
+    };
+    let with = |events: &[EventType]| {
+        only(events).switch((90, 0, 0, 0), 0, 7, "here").switch(there(80), 1, 0, "swapper/1")
     };
     let base = || with(&[]);
     let tsc = [1, 0, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0];
@@ -56,15 +58,15 @@ pub fn seeds() -> Vec<Vec<u8>> {
         base().words((100, 0), &[29 | 1 << 5, 8, 0]).words((100, 0), &[7 << 5, 8, 300]).waking(here(101), 8),
         base().birth(here(100), 20, true, "worker").birth(here(101), 21, false, "date"),
         base().instance(),
-        base().by("x86-tsc").option(14, &tsc),
-        base().by("counter"),
+        base().clock("x86-tsc").option(14, &tsc),
+        base().clock("counter"),
         base().option(1, b"0x99\0").option(2, b"CPU: 1\ndropped events: 7\n\0"),
-        with(&[Of::IrqEntry, Of::IrqExit])
-            .tracepoint(Of::IrqEntry, here(100), &[(8, &[16, 0, 4, 0]), (12, &[11]), (16, b"disk")])
+        with(&[EventType::IrqEntry, EventType::IrqExit])
+            .tracepoint(EventType::IrqEntry, here(100), &[(8, &[16, 0, 4, 0]), (12, &[11]), (16, b"disk")])
             .waking(here(101), 8)
-            .tracepoint(Of::IrqExit, here(102), &[(12, &[11, 0, 0, 0])]),
+            .tracepoint(EventType::IrqExit, here(102), &[(12, &[11, 0, 0, 0])]),
         (0..20).fold(base(), |file, n| file.waking(here(100 + n), 8)),
-        asking(&[]).waking(here(100), 8),
+        only(&[]).waking(here(100), 8),
     ];
     let of = |file: &File| {
         [(6, "none"), (7, "none"), (7, "zlib"), (7, "zstd")]

@@ -6,7 +6,7 @@ use wakepath_clock::Stamp;
 use wakepath_engine::{TimeSpec, Unit, duration};
 use wakepath_report::escape;
 
-/// Puts words through whatever reads such ones.
+/// Puts words through their parsers.
 ///
 /// # Panics
 /// When a law is broken.

@@ -49,7 +49,7 @@ fn a_path_leads_to_who_ended_the_wait_in_either_version() {
 fn what_is_not_read_is_refused_with_what_to_do() {
     let folder = tempfile::tempdir().expect("a folder");
     for (file, says) in [
-        (meeting().by("counter"), "which counts events and does not measure time: record with -C mono"),
+        (meeting().clock("counter"), "which counts events and does not measure time: record with -C mono"),
         (meeting().compressed("lz4"), "trace-cmd convert --compression none"),
         (File::default(), "record the switches with trace-cmd record -C mono"),
     ] {

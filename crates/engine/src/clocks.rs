@@ -1,4 +1,4 @@
-//! What the host's clocks did while it was recorded: jumps, suspends, time that a hypervisor took.
+//! The host's clocks during the recording: jumps, suspends, time that a hypervisor took.
 
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_event::Clocks;
@@ -10,11 +10,11 @@ const JUMP_NS: u64 = 10_000_000;
 /// Boottime moves ahead of monotonic time by the time suspended, and by nothing else.
 const SUSPEND_NS: u64 = 1_000_000;
 
-/// What happened to the clocks between `from` and `to` that a reader of an answer should know. Where what a
-/// hypervisor took `is_told` apart, in a kind of its own, no figure is in doubt for it.
+/// The problems of the clocks between `from` and `to`. Where stolen time is a segment kind of its own
+/// (`has_stolen_segments`), it makes no figure doubtful.
 pub fn problems(
     readings: &[(Stamp<Local>, Clocks)],
-    is_told: bool,
+    has_stolen_segments: bool,
     from: Stamp<Reference>,
     to: Stamp<Reference>,
 ) -> Vec<Problem> {
@@ -39,7 +39,7 @@ pub fn problems(
             problems.push(problem(ProblemKind::Suspended(suspended), before, after));
         }
     }
-    if !is_told {
+    if !has_stolen_segments {
         problems.extend(steal(readings, from, to));
     }
     problems
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_a_suspend_and_stolen_time_are_told() {
+    fn a_jump_a_suspend_and_stolen_time_are_problems() {
         for (gain, expected) in [
             ((0, 3_600_000, 0), ProblemKind::ClockSet(3_600_000 * i128::from(MS))),
             ((0, -20, 0), ProblemKind::ClockSet(-20 * i128::from(MS))),
@@ -104,13 +104,17 @@ mod tests {
             (Stamp::from_ns(ms * MS), Clocks { boottime_ns, realtime_ns, steal_ns })
         });
         let at = |ms| Stamp::from_ns(ms * MS);
-        assert_eq!([false, true].map(|is_told| problems(&stolen, is_told, at(0), at(1000)).len()), [1, 0]);
+        assert_eq!(
+            [false, true]
+                .map(|has_stolen_segments| problems(&stolen, has_stolen_segments, at(0), at(1000)).len()),
+            [1, 0]
+        );
         let suspend = problems_of(&[(2000, 2000, 0)], 0, 1000);
         assert_eq!(suspend[1], ProblemKind::Suspended(2000 * MS));
     }
 
     #[test]
-    fn one_reading_or_none_says_nothing() {
+    fn one_reading_or_none_is_no_problem() {
         assert_eq!(problems_of(&[], 0, 1000), []);
         assert_eq!(problems(&[], false, Stamp::from_ns(0), Stamp::from_ns(9)), []);
     }

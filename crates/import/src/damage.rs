@@ -13,11 +13,11 @@ pub struct Damage {
     pub packet: Option<u64>,
     /// The place in the file, bytes.
     pub offset: Option<u64>,
-    /// What is wrong.
+    /// The kind of damage.
     pub kind: DamageKind,
 }
 
-/// What is wrong with a trace.
+/// The kinds of damage of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DamageKind {
     /// Bytes that cannot be read as they were written.
@@ -26,7 +26,7 @@ pub enum DamageKind {
     More(u64),
     /// Events whose fields make no sense were skipped.
     EventsSkipped {
-        /// How many.
+        /// Their number.
         count: u64,
         /// The reason for the first of them, where the reader knows it.
         first: Option<&'static str>,
@@ -49,7 +49,7 @@ pub enum DamageKind {
     BufferFull {
         /// The CPU.
         cpu: u32,
-        /// How many events.
+        /// The number of events.
         count: u64,
     },
     /// The clock advances only with the timer tick.

@@ -1,4 +1,4 @@
-//! The tracepoints of a machine that never was, for tests of whoever reads them.
+//! The tracepoints of a made-up machine, for tests of their readers.
 //!
 //! Their fields lie where no kernel has them, so that who takes their places for granted reads nonsense, and
 //! the letters of the thread states are not those of the kernel that files name.
@@ -34,7 +34,7 @@ const TRACEPOINTS: [(&str, &str, &[Field]); 11] = [
     ),
 ];
 
-/// As kernels before 4.14 print `prev_state`.
+/// The format of `prev_state` in kernels before 4.14.
 const STATES: &str = r#""%s", __print_flags(REC->prev_state & (2048-1), "|", { 1, "S"} , { 2, "D" }, { 4, "T" }, { 8, "t" }, { 16, "Z" }, { 32, "X" }, { 64, "x" }, { 128, "K" }, { 256, "W" }, { 512, "P" }, { 1024, "N" }) : "R", REC->prev_state & 2048 ? "+" : """#;
 
 /// The tracepoints' numbers begin here.
@@ -44,7 +44,7 @@ pub(crate) const FIRST: u64 = 300;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the kernel's names")]
 #[repr(u64)]
-pub enum Of {
+pub enum EventType {
     Switch,
     Waking,
     IrqEntry,
@@ -60,15 +60,14 @@ pub enum Of {
     Own,
 }
 
-/// Who was where when a record was made: a stamp in ns, 0 for those that perf makes up; a CPU, a process
-/// and a thread of it.
-pub type Place = (u64, u32, u32, u32);
+/// The origin of a record: a stamp in ns, 0 for records that perf makes up; a CPU, a process and a thread of it.
+pub type Origin = (u64, u32, u32, u32);
 
 /// Systems and formats of those of the tracepoints that are among these events, as bits.
 pub(crate) fn formats(asks: u64) -> Vec<(&'static str, String)> {
-    let asked = TRACEPOINTS.iter().enumerate().filter(|(place, _)| asks >> place & 1 != 0);
+    let asked = TRACEPOINTS.iter().enumerate().filter(|(origin, _)| asks >> origin & 1 != 0);
     asked
-        .map(|(place, (system, name, fields))| (*system, format(name, FIRST + place as u64, fields)))
+        .map(|(origin, (system, name, fields))| (*system, format(name, FIRST + origin as u64, fields)))
         .collect()
 }
 
@@ -84,8 +83,8 @@ pub(crate) fn format(name: &str, id: u64, fields: &[Field]) -> String {
     format!("name: {name}\nID: {id}\nformat:\n{}\nprint fmt: {print}\n", lines.collect::<String>())
 }
 
-/// A tracepoint with these bytes at these offsets: its number and who was current in front, and so many
-/// bytes that it ends four before a whole word.
+/// A tracepoint with these bytes at these offsets: its number and the current thread in front, and padding up to four
+/// bytes before the end of a word.
 pub(crate) fn raw(id: u64, tid: u32, fields: &[(usize, &[u8])]) -> Vec<u8> {
     let end = fields.iter().map(|(offset, bytes)| offset + bytes.len()).max().unwrap_or(8).max(8);
     let mut raw = vec![0; (end + 4).next_multiple_of(8) - 4];
@@ -99,13 +98,13 @@ pub(crate) fn raw(id: u64, tid: u32, fields: &[(usize, &[u8])]) -> Vec<u8> {
 
 /// The fields of a switch: the thread of `place` leaves its CPU to another.
 pub(crate) fn switch<T>(
-    place: Place,
+    origin: Origin,
     state: i64,
     next: u32,
     comm: &str,
     with: impl FnOnce(&[(usize, &[u8])]) -> T,
 ) -> T {
-    let (next, state, prev) = (next.to_le_bytes(), state.to_le_bytes(), place.3.to_le_bytes());
+    let (next, state, prev) = (next.to_le_bytes(), state.to_le_bytes(), origin.3.to_le_bytes());
     let comm: Vec<u8> = comm.bytes().chain([0; 16]).take(16).collect();
     with(&[(8, &next), (16, &state), (24, &prev), (32, &comm)])
 }

@@ -11,8 +11,8 @@
 //! - `formats`, `plan`: which tracepoints are read, and how; perf's files use them, too;
 //! - `convert`: from tracepoints to events; `open`: the file as a recording.
 //!
-//! Sources: the pages trace-cmd.dat.v6(5) and trace-cmd.dat.v7(5) of trace-cmd describe the file. What they
-//! leave out was found in files: the size of a section has 8 bytes, a buffer's option has the size of its
+//! Sources: the pages trace-cmd.dat.v6(5) and trace-cmd.dat.v7(5) of trace-cmd describe the file. The following
+//! was found in files: the size of a section has 8 bytes, a buffer's option has the size of its
 //! pages in front of its CPUs, and a file of version 6 has the clock behind the table of its CPUs.
 //! `include/linux/ring_buffer.h` of Linux describes an event, `events/header_page` and `events/header_event`
 //! of tracefs the fields of a page.

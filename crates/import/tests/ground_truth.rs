@@ -85,7 +85,7 @@ fn calls(kernel: &Path) -> Vec<Call> {
     calls
 }
 
-/// How long somebody slept within a window, where it counts for the window's thread: it slept itself, or
+/// The time of sleeping within a window that counts for the window's thread: it slept itself, or
 /// waited in another call while another thread of the program slept.
 fn slept(calls: &[Call], main: i64, sleepers: &[i64], from: u64, to: u64) -> u64 {
     let sleeps = calls.iter().filter(|call| call.name.ends_with("nanosleep"));
@@ -155,7 +155,7 @@ fn sleeps_are_as_long_as_the_programs_own_calls_say_and_the_largest_parts_have_t
     use SegmentKind::{Interrupted, Runnable, Running, Timer};
     let Some(folder) = traces() else { return };
     // The thread that the shell started, those that sleep for it, the three largest parts of its life.
-    // What a program does not sleep it computes, on an emulated machine: user + sys of `workload.out`.
+    // The time that a program does not sleep, it computes, on an emulated machine: user + sys of `workload.out`.
     for (trace, main, sleepers, top) in [
         ("lttng-mutex", 250, &[252][..], [("wk-mutex", Running), ("wk-mutex", Timer), ("bash", Running)]),
         (

@@ -1,4 +1,4 @@
-//! What tracepoints mean as events: a trace in a line each, and what is told of it.
+//! Tracepoints become events: each test has a trace, and the events of it line by line.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,7 +20,7 @@ fn waking(target: u32) -> Tracepoint<'static> {
 }
 
 /// The events of tracepoints on CPU 0, ten ns apart, a line each, without the mark of the beginning.
-fn told(wakeup_by: WakeupBy, records: Vec<Tracepoint<'_>>) -> String {
+fn event_lines(wakeup_by: WakeupBy, records: Vec<Tracepoint<'_>>) -> String {
     let mut normaliser = Normaliser::new("6.1.0", wakeup_by);
     let mut lines = String::new();
     for (index, what) in records.into_iter().enumerate() {
@@ -63,7 +63,7 @@ fn line(event: &Event, lines: &mut String) {
 }
 
 #[test]
-fn a_wake_up_is_told_with_whoever_borrows_the_cpu() {
+fn a_wake_up_has_the_interrupt_that_it_happened_in() {
     use WakeupBy::Waking;
     for (records, lines) in [
         (
@@ -102,7 +102,7 @@ fn a_wake_up_is_told_with_whoever_borrows_the_cpu() {
             vec![switch(0, 0, 7), Tracepoint::Leave(NET_RX), waking(9)],
             "0 0 Task: to 7 Runnable 0\n20 7 Task: wakes 9\n",
         ),
-        // Nobody knows yet who is current.
+        // The current thread is not known yet.
         (vec![waking(9), switch(7, 1, 0)], "0 ? Task: wakes 9\n10 7 Task: to 0 Blocked(Interruptible) 0\n"),
         // Behind a loss nothing is known either.
         (
@@ -115,10 +115,10 @@ fn a_wake_up_is_told_with_whoever_borrows_the_cpu() {
             ],
             "0 0 Task: to 7 Runnable 0\n20 7 Task: lost 3 since 12\n30 ? Task: wakes 9\n40 8 Task: to 0 Dead 0\n",
         ),
-        // The idle thread never waits, whatever is said of it.
+        // The idle thread never waits, in any state.
         (vec![switch(0, 1, 7)], "0 0 Task: to 7 Runnable 0\n"),
     ] {
-        assert_eq!(told(Waking, records), lines);
+        assert_eq!(event_lines(Waking, records), lines);
     }
 }
 
@@ -196,13 +196,13 @@ fn a_thread_waits_in_the_system_call_whose_entry_was_seen_last() {
             "0 0 Task: to 7 Runnable 0\n20 8 Task: to 7 Blocked(Interruptible) 0\n\
              30 7 Task: to 0 Blocked(Interruptible) 0\n",
         ),
-        // Its argument, where nobody told it, is none.
+        // An argument that was not recorded is none.
         (
             vec![switch(0, 0, 7), enter(Some(230), None), switch(7, 1, 0)],
             "0 0 Task: to 7 Runnable 0\n20 7 Task: to 0 Blocked(Interruptible) 0 in 230(-1)\n",
         ),
     ] {
-        assert_eq!(told(WakeupBy::Waking, records), lines);
+        assert_eq!(event_lines(WakeupBy::Waking, records), lines);
     }
 }
 
@@ -217,8 +217,8 @@ fn of_the_two_tracepoints_of_a_wake_up_one_counts() {
         ]
     };
     let of = |line: &str| format!("0 0 Task: to 7 Runnable 0\n{line}\n30 7 Task: wakes 9 new\n");
-    assert_eq!(told(WakeupBy::Waking, both()), of("10 7 Task: wakes 8"));
-    assert_eq!(told(WakeupBy::Wakeup, both()), of("20 7 Task: wakes 8"));
+    assert_eq!(event_lines(WakeupBy::Waking, both()), of("10 7 Task: wakes 8"));
+    assert_eq!(event_lines(WakeupBy::Wakeup, both()), of("20 7 Task: wakes 8"));
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn threads_have_the_names_and_processes_that_births_and_switches_tell() {
         },
     ];
     assert_eq!(
-        told(WakeupBy::Waking, records),
+        event_lines(WakeupBy::Waking, records),
         "0 0 Task: to 7 Runnable 0\n10 7 Task: forks 8 of 7 \"sh\"\n20 7 Task: forks 9 of 9 \"sh\"\n\
          30 7 Task: to 8 Blocked(Interruptible) 0\n40 7 Task: exec 8 \"sleep\"\n\
          50 7 Task: to 9 Blocked(Interruptible) 0\n50 9 Task: names 9 \"other\"\n\
@@ -259,7 +259,7 @@ fn threads_have_the_names_and_processes_that_births_and_switches_tell() {
 }
 
 #[test]
-fn a_flow_and_an_interface_are_told_once() {
+fn a_flow_and_an_interface_are_emitted_once() {
     let packet = |out, port| {
         Tracepoint::Packet(PacketHeader {
             out,
@@ -278,7 +278,7 @@ fn a_flow_and_an_interface_are_told_once() {
     let records =
         vec![switch(0, 0, 7), packet(true, 9), Tracepoint::Enter(NET_RX), packet(false, 9), packet(false, 8)];
     assert_eq!(
-        told(WakeupBy::Waking, records),
+        event_lines(WakeupBy::Waking, records),
         "0 0 Task: to 7 Runnable 0\n10 ? Task: flow 1 127.0.0.1:9 127.0.0.1:80\n10 ? Task: Interface 1 lo\n\
          10 7 Task: Out 3 of flow 1\n30 7 Softirq(NetRx): In 3 of flow 1\n\
          40 ? Task: flow 2 127.0.0.1:8 127.0.0.1:80\n40 7 Softirq(NetRx): In 3 of flow 2\n"

@@ -5,7 +5,7 @@ use wakepath_event::{Call, EventKind, EventSource, RecordingFormat};
 use wakepath_import::{Damage, DamageKind, Fault, Lttng};
 
 #[test]
-fn what_is_no_trace_is_refused_by_name() {
+fn other_directories_are_refused_by_name() {
     let folder = tempfile::tempdir().expect("a directory");
     let says = || Lttng::open(folder.path()).expect_err("no trace").to_string();
     assert!(
@@ -48,7 +48,7 @@ fn a_session_without_a_kernels_trace_has_no_events() {
 }
 
 #[test]
-fn what_cannot_be_read_is_a_loss_up_to_what_can() {
+fn unreadable_bytes_are_a_loss_up_to_the_next_event() {
     let folder = tempfile::tempdir().expect("a directory");
     let text = "env { domain = kernel; };
         trace { major = 1; packet.header := struct { integer { size = 32; } magic; }; };
@@ -98,14 +98,14 @@ fn a_broken_stream_is_damage_and_a_loss_and_no_more() {
     let unknown = damage("k_0", 14, FaultKind::UnknownEvent(119));
     assert_eq!(damages, [unknown, damage("k_1", 0, FaultKind::NoPacket(16))]);
     let stamps: Vec<_> = events.iter().map(|event| event.at.ns()).collect();
-    // Of the clock's ticks of 10 ms: the mark of the beginning and the second stream's loss, two wakings, a loss.
+    // In the clock's ticks of 10 ms: the mark of the beginning and the second stream's loss, two wakings, a loss.
     assert_eq!(stamps, [0, 0, 50_000_000, 70_000_000, 70_000_000], "{events:?}");
 }
 
 #[test]
-fn what_a_thread_waits_in_is_known_with_its_first_argument() {
+fn the_call_that_a_thread_waits_in_is_known_with_its_first_argument() {
     let folder = tempfile::tempdir().expect("a directory");
-    // As LTTng writes them: each field with an underscore in front.
+    // LTTng writes each field with an underscore in front.
     let text = "typealias integer { size = 8; } := u8; typealias integer { size = 16; } := u16;
         env { domain = kernel; };
         trace { major = 1; packet.header := struct { integer { size = 32; } magic; }; };

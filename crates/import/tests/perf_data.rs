@@ -4,7 +4,7 @@ use std::path::Path;
 
 use wakepath_event::{BlockedState, ClockId, Context, Event, EventKind, EventSource, Mapping, SwitchOut};
 use wakepath_import::PerfData;
-use wakepath_import::perf::synthetic::{File, Of};
+use wakepath_import::perf::synthetic::{EventType, File};
 use wakepath_import::{Damage, DamageKind, Fault};
 
 const ANY: i64 = 1;
@@ -19,7 +19,7 @@ fn read(file: &File) -> (Vec<Event>, Vec<Damage>) {
     (events, damages)
 }
 
-/// A line an event: stamp, CPU, who, what; those that say nothing of threads left out.
+/// A line for each event: stamp, CPU, thread, kind; without those that are not about threads.
 fn lines(events: &[Event]) -> Vec<String> {
     let told = events.iter().filter_map(|event| {
         let what = match &event.kind {
@@ -64,7 +64,7 @@ fn a_thread_waits_in_the_call_that_it_entered() {
     let enter = |file: File, number: u64| {
         let arguments = [64_u64, 128, 0, 0, 0, 0].map(u64::to_le_bytes).concat();
         let fields: [(usize, &[u8]); 2] = [(8, &number.to_le_bytes()), (16, &arguments)];
-        file.tracepoint(Of::CallEntry, (140, 0, 7, 7), &fields)
+        file.tracepoint(EventType::CallEntry, (140, 0, 7, 7), &fields)
     };
     for (number, futex) in [(202, Some(128)), (0, None)] {
         let file = File::default().switch((100, 0, 0, 0), 0, 7, "here");
@@ -132,7 +132,7 @@ fn was_there(file: File, pid: u32, tid: u32, parent: u32, comm: &[u8]) -> File {
 }
 
 #[test]
-fn who_was_there_before_is_told_of_when_it_does_something() {
+fn an_earlier_thread_is_introduced_when_it_does_something() {
     let file = was_there(File::default(), 7, 8, 1, b"worker");
     let file = was_there(was_there(file, 9, 9, 2, b"kworker"), 10, 10, 1, b"sleeps on");
     let (events, _) = read(&file.waking((100, 0, 8, 8), 9).switch((110, 0, 8, 8), ANY, 9, "kworker"));
@@ -149,7 +149,7 @@ fn who_was_there_before_is_told_of_when_it_does_something() {
         EventKind::Thread { identity, blocked, .. } => Some((identity.kernel, *blocked)),
         _ => None,
     });
-    // How they wait, nobody tells.
+    // The kind of their waits is not recorded.
     assert_eq!(kernel.collect::<Vec<_>>(), [(false, None), (true, None)]);
 }
 
@@ -160,7 +160,7 @@ fn births_programs_names_and_deaths_are_perfs_own_records() {
     const EXEC: u16 = 1 << 13;
     let file = was_there(File::default(), 7, 7, 1, b"shell")
         .plain(7, 0, &process(20, 7, 20, 7), (100, 0, 7, 7))
-        .tracepoint(Of::WakeupNew, (101, 0, 7, 7), &[(20, &20_u32.to_le_bytes())])
+        .tracepoint(EventType::WakeupNew, (101, 0, 7, 7), &[(20, &20_u32.to_le_bytes())])
         .plain(3, EXEC, &[&words(&[20, 20])[..], b"date\0"].concat(), (110, 1, 20, 20))
         .plain(3, 0, &[&words(&[20, 20])[..], b"clock\0"].concat(), (120, 1, 20, 20))
         .plain(4, 0, &process(20, 20, 20, 20), (130, 1, 20, 20))
@@ -180,7 +180,7 @@ fn births_programs_names_and_deaths_are_perfs_own_records() {
     // The tracepoint knows more, and where it is there, the record only names.
     let tracepoint =
         [(8, &(16_u32 | 9 << 16).to_le_bytes()[..]), (12, &20_u32.to_le_bytes()), (16, b"/bin/date")];
-    let with = file.tracepoint(Of::Exec, (111, 1, 20, 20), &tracepoint);
+    let with = file.tracepoint(EventType::Exec, (111, 1, 20, 20), &tracepoint);
     let lines = lines(&read(&with).0);
     assert!(lines.contains(&"110 cpu1 20 names 20 \"date\"".to_owned()), "{lines:?}");
     assert!(lines.contains(&"111 cpu1 20 executes \"date\" /bin/date".to_owned()), "{lines:?}");
@@ -191,9 +191,9 @@ fn a_waking_in_an_interrupt_is_the_interrupts() {
     let irq = 11_u32.to_le_bytes();
     let name = (16_u32 | 4 << 16).to_le_bytes();
     let file = two_cpus(|file| file)
-        .tracepoint(Of::IrqEntry, (210, 0, 0, 0), &[(8, &name), (12, &irq), (16, b"disk")])
+        .tracepoint(EventType::IrqEntry, (210, 0, 0, 0), &[(8, &name), (12, &irq), (16, b"disk")])
         .waking((211, 0, 0, 0), 7)
-        .tracepoint(Of::IrqExit, (212, 0, 0, 0), &[(12, &irq)])
+        .tracepoint(EventType::IrqExit, (212, 0, 0, 0), &[(12, &irq)])
         .waking((213, 0, 0, 0), 8);
     let (events, _) = read(&file);
     let wakings: Vec<_> = events
@@ -217,15 +217,21 @@ fn packets_of_the_loopback_are_known_by_their_buffers_and_others_peers_by_the_so
     };
     let received = |file: File, at, buffer: u64, [own, peer]: [[u8; 8]; 2]| {
         let fields = [(8, &buffer.to_le_bytes()[..]), (16, &own), (44, &peer), (71, &[0])];
-        file.tracepoint(Of::Received, (at, 0, 7, 7), &fields)
+        file.tracepoint(EventType::Received, (at, 0, 7, 7), &fields)
     };
     let [lo, other] =
         [[[2, 0, 0, 80, 127, 0, 0, 1]; 2], [[2, 0, 0, 80, 10, 0, 0, 1], [2, 0, 1, 1, 10, 0, 0, 2]]];
     const BUFFER: u64 = 0xffff_8880_0000_1000;
-    let mut file = packet(two_cpus(|file| file), Of::PacketOut, 201, b"lo\0", BUFFER);
-    file = received(packet(file, Of::PacketIn, 202, b"lo\0", BUFFER), 203, BUFFER, lo);
-    // Whose buffer that was later, nobody knows.
-    file = packet(packet(file, Of::PacketOut, 204, b"eth0\0", BUFFER), Of::PacketIn, 205, b"eth0\0", BUFFER);
+    let mut file = packet(two_cpus(|file| file), EventType::PacketOut, 201, b"lo\0", BUFFER);
+    file = received(packet(file, EventType::PacketIn, 202, b"lo\0", BUFFER), 203, BUFFER, lo);
+    // The later use of that buffer is not known.
+    file = packet(
+        packet(file, EventType::PacketOut, 204, b"eth0\0", BUFFER),
+        EventType::PacketIn,
+        205,
+        b"eth0\0",
+        BUFFER,
+    );
     file = received(received(file, 206, BUFFER, other), 207, BUFFER, lo);
     let (events, damages) = read(&file);
     let told = events.iter().filter_map(|event| match &event.kind {
@@ -272,9 +278,9 @@ fn samples_and_call_chains_are_stacks_and_mapped_files_mappings() {
     let file = two_cpus(|file| file)
         .plain(10, BUILD_ID, &map(5), (102, 0, 7, 7))
         .plain(10, BUILD_ID, &map(1), (102, 0, 7, 7))
-        .sample(Of::CpuClock, 1, (103, 0, 7, 7), 0x9000, &chain)
-        .sample(Of::CpuClock, 2, (104, 0, 7, 7), 0x4010, &0_u64.to_le_bytes())
-        .sample(Of::CpuClock, 1, (104, 1, 0, 0), 0x9000, &chain);
+        .sample(EventType::CpuClock, 1, (103, 0, 7, 7), 0x9000, &chain)
+        .sample(EventType::CpuClock, 2, (104, 0, 7, 7), 0x4010, &0_u64.to_le_bytes())
+        .sample(EventType::CpuClock, 1, (104, 1, 0, 0), 0x9000, &chain);
     let (events, _) = read(&file);
     let samples: Vec<_> = lines(&events).into_iter().filter(|line| line.contains(" at ")).collect();
     assert_eq!(samples, ["103 cpu0 7 at [9000] from [4010, 4020] of 7", "104 cpu0 7 at [] from [4010] of 7"]);
@@ -291,7 +297,7 @@ fn samples_and_call_chains_are_stacks_and_mapped_files_mappings() {
 }
 
 #[test]
-fn what_was_lost_has_its_cpu_and_its_time() {
+fn a_loss_has_its_cpu_and_its_time() {
     let lost = |count: u64| [7_u64, count].map(u64::to_le_bytes).concat();
     let file = two_cpus(|file| file)
         .plain(2, 0, &lost(5), (180, 1, 0, 0))
@@ -301,7 +307,7 @@ fn what_was_lost_has_its_cpu_and_its_time() {
         let lines = lines(&read(file).0);
         lines.into_iter().filter(|line| line.contains("lost")).collect::<Vec<_>>()
     };
-    // Who has the CPU is not known then.
+    // The thread on the CPU is not known then.
     let expected = ["180 cpu65535 4294967295 lost 5 since 150", "190 cpu65535 4294967295 lost 2 since 180"];
     let found = losses(&file);
     assert_eq!(found.len(), 2, "{found:?}");
@@ -309,10 +315,11 @@ fn what_was_lost_has_its_cpu_and_its_time() {
         let tail = |line: &str| line.split("lost").nth(1).map(str::to_owned);
         assert_eq!((tail(found), found.split(' ').next()), (tail(expected), expected.split(' ').next()));
     }
-    // What perf counts in the end is no other loss, but for what was never told: that is behind the
+    // The total that perf counts in the end is no other loss, but for the part that was never noted: that is behind the
     // last record of that CPU.
     let index = |file: File| {
-        let numbers = [1_u64, Of::Switch as u64 * 16 + 2, 0, 1, u64::MAX].map(u64::to_le_bytes).concat();
+        let numbers =
+            [1_u64, EventType::Switch as u64 * 16 + 2, 0, 1, u64::MAX].map(u64::to_le_bytes).concat();
         file.record(69, 0, &numbers)
     };
     // Its number is that of the switches on CPU 1.
@@ -321,7 +328,7 @@ fn what_was_lost_has_its_cpu_and_its_time() {
         body.extend([0_u32, 0].map(u32::to_le_bytes).concat());
         body.extend(0_u64.to_le_bytes());
         body.extend([0_u32, 0].map(u32::to_le_bytes).concat());
-        body.extend((Of::Switch as u64 * 16 + 2).to_le_bytes());
+        body.extend((EventType::Switch as u64 * 16 + 2).to_le_bytes());
         file.record(13, 0, &body)
     };
     assert_eq!(losses(&in_all(index(file.clone()), 7)).len(), 2);
@@ -336,7 +343,7 @@ fn the_clock_is_the_files() {
         (Some(4), ClockId::Numbered(4), Some(4_999_999_000)),
         (None, ClockId::Perf, None),
     ] {
-        let bytes = two_cpus(|file| file).by(asked).bytes();
+        let bytes = two_cpus(|file| file).clock(asked).bytes();
         let file = PerfData::from_source(&bytes[..], Path::new("a.data")).expect("a file");
         let source = file.description();
         assert_eq!((source.clock, source.realtime_offset_ns), (clock, offset));
@@ -347,7 +354,8 @@ fn the_clock_is_the_files() {
 
 #[test]
 fn older_recordings_wake_by_sched_wakeup() {
-    let wakeup = |file: File| file.tracepoint(Of::Wakeup, (106, 0, 7, 7), &[(12, &8_u32.to_le_bytes())]);
+    let wakeup =
+        |file: File| file.tracepoint(EventType::Wakeup, (106, 0, 7, 7), &[(12, &8_u32.to_le_bytes())]);
     let count = |file: &File| lines(&read(file).0).iter().filter(|line| line.contains("wakes 8")).count();
     assert_eq!(count(&wakeup(two_cpus(|file| file))), 1, "both tell the same");
     let alone = wakeup(File::default().switch((100, 0, 0, 0), 0, 7, "here"));
@@ -363,7 +371,7 @@ fn older_recordings_wake_by_sched_wakeup() {
 }
 
 #[test]
-fn what_is_not_read_says_why_and_what_would_be() {
+fn an_error_names_the_reason_and_the_way_out() {
     let good = two_cpus(|file| file);
     let bytes = good.bytes();
     let changed = |at: usize, with: &[u8]| {
@@ -371,7 +379,7 @@ fn what_is_not_read_says_why_and_what_would_be() {
         bytes[at..at + with.len()].copy_from_slice(with);
         bytes
     };
-    let clock = File::default().sample(Of::CpuClock, 2, (104, 0, 7, 7), 0x4010, &0_u64.to_le_bytes());
+    let clock = File::default().sample(EventType::CpuClock, 2, (104, 0, 7, 7), 0x4010, &0_u64.to_le_bytes());
     for (bytes, says) in [
         (b"PERFILE2\x10\0\0\0\0\0\0\0P\0\0\0".to_vec(), "a.data was written by perf to a pipe"),
         (changed(0, b"2ELIFREP"), "big-endian"),
@@ -382,9 +390,9 @@ fn what_is_not_read_says_why_and_what_would_be() {
         (changed(40, &[0xff; 8]), "a.data at byte 40: the records should take"),
         (bytes[..bytes.len() - 10].to_vec(), "it was cut short"),
         (bytes[..60].to_vec(), "a.data at byte 60: the file ends within its header"),
-        (good.clone().with(27, &[1; 20]).bytes(), "a.data is compressed: record without -z"),
+        (good.clone().section(27, &[1; 20]).bytes(), "a.data is compressed: record without -z"),
         (good.clone().record(81, 0, &[1; 20]).bytes(), "a.data is compressed: record without -z"),
-        (clock.asking(&[Of::CpuClock]).bytes(), "holds no switches of threads (it holds cpu-clock)"),
+        (clock.only(&[EventType::CpuClock]).bytes(), "holds no switches of threads (it holds cpu-clock)"),
         (
             File::default().waking((5, 0, 7, 7), 8).bytes(),
             "record the switches with perf record -a -k CLOCK_MONOTONIC",
@@ -403,12 +411,12 @@ fn of_all_kinds() -> File {
         .concat();
     was_there(two_cpus(File::round), 7, 7, 1, b"here")
         .plain(10, 1 << 14, &map, (210, 0, 7, 7))
-        .sample(Of::CpuClock, 1, (211, 0, 7, 7), 0x9000, &chain)
+        .sample(EventType::CpuClock, 1, (211, 0, 7, 7), 0x9000, &chain)
         .plain(7, 0, &[words(&[20, 7, 20, 7]), vec![0; 8]].concat(), (220, 0, 7, 7))
         .plain(2, 0, &[1_u64, 5].map(u64::to_le_bytes).concat(), (230, 1, 0, 0))
         .record(69, 0, &[1_u64, 1, 0, 0, u64::MAX].map(u64::to_le_bytes).concat())
         .record(13, 0, &[9_u64, 0, 0, 0, 1].map(u64::to_le_bytes).concat())
-        .tracepoint(Of::CallEntry, (240, 0, 7, 7), &[(8, &[0]), (16, &[0; 48])])
+        .tracepoint(EventType::CallEntry, (240, 0, 7, 7), &[(8, &[0]), (16, &[0; 48])])
         .switch((250, 0, 7, 7), ANY, 0, "swapper/0")
         .round()
 }
@@ -439,7 +447,7 @@ fn a_file_cut_short_anywhere_is_refused_by_name_and_place() {
 #[test]
 fn a_flipped_bit_anywhere_is_a_local_matter_or_an_error() {
     let bytes = of_all_kinds().bytes();
-    // Of each byte a few bits; of the long text behind the records, some bytes.
+    // A few bits of each byte; some bytes of the long text behind the records.
     let end = records(&bytes) + 1200;
     for bit in (0..end * 8).step_by(3).chain((end * 8..bytes.len() * 8).step_by(31)) {
         let mut bytes = bytes.clone();
@@ -456,7 +464,7 @@ fn records(bytes: &[u8]) -> usize {
 }
 
 #[test]
-fn what_is_behind_a_damaged_record_is_read_and_what_may_be_missing_is_lost() {
+fn records_behind_a_damaged_one_are_read_and_the_missing_ones_are_a_loss() {
     let mut file = File::default().switch((90, 1, 0, 0), 0, 6, "x").switch((100, 0, 0, 0), 0, 7, "y");
     for n in 0..20 {
         file = file.waking((110 + n, 0, 7, 7), 8);
@@ -505,7 +513,7 @@ fn no_size_is_believed() {
             }
         }
     }
-    // What follows a record of hardware traces is as long as that says.
+    // The bytes behind a record of hardware traces are as many as it claims.
     let with = |size: u64| two_cpus(|file| file).record(71, 0, &size.to_le_bytes()).round();
     for size in [u64::MAX, 1 << 40] {
         let (_, damages) = survives(&with(size).bytes()).expect("the rest is read");

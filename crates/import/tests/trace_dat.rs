@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use wakepath_event::{BlockedState, ClockId, Event, EventKind, EventSource, SwitchOut};
-use wakepath_import::trace_cmd::synthetic::{File, Of};
+use wakepath_import::trace_cmd::synthetic::{EventType, File};
 use wakepath_import::{Damage, DamageKind, Fault, TraceDat};
 
 const ANY: i64 = 1;
@@ -19,7 +19,7 @@ fn read(file: &File) -> (Vec<Event>, Vec<Damage>) {
     (events, damages)
 }
 
-/// A line an event: stamp, CPU, who, what; those that say nothing of threads left out.
+/// A line for each event: stamp, CPU, thread, kind; without those that are not about threads.
 fn lines(events: &[Event]) -> Vec<String> {
     let told = events.iter().filter_map(|event| {
         let what = match &event.kind {
@@ -60,8 +60,8 @@ const OF_TWO_CPUS: [&str; 7] = [
     "200 cpu0 7 to 0 Blocked(Uninterruptible)",
 ];
 
-/// `OF_TWO_CPUS`, but for a name that is told twice.
-fn told(file: &File) -> Vec<String> {
+/// `OF_TWO_CPUS`, but for a name that is emitted twice.
+fn event_lines(file: &File) -> Vec<String> {
     let mut lines = lines(&read(file).0);
     lines.retain(|line| line != "110 cpu1 8 names 8 \"there\"");
     lines
@@ -71,7 +71,7 @@ fn told(file: &File) -> Vec<String> {
 fn events_are_by_time_in_either_version_compressed_or_not() {
     for (version, compression) in FORMS {
         let file = two_cpus().version(version).compressed(compression);
-        assert_eq!(told(&file), OF_TWO_CPUS, "version {version}, {compression}");
+        assert_eq!(event_lines(&file), OF_TWO_CPUS, "version {version}, {compression}");
         assert_eq!(read(&file).1, []);
         let bytes = file.bytes();
         let file = TraceDat::from_source(&bytes[..], Path::new("a.dat")).expect("a file");
@@ -87,7 +87,7 @@ fn events_are_by_time_in_either_version_compressed_or_not() {
 fn many_pages_of_a_cpu_are_read_one_after_the_other() {
     for (version, compression) in FORMS {
         let mut file = two_cpus().version(version).compressed(compression);
-        // Some a long time apart: more than an event's own delta can tell.
+        // Some a long time apart: more than an event's own delta can hold.
         let mut at = 1000;
         for n in 0..500 {
             at += if n % 100 == 0 { 1 << 30 } else { 7 };
@@ -141,7 +141,7 @@ fn time_passes_as_the_pages_words_say() {
 }
 
 #[test]
-fn what_was_lost_before_a_page_is_a_loss_of_its_cpu() {
+fn events_lost_before_a_page_are_a_loss_of_its_cpu() {
     for (version, compression) in FORMS {
         let file = two_cpus()
             .version(version)
@@ -161,7 +161,7 @@ fn what_was_lost_before_a_page_is_a_loss_of_its_cpu() {
             "{lines:#?}"
         );
     }
-    // What found no room was counted, but not when.
+    // The events that found no room were counted, without their times.
     let stats = b"CPU: 1\nentries: 2\noverrun: 0\ncommit overrun: 0\ndropped events: 9\nread events: 2\n\0";
     let (_, damages) = read(&two_cpus().option(2, stats));
     assert_eq!(damages.len(), 1, "{damages:?}");
@@ -169,12 +169,12 @@ fn what_was_lost_before_a_page_is_a_loss_of_its_cpu() {
 }
 
 #[test]
-fn who_is_born_is_a_thread_or_a_process_where_the_file_tells() {
+fn a_newborn_is_a_thread_or_a_process_where_the_file_says_so() {
     let file = two_cpus()
         .birth((210, 0, 7, 7), 20, true, "worker")
         .birth((220, 0, 20, 20), 21, true, "worker")
         .birth((230, 0, 7, 7), 22, false, "here")
-        .tracepoint(Of::WakeupNew, (231, 0, 7, 7), &[(20, &22_u32.to_le_bytes())]);
+        .tracepoint(EventType::WakeupNew, (231, 0, 7, 7), &[(20, &22_u32.to_le_bytes())]);
     let lines = lines(&read(&file).0);
     let told: Vec<_> = lines.iter().filter(|line| line.contains("bears") || line.contains("born")).collect();
     assert_eq!(
@@ -204,7 +204,7 @@ fn stamps_of_a_clock_that_is_time_are_said_to_be_its_and_of_others_refused() {
         ("x86-tsc", ClockId::Tsc),
     ] {
         for version in [6, 7] {
-            let bytes = two_cpus().version(version).by(clock).option(14, &tsc).bytes();
+            let bytes = two_cpus().version(version).clock(clock).option(14, &tsc).bytes();
             let file = TraceDat::from_source(&bytes[..], Path::new("a.dat")).expect("a file");
             let expected = if means == ClockId::Tsc { (1050, 1100) } else { (100, 200) };
             let source = file.description();
@@ -220,7 +220,7 @@ fn stamps_of_a_clock_that_is_time_are_said_to_be_its_and_of_others_refused() {
         ("x86-tsc", "which counts cycles, and the file does not say how many there are in a second"),
         ("s390-tod", "which is not known here: record with -C mono"),
     ] {
-        let bytes = two_cpus().by(clock).bytes();
+        let bytes = two_cpus().clock(clock).bytes();
         let error = TraceDat::from_source(&bytes[..], Path::new("a.dat")).expect_err(says).to_string();
         assert!(error.contains(says), "{error}");
     }
@@ -234,7 +234,7 @@ fn one_buffer_is_read_and_others_are_said() {
     for version in [6, 7] {
         let file = two_cpus().version(version).instance();
         let (_, damages) = read(&file);
-        assert_eq!(told(&file), OF_TWO_CPUS, "version {version}");
+        assert_eq!(event_lines(&file), OF_TWO_CPUS, "version {version}");
         assert_eq!(damages.len(), 1, "{damages:?}");
         assert_eq!(damages[0].kind, DamageKind::OtherBuffers(vec!["other".to_owned()]));
     }
@@ -242,7 +242,8 @@ fn one_buffer_is_read_and_others_are_said() {
 
 #[test]
 fn wakeups_stand_in_where_wakings_are_not_recorded_and_the_answer_says_so() {
-    let wakeup = |file: File| file.tracepoint(Of::Wakeup, (220, 0, 7, 7), &[(12, &8_u32.to_le_bytes())]);
+    let wakeup =
+        |file: File| file.tracepoint(EventType::Wakeup, (220, 0, 7, 7), &[(12, &8_u32.to_le_bytes())]);
     let alone = wakeup(File::default().switch((100, 0, 0, 0), 0, 7, "here"));
     let count = |file: &File| lines(&read(file).0).iter().filter(|line| line.contains("wakes 8")).count();
     assert_eq!((count(&wakeup(two_cpus())), count(&alone)), (1, 1));
@@ -251,7 +252,7 @@ fn wakeups_stand_in_where_wakings_are_not_recorded_and_the_answer_says_so() {
 }
 
 #[test]
-fn what_is_not_read_says_why_and_what_would_be() {
+fn an_error_names_the_reason_and_the_way_out() {
     let bytes = two_cpus().version(6).bytes();
     let changed = |at: usize, with: &[u8]| {
         let mut bytes = bytes.clone();
@@ -296,15 +297,15 @@ fn of_all_kinds(version: u8, compression: &'static str) -> File {
         .version(version)
         .compressed(compression)
         .instance()
-        .tracepoint(Of::IrqEntry, (210, 0, 0, 0), &[(8, &name), (12, &[11, 0, 0, 0]), (16, b"disk")])
+        .tracepoint(EventType::IrqEntry, (210, 0, 0, 0), &[(8, &name), (12, &[11, 0, 0, 0]), (16, b"disk")])
         .waking((211, 0, 0, 0), 7)
-        .tracepoint(Of::IrqExit, (212, 0, 0, 0), &[(12, &[11, 0, 0, 0])])
+        .tracepoint(EventType::IrqExit, (212, 0, 0, 0), &[(12, &[11, 0, 0, 0])])
         .birth((215, 0, 7, 7), 20, true, "worker")
         .page(1, Some(3))
         .switch((220, 1, 0, 0), 0, 8, "there")
         .words((221, 1), &[30 | 1 << 5, 0])
         .words((222, 1), &[29 | 1 << 5, 8, 0])
-        .tracepoint(Of::CallEntry, (240, 1, 8, 8), &[(8, &[0]), (16, &[0; 48])])
+        .tracepoint(EventType::CallEntry, (240, 1, 8, 8), &[(8, &[0]), (16, &[0; 48])])
         .option(2, b"CPU: 0\ndropped events: 1\n\0")
 }
 
@@ -385,7 +386,7 @@ fn behind_a_damaged_event_the_next_page_is_read_and_what_may_be_missing_is_lost(
 }
 
 #[test]
-fn what_cannot_be_read_at_a_cpus_end_is_lost_up_to_there() {
+fn an_unreadable_end_of_a_cpu_is_a_loss_up_to_there() {
     let file = two_cpus().page(0, None).words((300, 0), &[1 << 5, 4000]);
     let lines = lines(&read(&file).0);
     assert!(lines.last().is_some_and(|line| line.ends_with("lost 0 since 200")), "{lines:#?}");

@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         records
     });
 
-    // What the layers below take, on one packet that is in memory.
+    // The time of the layers below, on one packet in memory.
     let sched = std::fs::read(Path::new(&path).join("kernel/sched_0"))?;
     let content = u64::from_le_bytes(sched[40..48].try_into()?) as usize / 8;
     let packet = &sched[80..content];

@@ -1,7 +1,7 @@
-//! What writing costs the consumer, in CPU time: `write_speed DIR [EVENTS_PER_SECOND [SECONDS [DRAINS_PER_SECOND]]]`.
+//! The cost of writing for the consumer, in CPU time: `write_speed DIR [EVENTS_PER_SECOND [SECONDS [DRAINS_PER_SECOND]]]`.
 //!
-//! Walks and appends what a ring would hold at each drain, as fast as it goes, and says which share
-//! of a CPU that is of the time in which so many events happen.
+//! Walks and appends the records that a ring would hold at each drain, as fast as possible, and prints the share of a
+//! CPU that this takes of the time in which that number of events happens.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// What a semaphore's ping-pong leaves: wakings and blocking switches in turn.
+/// The records of a semaphore's ping-pong: wakings and blocking switches in turn.
 fn records(count: u64) -> Vec<u8> {
     let encoder = Encoder::for_release("6.18.0");
     let mut bytes = Vec::new();

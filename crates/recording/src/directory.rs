@@ -1,5 +1,5 @@
-//! Directories and files under a name that somebody else may fight for: everything goes through
-//! descriptors of directories that have been looked at, and no symbolic link is followed.
+//! Directories and files that another user may try to replace: everything goes through descriptors of directories
+//! that were checked, and no symbolic link is followed.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{self, AtFlags, FileType, Gid, Mode, OFlags, Uid};
 
-/// Who shall own what a recording is made of.
+/// The owner of a recording's files and directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     /// User id.
@@ -22,7 +22,7 @@ pub struct Owner {
 #[derive(Debug)]
 pub(crate) struct Directory {
     fd: OwnedFd,
-    /// What people call it.
+    /// Its path, for messages.
     pub path: PathBuf,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
 }
 
 impl Directory {
-    /// The directory at `path`, wherever links in it lead: for what the user named, and its parent.
+    /// The directory at `path`; follows links. For the path that the user gave, and its parent.
     pub fn at(path: &Path) -> io::Result<Self> {
         let fd = fs::open(path, OPEN_DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty())?;
         Ok(Self { fd, path: path.to_owned() })
@@ -70,7 +70,7 @@ impl Directory {
         Ok(File::from(fd))
     }
 
-    /// Opens the regular file `name` in this directory. Never waits, as it would for a pipe.
+    /// Opens the regular file `name` in this directory. Never waits, as opening a pipe would.
     pub fn open_file(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let fd = fs::openat(&self.fd, name, flags, Mode::empty())?;
@@ -80,12 +80,12 @@ impl Directory {
         Ok(File::from(fd))
     }
 
-    /// The text in the file `name`, of at most `most` bytes.
-    pub fn read_text(&self, name: &str, most: u64) -> io::Result<String> {
+    /// The text in the file `name`, of at most `limit` bytes.
+    pub fn read_text(&self, name: &str, limit: u64) -> io::Result<String> {
         let mut text = String::new();
-        let n = self.open_file(OsStr::new(name))?.take(most + 1).read_to_string(&mut text)?;
-        if n as u64 > most {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("longer than {most} bytes")));
+        let n = self.open_file(OsStr::new(name))?.take(limit + 1).read_to_string(&mut text)?;
+        if n as u64 > limit {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("longer than {limit} bytes")));
         }
         Ok(text)
     }
@@ -145,7 +145,7 @@ impl Directory {
         Ok((stat.f_bavail.saturating_mul(stat.f_frsize), stat.f_blocks.saturating_mul(stat.f_frsize)))
     }
 
-    /// Who owns it.
+    /// Its owner.
     pub fn owner(&self) -> io::Result<Owner> {
         let stat = fs::fstat(&self.fd)?;
         Ok(Owner { uid: stat.st_uid, gid: stat.st_gid })

@@ -5,7 +5,7 @@ use std::fs;
 use rustix::time::{ClockId, clock_gettime};
 use wakepath_event::HostIdentity;
 
-/// The host that we run on. What cannot be read is empty, or 0.
+/// The host that we run on. Values that cannot be read are empty, or 0.
 pub fn this_host() -> HostIdentity {
     let uname = rustix::system::uname();
     let text = |c: &std::ffi::CStr| c.to_string_lossy().into_owned();

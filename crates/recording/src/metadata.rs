@@ -1,4 +1,4 @@
-//! What a recording's metadata says: the layouts of the kernel records as CTF, and whose they are.
+//! The metadata of a recording: the layouts of the kernel records as CTF, and the facts about the recording.
 
 use wakepath_ctf::packet;
 use wakepath_ctf::schema::{
@@ -14,14 +14,14 @@ use crate::{ClockReading, HostIdentity};
 /// The version of the format that this crate writes, and the newest that it reads.
 pub const FORMAT: i64 = 5;
 
-/// What `tracer_name` says in our metadata and in nobody else's.
+/// The value of `tracer_name` in the metadata of our recordings alone.
 pub(crate) const TRACER: &str = "wakepath";
 
 const CLOCK: &str = "monotonic";
 
-/// What the metadata tells besides layouts.
+/// The facts in the metadata beside the layouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct About {
+pub(crate) struct RecordingFacts {
     pub uuid: [u8; 16],
     pub format: i64,
     pub host: HostIdentity,
@@ -29,7 +29,7 @@ pub(crate) struct About {
     pub offset_ns: i128,
     pub wakepath: String,
     pub options: String,
-    /// The cgroup, unit or container that is asked about.
+    /// The cgroup, unit or container that the recording was made to ask about, if it was one.
     pub cgroup: Option<String>,
 }
 
@@ -46,19 +46,19 @@ pub(crate) const fn stream_id(buffer: Buffer) -> u32 {
 }
 
 /// The metadata of a recording.
-pub(crate) fn metadata(about: &About) -> Metadata {
+pub(crate) fn metadata(facts: &RecordingFacts) -> Metadata {
     let text = |key: &str, value: &str| (key.to_owned(), EnvValue::Text(value.to_owned()));
     let number = |key: &str, value: i64| (key.to_owned(), EnvValue::Number(value));
-    let host = &about.host;
-    let cgroup = about.cgroup.as_ref().map(|cgroup| text("cgroup", cgroup));
+    let host = &facts.host;
+    let cgroup = facts.cgroup.as_ref().map(|cgroup| text("cgroup", cgroup));
     Metadata {
-        uuid: Some(about.uuid),
-        // As `packet` and the records are.
+        uuid: Some(facts.uuid),
+        // The byte order of `packet` and of the records.
         byte_order: ByteOrder::Little,
         env: [
             text("tracer_name", TRACER),
-            number("format", about.format),
-            text("wakepath", &about.wakepath),
+            number("format", facts.format),
+            text("wakepath", &facts.wakepath),
             text("domain", "kernel"),
             text("sysname", "Linux"),
             text("hostname", &host.name),
@@ -66,7 +66,7 @@ pub(crate) fn metadata(about: &About) -> Metadata {
             text("kernel_release", &host.kernel_release),
             text("machine", &host.machine),
             number("cpus", host.cpus.into()),
-            text("options", &about.options),
+            text("options", &facts.options),
         ]
         .into_iter()
         .chain(cgroup)
@@ -77,8 +77,8 @@ pub(crate) fn metadata(about: &About) -> Metadata {
             description: "CLOCK_MONOTONIC".to_owned(),
             frequency: 1_000_000_000,
             // The remainder of a Euclidean division is never negative, as CTF wants it.
-            offset_s: about.offset_ns.div_euclid(1_000_000_000) as i64,
-            offset: about.offset_ns.rem_euclid(1_000_000_000) as u64,
+            offset_s: facts.offset_ns.div_euclid(1_000_000_000) as i64,
+            offset: facts.offset_ns.rem_euclid(1_000_000_000) as u64,
         }],
         packet_header: packet::header_fields(),
         streams: Buffer::ALL.into_iter().map(stream).collect(),
@@ -149,7 +149,7 @@ const fn bits(bytes: usize) -> u32 {
     bytes as u32 * 8
 }
 
-/// Why metadata is not that of a recording that we can read.
+/// Why the metadata is not that of a recording that can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MetadataError {
     /// Something else wrote it.
@@ -160,8 +160,8 @@ pub(crate) enum MetadataError {
     Lacks(&'static str),
 }
 
-/// Reads what [`metadata`] says beside layouts.
-pub(crate) fn about(facts: &Facts) -> Result<About, MetadataError> {
+/// Reads the facts that [`metadata`] writes.
+pub(crate) fn recording_facts(facts: &Facts) -> Result<RecordingFacts, MetadataError> {
     if facts.text("tracer_name") != Some(TRACER) {
         return Err(MetadataError::Foreign);
     }
@@ -174,7 +174,7 @@ pub(crate) fn about(facts: &Facts) -> Result<About, MetadataError> {
     if facts.clock.frequency != 1_000_000_000 {
         return Err(MetadataError::Lacks("a clock that counts nanoseconds"));
     }
-    Ok(About {
+    Ok(RecordingFacts {
         uuid: facts.uuid,
         format,
         host: HostIdentity {
@@ -194,5 +194,5 @@ pub(crate) fn about(facts: &Facts) -> Result<About, MetadataError> {
     })
 }
 
-/// Most bytes of metadata that we read.
+/// The bytes of metadata that are read.
 pub(crate) const MAX_METADATA_BYTES: u64 = 4 << 20;

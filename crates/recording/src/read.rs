@@ -17,7 +17,7 @@ use wakepath_event::{ClockId, Cpu, Description, Event, EventSource, Format, Reco
 use wakepath_kernel_records::{Buffer, Decoder};
 
 use crate::directory::Directory;
-use crate::metadata::{FORMAT, MAX_METADATA_BYTES, MetadataError, TRACER, about};
+use crate::metadata::{FORMAT, MAX_METADATA_BYTES, MetadataError, TRACER, recording_facts};
 use crate::write::stream_of_name;
 use cursor::Cursor;
 pub use problem::{ReadFault, ReadProblem};
@@ -64,31 +64,31 @@ impl RecordingFormat for Recording {
     fn open(path: &Path) -> Result<Self, OpenError> {
         let not_ours = |why: String| OpenError::NotARecording { path: path.to_owned(), why };
         let (kernel, facts) = read_facts(path)?;
-        let about = about(&facts).map_err(|why| match why {
+        let facts = recording_facts(&facts).map_err(|why| match why {
             MetadataError::Foreign => not_ours("something else wrote its metadata".to_owned()),
             MetadataError::Newer(format) => OpenError::Newer { path: path.to_owned(), format },
             MetadataError::Lacks(what) => not_ours(format!("its metadata lacks {what}")),
         })?;
         let description = Description {
             path: path.to_owned(),
-            host: about.host,
+            host: facts.host,
             tracer: None,
             clock: ClockId::Monotonic,
-            realtime_offset_ns: Some(about.offset_ns),
+            realtime_offset_ns: Some(facts.offset_ns),
             extent: None,
             size: 0,
-            cgroup: about.cgroup,
+            cgroup: facts.cgroup,
             format: Some(Format {
-                number: about.format,
-                writer: about.wakepath,
-                options: about.options,
+                number: facts.format,
+                writer: facts.wakepath,
+                options: facts.options,
                 bytes: 0,
                 streams: 0,
                 discarded: 0,
             }),
         };
         let mut opened =
-            Self { description, uuid: about.uuid, kernel, streams: Vec::new(), problems: Vec::new() };
+            Self { description, uuid: facts.uuid, kernel, streams: Vec::new(), problems: Vec::new() };
         opened.scan()?;
         opened.describe_streams();
         Ok(opened)

@@ -1,3 +1,5 @@
+//! Moving an earlier recording out of the way of a new one.
+
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +8,7 @@ use rustix::fs::FileType;
 use wakepath_ctf::tsdl;
 
 use crate::directory::{Directory, split};
-use crate::metadata::{MetadataError, about};
+use crate::metadata::{MetadataError, recording_facts};
 
 /// Why an earlier recording cannot make room.
 #[derive(Debug, thiserror::Error)]
@@ -18,12 +20,11 @@ pub enum RotateError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// Moves the recording at `path` to the same name with `.old` behind it, and deletes the recording
-/// that has that name. Says whether there was anything to move.
+/// Moves the recording at `path` to the same name with `.old` behind it, and deletes the recording that has that
+/// name. Returns whether there was anything to move.
 ///
 /// # Errors
-/// When either is something else than a recording of ours, or holds anything that no recording
-/// has; then nothing is changed.
+/// When either is no recording of ours, or holds a file that no recording has; then nothing is changed.
 pub fn rotate(path: &Path) -> Result<bool, RotateError> {
     let io = |source| RotateError::Io { path: path.to_owned(), source };
     let (parent, name) = split(path).map_err(io)?;
@@ -43,14 +44,14 @@ pub fn rotate(path: &Path) -> Result<bool, RotateError> {
     Ok(true)
 }
 
-/// A recording whose every file we know.
+/// A recording that was checked: every file in it belongs to a recording.
 struct Inspected {
     recording: Directory,
     kernel: Directory,
     kernel_files: Vec<OsString>,
 }
 
-/// Holds the recording `name` open, so that what is deleted later is what was looked at now.
+/// Checks the recording `name` and holds it open, so that the files deleted later are those checked now.
 fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, RotateError> {
     let path = parent.path.join(name);
     let foreign = |why: String| RotateError::Foreign { path: path.clone(), why };
@@ -66,7 +67,7 @@ fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, RotateError> {
     let text = kernel.read_text("metadata", crate::metadata::MAX_METADATA_BYTES);
     let text = text.map_err(|e| cannot("kernel/metadata", e))?;
     let facts = tsdl::read_facts(&text).map_err(|e| foreign(format!("kernel/metadata {e}")))?;
-    match about(&facts) {
+    match recording_facts(&facts) {
         // A newer one is as much a recording.
         Ok(_) | Err(MetadataError::Newer(_)) => {}
         Err(_) => return Err(foreign("its metadata says so".to_owned())),
@@ -83,7 +84,7 @@ fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, RotateError> {
 }
 
 fn delete(inspected: &Inspected) -> io::Result<()> {
-    // The metadata goes last: what is left of an interrupted deletion still shows whose it is.
+    // The metadata goes last: the rest of an interrupted deletion still shows that it is a recording.
     let (last, streams): (Vec<_>, Vec<_>) =
         inspected.kernel_files.iter().partition(|name| *name == "metadata");
     for name in streams.into_iter().chain(last) {

@@ -16,14 +16,14 @@ use wakepath_kernel_records::{Buffer, Encoder, walk};
 
 use crate::{ClockReading, HostIdentity, Options, WriteError, Writer};
 
-/// What machine, and for how long.
+/// The machine, and the number of its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
     /// How many CPUs, at least 1.
     pub cpus: u16,
     /// How many threads live on each.
     pub threads_per_cpu: u32,
-    /// So many switches and wakings or a few more.
+    /// The least number of switches and wakings; a few more may be made.
     pub events: u64,
     /// Another one makes another recording.
     pub seed: u64,
@@ -170,7 +170,7 @@ impl Run {
         }
     }
 
-    /// The idle thread runs until somebody is woken here, in the end by a timer.
+    /// The idle thread runs until a thread is woken here, in the end by a timer.
     fn idle(&mut self, index: usize) -> Result<(), WriteError> {
         let nap = 500 + self.random(20_000);
         self.cpus[index].now += nap;
@@ -219,7 +219,7 @@ impl Run {
         let now = self.cpus[index].now;
         let home = (target / self.per_cpu) as usize;
         self.cpus[home].queue.push_back(target);
-        // Nobody is switched in at the very stamp of the waking: their order would be left to chance.
+        // No thread is switched in at the stamp of a waking: their order would be left to chance.
         if home != index {
             self.cpus[home].now = self.cpus[home].now.max(now + 1);
         }
@@ -304,7 +304,7 @@ impl Run {
     fn drain(&mut self, index: usize, buffer: Buffer) -> Result<(), WriteError> {
         let which = usize::from(buffer == Buffer::Net);
         let records = std::mem::take(&mut self.cpus[index].records[which]);
-        // What it walks, it has just written.
+        // The records were just written, so that walking them cannot fail.
         if let Ok(sum) = walk(buffer, &[&records]) {
             let cpu = Cpu(index as u16);
             let stream = if which == 0 { self.writer.sched(cpu)? } else { self.writer.net(cpu)? };

@@ -1,3 +1,5 @@
+//! The writer of a recording.
+
 mod budget;
 mod create;
 mod error;
@@ -13,21 +15,21 @@ use wakepath_kernel_records::{Buffer, Encoder};
 
 use crate::directory::Directory;
 pub use crate::directory::Owner;
-use crate::metadata::{About, metadata, offset_ns};
+use crate::metadata::{RecordingFacts, metadata, offset_ns};
 use crate::{ClockReading, HostIdentity};
 use budget::Budget;
 pub use budget::Space;
-use create::Earlier;
+use create::ExistingRecording;
 pub use error::WriteError;
 pub use life::Life;
 pub use stream::Stream;
 
-/// How a recording shall be written.
+/// The options for writing a recording.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The program's version, for the metadata.
     pub wakepath: String,
-    /// What was asked for, for the metadata.
+    /// The arguments of the recorder, for the metadata.
     pub options: String,
     /// The cgroup, unit or container that is asked about, if it is one.
     pub cgroup: Option<String>,
@@ -35,18 +37,18 @@ pub struct Options {
     pub clock: ClockReading,
     /// Identifies the recording; random when `None`.
     pub uuid: Option<[u8; 16]>,
-    /// Who shall own it; who runs us when `None`.
+    /// Its owner; the user who runs us when `None`.
     pub owner: Option<Owner>,
-    /// Most bytes that the streams may take in all.
+    /// The number of bytes that the streams may take together.
     pub most_bytes: Option<u64>,
-    /// Of these, what nothing may take before [`Writer::use_all_room`].
+    /// The part of these bytes that is kept for [`Writer::use_all_room`].
     pub kept_for_end: u64,
-    /// Least share of the file system that has to stay free, in percent.
+    /// The share of the file system that has to stay free, in percent.
     pub least_free_percent: Option<u8>,
 }
 
 impl Options {
-    /// Random uuid, the clocks of now, no limits, owned by who runs us.
+    /// Random uuid, the clocks of now, no limits, owned by the user who runs us.
     pub fn new(wakepath: &str, options: &str) -> Self {
         Self {
             wakepath: wakepath.to_owned(),
@@ -76,37 +78,37 @@ pub struct Writer {
     life: Life,
 }
 
-/// More CPUs than Linux supports.
+/// A number above all CPUs that Linux supports.
 const MAX_CPUS: u16 = 16_384;
 
 impl Writer {
     /// Makes the directory `path`, private, with metadata and no events. It must not exist, or be
-    /// an empty directory that belongs to who runs us or to the owner to be; `path` itself must not
+    /// an empty directory that belongs to the user who runs us or to the owner to be; `path` itself must not
     /// be a symbolic link.
     ///
     /// # Errors
     /// When something is in the way, or of the operating system.
     pub fn create(path: &Path, host: &HostIdentity, options: &Options) -> Result<Self, WriteError> {
-        Self::make(path, host, options, Existing::Stays)
+        Self::make(path, host, options, ExistingPolicy::Stays)
     }
 
-    /// As [`Self::create`], but a recording that is there moves aside ([`crate::rotate`]). Where the
-    /// new one cannot be made, or the disk has too little room from the start, it stays.
+    /// Does the same as [`Self::create`], but a recording that is there moves aside ([`crate::rotate`]). It stays where
+    /// the new one cannot be made, or the disk has too little room from the start.
     ///
     /// # Errors
     /// As [`Self::create`] and [`Self::check_space`]; when what is there is no recording of ours.
     pub fn replace(path: &Path, host: &HostIdentity, options: &Options) -> Result<Self, WriteError> {
-        Self::make(path, host, options, Existing::MovesAside)
+        Self::make(path, host, options, ExistingPolicy::MovesAside)
     }
 
     fn make(
         path: &Path,
         host: &HostIdentity,
         options: &Options,
-        earlier: Existing,
+        earlier: ExistingPolicy,
     ) -> Result<Self, WriteError> {
         let uuid = options.uuid.unwrap_or_else(random_uuid);
-        let about = About {
+        let facts = RecordingFacts {
             format: crate::metadata::FORMAT,
             uuid,
             host: host.clone(),
@@ -120,12 +122,13 @@ impl Writer {
             Arc::new(Budget::new(options.most_bytes, options.kept_for_end, options.least_free_percent));
         let has_space = |kernel: &Directory| space(kernel, path, &budget).map(drop);
         let earlier = match earlier {
-            Existing::Stays => Earlier::Stays,
-            Existing::MovesAside => Earlier::MovesAside(&has_space),
+            ExistingPolicy::Stays => ExistingRecording::Stays,
+            ExistingPolicy::MovesAside => ExistingRecording::MovesAside(&has_space),
         };
-        let kernel = Arc::new(create::create(path, owner, &tsdl::write(&metadata(&about)), earlier)?);
-        let maker = stream::Maker { kernel: Arc::clone(&kernel), uuid, owner, budget: Arc::clone(&budget) };
-        let life = Life::new(maker, Encoder::for_release(&host.kernel_release));
+        let kernel = Arc::new(create::create(path, owner, &tsdl::write(&metadata(&facts)), earlier)?);
+        let files =
+            stream::StreamFiles { kernel: Arc::clone(&kernel), uuid, owner, budget: Arc::clone(&budget) };
+        let life = Life::new(files, Encoder::for_release(&host.kernel_release));
         Ok(Self { kernel, path: path.to_owned(), uuid, owner, budget, sched: vec![], net: vec![], life })
     }
 
@@ -160,7 +163,7 @@ impl Writer {
         self.budget.written()
     }
 
-    /// The end has come: what was kept for it may be used.
+    /// Allows the use of the bytes that were kept for the end.
     pub fn use_all_room(&self) {
         self.budget.use_all();
     }
@@ -188,20 +191,20 @@ impl Writer {
         }
         let slot = &mut streams[index];
         if slot.is_none() {
-            let maker = stream::Maker {
+            let files = stream::StreamFiles {
                 kernel: Arc::clone(&self.kernel),
                 uuid: self.uuid,
                 owner: self.owner,
                 budget: Arc::clone(&self.budget),
             };
-            *slot = Some(maker.make(&format!("{name}_{}", cpu.0), buffer, cpu.0.into())?);
+            *slot = Some(files.make(&format!("{name}_{}", cpu.0), buffer, cpu.0.into())?);
         }
         slot.as_mut().ok_or(WriteError::NoSuchCpu(cpu.0))
     }
 }
 
-/// What becomes of a recording that already has the name.
-enum Existing {
+/// The treatment of a recording that already has the name.
+enum ExistingPolicy {
     Stays,
     MovesAside,
 }
@@ -216,7 +219,7 @@ pub(crate) fn is_stream_name(name: &str) -> bool {
     stream_of_name(name).is_some()
 }
 
-/// The buffer, and the CPU or a number that orders, that a stream's name stands for.
+/// The buffer that a stream's name stands for, and the CPU, or a number for the order.
 pub(crate) fn stream_of_name(name: &str) -> Option<(Buffer, u32)> {
     let cpu = |digits: &str| match digits.parse::<u16>() {
         Ok(cpu) if cpu < MAX_CPUS && cpu.to_string() == digits => Some(u32::from(cpu)),

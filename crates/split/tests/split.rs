@@ -34,7 +34,7 @@ fn switch(next: Tid) -> EventKind {
     EventKind::Switch { next, out, interrupts_ns: 0, call: None }
 }
 
-/// Two hosts with a thread each, the wire, and somebody else.
+/// Two hosts with a thread each, the wire, and another thread.
 fn views() -> HostViews {
     let side = |netns, tid| Side { netns, processes: vec![tid] };
     let mut views = HostViews::new(vec![side(100, CLIENT), side(200, SERVER)], [WIRE]);
@@ -46,7 +46,7 @@ fn views() -> HostViews {
 }
 
 #[test]
-fn what_the_kernel_does_for_the_wire_is_the_receiving_cards_interrupt() {
+fn the_kernels_work_for_the_wire_is_the_receiving_cards_interrupt() {
     let mut views = views();
     let arrives = event(WIRE, packet(200, Direction::In));
     views.observe(&arrives);
@@ -60,7 +60,7 @@ fn what_the_kernel_does_for_the_wire_is_the_receiving_cards_interrupt() {
 }
 
 #[test]
-fn what_a_thread_does_is_its_own_and_wakes_nobody_on_the_other_host() {
+fn a_thread_acts_on_its_own_host_and_wakes_no_thread_of_the_other() {
     let views = views();
     let sends = event(CLIENT, packet(100, Direction::Out));
     assert_eq!(views.view(NEAR, &sends).as_ref(), Some(&sends));

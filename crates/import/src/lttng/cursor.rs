@@ -190,7 +190,7 @@ impl<'a> Cursor<'a> {
                     }
                 }
                 Item::Packet(_) => {}
-                // What was lost may have been a switch.
+                // A switch may have been lost.
                 Item::Lost(_) | Item::Fault(_) => return None,
             }
         }

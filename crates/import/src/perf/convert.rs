@@ -34,7 +34,7 @@ pub(super) struct Converter<'a, F> {
     now: Stamp<Local>,
     /// Records that made no sense.
     pub unreadable: u64,
-    /// What was wrong with the first of them.
+    /// The fault of the first of them.
     pub why: Option<&'static str>,
 }
 
@@ -85,7 +85,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
             Ok(record) => record,
             Err(why) => return self.skip(why),
         };
-        // What comes before the first stamp was there before.
+        // Records before the first stamp are about the time before the recording.
         self.now = self.now.max(Stamp::from_ns(at));
         let origin = Origin {
             at: self.now,

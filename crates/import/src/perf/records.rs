@@ -267,7 +267,7 @@ impl Decoder {
 
 const SHORT: &str = "it is shorter than what it should hold";
 
-/// What is left of a sample.
+/// The rest of a sample, in words.
 struct Words<'a> {
     bytes: &'a [u8],
 }

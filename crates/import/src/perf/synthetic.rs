@@ -1,9 +1,9 @@
 //! A `perf.data` of a machine that never was, for tests: byte by byte what `perf record` would write.
 
+pub use crate::synthetic::{EventType, Origin};
 use crate::synthetic::{FIRST, formats, raw, switch};
-pub use crate::synthetic::{Of, Place};
 
-const EVENTS: u64 = Of::Own as u64 + 1;
+const EVENTS: u64 = EventType::Own as u64 + 1;
 
 /// A file.
 #[derive(Debug, Clone)]
@@ -39,21 +39,21 @@ impl Default for File {
 
 impl File {
     /// Only of these events, and with their description alone.
-    pub fn asking(mut self, events: &[Of]) -> Self {
+    pub fn only(mut self, events: &[EventType]) -> Self {
         self.asks = events.iter().fold(0, |all, &event| all | 1 << event as u64);
         let description = description(self.asks);
-        self.with(1, &description)
+        self.section(1, &description)
     }
 
     /// By this clock; `None` is perf's own.
-    pub fn by(mut self, clock: Option<u32>) -> Self {
+    pub fn clock(mut self, clock: Option<u32>) -> Self {
         self.clock = clock;
         self.features.retain(|(feature, _)| clock.is_some() || *feature != 29);
         self
     }
 
     /// With another content of a feature's section, or one more.
-    pub fn with(mut self, feature: u8, section: &[u8]) -> Self {
+    pub fn section(mut self, feature: u8, section: &[u8]) -> Self {
         self.features.retain(|(known, _)| *known != feature);
         self.features.push((feature, section.to_vec()));
         self.features.sort();
@@ -77,20 +77,27 @@ impl File {
     }
 
     /// A record of the kernel's that is no sample, of perf's own event.
-    pub fn plain(self, kind: u32, misc: u16, body: &[u8], place: Place) -> Self {
-        let (at, cpu, pid, tid) = place;
+    pub fn plain(self, kind: u32, misc: u16, body: &[u8], origin: Origin) -> Self {
+        let (at, cpu, pid, tid) = origin;
         let mut all = body.to_vec();
         all.resize(all.len().next_multiple_of(8), 0);
         all.extend([pid, tid].map(u32::to_le_bytes).concat());
         all.extend(at.to_le_bytes());
         all.extend([cpu, 0].map(u32::to_le_bytes).concat());
-        all.extend(id(Of::Own, if at == 0 { 0 } else { cpu }).to_le_bytes());
+        all.extend(id(EventType::Own, if at == 0 { 0 } else { cpu }).to_le_bytes());
         self.record(kind, misc, &all)
     }
 
     /// A sample of an event, and what comes behind its head: a call chain, fields.
-    pub fn sample(self, of: Of, misc: u16, (at, cpu, pid, tid): Place, ip: u64, rest: &[u8]) -> Self {
-        let mut body = [id(of, cpu), ip].map(u64::to_le_bytes).concat();
+    pub fn sample(
+        self,
+        event: EventType,
+        misc: u16,
+        (at, cpu, pid, tid): Origin,
+        ip: u64,
+        rest: &[u8],
+    ) -> Self {
+        let mut body = [id(event, cpu), ip].map(u64::to_le_bytes).concat();
         body.extend([pid, tid].map(u32::to_le_bytes).concat());
         body.extend(at.to_le_bytes());
         body.extend([cpu, 0].map(u32::to_le_bytes).concat());
@@ -99,23 +106,23 @@ impl File {
     }
 
     /// A tracepoint with these bytes at these offsets.
-    pub fn tracepoint(self, of: Of, place: Place, fields: &[(usize, &[u8])]) -> Self {
-        let raw = raw(FIRST + of as u64, place.3, fields);
+    pub fn tracepoint(self, event: EventType, origin: Origin, fields: &[(usize, &[u8])]) -> Self {
+        let raw = raw(FIRST + event as u64, origin.3, fields);
         let rest = [&(raw.len() as u32).to_le_bytes()[..], &raw].concat();
-        self.sample(of, 1, place, 0xffff_ffff_8000_0000, &rest)
+        self.sample(event, 1, origin, 0xffff_ffff_8000_0000, &rest)
     }
 
     /// The thread of `place` leaves its CPU to another.
-    pub fn switch(self, place: Place, state: i64, next: u32, comm: &str) -> Self {
-        switch(place, state, next, comm, |fields| self.tracepoint(Of::Switch, place, fields))
+    pub fn switch(self, origin: Origin, state: i64, next: u32, comm: &str) -> Self {
+        switch(origin, state, next, comm, |fields| self.tracepoint(EventType::Switch, origin, fields))
     }
 
     /// It wakes another.
-    pub fn waking(self, place: Place, target: u32) -> Self {
-        self.tracepoint(Of::Waking, place, &[(12, &target.to_le_bytes())])
+    pub fn waking(self, origin: Origin, target: u32) -> Self {
+        self.tracepoint(EventType::Waking, origin, &[(12, &target.to_le_bytes())])
     }
 
-    /// What the file is, whole.
+    /// The bytes of the whole file.
     pub fn bytes(&self) -> Vec<u8> {
         let events = (0..EVENTS).filter(|event| self.asks >> event & 1 != 0);
         let events: Vec<u64> = events.collect();
@@ -133,8 +140,8 @@ impl File {
         ] {
             file.extend(word.map(u64::to_le_bytes).concat());
         }
-        for (place, &event) in events.iter().enumerate() {
-            file.extend(self.attribute(event, ids.start + place as u64 * 16));
+        for (origin, &event) in events.iter().enumerate() {
+            file.extend(self.attribute(event, ids.start + origin as u64 * 16));
         }
         for &event in &events {
             file.extend([event * 16 + 1, event * 16 + 2].map(u64::to_le_bytes).concat());
@@ -151,9 +158,9 @@ impl File {
 
     fn attribute(&self, event: u64, ids: u64) -> Vec<u8> {
         let (kind, config, format) = match event {
-            event if event == Of::CpuClock as u64 => (1, 0, PLAIN | CALLCHAIN),
+            event if event == EventType::CpuClock as u64 => (1, 0, PLAIN | CALLCHAIN),
             // Nothing but what perf records always.
-            event if event == Of::Own as u64 => (1, 9, PLAIN),
+            event if event == EventType::Own as u64 => (1, 9, PLAIN),
             tracepoint => (2, FIRST + tracepoint, PLAIN | RAW),
         };
         // `task`, `comm`, `mmap2` and `sample_id_all`, and the clock.
@@ -170,8 +177,8 @@ impl File {
 }
 
 /// The number of an event on a CPU: there are two CPUs.
-fn id(of: Of, cpu: u32) -> u64 {
-    of as u64 * 16 + u64::from(cpu % 2) + 1
+fn id(event: EventType, cpu: u32) -> u64 {
+    event as u64 * 16 + u64::from(cpu % 2) + 1
 }
 
 /// The section that describes the tracepoints among these events.

@@ -18,9 +18,9 @@ pub(super) enum DecompressError {
 pub(super) const MAX_BYTES: u64 = 64 << 20;
 /// The largest factor by which zlib compresses; data of a trace is never worth a larger one.
 const MAX_FACTOR: u64 = 1000;
-/// Up to this size all bytes may be zero, whatever the factor: a chunk is some pages.
+/// Up to this size all bytes may be zero, at any factor: a chunk is some pages.
 const MAX_ZEROS_BYTES: u64 = 1 << 16;
-/// What a decoder of zstd has to keep of its output: as much as the format recommends.
+/// The part of its output that a decoder of zstd has to keep: as much as the format recommends.
 const MAX_WINDOW_BYTES: u64 = 8 << 20;
 
 /// Decompresses bytes that take `whole` bytes when they are not compressed. The allocated memory is bounded by

@@ -31,7 +31,7 @@ pub struct TraceDat<S = File> {
     damages: Vec<Damage>,
 }
 
-/// What the first pass over a buffer finds.
+/// The result of the first pass over a buffer.
 #[derive(Default)]
 struct Index {
     switches: bool,

@@ -18,7 +18,7 @@ pub(super) struct Layout {
     data: usize,
 }
 
-/// What a page says in front of its events.
+/// The head of a page, in front of its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageHead {
     /// Stamp of its first event.
@@ -69,7 +69,7 @@ impl Layout {
         })
     }
 
-    /// Reads what a page says in front of its events.
+    /// Reads the head of a page.
     pub fn read(&self, page: &[u8]) -> Result<PageHead, Fault> {
         let too_short = || Fault::PageCut(page.len());
         if page.len() < self.data {

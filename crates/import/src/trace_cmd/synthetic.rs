@@ -4,8 +4,8 @@ use std::io::Write;
 
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
+pub use crate::synthetic::{EventType, Origin};
 use crate::synthetic::{FIRST, Field, format, formats, raw, switch};
-pub use crate::synthetic::{Of, Place};
 
 /// A file.
 #[derive(Debug, Clone)]
@@ -77,21 +77,21 @@ impl Default for File {
 }
 
 impl File {
-    /// As small as it can be: it describes only these tracepoints, and its pages have 128 bytes.
-    pub fn small(mut self, events: &[Of]) -> Self {
+    /// Makes the file as small as possible: it describes only these tracepoints, and its pages have 128 bytes.
+    pub fn only(mut self, events: &[EventType]) -> Self {
         self.asks = events.iter().fold(0, |all, &event| all | 1 << event as u64);
         self.size = 128;
         self
     }
 
-    /// Of this version: 6 or 7.
+    /// Sets the version: 6 or 7.
     pub const fn version(mut self, version: u8) -> Self {
         self.version = version;
         self
     }
 
     /// By this clock.
-    pub const fn by(mut self, clock: &'static str) -> Self {
+    pub const fn clock(mut self, clock: &'static str) -> Self {
         self.clock = clock;
         self
     }
@@ -114,13 +114,13 @@ impl File {
         self
     }
 
-    /// A CPU's next page begins, and before it so many events were lost; `None`: none were, 0: nobody counted.
+    /// Begins a CPU's next page. `lost` events were lost before it; `None`: none were, 0: their number is not known.
     pub fn page(mut self, cpu: u32, lost: Option<u64>) -> Self {
         self.cpus[cpu as usize].push(Page { lost, ..Page::default() });
         self
     }
 
-    /// Words as they stand in a page of a CPU, which were to tell of this time.
+    /// Puts words into a page of a CPU as they are, at this time.
     pub fn words(mut self, (at, cpu): (u64, u32), words: &[u32]) -> Self {
         let page = self.sheet(cpu, at, words.len() * 4);
         page.last = at;
@@ -128,15 +128,15 @@ impl File {
         self
     }
 
-    /// The page on which there is room for so many bytes of an event of this time.
+    /// The page with room for an event of this size and time.
     fn sheet(&mut self, cpu: u32, at: u64, bytes: usize) -> &mut Page {
         let (pages, size) = (&mut self.cpus[cpu as usize], self.size);
         let room = |page: &Page| size - HEAD - page.events.len() - 8;
         if pages.last().is_none_or(|page| room(page) < bytes) {
             pages.push(Page::default());
         }
-        let place = pages.len() - 1;
-        let page = &mut pages[place];
+        let origin = pages.len() - 1;
+        let page = &mut pages[origin];
         if page.events.is_empty() {
             (page.first, page.last) = (at, at);
         }
@@ -144,7 +144,7 @@ impl File {
     }
 
     /// An event with these bytes at these offsets, of a tracepoint with this number.
-    fn event(mut self, id: u64, (at, cpu, _, tid): Place, fields: &[(usize, &[u8])]) -> Self {
+    fn event(mut self, id: u64, (at, cpu, _, tid): Origin, fields: &[(usize, &[u8])]) -> Self {
         let raw = raw(id, tid, fields);
         let page = self.sheet(cpu, at, raw.len() + 16);
         let mut delta = at - page.last;
@@ -165,29 +165,29 @@ impl File {
     }
 
     /// A tracepoint with these bytes at these offsets.
-    pub fn tracepoint(self, of: Of, place: Place, fields: &[(usize, &[u8])]) -> Self {
-        self.event(FIRST + of as u64, place, fields)
+    pub fn tracepoint(self, event: EventType, origin: Origin, fields: &[(usize, &[u8])]) -> Self {
+        self.event(FIRST + event as u64, origin, fields)
     }
 
     /// The thread of `place` leaves its CPU to another.
-    pub fn switch(self, place: Place, state: i64, next: u32, comm: &str) -> Self {
-        switch(place, state, next, comm, |fields| self.tracepoint(Of::Switch, place, fields))
+    pub fn switch(self, origin: Origin, state: i64, next: u32, comm: &str) -> Self {
+        switch(origin, state, next, comm, |fields| self.tracepoint(EventType::Switch, origin, fields))
     }
 
     /// It wakes another.
-    pub fn waking(self, place: Place, target: u32) -> Self {
-        self.tracepoint(Of::Waking, place, &[(12, &target.to_le_bytes())])
+    pub fn waking(self, origin: Origin, target: u32) -> Self {
+        self.tracepoint(EventType::Waking, origin, &[(12, &target.to_le_bytes())])
     }
 
     /// It makes another, called as it is: a thread of its process or a process.
-    pub fn birth(mut self, place: Place, child: u32, thread: bool, comm: &str) -> Self {
+    pub fn birth(mut self, origin: Origin, child: u32, thread: bool, comm: &str) -> Self {
         self.births = true;
-        let (own, child) = (place.3.to_le_bytes(), child.to_le_bytes());
+        let (own, child) = (origin.3.to_le_bytes(), child.to_le_bytes());
         let flags = u64::from(thread) << 16 | 0x3d00;
         let comm: Vec<u8> = comm.bytes().chain([0; 16]).take(16).collect();
-        self.event(FORK - 1, place, &[(8, &child), (16, &flags.to_le_bytes())]).event(
+        self.event(FORK - 1, origin, &[(8, &child), (16, &flags.to_le_bytes())]).event(
             FORK,
-            place,
+            origin,
             &[(8, &child), (12, &own), (16, &comm)],
         )
     }
@@ -205,7 +205,7 @@ impl File {
         [0, 1].map(|cpu: usize| self.cpus[cpu].iter().flat_map(page).collect())
     }
 
-    /// What the file is, whole.
+    /// The bytes of the whole file.
     pub fn bytes(&self) -> Vec<u8> {
         let mut file = b"\x17\x08\x44tracing".to_vec();
         file.extend([b'0' + self.version, 0, 0, 8]);
@@ -245,7 +245,7 @@ impl File {
         file
     }
 
-    /// Of version 6: where the CPUs' pages are, the clock, and the pages.
+    /// Version 6: the places of the CPUs' pages, the clock, and the pages.
     fn table(&self, file: &mut Vec<u8>) {
         let pages = self.pages();
         let clock = format!("local [{}] tai", self.clock);
@@ -306,7 +306,7 @@ impl File {
         file.extend(content);
     }
 
-    /// Of version 7: a buffer's section, and the option that leads to it.
+    /// Version 7: a buffer's section, and the option that leads to it.
     fn buffer(&self, file: &mut Vec<u8>, name: &str) -> Vec<u8> {
         let at = file.len();
         file.extend([3, u16::from(self.packs())].map(u16::to_le_bytes).concat());

@@ -1,9 +1,11 @@
+//! The reader of one stream: its records as events in time order, and its losses and problems.
+
 mod examine;
 
 use std::io;
 
 use wakepath_clock::Stamp;
-use wakepath_ctf::{FaultKind, Found, PacketAt, Packets, Source, Window};
+use wakepath_ctf::{FaultKind, Finding, PacketAt, Packets, Source, Window};
 use wakepath_event::{Context, Cpu, Event, EventKind, Tid};
 use wakepath_kernel_records::layout::{HEADER_BYTES, LAYOUTS, MAX_RECORD_BYTES};
 use wakepath_kernel_records::{Buffer, Decoder, Header, Kind, fixed_length};
@@ -15,13 +17,12 @@ use super::{ReadFault, ReadProblem};
 use crate::metadata::stream_id;
 use examine::Verdict;
 
-/// Reads one stream front to back as events in time order, whatever its file holds.
+/// Reads one stream front to back as events in time order, also from a damaged file.
 ///
-/// A record is believed when its kind belongs into the stream, its stamp lies between its
-/// predecessor's and the end of its packet, it decodes, and another such record (or the packet's
-/// end) follows where it says to end. Nearly all do: [`Cursor::look_ahead`] checks a stretch of them in
-/// one tight loop, [`Cursor::regular`] tells them in another. [`Cursor::careful`] looks at the others, and
-/// finds by the same marks where records go on behind damage.
+/// A record is accepted when its kind belongs into the stream, its stamp lies between its predecessor's and the end
+/// of its packet, it decodes, and another such record (or the packet's end) follows at its end. Nearly all records
+/// pass: [`Cursor::look_ahead`] checks a stretch of them in one tight loop, [`Cursor::regular`] emits them in another.
+/// [`Cursor::careful`] examines the others, and finds by the same signs where records go on behind damage.
 pub(super) struct Cursor<S> {
     source: S,
     buffer: Buffer,
@@ -33,7 +34,7 @@ pub(super) struct Cursor<S> {
     least: usize,
     packets: Packets,
     window: Window,
-    /// So many of the window's first bytes are records that nothing is odd about.
+    /// The number of the window's first bytes that were checked: records without anything odd.
     ahead: usize,
     packet: Option<PacketAt>,
     /// The number that the next packet should have.
@@ -42,7 +43,7 @@ pub(super) struct Cursor<S> {
     number_otherwise: Option<u64>,
     /// Records of this packet that were read.
     read: u64,
-    /// In the middle of damage that has been told.
+    /// In the middle of damage that has been reported.
     skipping: bool,
     /// The operating system refused to read on.
     given_up: bool,
@@ -51,7 +52,7 @@ pub(super) struct Cursor<S> {
     /// The last record's stamp.
     last: u64,
     losses: Losses,
-    /// What was lost behind the last record: to be told at the recording's end.
+    /// The losses behind the last record, which are emitted at the recording's end.
     tail: Vec<Loss>,
     end: u64,
     problems: Problems,
@@ -66,20 +67,20 @@ pub(super) enum Head {
     End,
 }
 
-/// What one careful step came to.
+/// The result of one careful step.
 enum Step {
-    /// On to the next.
+    /// Go on.
     On,
     Stop(Head),
 }
 
-/// So much is read at a time where nothing is odd: a few streams of it stay in a core's own cache.
-const BLOCK: usize = 64 * 1024;
-/// So much can be seen of a stream that is examined: two of the longest records, and as much again, so
-/// that what is kept is not moved for every record. A few hundred streams of it are still little.
-const SIGHT: usize = 2 * MAX_RECORD_BYTES;
-/// So much is looked ahead: still in the nearest cache when it is told.
-const AHEAD: usize = 4 * 1024;
+/// The bytes read at a time where nothing is odd: a few streams' blocks stay in a core's own cache.
+const BLOCK_BYTES: usize = 64 * 1024;
+/// The bytes in sight of a stream that is examined: two of the longest records. Twice as many are read, so that the
+/// kept bytes are not moved for every record. A few hundred streams of it are still little.
+const SIGHT_BYTES: usize = 2 * MAX_RECORD_BYTES;
+/// The bytes that are checked ahead: still in the nearest cache when their events are emitted.
+const MAX_AHEAD_BYTES: usize = 4 * 1024;
 
 impl<S: Source> Cursor<S> {
     /// A cursor at the beginning of a stream. `end` is the recording's last stamp.
@@ -120,26 +121,26 @@ impl<S: Source> Cursor<S> {
         })
     }
 
-    /// Tells every event up to and including stamp `limit`, and where the next one is.
-    pub fn run(&mut self, limit: u64, tell: &mut impl FnMut(&Event)) -> Head {
+    /// Emits every event up to and including stamp `limit`, and returns the stamp of the next one.
+    pub fn run(&mut self, limit: u64, emit: &mut impl FnMut(&Event)) -> Head {
         loop {
-            if let Some(head) = self.regular(limit, tell) {
+            if let Some(head) = self.regular(limit, emit) {
                 return head;
             }
-            if let Step::Stop(head) = self.careful(limit, tell) {
+            if let Step::Stop(head) = self.careful(limit, emit) {
                 return head;
             }
         }
     }
 
-    /// What was not as it was written.
+    /// The problems of the stream.
     pub fn problems(self) -> Vec<ReadProblem> {
         self.problems.finish()
     }
 
-    /// Tells records as long as nothing about them is odd; says where it stands when that is known.
+    /// Emits records as long as nothing about them is odd; returns the stamp of the next one where that is known.
     #[inline]
-    fn regular(&mut self, limit: u64, tell: &mut impl FnMut(&Event)) -> Option<Head> {
+    fn regular(&mut self, limit: u64, emit: &mut impl FnMut(&Event)) -> Option<Head> {
         if self.ahead == 0 {
             self.ahead = self.look_ahead();
         }
@@ -153,7 +154,7 @@ impl<S: Source> Cursor<S> {
             }
             let cpu = if counts { self.cpu } else { Cpu::numbered(header.seq.into()) };
             let told = self.decoder.decode_with(&bytes[at..], cpu, |event, length| {
-                tell(&event);
+                emit(&event);
                 length
             });
             let Ok(length) = told else { break };
@@ -166,12 +167,12 @@ impl<S: Source> Cursor<S> {
             self.last = stamp;
         }
         self.window.consume(at);
-        // What does not decode is odd, and so may be all behind it.
+        // A record that does not decode is odd, and all records behind it may be, too.
         self.ahead = if head.is_some() { self.ahead - at } else { 0 };
         head
     }
 
-    /// How many bytes at the window's beginning are records that nothing is odd about.
+    /// The number of bytes at the window's beginning that are records without anything odd.
     fn look_ahead(&self) -> usize {
         let bytes = self.window.bytes();
         let counts = self.buffer.counts();
@@ -181,7 +182,7 @@ impl<S: Source> Cursor<S> {
             return 0;
         }
         let mut at = 0;
-        while at < AHEAD && header.stamp <= self.latest {
+        while at < MAX_AHEAD_BYTES && header.stamp <= self.latest {
             let Some(length) = fixed_length(header.kind) else { break };
             let Some(next) = bytes.get(at + length..).and_then(Header::read) else { break };
             let in_number = !counts || next.seq == header.seq.wrapping_add(1);
@@ -194,25 +195,25 @@ impl<S: Source> Cursor<S> {
         at
     }
 
-    /// Deals with whatever stands next, however odd.
-    fn careful(&mut self, limit: u64, tell: &mut impl FnMut(&Event)) -> Step {
+    /// Handles the next record or packet, however odd.
+    fn careful(&mut self, limit: u64, emit: &mut impl FnMut(&Event)) -> Step {
         if self.window.left() == 0 {
             return match self.next_packet() {
                 Ok(true) => Step::On,
-                Ok(false) => self.finish(limit, tell),
+                Ok(false) => self.finish(limit, emit),
                 Err(e) => self.give_up(&e),
             };
         }
         let seen = self.window.bytes().len();
-        // What stands next is not odd if it only cannot be seen.
-        if seen < AHEAD && (seen as u64) < self.window.left() {
-            return match self.window.fill(&self.source, BLOCK) {
+        // The next record is not odd if only a part of it is in sight.
+        if seen < MAX_AHEAD_BYTES && (seen as u64) < self.window.left() {
+            return match self.window.fill(&self.source, BLOCK_BYTES) {
                 Ok(_) => Step::On,
                 Err(e) => self.give_up(&e),
             };
         }
-        if (seen as u64) < self.window.left().min(SIGHT as u64)
-            && let Err(e) = self.window.fill(&self.source, 2 * SIGHT)
+        if (seen as u64) < self.window.left().min(SIGHT_BYTES as u64)
+            && let Err(e) = self.window.fill(&self.source, 2 * SIGHT_BYTES)
         {
             return self.give_up(&e);
         }
@@ -223,7 +224,7 @@ impl<S: Source> Cursor<S> {
                 {
                     return Step::Stop(head);
                 }
-                self.take(header, length, tell);
+                self.take(header, length, emit);
             }
             Verdict::Damaged(why, length) => self.skip(length, why),
             Verdict::CutOff => self.window.consume(usize::MAX),
@@ -231,14 +232,14 @@ impl<S: Source> Cursor<S> {
         Step::On
     }
 
-    /// Where this stands, when `bytes` with this header are what comes next. `None` when they mean nothing:
-    /// then they will be left out, and what stands behind them may be earlier.
+    /// The next stamp, when `bytes` with this header come next. `None` when they mean nothing: then they will be left
+    /// out, and the record behind them may be earlier.
     fn head(&self, header: Header, bytes: &[u8]) -> Option<Head> {
         self.decoder.decode(bytes, self.cpu).is_ok().then_some(Head::At(header.stamp))
     }
 
-    /// Tells the record that stands next, and what was lost before it.
-    fn take(&mut self, header: Header, length: usize, tell: &mut impl FnMut(&Event)) {
+    /// Emits the next record, and the loss before it.
+    fn take(&mut self, header: Header, length: usize, emit: &mut impl FnMut(&Event)) {
         let bytes = self.window.bytes();
         let counts = self.buffer.counts();
         let cpu = if counts { self.cpu } else { Cpu::numbered(header.seq.into()) };
@@ -265,16 +266,16 @@ impl<S: Source> Cursor<S> {
             self.losses.uncounted(header.stamp)
         };
         if let Some(loss) = loss {
-            tell(&self.loss(loss, header.stamp));
+            emit(&self.loss(loss, header.stamp));
         }
-        tell(&event);
+        emit(&event);
         self.last = header.stamp;
         self.read += 1;
         self.skipping = false;
         self.window.consume(length);
     }
 
-    /// Leaves out `length` bytes. Damage is told once, however long it is.
+    /// Leaves out `length` bytes. Damage is reported once, however long it is.
     fn skip(&mut self, length: usize, why: ReadFault) {
         if !self.skipping {
             self.problems.add(self.window.offset(), why);
@@ -284,7 +285,7 @@ impl<S: Source> Cursor<S> {
         self.window.consume(length);
     }
 
-    /// Goes to the next packet, or to what is wrong there; says whether there was any.
+    /// Goes to the next packet or fault, and returns whether there was any.
     fn next_packet(&mut self) -> io::Result<bool> {
         let found = if self.given_up { None } else { self.packets.next(&self.source)? };
         match found {
@@ -292,11 +293,11 @@ impl<S: Source> Cursor<S> {
                 self.leave_packet();
                 return Ok(false);
             }
-            Some(Found::Packet(packet)) => {
+            Some(Finding::Packet(packet)) => {
                 self.leave_packet();
                 self.enter(packet);
             }
-            Some(Found::Fault(fault)) => {
+            Some(Finding::Fault(fault)) => {
                 match (fault.kind.clone(), self.packet) {
                     (FaultKind::PacketCut { claimed, found }, Some(packet)) => {
                         let missing = u64::from(packet.header.events).saturating_sub(self.read);
@@ -361,8 +362,8 @@ impl<S: Source> Cursor<S> {
         }
     }
 
-    /// At the end of the stream: what was lost behind its last record, told at the recording's end.
-    fn finish(&mut self, limit: u64, tell: &mut impl FnMut(&Event)) -> Step {
+    /// Ends the stream: the losses behind its last record are emitted at the recording's end.
+    fn finish(&mut self, limit: u64, emit: &mut impl FnMut(&Event)) -> Step {
         self.tail.extend(self.losses.end());
         let at = self.end.max(self.last);
         if self.tail.is_empty() {
@@ -372,7 +373,7 @@ impl<S: Source> Cursor<S> {
             return Step::Stop(Head::At(at));
         }
         for loss in std::mem::take(&mut self.tail) {
-            tell(&self.loss(loss, at));
+            emit(&self.loss(loss, at));
         }
         Step::Stop(Head::End)
     }

@@ -1,10 +1,9 @@
-//! How many records a stream lost, and between which two of those that are there.
+//! The losses of a stream: the number of lost records, and the two records between which they were lost.
 //!
-//! Two things tell: a gap in the sequence numbers says *where*, and how many modulo 2^16; the
-//! packets' `events_discarded` says *how many* in all, up to about the end of each packet. The
-//! writer reads that counter before the buffer's end, so that what it has counted and no gap in
-//! the packet shows was lost right behind the packet, and what a gap shows and it has not counted
-//! yet, it counts in the next.
+//! There are two sources: a gap in the sequence numbers has the place, and the number modulo 2^16; the packets'
+//! `events_discarded` has the total number, up to about the end of each packet. The writer reads that counter
+//! before the buffer's end. So a counted loss without a gap in the packet was right behind the packet, and a gap
+//! that is not counted yet is counted in the next packet.
 //!
 //! Example: records 0 to 9 in a packet that says "7 discarded", then a packet "7 discarded" that
 //! begins with record 17: one loss, of 7 records, between records 9 and 17.
@@ -12,27 +11,27 @@
 /// A loss that has been placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Loss {
-    /// The stamp of the last record before it, as far as one can tell.
+    /// The stamp of the last record before it, as far as it is known.
     pub from: u64,
-    /// How many records; 0 when nobody knows.
+    /// The number of records; 0 where it is not known.
     pub count: u64,
 }
 
-/// Records lost between two packets, at most.
+/// The number of records that can be lost between two packets.
 const MAX_AT_ONCE: u64 = 1 << 32;
 
 /// The account of one stream.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
-    /// What the next record's sequence number is when nothing is lost.
+    /// The next record's sequence number when nothing is lost.
     expected: Option<u16>,
     /// The counter at the last packet.
     discarded: u64,
     /// Counted and not placed yet; negative for placed and not counted yet.
     owed: i128,
-    /// Of `owed`, what was counted before this packet, and lies before its first record.
+    /// The part of `owed` that was counted before this packet, and lies before its first record.
     before_packet: i128,
-    /// Where the packet began in whose time `before_packet` was lost, if no gap says it better.
+    /// The begin of the packet in which `before_packet` was lost, for want of a gap.
     packet_from: u64,
     last_packet_from: u64,
     /// The stamp of the last record.
@@ -45,8 +44,8 @@ impl Losses {
     /// A packet begins whose first record is not before `begin`, with this counter.
     pub fn packet(&mut self, begin: u64, discarded: u64) {
         self.before_packet = self.owed.max(0);
-        // A counter that went backwards, or by more than anybody loses between two drains, is
-        // damaged; the next one will be right again.
+        // A counter that went backwards, or by more than can be lost between two drains, is damaged; the next one will
+        // be right again.
         if let Some(more @ ..=MAX_AT_ONCE) = discarded.checked_sub(self.discarded) {
             self.owed += i128::from(more);
             self.discarded = discarded;
@@ -60,7 +59,7 @@ impl Losses {
         self.damaged = true;
     }
 
-    /// What the next sequence number is when nothing is lost.
+    /// Whether this is the next sequence number and nothing was lost.
     #[inline]
     pub const fn expects(&self, seq: u16) -> bool {
         matches!(self.expected, Some(expected) if expected == seq) && self.before_packet == 0 && !self.damaged
@@ -84,7 +83,7 @@ impl Losses {
         self.last = stamp;
     }
 
-    /// Any record of a stream that counts: what was lost before it.
+    /// Takes any record of a stream that counts, and returns the loss before it.
     pub fn record(&mut self, stamp: u64, seq: u16) -> Option<Loss> {
         let gap = i128::from(self.expected.map_or(0, |expected| seq.wrapping_sub(expected)));
         let (first, from) = (self.expected.is_none(), self.last);
@@ -97,7 +96,7 @@ impl Losses {
         if damaged {
             return (gap > 0).then_some(Loss { from, count: gap as u64 });
         }
-        // The gap says where; whatever was counted and differs by whole rounds says how many.
+        // The gap has the place; a count that differs from it by whole rounds has the number.
         let rounds = |counted: i128| counted >= gap && (counted - gap) % 65_536 == 0;
         let (from, count) = match (gap, before_packet) {
             (0, 0) => return None,
@@ -111,14 +110,14 @@ impl Losses {
         Some(Loss { from, count: u64::try_from(count).unwrap_or(0) })
     }
 
-    /// Any record of a stream whose records have no sequence numbers.
+    /// Takes any record of a stream whose records have no sequence numbers, and returns the loss before it.
     pub fn uncounted(&mut self, stamp: u64) -> Option<Loss> {
         let damaged = std::mem::take(&mut self.damaged);
         let from = std::mem::replace(&mut self.last, stamp);
         damaged.then_some(Loss { from, count: 0 })
     }
 
-    /// What was lost behind the last record.
+    /// The loss behind the last record.
     pub fn end(&mut self) -> Option<Loss> {
         let owed = std::mem::take(&mut self.owed);
         let damaged = std::mem::take(&mut self.damaged);
@@ -135,7 +134,7 @@ mod tests {
     /// losses as `from-at count`.
     fn losses(packets: &str) -> String {
         let mut account = Losses::default();
-        let mut said = Vec::new();
+        let mut losses = Vec::new();
         for packet in packets.split('|') {
             let (discarded, ranges) = packet.split_once(':').expect("discarded: ranges");
             let numbers: Vec<u64> = ranges
@@ -150,19 +149,19 @@ mod tests {
                 if account.expects(number as u16) {
                     account.regular(number, number as u16);
                 } else if let Some(loss) = account.record(number, number as u16) {
-                    said.push(format!("{}-{number} {}", loss.from, loss.count));
+                    losses.push(format!("{}-{number} {}", loss.from, loss.count));
                 }
             }
         }
         if let Some(loss) = account.end() {
-            said.push(format!("{}-end {}", loss.from, loss.count));
+            losses.push(format!("{}-end {}", loss.from, loss.count));
         }
-        said.join(", ")
+        losses.join(", ")
     }
 
     #[test]
     fn each_lost_record_is_counted_once_and_where_it_was() {
-        for (packets, said) in [
+        for (packets, expected) in [
             ("0: 0..=9 | 0: 10..=19", ""),
             // The usual case: the buffer was full when it was drained.
             ("7: 0..=9 | 7: 17..=19", "9-17 7"),
@@ -186,12 +185,12 @@ mod tests {
             // A counter that is damaged once.
             ("7: 0..=9 | 3: 17..=19 | 7: 20..=21", "9-17 7"),
         ] {
-            assert_eq!(losses(packets), said, "{packets}");
+            assert_eq!(losses(packets), expected, "{packets}");
         }
     }
 
     #[test]
-    fn what_could_not_be_read_is_not_charged_to_the_recorder() {
+    fn unreadable_records_are_not_charged_to_the_recorder() {
         let mut account = Losses::default();
         account.packet(0, 0);
         assert_eq!(account.record(0, 0), None);

@@ -1,30 +1,32 @@
+//! The merge of streams by time.
+
 use wakepath_ctf::Source;
 use wakepath_event::Event;
 
 use super::ReadProblem;
 use super::cursor::{Cursor, Head};
 
-/// Tells the events of all cursors in the order of (stamp, index of the cursor, position in it).
+/// Emits the events of all cursors in the order of (stamp, index of the cursor, position in it).
 ///
-/// A cursor tells a whole run of events, up to where another one's next event is due, so that the
-/// cost of choosing is paid once a run.
+/// A cursor emits a whole run of events, up to the stamp of another one's next event, so that the cost of choosing
+/// is paid once a run.
 pub(super) fn merge(
     mut cursors: Vec<Cursor<impl Source>>,
     problems: &mut Vec<ReadProblem>,
-    tell: &mut impl FnMut(&Event),
+    emit: &mut impl FnMut(&Event),
 ) {
-    // Sorted, the next to be told last: most runs end a few places from there, where inserting is
-    // cheaper than any tree. Nobody knows yet where the first events are: as if they were all at stamp 0.
+    // Sorted, with the next one last: most runs end a few places from there, where inserting is cheaper than any
+    // tree. The first stamps are not known yet: all cursors begin at stamp 0.
     let mut heads: Vec<(u64, usize)> = (0..cursors.len()).rev().map(|index| (0, index)).collect();
     while let Some((_, index)) = heads.pop() {
         let limit = match heads.last() {
             None => u64::MAX,
-            // Of equal stamps the lower index goes first.
+            // The lower index goes first where stamps are equal.
             Some(&(stamp, other)) if index < other => stamp,
             // Greater than the stamp just popped, so not 0.
             Some(&(stamp, _)) => stamp.saturating_sub(1),
         };
-        if let Head::At(stamp) = cursors[index].run(limit, tell) {
+        if let Head::At(stamp) = cursors[index].run(limit, emit) {
             insert(&mut heads, (stamp, index));
         }
     }
@@ -33,7 +35,7 @@ pub(super) fn merge(
     }
 }
 
-/// So many places are looked at one by one before halving begins.
+/// The number of places that are compared one by one before halving begins.
 const NEAR: usize = 16;
 
 /// Puts a head in its place among the others, which are sorted, the latest first.

@@ -1,21 +1,21 @@
-//! What in a recording is not as it was written.
+//! The problems of a recording: parts that are not as they were written.
 
 use wakepath_ctf::FaultKind;
 use wakepath_kernel_records::DecodeError;
 
-/// Something in a recording that is not as it was written. What could be read is there nonetheless,
-/// and what could not is a loss among the events.
+/// A part of a recording that is not as it was written. The records that could be read are there nonetheless, and
+/// those that could not are a loss among the events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadProblem {
     /// The file, from the recording's directory on.
     pub file: String,
     /// Where in it, bytes.
     pub offset: u64,
-    /// What is wrong there.
+    /// The fault.
     pub fault: ReadFault,
 }
 
-/// What is wrong with a file of a recording, or with bytes of it.
+/// The faults of a recording's file, or of bytes of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum ReadFault {

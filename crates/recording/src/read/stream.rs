@@ -1,38 +1,39 @@
+//! The streams of a recording, as the headers of their packets describe them.
+
 use std::io;
 
-use wakepath_ctf::{Found, Packets, Source};
+use wakepath_ctf::{Finding, Packets, Source};
 use wakepath_event::Cpu;
 use wakepath_kernel_records::Buffer;
 
-/// One stream of a recording: what can be said of it without looking into its packets.
+/// One stream of a recording, as the headers of its packets describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamInfo {
     /// Its file's name.
     pub name: String,
-    /// Which buffer it comes from.
+    /// The buffer that it comes from.
     pub buffer: Buffer,
-    /// Whose CPU's; [`Cpu::UNKNOWN`] for the buffer that all share.
+    /// Its CPU; [`Cpu::UNKNOWN`] for the buffer that all share.
     pub cpu: Cpu,
     /// Bytes of its file.
     pub bytes: u64,
     /// Its packets.
     pub packets: u64,
-    /// Records, as the packets tell.
+    /// Its records.
     pub records: u64,
-    /// Records that the recorder lost, as the last packet tells.
+    /// Records that the recorder lost, by the last packet.
     pub discarded: u64,
-    /// Stamp of the first record, ns, as the packets tell; `None` without any.
+    /// Stamp of the first record, ns; `None` without any.
     pub first: Option<u64>,
-    /// Stamp of the last record, ns, as the packets tell; `None` without any.
+    /// Stamp of the last record, ns; `None` without any.
     pub last: Option<u64>,
 }
 
 impl StreamInfo {
-    /// Goes through the headers of the packets. What is damaged is left out here and told when the
-    /// stream is read.
+    /// Goes through the headers of the packets. Damaged ones are left out here, and reported when the stream is read.
     ///
     /// # Errors
-    /// Of the operating system.
+    /// Those of the operating system.
     pub(super) fn scan(
         name: &str,
         buffer: Buffer,
@@ -53,7 +54,7 @@ impl StreamInfo {
             last: None,
         };
         while let Some(found) = packets.next(source)? {
-            let Found::Packet(packet) = found else { continue };
+            let Finding::Packet(packet) = found else { continue };
             let header = packet.header;
             info.packets += 1;
             info.records += u64::from(header.events);

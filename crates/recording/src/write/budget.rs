@@ -1,19 +1,21 @@
+//! The bytes that a recording may take.
+
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::WriteError;
 
-/// What a recording may take, and has taken. Shared by its streams, which may be of several threads.
+/// The bytes that a recording may take, and has taken. Shared by its streams, which several threads may write.
 #[derive(Debug)]
 pub(super) struct Budget {
     written: AtomicU64,
     most: u64,
-    /// Of these, what is kept for the end.
+    /// The part of `most` that is kept for the end.
     kept: AtomicU64,
     least_free_percent: u8,
 }
 
-/// Of a file system.
+/// The space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
     /// Bytes that ordinary users may still take.
@@ -40,7 +42,7 @@ impl Budget {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes`, or nothing when they would be too many.
+    /// Takes `bytes`, or nothing when there is not enough room.
     pub fn take(&self, bytes: u64) -> Result<(), WriteError> {
         let kept = self.kept.load(Ordering::Relaxed);
         let taken = self.written.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |written| {
@@ -49,7 +51,7 @@ impl Budget {
         taken.map(drop).map_err(|_| WriteError::SizeLimit { limit: self.most })
     }
 
-    /// Gives back what was taken and not used.
+    /// Gives back bytes that were taken and not used.
     pub fn give_back(&self, bytes: u64) {
         self.written.fetch_sub(bytes, Ordering::Relaxed);
     }

@@ -1,3 +1,5 @@
+//! Making the directory of a recording, whole or not at all.
+
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
@@ -8,8 +10,8 @@ use super::WriteError;
 use crate::directory::{Directory, Owner, split};
 use crate::rotate::rotate;
 
-/// What becomes of a recording that already has the name.
-pub(super) enum Earlier<'a> {
+/// The treatment of a recording that already has the name.
+pub(super) enum ExistingRecording<'a> {
     /// It is in the way.
     Stays,
     /// It moves aside, when the new one, whose `kernel` directory is given, passes this check.
@@ -18,21 +20,21 @@ pub(super) enum Earlier<'a> {
 
 /// Makes the directory `path` with this metadata in it, and returns its `kernel` directory.
 ///
-/// It gets its name when its metadata is whole: whoever finds a recording can read it, even if the
-/// recorder was killed right here. An earlier recording moves aside at the last moment, when nothing
+/// It gets its name when its metadata is whole: a recording with its name can always be read, even if the recorder was
+/// killed right here. An earlier recording moves aside at the last moment, when nothing
 /// but the change of names can fail any more.
 pub(super) fn create(
     path: &Path,
     owner: Option<Owner>,
     metadata: &str,
-    earlier: Earlier<'_>,
+    earlier: ExistingRecording<'_>,
 ) -> Result<Directory, WriteError> {
     let io = |source| WriteError::from_io(path, source);
     let in_the_way = || WriteError::InTheWay(path.to_owned());
     let (parent, name) = split(path).map_err(io)?;
     let parent = Directory::at(parent).map_err(io)?;
     let is_free = is_free(&parent, name, owner).map_err(io)?;
-    if !is_free && matches!(earlier, Earlier::Stays) {
+    if !is_free && matches!(earlier, ExistingRecording::Stays) {
         return Err(in_the_way());
     }
     let unfinished = unfinished(name);
@@ -44,7 +46,7 @@ pub(super) fn create(
             return Err(io(e));
         }
     };
-    if let Earlier::MovesAside(check) = earlier {
+    if let ExistingRecording::MovesAside(check) = earlier {
         let aside = || if is_free { Ok(false) } else { rotate(path) };
         if let Err(e) = check(&kernel).and_then(|()| Ok(aside()?)) {
             let _ = discard(&parent, &unfinished, owner);
@@ -87,7 +89,7 @@ fn is_ours(directory: &Directory, owner: Option<Owner>) -> io::Result<bool> {
     Ok(whose == rustix::process::geteuid().as_raw() || owner.is_some_and(|owner| owner.uid == whose))
 }
 
-/// What a recording is called until its metadata is written.
+/// The name of a recording until its metadata is written.
 fn unfinished(name: &OsStr) -> OsString {
     let mut unfinished = OsString::from(".");
     unfinished.push(name);
@@ -95,7 +97,7 @@ fn unfinished(name: &OsStr) -> OsString {
     unfinished
 }
 
-/// Removes what a recorder that was killed at its very beginning left; anything else is in the way.
+/// Removes the directory that a recorder left which was killed at its very beginning; anything else is in the way.
 fn discard(parent: &Directory, unfinished: &OsStr, owner: Option<Owner>) -> Result<(), WriteError> {
     let all_gone = || -> io::Result<bool> {
         if parent.kind_of(unfinished)?.is_none() {

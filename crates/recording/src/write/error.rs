@@ -1,3 +1,5 @@
+//! Why a recording cannot be written.
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -7,7 +9,7 @@ use crate::RotateError;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum WriteError {
-    #[error("{} is in the way: only an empty directory of one's own is made a recording", .0.display())]
+    #[error("{} is in the way: a recording is written to a new directory, or to an empty one of your own", .0.display())]
     InTheWay(PathBuf),
     #[error("no space left to write {}", .0.display())]
     DiskFull(PathBuf),
@@ -42,7 +44,7 @@ impl WriteError {
         }
     }
 
-    /// Whether there is no room: what is written so far is good, and more cannot be.
+    /// Whether there is no room: the records written so far are good, and no more can be written.
     pub const fn is_out_of_room(&self) -> bool {
         matches!(self, Self::DiskFull(_) | Self::SizeLimit { .. } | Self::DiskReserve { .. })
     }

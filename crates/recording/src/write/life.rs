@@ -1,33 +1,35 @@
+//! The stream of rare records, sorted before they are written.
+
 use wakepath_clock::Stamp;
 use wakepath_event::{Context, Cpu, Event, EventKind, Tid};
 use wakepath_kernel_records::{Buffer, DecodeError, Encoder, Header, Kind, record_length};
 
 use super::WriteError;
-use super::stream::{Maker, Stream};
+use super::stream::{Stream, StreamFiles};
 
 /// Writes the records of the buffer that all CPUs share, and those that user space makes.
 ///
-/// They come nearly in time order. They wait here until [`Life::flush`] says that nothing earlier
-/// will come, and are written sorted. One that comes later still goes into a second stream, so that
+/// They come nearly in time order. They wait here until [`Life::flush`] declares that nothing earlier will come, and are
+/// written sorted. One that comes later still goes into a second stream, so that
 /// each stream keeps its order; one that is too late even there is dropped, and a loss is recorded
 /// in its place.
 #[derive(Debug)]
 pub struct Life {
-    maker: Maker,
+    files: StreamFiles,
     encoder: Encoder,
     /// Records as they came.
     waiting: Vec<u8>,
-    /// Where in `waiting`, by stamp once sorted.
-    order: Vec<Waiting>,
+    /// The places in `waiting`, by stamp once sorted.
+    order: Vec<PendingRecord>,
     /// Made when first needed: in time, and late.
     streams: [Option<Stream>; 2],
     lost_total: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Waiting {
+struct PendingRecord {
     stamp: u64,
-    /// Where its bytes are; in order of arrival, which decides between equal stamps.
+    /// The place of its bytes; in order of arrival, which decides between equal stamps.
     from: usize,
     to: usize,
 }
@@ -35,8 +37,8 @@ struct Waiting {
 const NAMES: [&str; 2] = ["life", "life_late"];
 
 impl Life {
-    pub(super) fn new(maker: Maker, encoder: Encoder) -> Self {
-        Self { maker, encoder, waiting: Vec::new(), order: Vec::new(), streams: [None, None], lost_total: 0 }
+    pub(super) fn new(files: StreamFiles, encoder: Encoder) -> Self {
+        Self { files, encoder, waiting: Vec::new(), order: Vec::new(), streams: [None, None], lost_total: 0 }
     }
 
     /// Takes one record.
@@ -50,7 +52,7 @@ impl Life {
             Some((header, Some(kind))) if length == record.len() && Buffer::Life.holds(kind) => {
                 let from = self.waiting.len();
                 self.waiting.extend_from_slice(record);
-                self.order.push(Waiting { stamp: header.stamp, from, to: self.waiting.len() });
+                self.order.push(PendingRecord { stamp: header.stamp, from, to: self.waiting.len() });
                 Ok(())
             }
             Some((header, _)) => Err(DecodeError::UnknownKind(header.kind).into()),
@@ -94,13 +96,13 @@ impl Life {
         Ok(())
     }
 
-    /// Drops of what waits all but marks, clocks and losses, and leaves a loss in its place: how a recording
-    /// ends that has no room for more.
+    /// Drops all waiting records but marks, clocks and losses, and leaves a loss in their place: the end of a recording
+    /// that has no room for more.
     ///
     /// # Errors
-    /// None but of encoding, which a loss has no reason for.
+    /// Those of encoding the loss, which do not occur.
     pub fn shed(&mut self) -> Result<(), WriteError> {
-        let is_kept = |waiting: &Waiting| {
+        let is_kept = |waiting: &PendingRecord| {
             let kind = Header::read(&self.waiting[waiting.from..waiting.to]).map(|header| header.kind);
             let kind = kind.and_then(Kind::from_number);
             matches!(kind, Some(Kind::Mark | Kind::Clocks | Kind::Loss))
@@ -117,7 +119,7 @@ impl Life {
         })
     }
 
-    /// Drops what is too late for both streams, and leaves a record that says so, in time at `now`.
+    /// Drops records that are too late for both streams, and leaves a loss in their place, in time at `now`.
     fn drop_before(&mut self, stamp: u64, now: u64) -> Result<(), WriteError> {
         let dropped = self.order.partition_point(|waiting| waiting.stamp < stamp);
         let Some(first) = self.order.first().filter(|_| dropped > 0).copied() else { return Ok(()) };
@@ -139,7 +141,7 @@ impl Life {
         let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return Ok(()) };
         let stream = match &mut self.streams[which] {
             Some(stream) => stream,
-            empty => empty.insert(self.maker.make(NAMES[which], Buffer::Life, 0)?),
+            empty => empty.insert(self.files.make(NAMES[which], Buffer::Life, 0)?),
         };
         let mut sorted = Vec::with_capacity(self.waiting.len());
         for waiting in batch {
@@ -152,7 +154,7 @@ impl Life {
         Ok(())
     }
 
-    /// Forgets the bytes of what is written.
+    /// Forgets the bytes of written records.
     fn compact(&mut self) {
         let mut kept = Vec::new();
         for waiting in &mut self.order {

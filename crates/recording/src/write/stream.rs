@@ -1,3 +1,5 @@
+//! One file of packets.
+
 use std::fs::File;
 use std::io::{self, IoSlice, Write as _};
 use std::path::{Path, PathBuf};
@@ -11,16 +13,16 @@ use super::budget::Budget;
 use crate::directory::{Directory, Owner};
 use crate::metadata::stream_id;
 
-/// What it takes to make the files of streams.
+/// Makes the files of streams.
 #[derive(Debug)]
-pub(super) struct Maker {
+pub(super) struct StreamFiles {
     pub kernel: Arc<Directory>,
     pub uuid: [u8; 16],
     pub owner: Option<Owner>,
     pub budget: Arc<Budget>,
 }
 
-impl Maker {
+impl StreamFiles {
     /// Makes an empty stream.
     pub fn make(&self, name: &str, buffer: Buffer, cpu: u32) -> Result<Stream, WriteError> {
         let path = self.kernel.path.join(name);
@@ -46,13 +48,13 @@ impl Maker {
 pub struct Stream {
     file: File,
     path: PathBuf,
-    /// Of the last packet.
+    /// The header of the last packet.
     header: PacketHeader,
     bytes: u64,
     budget: Arc<Budget>,
 }
 
-/// Most pieces that a packet may come in.
+/// The number of pieces of a packet.
 const MAX_CHUNKS: usize = 7;
 
 impl Stream {
@@ -60,9 +62,9 @@ impl Stream {
     /// one system call and without a copy of our own. `first` and `last` are the stamps of the first
     /// and the last record, as [`wakepath_kernel_records::walk`] finds them.
     ///
-    /// `lost_total` is how many records this buffer has lost since the beginning. Read that counter
+    /// `lost_total` is the number of records that this buffer has lost since the beginning. Read that counter
     /// *before* the buffer's write position: then a loss that it counts lies before the end of this
-    /// packet or right behind it, which is how the reader places it.
+    /// packet or right behind it, and the reader places it so.
     ///
     /// No records, no packet.
     ///

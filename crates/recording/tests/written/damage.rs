@@ -118,7 +118,7 @@ fn a_stream_cut_anywhere_gives_every_whole_record_before_the_cut() {
             assert_eq!(problems[0].file, format!("kernel/{name}"));
             let begun = packets.iter().rfind(|&&packet| packet < cut).expect("a packet");
             assert_eq!(problems[0].offset, *begun as u64, "{name} cut at {cut}");
-            // As many as the packet says it has and are not there; unknown when not even that is there.
+            // The number that the packet claims and does not have; unknown when not even the number is there.
             let in_packet =
                 records.iter().filter(|&&end| end > *begun && end <= begun + size(&bytes, *begun));
             let lost = in_packet.filter(|&&end| end > cut).count() as u64;
@@ -252,7 +252,7 @@ fn a_long_stream_in_which_no_number_fits_is_read_no_slower_than_another() {
     }
 }
 
-/// What would kill a reader that maps its files.
+/// This would kill a reader that maps its files.
 #[test]
 fn a_file_that_shrinks_while_it_is_read_ends_where_it_ends() {
     let (_folder, path) = made::place();
@@ -407,9 +407,9 @@ fn a_bit_turned_over_costs_the_record_it_is_in_and_no_other_that_is_beyond_doubt
             } else {
                 assert!(lost <= usize::from(!in_header), "{at}");
             }
-            // What stands there instead of what is missing is at most one record, changed.
+            // At most one changed record stands in the place of the missing ones.
             assert!(found.len() + lost - events.len() <= 1, "{at}");
-            // Whatever is missing is said, and where.
+            // A missing record is reported, with its place.
             if found.len() < events.len() {
                 assert!(!problems.is_empty() && !losses.is_empty(), "{at}");
             }

@@ -85,7 +85,7 @@ fn needs_root_an_empty_directory_of_somebody_else_is_in_the_way() {
 }
 
 #[test]
-fn what_a_recorder_left_that_was_killed_at_its_beginning_is_cleared_away() {
+fn the_rest_of_a_recorder_killed_at_its_beginning_is_removed() {
     let (folder, path) = made::place();
     let left = folder.path().join(".wakepath.rec.new");
     fs::create_dir_all(left.join("kernel")).expect("a directory");
@@ -132,7 +132,7 @@ fn an_earlier_recording_moves_aside_and_the_one_before_it_goes() {
 }
 
 #[test]
-fn what_is_no_recording_stays_where_it_is() {
+fn other_directories_stay_where_they_are() {
     type Put = fn(&Path);
     let cases: [(Put, &str); 7] = [
         (|path| fs::write(path, "mine").expect("a file"), "it cannot be opened as a directory"),

@@ -1,4 +1,4 @@
-//! What happens when there is no room.
+//! A recording without room for more ends whole.
 
 use std::path::Path;
 use std::process::Command;
@@ -145,7 +145,7 @@ fn rare_records_are_written_in_order_and_late_ones_are_kept_apart() {
 }
 
 #[test]
-fn what_is_kept_for_the_end_is_there_at_the_end() {
+fn bytes_kept_for_the_end_are_there_at_the_end() {
     let (_folder, path) = made::place();
     let packet = 80 + 10 * 24;
     let options = Options { most_bytes: Some(10 * packet), kept_for_end: 3 * packet, ..made::options() };
@@ -162,7 +162,7 @@ fn what_is_kept_for_the_end_is_there_at_the_end() {
 }
 
 #[test]
-fn how_a_recording_ended_is_told_even_where_there_is_no_room_for_what_waits() {
+fn a_recording_notes_its_end_even_without_room_for_waiting_records() {
     let (_folder, path) = made::place();
     let options = Options { most_bytes: Some(400), ..made::options() };
     let mut writer = Writer::create(&path, &made::host(), &options).expect("a new recording");

@@ -109,7 +109,7 @@ fn a_newer_format_is_refused_by_name_and_an_older_one_is_read() {
 }
 
 #[test]
-fn what_is_no_recording_is_refused_by_name() {
+fn other_directories_are_refused_by_name() {
     let (folder, path) = made::place();
     let says = |path: &std::path::Path| Recording::open(path).expect_err("no recording").to_string();
     assert!(says(&path).starts_with("cannot read "), "{}", says(&path));

@@ -1,9 +1,9 @@
-//! Which record can be believed, and where records go on behind one that cannot.
+//! The check of a record that looks odd, and the search for where records go on behind a damaged one.
 //!
-//! Witnesses for a record: its kind belongs into the stream; its stamp lies between its
-//! predecessor's and the packet's end; it is as long as it says, so that another such record begins
-//! behind it, or the packet ends there; and where records are numbered, that one has the next number.
-//! When they disagree, the fewest and the shortest possible damage is assumed.
+//! The signs of a good record: its kind belongs into the stream; its stamp lies between its predecessor's and the
+//! packet's end; it has the length that it claims, so that another such record begins behind it, or the packet ends
+//! there; and where records are numbered, the next one has the next number. When the signs disagree, the smallest
+//! possible damage is assumed.
 
 use wakepath_ctf::Source;
 use wakepath_kernel_records::layout::HEADER_BYTES;
@@ -11,23 +11,23 @@ use wakepath_kernel_records::{DecodeError, Header, record_length};
 
 use super::{Cursor, ReadFault};
 
-/// Behind damage, a record is believed to be the stream's when its number is this close.
+/// Behind damage, a record is accepted when its number is this close.
 const NEAR: u16 = 4096;
 
-/// What came of examining a record.
+/// The result of examining a record.
 pub(super) enum Verdict {
     Good(Header, usize),
-    /// Why, and how many bytes to leave out.
+    /// The reason, and the number of bytes to leave out.
     Damaged(ReadFault, usize),
-    /// The rest of the packet is not there, which is told elsewhere.
+    /// The rest of the packet is missing, which is reported with the packet.
     CutOff,
 }
 
 impl<S: Source> Cursor<S> {
-    /// Whether the record that stands next can be believed.
+    /// Examines the next record.
     pub(super) fn examine(&mut self) -> Verdict {
         let bytes = self.window.bytes();
-        let (header, length) = match self.believe(0, self.last) {
+        let (header, length) = match self.check(0, self.last) {
             Ok(found) => found,
             Err(ReadFault::Record(DecodeError::Short { .. })) if self.packet.is_some_and(|p| p.is_cut()) => {
                 return Verdict::CutOff;
@@ -44,24 +44,28 @@ impl<S: Source> Cursor<S> {
             }
         };
         let wanted = self.buffer.counts().then_some(header.seq.wrapping_add(1));
-        let Err(why) = self.believe_or_end(length, header.stamp) else {
+        let Err(why) = self.check_or_end(length, header.stamp) else {
             // When the next number is not there, it may be in here, swallowed by a wrong length.
-            let swallowed = wanted.is_some() && self.numbered(length) != wanted;
+            let swallowed = wanted.is_some() && self.sequence_number(length) != wanted;
             let inside = if swallowed { self.resume_before(length, self.least, header.stamp) } else { None };
             return match inside {
-                Some(to) if self.numbered(to) == wanted => Verdict::Damaged(ReadFault::RecordInside, to),
+                Some(to) if self.sequence_number(to) == wanted => {
+                    Verdict::Damaged(ReadFault::RecordInside, to)
+                }
                 _ => Verdict::Good(header, length),
             };
         };
         // This record and what follows do not fit together: which of them is damaged?
-        if let Ok((next, next_length)) = self.believe(length, self.last) {
+        if let Ok((next, next_length)) = self.check(length, self.last) {
             return self.blame(header, length, next, next_length);
         }
         let rest = self.window.left() - length as u64;
         match self.resume(self.least, header.stamp) {
             Some(to) if to < length => Verdict::Damaged(ReadFault::RecordInside, to),
             // No record fits in between, or none is missing: it is this one that should be longer.
-            Some(to) if to < length + self.least || (wanted.is_some() && self.numbered(to) == wanted) => {
+            Some(to)
+                if to < length + self.least || (wanted.is_some() && self.sequence_number(to) == wanted) =>
+            {
                 Verdict::Damaged(ReadFault::RecordEnd(Box::new(why)), to)
             }
             None if rest < self.least as u64 || self.is_last() => {
@@ -71,13 +75,13 @@ impl<S: Source> Cursor<S> {
         }
     }
 
-    /// Of two records whose stamps are the wrong way round, which is wrong? The one after them
-    /// knows, or the packet's end; when neither does, both are left out.
+    /// Decides which of two records with swapped stamps is wrong: by the record behind them, or by the packet's
+    /// end. When neither decides, both are left out.
     fn blame(&self, this: Header, length: usize, next: Header, next_length: usize) -> Verdict {
         let why = ReadFault::StampsSwapped { first: this.stamp, second: next.stamp };
         let is_end = self.window.left() == (length + next_length) as u64;
         let is_this_right = is_end && this.stamp == self.latest;
-        let is_next_right = match self.believe(length + next_length, this.stamp) {
+        let is_next_right = match self.check(length + next_length, this.stamp) {
             _ if is_end => next.stamp == self.latest,
             fits_this => fits_this.is_err(),
         };
@@ -88,19 +92,19 @@ impl<S: Source> Cursor<S> {
         }
     }
 
-    /// Whether the record that stands next is the last one of its packet, by the packet's count.
+    /// Whether the next record is the last one of its packet, by the packet's count.
     fn is_last(&self) -> bool {
         self.packet.is_some_and(|packet| u64::from(packet.header.events) == self.read + 1)
     }
 
     /// The number of the record at `at`, in a stream whose records have numbers.
-    fn numbered(&self, at: usize) -> Option<u16> {
+    fn sequence_number(&self, at: usize) -> Option<u16> {
         let header = self.window.bytes().get(at..).and_then(Header::read)?;
         self.buffer.counts().then_some(header.seq)
     }
 
     /// The record at `at` of what can be seen, not before stamp `after`.
-    fn believe(&self, at: usize, after: u64) -> Result<(Header, usize), ReadFault> {
+    fn check(&self, at: usize, after: u64) -> Result<(Header, usize), ReadFault> {
         let bytes = self.window.bytes().get(at..).unwrap_or_default();
         let length = record_length(bytes)?;
         let header = Header::read(bytes).ok_or(DecodeError::Short { record: "any", needs: 16, found: 0 })?;
@@ -116,10 +120,9 @@ impl<S: Source> Cursor<S> {
         Ok((header, length))
     }
 
-    /// The same, where the end of the packet is as good as another record, and so is a record that
-    /// goes on out of sight.
-    fn believe_or_end(&self, at: usize, after: u64) -> Result<(), ReadFault> {
-        match self.believe(at, after) {
+    /// The same, but also accepts the end of the packet, and a record that goes on out of sight.
+    fn check_or_end(&self, at: usize, after: u64) -> Result<(), ReadFault> {
+        match self.check(at, after) {
             _ if at as u64 == self.window.left() => Ok(()),
             Ok(_) => Ok(()),
             Err(ReadFault::Record(DecodeError::Short { .. })) if self.packet.is_some_and(|p| p.is_cut()) => {
@@ -129,8 +132,8 @@ impl<S: Source> Cursor<S> {
         }
     }
 
-    /// Whether the record that stands next is later than its packet's end and yet right: the record
-    /// behind it says so, or behind the last one the packet that follows.
+    /// Whether the next record is later than its packet's end and yet right, by the record behind it, or behind the
+    /// last one by the next packet.
     fn is_end_wrong(&self) -> bool {
         let bytes = self.window.bytes();
         let (Some(this), Ok(length)) = (Header::read(bytes), record_length(bytes)) else { return false };
@@ -142,8 +145,8 @@ impl<S: Source> Cursor<S> {
         next.is_some_and(|next| this.stamp <= next.stamp && self.ours[usize::from(next.kind)])
     }
 
-    /// Where, at `from` or behind it, a record begins that can be believed and that another follows. Looks
-    /// at all that can be seen: only for where nothing is left to be read in between.
+    /// The first place from `from` on where an acceptable record begins that another follows. Searches all bytes in
+    /// sight.
     fn resume(&self, from: usize, after: u64) -> Option<usize> {
         self.resume_before(usize::MAX, from, after)
     }
@@ -156,9 +159,9 @@ impl<S: Source> Cursor<S> {
             _ => true,
         };
         (from..seen.saturating_sub(HEADER_BYTES - 1).min(end)).step_by(8).find(|&at| {
-            match self.believe(at, after) {
+            match self.check(at, after) {
                 Ok((header, length)) => {
-                    near(header.seq) && self.believe_or_end(at + length, header.stamp).is_ok()
+                    near(header.seq) && self.check_or_end(at + length, header.stamp).is_ok()
                 }
                 Err(_) => false,
             }
