@@ -97,7 +97,7 @@ fn packets(bytes: &[u8]) {
                 at = packet.to;
             }
             // A fault of the packet just found, or of the bytes behind it.
-            Found::Fault(fault) => {
+            Finding::Fault(fault) => {
                 assert!(fault.to == at || fault.offset == at, "{fault:?} at {at}");
                 assert!(fault.offset < fault.to);
                 if matches!(fault.kind, FaultKind::NoPacket(_)) {

@@ -18,7 +18,7 @@ thread_local! {
 
 /// The most bytes for the whole process, far above any decoder's need. A request for more is refused, which ends the
 /// process, before the machine gives the memory.
-const NEVER: isize = 1 << 30;
+const MAX_PROCESS_BYTES: isize = 1 << 30;
 
 /// The most bytes that a decoder may have at a time for an input of this length.
 ///

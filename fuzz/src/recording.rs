@@ -28,7 +28,7 @@ pub fn check(input: &[u8]) {
     let (events, digest, problems) = read(&recording);
     // A record takes 16 bytes at the least and has one loss before it at the most. Behind the last one of
     // a stream, each packet (80 bytes) and the stream's end may add one more.
-    assert!(told <= bytes / 8 + streams, "{told} events of {bytes} bytes in {streams} streams");
+    assert!(events <= bytes / 8 + streams, "{events} events of {bytes} bytes in {streams} streams");
     assert!(problems.len() <= MAX_PROBLEMS * streams + 8, "{} problems", problems.len());
     assert_eq!(read(&recording), (events, digest, problems), "the same bytes, the same events");
     let of_each: usize = (0..streams)

@@ -27,7 +27,7 @@ pub fn check(input: &[u8]) {
 
 /// The items of a stream, in short.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+struct StreamItems {
     /// The first hundred, as texts.
     first: Vec<String>,
     count: u64,
@@ -56,7 +56,7 @@ impl Visitor for Pairs {
 }
 
 /// The items of a stream; `None` where there is no way to decode it.
-fn items(metadata: Metadata, wanted: &Selection<'_>, stream: &[u8]) -> Option<Told> {
+fn items(metadata: Metadata, wanted: &Selection<'_>, stream: &[u8]) -> Option<StreamItems> {
     let plans = Plans::new(metadata, wanted).ok()?;
     let mut reader = Reader::new(&plans, stream).expect("memory has no errors");
     let (mut first, mut count, mut pairs) = (Vec::new(), 0_u64, Pairs::default());

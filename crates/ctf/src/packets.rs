@@ -97,7 +97,7 @@ impl Packets {
     ///
     /// # Errors
     /// Errors of the operating system.
-    pub fn next(&mut self, source: &impl Source) -> io::Result<Option<Found>> {
+    pub fn next(&mut self, source: &impl Source) -> io::Result<Option<Finding>> {
         if let Some(fault) = self.pending.take() {
             return Ok(Some(Finding::Fault(fault)));
         }

@@ -118,7 +118,7 @@ impl FieldKind {
 pub struct Plan {
     pub(crate) ops: Vec<Op>,
     /// The number of these up to the last one that passes something on.
-    telling: usize,
+    reporting: usize,
     loops: Vec<Loop>,
     integers: Vec<Integers>,
     choices: Vec<Choice>,

@@ -17,7 +17,7 @@ fn encoded(event: &Event) -> Vec<u8> {
     bytes
 }
 
-/// What a record can hold is what is tried.
+/// The events are those that a record can hold.
 #[test]
 fn arbitrary_events_are_as_large_as_a_record() {
     assert_eq!((arbitrary::MAX_FRAMES, arbitrary::CALL_NONE), (layout::MAX_FRAMES, layout::CALL_NONE));

@@ -89,7 +89,7 @@ pub(super) struct References {
 
 impl References {
     /// The scope of all structures of a stream.
-    pub fn of(header: &Structure, stream: &StreamClass) -> Self {
+    pub fn collect(header: &Structure, stream: &StreamClass) -> Self {
         let mut found = Self::default();
         let mut scopes = Scopes::default();
         for (root, structure) in

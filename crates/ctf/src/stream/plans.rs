@@ -27,7 +27,7 @@ pub type Wanted = Vec<(&'static str, u16)>;
 #[error("{part}: {source}")]
 pub struct PlansError {
     /// The part of it.
-    of: String,
+    part: String,
     source: PlanError,
 }
 

@@ -67,9 +67,9 @@ pub struct Reader<'p, S> {
     /// The class of an event whose fields are not passed yet.
     pending: Option<u32>,
     /// The items that were passed already, up to `at`; all of them are returned before anything else.
-    ahead: Ahead,
+    ahead: Lookahead,
     /// The last returned event, if it was found ahead.
-    told: Option<Found>,
+    last_found: Option<FoundEvent>,
     next_packet: u64,
     packets: u64,
     stamp: u64,
@@ -91,7 +91,7 @@ struct LossAccount {
     /// Events that were lost while the current packet was filled.
     counted: u64,
     /// Not returned yet; its end is 0 until an event shows that it is over.
-    owed: Option<Lost>,
+    pending_loss: Option<Lost>,
     /// When the packet says that it ends.
     end: u64,
 }
@@ -158,8 +158,8 @@ impl<'p, S: Source> Reader<'p, S> {
     }
 
     /// The next item behind all that were found ahead.
-    fn beyond(&mut self) -> Option<Item> {
-        self.told = None;
+    fn next_behind_lookahead(&mut self) -> Option<Item> {
+        self.last_found = None;
         // First: the event of a pending class may be waiting there itself, behind a loss.
         if !self.queue.is_empty() {
             return self.queue.pop_front();
@@ -189,7 +189,7 @@ impl<'p, S: Source> Reader<'p, S> {
             }
             let bytes = &self.buffer[..self.visible];
             // The event that ends a loss is looked for one by one.
-            if self.account.owed.is_none() && !stream.sizes.is_empty() {
+            if self.account.pending_loss.is_none() && !stream.sizes.is_empty() {
                 let (way, sight) = ((&stream.head, &stream.sizes), (bytes, self.end));
                 let from = (self.at, self.stamp);
                 (self.at, self.stamp) = self.ahead.scan(way, sight, from, &mut self.registers);

@@ -236,7 +236,7 @@ proptest! {
                     at = packet.to;
                 }
                 // A fault of the packet just found, or of the bytes behind it.
-                Found::Fault(fault) => {
+                Finding::Fault(fault) => {
                     prop_assert!(fault.to == at || fault.offset == at);
                     at = fault.to;
                 }

@@ -1,4 +1,4 @@
-//! Recordings on disk: what is written is read again, by us and by others, whatever happened to the files meanwhile.
+//! Recordings on disk read as they were written, by us and by others, also where files were damaged.
 
 mod babeltrace2;
 mod damage;
