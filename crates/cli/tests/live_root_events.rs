@@ -38,7 +38,7 @@ fn events(folder: &Path) -> Vec<Event> {
 /// The unknown time of an answer for which no record is missing.
 fn unexplained(document: &Value) -> Vec<String> {
     let contributors = document["contributors"].as_array().expect("contributors");
-    let is_missing = |one: &Value| one["what"] == "records lost" || one["what"] == "task switch not recorded";
+    let is_missing = |one: &Value| one["code"] == "lost" || one["code"] == "unrecorded";
     let unknown = contributors.iter().filter(|one| one["kind"] == "unknown" && !is_missing(one));
     unknown.map(Value::to_string).collect()
 }

@@ -163,7 +163,7 @@ fn every_verb_reads_the_recording_beside_it_when_given_none() {
              66.7%  6.00 µs  running worker
              32.2%  2.90 µs  waiting for helper (11), 1 wait in futex: running
               1.1%   100 ns  waiting for a CPU
-                             it had: idle CPU 100 ns
+                             its CPU meanwhile: idle 100 ns
 
             lost 0 records
             next: wakepath path --tree
@@ -181,7 +181,7 @@ fn every_verb_reads_the_recording_beside_it_when_given_none() {
              66.7%  6.00 µs  ├─ running
              32.2%  2.90 µs  ├─ in futex for helper (11)  [wakeup]
              32.2%  2.90 µs  │  └─ running
-              1.1%   100 ns  └─ waiting for a CPU that was idle
+              1.1%   100 ns  └─ could run while its CPU was idle
             code 0
         "#]],
     );
@@ -217,7 +217,7 @@ fn a_recording_without_a_window_lists_its_threads() {
         &helper(),
         &["path"],
         expect![[r#"
-            the whole machine, 9.90 µs, 2 threads: ask about one of them
+            the whole machine, 9.90 µs, 2 threads: ask about one of these threads
             2026-11-21 02:58:41.310000000 to 02:58:41.310009900 UTC on web3
 
               waiting       CPU   running      idle  thread, and its longest wait

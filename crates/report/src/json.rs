@@ -5,7 +5,7 @@
 //! that is none is spelled `\xff`.
 
 mod calls;
-mod codes;
+pub(crate) mod codes;
 mod comparison;
 #[cfg(feature = "collect")]
 mod doctor;

@@ -7,10 +7,14 @@ use std::fmt::Write;
 
 use expect_test::expect_file;
 use wakepath_clock::{Quality, Stamp};
-use wakepath_critical_path::{Basis, ProblemKind as OnPath, Rule, SegmentKind, Share};
+use wakepath_critical_path::{Basis, ProblemKind as OnPath, Responsible, Rule, SegmentKind, Share};
 use wakepath_engine::{Damage, DamageKind, Fault, Problem, ProblemKind, ReadFault, ReadProblem};
-use wakepath_event::StackCounts;
+use wakepath_event::{Comm, Context, FlowId, StackCounts, Tid};
+use wakepath_findings::testing::checkout;
+use wakepath_findings::{CauseKey, Row, RowKey};
+use wakepath_wait_graph::ThreadIndex;
 
+use crate::json::codes;
 use crate::{problem, wording};
 
 #[test]
@@ -47,6 +51,8 @@ fn every_code_has_its_sentence() {
     let qualities = [Quality::Exact, Quality::Approximate, Quality::OneWay, Quality::None];
     let quality = |quality| (wording::quality_word(quality), wording::quality_phrase(quality).to_owned());
     section("qualities of clocks", qualities.map(quality).to_vec());
+    section("what time went to", activities());
+    section("causes of calls", causes());
     expect_file!["../tests/sentences.txt"].assert_eq(&table);
 }
 
@@ -102,4 +108,68 @@ fn problems() -> Vec<(&'static str, String)> {
     let of_calls = Problem { other_calls: 11, ..of(ProblemKind::Path(OnPath::Ambiguous(unexplained))) };
     rows.push((problem::code(&of_calls.kind), problem::sentence(&of_calls)));
     rows
+}
+
+fn activities() -> Vec<(&'static str, String)> {
+    let story = checkout();
+    let evidence = story.evidence();
+    let words = |(kind, responsible)| {
+        let activity = evidence.activity(kind, responsible, Some(ThreadIndex(0)));
+        (codes::blamed(&activity.blamed).unwrap_or("null"), wording::activity(&evidence, &activity))
+    };
+    let disk = |queued| Responsible::Disk { device: Some(8 << 20), queued };
+    let interrupt = Responsible::Interrupt { context: Context::Device, irq: Some(9) };
+    [
+        (SegmentKind::Running, Responsible::Itself),
+        (SegmentKind::Runnable, Responsible::Competitor(ThreadIndex(3))),
+        (SegmentKind::Runnable, Responsible::IdleCpu),
+        (SegmentKind::Throttled, Responsible::Itself),
+        (SegmentKind::Interrupted, interrupt),
+        (SegmentKind::Stolen, Responsible::Itself),
+        (SegmentKind::Timer, Responsible::Timer),
+        (SegmentKind::BlockDevice, disk(false)),
+        (SegmentKind::BlockDevice, disk(true)),
+        (SegmentKind::BlockDevice, Responsible::Disk { device: None, queued: false }),
+        (SegmentKind::Network, Responsible::Flow(Some(FlowId(1)))),
+        (SegmentKind::Network, Responsible::Flow(None)),
+        (SegmentKind::Lock, Responsible::Lock { address: 0x2000, kernel: false, owner: None }),
+        (SegmentKind::UserInput, interrupt),
+        (SegmentKind::OtherDevice, interrupt),
+        (SegmentKind::Unknown, Responsible::StillWaiting),
+        (SegmentKind::Unknown, Responsible::BeforeRecording),
+        (SegmentKind::Unknown, Responsible::NoWakeupSeen),
+        (SegmentKind::Unknown, Responsible::Lost),
+        (SegmentKind::Unknown, Responsible::Unrecorded),
+        (SegmentKind::Unknown, Responsible::NotAlive),
+    ]
+    .map(words)
+    .to_vec()
+}
+
+fn causes() -> Vec<(&'static str, String)> {
+    let story = checkout();
+    let evidence = story.evidence();
+    let mut row = Row::default();
+    row.processes.insert(Tid(912));
+    row.threads.insert(ThreadIndex(2));
+    let postgres = Comm::new(b"postgres");
+    let rows = [
+        RowKey::Running(postgres),
+        RowKey::Interrupts,
+        RowKey::Hypervisor,
+        RowKey::Cpu,
+        RowKey::CpuLimit(None),
+        RowKey::Disk(Some(8 << 20)),
+        RowKey::Timer,
+        RowKey::Network(None),
+        RowKey::Lock,
+        RowKey::UserInput,
+        RowKey::Device(Responsible::Interrupt { context: Context::Device, irq: Some(9) }),
+        RowKey::Process(postgres, None),
+        RowKey::KernelThread(Comm::new(b"kworker")),
+        RowKey::StillWaiting,
+        RowKey::Unknown(Responsible::NoWakeupSeen),
+    ];
+    let causes = [CauseKey::Caller].into_iter().chain(rows.map(CauseKey::Row));
+    causes.map(|key| (codes::cause(&key), wording::cause(&evidence, &key, &row))).collect()
 }

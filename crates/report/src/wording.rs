@@ -3,6 +3,8 @@
 mod finding;
 mod functions;
 
+#[cfg(test)]
+pub use finding::activity;
 pub use finding::{cause, certainty, doing, end, leaf, node_thread, part, responsible, row};
 pub use functions::{code_lines, frame, function, function_caller, samples, tally};
 

@@ -307,7 +307,7 @@ mod tests {
                 let code = &part["code"][0];
                 (code["of"].clone(), code["count"].clone(), code["function"].clone())
             };
-            let backend = "backend, which cannot be read here";
+            let backend = "backend (cannot be read here)";
             assert_eq!(seen(disk), ("waits".into(), 20.into(), backend.into()));
             assert_eq!(seen(running), ("samples".into(), 20.into(), backend.into()));
         });

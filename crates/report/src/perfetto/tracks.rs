@@ -43,7 +43,7 @@ fn segments(answer: &PathAnswer, track: u64, trace: &mut Trace) -> io::Result<()
     for segment in &answer.path.segments {
         let who = match segment.thread {
             Some(thread) => wording::thread(answer.recorded, thread, segment.to),
-            None => String::from("in flight"),
+            None => String::from("a packet in flight"),
         };
         let doing = wording::doing(&answer.evidence(), segment);
         let mut begin = event(BEGIN, track).text(23, &format!("{who}: {doing}"));

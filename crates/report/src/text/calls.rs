@@ -58,7 +58,7 @@ pub fn calls(answer: &CallsAnswer, paper: Paper) -> String {
         let sum = |of: fn(&Cause<'_>) -> f64| rest.iter().map(|cause| of(cause)).sum::<f64>();
         let begin = Line::new()
             .add(Style::Faint, figures(sum(|cause| cause.mean_ns.asked), sum(|cause| cause.mean_ns.usual)));
-        screen.hanging(&begin, margin, &Line::new().add(Style::Faint, "all else"));
+        screen.hanging(&begin, margin, &Line::new().add(Style::Faint, "all other causes"));
     }
     trust(answer, &mut screen);
     screen.into_text()
@@ -71,8 +71,7 @@ pub(super) fn trust(answer: &CallsAnswer, screen: &mut Screen) {
     let style = if answer.head.losses.is_empty() { Style::Faint } else { Style::Warning };
     screen.wrapped(0, &Line::new().add(style, footer::lost(&answer.head.losses)));
     if answer.asked.paths.iter().any(|path| !path.sampled.is_empty()) {
-        let text = "~ sampled; everything else timed at each switch";
-        screen.wrapped(0, &Line::new().add(Style::Faint, text));
+        screen.wrapped(0, &footer::sampled());
     }
 }
 
@@ -107,7 +106,7 @@ fn mostly(cause: &Cause<'_>) -> String {
     let ends: Vec<String> = large.take(most).map(|part| end(cause, part)).collect();
     match ends.as_slice() {
         [] => label,
-        ends if is_process => format!("{label}, which spent it {}", ends.join(" and ")),
+        ends if is_process => format!("{label}, which spent that time {}", ends.join(" and ")),
         ends => label + &read_on(cause, &ends.join(" and ")),
     }
 }
@@ -122,7 +121,7 @@ pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut 
     if let Some((peak, _)) = usual {
         line.push(
             Style::Normal,
-            format!(" on average, where those of peak {peak} take {}", duration(usual_ns as u64)),
+            format!(" on average, calls of peak {peak} take {}", duration(usual_ns as u64)),
         );
     } else {
         line.push(Style::Normal, " on average");
@@ -136,20 +135,23 @@ pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut 
         let of = if usual.is_some() { "of the difference" } else { "of it" };
         line.push(
             Style::Normal,
-            format!(" ({part} {of}, first in {} of {} calls)", first.first_in, answer.asked.paths.len()),
+            format!(
+                " ({part} {of}, the largest cause in {} of {} calls)",
+                first.first_in,
+                answer.asked.paths.len()
+            ),
         );
     }
     screen.wrapped(0, &line);
     for (n, what) in [
-        (answer.unwound, "left without returning"),
+        (answer.unwound, "was left without a return"),
         (answer.open, "had not ended"),
-        (answer.moved, "returned in another thread than they began in (goroutines)"),
+        (answer.moved, "returned in another thread (goroutines)"),
     ] {
         if n > 0 {
-            screen.wrapped(
-                0,
-                &Line::new().add(Style::Warning, format!("{} {what}: not among them", count(n, "call"))),
-            );
+            let what = if n == 1 { String::from(what) } else { what.replace("was ", "were ") };
+            let text = format!("{} {what}: not counted here", count(n, "call"));
+            screen.wrapped(0, &Line::new().add(Style::Warning, text));
         }
     }
     screen.blank();
@@ -196,17 +198,18 @@ mod tests {
     fn what_a_peak_has_and_the_usual_calls_have_not_comes_first() {
         calls_of(|answer| {
             expect![[r#"
-                20 calls of peak 2 of ./app:handle took 100 µs on average, where those of peak 1 take 200 ns: mostly
-                running holder (100% of the difference, first in 20 of 20 calls)
-                1 call left without returning: not among them
-                1 call had not ended: not among them
+                20 calls of peak 2 of ./app:handle took 100 µs on average, calls of peak 1 take 200 ns: mostly
+                running holder (100% of the difference, the largest cause in 20 of 20 calls)
+                1 call was left without a return: not counted here
+                1 call had not ended: not counted here
 
                  a call    usual  what the time went to, largest difference first
                 99.9 µs     0 ns  running holder
                  200 ns   200 ns  running
 
                 lost 0 records
-            "#]].assert_eq(&calls(answer, Paper::PLAIN));
+            "#]]
+            .assert_eq(&calls(answer, Paper::PLAIN));
         });
     }
 
@@ -214,20 +217,20 @@ mod tests {
     fn who_is_waited_for_is_told_with_what_that_was_at_and_in_which_function() {
         calls_of_a_chain(1, |answer| {
             expect![[r#"
-                20 calls of peak 2 of ./app:handle took 100 µs on average, where those of peak 1 take 200 ns: mostly
-                waiting for backend (20), which spent it waiting for disk sda, in fdatasync of log.0 and running
-                (100% of the difference, first in 20 of 20 calls)
+                20 calls of peak 2 of ./app:handle took 100 µs on average, calls of peak 1 take 200 ns: mostly
+                waiting for backend (20), which spent that time waiting for disk sda, in fdatasync of log.0 and
+                running (100% of the difference, the largest cause in 20 of 20 calls)
 
                  a call    usual  what the time went to, largest difference first
                 99.9 µs     0 ns  waiting for backend (20)
                 60.0 µs     0 ns    waiting for disk sda, in fdatasync of log.0
-                                    20 of 20 waits in backend, which cannot be read here
+                                    20 of 20 waits in backend (cannot be read here)
                 39.9 µs     0 ns    running
-                                    ~ 20 of 20 samples in backend, which cannot be read here
+                                    ~ 20 of 20 samples in backend (cannot be read here)
                  200 ns   200 ns  running
 
                 lost 0 records
-                ~ sampled; everything else timed at each switch
+                ~ from samples; all other times are measured at each task switch
             "#]].assert_eq(&calls(answer, Paper::PLAIN));
         });
         // A file a call says nothing of the calls.

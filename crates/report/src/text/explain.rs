@@ -239,7 +239,7 @@ mod tests {
         expect![[r#"
             The largest segments
             at 1.13 s for 61.0 ms  postgres (912)  waiting for disk sda, in fdatasync of pg_wal  [packet]
-                  it waited in postgres, which was replaced since
+                  it waited in postgres (replaced since the recording)
                 explains a wait of checkout (4711) in read on tcp 10.0.0.3:5432, ended by postgres (912)
                   it waited in schedule (kernel) < read (libc.so.6) < ask_bank (checkout) checkout.c:41 < main
                   (checkout) checkout.c:88 < __libc_start_call_main (libc.so.6)

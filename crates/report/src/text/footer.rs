@@ -59,6 +59,11 @@ pub fn trust(answer: &PathAnswer) -> Line {
     line
 }
 
+/// The meaning of `~`.
+pub fn sampled() -> Line {
+    Line::new().add(Style::Faint, "~ from samples; all other times are measured at each task switch")
+}
+
 /// The cost of recording.
 pub fn cost(head: &Head) -> Option<String> {
     let cost = head.cost.filter(|cost| cost.over_ns > 0)?;

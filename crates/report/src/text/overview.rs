@@ -72,7 +72,7 @@ fn headline(overview: &Overview) -> Line {
             ),
         );
     } else {
-        line.push(Style::Normal, "ask about one of them");
+        line.push(Style::Normal, "ask about one of these threads");
     }
     line
 }
@@ -117,7 +117,7 @@ fn table(screen: &mut Screen, overview: &Overview) {
             screen.hanging(&figures(times), 42, &thread(overview, times, i == 0));
         }
         if let Some(more @ 1..) = threads.len().checked_sub(THREADS) {
-            let text = format!("{} of it", count(more as u64, "more thread"));
+            let text = format!("{} of this process", count(more as u64, "more thread"));
             screen.hanging(
                 &sum(threads.iter().skip(THREADS).copied()),
                 42,
@@ -266,7 +266,7 @@ mod tests {
         let trace = threads.collect::<String>() + "0 c0 idle started\n18446744073709551615 c0 idle stopped";
         overview_of(&trace, |answer| {
             let text = overview(answer, Source::Read(""), Paper::PLAIN);
-            let line = "5124096 h         –         –         –   2 more threads of it";
+            let line = "5124096 h         –         –         –   2 more threads of this process";
             assert!(text.contains(line), "{text}");
         });
     }
@@ -281,7 +281,7 @@ mod tests {
              0 c0 idle switch busy
              900 c0 busy stopped",
             expect![[r#"
-                the whole machine, 900 ns, 3 threads: ask about one of them
+                the whole machine, 900 ns, 3 threads: ask about one of these threads
                 0 ns to 900 ns after the start
 
                   waiting       CPU   running      idle  thread, and its longest wait

@@ -1,13 +1,14 @@
 //! The first screen: why a window took its time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_engine::{Algorithm, PathAnswer, Question};
 use wakepath_event::Comm;
 use wakepath_findings::{
-    Certainty, Evidence, Headline, NextStep, PartKey, Row, RowKey, headline as first_row, next_steps, rows,
+    Certainty, Evidence, Headline, NextStep, PartKey, Row, RowKey, Waits, headline as first_row, next_steps,
+    rows,
 };
-use wakepath_names::CallName;
+use wakepath_names::{CallName, Object, call_name};
 
 use super::hangs::{deadlocks, waits};
 use super::{Source, footer, when};
@@ -36,8 +37,7 @@ pub fn path(answer: &PathAnswer, source: Source<'_>, paper: Paper) -> String {
     footer::problems(&mut screen, &answer.head);
     screen.wrapped(0, &footer::trust(answer));
     if !answer.sampled.is_empty() {
-        let text = "~ sampled; everything else timed at each switch";
-        screen.wrapped(0, &Line::new().add(Style::Faint, text));
+        screen.wrapped(0, &footer::sampled());
     }
     for step in next_steps(answer.window_ns(), answer.timed_out_ns) {
         next(&mut screen, answer, source, step);
@@ -50,7 +50,7 @@ fn next(screen: &mut Screen, answer: &PathAnswer, source: Source<'_>, step: Next
     match step {
         NextStep::JoinTimeouts(ns) => {
             let mut line = Line::from(format!(
-                "{} of the timers only interrupted a wait that then went on; what for: ",
+                "{} of timer time only interrupted a longer wait; its cause: ",
                 duration(ns)
             ));
             line.push(Style::Normal, format!("wakepath path{} --join-timeouts", source.argument()));
@@ -78,15 +78,19 @@ fn headline(answer: &PathAnswer, first: Option<Headline<'_>>) -> Line {
     if let Some(hang) = &answer.still_waiting {
         let waits = waits(answer.recorded, hang, answer.path.window.to);
         line.push(Style::Strong, format!("{subject} is still waiting after {waits}"));
-        line.push(Style::Normal, format!("; its {} were", duration(took)));
     } else {
         line.push(Style::Strong, format!("{subject} took {}", duration(took)));
     }
     let Some(Headline { key, row, is_most }) = first else {
-        return line.add(Style::Normal, ", an empty window");
+        return line.add(Style::Normal, ": the window is empty");
     };
-    line.push(Style::Normal, if answer.still_waiting.is_some() { " " } else { ": " });
-    line.push(Style::Normal, if is_most { "mostly " } else { "most of all " });
+    let lead = match (answer.still_waiting.is_some(), is_most) {
+        (false, true) => String::from(": mostly "),
+        (false, false) => String::from(", the largest part: "),
+        (true, true) => format!("; its {} were mostly ", duration(took)),
+        (true, false) => format!("; the largest part of its {}: ", duration(took)),
+    };
+    line.push(Style::Normal, lead);
     let what = match key {
         RowKey::StillWaiting if answer.still_waiting.is_some() => String::from("this wait"),
         key => wording::row(&answer.evidence(), key, row),
@@ -112,7 +116,7 @@ fn table(screen: &mut Screen, evidence: &Evidence<'_>, rows: &[(RowKey, Row)]) {
         rows.iter().enumerate().filter(|row| !is_shown(row)).map(|(_, (_, row))| row).collect();
     if !rest.is_empty() {
         let total = rest.iter().map(|row| row.total_ns).sum();
-        let text = format!("{} in all: wakepath path --tree", count(rest.len() as u64, "smaller part"));
+        let text = format!("{}: wakepath path --tree lists all", count(rest.len() as u64, "smaller part"));
         screen.hanging(&figures(total, window), TEXT, &Line::new().add(Style::Faint, text));
     }
 }
@@ -177,25 +181,49 @@ fn times(n: u64) -> String {
 
 /// The waits of a row: `, 14 waits in fdatasync of orders.db and 3 in read`. One call may wait several times.
 fn calls(row: &Row) -> String {
-    let mut calls: Vec<_> = row.calls.iter().collect();
-    calls.sort_by_key(|(name, waits)| (std::cmp::Reverse(waits.ns), *name));
+    const MAX_SHOWN: usize = 2;
+    let mut calls: Vec<(String, Waits)> =
+        row.calls.iter().map(|(name, waits)| (wording::call(name), *waits)).collect();
+    if calls.len() > MAX_SHOWN {
+        calls = calls_of_many_files(row);
+    }
+    calls.sort_by(|(a, left), (b, right)| right.ns.cmp(&left.ns).then_with(|| a.cmp(b)));
     // A wait counts in the row of its first segment; here may be the rest of it.
     let mut is_first = true;
-    let mut words = |name: &CallName, waits: u64| {
-        let name = wording::call(name);
-        match waits {
-            0 => name,
-            _ if std::mem::take(&mut is_first) => format!("{} in {name}", count(waits, "wait")),
-            _ => format!("{waits} in {name}"),
-        }
+    let mut words = |(name, waits): &(String, Waits)| match waits.count {
+        0 => name.clone(),
+        count_of if std::mem::take(&mut is_first) => format!("{} in {name}", count(count_of, "wait")),
+        count_of => format!("{count_of} in {name}"),
     };
-    let shown: Vec<String> = calls.iter().take(2).map(|(name, waits)| words(name, waits.count)).collect();
+    let shown: Vec<String> = calls.iter().take(MAX_SHOWN).map(&mut words).collect();
     let more = calls.len().saturating_sub(shown.len());
     match (shown.is_empty(), more) {
         (true, _) => String::new(),
         (false, 0) => format!(", {}", shown.join(" and ")),
         (false, more) => format!(", {} and {}", shown.join(", "), count(more as u64, "other call")),
     }
+}
+
+/// The waits of a row by system call, the files of one call put together: `read of 212 files`.
+fn calls_of_many_files(row: &Row) -> Vec<(String, Waits)> {
+    let mut by_call: BTreeMap<(u32, bool), (Vec<&CallName>, Waits)> = BTreeMap::new();
+    for (name, waits) in &row.calls {
+        let is_file = matches!(name.object, Some(Object::File(_)));
+        let (names, sum) = by_call.entry((name.number, is_file)).or_default();
+        names.push(name);
+        sum.count += waits.count;
+        sum.ns += waits.ns;
+    }
+    let mut calls = Vec::new();
+    for ((number, is_file), (names, sum)) in by_call {
+        match names.as_slice() {
+            [_, _, ..] if is_file => {
+                calls.push((format!("{} of {} files", call_name(number), names.len()), sum))
+            }
+            _ => calls.extend(names.iter().map(|name| (wording::call(name), row.calls[*name]))),
+        }
+    }
+    calls
 }
 
 /// The lines under a row: what its time consists of.
@@ -226,8 +254,8 @@ fn parts(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Option<String> {
     let words = |(part, ns): &(&PartKey, &u64)| {
         let name = wording::part(evidence, key, part);
         match key {
-            RowKey::Process(..) => format!("{} {name}", duration(**ns)),
-            _ => format!("{name} {}", duration(**ns)),
+            RowKey::Cpu => format!("{name} {}", duration(**ns)),
+            _ => format!("{} {name}", duration(**ns)),
         }
     };
     let mut shown: Vec<String> = parts.iter().take(MAX_SHOWN).map(words).collect();
@@ -235,7 +263,7 @@ fn parts(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Option<String> {
         let rest = parts.iter().skip(MAX_SHOWN).map(|(_, ns)| **ns).sum();
         shown.push(format!("{} {}", count(more as u64, "other"), duration(rest)));
     }
-    let lead = if *key == RowKey::Cpu { "it had: " } else { "" };
+    let lead = if *key == RowKey::Cpu { "its CPU meanwhile: " } else { "" };
     Some(format!("{lead}{}", shown.join(", ")))
 }
 
@@ -271,7 +299,7 @@ mod tests {
 
                  share     time  what the time went to, largest first
                  61.1%   728 ms  disk sda, 14 waits in fdatasync of orders.db, through jbd2/sda1-8  mostly measured
-                                 device 686 ms, queue 28.0 ms, kernel thread 14.0 ms
+                                 686 ms in the device, 28.0 ms in its queue, 14.0 ms in kernel threads
                  20.1%   240 ms  running checkout
                                  ~ 23 of 24 samples in compress_block (libz.so.1), from main checkout.c:88
                  10.9%   130 ms  not allowed to run: CPU limit of shop.service (50.0 ms per 100 ms), 5 times
@@ -279,12 +307,12 @@ mod tests {
                                  10.0.0.3:5432
                                  61.0 ms in fdatasync of pg_wal, 27.0 ms running
                                  ~ 3 of 3 samples in XLogInsert (libz.so.1), from main postgres.c:88
-                  0.3%  4.00 ms  unknown: wait began before the recording, 1 wait in read
+                  0.3%  4.00 ms  unknown: the wait began before the recording, 1 wait in read
                   0.2%  2.10 ms  waiting for a CPU
-                                 it had: stress 2.00 ms, idle CPU 100 µs
+                                 its CPU meanwhile: stress 2.00 ms, idle 100 µs
 
                 lost 0 records; recording took 1.2% of a CPU
-                ~ sampled; everything else timed at each switch
+                ~ from samples; all other times are measured at each task switch
                 next: wakepath path --tree
             "#]],
         );
@@ -298,7 +326,7 @@ mod tests {
         let from = text.find("disk sda, ").expect("the row");
         expect![[r#"
             disk sda, 14 waits in fdatasync of orders.db, through jbd2/sda1-8  mostly measured
-                             device 686 ms, queue 28.0 ms, kernel thread 14.0 ms
+                             686 ms in the device, 28.0 ms in its queue, 14.0 ms in kernel threads
                              13 of 14 waits in save_order (checkout), from main checkout.c:88
              20.1%   240 ms  running checkout
                              ~ 23 of 24 samples in compress_block (libz.so.1), from main checkout.c:88
@@ -308,14 +336,14 @@ mod tests {
                              61.0 ms in fdatasync of pg_wal, 27.0 ms running
                              1 of 1 waits in ask_bank (checkout), from main checkout.c:88
                              ~ 3 of 3 samples in XLogInsert (libz.so.1), from main postgres.c:88
-              0.3%  4.00 ms  unknown: wait began before the recording, 1 wait in read
-                             1 of 1 waits in postgres, which was replaced since, its callers unknown: no frame
-                             pointers
+              0.3%  4.00 ms  unknown: the wait began before the recording, 1 wait in read
+                             1 of 1 waits in postgres (replaced since the recording), callers unknown (no frame
+                             pointers)
               0.2%  2.10 ms  waiting for a CPU
-                             it had: stress 2.00 ms, idle CPU 100 µs
+                             its CPU meanwhile: stress 2.00 ms, idle 100 µs
 
             lost 0 records; recording took 1.2% of a CPU
-            ~ sampled; everything else timed at each switch
+            ~ from samples; all other times are measured at each task switch
             next: wakepath path --tree
         "#]]
         .assert_eq(&text[from..]);
@@ -331,13 +359,13 @@ mod tests {
         check(
             &story.finish().answer(command()),
             expect![[r#"
-                \x1b[2J\x1b[1;1H\xff took 20 ns: most of all running (50%, measured)
+                \x1b[2J\x1b[1;1H\xff took 20 ns, the largest part: running (50%, measured)
                 2026-11-21 02:58:41.310000000 to 02:58:41.310000020 UTC on web3
 
                  share     time  what the time went to, largest first
                  50.0%    10 ns  running \x1b[2J\x1b[1;1H\xff
                  50.0%    10 ns  waiting for a CPU
-                                 it had: \u{9b}2J\u{202e} 10 ns
+                                 its CPU meanwhile: \u{9b}2J\u{202e} 10 ns
 
                 lost 0 records; recording took 1.2% of a CPU
                 next: wakepath path --tree
@@ -361,10 +389,10 @@ mod tests {
 
                      share     time  what the time went to, largest first
                      66.7%   600 ns  waiting for a lock, 1 wait in futex  ambiguous
-                                     futex 0x1000 600 ns
+                                     600 ns for futex 0x1000
                      22.2%   200 ns  running third
                      11.1%   100 ns  waiting for a CPU
-                                     it had: left 100 ns
+                                     its CPU meanwhile: left 100 ns
 
                     warning: 600 ns could not be explained with certainty
                     lost 0 records, 600 ns ambiguous
@@ -384,8 +412,7 @@ mod tests {
             let from = text.find("lost 0").expect("the last lines");
             expect![[r#"
                 lost 0 records
-                190 ns of the timers only interrupted a wait that then went on; what for: wakepath path a.rec
-                --join-timeouts
+                190 ns of timer time only interrupted a longer wait; its cause: wakepath path a.rec --join-timeouts
                 next: wakepath path a.rec --tree
             "#]]
             .assert_eq(&text[from..]);
@@ -421,7 +448,7 @@ mod tests {
         check(
             &story.finish().answer(Question::Thread),
             expect![[r#"
-                gone (7) took 0 ns, an empty window
+                gone (7) took 0 ns: the window is empty
                 2026-11-21 02:58:41.310000000 to 02:58:41.310000000 UTC on web3
 
                  share     time  what the time went to, largest first

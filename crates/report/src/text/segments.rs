@@ -43,7 +43,7 @@ fn indentation(depth: u32) -> String {
 pub fn describe(answer: &PathAnswer, segment: &Segment) -> Line {
     let who = match segment.thread {
         Some(thread) => wording::thread(answer.recorded, thread, segment.to),
-        None => String::from("in flight"),
+        None => String::from("a packet in flight"),
     };
     let mut line = Line::new().add(Style::Strong, who);
     let doing = wording::doing(&answer.evidence(), segment);
@@ -83,7 +83,7 @@ mod tests {
             2026-11-21 02:58:41.310 to 02:58:42.502 UTC on web3
 
                    at, s      time  whose time, and what it went to
-               0.000000000  4.00 ms  checkout (4711)  unknown: wait began before the recording, in read
+               0.000000000  4.00 ms  checkout (4711)  unknown: the wait began before the recording, in read
                0.004000000  10.0 ms  checkout (4711)  running
                0.014000000  1.00 ms    kernel thread jbd2/sda1-8  running  [wakeup]
                0.015000000  2.00 ms    kernel thread jbd2/sda1-8  waiting in the queue of disk sda  [wakeup, inferred]
@@ -93,6 +93,6 @@ mod tests {
                1.102000000  27.0 ms    postgres (912)  running  [packet]
                1.129000000  61.0 ms    postgres (912)  waiting for disk sda, in fdatasync of pg_wal  [packet]
                1.190000000  2.00 ms  checkout (4711)  waiting for a CPU that stress (555) had
-               1.192000000   100 µs  checkout (4711)  waiting for a CPU that was idle"#]].assert_eq(&ends);
+               1.192000000   100 µs  checkout (4711)  could run while its CPU was idle"#]].assert_eq(&ends);
     }
 }

@@ -176,7 +176,9 @@ impl<'a> Drawing<'a> {
         match item {
             Item::Node(node) => self.node(&self.tree.nodes[node]),
             Item::Leaf(leaf) => Line::from(self.leaf(leaf)),
-            Item::Competitors(count, _) => Line::from(format!("waiting for a CPU that {count} others had")),
+            Item::Competitors(count, _) => {
+                Line::from(format!("waiting for a CPU that {count} other threads had"))
+            }
             Item::Small(count, _) => Line::new().add(Style::Faint, format!("{count} smaller parts")),
         }
     }
@@ -186,7 +188,7 @@ impl<'a> Drawing<'a> {
         // The first screen of a path has the samples.
         let code = &leaf.code;
         let ran = wording::samples(&code.ran).filter(|_| !matches!(self.columns, Columns::Share(_)));
-        for code in ran.into_iter().chain(wording::tally(&code.waited, "parts")) {
+        for code in ran.into_iter().chain(wording::tally(&code.waited, "segments")) {
             text += &format!(": {code}");
         }
         text
@@ -259,9 +261,9 @@ mod tests {
               7.4%  88.0 ms  ├─ in read on tcp 10.0.0.3:5432 for postgres (912) in postgresql.service  [packet]
               5.1%  61.0 ms  │  ├─ waiting for disk sda, in fdatasync of pg_wal
               2.3%  27.0 ms  │  └─ running
-              0.3%  4.00 ms  ├─ unknown: wait began before the recording, in read
+              0.3%  4.00 ms  ├─ unknown: the wait began before the recording, in read
               0.2%  2.00 ms  ├─ waiting for a CPU that stress (555) had
-             <0.1%   100 µs  └─ waiting for a CPU that was idle
+             <0.1%   100 µs  └─ could run while its CPU was idle
         "#]]
         .assert_eq(&tree(&checkout().answer(command()), Paper::PLAIN));
     }
@@ -283,13 +285,13 @@ mod tests {
              10.9%   130 ms  ├─ not allowed to run: CPU limit of shop.service (50.0 ms per 100 ms)
               7.4%  88.0 ms  ├─ in read on tcp 10.0.0.3:5432 for postgres (912) in postgresql.service  [packet]
                              │  1 of 1 waits in ask_bank (checkout), from main checkout.c:88
-              5.1%  61.0 ms  │  ├─ waiting for disk sda, in fdatasync of pg_wal: 1 of 1 parts in postgres, which
-                             │  │  was replaced since, its callers unknown: no frame pointers
+              5.1%  61.0 ms  │  ├─ waiting for disk sda, in fdatasync of pg_wal: 1 of 1 segments in postgres
+                             │  │  (replaced since the recording), callers unknown (no frame pointers)
               2.3%  27.0 ms  │  └─ running
-              0.3%  4.00 ms  ├─ unknown: wait began before the recording, in read: 1 of 1 parts in postgres,
-                             │  which was replaced since, its callers unknown: no frame pointers
+              0.3%  4.00 ms  ├─ unknown: the wait began before the recording, in read: 1 of 1 segments in
+                             │  postgres (replaced since the recording), callers unknown (no frame pointers)
               0.2%  2.00 ms  ├─ waiting for a CPU that stress (555) had
-             <0.1%   100 µs  └─ waiting for a CPU that was idle
+             <0.1%   100 µs  └─ could run while its CPU was idle
         "#]]
         .assert_eq(&text[from..]);
     }
@@ -310,10 +312,10 @@ mod tests {
              share     time  who waited for whom
               100%   150 ns  make (7)
              66.7%   100 ns  ├─ running
-             18.7%    28 ns  ├─ waiting for a CPU that 7 others had
+             18.7%    28 ns  ├─ waiting for a CPU that 7 other threads had
               6.0%     9 ns  ├─ waiting for a CPU that cc1 (108) had
               5.3%     8 ns  ├─ waiting for a CPU that cc1 (107) had
-              3.3%     5 ns  └─ waiting for a CPU that was idle
+              3.3%     5 ns  └─ could run while its CPU was idle
         "#]]
         .assert_eq(&tree(&story.finish().answer(command()), Paper::PLAIN));
     }
@@ -322,10 +324,10 @@ mod tests {
     fn the_merged_tree_says_who_waited_for_whom_a_call_beside_the_usual_ones() {
         calls_of(|answer| {
             expect![[r#"
-                20 calls of peak 2 of ./app:handle took 100 µs on average, where those of peak 1 take 200 ns: mostly
-                running holder (100% of the difference, first in 20 of 20 calls)
-                1 call left without returning: not among them
-                1 call had not ended: not among them
+                20 calls of peak 2 of ./app:handle took 100 µs on average, calls of peak 1 take 200 ns: mostly
+                running holder (100% of the difference, the largest cause in 20 of 20 calls)
+                1 call was left without a return: not counted here
+                1 call had not ended: not counted here
 
                  a call    usual  calls  who waited for whom, largest difference first
                  100 µs   200 ns     20  the call
@@ -334,7 +336,8 @@ mod tests {
                  200 ns   200 ns     20  └─ running
 
                 lost 0 records
-            "#]].assert_eq(&merged(answer, Paper::PLAIN));
+            "#]]
+            .assert_eq(&merged(answer, Paper::PLAIN));
         });
     }
 
@@ -342,20 +345,20 @@ mod tests {
     fn branches_say_in_which_function_threads_ran_and_waited() {
         calls_of_a_chain(1, |answer| {
             expect![[r#"
-                20 calls of peak 2 of ./app:handle took 100 µs on average, where those of peak 1 take 200 ns: mostly
-                waiting for backend (20), which spent it waiting for disk sda, in fdatasync of log.0 and running
-                (100% of the difference, first in 20 of 20 calls)
+                20 calls of peak 2 of ./app:handle took 100 µs on average, calls of peak 1 take 200 ns: mostly
+                waiting for backend (20), which spent that time waiting for disk sda, in fdatasync of log.0 and
+                running (100% of the difference, the largest cause in 20 of 20 calls)
 
                  a call    usual  calls  who waited for whom, largest difference first
                  100 µs   200 ns     20  the call
                 99.9 µs     0 ns     20  ├─ in futex for backend  [wakeup]
-                60.0 µs     0 ns     20  │  ├─ waiting for disk sda, in fdatasync of log.0: 20 of 20 parts in
-                                         │  │  backend, which cannot be read here
-                39.9 µs     0 ns     20  │  └─ running: ~ 20 of 20 samples in backend, which cannot be read here
+                60.0 µs     0 ns     20  │  ├─ waiting for disk sda, in fdatasync of log.0: 20 of 20 segments in
+                                         │  │  backend (cannot be read here)
+                39.9 µs     0 ns     20  │  └─ running: ~ 20 of 20 samples in backend (cannot be read here)
                  200 ns   200 ns     20  └─ running
 
                 lost 0 records
-                ~ sampled; everything else timed at each switch
+                ~ from samples; all other times are measured at each task switch
             "#]].assert_eq(&merged(answer, Paper::PLAIN));
         });
     }

@@ -29,7 +29,7 @@ pub fn thread_key(evidence: &Evidence<'_>, key: &ThreadKey) -> String {
 
 /// The thread of a tree's node; `None` is a packet in flight.
 pub fn node_thread(evidence: &Evidence<'_>, thread: Option<&ThreadKey>) -> String {
-    thread.map_or(String::from("in flight"), |thread| thread_key(evidence, thread))
+    thread.map_or(String::from("a packet in flight"), |thread| thread_key(evidence, thread))
 }
 
 /// A leaf of a tree: `waiting for disk sda, in fdatasync of orders.db`.
@@ -59,11 +59,11 @@ pub fn responsible(evidence: &Evidence<'_>, responsible: Responsible) -> Option<
         Responsible::Interrupt { context, irq } => interrupt(names, context, irq),
         Responsible::Lock { address, kernel, .. } => lock(address, kernel),
         Responsible::StillWaiting => String::from("still waiting"),
-        Responsible::BeforeRecording => String::from("wait began before the recording"),
-        Responsible::NoWakeupSeen => String::from("no wake-up seen"),
-        Responsible::Lost => String::from("records lost"),
-        Responsible::Unrecorded => String::from("task switch not recorded"),
-        Responsible::NotAlive => String::from("thread not alive"),
+        Responsible::BeforeRecording => String::from("the wait began before the recording"),
+        Responsible::NoWakeupSeen => String::from("no wake-up was recorded"),
+        Responsible::Lost => String::from("records were lost"),
+        Responsible::Unrecorded => String::from("a task switch was not recorded"),
+        Responsible::NotAlive => String::from("the thread was not alive"),
     })
 }
 
@@ -78,7 +78,7 @@ pub fn activity(evidence: &Evidence<'_>, Activity { kind, blamed }: &Activity) -
             format!("waiting for a CPU that {} had", thread_name(evidence, name))
         }
         (SegmentKind::Runnable, Blamed::Cause(Responsible::IdleCpu)) => {
-            String::from("waiting for a CPU that was idle")
+            String::from("could run while its CPU was idle")
         }
         (SegmentKind::BlockDevice, Blamed::Cause(Responsible::Disk { device, queued })) => {
             format!(
@@ -89,7 +89,7 @@ pub fn activity(evidence: &Evidence<'_>, Activity { kind, blamed }: &Activity) -
         }
         (SegmentKind::Throttled, Blamed::CpuLimit(limit)) => cpu_limit(Some(limit)),
         (SegmentKind::Unknown, Blamed::Cause(Responsible::StillWaiting)) => {
-            String::from("still waiting when the window closed")
+            String::from("still waiting at the end of the window")
         }
         (SegmentKind::Timer, Blamed::Cause(Responsible::Timer)) => String::from(phrase),
         (_, Blamed::KernelThread(name)) => format!("waiting for kernel thread {}", comm(*name)),
@@ -145,7 +145,7 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> String {
             format!("waiting for {process}{}", on_host(evidence.recorded, *host))
         }
         RowKey::KernelThread(name) => format!("waiting for kernel thread {}", comm(*name)),
-        RowKey::StillWaiting => String::from("still waiting when the window closed"),
+        RowKey::StillWaiting => String::from("still waiting at the end of the window"),
         RowKey::Unknown(why) => match responsible(evidence, *why) {
             Some(why) => format!("unknown: {why}"),
             None => String::from("unknown"),
@@ -180,21 +180,20 @@ fn process(evidence: &Evidence<'_>, name: &str, row: &Row) -> String {
 /// A part of a row, next to the key of that row.
 pub fn part(evidence: &Evidence<'_>, of: &RowKey, part: &PartKey) -> String {
     match (of, part) {
-        (RowKey::Disk(_), PartKey::KernelThreads) => String::from("kernel thread"),
-        (_, PartKey::KernelThreads) => String::from("kernel threads"),
+        (_, PartKey::KernelThreads) => String::from("in kernel threads"),
         (_, PartKey::Call(name)) => format!("in {}", call(name)),
         (RowKey::Disk(_), PartKey::Activity(Activity { blamed, .. })) => match blamed {
-            Blamed::Cause(Responsible::Disk { queued: true, .. }) => String::from("queue"),
-            Blamed::Cause(Responsible::Disk { queued: false, .. }) => String::from("device"),
+            Blamed::Cause(Responsible::Disk { queued: true, .. }) => String::from("in its queue"),
+            Blamed::Cause(Responsible::Disk { queued: false, .. }) => String::from("in the device"),
             _ => String::from(kind_phrase(SegmentKind::BlockDevice)),
         },
         (RowKey::Cpu, PartKey::Activity(Activity { blamed, .. })) => match blamed {
             Blamed::Threads(name) => thread_name(evidence, name),
-            Blamed::Cause(Responsible::IdleCpu) => String::from("idle CPU"),
-            _ => String::from("nobody known"),
+            Blamed::Cause(Responsible::IdleCpu) => String::from("idle"),
+            _ => String::from("not known"),
         },
         (RowKey::Lock, PartKey::Activity(Activity { blamed: Blamed::Cause(cause), .. })) => {
-            responsible(evidence, *cause).unwrap_or_else(|| String::from("a lock"))
+            responsible(evidence, *cause).map_or(String::from("for a lock"), |lock| format!("for {lock}"))
         }
         (_, PartKey::Activity(activity)) => String::from(kind_phrase(activity.kind)),
     }
@@ -215,7 +214,7 @@ pub fn end(evidence: &Evidence<'_>, of: &CauseKey, part: &CausePart) -> String {
         (CauseKey::Row(RowKey::Cpu), Blamed::Threads(name)) => {
             format!("that {} had", thread_name(evidence, name))
         }
-        (CauseKey::Row(RowKey::Cpu), _) => String::from("that was idle"),
+        (CauseKey::Row(RowKey::Cpu), _) => String::from("while its CPU was idle"),
         _ => activity(evidence, end),
     });
     in_call(activity, part.call.as_ref())

@@ -42,7 +42,7 @@ pub fn function(key: &FunctionKey) -> String {
 pub fn function_caller(caller: &Caller) -> Option<String> {
     match caller {
         Caller::Function(caller) => Some(format!("from {}", with_line(caller))),
-        Caller::Unknown => Some(String::from("its callers unknown: no frame pointers")),
+        Caller::Unknown => Some(String::from("callers unknown (no frame pointers)")),
         Caller::Nobody => None,
     }
 }
@@ -66,11 +66,11 @@ fn found(found: &Found, in_kernel: bool) -> String {
             let file = if in_kernel { String::from("kernel") } else { file };
             format!("{} ({file})", escape(name.as_bytes()))
         }
-        Found::Kernel => String::from("the kernel"),
-        Found::Unnamed(file) if file.is_empty() => String::from("code that no file holds"),
-        Found::Unnamed(file) => format!("{}, which has no names", escape(file)),
-        Found::Replaced(file) => format!("{}, which was replaced since", escape(file)),
-        Found::Unreadable(file) => format!("{}, which cannot be read here", escape(file)),
+        Found::Kernel => String::from("the kernel (its symbols may not be read)"),
+        Found::Unnamed(file) if file.is_empty() => String::from("code outside of any file"),
+        Found::Unnamed(file) => format!("{} (no symbols; its debug package has them)", escape(file)),
+        Found::Replaced(file) => format!("{} (replaced since the recording)", escape(file)),
+        Found::Unreadable(file) => format!("{} (cannot be read here)", escape(file)),
     }
 }
 
@@ -130,12 +130,16 @@ mod tests {
     #[test]
     fn what_cannot_be_named_says_why() {
         for (leaf, in_kernel, expected) in [
-            (Found::Kernel, true, "the kernel"),
+            (Found::Kernel, true, "the kernel (its symbols may not be read)"),
             (function("copy_page", None, None), true, "copy_page (kernel)"),
-            (Found::Replaced(b"libz.so".to_vec()), false, "libz.so, which was replaced since"),
-            (Found::Unreadable(b"a\x1b".to_vec()), false, r"a\x1b, which cannot be read here"),
-            (Found::Unnamed(b"stripped".to_vec()), false, "stripped, which has no names"),
-            (Found::Unnamed(Vec::new()), false, "code that no file holds"),
+            (Found::Replaced(b"libz.so".to_vec()), false, "libz.so (replaced since the recording)"),
+            (Found::Unreadable(b"a\x1b".to_vec()), false, r"a\x1b (cannot be read here)"),
+            (
+                Found::Unnamed(b"stripped".to_vec()),
+                false,
+                "stripped (no symbols; its debug package has them)",
+            ),
+            (Found::Unnamed(Vec::new()), false, "code outside of any file"),
         ] {
             assert_eq!(text(&[(leaf, in_kernel, None, 1)]), Some(format!("~ 1 of 1 samples in {expected}")));
         }

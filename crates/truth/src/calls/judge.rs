@@ -283,7 +283,9 @@ pub fn calls(log: &CallLog, document: &CallsDocument, origin: u64) -> CallsVerdi
 
 /// Whether a time is unknown because events are missing.
 fn is_missing(what: &str) -> bool {
-    ["unknown: records lost", "unknown: task switch not recorded"].iter().any(|cause| what.starts_with(cause))
+    ["unknown: records were lost", "unknown: a task switch was not recorded"]
+        .iter()
+        .any(|cause| what.starts_with(cause))
 }
 
 impl CallsVerdict {

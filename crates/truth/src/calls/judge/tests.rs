@@ -102,7 +102,7 @@ fn a_cause_is_right_by_name_and_within_a_hundredth_of_the_calls() {
 
 #[test]
 fn unknown_time_for_missing_events_excuses_as_much_and_cannot_be_judged() {
-    let causes = &[(HOLDER, 900), ("unknown: records lost", 80), (CPU, 20)];
+    let causes = &[(HOLDER, 900), ("unknown: records were lost", 80), (CPU, 20)];
     let void = vec![String::from("8.00% is unknown where events are missing")];
     assert_eq!(judged(("mutex", 98, 2), causes, true), (vec![], void));
     let wrong = judged(("mutex", 100, 0), causes, true).0;
@@ -137,7 +137,7 @@ fn a_slow_call_is_right_if_its_first_cause_took_most_of_it() {
         ("none", 990, 0),
     ]);
     let timer = "sleeping until a timer";
-    let calls = [timer, "running", timer, CPU, timer, CPU, timer, "unknown: records lost", "running"];
+    let calls = [timer, "running", timer, CPU, timer, CPU, timer, "unknown: records were lost", "running"];
     let verdict = calls_of(&log, &reported(&[], &calls));
     assert_eq!((verdict.slow, verdict.right), (8, 4));
     assert_eq!((verdict.missing, verdict.unknown_to_log, verdict.by_neighbours), (1, 1, 2));
@@ -157,7 +157,7 @@ fn a_call_that_is_not_reported_is_not_right() {
     assert!(!calls_of(&log, &reported(98)).is_right());
     // Where events are missing a run judges nothing.
     let mut missing = vec!["sleeping until a timer"; 98];
-    missing.push("unknown: records lost");
+    missing.push("unknown: records were lost");
     let verdict = calls_of(&log, &self::reported(&[], &missing));
     assert!(verdict.is_right() && verdict.is_void());
 }
