@@ -19,7 +19,7 @@ use wakepath_recording::synthetic::{self, Machine};
 use wakepath_wait_graph::{Builder, Graph};
 
 use crate::figures::{median, or_dash};
-use crate::processes::{self, Used};
+use crate::processes::{self, ResourceUse};
 use crate::{machine, progress};
 
 /// A thread of every synthetic recording, asked for its path.
@@ -132,7 +132,7 @@ fn cpu_time<T>(work: impl FnOnce() -> T) -> Result<(T, Duration)> {
     Ok((result, processes::own_cpu_time()?.saturating_sub(before)))
 }
 
-fn path_of_a_thread(program: &Path, options: &[&str], recording: &Path) -> Result<Used> {
+fn path_of_a_thread(program: &Path, options: &[&str], recording: &Path) -> Result<ResourceUse> {
     let mut command = Command::new(program);
     command.args(["path", "--tid", THREAD]).args(options).arg(recording);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

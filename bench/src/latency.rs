@@ -74,10 +74,10 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 fn table(question: Question, calls: &Path, options: &Options) -> Result<()> {
-    let place = tools::Place { calls, wakepath: &options.wakepath, output: &options.output };
+    let place = tools::Paths { calls, wakepath: &options.wakepath, output: &options.output };
     // The path within the tree: the place of the tree is of no interest.
     let shown = options.workloads.join("calls");
-    let shown = tools::Place { calls: &shown, ..place };
+    let shown = tools::Paths { calls: &shown, ..place };
     let mut rows: Vec<Row> = Vec::new();
     for &tool in question.tools() {
         match tool.missing() {

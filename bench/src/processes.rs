@@ -46,7 +46,7 @@ pub fn own_cpu_time() -> Result<Duration> {
 }
 
 /// The resources that a process used from its beginning to its end.
-pub struct Used {
+pub struct ResourceUse {
     /// CPU time, its own and the kernel's for it.
     pub cpu: Duration,
     /// The most memory it had at once, bytes.
@@ -56,7 +56,7 @@ pub struct Used {
 }
 
 /// Waits for a child to end.
-pub fn wait(child: Child) -> Result<Used> {
+pub fn wait(child: Child) -> Result<ResourceUse> {
     let pid = libc::pid_t::try_from(child.id())?;
     let mut status = 0;
     // SAFETY: a rusage is plain numbers, for which zeros will do; wait4 writes it and the status, both
@@ -71,7 +71,7 @@ pub fn wait(child: Child) -> Result<Used> {
     let time = |it: libc::timeval| -> Result<Duration> {
         Ok(Duration::new(u64::try_from(it.tv_sec)?, u32::try_from(it.tv_usec)? * 1000))
     };
-    Ok(Used {
+    Ok(ResourceUse {
         cpu: time(usage.ru_utime)? + time(usage.ru_stime)?,
         memory: u64::try_from(usage.ru_maxrss)? * 1024,
         succeeded: libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,

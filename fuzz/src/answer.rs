@@ -12,7 +12,7 @@ use wakepath_engine::{
 };
 use wakepath_event::Event;
 use wakepath_report::text::{self, Source};
-use wakepath_report::{Paper, json, parquet, perfetto};
+use wakepath_report::{Layout, json, parquet, perfetto};
 
 use crate::directory::Scratch;
 use crate::events::events;
@@ -98,7 +98,7 @@ fn latencies(recorded: &Recorded, threads: ThreadFilter, from: Option<TimeSpec>,
 }
 
 fn show_latency(latency: &RecordedLatency) {
-    plain(&text::recorded_latency(latency, Paper::PLAIN));
+    plain(&text::recorded_latency(latency, Layout::PLAIN));
     let mut out = Vec::new();
     json::recorded_latency(latency, &mut out).expect("memory has no errors");
     document(&out);
@@ -114,7 +114,7 @@ fn calls_of(recorded: &Recorded, which: Which) {
     for target in targets.chain([None]) {
         match calls(recorded, &CallsQuery { target, which, algorithm: Algorithm::Active }) {
             Ok(answer) => {
-                plain(&text::calls(&answer, Paper::PLAIN));
+                plain(&text::calls(&answer, Layout::PLAIN));
                 let mut out = Vec::new();
                 json::calls(&answer, &mut out).expect("memory has no errors");
                 document(&out);
@@ -134,7 +134,7 @@ fn whole(recorded: &Recorded) -> Vec<u8> {
     let mut out = Vec::new();
     json::info(&info(recorded), &mut out).expect("memory has no errors");
     document(&out);
-    plain(&text::info(&info(recorded), Paper::PLAIN));
+    plain(&text::info(&info(recorded), Layout::PLAIN));
     let begun = out.len();
     let paths = match path(recorded, &PathQuery::default()) {
         Ok(Answer::Paths(paths)) => {
@@ -181,10 +181,10 @@ fn show(answer: &PathAnswer) {
     let mut out = Vec::new();
     json::path(answer, &mut out).expect("memory has no errors");
     document(&out);
-    let narrow = Paper { width: 10, colour: false };
-    plain(&text::path(answer, Source::Read(""), Paper::PLAIN));
+    let narrow = Layout { width: 10, colour: false };
+    plain(&text::path(answer, Source::Read(""), Layout::PLAIN));
     plain(&text::tree(answer, narrow));
-    plain(&text::segments(answer, Paper::PLAIN));
+    plain(&text::segments(answer, Layout::PLAIN));
     plain(&text::explain(answer, narrow));
 }
 
@@ -192,7 +192,7 @@ fn show_overview(overview: &Overview) {
     let mut out = Vec::new();
     json::overview(overview, &mut out).expect("memory has no errors");
     document(&out);
-    plain(&text::overview(overview, Source::Read(""), Paper::PLAIN));
+    plain(&text::overview(overview, Source::Read(""), Layout::PLAIN));
 }
 
 /// A document is JSON, on one line, and cannot drive a terminal.

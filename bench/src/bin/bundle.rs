@@ -33,7 +33,7 @@ fn main() -> Result<()> {
     };
     let mut writer = Writer::create(Path::new(to), &source.host, &options)?;
 
-    let kept = Kept::of(&recording)?;
+    let kept = KeptThreads::of(&recording)?;
     let mut failed = None;
     for (index, stream) in recording.streams().iter().enumerate() {
         if !stream.name.starts_with("life") {
@@ -59,14 +59,14 @@ fn main() -> Result<()> {
 }
 
 /// The threads whose names stay.
-struct Kept {
+struct KeptThreads {
     processes: HashSet<Tid>,
     threads: HashSet<Tid>,
     /// Reads files of others, for their build ids.
     recorder: Option<Tid>,
 }
 
-impl Kept {
+impl KeptThreads {
     /// The recorded command, its descendants, the recorder and the kernel's threads.
     fn of(recording: &Recording) -> Result<Self> {
         let mut kept = Self { processes: HashSet::new(), threads: HashSet::new(), recorder: None };

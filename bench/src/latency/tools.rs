@@ -12,7 +12,7 @@ use crate::load::LOAD_CPU;
 const PRIORITY: &str = "50";
 
 /// Where programs and files are.
-pub struct Place<'a> {
+pub struct Paths<'a> {
     /// `workloads/bin/calls`, from the root folder on.
     pub calls: &'a Path,
     pub wakepath: &'a Path,
@@ -56,7 +56,7 @@ impl Question {
     }
 
     /// The command that makes the calls.
-    pub fn load(self, place: &Place<'_>, calls: u64) -> Vec<String> {
+    pub fn load(self, place: &Paths<'_>, calls: u64) -> Vec<String> {
         let flag = match self {
             Self::Function => format!("functions={calls}"),
             Self::SystemCall => format!("syscalls={calls}"),
@@ -67,7 +67,7 @@ impl Question {
             .to_vec()
     }
 
-    pub fn alone(self, place: &Place<'_>, calls: u64) -> Result<Run> {
+    pub fn alone(self, place: &Paths<'_>, calls: u64) -> Result<Run> {
         let said = said(&self.load(place, calls))?;
         Ok(Run { a_call: self.a_call(&said, calls)?, counted: None })
     }
@@ -108,7 +108,7 @@ impl Tool {
     /// The command line as the page shows it: CALLS is the program, LOAD the command that runs it.
     pub fn command(self, question: Question) -> String {
         let place =
-            Place { calls: Path::new("CALLS"), wakepath: Path::new("wakepath"), output: Path::new(".") };
+            Paths { calls: Path::new("CALLS"), wakepath: Path::new("wakepath"), output: Path::new(".") };
         let words = self.words(question, &place, &[String::from("LOAD")]);
         let quoted =
             words.iter().map(|word| if word.contains(' ') { format!("'{word}'") } else { word.clone() });
@@ -121,7 +121,7 @@ impl Tool {
         }
     }
 
-    fn words(self, question: Question, place: &Place<'_>, load: &[String]) -> Vec<String> {
+    fn words(self, question: Question, place: &Paths<'_>, load: &[String]) -> Vec<String> {
         let calls = place.calls.display();
         let wakepath = place.wakepath.display().to_string();
         let data = place.output.join("perf.data").display().to_string();
@@ -158,7 +158,7 @@ impl Tool {
         [&own[..], load].concat()
     }
 
-    pub fn run(self, question: Question, place: &Place<'_>, calls: u64) -> Result<Run> {
+    pub fn run(self, question: Question, place: &Paths<'_>, calls: u64) -> Result<Run> {
         let probes =
             matches!(self, Self::PerfRecord | Self::PerfStat).then(|| Probes::put(place)).transpose()?;
         let answer = said(&self.words(question, place, &question.load(place, calls)));
@@ -205,7 +205,7 @@ impl Tool {
 struct Probes;
 
 impl Probes {
-    fn put(place: &Place<'_>) -> Result<Self> {
+    fn put(place: &Paths<'_>) -> Result<Self> {
         drop(Self);
         let calls = place.calls.display().to_string();
         for probe in ["counted", "counted%return"] {

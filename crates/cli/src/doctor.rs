@@ -25,7 +25,7 @@ pub fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCode, Fai
     if arguments.json {
         output.write(|out| json::doctor(&checks, out))?;
     } else {
-        output.text(&text::doctor(&checks, output.paper()))?;
+        output.text(&text::doctor(&checks, output.layout()))?;
     }
     let blocked = checks.iter().any(|check| matches!(check.verdict, Verdict::Blocking { .. }));
     Ok(if blocked { Code::Rights.into() } else { ExitCode::SUCCESS })

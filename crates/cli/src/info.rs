@@ -27,7 +27,7 @@ pub fn run(arguments: &InfoArguments, output: &Output) -> Result<ExitCode, Failu
     if arguments.json {
         output.write(|out| json::info(&answer, out))?;
     } else {
-        output.text(&text::info(&answer, output.paper()))?;
+        output.text(&text::info(&answer, output.layout()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -26,19 +26,19 @@ use recorded::{Asked, RecordedArguments};
 /// A TARGET is a function of a program or library (`libc:malloc`, `./app:handle_*`) or of the kernel
 /// (`kernel:vfs_read`, where the kernel allows it), a system call (`syscall:read`, or several:
 /// `syscall:p*64`), waits for a CPU (`runqueue`) or for locks (`lock:user`, `lock:kernel`, `lock` for both),
-/// or requests of disks (`disk`, `disk:sda`). All is counted in the kernel, exactly, and nothing else leaves it.
+/// or requests of disks (`disk`, `disk:sda`). The kernel counts every one of them; only the counts leave it.
 ///
 /// In a recording (`-i REC`), a TARGET is a function whose calls were recorded (`record --call`), `runqueue`,
-/// locks and disks as before, waits in a system call (`blocked:read`, `blocked:*`), and segments of the path
-/// of who is asked about, by their kind (`segment:timer`, `segment:*`).
+/// locks and disks as before, waits in a system call (`blocked:read`, `blocked:*`), or segments of the path of
+/// the chosen threads, by their kind (`segment:timer`, `segment:*`).
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[cfg_attr(not(feature = "collect"), allow(dead_code, reason = "only counting asks for them"))]
 pub struct LatencyArguments {
-    /// What to count
+    /// The targets to count
     #[arg(value_name = "TARGET", required_unless_present = "compare")]
     targets: Vec<String>,
-    /// Count nothing: say how far what --json wrote at two times is apart, by six measures
+    /// Count nothing: compare two files that --json wrote, by six measures
     #[arg(
         long,
         num_args = 2,
@@ -46,45 +46,45 @@ pub struct LatencyArguments {
         conflicts_with_all = ["targets", "pids", "everything", "duration", "every", "cycles", "by", "command", "recordings"]
     )]
     compare: Option<Vec<PathBuf>>,
-    /// Say that two distributions differ by this measure, above --threshold
+    /// Report a difference by this measure, above --threshold
     #[arg(long, requires_all = ["compare", "threshold"], value_name = "MEASURE", value_enum)]
     measure: Option<MeasureName>,
-    /// The score of --measure above which they do
+    /// The score of --measure above which two distributions differ
     #[arg(long, requires = "measure", value_name = "SCORE", value_parser = score)]
     threshold: Option<f64>,
-    /// Of these processes and those that they start, until they end
+    /// Count these processes and those that they start, until they end
     #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',', conflicts_with = "command")]
     pids: Vec<u32>,
-    /// Of the whole machine
+    /// Count the whole machine
     #[arg(short = 'a', long = "all", conflicts_with_all = ["pids", "command"])]
     everything: bool,
     /// Stop counting after this time: 10, 2.5s, 5min; a command is not stopped
     #[arg(short = 'd', long, value_name = "TIME", value_parser = time)]
     duration: Option<Duration>,
-    /// Show apart what came in each such time: 1.5s
+    /// Show the latencies of each time slice of this length: 1.5s
     #[arg(long, value_name = "TIME", value_parser = time)]
     every: Option<Duration>,
     /// Count in cycles of the processor's time-stamp counter instead of nanoseconds
     #[arg(long, conflicts_with = "recordings")]
     cycles: bool,
-    /// Also tell whose latencies they are: those with most time first, all of them with --json
+    /// Group the latencies, groups with most time first; --json has all groups
     #[arg(long, value_name = "WHOM", value_enum, conflicts_with = "recordings")]
     by: Option<By>,
     /// Probe functions also where the kernel has to single-step their instructions: each call then costs
     /// many times as much, 20 µs on some virtual machines
     #[arg(long, conflicts_with = "recordings")]
     slow_probes: bool,
-    /// Use return probes also where an exception might pass, or the stack be switched: one that does ends
-    /// the program
+    /// Use return probes everywhere; may crash the program if an exception passes the probe, or the stack is
+    /// switched
     #[arg(long, conflicts_with = "recordings")]
     no_exceptions: bool,
     /// Run the command as root, though sudo was called by somebody else
     #[arg(long, conflicts_with = "recordings")]
     as_root: bool,
-    /// As JSON, for scripts, on stdout
+    /// Print JSON on stdout, for scripts
     #[arg(long)]
     json: bool,
-    /// Write this file too, a row a bucket, for tools that read Parquet
+    /// Also write a Parquet file, a row for each bucket
     #[arg(long, value_name = "FILE", conflicts_with = "compare")]
     parquet: Option<PathBuf>,
     #[command(flatten)]
@@ -94,14 +94,14 @@ pub struct LatencyArguments {
     command: Vec<OsString>,
 }
 
-/// Whose latencies are told apart.
+/// The key of groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum By {
-    /// Each process's
+    /// One group for each process
     Process,
-    /// Each thread's
+    /// One group for each thread
     Thread,
-    /// Each cgroup's
+    /// One group for each cgroup
     Cgroup,
 }
 
@@ -135,16 +135,16 @@ fn score(text: &str) -> Result<f64, String> {
     score.ok_or_else(|| String::from("a number that is not negative"))
 }
 
-/// Most of a document that is read.
+/// The most bytes of a document that are read.
 const MAX_BYTES: u64 = 64 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
   sudo wakepath latency syscall:fsync -p 912 -d 10     how long does this server's fsync take?
   sudo wakepath latency libssl:SSL_write -p 912        how long do its calls of a function take?
-  sudo wakepath latency kernel:vfs_fsync_range -a      how long does the kernel's part of it take, for all?
-  sudo wakepath latency runqueue -a -d 5               how long does anybody wait for a CPU?
-  sudo wakepath latency runqueue -a -d 5 --by cgroup   and who?
+  sudo wakepath latency kernel:vfs_fsync_range -a      how long does the kernel's part of it take, for all processes?
+  sudo wakepath latency runqueue -a -d 5               how long do threads wait for a CPU?
+  sudo wakepath latency runqueue -a -d 5 --by cgroup   and in which cgroups?
   sudo wakepath latency disk --every 1s -- ./backup    how do the disks' latencies change meanwhile?
 
   wakepath latency -i wakepath.rec runqueue lock -p 912
@@ -153,12 +153,12 @@ Examples:
 
   wakepath latency --compare before.json after.json    and did they change?
 
-A disk's requests are counted whoever made them: which process one is for, no request says.
+A disk's requests are counted for all processes: a request does not say which process it is for.
 
-Ctrl-C ends the counting, and it answers. With a command, its own exit code is passed on; 125 is a
+Ctrl-C ends the counting and shows the answer. With a command, its own exit code is passed on; 125 is a
 failure of wakepath, 126 a command that cannot be run, 127 one that was not found.";
 
-/// Counts, and shows what was counted; or compares what was.
+/// Counts and shows the latencies, or compares two files of them.
 pub fn run(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Failure> {
     if let Some([first, second]) = arguments.compare.as_deref() {
         return compared([first, second], arguments, output);
@@ -204,7 +204,7 @@ fn compared(
     if arguments.json {
         output.write(|out| json::comparison(&found, out))?;
     } else {
-        output.text(&text::comparison(&found, output.paper()))?;
+        output.text(&text::comparison(&found, output.layout()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

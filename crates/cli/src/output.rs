@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use clap::ValueEnum;
-use wakepath_report::{Paper, Screen, escape};
+use wakepath_report::{Layout, Screen, escape};
 
 /// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -18,7 +18,7 @@ pub enum Colour {
 pub struct Output {
     stream: Stream,
     colour: Colour,
-    paper: Paper,
+    layout: Layout,
 }
 
 /// The stream that answers go to.
@@ -34,19 +34,19 @@ const MAX_WIDTH: usize = 120;
 impl Output {
     /// Answers go to stdout.
     pub fn new(colour: Colour) -> Self {
-        Self { stream: Stream::Stdout, colour, paper: paper(Stream::Stdout, colour) }
+        Self { stream: Stream::Stdout, colour, layout: layout(Stream::Stdout, colour) }
     }
 
     /// The same, but beside a command answers go to stderr: stdout belongs to the command.
     #[cfg(feature = "collect")]
     pub fn beside(&self, command: &[std::ffi::OsString]) -> Self {
         let stream = if command.is_empty() { self.stream } else { Stream::Stderr };
-        Self { stream, colour: self.colour, paper: paper(stream, self.colour) }
+        Self { stream, colour: self.colour, layout: layout(stream, self.colour) }
     }
 
     /// The width and colours of the text.
-    pub fn paper(&self) -> Paper {
-        self.paper
+    pub fn layout(&self) -> Layout {
+        self.layout
     }
 
     /// Writes text. A reader that has gone away, as `head` does, has read enough.
@@ -73,7 +73,7 @@ impl Output {
 
     /// Prints a line to stderr: `error: cannot read ...`. The text may hold names from a recording.
     pub fn complain(&self, label: &str, text: &str) {
-        let mut screen = Screen::new(paper(Stream::Stderr, self.colour));
+        let mut screen = Screen::new(layout(Stream::Stderr, self.colour));
         screen.complaint(label, &escape(text.as_bytes()));
         // Where stderr is closed, there is no reader.
         let _ = io::stderr().lock().write_all(screen.into_text().as_bytes());
@@ -88,7 +88,7 @@ impl Output {
 }
 
 /// The width and colours that a stream can show.
-fn paper(stream: Stream, colour: Colour) -> Paper {
+fn layout(stream: Stream, colour: Colour) -> Layout {
     let (terminal, size) = match stream {
         Stream::Stdout => (io::stdout().is_terminal(), terminal_size::terminal_size_of(io::stdout())),
         Stream::Stderr => (io::stderr().is_terminal(), terminal_size::terminal_size_of(io::stderr())),
@@ -102,5 +102,5 @@ fn paper(stream: Stream, colour: Colour) -> Paper {
         }
     };
     let columns = size.filter(|_| terminal).map(|(width, _)| usize::from(width.0).min(MAX_WIDTH));
-    Paper { width: columns.unwrap_or(Paper::PLAIN.width), colour }
+    Layout { width: columns.unwrap_or(Layout::PLAIN.width), colour }
 }

@@ -213,8 +213,8 @@ fn run_calls(
             warn(&answer.head, output);
             output.write(|out| json::calls(&answer, out))?;
         }
-        View::Tree => output.text(&text::merged(&answer, output.paper()))?,
-        _ => output.text(&text::calls(&answer, output.paper()))?,
+        View::Tree => output.text(&text::merged(&answer, output.layout()))?,
+        _ => output.text(&text::calls(&answer, output.layout()))?,
     }
     Ok(exit_code::of_answer(is_doubtful(&answer.head), arguments.strict))
 }
@@ -251,7 +251,7 @@ fn print_path(
     source: text::Source<'_>,
     output: &Output,
 ) -> Result<(), Failure> {
-    let paper = output.paper();
+    let layout = output.layout();
     let separator = if not_first { "\n" } else { "" };
     let text = match view {
         View::Json => {
@@ -259,10 +259,10 @@ fn print_path(
             warn(&path.head, output);
             return Ok(());
         }
-        View::Screen => text::path(path, source, paper),
-        View::Tree => text::tree(path, paper),
-        View::Segments => text::segments(path, paper),
-        View::Explain => text::explain(path, paper),
+        View::Screen => text::path(path, source, layout),
+        View::Tree => text::tree(path, layout),
+        View::Segments => text::segments(path, layout),
+        View::Explain => text::explain(path, layout),
     };
     output.text(&format!("{separator}{text}"))?;
     // The other views show the warnings themselves.
@@ -282,7 +282,7 @@ fn print_overview(
         output.write(|out| json::overview(overview, out))?;
         warn(&overview.head, output);
     } else {
-        output.text(&text::overview(overview, source, output.paper()))?;
+        output.text(&text::overview(overview, source, output.layout()))?;
     }
     Ok(())
 }

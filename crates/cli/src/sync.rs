@@ -44,7 +44,7 @@ pub fn run(arguments: &SyncArguments, output: &Output) -> Result<ExitCode, Failu
     if arguments.json {
         output.write(|out| json::sync(&synchronised, out))?;
     } else {
-        output.text(&text::sync(&synchronised, output.paper()))?;
+        output.text(&text::sync(&synchronised, output.layout()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

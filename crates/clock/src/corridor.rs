@@ -1,9 +1,9 @@
 //! The lines that pass between what was sent and what was received.
 //!
-//! A packet that is sent at x on this clock and received at y on the other says that the line is at most
-//! y at x; one that comes back says that it is at least y. All lines that obey form a corridor; the
-//! shallowest and the steepest of them touch both hulls, and bound every other outside of the points
-//! where they touch (Giraldeau 2015, section 5.3.1). All of it is exact: a slope is a fraction of whole ns.
+//! A packet that is sent at x on this clock and received at y on the other means that the line is at most y
+//! at x; a packet in the other direction means that it is at least y. All lines that fit form a corridor. The
+//! shallowest and the steepest of them touch both hulls, and bound all others outside of the points where
+//! they touch (Giraldeau 2015, section 5.3.1). All of this is exact: a slope is a fraction of whole ns.
 
 use std::cmp::Ordering;
 

@@ -1,14 +1,14 @@
-//! A chain of lines through the corridors, and how far the truth may be from it.
+//! A chain of lines through the corridors, and its largest distance from the truth.
 //!
-//! The chain is what effects are ordered by: it passes every packet on its right side, and its lines
-//! meet. Forward, the values that a chain can have at each joint are found; backward, of those the one
-//! nearest to the middle of what the truth can be.
+//! The chain orders events by cause and effect: it passes every packet on the right side, and its lines meet.
+//! A pass forward finds the values that a chain can have at each joint; a pass backward takes the one that is
+//! nearest to the middle of the possible truth.
 //!
-//! The truth is no line: its rate changes. Within a stretch of T it lies within `sag` = bend × T² / 16 of
-//! some line (the error of the best straight approximation of a curve of bounded second derivative), and
-//! that line passes the corridor widened by as much. So the truth lies between the extreme lines of the
-//! widened corridor, and `sag` beyond. Their highest values form a convex curve, so a straight chain is
-//! farthest from it at a joint.
+//! The true relation of two clocks is no line, because its rate changes. Within a time T it lies within
+//! `sag` = bend × T² / 16 of some line (the error of the best straight approximation of a curve with a
+//! bounded second derivative), and that line passes the corridor widened by `sag`. So the truth lies between
+//! the extreme lines of the widened corridor, or at most `sag` outside of them. The highest values of those
+//! lines form a convex curve, so a straight chain has its largest distance from it at a joint.
 
 use crate::corridor::{Corridor, Range, Rounding, Slope};
 use crate::plan::{Cells, Part, merged};
@@ -62,8 +62,8 @@ pub(crate) fn chain(cells: &Cells, mut parts: Vec<Part>, window: (i64, i64)) -> 
     Chain { joints, contradicted }
 }
 
-/// For each joint the values from which a chain reaches back to the first part. Where none does, the
-/// part is halved, or the one before it; a cell that still contradicts is passed over.
+/// For each joint, the values from which a chain reaches back to the first part. If there is none, the part or
+/// the one before it is halved; a cell that still contradicts the others is skipped.
 fn reachable(cells: &Cells, parts: &mut Vec<Part>) -> (Vec<Range>, bool) {
     let slopes = cells.limits.slopes();
     let mut reach = vec![Range::OPEN];
@@ -90,7 +90,7 @@ fn reachable(cells: &Cells, parts: &mut Vec<Part>) -> (Vec<Range>, bool) {
     (reach, contradicted)
 }
 
-/// Between which values the truth lies at each joint, by all that is known before and behind it.
+/// The bounds of the truth at each joint, by all packets before and after it.
 fn bounds(cells: &Cells, parts: &[Part]) -> (Vec<Range>, bool) {
     let mut truth = vec![Range::OPEN];
     let mut contradicted = false;
@@ -118,7 +118,7 @@ fn truth_at_ends(cells: &Cells, part: &Part, left: Range, right: Range) -> Optio
     within(cells, &corridor, part.from, part.to)
 }
 
-/// Where the truth lies at the ends of a stretch that has these points.
+/// The bounds of the truth at the two ends of a time with these points.
 fn within(cells: &Cells, corridor: &Corridor, from: i64, to: i64) -> Option<(Range, Range)> {
     let sag = cells.sag(from, to);
     let widened = corridor.widened(sag);
@@ -142,8 +142,8 @@ fn prolong(cells: &Cells, parts: &[Part], truth: &[Range], window: (i64, i64), j
     }
 }
 
-/// The value at a time outside of all packets, and how far the truth may be from the line to there. The
-/// slope comes from as many of the parts next to it as bound the value best.
+/// The value at a time outside of all packets, and the largest distance of the truth from the line to there.
+/// The slope comes from the number of adjacent parts that bounds the value best.
 fn beyond(cells: &Cells, parts: &[Part], truth: &[Range], end: Joint, at: i64) -> (i64, Option<u64>) {
     let after = at > end.x;
     let mut best: Option<(Range, Range)> = None;
@@ -213,8 +213,8 @@ fn off(range: Range, y: i64) -> Option<u64> {
     Some(range.high?.saturating_sub(y).unsigned_abs().max(y.saturating_sub(range.low?).unsigned_abs()))
 }
 
-/// A line that passes all packets of the only direction there is, and comes nearest to those in the
-/// middle of the window.
+/// A line that passes all packets, which have one direction only, and is nearest to those in the middle of the
+/// window.
 pub(crate) fn one_way(cells: &Cells, corridor: &Corridor, window: (i64, i64)) -> Option<[Joint; 2]> {
     let points = if corridor.above.is_empty() { &corridor.below } else { &corridor.above };
     let middle = cells.window.0.midpoint(cells.window.1);

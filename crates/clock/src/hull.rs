@@ -23,9 +23,9 @@ pub(crate) enum Side {
 }
 
 /// Points not yet looked at, at most.
-const FRESH: usize = 16;
+const MAX_FRESH: usize = 16;
 /// Corners at most. A hull of noisy delays has some tens.
-const CORNERS: usize = 4096;
+const MAX_CORNERS: usize = 4096;
 
 /// Those points of one side that a straight line can touch, collected in any order, in memory that
 /// does not grow with the points.
@@ -38,7 +38,7 @@ pub(crate) struct Hull {
 impl Hull {
     pub(crate) fn add(&mut self, point: Point, side: Side) {
         self.fresh.push(point);
-        if self.fresh.len() >= FRESH {
+        if self.fresh.len() >= MAX_FRESH {
             self.settle(side);
         }
     }
@@ -57,7 +57,7 @@ impl Hull {
         }
         let mut all = mem::take(&mut self.corners);
         all.append(&mut self.fresh);
-        self.fresh.shrink_to(FRESH);
+        self.fresh.shrink_to(MAX_FRESH);
         all.sort_unstable();
         let mut kept: Vec<Point> = Vec::new();
         for point in all {
@@ -75,7 +75,7 @@ impl Hull {
                 _ => kept.push(point),
             }
         }
-        if kept.len() > CORNERS {
+        if kept.len() > MAX_CORNERS {
             // Every other one: lines may then pass a corner by what its neighbours leave open. Only
             // made-up delays come here.
             let mut index = 0;

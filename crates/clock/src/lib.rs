@@ -13,14 +13,16 @@ mod corridor;
 mod error;
 mod fit;
 mod hull;
+mod limits;
 mod line;
 mod plan;
 mod solver;
 mod transform;
 
 pub use error::ErrorBound;
+pub use limits::Limits;
 pub use line::Line;
-pub use solver::{Exchange, Limits, Quality, Solution, Solver};
+pub use solver::{Exchange, Quality, Solution, Solver};
 pub use transform::{Cursor, Piece, Transform};
 
 use std::cmp::Ordering;

@@ -1,9 +1,9 @@
-//! Which time each line is for.
+//! The plan of a chain: the time that each of its lines covers.
 //!
-//! A long line averages over many packets, a short one follows a clock that bends. Time is halved again
-//! and again; of each stretch and its two halves those are taken whose errors, over time, sum up to less.
+//! A long line averages over many packets; a short one follows a clock whose rate changes. Time is halved
+//! repeatedly, and each part is replaced by its two halves if the sum of their errors over time is smaller.
 
-use std::ops::Range as Span;
+use std::ops::Range as CellRange;
 
 use crate::Limits;
 use crate::corridor::{Corridor, Range, Rounding};
@@ -16,7 +16,7 @@ pub(crate) struct Part {
     pub to: i64,
     pub corridor: Corridor,
     /// Its cells, as a range of indices.
-    pub cells: Span<usize>,
+    pub cells: CellRange<usize>,
     level: u32,
     index: u64,
 }
@@ -60,7 +60,7 @@ impl Cells {
         let level = part.level.checked_sub(1)?;
         let middle = part.index * 2 + 1;
         let at = self.before(part.cells.clone(), level, middle);
-        let half = |index: u64, cells: Span<usize>| {
+        let half = |index: u64, cells: CellRange<usize>| {
             let (from, to) = self.window(level, index);
             Part { from, to, corridor: self.merged(cells.clone()), cells, level, index }
         };
@@ -80,7 +80,7 @@ impl Cells {
         self.limits.sag(to.abs_diff(from))
     }
 
-    fn stretch(&self, cells: Span<usize>, level: u32, index: u64) -> Plan {
+    fn stretch(&self, cells: CellRange<usize>, level: u32, index: u64) -> Plan {
         let (from, to) = self.window(level, index);
         if level == 0 {
             let corridor = self.merged(cells.clone());
@@ -102,7 +102,7 @@ impl Cells {
             return self.stretch(cells, level - 1, middle - 1);
         }
         let nothing = || Plan { parts: Vec::new(), whole: Corridor::default(), cost: Cost(u128::MAX, 0) };
-        let half = |index: u64, cells: Span<usize>| {
+        let half = |index: u64, cells: CellRange<usize>| {
             if cells.is_empty() { nothing() } else { self.stretch(cells, level - 1, index) }
         };
         let mut left = half(middle - 1, cells.start..at);
@@ -137,7 +137,7 @@ impl Cells {
         })
     }
 
-    fn before(&self, cells: Span<usize>, level: u32, index: u64) -> usize {
+    fn before(&self, cells: CellRange<usize>, level: u32, index: u64) -> usize {
         cells.start + self.cells[cells].partition_point(|cell| cell.0 >> level < index)
     }
 
@@ -149,7 +149,7 @@ impl Cells {
         (clip(index.into()), clip(u128::from(index) + 1))
     }
 
-    pub(crate) fn merged(&self, cells: Span<usize>) -> Corridor {
+    pub(crate) fn merged(&self, cells: CellRange<usize>) -> Corridor {
         let corridors: Vec<&Corridor> = self.cells[cells].iter().map(|cell| &cell.1).collect();
         merged(&corridors)
     }

@@ -2,50 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::corridor::{Corridor, Rounding, Slope};
+use crate::corridor::{Corridor, Rounding};
 use crate::fit::{self, Joint};
 use crate::hull::{Hull, Point, REACH, Side};
 use crate::plan::Cells;
-use crate::{ErrorBound, Line, Local, Peer, Piece, Stamp, Transform};
-
-/// Assumptions about two clocks. An error bound holds as long as these do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// By how much one runs faster than the other, parts per million; at most [`Limits::MAX_WIDTH`].
-    pub rate_ppm: u32,
-    /// By how much that rate changes in a second, parts per billion.
-    pub bend_ppb_per_s: u32,
-}
-
-impl Default for Limits {
-    /// 1200 ppm: on either host a kernel slews by 500 at most, and a crystal is off by 100. 1 ppm a
-    /// second: a crystal that warms up changes by less.
-    fn default() -> Self {
-        Self { rate_ppm: 1200, bend_ppb_per_s: 1000 }
-    }
-}
-
-impl Limits {
-    /// Clocks that differ by more than 10% are not considered.
-    pub const MAX_WIDTH: u32 = 100_000;
-
-    pub(crate) fn slopes(self) -> (Slope, Slope) {
-        let off = i64::from(self.rate_ppm.min(Self::MAX_WIDTH));
-        let slope = |rise: i64| Slope { rise, run: 1_000_000 };
-        (slope(1_000_000 - off), slope(1_000_000 + off))
-    }
-
-    /// How far a clock bends away from the best line within `time` ns: bend × time² / 16, and a third
-    /// more, because the rate may be 10% off, on whichever clock the bend is measured.
-    pub(crate) fn sag(self, time: u64) -> i64 {
-        if self.bend_ppb_per_s == 0 {
-            return 0;
-        }
-        let squared = u128::from(time) * u128::from(time);
-        let sag = (squared / 12_000_000_000 + 1) * u128::from(self.bend_ppb_per_s) / 1_000_000_000 + 1;
-        sag.min(REACH as u128 / 2) as i64
-    }
-}
+use crate::{ErrorBound, Limits, Line, Local, Peer, Piece, Stamp, Transform};
 
 /// How good what is known of a pair's clocks is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,7 +48,7 @@ pub enum Exchange {
 /// A cell begins with 2^27 ns, 134 ms, …
 const SHIFT: u32 = 27;
 /// … and doubles when there would be more: 18 minutes.
-const CELLS: usize = 8192;
+const MAX_CELLS: usize = 8192;
 
 /// Collects packets between two hosts, in any order and in bounded memory, and finds the way from one
 /// clock to the other.
@@ -134,7 +95,7 @@ impl Solver {
         self.counts[exchange as usize] += 1;
         let cell = self.cells.entry(x >> (SHIFT + self.coarser)).or_default();
         cell[exchange as usize].add(Point { x: px, y: py }, side(exchange));
-        if self.cells.len() > CELLS {
+        if self.cells.len() > MAX_CELLS {
             self.coarsen();
         }
     }

@@ -36,14 +36,14 @@ pub enum Verdict {
         why: String,
         /// The consequence: what answers lack.
         consequence: String,
-        /// What to try, as a noun phrase or an imperative.
+        /// The next thing to try, as a noun phrase or an imperative.
         hint: String,
     },
     /// It does not work, and nothing can be recorded without it.
     Blocking {
         /// The error.
         why: String,
-        /// What to try, as a noun phrase or an imperative.
+        /// The next thing to try, as a noun phrase or an imperative.
         hint: String,
     },
 }

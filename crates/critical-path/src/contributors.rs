@@ -27,8 +27,8 @@ pub struct Contributor {
     pub segments: u64,
 }
 
-/// Adds up a path's segments by thread, name, kind, who is responsible and system call; the largest
-/// first, equals in the order of those five. A segment that a change of name falls into counts for both names.
+/// The sums of a path's segments by thread, name, kind, responsible cause and system call, the largest first;
+/// equal sums in the order of those five. A segment in which a thread's name changes counts for both names.
 pub fn contributors(graph: &Graph, path: &Path) -> Vec<Contributor> {
     let mut sums: HashMap<_, Contributor> = HashMap::new();
     for segment in &path.segments {

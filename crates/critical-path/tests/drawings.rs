@@ -228,6 +228,6 @@ fn a_switch_that_was_lost_leaves_both_threads_unknown() {
     let switch_out = |tid: u32| {
         move |event: &Event| event.current == Tid(tid) && matches!(event.kind, EventKind::Switch { .. })
     };
-    // Nobody saw 0 leave: unknown from its last record, until the next proves something.
+    // The switch-out of 0 has no record: unknown from its last record until the next one proves its state.
     check_without("0 ===..t=", switch_out(100), "??????0");
 }

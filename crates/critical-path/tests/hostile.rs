@@ -1,4 +1,4 @@
-//! A recording is input from elsewhere: whatever the events say, there is a graph, and every path
+//! A recording is untrusted input: whatever its events are, there is a graph, and every path
 //! over it ends and adds up.
 
 use proptest::prelude::*;

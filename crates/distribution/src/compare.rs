@@ -16,7 +16,7 @@
 
 use statrs::function::gamma::checked_gamma_ur;
 
-use crate::histogram::{BUCKETS, Histogram, Unlike, average_latency};
+use crate::histogram::{BUCKETS, Histogram, MismatchError, average_latency};
 use crate::peaks::{Peak, peaks};
 
 /// A way to say how far apart two profiles are.
@@ -77,7 +77,7 @@ impl Measure {
 
     /// The score of a profile held against another of the same unit. Never negative, and always a number,
     /// though it may be infinite: see the module's text.
-    pub fn score(self, first: &Histogram, second: &Histogram) -> Result<f64, Unlike> {
+    pub fn score(self, first: &Histogram, second: &Histogram) -> Result<f64, MismatchError> {
         first.same_unit(second)?;
         Ok(match self {
             Measure::TotalOperations => percent_of_first(operations(first), operations(second)),

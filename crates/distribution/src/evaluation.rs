@@ -5,7 +5,7 @@
 //! of. Here labels are by construction, and a threshold that was chosen on some pairs is judged on others.
 
 use crate::compare::Measure;
-use crate::histogram::{Histogram, Unlike};
+use crate::histogram::{Histogram, MismatchError};
 
 /// The share of pairs of one condition that the default may report as different, on the pairs it is chosen on.
 ///
@@ -79,7 +79,10 @@ pub struct Scores {
 
 impl Scores {
     /// Scores all pairs.
-    pub fn new<'a>(measure: Measure, pairs: impl IntoIterator<Item = &'a Pair>) -> Result<Self, Unlike> {
+    pub fn new<'a>(
+        measure: Measure,
+        pairs: impl IntoIterator<Item = &'a Pair>,
+    ) -> Result<Self, MismatchError> {
         let (mut same, mut changed) = (Vec::new(), Vec::new());
         for pair in pairs {
             let score = measure.score(&pair.first, &pair.second)?;

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-/// How many buckets a histogram has: one for each bit of a latency.
+/// The number of buckets of a histogram: one for each bit of a latency.
 pub const BUCKETS: usize = 64;
 
 /// The unit of latencies.
@@ -23,13 +23,13 @@ impl std::fmt::Display for Unit {
     }
 }
 
-/// Why two histograms cannot be taken together.
+/// The error for two histograms that cannot be combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unlike {
+pub enum MismatchError {
     /// Their latencies are in different units.
     #[error("one histogram counts {0}, the other {1}; record both in one unit")]
     Unit(Unit, Unit),
-    /// A counter stood higher in what was given as the earlier reading: it was reset between them, or
+    /// A counter was higher in the earlier reading: it was reset between the two, or
     /// they are readings of different counters.
     #[error("bucket {bucket} held {earlier} calls in the earlier reading and {later} in the later one")]
     BackwardsCount {
@@ -40,7 +40,7 @@ pub enum Unlike {
         /// Its count in the later reading.
         later: u64,
     },
-    /// Like [`Unlike::BackwardsCount`], for the sum of latencies.
+    /// Like [`MismatchError::BackwardsCount`], for the sum of latencies.
     #[error("the latencies summed to {earlier} in the earlier reading and to {later} in the later one")]
     BackwardsSum {
         /// The sum in the earlier reading.
@@ -98,7 +98,7 @@ impl Histogram {
         Self { unit, counts: [0; BUCKETS], sum: 0 }
     }
 
-    /// The reading of counters kept elsewhere.
+    /// A histogram from a reading of counters.
     ///
     /// They are taken as they are: counters that are read while they are being counted may hold a call
     /// whose latency is not in the sum yet, or the other way round.
@@ -106,7 +106,7 @@ impl Histogram {
         Self { unit, counts, sum }
     }
 
-    /// One more call.
+    /// Counts a call.
     pub fn add(&mut self, latency: u64) {
         let count = &mut self.counts[bucket_of(latency)];
         *count = count.saturating_add(1);
@@ -114,7 +114,7 @@ impl Histogram {
     }
 
     /// Adds the calls of another histogram of the same unit, of another CPU or thread say.
-    pub fn merge(&mut self, other: &Histogram) -> Result<(), Unlike> {
+    pub fn merge(&mut self, other: &Histogram) -> Result<(), MismatchError> {
         self.same_unit(other)?;
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
             *count = count.saturating_add(more);
@@ -126,21 +126,21 @@ impl Histogram {
     /// The counts since an earlier reading of the same counters.
     ///
     /// Counters that went backwards are an error: the counts since are unknown then, which is not zero.
-    pub fn minus(&self, earlier: &Histogram) -> Result<Histogram, Unlike> {
+    pub fn minus(&self, earlier: &Histogram) -> Result<Histogram, MismatchError> {
         self.same_unit(earlier)?;
         let mut counts = [0; BUCKETS];
         for (bucket, count) in counts.iter_mut().enumerate() {
             let (earlier, later) = (earlier.counts[bucket], self.counts[bucket]);
-            let backwards = Unlike::BackwardsCount { bucket, earlier, later };
+            let backwards = MismatchError::BackwardsCount { bucket, earlier, later };
             *count = later.checked_sub(earlier).ok_or(backwards)?;
         }
-        let backwards = Unlike::BackwardsSum { earlier: earlier.sum, later: self.sum };
+        let backwards = MismatchError::BackwardsSum { earlier: earlier.sum, later: self.sum };
         let sum = self.sum.checked_sub(earlier.sum).ok_or(backwards)?;
         Ok(Histogram { unit: self.unit, counts, sum })
     }
 
-    pub(crate) fn same_unit(&self, other: &Histogram) -> Result<(), Unlike> {
-        if self.unit == other.unit { Ok(()) } else { Err(Unlike::Unit(self.unit, other.unit)) }
+    pub(crate) fn same_unit(&self, other: &Histogram) -> Result<(), MismatchError> {
+        if self.unit == other.unit { Ok(()) } else { Err(MismatchError::Unit(self.unit, other.unit)) }
     }
 
     /// The unit of its latencies.
@@ -163,19 +163,19 @@ impl Histogram {
         self.counts.iter().fold(0, |calls, &count| calls.saturating_add(count))
     }
 
-    /// No call was counted.
+    /// Whether no call was counted.
     pub fn is_empty(&self) -> bool {
         self.counts.iter().all(|&count| count == 0)
     }
 
-    /// The mean latency; none of no calls.
+    /// The mean latency; `None` without calls.
     pub fn mean(&self) -> Option<f64> {
         (!self.is_empty()).then(|| self.sum as f64 / self.calls() as f64)
     }
 
     /// The least latency that at least this share of the calls does not exceed: 0.5 for the median.
     ///
-    /// None of no calls, and for a share that is no number. Shares below 0 are taken for 0, the least
+    /// `None` without calls, and for a share that is not a number. Shares below 0 are taken for 0, the least
     /// latency, and above 1 for 1, the greatest. Beyond 2^53 calls, which of them it is is rounded.
     pub fn quantile(&self, share: f64) -> Option<Quantile> {
         let calls: u128 = self.counts.iter().map(|&count| u128::from(count)).sum();
@@ -253,19 +253,19 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_went_backwards_are_said() {
+    fn counters_that_went_backwards_are_an_error() {
         let error = of(&[5, 9]).minus(&of(&[5, 5, 9])).unwrap_err();
-        assert_eq!(error, Unlike::BackwardsCount { bucket: 2, earlier: 2, later: 1 });
+        assert_eq!(error, MismatchError::BackwardsCount { bucket: 2, earlier: 2, later: 1 });
         let error = of(&[8, 9]).minus(&of(&[10])).map(|_| ());
         assert_eq!(error, Ok(()), "17 is more than 10");
         let error = of(&[8]).minus(&of(&[10])).unwrap_err();
-        assert_eq!(error, Unlike::BackwardsSum { earlier: 10, later: 8 });
+        assert_eq!(error, MismatchError::BackwardsSum { earlier: 10, later: 8 });
     }
 
     #[test]
     fn nanoseconds_and_cycles_do_not_mix() {
         let (mut ns, cycles) = (of(&[1]), Histogram::new(Unit::Cycles));
-        let error = Unlike::Unit(Unit::Nanoseconds, Unit::Cycles);
+        let error = MismatchError::Unit(Unit::Nanoseconds, Unit::Cycles);
         assert_eq!(ns.merge(&cycles), Err(error));
         assert_eq!(ns.minus(&cycles), Err(error));
         assert_eq!(error.to_string(), "one histogram counts ns, the other cycles; record both in one unit");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn of_no_calls_nothing_is_known() {
+    fn without_calls_nothing_is_known() {
         let empty = of(&[]);
         assert!(empty.is_empty());
         assert_eq!((empty.mean(), empty.quantile(0.5), empty.calls()), (None, None, 0));

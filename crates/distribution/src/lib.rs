@@ -1,4 +1,4 @@
-//! Latency distributions: which latencies a function, system call, lock or device has.
+//! Latency distributions: the latencies that a function, system call, lock or device has.
 //!
 //! - [`Histogram`]: exact counts in buckets of a factor of two (OSprof; Traeger 2008, chapter 2).
 //! - [`peaks`]: the humps that a person sees in one on log scales (section 3.2).
@@ -15,5 +15,5 @@ mod peaks;
 
 pub use compare::{Measure, alike};
 pub use groups::{GroupBy, MAX_GROUP_SLICES, MAX_GROUPS};
-pub use histogram::{BUCKETS, Histogram, Quantile, Unit, Unlike, average_latency, bounds, bucket_of};
+pub use histogram::{BUCKETS, Histogram, MismatchError, Quantile, Unit, average_latency, bounds, bucket_of};
 pub use peaks::{Peak, peaks};

@@ -32,7 +32,7 @@ impl Chance {
 /// with a rate that itself changes by `bend` ppm a second, now one way, now the other.
 #[derive(Debug, Clone)]
 pub struct TrueClock {
-    /// What it shows at the beginning, ns.
+    /// Its reading at the beginning, ns.
     pub offset: u64,
     /// Since when, deviation and its rate at that time, and the change of rate per ns.
     legs: Vec<(f64, f64, f64, f64)>,
@@ -55,7 +55,7 @@ impl TrueClock {
         Self { offset, legs }
     }
 
-    /// What it shows at a true time, ns.
+    /// Its reading at a true time, ns.
     pub fn at(&self, true_ns: f64) -> u64 {
         let leg = self.legs[self.legs.partition_point(|leg| leg.0 <= true_ns).saturating_sub(1)];
         let t = true_ns - leg.0;

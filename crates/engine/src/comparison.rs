@@ -1,7 +1,7 @@
 //! How far two sets of latency distributions are apart (T08 chapter 9).
 
 use wakepath_distribution::evaluation::{DEFAULT_MEASURE, DEFAULT_THRESHOLD, MIN_CALLS};
-use wakepath_distribution::{Histogram, Measure, Unlike};
+use wakepath_distribution::{Histogram, Measure, MismatchError};
 
 /// A distribution with the target that it is of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub fn compare(
     first: Vec<Profile>,
     mut second: Vec<Profile>,
     measure: Option<(Measure, f64)>,
-) -> Result<Comparison, Unlike> {
+) -> Result<Comparison, MismatchError> {
     let (measure, threshold) = measure.unwrap_or((DEFAULT_MEASURE, DEFAULT_THRESHOLD));
     let (mut pairs, mut only_first) = (Vec::new(), Vec::new());
     for Profile { target, histogram } in first {

@@ -59,7 +59,7 @@ pub struct Cpu(pub u16);
 impl Cpu {
     /// No x86-64 kernel is built for more (`NR_CPUS`).
     pub const LIMIT: u16 = 8192;
-    /// Nobody noted which.
+    /// Not known.
     pub const UNKNOWN: Self = Self(u16::MAX);
 
     /// The CPU that a recording calls so: an unknown one where no kernel does.
@@ -72,8 +72,8 @@ impl Cpu {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct CgroupId(pub u64);
 
-/// A thread's name: up to 15 bytes of anything but NUL. It is input from elsewhere: neither valid
-/// UTF-8 nor printable; whoever shows it escapes it.
+/// A thread's name: up to 15 bytes of anything but NUL. It is untrusted input, perhaps neither valid UTF-8 nor
+/// printable, and has to be escaped before it is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Comm([u8; 16]);
 

@@ -74,12 +74,12 @@ pub enum EventKind {
         /// The system call it was blocked in.
         call: Option<Call>,
     },
-    /// [`Event::current`] gave birth to a thread.
+    /// [`Event::current`] forked a thread.
     Fork {
         /// The newborn.
         child: ThreadIdentity,
     },
-    /// [`Event::current`] goes on as another program.
+    /// [`Event::current`] executes another program.
     Exec {
         /// The tid that the calling thread had; differs from the current one when it was not the leader.
         old: Tid,

@@ -1,4 +1,4 @@
-//! A function's code from its entry to its end: where it returns, where it goes, what jumps where.
+//! The decoded code of a function: its returns, jumps and calls.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use iced_x86::{
 
 use crate::instruction::decode;
 
-/// What is learnt of a function by decoding it from its first byte to its last.
+/// The facts from decoding a function from its first byte to its last.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Body {
     /// Whether every byte was decoded. Data amid the code, or code that was not read, make it false.
@@ -89,19 +89,19 @@ impl Body {
             && !self.instructions.is_empty()
     }
 
-    /// What stands in the way of seeing each of its returns at a `ret`, if anything does. `inside` tells
-    /// of the jumps to computed places which do not leave; `name` names what stands at an address.
+    /// The obstacle to seeing each of its returns at a `ret`, if there is one. `inside` decides for
+    /// jumps to computed places whether they stay inside; `name` returns the name of the code at an address.
     pub fn unseen_returns(
         &self,
         inside: impl Fn(u64, bool) -> bool,
         name: impl Fn(u64) -> Option<String>,
     ) -> Option<String> {
         match () {
-            () if !self.whole => Some("not all of its code could be read as instructions".to_owned()),
+            () if !self.whole => Some("not all of its code could be decoded".to_owned()),
             () if self.computed.iter().any(|&(jump, indexed)| !inside(jump, indexed)) => {
-                Some("it holds a jump to a computed place, by which it may leave".to_owned())
+                Some("it may leave by a jump to a computed address".to_owned())
             }
-            () if self.falls_out => Some("it runs on into the next function".to_owned()),
+            () if self.falls_out => Some("it continues into the next function".to_owned()),
             () => self.leaves.first().map(|&target| {
                 let to = name(target).map_or_else(|| format!("{target:#x}"), |name| format!("`{name}`"));
                 format!("it also leaves by a jump to {to}")

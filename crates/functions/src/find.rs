@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::debug_file::debug_file;
-use crate::error::{Absent, FindError, NotFound, Reason, Refusal};
-use crate::function::{Function, Note, Probe, Return, Runtime};
+use crate::error::{AbsenceReason, FindError, FunctionNotFound, Refusal, RefusalReason};
+use crate::function::{Function, FunctionNote, Probe, Return, Runtime};
 use crate::image::Image;
 use crate::inlined;
-use crate::library::{self, Place};
+use crate::library::{self, FileLocation};
 use crate::names;
 use crate::pattern::Pattern;
-use crate::place::{Budget, Extent, LazyFrames, Wanted, place};
+use crate::place::{Budget, Extent, LazyFrames, ProbeRequest, place};
 use crate::similar::similar;
-use crate::symbols::{Kind, Symbol};
+use crate::symbols::{Symbol, SymbolKind};
 use crate::target::Target;
 
 /// How many functions a pattern may stand for.
@@ -25,12 +25,12 @@ pub struct Finder {
     exceptions: bool,
 }
 
-/// What was found: at least one function.
+/// The result of a search: at least one function.
 #[derive(Debug)]
 pub struct Found {
     /// The functions, in order of file and address.
     pub functions: Vec<Function>,
-    /// What a pattern stands for too, and is not to be probed. For an exact name that is an error.
+    /// The functions that match a pattern and cannot be probed. For an exact name that is an error.
     pub refused: Vec<Refusal>,
 }
 
@@ -51,7 +51,7 @@ impl Finder {
     /// The functions that are meant, each once whatever the number of its names. A name without a
     /// version stands for all its versions.
     pub fn find(&self, target: &Target) -> Result<Found, FindError> {
-        let places = library::places(&target.file, &self.processes)?;
+        let places = library::locations(&target.file, &self.processes)?;
         let mut found = Found { functions: Vec::new(), refused: Vec::new() };
         let mut absent = None;
         for place in &places {
@@ -65,7 +65,7 @@ impl Finder {
                 absent.get_or_insert(not_found);
             }
         }
-        // Who names one function and gets its obsolete version alone would take that for the function.
+        // A user who names one function and gets only its obsolete version would take that for the function.
         let all_or_none = target.function.is_exact() && !found.refused.is_empty();
         if !found.functions.is_empty() && !all_or_none {
             return Ok(found);
@@ -77,7 +77,7 @@ impl Finder {
                 Err(absent.into())
             }
             // No name stands for no file.
-            (None, None) => Err(NotFound::nowhere(target.function.as_str()).into()),
+            (None, None) => Err(FunctionNotFound::nowhere(target.function.as_str()).into()),
         }
     }
 }
@@ -87,13 +87,13 @@ struct OpenFile<'a> {
     /// With the symbols of its debug file.
     image: &'a Image,
     debug: Option<&'a Image>,
-    place: &'a Place,
+    place: &'a FileLocation,
     exceptions: bool,
 }
 
 impl OpenFile<'_> {
     /// Adds what is meant; or says why nothing is.
-    fn add(&self, target: &Target, found: &mut Found) -> Result<Result<(), NotFound>, FindError> {
+    fn add(&self, target: &Target, found: &mut Found) -> Result<Result<(), FunctionNotFound>, FindError> {
         let meant = meant(self.image, &target.function);
         if meant.is_empty() {
             return Ok(Err(self.not_found(&target.function)));
@@ -102,7 +102,7 @@ impl OpenFile<'_> {
             let count = meant.len();
             return Err(FindError::TooMany { target: target.to_string(), count, most: MAX_FOUND });
         }
-        let neighbours = Neighbours::of(self.image);
+        let neighbours = FunctionMap::of(self.image);
         let budget = Budget::of(self.image);
         // A pattern's count of copies would be that of all its functions together.
         let copies = match target.function.is_exact() && meant.len() == 1 {
@@ -114,7 +114,7 @@ impl OpenFile<'_> {
             let name = names.first().cloned().unwrap_or_default();
             match self.function(address, &symbols, names, &neighbours, &budget) {
                 Ok(mut function) => {
-                    function.notes.extend(copies.map(Note::AlsoInlined));
+                    function.notes.extend(copies.map(FunctionNote::AlsoInlined));
                     found.functions.push(function);
                 }
                 Err(why) => {
@@ -130,25 +130,25 @@ impl OpenFile<'_> {
         address: u64,
         symbols: &[&Symbol],
         names: Vec<String>,
-        neighbours: &Neighbours<'_>,
+        neighbours: &FunctionMap<'_>,
         budget: &Budget,
-    ) -> Result<Function, Reason> {
+    ) -> Result<Function, RefusalReason> {
         let image = self.image;
         let name = names.first().map_or("", |name| without_version(name));
-        if symbols.iter().any(|symbol| symbol.kind == Kind::Chooser) {
-            return Err(Reason::Chooser { implementations: implementations(image, name) });
+        if symbols.iter().any(|symbol| symbol.kind == SymbolKind::Ifunc) {
+            return Err(RefusalReason::Ifunc { implementations: implementations(image, name) });
         }
         if let Some(of) = names::cold_part_of(name) {
-            return Err(Reason::ColdPart { of: of.to_owned() });
+            return Err(RefusalReason::ColdPart { of: of.to_owned() });
         }
         if names.iter().any(|name| returns_twice(without_version(name))) {
-            return Err(Reason::ReturnsTwice);
+            return Err(RefusalReason::ReturnsTwice);
         }
         if image.offset(address).is_none() {
-            return Err(Reason::NotCode { address });
+            return Err(RefusalReason::NotCode { address });
         }
         if let Some(outer) = neighbours.around(address) {
-            return Err(Reason::Inside { outer: image.symbols.name(outer).to_owned() });
+            return Err(RefusalReason::Inside { outer: image.symbols.name(outer).to_owned() });
         }
         let size = symbols.iter().map(|symbol| symbol.size).max().unwrap_or(0);
         let end = match size {
@@ -166,7 +166,7 @@ impl OpenFile<'_> {
             .flatten()
             .copied()
             .collect();
-        let wanted = Wanted {
+        let wanted = ProbeRequest {
             main: Extent { address, end, stated: size != 0 },
             cold: &cold,
             runtime: if image.go && neighbours.is_go(address) { Runtime::Go } else { Runtime::Native },
@@ -204,11 +204,11 @@ impl OpenFile<'_> {
         inlined::places(self.image, pattern).or_else(|| inlined::places(self.debug?, pattern))
     }
 
-    fn not_found(&self, pattern: &Pattern) -> NotFound {
+    fn not_found(&self, pattern: &Pattern) -> FunctionNotFound {
         let symbols = &self.image.symbols;
         let named = |symbol: &Symbol| pattern.matches(symbols.name(symbol));
         let functions = || {
-            let of_code = |symbol: &&Symbol| matches!(symbol.kind, Kind::Function | Kind::Chooser);
+            let of_code = |symbol: &&Symbol| matches!(symbol.kind, SymbolKind::Function | SymbolKind::Ifunc);
             symbols
                 .iter()
                 .filter(of_code)
@@ -217,15 +217,17 @@ impl OpenFile<'_> {
         };
         let inlined = pattern.is_exact().then(|| self.inlined(pattern)).flatten().unwrap_or(0);
         let why = match () {
-            () if inlined > 0 => Absent::Inlined { places: inlined },
-            () if symbols.iter().any(|symbol| symbol.imported && named(symbol)) => Absent::Imported,
-            () if symbols.iter().any(|symbol| symbol.kind == Kind::Data && named(symbol)) => Absent::Data,
-            () if !symbols.full => {
-                Absent::Stripped { exported: functions().filter(|name| !name.is_empty()).count() }
+            () if inlined > 0 => AbsenceReason::Inlined { places: inlined },
+            () if symbols.iter().any(|symbol| symbol.imported && named(symbol)) => AbsenceReason::Imported,
+            () if symbols.iter().any(|symbol| symbol.kind == SymbolKind::Data && named(symbol)) => {
+                AbsenceReason::Data
             }
-            () => Absent::Plain,
+            () if !symbols.full => {
+                AbsenceReason::Stripped { exported: functions().filter(|name| !name.is_empty()).count() }
+            }
+            () => AbsenceReason::Plain,
         };
-        NotFound {
+        FunctionNotFound {
             function: pattern.as_str().to_owned(),
             files: Vec::new(),
             why,
@@ -234,42 +236,42 @@ impl OpenFile<'_> {
     }
 }
 
-fn notes(name: &str, returns: &Return, wanted: &Wanted<'_>) -> Vec<Note> {
+fn notes(name: &str, returns: &Return, wanted: &ProbeRequest<'_>) -> Vec<FunctionNote> {
     let mut notes = Vec::new();
     if matches!(name, "main" | "main.main" | "_start" | "__libc_start_main") {
-        notes.push(Note::CalledOnce);
+        notes.push(FunctionNote::CalledOnce);
     }
     match returns {
-        Return::Never => notes.push(Note::NeverReturns),
+        Return::Never => notes.push(FunctionNote::NeverReturns),
         Return::AtInstructions(_) if wanted.runtime == Runtime::Native => {
             if wanted.switches {
-                notes.push(Note::StacksSwitch);
+                notes.push(FunctionNote::StacksSwitch);
             }
             if wanted.unwinds {
-                notes.push(Note::ExceptionsPass);
+                notes.push(FunctionNote::ExceptionsPass);
             }
         }
         _ => {}
     }
     if name.contains(".part.") {
-        notes.push(Note::PartlyInlined);
+        notes.push(FunctionNote::PartlyInlined);
     } else if names::without_clone(name) != name {
-        notes.push(Note::Copy);
+        notes.push(FunctionNote::Copy);
     }
     notes
 }
 
 /// The symbols that are meant, by address.
 fn meant<'a>(image: &'a Image, pattern: &Pattern) -> BTreeMap<u64, Vec<&'a Symbol>> {
-    let meaning = names::Meaning::of(pattern);
+    let meaning = names::NameMatcher::of(pattern);
     let mut meant: BTreeMap<u64, Vec<&Symbol>> = BTreeMap::new();
     for symbol in image.symbols.iter() {
         let name = image.symbols.name(symbol);
         let may_be = match symbol.kind {
-            Kind::Function | Kind::Chooser => true,
+            SymbolKind::Function | SymbolKind::Ifunc => true,
             // Assembler code seldom says that it is a function; a pattern would catch every label.
-            Kind::Label => pattern.is_exact() && image.offset(symbol.address).is_some(),
-            Kind::Data => false,
+            SymbolKind::Label => pattern.is_exact() && image.offset(symbol.address).is_some(),
+            SymbolKind::Data => false,
         };
         if !may_be || symbol.imported || name.is_empty() {
             continue;
@@ -305,7 +307,7 @@ fn implementations(image: &Image, name: &str) -> Vec<String> {
     let mut names: Vec<String> = image
         .symbols
         .iter()
-        .filter(|symbol| symbol.kind == Kind::Function && !symbol.imported)
+        .filter(|symbol| symbol.kind == SymbolKind::Function && !symbol.imported)
         .map(|symbol| image.symbols.name(symbol))
         .filter(|candidate| {
             let plain = candidate.strip_prefix("__").unwrap_or(candidate);
@@ -320,7 +322,7 @@ fn implementations(image: &Image, name: &str) -> Vec<String> {
     names
 }
 
-/// As compilers know them: by name.
+/// Whether a function returns twice; compilers know these by name too.
 fn returns_twice(name: &str) -> bool {
     matches!(name.trim_start_matches('_'), "setjmp" | "sigsetjmp" | "savectx" | "getcontext" | "swapcontext")
 }
@@ -330,7 +332,7 @@ fn without_version(name: &str) -> &str {
 }
 
 /// Where the functions of a file begin, and how far they reach.
-struct Neighbours<'a> {
+struct FunctionMap<'a> {
     /// In order of address.
     functions: Vec<&'a Symbol>,
     /// The parts of functions that are seldom run and stand elsewhere.
@@ -344,10 +346,13 @@ struct Neighbours<'a> {
     go: Option<(u64, u64)>,
 }
 
-impl<'a> Neighbours<'a> {
+impl<'a> FunctionMap<'a> {
     fn of(image: &'a Image) -> Self {
-        let mut functions: Vec<&Symbol> =
-            image.symbols.iter().filter(|symbol| symbol.kind == Kind::Function && !symbol.imported).collect();
+        let mut functions: Vec<&Symbol> = image
+            .symbols
+            .iter()
+            .filter(|symbol| symbol.kind == SymbolKind::Function && !symbol.imported)
+            .collect();
         functions.sort_by_key(|symbol| (symbol.address, symbol.size));
         let called = |name: &str| {
             let found = image.symbols.iter().find(|symbol| image.symbols.name(symbol) == name);

@@ -1,4 +1,4 @@
-//! What the table for unwinding (`.eh_frame`) says of code that has no symbol.
+//! Finds functions without a symbol in the table for unwinding (`.eh_frame`).
 
 use std::ops::Range;
 
@@ -51,7 +51,7 @@ impl Frames {
         self.returns_at_top(address) == Some(false)
     }
 
-    /// Whether the return address is at the top of the stack; nothing if the table does not tell.
+    /// Whether the return address is at the top of the stack; `None` if the table does not show it.
     fn returns_at_top(&self, address: u64) -> Option<bool> {
         let (_, offset) = self.piece(address)?;
         let bases = BaseAddresses::default().set_eh_frame(self.address);

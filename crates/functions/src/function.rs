@@ -1,4 +1,4 @@
-//! A function, and where it is probed.
+//! A function and its probes.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,21 +8,21 @@ use crate::instruction::ProbeMethod;
 /// A function of a file, at one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// The file as people know it: its path as its processes see it.
+    /// The path of the file as its processes see it.
     pub shown: PathBuf,
-    /// Its names, at least one, those that were asked for first: as the linker has them, with the
-    /// version of those that are not the default (`memcpy@GLIBC_2.2.5`).
+    /// Its names in the symbol table, at least one, first those that were asked for; with the version of those
+    /// that are not the default (`memcpy@GLIBC_2.2.5`).
     pub names: Vec<String>,
     /// The first name as its language writes it: `foo::bar(int)`.
     pub readable: String,
     /// Its address as the file states it, before it is loaded anywhere.
     pub address: u64,
-    /// Its size, bytes; 0 if its symbol does not tell.
+    /// Its size, bytes; 0 if its symbol does not state it.
     pub size: u64,
     /// The probes that see its calls.
     pub probe: Probe,
-    /// What a person should know of the numbers.
-    pub notes: Vec<Note>,
+    /// Limits to the meaning of its counts.
+    pub notes: Vec<FunctionNote>,
 }
 
 /// The probes of a function: where its calls are seen to begin and end.
@@ -56,7 +56,7 @@ pub enum Return {
     Never,
 }
 
-/// Which rules a function's stack obeys.
+/// The rules that a function's stack obeys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Runtime {
     /// Those of C: a thread has a stack, and a call returns in its thread.
@@ -66,9 +66,9 @@ pub enum Runtime {
     Go,
 }
 
-/// What a person should know of a function's numbers.
+/// A limit to the meaning of a function's counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Note {
+pub enum FunctionNote {
     /// `main` and its like: called once, so that there is no distribution.
     CalledOnce,
     /// It does not return: calls have a beginning alone.
@@ -78,8 +78,7 @@ pub enum Note {
     ExceptionsPass,
     /// A thread may go on on another stack within it, so that its returns are seen at its `ret` instructions.
     StacksSwitch,
-    /// The debug information tells of this many places where its code stands inside other functions:
-    /// calls there are not seen.
+    /// The number of places where the debug information shows it inlined: calls there are not seen.
     AlsoInlined(usize),
     /// The compiler made this copy for some callers; others may call another copy.
     Copy,
@@ -87,31 +86,32 @@ pub enum Note {
     PartlyInlined,
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for FunctionNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Self::AlsoInlined(places) => {
                 let noun = if *places == 1 { "place" } else { "places" };
                 return write!(
                     f,
-                    "its code also stands in its callers ({places} {noun}): calls there are not seen"
+                    "the compiler also inlined it into its callers ({places} {noun}): calls there are not seen"
                 );
             }
             Self::ExceptionsPass => {
-                "an exception may pass it, which a return probe would turn into the program's end: each return \
-                 is probed where it stands, which costs more; a call that an exception ends is told as left at the next \
-                 one, or at the end of its thread"
+                "a return probe may crash the program if an exception passes it, so each RET instruction is probed, \
+                 which costs more; a call that an exception ends counts as never returned at the thread's next call, or at its end"
             }
             Self::StacksSwitch => {
-                "its file switches stacks, which a return probe would turn into the program's end: each return is \
-                 probed where it stands, which costs more; of the calls that a thread has open at once, eight are \
-                 counted, and one that goes on in another thread is told as open or left"
+                "a return probe may crash the program because its file switches stacks, so each RET instruction is \
+                 probed, which costs more; at most eight open calls of a thread are counted, and a call that \
+                 continues in another thread counts as not ended or as never returned"
             }
-            Self::CalledOnce => "called once in a process: one duration, no distribution",
+            Self::CalledOnce => "called once in a process: it has one duration, not a distribution",
             Self::NeverReturns => "never returns: its calls have no duration",
-            Self::Copy => "a copy that the compiler made for some of the callers",
+            Self::Copy => {
+                "the compiler made this copy for some of the callers; other callers may call another copy"
+            }
             Self::PartlyInlined => {
-                "the beginning of this function is in its callers: calls that end there are not seen"
+                "the compiler inlined its beginning into its callers: calls that end there are not seen"
             }
         };
         f.write_str(text)

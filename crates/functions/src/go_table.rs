@@ -19,7 +19,7 @@ pub(crate) fn is_old(table: &[u8]) -> bool {
     word(table, 0).is_some_and(|magic| OLD_MAGICS.contains(&magic))
 }
 
-/// The table, as far as it tells of names.
+/// The part of the table that has names.
 #[derive(Debug)]
 pub(crate) struct GoTable<'t> {
     /// Each ends with a NUL.

@@ -123,7 +123,7 @@ impl Image {
         Ok(())
     }
 
-    /// What Go keeps of names where the linker's are stripped.
+    /// Reads the names that Go keeps where the linker's are stripped.
     fn read_go_table<'data, R: ReadRef<'data>>(
         &mut self,
         sections: &SectionTable<'data, elf::FileHeader64<Endianness>, R>,

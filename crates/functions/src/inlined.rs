@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use gimli::{AttributeValue, DebugInfoOffset, Dwarf, EndianSlice, LittleEndian, Section, Unit};
 
 use crate::image::Image;
-use crate::names::Meaning;
+use crate::names::NameMatcher;
 use crate::pattern::Pattern;
 
 /// More debug information than this is not searched, bytes: it takes about a second.
@@ -25,7 +25,7 @@ pub(crate) fn places(image: &Image, pattern: &Pattern) -> Option<usize> {
     if dwarf.debug_info.reader().is_empty() {
         return None;
     }
-    let meaning = Meaning::of(pattern);
+    let meaning = NameMatcher::of(pattern);
     let mut meant: HashSet<DebugInfoOffset> = HashSet::new();
     // A method's name stands at its declaration, to which its definition refers, to which its copies
     // do; a reference may lead forward.
@@ -72,7 +72,7 @@ fn is_meant(
     dwarf: &Dwarf<Reader<'_>>,
     unit: &Unit<Reader<'_>>,
     entry: &Entry<'_>,
-    meaning: &Meaning<'_>,
+    meaning: &NameMatcher<'_>,
 ) -> bool {
     let text = |attribute| {
         let value = entry.attr_value(attribute)?;

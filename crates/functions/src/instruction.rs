@@ -1,4 +1,4 @@
-//! What the kernel does with a uprobe on an instruction.
+//! Predicts how the kernel executes an instruction under a uprobe.
 //!
 //! A uprobe replaces the first byte of an instruction by a breakpoint. When it is hit, the kernel
 //! must also do what the instruction would have done. It does a few itself; the others run out of line
@@ -102,7 +102,7 @@ impl<'a> Parts<'a> {
             0x06 | 0x07 | 0x0e | 0x16 | 0x17 | 0x1e | 0x1f | 0x27 | 0x2f | 0x37 | 0x3f => true,
             0x60..=0x62 | 0x6c..=0x6f | 0x82 | 0x9a | 0xcc..=0xcf | 0xd4..=0xd6 | 0xe4..=0xe7 => true,
             0xea | 0xec..=0xef | 0xf1 | 0xf4 | 0xfa | 0xfb => true,
-            // What holds exceptions back: a load of the stack segment.
+            // A load of the stack segment holds exceptions back.
             0x8e => self.rest.get(1).is_some_and(|modrm| modrm >> 3 & 7 == 2),
             _ => false,
         };

@@ -38,9 +38,11 @@ mod similar;
 mod symbols;
 mod target;
 
-pub use error::{Absent, FileError, FindError, LibraryError, NotFound, Reason, Refusal};
+pub use error::{
+    AbsenceReason, FileError, FindError, FunctionNotFound, LibraryError, Refusal, RefusalReason,
+};
 pub use find::{Finder, Found, MAX_FOUND};
-pub use function::{Function, Note, Probe, Return, Runtime};
+pub use function::{Function, FunctionNote, Probe, Return, Runtime};
 pub use instruction::ProbeMethod;
 pub use other_processes::other_processes;
 pub use pattern::Pattern;

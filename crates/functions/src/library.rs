@@ -1,4 +1,4 @@
-//! Which file a name stands for.
+//! The search for the file that a name means.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -9,22 +9,22 @@ use crate::loader_cache;
 use crate::mappings::{Mapping, mappings};
 use crate::target::FileName;
 
-/// Where the loader looks when its cache does not tell.
+/// The folders that the loader searches after its cache.
 const FOLDERS: [&str; 6] =
     ["/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib", "/usr/lib"];
 
-/// A file that a name stands for.
+/// A file that a name means.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
-    /// To open, and to give to the kernel.
+pub(crate) struct FileLocation {
+    /// The path to open and to give to the kernel.
     pub open: PathBuf,
-    /// To show: as the processes see it.
+    /// The path to show: as the processes see it.
     pub shown: PathBuf,
     /// The root folder of those processes.
     pub root: PathBuf,
 }
 
-impl Place {
+impl FileLocation {
     fn ours(path: PathBuf) -> Self {
         Self { shown: path.clone(), open: path, root: PathBuf::from("/") }
     }
@@ -32,12 +32,12 @@ impl Place {
 
 /// The files that a name stands for: several, where processes have different ones mapped.
 ///
-/// What the processes have mapped comes first; a library that none has yet may still be loaded, and is
+/// Files that the processes have mapped come first; a library that none has yet may still be loaded, and is
 /// looked for where the loader would.
-pub(crate) fn places(name: &FileName, processes: &[u32]) -> Result<Vec<Place>, LibraryError> {
+pub(crate) fn locations(name: &FileName, processes: &[u32]) -> Result<Vec<FileLocation>, LibraryError> {
     refuse_runtime_map(name)?;
     let wanted = match name {
-        // As the kernel writes it into the list of mappings.
+        // The form in the kernel's list of mappings.
         FileName::Path(path) => FileName::Path(path.canonicalize().unwrap_or_else(|_| path.clone())),
         short => short.clone(),
     };
@@ -55,7 +55,7 @@ pub(crate) fn places(name: &FileName, processes: &[u32]) -> Result<Vec<Place>, L
         return Ok(mapped.into_iter().collect());
     }
     match name {
-        FileName::Path(path) => Ok(vec![Place::ours(path.clone())]),
+        FileName::Path(path) => Ok(vec![FileLocation::ours(path.clone())]),
         FileName::Short(name) => by_name(name, !processes.is_empty()),
     }
 }
@@ -100,7 +100,7 @@ fn is_called(file: &str, name: &str) -> bool {
 
 /// The way to a mapped file: by its own path if that leads there from here, else by the process's root,
 /// else, if it was deleted or replaced, by the mapping itself.
-fn of_mapping(pid: u32, mapping: &Mapping) -> Place {
+fn of_mapping(pid: u32, mapping: &Mapping) -> FileLocation {
     let root = PathBuf::from(format!("/proc/{pid}/root"));
     let inside = root.join(mapping.path.strip_prefix("/").unwrap_or(&mapping.path));
     let is_it = |path: &Path| path.metadata().is_ok_and(|found| found.ino() == mapping.inode);
@@ -109,11 +109,11 @@ fn of_mapping(pid: u32, mapping: &Mapping) -> Place {
         () if !mapping.deleted && is_it(&inside) => (inside, root),
         () => (PathBuf::from(format!("/proc/{pid}/map_files/{}", mapping.range)), root),
     };
-    Place { open, shown: mapping.path.clone(), root }
+    FileLocation { open, shown: mapping.path.clone(), root }
 }
 
 /// A library as the loader finds it, or a program as a shell does.
-fn by_name(name: &str, among_processes: bool) -> Result<Vec<Place>, LibraryError> {
+fn by_name(name: &str, among_processes: bool) -> Result<Vec<FileLocation>, LibraryError> {
     let libraries = libraries(name);
     let mut names: Vec<&String> = libraries.iter().map(|(name, _)| name).collect();
     names.dedup();
@@ -123,11 +123,11 @@ fn by_name(name: &str, among_processes: bool) -> Result<Vec<Place>, LibraryError
         return Err(LibraryError::Several { name: name.to_owned(), candidates });
     }
     if !libraries.is_empty() {
-        return Ok(libraries.into_iter().map(|(_, path)| Place::ours(path)).collect());
+        return Ok(libraries.into_iter().map(|(_, path)| FileLocation::ours(path)).collect());
     }
-    on_path(name).map(|path| vec![Place::ours(path)]).ok_or_else(|| {
-        let processes = if among_processes { "in what the processes have mapped, " } else { "" };
-        let looked = format!("{processes}in the loader's cache, the standard folders and on PATH");
+    on_path(name).map(|path| vec![FileLocation::ours(path)]).ok_or_else(|| {
+        let processes = if among_processes { "the mappings of the processes, " } else { "" };
+        let looked = format!("{processes}the loader's cache, the standard folders and PATH");
         LibraryError::Unknown { name: name.to_owned(), looked }
     })
 }
@@ -150,7 +150,7 @@ fn libraries(name: &str) -> Vec<(String, PathBuf)> {
     all.retain(|(_, path)| {
         path.metadata().is_ok_and(|found| found.is_file() && seen.insert((found.dev(), found.ino())))
     });
-    // What was asked for by its whole name is meant, though others begin so.
+    // A whole name means that library, even if other names begin with it.
     if all.iter().any(|(library, _)| library == name) {
         all.retain(|(library, _)| library == name);
     }
@@ -187,7 +187,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
 mod tests {
     use std::path::Path;
 
-    use super::{is_called, places};
+    use super::{is_called, locations};
     use crate::target::FileName;
 
     #[test]
@@ -216,39 +216,39 @@ mod tests {
 
     #[test]
     fn a_library_is_found_where_the_loader_finds_it() {
-        let found = places(&FileName::Short("libc".to_owned()), &[]).unwrap();
+        let found = locations(&FileName::Short("libc".to_owned()), &[]).unwrap();
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].open.file_name().unwrap(), "libc.so.6");
-        assert_eq!(places(&FileName::Short("libc.so.6".to_owned()), &[]).unwrap(), found);
+        assert_eq!(locations(&FileName::Short("libc.so.6".to_owned()), &[]).unwrap(), found);
     }
 
     #[test]
     fn a_program_is_found_on_the_path() {
-        let found = places(&FileName::Short("sh".to_owned()), &[]).unwrap();
+        let found = locations(&FileName::Short("sh".to_owned()), &[]).unwrap();
         assert!(found[0].open.ends_with("sh"), "{found:?}");
     }
 
     #[test]
     fn what_a_process_has_mapped_comes_first() {
         let here = std::process::id();
-        let libc = places(&FileName::Short("libc".to_owned()), &[here]).unwrap();
+        let libc = locations(&FileName::Short("libc".to_owned()), &[here]).unwrap();
         assert_eq!(libc.len(), 1, "{libc:?}");
         let test = std::env::current_exe().unwrap();
         let name = test.file_name().unwrap().to_string_lossy().into_owned();
-        let program = places(&FileName::Short(name), &[here]).unwrap();
+        let program = locations(&FileName::Short(name), &[here]).unwrap();
         assert_eq!(program[0].open, test);
         assert_eq!(program[0].root, Path::new("/"));
     }
 
     #[test]
-    fn what_nobody_knows_says_where_it_was_looked_for() {
+    fn an_unknown_name_is_refused_with_the_places_searched() {
         let error =
-            places(&FileName::Short("no-such-library".to_owned()), &[std::process::id()]).unwrap_err();
+            locations(&FileName::Short("no-such-library".to_owned()), &[std::process::id()]).unwrap_err();
         let error = error.to_string();
-        for part in ["no-such-library", "have mapped", "loader's cache", "PATH"] {
+        for part in ["no-such-library", "the mappings of the processes", "loader's cache", "PATH"] {
             assert!(error.contains(part), "{error}");
         }
-        let error = places(&FileName::Short("libc".to_owned()), &[u32::MAX - 1]).unwrap_err().to_string();
+        let error = locations(&FileName::Short("libc".to_owned()), &[u32::MAX - 1]).unwrap_err().to_string();
         assert!(error.contains("cannot read what process"), "{error}");
     }
 
@@ -259,7 +259,7 @@ mod tests {
                 true => FileName::Path(name.into()),
                 false => FileName::Short(name.into()),
             };
-            let error = places(&name, &[]).unwrap_err().to_string();
+            let error = locations(&name, &[]).unwrap_err().to_string();
             assert!(error.contains("no file holds it"), "{error}");
         }
     }

@@ -13,7 +13,7 @@ const ENTRY: usize = 24;
 /// An ELF library for glibc, for x86-64.
 const X86_64: u32 = 0x0303;
 
-/// The libraries for x86-64: name and path. What does not fit is left out.
+/// The libraries for x86-64: name and path. Other entries are left out.
 pub(crate) fn entries(cache: &[u8]) -> Vec<(String, PathBuf)> {
     let Some(start) = cache.windows(MAGIC.len()).position(|window| window == MAGIC) else {
         return Vec::new();

@@ -10,16 +10,16 @@ use std::path::PathBuf;
 pub(crate) struct Mapping {
     /// The addresses, as they are a name in `/proc/PID/map_files`.
     pub range: String,
-    /// As the kernel writes it: major and minor number.
+    /// The device in the kernel's form: major and minor number.
     pub device: String,
     pub inode: u64,
-    /// As the process sees it.
+    /// The path in the process's view.
     pub path: PathBuf,
     /// No path leads to it any more.
     pub deleted: bool,
 }
 
-/// What a process has mapped now.
+/// The current mappings of a process.
 pub(crate) fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
     let text = std::fs::read(format!("/proc/{pid}/maps"))?;
     Ok(text.split(|&byte| byte == b'\n').filter_map(mapping).collect())

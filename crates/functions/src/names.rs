@@ -21,21 +21,21 @@ const ABBREVIATED: &str = "std allocator basic_string basic_istream basic_ostrea
     thunk virtual non covariant return new delete sizeof alignof true false closure impl shim usize isize str dyn";
 
 /// A pattern that is held against many names.
-pub(crate) struct Meaning<'a> {
+pub(crate) struct NameMatcher<'a> {
     pattern: &'a Pattern,
-    /// An identifier that stands in each mangled name of what is meant, if the pattern tells one:
+    /// An identifier that each matching mangled name contains, if the pattern has one:
     /// writing a name out takes a thousand times longer than seeing that it cannot be meant.
     identifier: Option<&'a str>,
 }
 
-impl<'a> Meaning<'a> {
+impl<'a> NameMatcher<'a> {
     pub fn of(pattern: &'a Pattern) -> Self {
         let text = pattern.as_str();
         // Behind the name there may be types, which mangling writes by single letters.
         let name = text.split(['(', '<']).next().unwrap_or_default();
         let other = |c: char| !c.is_ascii_alphanumeric() && c != '_';
         let identifier = name.rsplit(other).find(|run| !run.is_empty());
-        // Of a name cut by a wildcard it cannot be known whether it is one of those.
+        // A name that a wildcard cuts may or may not be one of those.
         let may_be_written_otherwise =
             |run: &&str| ABBREVIATED.split_whitespace().any(|word| word.contains(*run));
         Self { pattern, identifier: identifier.filter(|run| !may_be_written_otherwise(run)) }
@@ -69,7 +69,7 @@ pub(crate) fn cold_part_of(name: &str) -> Option<&str> {
     (at > 0 && (rest.is_empty() || rest.starts_with('.'))).then_some(&name[..at])
 }
 
-/// As people read it: in its language with parameters, or as it stands.
+/// The name for output: in its language with parameters, or unchanged.
 pub(crate) fn readable(name: &str) -> Cow<'_, str> {
     let base = without_clone(name);
     match forms(base) {
@@ -113,7 +113,7 @@ impl Write for Bounded {
 
 #[cfg(test)]
 mod tests {
-    use super::{Meaning, cold_part_of, readable};
+    use super::{NameMatcher, cold_part_of, readable};
     use crate::pattern::Pattern;
 
     #[test]
@@ -135,13 +135,13 @@ mod tests {
             ("malloc", &["malloc", "m*c"]),
         ] {
             for pattern in patterns {
-                assert!(Meaning::of(&Pattern::new(pattern)).includes(name), "{name} {pattern}");
+                assert!(NameMatcher::of(&Pattern::new(pattern)).includes(name), "{name} {pattern}");
             }
         }
         for (name, pattern) in
             [("_ZN3foo3barEi", "bar"), ("_ZN3foo3barEi", "foo::bar(long)"), ("malloc", "alloc")]
         {
-            assert!(!Meaning::of(&Pattern::new(pattern)).includes(name), "{name} {pattern}");
+            assert!(!NameMatcher::of(&Pattern::new(pattern)).includes(name), "{name} {pattern}");
         }
     }
 

@@ -29,7 +29,7 @@ pub fn other_processes(files: &[(&Path, &Path)], asked: &[u32]) -> Vec<usize> {
 /// A file, by what identifies it among mappings.
 struct File {
     inode: Option<u64>,
-    /// As the kernel writes it.
+    /// The device in the kernel's form.
     device: String,
     shown: std::path::PathBuf,
 }

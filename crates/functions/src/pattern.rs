@@ -10,7 +10,7 @@ impl Pattern {
         Self(text.to_owned())
     }
 
-    /// As it was written.
+    /// The text of the pattern.
     pub fn as_str(&self) -> &str {
         &self.0
     }

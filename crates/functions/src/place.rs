@@ -1,9 +1,9 @@
-//! Where in a function the probe goes.
+//! The choice of the places in a function where its probes are put.
 
 use std::cell::{Cell, OnceCell};
 
 use crate::body::Body;
-use crate::error::Reason;
+use crate::error::RefusalReason;
 use crate::frames::Frames;
 use crate::function::{Return, Runtime};
 use crate::image::Image;
@@ -42,9 +42,9 @@ impl Budget {
     }
 }
 
-/// What is asked of a place.
+/// A function whose probes are to be placed.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ProbeRequest<'a> {
     /// The part with the entry.
     pub main: Extent,
     /// Parts that are seldom run and stand elsewhere.
@@ -57,11 +57,11 @@ pub(crate) struct Wanted<'a> {
     /// Whether the kernel enters it, not a call: then there is no return address.
     pub uncalled: bool,
     pub frames: &'a LazyFrames,
-    /// What begins at an address, as people read it.
+    /// The name of the code that begins at an address, for output.
     pub name: &'a dyn Fn(u64) -> Option<String>,
 }
 
-impl Wanted<'_> {
+impl ProbeRequest<'_> {
     /// Whether each return must be found, since a return probe would break the stack.
     fn every_return(&self) -> bool {
         self.unwinds || self.switches || self.runtime == Runtime::Go
@@ -89,34 +89,34 @@ impl LazyFrames {
 /// worth the 20 µs. And a Go function may jump back to its entry when its stack has grown.
 pub(crate) fn place(
     image: &Image,
-    wanted: &Wanted<'_>,
+    wanted: &ProbeRequest<'_>,
     budget: &Budget,
-) -> Result<(u64, ProbeMethod, Return), Reason> {
+) -> Result<(u64, ProbeMethod, Return), RefusalReason> {
     let address = wanted.main.address;
     let first = at(image, address)?;
     let body = body(image, wanted, budget);
     if wanted.runtime == Runtime::Go && (image.old_go || !body.keeps_goroutine()) {
-        return Err(Reason::NoGoroutine { old: image.old_go });
+        return Err(RefusalReason::NoGoroutine { old: image.old_go });
     }
     let jumped_to = body.targets.contains(&address);
     let entry = match wanted.runtime {
-        Runtime::Go if jumped_to => body.behind_stack_check().ok_or(Reason::LoopToEntry)?,
-        _ if jumped_to => return Err(Reason::LoopToEntry),
+        Runtime::Go if jumped_to => body.behind_stack_check().ok_or(RefusalReason::LoopToEntry)?,
+        _ if jumped_to => return Err(RefusalReason::LoopToEntry),
         _ => behind_endbr64(image, &body, first, address).unwrap_or(address),
     };
     let probed = if entry == address { first } else { at(image, entry)? };
     let method = match probed.method {
-        Some(ProbeMethod::Optimised) if entry != address => return Err(Reason::InnerNop),
+        Some(ProbeMethod::Optimised) if entry != address => return Err(RefusalReason::InnerNop),
         Some(method) => method,
         None => return Err(refused(image, entry, probed.length)),
     };
-    let offset = image.offset(entry).ok_or(Reason::NotCode { address: entry })?;
+    let offset = image.offset(entry).ok_or(RefusalReason::NotCode { address: entry })?;
     Ok((offset, method, returns(image, &body, wanted)?))
 }
 
 /// Decodes a function with its parts that stand elsewhere: those that symbols name, and those that only
 /// the table for unwinding lists.
-fn body(image: &Image, wanted: &Wanted<'_>, budget: &Budget) -> Body {
+fn body(image: &Image, wanted: &ProbeRequest<'_>, budget: &Budget) -> Body {
     let mut extents: Vec<Extent> = [wanted.main].iter().chain(wanted.cold).copied().collect();
     let mut parts = Vec::new();
     let mut whole = true;
@@ -153,25 +153,25 @@ fn behind_endbr64(image: &Image, body: &Body, first: Probed, address: u64) -> Op
     (second.method == Some(ProbeMethod::Emulated) && !body.targets.contains(&next)).then_some(next)
 }
 
-fn at(image: &Image, address: u64) -> Result<Probed, Reason> {
+fn at(image: &Image, address: u64) -> Result<Probed, RefusalReason> {
     if image.offset(address).is_none() {
-        return Err(Reason::NotCode { address });
+        return Err(RefusalReason::NotCode { address });
     }
     let code = image.code(address..address.saturating_add(MAX_BYTES as u64)).unwrap_or_default();
-    probed(&code, address).ok_or(Reason::NoInstruction { address })
+    probed(&code, address).ok_or(RefusalReason::NoInstruction { address })
 }
 
-fn refused(image: &Image, address: u64, length: usize) -> Reason {
+fn refused(image: &Image, address: u64, length: usize) -> RefusalReason {
     let code = image.code(address..address.saturating_add(length as u64)).unwrap_or_default();
     let instruction = code.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
-    Reason::Instruction { instruction }
+    RefusalReason::Instruction { instruction }
 }
 
 /// How the return is seen. A return probe replaces the return address on the stack: what walks the stack
 /// to move it (Go) or to unwind it (an exception) then finds an address that is nobody's, and ends the
 /// program. And the kernel keeps the addresses that it replaced as a thread's one stack of them: where another
 /// call returns first, on another stack, it ends the program, or goes on where that one was called.
-fn returns(image: &Image, body: &Body, wanted: &Wanted<'_>) -> Result<Return, Reason> {
+fn returns(image: &Image, body: &Body, wanted: &ProbeRequest<'_>) -> Result<Return, RefusalReason> {
     // Where the next function begins says nothing about what lies between.
     let stated = wanted.main.stated;
     if wanted.uncalled || stated && body.never_returns() {
@@ -189,14 +189,14 @@ fn returns(image: &Image, body: &Body, wanted: &Wanted<'_>) -> Result<Return, Re
     if !wanted.every_return() || wanted.runtime == Runtime::Native && !passed {
         return Ok(Return::ReturnProbe);
     }
-    let unknown = || (!stated).then(|| "its symbol does not tell where it ends".to_owned());
+    let unknown = || (!stated).then(|| "its symbol does not state its size".to_owned());
     if let Some(why) = unseen.or_else(unknown) {
         return Err(match wanted.runtime {
-            Runtime::Go => Reason::GoReturns { why },
-            Runtime::Native if wanted.switches => Reason::SwitchReturns { why },
-            Runtime::Native => Reason::ExceptionReturns { why },
+            Runtime::Go => RefusalReason::GoReturns { why },
+            Runtime::Native if wanted.switches => RefusalReason::SwitchReturns { why },
+            Runtime::Native => RefusalReason::ExceptionReturns { why },
         });
     }
     let offsets: Option<Vec<u64>> = body.returns.iter().map(|&address| image.offset(address)).collect();
-    offsets.map(Return::AtInstructions).ok_or(Reason::NotCode { address: wanted.main.address })
+    offsets.map(Return::AtInstructions).ok_or(RefusalReason::NotCode { address: wanted.main.address })
 }

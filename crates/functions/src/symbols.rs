@@ -13,16 +13,16 @@ type Elf = elf::FileHeader64<Endianness>;
 /// Longer names are taken for damage, bytes.
 const MAX_NAME_BYTES: usize = 64 << 10;
 
-/// Of versions no more than this is kept, bytes.
+/// The longest version that is kept, bytes.
 const MAX_VERSION_BYTES: usize = 256;
 
-/// What a symbol stands for.
+/// The kind of thing that a symbol names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SymbolKind {
     /// A function.
     Function,
     /// A function that chooses which function the name stands for.
-    Chooser,
+    Ifunc,
     /// A place: assembler code that says no more.
     Label,
     /// Data, of threads too.
@@ -35,7 +35,7 @@ pub(crate) struct Symbol {
     pub address: u64,
     /// Bytes; 0 is unknown.
     pub size: u64,
-    pub kind: Kind,
+    pub kind: SymbolKind,
     /// It is another file's: only named here.
     pub imported: bool,
     /// Which of [`Symbols::strings`], and where in it.
@@ -99,10 +99,10 @@ impl Symbols {
         let mut known: HashMap<u16, u32> = HashMap::new();
         for (index, symbol) in table.iter().enumerate().skip(1) {
             let kind = match symbol.st_type() {
-                elf::STT_FUNC => Kind::Function,
-                elf::STT_GNU_IFUNC => Kind::Chooser,
-                elf::STT_NOTYPE => Kind::Label,
-                elf::STT_OBJECT | elf::STT_TLS | elf::STT_COMMON => Kind::Data,
+                elf::STT_FUNC => SymbolKind::Function,
+                elf::STT_GNU_IFUNC => SymbolKind::Ifunc,
+                elf::STT_NOTYPE => SymbolKind::Label,
+                elf::STT_OBJECT | elf::STT_TLS | elf::STT_COMMON => SymbolKind::Data,
                 _ => continue,
             };
             let version = versions.and_then(|table| {
@@ -153,10 +153,10 @@ impl Symbols {
         };
         let ends = table.functions.iter().skip(1).map(|&(offset, _)| offset).chain([table.end]);
         for (&(offset, name), end) in table.functions.iter().zip(ends) {
-            add(Kind::Function, offset, end - offset, (which, name));
+            add(SymbolKind::Function, offset, end - offset, (which, name));
         }
-        add(Kind::Label, 0, 0, (which + 1, 0));
-        add(Kind::Label, table.end, 0, (which + 1, 13));
+        add(SymbolKind::Label, 0, 0, (which + 1, 0));
+        add(SymbolKind::Label, table.end, 0, (which + 1, 13));
         self.full = true;
     }
 

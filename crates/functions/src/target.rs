@@ -1,4 +1,4 @@
-//! What a person asks for: `FILE:FUNCTION`.
+//! The target of a search: `FILE:FUNCTION`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -25,20 +25,20 @@ pub enum FileName {
     Short(String),
 }
 
-/// A text that is no target.
+/// The error for a text that is not a target.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TargetError {
     /// There is no colon between a file and a function.
-    #[error("`{0}` names no file: write FILE:FUNCTION, such as libc:malloc or ./app:handle_*")]
+    #[error("`{0}` does not name a file: write FILE:FUNCTION, such as libc:malloc or ./app:handle_*")]
     NoFile(String),
     /// Nothing before the colon.
-    #[error("nothing before the colon in `{0}`: write a path with a slash, a library or a program there")]
+    #[error("there is nothing before the colon in `{0}`: write a path with a slash, a library or a program")]
     EmptyFile(String),
     /// Nothing after the colon.
-    #[error("no function after the colon in `{0}`: write a name, or a pattern such as handle_*")]
+    #[error("there is no function after the colon in `{0}`: write a name, or a pattern such as handle_*")]
     EmptyFunction(String),
     /// A NUL or a newline.
-    #[error("`{0}` holds a control character, which no name does")]
+    #[error("`{0}` contains a control character")]
     Control(String),
 }
 
@@ -95,7 +95,7 @@ mod tests {
     use super::{FileName, Target};
 
     #[test]
-    fn a_file_and_a_function_are_told_apart() {
+    fn a_target_is_split_into_a_file_and_a_function() {
         for (text, path, file, function) in [
             ("libc:malloc", false, "libc", "malloc"),
             ("libc.so.6:malloc", false, "libc.so.6", "malloc"),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_says_what_is_expected() {
+    fn a_text_that_is_not_a_target_is_refused_with_the_expected_form() {
         for (text, says) in [
             ("malloc", "write FILE:FUNCTION"),
             ("", "write FILE:FUNCTION"),

@@ -4,10 +4,10 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use wakepath_event::{Clocks, Context, Cpu, Event, EventKind, Mark, Tid};
+use wakepath_event::{Clocks, Cpu, Event, EventKind, Mark, Tid};
 use wakepath_kernel_records::{Buffer, Encoder, Header, Kind};
 use wakepath_recording::{ClockReading, HostIdentity, Options, Writer};
-use wakepath_scenario::text;
+use wakepath_scenario::{event, text};
 
 const RELEASE: &str = "6.18.0";
 
@@ -98,13 +98,7 @@ pub fn made_on((name, boot_id): (&str, &str), trace: &str, more: &[EventKind]) -
 }
 
 fn begin(what: EventKind) -> Event {
-    Event {
-        at: wakepath_clock::Stamp::MIN,
-        cpu: Cpu::UNKNOWN,
-        context: Context::Task,
-        current: Tid::IDLE,
-        kind: what,
-    }
+    event(0, Cpu::UNKNOWN.0, Tid::IDLE.0, what)
 }
 
 impl Made {

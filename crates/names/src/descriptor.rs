@@ -139,7 +139,7 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_event::{Context, Cpu, Event, EventKind, Flow};
+    use wakepath_event::{EventKind, Flow};
 
     fn names(files: &[(u64, u32, u32, Option<u64>, &str)]) -> Names {
         let mut names = Names::default();
@@ -152,8 +152,7 @@ mod tests {
                 flow: flow.map(FlowId),
                 name: name.as_bytes().into(),
             });
-            let at = Stamp::from_ns(at);
-            names.observe(&Event { at, cpu: Cpu(0), context: Context::Task, current: Tid(7), kind: what });
+            names.observe(&crate::testing::event(at, 0, 7, what));
         }
         names
     }

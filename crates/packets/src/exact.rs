@@ -10,7 +10,7 @@ use crate::header::Place;
 
 /// A header's first sighting on a host.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct First {
+pub(crate) struct FirstSighting {
     /// On the host's clock.
     pub at: u64,
     /// On the clock that all hosts nearly share.
@@ -24,31 +24,31 @@ pub(crate) struct First {
 /// The headers that a host saw of late.
 #[derive(Debug, Default)]
 pub(crate) struct Headers {
-    first: HashMap<u64, First, FixedState>,
+    first: HashMap<u64, FirstSighting, FixedState>,
     /// In order of time: those not yet settled, then those not yet forgotten.
     young: VecDeque<u64>,
     old: VecDeque<u64>,
 }
 
 impl Headers {
-    pub(crate) fn see(&mut self, header: u64, first: (u64, u64), flow: FlowId, place: Place) {
+    pub(crate) fn add(&mut self, header: u64, first: (u64, u64), flow: FlowId, place: Place) {
         match self.first.get_mut(&header) {
             Some(before) => before.repeated |= before.place == place,
             None => {
                 let (at, common) = first;
-                let first = First { at, common, flow, place, repeated: false };
+                let first = FirstSighting { at, common, flow, place, repeated: false };
                 self.first.insert(header, first);
                 self.young.push_back(header);
             }
         }
     }
 
-    pub(crate) fn get(&self, header: u64) -> Option<&First> {
+    pub(crate) fn get(&self, header: u64) -> Option<&FirstSighting> {
         self.first.get(&header)
     }
 
     /// The next one that is as old as this, to be settled.
-    pub(crate) fn ripe(&mut self, until: u64) -> Option<(u64, First)> {
+    pub(crate) fn next_due(&mut self, until: u64) -> Option<(u64, FirstSighting)> {
         let &header = self.young.front()?;
         let first = *self.first.get(&header)?;
         if first.common > until {

@@ -31,7 +31,7 @@ impl StreamKey {
 
 /// The number of recently defined flows that are remembered at least; at most twice as many are.
 /// Packets of an older flow count as packets without a defined flow. A table of this size just fits its allocation.
-const FLOWS: usize = (1 << 18) / 8 * 7;
+const MIN_FLOWS: usize = (1 << 18) / 8 * 7;
 
 /// The flows behind a host's flow ids.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +42,7 @@ pub(crate) struct Flows {
 
 impl Flows {
     pub(crate) fn define(&mut self, id: FlowId, flow: Flow) {
-        if self.young.len() >= FLOWS && !self.young.contains_key(&id) {
+        if self.young.len() >= MIN_FLOWS && !self.young.contains_key(&id) {
             self.old = mem::take(&mut self.young);
         }
         self.young.insert(id, StreamKey::of(flow));
@@ -57,7 +57,7 @@ impl Flows {
     }
 
     /// Whether this id stands for this flow already.
-    pub(crate) fn knows(&self, id: FlowId, flow: Flow) -> bool {
+    pub(crate) fn defines(&self, id: FlowId, flow: Flow) -> bool {
         self.get(id) == Some(StreamKey::of(flow))
     }
 }

@@ -6,7 +6,7 @@ use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Flow, FlowId, Packet};
 
 use crate::Sketch;
-use crate::exact::{First, Headers};
+use crate::exact::{FirstSighting, Headers};
 use crate::flows::{Flows, StreamKey};
 use crate::header::{Identity, Place, identify};
 use crate::ranges::{Range, Sent, Streams};
@@ -53,11 +53,11 @@ impl Outcome {
 }
 
 /// Packets in memory, on all hosts together. Each takes about 100 bytes with all that leads to it.
-const PACKETS: usize = 200_000;
+const MAX_PACKETS: usize = 200_000;
 /// The number of packets between two searches for old ones.
-const LOOK: u32 = 64;
+const LOOK_INTERVAL: u32 = 64;
 /// How long a packet may travel, ns, beyond twice the error of the common clock.
-const TRAVEL: u64 = 1_000_000_000;
+const MAX_TRAVEL_NS: u64 = 1_000_000_000;
 
 /// Matches the packets of several hosts, which come in nearly the order in which things happened: by a
 /// common clock that is off by an error that is known.
@@ -88,14 +88,14 @@ impl Matcher {
     /// A matcher for the hosts of these sketches. The common clock is off by at most `error` ns on each host.
     pub fn new(hosts: &[&Sketch], error: u64) -> Self {
         let hosts = hosts.iter().map(|sketch| Host { flows: sketch.flows(), ..Host::default() });
-        let age = error.saturating_mul(2).saturating_add(TRAVEL);
+        let age = error.saturating_mul(2).saturating_add(MAX_TRAVEL_NS);
         Self { hosts: hosts.collect(), age, usual: age, now: 0, seen: 0 }
     }
 
     /// Sets the flow behind a host's flow id from here on.
     pub fn flow(&mut self, host: usize, id: FlowId, flow: Flow) {
         let flows = &mut self.hosts[host].flows;
-        if !flows.knows(id, flow) {
+        if !flows.defines(id, flow) {
             Arc::make_mut(flows).define(id, flow);
         }
     }
@@ -115,14 +115,14 @@ impl Matcher {
         let place = Place::of(packet);
         let times = (at.ns(), common);
         match identity {
-            Identity::Bytes { seq, len } => this.streams.see((stream, packet.flow), (seq, len), times, place),
-            Identity::Exact(header) => this.headers.see(header, times, packet.flow, place),
+            Identity::Bytes { seq, len } => this.streams.add((stream, packet.flow), (seq, len), times, place),
+            Identity::Exact(header) => this.headers.add(header, times, packet.flow, place),
         }
         self.now = self.now.max(common);
         self.seen += 1;
-        if self.seen >= LOOK {
+        if self.seen >= LOOK_INTERVAL {
             self.seen = 0;
-            self.look(sink);
+            self.expire(sink);
         }
     }
 
@@ -136,7 +136,7 @@ impl Matcher {
         self.hosts.iter().map(|host| host.headers.len() + host.streams.len()).sum()
     }
 
-    fn look(&mut self, sink: &mut impl FnMut(Outcome)) {
+    fn expire(&mut self, sink: &mut impl FnMut(Outcome)) {
         self.age = self.usual.min(self.age.saturating_add(self.age / 16 + 1));
         loop {
             self.settle(self.now.saturating_sub(self.age), sink);
@@ -146,7 +146,7 @@ impl Matcher {
                     host.streams.forget(forgotten);
                 }
             }
-            if self.remembered() <= PACKETS || self.age == 0 {
+            if self.remembered() <= MAX_PACKETS || self.age == 0 {
                 break;
             }
             self.age = self.age / 4 * 3;
@@ -155,12 +155,12 @@ impl Matcher {
 
     fn settle(&mut self, until: u64, sink: &mut impl FnMut(Outcome)) {
         for to in 0..self.hosts.len() {
-            while let Some((header, first)) = self.hosts[to].headers.ripe(until) {
+            while let Some((header, first)) = self.hosts[to].headers.next_due(until) {
                 if !first.place.out {
                     self.settle_header(to, header, &first).map(&mut *sink);
                 }
             }
-            while let Some((stream, flow, range)) = self.hosts[to].streams.ripe(until) {
+            while let Some((stream, flow, range)) = self.hosts[to].streams.next_due(until) {
                 if !range.place.out {
                     self.settle_range(to, stream, flow, &range).map(&mut *sink);
                 }
@@ -168,8 +168,8 @@ impl Matcher {
         }
     }
 
-    fn settle_header(&self, to: usize, header: u64, received: &First) -> Option<Outcome> {
-        let (early, late) = self.in_time(received.common);
+    fn settle_header(&self, to: usize, header: u64, received: &FirstSighting) -> Option<Outcome> {
+        let (early, late) = self.send_window(received.common);
         let sends = self.others(to).filter_map(|from| {
             let sent = self.hosts[from].headers.get(header)?;
             let in_time = early <= sent.common && sent.common <= late;
@@ -180,7 +180,7 @@ impl Matcher {
     }
 
     fn settle_range(&self, to: usize, stream: StreamKey, flow: FlowId, received: &Range) -> Option<Outcome> {
-        let between = self.in_time(received.common);
+        let between = self.send_window(received.common);
         let sends = self.others(to).filter_map(|from| {
             let how = self.hosts[from].streams.sent(stream, received, between)?;
             Some((from, how))
@@ -194,7 +194,7 @@ impl Matcher {
 
     /// When a packet that was received then can have been sent: clocks are off, and a sequence number
     /// comes again some day.
-    fn in_time(&self, received: u64) -> (u64, u64) {
+    fn send_window(&self, received: u64) -> (u64, u64) {
         let age = self.usual;
         (received.saturating_sub(age.saturating_mul(3)), received.saturating_add(age))
     }

@@ -49,13 +49,13 @@ struct Stream {
 pub(crate) struct Streams {
     streams: HashMap<StreamKey, Stream, FixedState>,
     /// In order of time: ranges not yet settled, then those not yet forgotten.
-    young: VecDeque<Due>,
-    old: VecDeque<Due>,
+    young: VecDeque<PendingRange>,
+    old: VecDeque<PendingRange>,
     count: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Due {
+struct PendingRange {
     stream: StreamKey,
     start: u64,
     common: u64,
@@ -71,7 +71,7 @@ pub(crate) struct Sent {
 }
 
 impl Streams {
-    pub(crate) fn see(
+    pub(crate) fn add(
         &mut self,
         (stream, flow): (StreamKey, FlowId),
         (seq, len): (u32, u32),
@@ -88,12 +88,12 @@ impl Streams {
         if let Some(index) = known.add(range) {
             let start = known.ranges[index].start;
             self.count += 1;
-            self.young.push_back(Due { stream, start, common });
+            self.young.push_back(PendingRange { stream, start, common });
         }
     }
 
     /// The next range that is as old as this, to be settled.
-    pub(crate) fn ripe(&mut self, until: u64) -> Option<(StreamKey, FlowId, Range)> {
+    pub(crate) fn next_due(&mut self, until: u64) -> Option<(StreamKey, FlowId, Range)> {
         loop {
             let due = *self.young.front().filter(|due| due.common <= until)?;
             self.young.pop_front();

@@ -11,17 +11,17 @@ use crate::header::{Identity, Place, identify};
 use crate::{Source, Traffic};
 
 /// Packets in a sketch at most; twice as many while it is made.
-const SAMPLES: usize = 1 << 15;
+const MAX_SAMPLES: usize = 1 << 15;
 /// The least number of cells of a stream.
 const MIN_CELLS: usize = 16;
 /// Sightings of one header that are kept: by then it is a repetition.
-const SIGHTINGS: usize = 4;
+const MAX_SIGHTINGS: usize = 4;
 
 /// Some packets of a host, chosen by what is in them: another host that saw the same packets chose the
 /// same ones.
 #[derive(Debug, Clone)]
 pub struct Sketch {
-    /// The matcher goes on with them.
+    /// The matcher continues with them.
     flows: Arc<Flows>,
     streams: HashMap<StreamKey, Stream, FixedState>,
     samples: usize,
@@ -110,24 +110,24 @@ impl Sketch {
         }
         stream.samples.push(Sample { hash, at: at.ns(), place });
         self.samples += 1;
-        if self.samples > 2 * SAMPLES {
+        if self.samples > 2 * MAX_SAMPLES {
             self.prune();
         }
     }
 
     fn prune(&mut self) {
-        if self.streams.len() > SAMPLES / MIN_CELLS {
+        if self.streams.len() > MAX_SAMPLES / MIN_CELLS {
             let mut hashes: Vec<u64> = self.streams.keys().copied().map(hash_of).collect();
-            let (_, &mut limit, _) = hashes.select_nth_unstable(SAMPLES / MIN_CELLS / 2);
+            let (_, &mut limit, _) = hashes.select_nth_unstable(MAX_SAMPLES / MIN_CELLS / 2);
             self.limit = limit;
             self.streams.retain(|&key, _| hash_of(key) <= limit);
             self.streams.shrink_to_fit();
         }
         // A stream with few packets leaves room for others.
-        let mut keep = SAMPLES;
+        let mut keep = MAX_SAMPLES;
         loop {
             let kept: usize = self.streams.values().map(|stream| stream.samples.len().min(keep)).sum();
-            if kept <= SAMPLES || keep <= MIN_CELLS {
+            if kept <= MAX_SAMPLES || keep <= MIN_CELLS {
                 break;
             }
             keep = keep * 3 / 4;
@@ -177,7 +177,7 @@ impl Stream {
         self.samples.retain(|sample| {
             sightings = if last == Some(sample.hash) { sightings + 1 } else { 1 };
             last = Some(sample.hash);
-            sightings <= SIGHTINGS
+            sightings <= MAX_SIGHTINGS
         });
         if self.samples.len() > keep {
             self.limit = self.samples[keep - 1].hash;
@@ -191,7 +191,7 @@ impl Stream {
         self.samples.chunk_by(|a, b| a.hash == b.hash).filter_map(|sightings| {
             let again = (1..sightings.len())
                 .any(|i| sightings[..i].iter().any(|before| before.place == sightings[i].place));
-            let hops = sightings.len() < SIGHTINGS;
+            let hops = sightings.len() < MAX_SIGHTINGS;
             sightings.first().filter(|_| hops && !again)
         })
     }

@@ -70,7 +70,7 @@ impl serde_json::ser::Formatter for Plain {
         }
         let mut written = 0;
         for (at, c) in fragment.char_indices() {
-            if c.is_control() || crate::plain::is_invisible(c) {
+            if c.is_control() || crate::escape::is_invisible(c) {
                 out.write_all(&fragment.as_bytes()[written..at])?;
                 for unit in c.encode_utf16(&mut [0; 2]) {
                     write!(out, "\\u{unit:04x}")?;
@@ -93,7 +93,7 @@ mod tests {
             write(&mut out, &name).unwrap();
             let shown = String::from_utf8(out).unwrap();
             assert!(
-                !shown.trim_end().chars().any(|c| c.is_control() || crate::plain::is_invisible(c)),
+                !shown.trim_end().chars().any(|c| c.is_control() || crate::escape::is_invisible(c)),
                 "{shown}"
             );
             assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), name);

@@ -1,19 +1,19 @@
 //! Plain views of answers: text, JSON, Perfetto, Parquet. Alone serialises results; never prints.
 
+mod escape;
 pub mod json;
 pub mod parquet;
 mod perfetto;
-mod plain;
 pub mod problem;
-mod quantity;
 #[cfg(test)]
 mod sample;
 mod screen;
 #[cfg(test)]
 mod sentences;
 pub mod text;
+mod units;
 mod wording;
 
+pub use escape::escape;
 pub use perfetto::perfetto;
-pub use plain::escape;
-pub use screen::{Paper, Screen};
+pub use screen::{Layout, Screen};

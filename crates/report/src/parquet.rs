@@ -1,21 +1,21 @@
-//! Latency distributions as Parquet: a row a bucket, to be read beside those of other hosts and times.
+//! Latency distributions as Parquet: one row per bucket, to be read together with those of other hosts and times.
 //!
-//! | column | what |
+//! | column | meaning |
 //! |---|---|
-//! | `host`, `host_name` | the machine's boot id, and what it is called |
+//! | `host`, `host_name` | the machine's boot id and name |
 //! | `target`, `of`, `unit` | as in the JSON document |
-//! | `grouped_by`, `group_name`, `group_id`, `group_start_ns` | whose they are, where they are latency apart: the name of a process or thread, its number and when it started (monotonic clock: a number is used again), or a cgroup's path and inode; `group_id` is null of all those together for whom there was no room |
-//! | `from_ns`, `to_ns` | the interval: the whole time, or each part of it where that was asked for; of a recording since its origin |
-//! | `from_time`, `to_time` | the same in UTC, to lay it beside other hosts' files; null where a recording does not say |
-//! | `bucket`, `lower`, `upper` | the bucket, and the least and the most that it holds; null in the row of an interval in which nothing came |
-//! | `count` | how many |
-//! | `interval_sum` | of all buckets of this target and interval together, the same in each row: buckets have no sums of their own; null above 64 bits |
+//! | `grouped_by`, `group_name`, `group_id`, `group_start_ns` | the group of the latencies, where they are grouped: the name of a process or thread, its number and its start (on the monotonic clock, since numbers are used again), or the path and inode of a cgroup; `group_id` is null for all groups together that found no room |
+//! | `from_ns`, `to_ns` | the interval: the whole time, or each part of it where `--every` is given; in a recording, times count from its origin |
+//! | `from_time`, `to_time` | the same in UTC, to compare with files of other hosts; null where a recording does not contain it |
+//! | `bucket`, `lower`, `upper` | the bucket, with its smallest and largest value; null in the row of an interval without latencies |
+//! | `count` | the number of latencies |
+//! | `interval_sum` | the sum over all buckets of this target and interval, the same in each row, since buckets have no sums; null above 64 bits |
 //!
-//! No name is a word of SQL. Columns that may need all 64 bits are unsigned, `lower`, `upper` and `interval_sum`; the rest
-//! is signed, so that differences are right.
+//! No name is a word of SQL. `lower`, `upper` and `interval_sum` may need all 64 bits and are unsigned; the others are
+//! signed, so that differences may be negative.
 //!
-//! The whole JSON document is in the file's metadata, at `wakepath.latency`: with the losses, and with the values of
-//! targets that do not belong to a bucket.
+//! The metadata of the file contains the whole JSON document, at `wakepath.latency`: it also has the losses and the
+//! figures of whole targets.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -69,8 +69,8 @@ const ROWS: usize = 1 << 16;
 pub fn live_latency(latency: &LiveLatency, out: impl Write + Send) -> io::Result<()> {
     let mut document = Vec::new();
     json::live_latency(latency, &mut document)?;
-    let place = Place { host: &latency.host, realtime_ns: latency.began_realtime_ns };
-    write(&latency.targets, place, (Duration::ZERO, latency.elapsed), document, out)
+    let origin = Origin { host: &latency.host, realtime_ns: latency.began_realtime_ns };
+    write(&latency.targets, origin, (Duration::ZERO, latency.elapsed), document, out)
 }
 
 /// Writes what a recording says.
@@ -81,49 +81,49 @@ pub fn recorded_latency(latency: &RecordedLatency, out: impl Write + Send) -> io
     let mut document = Vec::new();
     json::recorded_latency(latency, &mut document)?;
     let [from, to] = [latency.from, latency.to].map(|at| Duration::from_nanos(at.since(latency.head.origin)));
-    let place = Place { host: &latency.head.host, realtime_ns: latency.head.origin_realtime_ns };
-    write(&latency.targets, place, (from, to), document, out)
+    let origin = Origin { host: &latency.head.host, realtime_ns: latency.head.origin_realtime_ns };
+    write(&latency.targets, origin, (from, to), document, out)
 }
 
-/// Where and when.
-struct Place<'a> {
+/// The host, and the time from which times count.
+struct Origin<'a> {
     host: &'a Host,
-    /// The zero of all times, ns since 1970 UTC.
+    /// The time from which times count, ns since 1970 UTC.
     realtime_ns: Option<u64>,
 }
 
 /// One bucket of one interval of one target.
 struct Row<'a> {
-    of: &'a Texts,
-    whose: &'a Whose,
+    target: &'a TargetColumns,
+    key: &'a GroupColumns,
     from: u64,
     to: u64,
     bucket: Option<usize>,
     count: u64,
     sum: u128,
-    /// The zero of times, ns since 1970 UTC.
+    /// The time from which times count, ns since 1970 UTC.
     realtime_ns: Option<u64>,
 }
 
-/// The common columns of all rows of a target.
-struct Texts {
+/// The columns that are the same in all rows of a target.
+struct TargetColumns {
     host: Option<ByteArray>,
     host_name: Option<ByteArray>,
     target: ByteArray,
-    of: ByteArray,
+    source: ByteArray,
     unit: ByteArray,
 }
 
-/// The common columns of all rows of a group.
+/// The columns that are the same in all rows of a group; all null without groups.
 #[derive(Default)]
-struct Whose {
+struct GroupColumns {
     by: Option<&'static str>,
     name: Option<ByteArray>,
     id: Option<u64>,
     start_ns: Option<u64>,
 }
 
-impl Whose {
+impl GroupColumns {
     fn new(by: GroupBy, key: &GroupKey) -> Self {
         let (name, id, start_ns) = match key {
             GroupKey::Process { pid, comm, start_ns } => (comm, Some(u64::from(*pid)), Some(*start_ns)),
@@ -138,7 +138,7 @@ impl Whose {
 
 fn write(
     targets: &[Distribution],
-    place: Place<'_>,
+    origin: Origin<'_>,
     whole: (Duration, Duration),
     document: Vec<u8>,
     out: impl Write + Send,
@@ -154,38 +154,38 @@ fn write(
     let said = |name: &[u8]| {
         Some(name).filter(|name| !name.is_empty()).map(|name| ByteArray::from(json::text(name).into_bytes()))
     };
-    let texts: Vec<_> = targets
+    let columns: Vec<_> = targets
         .iter()
-        .map(|target| Texts {
-            host: said(place.host.boot_id.as_bytes()),
-            host_name: said(place.host.name.bytes()),
+        .map(|target| TargetColumns {
+            host: said(origin.host.boot_id.as_bytes()),
+            host_name: said(origin.host.name.bytes()),
             target: ByteArray::from(json::text(target.target.as_bytes()).into_bytes()),
-            of: ByteArray::from(words::source(target.source)),
+            source: ByteArray::from(words::source(target.source)),
             unit: ByteArray::from(words::unit(target.histogram.unit())),
         })
         .collect();
-    let nobody = Whose::default();
+    let ungrouped = GroupColumns::default();
     let groups: Vec<_> = targets.iter().map(groups).collect();
     let mut rows: Vec<Row<'_>> = Vec::new();
-    for ((target, texts), groups) in targets.iter().zip(&texts).zip(&groups) {
+    for ((target, columns), groups) in targets.iter().zip(&columns).zip(&groups) {
         let mut intervals = Vec::new();
-        for (whose, group) in groups {
+        for (key, group) in groups {
             let slices = group.slices.iter().map(|slice| (slice.from, slice.to, &slice.histogram));
-            intervals.extend(slices.map(|slice| (whose, slice)));
+            intervals.extend(slices.map(|slice| (key, slice)));
             if group.slices.is_empty() {
-                intervals.push((whose, (whole.0, whole.1, &group.histogram)));
+                intervals.push((key, (whole.0, whole.1, &group.histogram)));
             }
         }
         // Only one of these: a sum over all rows is a sum over all calls.
         if intervals.is_empty() {
             let slices = target.slices.iter().map(|slice| (slice.from, slice.to, &slice.histogram));
-            intervals.extend(slices.map(|slice| (&nobody, slice)));
+            intervals.extend(slices.map(|slice| (&ungrouped, slice)));
         }
         if intervals.is_empty() {
-            intervals.push((&nobody, (whole.0, whole.1, &target.histogram)));
+            intervals.push((&ungrouped, (whole.0, whole.1, &target.histogram)));
         }
-        for (whose, interval) in intervals {
-            rows.extend(interval_rows(texts, whose, place.realtime_ns, interval));
+        for (key, interval) in intervals {
+            rows.extend(interval_rows(columns, key, origin.realtime_ns, interval));
             if rows.len() >= ROWS {
                 row_group(&mut file, &rows)?;
                 rows.clear();
@@ -198,22 +198,22 @@ fn write(
     file.close().map(|_| ()).map_err(why)
 }
 
-/// The groups of a target, where there are any.
-fn groups(target: &Distribution) -> Vec<(Whose, &Group)> {
+/// The groups of a target, each with its columns.
+fn groups(target: &Distribution) -> Vec<(GroupColumns, &Group)> {
     let groups = target.groups.iter();
     let groups = groups.flat_map(|groups| groups.groups.iter().map(|group| (groups.by, group)));
-    groups.map(|(by, group)| (Whose::new(by, &group.key), group)).collect()
+    groups.map(|(by, group)| (GroupColumns::new(by, &group.key), group)).collect()
 }
 
 fn interval_rows<'a>(
-    of: &'a Texts,
-    whose: &'a Whose,
+    target: &'a TargetColumns,
+    key: &'a GroupColumns,
     realtime_ns: Option<u64>,
     (from, to, histogram): (Duration, Duration, &'a Histogram),
 ) -> impl Iterator<Item = Row<'a>> {
     let [from, to] = [from, to].map(|at| u64::try_from(at.as_nanos()).unwrap_or(u64::MAX));
     let sum = histogram.sum();
-    let row = move |bucket, count| Row { of, whose, from, to, bucket, count, sum, realtime_ns };
+    let row = move |bucket, count| Row { target, key, from, to, bucket, count, sum, realtime_ns };
     let counts = histogram.counts().iter().enumerate().filter(|&(_, &count)| count > 0);
     let nothing = histogram.is_empty().then(|| row(None, 0));
     counts.map(move |(bucket, &count)| row(Some(bucket), count)).chain(nothing)
@@ -229,15 +229,15 @@ fn row_group<W: Write + Send>(file: &mut SerializedFileWriter<W>, rows: &[Row<'_
         row.bucket.map(|bucket| bits(end(&bounds(bucket))))
     };
     // In the order of the schema.
-    column::<ByteArrayType, _>(&mut group, rows, |row| row.of.host.clone())?;
-    column::<ByteArrayType, _>(&mut group, rows, |row| row.of.host_name.clone())?;
-    column::<ByteArrayType, _>(&mut group, rows, |row| Some(row.of.target.clone()))?;
-    column::<ByteArrayType, _>(&mut group, rows, |row| Some(row.of.of.clone()))?;
-    column::<ByteArrayType, _>(&mut group, rows, |row| Some(row.of.unit.clone()))?;
-    column::<ByteArrayType, _>(&mut group, rows, |row| row.whose.by.map(ByteArray::from))?;
-    column::<ByteArrayType, _>(&mut group, rows, |row| row.whose.name.clone())?;
-    column::<Int64Type, _>(&mut group, rows, |row| row.whose.id.map(signed))?;
-    column::<Int64Type, _>(&mut group, rows, |row| row.whose.start_ns.map(signed))?;
+    column::<ByteArrayType, _>(&mut group, rows, |row| row.target.host.clone())?;
+    column::<ByteArrayType, _>(&mut group, rows, |row| row.target.host_name.clone())?;
+    column::<ByteArrayType, _>(&mut group, rows, |row| Some(row.target.target.clone()))?;
+    column::<ByteArrayType, _>(&mut group, rows, |row| Some(row.target.source.clone()))?;
+    column::<ByteArrayType, _>(&mut group, rows, |row| Some(row.target.unit.clone()))?;
+    column::<ByteArrayType, _>(&mut group, rows, |row| row.key.by.map(ByteArray::from))?;
+    column::<ByteArrayType, _>(&mut group, rows, |row| row.key.name.clone())?;
+    column::<Int64Type, _>(&mut group, rows, |row| row.key.id.map(signed))?;
+    column::<Int64Type, _>(&mut group, rows, |row| row.key.start_ns.map(signed))?;
     column::<Int64Type, _>(&mut group, rows, |row| Some(signed(row.from)))?;
     column::<Int64Type, _>(&mut group, rows, |row| Some(signed(row.to)))?;
     column::<Int64Type, _>(&mut group, rows, |row| time(row, row.from))?;
@@ -441,7 +441,7 @@ mod tests {
         answer.targets[0].groups = Some(Groups { by: GroupBy::Process, groups });
         let (rows, _) = read_back(&answer);
         let whole = rows.clone();
-        // Over time, a group's parts stand in place of its whole.
+        // Over time, a group's parts take the place of its whole.
         let of_groups = answer.targets[0].groups.as_mut().expect("groups");
         let slice = |from, to, ns: &[u64]| wakepath_engine::latency::TimeSlice {
             from: Duration::from_nanos(from),
@@ -454,9 +454,9 @@ mod tests {
         assert!(rows[2].ends_with("[2J 7 1 4000 9000 - - 2 4 7 1 5"), "{rows:?}");
         assert_eq!(rows[3..], whole[2..]);
         let rows = whole;
-        let whose: Vec<_> = rows.iter().map(|row| row.split(" ns ").nth(1).expect("a unit")).collect();
+        let groups: Vec<_> = rows.iter().map(|row| row.split(" ns ").nth(1).expect("a unit")).collect();
         assert_eq!(
-            whose,
+            groups,
             [
                 "process a\u{1b}[2J 7 1 0 9000 - - 2 4 7 2 80",
                 "process a\u{1b}[2J 7 1 0 9000 - - 6 64 127 1 80",

@@ -4,8 +4,8 @@
 //! waking that came before its own switch-out as a wait that nobody ended. So its states equal ours.
 //!
 //! Three things that Perfetto wants, and does not say when they are missing: a kernel's release, or
-//! it decodes task states wrongly; the context flags of wakings, or it takes the thread that an
-//! interrupt borrowed for the waker; wakings among the events of the CPU that made them.
+//! it decodes task states wrongly; the context flags of wakings, or it takes the
+//! interrupted thread for the waker; wakings among the events of the CPU that made them.
 //!
 //! Stamps are this host's monotonic clock. Perfetto takes them for boottime, which is the same but
 //! for time spent suspended.
@@ -48,7 +48,7 @@ impl Trace<'_> {
 /// `TracePacket.trusted_packet_sequence_id` of packets that need one.
 const SEQUENCE: u64 = 1;
 
-/// A packet at a time, of our sequence.
+/// A packet with a time, in our sequence.
 fn packet_at(ns: u64) -> Message {
     Message::new().number(8, ns).number(10, SEQUENCE)
 }

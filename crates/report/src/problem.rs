@@ -5,8 +5,8 @@ use std::path::Path;
 use wakepath_critical_path::{ProblemKind as OnPath, Share};
 use wakepath_engine::{Damage, DamageKind, Problem, ProblemKind};
 
-use crate::plain::escape;
-use crate::quantity::{count, duration, percent_text};
+use crate::escape::escape;
+use crate::units::{count, duration, percent_text};
 
 /// A problem in a sentence, which a script may not build on: [`code`] is for those.
 pub fn sentence(problem: &Problem) -> String {

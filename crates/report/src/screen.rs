@@ -3,25 +3,25 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::plain::escape;
+use crate::escape::escape;
 
 /// The medium of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Paper {
+pub struct Layout {
     /// Columns.
     pub width: usize,
     /// Whether it shows colours.
     pub colour: bool,
 }
 
-impl Paper {
+impl Layout {
     /// For files and pipes: a hundred columns, no colours.
     pub const PLAIN: Self = Self { width: 100, colour: false };
-    /// Narrower than this no table can be read; lines are then longer than the paper.
+    /// Narrower tables cannot be read: on a narrower terminal, lines are longer than it.
     const MIN_WIDTH: usize = 40;
 }
 
-/// How a piece of text looks where there are colours.
+/// The look of a piece of text where there are colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// The default.
@@ -85,20 +85,20 @@ impl From<&str> for Line {
     }
 }
 
-/// Lines written for one paper.
+/// Text that is written line by line in one layout.
 #[derive(Debug)]
 pub struct Screen {
-    paper: Paper,
+    layout: Layout,
     text: String,
 }
 
 impl Screen {
     /// An empty screen.
-    pub fn new(paper: Paper) -> Self {
-        Self { paper: Paper { width: paper.width.max(Paper::MIN_WIDTH), ..paper }, text: String::new() }
+    pub fn new(layout: Layout) -> Self {
+        Self { layout: Layout { width: layout.width.max(Layout::MIN_WIDTH), ..layout }, text: String::new() }
     }
 
-    /// All that was written.
+    /// The text so far.
     pub fn into_text(self) -> String {
         self.text
     }
@@ -116,7 +116,7 @@ impl Screen {
         self.end_line();
     }
 
-    /// Writes a line, breaking it between words where the paper ends. Further lines begin `indent`
+    /// Writes a line, breaking it between words at its width. Further lines begin `indent`
     /// columns in.
     pub fn wrapped(&mut self, indent: usize, line: &Line) {
         self.hanging(&Line::new(), indent, line);
@@ -157,7 +157,7 @@ impl Screen {
             if word.after_space {
                 pending_space += 1;
             }
-            let full = column + pending_space + width > self.paper.width;
+            let full = column + pending_space + width > self.layout.width;
             if full && word.after_space && column > indent.max(first_column) {
                 self.end_line();
                 self.styled(Style::Faint, margin);
@@ -192,7 +192,7 @@ impl Screen {
             Style::Warning => "33",
             Style::Normal => "",
         };
-        if self.paper.colour && !code.is_empty() && !text.is_empty() {
+        if self.layout.colour && !code.is_empty() && !text.is_empty() {
             self.text.extend(["\x1b[", code, "m", text, "\x1b[0m"]);
         } else {
             self.text.push_str(text);
@@ -225,13 +225,13 @@ mod tests {
     use super::*;
     use expect_test::{Expect, expect};
 
-    fn check(paper: Paper, write: impl FnOnce(&mut Screen), expected: Expect) {
-        let mut screen = Screen::new(paper);
+    fn check(layout: Layout, write: impl FnOnce(&mut Screen), expected: Expect) {
+        let mut screen = Screen::new(layout);
         write(&mut screen);
         expected.assert_eq(&screen.into_text());
     }
 
-    const NARROW: Paper = Paper { width: 40, colour: false };
+    const NARROW: Layout = Layout { width: 40, colour: false };
 
     #[test]
     fn a_long_line_breaks_between_words_and_hangs_from_its_column() {
@@ -282,7 +282,7 @@ mod tests {
     fn colours_appear_only_where_they_are_wanted() {
         let line = Line::new().add(Style::Strong, "why it").add(Style::Normal, " was slow");
         let colours = |colour| {
-            let mut screen = Screen::new(Paper { width: 80, colour });
+            let mut screen = Screen::new(Layout { width: 80, colour });
             screen.wrapped(0, &line);
             screen.into_text()
         };

@@ -37,7 +37,7 @@ use chrono::DateTime;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::Head;
 
-use crate::quantity::duration;
+use crate::units::duration;
 use crate::wording;
 
 /// A range of time as people compare it with logs, and where.

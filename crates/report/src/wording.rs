@@ -16,8 +16,8 @@ use wakepath_event::{Comm, Context, HostIndex};
 use wakepath_names::{CallName, Name, Names, Object, Recorded, ThreadInfo, Unit, UnitLimit, call_name};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::plain::escape;
-use crate::quantity::duration;
+use crate::escape::escape;
+use crate::units::duration;
 
 /// A name as it is shown.
 pub fn name(name: &Name) -> String {

@@ -30,7 +30,7 @@ pub struct Drawing {
 /// | | |
 /// |---|---|
 /// | `=` | runs |
-/// | `.` | sleeps; the last sleeping column names the waker, or nobody saw it |
+/// | `.` | sleeps; the last sleeping column names the waker, or the wake-up has no record |
 /// | `0`…`9` | woken by the thread of that row, which runs in this column |
 /// | `t` `h` `m` | woken by the local timer, the HRTIMER or the TIMER softirq |
 /// | `b` `n` `c` | woken by the BLOCK, the NET_RX or the RCU softirq |
@@ -49,20 +49,26 @@ pub fn draw(drawing: &str) -> Drawing {
     let end = rows[0].states.len();
     assert!(rows.iter().all(|row| row.states.len() == end), "all rows are equally long");
     let cpus = rows.iter().map(|row| row.cpu.0).max().unwrap_or(0) + 1;
-    let mut pen = Pen { rows, events: Vec::new() };
-    pen.write(0, 0, Context::Task, Tid::IDLE, EventKind::Mark(Mark::Started));
-    for row in 0..pen.rows.len() {
-        pen.introduce(row);
+    let mut writer = EventWriter { rows, events: Vec::new() };
+    writer.write(0, 0, Context::Task, Tid::IDLE, EventKind::Mark(Mark::Started));
+    for row in 0..writer.rows.len() {
+        writer.introduce(row);
     }
     for step in 0..=end {
-        pen.wakings(step);
+        writer.wakings(step);
         for cpu in 0..cpus {
-            pen.switch(step, Cpu(cpu));
+            writer.switch(step, Cpu(cpu));
         }
     }
-    let tids = (0..pen.rows.len()).map(tid).collect();
-    pen.write(end, 0, Context::Task, pen.on(end.saturating_sub(1), Cpu(0)), EventKind::Mark(Mark::Stopped));
-    Drawing { events: pen.events, tids, end: end as u64 * STEP }
+    let tids = (0..writer.rows.len()).map(tid).collect();
+    writer.write(
+        end,
+        0,
+        Context::Task,
+        writer.on(end.saturating_sub(1), Cpu(0)),
+        EventKind::Mark(Mark::Stopped),
+    );
+    Drawing { events: writer.events, tids, end: end as u64 * STEP }
 }
 
 struct Row {
@@ -70,7 +76,7 @@ struct Row {
     states: Vec<u8>,
 }
 
-struct Pen {
+struct EventWriter {
     rows: Vec<Row>,
     events: Vec<Event>,
 }
@@ -111,7 +117,7 @@ fn waker(state: u8) -> Option<Result<usize, Context>> {
     })
 }
 
-impl Pen {
+impl EventWriter {
     fn write(&mut self, step: usize, cpu: u16, context: Context, current: Tid, what: EventKind) {
         let at = Stamp::from_ns(step as u64 * STEP);
         self.events.push(Event { at, cpu: Cpu(cpu), context, current, kind: what });

@@ -3,11 +3,11 @@
 
 mod lose;
 mod machine;
-mod scribe;
+mod recorder;
 mod truth;
 
 pub use lose::lose;
-pub use truth::{At, End, Stretch, Truth, Was};
+pub use truth::{Explanation, StateInterval, ThreadState, Truth, WaitEnd};
 
 use wakepath_event::Event;
 
@@ -44,7 +44,7 @@ pub enum Action {
     Send(usize),
     /// Receives a packet from a socket; waits until there is one.
     Receive(usize),
-    /// Gives birth to a thread. One that nobody gives birth to lives from the start.
+    /// Forks a thread. A thread that no other forks lives from the start.
     Fork(usize),
 }
 

@@ -60,34 +60,34 @@ pub struct Question {
 
 /// A line that is no line of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
+pub struct ParseError {
     /// Counted from 1.
     pub line: usize,
     /// The error.
     pub what: String,
 }
 
-impl std::fmt::Display for Mistake {
+impl std::fmt::Display for ParseError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "line {}: {}", self.line, self.what)
     }
 }
 
-impl std::error::Error for Mistake {}
+impl std::error::Error for ParseError {}
 
 /// Reads a trace.
 ///
 /// # Errors
 ///
 /// The first line that cannot be read, and why.
-pub fn parse(text: &str) -> Result<Script, Mistake> {
+pub fn parse(text: &str) -> Result<Script, ParseError> {
     let mut reader = Reader::default();
     for (number, line) in text.lines().enumerate() {
         let line = line.split_once('#').map_or(line, |(before, after)| {
             // `#77` is a tid.
             if after.starts_with(|c: char| c.is_ascii_digit()) { line } else { before }
         });
-        reader.line(line).map_err(|what| Mistake { line: number + 1, what })?;
+        reader.line(line).map_err(|what| ParseError { line: number + 1, what })?;
     }
     Ok(reader.script)
 }

@@ -12,7 +12,7 @@ type Window = Option<(Stamp<Local>, Stamp<Local>)>;
 
 /// The assumed error where traffic of the sketches went one way only, or contradicts itself, ns:
 /// it costs memory if it is too large, and matches if it is too small.
-const ROUGH: u64 = 1_000_000_000;
+const ROUGH_ERROR_NS: u64 = 1_000_000_000;
 
 /// Groups of hosts that a few packets link, each with a clock that its hosts nearly share.
 pub(crate) struct Alignment {
@@ -31,10 +31,10 @@ struct Group {
 }
 
 impl Alignment {
-    pub(crate) fn of(hosts: &[Host<'_>], limits: Limits) -> Self {
+    pub(crate) fn new(hosts: &[Host<'_>], limits: Limits) -> Self {
         let mut sketches: Vec<Sketch> = hosts.iter().map(|host| Sketch::of(host.source, None)).collect();
         if sketches.iter().any(Sketch::overflowed) {
-            let several = on_several(&sketches);
+            let several = shared_streams(&sketches);
             sketches = hosts.iter().map(|host| Sketch::of(host.source, Some(&several))).collect();
         }
         let windows: Vec<Window> = hosts
@@ -54,7 +54,7 @@ impl Alignment {
                 let Some(transform) = solution.transform else { continue };
                 let error = match (solution.quality, transform.worst(from, to)) {
                     (Quality::Exact, ErrorBound::Within(ns)) => ErrorBound::Within(ns),
-                    (_, bound) => ErrorBound::Within(bound.ns().unwrap_or(0).saturating_add(ROUGH)),
+                    (_, bound) => ErrorBound::Within(bound.ns().unwrap_or(0).saturating_add(ROUGH_ERROR_NS)),
                 };
                 let transform = Transform::new(
                     transform
@@ -77,7 +77,7 @@ impl Alignment {
     }
 
     /// The time on this host's clock in which any host of its group saw anything.
-    pub(crate) fn everything(&self, host: usize) -> (Stamp<Local>, Stamp<Local>) {
+    pub(crate) fn group_window(&self, host: usize) -> (Stamp<Local>, Stamp<Local>) {
         let own = self.windows[host].unwrap_or_default();
         let Some(group) = self.groups.iter().find(|group| group.hosts.contains(&host)) else { return own };
         let ends = group.hosts.iter().zip(&group.transforms).filter_map(|(&host, transform)| {
@@ -93,41 +93,41 @@ impl Alignment {
     }
 
     /// Matches all packets; what became of each goes to `sink`, with hosts by their places in the list.
-    pub(crate) fn matched(&self, hosts: &[Host<'_>], sink: &mut impl FnMut(Outcome)) {
+    pub(crate) fn match_packets(&self, hosts: &[Host<'_>], sink: &mut impl FnMut(Outcome)) {
         for group in self.groups.iter().filter(|group| group.hosts.len() > 1) {
             let sketches: Vec<&Sketch> = group.hosts.iter().map(|&host| &self.sketches[host]).collect();
-            let mut named = |outcome: Outcome| sink(outcome.placed(|host| group.hosts[host]));
+            let mut renumbered = |outcome: Outcome| sink(outcome.placed(|host| group.hosts[host]));
             let mut matcher = Matcher::new(&sketches, group.error);
-            let mut lanes: Vec<Lane<'_>> = group
+            let mut traffics: Vec<HostTraffic<'_>> = group
                 .hosts
                 .iter()
                 .zip(&group.transforms)
-                .map(|(&host, transform)| Lane::new(hosts[host].source.traffic(), transform.cursor()))
+                .map(|(&host, transform)| HostTraffic::new(hosts[host].source.traffic(), transform.cursor()))
                 .collect();
-            while let Some((host, item, common)) = next(&mut lanes) {
+            while let Some((host, item, common)) = next(&mut traffics) {
                 match item {
                     Traffic::Flow(id, flow) => matcher.flow(host, id, flow),
-                    Traffic::Packet(at, packet) => matcher.packet(host, at, common, &packet, &mut named),
+                    Traffic::Packet(at, packet) => matcher.packet(host, at, common, &packet, &mut renumbered),
                 }
             }
-            matcher.finish(&mut named);
+            matcher.finish(&mut renumbered);
         }
     }
 }
 
 /// A host's traffic, and where it stands.
-struct Lane<'a> {
+struct HostTraffic<'a> {
     traffic: Box<dyn Iterator<Item = Traffic> + 'a>,
     cursor: Cursor<'a, Local, Reference>,
     head: Option<(Traffic, u64)>,
     common: u64,
 }
 
-impl<'a> Lane<'a> {
+impl<'a> HostTraffic<'a> {
     fn new(traffic: Box<dyn Iterator<Item = Traffic> + 'a>, cursor: Cursor<'a, Local, Reference>) -> Self {
-        let mut lane = Self { traffic, cursor, head: None, common: 0 };
-        lane.advance();
-        lane
+        let mut traffic = Self { traffic, cursor, head: None, common: 0 };
+        traffic.advance();
+        traffic
     }
 
     fn advance(&mut self) {
@@ -140,17 +140,17 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// The next item of all lanes by common time, of the first lane where they are equal.
-fn next(lanes: &mut [Lane<'_>]) -> Option<(usize, Traffic, u64)> {
-    let heads = lanes.iter().enumerate().filter_map(|(host, lane)| Some((lane.head?.1, host)));
+/// The next item of all traffics by common time, of the first traffic where they are equal.
+fn next(traffics: &mut [HostTraffic<'_>]) -> Option<(usize, Traffic, u64)> {
+    let heads = traffics.iter().enumerate().filter_map(|(host, traffic)| Some((traffic.head?.1, host)));
     let (common, host) = heads.min()?;
-    let (item, _) = lanes[host].head?;
-    lanes[host].advance();
+    let (item, _) = traffics[host].head?;
+    traffics[host].advance();
     Some((host, item, common))
 }
 
 /// Streams that more than one host knows.
-fn on_several(sketches: &[Sketch]) -> HashSet<StreamKey> {
+fn shared_streams(sketches: &[Sketch]) -> HashSet<StreamKey> {
     let mut once = HashSet::new();
     let mut several = HashSet::new();
     for sketch in sketches {
@@ -166,19 +166,19 @@ fn on_several(sketches: &[Sketch]) -> HashSet<StreamKey> {
 
 /// The hosts that hang together, each group on the clock of its first host.
 fn groups(hosts: usize, pairs: &[Pair], windows: &[Window]) -> Vec<Group> {
-    let graph = Graph::of(hosts, pairs, windows);
-    let mut left: Vec<usize> = (0..hosts).collect();
+    let graph = Graph::new(hosts, pairs, windows);
+    let mut remaining: Vec<usize> = (0..hosts).collect();
     let mut groups = Vec::new();
-    while let Some(&root) = left.first() {
+    while let Some(&root) = remaining.first() {
         let mut group = Group { hosts: Vec::new(), transforms: Vec::new(), error: 0 };
         for (host, clock) in graph.clocks(root).into_iter().enumerate() {
             if let Some(transform) = clock.transform {
                 group.hosts.push(host);
                 group.transforms.push(transform);
-                group.error = group.error.max(clock.error.ns().unwrap_or(ROUGH));
+                group.error = group.error.max(clock.error.ns().unwrap_or(ROUGH_ERROR_NS));
             }
         }
-        left.retain(|host| !group.hosts.contains(host));
+        remaining.retain(|host| !group.hosts.contains(host));
         groups.push(group);
     }
     groups

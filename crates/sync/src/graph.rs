@@ -40,7 +40,7 @@ impl Cost {
 }
 
 impl<'a> Graph<'a> {
-    pub(crate) fn of(hosts: usize, pairs: &[Pair], windows: &'a [Window]) -> Self {
+    pub(crate) fn new(hosts: usize, pairs: &[Pair], windows: &'a [Window]) -> Self {
         debug_assert_eq!(hosts, windows.len(), "a window for each host");
         let mut edges = Vec::with_capacity(pairs.len() * 2);
         for pair in pairs {

@@ -102,9 +102,9 @@ pub fn synchronise_seeing(
     options: &Options,
     sink: &mut dyn FnMut(&Outcome),
 ) -> Synchronisation {
-    let alignment = Alignment::of(hosts, options.limits);
+    let alignment = Alignment::new(hosts, options.limits);
     let mut solvers: BTreeMap<(usize, usize), (Solver, u64)> = BTreeMap::new();
-    alignment.matched(hosts, &mut |outcome| {
+    alignment.match_packets(hosts, &mut |outcome| {
         sink(&outcome);
         let (from, to) = (outcome.pair().from, outcome.pair().to);
         let (solver, ambiguous) =
@@ -119,7 +119,7 @@ pub fn synchronise_seeing(
     let windows = alignment.windows();
     let mut pairs: Vec<Pair> = Vec::with_capacity(solvers.len());
     for (&(a, b), (solver, ambiguous)) in &solvers {
-        let (from, to) = alignment.everything(a);
+        let (from, to) = alignment.group_window(a);
         let solution = solver.solve(from, to);
         let error = match (&solution.transform, windows[a]) {
             (Some(transform), Some((from, to))) => transform.worst(from, to),
@@ -137,7 +137,7 @@ pub fn synchronise_seeing(
         });
     }
 
-    let graph = Graph::of(hosts.len(), &pairs, windows);
+    let graph = Graph::new(hosts.len(), &pairs, windows);
     let reference = options.reference.filter(|&given| given < hosts.len()).or_else(|| graph.best());
     let hosts = reference.map_or_else(Vec::new, |reference| graph.clocks(reference));
     for pair in &mut pairs {

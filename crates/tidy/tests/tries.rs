@@ -160,7 +160,7 @@ fn all_that_a_program_printed_is_shown_where_a_signal_ended_it() {
 fn tries_are_summed_and_a_test_that_was_skipped_has_none() {
     assert_eq!(
         run(&talkative(), &["FAILED", "ok"]).tries,
-        "1 runs, 2 live tests; with more than one try:\n\
+        "1 runs of live tests; 1 of 2 tests needed more than one try\n\
          live_root_a loud: 1 of 1 runs, 0 of them failed (too few runs to judge)\n"
     );
     let failed = run(&talkative(), &["FAILED", "FAILED"]).tries;

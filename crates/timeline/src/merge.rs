@@ -54,8 +54,8 @@ impl Eq for Head {}
 
 #[cfg(test)]
 mod tests {
-    use wakepath_clock::Stamp;
-    use wakepath_event::{Context, Cpu, EventKind, Tid};
+
+    use wakepath_event::EventKind;
 
     use super::*;
 
@@ -63,13 +63,7 @@ mod tests {
         let events: Vec<_> = stamps
             .iter()
             .enumerate()
-            .map(|(n, &ns)| Event {
-                at: Stamp::from_ns(ns),
-                cpu: Cpu(cpu),
-                context: Context::Task,
-                current: Tid(n as u32),
-                kind: EventKind::Exit,
-            })
+            .map(|(n, &ns)| wakepath_scenario::event(ns, cpu, n as u32, EventKind::Exit))
             .collect();
         events.into_iter()
     }

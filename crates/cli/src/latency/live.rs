@@ -62,7 +62,7 @@ fn counted(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Fa
         output.write(|out| json::live_latency(&found, out))?;
     } else {
         let beside = output.beside(&arguments.command);
-        beside.text(&text::live_latency(&found, beside.paper()))?;
+        beside.text(&text::live_latency(&found, beside.layout()))?;
     }
     // After the answer, which is not lost with the file.
     let written = match &arguments.parquet {

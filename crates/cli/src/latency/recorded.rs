@@ -1,4 +1,4 @@
-//! `wakepath latency -i REC`: how long calls, waits and requests took in a recording.
+//! `wakepath latency -i REC`: counts in a recording.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,18 +18,18 @@ use crate::file;
 use crate::input::Input;
 use crate::output::Output;
 
-/// Which recording, and which part of it.
+/// The recording, and the part of it that is counted.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "From a recording")]
 pub struct RecordedArguments {
-    /// Count what is in this recording, or in a trace of another tracer, instead of what happens now; of
-    /// several hosts, one each. Whose: what it was made for, unless -p, -a or one of these says it
+    /// Count in this recording, or in a trace of another tracer, instead of on this machine; repeat it for
+    /// several hosts. Covers what the recording was made for, unless -p, -a or an option below chooses threads
     #[arg(short = 'i', long = "input", value_name = "REC", conflicts_with_all = ["duration", "command"])]
     pub recordings: Vec<PathBuf>,
-    /// Of this thread
+    /// Count this thread
     #[arg(long, value_name = "TID", requires = "recordings", conflicts_with_all = ["pids", "everything"])]
     tid: Option<u32>,
-    /// Of the threads of this name
+    /// Count the threads of this name
     #[arg(
         long,
         value_name = "NAME",
@@ -37,7 +37,7 @@ pub struct RecordedArguments {
         conflicts_with_all = ["pids", "everything", "tid"]
     )]
     comm: Option<String>,
-    /// Of the threads of this cgroup, systemd unit or container
+    /// Count the threads of this cgroup, systemd unit or container
     #[arg(
         long,
         value_name = "CGROUP",
@@ -45,13 +45,13 @@ pub struct RecordedArguments {
         conflicts_with_all = ["pids", "everything", "tid", "comm"]
     )]
     cgroup: Option<String>,
-    /// Of several hosts' recordings, the threads of this host
+    /// In recordings of several hosts, count the threads of this host
     #[arg(long, value_name = "HOST", requires = "recordings")]
     host: Option<String>,
-    /// What ended from here on: UTC (02:58:41.310), seconds since the start (1.5), or before the end (-5s)
+    /// Count what ended from here on: UTC (02:58:41.310), seconds since the start (1.5), or before the end (-5s)
     #[arg(long, value_name = "TIME", requires = "recordings", allow_hyphen_values = true)]
     from: Option<TimeSpec>,
-    /// Up to here, in the same forms
+    /// Count what ended up to here, in the same forms
     #[arg(long, value_name = "TIME", requires = "recordings", allow_hyphen_values = true)]
     to: Option<TimeSpec>,
     /// Exit with 1 when losses or doubts touch the answer
@@ -59,7 +59,7 @@ pub struct RecordedArguments {
     strict: bool,
 }
 
-/// What counting now and counting in a recording are asked alike.
+/// The arguments that live counting and recordings share.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
     pub targets: &'a [String],
@@ -107,7 +107,7 @@ pub fn run(arguments: &RecordedArguments, asked: Asked<'_>, output: &Output) -> 
     if asked.json {
         output.write(|out| json::recorded_latency(&latency, out))?;
     } else {
-        output.text(&text::recorded_latency(&latency, output.paper()))?;
+        output.text(&text::recorded_latency(&latency, output.layout()))?;
     }
     if let Some(path) = asked.parquet {
         file::write(path, |file| parquet::recorded_latency(&latency, file))?;

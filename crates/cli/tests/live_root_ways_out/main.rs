@@ -74,7 +74,7 @@ fn exceptions_pass_probed_functions_and_the_calls_that_they_unwind_are_counted_a
     let found: Vec<_> = counted.targets.iter().map(ends).collect();
     assert_eq!(found, [[50, 50, 0], [50, 50, 0], [100, 0, 0], [100, 0, 0]], "{}", counted.said);
     for target in &counted.targets {
-        assert!(notes(target).contains("an exception may pass it"), "{target:#}");
+        assert!(notes(target).contains("if an exception passes it"), "{target:#}");
     }
 }
 
@@ -119,7 +119,11 @@ fn coroutines_survive_probes_and_their_calls_are_counted_one_by_one() {
         // The last ones of the coroutine that is ahead may be in between.
         let [switches, steady] = [0, 1].map(|target| ends(&counted.targets[target]));
         assert_eq!((switches, steady), ([1000, 0, 0], [1000, 0, 0]), "{order:?}: {}", counted.said);
-        assert!(notes(&counted.targets[0]).contains("its file switches stacks"), "{:#}", counted.targets[0]);
+        assert!(
+            notes(&counted.targets[0]).contains("because its file switches stacks"),
+            "{:#}",
+            counted.targets[0]
+        );
     }
     // Promised not to be, they are: the kernel kills the program.
     let promised = latency(folder, &all[..1], &["--no-exceptions"], &[&coroutines, "500"]);

@@ -4,11 +4,11 @@ use proptest::prelude::*;
 use wakepath_clock::{Local, Stamp};
 use wakepath_critical_path::{Path, Window, active, exact};
 use wakepath_event::{Event, EventKind, Flow, HostIndex, Tid};
-use wakepath_scenario::simulate::{Action, At, Program, Run, simulate, tid};
+use wakepath_scenario::simulate::{Action, Explanation, Program, Run, simulate, tid};
 use wakepath_timeline::{Numbering, merge};
 use wakepath_wait_graph::{Graph, ThreadIndex};
 
-use crate::said::said;
+use crate::explanation::explanation;
 
 const HOSTS: usize = 2;
 /// Semaphores of each host, and sockets of both.
@@ -104,14 +104,16 @@ fn part(thread: ThreadIndex, (from, to): (u64, u64)) -> Window {
 }
 
 /// The segments: from, to, and the explanation.
-fn told(graph: &Graph, path: &Path) -> Vec<(u64, u64, Option<At>)> {
-    path.segments.iter().map(|s| (s.from.ns(), s.to.ns(), said(graph, s))).collect()
+fn explanations(graph: &Graph, path: &Path) -> Vec<(u64, u64, Option<Explanation>)> {
+    path.segments.iter().map(|s| (s.from.ns(), s.to.ns(), explanation(graph, s))).collect()
 }
 
-/// With one part for what goes on as it was: what interrupts took stands in the middle of a window's part of
-/// a run.
-fn merged(parts: impl IntoIterator<Item = (u64, u64, Option<At>)>) -> Vec<(u64, u64, Option<At>)> {
-    let mut merged: Vec<(u64, u64, Option<At>)> = Vec::new();
+/// The parts with equal neighbours joined: the interrupt share of a run is in the middle of the window's part
+/// of it.
+fn merged(
+    parts: impl IntoIterator<Item = (u64, u64, Option<Explanation>)>,
+) -> Vec<(u64, u64, Option<Explanation>)> {
+    let mut merged: Vec<(u64, u64, Option<Explanation>)> = Vec::new();
     for part in parts {
         match merged.last_mut() {
             Some(last) if last.2 == part.2 && last.1 == part.0 => last.1 = part.1,
@@ -163,8 +165,8 @@ proptest! {
                 continue;
             };
             for path in [active, exact] {
-                let alone = told(&one, &path(&one, window(alone, run.end)));
-                let joined = told(&two, &path(&two, window(joined, run.end)));
+                let alone = explanations(&one, &path(&one, window(alone, run.end)));
+                let joined = explanations(&two, &path(&two, window(joined, run.end)));
                 prop_assert_eq!(alone, joined, "thread {} of {:#?}", thread, program);
             }
         }
@@ -178,15 +180,15 @@ proptest! {
         let graph = joined(&run);
         for thread in 0..program.threads.len() {
             let Some(thread) = index(&graph, tid(thread).on(HostIndex(host(thread) as u16))) else { continue };
-            let whole = told(&graph, &active(&graph, window(thread, run.end)));
+            let whole = explanations(&graph, &active(&graph, window(thread, run.end)));
             for &(a, b) in &cuts {
                 let (from, to) = (a.min(b).min(run.end), a.max(b).min(run.end));
-                let clip = |&(first, last, said): &(u64, u64, Option<At>)| {
-                    let clipped = (first.max(from), last.min(to), said);
+                let clip = |&(first, last, explanation): &(u64, u64, Option<Explanation>)| {
+                    let clipped = (first.max(from), last.min(to), explanation);
                     (clipped.0 < clipped.1).then_some(clipped)
                 };
                 let expected = merged(whole.iter().filter_map(clip));
-                let found = merged(told(&graph, &active(&graph, part(thread, (from, to)))));
+                let found = merged(explanations(&graph, &active(&graph, part(thread, (from, to)))));
                 prop_assert_eq!(found, expected, "{} to {} of {:#?}", from, to, program);
             }
         }

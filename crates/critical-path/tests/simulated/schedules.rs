@@ -7,7 +7,7 @@ use wakepath_event::Event;
 use wakepath_scenario::simulate::{Action, Program, Run, lose, simulate, tid};
 use wakepath_wait_graph::{Graph, ThreadIndex};
 
-use crate::said::said;
+use crate::explanation::explanation;
 
 const GATES: usize = 3;
 
@@ -118,10 +118,10 @@ proptest! {
             let Some(index) = index(&graph, thread) else { continue };
             let path = active(&graph, window(index, 0, end));
             assert_adds_up(&graph, &path);
-            for &moment in truth.moments().iter().filter(|&&moment| moment < end) {
+            for &moment in truth.change_times().iter().filter(|&&moment| moment < end) {
                 let segment = at(&path, moment);
                 prop_assert_eq!(
-                    said(&graph, segment), Some(truth.active(thread, moment)),
+                    explanation(&graph, segment), Some(truth.active(thread, moment)),
                     "thread {} at {}: {:#?}\n{:#?}", thread, moment, segment, events
                 );
             }
@@ -194,7 +194,7 @@ proptest! {
     }
 }
 
-/// At each moment, a path over what was kept says what was so, or that it does not know.
+/// At each moment, a path over the kept events has the true explanation, or none.
 fn nothing_moves_unmarked(program: &Program, run: &Run, kept: &[Event]) -> Result<(), TestCaseError> {
     let graph = graph(kept);
     for thread in 0..program.threads.len() {
@@ -202,13 +202,13 @@ fn nothing_moves_unmarked(program: &Program, run: &Run, kept: &[Event]) -> Resul
         let path = active(&graph, window(index, 0, run.end));
         assert_adds_up(&graph, &path);
         assert_adds_up(&graph, &exact(&graph, path.window));
-        for &moment in run.truth.moments().iter().filter(|&&moment| moment < run.end) {
+        for &moment in run.truth.change_times().iter().filter(|&&moment| moment < run.end) {
             let segment = at(&path, moment);
             if segment.kind == SegmentKind::Unknown || segment.basis == Basis::Ambiguous {
                 continue;
             }
             prop_assert_eq!(
-                said(&graph, segment),
+                explanation(&graph, segment),
                 Some(run.truth.active(thread, moment)),
                 "thread {} at {}: {:#?}\n{}\nkept\n{}",
                 thread,

@@ -1,8 +1,8 @@
 //! The six measures, against scores worked out by hand and against what each must hold.
 
-use crate::lot;
+use crate::rng;
 use proptest::prelude::*;
-use wakepath_distribution::{BUCKETS, Histogram, Measure, Unit, Unlike, alike};
+use wakepath_distribution::{BUCKETS, Histogram, Measure, MismatchError, Unit, alike};
 
 use Measure::{ChiSquare, EarthMover, GroupLatency, GroupOperations, TotalLatency, TotalOperations};
 
@@ -72,7 +72,7 @@ fn scores_are_as_worked_out_by_hand() {
 fn profiles_of_other_units_have_no_score() {
     let (ns, cycles) = (Histogram::new(Unit::Nanoseconds), Histogram::new(Unit::Cycles));
     for measure in Measure::ALL {
-        assert_eq!(measure.score(&ns, &cycles), Err(Unlike::Unit(Unit::Nanoseconds, Unit::Cycles)));
+        assert_eq!(measure.score(&ns, &cycles), Err(MismatchError::Unit(Unit::Nanoseconds, Unit::Cycles)));
     }
 }
 
@@ -104,7 +104,7 @@ fn score(measure: Measure, first: &Histogram, second: &Histogram) -> f64 {
 }
 
 proptest! {
-    #![proptest_config(lot::config())]
+    #![proptest_config(rng::config())]
 
     #[test]
     fn a_profile_does_not_differ_from_itself(profile in any_counts()) {

@@ -28,7 +28,7 @@ use wakepath_distribution::Measure;
 use wakepath_distribution::evaluation::{DEFAULT_MEASURE, DEFAULT_THRESHOLD, LEVEL, Pair};
 
 use crate::service::{Calls, Change, pair};
-use crate::told::{print_tables, scores};
+use crate::tables::{print_tables, scores};
 
 const EACH: u64 = 12;
 

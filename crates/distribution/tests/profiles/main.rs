@@ -4,8 +4,8 @@
 mod compared;
 mod drawn;
 mod judged;
-mod lot;
 mod measured;
+mod rng;
 mod sampled;
 mod service;
-mod told;
+mod tables;

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use wakepath_distribution::evaluation::{DEFAULT_MEASURE, DEFAULT_THRESHOLD, Errors, LEVEL, MIN_CALLS, Pair};
 use wakepath_distribution::{BUCKETS, Histogram, Measure, Unit};
 
-use crate::told::{figure, print_tables, scores};
+use crate::tables::{figure, print_tables, scores};
 
 const MEASURED: &str = include_str!("measured.txt");
 

@@ -1,6 +1,6 @@
-//! Peaks in histograms drawn by lot from distributions whose peaks are known.
+//! Peaks in histograms drawn at random from distributions whose peaks are known.
 
-use crate::lot::{self, Lot};
+use crate::rng::{self, Rng};
 use proptest::prelude::*;
 use wakepath_distribution::{BUCKETS, Histogram, Peak, Unit, peaks};
 
@@ -33,8 +33,8 @@ impl Cause {
     }
 }
 
-fn sampled(rates: &Rates, lot: &mut Lot) -> Histogram {
-    Histogram::from_counters(Unit::Nanoseconds, rates.map(|rate| lot.poisson(rate)), 0)
+fn sampled(rates: &Rates, rng: &mut Rng) -> Histogram {
+    Histogram::from_counters(Unit::Nanoseconds, rates.map(|rate| rng.poisson(rate)), 0)
 }
 
 fn sum(causes: &[Cause]) -> Rates {
@@ -83,12 +83,12 @@ fn around(peak: &Peak, bucket: usize) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, max_global_rejects: 100_000, ..lot::config() })]
+    #![proptest_config(ProptestConfig { cases: 1000, max_global_rejects: 100_000, ..rng::config() })]
 
     #[test]
     fn well_separated_causes_are_found_one_peak_each(causes in causes(), seed: u64) {
         prop_assume!(well_separated(&causes));
-        let histogram = sampled(&sum(&causes), &mut Lot::new(seed));
+        let histogram = sampled(&sum(&causes), &mut Rng::new(seed));
         let found = peaks(&histogram);
         prop_assert_eq!(found.len(), causes.len(), "{:?}", histogram.counts());
         for (peak, cause) in found.iter().zip(&causes) {
@@ -101,7 +101,7 @@ proptest! {
         calls in 1.5..9.0f64, mode in 5.0..55.0f64, fast in 0.2..3.0f64, slow in 0.2..3.0f64, seed: u64,
     ) {
         let cause = Cause { calls: 10f64.powf(calls), mode, spread: (fast, slow) };
-        let histogram = sampled(&cause.rates(), &mut Lot::new(seed));
+        let histogram = sampled(&cause.rates(), &mut Rng::new(seed));
         prop_assert_eq!(peaks(&histogram).len(), 1, "{:?}", histogram.counts());
     }
 
@@ -109,7 +109,7 @@ proptest! {
     fn noise_digs_no_valley_into_a_plateau(level in 0.5..4.0f64, width in 2..24usize, seed: u64) {
         let mut rates = [0.0; BUCKETS];
         rates[20..20 + width].fill(10f64.powf(level));
-        let histogram = sampled(&rates, &mut Lot::new(seed));
+        let histogram = sampled(&rates, &mut Rng::new(seed));
         prop_assert_eq!(peaks(&histogram).len(), 1, "{:?}", histogram.counts());
     }
 
@@ -134,12 +134,12 @@ proptest! {
 /// The worst kind of histogram: one flank of each bar in a flat tail is that of the hump, which always passes.
 #[test]
 fn noise_makes_a_peak_of_the_worst_tail_at_most_once_in_500() {
-    let mut lot = Lot::new(3);
+    let mut rng = Rng::new(3);
     for level in [1.0, 6.0, 20.0] {
         let mut rates = [0.0; BUCKETS];
         rates[20] = 1e5;
         rates[21..31].fill(level);
-        let split = (0..10_000).filter(|_| peaks(&sampled(&rates, &mut lot)).len() > 1).count();
+        let split = (0..10_000).filter(|_| peaks(&sampled(&rates, &mut rng)).len() > 1).count();
         assert!(split < 20, "{split} of 10 000 with {level} calls a bucket");
     }
 }

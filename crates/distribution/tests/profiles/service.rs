@@ -7,7 +7,7 @@
 
 use wakepath_distribution::{Histogram, Unit, evaluation::Pair};
 
-use crate::lot::Lot;
+use crate::rng::Rng;
 
 /// All that decides what calls take, but chance. Times are in ns.
 #[derive(Debug, Clone)]
@@ -31,8 +31,8 @@ struct Time {
 }
 
 impl Time {
-    fn draw(self, lot: &mut Lot) -> f64 {
-        self.median * (self.spread * lot.normal()).exp()
+    fn draw(self, rng: &mut Rng) -> f64 {
+        self.median * (self.spread * rng.normal()).exp()
     }
 }
 
@@ -85,15 +85,15 @@ impl Change {
 
 impl Condition {
     /// Some operation of some machine.
-    fn draw(lot: &mut Lot) -> Self {
-        let compute = Time { median: lot.between(10.0, 20.0).exp2(), spread: lot.between(0.15, 0.6) };
-        let held = lot.between(0.1, 0.5);
+    fn draw(rng: &mut Rng) -> Self {
+        let compute = Time { median: rng.between(10.0, 20.0).exp2(), spread: rng.between(0.15, 0.6) };
+        let held = rng.between(0.1, 0.5);
         let device =
-            Time { median: compute.median * lot.between(4.0, 9.0).exp2(), spread: lot.between(0.3, 0.7) };
-        let device_share = lot.between(0.02, 0.3);
-        let clients = lot.between(2.0, 17.0) as usize;
+            Time { median: compute.median * rng.between(4.0, 9.0).exp2(), spread: rng.between(0.3, 0.7) };
+        let device_share = rng.between(0.02, 0.3);
+        let clients = rng.between(2.0, 17.0) as usize;
         // The busier of mutex and device is busy for this share of the time, if nobody waits.
-        let busy = lot.between(0.2, 0.5);
+        let busy = rng.between(0.2, 0.5);
         let demand = (held * compute.median).max(device_share * device.median);
         Condition {
             clients,
@@ -103,37 +103,37 @@ impl Condition {
             device_share,
             device,
             cause_share: 0.0,
-            cause: Time { median: compute.median * lot.between(5.0, 8.0).exp2(), spread: 0.3 },
+            cause: Time { median: compute.median * rng.between(5.0, 8.0).exp2(), spread: 0.3 },
         }
     }
 
     /// A profile of this number of calls.
-    fn profile(&self, calls: usize, lot: &mut Lot) -> Histogram {
+    fn profile(&self, calls: usize, rng: &mut Rng) -> Histogram {
         let mut profile = Histogram::new(Unit::Nanoseconds);
-        let mut next: Vec<f64> = (0..self.clients).map(|_| self.think * lot.exponential()).collect();
+        let mut next: Vec<f64> = (0..self.clients).map(|_| self.think * rng.exponential()).collect();
         let (mut mutex_free, mut device_free) = (0f64, 0f64);
         // The queues are as if always full at first: what the first calls take is not counted.
         let warm_up = 20 * self.clients;
         for call in 0..calls + warm_up {
             let client = (0..next.len()).min_by(|&a, &b| next[a].total_cmp(&next[b])).unwrap_or(0);
             let start = next[client];
-            let compute = self.compute.draw(lot);
+            let compute = self.compute.draw(rng);
             // The first caller gets the mutex first, and the device: the error is that of an order, not
             // of a time that is spent twice.
             let got = (start + compute * (1.0 - self.held)).max(mutex_free);
             mutex_free = got + compute * self.held;
             let mut end = mutex_free;
-            if lot.uniform() < self.device_share {
-                device_free = device_free.max(end) + self.device.draw(lot);
+            if rng.uniform() < self.device_share {
+                device_free = device_free.max(end) + self.device.draw(rng);
                 end = device_free;
             }
-            if lot.uniform() < self.cause_share {
-                end += self.cause.draw(lot);
+            if rng.uniform() < self.cause_share {
+                end += self.cause.draw(rng);
             }
             if call >= warm_up {
                 profile.add((end - start) as u64);
             }
-            next[client] = end + self.think * lot.exponential();
+            next[client] = end + self.think * rng.exponential();
         }
         profile
     }
@@ -150,15 +150,15 @@ pub enum Calls {
 
 /// A labelled pair: `seed` decides the operation, the numbers of calls and all chance.
 pub fn pair(change: Change, calls: Calls, seed: u64) -> Pair {
-    let mut lot = Lot::new(seed);
-    let condition = Condition::draw(&mut lot);
+    let mut rng = Rng::new(seed);
+    let condition = Condition::draw(&mut rng);
     let mut other = condition.clone();
     change.apply(&mut other);
     // 1000 to 20 000.
-    let some = |lot: &mut Lot| 10f64.powf(lot.between(3.0, 4.3)) as usize;
-    let of_first = some(&mut lot);
-    let of_second = if calls == Calls::Others { some(&mut lot) } else { of_first };
-    let first = condition.profile(of_first, &mut lot);
-    let second = other.profile(of_second, &mut lot);
+    let some = |rng: &mut Rng| 10f64.powf(rng.between(3.0, 4.3)) as usize;
+    let of_first = some(&mut rng);
+    let of_second = if calls == Calls::Others { some(&mut rng) } else { of_first };
+    let first = condition.profile(of_first, &mut rng);
+    let second = other.profile(of_second, &mut rng);
     Pair { first, second, changed: change != Change::None }
 }

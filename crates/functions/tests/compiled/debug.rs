@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use wakepath_functions::Note;
+use wakepath_functions::FunctionNote;
 
 use crate::lookup::versioned;
 use crate::programs::{Programs, find, only, refusal, run};
@@ -85,7 +85,7 @@ fn inlined(options: &[&str]) -> (Programs, PathBuf) {
 
 fn says_inlined(app: &Path) {
     let error = refusal(app, "only_inlined");
-    assert!(error.contains("put its code into its callers (2 places)"), "{error}");
+    assert!(error.contains("inlined it into its callers (2 places)"), "{error}");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_function_that_is_only_inlined_is_said_to_be() {
         says_inlined(&app);
     }
     let (_programs, app) = inlined(&["-O2"]);
-    assert!(!refusal(&app, "only_inlined").contains("callers"), "without debug information nobody knows");
+    assert!(!refusal(&app, "only_inlined").contains("callers"), "without debug information it is not known");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_function_that_is_inlined_in_some_places_says_so() {
         int main(int argc, char **argv) { both(argc); return total; }
     ";
     let app = programs.compile("app.c", source, &["-O2", "-g"]);
-    assert_eq!(only(&app, "add").notes, [Note::AlsoInlined(2)]);
+    assert_eq!(only(&app, "add").notes, [FunctionNote::AlsoInlined(2)]);
     assert_eq!(only(&app, "both").notes, []);
 }
 
@@ -135,6 +135,6 @@ fn methods_of_cpp_are_known_by_their_whole_name() {
     let app = programs.compile("app.cc", source, &["-O2", "-g"]);
     let error = refusal(&app, "shop::Cart::add");
     // One of the two calls is folded into the other's result.
-    assert!(error.contains("put its code into its callers (1 place)"), "{error}");
+    assert!(error.contains("inlined it into its callers (1 place)"), "{error}");
     assert_eq!(find(&app, "caller").unwrap().functions.len(), 1);
 }

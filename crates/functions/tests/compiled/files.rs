@@ -15,11 +15,11 @@ fn what_is_no_program_says_what_it_is() {
         changed
     };
     for (name, bytes, says) in [
-        ("text", b"hello".to_vec(), "is no ELF file"),
-        ("empty", Vec::new(), "is no ELF file"),
-        ("script", b"#!/bin/sh -e\necho\n".to_vec(), "a script that /bin/sh runs"),
-        ("strange", b"#!".to_vec(), "a script that an interpreter runs"),
-        ("arm", with(18, &[183, 0]), "64-bit ARM (aarch64), and only x86-64 is understood"),
+        ("text", b"hello".to_vec(), "is not an ELF file"),
+        ("empty", Vec::new(), "is not an ELF file"),
+        ("script", b"#!/bin/sh -e\necho\n".to_vec(), "a script, which /bin/sh runs"),
+        ("strange", b"#!".to_vec(), "a script, which an interpreter runs"),
+        ("arm", with(18, &[183, 0]), "64-bit ARM (aarch64); only x86-64 is supported"),
         ("i386", with(18, &[3, 0]), "32-bit x86"),
         ("x32", with(4, &[1]), "x32"),
         ("odd", with(18, &[0x34, 0x12]), "a machine that ELF numbers 4660"),
@@ -38,7 +38,7 @@ fn what_is_no_file_is_not_waited_for() {
     let programs = Programs::new();
     let pipe = programs.path("pipe");
     run(Command::new("mkfifo").arg(&pipe));
-    assert!(refusal(&pipe, "main").contains("is no regular file"));
-    assert!(refusal(pipe.parent().unwrap(), "main").contains("is no regular file"));
+    assert!(refusal(&pipe, "main").contains("is not a regular file"));
+    assert!(refusal(pipe.parent().unwrap(), "main").contains("is not a regular file"));
     assert!(refusal(&programs.path("missing"), "main").contains("cannot read"));
 }

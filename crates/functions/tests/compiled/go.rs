@@ -1,6 +1,6 @@
 //! Functions of Go's linker, whose stacks move.
 
-use wakepath_functions::{Finder, Note, ProbeMethod, Return, Runtime, Target};
+use wakepath_functions::{Finder, FunctionNote, ProbeMethod, Return, Runtime, Target};
 
 use crate::programs::{Programs, bytes_at, function, only, refusal};
 
@@ -71,7 +71,7 @@ fn one_that_does_not_keep_its_goroutine_is_refused() {
         let target = Target::parse(&format!("{}:main.f", library.display())).unwrap();
         let found = Finder::new(&[]).find(&target).map_err(|error| error.to_string());
         assert_eq!(found.is_ok(), kept, "{what}: {found:?}");
-        let says = "this one does not keep it in r14";
+        let says = "this function does not keep it in r14";
         assert!(found.is_ok() || found.is_err_and(|error| error.contains(says)), "{what}");
     }
 }
@@ -87,7 +87,7 @@ fn go_before_its_calls_passed_registers_is_refused() {
     assert_eq!(only(&library, "main.f").probe.runtime, Runtime::Go);
     let library = programs.assemble("go.s", &source("0xfffffffa"));
     let error = refusal(&library, "main.f");
-    assert!(error.contains("Go before 1.18 does not keep that in r14"), "{error}");
+    assert!(error.contains("Go before 1.18 does not keep it in r14"), "{error}");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_loop_that_is_not_the_check_is_refused() {
     ] {
         let library = programs.assemble("go.s", &go(&function("main.f", body)));
         let error = refusal(&library, "main.f");
-        assert!(error.contains("each turn would count as a call"), "{what}: {error}");
+        assert!(error.contains("each iteration would count as a call"), "{what}: {error}");
     }
 }
 
@@ -115,13 +115,13 @@ fn a_return_that_would_go_unseen_is_said() {
     let programs = Programs::new();
     for (body, says) in [
         (".globl g\npush %rbp\npop %rbp\njmp g@PLT", "it also leaves by a jump to"),
-        ("push %rbp\npop %rbp\njmp *%rax", "a jump to a computed place"),
+        ("push %rbp\npop %rbp\njmp *%rax", "a jump to a computed address"),
         ("push %rbp\npop %rbp\nret\n.byte 6", "not all of its code"),
-        ("push %rbp\npop %rbp", "runs on into the next"),
+        ("push %rbp\npop %rbp", "continues into the next"),
     ] {
         let library = programs.assemble("go.s", &go(&function("main.f", body)));
         let error = refusal(&library, "main.f");
-        assert!(error.contains("a Go function's return") && error.contains(says), "{body}: {error}");
+        assert!(error.contains("the returns of a Go function") && error.contains(says), "{body}: {error}");
     }
 }
 
@@ -153,7 +153,10 @@ fn one_that_never_returns_is_no_problem() {
     let programs = Programs::new();
     let library = programs.assemble("go.s", &go(&function("main.main", "push %rbp\nud2")));
     let main = only(&library, "main.main");
-    assert_eq!((main.probe.returns, main.notes), (Return::Never, vec![Note::CalledOnce, Note::NeverReturns]));
+    assert_eq!(
+        (main.probe.returns, main.notes),
+        (Return::Never, vec![FunctionNote::CalledOnce, FunctionNote::NeverReturns])
+    );
 }
 
 #[test]

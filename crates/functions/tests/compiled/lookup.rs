@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use wakepath_functions::{MAX_FOUND, Note, ProbeMethod, Return};
+use wakepath_functions::{FunctionNote, MAX_FOUND, ProbeMethod, Return};
 
 use crate::programs::{Programs, bytes_at, find, function, only, refusal, run};
 
@@ -122,7 +122,7 @@ fn a_name_that_is_not_there_is_explained_with_similar_names() {
         ("handle_gte", &["no function `handle_gte` in ", "app", "similar: handle_get"][..]),
         ("get", &["similar: handle_get"]),
         ("malloc", &["the file calls it", "such as libc:malloc"]),
-        ("limits", &["that is data there, not code"]),
+        ("limits", &["it is data, not code"]),
     ] {
         let error = refusal(&app, name);
         for part in parts {
@@ -134,7 +134,7 @@ fn a_name_that_is_not_there_is_explained_with_similar_names() {
     // Exported names outlive stripping.
     assert_eq!(only(&app, "handle_get").names, ["handle_get"]);
     let error = refusal(&app, "handle_gte");
-    assert!(error.contains("is stripped, and only the ") && error.contains("similar: handle_get"), "{error}");
+    assert!(error.contains("is stripped, and only its ") && error.contains("similar: handle_get"), "{error}");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_pattern_that_means_too_many_is_refused() {
     let source: String = (0..=MAX_FOUND).map(|n| function(&format!("f{n}"), "ret")).collect();
     let library = programs.assemble("many.s", &source);
     let error = refusal(&library, "f*");
-    assert!(error.contains("means 1025 functions, more than 1024: narrow the pattern"), "{error}");
+    assert!(error.contains("matches 1025 functions, more than 1024: narrow the pattern"), "{error}");
     assert_eq!(find(&library, "f1*").unwrap().functions.len(), 136);
 }
 
@@ -195,7 +195,7 @@ fn a_pattern_that_means_too_many_is_refused() {
 fn a_function_called_once_is_noted() {
     let programs = Programs::new();
     let app = programs.compile("app.c", HANDLERS, &["-O1"]);
-    assert_eq!(only(&app, "main").notes, [Note::CalledOnce]);
+    assert_eq!(only(&app, "main").notes, [FunctionNote::CalledOnce]);
     assert_eq!(only(&app, "handle_get").notes, []);
 }
 
@@ -207,5 +207,5 @@ fn copies_that_a_compiler_made_are_found_by_the_name_in_the_source() {
     let library = programs.assemble("copies.s", &source);
     let notes: Vec<_> =
         find(&library, "work").unwrap().functions.into_iter().flat_map(|found| found.notes).collect();
-    assert_eq!(notes, [Note::Copy, Note::PartlyInlined]);
+    assert_eq!(notes, [FunctionNote::Copy, FunctionNote::PartlyInlined]);
 }

@@ -74,11 +74,15 @@ fn a_nop_of_5_bytes_across_a_page_takes_no_call() {
 #[test]
 fn what_cannot_be_probed_is_refused_with_a_reason() {
     for (what, instructions, says) in [
-        ("a loop to the entry", "f: dec %edi\njnz f\nret", "each turn would count as a call"),
-        ("the same on a nop of 5 bytes", ".byte 0x0f, 0x1f, 0x44, 0, 0\ndec %edi\njnz f\nret", "each turn"),
-        ("a lock", "lock incl (%rdi)\nret", "that the kernel puts no probe on (f0 ff 07)"),
-        ("a trap", "int3\nret", "puts no probe on (cc)"),
-        ("no code", ".byte 6, 6, 6", "are no instruction"),
+        ("a loop to the entry", "f: dec %edi\njnz f\nret", "each iteration would count as a call"),
+        (
+            "the same on a nop of 5 bytes",
+            ".byte 0x0f, 0x1f, 0x44, 0, 0\ndec %edi\njnz f\nret",
+            "each iteration",
+        ),
+        ("a lock", "lock incl (%rdi)\nret", "does not allow a probe on its first instruction (f0 ff 07)"),
+        ("a trap", "int3\nret", "probe on its first instruction (cc)"),
+        ("no code", ".byte 6, 6, 6", "are not an instruction"),
     ] {
         let programs = Programs::new();
         let library = programs.assemble("one.s", &function("f", instructions.trim_start_matches("f: ")));
@@ -93,7 +97,7 @@ fn a_place_inside_a_function_is_none() {
     let inner = format!("push %rbp\n.globl inner\n.type inner, @function\ninner: {NOP5}\npop %rbp\nret");
     let library = programs.assemble("inner.s", &function("outer", &inner));
     let error = refusal(&library, "inner");
-    assert!(error.contains("a place inside `outer`") && error.ends_with("probe `outer`"), "{error}");
+    assert!(error.contains("a label inside `outer`") && error.ends_with("probe `outer`"), "{error}");
     assert_eq!(only(&library, "outer").probe.method, ProbeMethod::Emulated);
 }
 
@@ -103,7 +107,7 @@ fn a_seldom_run_part_is_no_function_of_its_own() {
     let source = function("work", "test %edi, %edi\njz work.cold\nret")
         + &function("work.cold", "push %rax\npop %rax\nret");
     let library = programs.assemble("cold.s", &source);
-    assert!(refusal(&library, "work.cold").contains("the seldom run part of `work`"));
+    assert!(refusal(&library, "work.cold").contains("the cold part of `work`"));
     let names: Vec<_> =
         find(&library, "work*").unwrap().functions.into_iter().flat_map(|f| f.names).collect();
     assert_eq!(names, ["work"]);
@@ -135,7 +139,7 @@ fn a_function_that_is_not_in_code_is_refused() {
     let source = ".data\n.globl f\n.type f, @function\nf: ret\n.size f, 1\n";
     let library = programs.assemble("data.s", source);
     let error = refusal(&library, "f");
-    assert!(error.contains("is not in code that the file holds"), "{error}");
+    assert!(error.contains("is outside the code of the file"), "{error}");
 }
 
 #[test]

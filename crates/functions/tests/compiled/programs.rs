@@ -57,7 +57,7 @@ pub fn only(file: &Path, function: &str) -> Function {
     found.functions.into_iter().next().unwrap()
 }
 
-/// What is said of a function that cannot be probed.
+/// The message about a function that cannot be probed.
 pub fn refusal(file: &Path, function: &str) -> String {
     match find(file, function) {
         Ok(found) => panic!("{function} is not refused: {found:?}"),
@@ -71,7 +71,7 @@ pub fn bytes_at<const N: usize>(file: &Path, offset: u64) -> [u8; N] {
     content[offset as usize..].first_chunk::<N>().copied().unwrap()
 }
 
-/// What [`Programs::assemble`] takes for a function `name` of these instructions.
+/// The argument of [`Programs::assemble`] for a function `name` of these instructions.
 pub fn function(name: &str, instructions: &str) -> String {
     format!(
         ".text\n.globl {name}\n.type {name}, @function\n{name}:\n{instructions}\n.size {name}, .-{name}\n"

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use wakepath_functions::{Finder, Note, Return, Target};
+use wakepath_functions::{Finder, FunctionNote, Return, Target};
 
 use crate::programs::{Programs, bytes_at, function, only, refusal, run};
 
@@ -42,7 +42,7 @@ fn never_returning_is_said_of_compiled_code() {
     ";
     let app = programs.compile("app.c", source, &["-O2"]);
     let fail = only(&app, "fail");
-    assert_eq!((fail.probe.returns, fail.notes), (Return::Never, vec![Note::NeverReturns]));
+    assert_eq!((fail.probe.returns, fail.notes), (Return::Never, vec![FunctionNote::NeverReturns]));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn where_an_exception_may_pass_each_return_instruction_is_the_place() {
             for place in places {
                 assert_eq!(bytes_at::<1>(&app, place), [0xc3], "{name}");
             }
-            assert!(only(&app, name).notes.contains(&Note::ExceptionsPass));
+            assert!(only(&app, name).notes.contains(&FunctionNote::ExceptionsPass));
         }
         assert_eq!(only(&app, "leaf").probe.returns, Return::ReturnProbe, "nothing it calls can throw");
         let target = Target::parse(&format!("{}:between", app.display())).unwrap();
@@ -113,7 +113,10 @@ fn where_stacks_are_switched_each_return_instruction_is_the_place() {
         let found = only(&app, "switches");
         assert!(matches!(found.probe.returns, Return::AtInstructions(_)), "{options:?}: {found:?}");
         // C's library brings what exceptions need with it.
-        assert!(found.probe.switches && found.notes.contains(&Note::StacksSwitch), "{options:?}: {found:?}");
+        assert!(
+            found.probe.switches && found.notes.contains(&FunctionNote::StacksSwitch),
+            "{options:?}: {found:?}"
+        );
         assert_eq!(only(&app, "leaf").probe.returns, Return::ReturnProbe, "nothing comes between");
         let target = Target::parse(&format!("{}:switches", app.display())).unwrap();
         let promised = Finder::new(&[]).without_exceptions().find(&target).unwrap();
@@ -148,7 +151,7 @@ fn a_part_that_stands_elsewhere_is_known_without_its_symbol() {
 
 /// Whether `apart` has a part with a symbol.
 fn only_cold(app: &Path) -> bool {
-    refusal(app, "apart.cold").contains("the seldom run part of `apart`")
+    refusal(app, "apart.cold").contains("the cold part of `apart`")
 }
 
 #[test]
@@ -175,7 +178,7 @@ fn a_jump_out_hides_a_return_where_exceptions_pass() {
     let library = programs.assemble("amid.s", &(amid + personality));
     assert_eq!(at_instructions(&library, "f").len(), 1, "a jump by a table, inside");
     let library = programs.assemble("after.s", &(after + personality));
-    assert!(refusal(&library, "f").contains("a jump to a computed place"));
+    assert!(refusal(&library, "f").contains("a jump to a computed address"));
     // Another function without a symbol begins as functions do, and has callers of its own.
     let other = ".cfi_startproc\n.Lother: push %rbp\npop %rbp\nret\n.cfi_endproc\n";
     let leaves_to_it = function("f", ".cfi_startproc\ncall *%rax\njmp .Lother\n.cfi_endproc");
@@ -183,7 +186,7 @@ fn a_jump_out_hides_a_return_where_exceptions_pass() {
     assert!(refusal(&library, "f").contains("it also leaves by a jump to 0x"));
     let returns = function("f", "push %rbp\ncall *%rax\npop %rbp\nret");
     let library = programs.assemble("one.s", &(leaves.clone() + personality));
-    assert!(refusal(&library, "f").contains("an exception that passes it would end the program"));
+    assert!(refusal(&library, "f").contains("would crash the program if an exception passes it"));
     let library = programs.assemble("two.s", &(returns + personality));
     assert_eq!(at_instructions(&library, "f").len(), 1);
     let library = programs.assemble("three.s", &leaves);

@@ -17,7 +17,7 @@ use wakepath_scenario::arbitrary::any_event;
 
 use crate::made;
 
-/// What babeltrace2 prints, as bytes: names need not be UTF-8. It must not complain.
+/// The output of babeltrace2, as bytes: names need not be UTF-8. It must not complain.
 fn babeltrace2(arguments: &[&str], recording: &Path) -> Option<Vec<u8>> {
     let output = Command::new("babeltrace2").args(arguments).arg(recording.join("kernel")).output();
     let output = match output {
@@ -124,7 +124,7 @@ fn has_empty_text(record: &[u8]) -> bool {
     })
 }
 
-/// So many events of all buffers, each at a stamp of its own, as there is no order between equal
+/// Events of all buffers, each at a stamp of its own, since there is no order between equal
 /// ones; from a fixed seed.
 fn events(count: u64) -> Vec<(Buffer, Event)> {
     let mut runner = TestRunner::deterministic();

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use wakepath_clock::Stamp;
 use wakepath_ctf::FaultKind;
 use wakepath_event::{
-    BlockedState, Call, Comm, Context, Cpu, Direction, Event, EventKind, EventSource, FlowId, Packet,
-    RecordingFormat, Stack, SwitchOut, Tid,
+    BlockedState, Call, Comm, Cpu, Direction, Event, EventKind, EventSource, FlowId, Packet, RecordingFormat,
+    Stack, SwitchOut, Tid,
 };
 use wakepath_kernel_records::Buffer;
 use wakepath_recording::{ReadFault, ReadProblem, Recording, read_stream};
@@ -21,13 +21,8 @@ const PER_PACKET: usize = 8;
 fn events() -> Vec<(Buffer, Event)> {
     let mut events = Vec::new();
     for i in 0..24u64 {
-        let event = |what| Event {
-            at: Stamp::from_ns(3_000_000_000_000 + i * 1_000),
-            cpu: Cpu(0),
-            context: Context::Task,
-            current: Tid(1000 + i as u32 % 3),
-            kind: what,
-        };
+        let event =
+            |what| wakepath_scenario::event(3_000_000_000_000 + i * 1_000, 0, 1000 + i as u32 % 3, what);
         let call = [None, Some(Call { number: 202, arg0: 0x7ffc_1234_5678, lock: None })][i as usize % 2];
         let out = SwitchOut::Blocked(BlockedState::Interruptible);
         let next = Tid(1000 + (i as u32 + 1) % 3);
@@ -159,13 +154,7 @@ fn a_recording_whose_files_are_all_cut_is_still_read() {
 /// may be earlier than it claims to be, and has its place among the other streams' events all the same.
 #[test]
 fn a_late_record_that_means_nothing_does_not_hold_up_what_stands_behind_it() {
-    let at = |ns: u64, what| Event {
-        at: Stamp::from_ns(ns),
-        cpu: Cpu(0),
-        context: Context::Task,
-        current: Tid(7),
-        kind: what,
-    };
+    let at = |ns, what| wakepath_scenario::event(ns, 0, 7, what);
     let stack = || EventKind::Sample(Stack { tgid: Tid(7), kernel: [].into(), user: [].into(), scanned: 0 });
     let (_folder, path) = made::place();
     let mut writer =
@@ -211,13 +200,7 @@ fn a_long_stream_in_which_no_number_fits_is_read_no_slower_than_another() {
         record[10..12].copy_from_slice(&seq.to_le_bytes());
         record
     };
-    let event = |what| Event {
-        at: Stamp::from_ns(1000),
-        cpu: Cpu(0),
-        context: Context::Task,
-        current: Tid(7),
-        kind: what,
-    };
+    let event = |what| wakepath_scenario::event(1000, 0, 7, what);
     let waking = EventKind::Waking { target: Tid(8), irq: 0, newborn: false, socket: None };
     let waking = made::encode(&event(waking), 0);
     let ready = made::encode(&event(EventKind::SocketReady(wakepath_event::FlowId(1))), 0);

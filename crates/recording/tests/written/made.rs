@@ -65,7 +65,7 @@ pub fn record(path: &Path, events: &[(Buffer, Event)], per_packet: usize) {
     cpus.sort();
     cpus.dedup();
     for buffer in Buffer::ALL {
-        // Of the buffer that all share, the CPUs are one stream.
+        // In the buffer that all share, the CPUs are one stream.
         let streams =
             if buffer == Buffer::Life { vec![None] } else { cpus.iter().copied().map(Some).collect() };
         for cpu in streams {

@@ -3,21 +3,16 @@
 use std::path::Path;
 use std::process::Command;
 
-use wakepath_clock::Stamp;
-use wakepath_event::{Context, Cpu, Event, EventKind, EventSource, Mark, RecordingFormat, Tid};
+use wakepath_event::{Cpu, EventKind, EventSource, Mark, RecordingFormat, Tid};
 use wakepath_kernel_records::Buffer;
 use wakepath_recording::{Options, Recording, WriteError, Writer};
+use wakepath_scenario::event;
 
 use crate::made;
 
 fn wakings(from: u64, count: u64) -> Vec<Vec<u8>> {
-    let waking = |at: u64| Event {
-        at: Stamp::from_ns(at),
-        cpu: Cpu(0),
-        context: Context::Task,
-        current: Tid(1),
-        kind: EventKind::Waking { target: Tid(2), irq: 0, newborn: false, socket: None },
-    };
+    let waking =
+        |at: u64| event(at, 0, 1, EventKind::Waking { target: Tid(2), irq: 0, newborn: false, socket: None });
     (from..from + count).map(|at| made::encode(&waking(at), at as u16)).collect()
 }
 
@@ -112,13 +107,7 @@ fn a_packet_that_begins_before_the_last_one_ended_is_refused_and_changes_nothing
 fn rare_records_are_written_in_order_and_late_ones_are_kept_apart() {
     let (_folder, path) = made::place();
     let mut writer = Writer::create(&path, &made::host(), &made::options()).expect("a new recording");
-    let exit = |at| Event {
-        at: Stamp::from_ns(at),
-        cpu: Cpu(1),
-        context: Context::Task,
-        current: Tid(at as u32),
-        kind: EventKind::Exit,
-    };
+    let exit = |at| event(at, 1, at as u32, EventKind::Exit);
     for (batch, until) in [
         (&[30, 10, 20, 20, 45][..], 30),
         // 40 comes before the 45 that waits; 15 and 25 are late, 50 waits.
@@ -166,13 +155,7 @@ fn a_recording_notes_its_end_even_without_room_for_waiting_records() {
     let (_folder, path) = made::place();
     let options = Options { most_bytes: Some(400), ..made::options() };
     let mut writer = Writer::create(&path, &made::host(), &options).expect("a new recording");
-    let event = |at, what| Event {
-        at: Stamp::from_ns(at),
-        cpu: Cpu::UNKNOWN,
-        context: Context::Task,
-        current: Tid(at as u32),
-        kind: what,
-    };
+    let event = |at, what| event(at, Cpu::UNKNOWN.0, at as u32, what);
     for at in 10..60 {
         writer.life().push_event(&event(at, EventKind::Exit)).expect("a record");
     }

@@ -1,4 +1,4 @@
-//! What is written is what is read.
+//! A recording reads as it was written.
 
 use proptest::prelude::*;
 use wakepath_clock::Stamp;

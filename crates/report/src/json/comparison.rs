@@ -1,4 +1,4 @@
-//! How far latency distributions are apart, as JSON.
+//! Two sets of latency distributions compared, as JSON.
 
 use std::io::{self, Write};
 
@@ -21,7 +21,7 @@ struct ComparisonJson {
 struct ComparedJson {
     target: String,
     count: [u64; 2],
-    /// Null of none.
+    /// Null without latencies.
     mean_ns: [Option<f64>; 2],
     // JSON has no infinity.
     totops: Option<f64>,

@@ -1,4 +1,4 @@
-//! A place in the code, as documents have it.
+//! A place in the code, in documents.
 
 use serde::Serialize;
 use wakepath_engine::Found;

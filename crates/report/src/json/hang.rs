@@ -1,4 +1,4 @@
-//! Waits that were still open at the end.
+//! Waits that were open at the end of the recording, in documents.
 
 use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
@@ -38,7 +38,7 @@ struct LockJson {
     address: String,
     kernel: bool,
     owner: Option<WhoseJson>,
-    /// The kernel says who owns it; else the lock's own memory does.
+    /// The kernel names the owner; else the memory of the lock does.
     proved: bool,
 }
 

@@ -13,7 +13,7 @@ use crate::{problem, wording};
 #[derive(Serialize)]
 pub struct HeadJson {
     schema: &'static str,
-    /// The one whose clock the stamps are of, then the others.
+    /// The host whose clock the stamps are of, then the others.
     hosts: Vec<HostJson>,
     clock: ClockJson,
     origin_ns: String,
@@ -65,7 +65,7 @@ struct LossJson {
     to_ns: i64,
     /// Null where only the fact is known.
     count: Option<u64>,
-    /// The recorder says so; else it follows from records that do not fit together.
+    /// The recorder counted them; else a switch is missing between records that do not fit together.
     reported: bool,
 }
 

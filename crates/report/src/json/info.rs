@@ -1,4 +1,4 @@
-//! `wakepath.info/1`: what is in a recording.
+//! The contents of a recording, as JSON: `wakepath.info/1`.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use wakepath_engine::InfoAnswer;
 use super::head::{HeadJson, since_origin};
 use super::{text, write};
 
-/// Writes the document of what is in a recording.
+/// Writes the contents of a recording.
 pub fn info(info: &InfoAnswer, out: &mut dyn Write) -> io::Result<()> {
     let session = &info.recorded.survey.session;
     let format = info.recorded.format.as_ref();

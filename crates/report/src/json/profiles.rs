@@ -1,4 +1,4 @@
-//! Reads what `latency --json` wrote, to compare it. A document may come from anywhere.
+//! Reads a document of `latency --json`, to compare its distributions. It may come from anywhere.
 
 use serde::Deserialize;
 use wakepath_distribution::{BUCKETS, Histogram, Unit};
@@ -19,7 +19,7 @@ pub enum NoProfiles {
 }
 
 #[derive(Deserialize)]
-struct SegmentKind {
+struct SchemaHeader {
     schema: String,
 }
 
@@ -56,7 +56,7 @@ struct Bucket {
 /// When it is none.
 pub fn profiles(document: &[u8]) -> Result<Vec<Profile>, NoProfiles> {
     // First what it is: another document has other keys, or the same for something else.
-    let SegmentKind { schema } = serde_json::from_slice(document)?;
+    let SchemaHeader { schema } = serde_json::from_slice(document)?;
     if schema != "wakepath.latency/1" {
         return Err(NoProfiles::Schema(schema));
     }

@@ -1,4 +1,4 @@
-//! Holds a document against a shape: a text that lists every key and what may stand there.
+//! Compares a document with a shape: a text that lists every key and the types of its value.
 //!
 //! It works both ways. A key of the shape that a document lacks is a broken contract; a key of a
 //! document that the shape lacks is a contract that nobody wrote down.

@@ -1,4 +1,4 @@
-//! How the clocks of several hosts lie, as JSON.
+//! The clocks of several hosts, as JSON.
 
 use std::io::{self, Write};
 
@@ -51,7 +51,7 @@ struct PairJson {
     quality: &'static str,
 }
 
-/// Writes how clocks lie.
+/// Writes the clocks.
 ///
 /// # Errors
 /// Those of `out`.

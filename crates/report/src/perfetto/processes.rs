@@ -1,4 +1,4 @@
-//! Which thread belongs to which process, and what both are called.
+//! The process of each thread, and the names of both.
 
 use std::collections::BTreeMap;
 use std::io;

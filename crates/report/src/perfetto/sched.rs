@@ -1,4 +1,4 @@
-//! Switches and wakings, in Perfetto's compact form: a column a field, packed, stamps as differences.
+//! Switches and wakings in Perfetto's compact form: one packed column per field, stamps as differences.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,7 +13,7 @@ use super::Trace;
 use super::proto::Message;
 use crate::wording;
 
-/// Switches a bundle: small enough to be read piece by piece, large enough to cost little.
+/// Number of switches per bundle: small enough to be read piece by piece, large enough to cost little.
 const BUNDLE: usize = 4096;
 /// The kernel's default priority of an ordinary thread; priorities are not recorded.
 const PRIORITY: u64 = 120;
@@ -58,7 +58,7 @@ pub fn write(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
     Ok(())
 }
 
-/// Says which threads ended, since their ids may be used again. To Perfetto the end of a process's main
+/// Writes the threads that ended, since their ids may be used again. To Perfetto the end of a process's main
 /// thread is the end of them all, so that one ends with the last of them.
 fn ends(graph: &Graph, trace: &mut Trace) -> io::Result<()> {
     let end = |thread: &Thread| thread.exited.map(|_| thread.last);
@@ -264,7 +264,7 @@ impl Bundle {
     }
 }
 
-/// The thread id and name of who has a CPU.
+/// The id and name of the thread that has a CPU.
 fn occupant(graph: &Graph, occupancy: &Occupancy) -> (u64, Comm) {
     match occupancy.occupant.thread() {
         Some(thread) => {
@@ -304,7 +304,7 @@ fn left_in(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> u64 {
     }
 }
 
-/// Each stamp less the one before it, the first whole.
+/// The difference of each stamp to the one before it; the first is whole.
 fn differences(stamps: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
     let mut last = 0;
     stamps.map(move |at| at.wrapping_sub(std::mem::replace(&mut last, at)))

@@ -7,10 +7,10 @@ use wakepath_engine::PathAnswer;
 
 use super::proto::Message;
 use super::{Trace, packet_at};
-use crate::quantity::duration;
+use crate::units::duration;
 use crate::wording;
 
-/// Waits under more than this many others are not drawn: nobody could see them.
+/// Maximum depth of the waits that are drawn: deeper ones could not be seen.
 const MAX_DEPTH: u32 = 64;
 
 /// `TrackEvent.Type`.

@@ -4,9 +4,9 @@ use wakepath_engine::{CallsAnswer, Group, Which};
 use wakepath_findings::{Cause, CauseKey, CausePart, RowKey, causes};
 
 use super::footer;
-use crate::plain::escape;
-use crate::quantity::{count, duration, rough_share};
-use crate::screen::{Line, Paper, Screen, Style};
+use crate::escape::escape;
+use crate::screen::{Layout, Line, Screen, Style};
+use crate::units::{count, duration, rough_share};
 use crate::wording;
 
 /// What is less of a call than this part of it is not worth a line; nor less of a usual one than that.
@@ -14,8 +14,8 @@ const MIN_SHARE: f64 = 0.005;
 const MIN_USUAL: f64 = 0.1;
 
 /// What makes the calls that were asked about take longer than the usual ones, a call.
-pub fn calls(answer: &CallsAnswer, paper: Paper) -> String {
-    let mut screen = Screen::new(paper);
+pub fn calls(answer: &CallsAnswer, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
     let usual = answer.usual.as_ref();
     let causes = causes(&answer.evidence());
     headline(answer, &causes, &mut screen);
@@ -209,7 +209,7 @@ mod tests {
 
                 lost 0 records
             "#]]
-            .assert_eq(&calls(answer, Paper::PLAIN));
+            .assert_eq(&calls(answer, Layout::PLAIN));
         });
     }
 
@@ -231,11 +231,11 @@ mod tests {
 
                 lost 0 records
                 ~ from samples; all other times are measured at each task switch
-            "#]].assert_eq(&calls(answer, Paper::PLAIN));
+            "#]].assert_eq(&calls(answer, Layout::PLAIN));
         });
         // A file a call says nothing of the calls.
         calls_of_a_chain(3, |answer| {
-            let text = calls(answer, Paper::PLAIN);
+            let text = calls(answer, Layout::PLAIN);
             assert!(text.contains("waiting for disk sda, in fdatasync\n"), "{text}");
         });
     }

@@ -2,14 +2,14 @@
 
 use wakepath_engine::{Comparison, Measure};
 
-use crate::plain::escape;
-use crate::quantity::{amount, count};
-use crate::screen::{Line, Paper, Screen, Style};
+use crate::escape::escape;
+use crate::screen::{Layout, Line, Screen, Style};
+use crate::units::{amount, count};
 
 /// The calls and averages of each target before and after, with the scores of all measures; the targets that differ
 /// come first.
-pub fn comparison(comparison: &Comparison, paper: Paper) -> String {
-    let mut screen = Screen::new(paper);
+pub fn comparison(comparison: &Comparison, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
     let differ = comparison.pairs.iter().filter(|pair| pair.differ).count();
     let decisive = comparison.measure;
     let head = format!("{differ} of {} differ", count(comparison.pairs.len() as u64, "target"));
@@ -104,6 +104,6 @@ mod tests {
 
             only in the second profile: runqueue
         "#]]
-        .assert_eq(&comparison(&found, Paper::PLAIN));
+        .assert_eq(&comparison(&found, Layout::PLAIN));
     }
 }

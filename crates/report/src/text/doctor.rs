@@ -2,11 +2,11 @@
 
 use wakepath_engine::doctor::{Check, Verdict};
 
-use crate::screen::{Line, Paper, Screen, Style};
+use crate::screen::{Layout, Line, Screen, Style};
 
 /// A line for each check, with its consequence and hint where it fails, and a conclusion.
-pub fn doctor(checks: &[Check], paper: Paper) -> String {
-    let mut screen = Screen::new(paper);
+pub fn doctor(checks: &[Check], layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
     for check in checks {
         let (word, style) = match &check.verdict {
             Verdict::Works(_) => ("yes", Style::Normal),
@@ -73,6 +73,6 @@ mod tests {
 
             wakepath can record here; answers lack what is listed above.
         "]]
-        .assert_eq(&doctor(&checks, Paper::PLAIN));
+        .assert_eq(&doctor(&checks, Layout::PLAIN));
     }
 }

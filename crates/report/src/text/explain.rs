@@ -8,16 +8,16 @@ use wakepath_engine::{PathAnswer, Taken};
 use super::footer;
 use super::segments::describe;
 use crate::problem::sentence;
-use crate::quantity::{count, duration, share};
-use crate::screen::{Line, Paper, Screen, Style};
+use crate::screen::{Layout, Line, Screen, Style};
+use crate::units::{count, duration, share};
 use crate::wording;
 
 /// Maximum number of the largest segments that are shown with their evidence.
 const MAX_SHOWN: usize = 5;
 
 /// The algorithm and rules that made the numbers, how well each is known, and what is doubtful.
-pub fn explain(answer: &PathAnswer, paper: Paper) -> String {
-    let mut screen = Screen::new(paper);
+pub fn explain(answer: &PathAnswer, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
     method(&mut screen, answer);
     kinds(&mut screen, answer);
     bases(&mut screen, answer);
@@ -233,7 +233,7 @@ mod tests {
     fn a_segment_shows_its_stacks() {
         let mut story = checkout();
         story.stacks = checkout_stacks(&story.path);
-        let text = explain(&story.answer(command()), Paper::PLAIN);
+        let text = explain(&story.answer(command()), Layout::PLAIN);
         let from = text.find("The largest").expect("the largest segments");
         let shown: Vec<&str> = text[from..].lines().take(12).collect();
         expect![[r#"
@@ -305,6 +305,6 @@ mod tests {
             doubt: the hypervisor took up to 31.0 ms of CPU time, which may be counted as running here [\x1bevil
                 (7)]
             recording took 1.2% of a CPU (the threads of the recorder)
-        "#]].assert_eq(&explain(&answer, Paper::PLAIN));
+        "#]].assert_eq(&explain(&answer, Layout::PLAIN));
     }
 }

@@ -5,8 +5,8 @@ use wakepath_engine::{Head, PathAnswer, Recorded};
 use wakepath_wait_graph::Loss;
 
 use crate::problem::sentence;
-use crate::quantity::{count, duration, percent_text};
 use crate::screen::{Line, Screen, Style};
+use crate::units::{count, duration, percent_text};
 use crate::wording;
 
 /// Maximum number of problems on the first screen.
@@ -73,10 +73,9 @@ pub fn cost(head: &Head) -> Option<String> {
 /// The recording that an answer is from, as further questions name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source<'a> {
-    /// One that was there. The argument that names it stands with a space before it, and is empty for
-    /// the recording that is read when none is named.
+    /// A recording that existed. The argument begins with a space, and is empty for the recording that is read by default.
     Read(&'a str),
-    /// One that was made just now, in the same form: where it is saved is news.
+    /// A recording that was made now, so that its place is printed; the same argument.
     Made(&'a str),
 }
 
@@ -105,7 +104,7 @@ pub fn next(screen: &mut Screen, source: Source<'_>, recorded: &Recorded, questi
     }
 }
 
-/// How the file of a recording is shown.
+/// The path of a recording, escaped.
 fn shown(path: &std::path::Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     wording::name(&path.as_os_str().as_bytes().into())

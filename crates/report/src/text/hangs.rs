@@ -4,8 +4,8 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Hang;
 use wakepath_engine::Recorded;
 
-use crate::quantity::duration;
 use crate::screen::{Line, Screen, Style};
+use crate::units::duration;
 use crate::wording;
 
 /// Cycles of threads that wait for each other's locks, and an empty line behind each.

@@ -3,13 +3,13 @@
 use wakepath_engine::InfoAnswer;
 
 use super::{footer, when};
-use crate::quantity::{bytes, count, duration};
-use crate::screen::{Line, Paper, Screen, Style};
+use crate::screen::{Layout, Line, Screen, Style};
+use crate::units::{bytes, count, duration};
 use crate::{problem, wording};
 
 /// The hosts, events and rates of a recording, its losses and its cost.
-pub fn info(info: &InfoAnswer, paper: Paper) -> String {
-    let mut screen = Screen::new(paper);
+pub fn info(info: &InfoAnswer, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
     let recorded = info.recorded;
     let took = info.to.since(info.from);
     screen.wrapped(0, &Line::new().add(Style::Strong, format!("{} recorded", duration(took))));

@@ -12,9 +12,9 @@ use std::time::Duration;
 use wakepath_distribution::{BUCKETS, Histogram, Unit, average_latency, bounds};
 use wakepath_engine::latency::{Distribution, LatencySource, MAX_GROUP_SLICES, OtherProcesses, TimeSlice};
 
-use crate::plain::escape;
-use crate::quantity::{amount, duration, share};
-use crate::screen::{Line, Paper, Screen, Style};
+use crate::escape::escape;
+use crate::screen::{Layout, Line, Screen, Style};
+use crate::units::{amount, duration, share};
 
 #[cfg(feature = "collect")]
 pub use live::live_latency;
@@ -24,7 +24,7 @@ pub use recorded::recorded_latency;
 const MAX_BAR_COLUMNS: usize = 40;
 
 /// The histograms of the targets, counted for `elapsed`.
-fn distributions(targets: &[Distribution], elapsed: Duration, paper: Paper, screen: &mut Screen) {
+fn distributions(targets: &[Distribution], elapsed: Duration, layout: Layout, screen: &mut Screen) {
     for (index, target) in targets.iter().enumerate() {
         if index > 0 {
             screen.blank();
@@ -37,7 +37,7 @@ fn distributions(targets: &[Distribution], elapsed: Duration, paper: Paper, scre
         if target.histogram.is_empty() {
             continue;
         }
-        buckets(target, paper, screen);
+        buckets(target, layout, screen);
         peaks(target, screen);
         if !target.slices.is_empty() {
             screen.blank();
@@ -122,7 +122,7 @@ pub fn other_processes(OtherProcesses { processes, file, per_call_ns }: &OtherPr
     format!("the probes in {name} are also in {others}: each call there takes {cost}longer")
 }
 
-fn buckets(target: &Distribution, paper: Paper, screen: &mut Screen) {
+fn buckets(target: &Distribution, layout: Layout, screen: &mut Screen) {
     let counts = target.histogram.counts();
     let used = counts.iter().position(|&n| n > 0).unwrap_or(0)
         ..counts.iter().rposition(|&n| n > 0).map_or(0, |last| last + 1);
@@ -132,7 +132,7 @@ fn buckets(target: &Distribution, paper: Paper, screen: &mut Screen) {
     let wide = ranges.iter().map(|range| range.chars().count()).max().unwrap_or(0);
     let digits = grouped(most).len().max("count".len());
     let before_bars = 10 + wide + digits;
-    let widest = paper.width.saturating_sub(before_bars).clamp(8, MAX_BAR_COLUMNS);
+    let widest = layout.width.saturating_sub(before_bars).clamp(8, MAX_BAR_COLUMNS);
     screen.unwrapped(
         &Line::new()
             .add(Style::Faint, format!("peak  {:>wide$}  {:>digits$}  log scale", "latency", "count")),

@@ -9,8 +9,8 @@ use wakepath_findings::{ThreadTimes, thread_to_ask};
 
 use super::hangs::{deadlocks, open_wait};
 use super::{Source, footer, when};
-use crate::quantity::{count, duration};
-use crate::screen::{Line, Paper, Screen, Style};
+use crate::screen::{Layout, Line, Screen, Style};
+use crate::units::{count, duration};
 use crate::wording;
 
 /// How many processes, and how many threads of each, are listed before the rest is counted.
@@ -20,8 +20,8 @@ const THREADS: usize = 4;
 const WAITS: usize = 10;
 
 /// The times of threads, and the option for the next question.
-pub fn overview(overview: &Overview, source: Source<'_>, paper: Paper) -> String {
-    let mut screen = Screen::new(paper);
+pub fn overview(overview: &Overview, source: Source<'_>, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
     screen.wrapped(0, &headline(overview));
     screen.wrapped(0, &Line::new().add(Style::Faint, when(&overview.head, overview.from, overview.to)));
     screen.blank();
@@ -225,7 +225,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     fn check(trace: &str, expected: Expect) {
-        overview_of(trace, |answer| expected.assert_eq(&overview(answer, Source::Read(""), Paper::PLAIN)));
+        overview_of(trace, |answer| expected.assert_eq(&overview(answer, Source::Read(""), Layout::PLAIN)));
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
             (20..26).map(|tid| format!("thread t{tid} tid={tid} tgid=20 blocked=uninterruptible call=0:3\n"));
         let trace = threads.collect::<String>() + "0 c0 idle started\n18446744073709551615 c0 idle stopped";
         overview_of(&trace, |answer| {
-            let text = overview(answer, Source::Read(""), Paper::PLAIN);
+            let text = overview(answer, Source::Read(""), Layout::PLAIN);
             let line = "5124096 h         –         –         –   2 more threads of this process";
             assert!(text.contains(line), "{text}");
         });

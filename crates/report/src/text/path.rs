@@ -12,8 +12,8 @@ use wakepath_names::{CallName, Object, call_name};
 
 use super::hangs::{deadlocks, waits};
 use super::{Source, footer, when};
-use crate::quantity::{count, duration, rough_share, share};
-use crate::screen::{Line, Paper, Screen, Style};
+use crate::screen::{Layout, Line, Screen, Style};
+use crate::units::{count, duration, rough_share, share};
 use crate::wording;
 
 /// Rows below this part of the window, and beyond this many, are put together.
@@ -23,8 +23,8 @@ const MAX_ROWS: usize = 12;
 const TEXT: usize = 17;
 
 /// The first screen.
-pub fn path(answer: &PathAnswer, source: Source<'_>, paper: Paper) -> String {
-    let mut screen = Screen::new(paper);
+pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
     let evidence = answer.evidence();
     let rows = rows(&evidence);
     screen.wrapped(0, &headline(answer, first_row(&rows, answer.window_ns())));
@@ -285,7 +285,7 @@ mod tests {
     use wakepath_findings::testing::{Story, checkout, checkout_stacks};
 
     fn check(answer: &PathAnswer, expected: Expect) {
-        let text = path(answer, Source::Read(""), Paper::PLAIN);
+        let text = path(answer, Source::Read(""), Layout::PLAIN);
         expected.assert_eq(&text);
     }
 
@@ -322,7 +322,7 @@ mod tests {
     fn a_row_names_the_function_that_waited() {
         let mut story = checkout();
         story.stacks = checkout_stacks(&story.path);
-        let text = path(&story.answer(command()), Source::Read(""), Paper::PLAIN);
+        let text = path(&story.answer(command()), Source::Read(""), Layout::PLAIN);
         let from = text.find("disk sda, ").expect("the row");
         expect![[r#"
             disk sda, 14 waits in fdatasync of orders.db, through jbd2/sda1-8  mostly measured
@@ -408,7 +408,7 @@ mod tests {
             10 c0 A switch idle blocked call=7:0x10\n200 c0 idle/timer waking A\n200 c0 idle switch A\n\
             210 c0 A switch idle blocked call=7:0x10\n300 c1 W waking A\n300 c0 idle switch A\n400 c0 A stopped\n";
         path_of(polls, 10, |answer| {
-            let text = path(answer, Source::Read(" a.rec"), Paper::PLAIN);
+            let text = path(answer, Source::Read(" a.rec"), Layout::PLAIN);
             let from = text.find("lost 0").expect("the last lines");
             expect![[r#"
                 lost 0 records
@@ -419,7 +419,7 @@ mod tests {
         });
         let sleeps = polls.replace("call=7:0x10", "call=35:0");
         path_of(&sleeps, 10, |answer| {
-            let text = path(answer, Source::Read(""), Paper::PLAIN);
+            let text = path(answer, Source::Read(""), Layout::PLAIN);
             assert!(!text.contains("--join-timeouts"), "a sleep waits for nothing else: {text}");
         });
     }
@@ -429,14 +429,14 @@ mod tests {
         let case = "thread A tid=10\n0 c0 idle started\n0 c0 idle switch A\n0 c1 idle switch #77\n\
             100 c0 A switch idle blocked call=0:3\n500 c1 #77 waking A\n500 c0 idle switch A\n600 c0 A stopped\n";
         path_of(case, 10, |answer| {
-            let text = path(answer, Source::Read(""), Paper::PLAIN);
+            let text = path(answer, Source::Read(""), Layout::PLAIN);
             assert!(text.contains("waiting for thread 77 of an unknown process"), "{text}");
         });
     }
 
     #[test]
     fn where_it_is_saved_is_said_of_a_recording_that_was_just_made() {
-        let text = path(&checkout().answer(command()), Source::Made(" there.rec"), Paper::PLAIN);
+        let text = path(&checkout().answer(command()), Source::Made(" there.rec"), Layout::PLAIN);
         let last = text.lines().last().expect("a line");
         assert_eq!(last, "saved in ./wakepath.rec   next: wakepath path there.rec --tree");
     }

@@ -4,14 +4,14 @@ use wakepath_critical_path::Segment;
 use wakepath_engine::PathAnswer;
 
 use super::when;
-use crate::quantity::duration;
-use crate::screen::{Line, Paper, Screen, Style};
+use crate::screen::{Layout, Line, Screen, Style};
+use crate::units::duration;
 use crate::wording;
 
 /// Every segment: when it began, how long it was, whose time, what it went to. The waits that a
 /// segment stands under show as its indentation.
-pub fn segments(answer: &PathAnswer, paper: Paper) -> String {
-    let mut screen = Screen::new(paper);
+pub fn segments(answer: &PathAnswer, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
     let window = answer.path.window;
     screen.wrapped(0, &Line::new().add(Style::Faint, when(&answer.head, window.from, window.to)));
     screen.blank();
@@ -75,7 +75,7 @@ mod tests {
     fn every_segment_is_a_line() {
         let story = checkout();
         let answer = story.answer(command());
-        let text = segments(&answer, Paper::PLAIN);
+        let text = segments(&answer, Layout::PLAIN);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3 + answer.path.segments.len());
         let ends = [&lines[..9], &lines[lines.len() - 5..]].concat().join("\n");

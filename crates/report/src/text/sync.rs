@@ -3,13 +3,13 @@
 use wakepath_clock::{ErrorBound, Piece, Quality};
 use wakepath_engine::Synchronised;
 
-use crate::quantity::{count, duration};
-use crate::screen::{Line, Paper, Screen, Style};
+use crate::screen::{Layout, Line, Screen, Style};
+use crate::units::{count, duration};
 use crate::wording;
 
 /// The clock offset and drift of each host, and the packets of each pair of hosts.
-pub fn sync(synchronised: &Synchronised, paper: Paper) -> String {
-    let mut screen = Screen::new(paper);
+pub fn sync(synchronised: &Synchronised, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
     let clocks = &synchronised.clocks;
     let name = |host: usize| match (synchronised.hosts.get(host), synchronised.sources.get(host)) {
         (Some(host), Some(source)) if host.name.bytes().is_empty() => source.display().to_string(),
@@ -173,6 +173,6 @@ mod tests {
                 ns; 1 packet left out, which fit several sent ones
             web and mail: 5 packets matched, 5 there and 0 back; no packet arrives before it was sent; without a
                 bound; packets go one way only, so the offset has a bound on one side only
-        "#]].assert_eq(&sync(&synchronised, Paper::PLAIN));
+        "#]].assert_eq(&sync(&synchronised, Layout::PLAIN));
     }
 }

@@ -9,8 +9,8 @@ use wakepath_findings::{
 
 use super::calls::{headline, trust};
 use super::when;
-use crate::quantity::{duration, share};
-use crate::screen::{Line, Paper, Screen, Style};
+use crate::screen::{Layout, Line, Screen, Style};
+use crate::units::{duration, share};
 use crate::wording;
 
 /// What is too small to draw: less than this part of the window, or of the calls that were asked about and less than
@@ -23,8 +23,8 @@ const MIN_USUAL_SHARE: f64 = 0.01;
 const MAX_COMPETITORS: usize = 2;
 
 /// Who waited for whom, recursively, with shares of the window.
-pub fn tree(answer: &PathAnswer, paper: Paper) -> String {
-    let mut screen = Screen::new(paper);
+pub fn tree(answer: &PathAnswer, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
     let window = answer.path.window;
     screen.wrapped(0, &Line::new().add(Style::Faint, when(&answer.head, window.from, window.to)));
     screen.blank();
@@ -36,8 +36,8 @@ pub fn tree(answer: &PathAnswer, paper: Paper) -> String {
 }
 
 /// Who waited for whom in the calls that were asked about, a call, beside the usual ones.
-pub fn merged(answer: &CallsAnswer, paper: Paper) -> String {
-    let mut screen = Screen::new(paper);
+pub fn merged(answer: &CallsAnswer, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
     let calls = answer.evidence();
     headline(answer, &causes(&calls), &mut screen);
     let tree = merged_tree(&calls);
@@ -265,14 +265,14 @@ mod tests {
               0.2%  2.00 ms  ├─ waiting for a CPU that stress (555) had
              <0.1%   100 µs  └─ could run while its CPU was idle
         "#]]
-        .assert_eq(&tree(&checkout().answer(command()), Paper::PLAIN));
+        .assert_eq(&tree(&checkout().answer(command()), Layout::PLAIN));
     }
 
     #[test]
     fn the_tree_says_where_a_wait_began_and_where_it_was_ended() {
         let mut story = checkout();
         story.stacks = checkout_stacks(&story.path);
-        let text = tree(&story.answer(command()), Paper::PLAIN);
+        let text = tree(&story.answer(command()), Layout::PLAIN);
         let from = text.find("├─ in fdatasync").expect("the wait");
         expect![[r#"
             ├─ in fdatasync of orders.db for kernel thread jbd2/sda1-8  [wakeup, 14 times]  13
@@ -317,7 +317,7 @@ mod tests {
               5.3%     8 ns  ├─ waiting for a CPU that cc1 (107) had
               3.3%     5 ns  └─ could run while its CPU was idle
         "#]]
-        .assert_eq(&tree(&story.finish().answer(command()), Paper::PLAIN));
+        .assert_eq(&tree(&story.finish().answer(command()), Layout::PLAIN));
     }
 
     #[test]
@@ -337,7 +337,7 @@ mod tests {
 
                 lost 0 records
             "#]]
-            .assert_eq(&merged(answer, Paper::PLAIN));
+            .assert_eq(&merged(answer, Layout::PLAIN));
         });
     }
 
@@ -359,7 +359,7 @@ mod tests {
 
                 lost 0 records
                 ~ from samples; all other times are measured at each task switch
-            "#]].assert_eq(&merged(answer, Paper::PLAIN));
+            "#]].assert_eq(&merged(answer, Layout::PLAIN));
         });
     }
 }

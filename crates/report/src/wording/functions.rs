@@ -5,8 +5,8 @@ use wakepath_findings::{Code, FunctionKey, Tally};
 use wakepath_names::{Caller, Frame};
 use wakepath_symbols::{Found, Function};
 
-use crate::plain::escape;
-use crate::quantity::part_of;
+use crate::escape::escape;
+use crate::units::part_of;
 
 /// The function seen most; the next too, where none has most of them. `None` where no function is known; without a
 /// count where they were counted elsewhere.

@@ -5,29 +5,29 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use wakepath_event::{Context, Direction, EventKind, Mark, Softirq, Tid};
 
-use super::scribe::{Leaving, Scribe, request};
-use super::truth::{End, Stretch, Truth, Was};
+use super::recorder::{LeaveReason, Recorder, request};
+use super::truth::{StateInterval, ThreadState, Truth, WaitEnd};
 use super::{Action, Program, Run, tid};
 
 /// The machine while it runs. Time goes from one due thing to the next.
 pub(crate) struct Machine<'a> {
     program: &'a Program,
     now: u64,
-    due: BinaryHeap<Reverse<(u64, u64, Due)>>,
+    due: BinaryHeap<Reverse<(u64, u64, ScheduledEvent)>>,
     order: u64,
     threads: Vec<Thread>,
     /// The thread that each CPU runs, and the number of its switches.
     cpus: Vec<(Option<usize>, u64)>,
     queue: VecDeque<usize>,
-    semaphores: Vec<Gate>,
-    sockets: Vec<Gate>,
-    scribe: Scribe,
+    semaphores: Vec<WaitQueue>,
+    sockets: Vec<WaitQueue>,
+    recorder: Recorder,
     truth: Truth,
 }
 
 /// A semaphore, or a socket's receive queue.
 #[derive(Debug, Clone, Default)]
-struct Gate {
+struct WaitQueue {
     count: usize,
     waiters: VecDeque<usize>,
 }
@@ -38,7 +38,7 @@ struct Thread {
     state: State,
     since: u64,
     /// Run time that the current action still needed when it was last resumed.
-    left: u64,
+    remaining: u64,
     resumed: u64,
     cpu: usize,
     began: u64,
@@ -49,32 +49,33 @@ enum State {
     Unborn,
     Runnable,
     Running,
-    /// Still running, and will leave the CPU unless... `Some`: it was woken meanwhile.
-    Leaving(Option<End>),
+    /// Running, and about to block; `Some` if it was woken in that time, so that the wait ends as it begins.
+    Leaving(Option<WaitEnd>),
     Blocked,
     Dead,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
-    /// A thread has run for what it had to; `u64`: the switch count that this is about.
+enum ScheduledEvent {
+    /// A running action ends; `u64`: the switch count of the CPU at its beginning.
     Ran(usize, u64),
-    /// A time slice is over.
+    /// A time slice ends; the same `u64`.
     Slice(usize, u64),
     /// A thread that decided to wait leaves its CPU.
     Leave(usize),
     Timer(usize),
     Disk(usize),
-    /// A packet arrives: sender, socket, id, when it was sent.
+    /// A packet arrives: sender, socket, id, time of its sending.
     Packet(usize, usize, u32, u64),
 }
 
 impl<'a> Machine<'a> {
     pub(crate) fn new(program: &'a Program) -> Self {
         let count = program.threads.len();
-        let sockets = 1 + program.threads.iter().flatten().map(|action| action.gate()).max().unwrap_or(0);
+        let sockets =
+            1 + program.threads.iter().flatten().map(|action| action.wait_queue()).max().unwrap_or(0);
         let thread =
-            Thread { next: 0, state: State::Unborn, since: 0, left: 0, resumed: 0, cpu: 0, began: 0 };
+            Thread { next: 0, state: State::Unborn, since: 0, remaining: 0, resumed: 0, cpu: 0, began: 0 };
         Self {
             program,
             now: 0,
@@ -83,9 +84,9 @@ impl<'a> Machine<'a> {
             threads: vec![thread; count],
             cpus: vec![(None, 0); program.cpus.unwrap_or(count)],
             queue: VecDeque::new(),
-            semaphores: vec![Gate::default(); sockets],
-            sockets: vec![Gate::default(); sockets],
-            scribe: Scribe::default(),
+            semaphores: vec![WaitQueue::default(); sockets],
+            sockets: vec![WaitQueue::default(); sockets],
+            recorder: Recorder::default(),
             truth: Truth {
                 threads: vec![Vec::new(); count],
                 completed: vec![None; count],
@@ -104,7 +105,7 @@ impl<'a> Machine<'a> {
             .filter_map(|action| if let Action::Fork(child) = action { Some(*child) } else { None })
             .collect();
         let alive: Vec<usize> = (0..self.threads.len()).filter(|thread| !forked.contains(thread)).collect();
-        self.scribe.begin(alive.iter().copied(), self.sockets.len());
+        self.recorder.begin(alive.iter().copied(), self.sockets.len());
         for thread in alive {
             self.threads[thread].state = State::Runnable;
             self.threads[thread].cpu = thread % self.cpus.len();
@@ -117,68 +118,70 @@ impl<'a> Machine<'a> {
         }
         for thread in 0..self.threads.len() {
             match self.threads[thread].state {
-                State::Blocked => self.close(thread, Was::Blocked(End::Open)),
+                State::Blocked => self.close(thread, ThreadState::Blocked(WaitEnd::Open)),
                 State::Unborn | State::Dead => {}
                 other => unreachable!("thread {thread} ends {other:?}"),
             }
         }
-        self.scribe.beside(self.now, EventKind::Mark(Mark::Stopped));
-        Run { events: self.scribe.events, truth: self.truth, end: self.now }
+        self.recorder.beside(self.now, EventKind::Mark(Mark::Stopped));
+        Run { events: self.recorder.events, truth: self.truth, end: self.now }
     }
 
-    fn after(&mut self, ns: u64, due: Due) {
+    fn after(&mut self, ns: u64, due: ScheduledEvent) {
         self.order += 1;
         self.due.push(Reverse((self.now + ns, self.order, due)));
     }
 
-    fn happen(&mut self, due: Due) {
+    fn happen(&mut self, due: ScheduledEvent) {
         match due {
-            Due::Ran(thread, stay) if self.stay(thread) == Some(stay) => {
-                self.threads[thread].left = 0;
+            ScheduledEvent::Ran(thread, count) if self.switch_count(thread) == Some(count) => {
+                self.threads[thread].remaining = 0;
                 self.done(thread);
                 self.step(thread);
             }
-            Due::Slice(thread, stay) if self.stay(thread) == Some(stay) && !self.queue.is_empty() => {
+            ScheduledEvent::Slice(thread, count)
+                if self.switch_count(thread) == Some(count) && !self.queue.is_empty() =>
+            {
                 let ran = self.now - self.threads[thread].resumed;
-                self.threads[thread].left -= ran;
-                self.leave(thread, Leaving::Runnable);
+                self.threads[thread].remaining -= ran;
+                self.leave(thread, LeaveReason::Runnable);
                 self.queue.push_back(thread);
                 self.dispatch();
             }
-            Due::Slice(thread, stay) if self.stay(thread) == Some(stay) => {
-                self.after(self.program.slice, Due::Slice(thread, stay));
+            ScheduledEvent::Slice(thread, count) if self.switch_count(thread) == Some(count) => {
+                self.after(self.program.slice, ScheduledEvent::Slice(thread, count));
             }
-            Due::Ran(..) | Due::Slice(..) => {}
-            Due::Leave(thread) => {
+            ScheduledEvent::Ran(..) | ScheduledEvent::Slice(..) => {}
+            ScheduledEvent::Leave(thread) => {
                 let State::Leaving(woken) = self.threads[thread].state else { return };
-                self.leave(thread, Leaving::Blocked);
+                self.leave(thread, LeaveReason::Blocked);
                 if let Some(end) = woken {
                     self.runnable(thread, end);
                 }
                 self.dispatch();
             }
-            Due::Timer(thread) => {
+            ScheduledEvent::Timer(thread) => {
                 let cpu = self.threads[thread].cpu;
-                self.wake(thread, cpu, Context::LocalTimer, End::Timer);
+                self.wake(thread, cpu, Context::LocalTimer, WaitEnd::Timer);
                 self.dispatch();
             }
-            Due::Disk(thread) => {
+            ScheduledEvent::Disk(thread) => {
                 let cpu = self.threads[thread].cpu;
                 let (current, context) = (self.current(cpu), Context::Softirq(Softirq::Block));
                 let request = request(thread, self.threads[thread].began);
-                self.scribe.write(self.now, cpu, context, current, EventKind::BlockComplete(request));
-                self.wake(thread, cpu, context, End::Disk);
+                self.recorder.write(self.now, cpu, context, current, EventKind::BlockComplete(request));
+                self.wake(thread, cpu, context, WaitEnd::Disk);
                 self.dispatch();
             }
-            Due::Packet(sender, socket, id, sent) => {
+            ScheduledEvent::Packet(sender, socket, id, sent) => {
                 self.arrive(sender, socket, id, sent, None);
                 self.dispatch();
             }
         }
     }
 
-    /// Which of its CPU's stays a running thread is in.
-    fn stay(&self, thread: usize) -> Option<u64> {
+    /// The switch count of a running thread's CPU.
+    fn switch_count(&self, thread: usize) -> Option<u64> {
         let running = matches!(self.threads[thread].state, State::Running);
         running.then(|| self.cpus[self.threads[thread].cpu].1)
     }
@@ -187,24 +190,24 @@ impl<'a> Machine<'a> {
         self.cpus[cpu].0.map_or(Tid::IDLE, tid)
     }
 
-    fn close(&mut self, thread: usize, was: Was) {
+    fn close(&mut self, thread: usize, state: ThreadState) {
         let from = self.threads[thread].since;
         self.threads[thread].since = self.now;
         if from < self.now {
-            self.truth.threads[thread].push(Stretch { from, to: self.now, was });
+            self.truth.threads[thread].push(StateInterval { from, to: self.now, state });
         }
     }
 
     /// Takes a thread off its CPU, which is idle then.
-    fn leave(&mut self, thread: usize, out: Leaving) {
+    fn leave(&mut self, thread: usize, out: LeaveReason) {
         let cpu = self.threads[thread].cpu;
-        let stay = self.now - self.threads[thread].since;
-        let interrupts = (stay % 7).min(stay / 3) as u32;
-        self.close(thread, Was::Running);
+        let ran = self.now - self.threads[thread].since;
+        let interrupts = (ran % 7).min(ran / 3) as u32;
+        self.close(thread, ThreadState::Running);
         self.threads[thread].state = match out {
-            Leaving::Runnable => State::Runnable,
-            Leaving::Blocked => State::Blocked,
-            Leaving::Dead => State::Dead,
+            LeaveReason::Runnable => State::Runnable,
+            LeaveReason::Blocked => State::Blocked,
+            LeaveReason::Dead => State::Dead,
         };
         self.cpus[cpu].0 = None;
         self.cpus[cpu].1 += 1;
@@ -213,7 +216,7 @@ impl<'a> Machine<'a> {
             self.queue.retain(|&queued| queued != next);
         }
         let to = next.map_or(Tid::IDLE, tid);
-        self.scribe.switch(self.now, cpu, (tid(thread), to), out, interrupts);
+        self.recorder.switch(self.now, cpu, (tid(thread), to), out, interrupts);
         if let Some(next) = next {
             self.enter(next, cpu);
         }
@@ -232,25 +235,25 @@ impl<'a> Machine<'a> {
             }
             let Some(next) = self.next_for(cpu) else { continue };
             self.queue.retain(|&queued| queued != next);
-            self.scribe.switch(self.now, cpu, (Tid::IDLE, tid(next)), Leaving::Runnable, 0);
+            self.recorder.switch(self.now, cpu, (Tid::IDLE, tid(next)), LeaveReason::Runnable, 0);
             self.enter(next, cpu);
         }
     }
 
     /// A thread is on a CPU; the switch is written.
     fn enter(&mut self, thread: usize, cpu: usize) {
-        self.close(thread, Was::Runnable);
+        self.close(thread, ThreadState::Runnable);
         self.threads[thread].state = State::Running;
         self.threads[thread].cpu = cpu;
         self.threads[thread].resumed = self.now;
         self.cpus[cpu].0 = Some(thread);
         self.cpus[cpu].1 += 1;
-        let stay = self.cpus[cpu].1;
+        let count = self.cpus[cpu].1;
         if self.program.cpus.is_some() {
-            self.after(self.program.slice, Due::Slice(thread, stay));
+            self.after(self.program.slice, ScheduledEvent::Slice(thread, count));
         }
-        // Even one that only goes on to its next action does so at its own turn.
-        self.after(self.threads[thread].left, Due::Ran(thread, stay));
+        // A thread continues with its next action at its own turn, even without a wait.
+        self.after(self.threads[thread].remaining, ScheduledEvent::Ran(thread, count));
     }
 
     fn done(&mut self, thread: usize) {
@@ -260,7 +263,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// A running thread goes on to its next actions, until one takes time.
+    /// Runs the next actions of a running thread, until one takes time.
     fn step(&mut self, thread: usize) {
         let cpu = self.threads[thread].cpu;
         loop {
@@ -269,20 +272,20 @@ impl<'a> Machine<'a> {
             self.threads[thread].next += 1;
             let Some(&action) = self.program.threads[thread].get(next) else {
                 self.truth.completed[thread] = Some(self.now);
-                self.scribe.write(self.now, cpu, Context::Task, tid(thread), EventKind::Exit);
-                self.leave(thread, Leaving::Dead);
+                self.recorder.write(self.now, cpu, Context::Task, tid(thread), EventKind::Exit);
+                self.leave(thread, LeaveReason::Dead);
                 return self.dispatch();
             };
             match action {
                 Action::Run(ns) => {
-                    self.threads[thread].left = ns;
+                    self.threads[thread].remaining = ns;
                     self.threads[thread].resumed = self.now;
-                    self.after(ns, Due::Ran(thread, self.cpus[cpu].1));
+                    self.after(ns, ScheduledEvent::Ran(thread, self.cpus[cpu].1));
                     return;
                 }
                 Action::Post(gate) => {
                     match self.semaphores[gate].waiters.pop_front() {
-                        Some(waiter) => self.wake(waiter, cpu, Context::Task, End::Thread(thread)),
+                        Some(waiter) => self.wake(waiter, cpu, Context::Task, WaitEnd::Thread(thread)),
                         None => self.semaphores[gate].count += 1,
                     }
                     self.dispatch();
@@ -300,32 +303,32 @@ impl<'a> Machine<'a> {
                     }
                 }
                 Action::Sleep(ns) => {
-                    self.after(ns, Due::Timer(thread));
+                    self.after(ns, ScheduledEvent::Timer(thread));
                     return self.decide_to_wait(thread);
                 }
                 Action::Disk(ns) => {
                     let issue = EventKind::BlockIssue(request(thread, self.now));
-                    self.scribe.write(self.now, cpu, Context::Task, tid(thread), issue);
-                    self.after(ns, Due::Disk(thread));
+                    self.recorder.write(self.now, cpu, Context::Task, tid(thread), issue);
+                    self.after(ns, ScheduledEvent::Disk(thread));
                     return self.decide_to_wait(thread);
                 }
                 Action::Send(socket) => {
-                    let id = self.scribe.next_packet();
+                    let id = self.recorder.next_packet();
                     let (context, out) = (Context::Task, Direction::Out);
-                    self.scribe.packet(self.now, cpu, context, tid(thread), out, (socket, id));
+                    self.recorder.packet(self.now, cpu, context, tid(thread), out, (socket, id));
                     if self.program.flight == 0 {
                         self.arrive(thread, socket, id, self.now, Some(cpu));
                         self.dispatch();
                     } else {
-                        self.after(self.program.flight, Due::Packet(thread, socket, id, self.now));
+                        self.after(self.program.flight, ScheduledEvent::Packet(thread, socket, id, self.now));
                     }
                 }
                 Action::Fork(child) => {
-                    self.scribe.fork(self.now, cpu, tid(thread), child);
+                    self.recorder.fork(self.now, cpu, tid(thread), child);
                     self.truth.forkers[child] = Some(thread);
                     let waking =
                         EventKind::Waking { target: tid(child), irq: 0, newborn: true, socket: None };
-                    self.scribe.write(self.now, cpu, Context::Task, tid(thread), waking);
+                    self.recorder.write(self.now, cpu, Context::Task, tid(thread), waking);
                     self.threads[child].state = State::Runnable;
                     self.threads[child].since = self.now;
                     self.threads[child].cpu = child % self.cpus.len();
@@ -339,7 +342,7 @@ impl<'a> Machine<'a> {
 
     fn decide_to_wait(&mut self, thread: usize) {
         self.threads[thread].state = State::Leaving(None);
-        self.after(self.program.latency, Due::Leave(thread));
+        self.after(self.program.latency, ScheduledEvent::Leave(thread));
     }
 
     /// A packet arrives: on `cpu`, in its sender's context, or on the CPU of who waits for it.
@@ -347,22 +350,22 @@ impl<'a> Machine<'a> {
         let waiter = self.sockets[socket].waiters.pop_front();
         let cpu = at_sender.unwrap_or_else(|| waiter.map_or(0, |waiter| self.threads[waiter].cpu));
         let (current, context) = (self.current(cpu), Context::Softirq(Softirq::NetRx));
-        self.scribe.packet(self.now, cpu, context, current, Direction::In, (socket, id));
-        self.scribe.ready(self.now, cpu, context, current, socket);
+        self.recorder.packet(self.now, cpu, context, current, Direction::In, (socket, id));
+        self.recorder.ready(self.now, cpu, context, current, socket);
         match waiter {
             Some(waiter) => {
                 // Where it arrives on a CPU that its sender has by then, that is its context too.
                 let at_sender = current == tid(sender);
-                self.wake(waiter, cpu, context, End::Packet { sender, sent, at_sender });
+                self.wake(waiter, cpu, context, WaitEnd::Packet { sender, sent, at_sender });
             }
             None => self.sockets[socket].count += 1,
         }
     }
 
     /// Wakes a thread that waits or has decided to.
-    fn wake(&mut self, thread: usize, cpu: usize, context: Context, end: End) {
+    fn wake(&mut self, thread: usize, cpu: usize, context: Context, end: WaitEnd) {
         let waking = EventKind::Waking { target: tid(thread), irq: 0, newborn: false, socket: None };
-        self.scribe.write(self.now, cpu, context, self.current(cpu), waking);
+        self.recorder.write(self.now, cpu, context, self.current(cpu), waking);
         match self.threads[thread].state {
             State::Leaving(_) => self.threads[thread].state = State::Leaving(Some(end)),
             State::Blocked => self.runnable(thread, end),
@@ -370,16 +373,16 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn runnable(&mut self, thread: usize, end: End) {
-        self.close(thread, Was::Blocked(end));
+    fn runnable(&mut self, thread: usize, end: WaitEnd) {
+        self.close(thread, ThreadState::Blocked(end));
         self.threads[thread].state = State::Runnable;
-        self.threads[thread].left = 0;
+        self.threads[thread].remaining = 0;
         self.queue.push_back(thread);
     }
 }
 
 impl Action {
-    fn gate(&self) -> usize {
+    fn wait_queue(&self) -> usize {
         match *self {
             Self::Post(gate) | Self::Wait(gate) | Self::Send(gate) | Self::Receive(gate) => gate,
             _ => 0,

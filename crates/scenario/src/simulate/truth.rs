@@ -3,63 +3,63 @@
 /// The truth of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Truth {
-    /// The stretches of each thread, in order and without gap, from its birth to its death or the end.
-    pub threads: Vec<Vec<Stretch>>,
-    /// When each thread's program was at its end.
+    /// The state intervals of each thread, in order and without gaps, from its fork to its death or the end.
+    pub threads: Vec<Vec<StateInterval>>,
+    /// The end of each thread's program, ns.
     pub completed: Vec<Option<u64>>,
-    /// When each action of each thread began and ended; `None` for those that never did.
+    /// The beginning and end of each action, ns; `None` for one that never ended.
     pub actions: Vec<Vec<Option<(u64, u64)>>>,
     /// The parent of each thread, where it has one.
     pub forkers: Vec<Option<usize>>,
 }
 
-/// A thread did one thing from here to there, ns.
+/// A stretch of a thread in one state, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stretch {
+pub struct StateInterval {
     /// Its first nanosecond.
     pub from: u64,
     /// One past its last.
     pub to: u64,
     /// The state of the thread.
-    pub was: Was,
+    pub state: ThreadState,
 }
 
 /// The state of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Was {
+pub enum ThreadState {
     /// It ran.
     Running,
     /// It waited for a CPU.
     Runnable,
-    /// It waited for something, which this ended.
-    Blocked(End),
+    /// It waited, and this ended the wait.
+    Blocked(WaitEnd),
 }
 
 /// The end of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum WaitEnd {
     /// Another thread.
     Thread(usize),
     /// A timer.
     Timer,
     /// A disk.
     Disk,
-    /// A packet that was sent then, and received in its sender's own context or elsewhere.
+    /// A packet, received in its sender's own context or not.
     Packet {
         /// The sender.
         sender: usize,
-        /// When, ns.
+        /// The time of its sending, ns.
         sent: u64,
         /// Received in the sender's context.
         at_sender: bool,
     },
-    /// Nothing.
+    /// Nothing: it never ended.
     Open,
 }
 
 /// The explanation of one moment of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum At {
+pub enum Explanation {
     /// A thread ran.
     Running(usize),
     /// A thread waited for a CPU.
@@ -70,9 +70,9 @@ pub enum At {
     Disk(usize),
     /// A packet was on its way.
     InFlight,
-    /// A thread waited for what never came.
+    /// A thread waited and was never woken.
     Open(usize),
-    /// A thread was not alive, and nobody gave birth to it later.
+    /// A thread was not alive, and no thread forked it later.
     NotAlive(usize),
 }
 
@@ -80,39 +80,41 @@ impl Truth {
     /// The explanation of one moment of a thread, by the definition of the active path: a
     /// wait is the activity of its waker at that moment. This function knows single moments
     /// and no intervals.
-    pub fn active(&self, thread: usize, ns: u64) -> At {
+    pub fn active(&self, thread: usize, ns: u64) -> Explanation {
         let mut who = thread;
         loop {
-            let stretches = &self.threads[who];
-            let Some(stretch) = stretches.iter().find(|s| s.from <= ns && ns < s.to) else {
-                let unborn = stretches.first().is_none_or(|first| ns < first.from);
+            let intervals = &self.threads[who];
+            let Some(interval) = intervals.iter().find(|s| s.from <= ns && ns < s.to) else {
+                let unborn = intervals.first().is_none_or(|first| ns < first.from);
                 match self.forkers[who].filter(|_| unborn && who != thread) {
                     Some(forker) => {
                         who = forker;
                         continue;
                     }
-                    None => return At::NotAlive(who),
+                    None => return Explanation::NotAlive(who),
                 }
             };
-            match stretch.was {
-                Was::Running => return At::Running(who),
-                Was::Runnable => return At::Runnable(who),
-                Was::Blocked(End::Timer) => return At::Timer(who),
-                Was::Blocked(End::Disk) => return At::Disk(who),
-                Was::Blocked(End::Open) => return At::Open(who),
-                Was::Blocked(End::Packet { sent, at_sender, .. }) if !at_sender && ns >= sent => {
-                    return At::InFlight;
+            match interval.state {
+                ThreadState::Running => return Explanation::Running(who),
+                ThreadState::Runnable => return Explanation::Runnable(who),
+                ThreadState::Blocked(WaitEnd::Timer) => return Explanation::Timer(who),
+                ThreadState::Blocked(WaitEnd::Disk) => return Explanation::Disk(who),
+                ThreadState::Blocked(WaitEnd::Open) => return Explanation::Open(who),
+                ThreadState::Blocked(WaitEnd::Packet { sent, at_sender, .. }) if !at_sender && ns >= sent => {
+                    return Explanation::InFlight;
                 }
-                Was::Blocked(End::Packet { sender: next, .. } | End::Thread(next)) => who = next,
+                ThreadState::Blocked(WaitEnd::Packet { sender: next, .. } | WaitEnd::Thread(next)) => {
+                    who = next
+                }
             }
         }
     }
 
     /// All moments at which something changed.
-    pub fn moments(&self) -> Vec<u64> {
+    pub fn change_times(&self) -> Vec<u64> {
         let mut moments: Vec<u64> = self.threads.iter().flatten().flat_map(|s| [s.from, s.to]).collect();
-        for stretch in self.threads.iter().flatten() {
-            if let Was::Blocked(End::Packet { sent, .. }) = stretch.was {
+        for interval in self.threads.iter().flatten() {
+            if let ThreadState::Blocked(WaitEnd::Packet { sent, .. }) = interval.state {
                 moments.push(sent);
             }
         }

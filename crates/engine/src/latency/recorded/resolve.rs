@@ -145,8 +145,11 @@ fn functions(recorded: &Recorded, text: &str) -> Result<Vec<RecordedTarget>, Rec
     let names: Vec<_> =
         names.map(|(number, name)| (number, String::from_utf8_lossy(name.bytes()).into_owned())).collect();
     let is_meant = |name: &str| {
-        let function = FunctionTarget::parse(name).map(|target| target.function);
-        pattern.matches(name) || function.is_ok_and(|function| pattern.matches(function.as_str()))
+        // A recorded name may hold control characters, which a target on the command line may not.
+        let without_file = || name.rsplit_once(':').is_some_and(|(_, function)| pattern.matches(function));
+        let by_function = FunctionTarget::parse(name)
+            .map_or_else(|_| without_file(), |target| pattern.matches(target.function.as_str()));
+        pattern.matches(name) || by_function
     };
     let found = names.iter().filter(|(_, name)| is_meant(name));
     let found: Vec<_> = found

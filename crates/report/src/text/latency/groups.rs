@@ -7,9 +7,9 @@ use wakepath_engine::latency::{Distribution, Group, GroupBy, GroupKey, Groups, M
 
 use super::{Columns, counted};
 
-use crate::plain::escape;
-use crate::quantity::{amount, share};
+use crate::escape::escape;
 use crate::screen::{Line, Screen, Style};
+use crate::units::{amount, share};
 
 /// The most groups that are shown; JSON has all.
 const MAX_SHOWN: usize = 10;

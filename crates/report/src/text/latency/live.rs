@@ -3,12 +3,12 @@
 use wakepath_engine::latency::live::{EndReason, LiveLatency};
 
 use super::distributions;
-use crate::screen::{Line, Paper, Screen, Style};
+use crate::screen::{Layout, Line, Screen, Style};
 
 /// Each target's histogram, and its changes over time where they were asked for.
-pub fn live_latency(latency: &LiveLatency, paper: Paper) -> String {
-    let mut screen = Screen::new(paper);
-    distributions(&latency.targets, latency.elapsed, paper, &mut screen);
+pub fn live_latency(latency: &LiveLatency, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
+    distributions(&latency.targets, latency.elapsed, layout, &mut screen);
     if latency.reason == EndReason::Interrupted {
         screen.blank();
         screen.wrapped(0, &Line::new().add(Style::Faint, "interrupted before the time was over"));
@@ -57,7 +57,7 @@ mod tests {
         }
     }
 
-    fn check(targets: Vec<Distribution>, paper: Paper, expected: &Expect) {
+    fn check(targets: Vec<Distribution>, layout: Layout, expected: &Expect) {
         let found = LiveLatency {
             host: wakepath_engine::Host::default(),
             began_realtime_ns: None,
@@ -67,7 +67,7 @@ mod tests {
             running: None,
             targets,
         };
-        expected.assert_eq(&live_latency(&found, paper));
+        expected.assert_eq(&live_latency(&found, layout));
     }
 
     #[test]
@@ -80,7 +80,7 @@ mod tests {
         read.open = 1;
         check(
             vec![read],
-            Paper::PLAIN,
+            Layout::PLAIN,
             &expect![[r#"
                 syscall:read: 26,082 calls in 5.00 s, 348 ms in all, 13.3 µs on average
                     1 call had not ended
@@ -117,7 +117,7 @@ mod tests {
         disk.slices = vec![slice(0, &[(14, 1990)]), slice(2500, &[(14, 10), (17, 1)])];
         check(
             vec![disk],
-            Paper::PLAIN,
+            Layout::PLAIN,
             &expect![[r#"
                 disk: 2,001 requests in 5.00 s, 32.9 ms in all, 16.4 µs on average
                 peak          latency  count  log scale
@@ -169,7 +169,7 @@ mod tests {
         read.groups = Some(Groups { by: GroupBy::Thread, groups });
         check(
             vec![read],
-            Paper::PLAIN,
+            Layout::PLAIN,
             &expect![[r#"
                 syscall:read: 1,214 calls in 5.00 s, 636 µs in all, 523 ns on average
                     2 calls had not ended
@@ -217,7 +217,7 @@ mod tests {
         (other.unwound, other.probe, other.notes) = (0, None, Vec::new());
         check(
             vec![none, other],
-            Paper { width: 60, colour: false },
+            Layout { width: 60, colour: false },
             &expect![[r#"
                 ./a\x1b[2J:f: 0 calls in 5.00 s
                     never returns\x07
@@ -238,7 +238,7 @@ mod tests {
         let waits = distribution("runqueue", LatencySource::CpuWaits, &[(11, 1), (12, 800)]);
         check(
             vec![waits],
-            Paper { width: 44, colour: false },
+            Layout { width: 44, colour: false },
             &expect![[r#"
                 runqueue: 801 waits for a CPU in 5.00 s,
                 3.28 ms in all, 4.09 µs on average

@@ -7,9 +7,9 @@ use wakepath_engine::latency::recorded::{Population, RecordedLatency};
 
 use super::distributions;
 use crate::problem::sentence;
-use crate::quantity::count;
-use crate::screen::{Line, Paper, Screen, Style};
+use crate::screen::{Layout, Line, Screen, Style};
 use crate::text::{footer, when};
+use crate::units::count;
 use crate::wording;
 
 /// The most problems that are shown before the distributions.
@@ -18,8 +18,8 @@ const MAX_PROBLEMS: usize = 5;
 const MAX_PROCESSES: usize = 5;
 
 /// The window and the threads, the problems and losses, and each target's histogram.
-pub fn recorded_latency(latency: &RecordedLatency, paper: Paper) -> String {
-    let mut screen = Screen::new(paper);
+pub fn recorded_latency(latency: &RecordedLatency, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
     let head = &latency.head;
     let text = format!("recorded {}", when(head, latency.from, latency.to));
     screen.wrapped(0, &Line::new().add(Style::Faint, text));
@@ -38,7 +38,7 @@ pub fn recorded_latency(latency: &RecordedLatency, paper: Paper) -> String {
     screen.wrapped(0, &Line::new().add(style, footer::lost(&head.losses)));
     screen.blank();
     let elapsed = Duration::from_nanos(latency.to.since(latency.from));
-    distributions(&latency.targets, elapsed, paper, &mut screen);
+    distributions(&latency.targets, elapsed, layout, &mut screen);
     screen.into_text()
 }
 
@@ -95,7 +95,7 @@ mod tests {
             algorithm: Algorithm::Active,
         };
         let told = ask(recorded, &query).expect("an answer");
-        expected.assert_eq(&recorded_latency(&told, Paper::PLAIN));
+        expected.assert_eq(&recorded_latency(&told, Layout::PLAIN));
     }
 
     #[test]

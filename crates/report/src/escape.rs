@@ -1,5 +1,5 @@
-//! Names come from elsewhere: a process can call itself a terminal escape. Everything that any view
-//! shows goes through [`escape`].
+//! Escaping of names: a process can choose a terminal's control sequence as its name, so every view shows names through
+//! [`escape`].
 
 use std::fmt::Write;
 

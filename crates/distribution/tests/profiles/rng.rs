@@ -1,9 +1,9 @@
-//! Lots: numbers that are random, and the same each time.
+//! Pseudo-random numbers that are the same in each run.
 
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed};
 
-/// Cases drawn the same each time: these tests hold rules of statistics, which a case in many thousands may
-/// break by right, and a run that fails by right once a year teaches no one anything.
+/// The configuration of property tests with a fixed seed: rules of statistics may fail in a case among many
+/// thousands, and such a failure would mean nothing.
 pub fn config() -> Config {
     Config {
         rng_algorithm: RngAlgorithm::ChaCha,
@@ -14,9 +14,9 @@ pub fn config() -> Config {
 }
 
 /// SplitMix64 (Steele, Lea and Flood 2014).
-pub struct Lot(u64);
+pub struct Rng(u64);
 
-impl Lot {
+impl Rng {
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -1,4 +1,4 @@
-//! Quantities for people: three significant digits of time, one decimal of a share.
+//! Numbers with their units, as people read them: times with three significant digits, shares with one decimal.
 
 use wakepath_distribution::Unit;
 

@@ -12,12 +12,12 @@ use super::tid;
 
 /// Writes down what a recorder would see.
 #[derive(Debug, Default)]
-pub(crate) struct Scribe {
+pub(crate) struct Recorder {
     pub(crate) events: Vec<Event>,
     packets: u32,
 }
 
-impl Scribe {
+impl Recorder {
     pub(crate) fn write(&mut self, ns: u64, cpu: usize, context: Context, current: Tid, what: EventKind) {
         let at = Stamp::from_ns(ns);
         self.events.push(Event { at, cpu: Cpu(cpu as u16), context, current, kind: what });
@@ -47,13 +47,13 @@ impl Scribe {
         ns: u64,
         cpu: usize,
         (prev, next): (Tid, Tid),
-        out: Leaving,
+        out: LeaveReason,
         interrupts_ns: u32,
     ) {
         let out = match out {
-            Leaving::Runnable => SwitchOut::Runnable,
-            Leaving::Blocked => SwitchOut::Blocked(BlockedState::Interruptible),
-            Leaving::Dead => SwitchOut::Dead,
+            LeaveReason::Runnable => SwitchOut::Runnable,
+            LeaveReason::Blocked => SwitchOut::Blocked(BlockedState::Interruptible),
+            LeaveReason::Dead => SwitchOut::Dead,
         };
         let what = EventKind::Switch { next, out, interrupts_ns, call: None };
         self.write(ns, cpu, Context::Task, prev, what);
@@ -98,7 +98,7 @@ impl Scribe {
 
 /// How a thread leaves its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leaving {
+pub(crate) enum LeaveReason {
     Runnable,
     Blocked,
     Dead,
