@@ -8,7 +8,8 @@ use wakepath_distribution::{Histogram, Peak, Unit, bucket_of, peaks};
 use wakepath_event::CallEnd;
 use wakepath_findings::{Evidence, PerGroup};
 
-use crate::path::{code_names, explain, head};
+use crate::head::head;
+use crate::path::{code_names, explain};
 use crate::{CodeNames, Head, Name, PathAnswer, Question, Recorded, problem};
 
 /// Which calls are asked about.

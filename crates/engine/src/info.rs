@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wakepath_clock::{Reference, Stamp};
 
-use crate::path::head;
+use crate::head::head;
 use crate::{Head, Recorded};
 
 /// The summary of a recording.

@@ -9,6 +9,7 @@ mod clocks;
 mod comparison;
 #[cfg(feature = "collect")]
 pub mod doctor;
+mod head;
 mod hosts;
 mod info;
 pub mod latency;

@@ -7,7 +7,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_findings::{OpenWaits, ThreadTimes, open_waits_of_threads, threads as thread_times};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::path::head;
+use crate::head::head;
 use crate::query::Scope;
 use crate::{Head, Recorded};
 

@@ -16,6 +16,7 @@ mod identity;
 mod metadata;
 mod read;
 mod rotate;
+mod stream_name;
 pub mod synthetic;
 mod write;
 

@@ -18,7 +18,7 @@ use wakepath_kernel_records::{Buffer, Decoder};
 
 use crate::directory::Directory;
 use crate::metadata::{FORMAT, MAX_METADATA_BYTES, MetadataError, TRACER, recording_facts};
-use crate::write::stream_of_name;
+use crate::stream_name::stream_of_name;
 use cursor::Cursor;
 pub use problem::{ReadFault, ReadProblem};
 pub use stream::StreamInfo;

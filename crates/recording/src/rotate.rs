@@ -9,6 +9,7 @@ use wakepath_ctf::tsdl;
 
 use crate::directory::{Directory, split};
 use crate::metadata::{MetadataError, recording_facts};
+use crate::stream_name::is_stream_name;
 
 /// Why an earlier recording cannot make room.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +75,7 @@ fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, RotateError> {
     }
     let mut kernel_files = Vec::new();
     for (name, kind) in kernel.names().map_err(|e| cannot("kernel/ cannot be listed", e))? {
-        let ours = name.to_str().is_some_and(|name| name == "metadata" || crate::write::is_stream_name(name));
+        let ours = name.to_str().is_some_and(|name| name == "metadata" || is_stream_name(name));
         if !ours || kind != FileType::RegularFile {
             return Err(foreign(format!("it holds kernel/{}", name.to_string_lossy().escape_debug())));
         }

@@ -16,6 +16,7 @@ use wakepath_kernel_records::{Buffer, Encoder};
 use crate::directory::Directory;
 pub use crate::directory::Owner;
 use crate::metadata::{RecordingFacts, metadata, offset_ns};
+use crate::stream_name::MAX_CPUS;
 use crate::{ClockReading, HostIdentity};
 use budget::Budget;
 pub use budget::Space;
@@ -77,9 +78,6 @@ pub struct Writer {
     net: Vec<Option<Stream>>,
     life: Life,
 }
-
-/// A number above all CPUs that Linux supports.
-const MAX_CPUS: u16 = 16_384;
 
 impl Writer {
     /// Makes the directory `path`, private, with metadata and no events. It must not exist, or be
@@ -212,28 +210,6 @@ enum ExistingPolicy {
 fn space(kernel: &Directory, path: &Path, budget: &Budget) -> Result<Space, WriteError> {
     let (free, total) = kernel.space().map_err(|e| WriteError::from_io(path, e))?;
     budget.check(path, Space { free, total })
-}
-
-/// Whether a file of this name is a stream of a recording.
-pub(crate) fn is_stream_name(name: &str) -> bool {
-    stream_of_name(name).is_some()
-}
-
-/// The buffer that a stream's name stands for, and the CPU, or a number for the order.
-pub(crate) fn stream_of_name(name: &str) -> Option<(Buffer, u32)> {
-    let cpu = |digits: &str| match digits.parse::<u16>() {
-        Ok(cpu) if cpu < MAX_CPUS && cpu.to_string() == digits => Some(u32::from(cpu)),
-        _ => None,
-    };
-    match name {
-        "life" => Some((Buffer::Life, 0)),
-        "life_late" => Some((Buffer::Life, 1)),
-        _ => match name.split_once('_') {
-            Some(("sched", digits)) => Some((Buffer::Sched, cpu(digits)?)),
-            Some(("net", digits)) => Some((Buffer::Net, cpu(digits)?)),
-            _ => None,
-        },
-    }
 }
 
 /// A random uuid, version 4 (RFC 9562, section 5.4).

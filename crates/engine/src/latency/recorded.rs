@@ -21,7 +21,7 @@ use wakepath_event::{CallEnd, HostIndex};
 
 use super::Distribution;
 use super::target::LockKind;
-use crate::path::head;
+use crate::head::head;
 use crate::query::{self, asked};
 use crate::{Head, Name, PathQuery, QueryError, Recorded, TimeSpec};
 use counting::{Counters, Ending, Window};

@@ -1,0 +1,28 @@
+//! The names of a recording's streams.
+
+use wakepath_kernel_records::Buffer;
+
+/// A number above all CPUs that Linux supports.
+pub(crate) const MAX_CPUS: u16 = 16_384;
+
+/// The buffer that a stream's name stands for, and the CPU, or a number for the order.
+pub(crate) fn stream_of_name(name: &str) -> Option<(Buffer, u32)> {
+    let cpu = |digits: &str| match digits.parse::<u16>() {
+        Ok(cpu) if cpu < MAX_CPUS && cpu.to_string() == digits => Some(u32::from(cpu)),
+        _ => None,
+    };
+    match name {
+        "life" => Some((Buffer::Life, 0)),
+        "life_late" => Some((Buffer::Life, 1)),
+        _ => match name.split_once('_') {
+            Some(("sched", digits)) => Some((Buffer::Sched, cpu(digits)?)),
+            Some(("net", digits)) => Some((Buffer::Net, cpu(digits)?)),
+            _ => None,
+        },
+    }
+}
+
+/// Whether a file of this name is a stream of a recording.
+pub(crate) fn is_stream_name(name: &str) -> bool {
+    stream_of_name(name).is_some()
+}
