@@ -207,11 +207,12 @@ fn a_call_whose_thread_ends_or_becomes_another_program_was_left() {
         let document: Value = document.and_then(|line| serde_json::from_str(line).ok()).expect("a document");
         assert_eq!(ends(&document["targets"][0]), expected, "{target} {options:?}: {document:#}");
 
-        wakepath(folder, &[&["record", "--call", target], options, &["--"], command].concat());
+        let rec = wakepath(folder, &[&["record", "--call", target], options, &["--"], command].concat());
+        eprintln!("REC {}", String::from_utf8_lossy(&rec.stderr));
         let said = wakepath(folder, &["path", "--call", "--slowest", "1"]);
         let said = String::from_utf8_lossy(&said.stderr).into_owned();
         let [_, left, open] = expected;
-        assert!(said.contains(&format!("{left} were left, {open} had not ended")), "{target}: {said}");
+        assert!(said.contains(&format!("{left} were unwound, {open} had not ended")), "{target}: {said}");
     }
 }
 

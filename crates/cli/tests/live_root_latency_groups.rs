@@ -301,7 +301,7 @@ fn requests_of_a_disk_cannot_be_grouped() {
         wakepath(folder.path(), &["latency", "syscall:read", "disk", "--by", "process", "-a", "-d", "1"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("whom a disk's request is for, no request says"), "{said}");
+    assert!(said.contains("a disk request does not say which process it is for"), "{said}");
 }
 
 /// Raises the number of process ids so that enough exist at once; restores it when dropped.

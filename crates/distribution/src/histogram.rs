@@ -71,15 +71,6 @@ pub fn average_latency(bucket: usize) -> f64 {
     1.5 * (1u64 << bucket.min(BUCKETS - 1)) as f64
 }
 
-/// A quantile as a histogram knows it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Quantile {
-    /// The latency lies in here for certain: the range of a bucket.
-    pub bounds: RangeInclusive<u64>,
-    /// Where it would lie if the bucket's calls were spread evenly over it on a log scale.
-    pub estimate: f64,
-}
-
 /// Counts of calls by latency, and the exact sum of their latencies.
 ///
 /// Nothing here panics: what would overflow stays at its greatest value. Counts are `u64`, as they are
@@ -172,31 +163,6 @@ impl Histogram {
     pub fn mean(&self) -> Option<f64> {
         (!self.is_empty()).then(|| self.sum as f64 / self.calls() as f64)
     }
-
-    /// The least latency that at least this share of the calls does not exceed: 0.5 for the median.
-    ///
-    /// `None` without calls, and for a share that is not a number. Shares below 0 are taken for 0, the least
-    /// latency, and above 1 for 1, the greatest. Beyond 2^53 calls, which of them it is is rounded.
-    pub fn quantile(&self, share: f64) -> Option<Quantile> {
-        let calls: u128 = self.counts.iter().map(|&count| u128::from(count)).sum();
-        if calls == 0 || share.is_nan() {
-            return None;
-        }
-        // The call of this rank, from 1. Rounding of the product must not go past the last call.
-        let rank = ((share.clamp(0.0, 1.0) * calls as f64).ceil() as u128).clamp(1, calls);
-        let mut below = 0u128;
-        for (bucket, &count) in self.counts.iter().enumerate() {
-            let through = below + u128::from(count);
-            if rank <= through {
-                // Each call in the middle of its share of the bucket.
-                let within = ((rank - below) as f64 - 0.5) / count as f64;
-                let estimate = (bucket as f64 + within).exp2();
-                return Some(Quantile { bounds: bounds(bucket), estimate });
-            }
-            below = through;
-        }
-        None
-    }
 }
 
 #[cfg(test)]
@@ -277,36 +243,20 @@ mod tests {
         full.add(5);
         full.merge(&full.clone()).unwrap();
         assert_eq!((full.calls(), full.sum()), (u64::MAX, u128::MAX));
-        assert_eq!(full.quantile(0.49).unwrap().bounds, bounds(31));
-        assert_eq!(full.quantile(1.0).unwrap().bounds, bounds(63));
         assert!(full.mean().unwrap().is_finite());
     }
 
     #[test]
-    fn a_quantile_lies_in_the_bucket_of_its_call() {
-        // Ten calls: four in bucket 3, five in bucket 6, one in bucket 20.
+    fn the_mean_is_that_of_the_exact_sum() {
         let histogram = of(&[8, 9, 10, 15, 64, 64, 70, 100, 127, 1 << 20]);
-        for (share, bucket) in
-            [(-1.0, 3), (0.0, 3), (0.4, 3), (0.41, 6), (0.5, 6), (0.9, 6), (0.901, 20), (2.0, 20)]
-        {
-            let quantile = histogram.quantile(share).unwrap();
-            assert_eq!(quantile.bounds, bounds(bucket), "{share}");
-            assert!(quantile.estimate >= (1u64 << bucket) as f64);
-            assert!(quantile.estimate < (2u64 << bucket) as f64);
-        }
-        // The third of five calls lies in the middle of its bucket on the log scale.
-        assert!((histogram.quantile(0.7).unwrap().estimate - 6.5f64.exp2()).abs() < 1e-9);
-        assert_eq!(
-            histogram.mean(),
-            Some((8 + 9 + 10 + 15 + 64 + 64 + 70 + 100 + 127 + (1 << 20)) as f64 / 10.0)
-        );
+        let sum = 8 + 9 + 10 + 15 + 64 + 64 + 70 + 100 + 127 + (1 << 20);
+        assert_eq!(histogram.mean(), Some(f64::from(sum) / 10.0));
     }
 
     #[test]
     fn without_calls_nothing_is_known() {
         let empty = of(&[]);
         assert!(empty.is_empty());
-        assert_eq!((empty.mean(), empty.quantile(0.5), empty.calls()), (None, None, 0));
-        assert_eq!(of(&[1]).quantile(f64::NAN), None);
+        assert_eq!((empty.mean(), empty.calls()), (None, 0));
     }
 }

@@ -15,5 +15,5 @@ mod peaks;
 
 pub use compare::{Measure, alike};
 pub use groups::{GroupBy, MAX_GROUP_SLICES, MAX_GROUPS};
-pub use histogram::{BUCKETS, Histogram, MismatchError, Quantile, Unit, average_latency, bounds, bucket_of};
+pub use histogram::{BUCKETS, Histogram, MismatchError, Unit, average_latency, bounds, bucket_of};
 pub use peaks::{Peak, peaks};

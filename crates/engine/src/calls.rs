@@ -55,8 +55,6 @@ pub struct CallsAnswer<'r> {
     pub target: Name,
     /// How long its calls took, of those that returned.
     pub histogram: Histogram,
-    /// The peaks of that.
-    pub peaks: Vec<Peak>,
     /// Calls that never returned: an exception, `longjmp` or the end of their thread unwound them.
     pub unwound: u64,
     /// Calls that had not ended.
@@ -174,7 +172,7 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
     });
     let asked = group(recorded, &asked, query.algorithm, &mut names);
     let head = head_of(recorded, &asked, usual.as_ref().map(|(_, usual)| usual));
-    Ok(CallsAnswer { head, target, histogram, peaks, unwound, open, moved, asked, which: query.which, usual })
+    Ok(CallsAnswer { head, target, histogram, unwound, open, moved, asked, which: query.which, usual })
 }
 
 /// What is lost and doubtful of any of these calls, told once.

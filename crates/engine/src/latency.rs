@@ -10,7 +10,7 @@ mod target;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use wakepath_distribution::{Histogram, Peak};
+use wakepath_distribution::Histogram;
 
 pub use groups::{Group, GroupKey, Groups};
 pub use target::TargetError;
@@ -42,8 +42,6 @@ pub struct Distribution {
     pub source: LatencySource,
     /// The latencies of the whole time.
     pub histogram: Histogram,
-    /// The peaks of that histogram.
-    pub peaks: Vec<Peak>,
     /// The latencies of each part of the time, where that was asked for.
     pub slices: Vec<TimeSlice>,
     /// The latencies of each process, thread or cgroup, where that was asked for.
@@ -63,6 +61,26 @@ pub struct Distribution {
     pub other_processes: Option<OtherProcesses>,
     /// Sentences on what limits the meaning of the numbers.
     pub notes: Vec<String>,
+}
+
+impl Distribution {
+    /// The distribution of latencies that were counted without slices, groups, probes or notes.
+    pub fn new(target: String, source: LatencySource, histogram: Histogram) -> Self {
+        Self {
+            target,
+            source,
+            histogram,
+            slices: Vec::new(),
+            groups: None,
+            unwound: 0,
+            overflowed: 0,
+            open: 0,
+            unseen: 0,
+            probe: None,
+            other_processes: None,
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// The cost of a function's probes, as measured before counting.

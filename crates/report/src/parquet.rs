@@ -424,7 +424,6 @@ mod tests {
         let group = |key, ns: &[u64]| Group {
             key,
             histogram: latency(ns),
-            peaks: vec![],
             slices: vec![],
             unwound: 0,
             overflowed: 0,

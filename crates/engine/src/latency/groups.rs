@@ -1,6 +1,6 @@
 //! The latencies of a target, by process, thread or cgroup.
 
-use wakepath_distribution::{GroupBy, Histogram, Peak};
+use wakepath_distribution::{GroupBy, Histogram};
 
 use super::TimeSlice;
 
@@ -20,8 +20,6 @@ pub struct Group {
     pub key: GroupKey,
     /// Its latencies.
     pub histogram: Histogram,
-    /// The peaks of that histogram.
-    pub peaks: Vec<Peak>,
     /// The group's share of the target's slices, where that was asked for; empty where there were too many to
     /// keep.
     pub slices: Vec<TimeSlice>,

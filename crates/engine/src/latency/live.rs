@@ -173,19 +173,13 @@ fn distribution<'a>(
         (unwound, overflowed, open, unseen) = (counts.unwound, counts.overflowed, counts.open, counts.unseen);
     }
     let distribution = Distribution {
-        target: target.name,
-        source: target.source,
-        peaks: wakepath_distribution::peaks(&histogram),
-        histogram,
         slices,
-        groups: None,
         unwound,
         overflowed,
         open,
         unseen,
-        probe: None,
-        other_processes: None,
         notes: target.notes,
+        ..Distribution::new(target.name, target.source, histogram)
     };
     (distribution, slice_of_reading)
 }

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Basis, Timeouts, active, active_by, exact};
-use wakepath_distribution::peaks;
 use wakepath_event::{CallEnd, HostIndex};
 
 use super::Distribution;
@@ -105,19 +104,12 @@ pub fn recorded_latency(
         let counter = counters.get(kind).filter(|counter| !(of_pattern && counter.is_empty()));
         let Some(counter) = counter else { continue };
         distributions.push(Distribution {
-            target: name,
-            source: kind.source(),
-            peaks: peaks(&counter.histogram),
-            histogram: counter.histogram.clone(),
-            groups: None,
             slices: counter.slices(&window),
             unwound: counter.unwound,
-            overflowed: 0,
             open: counter.open,
             unseen: counter.unseen,
-            probe: None,
-            other_processes: None,
             notes: notes(recorded, kind, counter.is_empty(), &facts, ambiguous),
+            ..Distribution::new(name, kind.source(), counter.histogram.clone())
         });
     }
     if distributions.is_empty() {

@@ -159,7 +159,7 @@ pub fn calls(answer: &CallsAnswer, out: &mut dyn Write) -> io::Result<()> {
         target: text(answer.target.bytes()),
         unit: "ns",
         buckets: buckets(&answer.histogram),
-        peaks: peaks(&answer.peaks),
+        peaks: peaks(&answer.histogram),
         left: answer.unwound,
         open: answer.open,
         moved: answer.moved,

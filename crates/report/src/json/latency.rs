@@ -83,7 +83,7 @@ fn target(target: &Distribution) -> TargetJson {
         count: target.histogram.calls(),
         sum: target.histogram.sum().to_string(),
         buckets: buckets(&target.histogram),
-        peaks: peaks(&target.peaks),
+        peaks: peaks(&target.histogram),
         open: target.open,
         left: target.unwound,
         crowded: target.overflowed,

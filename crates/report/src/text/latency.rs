@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use wakepath_distribution::{BUCKETS, Histogram, Unit, average_latency, bounds};
+use wakepath_distribution::{BUCKETS, Histogram, Peak, Unit, average_latency, bounds, peaks};
 use wakepath_engine::latency::{Distribution, LatencySource, MAX_GROUP_SLICES, OtherProcesses, TimeSlice};
 
 use crate::escape::escape;
@@ -37,8 +37,9 @@ fn distributions(targets: &[Distribution], elapsed: Duration, layout: Layout, sc
         if target.histogram.is_empty() {
             continue;
         }
-        buckets(target, layout, screen);
-        peaks(target, screen);
+        let peaks = peaks(&target.histogram);
+        buckets(&target.histogram, &peaks, layout, screen);
+        peak_shares(target, &peaks, screen);
         if !target.slices.is_empty() {
             screen.blank();
             over_time(target, screen);
@@ -122,12 +123,12 @@ pub fn other_processes(OtherProcesses { processes, file, per_call_ns }: &OtherPr
     format!("the probes in {name} are also in {others}: each call there takes {cost}longer")
 }
 
-fn buckets(target: &Distribution, layout: Layout, screen: &mut Screen) {
-    let counts = target.histogram.counts();
+fn buckets(histogram: &Histogram, peaks: &[Peak], layout: Layout, screen: &mut Screen) {
+    let counts = histogram.counts();
     let used = counts.iter().position(|&n| n > 0).unwrap_or(0)
         ..counts.iter().rposition(|&n| n > 0).map_or(0, |last| last + 1);
     let most = counts.iter().copied().max().unwrap_or(0);
-    let unit = target.histogram.unit();
+    let unit = histogram.unit();
     let ranges: Vec<_> = used.clone().map(|bucket| range(bucket, unit)).collect();
     let wide = ranges.iter().map(|range| range.chars().count()).max().unwrap_or(0);
     let digits = grouped(most).len().max("count".len());
@@ -139,7 +140,7 @@ fn buckets(target: &Distribution, layout: Layout, screen: &mut Screen) {
     );
     for (bucket, range) in used.zip(ranges) {
         let n = counts[bucket];
-        let peak = target.peaks.iter().position(|peak| (peak.from_bucket..=peak.to_bucket).contains(&bucket));
+        let peak = peaks.iter().position(|peak| (peak.from_bucket..=peak.to_bucket).contains(&bucket));
         let peak = peak.map_or_else(String::new, |peak| (peak + 1).to_string());
         let line = Line::new()
             .add(Style::Strong, format!("{peak:>4}"))
@@ -161,13 +162,13 @@ fn range(bucket: usize, unit: Unit) -> String {
 }
 
 /// Each peak's part of the number, and of the time as estimated from the middles of its buckets.
-fn peaks(target: &Distribution, screen: &mut Screen) {
+fn peak_shares(target: &Distribution, peaks: &[Peak], screen: &mut Screen) {
     let counts = target.histogram.counts();
     let time = |buckets: RangeInclusive<usize>| {
         buckets.map(|bucket| counts[bucket] as f64 * average_latency(bucket)).sum::<f64>() as u64
     };
     let all = time(0..=BUCKETS - 1);
-    for (index, peak) in target.peaks.iter().enumerate().filter(|_| target.peaks.len() > 1) {
+    for (index, peak) in peaks.iter().enumerate().filter(|_| peaks.len() > 1) {
         let part = time(peak.from_bucket..=peak.to_bucket);
         let text = format!(
             "{} ({}), about {} ({})",

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use wakepath_collect::{Counts, Group as Counted, Part, Reading};
-use wakepath_distribution::{GroupBy, Histogram, Unit, peaks};
+use wakepath_distribution::{GroupBy, Histogram, Unit};
 
 use crate::latency::{Group, GroupKey, Groups, TimeSlice};
 
@@ -31,8 +31,7 @@ pub(super) fn groups(
 
 fn group(key: GroupKey, counts: &Counts, unit: Unit, slices: Vec<TimeSlice>) -> Group {
     let histogram = Histogram::from_counters(unit, counts.buckets, counts.sum.into());
-    let peaks = peaks(&histogram);
-    Group { key, peaks, histogram, slices, unwound: counts.unwound, overflowed: counts.overflowed }
+    Group { key, histogram, slices, unwound: counts.unwound, overflowed: counts.overflowed }
 }
 
 /// The target's slices by group. `slice_of_reading` holds the index of each reading's slice. Empty where a reading

@@ -20,13 +20,10 @@ pub(in crate::json) struct PeakJson {
     count: u64,
 }
 
-pub(in crate::json) fn peaks(peaks: &[Peak]) -> Vec<PeakJson> {
-    let peak = |peak: &Peak| PeakJson {
-        from_bucket: peak.from_bucket,
-        to_bucket: peak.to_bucket,
-        count: peak.count,
-    };
-    peaks.iter().map(peak).collect()
+pub(in crate::json) fn peaks(histogram: &Histogram) -> Vec<PeakJson> {
+    let peak =
+        |peak: Peak| PeakJson { from_bucket: peak.from_bucket, to_bucket: peak.to_bucket, count: peak.count };
+    wakepath_distribution::peaks(histogram).into_iter().map(peak).collect()
 }
 
 pub(in crate::json) fn buckets(histogram: &Histogram) -> Vec<BucketJson> {

@@ -37,7 +37,7 @@ impl GroupJson {
             count: group.histogram.calls(),
             sum: group.histogram.sum().to_string(),
             buckets: buckets(&group.histogram),
-            peaks: peaks(&group.peaks),
+            peaks: peaks(&group.histogram),
             left: group.unwound,
             crowded: group.overflowed,
             slices: group.slices.iter().map(slice).collect(),

@@ -34,7 +34,7 @@ pub fn live_latency(latency: &LiveLatency, out: &mut dyn Write) -> io::Result<()
 mod tests {
     use std::time::Duration;
 
-    use wakepath_distribution::{Histogram, Unit, peaks};
+    use wakepath_distribution::{Histogram, Unit};
     use wakepath_engine::latency::live::EndReason;
     use wakepath_engine::latency::{
         Distribution, Group, GroupBy, GroupKey, Groups, LatencySource, OtherProcesses, ProbeCost, TimeSlice,
@@ -53,7 +53,6 @@ mod tests {
         let group = |key| Group {
             key,
             histogram: histogram.clone(),
-            peaks: Vec::new(),
             slices: vec![slice.clone()],
             unwound: 1,
             overflowed: 0,
@@ -68,7 +67,6 @@ mod tests {
         let distribution = Distribution {
             target: String::from("./app:f\u{202e}"),
             source: LatencySource::Calls,
-            peaks: peaks(&histogram),
             histogram,
             slices: vec![slice],
             groups: Some(Groups { by: GroupBy::Process, groups }),

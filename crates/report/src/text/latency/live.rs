@@ -21,7 +21,7 @@ mod tests {
     use expect_test::{Expect, expect};
     use std::time::Duration;
 
-    use wakepath_distribution::{BUCKETS, Histogram, Unit, peaks};
+    use wakepath_distribution::{BUCKETS, Histogram, Unit};
     use wakepath_engine::latency::{
         Distribution, Group, GroupBy, GroupKey, Groups, LatencySource, OtherProcesses, ProbeCost, TimeSlice,
     };
@@ -39,22 +39,7 @@ mod tests {
     }
 
     fn distribution(target: &str, source: LatencySource, counts: &[(usize, u64)]) -> Distribution {
-        let histogram = histogram(counts);
-        Distribution {
-            target: target.to_owned(),
-            source,
-            peaks: peaks(&histogram),
-            histogram,
-            slices: Vec::new(),
-            groups: None,
-            unwound: 0,
-            overflowed: 0,
-            open: 0,
-            unseen: 0,
-            probe: None,
-            other_processes: None,
-            notes: Vec::new(),
-        }
+        Distribution::new(target.to_owned(), source, histogram(counts))
     }
 
     fn check(targets: Vec<Distribution>, layout: Layout, expected: &Expect) {
@@ -139,7 +124,6 @@ mod tests {
         let group = |key, counts: &[(usize, u64)]| Group {
             key,
             histogram: histogram(counts),
-            peaks: Vec::new(),
             slices: Vec::new(),
             unwound: 0,
             overflowed: 0,
