@@ -28,7 +28,7 @@ pub(crate) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    pub(crate) fn new(sources: &[Arc<dyn Source>], report: &'a mut dyn FnMut(u64, u64)) -> Self {
+    pub(crate) fn new(sources: &[Arc<Source>], report: &'a mut dyn FnMut(u64, u64)) -> Self {
         let done = sources.iter().map(|_| Arc::default()).collect();
         let sizes = sources.iter().map(|source| source.description().size);
         Self { report, done, expected: sizes.fold(0, u64::saturating_add), calls: 0 }
@@ -46,21 +46,22 @@ impl<'a> Progress<'a> {
 
 /// Compares the clocks of these hosts with the reference, which is chosen where none is given.
 pub(crate) fn clocks(
-    sources: &[Arc<dyn Source>],
+    sources: &[Arc<Source>],
     reference: Option<usize>,
     progress: &mut Progress<'_>,
 ) -> Synchronisation {
     let extents: Vec<_> = thread::scope(|scope| {
-        let readers: Vec<_> = sources.iter().map(|source| scope.spawn(|| extent(&**source))).collect();
+        let readers: Vec<_> = sources.iter().map(|source| scope.spawn(|| extent(source))).collect();
         readers.into_iter().map(|reader| reader.join().unwrap_or_default()).collect()
     });
     // The packets are read as often as they are needed, and never kept.
-    let traffic = |(source, done): (&Arc<dyn Source>, &Arc<AtomicU64>)| {
+    let traffic = |(source, done): (&Arc<Source>, &Arc<AtomicU64>)| {
         let (source, done) = (Arc::clone(source), Arc::clone(done));
         Visited::new(move |visit| {
-            source.read(&mut |event| Traffic::of(event).into_iter().for_each(&mut *visit), &mut |read| {
-                done.store(read, Ordering::Relaxed)
-            });
+            source.read(
+                |event| Traffic::of(event).into_iter().for_each(&mut *visit),
+                |read| done.store(read, Ordering::Relaxed),
+            );
         })
     };
     let traffic: Vec<_> = sources.iter().zip(&progress.done).map(traffic).collect();
@@ -71,15 +72,15 @@ pub(crate) fn clocks(
 }
 
 /// The stamps of a host's first and last event.
-fn extent(source: &dyn Source) -> Option<(Stamp<Local>, Stamp<Local>)> {
+fn extent(source: &Source) -> Option<(Stamp<Local>, Stamp<Local>)> {
     let mut extent = source.description().extent;
     if extent.is_none() {
         source.read(
-            &mut |event| {
+            |event| {
                 let (from, to) = extent.unwrap_or((event.at, event.at));
                 extent = Some((from.min(event.at), to.max(event.at)));
             },
-            &mut |_| {},
+            |_| {},
         );
     }
     extent
@@ -87,7 +88,7 @@ fn extent(source: &dyn Source) -> Option<(Stamp<Local>, Stamp<Local>)> {
 
 /// A host whose clock can be converted to the reference.
 pub(crate) struct LinkedHost<'a> {
-    pub(crate) source: &'a dyn Source,
+    pub(crate) source: &'a Source,
     /// Its index among those whose clocks were compared.
     pub(crate) place: usize,
     /// From its clock to the reference.
@@ -141,17 +142,17 @@ fn on_reference(clock: &Transform<Local, Reference>, at: Stamp<Local>) -> Stamp<
     Stamp::from_ns(clock.convert(at).0.ns())
 }
 
-fn read(source: &dyn Source, done: &AtomicU64, sender: SyncSender<Vec<Event>>) -> Vec<ProblemKind> {
+fn read(source: &Source, done: &AtomicU64, sender: SyncSender<Vec<Event>>) -> Vec<ProblemKind> {
     let mut batch = Vec::with_capacity(BATCH_EVENTS);
     let mut damages = source.read(
-        &mut |event| {
+        |event| {
             batch.push(event.clone());
             if batch.len() == BATCH_EVENTS {
                 // Sending fails only when the receiver is gone, and everything with it.
                 let _ = sender.send(std::mem::replace(&mut batch, Vec::with_capacity(BATCH_EVENTS)));
             }
         },
-        &mut |read| done.store(read, Ordering::Relaxed),
+        |read| done.store(read, Ordering::Relaxed),
     );
     let _ = sender.send(batch);
     damages.dedup();

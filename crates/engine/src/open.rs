@@ -8,7 +8,7 @@ use wakepath_sync::Synchronisation;
 use wakepath_wait_graph::Builder;
 
 use crate::hosts::{self, LinkedHost, Progress};
-use crate::source::{self, OpenError, Source};
+use crate::source::{OpenError, Source};
 use crate::{Host, Problem, ProblemKind, Recorded, Survey};
 
 /// Reads the recording in the directory `path`, or the trace that another tracer wrote there, and builds
@@ -19,16 +19,16 @@ use crate::{Host, Problem, ProblemKind, Recorded, Survey};
 /// When its format is unknown, a newer wakepath wrote it, or it cannot be read at all. Damage inside is not an
 /// error but a problem of [`Recorded::problems`]: the part that could be read is there.
 pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
-    let source = source::open(path)?;
+    let source = Source::open(path)?;
     let expected = source.description().size;
     let mut builder = Builder::default();
     let mut survey = Survey::default();
     let damages = source.read(
-        &mut |event| {
+        |event| {
             builder.push(event);
             survey.observe(event);
         },
-        &mut |done| progress(done, expected),
+        |done| progress(done, expected),
     );
     let graph = builder.finish();
     let of_all = |kind| Problem::new(kind, graph.from(), graph.to());
@@ -79,7 +79,7 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
         .zip(&clocks.hosts)
         .enumerate()
         .filter_map(|(place, (source, host))| {
-            Some(LinkedHost { source: &**source, place, clock: host.transform.as_ref()? })
+            Some(LinkedHost { source: source, place, clock: host.transform.as_ref()? })
         })
         .collect();
     let mut builder = Builder::default();
@@ -116,9 +116,9 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
 }
 
 /// Opens recordings, each of which must be of a host of its own.
-fn open_different_hosts(paths: &[PathBuf]) -> Result<Vec<Arc<dyn Source>>, OpenError> {
-    let sources: Vec<Arc<dyn Source>> =
-        paths.iter().map(|path| Ok(source::open(path)?.into())).collect::<Result<_, OpenError>>()?;
+fn open_different_hosts(paths: &[PathBuf]) -> Result<Vec<Arc<Source>>, OpenError> {
+    let sources: Vec<Arc<Source>> =
+        paths.iter().map(|path| Ok(Arc::new(Source::open(path)?))).collect::<Result<_, OpenError>>()?;
     for (index, second) in sources.iter().enumerate() {
         let second = second.description();
         let boot_id = &second.host.boot_id;

@@ -1,6 +1,5 @@
 //! The formats of recordings, and opening a recording of any of them.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use wakepath_event::{Description, Event, EventSource, RecordingFormat};
@@ -23,53 +22,45 @@ pub enum OpenError {
     OneHost { first: PathBuf, second: PathBuf, host: String },
 }
 
-/// An opened recording of any format: an [`EventSource`] whose type is erased.
-pub(crate) trait Source: fmt::Debug + Send + Sync {
-    /// The same as [`EventSource::description`].
-    fn description(&self) -> &Description;
-    /// The same as [`EventSource::read`].
-    fn read(&self, emit: &mut dyn FnMut(&Event), progress: &mut dyn FnMut(u64)) -> Vec<ProblemKind>;
+/// Makes the list of formats a type. Each method is compiled for each format: a call of an object for each event costs
+/// some percent of the time of reading.
+macro_rules! formats {
+    ($($format:ident),*) => {
+        /// An opened recording of any format.
+        #[derive(Debug)]
+        pub(crate) enum Source {
+            $($format(Box<$format>)),*
+        }
+
+        impl Source {
+            /// Opens what is at `path` by the first format that recognises it.
+            pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
+                $(if $format::recognises(path) {
+                    return Ok(Self::$format(Box::new($format::open(path)?)));
+                })*
+                if path.is_file() {
+                    return Err(OpenError::UnknownFile(path.to_owned()));
+                }
+                // A directory: the more usual mistake is about a recording of ours, which says what it lacks.
+                Ok(Self::Recording(Box::new(Recording::open(path)?)))
+            }
+
+            /// The same as [`EventSource::description`].
+            pub(crate) fn description(&self) -> &Description {
+                match self { $(Self::$format(source) => source.description()),* }
+            }
+
+            /// The same as [`EventSource::read`].
+            pub(crate) fn read(&self, emit: impl FnMut(&Event), progress: impl FnMut(u64)) -> Vec<ProblemKind> {
+                match self {
+                    $(Self::$format(source) => {
+                        source.read(emit, progress).into_iter().map(ProblemKind::from).collect()
+                    }),*
+                }
+            }
+        }
+    };
 }
 
-impl<T: EventSource<Damage: Into<ProblemKind>> + fmt::Debug + Send + Sync> Source for T {
-    fn description(&self) -> &Description {
-        EventSource::description(self)
-    }
-
-    fn read(&self, emit: &mut dyn FnMut(&Event), progress: &mut dyn FnMut(u64)) -> Vec<ProblemKind> {
-        EventSource::read(self, emit, progress).into_iter().map(Into::into).collect()
-    }
-}
-
-/// A format that is read.
-struct Format {
-    recognises: fn(&Path) -> bool,
-    open: fn(&Path) -> Result<Box<dyn Source>, OpenError>,
-}
-
-impl Format {
-    const fn new<T: RecordingFormat + Source + 'static>() -> Self
-    where
-        OpenError: From<T::Error>,
-    {
-        Self { recognises: T::recognises, open: |path| Ok(Box::new(T::open(path)?)) }
-    }
-}
-
-/// The formats that are read, in the order in which they are tried.
-const FORMATS: [Format; 4] = [
-    Format::new::<Recording>(),
-    Format::new::<Lttng>(),
-    Format::new::<TraceDat>(),
-    Format::new::<PerfData>(),
-];
-
-/// Opens what is at `path` by the first format that recognises it.
-pub(crate) fn open(path: &Path) -> Result<Box<dyn Source>, OpenError> {
-    match FORMATS.iter().find(|format| (format.recognises)(path)) {
-        Some(format) => (format.open)(path),
-        None if path.is_file() => Err(OpenError::UnknownFile(path.to_owned())),
-        // A directory: the more usual mistake is about a recording of ours, which says what it lacks.
-        None => Ok(Box::new(Recording::open(path)?)),
-    }
-}
+// The formats that are read, in the order in which they are tried.
+formats!(Recording, Lttng, TraceDat, PerfData);
