@@ -8,7 +8,7 @@ use wakepath_wait_graph::{Loss, ThreadIndex, ThreadState};
 
 use crate::{Host, Name, Problem, Recorded, Sampled, SampledSegments, Stacks, ThreadInfo};
 
-/// What every document begins with.
+/// The part that all answers have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// The machine; of several, the one whose clock the stamps are of.
@@ -23,7 +23,7 @@ pub struct Head {
     pub origin_realtime_ns: Option<u64>,
     /// How far stamps may be off from those of other hosts, ns. 0 on one host; `None` without a bound.
     pub clock_error_ns: Option<u64>,
-    /// What a reader should know, the worst first.
+    /// The problems of the answer, the worst first.
     pub problems: Vec<Problem>,
     /// Records lost where the answer looks.
     pub losses: Vec<Loss>,
@@ -33,7 +33,7 @@ pub struct Head {
     pub cost: Option<Cost>,
 }
 
-/// What recording cost.
+/// The cost of recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     /// CPU time of the recorder's own threads, ns.
@@ -43,7 +43,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// What the recorder's own threads cost between `from` and `to`; `None` where it did not note
+    /// The cost of the recorder's own threads between `from` and `to`; `None` where it did not note
     /// which threads they are.
     pub(crate) fn of_recorder(
         recorded: &Recorded,
@@ -82,13 +82,13 @@ pub enum Question {
 /// Why a window took its time.
 #[derive(Debug)]
 pub struct PathAnswer<'r> {
-    /// What every document begins with.
+    /// The part that all answers have.
     pub head: Head,
     /// How the window was chosen.
     pub question: Question,
     /// The path that explains it.
     pub path: Path,
-    /// What the window's time went to, the largest first; together they are the whole window.
+    /// The contributors to the window's time, the largest first; together they are the whole window.
     pub contributors: Vec<Contributor>,
     /// So much of the path is time-outs of waits that then went on, ns: what `Algorithm::Joined` would not
     /// charge to timers; 0 of any path but an active one, and where it is no hundredth of it.
@@ -110,7 +110,7 @@ pub struct PathAnswer<'r> {
 }
 
 impl PathAnswer<'_> {
-    /// What findings about the window are drawn from.
+    /// The evidence for findings about the window.
     pub const fn evidence(&self) -> Evidence<'_> {
         let Self { recorded, path, stacks, sampled, sampled_segments, .. } = self;
         Evidence { recorded, path, stacks, sampled, sampled_segments }

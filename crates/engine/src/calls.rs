@@ -15,7 +15,7 @@ use crate::{CodeNames, Head, Name, PathAnswer, Question, Recorded, problem};
 /// Which calls are asked about.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallsQuery {
-    /// Of which function, as it was recorded; `None`: of the only one.
+    /// The function, by its recorded name; `None`: the only one.
     pub target: Option<String>,
     /// Which of its calls.
     pub which: Which,
@@ -28,9 +28,9 @@ pub struct CallsQuery {
 pub enum Which {
     /// Those of a peak, from 1 on as the histogram numbers them.
     Peak(usize),
-    /// Those that took longer than so many ns.
+    /// The calls that took longer than this number of ns.
     Above(u64),
-    /// So many that took longest.
+    /// This number of the longest calls.
     Slowest(usize),
 }
 
@@ -46,10 +46,10 @@ pub struct Group<'r> {
 /// Most calls of a group whose paths are made.
 pub const MAX_CALLS: usize = 2000;
 
-/// What the calls of a function came to.
+/// The answer about the calls of a function.
 #[derive(Debug)]
 pub struct CallsAnswer<'r> {
-    /// What is lost and doubtful of the calls that were explained.
+    /// The losses and problems of the calls that were explained.
     pub head: Head,
     /// The function, as it was asked for.
     pub target: Name,
@@ -71,7 +71,7 @@ pub struct CallsAnswer<'r> {
 }
 
 impl CallsAnswer<'_> {
-    /// What findings about the calls are drawn from.
+    /// The evidence for findings about the calls.
     pub fn evidence(&self) -> PerGroup<Vec<Evidence<'_>>> {
         let usual = self.usual.iter().flat_map(|(_, group)| &group.paths);
         PerGroup {
@@ -111,7 +111,7 @@ struct Call {
     ns: u64,
 }
 
-/// What the calls that are asked about waited for, beside the usual ones.
+/// Returns the causes of the calls in question, compared with the usual ones.
 ///
 /// # Errors
 /// When no such calls were recorded.
@@ -175,7 +175,7 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
     Ok(CallsAnswer { head, target, histogram, unwound, open, moved, asked, which: query.which, usual })
 }
 
-/// What is lost and doubtful of any of these calls, told once.
+/// The losses and problems of any of these calls, each once.
 fn head_of(recorded: &Recorded, asked: &Group<'_>, usual: Option<&Group<'_>>) -> Head {
     let paths = || asked.paths.iter().chain(usual.into_iter().flat_map(|usual| &usual.paths));
     let windows = || paths().map(|path| path.path.window);
@@ -261,7 +261,7 @@ fn group<'r>(
     Group { calls: calls.len() as u64, paths: paths.collect() }
 }
 
-/// At most [`MAX_CALLS`] of so many calls: one of each stretch of equal length, at a place that differs from stretch
+/// At most [`MAX_CALLS`] of this number of calls: one of each stretch of equal length, at a place that differs from stretch
 /// to stretch, since calls often come in periods: a transaction's statements, say.
 fn spread(calls: usize) -> impl Iterator<Item = usize> {
     let step = calls.div_ceil(MAX_CALLS).max(1);

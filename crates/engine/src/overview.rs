@@ -11,10 +11,10 @@ use crate::head::head;
 use crate::query::Scope;
 use crate::{Head, Recorded};
 
-/// What threads did between two moments.
+/// The times of threads between two stamps.
 #[derive(Debug)]
 pub struct Overview<'r> {
-    /// What every document begins with.
+    /// The part that all answers have.
     pub head: Head,
     /// Which threads it is about.
     pub scope: Scope,

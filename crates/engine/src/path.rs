@@ -1,3 +1,5 @@
+//! Paths: from a question to windows, and from a window to its answer.
+
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Segment, Timeouts, Window, active, active_by, contributors, exact};
 use wakepath_event::HostIndex;
@@ -13,7 +15,7 @@ use crate::{
     Recorded, Stacks, clocks, problem, sampled,
 };
 
-/// What a question for a path comes to.
+/// The answer to a question about a path.
 #[derive(Debug)]
 pub enum Answer<'r> {
     /// Windows, each explained.

@@ -12,7 +12,7 @@ use crate::{CauseKey, Code, EndKey, Evidence, PerGroup, Row, RowKey, rows};
 /// The time that a key took of the calls that were asked about, and of the usual ones.
 #[derive(Debug)]
 pub struct Cause<'a> {
-    /// Who or what took it.
+    /// The cause.
     pub key: CauseKey,
     /// The call of which it took most, as an example, and the row there; with the processes and threads of all calls.
     pub example: (Evidence<'a>, Row),
@@ -20,7 +20,7 @@ pub struct Cause<'a> {
     pub mean_ns: PerGroup<f64>,
     /// The number of calls that were asked about of which it took more than all else.
     pub first_in: u64,
-    /// What the time went to at the end of the chain of waits, the largest difference first. Less than all of it
+    /// The parts of the time, by the end of the chain of waits, the largest difference first. They are less than the whole
     /// where no more is known.
     pub parts: Vec<CausePart>,
     /// Where the threads of the calls' own process ran, or waited for it.
@@ -30,7 +30,7 @@ pub struct Cause<'a> {
 /// A part of a cause.
 #[derive(Debug, Default)]
 pub struct CausePart {
-    /// What the time went to.
+    /// The end of the chain.
     pub end: EndKey,
     /// The system call, with its object where all calls had the same.
     pub call: Option<CallName>,

@@ -1,4 +1,4 @@
-//! What findings about a window are drawn from.
+//! The evidence for findings about a window.
 
 use wakepath_critical_path::{Path, Responsible, SegmentKind};
 use wakepath_event::{Comm, HostIndex, Tid};

@@ -3,9 +3,9 @@
 /// The same of the calls that were asked about, and of the usual ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PerGroup<T> {
-    /// Of the calls that were asked about, or of the one path there is.
+    /// The value for the calls in question, or for the only path.
     pub asked: T,
-    /// Of the usual ones.
+    /// The value for the usual calls.
     pub usual: T,
 }
 

@@ -8,9 +8,9 @@ use crate::{Row, RowKey};
 /// The row that answers first.
 #[derive(Debug, Clone, Copy)]
 pub struct Headline<'a> {
-    /// Who or what it blames.
+    /// The key of the blamed row.
     pub key: &'a RowKey,
-    /// What it took.
+    /// The row, with its time.
     pub row: &'a Row,
     /// It took more than half of the window.
     pub is_most: bool,
@@ -25,8 +25,8 @@ pub fn headline(rows: &[(RowKey, Row)], window_ns: u64) -> Option<Headline<'_>> 
 /// A question that leads further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextStep {
-    /// Timers only interrupted a wait that then went on, for so many ns: a path that joins such timers shows
-    /// what ended the wait. Whoever blames the timers looks in the wrong place.
+    /// For this number of ns, timers only interrupted a wait that then went on: a path that joins such timers shows
+    /// the end of the wait. The timers are not the reason.
     JoinTimeouts(u64),
     /// The tree of this path: who waited for whom.
     CauseTree,

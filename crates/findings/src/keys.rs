@@ -26,12 +26,12 @@ pub enum ThreadKey {
     Named(ThreadName),
 }
 
-/// What time of a thread went to.
+/// The activity of a thread, by kind and blamed cause.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Activity {
     /// Running, or what it waited for.
     pub kind: SegmentKind,
-    /// Who or what is responsible for it.
+    /// The cause that is responsible.
     pub blamed: Blamed,
 }
 
@@ -45,7 +45,7 @@ impl Activity {
 /// A [`Responsible`] by name, where it has one that others share.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Blamed {
-    /// As the path has it: a flow is unknown, and a lock has no owner.
+    /// The cause in the path's form: a flow is unknown, and a lock has no owner.
     Cause(Responsible),
     /// Threads of this name had the CPU.
     Threads(ThreadName),
@@ -57,7 +57,7 @@ pub enum Blamed {
     Sender(Endpoint),
 }
 
-/// Who or what a row of the first screen blames.
+/// The key of a row of the first screen: the blamed cause.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RowKey {
     /// Own threads of this name ran.
@@ -103,11 +103,11 @@ pub enum PartKey {
     Call(CallName),
 }
 
-/// What a row's time went to at the end of the chain of waits, without the objects of the calls, of which there
-/// may be thousands.
+/// The end of the chain of waits of a row, without the objects of the calls: there
+/// may be thousands of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndKey {
-    /// What the thread there did; `None` where the row's key says it.
+    /// The activity of the thread there; `None` where the row's key has it.
     pub activity: Option<Activity>,
     /// The number of the system call that it was in.
     pub call: Option<u32>,
@@ -120,7 +120,7 @@ impl EndKey {
     }
 }
 
-/// Who or what took time of calls.
+/// The key of a cause of the time of calls.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CauseKey {
     /// The thread that made the call, by running: calls are made by threads of many names.

@@ -19,7 +19,7 @@ use wakepath_wait_graph::ThreadIndex;
 use crate::{Activity, Blamed, EndKey, Evidence, PartKey, RowKey, Sites, ThreadName};
 use classes::{Class, Sum, classes};
 
-/// What a row's key took of the window, and how.
+/// A row: the time of its key in the window, and its details.
 #[derive(Debug, Clone, Default)]
 pub struct Row {
     /// Its time, ns.
@@ -151,7 +151,7 @@ impl RowBuilder<'_> {
         // The thread that lost the time: the one that waits, where a kernel thread works for it.
         let user = if by_kernel { class.user.map(|user| user.thread) } else { class.thread };
         let key = self.key(class, thread, user);
-        // A wait for another process is told by our call; the other's calls are its parts.
+        // A wait for another process is named by the waiter's call; the other's calls are its parts.
         let (call, site, waits) = match key {
             RowKey::Process(..) => (class.own_call, class.own_site, sum.waits),
             _ if by_kernel => {
@@ -261,7 +261,7 @@ impl RowBuilder<'_> {
         }
     }
 
-    /// What a class is at the end of the chain, and the object of its call; `None` where its row's key says all.
+    /// The end of the chain of a class, and the object of its call; `None` where its row's key has all of it.
     fn end(&self, row: &RowKey, class: &Class, by_kernel: bool) -> Option<(EndKey, Option<Object>)> {
         let disk = |device| Activity {
             kind: SegmentKind::BlockDevice,

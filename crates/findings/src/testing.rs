@@ -125,7 +125,7 @@ impl Story {
         self.segments.last_mut().expect("just pushed")
     }
 
-    /// So many samples saw a thread in a function of `libz.so.1`, called by `main`.
+    /// Adds `count` samples of a thread in a function of `libz.so.1`, called by `main`.
     pub fn seen(&mut self, thread: ThreadIndex, comm: &str, function: &str, count: u64) {
         let found = |name: &str, module: &str, line| {
             let module = Some(module.as_bytes().to_vec());
@@ -206,7 +206,7 @@ pub struct FinishedStory {
 }
 
 impl FinishedStory {
-    /// What findings are drawn from.
+    /// The evidence for findings.
     pub fn evidence(&self) -> Evidence<'_> {
         let Self { recorded, path, stacks, sampled, sampled_segments } = self;
         Evidence { recorded, path, stacks, sampled, sampled_segments }

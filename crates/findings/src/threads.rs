@@ -8,7 +8,7 @@ use wakepath_wait_graph::{Graph, ThreadIndex, ThreadState, Wait};
 
 use crate::idleness::is_for_work;
 
-/// What a thread did, ns. The parts are the time from `from` to `to` that the thread lived.
+/// The times of a thread, ns. The parts add up to the time from `from` to `to` in which the thread lived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadTimes {
     /// The thread.

@@ -47,7 +47,7 @@ pub struct Node {
     pub ended: Tally,
     /// Its own time and that of all nodes below.
     pub total: Sum,
-    /// What its own time went to, the largest difference first.
+    /// The activities of its own time, the largest difference first.
     pub leaves: Vec<Leaf>,
     /// The nodes below: indices into [`CauseTree::nodes`], the largest difference first.
     pub children: Vec<usize>,
@@ -56,7 +56,7 @@ pub struct Node {
 /// A part of a node's own time.
 #[derive(Debug, Clone)]
 pub struct Leaf {
-    /// What it went to.
+    /// The activity.
     pub activity: Activity,
     /// The system call that the thread was blocked in.
     pub call: Option<CallName>,

@@ -44,7 +44,7 @@ pub fn made_on((name, boot_id): (&str, &str), trace: &str, more: &[EventKind]) -
     let clocks = EventKind::Clocks(Clocks { boottime_ns: 0, realtime_ns: REALTIME, steal_ns: 0 });
     let mut events: Vec<Event> = [clocks].iter().chain(more).map(|what| begin(what.clone())).collect();
     events.extend(text::parse(trace).expect("a trace").events);
-    // Who lives at the start is told at the start.
+    // Threads that live at the start come at the start.
     let started =
         events.iter().find(|event| event.kind == EventKind::Mark(Mark::Started)).map(|event| event.at);
     for event in &mut events {

@@ -94,7 +94,7 @@ impl Writer {
     /// the new one cannot be made, or the disk has too little room from the start.
     ///
     /// # Errors
-    /// As [`Self::create`] and [`Self::check_space`]; when what is there is no recording of ours.
+    /// The errors of [`Self::create`] and [`Self::check_space`]; when the existing file is no recording of ours.
     pub fn replace(path: &Path, host: &HostIdentity, options: &Options) -> Result<Self, WriteError> {
         Self::make(path, host, options, ExistingPolicy::MovesAside)
     }

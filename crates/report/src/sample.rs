@@ -1,4 +1,4 @@
-//! Answers for tests, told as stories: who ran, who waited for what.
+//! Answers for tests, from traces with a story: threads that run and wait for each other.
 
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{Algorithm, contributors};
@@ -99,7 +99,7 @@ pub fn path_of(text: &str, tid: u32, look: impl Fn(&PathAnswer)) {
     }
 }
 
-/// What all threads of a trace did.
+/// Looks at the overview of all threads of a trace.
 pub fn overview_of(text: &str, look: impl FnOnce(&wakepath_engine::Overview)) {
     let recorded = trace(text);
     match wakepath_engine::path(&recorded, &wakepath_engine::PathQuery::default()) {
@@ -147,7 +147,7 @@ fn calls_in(mut recorded: Recorded, ends: Vec<(u64, u64, CallEnd)>) -> Recorded 
     recorded
 }
 
-/// What the calls of the second peak waited for.
+/// The causes of the calls of the second peak.
 fn slow_calls(recorded: &Recorded) -> CallsAnswer<'_> {
     let query = CallsQuery { target: None, which: Which::Peak(2), algorithm: Algorithm::Active };
     calls(recorded, &query).expect("calls")

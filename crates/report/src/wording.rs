@@ -74,7 +74,7 @@ pub fn call(call: &CallName) -> String {
     }
 }
 
-/// What a system call was about: `of orders.db`.
+/// The object of a system call: `of orders.db`.
 pub fn object(object: &Object) -> String {
     match object {
         Object::File(file) => format!("of {}", name(file)),
@@ -205,7 +205,7 @@ pub const fn rule_word(rule: Rule) -> &'static str {
     }
 }
 
-/// What a basis says of a figure; of an inferred one, its rule.
+/// The meaning of a basis; for an inferred figure, its rule.
 pub const fn basis_meaning(basis: Basis) -> &'static str {
     match basis {
         Basis::Measured => "events of the scheduler give both ends",

@@ -11,23 +11,23 @@ use wakepath_wait_graph::ThreadIndex;
 
 use crate::Evidence;
 
-/// What segments of one class have in common.
+/// The common properties of segments of one class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Class {
-    /// Whose time.
+    /// The thread of the segments.
     pub thread: Option<ThreadIndex>,
-    /// What that thread was called then.
+    /// The name of that thread then.
     pub comm: Comm,
-    /// What it went to.
+    /// The kind of the time.
     pub kind: SegmentKind,
-    /// Who is responsible.
+    /// The responsible cause.
     pub responsible: Responsible,
     /// The thread's own system call.
     pub call: Option<CallKey>,
     /// Where in the code the thread's own wait began, where that is known.
     pub site: Option<SiteId>,
-    /// Of a kernel thread's time, on whose behalf it is: the wait enclosing it that no kernel thread waited
-    /// in, where there is one.
+    /// For a kernel thread's time, the thread that it worked for: the enclosing wait of a thread that is no kernel
+    /// thread, where there is one.
     pub user: Option<Waiter>,
     /// The system call of the wait enclosing it that an own thread waited in, where there is one.
     pub own_call: Option<CallKey>,
@@ -40,17 +40,17 @@ pub struct Class {
 /// A wait enclosing a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Waiter {
-    /// Who waited.
+    /// The waiting thread.
     pub thread: ThreadIndex,
     /// In which system call.
     pub call: Option<CallKey>,
     /// Where in the code it began, where that is known.
     pub site: Option<SiteId>,
-    /// The disk that took most of the wait, if any did: `Some(None)` where nobody knows which.
+    /// The disk that took most of the wait, if any did: `Some(None)` where the disk is not known.
     pub disk: Option<Option<u32>>,
 }
 
-/// What segments of one class sum up to.
+/// The sums of the segments of one class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum {
     /// Time, ns.
@@ -124,7 +124,7 @@ struct OpenWaits(Vec<(u32, ThreadIndex)>);
 impl OpenWaits {
     /// Goes on to a segment, in which its thread waits itself or not; true if that is where a wait begins.
     fn enter(&mut self, segment: &Segment, waits: bool) -> bool {
-        // What is on its way is nobody's time, and ends no wait.
+        // A packet in flight is no thread's time, and ends no wait.
         let Some(thread) = segment.thread else { return false };
         while self
             .0
@@ -155,7 +155,7 @@ struct Enclosing {
     own: Option<WaitId>,
 }
 
-/// What each wait of a path is to the segments that it is enclosing.
+/// The meaning of each wait of a path for the segments inside it.
 struct Waits<'a> {
     evidence: &'a Evidence<'a>,
     is_kernel: HashMap<ThreadIndex, bool>,

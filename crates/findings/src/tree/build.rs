@@ -28,7 +28,7 @@ struct RawLeaf {
     sites: Sites,
 }
 
-/// What segments of one [`RawLeaf`] have in common: their node and thread, the rest as the path has it.
+/// The common key of the segments of one [`RawLeaf`]: their node and thread, the rest in the path's form.
 type RawKey = (usize, Option<ThreadIndex>, SegmentKind, Responsible, Option<CallKey>);
 
 impl TreeBuilder {

@@ -53,7 +53,7 @@ impl<S: Source> PerfData<S> {
     /// Opens the bytes of such a file, wherever they are; errors and damages call them `path`.
     ///
     /// # Errors
-    /// As [`PerfData::open`].
+    /// The errors of [`PerfData::open`].
     pub fn from_source(source: S, path: &Path) -> Result<Self, OpenError> {
         let io = OpenError::io(path);
         let compressed = || OpenError::unsupported(path, "is compressed: record without -z");

@@ -65,7 +65,7 @@ impl<S: Source> TraceDat<S> {
     /// Opens the bytes of such a file, wherever they are; errors and damages call them `path`.
     ///
     /// # Errors
-    /// As [`TraceDat::open`].
+    /// The errors of [`TraceDat::open`].
     pub fn from_source(source: S, path: &Path) -> Result<Self, OpenError> {
         let container = Container::read(&source, path)?;
         let mut chosen: Option<(usize, Index)> = None;

@@ -78,7 +78,7 @@ struct NodeJson {
 #[derive(Serialize)]
 struct OwnJson {
     kind: &'static str,
-    /// Who or what is responsible; null of the thread itself.
+    /// The responsible cause; null for the thread itself.
     #[serde(rename = "type")]
     responsible: Option<&'static str>,
     what: String,

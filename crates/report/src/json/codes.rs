@@ -3,7 +3,7 @@
 use wakepath_critical_path::Responsible;
 use wakepath_findings::{Blamed, CauseKey, RowKey};
 
-/// Who or what is responsible; `None` for the thread itself.
+/// The code of the responsible cause; `None` for the thread itself.
 pub const fn responsible(responsible: Responsible) -> Option<&'static str> {
     Some(match responsible {
         Responsible::Itself => return None,

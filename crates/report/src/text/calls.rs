@@ -1,4 +1,4 @@
-//! What the calls of a peak waited for, beside the usual ones, as text.
+//! The causes of a peak's calls, compared with the usual ones, as text.
 
 use wakepath_engine::{CallsAnswer, Group, Which};
 use wakepath_findings::{Cause, CauseKey, CausePart, RowKey, causes};
@@ -9,11 +9,11 @@ use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{count, duration, rough_share};
 use crate::wording;
 
-/// What is less of a call than this part of it is not worth a line; nor less of a usual one than that.
+/// A cause gets no line if its share is smaller than this, of the calls in question and of the usual ones.
 const MIN_SHARE: f64 = 0.005;
 const MIN_USUAL: f64 = 0.1;
 
-/// What makes the calls that were asked about take longer than the usual ones, a call.
+/// The causes that make the calls in question longer than the usual ones, per call.
 pub fn calls(answer: &CallsAnswer, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let usual = answer.usual.as_ref();
@@ -64,7 +64,7 @@ pub fn calls(answer: &CallsAnswer, layout: Layout) -> String {
     screen.into_text()
 }
 
-/// What is lost and doubtful, and what `~` means, where there may be one.
+/// Writes losses and problems, and the meaning of `~`, where there may be one.
 pub(super) fn trust(answer: &CallsAnswer, screen: &mut Screen) {
     screen.blank();
     footer::problems(screen, &answer.head);
@@ -77,7 +77,7 @@ pub(super) fn trust(answer: &CallsAnswer, screen: &mut Screen) {
 
 /// The part that is all but a tenth of a cause; else those that are worth a line each.
 fn parts<'c>(cause: &'c Cause<'_>) -> (Option<&'c CausePart>, Vec<&'c CausePart>) {
-    /// Most parts that are told.
+    /// The most parts that are printed.
     const MAX_SHOWN: usize = 4;
     let all = |part: &&CausePart| part.mean_ns.asked >= cause.mean_ns.asked * 0.9;
     if let Some(one) = cause.parts.iter().find(all) {
@@ -87,7 +87,7 @@ fn parts<'c>(cause: &'c Cause<'_>) -> (Option<&'c CausePart>, Vec<&'c CausePart>
     (None, told.take(MAX_SHOWN).collect())
 }
 
-/// What a part says behind its cause.
+/// The text of a part behind its cause.
 fn read_on(cause: &Cause<'_>, part: &str) -> String {
     match cause.key {
         CauseKey::Row(RowKey::Process(..)) => format!(": {part}"),
@@ -157,7 +157,7 @@ pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut 
     screen.blank();
 }
 
-/// What the calls that were asked about took on average, and the usual ones, ns.
+/// The mean times of the calls in question and of the usual ones, ns.
 fn means(answer: &CallsAnswer) -> (f64, f64) {
     let mean = |group: &Group<'_>| {
         let sum: u64 = group.paths.iter().map(|path| path.window_ns()).sum();

@@ -13,8 +13,8 @@ use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{duration, share};
 use crate::wording;
 
-/// What is too small to draw: less than this part of the window, or of the calls that were asked about and less than
-/// [`MIN_USUAL_SHARE`] of the usual ones.
+/// Parts smaller than this share of the window are not drawn; nor parts of calls that are smaller than this share of the
+/// calls in question and smaller than [`MIN_USUAL_SHARE`] of the usual ones.
 const MIN_SHARE: f64 = 0.0005;
 const MIN_USUAL_SHARE: f64 = 0.01;
 
@@ -22,7 +22,7 @@ const MIN_USUAL_SHARE: f64 = 0.01;
 /// moment, and they hide what the thread waited for besides.
 const MAX_COMPETITORS: usize = 2;
 
-/// Who waited for whom, recursively, with shares of the window.
+/// The cause tree of a path, with shares of the window.
 pub fn tree(answer: &PathAnswer, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let window = answer.path.window;
@@ -35,7 +35,7 @@ pub fn tree(answer: &PathAnswer, layout: Layout) -> String {
     screen.into_text()
 }
 
-/// Who waited for whom in the calls that were asked about, a call, beside the usual ones.
+/// The cause tree of the calls in question, per call, compared with the usual ones.
 pub fn merged(answer: &CallsAnswer, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let calls = answer.evidence();
@@ -58,7 +58,7 @@ pub fn merged(answer: &CallsAnswer, layout: Layout) -> String {
 /// The figures that stand before a branch.
 #[derive(Clone, Copy, PartialEq)]
 enum Columns {
-    /// The share of a window of so many ns, and the time.
+    /// The share of a window of this number of ns, and the time.
     Share(u64),
     /// The time a call, and the number of calls.
     PerCall,
@@ -77,9 +77,9 @@ struct Drawing<'a> {
 enum Item<'a> {
     Node(usize),
     Leaf(&'a Leaf),
-    /// So many others that had the CPU, put together.
+    /// The number of other threads that had the CPU, with their sum.
     Competitors(usize, Sum),
-    /// So many small parts, put together.
+    /// The number of small parts, with their sum.
     Small(usize, Sum),
 }
 
@@ -115,7 +115,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// What hangs under a node, the largest difference first, and last what is small, put together.
+    /// The children of a node, the largest difference first, and last the small ones, put together.
     fn below(&self, item: Item<'_>) -> Vec<Item<'a>> {
         let Item::Node(node) = item else { return Vec::new() };
         let Node { leaves, children, .. } = &self.tree.nodes[node];

@@ -37,13 +37,13 @@ pub fn leaf(evidence: &Evidence<'_>, leaf: &Leaf) -> String {
     in_call(Some(activity(evidence, &leaf.activity)), leaf.call.as_ref())
 }
 
-/// What time went to, and the call: `waiting for disk sda, in fdatasync of orders.db`.
+/// An activity and its call: `waiting for disk sda, in fdatasync of orders.db`.
 fn in_call(activity: Option<String>, name: Option<&CallName>) -> String {
     let call = name.map(|name| format!("in {}", call(name)));
     activity.into_iter().chain(call).collect::<Vec<_>>().join(", ")
 }
 
-/// Who or what is responsible, in a few words; `None` for the thread itself.
+/// The responsible cause, in a few words; `None` for the thread itself.
 pub fn responsible(evidence: &Evidence<'_>, responsible: Responsible) -> Option<String> {
     let names = &evidence.recorded.survey.names;
     Some(match responsible {
@@ -67,7 +67,7 @@ pub fn responsible(evidence: &Evidence<'_>, responsible: Responsible) -> Option<
     })
 }
 
-/// What time went to: `waiting for a CPU that stress (555) had`.
+/// The words of an activity: `waiting for a CPU that stress (555) had`.
 pub fn activity(evidence: &Evidence<'_>, Activity { kind, blamed }: &Activity) -> String {
     let phrase = kind_phrase(*kind);
     match (kind, blamed) {
@@ -103,7 +103,7 @@ pub fn activity(evidence: &Evidence<'_>, Activity { kind, blamed }: &Activity) -
     }
 }
 
-/// What a segment's time went to.
+/// The words of a segment's kind and cause.
 pub fn doing(evidence: &Evidence<'_>, segment: &Segment) -> String {
     let responsible = Responsible::from(&segment.cause);
     activity(evidence, &evidence.activity(segment.kind, responsible, segment.thread))

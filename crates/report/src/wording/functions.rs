@@ -58,7 +58,7 @@ pub fn frame(frame: &Frame) -> String {
     }
 }
 
-/// What was found, with its file.
+/// A function with its file.
 fn found(found: &Found, in_kernel: bool) -> String {
     match found {
         Found::Function(Function { name, module, .. }) => {
@@ -74,7 +74,7 @@ fn found(found: &Found, in_kernel: bool) -> String {
     }
 }
 
-/// What was found, with its line where that is known.
+/// A function with its line, where that is known.
 fn with_line(caller: &Found) -> String {
     match caller {
         Found::Function(Function { name, line: Some((file, line)), .. }) => {
