@@ -79,7 +79,7 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
         .zip(&clocks.hosts)
         .enumerate()
         .filter_map(|(place, (source, host))| {
-            Some(LinkedHost { source: source, place, clock: host.transform.as_ref()? })
+            Some(LinkedHost { source, place, clock: host.transform.as_ref()? })
         })
         .collect();
     let mut builder = Builder::default();
