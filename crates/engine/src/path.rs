@@ -1,18 +1,15 @@
 //! Paths: from a question to windows, and from a window to its answer.
 
-use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Segment, Timeouts, Window, active, active_by, contributors, exact};
-use wakepath_event::HostIndex;
 use wakepath_findings::{open_waits_of_window, timed_out_ns};
 use wakepath_recording::this_host;
-use wakepath_wait_graph::Loss;
 
 use crate::head::head;
 use crate::overview::overview;
 use crate::query::{Selection, asked, select};
 use crate::{
-    CodeNames, Cost, Head, Overview, PathAnswer, PathQuery, Problem, ProblemKind, QueryError, Question,
-    Recorded, Stacks, clocks, problem, sampled,
+    CodeNames, Overview, PathAnswer, PathQuery, Problem, ProblemKind, QueryError, Question, Recorded, Stacks,
+    problem, sampled,
 };
 
 /// The answer to a question about a path.

@@ -39,9 +39,8 @@ pub struct Story {
     at: u64,
 }
 
-impl Story {
-    /// A story of nothing.
-    pub fn new() -> Self {
+impl Default for Story {
+    fn default() -> Self {
         let mut story = Self {
             sampled: Sampled::new(),
             builder: Builder::default(),
@@ -54,7 +53,9 @@ impl Story {
         story.tell(EventKind::Clocks(Clocks { boottime_ns: ORIGIN, realtime_ns: REALTIME, steal_ns: 0 }));
         story
     }
+}
 
+impl Story {
     /// An event at its beginning.
     pub fn tell(&mut self, what: EventKind) {
         let event = event(ORIGIN, 0, 0, what);
@@ -237,7 +238,7 @@ const MS: u64 = 1_000_000;
 /// A shop's checkout: disk writes through the journal, own work, a CPU limit, a database on the same
 /// host, a competitor, and a wait from before the recording.
 pub fn checkout() -> FinishedStory {
-    let mut story = Story::new();
+    let mut story = Story::default();
     let checkout = story.thread(4711, 1, b"checkout", 7);
     let journal = story.thread(80, 2, b"jbd2/sda1-8", 0);
     let postgres = story.thread(912, 1, b"postgres", 8);

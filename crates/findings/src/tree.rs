@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_chain_of_many_waits_ends_in_a_deepest_level_and_loses_nothing() {
-        let mut story = Story::new();
+        let mut story = Story::default();
         let threads: Vec<_> = (0..200_000).map(|i| story.thread(100 + i, 1, b"link", 0)).collect();
         let mut parent = None;
         for pair in threads.windows(2) {

@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_wait_counts_once_however_many_segments_it_has() {
-        let mut story = Story::new();
+        let mut story = Story::default();
         let own = story.thread(7, 1, b"own", 7);
         let child = story.thread(8, 7, b"child", 7);
         // Two waits that read the same, then one in another call.
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn what_is_no_kernel_threads_is_classed_whoever_it_is_for() {
-        let mut story = Story::new();
+        let mut story = Story::default();
         let own = story.thread(7, 1, b"own", 7);
         let foreign = [story.thread(20, 1, b"one", 20), story.thread(21, 1, b"two", 21)];
         let server = story.thread(30, 1, b"server", 30);

@@ -176,17 +176,23 @@ impl WaitsAbove {
     }
 }
 
+/// A node, and its depth.
+type NodePlace = (usize, u32);
+
+/// A thread under the wait that it explains.
+type Explainer = (Option<WaitId>, Option<ThreadIndex>);
+
 /// The nodes of one path's threads.
 struct Places<'a, F> {
     path: &'a Evidence<'a>,
     key: F,
     keys: HashMap<ThreadIndex, ThreadKey>,
     /// The node of each wait's thread, and its depth.
-    of_wait: Vec<(usize, u32)>,
+    of_wait: Vec<NodePlace>,
     /// The system call of each wait.
     calls: Vec<Option<CallName>>,
     /// The node of each thread under each wait. Segments of one wait follow each other.
-    last: Option<((Option<WaitId>, Option<ThreadIndex>), (usize, u32))>,
+    last: Option<(Explainer, NodePlace)>,
 }
 
 impl<'a, F: Fn(ThreadIndex) -> ThreadKey> Places<'a, F> {
@@ -202,7 +208,7 @@ impl<'a, F: Fn(ThreadIndex) -> ThreadKey> Places<'a, F> {
         tree: &mut TreeBuilder,
         parent: Option<WaitId>,
         thread: Option<ThreadIndex>,
-    ) -> (usize, u32) {
+    ) -> NodePlace {
         let wait = parent.map_or(0, |wait| wait.0 as usize);
         let Some((above, depth)) = parent.and_then(|_| self.of_wait.get(wait).copied()) else {
             return (0, 0);

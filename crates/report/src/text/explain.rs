@@ -1,4 +1,4 @@
-//! How the numbers of a path were made, for `--explain`.
+//! The method behind the numbers of a path, for `--explain`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,7 +72,7 @@ fn kinds(screen: &mut Screen, answer: &PathAnswer) {
     }
 }
 
-/// How much of the window has which basis.
+/// The share of the window that each basis has.
 fn bases(screen: &mut Screen, answer: &PathAnswer) {
     heading(screen, "How well it is known");
     let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
@@ -150,7 +150,7 @@ fn stack(screen: &mut Screen, answer: &PathAnswer, lead: &str, taken: Option<Tak
     screen.hanging(&Line::from("    "), 6, &Line::from(format!("{lead} {text}")));
 }
 
-/// How stacks were taken, where there are any.
+/// The way in which stacks were taken, where there are any.
 fn stacks(screen: &mut Screen, answer: &PathAnswer) {
     if !answer.recorded.graph.has_stacks() {
         return;

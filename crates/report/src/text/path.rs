@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_process_named_with_terminal_escapes_prints_as_text() {
-        let mut story = Story::new();
+        let mut story = Story::default();
         let evil = story.thread(7, 1, b"\x1b[2J\x1b[1;1H\xff", 0);
         let worse = story.thread(8, 1, "\u{9b}2J\u{202e}".as_bytes(), 0);
         story.then(10, evil, None, SegmentKind::Running, Cause::None);
@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn an_empty_window_is_an_answer() {
-        let mut story = Story::new();
+        let mut story = Story::default();
         story.thread(7, 1, b"gone", 0);
         check(
             &story.finish().answer(Question::Thread),

@@ -23,7 +23,7 @@ fn document(answer: &PathAnswer) -> Value {
 
 /// One segment of every kind and every cause, problems and losses.
 fn everything() -> FinishedStory {
-    let mut story = Story::new();
+    let mut story = Story::default();
     let own = story.thread(7, 1, b"own\xff", 7);
     let other = story.thread(8, 1, b"\x1bother", 8);
     story.flow(1, "10.0.0.2:40000", "[fe80::1]:5432");
