@@ -9,7 +9,7 @@ pub struct Chance(pub u64);
 
 impl Chance {
     /// Any number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,7 +19,7 @@ impl Chance {
 
     /// From 0 to 1.
     pub fn share(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        (self.number() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// From `low` to `high`.
@@ -44,7 +44,7 @@ impl TrueClock {
         let (mut at, mut off, mut rate) = (0.0, 0.0, ppm * 1e-6);
         let mut legs = Vec::new();
         while at <= seconds * 1e9 {
-            let sign = if chance.next() & 1 == 0 { 1.0 } else { -1.0 };
+            let sign = if chance.number() & 1 == 0 { 1.0 } else { -1.0 };
             let bend = sign * bend_ppm_per_s * 1e-6 / 1e9;
             legs.push((at, off, rate, bend));
             let length = chance.between(0.3e9, 9e9);

@@ -55,7 +55,7 @@ impl Recorded {
         let seconds = self.length as f64 / 1e9 + 1.0;
         let mut chance = Chance(run);
         let clocks = [0.0, bend].map(|bend| {
-            let offset = chance.next() % (1 << 60);
+            let offset = chance.number() % (1 << 60);
             let ppm = chance.between(-200.0, 200.0);
             TrueClock::new(offset, ppm, bend, seconds, &mut chance)
         });

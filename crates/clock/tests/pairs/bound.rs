@@ -10,10 +10,11 @@ const HOUR: u64 = 3_600_000_000_000;
 
 fn pair(seed: u64, traffic: Traffic, ppm: (f64, f64), bend: f64) -> Pair {
     let mut chance = Chance(seed);
-    let offsets = (chance.next() % (1000 * HOUR), 1_000_000_000_000_000_000 - chance.next() % (1000 * HOUR));
+    let offsets =
+        (chance.number() % (1000 * HOUR), 1_000_000_000_000_000_000 - chance.number() % (1000 * HOUR));
     let here = TrueClock::new(offsets.0, ppm.0, 0.0, traffic.seconds + 2.0, &mut chance);
     let there = TrueClock::new(offsets.1, ppm.1, bend, traffic.seconds + 2.0, &mut chance);
-    let (here, there) = if chance.next() & 1 == 0 { (here, there) } else { (there, here) };
+    let (here, there) = if chance.number() & 1 == 0 { (here, there) } else { (there, here) };
     Pair::new(here, there, traffic, &mut chance)
 }
 

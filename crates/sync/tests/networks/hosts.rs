@@ -14,7 +14,7 @@ const HOUR: u64 = 3_600_000_000_000;
 /// Clocks that are hours apart, off by up to 200 ppm; every second one bends.
 fn clocks(count: usize, bend: f64, seconds: f64, chance: &mut Chance) -> Vec<TrueClock> {
     let clock = |host: usize| {
-        let offset = chance.next() % (5000 * HOUR);
+        let offset = chance.number() % (5000 * HOUR);
         let ppm = chance.between(-200.0, 200.0);
         TrueClock::new(offset, ppm, if host % 2 == 1 { bend } else { 0.0 }, seconds, chance)
     };

@@ -89,7 +89,7 @@ fn expected(network: &Network) -> HashMap<(usize, u64), (usize, u64)> {
 }
 
 fn clocks(count: usize, chance: &mut Chance) -> Vec<TrueClock> {
-    (0..count).map(|_| TrueClock::new(chance.next() % (1 << 50), 50.0, 0.0, 20.0, chance)).collect()
+    (0..count).map(|_| TrueClock::new(chance.number() % (1 << 50), 50.0, 0.0, 20.0, chance)).collect()
 }
 
 fn check(network: &Network) -> Result<usize, TestCaseError> {

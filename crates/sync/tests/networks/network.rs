@@ -86,11 +86,11 @@ impl Network {
         size: u32,
     ) {
         let (from, to) = hosts;
-        let port = 1024 + (self.chance.next() % 60_000) as u16;
+        let port = 1024 + (self.chance.number() % 60_000) as u16;
         let (there, back) = self.stream(from, to, port, 6);
         // Near the end of the sequence numbers, so that they wrap.
-        let mut seq = 0_u32.wrapping_sub((self.chance.next() % 200_000) as u32);
-        let acked_by = self.chance.next() as u32;
+        let mut seq = 0_u32.wrapping_sub((self.chance.number() % 200_000) as u32);
+        let acked_by = self.chance.number() as u32;
         let mut at = span.0;
         let mut arrivals: Vec<(f64, u32, u32)> = Vec::new();
         let mut free = 0.0;
@@ -99,7 +99,7 @@ impl Network {
             if at >= span.1 {
                 break;
             }
-            let mut left = 1 + (self.chance.next() % u64::from(size)) as u32;
+            let mut left = 1 + (self.chance.number() % u64::from(size)) as u32;
             let mut now = at;
             while left > 0 {
                 let len = left.min(if wire.offload { MERGED } else { SEGMENT });
