@@ -33,6 +33,7 @@ pub fn check(path: &Path, bytes: &[u8]) -> Vec<Finding> {
         findings.extend(size(path, text));
         findings.extend(prints(path, text));
         findings.extend(modules(path, text));
+        findings.extend(skips(path, text));
     }
     findings
 }
@@ -142,6 +143,19 @@ fn prints(path: &Path, text: &str) -> Vec<Finding> {
     .collect()
 }
 
+/// A skip of a live test goes through the harness, which makes it a failure where all tests must run; and
+/// `packaging/test` counts only lines that begin like this.
+fn skips(path: &Path, text: &str) -> Vec<Finding> {
+    let is_test = has_extension(path, &["rs"]) && path.iter().any(|folder| folder == "tests");
+    let lines = text.lines().enumerate().filter(|_| is_test);
+    let wrong = lines.filter_map(|(index, line)| {
+        let of_harness = path.starts_with("crates/cli") && line.contains("\"skipped: ");
+        let is_other = line.contains("\"SKIPPED") || line.contains("\"Skipped");
+        (of_harness || is_other).then_some(index + 1)
+    });
+    wrong.map(|line| at(path, line, "a skip by hand; use `skip` or `not_possible` of the harness")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::check;
@@ -212,6 +226,20 @@ mod tests {
         bytes.extend(home.as_bytes());
         assert_eq!(check(Path::new("recordings/a/stream_0"), &bytes).len(), 1);
         assert_eq!(findings("docs/a.md", &format!("https://host{home}")), [""; 0]);
+    }
+
+    #[test]
+    fn live_tests_skip_by_the_harness_and_all_skips_are_counted() {
+        let [counted, other] =
+            ["skipped: ", "SKIPPED: "].map(|word| format!("fn f() {{ println!(\"{word}no\") }}"));
+        let says = "a skip by hand; use `skip` or `not_possible` of the harness";
+        for (path, text, expected) in [
+            ("crates/cli/tests/a.rs", &counted, vec![format!("crates/cli/tests/a.rs:1: {says}")]),
+            ("crates/ctf/tests/a.rs", &other, vec![format!("crates/ctf/tests/a.rs:1: {says}")]),
+            ("crates/ctf/tests/a.rs", &counted, vec![]),
+        ] {
+            assert_eq!(findings(path, text), expected);
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod files;
 pub mod language;
 pub mod layers;
 pub mod licences;
+pub mod noisy;
 pub mod notices;
 pub mod packages;
 pub mod tree;
