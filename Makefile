@@ -42,7 +42,7 @@ test: setup ## formatter, lints, all tests, licences, layers: at most 20 minutes
 	@packaging/test $(CARGO) $(LOCKED)
 
 .PHONY: tries
-tries: ## how often live tests needed another try, in all runs of `make test`
+tries: ## how often noisy tests needed another try, in all runs of `make test`
 	@packaging/tries
 
 .PHONY: demo
@@ -58,12 +58,20 @@ truth: program workloads ## compare paths with programs that log their own times
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth --package wakepath-split
 	$(AS_ROOT) target/release/wakepath-truth
 
+.PHONY: incidents
+incidents: program ## plant incidents of known cause and size, ask as a newcomer: writes docs/incidents.md (root)
+	$(CARGO) build $(LOCKED) --release --package wakepath-truth
+	@$(AS_ROOT) target/release/wakepath-truth incidents >target/incidents.md; code=$$?; \
+	commit=$$(git describe --always --dirty --exclude='*'); \
+	{ cat incidents/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make incidents\`."; echo; \
+	  cat target/incidents.md; } >docs/incidents.md; cat target/incidents.md; exit $$code
+
 .PHONY: test-vm
 test-vm: program workloads dist ## test on Debian's kernels 6.1 and 6.12, emulated: writes docs/test-vm.md
 	@packaging/setup vm
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth --package wakepath-split
 	$(CARGO) test $(LOCKED) --release --no-run --package wakepath-cli --test live_root_doctor --test live_root_record \
-		--test live_root_latency_kernel --test live_root_trace_cmd
+		--test live_root_latency_kernel --test live_root_tracers
 	$(AS_ROOT) vm/prepare
 	vm/test >target/test-vm.md; code=$$?; cp target/test-vm.md docs/test-vm.md; cat docs/test-vm.md; exit $$code
 

@@ -17,10 +17,18 @@ enum lock_shape {
 	OWNER_BESIDE,  /* glibc's mutex: two words on. Only waits for a lock with waiters expect these values. */
 };
 
-/* `expected`: the value that the caller expects in the word, and with which the kernel has compared it. */
-static __always_inline enum lock_shape lock_shape(__u32 operation, __u32 expected)
+/*
+ * `expected`: the value that the caller expects in the word, and with which the kernel has compared it.
+ * `timed`: the wait has a time-out. A timed wait for a glibc mutex uses the bit-set operation, like condition
+ * variables, semaphores and Rust's locks, which have no time-out or seldom these values.
+ */
+static __always_inline enum lock_shape lock_shape(__u32 operation, __u32 expected, _Bool timed)
 {
 	switch (operation & FUTEX_COMMAND) {
+	case FUTEX_WAIT_BITSET:
+		if (!timed)
+			return NO_LOCK;
+		/* fall through */
 	case FUTEX_WAIT:
 		return expected == CONTENDED || (expected & FUTEX_WAITERS) ? OWNER_BESIDE : NO_LOCK;
 	case FUTEX_LOCK_PI:

@@ -34,6 +34,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
@@ -185,6 +186,20 @@ struct task_struct {
 
 struct signal_struct {
 	atomic_t live; /* threads that have not ended */
+	int group_exit_code;
+	unsigned int flags;
+};
+
+struct kernel_siginfo {
+	int si_code;
+};
+
+struct sigaction {
+	void *sa_handler;
+};
+
+struct k_sigaction {
+	struct sigaction sa;
 };
 
 struct linux_binprm {
@@ -193,7 +208,9 @@ struct linux_binprm {
 
 struct pt_regs {
 	unsigned long r14;
+	unsigned long r10;
 	unsigned long bp;
+	unsigned long ax;
 	unsigned long dx;
 	unsigned long si;
 	unsigned long di;

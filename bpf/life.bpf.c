@@ -175,7 +175,7 @@ int blocked(struct bpf_iter__task *ctx)
 		tell_file(task, regs->di);
 	if (r.call == SYS_futex) {
 		r.op = regs->si;
-		switch (lock_shape(r.op, regs->dx)) {
+		switch (lock_shape(r.op, regs->dx, regs->r10)) {
 		case NO_LOCK:
 			break;
 		case OWNER_BESIDE:

@@ -55,6 +55,7 @@ enum wp_kind {
 	WP_STACK = 33,
 	WP_FILE = 34,
 	WP_FUNCTION = 35,
+	WP_SIGNAL = 36,
 	/* Only user space writes these. */
 	WP_LOSS = 48,
 	WP_CLOCKS = 49,
@@ -74,6 +75,7 @@ enum wp_context {
 	WP_CTX_CALL_FUNCTION = 34,
 	WP_CTX_IRQ_WORK = 35,
 	WP_CTX_DEVICE = 64, /* a device's interrupt, whose number is in those records that have room */
+	/* 96 to 98: interrupts that another tracer did not record; our programs see them all. */
 	WP_CTX_UNKNOWN = 255,
 };
 
@@ -341,5 +343,25 @@ struct wp_function {
 	__u32 spare;
 };
 _Static_assert(sizeof(struct wp_function) == 40, "function");
+
+enum wp_signal_action {
+	WP_SIGNAL_DEFAULT = 0, /* what the kernel does with this signal by itself */
+	WP_SIGNAL_IGNORED = 1,
+	WP_SIGNAL_HANDLED = 2, /* a handler of the process runs */
+	WP_SIGNAL_PROCESS_ENDS = 3, /* the process is ending, and this thread with it */
+};
+
+/* A thread takes a signal: one that cuts a system call short, or that no handler takes. */
+struct wp_signal {
+	struct wp_header h;
+	__u32 signal; /* its number; of WP_SIGNAL_PROCESS_ENDS the one that ends the process, 0 for an exit or exec */
+	__s32 code;   /* si_code; 0 where it is not known */
+	__u32 action; /* enum wp_signal_action */
+	__u32 call;   /* the system call that it cut short, or WP_CALL_NONE */
+	__u64 sent;   /* ns, just after its target was woken; 0 where it is not known */
+	__u32 sender; /* the thread that was current where it was sent: a timer interrupts any thread */
+	__u32 spare;
+};
+_Static_assert(sizeof(struct wp_signal) == 48, "signal");
 
 #endif

@@ -40,7 +40,7 @@ static __always_inline bool fill_lock(struct wp_switch_lock *r, const struct pt_
 	r->op = regs->si;
 	r->value = expected;
 	r->claim = 0;
-	switch (lock_shape(r->op, expected)) {
+	switch (lock_shape(r->op, expected, regs->r10)) {
 	case NO_LOCK:
 		return false;
 	case OWNER_BESIDE:

@@ -2,6 +2,7 @@
 /* Places where several threads meet, and who releases whom is known only there: a mutex, a barrier. */
 #include "lane.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -16,6 +17,7 @@ struct lock {
 	pthread_mutex_t mutex;
 	_Atomic int waiting; /* who want it or have it */
 	_Atomic bool held;
+	_Atomic int holder; /* or the last one */
 	_Atomic int holds; /* that have ended; the list belongs to the holder */
 	struct hold hold[MAX_HOLDS];
 };
@@ -43,12 +45,38 @@ struct lock *lock_create(void)
  */
 void lock_acquire(struct lock *lock, lane_t lane)
 {
+	lock_acquire_by_tries(lock, lane, 0);
+}
+
+/*
+ * Takes the mutex at the first try, or the next, which each last that long; 0: for ever. A try that timed out was a
+ * wait for who has the mutex then.
+ */
+static void take(struct lock *lock, lane_t lane, uint64_t try_ns)
+{
+	int error = ETIMEDOUT;
+
+	while (error == ETIMEDOUT) {
+		struct timespec end;
+		clock_gettime(CLOCK_REALTIME, &end);
+		uint64_t ns = (uint64_t)end.tv_nsec + try_ns;
+		end.tv_sec += (time_t)(ns / 1000000000);
+		end.tv_nsec = (long)(ns % 1000000000);
+		error = try_ns ? pthread_mutex_timedlock(&lock->mutex, &end) : pthread_mutex_lock(&lock->mutex);
+		if (error == ETIMEDOUT)
+			wait_is_interrupted(lane, try_ns, (lane_t)atomic_load(&lock->holder));
+	}
+}
+
+void lock_acquire_by_tries(struct lock *lock, lane_t lane, uint64_t try_ns)
+{
 	while (atomic_load(&lock->waiting) && !atomic_load(&lock->held))
 		rest(lane, 1 * MS);
 	atomic_fetch_add(&lock->waiting, 1);
 	wait_begins(lane, "futex");
 	int seen = atomic_load(&lock->holds);
-	pthread_mutex_lock(&lock->mutex);
+	take(lock, lane, try_ns);
+	atomic_store(&lock->holder, (int)lane);
 	atomic_store(&lock->held, true);
 	int holds = atomic_load(&lock->holds);
 

@@ -123,6 +123,8 @@ void wait_begins(lane_t lane, const char *call);
 void wait_ends(lane_t lane, lane_t otherwise);
 /* ...or ended by a timer that was set for so long when it began... */
 void wait_times_out(lane_t lane, uint64_t ns);
+/* ...or only interrupted by such a timer: from here it goes on with the wait for that lane... */
+void wait_is_interrupted(lane_t lane, uint64_t ns, lane_t awaited);
 /* ...or by whichever of these two came first: both can be found when the thread has a CPU again... */
 void wait_ends_or_times_out(lane_t lane, uint64_t ns);
 /* ...or, if no lane said that it releases us, by this... */
@@ -145,6 +147,8 @@ void rest(lane_t lane, uint64_t ns);
 struct lock;
 struct lock *lock_create(void);
 void lock_acquire(struct lock *lock, lane_t lane);
+/* The same with a time-out, and again until it is had: still one wait, for the holders. */
+void lock_acquire_by_tries(struct lock *lock, lane_t lane, uint64_t try_ns);
 void lock_release(struct lock *lock, lane_t lane);
 
 /* A barrier at which the last to arrive releases all others. */

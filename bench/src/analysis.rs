@@ -111,7 +111,7 @@ fn measure(row: &mut Row, path: &Path, options: &Options, skipped: &mut Option<a
         open()?.for_each(|event| builder.push(event));
         Ok::<Graph, anyhow::Error>(builder.finish())
     })?;
-    row.graph_bytes = graph?.bytes().total();
+    row.graph_bytes = graph?.bytes();
     row.graph.push(took.as_secs_f64());
     let ask = |options_of_path: &[&str]| path_of_a_thread(&options.wakepath, options_of_path, path);
     match ask(&[]).and_then(|screen| Ok((screen, ask(&["--json"])?))) {

@@ -6,19 +6,16 @@
 //!
 //! The load has one CPU to itself, under a real-time priority; recorders read and write on another.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
 
 use crate::figures::{self, Row};
-use crate::load::{self, LOAD_CPU, Load};
+use crate::load::{self, Load};
+use crate::places::Places;
 use crate::recorders::{self, Recorder};
 use crate::{machine, processes, progress, tracepoints};
-
-/// The CPU for everything but the load.
-const OTHER_CPU: usize = 0;
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -34,33 +31,22 @@ pub struct Options {
     /// Which recorders run; all if none is named.
     #[arg(long, value_enum)]
     recorder: Vec<recorders::Name>,
-    /// The programs that make the load.
-    #[arg(long, default_value = "workloads/bin")]
-    workloads: PathBuf,
-    /// The program under test.
-    #[arg(long, default_value = "target/release/wakepath")]
-    wakepath: PathBuf,
-    /// Where the recorders write; what they wrote is removed.
-    #[arg(long, default_value = "target/bench")]
-    output: PathBuf,
+    #[command(flatten)]
+    places: Places,
 }
 
 /// Prints a table for each load.
 pub fn run(options: &Options) -> Result<()> {
     ensure!(options.pairs > 0 && options.seconds > 0.0, "nothing to run: no pairs or no seconds");
-    ensure!(machine::cpus() > LOAD_CPU, "needs 2 CPUs: one for the load, one for the recorders");
-    if !machine::is_root() {
-        bail!("recording needs root for the peers too\nhint: sudo make bench");
-    }
-    std::fs::create_dir_all(&options.output)
-        .with_context(|| format!("cannot make {}", options.output.display()))?;
-    processes::pin_this_process(OTHER_CPU)?;
+    options.places.prepare("recorders", "recording needs root for the peers too")?;
+    let Places { workloads, wakepath, output } = &options.places;
 
+    tracepoints::mount()?;
     println!("## Cost of recording\n\n{}\n", machine::describe());
     println!("EVENTS, of peers: {}\n", tracepoints::here().join(" "));
-    for load in load::chosen(&options.load, &options.workloads, options.seconds) {
+    for load in load::chosen(&options.load, workloads, options.seconds) {
         let mut rows = Vec::new();
-        for mut recorder in recorders::chosen(&options.recorder, &options.wakepath, &options.output) {
+        for mut recorder in recorders::chosen(&options.recorder, wakepath, output) {
             match measure(&load, recorder.as_mut(), options.pairs) {
                 Ok(row) => rows.push(row),
                 Err(error) => println!("skipped: {}: {error:#}\n", recorder.name()),
@@ -76,14 +62,15 @@ pub fn run(options: &Options) -> Result<()> {
 
 /// Prints what our recorder itself uses where all CPUs make as many events as they can.
 fn rate(options: &Options) -> Result<()> {
+    let Places { workloads, wakepath, output } = &options.places;
     let cpus = machine::cpus();
     let seconds = options.seconds * 3.0;
-    let load = load::chosen(&[load::Name::Schedfreq], &options.workloads, seconds).remove(0);
+    let load = load::chosen(&[load::Name::Schedfreq], workloads, seconds).remove(0);
     println!("### The recorder itself, at a semaphore ping-pong on each of {cpus} CPUs\n");
     println!("`{}` on each CPU; medians of {} runs\n", load.command_on_each(), options.pairs);
     println!("| recorder | million events a second | lost | its own CPU | for a million events a second |");
     println!("|---|---:|---:|---:|---:|");
-    for mut recorder in recorders::chosen(&[recorders::Name::Wakepath], &options.wakepath, &options.output) {
+    for mut recorder in recorders::chosen(&[recorders::Name::Wakepath], wakepath, output) {
         let (mut rates, mut shares, mut each, mut lost) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for run in 1..=options.pairs {
             progress(&format!("{} on each CPU, run {run} of {}", recorder.name(), options.pairs));

@@ -14,7 +14,7 @@ use wakepath_ctf::plan::Visitor;
 use wakepath_ctf::stream::{Item, Plans, Reader, Selection};
 use wakepath_ctf::trace::Trace;
 use wakepath_event::{EventSource, RecordingFormat};
-use wakepath_wait_graph::Builder;
+use wakepath_wait_graph::{Builder, Graph};
 
 use crate::figures::median;
 use crate::{machine, processes, progress};
@@ -131,26 +131,20 @@ fn row(path: &Path, options: &Options) -> Result<()> {
         if used.succeeded {
             theirs.push(used.cpu.as_secs_f64());
         }
-        let before = processes::own_cpu_time()?;
-        checksum = decode(path, &Selection::All, false)?;
-        all.push((processes::own_cpu_time()? - before).as_secs_f64());
+        checksum = timed(&mut all, || decode(path, &Selection::All, false))?;
         let began = Instant::now();
         ensure!(decode(path, &Selection::All, true)? == checksum, "threads decode something else");
         wall.push(began.elapsed().as_secs_f64());
-        let before = processes::own_cpu_time()?;
-        let selected = decode(path, &Selection::Fields(&wakepath_import::wanted), false)?;
+        let wanted = Selection::Fields(&wakepath_import::wanted);
+        let selected = timed(&mut needed, || decode(path, &wanted, false))?;
         ensure!(selected.events <= checksum.events, "more events than there are");
-        needed.push((processes::own_cpu_time()? - before).as_secs_f64());
-        let before = processes::own_cpu_time()?;
-        let mut sum = 0_u64;
-        wakepath_import::Lttng::open(path)?.for_each(|event| sum = sum.wrapping_add(event.at.ns()));
-        std::hint::black_box(sum);
-        events.push((processes::own_cpu_time()? - before).as_secs_f64());
-        let before = processes::own_cpu_time()?;
-        let mut builder = Builder::default();
-        wakepath_import::Lttng::open(path)?.for_each(|event| builder.push(event));
-        std::hint::black_box(builder.finish().events());
-        graph.push((processes::own_cpu_time()? - before).as_secs_f64());
+        timed(&mut events, || {
+            let mut sum = 0_u64;
+            wakepath_import::Lttng::open(path)?.for_each(|event| sum = sum.wrapping_add(event.at.ns()));
+            std::hint::black_box(sum);
+            Ok(())
+        })?;
+        timed(&mut graph, || Ok(std::hint::black_box(graph_of(path)?.events())))?;
         let child = Command::new(&options.program)
             .args(["path", "--tid", &tid.to_string()])
             .arg(path)
@@ -192,11 +186,23 @@ fn row(path: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The thread that was switched most often.
-fn busiest(path: &Path) -> Result<u32> {
+/// Does the work, and adds its CPU time in seconds to the list.
+fn timed<T>(seconds: &mut Vec<f64>, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let before = processes::own_cpu_time()?;
+    let result = work()?;
+    seconds.push((processes::own_cpu_time()? - before).as_secs_f64());
+    Ok(result)
+}
+
+fn graph_of(path: &Path) -> Result<Graph> {
     let mut builder = Builder::default();
     wakepath_import::Lttng::open(path)?.for_each(|event| builder.push(event));
-    let graph = builder.finish();
+    Ok(builder.finish())
+}
+
+/// The thread that was switched most often.
+fn busiest(path: &Path) -> Result<u32> {
+    let graph = graph_of(path)?;
     let busiest = graph.threads().max_by_key(|(index, _)| graph.state_intervals(*index).len());
     // If the number was used again, `--tid` chooses one of its threads.
     let (_, thread) = busiest.context("the trace has no threads")?;

@@ -7,6 +7,7 @@ use crate::load::{Load, Run};
 use crate::recorders::{Recorded, Recorder};
 
 /// One recorder's runs under one load.
+#[derive(Default)]
 pub struct Row {
     name: String,
     command: String,
@@ -28,19 +29,7 @@ pub struct Row {
 impl Row {
     /// No run yet.
     pub fn new(recorder: &dyn Recorder) -> Self {
-        Self {
-            name: recorder.name(),
-            command: recorder.command(),
-            alone: Vec::new(),
-            overhead: Vec::new(),
-            whole: Vec::new(),
-            added_ns: Vec::new(),
-            consumer: Vec::new(),
-            events_per_trip: Vec::new(),
-            events: Vec::new(),
-            bytes: Vec::new(),
-            lost: None,
-        }
+        Self { name: recorder.name(), command: recorder.command(), ..Self::default() }
     }
 
     /// A pair of runs: alone, then recorded with `consumer` CPU time used by the recorder meanwhile.

@@ -7,17 +7,15 @@
 
 mod tools;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::figures::{median, or_dash, quantile};
-use crate::{machine, processes, progress};
+use crate::places::Places;
+use crate::{machine, progress};
 use tools::{Question, Tool};
-
-/// The CPU for everything but the load.
-const OTHER_CPU: usize = 0;
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -27,15 +25,8 @@ pub struct Options {
     /// How many rounds; each runs the load alone and under each tool.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
-    /// The programs that make the load.
-    #[arg(long, default_value = "workloads/bin")]
-    workloads: PathBuf,
-    /// The program under test.
-    #[arg(long, default_value = "target/release/wakepath")]
-    wakepath: PathBuf,
-    /// Where perf writes; what it wrote is removed.
-    #[arg(long, default_value = "target/bench")]
-    output: PathBuf,
+    #[command(flatten)]
+    places: Places,
 }
 
 /// The result of a run under a tool.
@@ -57,15 +48,9 @@ struct Row {
 /// Prints a table for a function and one for a system call.
 pub fn run(options: &Options) -> Result<()> {
     ensure!(options.rounds > 0 && options.calls > 0, "nothing to run: no rounds or no calls");
-    ensure!(machine::cpus() > crate::load::LOAD_CPU, "needs 2 CPUs: one for the load, one for the tools");
-    if !machine::is_root() {
-        bail!("counting needs root\nhint: sudo make bench");
-    }
-    std::fs::create_dir_all(&options.output)
-        .with_context(|| format!("cannot make {}", options.output.display()))?;
-    let calls = options.workloads.join("calls");
+    options.places.prepare("tools", "counting needs root")?;
+    let calls = options.places.workloads.join("calls");
     let calls = calls.canonicalize().with_context(|| format!("no {}: make workloads", calls.display()))?;
-    processes::pin_this_process(OTHER_CPU)?;
     println!("## Cost of counting latencies\n\n{}; {}\n", machine::describe(), tools::bpftrace_version());
     for question in [Question::Function, Question::SystemCall] {
         table(question, &calls, options)?;
@@ -74,9 +59,9 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 fn table(question: Question, calls: &Path, options: &Options) -> Result<()> {
-    let place = tools::Paths { calls, wakepath: &options.wakepath, output: &options.output };
+    let place = tools::Paths { calls, wakepath: &options.places.wakepath, output: &options.places.output };
     // The path within the tree: the place of the tree is of no interest.
-    let shown = options.workloads.join("calls");
+    let shown = options.places.workloads.join("calls");
     let shown = tools::Paths { calls: &shown, ..place };
     let mut rows: Vec<Row> = Vec::new();
     for &tool in question.tools() {

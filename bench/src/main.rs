@@ -8,6 +8,7 @@ mod figures;
 mod latency;
 mod load;
 mod machine;
+mod places;
 mod processes;
 mod recorders;
 mod tracepoints;

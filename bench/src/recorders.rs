@@ -6,9 +6,10 @@ mod perf;
 mod wakepath;
 
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 
 /// Recorders by name, in the order of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -66,4 +67,20 @@ pub fn chosen(names: &[Name], program: &Path, output: &Path) -> Vec<Box<dyn Reco
         }
     }
     recorders
+}
+
+/// Neither perf nor wakepath says when it records; both do well before this.
+const START: Duration = Duration::from_secs(1);
+
+/// Starts the recorder called `name`, and returns once it records.
+fn started(command: &mut Command, name: &str) -> Result<Child> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let program = command.get_program().to_owned();
+    let mut child = command.spawn().with_context(|| format!("cannot run {}", program.display()))?;
+    std::thread::sleep(START);
+    if child.try_wait()?.is_some() {
+        let output = child.wait_with_output()?;
+        bail!("{name} ended at once: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(child)
 }

@@ -5,9 +5,12 @@
 //! the timers of which wakepath keeps those that lift a CPU limit.
 
 use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
 
 /// The events as perf and ftrace name them, `SYSTEM:EVENT`.
-pub const RECORDED: [&str; 15] = [
+pub const RECORDED: [&str; 17] = [
     "sched:sched_switch",
     "sched:sched_waking",
     "sched:sched_wakeup_new",
@@ -21,12 +24,26 @@ pub const RECORDED: [&str; 15] = [
     "sock:sk_data_ready",
     "block:block_rq_issue",
     "block:block_rq_complete",
+    "signal:signal_generate",
+    "signal:signal_deliver",
     "lock:contention_begin",
     "lock:contention_end",
 ];
 
 /// Where tracefs is mounted.
 pub const TRACEFS: &str = "/sys/kernel/tracing";
+
+/// Mounts tracefs where nothing has yet: without it ftrace and perf have no events, and their rows would be missing.
+pub fn mount() -> Result<()> {
+    if here().is_empty() {
+        let status = Command::new("mount").args(["-t", "tracefs", "tracefs", TRACEFS]).status()?;
+        ensure!(
+            status.success() && !here().is_empty(),
+            "no tracefs at {TRACEFS}: ftrace and perf cannot record"
+        );
+    }
+    Ok(())
+}
 
 /// Those of [`RECORDED`] that this kernel has.
 pub fn here() -> Vec<&'static str> {

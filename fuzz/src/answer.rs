@@ -3,6 +3,7 @@
 //! Input: two bytes where a further window begins and ends. A byte whose lowest bit says whether the rest is
 //! events in few bytes (`fuzz/src/events.rs`) or a directory (`fuzz/src/directory.rs`).
 
+use std::io;
 use std::time::Duration;
 
 use wakepath_engine::latency::recorded::{RecordedLatency, RecordedQuery, ThreadFilter, recorded_latency};
@@ -72,11 +73,9 @@ fn latencies(recorded: &Recorded, threads: ThreadFilter, from: Option<TimeSpec>,
         let mut query = RecordedQuery {
             targets: vec![String::from(target)],
             threads: threads.clone(),
-            host: None,
             from,
             to,
-            every: None,
-            algorithm: Algorithm::Active,
+            ..RecordedQuery::default()
         };
         let whole = match recorded_latency(recorded, &query) {
             Ok(whole) => whole,
@@ -99,10 +98,8 @@ fn latencies(recorded: &Recorded, threads: ThreadFilter, from: Option<TimeSpec>,
 
 fn show_latency(latency: &RecordedLatency) {
     plain(&text::recorded_latency(latency, Layout::PLAIN));
+    document(|out| json::recorded_latency(latency, out));
     let mut out = Vec::new();
-    json::recorded_latency(latency, &mut out).expect("memory has no errors");
-    document(&out);
-    out.clear();
     parquet::recorded_latency(latency, &mut out).expect("memory has no errors");
     assert!(out.starts_with(b"PAR1") && out.ends_with(b"PAR1"));
 }
@@ -115,9 +112,7 @@ fn calls_of(recorded: &Recorded, which: Which) {
         match calls(recorded, &CallsQuery { target, which, algorithm: Algorithm::Active }) {
             Ok(answer) => {
                 plain(&text::calls(&answer, Layout::PLAIN));
-                let mut out = Vec::new();
-                json::calls(&answer, &mut out).expect("memory has no errors");
-                document(&out);
+                document(|out| json::calls(&answer, out));
             }
             Err(refused) => assert!(!refused.to_string().is_empty()),
         }
@@ -131,25 +126,21 @@ fn read(events: &[Event]) -> Recorded {
 
 /// The documents of the whole recording that scripts read.
 fn whole(recorded: &Recorded) -> Vec<u8> {
-    let mut out = Vec::new();
-    json::info(&info(recorded), &mut out).expect("memory has no errors");
-    document(&out);
+    let mut out = document(|out| json::info(&info(recorded), out));
     plain(&text::info(&info(recorded), Layout::PLAIN));
-    let begun = out.len();
     let paths = match path(recorded, &PathQuery::default()) {
         Ok(Answer::Paths(paths)) => {
             for path in &paths {
-                json::path(path, &mut out).expect("memory has no errors");
+                out.extend(document(|out| json::path(path, out)));
             }
             paths
         }
         Ok(Answer::Overview(overview)) => {
-            json::overview(&overview, &mut out).expect("memory has no errors");
+            out.extend(document(|out| json::overview(&overview, out)));
             Vec::new()
         }
         Err(_) => Vec::new(),
     };
-    out[begun..].split_inclusive(|&b| b == b'\n').for_each(document);
     let begun = out.len();
     perfetto(recorded, &paths, &mut out).expect("memory has no errors");
     messages(&out[begun..]);
@@ -178,9 +169,7 @@ fn show(answer: &PathAnswer) {
         at = segment.to;
     }
     assert_eq!(at, path.window.to, "and tile the window");
-    let mut out = Vec::new();
-    json::path(answer, &mut out).expect("memory has no errors");
-    document(&out);
+    document(|out| json::path(answer, out));
     let narrow = Layout { width: 10, colour: false };
     plain(&text::path(answer, Source::Read(""), Layout::PLAIN));
     plain(&text::tree(answer, narrow));
@@ -189,18 +178,19 @@ fn show(answer: &PathAnswer) {
 }
 
 fn show_overview(overview: &Overview) {
-    let mut out = Vec::new();
-    json::overview(overview, &mut out).expect("memory has no errors");
-    document(&out);
+    document(|out| json::overview(overview, out));
     plain(&text::overview(overview, Source::Read(""), Layout::PLAIN));
 }
 
-/// A document is JSON, on one line, and cannot drive a terminal.
-fn document(document: &[u8]) {
-    let text = std::str::from_utf8(document).expect("JSON is UTF-8");
+/// The document that is written. It is JSON, on one line, and cannot drive a terminal.
+fn document(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Vec<u8> {
+    let mut document = Vec::new();
+    write(&mut document).expect("memory has no errors");
+    let text = std::str::from_utf8(&document).expect("JSON is UTF-8");
     serde_json::from_str::<serde_json::Value>(text).expect("JSON can be read");
     let line = text.strip_suffix('\n').expect("a document ends its line");
     assert!(!line.chars().any(char::is_control), "{line}");
+    document
 }
 
 /// Nothing that comes from elsewhere can drive a terminal.

@@ -4,7 +4,7 @@ use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event,
     EventKind, FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet,
-    Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
+    Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
 };
 
 /// Bytes, taken one by one; 0 behind their end.
@@ -38,18 +38,11 @@ impl Bytes<'_> {
     }
 
     fn context(&mut self) -> Context {
-        const OTHERS: [Context; 6] = [
-            Context::LocalTimer,
-            Context::Reschedule,
-            Context::CallFunction,
-            Context::IrqWork,
-            Context::Device,
-            Context::UnknownInterrupt,
-        ];
+        let [_task, interrupts @ ..] = Context::OTHERS;
         match self.next() {
             0..=127 => Context::Task,
             byte @ 128..=191 => Context::Softirq(Softirq::ALL[usize::from(byte) % Softirq::ALL.len()]),
-            byte => OTHERS[usize::from(byte) % OTHERS.len()],
+            byte => interrupts[usize::from(byte) % interrupts.len()],
         }
     }
 
@@ -74,18 +67,8 @@ impl Bytes<'_> {
     }
 
     fn blocked(&mut self) -> BlockedState {
-        const STATES: [BlockedState; 9] = [
-            BlockedState::Interruptible,
-            BlockedState::Uninterruptible,
-            BlockedState::Idle,
-            BlockedState::Stopped,
-            BlockedState::Traced,
-            BlockedState::Parked,
-            BlockedState::Frozen,
-            BlockedState::RtLockWait,
-            BlockedState::Other(77),
-        ];
-        STATES[usize::from(self.below(9))]
+        let known = usize::from(self.below(9));
+        BlockedState::KNOWN.get(known).copied().unwrap_or(BlockedState::Other(77))
     }
 
     fn out(&mut self) -> SwitchOut {
@@ -141,17 +124,7 @@ impl Bytes<'_> {
     }
 
     fn name(&mut self) -> EventKind {
-        const SPACES: [NameSpace; 8] = [
-            NameSpace::Cgroup,
-            NameSpace::Interrupt,
-            NameSpace::BlockDevice,
-            NameSpace::Interface,
-            NameSpace::CpuLimit,
-            NameSpace::Program,
-            NameSpace::CpuCgroup,
-            NameSpace::Target,
-        ];
-        let (space, key) = (SPACES[usize::from(self.below(7))], u64::from(self.below(8)));
+        let (space, key) = (NameSpace::ALL[usize::from(self.below(7))], u64::from(self.below(8)));
         const LIMITS: [&[u8]; 3] = [b"50000 100000", b"/docker/", b"/a.service/b"];
         let text = match self.below(8) {
             known @ 0..3 => LIMITS[usize::from(known)].into(),
@@ -254,6 +227,16 @@ impl Bytes<'_> {
         }
     }
 
+    fn signal(&mut self, at: u64) -> EventKind {
+        EventKind::Signal(Signal {
+            number: u32::from(self.below(32)),
+            code: i32::from(self.next()),
+            action: SignalAction::ALL[usize::from(self.below(4))],
+            cut_call: self.maybe(|bytes| u32::from(bytes.next())),
+            sent: self.maybe(|bytes| (bytes.stamp(at), bytes.tid())),
+        })
+    }
+
     fn what(&mut self, at: u64) -> EventKind {
         match self.below(48) {
             0..=9 => EventKind::Switch {
@@ -313,6 +296,7 @@ impl Bytes<'_> {
                 from: self.stamp(at),
                 end: [CallEnd::Returned, CallEnd::Unwound, CallEnd::Open][usize::from(self.below(3))],
             }),
+            44 if self.below(2) == 0 => self.signal(at),
             44 => EventKind::Mapping(self.mapping()),
             45 => EventKind::StackCounts(StackCounts {
                 taken: self.wild(),

@@ -16,6 +16,7 @@ pub mod perf_data;
 pub mod recording;
 pub mod trace;
 pub mod trace_dat;
+mod traced;
 pub mod words;
 
 /// A decoder: its name, which its corpus bears too, and the function that puts bytes through it.

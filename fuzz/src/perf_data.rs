@@ -2,37 +2,19 @@
 
 use std::path::Path;
 
-use wakepath_event::EventSource;
 use wakepath_import::PerfData;
 use wakepath_import::perf::synthetic::{EventType, File};
-use wakepath_wait_graph::Builder;
+
+use crate::traced;
 
 /// Puts bytes through what reads files of `perf record`.
 ///
 /// # Panics
 /// When a law is broken.
 pub fn check(input: &[u8]) {
-    let file = match PerfData::from_source(input, Path::new("perf.data")) {
-        Ok(file) => file,
-        Err(error) => return assert!(error.to_string().contains("perf.data"), "{error}"),
-    };
-    let mut builder = Builder::default();
-    let (mut events, mut last) = (0_u64, 0);
-    let damages = file.for_each(|event| {
-        assert!(event.at.ns() >= last, "by time");
-        (events, last) = (events + 1, event.at.ns());
-        builder.push(event);
-    });
-    builder.finish();
     // A record is no shorter than its head, and makes a few events: a switch, a name, a thread, a stack.
-    let most = 1000 + input.len() as u64;
-    assert!(events <= most, "{} bytes make {events} events", input.len());
-    for damage in &damages {
-        assert_eq!(damage.file, "perf.data");
-    }
-    let mut again = 0;
-    let same = file.for_each(|_| again += 1);
-    assert_eq!((again, same), (events, damages), "the same again");
+    let name = "perf.data";
+    traced::check(PerfData::from_source(input, Path::new(name)), name, input.len(), 1);
 }
 
 /// The first inputs: each kind of record, some together, damage and losses.

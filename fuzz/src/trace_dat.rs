@@ -2,38 +2,20 @@
 
 use std::path::Path;
 
-use wakepath_event::EventSource;
 use wakepath_import::TraceDat;
 use wakepath_import::trace_cmd::synthetic::{EventType, File};
-use wakepath_wait_graph::Builder;
+
+use crate::traced;
 
 /// Puts bytes through what reads files of `trace-cmd record`.
 ///
 /// # Panics
 /// When a law is broken.
 pub fn check(input: &[u8]) {
-    let file = match TraceDat::from_source(input, Path::new("trace.dat")) {
-        Ok(file) => file,
-        Err(error) => return assert!(error.to_string().contains("trace.dat"), "{error}"),
-    };
-    let mut builder = Builder::default();
-    let (mut events, mut last) = (0_u64, 0);
-    let damages = file.for_each(|event| {
-        assert!(event.at.ns() >= last, "by time");
-        (events, last) = (events + 1, event.at.ns());
-        builder.push(event);
-    });
-    builder.finish();
     // An event takes eight bytes, and makes a few events: a switch, names, a thread. One byte may unpack
     // to a thousand.
-    let most = 1000 + 1000 * input.len() as u64;
-    assert!(events <= most, "{} bytes make {events} events", input.len());
-    for damage in &damages {
-        assert_eq!(damage.file, "trace.dat");
-    }
-    let mut again = 0;
-    let same = file.for_each(|_| again += 1);
-    assert_eq!((again, same), (events, damages), "the same again");
+    let name = "trace.dat";
+    traced::check(TraceDat::from_source(input, Path::new(name)), name, input.len(), 1000);
 }
 
 /// The first inputs: either version, each kind of word in a page, damage and losses.

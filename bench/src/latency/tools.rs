@@ -62,9 +62,7 @@ impl Question {
             Self::SystemCall => format!("syscalls={calls}"),
         };
         let program = place.calls.display().to_string();
-        ["chrt", "-f", PRIORITY, "taskset", "-c", &LOAD_CPU.to_string(), &program, &flag]
-            .map(str::to_owned)
-            .to_vec()
+        owned(&["chrt", "-f", PRIORITY, "taskset", "-c", &LOAD_CPU.to_string(), &program, &flag])
     }
 
     pub fn alone(self, place: &Paths<'_>, calls: u64) -> Result<Run> {
@@ -126,14 +124,15 @@ impl Tool {
         let wakepath = place.wakepath.display().to_string();
         let data = place.output.join("perf.data").display().to_string();
         let events = "probe_calls:counted,probe_calls:counted__return";
-        let own: Vec<String> = match (self, question) {
-            (Self::Wakepath, Question::Function) => {
-                vec![wakepath, "latency".into(), format!("{calls}:counted"), "--json".into(), "--".into()]
+        let own = match self {
+            Self::Wakepath => {
+                let target = match question {
+                    Question::Function => format!("{calls}:counted"),
+                    Question::SystemCall => "syscall:getcpu".to_owned(),
+                };
+                owned(&[&wakepath, "latency", &target, "--json", "--"])
             }
-            (Self::Wakepath, Question::SystemCall) => ["", "latency", "syscall:getcpu", "--json", "--"]
-                .map(|word| if word.is_empty() { wakepath.clone() } else { word.to_owned() })
-                .to_vec(),
-            (Self::Bpftrace, _) => {
+            Self::Bpftrace => {
                 let [enter, leave] = match question {
                     Question::Function => {
                         [format!("uprobe:{calls}:counted"), format!("uretprobe:{calls}:counted")]
@@ -143,17 +142,11 @@ impl Tool {
                     }
                 };
                 let script = format!("{enter} {{ @s[tid] = nsecs }} {leave} {{ @ = hist(nsecs - @s[tid]) }}");
-                return ["bpftrace", "-e", &script, "-c", &absolute(load).join(" ")]
-                    .map(str::to_owned)
-                    .to_vec();
+                return owned(&["bpftrace", "-e", &script, "-c", &absolute(load).join(" ")]);
             }
-            (Self::PerfRecord, _) => {
-                ["perf", "record", "-m", "64M", "-e", events, "-o", &data, "--"].map(str::to_owned).to_vec()
-            }
-            (Self::PerfStat, _) => {
-                ["perf", "stat", "-x", ",", "-e", events, "--"].map(str::to_owned).to_vec()
-            }
-            (Self::PerfTrace, _) => ["perf", "trace", "-s", "-e", "getcpu", "--"].map(str::to_owned).to_vec(),
+            Self::PerfRecord => owned(&["perf", "record", "-m", "64M", "-e", events, "-o", &data, "--"]),
+            Self::PerfStat => owned(&["perf", "stat", "-x", ",", "-e", events, "--"]),
+            Self::PerfTrace => owned(&["perf", "trace", "-s", "-e", "getcpu", "--"]),
         };
         [&own[..], load].concat()
     }
@@ -209,7 +202,7 @@ impl Probes {
         drop(Self);
         let calls = place.calls.display().to_string();
         for probe in ["counted", "counted%return"] {
-            said(&["perf", "probe", "-q", "-x", &calls, probe].map(str::to_owned))?;
+            said(&owned(&["perf", "probe", "-q", "-x", &calls, probe]))?;
         }
         Ok(Self)
     }
@@ -223,6 +216,10 @@ impl Drop for Probes {
             let _ = command.status();
         }
     }
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
 }
 
 /// bpftrace refuses a program's name that two folders of the search path have.

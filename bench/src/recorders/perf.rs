@@ -2,19 +2,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use super::{Recorded, Recorder, Recording};
+use super::{Recorded, Recorder, Recording, started};
 use crate::{processes, tracepoints};
 
 /// Large enough that nothing is lost at a million events a second.
 const BUFFER: &str = "64M";
-
-/// perf does not say when it records; it does well before this.
-const START: Duration = Duration::from_secs(1);
 
 pub struct Perf {
     output: PathBuf,
@@ -29,13 +26,6 @@ impl Perf {
     pub fn new(folder: &Path) -> Self {
         Self { output: folder.join("perf.data") }
     }
-
-    fn arguments(&self) -> Vec<String> {
-        let events = tracepoints::here().join(",");
-        let output = self.output.display().to_string();
-        let words = ["record", "-a", "-m", BUFFER, "-e", &events, "-o", &output];
-        words.map(str::to_owned).to_vec()
-    }
 }
 
 impl Recorder for Perf {
@@ -49,13 +39,8 @@ impl Recorder for Perf {
 
     fn start(&mut self) -> Result<Box<dyn Recording>> {
         let mut command = Command::new("perf");
-        command.args(self.arguments()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().context("cannot run perf")?;
-        std::thread::sleep(START);
-        if child.try_wait()?.is_some() {
-            let output = child.wait_with_output()?;
-            bail!("perf ended at once: {}", String::from_utf8_lossy(&output.stderr).trim());
-        }
+        command.args(["record", "-a", "-m", BUFFER, "-e", &tracepoints::here().join(",")]);
+        let child = started(command.arg("-o").arg(&self.output), "perf")?;
         Ok(Box::new(Running { child, output: self.output.clone() }))
     }
 }

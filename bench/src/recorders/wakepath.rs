@@ -2,17 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use serde_json::Value;
 
-use super::{Recorded, Recorder, Recording};
+use super::{Recorded, Recorder, Recording, started};
 use crate::processes;
-
-/// Loading and attaching its programs takes well less.
-const START: Duration = Duration::from_secs(1);
 
 pub struct Wakepath {
     name: &'static str,
@@ -52,13 +49,7 @@ impl Recorder for Wakepath {
     fn start(&mut self) -> Result<Box<dyn Recording>> {
         let mut command = Command::new(&self.program);
         command.arg("record").arg("-a").args(self.options).arg("-o").arg(&self.output);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().with_context(|| format!("cannot run {}", self.program.display()))?;
-        std::thread::sleep(START);
-        if child.try_wait()?.is_some() {
-            let output = child.wait_with_output()?;
-            bail!("wakepath ended at once: {}", String::from_utf8_lossy(&output.stderr).trim());
-        }
+        let child = started(&mut command, "wakepath")?;
         Ok(Box::new(Running { child, program: self.program.clone(), output: self.output.clone() }))
     }
 }

@@ -15,7 +15,7 @@ use crate::{doctor, record};
 #[derive(Debug, Parser)]
 #[command(
     name = "wakepath",
-    version = version(),
+    version = VERSION,
     max_term_width = 100,
     propagate_version = false,
     disable_help_subcommand = true,
@@ -64,11 +64,7 @@ Examples:
 const GLOSSARY: &str = "The words of the output are defined in docs/glossary.md.";
 
 /// The program's version and the newest recording that it reads.
-const fn version() -> &'static str {
-    VERSION
-}
-
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (recording format ", "5", ")");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (recording format ", "6", ")");
 
 #[cfg(test)]
 mod tests {

@@ -3,12 +3,14 @@
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
+use wakepath_caller::Caller;
 use wakepath_engine::latency::TargetError;
 use wakepath_engine::latency::live::LiveLatencyError;
 use wakepath_engine::record::{CollectError, GRACE, Running, Signals, WriteError, drop_rights, exit_code};
 
 use crate::exit_code::Code;
 use crate::failure::Failure;
+use crate::file;
 use crate::output::Output;
 
 /// Catches the signals that ask to stop.
@@ -17,9 +19,10 @@ pub fn watch_signals(beside_command: bool) -> Result<Signals, Failure> {
         .map_err(|error| Failure::new(Code::Rights, format!("cannot watch for Ctrl-C: {error}")))
 }
 
-/// Drops all privileges: an answer is computed without any.
-pub fn drop_privileges() -> Result<(), Failure> {
-    drop_rights().map_err(|error| Failure::new(Code::Rights, format!("cannot drop privileges: {error}")))
+/// Drops all privileges: an answer is computed and written as the user who called.
+pub fn drop_privileges(command_is_roots: bool) -> Result<(), Failure> {
+    drop_rights(Caller::from_sudo().as_ref(), command_is_roots)
+        .map_err(|error| Failure::new(Code::Rights, format!("cannot drop privileges: {error}")))
 }
 
 /// The wait status of the command, if there is one. A command that outlived its recording or counting (`done`)
@@ -91,6 +94,11 @@ pub fn collect_failure(error: &CollectError) -> Failure {
         }
         CollectError::Write(error) => {
             let failure = Failure::new(Code::Input, text);
+            if let WriteError::Io { source, .. } = error
+                && let Some(hint) = file::hint_under_sudo(source)
+            {
+                return failure.hint(hint);
+            }
             let place = matches!(
                 error,
                 WriteError::InTheWay(_)

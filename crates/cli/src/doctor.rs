@@ -22,11 +22,7 @@ pub struct DoctorArguments {
 /// Tries each feature and prints the results.
 pub fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCode, Failure> {
     let checks = examine();
-    if arguments.json {
-        output.write(|out| json::doctor(&checks, out))?;
-    } else {
-        output.text(&text::doctor(&checks, output.layout()))?;
-    }
+    output.answer(checks.as_slice(), arguments.json, json::doctor, text::doctor)?;
     let blocked = checks.iter().any(|check| matches!(check.verdict, Verdict::Blocking { .. }));
     Ok(if blocked { Code::Rights.into() } else { ExitCode::SUCCESS })
 }

@@ -41,7 +41,7 @@ enum Format {
 /// Reads the recording and writes it in the other format.
 pub fn run(arguments: &ExportArguments, output: &Output) -> Result<ExitCode, Failure> {
     let recorded = arguments.input.read()?;
-    let answer = path(&recorded, &arguments.window.query(Algorithm::Active))?;
+    let answer = path(&recorded, &arguments.window.query(Algorithm::default()))?;
     let paths = match &answer {
         Answer::Paths(paths) => paths.as_slice(),
         // No single window: thread states alone.

@@ -32,10 +32,13 @@ impl Failure {
         self
     }
 
-    /// Gives a failure of wakepath the one code that it has beside a command; those of the command itself stay.
+    /// Gives a failure of wakepath the one code that it has beside a command, if there is one; those of the command
+    /// itself stay.
     #[cfg(feature = "collect")]
-    pub fn beside_command(mut self) -> Self {
-        self.code = self.code.max(Code::BesideCommand);
+    pub fn beside(mut self, command: &[std::ffi::OsString]) -> Self {
+        if !command.is_empty() {
+            self.code = self.code.max(Code::BesideCommand);
+        }
         self
     }
 
@@ -104,7 +107,7 @@ impl From<QueryError> for Failure {
             QueryError::NoSuchHost { .. } => "give the recording of each host, and one of these names",
             QueryError::SeveralHosts(_) => "name the host by its boot id, which wakepath info shows",
             QueryError::EmptyWindow => "wakepath info shows when the recording began and ended",
-            QueryError::NoRealtime(_) => "",
+            QueryError::NoRealtime => "",
             QueryError::NoEvents => "the recording was cut off before anything was written; record again",
         };
         let code = if matches!(error, QueryError::NoEvents) { Code::Input } else { Code::Usage };

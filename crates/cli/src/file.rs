@@ -1,9 +1,10 @@
 //! Writing a file beside an answer: the whole file, or nothing.
 
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use wakepath_caller::{Caller, Destination};
 
 use crate::exit_code::Code;
 use crate::failure::Failure;
@@ -13,51 +14,34 @@ use crate::failure::Failure;
 /// # Errors
 /// When a file cannot be at that path.
 pub fn check_path(path: &Path) -> Result<(), Failure> {
-    let folder = fs::metadata(parent(path)).map_err(|error| cannot(path, &error))?;
-    if !folder.is_dir() {
-        return Err(cannot(path, &ErrorKind::NotADirectory.into()));
-    }
-    if path.is_dir() {
-        return Err(cannot(path, &ErrorKind::IsADirectory.into()));
-    }
-    Ok(())
+    Destination::find(path).map(drop).map_err(|error| cannot(path, &error))
 }
 
-/// Writes a file. An existing file stays as it was until the new one is whole.
+/// Writes a file, with the rights of the user who called. An existing file stays as it was until the new one is whole.
 ///
 /// # Errors
 /// When it cannot be written; then nothing of it is left.
 pub fn write(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> Result<(), Failure> {
-    written(path, write).map_err(|error| cannot(path, &error))
+    Destination::find(path).and_then(|file| file.write(write)).map_err(|error| cannot(path, &error))
 }
 
-fn written(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
-    // The target of a symbolic link.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let old = fs::metadata(&path).ok();
-    if old.as_ref().is_some_and(|old| !old.is_file()) {
-        // A pipe or a device: what was written there cannot be taken back.
-        return write(OpenOptions::new().write(true).open(&path)?);
-    }
-    let part = beside(&path);
-    let file = match OpenOptions::new().write(true).create_new(true).open(&part) {
-        // A file that may be written in a folder that may not.
-        Err(error) if error.kind() == ErrorKind::PermissionDenied && old.is_some() => {
-            return write(OpenOptions::new().write(true).truncate(true).open(&path)?);
-        }
-        file => file?,
-    };
-    let whole = old.map_or(Ok(()), |old| file.set_permissions(old.permissions()));
-    let whole = whole.and_then(|()| write(file)).and_then(|()| fs::rename(&part, &path));
-    if whole.is_err() {
-        // The first failure is the one to report.
-        let _ = fs::remove_file(&part);
-    }
-    whole
+/// The hint where the user who called sudo has no right to write.
+pub fn hint_under_sudo(error: &io::Error) -> Option<String> {
+    let refused = error.raw_os_error().is_some() && error.kind() == ErrorKind::PermissionDenied;
+    Caller::from_sudo().filter(|_| refused).map(|caller| {
+        format!(
+            "under sudo, files are written with the rights of the user who called it (user id {}): choose a place \
+             where this user may write",
+            caller.uid
+        )
+    })
 }
 
 fn cannot(path: &Path, error: &io::Error) -> Failure {
     let failure = Failure::new(Code::Input, format!("cannot write `{}`: {error}", path.display()));
+    if let Some(hint) = hint_under_sudo(error) {
+        return failure.hint(hint);
+    }
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => {
             failure.hint(format!("make the folder `{}` first", parent(path).display()))
@@ -77,18 +61,12 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
-/// The path of the file until it is whole: hidden, and of this process alone.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}.part", std::process::id()));
-    path.with_file_name(name)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::Write;
     use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
 
     use super::*;
 

@@ -24,10 +24,6 @@ pub struct InfoArguments {
 pub fn run(arguments: &InfoArguments, output: &Output) -> Result<ExitCode, Failure> {
     let recorded = arguments.input.read()?;
     let answer = info(&recorded);
-    if arguments.json {
-        output.write(|out| json::info(&answer, out))?;
-    } else {
-        output.text(&text::info(&answer, output.layout()))?;
-    }
+    output.answer(&answer, arguments.json, json::info, text::info)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,15 +11,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use wakepath_engine::latency::GroupBy;
 use wakepath_engine::{Measure, compare};
 use wakepath_report::{json, text};
 
 use crate::exit_code::Code;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::parse::time;
-use recorded::{Asked, RecordedArguments};
+use crate::parse::{Named, one_of, time};
+use recorded::RecordedArguments;
 
 /// Count how long calls, waits and requests take, by powers of two, and number the peaks
 ///
@@ -47,8 +48,8 @@ pub struct LatencyArguments {
     )]
     compare: Option<Vec<PathBuf>>,
     /// Report a difference by this measure, above --threshold
-    #[arg(long, requires_all = ["compare", "threshold"], value_name = "MEASURE", value_enum)]
-    measure: Option<MeasureName>,
+    #[arg(long, requires_all = ["compare", "threshold"], value_name = "MEASURE", value_parser = one_of(&MEASURES))]
+    measure: Option<Measure>,
     /// The score of --measure above which two distributions differ
     #[arg(long, requires = "measure", value_name = "SCORE", value_parser = score)]
     threshold: Option<f64>,
@@ -68,8 +69,8 @@ pub struct LatencyArguments {
     #[arg(long, conflicts_with = "recordings")]
     cycles: bool,
     /// Group the latencies, groups with most time first; --json has all groups
-    #[arg(long, value_name = "WHOM", value_enum, conflicts_with = "recordings")]
-    by: Option<By>,
+    #[arg(long, value_name = "WHOM", value_parser = one_of(&GROUPINGS), conflicts_with = "recordings")]
+    by: Option<GroupBy>,
     /// Probe functions also where the kernel has to single-step their instructions: each call then costs
     /// many times as much, 20 µs on some virtual machines
     #[arg(long, conflicts_with = "recordings")]
@@ -94,41 +95,22 @@ pub struct LatencyArguments {
     command: Vec<OsString>,
 }
 
-/// The key of groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum By {
-    /// One group for each process
-    Process,
-    /// One group for each thread
-    Thread,
-    /// One group for each cgroup
-    Cgroup,
-}
+/// The keys of groups.
+const GROUPINGS: [Named<GroupBy>; 3] = [
+    ("process", Some("One group for each process"), GroupBy::Process),
+    ("thread", Some("One group for each thread"), GroupBy::Thread),
+    ("cgroup", Some("One group for each cgroup"), GroupBy::Cgroup),
+];
 
 /// The measures of T08 chapter 9.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "lower")]
-enum MeasureName {
-    TotOps,
-    TotLat,
-    ChiSquare,
-    EarthMover,
-    GroupOps,
-    GroupLat,
-}
-
-impl MeasureName {
-    const fn measure(self) -> Measure {
-        match self {
-            Self::TotOps => Measure::TotalOperations,
-            Self::TotLat => Measure::TotalLatency,
-            Self::ChiSquare => Measure::ChiSquare,
-            Self::EarthMover => Measure::EarthMover,
-            Self::GroupOps => Measure::GroupOperations,
-            Self::GroupLat => Measure::GroupLatency,
-        }
-    }
-}
+const MEASURES: [Named<Measure>; 6] = [
+    ("totops", None, Measure::TotalOperations),
+    ("totlat", None, Measure::TotalLatency),
+    ("chisquare", None, Measure::ChiSquare),
+    ("earthmover", None, Measure::EarthMover),
+    ("groupops", None, Measure::GroupOperations),
+    ("grouplat", None, Measure::GroupLatency),
+];
 
 fn score(text: &str) -> Result<f64, String> {
     let score = text.parse::<f64>().ok().filter(|score| *score >= 0.0);
@@ -164,15 +146,7 @@ pub fn run(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Fa
         return compared([first, second], arguments, output);
     }
     if !arguments.recorded.recordings.is_empty() {
-        let asked = Asked {
-            targets: &arguments.targets,
-            pids: &arguments.pids,
-            everything: arguments.everything,
-            every: arguments.every,
-            parquet: arguments.parquet.as_deref(),
-            json: arguments.json,
-        };
-        return recorded::run(&arguments.recorded, asked, output);
+        return recorded::run(arguments, output);
     }
     #[cfg(feature = "collect")]
     let answer = live::run(arguments, output);
@@ -198,13 +172,9 @@ fn compared(
         })
     };
     let [first, second] = paths.map(read);
-    let measure = arguments.measure.map(MeasureName::measure).zip(arguments.threshold);
+    let measure = arguments.measure.zip(arguments.threshold);
     let found =
         compare(first?, second?, measure).map_err(|error| Failure::new(Code::Input, error.to_string()))?;
-    if arguments.json {
-        output.write(|out| json::comparison(&found, out))?;
-    } else {
-        output.text(&text::comparison(&found, output.layout()))?;
-    }
+    output.answer(&found, arguments.json, json::comparison, text::comparison)?;
     Ok(ExitCode::SUCCESS)
 }

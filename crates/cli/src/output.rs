@@ -71,6 +71,17 @@ impl Output {
         }
     }
 
+    /// Writes an answer, as JSON or as text.
+    pub fn answer<A: ?Sized>(
+        &self,
+        answer: &A,
+        as_json: bool,
+        json: fn(&A, &mut dyn Write) -> io::Result<()>,
+        text: fn(&A, Layout) -> String,
+    ) -> io::Result<()> {
+        if as_json { self.write(|out| json(answer, out)) } else { self.text(&text(answer, self.layout)) }
+    }
+
     /// Prints a line to stderr: `error: cannot read ...`. The text may hold names from a recording.
     pub fn complain(&self, label: &str, text: &str) {
         let mut screen = Screen::new(layout(Stream::Stderr, self.colour));

@@ -2,7 +2,23 @@
 
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use wakepath_engine::duration;
+
+/// A value of an option: its name, its help and its meaning.
+pub type Named<T> = (&'static str, Option<&'static str>, T);
+
+/// One of these values, by its name.
+pub fn one_of<T: Copy + Send + Sync>(values: &'static [Named<T>]) -> impl TypedValueParser<Value = T> {
+    let names = values.iter().map(|(name, help, _)| match help {
+        Some(help) => PossibleValue::new(*name).help(*help),
+        None => PossibleValue::new(*name),
+    });
+    PossibleValuesParser::new(names).try_map(|text| {
+        let known = values.iter().find(|(name, ..)| *name == text);
+        known.map(|(.., value)| *value).ok_or("not a value of this option")
+    })
+}
 
 /// A length of time, not 0.
 pub fn time(text: &str) -> Result<Duration, String> {

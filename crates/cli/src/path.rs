@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use wakepath_engine::{
-    Algorithm, Answer, CallsError, CallsQuery, Head, Name, Overview, PathAnswer, PathQuery, QueryError,
-    Recorded, Severity, Subject, TimeSpec, Which, calls, path,
+    Algorithm, Answer, CallsError, CallsQuery, Comm, Head, Name, Overview, PathAnswer, PathQuery, QueryError,
+    Recorded, Severity, Subject, Tid, TimeSpec, Which, calls, path,
 };
 use wakepath_report::{json, problem, text};
 
@@ -31,8 +31,15 @@ pub struct PathArguments {
     /// Waits that another thread ended count as nothing.
     #[arg(long)]
     pub exact: bool,
-    /// Explain a wait that timed out and was resumed as one wait, by what ended it at last
+    /// Show each wait that timed out as a wait for its timer
+    ///
+    /// Otherwise, waits for a lock that time out and are resumed are explained by the lock's owner, which ended the last one.
     #[arg(long, conflicts_with = "exact")]
+    pub as_timed_out: bool,
+    /// Explain waits that timed out by what ended the last one, also where they may have been different waits
+    ///
+    /// Their time is then ambiguous. Sleeps and waits for any of several events (`epoll_wait`) are never joined.
+    #[arg(long, conflicts_with_all = ["exact", "as_timed_out"])]
     pub join_timeouts: bool,
     #[command(flatten)]
     pub view: ViewArguments,
@@ -121,10 +128,11 @@ pub enum View {
 
 impl PathArguments {
     fn algorithm(&self) -> Algorithm {
-        match (self.exact, self.join_timeouts) {
-            (true, _) => Algorithm::Exact,
-            (false, true) => Algorithm::Joined,
-            (false, false) => Algorithm::Active,
+        match (self.exact, self.as_timed_out, self.join_timeouts) {
+            (true, ..) => Algorithm::Exact,
+            (_, true, _) => Algorithm::Active,
+            (.., true) => Algorithm::JoinedIfAlike,
+            _ => Algorithm::default(),
         }
     }
 }
@@ -144,21 +152,24 @@ impl ViewArguments {
 impl WindowArguments {
     /// The query that the options mean.
     pub fn query(&self, algorithm: Algorithm) -> PathQuery {
-        use wakepath_engine::{Comm, Tid};
-        let subject = if let Some(pid) = self.pid {
-            Subject::Pid(Tid(pid))
-        } else if let Some(tid) = self.tid {
-            Subject::Tid(Tid(tid))
-        } else if let Some(comm) = &self.comm {
-            Subject::Comm(Comm::new(comm.as_bytes()))
-        } else if let Some(cgroup) = &self.cgroup {
-            Subject::Cgroup(Name::from(cgroup.as_str()))
-        } else {
-            Subject::Recorded
-        };
+        let subject = subject(self.pid, self.tid, self.comm.as_deref(), self.cgroup.as_deref());
+        let subject = subject.unwrap_or(Subject::Recorded);
         let host = self.host.as_deref().map(Name::from);
         PathQuery { subject, host, from: self.from, to: self.to, algorithm, all: self.all }
     }
+}
+
+/// The threads that options choose; `None` without such an option.
+pub fn subject(
+    pid: Option<u32>,
+    tid: Option<u32>,
+    comm: Option<&str>,
+    cgroup: Option<&str>,
+) -> Option<Subject> {
+    let pid = pid.map(|pid| Subject::Pid(Tid(pid)));
+    pid.or(tid.map(|tid| Subject::Tid(Tid(tid))))
+        .or(comm.map(|comm| Subject::Comm(Comm::new(comm.as_bytes()))))
+        .or(cgroup.map(|cgroup| Subject::Cgroup(Name::from(cgroup))))
 }
 
 /// Reads the recording and prints the answer.
@@ -195,18 +206,15 @@ fn run_calls(
     };
     let query = CallsQuery { target, which, algorithm: arguments.algorithm() };
     let answer = calls(recorded, &query).map_err(|error| {
-        let failure = Failure::new(Code::Usage, error.to_string());
-        match error {
+        Failure::new(Code::Usage, &error).hint(match error {
             CallsError::NothingAsked => {
-                failure.hint("wakepath record --call FILE:FUNCTION records the calls of a function")
+                "wakepath record --call FILE:FUNCTION records the calls of a function"
             }
-            CallsError::Several { .. } => failure.hint("choose one with --call FUNCTION"),
-            CallsError::NoPeak { .. } => failure.hint("wakepath latency -i REC FUNCTION shows the peaks"),
-            CallsError::NoneReturned { .. } => {
-                failure.hint("record for longer, or choose a function that returns")
-            }
-            _ => failure,
-        }
+            CallsError::Several { .. } => "choose one with --call FUNCTION",
+            CallsError::NoPeak { .. } => "wakepath latency -i REC FUNCTION shows the peaks",
+            CallsError::NoneReturned { .. } => "record for longer, or choose a function that returns",
+            _ => "",
+        })
     })?;
     match arguments.view.view() {
         View::Json => {

@@ -5,16 +5,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use wakepath_caller::Caller;
 use wakepath_engine::PathQuery;
-use wakepath_engine::record::{AllowedProbes, Identity, Made, Options, RecordError, Request, Stacks, record};
+use wakepath_engine::record::{AllowedProbes, Made, Options, Place, RecordError, Request, Stacks, record};
 use wakepath_report::text;
 
 use crate::exit_code::Code;
 use crate::failure::Failure;
 use crate::input::{DEFAULT, Input};
 use crate::output::Output;
-use crate::parse::{buffer, size, time};
+use crate::parse::{Named, buffer, one_of, size, time};
 use crate::{collecting, path};
 
 /// Record this machine, and show where the time went
@@ -61,9 +62,10 @@ pub struct RecordArguments {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "remembered",
+        value_parser = one_of(&STACKS),
         conflicts_with = "path_only"
     )]
-    stacks: Option<StackMode>,
+    stacks: Option<Stacks>,
     /// Record each call of this function (libc:malloc, ./app:handle_*, kernel:vfs_read) as a window of its own
     ///
     /// `wakepath path --call` then shows what the slow calls waited for.
@@ -92,11 +94,7 @@ pub struct RecordArguments {
 }
 
 /// The ways to take stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum StackMode {
-    Remembered,
-    Each,
-}
+const STACKS: [Named<Stacks>; 2] = [("remembered", None, Stacks::Remembered), ("each", None, Stacks::Each)];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -119,8 +117,7 @@ const MIN_FREE_PERCENT: u8 = 10;
 
 /// Records, and prints the answer.
 pub fn run(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Failure> {
-    let result = record_and_answer(arguments, output);
-    result.map_err(|failure| if arguments.command.is_empty() { failure } else { failure.beside_command() })
+    record_and_answer(arguments, output).map_err(|failure| failure.beside(&arguments.command))
 }
 
 fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Failure> {
@@ -135,15 +132,11 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
     let mut options = Options {
         calls: !arguments.path_only,
         samples_per_second: if arguments.path_only { 0 } else { arguments.samples },
-        stacks: match arguments.stacks {
-            None => Stacks::None,
-            Some(StackMode::Remembered) => Stacks::Remembered,
-            Some(StackMode::Each) => Stacks::Each,
-        },
+        stacks: arguments.stacks.unwrap_or(Stacks::None),
         duration: arguments.duration,
         command: arguments.command.clone(),
         targets: arguments.pids.clone(),
-        caller: Identity::from_sudo(),
+        caller: Caller::from_sudo(),
         as_root: arguments.as_root,
         ..Options::default()
     };
@@ -168,9 +161,11 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         output.note("recording; press Ctrl-C to stop and see the answer");
     }
     let made = record(&request, &stop).map_err(record_failure)?;
-    collecting::drop_privileges()?;
+    collecting::drop_privileges(arguments.as_root && !arguments.command.is_empty())?;
     warn(&made, output);
-    let answered = answer(arguments, output);
+    let answered = answer(arguments, &made.outcome.place, output);
+    // From here on another recorder may delete the recording: the command may run on for long.
+    drop(made.outcome.place);
     let ended = (made.outcome.running, made.outcome.status);
     let status = collecting::await_command(ended, &arguments.command, "recorded", &stop, output)?;
     answered?;
@@ -204,15 +199,37 @@ fn warn(Made { outcome, other_processes, of_goroutines }: &Made, output: &Output
             output.complain("warning", &format!("{count} calls were not recorded: {why}"));
         }
     }
+    if let Some(moved) = outcome.place.moved_running() {
+        let asked = outcome.place.asked().display();
+        let text = format!("{asked} was still being recorded: it is now {}", moved.display());
+        output.complain("warning", &text);
+    }
     if let Some(error) = &outcome.out_of_room {
         output.complain("warning", &format!("recording ended early: {error}"));
     }
 }
 
-/// Prints the answer to what was recorded.
-fn answer(arguments: &RecordArguments, output: &Output) -> Result<(), Failure> {
-    let input = Input { recordings: vec![arguments.output.clone()] };
-    let recorded = input.read()?;
+/// Prints the answer to what was recorded, though another recorder may have taken its name.
+fn answer(arguments: &RecordArguments, place: &Place, output: &Output) -> Result<(), Failure> {
+    let asked = place.asked().display();
+    let present = || {
+        place
+            .present()
+            .map_err(|_| Failure::new(Code::Input, format!("{asked} was removed while it was recorded")))
+    };
+    let (input, recorded) = loop {
+        let input = Input { recordings: vec![present()?] };
+        let recorded = input.read();
+        // Its name may change until it is open.
+        if input.recordings == [present()?] {
+            break (input, recorded?);
+        }
+    };
+    let path = &input.recordings[0];
+    if path != place.asked() {
+        let text = format!("another recording took the name {asked}: this one is {}", path.display());
+        output.complain("warning", &text);
+    }
     let beside = output.beside(&arguments.command);
     let (view, output) =
         if arguments.json { (path::View::Json, output) } else { (path::View::Screen, &beside) };

@@ -41,10 +41,6 @@ pub fn run(arguments: &SyncArguments, output: &Output) -> Result<ExitCode, Failu
     if synchronised.clocks.reference.is_none() {
         return Err(Failure::new(Code::Input, "there is nothing to compare"));
     }
-    if arguments.json {
-        output.write(|out| json::sync(&synchronised, out))?;
-    } else {
-        output.text(&text::sync(&synchronised, output.layout()))?;
-    }
+    output.answer(&synchronised, arguments.json, json::sync, text::sync)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -159,9 +159,7 @@ fn names_are_no_commands_to_a_terminal_and_stay_what_they_are_in_data() {
         let evil = |c: char| c != '\n' && c.is_control() || c == '\u{202e}';
         assert!(!out.contains(evil) && !err.contains(evil), "{question:?}: {out:?} {err:?}");
     }
-    let (code, out, err) = made.run(["path", "--call", "--slowest", "2", "--json"]);
-    assert_eq!(code, 0, "{err}");
-    let answer: Value = serde_json::from_str(&out).expect("JSON");
+    let answer = made.document(["path", "--call", "--slowest", "2", "--json"]);
     assert_eq!(answer["target"], "./a\u{1b}]0;x\u{7}\\xff:f");
     assert!(answer["tree"][1]["who"].as_str().is_some_and(|who| who.starts_with("b\\x1b[2J")), "{answer:#}");
     let (code, _, err) = made.run(["latency", "-i", "wakepath.rec", "f", "-a", "--parquet", "a.parquet"]);

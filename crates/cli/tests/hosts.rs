@@ -1,9 +1,11 @@
 //! Recordings of several hosts, whose clocks disagree, read as one.
 
+use std::ffi::OsString;
 use std::fmt::Write;
 
 use serde_json::Value;
 use wakepath_event::{EventKind, NameSpace};
+use wakepath_harness::live::{adds_up, length, list, number};
 use wakepath_harness::made::{Made, made, made_on};
 
 /// The number of rounds, one every millisecond: a client asks, and a server on another host answers.
@@ -72,17 +74,34 @@ fn rpc(wire: Wire) -> (String, String) {
     (client, server)
 }
 
-fn hosts(wire: Wire) -> (Made, Made) {
-    let (client, server) = rpc(wire);
-    let ask = EventKind::Name(NameSpace::Target, 0, b"./client:ask".as_slice().into());
-    (made(&client, &[ask]), made_on(("db1", "a3ad3a3e-2b69-4bd7-a8a0-f1a8a4b8a4e5"), &server, &[]))
+/// The recordings of the client's host and of another one.
+struct Hosts {
+    client: Made,
+    other: Made,
 }
 
-#[track_caller]
-fn document(made: &Made, arguments: &[&str]) -> Value {
-    let (code, out, err) = made.run(arguments);
-    assert_eq!((code, err.as_str()), (0, ""), "{arguments:?}: {out}");
-    serde_json::from_str(&out).expect("a document")
+fn hosts(wire: Wire) -> Hosts {
+    let (client, server) = rpc(wire);
+    let ask = EventKind::Name(NameSpace::Target, 0, b"./client:ask".as_slice().into());
+    let other = made_on(("db1", "a3ad3a3e-2b69-4bd7-a8a0-f1a8a4b8a4e5"), &server, &[]);
+    Hosts { client: made(&client, &[ask]), other }
+}
+
+impl Hosts {
+    /// A command line about both recordings.
+    fn about_both(&self, arguments: &[&str]) -> Vec<OsString> {
+        let recordings = [OsString::from("wakepath.rec"), self.other.recording().into()];
+        arguments.iter().map(OsString::from).chain(recordings).collect()
+    }
+
+    fn run(&self, arguments: &[&str]) -> (i32, String, String) {
+        self.client.run(self.about_both(arguments))
+    }
+
+    #[track_caller]
+    fn document(&self, arguments: &[&str]) -> Value {
+        self.client.document(self.about_both(arguments))
+    }
 }
 
 #[test]
@@ -92,23 +111,19 @@ fn a_path_goes_to_the_other_host_and_back() {
 
 #[test]
 fn calls_show_their_waits_for_the_other_host() {
-    let (client, server) = hosts(Wire::Same);
-    let other = server.recording();
-    let other = other.to_str().expect("UTF-8");
-    let asked = ["path", "--call", "--slowest", "50", "--json", "wakepath.rec", other];
-    let answer = document(&client, &asked);
-    let calls = answer["calls"].as_array().expect("calls");
+    let hosts = hosts(Wire::Same);
+    let asked = ["path", "--call", "--slowest", "50", "--json"];
+    let answer = hosts.document(&asked);
+    let calls = list(&answer["calls"]);
     assert_eq!(calls.len(), 50);
     for call in calls {
         assert_eq!(call["first"]["what"], "waiting for server (10) on db1", "{call}");
         // Nearly all of what the server computes lies within the call, whatever the clocks' error.
-        let ns = call["first"]["ns"].as_u64().expect("a number");
+        let ns = number(&call["first"]["ns"]);
         assert!(ns.abs_diff(COMPUTES) < 50_000, "{call}");
     }
 
-    let mut of_server = asked.to_vec();
-    of_server.extend(["--host", "db1"]);
-    let (code, _, said) = client.run(&of_server);
+    let (code, _, said) = hosts.run(&[&asked[..], &["--host", "db1"]].concat());
     assert_eq!(code, 2);
     assert!(said.contains("the host of the first recording"), "{said}");
 }
@@ -120,24 +135,19 @@ fn a_path_follows_bytes_that_were_merged_or_split_on_their_way() {
 
 #[track_caller]
 fn check_path(wire: Wire) {
-    let (client, server) = hosts(wire);
-    let other = server.recording();
-    let other = other.to_str().expect("UTF-8");
-    let path = document(&client, &["path", "--tid", "10", "--json", "wakepath.rec", other]);
+    let hosts = hosts(wire);
+    let path = hosts.document(&["path", "--tid", "10", "--json"]);
 
     assert_eq!(path["hosts"][0]["name"], "web3");
     assert_eq!(path["hosts"][1]["name"], "db1");
-    let error = path["clock"]["error_ns"].as_u64().expect("a bound");
+    let error = number(&path["clock"]["error_ns"]);
     assert!(error > 0 && error < 50_000, "{error} ns");
 
-    let segments = path["segments"].as_array().expect("segments");
-    let of =
-        |segment: &Value| segment["to_ns"].as_i64().expect("ns") - segment["from_ns"].as_i64().expect("ns");
-    let whole = &path["window"];
-    assert_eq!(segments.iter().map(of).sum::<i64>(), of(whole), "the parts add up");
+    adds_up(&path);
+    let segments = list(&path["segments"]);
     let time = |kind: &str, host: &Value| {
         let its = segments.iter().filter(|segment| segment["kind"] == kind && segment["host"] == *host);
-        its.map(of).sum::<i64>() as u64
+        its.map(length).sum::<i64>() as u64
     };
     let [here, there] = [0, 1].map(|host| path["hosts"][host]["host"].clone());
     let rounds = ROUNDS;
@@ -154,71 +164,111 @@ fn check_path(wire: Wire) {
     assert!(time("running", &here) > 0 && time("unknown", &there) == 0);
     let far = segments.iter().find(|segment| segment["host"] == there).expect("time there");
     assert_eq!((&far["comm"], &far["tid"]), (&"server".into(), &10.into()));
-    let its = far["error_ns"].as_u64().expect("a bound");
+    let its = number(&far["error_ns"]);
     assert!(its > 0 && its <= error, "{its} of {error} ns");
 
     let worst = segments.iter().filter_map(|segment| segment["error_ns"].as_u64()).max();
     assert_eq!(worst, Some(error), "that of the path is its worst segment's");
     // The client runs up to its first request.
-    let alone = ["path", "--tid", "10", "--to", "0.0004", "--json", "wakepath.rec", other];
-    assert_eq!(document(&client, &alone)["clock"]["error_ns"], 0, "a path that stays has no other clock");
+    let alone = hosts.document(&["path", "--tid", "10", "--to", "0.0004", "--json"]);
+    assert_eq!(alone["clock"]["error_ns"], 0, "a path that stays has no other clock");
 
-    let (code, out, err) = client.run(["path", "--tid", "10", "wakepath.rec", other]);
+    let (code, out, err) = hosts.run(&["path", "--tid", "10"]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.contains("waiting for server (10) on db1"), "{out}");
 }
 
+/// The second host's recording ends, with one thread on a CPU and another one behind it, a tenth of a second before
+/// the first host's.
 #[test]
-fn threads_of_any_host_can_be_asked_about() {
-    let (client, server) = hosts(Wire::Same);
+fn the_time_after_a_hosts_recording_is_unknown() {
+    let (mut client, mut server) = rpc(Wire::Same);
+    let (end, later) = (1_000_000 * ROUNDS, 1_000_000 * ROUNDS + 100_000_000);
+    let _ = writeln!(server, "{} c0 idle/timer waking server", servers(end - 2_000));
+    let _ = writeln!(server, "{} c0 idle switch server", servers(end - 1_000));
+    let _ = writeln!(server, "thread late tid=11 blocked=interruptible call=0:3");
+    let _ = writeln!(server, "{} c0 server/timer waking late", servers(end));
+    let _ = writeln!(client, "{later} c0 idle/timer waking client\n{later} c0 idle switch client");
+    let client = made(&client, &[]);
+    let server = made_on(("db1", "a3ad3a3e-2b69-4bd7-a8a0-f1a8a4b8a4e5"), &server, &[]);
     let other = server.recording();
     let other = other.to_str().expect("UTF-8");
+    let ns = |value: &Value| value.as_u64().expect("ns");
+    for (tid, kind, before) in [("10", "running", 250..70_000_000), ("11", "runnable", 0..1_000)] {
+        for to in ["0.2", "0.3"] {
+            let asked = ["path", "--host", "db1", "--tid", tid, "--to", to, "--json", "wakepath.rec", other];
+            let path: Value = serde_json::from_str(&client.run(asked).1).expect("a document");
+            let segments = path["segments"].as_array().expect("segments");
+            let time = |kind: &str| {
+                let its = segments.iter().filter(|one| one["depth"] == 0 && one["kind"] == kind);
+                its.map(|one| ns(&one["to_ns"]) - ns(&one["from_ns"])).sum::<u64>()
+            };
+            assert!(before.contains(&time(kind)), "{tid} to {to}: {kind} {} ns", time(kind));
+            let unknown = time("unknown");
+            let last = segments.last().expect("a segment");
+            if to == "0.3" {
+                assert!(unknown.abs_diff(100_000_000) < 100_000, "{tid}: {unknown} ns unknown");
+                assert_eq!(last["cause"]["type"], "after_recording", "{last}");
+            } else {
+                assert!(unknown < 100_000, "{tid}: {unknown} ns unknown");
+            }
+        }
+    }
+    let whole = client.run(["path", "--host", "db1", "--json", "wakepath.rec", other]).1;
+    let whole: Value = serde_json::from_str(&whole).expect("a document");
+    for thread in whole["threads"].as_array().expect("threads") {
+        assert!(ns(&thread["running_ns"]) + ns(&thread["runnable_ns"]) < 70_000_000, "{thread}");
+    }
+    let problems = whole["problems"].as_array().expect("problems");
+    assert!(problems.iter().any(|problem| problem["code"] == "partly_recorded"), "{problems:#?}");
+}
+
+#[test]
+fn threads_of_any_host_can_be_asked_about() {
+    let hosts = hosts(Wire::Same);
     let subject = |arguments: &[&str]| {
-        let all = [&["path", "--json", "wakepath.rec", other], arguments].concat();
-        let window = document(&client, &all)["window"].clone();
+        let window = hosts.document(&[&["path", "--json"], arguments].concat())["window"].clone();
         (window["comm"].as_str().expect("a name").to_owned(), window["tid"].as_u64().expect("an id"))
     };
-    let boot =
-        document(&client, &["path", "--tid", "10", "--json", "wakepath.rec", other])["hosts"][1]["host"]
-            .clone();
+    let boot = hosts.document(&["path", "--tid", "10", "--json"])["hosts"][1]["host"].clone();
     let boot = boot.as_str().expect("a boot id");
     for host in ["db1", boot] {
-        assert_eq!(subject(&["--host", host, "--tid", "10"]), ("server".into(), 10), "{host}");
-        assert_eq!(subject(&["--host", host, "--pid", "10"]), ("server".into(), 10), "{host}");
-        assert_eq!(subject(&["--host", host, "--comm", "server"]), ("server".into(), 10), "{host}");
+        for by in [["--tid", "10"], ["--pid", "10"], ["--comm", "server"]] {
+            let found = subject(&[&["--host", host], &by[..]].concat());
+            assert_eq!(found, ("server".into(), 10), "{host} {by:?}");
+        }
     }
     assert_eq!(subject(&["--host", "web3", "--tid", "10"]), ("client".into(), 10));
     assert_eq!(subject(&["--tid", "10"]), ("client".into(), 10), "a number is the first one's");
 
-    let whole = document(&client, &["path", "--json", "--host", "db1", "wakepath.rec", other]);
+    let whole = hosts.document(&["path", "--json", "--host", "db1"]);
     assert_eq!((&whole["scope"]["by"], &whole["scope"]["host"]), (&"host".into(), &boot.into()));
-    let names: Vec<_> =
-        whole["threads"].as_array().expect("threads").iter().map(|one| &one["comm"]).collect();
+    let names: Vec<_> = list(&whole["threads"]).iter().map(|one| &one["comm"]).collect();
     assert_eq!(names, ["server"]);
-    let (_, out, _) = client.run(["path", "--host", "db1", "wakepath.rec", other]);
+    let (_, out, _) = hosts.run(&["path", "--host", "db1"]);
     assert!(out.starts_with("db1,") && out.contains("--host db1 --tid 10"), "{out}");
 
-    let (code, _, err) = client.run(["path", "--host", "db1", "--comm", "client", "wakepath.rec", other]);
-    assert_eq!(code, 2);
-    assert!(err.contains("no thread named `client`"), "{err}");
-    let (code, _, err) = client.run(["path", "--host", "db9", "wakepath.rec", other]);
-    assert_eq!(code, 2);
-    assert!(err.contains("no host `db9` among web3, db1"), "{err}");
+    for (arguments, says) in [
+        (&["path", "--host", "db1", "--comm", "client"][..], "no thread named `client`"),
+        (&["path", "--host", "db9"], "no host `db9` among web3, db1"),
+    ] {
+        let (code, _, err) = hosts.run(arguments);
+        assert_eq!(code, 2);
+        assert!(err.contains(says), "{err}");
+    }
 }
 
 #[test]
 fn sync_shows_the_offset_of_two_clocks_and_its_error() {
-    let (client, server) = hosts(Wire::Same);
-    let other = server.recording();
-    let other = other.to_str().expect("UTF-8");
-    let sync = document(&client, &["sync", "--json", "wakepath.rec", other]);
+    let hosts = hosts(Wire::Same);
+    let sync = hosts.document(&["sync", "--json"]);
     let pair = &sync["pairs"][0];
     assert_eq!((&pair["matched"], &pair["inversions"]), (&(2 * ROUNDS).into(), &0.into()));
     assert_eq!((&pair["quality"], &pair["ambiguous"]), (&"exact".into(), &0.into()));
-    let error = pair["error_ns"].as_u64().expect("a bound");
+    let error = number(&pair["error_ns"]);
     assert!(error < 50_000, "{error} ns");
 
-    let (code, out, _) = client.run(["sync", "wakepath.rec", other]);
+    let (code, out, _) = hosts.run(&["sync"]);
     assert_eq!(code, 0);
     assert!(
         out.contains("2 of 2 hosts") && out.contains("400 packets matched, 200 there and 200 back"),
@@ -228,24 +278,23 @@ fn sync_shows_the_offset_of_two_clocks_and_its_error() {
 
 #[test]
 fn a_host_without_packets_in_common_is_reported_and_its_clock_is_not_guessed() {
-    let (client, _) = hosts(Wire::Same);
     let alone =
         "thread other tid=10\n0 c0 idle started\n0 c0 idle switch other\n900 c0 other switch idle blocked\n";
     let other = made_on(("db2", "0e5a5b5e-0000-4bd7-a8a0-f1a8a4b8a4e5"), alone, &[]);
-    let other = other.recording();
-    let other = other.to_str().expect("UTF-8");
-    let (code, out, _) = client.run(["path", "--tid", "10", "wakepath.rec", other]);
-    assert_eq!(code, 0);
-    assert!(out.contains("is left out: no packet links its host"), "{out}");
-    let (code, out, _) = client.run(["sync", "wakepath.rec", other]);
-    assert_eq!(code, 0);
-    assert!(out.contains("no packet links it"), "{out}");
+    let hosts = Hosts { other, ..hosts(Wire::Same) };
+    for (arguments, says) in [
+        (&["path", "--tid", "10"][..], "is left out: no packet links its host"),
+        (&["sync"], "no packet links it"),
+    ] {
+        let (code, out, _) = hosts.run(arguments);
+        assert_eq!(code, 0);
+        assert!(out.contains(says), "{out}");
+    }
 }
 
 #[test]
 fn two_recordings_of_one_host_are_refused_by_name() {
-    let (client, _) = hosts(Wire::Same);
-    let (code, _, err) = client.run(["path", "wakepath.rec", "./wakepath.rec"]);
+    let (code, _, err) = hosts(Wire::Same).client.run(["path", "wakepath.rec", "./wakepath.rec"]);
     assert_eq!(code, 3);
     assert!(err.contains("are of one host, web3: give one recording of each host"), "{err}");
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use serde_json::Value;
-use wakepath_harness::live::{place, wakepath, workload};
+use wakepath_harness::live::{
+    document, document_among, length, list, number, place, record, run, skip, workload,
+};
 
 /// A cause, the number of calls in a thousand that meet it, and the bucket of its time. The buckets up to the next
 /// cause's belong to it: one of them is empty, so that a call may take twice as long as its bucket before it
@@ -35,48 +37,40 @@ const TAKEN_AWAY: u64 = 3;
 /// Two such servers would be each other's neighbours, and neither comes before the other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+/// The time that a call took, ns.
+fn took(call: &Value) -> u64 {
+    length(call) as u64
+}
+
+/// The server's own account of its calls.
+fn truth(folder: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(folder.join("truth")).expect("the truth")).expect("JSON")
+}
+
+/// The command line of the server.
+const fn server<'a>(program: &'a str, calls: &'a str) -> [&'a str; 7] {
+    ["--", program, "--ahead", "--truth", "truth", "--calls", calls]
 }
 
 /// Runs the server with these causes under `wakepath latency`. Returns the counts, and the server's own truth.
 fn counted(folder: &Path, causes: &[Cause]) -> (Value, Value) {
-    let program = workload(folder, "causes");
-    let calls = CALLS.to_string();
-    let mut arguments: Vec<String> = [
-        "latency",
-        "./causes:handle",
-        "--json",
-        "--",
-        &program,
-        "--ahead",
-        "--truth",
-        "truth",
-        "--calls",
-        &calls,
-    ]
-    .map(str::to_owned)
-    .into();
-    for (name, per_mille, _) in ALL {
-        let planted = causes.iter().any(|cause| cause.0 == name);
-        arguments.extend([format!("--{name}"), if planted { per_mille } else { 0 }.to_string()]);
-    }
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let output = wakepath(folder, &arguments);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let printed = String::from_utf8_lossy(&output.stdout);
-    let document = printed.lines().find(|line| line.starts_with('{')).expect("a document");
-    let mut document: Value = serde_json::from_str(document).expect("JSON");
-    let truth = std::fs::read(folder.join("truth")).expect("the truth");
-    (document["targets"][0].take(), serde_json::from_slice(&truth).expect("JSON"))
+    let (program, calls) = (workload(folder, "causes"), CALLS.to_string());
+    let is_planted = |name| causes.iter().any(|cause| cause.0 == name);
+    let rates = ALL.map(|(name, per_mille, _)| {
+        [format!("--{name}"), if is_planted(name) { per_mille } else { 0 }.to_string()]
+    });
+    let mut arguments = [&["latency", "./causes:handle", "--json"][..], &server(&program, &calls)].concat();
+    arguments.extend(rates.as_flattened().iter().map(String::as_str));
+    let (mut document, _) = document_among(&run(folder, &arguments, 0).0);
+    (document["targets"][0].take(), truth(folder))
 }
 
 /// Whether, by the server's own clock, almost no call lies in the empty bucket below a cause: else the machine was too
 /// busy for the peaks to be separate. One call between two humps of
 /// 20 leaves a valley that is no noise (10.5 of the 9 that are asked for), between two of 15 it does not (7).
 fn stand_apart(truth: &Value, causes: &[Cause]) -> bool {
-    let calls = truth["calls"].as_array().expect("calls");
-    let bucket = |call: &Value| u64::from((number(&call["to_ns"]) - number(&call["from_ns"])).max(1).ilog2());
+    let calls = list(&truth["calls"]);
+    let bucket = |call: &Value| u64::from(took(call).max(1).ilog2());
     causes.iter().all(|cause| {
         let between = calls.iter().filter(|call| bucket(call) + 1 == cause.2).count() as u64;
         between * 20 <= cause.1
@@ -100,15 +94,14 @@ fn each_has_its_peak(folder: &Path, causes: &[Cause]) {
     }
     drop(one);
     let counted = counted_now;
-    let calls = truth["calls"].as_array().expect("calls");
+    let calls = list(&truth["calls"]);
     assert_eq!([number(&counted["count"]), calls.len() as u64], [CALLS; 2]);
 
     let left_out = truth["left_out"].as_object().expect("an object");
     let causes: Vec<Cause> = causes.iter().copied().filter(|cause| !left_out.contains_key(cause.0)).collect();
     for (name, why) in left_out {
-        eprintln!("skipped: `{name}` cannot be planted here: {why}");
         assert!(["limit", "fsync"].contains(&name.as_str()), "{name}: {why}");
-        assert!(std::env::var_os("WAKEPATH_REQUIRE_LIVE").is_none(), "{name}: {why}");
+        skip(&format!("`{name}` cannot be planted here: {why}"), "it is a peak");
     }
 
     // The first bucket of each cause; its last one lies before the next cause's first.
@@ -116,27 +109,24 @@ fn each_has_its_peak(folder: &Path, causes: &[Cause]) {
     begins.extend(causes.iter().map(|&(name, _, bucket)| (bucket, name)));
     let owner = |bucket: u64| begins[begins.partition_point(|&(from, _)| from <= bucket) - 1].1;
 
-    let peaks = counted["peaks"].as_array().expect("peaks");
-    let buckets = counted["buckets"].as_array().expect("buckets");
+    let buckets = list(&counted["buckets"]);
     // A peak's top says whose it is: where a call or two lie between two humps, either may have them.
     let top = |peak: &Value| {
         let within = number(&peak["from_bucket"])..=number(&peak["to_bucket"]);
         let own = buckets.iter().filter(|bucket| within.contains(&number(&bucket["index"])));
         own.max_by_key(|bucket| number(&bucket["count"])).map(|bucket| number(&bucket["index"]))
     };
-    let owners: Vec<_> = peaks.iter().filter_map(top).map(owner).collect();
+    let owners: Vec<_> = list(&counted["peaks"]).iter().filter_map(top).map(owner).collect();
     let expected: Vec<_> = begins.iter().map(|&(_, name)| name).collect();
     assert_eq!(owners, expected, "{counted:#}\n{}", truth["summary"]);
 
     let slow: u64 = causes.iter().map(|cause| cause.1).sum();
     let planned = |name| causes.iter().find(|cause| cause.0 == name).map_or(CALLS - slow, |cause| cause.1);
-    let took = |call: &Value| number(&call["to_ns"]) - number(&call["from_ns"]);
     let owner_of = |ns: u64| owner(u64::from(ns.max(1).ilog2()));
     for &(_, name) in &begins {
         assert_eq!(number(&truth["summary"][name]["calls"]), planned(name), "{name}");
 
-        let buckets = counted["buckets"].as_array().expect("buckets").iter();
-        let counts = buckets.filter(|bucket| owner(number(&bucket["index"])) == name);
+        let counts = buckets.iter().filter(|bucket| owner(number(&bucket["index"])) == name);
         let count: u64 = counts.map(|bucket| number(&bucket["count"])).sum();
         let own = calls.iter().filter(|call| owner_of(took(call)) == name).count() as u64;
         let on_a_border = calls.iter().filter(|call| {
@@ -158,24 +148,26 @@ fn each_has_its_peak(folder: &Path, causes: &[Cause]) {
 #[test]
 fn each_of_six_causes_is_a_peak_with_the_calls_that_met_it() {
     let Some(folder) = place("each of six planted causes is a peak") else { return };
-    each_has_its_peak(folder.path(), &ALL);
+    each_has_its_peak(&folder, &ALL);
 }
 
 #[test]
 fn a_cause_that_no_call_met_is_no_peak() {
     let Some(folder) = place("a cause that was not planted is no peak") else { return };
-    each_has_its_peak(folder.path(), &[COMPUTE, TIMER, PEER]);
+    each_has_its_peak(&folder, &[COMPUTE, TIMER, PEER]);
 }
 
-/// The names by which answers may name a planted cause: all of it, or a part.
-fn is_named_by(cause: &str, what: &str) -> bool {
+/// Whether the first cause of a call is a planted one: all of it, or a part.
+fn is_first(cause: &str, first: &Value) -> bool {
+    // Threads have names in the text alone.
+    let names = |thread: &str| first["what"].as_str().is_some_and(|what| what.contains(thread));
     match cause {
-        "compute" => what == "running",
-        "mutex" => what == "running causes-holder",
-        "timer" => what == "sleeping until a timer",
-        "peer" => what.contains("causes-peer"),
-        "limit" => what.starts_with("not allowed to run: CPU limit"),
-        "fsync" => what.starts_with("waiting for disk"),
+        "compute" => first["type"] == "caller",
+        "mutex" => first["type"] == "running" && names("causes-holder"),
+        "timer" => first["type"] == "timer",
+        "peer" => ["running", "process"].iter().any(|kind| first["type"] == *kind) && names("causes-peer"),
+        "limit" => first["type"] == "cpu_limit",
+        "fsync" => first["type"] == "disk",
         _ => false,
     }
 }
@@ -183,48 +175,29 @@ fn is_named_by(cause: &str, what: &str) -> bool {
 #[test]
 fn slow_calls_are_told_what_they_met() {
     let Some(folder) = place("the paths of slow calls lead to what was planted") else { return };
-    let folder = folder.path();
     let one = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let program = workload(folder, "causes");
-    let recorded = wakepath(
-        folder,
-        &[
-            "record",
-            "--call",
-            "./causes:handle",
-            "--",
-            &program,
-            "--ahead",
-            "--truth",
-            "truth",
-            "--calls",
-            "2000",
-        ],
-    );
+    let program = workload(&folder, "causes");
+    record(&folder, &[&["--call", "./causes:handle"][..], &server(&program, "2000")].concat(), 0);
     drop(one);
-    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
-    let truth: Value =
-        serde_json::from_slice(&std::fs::read(folder.join("truth")).expect("the truth")).expect("JSON");
-    let planted: Vec<&Value> =
-        truth["calls"].as_array().expect("calls").iter().filter(|call| call["cause"] != FAST).collect();
+    let truth = truth(&folder);
+    let planted: Vec<&Value> = list(&truth["calls"]).iter().filter(|call| call["cause"] != FAST).collect();
     let slowest = planted.len().to_string();
-    let answer = wakepath(folder, &["path", "--call", "handle", "--slowest", &slowest, "--json"]);
-    let answer: Value = serde_json::from_slice(&answer.stdout).expect("JSON");
-    let origin: u64 = answer["origin_ns"].as_str().and_then(|ns| ns.parse().ok()).expect("a number");
+    let answer = document(&folder, &["path", "--call", "handle", "--slowest", &slowest]);
+    let origin = number(&answer["origin_ns"]);
     let (mut judged, mut wrong) = (0, Vec::new());
     // For each cause, the planted time and the time of its calls.
     let mut books: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for call in answer["calls"].as_array().expect("calls") {
+    for call in list(&answer["calls"]) {
         let [from, to] = ["from_ns", "to_ns"].map(|end| origin + number(&call[end]));
         // The server's stamps are within the probes', whose traps take some microseconds.
         let is_it = |other: &&&Value| {
             other["tid"] == call["tid"] && from <= number(&other["from_ns"]) && number(&other["to_ns"]) <= to
         };
         let Some(met) = planted.iter().find(is_it) else { continue };
-        let took = number(&met["to_ns"]) - number(&met["from_ns"]);
+        let (cause, took) = (met["cause"].as_str().unwrap_or(""), took(met));
         // If this kernel left events of a call untraced, the missing time is not known.
-        if !call["first"]["what"].as_str().is_some_and(|what| what.starts_with("unknown")) {
-            let booked = books.entry(met["cause"].as_str().unwrap_or("")).or_default();
+        if call["first"]["type"] != "unknown" {
+            let booked = books.entry(cause).or_default();
             *booked = (booked.0 + number(&met["planted_ns"]), booked.1 + took);
         }
         // By the server's own books it was mostly this: else the machine had a hand in it.
@@ -232,8 +205,7 @@ fn slow_calls_are_told_what_they_met() {
             continue;
         }
         judged += 1;
-        let (cause, first) = (met["cause"].as_str().unwrap_or(""), &call["first"]);
-        if !is_named_by(cause, first["what"].as_str().unwrap_or("")) {
+        if !is_first(cause, &call["first"]) {
             wrong.push(format!("{cause}: {call}"));
         }
     }
@@ -246,11 +218,10 @@ fn slow_calls_are_told_what_they_met() {
 /// within a hundredth of what its calls took.
 fn times_are_right(answer: &Value, books: &BTreeMap<&str, (u64, u64)>) {
     let calls = number(&answer["asked"]["explained"]) as f64;
-    let nodes = answer["tree"].as_array().expect("a tree").iter();
-    let parts: Vec<(Option<&str>, &str, f64)> = nodes
+    let parts: Vec<(Option<&str>, &str, f64)> = list(&answer["tree"])
+        .iter()
         .flat_map(|node| {
-            let own = node["own"].as_array().expect("parts").iter();
-            own.map(|part| {
+            list(&node["own"]).iter().map(|part| {
                 let ns = part["asked_ns"].as_f64().expect("a number") * calls;
                 (node["who"].as_str(), part["kind"].as_str().expect("a kind"), ns)
             })

@@ -3,24 +3,17 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 
-use wakepath_event::{Context, Event, EventKind, EventSource, RecordingFormat, SwitchOut, Tid};
-use wakepath_harness::live::{adds_up, document, of_kind, path, place, record};
+use wakepath_event::{Context, Event, EventKind, EventSource, Flow, RecordingFormat, SwitchOut, Tid};
+use wakepath_harness::live::{adds_up, document, list, number, of_kind, path, place, program, record};
 use wakepath_recording::Recording;
 
 /// Compiles this program and records it; it must end well. Returns what it printed, line by line as numbers.
 fn recorded(folder: &Path, source: &str) -> Vec<u64> {
-    let (file, program) = (folder.join("program.c"), folder.join("program"));
-    std::fs::write(&file, source).expect("a file");
-    let made = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(&file).status();
-    assert!(made.expect("a C compiler").success(), "the program does not build");
-    let output = record(folder, &["--", program.to_str().expect("a path")]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let program = program(folder, "program", source, &["-O1", "-pthread"]);
+    let (said, _) = record(folder, &["--", &program], 0);
     said.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
@@ -37,9 +30,9 @@ fn events(folder: &Path) -> Vec<Event> {
 
 /// The unknown time of an answer for which no record is missing.
 fn unexplained(document: &Value) -> Vec<String> {
-    let contributors = document["contributors"].as_array().expect("contributors");
     let is_missing = |one: &Value| one["code"] == "lost" || one["code"] == "unrecorded";
-    let unknown = contributors.iter().filter(|one| one["kind"] == "unknown" && !is_missing(one));
+    let contributors = list(&document["contributors"]).iter();
+    let unknown = contributors.filter(|one| one["kind"] == "unknown" && !is_missing(one));
     unknown.map(Value::to_string).collect()
 }
 
@@ -95,15 +88,14 @@ const RACE: &str = r#"
 #[test]
 fn a_waking_before_the_switch_out_ends_the_wait_too() {
     let Some(folder) = place("a waking before its switch-out ends the wait") else { return };
-    let folder = folder.path();
-    let waited = recorded(folder, RACE)[0];
-    let document = path(folder);
+    let waited = recorded(&folder, RACE)[0];
+    let document = path(&folder);
     adds_up(&document);
-    let main = Tid(document["window"]["tid"].as_u64().expect("a tid") as u32);
+    let main = Tid(number(&document["window"]["tid"]) as u32);
 
     // The wakings of the main thread that came before the switch that they end.
     let (mut woken, mut out, mut early, mut waits) = (false, false, 0, 0);
-    for event in events(folder) {
+    for event in events(&folder) {
         match event.kind {
             EventKind::Waking { target, .. } if target == main => woken = true,
             EventKind::Switch { out: SwitchOut::Blocked(_), .. } if event.current == main => {
@@ -170,13 +162,12 @@ const CONTEND: &str = r#"
 #[test]
 fn a_thread_that_got_a_kernel_lock_waits_for_it_no_longer() {
     let Some(folder) = place("the end of a wait for a kernel lock is seen") else { return };
-    let folder = folder.path();
-    recorded(folder, CONTEND);
-    let document = path(folder);
+    recorded(&folder, CONTEND);
+    let document = path(&folder);
     adds_up(&document);
-    let main = Tid(document["window"]["tid"].as_u64().expect("a tid") as u32);
+    let main = Tid(number(&document["window"]["tid"]) as u32);
     let (mut waits, mut waited) = (0, None);
-    for event in events(folder) {
+    for event in events(&folder) {
         match event.kind {
             EventKind::LockBegin(lock) if event.current == main => {
                 (waits, waited) = (waits + 1, Some(lock.address))
@@ -191,7 +182,7 @@ fn a_thread_that_got_a_kernel_lock_waits_for_it_no_longer() {
     assert_eq!(waited, None, "the last one of {waits} never ended");
     // Others may be on the path: `ps` waits in a read for the lock of the memory that it looks into.
     let is_its_own = |wait: &&Value| wait["call"] == "read" && wait["tid"] == main.0;
-    for read in document["waits"].as_array().expect("waits").iter().filter(is_its_own) {
+    for read in list(&document["waits"]).iter().filter(is_its_own) {
         assert!(read["lock"].is_null(), "a pipe is no lock: {read}");
     }
 }
@@ -220,10 +211,9 @@ const EXEC: &str = r#"
 #[test]
 fn a_thread_that_executes_a_program_continues_as_the_first_one() {
     let Some(folder) = place("an exec by a thread that is not the first one is followed") else { return };
-    let folder = folder.path();
     for last in [false, false, true] {
         let _ = std::fs::remove_dir_all(folder.join("wakepath.rec"));
-        if exec_is_followed(folder) {
+        if exec_is_followed(&folder) {
             return;
         }
         assert!(!last, "three times the sleeps were not as long as was asked for");
@@ -235,7 +225,7 @@ fn exec_is_followed(folder: &Path) -> bool {
     recorded(folder, EXEC);
     let document = path(folder);
     let window = adds_up(&document);
-    let pid = document["window"]["pid"].as_u64().expect("a pid");
+    let pid = number(&document["window"]["pid"]);
     assert_eq!(document["window"]["tid"], pid, "the window is the first thread's, to the end");
     let moved = events(folder).into_iter().any(|event| match event.kind {
         EventKind::Exec { old, .. } => event.current == Tid(pid as u32) && old != event.current,
@@ -248,8 +238,8 @@ fn exec_is_followed(folder: &Path) -> bool {
         println!("  slept for {timer} of {window} ns: {:#}", document["contributors"]);
         return false;
     }
-    let comms: Vec<_> = document["segments"].as_array().expect("segments").iter().collect();
-    assert!(comms.last().expect("one")["comm"] == "sleep", "it ends as the new program");
+    let last = list(&document["segments"]).last();
+    assert_eq!(last.expect("one")["comm"], "sleep", "it ends as the new program");
     assert_eq!(unexplained(&document), Vec::<String>::new());
     true
 }
@@ -314,12 +304,11 @@ const STORM: &str = r#"
 #[test]
 fn interrupts_during_our_own_programs_lose_no_record() {
     let Some(folder) = place("an interrupt amid our own programs costs no record") else { return };
-    let folder = folder.path();
-    let [sent, port, sleeper, slept] = recorded(folder, STORM)[..] else { panic!("four numbers") };
+    let [sent, port, sleeper, slept] = recorded(&folder, STORM)[..] else { panic!("four numbers") };
     let sleeper = Tid(sleeper as u32);
     let (mut wakings, mut flows) = (0, HashMap::new());
     let (mut packets, mut last) = (HashMap::<_, u64>::new(), HashMap::new());
-    for event in events(folder) {
+    for event in events(&folder) {
         match event.kind {
             EventKind::Waking { target, .. } if target == sleeper => {
                 wakings += u64::from(event.context == Context::LocalTimer);
@@ -340,11 +329,8 @@ fn interrupts_during_our_own_programs_lose_no_record() {
     assert!(slept >= 1000, "only {slept} sleeps: nothing was in the way of anything");
     // A timer that expires before the thread sleeps wakes no thread.
     assert!(wakings <= slept + 1 && wakings * 100 >= slept * 99, "{wakings} wakings for {slept} sleeps");
-    let ours = packets.iter().filter(|((flow, _), _)| {
-        flows
-            .get(flow)
-            .is_some_and(|flow| [flow.source, flow.target].iter().all(|end| u64::from(end.port()) == port))
-    });
+    let is_ours = |flow: &Flow| [flow.source, flow.target].iter().all(|end| u64::from(end.port()) == port);
+    let ours = packets.iter().filter(|((flow, _), _)| flows.get(flow).is_some_and(is_ours));
     let counts: Vec<u64> = ours.map(|(_, &count)| count).collect();
     assert_eq!(counts, [sent, sent], "each packet, out and in");
 }

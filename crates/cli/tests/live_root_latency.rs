@@ -1,51 +1,28 @@
 //! The counts of `wakepath latency`, compared with the counts that programs and the kernel make themselves.
 
-use std::collections::HashMap;
-use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use wakepath_harness::live::{WAKEPATH, document, first_byte, place, wakepath, workload};
-
-/// Runs a command under `wakepath latency`. Returns the counts and the output of the command.
-fn latency(folder: &Path, targets: &[&str], command: &[&str]) -> (Vec<Value>, HashMap<String, u64>) {
-    let output = Command::new(*WAKEPATH)
-        .arg("latency")
-        .args(targets)
-        .args(["--json", "--"])
-        .args(command)
-        .current_dir(folder)
-        .output()
-        .expect("wakepath");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{targets:?}: {said}");
-    let printed = String::from_utf8_lossy(&output.stdout);
-    let (document, own): (Vec<&str>, Vec<&str>) = printed.lines().partition(|line| line.starts_with('{'));
-    let document: Value = serde_json::from_str(document[0]).expect("JSON");
-    let counts = own.iter().filter_map(|line| {
-        let (name, count) = line.split_once(' ')?;
-        Some((name.to_owned(), count.parse().ok()?))
-    });
-    (document["targets"].as_array().expect("a list").clone(), counts.collect())
-}
+use wakepath_harness::live::{
+    Beside, WAKEPATH, command, counts, document, document_among, first_byte, latency, list, number, place,
+    record, run, texts, wakepath, workload,
+};
 
 /// The counts by bucket.
 fn buckets(target: &Value) -> Vec<(u64, u64)> {
-    let buckets = target["buckets"].as_array().expect("a list");
-    let number = |bucket: &Value, key: &str| bucket[key].as_u64().expect("a number");
-    buckets.iter().map(|bucket| (number(bucket, "index"), number(bucket, "count"))).collect()
+    let bucket = |bucket: &Value| (number(&bucket["index"]), number(&bucket["count"]));
+    list(&target["buckets"]).iter().map(bucket).collect()
 }
 
 #[test]
 fn system_calls_are_counted_one_by_one_and_sleeps_make_two_peaks() {
     let Some(folder) = place("each system call is counted") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     let targets = ["syscall:getcpu", "syscall:clock_nanosleep"];
     // Processes that a command starts are counted with it; the shell makes neither kind of call.
     let line = format!("{calls} threads=4 syscalls=50000 short=20 long=10; exit 0");
-    let (counted, own) = latency(folder, &targets, &["sh", "-c", &line]);
+    let (counted, own) = latency(&folder, &targets, &["sh", "-c", &line]);
     assert_eq!(counted[0]["count"], own["syscalls"], "{counted:#?}");
     let sleeps = buckets(&counted[1]);
     assert_eq!(sleeps.iter().map(|(_, count)| count).sum::<u64>(), own["sleeps"], "{counted:#?}");
@@ -53,12 +30,9 @@ fn system_calls_are_counted_one_by_one_and_sleeps_make_two_peaks() {
     assert!(sleeps.iter().all(|&(index, _)| index >= 19), "{sleeps:?}");
     let long: u64 = sleeps.iter().filter(|(index, _)| *index >= 24).map(|(_, count)| count).sum();
     assert!((40..60).contains(&long), "{sleeps:?}");
-    let peaks: Vec<_> = counted[1]["peaks"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|peak| (peak["from_bucket"].as_u64().unwrap_or(0), peak["to_bucket"].as_u64().unwrap_or(0)))
-        .collect();
+    let peaks = list(&counted[1]["peaks"]).iter();
+    let peaks: Vec<_> =
+        peaks.map(|peak| (number(&peak["from_bucket"]), number(&peak["to_bucket"]))).collect();
     assert!(peaks.iter().any(|&(from, to)| (from..=to).contains(&20) && to < 24), "{peaks:?}");
     assert!(peaks.iter().any(|&(from, to)| (from..=to).contains(&24) && from > 20), "{peaks:?}");
 }
@@ -66,16 +40,13 @@ fn system_calls_are_counted_one_by_one_and_sleeps_make_two_peaks() {
 #[test]
 fn waits_for_a_cpu_are_those_that_the_scheduler_accounts_for() {
     let Some(folder) = place("waits for a CPU add up") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     // Three threads want one CPU.
     let command = ["taskset", "-c", "0", &calls, "threads=3", "syscalls=1000000"];
-    let (counted, own) = latency(folder, &["runqueue", "--by", "thread"], &command);
+    let (counted, own) = latency(&folder, &["runqueue", "--by", "thread"], &command);
     // Those three alone: how long it takes to start them, or to end, is not in their account.
-    let groups = counted[0]["groups"].as_array().expect("a list").iter();
-    let theirs = groups.filter(|group| group["tid"] != group["pid"]);
-    let sum: f64 =
-        theirs.map(|group| group["sum"].as_str().expect("a number").parse::<f64>().expect("ns")).sum();
+    let theirs = list(&counted[0]["groups"]).iter().filter(|group| group["tid"] != group["pid"]);
+    let sum = theirs.map(|group| number(&group["sum"])).sum::<u64>() as f64;
     let truth = own["waited_ns"] as f64;
     assert!(truth > 100e6, "three threads on one CPU wait for it: {truth} ns");
     // Only events that some kernels leave untraced are lost here.
@@ -84,35 +55,25 @@ fn waits_for_a_cpu_are_those_that_the_scheduler_accounts_for() {
 
 /// The number of latencies of a target, and their sum, ns.
 fn totals(target: &Value) -> (f64, f64) {
-    let sum = target["sum"].as_str().and_then(|sum| sum.parse().ok()).expect("a number");
-    (target["count"].as_u64().expect("a number") as f64, sum)
+    (number(&target["count"]) as f64, number(&target["sum"]) as f64)
 }
 
 #[test]
 fn a_recording_says_what_was_counted_meanwhile() {
     let Some(folder) = place("a recording says what was counted meanwhile") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     // Three threads on one CPU wait for it; each sleeps, and leaves every other call of a function.
     let load =
         ["taskset", "-c", "0", &calls, "threads=3", "syscalls=1000000", "short=50", "long=10", "left=100"];
     let asked = ["./calls:left", "runqueue", "syscall:clock_nanosleep"];
     let counting = [&["latency"][..], &asked, &["--json", "--"], &load].concat();
-    let recording = [&["record", "--call", "./calls:left", "--", *WAKEPATH][..], &counting].concat();
-    let output = wakepath(folder, &recording);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let printed = String::from_utf8_lossy(&output.stdout);
-    let counted = printed.lines().find(|line| line.starts_with('{')).expect("a document");
-    let counted: Value = serde_json::from_str(counted).expect("JSON");
-    let own = |name: &str| -> u64 {
-        let line = printed.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.and_then(|count| count.parse().ok()).expect("its own count")
-    };
+    let recording = [&["--call", "./calls:left", "--", *WAKEPATH][..], &counting].concat();
+    let (counted, own) = counts(&record(&folder, &recording, 0).0);
     let targets = ["left", "runqueue", "blocked:clock_nanosleep"];
     let arguments = [&["latency", "-i", "wakepath.rec", "--comm", "calls"][..], &targets].concat();
-    let recorded = document(folder, &arguments);
+    let recorded = document(&folder, &arguments);
     let ([left, waits, sleeps], [counted_left, counted_waits, counted_sleeps]) =
-        ([0, 1, 2].map(|n| &recorded["targets"][n]), [0, 1, 2].map(|n| &counted["targets"][n]));
+        ([0, 1, 2].map(|n| &recorded["targets"][n]), [0, 1, 2].map(|n| &counted[n]));
     println!(
         "recorded {:?} {:?}; counted {:?} {:?}",
         totals(waits),
@@ -121,38 +82,37 @@ fn a_recording_says_what_was_counted_meanwhile() {
         totals(counted_sleeps)
     );
     // The same probes saw the same calls.
-    assert_eq!(ends(left), [own("left") / 2, own("left") / 2, 0], "{recorded:#}");
+    assert_eq!(ends(left), [own["left"] / 2, own["left"] / 2, 0], "{recorded:#}");
     assert_eq!(ends(left), ends(counted_left));
     // Each sleep blocks once, but where the thread loses its CPU on the way there for longer than it means to
     // sleep: rarely. It is woken before it runs again, and it is called before it blocks.
-    assert_eq!(ends(counted_sleeps), [own("sleeps"), 0, 0], "{counted:#}");
+    assert_eq!(ends(counted_sleeps), [own["sleeps"], 0, 0], "{counted:#?}");
     let [blocked, others @ ..] = ends(sleeps);
-    assert!(blocked <= own("sleeps") && blocked > own("sleeps") * 19 / 20, "{blocked}: {recorded:#}");
+    assert!(blocked <= own["sleeps"] && blocked > own["sleeps"] * 19 / 20, "{blocked}: {recorded:#}");
     assert_eq!(others, [0, 0]);
     assert!(totals(sleeps).1 < totals(counted_sleeps).1, "{recorded:#}");
     // The same events, but where one of the two was still being attached; stamps of the same event are taken
     // one after the other. So some waits may be missing, of the many that there are.
     let ((n, ns), (counted_n, counted_ns)) = (totals(waits), totals(counted_waits));
-    assert!(counted_n > 200.0, "{counted:#}");
+    assert!(counted_n > 200.0, "{counted:#?}");
     assert!((n - counted_n).abs() <= 0.01 * counted_n + 10.0, "{n} recorded, {counted_n} counted");
     assert!((ns - counted_ns).abs() <= 0.02 * counted_ns, "{ns} ns recorded, {counted_ns} ns counted");
     // The recording itself names the threads to count.
-    let whole = document(folder, &["latency", "-i", "wakepath.rec", "runqueue"]);
+    let whole = document(&folder, &["latency", "-i", "wakepath.rec", "runqueue"]);
     assert!(totals(&whole["targets"][0]).0 >= n, "the command and what it started: {whole:#}");
 }
 
 /// How many returned, were left without returning, and had not ended.
 fn ends(target: &Value) -> [u64; 3] {
-    ["count", "left", "open"].map(|key| target[key].as_u64().expect("a number"))
+    ["count", "left", "open"].map(|key| number(&target[key]))
 }
 
 #[test]
 fn ten_million_calls_of_a_function_on_four_threads_are_counted_one_by_one() {
     let Some(folder) = place("each call of a function is counted") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     let command = [calls.as_str(), "threads=4", "functions=2500000"];
-    let (counted, own) = latency(folder, &["./calls:counted"], &command);
+    let (counted, own) = latency(&folder, &["./calls:counted"], &command);
     assert_eq!(own["functions"], 10_000_000);
     assert_eq!(buckets(&counted[0]).iter().map(|(_, count)| count).sum::<u64>(), 10_000_000, "{counted:#?}");
     assert_eq!(ends(&counted[0]), [10_000_000, 0, 0], "{counted:#?}");
@@ -161,12 +121,11 @@ fn ten_million_calls_of_a_function_on_four_threads_are_counted_one_by_one() {
 #[test]
 fn calls_that_are_nested_left_or_never_over_are_told_apart() {
     let Some(folder) = place("nested, left and open calls are told apart") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     let targets = ["nested", "left", "leaves", "stays"].map(|name| format!("./calls:{name}"));
     let targets = targets.each_ref().map(String::as_str);
     let command = [calls.as_str(), "threads=4", "nested=500", "left=1000", "open"];
-    let (counted, own) = latency(folder, &targets, &command);
+    let (counted, own) = latency(&folder, &targets, &command);
     let [nested, left, leaves, stays] = counted.as_slice() else { panic!("{counted:#?}") };
     assert_eq!(ends(nested), [own["nested"], 0, 0]);
     // Every other call returns; the last unwound call of each thread is found at the thread's end.
@@ -178,12 +137,9 @@ fn calls_that_are_nested_left_or_never_over_are_told_apart() {
 #[test]
 fn recorded_calls_are_told_apart_like_counted_ones() {
     let Some(folder) = place("recorded calls that were left or are open are told apart") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
-    let recorded =
-        wakepath(folder, &["record", "--call", "./calls:left", "--", &calls, "threads=4", "left=100"]);
-    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
-    let answer = document(folder, &["path", "--call", "--slowest", "1"]);
+    let calls = workload(&folder, "calls");
+    record(&folder, &["--call", "./calls:left", "--", &calls, "threads=4", "left=100"], 0);
+    let answer = document(&folder, &["path", "--call", "--slowest", "1"]);
     let buckets = buckets(&answer);
     assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 200, "{answer:#}");
     assert_eq!((&answer["left"], &answer["open"]), (&200.into(), &0.into()), "{answer:#}");
@@ -192,8 +148,7 @@ fn recorded_calls_are_told_apart_like_counted_ones() {
 #[test]
 fn a_call_whose_thread_ends_or_becomes_another_program_was_left() {
     let Some(folder) = place("calls of threads that end are told apart from open ones") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     // In the foreground, `timeout` outlives the program; else it kills itself too, in any order.
     let killed = ["timeout", "--foreground", "--signal=KILL", "5", calls.as_str(), "held"];
     for (target, options, command, expected) in [
@@ -201,16 +156,14 @@ fn a_call_whose_thread_ends_or_becomes_another_program_was_left() {
         ("./calls:held", &[], &killed, [0, 1, 0]),
         ("./calls:replaced", &[], &[&calls, "replaced"], [0, 1, 0]),
     ] {
-        let counted = wakepath(folder, &[&["latency", target, "--json"], options, &["--"], command].concat());
-        let printed = String::from_utf8_lossy(&counted.stdout);
-        let document = printed.lines().find(|line| line.starts_with('{'));
-        let document: Value = document.and_then(|line| serde_json::from_str(line).ok()).expect("a document");
+        let counted =
+            wakepath(&folder, &[&["latency", target, "--json"], options, &["--"], command].concat());
+        let (document, _) = document_among(&texts(&counted).0);
         assert_eq!(ends(&document["targets"][0]), expected, "{target} {options:?}: {document:#}");
 
-        let rec = wakepath(folder, &[&["record", "--call", target], options, &["--"], command].concat());
-        eprintln!("REC {}", String::from_utf8_lossy(&rec.stderr));
-        let said = wakepath(folder, &["path", "--call", "--slowest", "1"]);
-        let said = String::from_utf8_lossy(&said.stderr).into_owned();
+        let rec = wakepath(&folder, &[&["record", "--call", target], options, &["--"], command].concat());
+        eprintln!("REC {}", texts(&rec).1);
+        let (_, said) = texts(&wakepath(&folder, &["path", "--call", "--slowest", "1"]));
         let [_, left, open] = expected;
         assert!(said.contains(&format!("{left} were unwound, {open} had not ended")), "{target}: {said}");
     }
@@ -219,19 +172,16 @@ fn a_call_whose_thread_ends_or_becomes_another_program_was_left() {
 #[test]
 fn an_instruction_that_is_single_stepped_is_probed_only_where_it_was_asked_for() {
     let Some(folder) = place("slow probes are asked for") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     let command = [calls.as_str(), "threads=2", "stepped=500"];
-    let refused = wakepath(folder, &[&["latency", "./calls:stepped", "--"][..], &command].concat());
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(125), "{said}");
+    let (_, said) = run(&folder, &[&["latency", "./calls:stepped", "--"][..], &command].concat(), 125);
     assert!(said.contains("single-step") && said.contains("--slow-probes"), "{said}");
     // Two breakpoints and a return take half a microsecond or more anywhere, and a step is dearer still.
     let cost =
         said.split_once("first instruction: ").and_then(|(_, rest)| rest.split_once(" µs a call on this"));
     let cost: f64 = cost.and_then(|(cost, _)| cost.parse().ok()).expect("it says what a call costs here");
     assert!((0.5..1000.0).contains(&cost), "{said}");
-    let (counted, own) = latency(folder, &["./calls:stepped", "--slow-probes"], &command);
+    let (counted, own) = latency(&folder, &["./calls:stepped", "--slow-probes"], &command);
     assert_eq!(ends(&counted[0]), [own["stepped"], 0, 0]);
 }
 
@@ -244,8 +194,7 @@ fn cost(target: &Value) -> Option<[u64; 3]> {
 #[test]
 fn what_probes_cost_is_what_an_empty_function_is_counted_to_take() {
     let Some(folder) = place("the cost of probes is measured") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     // Other programs only slow calls, in either measurement: by a third if they share the core, by far more if they
     // run in between. The number of calls is small, so that one of some runs is undisturbed; a function that does
     // almost nothing then takes as long as one that does nothing.
@@ -254,7 +203,7 @@ fn what_probes_cost_is_what_an_empty_function_is_counted_to_take() {
         let command = [calls.as_str(), "functions=2000", "stepped=200", "left=10"];
         let targets = ["./calls:counted", "./calls:stepped", "./calls:leaves", "syscall:getppid"];
         let arguments = [&targets[..], &["--slow-probes"]].concat();
-        let (counted, own) = latency(folder, &arguments, &command);
+        let (counted, own) = latency(&folder, &arguments, &command);
         let [quick, stepped, leaves, call] = counted.as_slice() else { panic!("{counted:#?}") };
         assert_eq!(ends(quick), [own["functions"], 0, 0], "none that was made to measure is counted");
         assert_eq!(ends(stepped), [own["stepped"], 0, 0], "none that was made to measure is counted");
@@ -267,8 +216,7 @@ fn what_probes_cost_is_what_an_empty_function_is_counted_to_take() {
             assert!(2 * shift < 1 << bucket && 2 * shift >= 1 << (bucket - 1), "{counted:#?}");
         }
         assert!(quick_cost[0] < stepped_cost[0], "a step is dearer: {counted:#?}");
-        let sum: f64 = quick["sum"].as_str().and_then(|sum| sum.parse().ok()).expect("a number");
-        let mean = sum / own["functions"] as f64;
+        let mean = number(&quick["sum"]) as f64 / own["functions"] as f64;
         println!("counted {mean:.0} ns, calibrated {quick_cost:?}, single-stepped {stepped_cost:?}");
         best = best.min((mean / quick_cost[1] as f64).ln().abs());
     }
@@ -278,17 +226,13 @@ fn what_probes_cost_is_what_an_empty_function_is_counted_to_take() {
 #[test]
 fn killing_wakepath_leaves_the_program_as_it_was() {
     let Some(folder) = place("a killed wakepath leaves no probe behind") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     let mut program = Command::new(&calls).args(["long=1000"]).spawn().expect("calls");
     std::thread::sleep(Duration::from_millis(200));
     let before = first_byte(program.id(), &calls, "counted");
     let pid = program.id().to_string();
-    let mut wakepath = Command::new(*WAKEPATH)
-        .args(["latency", "./calls:counted", "-p", &pid])
-        .current_dir(folder)
-        .spawn()
-        .expect("wakepath");
+    let mut wakepath =
+        command(&folder, &["latency", "./calls:counted", "-p", &pid]).spawn().expect("wakepath");
     let until = Instant::now() + Duration::from_secs(20);
     let byte_is = |wanted: u8| {
         while first_byte(program.id(), &calls, "counted") != wanted && Instant::now() < until {
@@ -316,7 +260,7 @@ fn requests_of_a_disk_are_counted_for_all_processes() {
     let command = ["dd", "if=/dev/zero", "of=made", "bs=64K", "count=32", "oflag=direct", "status=none"];
     let here = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let (counted, _) = latency(here.path(), &["disk"], &command);
-    assert!(counted[0]["count"].as_u64().expect("a number") >= 32, "{counted:#?}");
+    assert!(number(&counted[0]["count"]) >= 32, "{counted:#?}");
     let slowest = buckets(&counted[0]).last().map_or(0, |&(index, _)| index);
     assert!((10..34).contains(&slowest), "no request takes less than 1 µs or more than 10 s: {counted:#?}");
 }
@@ -330,9 +274,7 @@ fn what_cannot_be_counted_is_refused_with_what_can() {
         ("libc:mallco", "similar: malloc"),
         ("whatever", "`whatever` is not a target"),
     ] {
-        let output = wakepath(folder.path(), &["latency", target, "-d", "1", "-a"]);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{target}: {said}");
+        let (_, said) = run(&folder, &["latency", target, "-d", "1", "-a"], 2);
         assert!(said.contains(expected), "{target}: {said}");
     }
 }
@@ -341,26 +283,20 @@ fn what_cannot_be_counted_is_refused_with_what_can() {
 fn the_commands_own_exit_code_is_passed_on() {
     let Some(folder) = place("exit codes are passed on") else { return };
     for (command, code) in [(["sh", "-c", "exit 7"], 7), (["no-such-command", "", ""], 127)] {
-        let arguments = [&["latency", "syscall:read", "--"][..], &command].concat();
-        let output = wakepath(folder.path(), &arguments);
-        assert_eq!(output.status.code(), Some(code), "{command:?}");
+        run(&folder, &[&["latency", "syscall:read", "--"][..], &command].concat(), code);
     }
 }
 
 #[test]
 fn calls_that_go_on_when_counting_ends_are_not_taken_for_left() {
     let Some(folder) = place("what is under way at the end is open, and nothing else") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
-    let mut busy = Command::new(&calls).arg("functions=1000000000").spawn().expect("calls");
-    let pid = busy.id().to_string();
-    let counted = wakepath(folder, &["latency", "./calls:counted", "-p", &pid, "-d", "0.5", "--json"]);
-    let recorded = wakepath(folder, &["record", "--call", "./calls:counted", "-p", &pid, "-d", "0.2"]);
-    busy.kill().and_then(|()| busy.wait()).expect("a child");
-    assert!(counted.status.success(), "{}", String::from_utf8_lossy(&counted.stderr));
-    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
-    let counted: Value = serde_json::from_slice(&counted.stdout).expect("JSON");
-    let recorded = document(folder, &["path", "--call", "--slowest", "1"]);
+    let calls = workload(&folder, "calls");
+    let busy = Beside(Command::new(&calls).arg("functions=1000000000").spawn().expect("calls"));
+    let pid = busy.0.id().to_string();
+    let counted = document(&folder, &["latency", "./calls:counted", "-p", &pid, "-d", "0.5"]);
+    record(&folder, &["--call", "./calls:counted", "-p", &pid, "-d", "0.2"], 0);
+    drop(busy);
+    let recorded = document(&folder, &["path", "--call", "--slowest", "1"]);
     for target in [&counted["targets"][0], &recorded] {
         assert!(!buckets(target).is_empty(), "{target:#}");
         assert_eq!(target["left"], 0, "{target:#}");
@@ -371,16 +307,13 @@ fn calls_that_go_on_when_counting_ends_are_not_taken_for_left() {
 #[test]
 fn calls_of_what_a_process_starts_are_counted_with_its_own() {
     let Some(folder) = place("calls of children are counted") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     let line = format!("read go; {calls} threads=2 functions=1000 >own; exit 0");
     let mut shell = Command::new("sh");
-    shell.args(["-c", &line]).current_dir(folder).stdin(std::process::Stdio::piped());
-    let mut shell = shell.spawn().expect("sh");
-    let mut counting = Command::new(*WAKEPATH);
-    counting.args(["latency", "./calls:counted", "--json", "-p", &shell.id().to_string()]);
-    let counting =
-        counting.current_dir(folder).stdout(std::process::Stdio::piped()).spawn().expect("wakepath");
+    let mut shell = shell.args(["-c", &line]).current_dir(&folder).stdin(Stdio::piped()).spawn().expect("sh");
+    let pid = shell.id().to_string();
+    let mut counting = command(&folder, &["latency", "./calls:counted", "--json", "-p", &pid]);
+    let counting = counting.stdout(Stdio::piped()).spawn().expect("wakepath");
     // By then it counts; the beginning is not announced.
     std::thread::sleep(Duration::from_secs(4));
     drop(shell.stdin.take());

@@ -2,64 +2,24 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use wakepath_harness::live::{WAKEPATH, place, wakepath, workload};
+use wakepath_harness::live::{
+    command, counts as counted_by, list, not_possible, number, place, run, skip, texts, wakepath, workload,
+};
 
-/// The counts, target by target. If a test fails, all its data is printed.
-struct Found {
-    asked: String,
-    output: Output,
-    targets: Vec<Value>,
-}
-
-impl Deref for Found {
-    type Target = [Value];
-
-    fn deref(&self) -> &[Value] {
-        &self.targets
-    }
-}
-
-impl Drop for Found {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let told = |bytes| String::from_utf8_lossy(bytes).escape_debug().to_string().replace("\\n", "\n");
-            let (said, printed) = (told(&self.output.stderr), told(&self.output.stdout));
-            eprintln!("seen of {}: {}\n{said}\n{printed}", self.asked, self.output.status);
-        }
-    }
-}
-
-/// Counts under a shell's line.
-fn counted(folder: &Path, arguments: &[&str], line: &str) -> Found {
-    let output = Command::new(*WAKEPATH)
-        .arg("latency")
-        .args(arguments)
-        .args(["--json", "--", "sh", "-c", line])
-        .current_dir(folder)
-        .output()
-        .expect("wakepath");
-    let mut found = Found { asked: format!("{arguments:?} -- {line}"), output, targets: Vec::new() };
-    assert!(found.output.status.success(), "no answer");
-    let printed = String::from_utf8_lossy(&found.output.stdout);
-    let document = printed.lines().find(|line| line.starts_with('{')).expect("a document");
-    let document: Value = serde_json::from_str(document).expect("JSON");
-    found.targets = document["targets"].as_array().expect("a list").clone();
-    found.iter().for_each(adds_up);
-    found
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{value} is a number"))
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map(Vec::as_slice).unwrap_or_default()
+/// The counts under a shell's line, target by target.
+fn counted(folder: &Path, arguments: &[&str], line: &str) -> Vec<Value> {
+    let command = ["--json", "--", "sh", "-c", line];
+    let (printed, said) = run(folder, &[&["latency"], arguments, &command].concat(), 0);
+    // Shown where the test fails.
+    println!("{arguments:?} -- {line}: {}", format!("{said}{printed}").escape_debug());
+    let (targets, _) = counted_by(&printed);
+    targets.iter().for_each(adds_up);
+    targets
 }
 
 /// The groups are the whole: in number, in time, in each bucket.
@@ -114,8 +74,7 @@ fn counts(target: &Value, key: &str) -> Vec<(String, u64)> {
 #[test]
 fn each_process_has_the_calls_that_it_made() {
     let Some(folder) = place("each process has its own calls") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     let line = format!(
         "{calls} threads=2 syscalls=3000 left=10; {calls} threads=1 syscalls=500 functions=700; exit 0"
     );
@@ -129,7 +88,7 @@ fn each_process_has_the_calls_that_it_made() {
         "--every",
         "50ms",
     ];
-    let found = counted(folder, &arguments, &line);
+    let found = counted(&folder, &arguments, &line);
     let calls = |n: u64| (String::from("calls"), n);
     assert_eq!(counts(&found[0], "comm"), [calls(500), calls(6000)]);
     assert_eq!(counts(&found[1], "comm"), [calls(700)]);
@@ -147,11 +106,10 @@ fn each_process_has_the_calls_that_it_made() {
 #[test]
 fn each_thread_has_the_calls_that_it_made_under_its_last_name() {
     let Some(folder) = place("each thread has its own calls") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     // Each thread asks for its process group before it takes a name.
     let targets = ["syscall:getcpu", "./calls:nested", "syscall:getpgid", "--by", "thread"];
-    let found = counted(folder, &targets, &format!("{calls} threads=4 syscalls=4000 nested=100; exit 0"));
+    let found = counted(&folder, &targets, &format!("{calls} threads=4 syscalls=4000 nested=100; exit 0"));
     let named = |n: u64| -> Vec<_> { (0..4).map(|thread| (format!("\u{1b}[7m{thread}"), n)).collect() };
     assert_eq!(counts(&found[0], "comm"), named(4000));
     assert_eq!(counts(&found[1], "comm"), named(500));
@@ -169,17 +127,16 @@ fn each_thread_has_the_calls_that_it_made_under_its_last_name() {
     assert!(processes.is_disjoint(&threads), "{processes:?} {threads:?}");
     // And a name is no command to a terminal.
     let line = format!("{calls} threads=2 syscalls=10");
-    let output = wakepath(folder, &["latency", "syscall:getcpu", "--by", "thread", "--", "sh", "-c", &line]);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let output = wakepath(&folder, &["latency", "syscall:getcpu", "--by", "thread", "--", "sh", "-c", &line]);
+    let (_, said) = texts(&output);
     assert!(said.contains("\\x1b[7m1 (") && !said.contains('\u{1b}'), "{}: {said:?}", output.status);
 }
 
 #[test]
 fn a_process_with_a_reused_number_is_another_group() {
     let Some(folder) = place("processes with one number are told apart") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
-    let found = counted(folder, &["syscall:getcpu", "--by", "process"], &format!("{calls} again=3; exit 0"));
+    let calls = workload(&folder, "calls");
+    let found = counted(&folder, &["syscall:getcpu", "--by", "process"], &format!("{calls} again=3; exit 0"));
     let groups = list(&found[0]["groups"]);
     let distinct = |key: &str| groups.iter().map(|group| number(&group[key])).collect::<BTreeSet<_>>().len();
     assert_eq!(counts(&found[0], "comm"), vec![(String::from("calls"), 1); 3], "{:#}", found[0]);
@@ -189,18 +146,15 @@ fn a_process_with_a_reused_number_is_another_group() {
 #[test]
 fn another_process_that_gets_the_number_is_not_followed() {
     const LAST: &str = "/proc/sys/kernel/ns_last_pid";
-    let Some(folder) = place("whose number was followed is not") else { return };
+    const SHOWS: &str = "another process with the number of a followed one is not followed";
+    let Some(folder) = place(SHOWS) else { return };
     if !Path::new(LAST).exists() {
-        println!("SKIPPED: this kernel does not let anybody choose a number");
-        return;
+        return not_possible("this kernel does not let processes choose a number", SHOWS);
     }
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     // After its child is reaped, the shell starts no process that could take the number, and waits for a signal.
     let line = format!("{calls} syscalls=10 threads=1 > own & echo $!; wait; echo reaped; read told; exit 0");
-    let mut counting = Command::new(*WAKEPATH)
-        .args(["latency", "syscall:getcpu", "--json", "--", "sh", "-c", &line])
-        .current_dir(folder)
+    let mut counting = command(&folder, &["latency", "syscall:getcpu", "--json", "--", "sh", "-c", &line])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -235,13 +189,12 @@ fn another_process_that_gets_the_number_is_not_followed() {
 #[test]
 fn groups_for_which_there_is_no_room_are_counted_together() {
     let Some(folder) = place("more threads than are told apart are counted all the same") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     let targets = ["getcpu", "getsid", "getpriority", "sched_getscheduler", "getitimer", "times", "sysinfo"];
     let targets = targets.map(|call| format!("syscall:{call}"));
     let arguments: Vec<_> =
         targets.iter().map(String::as_str).chain(["syscall:getrusage", "--by", "thread"]).collect();
-    let found = counted(folder, &arguments, &format!("{calls} brief=2100; exit 0"));
+    let found = counted(&folder, &arguments, &format!("{calls} brief=2100; exit 0"));
     // A place for each thread and target: `MAX_GROUPS` is 16384.
     let (others, known): (Vec<_>, Vec<_>) =
         found.iter().flat_map(|target| list(&target["groups"])).partition(|group| group["others"] == true);
@@ -279,15 +232,14 @@ impl Drop for Cgroups {
 #[test]
 fn each_cgroup_has_the_calls_that_were_made_in_it() {
     let Some(folder) = place("each cgroup has its own calls") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     let cgroups = Cgroups::new();
     let mut line = format!("{calls} syscalls=300;");
     for cgroup in &cgroups.0 {
         line.push_str(&format!("echo $$ > {}/cgroup.procs;", cgroup.display()));
     }
     line.push_str(&format!("{calls} threads=2 syscalls=1000; exit 0"));
-    let found = counted(folder, &["syscall:getcpu", "--by", "cgroup"], &line);
+    let found = counted(&folder, &["syscall:getcpu", "--by", "cgroup"], &line);
     let name = format!("/wakepath-by-{}", std::process::id());
     let own = list(&found[0]["groups"]).iter().filter(|group| group["cgroup"] == name.as_str());
     assert_eq!(own.map(|group| number(&group["count"])).collect::<Vec<_>>(), [2000], "{:#}", found[0]);
@@ -297,10 +249,8 @@ fn each_cgroup_has_the_calls_that_were_made_in_it() {
 #[test]
 fn requests_of_a_disk_cannot_be_grouped() {
     let Some(folder) = place("requests of disks are nobody's") else { return };
-    let output =
-        wakepath(folder.path(), &["latency", "syscall:read", "disk", "--by", "process", "-a", "-d", "1"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let asked = ["latency", "syscall:read", "disk", "--by", "process", "-a", "-d", "1"];
+    let (_, said) = run(&folder, &asked, 2);
     assert!(said.contains("a disk request does not say which process it is for"), "{said}");
 }
 
@@ -326,15 +276,14 @@ impl Drop for Numbers {
 
 #[test]
 fn a_new_process_is_followed_however_many_ended_before() {
-    let Some(folder) = place("processes that ended take no room") else { return };
+    const SHOWS: &str = "processes that ended take no room";
+    let Some(folder) = place(SHOWS) else { return };
     let Some(_numbers) = Numbers::at_least(131_072) else {
-        println!("SKIPPED: nobody may have more processes here");
-        return;
+        return skip("pid_max cannot be raised", SHOWS);
     };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     // More than there is room for: `followed` of bpf/calls.bpf.h.
     let line = format!("{calls} forks=33000; {calls} syscalls=10; exit 0");
-    let found = counted(folder, &["syscall:getcpu", "--by", "process"], &line);
+    let found = counted(&folder, &["syscall:getcpu", "--by", "process"], &line);
     assert_eq!(number(&found[0]["count"]), 10, "{:#}", found[0]);
 }

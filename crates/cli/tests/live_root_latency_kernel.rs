@@ -8,52 +8,42 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use wakepath_harness::live::{WAKEPATH, document, place, wakepath, workload};
+use wakepath_harness::live::{
+    Beside, Place, command, counts, document, list, not_possible, number, place, record, texts, wakepath,
+    workload,
+};
 
 /// Whether the kernel allows probes on its functions, or why not; `None` if nothing can be recorded here. Tried only
 /// once, since it takes a while.
 fn allowed() -> &'static Option<Result<(), String>> {
     static ALLOWED: OnceLock<Option<Result<(), String>>> = OnceLock::new();
     ALLOWED.get_or_init(|| {
-        let output = Command::new(*WAKEPATH).args(["doctor", "--json"]).output().expect("wakepath");
+        let output = wakepath(Path::new("."), &["doctor", "--json"]);
         let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        let mut checks = found["checks"].as_array().expect("a list").iter();
-        let check = checks.find(|check| check["what"] == "probes on functions of the kernel")?;
+        let check = list(&found["checks"])
+            .iter()
+            .find(|check| check["what"] == "probes on functions of the kernel")?;
         Some(check["why"].as_str().map_or(Ok(()), |why| Err(why.to_owned())))
     })
 }
 
 /// A folder where a test may count calls of the kernel's functions; `None`, with a line that says so, where
 /// the kernel does not allow it, which no rights can help.
-fn kernel_place(would_show: &str) -> Option<tempfile::TempDir> {
+fn kernel_place(would_show: &str) -> Option<Place> {
     match allowed() {
-        None => place(would_show),
-        Some(Ok(())) => Some(tempfile::tempdir().expect("a folder")),
+        None | Some(Ok(())) => place(would_show),
         Some(Err(why)) => {
             assert!(why.starts_with("this kernel does not allow BPF programs at its functions"), "{why}");
-            eprintln!("skipped: {why}; would show that {would_show}");
+            not_possible(why, would_show);
             None
         }
     }
 }
 
-/// The counts of `wakepath latency` for a command, and the output of the command.
+/// The counts of `wakepath latency` for a command, and the numbers that the command printed, which may end in any way.
 fn counted(folder: &Path, arguments: &[&str], command: &[&str]) -> (Vec<Value>, HashMap<String, u64>) {
     let output = wakepath(folder, &[&["latency", "--json"], arguments, &["--"], command].concat());
-    let said = String::from_utf8_lossy(&output.stderr);
-    let printed = String::from_utf8_lossy(&output.stdout);
-    let (found, own): (Vec<&str>, Vec<&str>) = printed.lines().partition(|line| line.starts_with('{'));
-    let found = found.first().unwrap_or_else(|| panic!("{arguments:?}: {said}"));
-    let found: Value = serde_json::from_str(found).expect("JSON");
-    let numbers = own.iter().filter_map(|line| {
-        let (name, number) = line.split_once(' ')?;
-        Some((name.to_owned(), number.parse().ok()?))
-    });
-    (found["targets"].as_array().expect("a list").clone(), numbers.collect())
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{value} is a number"))
+    counts(&texts(&output).0)
 }
 
 /// How many returned, were left, had not ended, were not counted for want of room or of being seen.
@@ -61,31 +51,20 @@ fn ends(target: &Value) -> [u64; 5] {
     ["count", "left", "open", "crowded", "unseen"].map(|key| number(&target[key]))
 }
 
-/// A child that is killed when it is no longer needed.
-struct Beside(std::process::Child);
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        let _ = self.0.kill().and_then(|()| self.0.wait());
-    }
-}
-
 #[test]
 fn each_call_of_a_kernel_function_is_counted_once_for_its_caller() {
     let Some(folder) = kernel_place("each call of a kernel function is counted") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     // These calls come from a process that is not counted.
     let others = Command::new(&calls).arg("syscalls=1000000000").stdout(Stdio::null()).spawn();
     let _others = Beside(others.expect("calls"));
     let targets = ["kernel:__x64_sys_getcpu", "syscall:getcpu", "./calls:counted", "--by", "thread"];
     let load = [&calls, "threads=4", "syscalls=20000", "functions=1000"];
-    let (found, own) = counted(folder, &targets, &load);
+    let (found, own) = counted(&folder, &targets, &load);
     let [kernel, call, user] = found.as_slice() else { panic!("{found:#?}") };
     assert_eq!(ends(kernel), [own["syscalls"], 0, 0, 0, 0], "{kernel:#}");
     assert_eq!((ends(call)[0], ends(user)[0]), (own["syscalls"], own["functions"]), "{found:#?}");
-    let groups = kernel["groups"].as_array().expect("a list");
-    let counts: Vec<_> = groups.iter().map(|group| number(&group["count"])).collect();
+    let counts: Vec<_> = list(&kernel["groups"]).iter().map(|group| number(&group["count"])).collect();
     assert_eq!(counts, [20000; 4], "{kernel:#}");
     // The function is within the system call, and its probes are between.
     assert!(number(&kernel["sum"]) < number(&call["sum"]), "{found:#?}");
@@ -98,8 +77,9 @@ fn each_call_of_a_kernel_function_is_counted_once_for_its_caller() {
 
     // The same at an interval, by a pattern, and for processes that a command starts.
     let line = format!("{calls} threads=2 syscalls=5000 short=200; exit 0");
-    let (found, own) = counted(folder, &["kernel:__x64_sys_getcp?", "--every", "0.1s"], &["sh", "-c", &line]);
-    let slices = found[0]["slices"].as_array().expect("a list");
+    let (found, own) =
+        counted(&folder, &["kernel:__x64_sys_getcp?", "--every", "0.1s"], &["sh", "-c", &line]);
+    let slices = list(&found[0]["slices"]);
     assert_eq!(found[0]["target"], "kernel:__x64_sys_getcpu");
     assert!(slices.len() > 1, "{found:#?}");
     assert_eq!(slices.iter().map(|slice| number(&slice["count"])).sum::<u64>(), own["syscalls"]);
@@ -107,13 +87,13 @@ fn each_call_of_a_kernel_function_is_counted_once_for_its_caller() {
 
 #[test]
 fn cycles_of_a_kernel_function_are_counted_too() {
-    let Some(folder) = kernel_place("cycles of a kernel function are counted") else { return };
+    const SHOWS: &str = "cycles of a kernel function are counted";
+    let Some(folder) = kernel_place(SHOWS) else { return };
     if !Path::new("/sys/bus/event_source/devices/msr/events/tsc").exists() {
-        return;
+        return not_possible("this kernel has no counter of cycles", SHOWS);
     }
-    let calls = workload(folder.path(), "calls");
-    let (found, own) =
-        counted(folder.path(), &["kernel:__x64_sys_getcpu", "--cycles"], &[&calls, "syscalls=3000"]);
+    let calls = workload(&folder, "calls");
+    let (found, own) = counted(&folder, &["kernel:__x64_sys_getcpu", "--cycles"], &[&calls, "syscalls=3000"]);
     assert_eq!(found[0]["unit"], "cycles");
     assert_eq!(ends(&found[0]), [own["syscalls"], 0, 0, 0, 0], "{found:#?}");
 }
@@ -121,8 +101,8 @@ fn cycles_of_a_kernel_function_are_counted_too() {
 #[test]
 fn a_call_within_a_call_is_another_one() {
     let Some(folder) = kernel_place("nested calls of a kernel function are kept apart") else { return };
-    let epolls = workload(folder.path(), "epolls");
-    let (found, own) = counted(folder.path(), &["kernel:ep_loop_check_proc"], &[&epolls, "500"]);
+    let epolls = workload(&folder, "epolls");
+    let (found, own) = counted(&folder, &["kernel:ep_loop_check_proc"], &[&epolls, "500"]);
     assert_eq!(own["walks"], 5000);
     assert_eq!(ends(&found[0]), [5000, 0, 0, 0, 0], "{found:#?}");
 }
@@ -130,17 +110,14 @@ fn a_call_within_a_call_is_another_one() {
 #[test]
 fn however_many_threads_are_in_a_function_at_once_each_is_seen_to_return() {
     let Some(folder) = kernel_place("many calls at once of a kernel function are counted") else { return };
-    let calls = workload(folder.path(), "calls");
+    let calls = workload(&folder, "calls");
     let targets = ["kernel:__x64_sys_clock_nanosleep", "kernel:do_exit"];
-    let (found, own) = counted(folder.path(), &targets, &[&calls, "threads=60", "short=10", "long=10"]);
+    let (found, own) = counted(&folder, &targets, &[&calls, "threads=60", "short=10", "long=10"]);
     assert_eq!(ends(&found[0]), [own["sleeps"], 0, 0, 0, 0], "{found:#?}");
     assert_eq!(own["sleeps"], 1200);
     // No sleep is shorter than it was asked to be: 1 ms is in bucket 19.
-    let buckets = found[0]["buckets"].as_array().expect("a list");
-    assert!(
-        buckets.iter().all(|bucket| number(&bucket["index"]) >= 19 || bucket["count"] == 0),
-        "{found:#?}"
-    );
+    let is_long = |bucket: &Value| number(&bucket["index"]) >= 19 || bucket["count"] == 0;
+    assert!(list(&found[0]["buckets"]).iter().all(is_long), "{found:#?}");
     // The threads and the process: each calls its end once, which never returns.
     assert_eq!(ends(&found[1]), [0, 61, 0, 0, 0], "{found:#?}");
 }
@@ -148,28 +125,28 @@ fn however_many_threads_are_in_a_function_at_once_each_is_seen_to_return() {
 #[test]
 fn calls_that_have_not_ended_are_open_and_an_exec_does_not_end_them() {
     let Some(folder) = kernel_place("open calls of a kernel function are counted apart") else { return };
-    let calls = workload(folder.path(), "calls");
+    let calls = workload(&folder, "calls");
     // In the foreground, `timeout` outlives the program; else it kills itself too, in any order.
     let held = ["timeout", "--foreground", "--signal=KILL", "10", &calls, "held"];
-    let (found, _) = counted(folder.path(), &["kernel:__x64_sys_pause", "-d", "5"], &held);
+    let (found, _) = counted(&folder, &["kernel:__x64_sys_pause", "-d", "5"], &held);
     assert_eq!(ends(&found[0]), [0, 0, 1, 0, 0], "{found:#?}");
     // The end of its process interrupts the call, which returns.
-    let (found, _) = counted(folder.path(), &["kernel:__x64_sys_pause"], &held);
+    let (found, _) = counted(&folder, &["kernel:__x64_sys_pause"], &held);
     assert_eq!(ends(&found[0]), [1, 0, 0, 0, 0], "{found:#?}");
     // Its own beginning, and another thread that becomes another program: with the number of the first.
     let replaced = [calls.as_str(), "replaced"];
     let targets = ["kernel:__x64_sys_execve", "./calls:counted"];
-    let (found, _) = counted(folder.path(), &targets, &replaced);
+    let (found, _) = counted(&folder, &targets, &replaced);
     assert_eq!(ends(&found[0]), [2, 0, 0, 0, 0], "{found:#?}");
 }
 
 #[test]
 fn calls_that_the_kernel_hides_are_counted_as_unseen() {
     let Some(folder) = kernel_place("calls whose beginning or return was missed are counted") else { return };
-    let calls = workload(folder.path(), "calls");
+    let calls = workload(&folder, "calls");
     // The programs at both functions call the second one, which the kernel does not let them see.
     let targets = ["kernel:__x64_sys_getcpu", "kernel:bpf_get_current_pid_tgid"];
-    let (found, own) = counted(folder.path(), &targets, &[&calls, "syscalls=1000"]);
+    let (found, own) = counted(&folder, &targets, &[&calls, "syscalls=1000"]);
     assert_eq!(ends(&found[0]), [own["syscalls"], 0, 0, 0, 0], "{found:#?}");
     println!("of the function that the programs call: {:?}", ends(&found[1]));
     assert!(ends(&found[1])[4] >= 2 * own["syscalls"], "at the entry and at the return: {found:#?}");
@@ -180,10 +157,8 @@ fn the_whole_machine_is_counted_interrupts_and_idle_cpus_with_it() {
     let Some(folder) = kernel_place("kernel functions are counted in whatever context") else { return };
     // Any interrupted thread calls the first, idle threads too, on the interrupt stack; all sleeping threads call
     // `schedule`.
-    let arguments = ["latency", "--json", "-a", "-d", "2", "kernel:hrtimer_interrupt", "kernel:schedule"];
-    let output = wakepath(folder.path(), &arguments);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let found =
+        document(&folder, &["latency", "-a", "-d", "2", "kernel:hrtimer_interrupt", "kernel:schedule"]);
     let [interrupts, switches] = [0, 1].map(|n| ends(&found["targets"][n]));
     println!("interrupts {interrupts:?}, switches {switches:?}");
     assert!(interrupts[0] > 10 && switches[0] > 10, "{found:#}");
@@ -194,38 +169,32 @@ fn the_whole_machine_is_counted_interrupts_and_idle_cpus_with_it() {
 #[test]
 fn recorded_calls_of_a_kernel_function_are_windows_of_their_own() {
     let Some(folder) = kernel_place("calls of a kernel function are recorded") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
-    let asked = ["record", "--call", "kernel:__x64_sys_clock_nanosleep", "--call", "./calls:counted", "--"];
+    let calls = workload(&folder, "calls");
+    let asked = ["--call", "kernel:__x64_sys_clock_nanosleep", "--call", "./calls:counted", "--"];
     let load = [calls.as_str(), "threads=3", "short=20", "long=20", "functions=50"];
-    let recorded = wakepath(folder, &[&asked[..], &load].concat());
-    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+    record(&folder, &[&asked[..], &load].concat(), 0);
     for target in ["kernel:__x64_sys_clock_nanosleep", "kernel:__x64_sys_clock_*"] {
-        let again = document(folder, &["latency", "-i", "wakepath.rec", target]);
+        let again = document(&folder, &["latency", "-i", "wakepath.rec", target]);
         assert_eq!(ends(&again["targets"][0])[..3], [120, 0, 0], "{again:#}");
     }
-    let user = document(folder, &["latency", "-i", "wakepath.rec", "counted"]);
+    let user = document(&folder, &["latency", "-i", "wakepath.rec", "counted"]);
     assert_eq!(ends(&user["targets"][0])[..3], [150, 0, 0], "{user:#}");
     // The longest slept for 30 ms, and waited for a timer.
-    let answer = document(folder, &["path", "--call", "kernel:__x64_sys_clock_nanosleep", "--slowest", "20"]);
-    let text = answer.to_string();
-    assert!(text.contains("timer"), "{answer:#}");
+    let answer =
+        document(&folder, &["path", "--call", "kernel:__x64_sys_clock_nanosleep", "--slowest", "20"]);
+    assert!(answer.to_string().contains("timer"), "{answer:#}");
 }
 
 #[test]
 fn calls_of_a_process_that_runs_already_and_of_its_children_are_counted() {
     let Some(folder) = kernel_place("kernel functions of a process are counted") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
+    let calls = workload(&folder, "calls");
     let line = format!("read go; {calls} threads=2 syscalls=1000 >own; exit 0");
     let mut shell = Command::new("sh");
-    let mut shell = shell.args(["-c", &line]).current_dir(folder).stdin(Stdio::piped()).spawn().expect("sh");
+    let mut shell = shell.args(["-c", &line]).current_dir(&folder).stdin(Stdio::piped()).spawn().expect("sh");
     let pid = shell.id().to_string();
-    let counting = Command::new(*WAKEPATH)
-        .args(["latency", "kernel:__x64_sys_getcpu", "--json", "-p", &pid])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("wakepath");
+    let mut counting = command(&folder, &["latency", "kernel:__x64_sys_getcpu", "--json", "-p", &pid]);
+    let counting = counting.stdout(Stdio::piped()).spawn().expect("wakepath");
     // The kernel lists what programs stand at. Entries come last, and an emulated machine is slow.
     let probed = || {
         let list = std::fs::read_to_string("/sys/kernel/tracing/enabled_functions").unwrap_or_default();
@@ -254,8 +223,8 @@ fn what_cannot_be_probed_is_refused_with_its_reason() {
         ("kernel:asm_exc_page_fault", "the kernel does not allow tracing it"),
     ] {
         for verb in [&["latency"][..], &["record", "--call"]] {
-            let output = wakepath(folder.path(), &[verb, &[target, "-d", "1", "-a"]].concat());
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let output = wakepath(&folder, &[verb, &[target, "-d", "1", "-a"]].concat());
+            let (_, said) = texts(&output);
             assert!(!output.status.success() && said.contains(expected), "{target}: {said}");
         }
     }

@@ -5,15 +5,15 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 use std::time::Duration;
 
-use serde_json::Value;
-use wakepath_harness::live::{WAKEPATH, adds_up, of_kind, path, place, record, skip};
+use wakepath_harness::live::{
+    adds_up, command, document, list, number, of_kind, path, place, record, skip, texts,
+};
 
 #[test]
 fn a_sleeping_command_waited_for_a_timer() {
     let Some(folder) = place("a sleep is told as a timer") else { return };
-    let output = record(folder.path(), &["--", "sleep", "0.3"]);
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let document = path(folder.path());
+    record(&folder, &["--", "sleep", "0.3"], 0);
+    let document = path(&folder);
     let window = adds_up(&document);
     assert!(window >= 300_000_000, "{window}");
     // A sleep of 300 ms ends within its slack of 50 µs; if the kernel leaves a wake-up untraced, the answer says so.
@@ -30,11 +30,10 @@ fn the_call_that_a_thread_waits_in_is_the_one_it_made() {
         // On an idle machine, a recording that learns then must not learn from the idle thread.
         std::thread::sleep(Duration::from_millis(300));
         let sleeps = "taskset -c 0 sleep 0.02; taskset -c 1 sleep 0.02; sleep 0.02";
-        let output = record(folder.path(), &["--", "sh", "-c", sleeps]);
-        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-        let document = path(folder.path());
+        record(&folder, &["--", "sh", "-c", sleeps], 0);
+        let document = path(&folder);
         timers += of_kind(&document, "timer");
-        for one in document["contributors"].as_array().expect("contributors") {
+        for one in list(&document["contributors"]) {
             assert!(one["kind"] != "timer" || one["call"] == "clock_nanosleep", "{one}");
         }
     }
@@ -46,22 +45,20 @@ fn the_call_that_a_thread_waits_in_is_the_one_it_made() {
 #[test]
 fn a_wait_for_a_child_is_what_the_child_did() {
     let Some(folder) = place("a wait for a child resolves into it") else { return };
-    record(folder.path(), &["--", "sh", "-c", "sleep 0.2; true"]);
-    let document = path(folder.path());
+    record(&folder, &["--", "sh", "-c", "sleep 0.2; true"], 0);
+    let document = path(&folder);
     adds_up(&document);
-    let sleep = document["contributors"]
-        .as_array()
-        .expect("contributors")
-        .iter()
+    let mut contributors = list(&document["contributors"]).iter();
+    let sleep = contributors
         .find(|one| one["comm"] == "sleep" && (one["kind"] == "timer" || one["kind"] == "unknown"));
-    let sleep = sleep.expect("the child's sleep")["total_ns"].as_i64().expect("a number");
+    let sleep = number(&sleep.expect("the child's sleep")["total_ns"]);
     assert!((190_000_000..210_000_000).contains(&sleep), "{sleep}");
 }
 
 #[test]
 fn the_exit_code_is_the_commands_own_or_one_of_ours() {
     let Some(folder) = place("exit codes are passed on") else { return };
-    let script = folder.path().join("no-program");
+    let script = folder.join("no-program");
     std::fs::write(&script, "neither a script nor an ELF").expect("a file");
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("its mode");
     let not_executable = script.to_str().expect("a path");
@@ -72,9 +69,7 @@ fn the_exit_code_is_the_commands_own_or_one_of_ours() {
         (&["no-such-command"], 127),
         (&[not_executable], 126),
     ] {
-        let output = record(folder.path(), &[&["--"], command].concat());
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(expected), "{command:?}: {said}");
+        let (_, said) = record(&folder, &[&["--"], command].concat(), expected);
         if (126..128).contains(&expected) {
             assert!(said.starts_with("error: "), "{said}");
         }
@@ -84,39 +79,29 @@ fn the_exit_code_is_the_commands_own_or_one_of_ours() {
 #[test]
 fn path_only_records_the_path_alone() {
     let Some(folder) = place("system calls and stacks can be left out") else { return };
-    record(
-        folder.path(),
-        &["--path-only", "--", "sh", "-c", "sleep 0.05; while [ $((i=i+1)) -lt 100000 ]; do :; done"],
-    );
-    let document = path(folder.path());
-    adds_up(&document);
-    let called =
-        document["segments"].as_array().expect("segments").iter().filter(|one| !one["call"].is_null());
+    let busy = "sleep 0.05; while [ $((i=i+1)) -lt 100000 ]; do :; done";
+    record(&folder, &["--path-only", "--", "sh", "-c", busy], 0);
+    let answer = path(&folder);
+    adds_up(&answer);
+    let called = list(&answer["segments"]).iter().filter(|one| !one["call"].is_null());
     assert_eq!(called.count(), 0, "no segment names a system call");
-    let info = Command::new(*WAKEPATH)
-        .args(["info", "--json"])
-        .current_dir(folder.path())
-        .output()
-        .expect("wakepath");
-    let info: Value = serde_json::from_slice(&info.stdout).expect("JSON");
+    let info = document(&folder, &["info"]);
     assert!(info["events"].get("sample").is_none_or(|count| count == 0), "{}", info["events"]);
 }
 
 #[test]
 fn a_process_that_does_not_exist_is_named() {
     let Some(folder) = place("a wrong process number is told at once") else { return };
-    let output = record(folder.path(), &["-p", "4194303"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let (_, said) = record(&folder, &["-p", "4194303"], 2);
     assert!(said.contains("there is no process 4194303"), "{said}");
 }
 
 #[test]
 fn a_commands_output_is_its_own() {
     let Some(folder) = place("the answer does not mix with the command's output") else { return };
-    let output = record(folder.path(), &["--", "echo", "mine"]);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "mine\n");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("echo took"), "the answer is on stderr");
+    let (out, err) = record(&folder, &["--", "echo", "mine"], 0);
+    assert_eq!(out, "mine\n");
+    assert!(err.contains("echo took"), "the answer is on stderr");
 }
 
 #[test]
@@ -124,8 +109,7 @@ fn the_recorder_has_priority_over_others_and_its_command_does_not() {
     let Some(folder) = place("the recorder gets its turn where CPUs are short") else { return };
     // The command's parent is the recorder, once it has begun: nice values of its threads, then the command's own.
     let nice = "sleep 0.5; cut -d' ' -f19 /proc/$PPID/task/*/stat; cut -d' ' -f19 /proc/$$/stat";
-    let output = record(folder.path(), &["--", "sh", "-c", nice]);
-    let said = String::from_utf8_lossy(&output.stdout);
+    let (said, _) = record(&folder, &["--", "sh", "-c", nice], 0);
     let mut nice: Vec<i32> = said.lines().map(|line| line.parse().expect("a number")).collect();
     assert_eq!(nice.pop(), Some(0), "the command's");
     // The threads that drain and write have priority; the one that reads mappings has not.
@@ -136,83 +120,67 @@ fn the_recorder_has_priority_over_others_and_its_command_does_not() {
 #[test]
 fn a_recording_is_private_and_the_one_before_is_kept() {
     let Some(folder) = place("recordings are private and nothing foreign is overwritten") else { return };
-    record(folder.path(), &["--", "true"]);
-    let recording = folder.path().join("wakepath.rec");
+    record(&folder, &["--", "true"], 0);
+    let recording = folder.join("wakepath.rec");
     assert_eq!(recording.metadata().expect("a recording").mode() & 0o777, 0o700);
     let before = recording.metadata().expect("a recording").ino();
-    record(folder.path(), &["--", "true"]);
-    assert_eq!(folder.path().join("wakepath.rec.old").metadata().expect("the old one").ino(), before);
+    record(&folder, &["--", "true"], 0);
+    assert_eq!(folder.join("wakepath.rec.old").metadata().expect("the old one").ino(), before);
 
     // A link in its place is neither followed nor replaced.
-    let elsewhere = folder.path().join("elsewhere");
+    let elsewhere = folder.join("elsewhere");
     std::fs::create_dir(&elsewhere).expect("a folder");
-    let link = folder.path().join("link");
+    let link = folder.join("link");
     std::os::unix::fs::symlink(&elsewhere, &link).expect("a link");
-    let output = record(folder.path(), &["-o", "link", "--", "true"]);
-    assert_eq!(output.status.code(), Some(125), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(
-        elsewhere.read_dir().expect("the folder").next().is_none(),
-        "nothing was written behind the link"
-    );
+    record(&folder, &["-o", "link", "--", "true"], 125);
+    let behind_the_link = elsewhere.read_dir().expect("the folder").count();
+    assert_eq!(behind_the_link, 0, "nothing was written there");
 }
 
 #[test]
 fn under_sudo_the_command_and_the_recording_are_the_callers() {
     let Some(folder) = place("nothing runs as root that need not") else { return };
-    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).expect("its mode");
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o777)).expect("its mode");
     let as_caller = |arguments: &[&str]| {
-        let mut command = Command::new(*WAKEPATH);
-        command.env("SUDO_UID", "65534").env("SUDO_GID", "65534").env("SUDO_USER", "nobody");
-        command.arg("record").args(arguments).current_dir(folder.path()).output().expect("wakepath")
+        let mut record = command(&folder, arguments);
+        record.env("SUDO_UID", "65534").env("SUDO_GID", "65534").env("SUDO_USER", "nobody");
+        texts(&record.output().expect("wakepath"))
     };
-    let output = as_caller(&["--", "id", "-u"]);
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "65534\n",
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let kernel = folder.path().join("wakepath.rec/kernel");
+    let (out, err) = as_caller(&["record", "--", "id", "-u"]);
+    assert_eq!(out, "65534\n", "{err}");
+    let kernel = folder.join("wakepath.rec/kernel");
     for entry in std::fs::read_dir(&kernel).expect("a recording").flatten() {
         assert_eq!(entry.metadata().expect("a file").uid(), 65534, "{:?}", entry.path());
     }
-    let output = as_caller(&["--as-root", "--", "id", "-u"]);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "0\n");
+    assert_eq!(as_caller(&["record", "--as-root", "--", "id", "-u"]).0, "0\n");
 }
 
 #[test]
 fn a_thread_named_with_terminal_escapes_prints_as_text() {
     let Some(folder) = place("names cannot drive a terminal") else { return };
-    let program = folder.path().join("\u{1b}[31mred");
+    let program = folder.join("\u{1b}[31mred");
     std::fs::copy("/bin/sleep", &program).expect("a copy");
-    let output = record(folder.path(), &["--", program.to_str().expect("a path"), "0.05"]);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let (_, said) = record(&folder, &["--", program.to_str().expect("a path"), "0.05"], 0);
     assert!(said.contains("[31mred took") && !said.contains('\u{1b}'), "{said:?}");
 }
 
 #[test]
 fn other_tools_read_the_streams() {
     let Some(folder) = place("babeltrace2 reads a recording") else { return };
-    record(folder.path(), &["--", "sh", "-c", "ls / > /dev/null; sleep 0.05"]);
-    let trace = folder.path().join("wakepath.rec/kernel");
+    record(&folder, &["--", "sh", "-c", "ls / > /dev/null; sleep 0.05"], 0);
+    let trace = folder.join("wakepath.rec/kernel");
     let Ok(output) = Command::new("babeltrace2").arg(&trace).output() else {
         return skip("no babeltrace2 here", "other tools read a recording");
     };
-    let said = String::from_utf8_lossy(&output.stderr);
+    let (text, said) = texts(&output);
     assert!(output.status.success() && said.is_empty(), "{said}");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let info = Command::new(*WAKEPATH)
-        .args(["info", "--json"])
-        .current_dir(folder.path())
-        .output()
-        .expect("wakepath");
-    let info: Value = serde_json::from_slice(&info.stdout).expect("JSON");
+    let info = document(&folder, &["info"]);
     for kind in ["switch", "waking", "fork", "exec"] {
         let theirs = text.lines().filter(|line| {
             // A switch has three forms, a waking two; they count as one kind.
             let event = line.split_whitespace().find(|word| word.ends_with(':')).unwrap_or("");
             event.trim_end_matches(':').split('_').next() == Some(kind)
         });
-        assert_eq!(theirs.count() as u64, info["events"][kind].as_u64().expect("a count"), "{kind}");
+        assert_eq!(theirs.count() as u64, number(&info["events"][kind]), "{kind}");
     }
 }

@@ -1,10 +1,9 @@
 //! The time that a hypervisor steals from a thread, compared with the kernel's own account of that thread.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use wakepath_harness::live::{path, place, record};
+use wakepath_harness::live::{list, path, place, program, record};
 
 /// Computes for 3 s. Prints its beginning and end, its running time by its own clock, and its waiting time for a
 /// CPU: the rest of the time is missing.
@@ -43,15 +42,13 @@ const COMPUTES: &str = r#"
 
 /// The stolen and the interrupt time of the answer, and the time that the thread lacks by the kernel's account, ns.
 fn judged(folder: &Path, program: &str) -> [i64; 3] {
-    let output = record(folder, &["--", program]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8_lossy(&output.stdout);
+    let (said, _) = record(folder, &["--", program], 0);
     let said: Vec<i64> = said.lines().filter_map(|line| line.parse().ok()).collect();
     let [from, to, ran, delayed] = said[..] else { panic!("four numbers: {said:?}") };
     let document = path(folder);
     let origin: i64 = document["origin_ns"].as_str().and_then(|ns| ns.parse().ok()).expect("a stamp");
     let told = |kind: &str| -> i64 {
-        let segments = document["segments"].as_array().expect("segments").iter();
+        let segments = list(&document["segments"]).iter();
         let of_kind = segments.filter(|segment| segment["kind"] == kind && segment["depth"] == 0);
         let within = of_kind.map(|segment| {
             let [begin, end] =
@@ -70,17 +67,13 @@ fn judged(folder: &Path, program: &str) -> [i64; 3] {
 #[test]
 fn stolen_time_is_the_time_that_the_thread_lacks_by_the_kernels_account() {
     let Some(folder) = place("what a hypervisor takes is told apart") else { return };
-    let folder = folder.path();
-    let (file, program) = (folder.join("computes.c"), folder.join("computes"));
-    fs::write(&file, COMPUTES).expect("a file");
-    let made = Command::new("cc").args(["-O1", "-o"]).arg(&program).arg(&file).status();
-    assert!(made.expect("a C compiler").success(), "the program does not build");
+    let program = program(&folder, "computes", COMPUTES, &["-O1"]);
     let accounts_for_interrupts = Command::new("sh")
         .args(["-c", "zcat /proc/config.gz || cat /boot/config-$(uname -r)"])
         .output()
         .is_ok_and(|config| String::from_utf8_lossy(&config.stdout).contains("CONFIG_IRQ_TIME_ACCOUNTING=y"));
     for last in [false, false, false, true] {
-        let [stolen, interrupted, never_had] = judged(folder, program.to_str().expect("a path"));
+        let [stolen, interrupted, never_had] = judged(&folder, &program);
         println!(
             "  {stolen} ns told as stolen, {interrupted} as interrupts; {never_had} never had by the kernel"
         );

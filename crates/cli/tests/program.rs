@@ -2,12 +2,12 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use expect_test::{Expect, expect};
 use serde_json::Value;
 use wakepath_event::{EventKind, Mark, Tid};
-use wakepath_harness::live::WAKEPATH;
+use wakepath_harness::live::{document, length, of_kind};
 use wakepath_harness::made::{Made, made};
 
 /// A worker waits for a helper, which waits in a read whose end has no known cause.
@@ -53,19 +53,30 @@ thread helper tid=11
 ";
 
 #[test]
-fn join_timeouts_explains_waits_that_timed_out_by_what_ended_them() {
-    let made = made(POLLS, &[]);
-    let ask = |more: &[&str]| {
+fn waits_that_timed_out_are_joined_by_default_where_that_is_proved() {
+    let ask = |made: &Made, more: &[&str]| {
         let (code, out, err) = made.run([&["path", "--tid", "10", "--json"][..], more].concat());
-        assert_eq!((code, err.as_str()), (0, ""));
+        assert_eq!(code, 0, "{err}");
         let answer: Value = serde_json::from_str(&out).expect("JSON");
         let largest = &answer["contributors"][0];
         format!("{} {} {}", answer["algorithm"], largest["comm"], largest["total_ns"])
     };
-    assert_eq!(ask(&[]), r#""active" "worker" 4000"#);
-    assert_eq!(ask(&["--join-timeouts"]), r#""joined" "helper" 6000"#);
-    let (code, _, err) = made.run(["path", "--exact", "--join-timeouts"]);
-    assert_eq!(code, 2, "{err}");
+    let polls = made(POLLS, &[]);
+    assert_eq!(ask(&polls, &[]), r#""joined" "worker" 4000"#, "the descriptors are not known");
+    assert_eq!(ask(&polls, &["--as-timed-out"]), r#""active" "worker" 4000"#);
+    assert_eq!(ask(&polls, &["--join-timeouts"]), r#""joined" "helper" 6000"#);
+    let lock = "call=202:0x1000 op=393 value=2 claim=helper";
+    let lock = POLLS.replace("helper tid=11", "helper tid=11 tgid=10").replace("call=7:0x10", lock);
+    let lock = made(&lock, &[]);
+    assert_eq!(ask(&lock, &[]), r#""joined" "helper" 6000"#);
+    assert_eq!(ask(&lock, &["--as-timed-out"]), r#""active" "worker" 4000"#);
+    assert_eq!(ask(&lock, &["--join-timeouts"]), r#""joined" "helper" 6000"#);
+    for both in
+        [["--exact", "--join-timeouts"], ["--exact", "--as-timed-out"], ["--as-timed-out", "--join-timeouts"]]
+    {
+        let (code, _, err) = lock.run([&["path"][..], &both].concat());
+        assert_eq!(code, 2, "{err}");
+    }
 }
 
 /// Waits of a worker for a CPU, of 1 and of 2 µs, and for a disk; records were lost at the end.
@@ -119,9 +130,7 @@ fn latencies_are_counted_in_a_recording() {
             code 0
         "#]],
     );
-    let (code, out, err) = made.run(latency(&["runqueue", "--tid", "10", "--to", "2.5us", "--json"]));
-    assert_eq!((code, err.as_str()), (0, ""));
-    let answer: Value = serde_json::from_str(&out).expect("JSON");
+    let answer = made.document(latency(&["runqueue", "--tid", "10", "--to", "2.5us", "--json"]));
     let target = &answer["targets"][0];
     assert_eq!(
         (&target["count"], &target["sum"], &target["of"]),
@@ -195,7 +204,7 @@ fn every_verb_reads_the_recording_beside_it_when_given_none() {
             host        web3, Linux 6.18.0 x86_64, boot 67e2237c-99e6-488f-b6e0-82e34227d61c
             machine     2 CPUs, 2 threads, 2 processes
             on disk     840 B in 3 streams, 60.0 bytes per event
-            written by  wakepath 0.1.0, format 5
+            written by  wakepath 0.1.0, format 6
             lost        0 records
             cost        not recorded
 
@@ -220,11 +229,16 @@ fn a_recording_without_a_window_lists_its_threads() {
             the whole machine, 9.90 µs, 2 threads: ask about one of these threads
             2026-11-21 02:58:41.310000000 to 02:58:41.310009900 UTC on web3
 
-              waiting       CPU   running      idle  thread, and its longest wait
-                    –    100 ns   6.00 µs   3.80 µs   worker (10)
-                    –         –   5.00 µs   4.90 µs   helper (11)
+              waiting undecided       CPU   running  sleeping      idle  thread, and its longest wait
+                    –   2.90 µs    100 ns   6.00 µs    900 ns         –   worker (10), 2.90 µs in futex
+                                                                          (undecided)
+                    –   4.90 µs         –   5.00 µs         –         –   helper (11), 2.90 µs in read
+                                                                          (undecided)
 
-            2 threads wait for work at the end
+            undecided: blocked for work or for an answer, and the recording does not show which (a futex without
+            an owner, epoll_wait, poll)
+            sleeping: in a sleeping call
+            threads blocked at the end: 1 undecided, 1 sleeping
 
             lost 0 records
             next: wakepath path --tid 10
@@ -340,12 +354,12 @@ fn input_that_cannot_be_read_ends_with_3_and_names_it() {
     }
     let metadata = made.recording().join("kernel/metadata");
     let text = std::fs::read_to_string(&metadata).expect("metadata");
-    std::fs::write(&metadata, text.replace("format = 5;", "format = 77;")).expect("writable");
+    std::fs::write(&metadata, text.replace("format = 6;", "format = 77;")).expect("writable");
     check(
         &made,
         &["path"],
         expect![[r#"
-            error: ./wakepath.rec: recording is of format 77, this wakepath reads up to 5
+            error: ./wakepath.rec: recording is of format 77, this wakepath reads up to 6
             hint: read it with the version of wakepath that wrote it, or a later one
             code 3
         "#]],
@@ -371,7 +385,7 @@ fn a_reader_that_goes_away_is_no_error() {
     let mut trace = String::from("thread worker tid=10\n 0 c0 idle started\n 0 c0 idle switch worker\n");
     for i in 1..4000 {
         trace += &format!(
-            "{}0 c0 worker switch idle blocked call=35:0\n{}5 c0 idle waking worker\n{}5 c0 idle switch worker\n",
+            "{}0 c0 worker switch idle blocked call=35:0\n{}5 c0 idle/timer waking worker\n{}5 c0 idle switch worker\n",
             i * 2,
             i * 2,
             i * 2
@@ -425,7 +439,7 @@ fn the_version_names_the_recording_format() {
         &helper(),
         &["--version"],
         expect![[r#"
-        wakepath 0.1.0 (recording format 5)
+        wakepath 0.1.0 (recording format 6)
         code 0
     "#]],
     );
@@ -449,23 +463,10 @@ fn completions_and_the_manual_page_know_every_verb() {
 fn recordings_of_all_formats_so_far_are_read() {
     let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings");
     for (name, format) in [("backup-of-format-1", 1), ("backup", 3)] {
-        let at = bundled.join(name);
-        let run = |arguments: &[&str]| {
-            let output = Command::new(*WAKEPATH).args(arguments).arg(&at).output();
-            let output = output.expect("wakepath");
-            assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-            serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
-        };
-        let info = run(&["info", "--json"]);
+        let info = document(&bundled, &["info", name]);
         assert_eq!(info["recording"]["format"], format, "{name}");
-        let path = run(&["path", "--json"]);
-        let number = |value: &Value| value.as_i64().expect("ns");
-        let window = number(&path["window"]["to_ns"]) - number(&path["window"]["from_ns"]);
-        let contributors = path["contributors"].as_array().expect("contributors");
-        let of = |kind: &str| -> i64 {
-            let of_kind = contributors.iter().filter(|one| one["kind"] == kind);
-            of_kind.map(|one| number(&one["total_ns"])).sum()
-        };
+        let path = document(&bundled, &["path", name]);
+        let (window, of) = (length(&path["window"]), |kind: &str| of_kind(&path, kind));
         // The lock is held for 0.4 s, and packing takes longer: in this recording as in that.
         assert!((390_000_000..450_000_000).contains(&of("timer")), "{name}: {}", of("timer"));
         assert!(of("running") > window / 2 && of("unknown") * 100 < window, "{name}");

@@ -1,13 +1,7 @@
 //! Files of trace-cmd, asked like recordings of our own.
 
-use std::process::{Command, Output};
-
-use wakepath_harness::live::WAKEPATH;
+use wakepath_harness::live::{document, list, run};
 use wakepath_import::trace_cmd::synthetic::File;
-
-fn wakepath(folder: &std::path::Path, arguments: &[&str]) -> Output {
-    Command::new(*WAKEPATH).args(arguments).current_dir(folder).output().expect("wakepath")
-}
 
 /// Thread 7 wakes 8 on the other CPU, and waits until that wakes it.
 fn meeting() -> File {
@@ -27,21 +21,14 @@ fn a_path_leads_to_who_ended_the_wait_in_either_version() {
     let folder = tempfile::tempdir().expect("a folder");
     for version in [6, 7] {
         std::fs::write(folder.path().join("trace.dat"), meeting().version(version).bytes()).expect("room");
-        let output = wakepath(folder.path(), &["path", "trace.dat", "--tid", "7", "--json"]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        assert_eq!(document["clock"]["name"], "monotonic");
-        let segments = document["segments"].as_array().expect("segments");
-        let told: Vec<_> = segments
-            .iter()
-            .map(|one| {
-                (one["from_ns"].as_i64(), one["to_ns"].as_i64(), one["kind"].as_str(), one["tid"].as_i64())
-            })
-            .collect();
-        assert!(told.contains(&(Some(200_000), Some(700_000), Some("running"), Some(8))), "{document:#}");
-        let latency = wakepath(folder.path(), &["latency", "-i", "trace.dat", "runqueue"]);
-        let said = [latency.stdout, latency.stderr].concat();
-        assert!(latency.status.success(), "{}", String::from_utf8_lossy(&said));
+        let path = document(folder.path(), &["path", "trace.dat", "--tid", "7"]);
+        assert_eq!(path["clock"]["name"], "monotonic");
+        let is_there = list(&path["segments"]).iter().any(|one| {
+            (&one["from_ns"], &one["to_ns"], &one["kind"], &one["tid"])
+                == (&200_000.into(), &700_000.into(), &"running".into(), &8.into())
+        });
+        assert!(is_there, "{path:#}");
+        run(folder.path(), &["latency", "-i", "trace.dat", "runqueue"], 0);
     }
 }
 
@@ -54,9 +41,7 @@ fn what_is_not_read_is_refused_with_what_to_do() {
         (File::default(), "record the switches with trace-cmd record -C mono"),
     ] {
         std::fs::write(folder.path().join("trace.dat"), file.bytes()).expect("room");
-        let output = wakepath(folder.path(), &["path", "trace.dat"]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(3), "{said}");
+        let (_, said) = run(folder.path(), &["path", "trace.dat"], 3);
         assert!(said.contains(says), "{said}");
     }
 }

@@ -1,48 +1,30 @@
 //! Traces that LTTng wrote, asked like recordings of our own. They are found through `WAKEPATH_TRACES`.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
-use serde_json::Value;
-use wakepath_harness::live::WAKEPATH;
+use wakepath_harness::live::{document, length, list, not_possible, run};
 
 /// The folder of real traces; without it, stderr names what is not tested.
 fn traces(shows: &str) -> Option<PathBuf> {
     let found = std::env::var_os("WAKEPATH_TRACES").map(PathBuf::from);
     if found.is_none() {
-        eprintln!("skipped: WAKEPATH_TRACES names no folder; would show that {shows}");
+        not_possible("WAKEPATH_TRACES names no folder", shows);
     }
     found
-}
-
-/// The output of the program on stdout.
-fn run(arguments: &[&str], traces: &[&Path]) -> String {
-    let mut command = Command::new(*WAKEPATH);
-    let output = command.args(arguments).args(traces).output().expect("the program runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
-
-fn document(arguments: &[&str], traces: &[&Path]) -> Value {
-    serde_json::from_str(&run(arguments, traces)).expect("a document")
 }
 
 #[test]
 fn a_wait_in_an_old_trace_of_two_machines_is_explained_by_the_other_one() {
     let Some(folder) = traces("ssh on one machine waited for sshd on the other") else { return };
-    let hosts = [folder.join("scp_src"), folder.join("scp_dest")];
-    let hosts = [hosts[0].as_path(), hosts[1].as_path()];
-
-    let sync = document(&["sync", "--json"], &hosts);
+    let sync = document(&folder, &["sync", "scp_src", "scp_dest"]);
     let pair = &sync["pairs"][0];
     // Facts that others found there, with other tools.
     assert!(pair["matched"].as_u64() >= Some(46) && pair["inversions"] == 0, "{pair}");
 
-    let path = document(&["path", "--tid", "7422", "--json"], &hosts);
-    let ns = |value: &Value| value.as_i64().expect("ns");
-    let segments = path["segments"].as_array().expect("segments");
-    let sum: i64 = segments.iter().map(|part| ns(&part["to_ns"]) - ns(&part["from_ns"])).sum();
-    assert_eq!(sum, ns(&path["window"]["to_ns"]) - ns(&path["window"]["from_ns"]), "the parts add up");
+    let path = document(&folder, &["path", "--tid", "7422", "scp_src", "scp_dest"]);
+    let segments = list(&path["segments"]);
+    let sum: i64 = segments.iter().map(length).sum();
+    assert_eq!(sum, length(&path["window"]), "the parts add up");
     let there = &path["hosts"][1];
     assert_eq!(there["name"], "VM3");
     // It waits most for a timer of sshd there, through packets.
@@ -58,15 +40,15 @@ fn a_wait_in_an_old_trace_of_two_machines_is_explained_by_the_other_one() {
 #[test]
 fn a_kernel_trace_by_lttng_is_asked_like_a_recording() {
     let Some(folder) = traces("a mutex held over a sleep is why another thread waited") else { return };
-    let trace = folder.join("lttng-mutex/ctf");
-    let info = run(&["info"], &[&trace]);
+    let trace = "lttng-mutex/ctf";
+    let (info, _) = run(&folder, &["info", trace], 0);
     assert!(info.contains("written by  lttng-modules") && !info.contains("cut off"), "{info}");
     // A thread that waits for work at the end of tracing is not reported as hanging.
-    let overview = document(&["path", "--json"], &[&trace]);
+    let overview = document(&folder, &["path", trace]);
     assert_eq!(overview["still_waiting"].as_array().map(Vec::len), Some(0), "{}", overview["still_waiting"]);
     // The second worker waits for the first one, which sleeps with the lock, and sleeps itself.
-    let path = document(&["path", "--tid", "252", "--json"], &[&trace]);
-    let waits = path["waits"].as_array().expect("waits");
+    let path = document(&folder, &["path", "--tid", "252", trace]);
+    let waits = list(&path["waits"]);
     assert!(waits.iter().any(|wait| wait["ended_by"]["tid"] == 251), "{waits:#?}");
     let most = &path["contributors"][0];
     assert_eq!(most["kind"], "timer", "{most}");
@@ -96,11 +78,9 @@ fn latencies_in_a_trace_by_lttng_are_those_that_another_reader_counts() {
             ],
         ),
     ] {
-        let mut arguments = vec!["latency", "runqueue", "blocked:*", "--json"];
-        arguments.extend(whom);
-        arguments.push("-i");
-        let told = document(&arguments, &[&folder.join(trace)]);
-        let targets = told["targets"].as_array().expect("targets");
+        let asked = [&["latency", "runqueue", "blocked:*", "-i", trace][..], whom].concat();
+        let told = document(&folder, &asked);
+        let targets = list(&told["targets"]);
         for &(name, count, ns) in expected {
             let found = targets.iter().find(|target| target["target"] == name).expect(name);
             let ns: u64 = ns;
@@ -109,6 +89,40 @@ fn latencies_in_a_trace_by_lttng_are_those_that_another_reader_counts() {
         }
         if whom != ["-a"] {
             assert_eq!(targets.len(), expected.len(), "{targets:#?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_goes_on_when_the_recording_of_its_host_has_ended() {
+    let Some(folder) = traces("a thread is unknown after the end of its host's recording") else { return };
+    let of_both = |asked: &[&str]| {
+        let both = ["path", "--host", "VM3", "scp_src", "scp_dest"];
+        document(&folder, &[&both, asked].concat())
+    };
+    let alone = document(&folder, &["path", "--tid", "1361", "scp_dest"]);
+    let sum = |path: &serde_json::Value, kind: &str| {
+        let its = list(&path["segments"]).iter().filter(|one| one["kind"] == kind && one["tid"] == 1361);
+        its.map(length).sum::<i64>()
+    };
+    // The second recording ends 3 s before the first, while this thread has a CPU.
+    let of_life = of_both(&["--tid", "1361"]);
+    let to_the_end = of_both(&["--tid", "1361", "--to", "23.0"]);
+    for (path, unknown) in [(&of_life, 0..1), (&to_the_end, 3_000_000_000..3_100_000_000)] {
+        let (ran, before) = (sum(path, "running"), sum(&alone, "running"));
+        assert!(before < 20_000_000 && ran.abs_diff(before) < 1_000_000, "{ran} ns, alone {before} ns");
+        assert!(unknown.contains(&sum(path, "unknown")), "{} ns unknown", sum(path, "unknown"));
+        let problems = list(&path["problems"]);
+        assert!(problems.iter().any(|problem| problem["code"] == "partly_recorded"), "{problems:#?}");
+    }
+    let last = list(&to_the_end["segments"]).last().expect("a segment");
+    assert_eq!((&last["kind"], &last["cause"]["type"]), (&"unknown".into(), &"after_recording".into()));
+    // No thread waits 3 s for the CPU that this one had.
+    for thread in list(&of_both(&[])["threads"]) {
+        for (key, most) in
+            [("running_ns", 1_000_000_000), ("runnable_ns", 1_000_000_000), ("idle_ns", 17_500_000_000)]
+        {
+            assert!(thread[key].as_u64() < Some(most), "{key}: {thread}");
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::cmp::Ordering;
 
-use crate::hull::Point;
+use crate::hull::{Exchange, Hull, Point};
 
 /// A slope as a fraction; `run` is positive.
 #[derive(Debug, Clone, Copy)]
@@ -75,6 +75,13 @@ impl Range {
 }
 
 impl Corridor {
+    /// The corridor that packets forward and backward leave.
+    pub(crate) fn between([mut above, mut below]: [Hull; 2]) -> Self {
+        above.settle(Exchange::Forward);
+        below.settle(Exchange::Backward);
+        Self { above: above.corners().to_vec(), below: below.corners().to_vec() }
+    }
+
     /// The corridor that also contains everything at most `by` ns beyond the points.
     pub(crate) fn widened(&self, by: i64) -> Self {
         let moved = |points: &[Point], by: i64| {

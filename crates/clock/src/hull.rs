@@ -13,13 +13,13 @@ pub(crate) struct Point {
 /// The largest distance from the origin.
 pub(crate) const REACH: i64 = 1 << 61;
 
-/// On which side of every possible line the points lie.
+/// The way of a packet between the two hosts, and so the side of every possible line on which its point lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Exchange {
     /// Sent here, received there: the line passes below.
-    Above,
+    Forward,
     /// Sent there, received here: the line passes above.
-    Below,
+    Backward,
 }
 
 /// Points not yet looked at, at most.
@@ -36,7 +36,7 @@ pub(crate) struct Hull {
 }
 
 impl Hull {
-    pub(crate) fn add(&mut self, point: Point, side: Side) {
+    pub(crate) fn add(&mut self, point: Point, side: Exchange) {
         self.fresh.push(point);
         if self.fresh.len() >= MAX_FRESH {
             self.settle(side);
@@ -44,14 +44,14 @@ impl Hull {
     }
 
     /// Takes in all of another's points.
-    pub(crate) fn absorb(&mut self, other: Self, side: Side) {
+    pub(crate) fn absorb(&mut self, other: Self, side: Exchange) {
         self.fresh.extend(other.corners);
         self.fresh.extend(other.fresh);
         self.settle(side);
     }
 
     /// The corners by time, once no point waits.
-    pub(crate) fn settle(&mut self, side: Side) {
+    pub(crate) fn settle(&mut self, side: Exchange) {
         if self.fresh.is_empty() {
             return;
         }
@@ -68,7 +68,7 @@ impl Hull {
             match kept.last_mut() {
                 Some(last) if last.x == point.x => {
                     // Only the very first can still be there: the loop above removed any other.
-                    if side == Side::Below {
+                    if side == Exchange::Backward {
                         *last = point;
                     }
                 }
@@ -96,12 +96,12 @@ impl Hull {
 }
 
 /// Whether the hull turns at `middle` towards the line: without that, no line touches there.
-fn bends(before: Point, middle: Point, after: Point, side: Side) -> bool {
+fn bends(before: Point, middle: Point, after: Point, side: Exchange) -> bool {
     let run = |a: Point, b: Point| i128::from(b.x) - i128::from(a.x);
     let rise = |a: Point, b: Point| i128::from(b.y) - i128::from(a.y);
     let turn = run(before, middle) * rise(middle, after) - rise(before, middle) * run(middle, after);
     match side {
-        Side::Above => turn > 0,
-        Side::Below => turn < 0,
+        Exchange::Forward => turn > 0,
+        Exchange::Backward => turn < 0,
     }
 }

@@ -20,29 +20,29 @@ mod solver;
 mod transform;
 
 pub use error::ErrorBound;
+pub use hull::Exchange;
 pub use limits::Limits;
 pub use line::Line;
-pub use solver::{Exchange, Quality, Solution, Solver};
+pub use solver::{Quality, Solution, Solver};
 pub use transform::{Cursor, Piece, Transform};
 
-use std::cmp::Ordering;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 
 /// A host's own `CLOCK_MONOTONIC`, as the recording holds it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Local {}
 
 /// The own monotonic clock of the other host of a pair.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Peer {}
 
 /// The clock that an analysis reports in: the monotonic clock of the reference host.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reference {}
 
 /// A point in time on clock `C`, in nanoseconds since that clock's own origin.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp<C> {
     ns: u64,
     clock: PhantomData<C>,
@@ -87,34 +87,6 @@ impl Stamp<Local> {
     }
 }
 
-// Derived impls would ask `C: Clone` and so on; a clock is only a name.
-impl<C> Clone for Stamp<C> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<C> Copy for Stamp<C> {}
-impl<C> PartialEq for Stamp<C> {
-    fn eq(&self, other: &Self) -> bool {
-        self.ns == other.ns
-    }
-}
-impl<C> Eq for Stamp<C> {}
-impl<C> PartialOrd for Stamp<C> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl<C> Ord for Stamp<C> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.ns.cmp(&other.ns)
-    }
-}
-impl<C> Hash for Stamp<C> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.ns.hash(state);
-    }
-}
 impl<C> Default for Stamp<C> {
     fn default() -> Self {
         Self::MIN

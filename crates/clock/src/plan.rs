@@ -7,7 +7,7 @@ use std::ops::Range as CellRange;
 
 use crate::Limits;
 use crate::corridor::{Corridor, Range, Rounding};
-use crate::hull::{Hull, Side};
+use crate::hull::{Exchange, Hull};
 
 /// An interval on this clock in which the clock bends no more than its error.
 #[derive(Debug, Clone)]
@@ -159,12 +159,10 @@ impl Cells {
 pub(crate) fn merged(corridors: &[&Corridor]) -> Corridor {
     let (mut above, mut below) = (Hull::default(), Hull::default());
     for corridor in corridors {
-        corridor.above.iter().for_each(|&point| above.add(point, Side::Above));
-        corridor.below.iter().for_each(|&point| below.add(point, Side::Below));
+        corridor.above.iter().for_each(|&point| above.add(point, Exchange::Forward));
+        corridor.below.iter().for_each(|&point| below.add(point, Exchange::Backward));
     }
-    above.settle(Side::Above);
-    below.settle(Side::Below);
-    Corridor { above: above.corners().to_vec(), below: below.corners().to_vec() }
+    Corridor::between([above, below])
 }
 
 fn joined(left: Corridor, right: Corridor) -> Corridor {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::corridor::{Corridor, Rounding};
 use crate::fit::{self, Joint};
-use crate::hull::{Hull, Point, REACH, Side};
+use crate::hull::{Exchange, Hull, Point, REACH};
 use crate::plan::Cells;
 use crate::{ErrorBound, Limits, Line, Local, Peer, Piece, Stamp, Transform};
 
@@ -34,15 +34,6 @@ pub struct Solution {
 
 impl Solution {
     const NOTHING: Self = Self { quality: Quality::None, transform: None, inversions: 0 };
-}
-
-/// A packet between the two hosts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exchange {
-    /// Sent here, received there.
-    Forward,
-    /// Sent there, received here.
-    Backward,
 }
 
 /// A cell begins with 2^27 ns, 134 ms, …
@@ -94,7 +85,7 @@ impl Solver {
         self.ends = (first.min(px), last.max(px));
         self.counts[exchange as usize] += 1;
         let cell = self.cells.entry(x >> (SHIFT + self.coarser)).or_default();
-        cell[exchange as usize].add(Point { x: px, y: py }, side(exchange));
+        cell[exchange as usize].add(Point { x: px, y: py }, exchange);
         if self.cells.len() > MAX_CELLS {
             self.coarsen();
         }
@@ -105,8 +96,8 @@ impl Solver {
         let mut coarse: BTreeMap<u64, [Hull; 2]> = BTreeMap::new();
         for (index, [above, below]) in std::mem::take(&mut self.cells) {
             let cell = coarse.entry(index >> 1).or_default();
-            cell[0].absorb(above, Side::Above);
-            cell[1].absorb(below, Side::Below);
+            cell[0].absorb(above, Exchange::Forward);
+            cell[1].absorb(below, Exchange::Backward);
         }
         self.cells = coarse;
     }
@@ -119,7 +110,7 @@ impl Solver {
             .flat_map(|cell| [(Exchange::Forward, &cell[0]), (Exchange::Backward, &cell[1])])
             .flat_map(move |(exchange, hull)| {
                 let mut hull = hull.clone();
-                hull.settle(side(exchange));
+                hull.settle(exchange);
                 let points = hull.corners().to_vec();
                 points.into_iter().map(move |point| {
                     let here = origin.0.wrapping_add_signed(point.x);
@@ -178,10 +169,7 @@ impl Solver {
         let mut contradicted = false;
         let slopes = limits.slopes();
         let cells = self.cells.iter().filter_map(|(&index, cell)| {
-            let [mut above, mut below] = cell.clone();
-            above.settle(Side::Above);
-            below.settle(Side::Below);
-            let corridor = Corridor { above: above.corners().to_vec(), below: below.corners().to_vec() };
+            let corridor = Corridor::between(cell.clone());
             let sound = corridor.ends(window, slopes, Rounding::Outward).is_some();
             contradicted |= !sound;
             sound.then_some((index, corridor))
@@ -228,13 +216,6 @@ fn through(joints: &[Joint], origin: (u64, u64)) -> Option<Transform<Local, Peer
         pieces.push(Piece { from: u(x.max(0))?, to: u(to_x)?, line, error });
     }
     Transform::new(pieces)
-}
-
-fn side(exchange: Exchange) -> Side {
-    match exchange {
-        Exchange::Forward => Side::Above,
-        Exchange::Backward => Side::Below,
-    }
 }
 
 fn distance(origin: u64, stamp: u64) -> Option<i64> {

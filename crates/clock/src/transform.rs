@@ -22,6 +22,7 @@ pub struct Piece {
 /// The way from clock `F` to clock `T`.
 ///
 /// Pieces meet without a step back, so that a later stamp never becomes an earlier one.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Transform<F, T> {
     /// In order, each beginning where the one before it ends; never empty.
     pieces: Vec<Piece>,
@@ -55,7 +56,8 @@ impl<F, T> Transform<F, T> {
     /// Outside all pieces the nearest one goes on, and a quarter of the distance is added to its
     /// error: clocks that differ by less than 10% part no faster.
     pub fn convert(&self, stamp: Stamp<F>) -> (Stamp<T>, ErrorBound) {
-        by(&self.pieces[self.place(stamp.ns())], stamp)
+        let ns = stamp.ns();
+        by(&self.pieces[self.place(ns)], ns)
     }
 
     /// A converter that remembers the piece it used last: for stamps in order.
@@ -170,14 +172,13 @@ impl<F, T> Cursor<'_, F, T> {
         let ns = stamp.ns();
         if ns < self.piece.from || ns >= self.piece.to {
             self.piece = self.transform.pieces[self.transform.place(ns)];
-            return by(&self.piece, stamp);
+            return by(&self.piece, ns);
         }
         (Stamp::from_ns(self.piece.line.at(ns)), self.piece.error)
     }
 }
 
-fn by<F, T>(piece: &Piece, stamp: Stamp<F>) -> (Stamp<T>, ErrorBound) {
-    let ns = stamp.ns();
+fn by<T>(piece: &Piece, ns: u64) -> (Stamp<T>, ErrorBound) {
     let distance = piece.from.saturating_sub(ns).max(ns.saturating_sub(piece.to));
     let error = if distance == 0 { piece.error } else { piece.error.plus(beyond(distance)) };
     (Stamp::from_ns(piece.line.at(ns)), error)
@@ -216,17 +217,6 @@ fn ceiling(line: &Line, stamp: u64) -> u64 {
     clamp((line.exact(stamp) + (1 << BITS) - 1) >> BITS)
 }
 
-impl<F, T> Clone for Transform<F, T> {
-    fn clone(&self) -> Self {
-        Self { pieces: self.pieces.clone(), clocks: PhantomData }
-    }
-}
-impl<F, T> PartialEq for Transform<F, T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.pieces == other.pieces
-    }
-}
-impl<F, T> Eq for Transform<F, T> {}
 impl<F, T> fmt::Debug for Transform<F, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.pieces).finish()

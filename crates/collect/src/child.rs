@@ -1,53 +1,19 @@
 //! The command of a session: held before its exec until recording runs, run as the user who called sudo.
 
 use std::ffi::{CString, OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::ptr;
 use std::time::{Duration, Instant};
 
+use wakepath_caller::Caller;
+
 use crate::error::Error;
 use crate::signals::{self, Signals};
-
-/// The user as whom the command runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
-    /// User id.
-    pub uid: u32,
-    /// Group id.
-    pub gid: u32,
-    /// All its groups.
-    groups: Vec<u32>,
-}
-
-impl Identity {
-    /// A user, its group and all its groups.
-    pub const fn new(uid: u32, gid: u32, groups: Vec<u32>) -> Self {
-        Self { uid, gid, groups }
-    }
-
-    pub(crate) fn groups(&self) -> &[u32] {
-        &self.groups
-    }
-
-    /// The user who called sudo, if this runs under sudo. Running the command as root instead would change what is
-    /// measured.
-    pub fn from_sudo() -> Option<Self> {
-        let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
-        let (uid, gid) = (number("SUDO_UID")?, number("SUDO_GID")?);
-        let user = CString::new(std::env::var_os("SUDO_USER")?.into_vec()).ok()?;
-        let mut groups = vec![0; 1024];
-        let mut count = groups.len() as i32;
-        // SAFETY: `groups` has room for `count` ids; the call lowers `count` to the number that it wrote.
-        let found = unsafe { libc::getgrouplist(user.as_ptr(), gid, groups.as_mut_ptr(), &raw mut count) };
-        groups.truncate(if found < 0 { 0 } else { count.max(0) as usize });
-        (uid != 0).then_some(Self { uid, gid, groups })
-    }
-}
 
 /// The environment from which sudo was called: that of the sudo process. `None` if our parent is no sudo.
 fn environment_before_sudo() -> Option<Vec<(OsString, OsString)>> {
@@ -73,15 +39,10 @@ pub(crate) struct Held {
     failure: File,
 }
 
-/// The result of releasing a command.
-pub(crate) enum Start {
-    Running,
-    Failed(io::Error),
-}
-
 impl Held {
-    /// Forks; the child becomes `identity`, if given, and waits.
-    pub(crate) fn spawn(words: &[OsString], identity: Option<&Identity>) -> Result<Self, Error> {
+    /// Forks; the child becomes `identity`, if given, and waits. Running the command as root instead would change what is
+    /// measured.
+    pub(crate) fn spawn(words: &[OsString], identity: Option<&Caller>) -> Result<Self, Error> {
         let failed = |source| Error::Fork { source };
         let environment = match identity {
             Some(_) => environment_before_sudo().unwrap_or_else(|| std::env::vars_os().collect()),
@@ -124,12 +85,7 @@ impl Held {
                     if libc::read(release_read.as_raw_fd(), (&raw mut go).cast(), 1) != 1 {
                         libc::_exit(125);
                     }
-                    let became = identity.is_none_or(|user| {
-                        libc::setgroups(user.groups.len(), user.groups.as_ptr()) == 0
-                            && libc::setresgid(user.gid, user.gid, user.gid) == 0
-                            && libc::setresuid(user.uid, user.uid, user.uid) == 0
-                    });
-                    if became {
+                    if identity.is_none_or(Caller::assume) {
                         // Rust's runtime changed this before main; the command gets the default again.
                         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
                         libc::execve(program.as_ptr(), argv.as_ptr(), envp.as_ptr());
@@ -145,18 +101,12 @@ impl Held {
         Ok(Self { pid, release: release_write.into(), failure: failure_read.into() })
     }
 
-    /// Lets the child exec.
-    pub(crate) fn release(mut self) -> Start {
-        if self.release.write_all(&[1]).is_err() {
-            // The child is gone already, interrupted for instance; its wait status reports it.
-            return Start::Running;
-        }
+    /// Lets the child exec. Returns why it could not.
+    pub(crate) fn release(mut self) -> io::Result<()> {
         let mut errno = [0; 4];
-        match self.failure.read_exact(&mut errno) {
-            Ok(()) => Start::Failed(io::Error::from_raw_os_error(i32::from_ne_bytes(errno))),
-            // Closed by the exec.
-            Err(_) => Start::Running,
-        }
+        // The child may be gone already, interrupted for instance: its wait status reports it. An exec closes the pipe.
+        let failed = self.release.write_all(&[1]).and_then(|()| self.failure.read_exact(&mut errno)).is_ok();
+        if failed { Err(io::Error::from_raw_os_error(i32::from_ne_bytes(errno))) } else { Ok(()) }
     }
 }
 
@@ -202,6 +152,8 @@ pub fn exit_code(status: i32) -> i32 {
 /// The program that `word` names, found as a shell finds it.
 fn find(word: &OsStr, environment: &[(OsString, OsString)]) -> Result<PathBuf, Error> {
     let not_found = || Error::CommandNotFound { command: word.into() };
+    let unusable = || Error::Exec { command: word.into(), source: io::ErrorKind::PermissionDenied.into() };
+    let is_program = |data: &Metadata| data.is_file() && data.permissions().mode() & 0o111 != 0;
     if word.is_empty() {
         return Err(not_found());
     }
@@ -209,28 +161,19 @@ fn find(word: &OsStr, environment: &[(OsString, OsString)]) -> Result<PathBuf, E
         let path = PathBuf::from(word);
         let data = path.metadata().map_err(|_| not_found())?;
         // A file that cannot be executed is an error before anything is recorded.
-        return match data.is_file() && data.permissions().mode() & 0o111 != 0 {
-            true => Ok(path),
-            false => {
-                Err(Error::Exec { command: word.into(), source: io::ErrorKind::PermissionDenied.into() })
-            }
-        };
+        return if is_program(&data) { Ok(path) } else { Err(unusable()) };
     }
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     let path = path.unwrap_or(OsStr::new("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"));
-    let mut unusable = false;
-    for folder in std::env::split_paths(path) {
-        let candidate = folder.join(word);
+    let mut failure = not_found();
+    for candidate in std::env::split_paths(path).map(|folder| folder.join(word)) {
         match candidate.metadata() {
-            Ok(data) if data.is_file() && data.permissions().mode() & 0o111 != 0 => return Ok(candidate),
-            Ok(data) if data.is_file() => unusable = true,
+            Ok(data) if is_program(&data) => return Ok(candidate),
+            Ok(data) if data.is_file() => failure = unusable(),
             Ok(_) | Err(_) => {}
         }
     }
-    match unusable {
-        true => Err(Error::Exec { command: word.into(), source: io::ErrorKind::PermissionDenied.into() }),
-        false => Err(not_found()),
-    }
+    Err(failure)
 }
 
 fn c_string(text: &OsStr) -> Result<CString, Error> {

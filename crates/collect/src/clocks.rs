@@ -7,7 +7,7 @@ use wakepath_clock::{Local, Stamp};
 use wakepath_event::Clocks;
 
 /// Nanoseconds on one of the kernel's clocks.
-fn read(clock: libc::clockid_t) -> u64 {
+pub(crate) fn read(clock: libc::clockid_t) -> u64 {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
     // SAFETY: the kernel fills the timespec; were the clock unknown it would stay zero, which is valid.
     let time = unsafe {

@@ -56,42 +56,48 @@ fn lacking(why: impl Into<String>, consequence: &str, hint: impl Into<String>) -
     Verdict::Lacking { why: why.into(), consequence: consequence.into(), hint: hint.into() }
 }
 
+/// The verdict on something whose failure leaves answers without it.
+fn works(tried: Result<(), Error>, consequence: &str, hint: &str) -> Verdict {
+    tried.map_or_else(|error| lacking(error.to_string(), consequence, hint), |()| WORKS)
+}
+
 /// Tries everything that a session with these options does, and leaves nothing running.
 pub fn examine(options: &Options) -> Vec<Check> {
-    let mut checks = vec![type_information()];
+    let mut checks = vec![check("the kernel's type information (BTF)", type_information())];
     let blocked =
         |checks: &[Check]| checks.iter().any(|check| matches!(check.verdict, Verdict::Blocking { .. }));
     if !blocked(&checks) {
-        checks.push(map_creation());
+        checks.push(check("creating BPF maps", map_creation()));
     }
     if !blocked(&checks) {
         programs(options, &mut checks);
     }
     if !blocked(&checks) {
-        checks.push(stacks(options));
-        checks.push(kernel_functions());
+        checks.push(check("stacks at switches and wake-ups", stacks(options)));
+        checks.push(check("probes on functions of the kernel", kernel_functions()));
     }
-    checks.push(other_processes());
-    checks.push(kernel_symbols());
-    checks.push(disk_statistics());
-    checks.extend(stolen_time());
+    checks.push(check("reading other processes' mappings", other_processes()));
+    checks.push(check("reading the kernel's symbols", kernel_symbols()));
+    checks.push(check("disk statistics", disk_statistics()));
+    let stolen = stolen_time();
+    checks.extend(stolen.map(|verdict| check("time stolen by the hypervisor (steal time)", verdict)));
     checks
 }
 
-fn type_information() -> Check {
-    let verdict = match kernel_types() {
-        Ok(_) => Verdict::Works(String::new()),
-        Err(error) => Verdict::Blocking {
-            why: error.to_string(),
-            hint: "a kernel built with CONFIG_DEBUG_INFO_BTF, as those of distributions are since about 2021"
-                .into(),
-        },
-    };
-    Check { what: "the kernel's type information (BTF)".into(), verdict }
+fn check(what: impl Into<String>, verdict: Verdict) -> Check {
+    Check { what: what.into(), verdict }
+}
+
+const WORKS: Verdict = Verdict::Works(String::new());
+
+fn type_information() -> Verdict {
+    let hint = "a kernel built with CONFIG_DEBUG_INFO_BTF, as those of distributions are since about 2021";
+    kernel_types()
+        .map_or_else(|error| Verdict::Blocking { why: error.to_string(), hint: hint.into() }, |_| WORKS)
 }
 
 /// The simplest use of BPF, which a process may make if it may use BPF at all.
-fn map_creation() -> Check {
+fn map_creation() -> Verdict {
     // SAFETY: a name that is NUL-terminated and plain numbers; no options.
     let fd = unsafe {
         libbpf_sys::bpf_map_create(
@@ -103,8 +109,8 @@ fn map_creation() -> Check {
             std::ptr::null(),
         )
     };
-    let verdict = match owned(fd) {
-        Ok(_) => Verdict::Works(String::new()),
+    match owned(fd) {
+        Ok(_) => WORKS,
         Err(error) => {
             let hint = match error.kind() {
                 io::ErrorKind::PermissionDenied if !BPF.is_held() => grant(BPF),
@@ -116,8 +122,7 @@ fn map_creation() -> Check {
             };
             Verdict::Blocking { why: error.to_string(), hint }
         }
-    };
-    Check { what: "creating BPF maps".into(), verdict }
+    }
 }
 
 /// Loads and attaches the programs of a session.
@@ -131,7 +136,7 @@ fn programs(options: &Options, checks: &mut Vec<Check>) {
         programs.detach();
         Ok((programs.missing, threads))
     });
-    let what = "recording switches and wake-ups".to_owned();
+    let what = "recording switches and wake-ups";
     let (missing, threads) = match attached {
         Ok(done) => done,
         Err(error) => {
@@ -140,20 +145,15 @@ fn programs(options: &Options, checks: &mut Vec<Check>) {
             } else {
                 grant(PERFMON)
             };
-            checks.push(Check { what, verdict: Verdict::Blocking { why: error.to_string(), hint } });
+            checks.push(check(what, Verdict::Blocking { why: error.to_string(), hint }));
             return;
         }
     };
-    checks.push(Check { what, verdict: Verdict::Works(String::new()) });
+    checks.push(check(what, WORKS));
     for Missing { what, consequence } in missing {
-        checks.push(Check {
-            what: format!("recording `{what}`"),
-            verdict: lacking(
-                "this kernel or your privileges do not allow it",
-                consequence,
-                "another kernel, if the answers need it",
-            ),
-        });
+        let why = "this kernel or your privileges do not allow it";
+        let verdict = lacking(why, consequence, "another kernel, if the answers need it");
+        checks.push(check(format!("recording `{what}`"), verdict));
     }
     let verdict = match threads {
         Ok(count) => Verdict::Works(format!("{count} now")),
@@ -163,40 +163,26 @@ fn programs(options: &Options, checks: &mut Vec<Check>) {
             "Linux 5.8 or later, for its task iterator",
         ),
     };
-    checks.push(Check { what: "listing threads".into(), verdict });
+    checks.push(check("listing threads", verdict));
 }
 
 /// Loads the programs of `--stacks`, which need more of the kernel than those of a session without it.
-fn stacks(options: &Options) -> Check {
+fn stacks(options: &Options) -> Verdict {
     let options = Options { stacks: Stacks::Remembered, ..options.clone() };
     let mut storage = MaybeUninit::uninit();
     let loaded = sampling::possible_cpus()
         .map_err(|source| Error::MapRings { source })
         .and_then(|cpus| Programs::load(&mut storage, &options, cpus).map(drop));
-    let verdict = match loaded {
-        Ok(()) => Verdict::Works(String::new()),
-        Err(error) => lacking(
-            error.to_string(),
-            "record --stacks cannot show which functions wait",
-            "record without --stacks",
-        ),
-    };
-    Check { what: "stacks at switches and wake-ups".into(), verdict }
+    let consequence = "record --stacks cannot show which functions wait";
+    works(loaded, consequence, "record without --stacks")
 }
 
-fn kernel_functions() -> Check {
-    let verdict = match try_kernel_functions() {
-        Ok(()) => Verdict::Works(String::new()),
-        Err(error) => lacking(
-            error.to_string(),
-            "latency and record --call cannot probe kernel:NAME",
-            "syscall:NAME, lock:kernel or disk, which need no such probes",
-        ),
-    };
-    Check { what: "probes on functions of the kernel".into(), verdict }
+fn kernel_functions() -> Verdict {
+    let consequence = "latency and record --call cannot probe kernel:NAME";
+    works(try_kernel_functions(), consequence, "syscall:NAME, lock:kernel or disk, which need no such probes")
 }
 
-fn other_processes() -> Check {
+fn other_processes() -> Verdict {
     // Kernel threads have no command line and no mappings. A single process may refuse for reasons of its
     // own; if most refuse, we lack a privilege.
     let others = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
@@ -205,39 +191,26 @@ fn other_processes() -> Check {
         (!words.is_empty()).then(|| fs::read(format!("/proc/{pid}/maps")).is_ok_and(|maps| !maps.is_empty()))
     });
     let (readable, refused): (Vec<bool>, Vec<bool>) = others.partition(|&readable| readable);
-    let verdict = if readable.len() >= refused.len() {
-        Verdict::Works(String::new())
-    } else {
-        lacking(
-            format!(
-                "permission denied for {} of {} processes",
-                refused.len(),
-                readable.len() + refused.len()
-            ),
-            "functions of other users' processes have no names",
-            grant(SYS_PTRACE),
-        )
-    };
-    Check { what: "reading other processes' mappings".into(), verdict }
+    if readable.len() >= refused.len() {
+        return WORKS;
+    }
+    let all = readable.len() + refused.len();
+    let why = format!("permission denied for {} of {all} processes", refused.len());
+    lacking(why, "functions of other users' processes have no names", grant(SYS_PTRACE))
 }
 
-fn kernel_symbols() -> Check {
+fn kernel_symbols() -> Verdict {
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let known = symbols.lines().take(1000).any(|line| !line.starts_with("0000000000000000"));
-    let verdict = if known {
-        Verdict::Works(String::new())
-    } else {
-        lacking(
-            "all addresses in /proc/kallsyms are zero",
-            "kernel functions in stacks have no names",
-            grant(SYSLOG),
-        )
-    };
-    Check { what: "reading the kernel's symbols".into(), verdict }
+    if known {
+        return WORKS;
+    }
+    let why = "all addresses in /proc/kallsyms are zero";
+    lacking(why, "kernel functions in stacks have no names", grant(SYSLOG))
 }
 
 /// Without statistics a request has no stamps, so that its time in the queue is not known.
-fn disk_statistics() -> Check {
+fn disk_statistics() -> Verdict {
     let disks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let off: Vec<String> = disks
         .filter(|disk| !disk.file_name().to_string_lossy().starts_with("zram"))
@@ -247,22 +220,18 @@ fn disk_statistics() -> Check {
         })
         .map(|disk| disk.file_name().to_string_lossy().into_owned())
         .collect();
-    let verdict = if off.is_empty() {
-        Verdict::Works(String::new())
-    } else {
-        lacking(
-            format!("off for {}", off.join(", ")),
-            "waits for these disks cannot be split into time in the queue and time in the device",
-            format!("echo 1 | sudo tee /sys/block/{}/queue/iostats", off[0]),
-        )
-    };
-    Check { what: "disk statistics".into(), verdict }
+    let Some(first) = off.first() else { return WORKS };
+    lacking(
+        format!("off for {}", off.join(", ")),
+        "waits for these disks cannot be split into time in the queue and time in the device",
+        format!("echo 1 | sudo tee /sys/block/{first}/queue/iostats"),
+    )
 }
 
 /// On a virtual machine: whether the kernel reports when the hypervisor took a CPU away.
-fn stolen_time() -> Option<Check> {
+fn stolen_time() -> Option<Verdict> {
     let seconds = |total_ns: u64| format!("{:.2} s since boot", total_ns as f64 / 1e9);
-    let verdict = match steal_time(&kernel_types().ok()?) {
+    Some(match steal_time(&kernel_types().ok()?) {
         StealTime::WithMoments { total_ns } => Verdict::Works(seconds(total_ns)),
         StealTime::None => Verdict::Works("none since boot, or the hypervisor does not report it".into()),
         StealTime::Total { total_ns } => lacking(
@@ -270,6 +239,5 @@ fn stolen_time() -> Option<Check> {
             "stolen time is shown as running or waiting, with a line that gives its total",
             "Linux 6.2 or later on KVM, built with CONFIG_PARAVIRT_TIME_ACCOUNTING",
         ),
-    };
-    Some(Check { what: "time stolen by the hypervisor (steal time)".into(), verdict })
+    })
 }

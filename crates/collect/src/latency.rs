@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::child::{Held, Running, Start};
+use crate::child::{Held, Running};
 use crate::error::Error;
 use crate::kernel_probes::KernelFunction;
 use crate::rights::may_load_programs;
@@ -66,9 +66,7 @@ pub fn count(options: &LatencyOptions, stop: &Signals) -> Result<LatencyOutcome,
         counters.follow(pid)?;
     }
     counters.attach(options)?;
-    if let Some(held) = held
-        && let Start::Failed(source) = held.release()
-    {
+    if let Some(Err(source)) = held.map(Held::release) {
         return Err(Error::Exec { command: options.command[0].clone(), source });
     }
     // The kernel takes a tenth of a second to detach a probe: done meanwhile, or at once without a thread.

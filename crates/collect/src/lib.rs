@@ -27,7 +27,7 @@ mod steal;
 mod watch;
 mod write_behind;
 
-pub use child::{Identity, Running, exit_code};
+pub use child::{Running, exit_code};
 pub use doctor::{Check, Verdict, examine};
 pub use error::Error;
 pub use kernel_probes::{KernelFunction, KernelTypes};
@@ -38,7 +38,7 @@ pub use latency::{LatencyOutcome, count, try_kernel_functions};
 pub use names::cgroup_paths;
 pub use options::{Options, Stacks};
 pub use programs::Missing;
-pub use rights::drop_capabilities;
+pub use rights::drop_rights;
 pub use session::{Outcome, record};
 pub use signals::Signals;
 pub use watch::{EndReason, GRACE};

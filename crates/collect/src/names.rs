@@ -16,13 +16,7 @@ const MAX_CGROUPS: usize = 20_000;
 
 /// All names as of now.
 pub(crate) fn all() -> Vec<Name> {
-    let mut names = Vec::new();
-    if let Some(root) = Hierarchy::V2.root() {
-        cgroups(&root, NameSpace::Cgroup, &mut names);
-    }
-    if let Some(root) = Hierarchy::Cpu.root() {
-        cgroups(&root, NameSpace::CpuCgroup, &mut names);
-    }
+    let mut names = all_cgroups();
     interrupts(&fs::read("/proc/interrupts").unwrap_or_default(), &mut names);
     numbered("/sys/class/block", "dev", NameSpace::BlockDevice, &mut names);
     numbered("/sys/class/net", "ifindex", NameSpace::Interface, &mut names);
@@ -31,13 +25,14 @@ pub(crate) fn all() -> Vec<Name> {
 
 /// The paths of all cgroups as of now, in the hierarchies that a recording names.
 pub fn cgroup_paths() -> Vec<Box<[u8]>> {
-    let mut names = Vec::new();
-    for (hierarchy, space) in [(Hierarchy::V2, NameSpace::Cgroup), (Hierarchy::Cpu, NameSpace::CpuCgroup)] {
-        if let Some(root) = hierarchy.root() {
-            cgroups(&root, space, &mut names);
-        }
-    }
-    names.into_iter().filter(|(space, ..)| *space != NameSpace::CpuLimit).map(|(_, _, path)| path).collect()
+    let names = all_cgroups().into_iter();
+    names.filter(|(space, ..)| *space != NameSpace::CpuLimit).map(|(_, _, path)| path).collect()
+}
+
+fn all_cgroups() -> Vec<Name> {
+    let mut names = cgroups(Hierarchy::V2, NameSpace::Cgroup);
+    names.extend(cgroups(Hierarchy::Cpu, NameSpace::CpuCgroup));
+    names
 }
 
 /// A hierarchy of cgroups.
@@ -70,24 +65,23 @@ impl Hierarchy {
 
 /// The paths of all cgroups as of now, by inode; empty if there is no such hierarchy.
 pub(crate) fn cgroup_names(hierarchy: Hierarchy) -> HashMap<u64, Box<[u8]>> {
-    let mut names = Vec::new();
-    if let Some(root) = hierarchy.root() {
-        cgroups(&root, NameSpace::Cgroup, &mut names);
-    }
-    names.into_iter().map(|(_, inode, path)| (inode, path)).collect()
+    cgroups(hierarchy, NameSpace::Cgroup).into_iter().map(|(_, inode, path)| (inode, path)).collect()
 }
 
-/// Adds the path of every cgroup under `root`, by its inode, and the CPU limit of those that have one.
-fn cgroups(root: &Path, space: NameSpace, names: &mut Vec<Name>) {
-    let mut folders = vec![root.to_path_buf()];
+/// The path of every cgroup of a hierarchy, by its inode, and the CPU limit of those that have one; none where there is
+/// no such hierarchy.
+fn cgroups(hierarchy: Hierarchy, space: NameSpace) -> Vec<Name> {
+    let Some(root) = hierarchy.root() else { return Vec::new() };
+    let mut names = Vec::new();
+    let mut folders = vec![root.clone()];
     let mut count = 0;
     while let Some(folder) = folders.pop() {
         count += 1;
         if count > MAX_CGROUPS {
-            return;
+            break;
         }
         let Ok(data) = folder.symlink_metadata() else { continue };
-        let path = folder.strip_prefix(root).unwrap_or(&folder);
+        let path = folder.strip_prefix(&root).unwrap_or(&folder);
         let path: Vec<u8> = [b"/", path.as_os_str().as_bytes()].concat();
         names.push((space, data.ino(), path.into()));
         if space == NameSpace::CpuCgroup
@@ -101,6 +95,7 @@ fn cgroups(root: &Path, space: NameSpace, names: &mut Vec<Name>) {
             }
         }
     }
+    names
 }
 
 /// `quota period` in microseconds, of a v1 or v2 cgroup that has a CPU limit.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use wakepath_functions::Probe;
 
-use crate::child::Identity;
 use crate::kernel_probes::KernelFunction;
 
 /// The options of recording.
@@ -34,7 +33,7 @@ pub struct Options {
     /// The processes to explain.
     pub targets: Vec<u32>,
     /// The user who called sudo: the command runs as that user, and so does the recorder once it is attached.
-    pub caller: Option<Identity>,
+    pub caller: Option<wakepath_caller::Caller>,
     /// Run the command as root nevertheless.
     pub as_root: bool,
 }

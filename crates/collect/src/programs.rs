@@ -53,6 +53,7 @@ fn consequence(program: &str) -> &'static str {
         }
         "contention_begin" | "contention_end" => "waits for kernel locks cannot name the holder",
         "hrtimer_expire_entry" => "time throttled by a CPU limit may include waiting for a CPU afterwards",
+        "signal_generate" | "signal_deliver" => "a wait that a signal cut short is charged to its sender",
         "sample" => "running time cannot be split by function",
         _ => "wake-ups from interrupts cannot name the interrupt",
     }

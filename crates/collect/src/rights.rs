@@ -5,7 +5,7 @@
 
 use std::io;
 
-use crate::child::Identity;
+use wakepath_caller::Caller;
 
 /// `_LINUX_CAPABILITY_VERSION_3`: two words of 32 bits each.
 const VERSION: u32 = 0x2008_0522;
@@ -64,32 +64,34 @@ pub(crate) fn may_load_programs() -> bool {
 
 /// Drops all privileges but those of a running session: becomes `owner`, if one called sudo, and keeps two
 /// capabilities; `CAP_KILL` too, for passing signals on, if the command stays root's.
-pub(crate) fn keep_for_session(owner: Option<&Identity>, command_is_roots: bool) -> io::Result<()> {
+pub(crate) fn keep_for_session(owner: Option<&Caller>, command_is_roots: bool) -> io::Result<()> {
+    keep(&WHILE_RECORDING, owner, command_is_roots)
+}
+
+/// Drops all privileges: becomes `owner`, if one called sudo. Only `CAP_KILL` stays, where the command is root's and
+/// signals still have to be passed on to it.
+///
+/// # Errors
+/// When the kernel refuses, which it has no reason to.
+pub fn drop_rights(owner: Option<&Caller>, command_is_roots: bool) -> io::Result<()> {
+    keep(&[], owner, command_is_roots)
+}
+
+fn keep(few: &[Capability], owner: Option<&Caller>, command_is_roots: bool) -> io::Result<()> {
     let held = get()?.permitted;
-    let kill = (owner.is_some() && command_is_roots).then_some(KILL);
-    let keep = WHILE_RECORDING.into_iter().chain(kill);
+    let kill = (owner.is_some() && command_is_roots).then_some(&KILL);
+    let keep = few.iter().chain(kill);
     let keep = keep.fold(0, |bits, capability| bits | capability.bit()) & held;
-    if let Some(owner) = owner {
-        // SAFETY: plain numbers and a live array with its own length; results are checked.
-        let became = unsafe {
-            libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) == 0
-                && libc::setgroups(owner.groups().len(), owner.groups().as_ptr()) == 0
-                && libc::setresgid(owner.gid, owner.gid, owner.gid) == 0
-                && libc::setresuid(owner.uid, owner.uid, owner.uid) == 0
-        };
-        if !became {
+    // SAFETY: takes nothing, changes nothing.
+    let is_another = |owner: &&Caller| unsafe { libc::getuid() } != owner.uid;
+    if let Some(owner) = owner.filter(is_another) {
+        // SAFETY: plain numbers; the result is checked.
+        let keeps = unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) == 0 };
+        if !(keeps && owner.assume()) {
             return Err(io::Error::last_os_error());
         }
     }
     set(keep)
-}
-
-/// Drops all capabilities.
-///
-/// # Errors
-/// When the kernel refuses, which it has no reason to.
-pub fn drop_capabilities() -> io::Result<()> {
-    set(0)
 }
 
 /// The capabilities of this thread, a bit for each.
@@ -147,7 +149,9 @@ mod tests {
         assert!(in_a_process(
             || keep_for_session(None, true).is_ok() && get().is_ok_and(|held| held.permitted & !few == 0)
         ));
-        assert!(in_a_process(|| drop_capabilities().is_ok() && get().is_ok_and(|held| held.permitted == 0)));
+        assert!(in_a_process(
+            || drop_rights(None, true).is_ok() && get().is_ok_and(|held| held.permitted == 0)
+        ));
     }
 
     #[test]
@@ -159,7 +163,7 @@ mod tests {
             );
             return;
         }
-        let nobody = Identity::new(65534, 65534, vec![65534]);
+        let nobody = Caller { uid: 65534, gid: 65534, groups: vec![65534] };
         assert!(in_a_process(move || {
             // SAFETY: takes nothing, changes nothing.
             keep_for_session(Some(&nobody), false).is_ok() && unsafe { libc::getuid() } == 65534

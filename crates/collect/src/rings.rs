@@ -36,26 +36,23 @@ pub(crate) const fn value_size(size: usize) -> usize {
     (DATA + size + SLACK).next_multiple_of(64)
 }
 
+/// Maps memory to read and write.
+fn map(bytes: usize, flags: libc::c_int, fd: libc::c_int) -> io::Result<NonNull<u8>> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a fresh mapping at an address of the kernel's choosing; nothing of ours is replaced.
+    let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, fd, 0) };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned null"))
+}
+
 impl Rings {
     /// Maps the array map behind `fd`, whose `cpus` elements each hold `size` data bytes.
     pub(crate) fn map(fd: BorrowedFd<'_>, cpus: usize, size: usize) -> io::Result<Self> {
         let stride = value_size(size);
         let mapped = stride * cpus;
-        // SAFETY: a fresh mapping at an address of the kernel's choosing; nothing of ours is replaced.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                mapped,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                fd.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned null"))?;
+        let base = map(mapped, libc::MAP_SHARED, fd.as_raw_fd())?;
         Ok(Self { base, mapped, stride, size, cpus })
     }
 
@@ -184,18 +181,7 @@ mod tests {
     impl Producer {
         fn new(size: usize) -> Self {
             let mapped = value_size(size);
-            // SAFETY: a fresh private mapping, which `Rings` unmaps.
-            let base = unsafe {
-                libc::mmap(
-                    std::ptr::null_mut(),
-                    mapped,
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                    -1,
-                    0,
-                )
-            };
-            let base = NonNull::new(base.cast()).unwrap();
+            let base = map(mapped, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).unwrap();
             Self { rings: Rings { base, mapped, stride: mapped, size, cpus: 1 }, size }
         }
 

@@ -9,9 +9,9 @@ use libbpf_rs::RingBuffer;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{CallEnd, Context, Cpu, Event, EventKind, FunctionCall, Mark, NameSpace, Tid};
 use wakepath_kernel_records::{Buffer, Header, Kind};
-use wakepath_recording::{WriteError, Writer};
+use wakepath_recording::{Place, WriteError, Writer};
 
-use crate::child::{Held, Running, Start};
+use crate::child::{Held, Running};
 use crate::error::Error;
 use crate::mappings::Mappings;
 use crate::options::{Options, Stacks};
@@ -45,6 +45,8 @@ const HOLD_NS: u64 = 200_000_000;
 /// The outcome of a session.
 #[derive(Debug)]
 pub struct Outcome {
+    /// Where the recording is.
+    pub place: Place,
     /// Why it ended.
     pub reason: EndReason,
     /// The command's wait status, if it ran and ended.
@@ -92,7 +94,9 @@ pub fn record(
     };
     // At least as much as the rings hold.
     let ring_bytes = (sched.size() + net.size()) * cpus;
-    let out = WriteBehind::new(open()?, ring_bytes.max(MIN_WAITING_BYTES));
+    let recording = open()?;
+    let place = recording.place();
+    let out = WriteBehind::new(recording, ring_bytes.max(MIN_WAITING_BYTES));
     for pid in options.targets.iter().copied().chain(held.as_ref().map(|held| held.pid as u32)) {
         programs.follow(pid)?;
     }
@@ -115,9 +119,7 @@ pub fn record(
     };
     session.begin(options, held.as_ref())?;
     let command = held.as_ref().map(|held| held.pid);
-    if let Some(held) = held
-        && let Start::Failed(source) = held.release()
-    {
+    if let Some(Err(source)) = held.map(Held::release) {
         return Err(Error::Exec { command: options.command[0].clone(), source });
     }
     let priority = RaisedPriority::new();
@@ -146,6 +148,7 @@ pub fn record(
         other => other?,
     }
     Ok(Outcome {
+        place,
         reason,
         status,
         elapsed,
@@ -432,11 +435,5 @@ fn softirq_threads(snapshot: &[u8]) -> Vec<(usize, u32)> {
 
 /// CPU time of this process so far, user and kernel.
 fn cpu_time() -> Duration {
-    let mut time = MaybeUninit::<libc::timespec>::zeroed();
-    // SAFETY: the kernel fills the timespec; zero is a valid one.
-    let time = unsafe {
-        libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, time.as_mut_ptr());
-        time.assume_init()
-    };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    Duration::from_nanos(clocks::read(libc::CLOCK_PROCESS_CPUTIME_ID))
 }

@@ -27,12 +27,7 @@ impl Signals {
     /// When the kernel refuses, which it has no reason to.
     pub fn watch(beside_command: bool) -> io::Result<Self> {
         for signal in WATCHED {
-            let mut before = MaybeUninit::<libc::sigaction>::zeroed();
-            // SAFETY: `before` is filled by the call, which changes nothing without a new action.
-            let failed = unsafe { libc::sigaction(signal, std::ptr::null(), before.as_mut_ptr()) };
-            // SAFETY: filled above; zero is a valid value of every field.
-            let ignored = failed == 0 && unsafe { before.assume_init() }.sa_sigaction == libc::SIG_IGN;
-            if !(beside_command && ignored) {
+            if !(beside_command && is_ignored(signal)) {
                 set(signal, arrived as *const () as libc::sighandler_t)?;
             }
         }
@@ -56,15 +51,20 @@ impl Signals {
 
 /// Gives signals their default effect again, in a child between fork and exec.
 pub(crate) fn unwatch() {
-    for signal in WATCHED {
-        let mut now = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: async-signal-safe calls on memory of our own stack, as in `watch`.
-        unsafe {
-            let known = libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr()) == 0;
-            if known && now.assume_init().sa_sigaction != libc::SIG_IGN {
-                libc::signal(signal, libc::SIG_DFL);
-            }
-        }
+    for signal in WATCHED.into_iter().filter(|&signal| !is_ignored(signal)) {
+        // SAFETY: an async-signal-safe call with plain numbers.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
+/// Whether a signal is ignored now. Safe in a signal handler.
+fn is_ignored(signal: i32) -> bool {
+    let mut now = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: `now` is filled by the call, which changes nothing without a new action; zero is a valid value of
+    // every field.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr()) == 0
+            && now.assume_init().sa_sigaction == libc::SIG_IGN
     }
 }
 

@@ -33,7 +33,7 @@ fn main() {
         let rate = size as f64 / building.saturating_sub(making).as_secs_f64() / 1e6;
         println!(
             "{size:>11} {rate:>11.1} {:>13.1} {:>16.1} {:>15.1} {segments:>10}",
-            graph.bytes().total() as f64 / size as f64,
+            graph.bytes() as f64 / size as f64,
             walking.as_secs_f64() * 1e3,
             back.as_secs_f64() * 1e3,
         );

@@ -8,8 +8,8 @@ use crate::find_problems::problems;
 use crate::own_segments::own_segments;
 use crate::pick_up::{WorkPickUp, find_pick_up};
 use crate::tiles::{Position, Tiles, Trust};
-use crate::timeouts::{JoinedWaits, Timeouts};
-use crate::{Algorithm, Basis, Cause, Path, Rule, Segment, SegmentKind, Via, Wait, Window};
+use crate::timeouts::{JoinedWaits, Timeouts, timed_out};
+use crate::{Algorithm, Basis, Cause, JoinedSum, Path, Rule, Segment, SegmentKind, Via, Wait, Window};
 
 /// The active path of a window (G15 Algorithm 5): the thread's own time, with each wait replaced by the
 /// activity of its waker, and so on for the waits of the waker.
@@ -27,14 +27,18 @@ pub fn active(graph: &Graph, window: Window) -> Path {
 }
 
 /// The active path of a window, with a choice about time-outs.
+///
+/// A path with [`Timeouts::Joined`] differs from one without it only where waits are joined.
 pub fn active_by(graph: &Graph, window: Window, timeouts: Timeouts) -> Path {
     let bookmarks = Bookmarks::new(graph);
-    let followed = vec![(Stamp::MIN, Stamp::MIN); graph.threads().len()];
-    let mut walk = Walk { graph, bookmarks, tiles: Tiles::default(), todo: Vec::new(), timeouts, followed };
+    let threads = graph.threads().len();
+    let followed = vec![(Stamp::MIN, Stamp::MIN); threads];
+    let waited = vec![None; threads];
+    let (tiles, todo) = (Tiles::default(), Vec::new());
+    let mut walk =
+        Walk { graph, bookmarks, tiles, todo, timeouts, followed, waited, joined: JoinedSum::default() };
     let to = window.to.max(window.from);
-    let position =
-        Position { thread: window.thread, parent: None, depth: 0, via: Via::Window, trust: Trust::Sure };
-    if let Some(whole) = walk.begin(position, window.from, to) {
+    if let Some(whole) = walk.begin(Position::of(&window), window.from, to) {
         walk.todo.push(Task::Follow(whole));
     }
     while let Some(task) = walk.todo.pop() {
@@ -49,8 +53,9 @@ pub fn active_by(graph: &Graph, window: Window, timeouts: Timeouts) -> Path {
     let algorithm = match timeouts {
         Timeouts::AsTheyAre => Algorithm::Active,
         Timeouts::Joined => Algorithm::Joined,
+        Timeouts::JoinedIfAlike => Algorithm::JoinedIfAlike,
     };
-    Path { window, algorithm, segments, waits, problems }
+    Path { window, algorithm, segments, waits, joined: walk.joined, problems }
 }
 
 struct Walk<'a> {
@@ -63,6 +68,9 @@ struct Walk<'a> {
     /// The time over which each thread was followed last. Times only shrink on the way down, so a walk
     /// in a circle comes to a thread over the same time again.
     followed: Vec<(Stamp<Reference>, Stamp<Reference>)>,
+    /// The beginning of each thread's last wait on the path.
+    waited: Vec<Option<Stamp<Reference>>>,
+    joined: JoinedSum,
 }
 
 enum Task {
@@ -92,6 +100,8 @@ struct WaitToExplain {
     interval: StateInterval,
     wait: GraphWait,
     joined: bool,
+    /// The beginning of the wait itself, where `interval` is that of the last of several.
+    began: Stamp<Reference>,
 }
 
 impl Walk<'_> {
@@ -128,20 +138,17 @@ impl Walk<'_> {
             let index = follow.next;
             follow.at = to;
             if let (ThreadState::Blocked(_), Some(wait)) = (interval.state, graph.wait(&interval)) {
-                let mut explained =
-                    WaitToExplain { position: follow.position, interval, wait, joined: follow.joined };
-                if self.timeouts == Timeouts::Joined && !follow.joined {
-                    follow.joint = JoinedWaits::at(graph, intervals, index, follow.to, follow.joint);
-                    if let Some((interval, wait)) =
-                        follow.joint.and_then(|joint| joint.ending_wait(graph, intervals))
-                    {
-                        let trust = Trust::By(Rule::JoinedTimeouts).and(follow.position.trust);
-                        explained = WaitToExplain {
-                            position: Position { trust, ..follow.position },
-                            interval,
-                            wait,
-                            joined: true,
-                        };
+                let (position, began) = (follow.position, interval.from);
+                let mut explained = WaitToExplain { position, interval, wait, joined: follow.joined, began };
+                if self.timeouts != Timeouts::AsTheyAre && !follow.joined && timed_out(&wait) {
+                    follow.joint = JoinedWaits::at(graph, position.thread, index, follow.to, follow.joint);
+                    let ending =
+                        follow.joint.and_then(|joint| joint.ending_wait(graph, intervals, self.timeouts));
+                    if let Some((interval, wait, trust)) = ending {
+                        let position = Position { trust: trust.and(position.trust), ..position };
+                        explained = WaitToExplain { position, interval, wait, joined: true, began };
+                        self.joined.waits += 1;
+                        self.joined.ns += to.since(from);
                     }
                 }
                 self.todo.push(Task::Follow(follow));
@@ -157,7 +164,11 @@ impl Walk<'_> {
     /// Adds the explanation of a wait from `from` to `to`.
     fn wait(&mut self, explained: &WaitToExplain, from: Stamp<Reference>, to: Stamp<Reference>) {
         let graph = self.graph;
-        let WaitToExplain { position, interval, wait, joined } = explained;
+        let WaitToExplain { position, interval, wait, joined, began } = explained;
+        let goes_on = self.waited.get_mut(position.thread.0 as usize).is_some_and(|last| {
+            // The pieces of joined waits cut a wait below them into several.
+            last.replace(*began) == Some(*began)
+        });
         // The lost records may have split this wait in two.
         let hidden = graph.losses().may_hide_a_run(interval.from, interval.to);
         let position = Position { trust: position.trust.doubtful_if(hidden), ..*position };
@@ -166,9 +177,7 @@ impl Walk<'_> {
         let mut at = from;
         let mut under = position;
         for part in parts {
-            let end = match &part {
-                Part::Thread { to, .. } | Part::Other { to, .. } | Part::InFlight { to, .. } => *to,
-            };
+            let end = part.to();
             if at >= end {
                 continue;
             }
@@ -179,8 +188,8 @@ impl Walk<'_> {
                     let below = Position { thread, parent: None, depth, via, trust };
                     let Some(follow) = self.begin(below, at, to) else {
                         let (kind, cause) = (SegmentKind::Unknown, Cause::NoWakeupSeen);
-                        let segment = position.blocked(at, to, kind, cause, Basis::Ambiguous, wait.call);
-                        self.todo.push(Task::Push(Box::new(segment)));
+                        let segment = position.segment(at, to, kind, cause, Basis::Ambiguous);
+                        self.todo.push(Task::Push(Box::new(Segment { call: wait.call, goes_on, ..segment })));
                         at = end;
                         continue;
                     };
@@ -195,6 +204,8 @@ impl Walk<'_> {
                         via,
                         lock,
                         basis: trust.basis(Basis::Measured),
+                        timed_out: *began < interval.from,
+                        goes_on,
                     });
                     under = Position { parent: Some(id), ..below };
                     let mut follow = Follow { position: under, joined: *joined, ..follow };
@@ -203,7 +214,8 @@ impl Walk<'_> {
                         let early = interval.from > at;
                         let trust = if early { Trust::By(Rule::TakenUp).and(trust) } else { trust };
                         let position = Position { trust, ..under };
-                        let queued = WaitToExplain { position, interval, wait, joined: *joined };
+                        let began = interval.from;
+                        let queued = WaitToExplain { position, interval, wait, joined: *joined, began };
                         let until = interval.to.min(to);
                         self.todo.push(Task::Wait(Box::new(queued), at, until));
                         follow = Follow { at: until, next, ..follow };
@@ -211,8 +223,8 @@ impl Walk<'_> {
                     self.todo.push(Task::Follow(follow));
                 }
                 Part::Other { to, kind, cause, basis } => {
-                    let segment = position.blocked(at, to, kind, cause, basis, wait.call);
-                    self.todo.push(Task::Push(Box::new(segment)));
+                    let segment = position.segment(at, to, kind, cause, basis);
+                    self.todo.push(Task::Push(Box::new(Segment { call: wait.call, goes_on, ..segment })));
                 }
                 Part::InFlight { to, cause, basis, .. } => {
                     let segment = under.segment(at, to, SegmentKind::Network, cause, basis);
@@ -259,9 +271,7 @@ impl Walk<'_> {
                 return self.todo.push(Task::Follow(Follow { joined: follow.joined, ..next }));
             }
         }
-        let dead = self.graph.thread(follow.position.thread).last < self.graph.to()
-            || self.graph.thread(follow.position.thread).exited.is_some();
-        let cause = if dead { Cause::NotAlive } else { Cause::BeforeRecording };
+        let cause = Cause::after_last(self.graph, self.graph.thread(follow.position.thread));
         self.tiles.push(follow.position.segment(follow.at, to, SegmentKind::Unknown, cause, Basis::Measured));
     }
 }

@@ -6,8 +6,8 @@ use wakepath_wait_graph::{Bookmarks, Graph, Occupant, ThreadIndex, ThreadState};
 use crate::explain::{Part, explain};
 use crate::find_problems::problems;
 use crate::own_segments::own_segments;
-use crate::tiles::{Position, Tiles, Trust};
-use crate::{Algorithm, Basis, Cause, Path, Segment, SegmentKind, Via, Wait, Window};
+use crate::tiles::{Position, Tiles};
+use crate::{Algorithm, Basis, Cause, JoinedSum, Path, Segment, SegmentKind, Via, Wait, Window};
 
 /// The exact path to a window's end (G15 §4.3.1): the longest path back from the end, with waits that
 /// threads ended counted as zero.
@@ -34,7 +34,7 @@ pub fn exact(graph: &Graph, window: Window) -> Path {
     }
     let Tiles { segments, waits } = tiles;
     let problems = problems(graph, &window, &segments);
-    Path { window, algorithm: Algorithm::Exact, segments, waits, problems }
+    Path { window, algorithm: Algorithm::Exact, segments, waits, joined: JoinedSum::default(), problems }
 }
 
 struct Backward<'a> {
@@ -57,8 +57,7 @@ struct Return {
 impl Backward<'_> {
     fn walk(&mut self, window: &Window) {
         let graph = self.graph;
-        let mut position =
-            Position { thread: window.thread, parent: None, depth: 0, via: Via::Window, trust: Trust::Sure };
+        let mut position = Position::of(window);
         let mut at = window.to.max(window.from);
         let mut returns: Vec<Return> = Vec::new();
         let mut bookmarks = Bookmarks::new(graph);
@@ -78,11 +77,7 @@ impl Backward<'_> {
             }
             if at > thread.last {
                 let from = thread.last.max(floor);
-                let cause = if thread.last < graph.to() || thread.exited.is_some() {
-                    Cause::NotAlive
-                } else {
-                    Cause::BeforeRecording
-                };
+                let cause = Cause::after_last(graph, thread);
                 self.push(position.segment(from, at, SegmentKind::Unknown, cause, Basis::Measured));
                 at = from;
                 continue;
@@ -100,14 +95,9 @@ impl Backward<'_> {
                         let start =
                             start.filter(|_| born.is_none()).map_or(floor, |start| start.clamp(floor, at));
                         let cause = if born.is_some() { Cause::NotAlive } else { Cause::BeforeRecording };
-                        self.push(position.segment(start, at, SegmentKind::Unknown, cause, Basis::Measured));
-                        self.push(position.segment(
-                            floor,
-                            start,
-                            SegmentKind::Unknown,
-                            Cause::NotAlive,
-                            Basis::Measured,
-                        ));
+                        let (kind, basis) = (SegmentKind::Unknown, Basis::Measured);
+                        self.push(position.segment(start, at, kind, cause, basis));
+                        self.push(position.segment(floor, start, kind, Cause::NotAlive, basis));
                         at = floor;
                     }
                 }
@@ -146,13 +136,12 @@ impl Backward<'_> {
         let ended = at;
         while let Some(part) = parts.pop() {
             // This part begins at the end of the one before.
-            let mut begin = parts.last().map_or(from, |before| match before {
-                Part::Thread { to, .. } | Part::Other { to, .. } | Part::InFlight { to, .. } => *to,
-            });
+            let mut begin = parts.last().map_or(from, Part::to);
             match part {
                 Part::Thread { .. } if !self.may_leave(here.thread, ended) => {
                     let (kind, cause) = (SegmentKind::Unknown, Cause::NoWakeupSeen);
-                    self.push(here.blocked(begin, at, kind, cause, Basis::Ambiguous, wait.call));
+                    let segment = here.segment(begin, at, kind, cause, Basis::Ambiguous);
+                    self.push(Segment { call: wait.call, ..segment });
                 }
                 Part::Thread { thread, via, lock, trust, .. } => {
                     self.waits.push(Wait {
@@ -166,6 +155,8 @@ impl Backward<'_> {
                         via,
                         lock,
                         basis: here.trust.and(trust).basis(Basis::Measured),
+                        timed_out: false,
+                        goes_on: false,
                     });
                     if let Some(lock) = lock.filter(|_| via == Via::Lock) {
                         let its = lock.kernel && lock.owner == Some(thread);
@@ -178,7 +169,8 @@ impl Backward<'_> {
                     return at;
                 }
                 Part::Other { kind, cause, basis, .. } => {
-                    self.push(here.blocked(begin, at, kind, cause, basis, wait.call));
+                    let segment = here.segment(begin, at, kind, cause, basis);
+                    self.push(Segment { call: wait.call, ..segment });
                 }
                 Part::InFlight { sent, cause, basis, .. } => {
                     // The waiter's activity while the packet was on its way did not matter.

@@ -1,14 +1,15 @@
 //! The explanation of a wait by its end: the parts that replace it on a path.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{Context, FlowId, Softirq};
+use wakepath_event::{Context, FlowId, SignalEffect, Softirq};
 use wakepath_wait_graph::{
-    Completion, ContendedLock, Evidence, Graph, Occupant, Received, Sender, StateInterval, ThreadIndex, Wait,
-    Waker,
+    Completion, ContendedLock, Cut, Evidence, Graph, Occupant, Received, Sender, StateInterval, ThreadIndex,
+    Wait, WakeUp, Waker,
 };
 
 use crate::tiles::Trust;
-use crate::{Basis, Cause, LockCause, Rule, SegmentKind, Via};
+use crate::timeouts::{has_timeout, is_sleep};
+use crate::{Basis, Cause, LockCause, Rule, SegmentKind, SignalCause, Via};
 
 /// A part of a wait with its explanation. The parts of a wait follow each other without gaps.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +31,15 @@ pub(crate) enum Part {
     InFlight { sent: Stamp<Reference>, to: Stamp<Reference>, cause: Cause, basis: Basis },
 }
 
+impl Part {
+    /// Its end.
+    pub(crate) const fn to(&self) -> Stamp<Reference> {
+        match *self {
+            Self::Thread { to, .. } | Self::Other { to, .. } | Self::InFlight { to, .. } => to,
+        }
+    }
+}
+
 /// The parts of a wait from `from` to `to`, both within its state interval.
 pub(crate) fn explain(
     graph: &Graph,
@@ -40,8 +50,25 @@ pub(crate) fn explain(
     to: Stamp<Reference>,
 ) -> Vec<Part> {
     let one_part = |kind, cause, basis| vec![Part::Other { to, kind, cause, basis }];
-    let (woken, current, context, irq, evidence) = match wait.end {
-        Waker::Woken { at, current, context, irq, evidence } => (at, current, context, irq, evidence),
+    let open_lock = |link: ContendedLock| {
+        one_part(SegmentKind::Lock, Cause::Lock(link.into()), Basis::measured_unless(!link.proved))
+    };
+    let WakeUp { at: woken, current, context, irq, evidence } = match wait.end {
+        Waker::Woken(woken) => match wait.cut.filter(|cut| cut.signal != 0 && !is_for_signals(wait)) {
+            // A thread that ends its process by no signal decides how long the others take.
+            // The lock was not released: the signal ended the wait, and the waiter with it.
+            Some(Cut { effect: SignalEffect::Kills, .. }) if wait.lock.is_some() => {
+                // A signal from the owner proves no ownership.
+                return wait
+                    .lock
+                    .map_or_else(Vec::new, |link| open_lock(ContendedLock { proved: link.kernel, ..link }));
+            }
+            Some(cut) => {
+                let cause = Cause::Signal(SignalCause::new(cut, &woken));
+                return one_part(SegmentKind::Unknown, cause, Basis::Measured);
+            }
+            None => woken,
+        },
         Waker::Unseen if graph.losses().touch(interval.from, interval.to) => {
             let cause = Cause::missing(graph, interval.from, interval.to);
             return one_part(SegmentKind::Unknown, cause, Basis::Ambiguous);
@@ -50,8 +77,24 @@ pub(crate) fn explain(
             return one_part(SegmentKind::Unknown, Cause::BeforeRecording, Basis::Measured);
         }
         Waker::Unseen => return one_part(SegmentKind::Unknown, Cause::NoWakeupSeen, Basis::Measured),
-        Waker::Open => return open_wait(wait.lock, one_part),
+        Waker::Open => {
+            return match wait.lock {
+                Some(link) => open_lock(link),
+                None => one_part(SegmentKind::Unknown, Cause::StillWaiting, Basis::Measured),
+            };
+        }
     };
+    let sleeps = wait.call.is_some_and(|call| is_sleep(call.number));
+    if sleeps && matches!(context, Context::Unrecorded | Context::TaskOrUnrecorded) {
+        let cause = Cause::Timer { context };
+        return one_part(SegmentKind::Timer, cause, Basis::Inferred(Rule::SleepingCall));
+    }
+    // The idle thread does not wake others by itself: an interrupt did.
+    let idle = current == Occupant::Idle && !context.is_interrupt();
+    if idle || (context == Context::Unrecorded && graph.evidence(evidence).is_none()) {
+        let cause = Cause::Interrupt { context: Context::Unrecorded, irq: None };
+        return one_part(SegmentKind::Unknown, cause, Basis::Ambiguous);
+    }
     if !context.is_interrupt() {
         return match current {
             Occupant::Thread(thread) if thread != waiter => {
@@ -61,13 +104,15 @@ pub(crate) fn explain(
                     (false, Some(_)) => Via::Lock,
                     (false, None) => Via::Wakeup,
                 };
-                let (lock, trust) = (lock.map(lock_cause), Trust::Sure);
+                let trust = match context {
+                    Context::Task => Trust::Sure,
+                    _ if wait.call.is_some_and(|call| !has_timeout(call.number)) => {
+                        Trust::By(Rule::CallWithoutTimeout)
+                    }
+                    _ => Trust::Doubtful,
+                };
+                let lock = lock.map(LockCause::from);
                 vec![Part::Thread { thread, to, acted: woken, via, lock, trust }]
-            }
-            // The idle thread does not wake others by itself: an interrupt did.
-            Occupant::Idle => {
-                let cause = Cause::Interrupt { context: Context::UnknownInterrupt, irq: None };
-                one_part(SegmentKind::OtherDevice, cause, Basis::Measured)
             }
             _ => one_part(SegmentKind::Unknown, Cause::NoWakeupSeen, Basis::Ambiguous),
         };
@@ -76,35 +121,32 @@ pub(crate) fn explain(
         Some(Evidence::Block(completion)) => disk(waiter, completion, from, to),
         Some(Evidence::Packet(received)) => network(graph, waiter, received, current, from, to),
         doubtful => {
-            let basis = if doubtful.is_some() { Basis::Ambiguous } else { Basis::Measured };
             let (kind, cause) = interrupt(context, irq);
-            one_part(kind, cause, basis)
+            one_part(
+                kind,
+                cause,
+                match context {
+                    Context::UnrecordedTimer if doubtful.is_none() => Basis::Inferred(Rule::UnrecordedTimer),
+                    _ => Basis::measured_unless(doubtful.is_some()),
+                },
+            )
         }
     }
 }
 
-/// The part of a wait that had not ended at the end of the recording.
-fn open_wait(
-    lock: Option<ContendedLock>,
-    one_part: impl Fn(SegmentKind, Cause, Basis) -> Vec<Part>,
-) -> Vec<Part> {
-    match lock {
-        Some(link) => {
-            let basis = if link.proved { Basis::Measured } else { Basis::Ambiguous };
-            one_part(SegmentKind::Lock, Cause::Lock(lock_cause(link)), basis)
-        }
-        None => one_part(SegmentKind::Unknown, Cause::StillWaiting, Basis::Measured),
-    }
-}
-
-fn lock_cause(link: ContendedLock) -> LockCause {
-    LockCause { address: link.address, kernel: link.kernel, owner: link.owner }
+/// Whether a wait in this call waits for a signal, whose sender then answers it: `pause`, `rt_sigsuspend`. A signal
+/// that kills answers nothing.
+fn is_for_signals(wait: &Wait) -> bool {
+    let goes_on = wait.cut.is_some_and(|cut| cut.effect == SignalEffect::GoesOn);
+    goes_on && wait.call.is_some_and(|call| matches!(call.number, 34 | 130))
 }
 
 /// The kind and cause of a wake-up by an interrupt with no evidence but its context.
 fn interrupt(context: Context, irq: u16) -> (SegmentKind, Cause) {
     match context {
-        Context::LocalTimer | Context::Softirq(Softirq::Timer | Softirq::Hrtimer) => {
+        Context::LocalTimer
+        | Context::UnrecordedTimer
+        | Context::Softirq(Softirq::Timer | Softirq::Hrtimer) => {
             (SegmentKind::Timer, Cause::Timer { context })
         }
         Context::Softirq(Softirq::Block) => {

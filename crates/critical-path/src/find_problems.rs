@@ -14,7 +14,8 @@ pub(crate) fn problems(graph: &Graph, window: &Window, segments: &[Segment]) -> 
         Share { ns, of_ns: window.to.since(window.from) }
     };
     let unexplained = |cause: Cause| share(&|segment| segment.cause == cause);
-    if window.from < graph.from() || window.to > graph.to() {
+    let host = graph.thread(window.thread).tid().host();
+    if window.from < graph.from() || window.to > graph.end_of(host) {
         let kind = ProblemKind::WindowOutside;
         problems.push(Problem { kind, from: window.from, to: window.to, thread });
     }

@@ -1,10 +1,10 @@
 //! Waits that had not ended when the recording did, and deadlocks among them.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{BlockedState, Call};
-use wakepath_wait_graph::{Graph, ThreadIndex, Waker};
+use wakepath_event::{BlockedState, Call, SignalEffect};
+use wakepath_wait_graph::{Graph, StateInterval, ThreadIndex, Wait, Waker};
 
-use crate::LockCause;
+use crate::{LockCause, SignalCause};
 
 /// A wait that was still open when the recording ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +24,17 @@ pub struct Hang {
     pub lock: Option<LockCause>,
     /// The kernel names the owner.
     pub proved: bool,
+    /// The signal that ended the wait and the thread with it; `None` if the wait was open when the recording ended.
+    pub killed: Option<Killed>,
+}
+
+/// The end of a wait by a signal that ends the thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Killed {
+    /// The time at which the signal woke the thread.
+    pub at: Stamp<Reference>,
+    /// The signal.
+    pub by: SignalCause,
 }
 
 /// The waits of all threads that the recording's end cut off, longest first.
@@ -38,22 +49,42 @@ fn hang(graph: &Graph, thread: ThreadIndex) -> Option<Hang> {
     let intervals = graph.state_intervals(thread);
     let last = intervals.get(intervals.len().checked_sub(1)?)?;
     let wait = graph.wait(&last).filter(|wait| wait.end == Waker::Open && !wait.newborn)?;
-    Some(Hang {
+    Some(hang_of(thread, &last, &wait, None))
+}
+
+/// The wait of a thread that a signal ended together with the thread.
+pub fn killed(graph: &Graph, thread: ThreadIndex) -> Option<Hang> {
+    // All but the few threads that signals killed are settled by this.
+    if graph.thread(thread).signals.is_empty() {
+        return None;
+    }
+    let intervals = graph.state_intervals(thread);
+    (0..intervals.len()).rev().find_map(|index| {
+        let interval = intervals.get(index)?;
+        let wait = graph.wait(&interval)?;
+        let cut = wait.cut.filter(|cut| cut.effect == SignalEffect::Kills)?;
+        let Waker::Woken(woken) = wait.end else { return None };
+        let by = SignalCause::new(cut, &woken);
+        Some(hang_of(thread, &interval, &wait, Some(Killed { at: interval.to, by })))
+    })
+}
+
+fn hang_of(thread: ThreadIndex, last: &StateInterval, wait: &Wait, killed: Option<Killed>) -> Hang {
+    Hang {
         thread,
         since: last.from,
         began_before: wait.began_before,
         state: wait.state,
         call: wait.call,
-        lock: wait.lock.map(|link| LockCause {
-            address: link.address,
-            kernel: link.kernel,
-            owner: link.owner,
-        }),
-        proved: wait.lock.is_some_and(|link| link.proved),
-    })
+        lock: wait.lock.map(LockCause::from),
+        // A signal from the owner proves no ownership.
+        proved: wait.lock.is_some_and(|link| link.proved && (killed.is_none() || link.kernel)),
+        killed,
+    }
 }
 
-/// The cycles of threads that each wait for a lock that the next one owns. Each cycle is returned once,
+/// The cycles of threads that each wait for a lock that the next one owns, when the recording ended or until a signal
+/// killed them. Each cycle is returned once,
 /// from its first thread on; a thread is part of at most one.
 pub fn deadlocks(graph: &Graph) -> Vec<Vec<Hang>> {
     let count = graph.threads().len();
@@ -65,7 +96,7 @@ pub fn deadlocks(graph: &Graph) -> Vec<Vec<Hang>> {
         let mut next = Some(first);
         while let Some(thread) = next.filter(|thread| colour[thread.0 as usize] == 0) {
             colour[thread.0 as usize] = first.0 + 1;
-            let Some(hang) = hang(graph, thread) else {
+            let Some(hang) = hang(graph, thread).or_else(|| killed(graph, thread)) else {
                 next = None;
                 break;
             };

@@ -25,10 +25,11 @@ mod timeouts;
 pub use active::{active, active_by};
 pub use contributors::{Contributor, contributors};
 pub use exact::exact;
-pub use hang::{Hang, deadlocks, hangs};
+pub use hang::{Hang, Killed, deadlocks, hangs, killed};
 pub use path::{
-    Algorithm, Basis, Cause, LockCause, Path, Rule, Segment, SegmentKind, Via, Wait, WaitId, Window,
+    Algorithm, Basis, Cause, JoinedSum, LockCause, Path, Rule, Segment, SegmentKind, SignalCause,
+    SignalSender, Via, Wait, WaitId, Window,
 };
 pub use problem::{Problem, ProblemKind, Severity, Share};
 pub use responsible::Responsible;
-pub use timeouts::{Timeouts, is_sleep};
+pub use timeouts::{Timeouts, may_go_on};

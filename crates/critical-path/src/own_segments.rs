@@ -7,7 +7,7 @@ use wakepath_wait_graph::{
     UnknownReason, Waker,
 };
 
-use crate::tiles::Position;
+use crate::tiles::{Position, Trust};
 use crate::{Basis, Cause, Rule, Segment, SegmentKind};
 
 /// Pushes the segments of the part from `from` to `to` of a state interval, in order; none for a blocked one.
@@ -22,14 +22,11 @@ pub(crate) fn own_segments(
 ) {
     let intervals = graph.state_intervals(position.thread);
     let Some(interval) = intervals.get(index) else { return };
+    let may_hide_a_run = || graph.losses().may_hide_a_run(interval.from, interval.to);
     match interval.state {
         ThreadState::Running { cpu, interrupts_ns } => {
             let stolen = graph.stolen(cpu);
-            let basis = if graph.losses().may_hide_a_run_on(cpu, from, to) {
-                Basis::Ambiguous
-            } else {
-                Basis::Measured
-            };
+            let basis = Basis::measured_unless(graph.losses().may_hide_a_run_on(cpu, from, to));
             for (from, to, taken) in stolen.parts(from, to) {
                 if taken {
                     push(stolen_segment(position, from, to));
@@ -48,13 +45,8 @@ pub(crate) fn own_segments(
                 push(position.segment(from, to, SegmentKind::Unknown, cause, Basis::Ambiguous));
             }
             early => {
-                let basis = if graph.losses().may_hide_a_run(interval.from, interval.to) {
-                    Basis::Ambiguous
-                } else if early {
-                    Basis::Inferred(Rule::WakingBeforeSwitch)
-                } else {
-                    Basis::Measured
-                };
+                let trust = if early { Trust::By(Rule::WakingBeforeSwitch) } else { Trust::Sure };
+                let basis = trust.basis(Basis::measured_unless(may_hide_a_run()));
                 let cpu = if cpu == Cpu::UNKNOWN { last_cpu(intervals, index) } else { cpu };
                 for occupancy in bookmarks.occupancies(cpu, from, to) {
                     let cause =
@@ -73,11 +65,7 @@ pub(crate) fn own_segments(
             }
         },
         ThreadState::Throttled { .. } => {
-            let basis = if graph.losses().may_hide_a_run(interval.from, interval.to) {
-                Basis::Ambiguous
-            } else {
-                Basis::Measured
-            };
+            let basis = Basis::measured_unless(may_hide_a_run());
             push(position.segment(from, to, SegmentKind::Throttled, Cause::None, basis));
         }
         ThreadState::Unknown(UnknownReason::NotSeenYet) => {
@@ -124,10 +112,8 @@ fn interrupt_share(
 /// Whether a runnable interval follows a wait whose wake-up came before its switch-out.
 fn woken_before_switch_out(graph: &Graph, intervals: StateIntervals<'_>, index: usize) -> bool {
     let Some(before) = index.checked_sub(1).and_then(|before| intervals.get(before)) else { return false };
-    match graph.wait(&before).map(|wait| wait.end) {
-        Some(Waker::Woken { at, .. }) => at < before.from || (at == before.from && before.from == before.to),
-        _ => false,
-    }
+    let Some(Waker::Woken(woken)) = graph.wait(&before).map(|wait| wait.end) else { return false };
+    woken.at < before.from || (woken.at == before.from && before.from == before.to)
 }
 
 /// The CPU on which a thread last ran, for one that waits for a CPU until the recording ends.

@@ -1,13 +1,13 @@
 //! The path as data, which every view (text, JSON, Perfetto) shows.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{BlockRequest, Call, Context, FlowId};
-use wakepath_wait_graph::{Graph, ThreadIndex};
+use wakepath_event::{BlockRequest, Call, Context, FlowId, SignalEffect, Softirq};
+use wakepath_wait_graph::{ContendedLock, Cut, Graph, Occupant, Thread, ThreadIndex, WakeUp};
 
 use crate::Problem;
 
 /// A stretch of one thread's time, to be explained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Window {
     /// The thread.
     pub thread: ThreadIndex,
@@ -17,14 +17,24 @@ pub struct Window {
     pub to: Stamp<Reference>,
 }
 
+impl Window {
+    /// Its length, ns.
+    pub const fn length(&self) -> u64 {
+        self.to.since(self.from)
+    }
+}
+
 /// The algorithm that made a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Algorithm {
     /// Each wait is replaced by the activity of its waker in that time (G15 Algorithm 5).
     Active,
-    /// The same, but time-outs after which a thread goes back to the same wait count as that wait
-    /// ([`Rule::JoinedTimeouts`]).
+    /// The same, but time-outs after which a thread goes back to the same wait count as that wait, where this is
+    /// proved ([`Rule::JoinedTimeouts`]).
+    #[default]
     Joined,
+    /// The same, also where it may only have been the same wait.
+    JoinedIfAlike,
     /// The longest path back from the window's end; waits that a thread ended count as zero (G15 §4.3.1).
     Exact,
 }
@@ -40,8 +50,19 @@ pub struct Path {
     pub segments: Vec<Segment>,
     /// The waits that segments explain; a wait's parent comes before it.
     pub waits: Vec<Wait>,
+    /// The waits that timed out and are explained by the end of a later one.
+    pub joined: JoinedSum,
     /// Remarks that make the path less certain.
     pub problems: Vec<Problem>,
+}
+
+/// A number of waits that timed out, and their time on a path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JoinedSum {
+    /// Their number.
+    pub waits: u64,
+    /// Their time, ns.
+    pub ns: u64,
 }
 
 impl Path {
@@ -84,6 +105,8 @@ pub struct Segment {
     pub cause: Cause,
     /// The certainty.
     pub basis: Basis,
+    /// An earlier segment has the beginning of the same wait of this thread, under another wait above.
+    pub goes_on: bool,
 }
 
 /// A wait that the activity of another thread explains, clipped to the window and the waits above.
@@ -109,6 +132,10 @@ pub struct Wait {
     pub lock: Option<LockCause>,
     /// The certainty.
     pub basis: Basis,
+    /// It timed out, and a later wait, which is the same for the path, explains it.
+    pub timed_out: bool,
+    /// An earlier wait of the path has the beginning of this one, under another wait above.
+    pub goes_on: bool,
 }
 
 /// The kind of time of a segment.
@@ -232,10 +259,14 @@ pub enum Cause {
     },
     /// A lock.
     Lock(LockCause),
+    /// A signal cut the wait short: what was waited for did not come.
+    Signal(SignalCause),
     /// The wait had not ended at the end of the recording.
     StillWaiting,
     /// The wait began before the recording did.
     BeforeRecording,
+    /// The recording of the thread's host had ended.
+    AfterRecording,
     /// The wait has no wake-up.
     NoWakeupSeen,
     /// A recorder lost records here.
@@ -251,6 +282,51 @@ impl Cause {
     pub(crate) fn missing(graph: &Graph, from: Stamp<Reference>, to: Stamp<Reference>) -> Self {
         if graph.losses().touch_reported(from, to) { Self::Lost } else { Self::Unrecorded }
     }
+
+    /// The cause of unknown time after the last known time of a thread.
+    pub(crate) fn after_last(graph: &Graph, thread: &Thread) -> Self {
+        let dead = thread.last < graph.end_of(thread.tid().host()) || thread.exited.is_some();
+        if dead { Self::NotAlive } else { Self::AfterRecording }
+    }
+}
+
+/// A signal that cut a wait short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SignalCause {
+    /// Its number; 0 if the process ended by no signal.
+    pub number: u32,
+    /// Its effect on the thread.
+    pub effect: SignalEffect,
+    /// Its sender.
+    pub sender: SignalSender,
+}
+
+/// The sender of a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SignalSender {
+    /// A thread; one of the kernel's sends what a terminal asks for.
+    Thread(ThreadIndex),
+    /// A timer.
+    Timer,
+    /// Not known.
+    Unknown,
+}
+
+impl SignalCause {
+    /// The signal that cut short a wait that this wake-up ended.
+    pub(crate) fn new(cut: Cut, woken: &WakeUp) -> Self {
+        let sender = match (woken.context, woken.current) {
+            (Context::Task, Occupant::Thread(thread)) => SignalSender::Thread(thread),
+            (
+                Context::LocalTimer
+                | Context::UnrecordedTimer
+                | Context::Softirq(Softirq::Timer | Softirq::Hrtimer),
+                _,
+            ) => SignalSender::Timer,
+            _ => SignalSender::Unknown,
+        };
+        Self { number: cut.signal, effect: cut.effect, sender }
+    }
 }
 
 /// A lock and its owner when the wait for it began.
@@ -262,6 +338,12 @@ pub struct LockCause {
     pub kernel: bool,
     /// Its owner, if known.
     pub owner: Option<ThreadIndex>,
+}
+
+impl From<ContendedLock> for LockCause {
+    fn from(ContendedLock { address, kernel, owner, .. }: ContendedLock) -> Self {
+        Self { address, kernel, owner }
+    }
 }
 
 /// The certainty of a figure.
@@ -277,6 +359,13 @@ pub enum Basis {
     Ambiguous,
 }
 
+impl Basis {
+    /// `Measured`, or `Ambiguous` if `doubtful`.
+    pub(crate) const fn measured_unless(doubtful: bool) -> Self {
+        if doubtful { Self::Ambiguous } else { Self::Measured }
+    }
+}
+
 /// The rules by which segments are inferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rule {
@@ -286,12 +375,18 @@ pub enum Rule {
     LastCompletion,
     /// The packet that ended a wait is the last received in that context.
     LastPacket,
-    /// Consecutive time-outs of the same wait are one wait.
+    /// Consecutive time-outs of the same wait for a lock are one wait, which the lock's owner ended.
     JoinedTimeouts,
     /// The wake-up came before its own switch-out.
     WakingBeforeSwitch,
     /// A kernel worker's time before it picked up the work has nothing to do with the wait.
     TakenUp,
+    /// The wake-up came in a hard interrupt that was not recorded; those of devices were.
+    UnrecordedTimer,
+    /// Not all interrupts were recorded; the call that the thread slept in ends by its timer.
+    SleepingCall,
+    /// Not all interrupts were recorded; the call that the thread waited in has no time-out.
+    CallWithoutTimeout,
     /// Stolen time is found as a sum when the CPU looks; it counts as the time right before.
     StolenBefore,
 }

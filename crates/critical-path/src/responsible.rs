@@ -3,7 +3,7 @@
 use wakepath_event::{Context, FlowId};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::Cause;
+use crate::{Cause, SignalCause};
 
 /// A [`Cause`] without what differs from one wait to the next: the key by which contributors are added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,10 +41,14 @@ pub enum Responsible {
         /// Its owner when the wait began.
         owner: Option<ThreadIndex>,
     },
+    /// A signal that cut the wait short.
+    Signal(SignalCause),
     /// The wait had not ended at the end of the recording.
     StillWaiting,
     /// The wait began before the recording did.
     BeforeRecording,
+    /// The recording of the thread's host had ended.
+    AfterRecording,
     /// The wait has no wake-up.
     NoWakeupSeen,
     /// A recorder lost records.
@@ -68,8 +72,10 @@ impl From<&Cause> for Responsible {
             Cause::Network { flow } => Self::Flow(flow),
             Cause::Interrupt { context, irq } => Self::Interrupt { context, irq },
             Cause::Lock(lock) => Self::Lock { address: lock.address, kernel: lock.kernel, owner: lock.owner },
+            Cause::Signal(signal) => Self::Signal(signal),
             Cause::StillWaiting => Self::StillWaiting,
             Cause::BeforeRecording => Self::BeforeRecording,
+            Cause::AfterRecording => Self::AfterRecording,
             Cause::NoWakeupSeen => Self::NoWakeupSeen,
             Cause::Lost => Self::Lost,
             Cause::Unrecorded => Self::Unrecorded,

@@ -1,10 +1,9 @@
 //! The segments of a path while a walk makes them.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::Call;
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::{Basis, Cause, Rule, Segment, SegmentKind, Via, Wait, WaitId};
+use crate::{Basis, Cause, Rule, Segment, SegmentKind, Via, Wait, WaitId, Window};
 
 /// The position of a walk: the thread that it follows, and how the path leads there.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +53,11 @@ impl Trust {
 }
 
 impl Position {
+    /// The beginning of a walk: the window's own thread.
+    pub(crate) const fn of(window: &Window) -> Self {
+        Self { thread: window.thread, parent: None, depth: 0, via: Via::Window, trust: Trust::Sure }
+    }
+
     /// A segment at this position.
     pub(crate) fn segment(
         &self,
@@ -75,20 +79,8 @@ impl Position {
             cause,
             // Unknown time has its own basis, however the path leads here.
             basis: if kind == SegmentKind::Unknown { basis } else { self.trust.basis(basis) },
+            goes_on: false,
         }
-    }
-
-    /// The same with the system call that the thread is blocked in.
-    pub(crate) fn blocked(
-        &self,
-        from: Stamp<Reference>,
-        to: Stamp<Reference>,
-        kind: SegmentKind,
-        cause: Cause,
-        basis: Basis,
-        call: Option<Call>,
-    ) -> Segment {
-        Segment { call, ..self.segment(from, to, kind, cause, basis) }
     }
 }
 

@@ -1,22 +1,34 @@
 //! Waits that end in a time-out, and those of them that count as one wait.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{Context, Softirq};
-use wakepath_wait_graph::{Graph, StateInterval, StateIntervals, ThreadState, Wait, Waker};
+use wakepath_event::{Call, Context, Softirq, Tid};
+use wakepath_wait_graph::{
+    Graph, Occupant, StateInterval, StateIntervals, ThreadIndex, ThreadState, Wait, WakeUp, Waker,
+};
+
+use crate::Rule;
+use crate::tiles::Trust;
 
 /// The treatment of waits that end in a time-out.
 ///
-/// An event loop that sleeps with short time-outs hides the cause of its wait (G15 §5.4.3, §8.1).
+/// A wait that is repeated after short time-outs hides its cause (G15 §5.4.3, §8.1). Waits are joined if the thread
+/// goes back to the same wait, in the same system call with the same first argument, without having run for longer than
+/// it had waited. The end of the last one then explains all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Timeouts {
     /// They are waits for a timer.
-    #[default]
     AsTheyAre,
-    /// They are parts of one wait if the thread goes back to the same wait, in the same system call with
-    /// the same first argument, without having run for longer than it had waited. The end of the last
-    /// part explains all of them. The segments have the rule
+    /// They are joined where it is proved that the thread went back to the same wait: all are for one lock, whose
+    /// memory names the same owner each time, and that owner ended the last one. The segments have the rule
     /// [`Rule::JoinedTimeouts`](crate::Rule::JoinedTimeouts).
+    ///
+    /// Nothing else proves it. The futex of a condition variable or semaphore is at the same address for each event,
+    /// and a descriptor is the same for each packet.
+    #[default]
     Joined,
+    /// They are joined where it may have been the same wait; without proof, the segments are ambiguous. Never sleeps,
+    /// nor waits for any event of a set.
+    JoinedIfAlike,
 }
 
 /// Several waits of a thread that count as one.
@@ -24,8 +36,8 @@ pub enum Timeouts {
 pub(crate) struct JoinedWaits {
     /// The index of their last state interval.
     last: usize,
-    /// The last wait ended in something other than a time-out.
-    ended: bool,
+    /// The certainty that they are one, if the last one ended in something other than a time-out.
+    ended: Option<Trust>,
 }
 
 impl JoinedWaits {
@@ -34,17 +46,18 @@ impl JoinedWaits {
     /// that end after `to` do not count.
     pub(crate) fn at(
         graph: &Graph,
-        intervals: StateIntervals<'_>,
+        thread: ThreadIndex,
         index: usize,
         to: Stamp<Reference>,
         known: Option<Self>,
     ) -> Option<Self> {
+        let intervals = graph.state_intervals(thread);
         let interval = intervals.get(index)?;
         let first = graph.wait(&interval).filter(timed_out)?;
         if let Some(known) = known.filter(|known| index <= known.last) {
             return Some(known);
         }
-        let call = first.call.filter(|call| !is_sleep(call.number))?;
+        let awaited = Awaited::of(&first).filter(|awaited| may_go_on(awaited.call))?;
         let (mut last, mut waited, mut ran) = (index, interval.to.since(interval.from), 0);
         for next in index + 1..intervals.len() {
             let Some(interval) = intervals.get(next).filter(|interval| interval.to <= to) else { break };
@@ -54,39 +67,141 @@ impl JoinedWaits {
                 ThreadState::Unknown(_) => break,
                 ThreadState::Blocked(_) => {
                     let Some(wait) = graph.wait(&interval) else { break };
-                    let same = wait.call.is_some_and(|c| (c.number, c.arg0) == (call.number, call.arg0));
-                    if !same || ran > waited {
+                    if Awaited::of(&wait) != Some(awaited) || ran > waited {
                         break;
                     }
                     last = next;
                     if !timed_out(&wait) {
-                        let ended = matches!(wait.end, Waker::Woken { .. });
-                        return Some(Self { last, ended });
+                        return Some(Self { last, ended: awaited.trust(graph, thread, &wait) });
                     }
                     (waited, ran) = (interval.to.since(interval.from), 0);
                 }
             }
         }
-        Some(Self { last, ended: false })
+        Some(Self { last, ended: None })
     }
 
-    /// The last of the waits, which did not end in a time-out; `None` if all of them did.
+    /// The last of the waits, which did not end in a time-out, and the certainty that all are one; `None` if all of
+    /// them timed out, or if that is less certain than `timeouts` asks for.
     pub(crate) fn ending_wait(
         self,
         graph: &Graph,
         intervals: StateIntervals<'_>,
-    ) -> Option<(StateInterval, Wait)> {
-        let interval = intervals.get(self.last).filter(|_| self.ended)?;
-        Some((interval, graph.wait(&interval)?))
+        timeouts: Timeouts,
+    ) -> Option<(StateInterval, Wait, Trust)> {
+        let trust = self.ended.filter(|trust| match timeouts {
+            Timeouts::AsTheyAre => false,
+            Timeouts::Joined => *trust != Trust::Doubtful,
+            Timeouts::JoinedIfAlike => true,
+        })?;
+        let interval = intervals.get(self.last)?;
+        Some((interval, graph.wait(&interval)?, trust))
     }
 }
 
-fn timed_out(wait: &Wait) -> bool {
-    let Waker::Woken { context, .. } = wait.end else { return false };
-    matches!(context, Context::LocalTimer | Context::Softirq(Softirq::Timer | Softirq::Hrtimer))
+/// The thing that a thread waits for, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Awaited {
+    call: u32,
+    arg0: u64,
+    lock: Option<AwaitedLock>,
 }
 
-/// A sleep waits for nothing but its timer: `nanosleep`, `clock_nanosleep`.
-pub const fn is_sleep(call: u32) -> bool {
+/// A futex in the shape of a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct AwaitedLock {
+    operation: u32,
+    /// The owner that its memory names.
+    owner: Tid,
+}
+
+impl Awaited {
+    fn of(wait: &Wait) -> Option<Self> {
+        let Call { number, arg0, lock } = wait.call?;
+        let lock = lock.filter(|_| number == Call::FUTEX);
+        let lock = lock
+            .and_then(|word| Some(AwaitedLock { operation: word.operation, owner: word.shaped_owner()? }));
+        Some(Self { call: number, arg0, lock })
+    }
+
+    /// The certainty that waits of `thread` for this are one wait, the last of which is `last`; `None` if no event
+    /// ended that.
+    fn trust(self, graph: &Graph, thread: ThreadIndex, last: &Wait) -> Option<Trust> {
+        // A signal cuts a wait short; it is not the awaited event.
+        let (Waker::Woken(WakeUp { current, context, .. }), None) = (last.end, last.cut) else { return None };
+        let by_owner = match (current, self.lock) {
+            (Occupant::Thread(waker), Some(lock)) if context == Context::Task => {
+                is_named(graph, thread, waker, lock.owner)
+            }
+            _ => false,
+        };
+        Some(if by_owner { Trust::By(Rule::JoinedTimeouts) } else { Trust::Doubtful })
+    }
+}
+
+/// Whether `owner`, as the memory of the waiter's process spells it, is the waker, a thread of that process.
+fn is_named(graph: &Graph, waiter: ThreadIndex, waker: ThreadIndex, owner: Tid) -> bool {
+    let (waiter, waker) = (graph.thread(waiter), graph.thread(waker));
+    if waiter.tgid().is_none() || waiter.tgid() != waker.tgid() {
+        return false;
+    }
+    // The memory has the tid of the process's pid namespace.
+    waker.identity.as_ref().is_some_and(|who| who.ns_tid.number() == owner.number())
+}
+
+/// Whether a timer of its own ended a wait.
+pub(crate) fn timed_out(wait: &Wait) -> bool {
+    // A timer that sends a signal is not the wait's own.
+    let (Waker::Woken(WakeUp { context, .. }), None) = (wait.end, wait.cut) else { return false };
+    matches!(
+        context,
+        Context::LocalTimer | Context::UnrecordedTimer | Context::Softirq(Softirq::Timer | Softirq::Hrtimer)
+    )
+}
+
+/// Whether a wait in this call may go on after a time-out of its own. A sleep waits for nothing but its timer; a wait
+/// for any event of a set, such as `epoll_wait`, is no wait for one of them; and `pause` has no time-out.
+pub const fn may_go_on(call: u32) -> bool {
+    const PAUSE: u32 = 34;
+    const NANOSLEEP: u32 = 35;
+    const RT_SIGSUSPEND: u32 = 130;
+    const IO_GETEVENTS: u32 = 208;
+    const CLOCK_NANOSLEEP: u32 = 230;
+    const EPOLL_WAIT: u32 = 232;
+    const EPOLL_PWAIT: u32 = 281;
+    const IO_PGETEVENTS: u32 = 333;
+    const IO_URING_ENTER: u32 = 426;
+    const EPOLL_PWAIT2: u32 = 441;
+    !matches!(
+        call,
+        PAUSE
+            | NANOSLEEP
+            | RT_SIGSUSPEND
+            | IO_GETEVENTS
+            | CLOCK_NANOSLEEP
+            | EPOLL_WAIT
+            | EPOLL_PWAIT
+            | IO_PGETEVENTS
+            | IO_URING_ENTER
+            | EPOLL_PWAIT2
+    )
+}
+
+/// Whether a call waits for nothing but its timer: `nanosleep`, `clock_nanosleep`.
+pub(crate) const fn is_sleep(call: u32) -> bool {
     matches!(call, 35 | 230)
+}
+
+/// Whether a system call may end by a time-out: the waits for several things, for locks and for completions, and
+/// waits for a signal, which may be that of a timer.
+pub(crate) const fn has_timeout(call: u32) -> bool {
+    matches!(
+        call,
+        // poll, select, pause, rt_sigtimedwait, rt_sigsuspend, futex, io_getevents, semtimedop, epoll_wait
+        7 | 23 | 34 | 128 | 130 | 202 | 208 | 220 | 232
+        // mq_timedsend, mq_timedreceive, pselect6, ppoll, epoll_pwait, recvmmsg, io_pgetevents
+        | 242 | 243 | 270 | 271 | 281 | 299 | 333
+        // io_uring_enter, epoll_pwait2, futex_waitv, futex_wait
+        | 426 | 441 | 449 | 455
+    ) || is_sleep(call)
 }

@@ -9,8 +9,8 @@ use std::{env, fs};
 
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{
-    Basis, Cause, Hang, LockCause, Path, Timeouts, Window, active, active_by, contributors, deadlocks, exact,
-    hangs,
+    Basis, Cause, Hang, LockCause, Path, SignalCause, SignalSender, Timeouts, Window, active, active_by,
+    contributors, deadlocks, exact, hangs,
 };
 use wakepath_scenario::text::{Question, Script, parse};
 use wakepath_wait_graph::{Graph, ThreadIndex};
@@ -48,9 +48,12 @@ fn answer(script: &Script) -> String {
         let _ = writeln!(out, "{}", question.text);
         match question.verb.as_str() {
             "active" => show(&mut out, script, &graph, &active(&graph, window(&graph, question))),
-            "joined" => {
-                let path = active_by(&graph, window(&graph, question), Timeouts::Joined);
-                show(&mut out, script, &graph, &path);
+            "joined" | "alike" => {
+                let timeouts = match question.verb.as_str() {
+                    "joined" => Timeouts::Joined,
+                    _ => Timeouts::JoinedIfAlike,
+                };
+                show(&mut out, script, &graph, &active_by(&graph, window(&graph, question), timeouts));
             }
             "exact" => show(&mut out, script, &graph, &exact(&graph, window(&graph, question))),
             "hangs" => hangs(&graph).iter().for_each(|hang| show_hang(&mut out, &graph, hang)),
@@ -166,8 +169,17 @@ fn cause(script: &Script, graph: &Graph, cause: &Cause) -> String {
             format!(" request {} in the {}", request.id, if *queued { "queue" } else { "device" })
         }
         Cause::Lock(held) => lock(graph, held),
+        Cause::Signal(cut) => signal(graph, cut),
         other => format!(" {other:?}"),
     }
+}
+
+fn signal(graph: &Graph, signal: &SignalCause) -> String {
+    let sender = match signal.sender {
+        SignalSender::Thread(by) => format!(" of {}", name(graph, by)),
+        other => format!(" of {other:?}"),
+    };
+    format!(" signal {}{sender} ({:?})", signal.number, signal.effect)
 }
 
 fn lock(graph: &Graph, lock: &LockCause) -> String {
@@ -185,6 +197,9 @@ fn show_hang(out: &mut String, graph: &Graph, hang: &Hang) {
     if let Some(held) = &hang.lock {
         let sure = if hang.proved { "" } else { " (a claim)" };
         let _ = write!(out, ", for{}{sure}", lock(graph, held));
+    }
+    if let Some(killed) = hang.killed {
+        let _ = write!(out, ", until{} at {}", signal(graph, &killed.by), killed.at.ns());
     }
     out.push('\n');
 }

@@ -31,17 +31,11 @@ fn context() -> impl Strategy<Value = Context> {
 }
 
 fn identity() -> impl Strategy<Value = ThreadIdentity> {
-    (tid(), tid(), tid(), 0..4u64).prop_map(|(tid, tgid, ns_tid, start)| ThreadIdentity {
-        tid,
-        tgid,
-        parent: Tid(1),
-        ns_tid,
-        ns_tgid: tgid,
-        start: Stamp::from_ns(start),
-        cgroup: CgroupId(start),
-        cpu_cgroup: CgroupId(start),
-        kernel: false,
-        comm: Comm::new(&[start as u8 + b'a']),
+    (tid(), tid(), tid(), 0..4u64).prop_map(|(tid, tgid, ns_tid, start)| {
+        let (cgroup, comm) = (CgroupId(start), ["a", "b", "c", "d"][start as usize]);
+        let start = Stamp::from_ns(start);
+        let alone = wakepath_scenario::identity(tid.0, comm);
+        ThreadIdentity { tgid, ns_tid, ns_tgid: tgid, start, cgroup, cpu_cgroup: cgroup, ..alone }
     })
 }
 
@@ -67,30 +61,18 @@ fn out() -> impl Strategy<Value = SwitchOut> {
 }
 
 fn request() -> impl Strategy<Value = BlockRequest> {
-    (0..3u64, prop::option::of(stamp()), prop::option::of(stamp())).prop_map(|(id, start, issued)| {
-        BlockRequest {
-            id,
-            device: 0,
-            sector: 0,
-            bytes: 0,
-            operation: 0,
-            start: start.map(Stamp::from_ns),
-            issued: issued.map(Stamp::from_ns),
-        }
+    let stamp = || prop::option::of(stamp().prop_map(Stamp::from_ns));
+    (0..3u64, stamp(), stamp()).prop_map(|(id, start, issued)| BlockRequest {
+        start,
+        issued,
+        ..wakepath_scenario::request(id)
     })
 }
 
 fn packet() -> impl Strategy<Value = Packet> {
-    (0..3u64, any::<bool>(), 0..2u32).prop_map(|(flow, out, seq)| Packet {
-        flow: FlowId(flow),
-        direction: if out { Direction::Out } else { Direction::In },
-        seq,
-        ack: 0,
-        len: 0,
-        tcp_flags: 0,
-        netns: 0,
-        interface: 0,
-    })
+    let direction = prop_oneof![Just(Direction::In), Just(Direction::Out)];
+    ((0..3u64).prop_map(FlowId), direction, 0..2u32)
+        .prop_map(|(flow, direction, seq)| wakepath_scenario::packet(flow, direction, seq))
 }
 
 fn flow() -> impl Strategy<Value = Flow> {

@@ -20,18 +20,12 @@ pub struct Metadata {
 impl Metadata {
     /// A text of the `env` block.
     pub fn text(&self, key: &str) -> Option<&str> {
-        self.env.iter().find_map(|(name, value)| match value {
-            EnvValue::Text(text) if name == key => Some(text.as_str()),
-            _ => None,
-        })
+        text_of(&self.env, key)
     }
 
     /// A number of the `env` block.
     pub fn number(&self, key: &str) -> Option<i64> {
-        self.env.iter().find_map(|(name, value)| match value {
-            EnvValue::Number(number) if name == key => Some(*number),
-            _ => None,
-        })
+        number_of(&self.env, key)
     }
 
     /// The clock of this name.
@@ -47,6 +41,22 @@ pub enum EnvValue {
     Text(String),
     /// A number.
     Number(i64),
+}
+
+/// The text of this name among values.
+pub(crate) fn text_of<'a>(values: &'a [(String, EnvValue)], key: &str) -> Option<&'a str> {
+    values.iter().find_map(|(name, value)| match value {
+        EnvValue::Text(text) if name == key => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+/// The number of this name among values.
+pub(crate) fn number_of(values: &[(String, EnvValue)], key: &str) -> Option<i64> {
+    values.iter().find_map(|(name, value)| match value {
+        EnvValue::Number(number) if name == key => Some(*number),
+        _ => None,
+    })
 }
 
 /// A clock, counting `frequency` ticks a second.
@@ -91,7 +101,7 @@ const fn ns(ticks: u64, frequency: u64) -> u128 {
 }
 
 /// A kind of stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StreamClass {
     /// Its number; packets carry it.
     pub id: u64,
@@ -106,7 +116,7 @@ pub struct StreamClass {
 }
 
 /// A kind of event.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EventClass {
     /// Its number, unique in its stream class.
     pub id: u64,

@@ -1,12 +1,12 @@
 //! Answers as data, with everything in them that a shell needs to show them.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Contributor, Hang, Path};
+use wakepath_critical_path::{Contributor, Hang, JoinedSum, Path};
 use wakepath_event::HostIndex;
 use wakepath_findings::Evidence;
 use wakepath_wait_graph::{Loss, ThreadIndex, ThreadState};
 
-use crate::{Host, Name, Problem, Recorded, Sampled, SampledSegments, Stacks, ThreadInfo};
+use crate::{Host, Name, Problem, Recorded, Sampled, Stacks, ThreadInfo};
 
 /// The part that all answers have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,13 +43,9 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The cost of the recorder's own threads between `from` and `to`; `None` where it did not note
-    /// which threads they are.
-    pub(crate) fn of_recorder(
-        recorded: &Recorded,
-        from: Stamp<Reference>,
-        to: Stamp<Reference>,
-    ) -> Option<Self> {
+    /// The cost of the recorder's own threads; `None` where it did not note which threads they are.
+    pub(crate) fn of_recorder(recorded: &Recorded) -> Option<Self> {
+        let (from, to) = (recorded.from(), recorded.to());
         let observers = &recorded.survey.session.observers;
         if observers.is_empty() || to <= from {
             return None;
@@ -90,30 +86,42 @@ pub struct PathAnswer<'r> {
     pub path: Path,
     /// The contributors to the window's time, the largest first; together they are the whole window.
     pub contributors: Vec<Contributor>,
-    /// So much of the path is time-outs of waits that then went on, ns: what `Algorithm::Joined` would not
-    /// charge to timers; 0 of any path but an active one, and where it is no hundredth of it.
-    pub timed_out_ns: u64,
+    /// The other reading, where waits timed out that may have gone on: they take at least a hundredth of the window.
+    pub if_joined: Option<Box<IfJoined>>,
     /// The wait that the window's thread was in when the recording ended, where the window reaches
     /// that far.
     pub still_waiting: Option<Hang>,
+    /// The wait in which a signal killed the window's thread, or else a descendant of its process.
+    pub killed: Option<Hang>,
     /// Cycles of threads that waited for each other's locks then, where one of them is of the window's
     /// process or a descendant of it.
     pub deadlocks: Vec<Vec<Hang>>,
     /// Where in the code its running threads were seen.
     pub sampled: Sampled,
-    /// The same by segment.
-    pub sampled_segments: SampledSegments,
     /// Where in the code its waits began and were ended, where that was recorded.
     pub stacks: Stacks,
     /// The recording that was asked.
     pub recorded: &'r Recorded,
 }
 
+/// The reading of a window in which waits that timed out went on in the next wait, which is not proved.
+#[derive(Debug)]
+pub struct IfJoined {
+    /// The waits that this path joins beyond those that are proved to be one.
+    pub timed_out: JoinedSum,
+    /// The path.
+    pub path: Path,
+    /// Its contributors, the largest first.
+    pub contributors: Vec<Contributor>,
+    /// No places in the code: the path of [`Algorithm::JoinedIfAlike`](crate::Algorithm::JoinedIfAlike) has them.
+    pub stacks: Stacks,
+}
+
 impl PathAnswer<'_> {
     /// The evidence for findings about the window.
     pub const fn evidence(&self) -> Evidence<'_> {
-        let Self { recorded, path, stacks, sampled, sampled_segments, .. } = self;
-        Evidence { recorded, path, stacks, sampled, sampled_segments }
+        let Self { recorded, path, stacks, sampled, .. } = self;
+        Evidence { recorded, path, stacks, sampled }
     }
 
     /// The window's length, ns.
@@ -140,18 +148,13 @@ mod tests {
 
     #[test]
     fn observers_may_have_taken_longer_than_fits() {
-        let mut events = vec![(0, 0, 0, EventKind::Mark(Mark::Started))];
-        for tid in [7, 8] {
-            events.push((0, 0, 0, EventKind::Mark(Mark::Observer(Tid(tid)))));
-            events.push((1, tid as u16, tid, EventKind::Current));
+        let marks = [Mark::Started, Mark::Observer(Tid(7)), Mark::Observer(Tid(8))];
+        let mut events = marks.map(|mark| event(0, 0, 0, EventKind::Mark(mark))).to_vec();
+        for at in [1, u64::MAX] {
+            events.extend([7, 8].map(|tid| event(at, tid as u16, tid, EventKind::Current)));
         }
-        for tid in [7, 8] {
-            events.push((u64::MAX, tid as u16, tid, EventKind::Current));
-        }
-        let events: Vec<_> =
-            events.into_iter().map(|(at, cpu, tid, what)| event(at, cpu, tid, what)).collect();
         let recorded = read(&events);
-        let cost = Cost::of_recorder(&recorded, recorded.from(), recorded.to()).expect("there are observers");
+        let cost = Cost::of_recorder(&recorded).expect("there are observers");
         assert_eq!((cost.observer_ns, cost.over_ns), (u64::MAX, u64::MAX));
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Window};
 use wakepath_distribution::{Histogram, Peak, Unit, bucket_of, peaks};
 use wakepath_event::CallEnd;
@@ -10,6 +9,7 @@ use wakepath_findings::{Evidence, PerGroup};
 
 use crate::head::head;
 use crate::path::{code_names, explain};
+use crate::query::thread_between;
 use crate::{CodeNames, Head, Name, PathAnswer, Question, Recorded, problem};
 
 /// Which calls are asked about.
@@ -104,13 +104,6 @@ pub enum CallsError {
     NoneAbove { longest_ns: u64 },
 }
 
-/// A call that returned.
-#[derive(Debug, Clone, Copy)]
-struct Call {
-    window: Window,
-    ns: u64,
-}
-
 /// Returns the causes of the calls in question, compared with the usual ones.
 ///
 /// # Errors
@@ -121,37 +114,26 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
     let mut histogram = Histogram::new(Unit::Nanoseconds);
     let mut all = Vec::new();
     for (to, call) in recorded.survey.calls.iter().filter(|(_, call)| call.target == number) {
+        let (from, to) = (call.from.on_reference_host(), to.on_reference_host());
         match call.end {
             CallEnd::Returned => {
-                let ns = to.ns().saturating_sub(call.from.ns());
-                histogram.add(ns);
-                let (from, to) = (reference(call.from), reference(*to));
-                // A number may have been several threads': the one that lived then.
-                let lived = |index: &&_| {
-                    let thread = recorded.graph.thread(**index);
-                    thread.first <= to && from <= thread.last
-                };
-                let threads = recorded.with_tid(call.thread);
-                if let Some(&thread) = threads.iter().rfind(lived).or(threads.last()) {
-                    all.push(Call { window: Window { thread, from, to }, ns });
-                }
+                histogram.add(to.since(from));
+                let thread = thread_between(recorded, call.thread, from, to);
+                all.extend(thread.map(|thread| Window { thread, from, to }));
             }
             CallEnd::Moved => {
-                let ns = to.ns().saturating_sub(call.from.ns());
-                histogram.add(ns);
+                histogram.add(to.since(from));
                 moved += 1;
-                longest_moved = longest_moved.max(ns);
+                longest_moved = longest_moved.max(to.since(from));
             }
             CallEnd::Unwound => unwound += 1,
             CallEnd::Open => open += 1,
         }
     }
     let only_moved = || CallsError::Moved { target: shown(&target), moved };
-    if all.is_empty() && moved > 0 {
-        return Err(only_moved());
-    }
     if all.is_empty() {
-        return Err(CallsError::NoneReturned { target: shown(&target), unwound, open });
+        let none_returned = CallsError::NoneReturned { target: shown(&target), unwound, open };
+        return Err(if moved > 0 { only_moved() } else { none_returned });
     }
     let peaks = peaks(&histogram);
     let asked = match (asked(&all, &peaks, query.which), query.which) {
@@ -164,10 +146,9 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
     let mut names = code_names(recorded);
     let main = (0..peaks.len()).max_by_key(|&peak| peaks[peak].count);
     let usual = main.and_then(|main| {
-        let key = |call: &Call| (call.window.thread, call.window.from, call.window.to);
-        let asked: HashSet<_> = asked.iter().map(key).collect();
+        let asked: HashSet<_> = asked.iter().collect();
         let of_main = all.iter().filter(|call| within(call, &peaks[main]));
-        let usual: Vec<Call> = of_main.filter(|call| !asked.contains(&key(call))).copied().collect();
+        let usual: Vec<Window> = of_main.filter(|call| !asked.contains(call)).copied().collect();
         (!usual.is_empty()).then(|| (main + 1, group(recorded, &usual, query.algorithm, &mut names)))
     });
     let asked = group(recorded, &asked, query.algorithm, &mut names);
@@ -192,10 +173,6 @@ fn head_of(recorded: &Recorded, asked: &Group<'_>, usual: Option<&Group<'_>>) ->
     problem::add_of_calls(&mut head.problems, paths().flat_map(|path| &path.head.problems));
     problem::sort(&mut head.problems);
     head
-}
-
-fn reference(at: Stamp<Local>) -> Stamp<Reference> {
-    at.on_reference_host()
 }
 
 /// A name in an error: it comes from a recording.
@@ -225,11 +202,11 @@ fn target(recorded: &Recorded, asked: Option<&str>) -> Result<(u32, Name), Calls
     }
 }
 
-fn within(call: &Call, peak: &Peak) -> bool {
-    (peak.from_bucket..=peak.to_bucket).contains(&bucket_of(call.ns))
+fn within(call: &Window, peak: &Peak) -> bool {
+    (peak.from_bucket..=peak.to_bucket).contains(&bucket_of(call.length()))
 }
 
-fn asked(all: &[Call], peaks: &[Peak], which: Which) -> Result<Vec<Call>, CallsError> {
+fn asked(all: &[Window], peaks: &[Peak], which: Which) -> Result<Vec<Window>, CallsError> {
     match which {
         Which::Peak(number) => {
             let peak = number.checked_sub(1).and_then(|index| peaks.get(index));
@@ -237,13 +214,13 @@ fn asked(all: &[Call], peaks: &[Peak], which: Which) -> Result<Vec<Call>, CallsE
             Ok(all.iter().filter(|call| within(call, peak)).copied().collect())
         }
         Which::Above(ns) => {
-            let found: Vec<Call> = all.iter().filter(|call| call.ns > ns).copied().collect();
-            let longest_ns = all.iter().map(|call| call.ns).max().unwrap_or(0);
+            let found: Vec<_> = all.iter().filter(|call| call.length() > ns).copied().collect();
+            let longest_ns = all.iter().map(Window::length).max().unwrap_or(0);
             if found.is_empty() { Err(CallsError::NoneAbove { longest_ns }) } else { Ok(found) }
         }
         Which::Slowest(most) => {
             let mut sorted = all.to_vec();
-            sorted.sort_by_key(|call| std::cmp::Reverse(call.ns));
+            sorted.sort_by_key(|call| std::cmp::Reverse(call.length()));
             sorted.truncate(most.max(1));
             Ok(sorted)
         }
@@ -252,11 +229,11 @@ fn asked(all: &[Call], peaks: &[Peak], which: Which) -> Result<Vec<Call>, CallsE
 
 fn group<'r>(
     recorded: &'r Recorded,
-    calls: &[Call],
+    calls: &[Window],
     algorithm: Algorithm,
     names: &mut CodeNames<'r>,
 ) -> Group<'r> {
-    let paths = spread(calls.len()).map(|index| calls[index].window);
+    let paths = spread(calls.len()).map(|index| calls[index]);
     let paths = paths.map(|window| explain(recorded, algorithm, window, Question::Thread, names));
     Group { calls: calls.len() as u64, paths: paths.collect() }
 }
@@ -277,36 +254,42 @@ fn spread(calls: usize) -> impl Iterator<Item = usize> {
 
 #[cfg(test)]
 mod tests {
+    use wakepath_clock::Stamp;
     use wakepath_event::{EventKind, FunctionCall, Mark, NameSpace, SwitchOut, Tid};
 
     use super::*;
     use wakepath_names::testing::{event, read, thread};
 
-    /// A thread that runs all the time, and calls of two functions: `f` 20 times for 100 ns and twice for
-    /// 10 and 20 µs, left once; `g`, which never returned.
-    fn recorded() -> Recorded {
+    /// A thread that runs all the time, and its calls of these functions: besides `others`, 20 calls of the first one
+    /// for 100 ns.
+    fn recorded(functions: &[&str], others: &[(u32, u64, u64, CallEnd)]) -> Recorded {
         let run = EventKind::Switch { next: Tid(10), out: SwitchOut::Runnable, interrupts_ns: 0, call: None };
         let mut events = vec![
             event(0, 0, 0, thread(10, 10, 1, "worker")),
-            event(0, 0, 0, EventKind::Name(NameSpace::Target, 0, b"./app:f".as_slice().into())),
-            event(0, 0, 0, EventKind::Name(NameSpace::Target, 1, b"./app:g".as_slice().into())),
             event(1, 0, 0, EventKind::Mark(Mark::Started)),
             event(2, 0, 0, run),
         ];
-        let mut call = |target, from: u64, to, end| {
+        let name =
+            |(number, name): (u64, &&str)| EventKind::Name(NameSpace::Target, number, name.as_bytes().into());
+        events.splice(1..1, (0..).zip(functions).map(|function| event(0, 0, 0, name(function))));
+        let usual = (0..20).map(|i| (0, 1000 * i + 500, 1000 * i + 600, CallEnd::Returned));
+        events.extend(usual.chain(others.iter().copied()).map(|(target, from, to, end)| {
             let call = FunctionCall { target, thread: Tid(10), from: Stamp::from_ns(from), end };
-            events.push(event(to, 0, 10, EventKind::Function(call)));
-        };
-        for i in 0..20 {
-            call(0, 1000 * i + 500, 1000 * i + 600, CallEnd::Returned);
-        }
-        call(0, 30_000, 40_000, CallEnd::Returned);
-        call(0, 50_000, 70_000, CallEnd::Returned);
-        call(0, 80_000, 80_500, CallEnd::Unwound);
-        call(1, 90_000, 99_000, CallEnd::Open);
+            event(to, 0, 10, EventKind::Function(call))
+        }));
         events.push(event(100_000, 0, 10, EventKind::Mark(Mark::Stopped)));
         read(&events)
     }
+
+    const FUNCTIONS: [&str; 2] = ["./app:f", "./app:g"];
+
+    /// `f` takes 10 and 20 µs as well, and is left once; `g` never returns.
+    const OTHERS: [(u32, u64, u64, CallEnd); 4] = [
+        (0, 30_000, 40_000, CallEnd::Returned),
+        (0, 50_000, 70_000, CallEnd::Returned),
+        (0, 80_000, 80_500, CallEnd::Unwound),
+        (1, 90_000, 99_000, CallEnd::Open),
+    ];
 
     fn ask(target: Option<&str>, which: Which) -> CallsQuery {
         CallsQuery { target: target.map(str::to_owned), which, algorithm: Algorithm::Active }
@@ -314,7 +297,7 @@ mod tests {
 
     #[test]
     fn calls_are_asked_for_by_peak_by_length_or_by_rank() {
-        let recorded = recorded();
+        let recorded = recorded(&FUNCTIONS, &OTHERS);
         for (which, lengths) in [
             (Which::Slowest(1), &[20_000][..]),
             (Which::Slowest(2), &[20_000, 10_000]),
@@ -334,19 +317,8 @@ mod tests {
 
     #[test]
     fn calls_that_ended_in_another_thread_are_counted_and_have_no_path() {
-        let mut events = vec![
-            event(0, 0, 0, thread(10, 10, 1, "worker")),
-            event(0, 0, 0, EventKind::Name(NameSpace::Target, 0, b"./app:main.f".as_slice().into())),
-            event(1, 0, 0, EventKind::Mark(Mark::Started)),
-        ];
-        let mut call = |from: u64, to, end| {
-            let call = FunctionCall { target: 0, thread: Tid(10), from: Stamp::from_ns(from), end };
-            events.push(event(to, 0, 10, EventKind::Function(call)));
-        };
-        (0..20).for_each(|i| call(1000 * i + 500, 1000 * i + 600, CallEnd::Returned));
-        (0..20).for_each(|i| call(30_000, 50_000 + i, CallEnd::Moved));
-        events.push(event(100_000, 0, 10, EventKind::Mark(Mark::Stopped)));
-        let recorded = read(&events);
+        let moved: Vec<_> = (0..20).map(|i| (0, 30_000, 50_000 + i, CallEnd::Moved)).collect();
+        let recorded = recorded(&["./app:main.f"], &moved);
         let answer = calls(&recorded, &ask(None, Which::Slowest(30))).expect("calls");
         assert_eq!((answer.histogram.calls(), answer.moved, answer.asked.calls), (40, 20, 20));
         for which in [Which::Peak(2), Which::Above(10_000)] {
@@ -377,7 +349,7 @@ mod tests {
 
     #[test]
     fn what_was_not_recorded_is_said_with_what_was() {
-        let recorded = recorded();
+        let recorded = recorded(&FUNCTIONS, &OTHERS);
         for (target, which, expected) in [
             (None, Which::Slowest(1), "calls of several functions were recorded: `./app:f`, `./app:g`"),
             (Some("h"), Which::Slowest(1), "no calls of `h` were recorded, but of `./app:f`, `./app:g`"),

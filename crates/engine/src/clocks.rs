@@ -22,8 +22,7 @@ pub fn problems(
     let problem = |kind, from: &Stamp<Local>, to: &Stamp<Local>| {
         Problem::new(kind, from.on_reference_host(), to.on_reference_host())
     };
-    for pair in readings.windows(2) {
-        let [(before, then), (after, now)] = pair else { continue };
+    for ((before, then), (after, now)) in readings.iter().zip(readings.iter().skip(1)) {
         if after.on_reference_host() <= from || before.on_reference_host() >= to {
             continue;
         }
@@ -65,8 +64,13 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Readings once a second: what boottime, realtime and steal gained besides that second, ms.
+    /// The problems in readings once a second: what boottime, realtime and steal gained besides that second, ms.
     fn problems_of(gains: &[(u64, i64, u64)], from: u64, to: u64) -> Vec<ProblemKind> {
+        problems_with(gains, false, from, to)
+    }
+
+    /// The same, where stolen time may be a segment kind of its own.
+    fn problems_with(gains: &[(u64, i64, u64)], segments: bool, from: u64, to: u64) -> Vec<ProblemKind> {
         let start = Clocks { boottime_ns: 5000 * MS, realtime_ns: 1 << 60, steal_ns: 77 };
         let mut readings = vec![(Stamp::from_ns(0), start)];
         for &(boottime, realtime, steal) in gains {
@@ -79,7 +83,7 @@ mod tests {
             readings.push((at.plus(1000 * MS), clocks));
         }
         let at = |ms| Stamp::from_ns(ms * MS);
-        problems(&readings, false, at(from), at(to)).into_iter().map(|problem| problem.kind).collect()
+        problems(&readings, segments, at(from), at(to)).into_iter().map(|problem| problem.kind).collect()
     }
 
     #[test]
@@ -99,16 +103,8 @@ mod tests {
             assert_eq!(found[0], expected);
             assert_eq!(problems_of(&[(0, 0, 0), gain, (0, 0, 0)], 100, 900), [], "elsewhere");
         }
-        let stolen = [(0, 0), (1000, 31 * MS)].map(|(ms, steal_ns)| {
-            let (boottime_ns, realtime_ns) = (ms * MS, ms * MS);
-            (Stamp::from_ns(ms * MS), Clocks { boottime_ns, realtime_ns, steal_ns })
-        });
-        let at = |ms| Stamp::from_ns(ms * MS);
-        assert_eq!(
-            [false, true]
-                .map(|has_stolen_segments| problems(&stolen, has_stolen_segments, at(0), at(1000)).len()),
-            [1, 0]
-        );
+        let with = |has_stolen_segments| problems_with(&[(0, 0, 31)], has_stolen_segments, 0, 1000).len();
+        assert_eq!([false, true].map(with), [1, 0]);
         let suspend = problems_of(&[(2000, 2000, 0)], 0, 1000);
         assert_eq!(suspend[1], ProblemKind::Suspended(2000 * MS));
     }

@@ -52,6 +52,7 @@ pub fn compare(
     measure: Option<(Measure, f64)>,
 ) -> Result<Comparison, MismatchError> {
     let (measure, threshold) = measure.unwrap_or((DEFAULT_MEASURE, DEFAULT_THRESHOLD));
+    let decisive = Measure::ALL.iter().position(|&by| by == measure).unwrap_or(0);
     let (mut pairs, mut only_first) = (Vec::new(), Vec::new());
     for Profile { target, histogram } in first {
         let Some(at) = second.iter().position(|other| other.target == target) else {
@@ -60,15 +61,13 @@ pub fn compare(
         };
         let histograms = [histogram, second.remove(at).histogram];
         let mut scores = [0.0; 6];
-        let mut differ = false;
         for (score, by) in scores.iter_mut().zip(Measure::ALL) {
             *score = by.score(&histograms[0], &histograms[1])?;
-            differ |= by == measure && *score > threshold;
         }
+        let differ = scores[decisive] > threshold;
         let doubtful = histograms.iter().any(|histogram| histogram.calls() < MIN_CALLS);
         pairs.push(Compared { target, histograms, scores, differ, doubtful });
     }
-    let decisive = Measure::ALL.iter().position(|&by| by == measure).unwrap_or(0);
     pairs.sort_by(|a, b| b.scores[decisive].total_cmp(&a.scores[decisive]));
     let only_second = second.into_iter().map(|profile| profile.target).collect();
     Ok(Comparison { measure, threshold, pairs, only_first, only_second })

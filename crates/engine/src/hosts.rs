@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
 use wakepath_clock::{Local, Reference, Stamp, Transform};
@@ -95,6 +95,13 @@ pub(crate) struct LinkedHost<'a> {
     pub(crate) clock: &'a Transform<Local, Reference>,
 }
 
+/// The next result of reading several hosts.
+pub(crate) enum Next<'a> {
+    Event(&'a Event),
+    /// The host has no further event. The numbering has its CPUs.
+    End(&'a Numbering),
+}
+
 /// Emits the events of these hosts as those of one machine, by the reference clock; those of equal stamps
 /// in the order of the hosts. Returns the damages of each host's recording.
 ///
@@ -102,33 +109,30 @@ pub(crate) struct LinkedHost<'a> {
 pub(crate) fn for_each(
     hosts: &[LinkedHost<'_>],
     progress: &mut Progress<'_>,
-    mut emit: impl FnMut(HostIndex, &Event),
+    mut emit: impl FnMut(HostIndex, Next<'_>),
 ) -> (Numbering, Vec<Vec<ProblemKind>>) {
     let mut numbering = Numbering::default();
     let damages = thread::scope(|scope| {
-        let mut heads: Vec<Head> = Vec::new();
-        let mut readers = Vec::new();
+        let (mut heads, mut readers) = (Vec::new(), Vec::new());
         for host in hosts.iter().take(Tid::HOSTS) {
             let (sender, events) = sync_channel(MAX_BATCHES_AHEAD);
             let done = Arc::clone(&progress.done[host.place]);
             readers.push(scope.spawn(move || read(host.source, &done, sender)));
-            let mut head = Head { events, batch: Vec::new().into_iter(), next: None, clock: host.clock };
-            head.advance();
-            heads.push(head);
+            let on_reference = |event: Event| (on_reference(host.clock, event.at), event);
+            heads.push(events.into_iter().flatten().map(on_reference).peekable());
         }
         // A few hosts: looking at each head is no slower than a heap of them.
-        let earliest = |heads: &[Head]| {
-            let at = |head: &Head| head.next.as_ref().map(|(at, _)| *at);
-            let first = heads.iter().enumerate().filter_map(|(host, head)| Some((at(head)?, host))).min();
-            first.map(|(_, host)| host)
-        };
-        while let Some(host) = earliest(&heads) {
-            let head = &mut heads[host];
-            let Some((_, mut event)) = head.next.take() else { break };
-            head.advance();
+        loop {
+            let earliest =
+                heads.iter_mut().enumerate().filter_map(|(host, head)| Some((head.peek()?.0, host))).min();
+            let Some((_, host)) = earliest else { break };
+            let Some((_, mut event)) = heads[host].next() else { break };
             let index = HostIndex(host as u16);
-            if numbering.number(index, &mut event, |at| on_reference(head.clock, at)) {
-                emit(index, &event);
+            if numbering.number(index, &mut event, |at| on_reference(hosts[host].clock, at)) {
+                emit(index, Next::Event(&event));
+            }
+            if heads[host].peek().is_none() {
+                emit(index, Next::End(&numbering));
             }
             progress.step();
         }
@@ -157,28 +161,4 @@ fn read(source: &Source, done: &AtomicU64, sender: SyncSender<Vec<Event>>) -> Ve
     let _ = sender.send(batch);
     damages.dedup();
     damages
-}
-
-/// The next event of a host.
-struct Head<'a> {
-    events: Receiver<Vec<Event>>,
-    batch: std::vec::IntoIter<Event>,
-    /// With its stamp on the reference clock.
-    next: Option<(Stamp<Local>, Event)>,
-    clock: &'a Transform<Local, Reference>,
-}
-
-impl Head<'_> {
-    fn advance(&mut self) {
-        loop {
-            if let Some(event) = self.batch.next() {
-                self.next = Some((on_reference(self.clock, event.at), event));
-                return;
-            }
-            match self.events.recv() {
-                Ok(batch) => self.batch = batch.into_iter(),
-                Err(_) => return self.next = None,
-            }
-        }
-    }
 }

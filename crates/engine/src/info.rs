@@ -1,9 +1,5 @@
 //! The summary of a recording.
 
-use std::collections::BTreeMap;
-
-use wakepath_clock::{Reference, Stamp};
-
 use crate::head::head;
 use crate::{Head, Recorded};
 
@@ -12,18 +8,8 @@ use crate::{Head, Recorded};
 pub struct InfoAnswer<'r> {
     /// The part that all answers have.
     pub head: Head,
-    /// When recording began.
-    pub from: Stamp<Reference>,
-    /// When it ended.
-    pub to: Stamp<Reference>,
-    /// How many events, by kind.
-    pub events: BTreeMap<&'static str, u64>,
-    /// How many threads were seen.
-    pub threads: usize,
-    /// How many processes.
+    /// How many processes were seen.
     pub processes: usize,
-    /// How many CPUs were seen.
-    pub cpus: usize,
     /// The rest.
     pub recorded: &'r Recorded,
 }
@@ -37,12 +23,7 @@ pub fn info(recorded: &Recorded) -> InfoAnswer<'_> {
     InfoAnswer {
         // Losses of all time, also before the sources were attached.
         head: head(recorded, graph.from(), graph.to()),
-        from: recorded.from(),
-        to: recorded.to(),
-        events: recorded.survey.counts.by_name(),
-        threads: graph.threads().len(),
         processes: processes.len(),
-        cpus: graph.cpus().count(),
         recorded,
     }
 }

@@ -81,6 +81,11 @@ impl Distribution {
             notes: Vec::new(),
         }
     }
+
+    /// Whether nothing was counted.
+    fn is_empty(&self) -> bool {
+        self.histogram.is_empty() && [self.unwound, self.open, self.unseen] == [0; 3]
+    }
 }
 
 /// The cost of a function's probes, as measured before counting.

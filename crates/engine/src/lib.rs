@@ -23,24 +23,24 @@ pub mod record;
 mod source;
 mod time_spec;
 
-pub use answer::{Cost, Head, PathAnswer, Question};
+pub use answer::{Cost, Head, IfJoined, PathAnswer, Question};
 pub use calls::{CallsAnswer, CallsError, CallsQuery, Group, MAX_CALLS, Which, calls};
 pub use comparison::{Compared, Comparison, Profile, compare};
 pub use info::{InfoAnswer, info};
 pub use open::{Synchronised, open, open_all, sync};
 pub use overview::Overview;
 pub use path::{Answer, path};
-pub use query::{Candidate, PathQuery, QueryError, Scope, Subject};
+pub use query::{PathQuery, QueryError, Scope, Subject};
 pub use source::OpenError;
-pub use time_spec::{NoRealtime, TimeSpec, TimeSpecError, duration};
-pub use wakepath_critical_path::{Algorithm, Severity};
+pub use time_spec::{TimeSpec, TimeSpecError, duration};
+pub use wakepath_critical_path::{Algorithm, Severity, Window};
 pub use wakepath_distribution::Measure;
 pub use wakepath_event::{Comm, Tid};
 pub use wakepath_import::{Damage, DamageKind, Fault};
 pub use wakepath_names::{
     CallKey, CallName, Caller, CodeNames, Command, Counts, CpuLimit, Frame, Host, Interval, Intervals, Name,
-    Names, Object, Peer, Place, Problem, ProblemKind, Recorded, Sampled, SampledSegments, Session, Site,
-    SiteId, Stack, StackId, Stacks, Survey, Taken, ThreadInfo, Unit, sampled,
+    Names, Object, Peer, Problem, ProblemKind, Recorded, Sampled, Session, Site, SiteId, Stack, Stacks,
+    Survey, ThreadInfo, Unit, sampled,
 };
 pub use wakepath_recording::{FORMAT, OpenError as RecordingError, ReadFault, ReadProblem};
 pub use wakepath_symbols::{Found, Function};

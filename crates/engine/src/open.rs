@@ -9,7 +9,7 @@ use wakepath_wait_graph::Builder;
 
 use crate::hosts::{self, LinkedHost, Progress};
 use crate::source::{OpenError, Source};
-use crate::{Host, Problem, ProblemKind, Recorded, Survey};
+use crate::{Host, ProblemKind, Recorded, Survey};
 
 /// Reads the recording in the directory `path`, or the trace that another tracer wrote there, and builds
 /// its graph. `progress` is called now and then with the part that is read, and the size that the recording
@@ -23,17 +23,14 @@ pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded,
     let expected = source.description().size;
     let mut builder = Builder::default();
     let mut survey = Survey::default();
-    let damages = source.read(
+    let problems = source.read(
         |event| {
             builder.push(event);
             survey.observe(event);
         },
         |done| progress(done, expected),
     );
-    let graph = builder.finish();
-    let of_all = |kind| Problem::new(kind, graph.from(), graph.to());
-    let problems = damages.into_iter().map(of_all).collect();
-    Ok(Recorded::of_source(source.description(), graph, survey, problems))
+    Ok(Recorded::of_source(source.description(), builder.finish(), survey, problems))
 }
 
 /// Recordings of several hosts, and the relation of their clocks.
@@ -84,15 +81,31 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
         .collect();
     let mut builder = Builder::default();
     let mut survey = Survey::default();
-    let (numbering, damages) = hosts::for_each(&linked, &mut progress, |host, event| {
-        builder.push(event);
-        // A mark of another host's recording says nothing of this one.
-        if host == HostIndex::default() || !matches!(event.kind, EventKind::Mark(_)) {
-            survey.observe(event);
+    let mut begins = vec![None; linked.len()];
+    let (numbering, damages) = hosts::for_each(&linked, &mut progress, |host, next| match next {
+        hosts::Next::Event(event) => {
+            builder.push(event);
+            begins[usize::from(host.0)].get_or_insert(event.at.on_reference_host());
+            // A mark of another host's recording says nothing of this one.
+            if host == HostIndex::default() || !matches!(event.kind, EventKind::Mark(_)) {
+                survey.observe(event);
+            }
         }
+        hosts::Next::End(numbering) => builder.end_host(host, numbering.cpus_of(host)),
     });
     let graph = builder.finish();
     let mut problems = Vec::new();
+    for (host, (source, begin)) in (0..).map(HostIndex).zip(linked.iter().zip(begins)) {
+        // Recordings of hosts never begin or end together.
+        let tolerated = graph.to().since(graph.from()) / 100;
+        let notable = |ns: u64| if ns > tolerated { ns } else { 0 };
+        let late_ns = notable(begin.map_or(0, |begin| begin.since(graph.from())));
+        let early_ns = notable(graph.to().since(graph.end_of(host)));
+        if late_ns + early_ns > 0 {
+            let recording = source.source.description().path.clone();
+            problems.push(ProblemKind::PartlyRecorded { recording, late_ns, early_ns });
+        }
+    }
     for (source, damages) in linked.iter().zip(damages) {
         let path = &source.source.description().path;
         let of_one = |damage| ProblemKind::OneOfSeveral(path.to_owned(), Box::new(damage));
@@ -105,8 +118,6 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
             problems.push(ProblemKind::HostUnlinked { recording, reference });
         }
     }
-    let of_all = |kind| Problem::new(kind, graph.from(), graph.to());
-    let problems = problems.into_iter().map(of_all).collect();
     let mut recorded = Recorded::of_source(sources[0].description(), graph, survey, problems);
     let others = linked.iter().skip(1);
     recorded.others = others.map(|linked| Host::from(&linked.source.description().host)).collect();

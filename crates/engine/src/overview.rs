@@ -1,7 +1,7 @@
 //! Threads without a single window: what each did, and which of them to ask further about.
 //!
-//! A wait for work (by a server between requests, an idle worker, a sleeper) slows nothing: `findings` counts such
-//! waits as idle, and never as the longest wait of a thread.
+//! Idleness (of a server between requests) and sleeps are never the longest wait of a thread. `findings` decides what
+//! is one: a blocked thread is idle only where that is shown.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_findings::{OpenWaits, ThreadTimes, open_waits_of_threads, threads as thread_times};

@@ -1,15 +1,15 @@
 //! Paths: from a question to windows, and from a window to its answer.
 
 use wakepath_critical_path::{Algorithm, Segment, Timeouts, Window, active, active_by, contributors, exact};
-use wakepath_findings::{open_waits_of_window, timed_out_ns};
+use wakepath_findings::{WindowWaits, joined_if_alike, waits_of_window};
 use wakepath_recording::this_host;
 
 use crate::head::head;
 use crate::overview::overview;
-use crate::query::{Selection, asked, select};
+use crate::query::{Selection, range, select};
 use crate::{
-    CodeNames, Overview, PathAnswer, PathQuery, Problem, ProblemKind, QueryError, Question, Recorded, Stacks,
-    problem, sampled,
+    CodeNames, IfJoined, Overview, PathAnswer, PathQuery, Problem, ProblemKind, QueryError, Question,
+    Recorded, Stacks, problem, sampled,
 };
 
 /// The answer to a question about a path.
@@ -36,12 +36,8 @@ pub fn path<'r>(recorded: &'r Recorded, query: &PathQuery) -> Result<Answer<'r>,
             Ok(Answer::Paths(answers.collect()))
         }
         Selection::Threads(scope, threads) => {
-            let (from, to) = asked(recorded, query)?;
-            let (from, to) = (from.unwrap_or(recorded.from()), to.unwrap_or(recorded.to()));
-            if from >= to {
-                return Err(QueryError::EmptyWindow);
-            }
-            Ok(Answer::Overview(Box::new(overview(recorded, scope, &threads, from, to))))
+            let range = range(recorded, query)?;
+            Ok(Answer::Overview(Box::new(overview(recorded, scope, &threads, range.start, range.end))))
         }
     }
 }
@@ -64,6 +60,7 @@ pub(crate) fn explain<'r>(
     let path = match algorithm {
         Algorithm::Active => active(graph, window),
         Algorithm::Joined => active_by(graph, window, Timeouts::Joined),
+        Algorithm::JoinedIfAlike => active_by(graph, window, Timeouts::JoinedIfAlike),
         Algorithm::Exact => exact(graph, window),
     };
     let mut head = head(recorded, window.from, window.to);
@@ -72,23 +69,27 @@ pub(crate) fn explain<'r>(
     head.clock_error_ns =
         path.segments.iter().map(of_segment).try_fold(0, |worst, one| Some(one?.max(worst)));
     head.problems.extend(path.problems.iter().map(|problem| Problem::of_path(problem, graph, window.to)));
-    let (sampled, sampled_segments) = sampled(&path, names);
+    let sampled = sampled(&path, names);
     let stacks = Stacks::of(&path, names);
     let doubtful = recorded.survey.stacks.filter(|counts| counts.doubtful > 0);
     let of_all = |counts| Problem::new(ProblemKind::StackCache(counts), graph.from(), graph.to());
     head.problems.extend(doubtful.map(of_all));
     problem::sort(&mut head.problems);
-    let (still_waiting, deadlocks) = open_waits_of_window(recorded, window);
+    let WindowWaits { still_waiting, killed, deadlocks } = waits_of_window(recorded, window);
+    let if_joined = joined_if_alike(recorded, &path).map(|(path, timed_out)| {
+        let contributors = contributors(graph, &path);
+        Box::new(IfJoined { timed_out, contributors, path, stacks: Stacks::default() })
+    });
     PathAnswer {
         head,
         question,
         contributors: contributors(graph, &path),
-        timed_out_ns: timed_out_ns(recorded, &path),
+        if_joined,
         path,
         still_waiting,
+        killed,
         deadlocks,
         sampled,
-        sampled_segments,
         stacks,
         recorded,
     }
@@ -96,34 +97,28 @@ pub(crate) fn explain<'r>(
 
 #[cfg(test)]
 mod tests {
-    use wakepath_event::{BlockedState, Comm, EventKind, Mark, SwitchOut, Tid};
+    use wakepath_event::{EventKind, Mark, Tid};
 
     use super::*;
-    use wakepath_names::testing::{event, read, thread};
+    use wakepath_names::testing::{event, read};
 
     #[test]
     fn a_command_that_goes_on_as_another_thread_is_still_waiting_when_that_one_is() {
-        let switch = |next, out| EventKind::Switch { next: Tid(next), out, interrupts_ns: 0, call: None };
-        let blocked = SwitchOut::Blocked(BlockedState::Interruptible);
-        let exec = EventKind::Exec { old: Tid(11), comm: Comm::new(b"other"), path: [].into() };
-        let events = [
-            event(0, 0, 0, thread(10, 10, 1, "leader")),
-            event(0, 0, 0, thread(11, 10, 1, "worker")),
-            event(1, 0, 0, EventKind::Mark(Mark::Started)),
-            event(
-                1,
-                0,
-                0,
-                EventKind::Mark(Mark::Command { tgid: Tid(10), words: b"leader".as_slice().into() }),
-            ),
-            event(2, 0, 0, switch(10, SwitchOut::Runnable)),
-            event(3, 1, 0, switch(11, SwitchOut::Runnable)),
-            event(100, 0, 10, EventKind::Exit),
-            event(110, 0, 10, switch(0, SwitchOut::Dead)),
-            event(200, 1, 10, exec),
-            event(300, 1, 10, switch(0, blocked)),
-            event(500, 1, 0, EventKind::Mark(Mark::Stopped)),
-        ];
+        let trace = "
+            thread leader tid=10
+            thread worker tid=11 tgid=10
+              1 c0 idle started
+              2 c0 idle switch leader
+              3 c1 idle switch worker
+            100 c0 leader exit
+            110 c0 leader switch idle dead
+            200 c1 leader exec other from=worker
+            300 c1 leader switch idle blocked
+            500 c1 idle stopped
+        ";
+        let command = EventKind::Mark(Mark::Command { tgid: Tid(10), words: b"leader".as_slice().into() });
+        let mut events = wakepath_scenario::text::parse(trace).expect("a trace").events;
+        events.insert(3, event(1, 0, 0, command));
         let recorded = read(&events);
         let Ok(Answer::Paths(answers)) = path(&recorded, &PathQuery::default()) else {
             panic!("the command has a window")

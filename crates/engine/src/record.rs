@@ -1,19 +1,21 @@
 //! Recording a session: where the collector is built in.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::latency::OtherProcesses;
 pub use crate::latency::live::AllowedProbes;
-use crate::latency::live::{LiveLatencyError, kernel_functions, other_processes, user_functions};
+use crate::latency::live::{LiveLatencyError, LiveTarget, kernel_functions, other_processes, user_functions};
 use crate::query::is_meant;
-use wakepath_collect::MAX_TARGETS;
+use wakepath_collect::{Counted, MAX_TARGETS};
 pub use wakepath_collect::{
-    EndReason, Error as CollectError, GRACE, Identity, Options, Outcome, Running, Signals, Stacks, exit_code,
+    EndReason, Error as CollectError, GRACE, Options, Outcome, Running, Signals, Stacks, drop_rights,
+    exit_code,
 };
 use wakepath_functions::{Pattern, Runtime};
+pub use wakepath_recording::Place;
 pub use wakepath_recording::WriteError;
-use wakepath_recording::{Owner, Writer, this_host};
+use wakepath_recording::{Writer, this_host};
 
 /// A request for a recording.
 #[derive(Debug, Clone)]
@@ -69,7 +71,6 @@ pub enum RecordError {
 /// # Errors
 /// When recording could not begin or not go on.
 pub fn record(request: &Request, stop: &Signals) -> Result<Made, RecordError> {
-    let destination: &Path = &request.destination;
     if let Some(cgroup) = &request.cgroup {
         let there = wakepath_collect::cgroup_paths();
         // Where no hierarchy can be seen, the events may know more.
@@ -78,38 +79,36 @@ pub fn record(request: &Request, stop: &Signals) -> Result<Made, RecordError> {
         }
     }
     let mut recorder = request.options.clone();
-    let mut files = Vec::new();
+    let mut targets = Vec::new();
     for text in &request.calls {
-        if let Some(pattern) = text.strip_prefix("kernel:") {
-            let found = kernel_functions(&Pattern::new(pattern))?.into_iter();
-            recorder.kernel_functions.extend(found.map(|found| (found.target, found.function)));
-            continue;
-        }
-        for function in user_functions(text, &recorder.targets, request.allowed)? {
-            files.push(function.file);
-            recorder.functions.push((function.name, function.probe));
-        }
+        targets.extend(match text.strip_prefix("kernel:") {
+            Some(pattern) => kernel_functions(&Pattern::new(pattern))?,
+            None => user_functions(text, &recorder.targets, request.allowed)?,
+        });
     }
-    let asked = recorder.functions.len() + recorder.kernel_functions.len();
-    if asked > MAX_TARGETS {
-        return Err(LiveLatencyError::TooMany { asked, max: MAX_TARGETS }.into());
+    if targets.len() > MAX_TARGETS {
+        return Err(LiveLatencyError::TooMany { asked: targets.len(), max: MAX_TARGETS }.into());
     }
-    // Where all processes are asked about, there are no others.
-    let of_some = !recorder.targets.is_empty() || !recorder.command.is_empty();
-    let probed = recorder.functions.iter().zip(&files).filter(|_| of_some);
-    let probed = probed.map(|((_, probe), file)| Some((probe, file.as_path())));
-    let others = other_processes(probed, &recorder.targets);
+    let others = other_processes(&targets, &recorder.targets, &recorder.command);
     let mut other_processes: Vec<OtherProcesses> = others.into_iter().flatten().collect();
     other_processes.sort_by(|a, b| a.file.cmp(&b.file));
     other_processes.dedup();
+    for LiveTarget { name, counted, .. } in targets {
+        match counted {
+            Counted::Function(probe) => recorder.functions.push((name, probe)),
+            Counted::KernelFunction(function) => recorder.kernel_functions.push((name, function)),
+            // Only functions were looked up.
+            _ => {}
+        }
+    }
     let asked: Vec<_> = request.asked.iter().map(|word| word.to_string_lossy()).collect();
     let mut options = wakepath_recording::Options::new(request.version, &asked.join(" "));
-    options.owner = request.options.caller.as_ref().map(|caller| Owner { uid: caller.uid, gid: caller.gid });
+    options.caller = request.options.caller.clone();
     options.kept_for_end = kept_for_end(request.most_bytes);
     options.cgroup = request.cgroup.clone();
     options.most_bytes = Some(request.most_bytes);
     options.least_free_percent = Some(request.least_free_percent);
-    let open = || Writer::replace(destination, &this_host(), &options);
+    let open = || Writer::replace(&request.destination, &this_host(), &options);
     let outcome = wakepath_collect::record(&recorder, open, stop)?;
     let of_goroutines = recorder.functions.iter().filter(|(_, probe)| probe.runtime == Runtime::Go);
     let of_goroutines = of_goroutines.map(|(name, _)| name.clone()).collect();
@@ -121,12 +120,4 @@ pub fn record(request: &Request, stop: &Signals) -> Result<Made, RecordError> {
 /// worth little. A storm of processes makes 400 KiB of them a second.
 fn kept_for_end(most_bytes: u64) -> u64 {
     (most_bytes / 4).min(16 << 20)
-}
-
-/// Gives up all rights: an answer needs none.
-///
-/// # Errors
-/// When the kernel refuses.
-pub fn drop_rights() -> std::io::Result<()> {
-    wakepath_collect::drop_capabilities()
 }

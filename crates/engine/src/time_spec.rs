@@ -25,36 +25,26 @@ pub enum TimeSpec {
 )]
 pub struct TimeSpecError(String);
 
-/// The error for a time in UTC when the recording does not hold the wall-clock time of its start.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the recording does not say what time of day it was made: write seconds since the start")]
-pub struct NoRealtime;
-
 const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400 * SECOND;
 
 impl TimeSpec {
     /// The stamp between `from` and `to`, the recording's beginning and end, that this time names;
-    /// `realtime_ns` is UTC at `from`. A time outside gives the nearer end.
-    ///
-    /// # Errors
-    /// When it is in UTC and `realtime_ns` is not known.
+    /// `realtime_ns` is UTC at `from`. A time outside gives the nearer end. `None` when it is in UTC and
+    /// `realtime_ns` is not known.
     pub fn place(
         self,
         from: Stamp<Reference>,
         to: Stamp<Reference>,
         realtime_ns: Option<u64>,
-    ) -> Result<Stamp<Reference>, NoRealtime> {
-        let utc = |ns: u64| {
-            let start = realtime_ns.ok_or(NoRealtime)?;
-            Ok(from.plus(ns.saturating_sub(start)))
-        };
+    ) -> Option<Stamp<Reference>> {
+        let utc = |ns: u64| Some(from.plus(ns.saturating_sub(realtime_ns?)));
         let at = match self {
             Self::AfterStart(ns) => from.plus(ns),
             Self::BeforeEnd(ns) => to.minus(ns),
             Self::Utc(ns) => utc(ns)?,
             Self::TimeOfDay(of_day) => {
-                let start = realtime_ns.ok_or(NoRealtime)?;
+                let start = realtime_ns?;
                 let today = (start - start % DAY).saturating_add(of_day);
                 let tomorrow = today.saturating_add(DAY);
                 // Before the start may mean after midnight: whichever is nearer to the recording.
@@ -63,7 +53,7 @@ impl TimeSpec {
                 utc(if next_day { tomorrow } else { today })?
             }
         };
-        Ok(at.clamp(from, to.max(from)))
+        Some(at.clamp(from, to.max(from)))
     }
 }
 
@@ -71,26 +61,23 @@ impl FromStr for TimeSpec {
     type Err = TimeSpecError;
 
     fn from_str(text: &str) -> Result<Self, TimeSpecError> {
-        let fail = || TimeSpecError(text.to_owned());
         let utc = text.strip_suffix('Z').unwrap_or(text);
-        if let Some((date, time)) = utc.split_once(['T', ' ']) {
-            let days = days(date).ok_or_else(fail)?;
-            let of_day = time_of_day(time).ok_or_else(fail)?;
-            return days
-                .checked_mul(DAY)
-                .and_then(|ns| ns.checked_add(of_day))
-                .map(Self::Utc)
-                .ok_or_else(fail);
-        }
-        if utc.contains(':') {
-            return time_of_day(utc).map(Self::TimeOfDay).ok_or_else(fail);
-        }
-        match text.strip_prefix('-') {
-            Some(before) => duration(before).map(Self::BeforeEnd),
-            None => duration(text).map(Self::AfterStart),
-        }
-        .ok_or_else(fail)
+        let found = if let Some((date, time)) = utc.split_once(['T', ' ']) {
+            date_and_time(date, time).map(Self::Utc)
+        } else if utc.contains(':') {
+            time_of_day(utc).map(Self::TimeOfDay)
+        } else if let Some(before) = text.strip_prefix('-') {
+            duration(before).map(Self::BeforeEnd)
+        } else {
+            duration(text).map(Self::AfterStart)
+        };
+        found.ok_or_else(|| TimeSpecError(text.to_owned()))
     }
+}
+
+/// A date, and a time of that day, as ns since 1970.
+fn date_and_time(date: &str, time: &str) -> Option<u64> {
+    days(date)?.checked_mul(DAY)?.checked_add(time_of_day(time)?)
 }
 
 /// `5s`, `250ms`, `10us`, `7ns`, `2min`, `1.5` (seconds), as ns.
@@ -217,8 +204,8 @@ mod tests {
         }
         // A recording may say that it is of any time, its clock's last day included.
         let late = "23:59:59".parse::<TimeSpec>().expect("a time").place(from, to, Some(u64::MAX));
-        assert_eq!(late, Ok(from));
+        assert_eq!(late, Some(from));
         let no_clock = "23:59:58".parse::<TimeSpec>().expect("a time").place(from, to, None);
-        assert_eq!(no_clock, Err(NoRealtime));
+        assert_eq!(no_clock, None);
     }
 }

@@ -3,9 +3,10 @@
 /// The context of a CPU: a thread's own work, or an interrupt that uses the thread's time.
 ///
 /// Interrupts nest (G15 §4.4); this is the innermost one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Context {
     /// The current thread's own work.
+    #[default]
     Task,
     /// A softirq, in the tail of an interrupt, in a section that re-enabled them, or in ksoftirqd.
     Softirq(Softirq),
@@ -21,6 +22,12 @@ pub enum Context {
     Device,
     /// Some interrupt; the tracer did not see which.
     UnknownInterrupt,
+    /// An interrupt that the tracer was not asked to record: all that it noted is that there was one.
+    Unrecorded,
+    /// The same, and a hard one while those of devices were recorded: the local timer's, by elimination.
+    UnrecordedTimer,
+    /// The current thread's own work, or an interrupt that the tracer was not asked to record.
+    TaskOrUnrecorded,
 }
 
 /// A softirq vector, in the kernel's order.
@@ -73,8 +80,22 @@ impl Softirq {
 }
 
 impl Context {
-    /// Whether an interrupt borrowed the CPU.
+    /// All contexts but the softirqs.
+    pub const OTHERS: [Self; 10] = [
+        Self::Task,
+        Self::LocalTimer,
+        Self::Reschedule,
+        Self::CallFunction,
+        Self::IrqWork,
+        Self::Device,
+        Self::Unrecorded,
+        Self::UnrecordedTimer,
+        Self::TaskOrUnrecorded,
+        Self::UnknownInterrupt,
+    ];
+
+    /// Whether it is certain that an interrupt borrowed the CPU.
     pub const fn is_interrupt(self) -> bool {
-        !matches!(self, Self::Task)
+        !matches!(self, Self::Task | Self::TaskOrUnrecorded)
     }
 }

@@ -9,6 +9,7 @@ mod call_names;
 mod context;
 mod identity;
 mod net;
+mod signal;
 mod source;
 mod stack;
 mod state;
@@ -17,6 +18,7 @@ pub use call::{Call, LockWord};
 pub use context::{Context, Softirq};
 pub use identity::{CgroupId, Comm, Cpu, HostIndex, ThreadIdentity, Tid};
 pub use net::{Address, Direction, Flow, FlowId, Packet};
+pub use signal::{Signal, SignalAction, SignalEffect};
 pub use source::{ClockId, Description, EventSource, Format, HostIdentity, RecordingFormat};
 pub use stack::{Stack, StackCounts, StackId};
 pub use state::{BlockedState, SwitchOut};
@@ -145,6 +147,8 @@ pub enum EventKind {
     /// A call of a function that was asked for ended, or was open when the recording did. The event's
     /// stamp is its end.
     Function(FunctionCall),
+    /// [`Event::current`] took a signal that cut a system call short, or that no handler took.
+    Signal(Signal),
     /// Records were lost on this event's CPU.
     Loss {
         /// The earliest time at which one may have been lost; the event's stamp is the latest.
@@ -267,6 +271,20 @@ pub enum NameSpace {
     CpuCgroup = 7,
     /// Key: the number of a function that was asked for. Name: as it was asked for.
     Target = 8,
+}
+
+impl NameSpace {
+    /// All name spaces, by number.
+    pub const ALL: [Self; 8] = [
+        Self::Cgroup,
+        Self::Interrupt,
+        Self::BlockDevice,
+        Self::Interface,
+        Self::CpuLimit,
+        Self::Program,
+        Self::CpuCgroup,
+        Self::Target,
+    ];
 }
 
 /// Code that a process has mapped.

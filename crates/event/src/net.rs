@@ -1,6 +1,6 @@
 //! Packets and flows.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 /// One direction of a connection. The sender's and the receiver's record of a packet carry the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,12 +28,9 @@ impl Flow {
 
     /// Whether both ends carry the same address or loopback ones: the peer is on this host.
     pub fn is_within_host(&self) -> bool {
-        self.source.ip() == self.target.ip() || (loopback(self.source.ip()) && loopback(self.target.ip()))
+        self.source.ip() == self.target.ip()
+            || (self.source.ip().is_loopback() && self.target.ip().is_loopback())
     }
-}
-
-fn loopback(ip: IpAddr) -> bool {
-    ip.is_loopback()
 }
 
 /// Which way a packet crossed the edge of the host.

@@ -35,3 +35,17 @@ pub enum BlockedState {
     /// Bits that we do not know.
     Other(u32),
 }
+
+impl BlockedState {
+    /// All known states.
+    pub const KNOWN: [Self; 8] = [
+        Self::Interruptible,
+        Self::Uninterruptible,
+        Self::Idle,
+        Self::Stopped,
+        Self::Traced,
+        Self::Parked,
+        Self::Frozen,
+        Self::RtLockWait,
+    ];
+}

@@ -1,8 +1,11 @@
 //! The evidence for findings about a window.
 
 use wakepath_critical_path::{Path, Responsible, SegmentKind};
-use wakepath_event::{Comm, HostIndex, Tid};
-use wakepath_names::{Recorded, Sampled, SampledSegments, SiteId, Stacks, ThreadInfo, worker_family};
+use wakepath_event::{Comm, FlowId, HostIndex, Tid};
+use wakepath_names::{
+    CallKey, CallName, Endpoint, Recorded, Sampled, Site, SiteId, Stacks, ThreadInfo, UnitLimit,
+    worker_family,
+};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::{Activity, Blamed, Sites, Tally, ThreadName};
@@ -18,8 +21,6 @@ pub struct Evidence<'a> {
     pub stacks: &'a Stacks,
     /// Where in the code its running threads were seen.
     pub sampled: &'a Sampled,
-    /// The same samples by segment.
-    pub sampled_segments: &'a SampledSegments,
 }
 
 impl Evidence<'_> {
@@ -67,15 +68,13 @@ impl Evidence<'_> {
         responsible: Responsible,
         thread: Option<ThreadIndex>,
     ) -> Activity {
-        let names = &self.recorded.survey.names;
         let blamed = match responsible {
             _ if kind == SegmentKind::Throttled => {
-                let limit = thread.and_then(|thread| names.limit_of(&self.thread(thread)));
-                limit.map_or(Blamed::Cause(responsible), Blamed::CpuLimit)
+                self.cpu_limit(thread).map_or(Blamed::Cause(responsible), Blamed::CpuLimit)
             }
-            Responsible::Flow(flow) => flow
-                .and_then(|flow| names.sender(flow))
-                .map_or(Blamed::Cause(Responsible::Flow(None)), |peer| Blamed::Sender(peer.end)),
+            Responsible::Flow(flow) => {
+                self.sender(flow).map_or(Blamed::Cause(Responsible::Flow(None)), Blamed::Sender)
+            }
             Responsible::Lock { address, kernel, .. } => {
                 Blamed::Cause(Responsible::Lock { address, kernel, owner: None })
             }
@@ -84,11 +83,33 @@ impl Evidence<'_> {
         Activity { kind, blamed }
     }
 
+    /// The CPU limit that a thread is under.
+    pub(crate) fn cpu_limit(&self, thread: Option<ThreadIndex>) -> Option<UnitLimit> {
+        self.recorded.survey.names.limit_of(&self.thread(thread?))
+    }
+
+    /// The end that sent a packet of a flow.
+    pub(crate) fn sender(&self, flow: Option<FlowId>) -> Option<Endpoint> {
+        Some(self.recorded.survey.names.sender(flow?)?.end)
+    }
+
+    /// A system call with its object.
+    pub(crate) fn spell(&self, call: CallKey) -> CallName {
+        self.recorded.survey.names.spell(call)
+    }
+
+    /// The samples of running threads: each thread with its name then, the site, and the number of samples there.
+    pub fn ran(&self) -> impl Iterator<Item = (ThreadIndex, Comm, &Site, u64)> {
+        self.sampled.iter().filter_map(|((segment, comm, site), count)| {
+            Some((self.path.segments.get(*segment)?.thread?, *comm, site, *count))
+        })
+    }
+
     /// Where threads of this name that `belongs` accepts were seen running.
     pub fn samples(&self, comm: Comm, belongs: impl Fn(ThreadIndex) -> bool) -> Tally {
         let mut tally = Tally::default();
-        let places = self.sampled.iter().filter(|((thread, name), _)| *name == comm && belongs(*thread));
-        places.flat_map(|(_, places)| places).for_each(|(place, count)| tally.add_samples(place, *count));
+        let seen = self.ran().filter(|(thread, name, ..)| *name == comm && belongs(*thread));
+        seen.for_each(|(.., site, count)| tally.add(site, count));
         tally
     }
 
@@ -101,7 +122,7 @@ impl Evidence<'_> {
 
     /// The site where the thread of a segment began to wait, if its stack is known.
     pub(crate) fn segment_site(&self, segment: usize) -> Option<SiteId> {
-        self.stacks.of_segment(segment).and_then(|taken| self.stacks.site_of(taken))
+        self.stacks.of_segment(segment)?.site
     }
 }
 

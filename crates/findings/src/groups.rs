@@ -1,5 +1,7 @@
 //! The two groups of calls that are compared.
 
+use std::cmp::Ordering;
+
 /// The same of the calls that were asked about, and of the usual ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PerGroup<T> {
@@ -20,5 +22,10 @@ impl PerGroup<f64> {
     /// By how much the calls that were asked about have more of it.
     pub fn difference(&self) -> f64 {
         self.asked - self.usual
+    }
+
+    /// The order in which the largest difference comes first.
+    pub(crate) fn largest_first(&self, other: &Self) -> Ordering {
+        other.difference().total_cmp(&self.difference())
     }
 }

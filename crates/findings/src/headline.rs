@@ -1,9 +1,15 @@
-//! The first sentence of an answer about a path, and the steps that lead further.
+//! The first sentence of an answer about a path, and the other reading of waits that timed out.
 
-use wakepath_critical_path::{Algorithm, Path, Segment, SegmentKind, Timeouts, active_by, is_sleep};
-use wakepath_names::Recorded;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
-use crate::{Row, RowKey};
+use wakepath_critical_path::{
+    Algorithm, JoinedSum, Path, Segment, SegmentKind, Timeouts, active_by, may_go_on,
+};
+use wakepath_names::{CallName, Recorded};
+use wakepath_wait_graph::ThreadIndex;
+
+use crate::{Evidence, Row, RowKey};
 
 /// The row that answers first.
 #[derive(Debug, Clone, Copy)]
@@ -22,37 +28,47 @@ pub fn headline(rows: &[(RowKey, Row)], window_ns: u64) -> Option<Headline<'_>> 
     Some(Headline { key, row, is_most: row.total_ns > window_ns / 2 })
 }
 
-/// A question that leads further.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NextStep {
-    /// For this number of ns, timers only interrupted a wait that then went on: a path that joins such timers shows
-    /// the end of the wait. The timers are not the reason.
-    JoinTimeouts(u64),
-    /// The tree of this path: who waited for whom.
-    CauseTree,
+/// The thread that a window's own thread waited for, through time-outs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Awaited {
+    /// The thread that ended the waits.
+    pub thread: ThreadIndex,
+    /// The system call of the first of them.
+    pub call: Option<CallName>,
+    /// The time of all waits for that thread, ns.
+    pub ns: u64,
 }
 
-/// The questions that lead further from a path.
-pub fn next_steps(window_ns: u64, timed_out_ns: u64) -> Vec<NextStep> {
-    /// From this part of the window on, timers that interrupt waits are worth a question.
-    const MIN_TIMED_OUT_SHARE: f64 = 0.01;
-    let is_worth = timed_out_ns > 0 && timed_out_ns as f64 >= window_ns as f64 * MIN_TIMED_OUT_SHARE;
-    let join = is_worth.then_some(NextStep::JoinTimeouts(timed_out_ns));
-    join.into_iter().chain([NextStep::CauseTree]).collect()
-}
-
-/// The time of a path that [`Algorithm::Joined`] would not charge to timers, ns. That takes a second walk, which is
-/// left out where the time could be no hundredth of the window.
-pub fn timed_out_ns(recorded: &Recorded, path: &Path) -> u64 {
-    let of = |segments: &[Segment], counts: &dyn Fn(&Segment) -> bool| -> u64 {
-        let timers = segments.iter().filter(|segment| segment.kind == SegmentKind::Timer && counts(segment));
-        timers.map(|segment| segment.to.since(segment.from)).sum()
-    };
-    let may_go_on = |segment: &Segment| segment.call.is_some_and(|call| !is_sleep(call.number));
-    let window = path.window.to.since(path.window.from);
-    if path.algorithm != Algorithm::Active || of(&path.segments, &may_go_on) < window / 100 {
-        return 0;
+/// The thread for which the most time was joined; `None` if none was.
+pub fn awaited(evidence: &Evidence<'_>) -> Option<Awaited> {
+    let own = || evidence.path.waits.iter().filter(|wait| wait.depth == 0);
+    let mut times: BTreeMap<ThreadIndex, u64> = BTreeMap::new();
+    for wait in own().filter(|wait| wait.timed_out) {
+        *times.entry(wait.ended_by?).or_default() += wait.to.since(wait.from);
     }
-    let joined = active_by(&recorded.graph, path.window, Timeouts::Joined);
-    of(&path.segments, &|_| true).saturating_sub(of(&joined.segments, &|_| true))
+    let (thread, _) = times.into_iter().max_by_key(|&(thread, ns)| (ns, Reverse(thread)))?;
+    let mut all = own().filter(|wait| wait.ended_by == Some(thread));
+    let ns = all.clone().map(|wait| wait.to.since(wait.from)).sum();
+    let call = all.find(|wait| wait.timed_out).and_then(|wait| evidence.recorded.wait_call(wait));
+    Some(Awaited { thread, call, ns })
+}
+
+/// A path that also joins the time-outs after which waits may have gone on, and their sum; `None` if they take no
+/// hundredth of the window.
+pub fn joined_if_alike(recorded: &Recorded, path: &Path) -> Option<(Path, JoinedSum)> {
+    let is_time_out = |segment: &&Segment| {
+        segment.kind == SegmentKind::Timer && segment.call.is_some_and(|call| may_go_on(call.number))
+    };
+    let sum: u64 =
+        path.segments.iter().filter(is_time_out).map(|segment| segment.to.since(segment.from)).sum();
+    let is_worth = |ns: u64| ns > 0 && ns >= path.window.to.since(path.window.from) / 100;
+    if path.algorithm != Algorithm::Joined || !is_worth(sum) {
+        return None;
+    }
+    let joined = active_by(&recorded.graph, path.window, Timeouts::JoinedIfAlike);
+    let more = JoinedSum {
+        waits: joined.joined.waits.saturating_sub(path.joined.waits),
+        ns: joined.joined.ns.saturating_sub(path.joined.ns),
+    };
+    is_worth(more.ns).then_some((joined, more))
 }

@@ -1,7 +1,7 @@
 //! The keys by which time is added up. Each is typed: no key is a text, so that no view's wording decides what
 //! belongs together.
 
-use wakepath_critical_path::{Responsible, SegmentKind};
+use wakepath_critical_path::{Responsible, SegmentKind, SignalCause};
 use wakepath_event::{Comm, HostIndex};
 use wakepath_names::{CallName, Endpoint, UnitLimit};
 use wakepath_wait_graph::ThreadIndex;
@@ -57,9 +57,12 @@ pub enum Blamed {
     Sender(Endpoint),
 }
 
-/// The key of a row of the first screen: the blamed cause.
+/// The key of a row of the first screen, or of a cause of the time of calls: the blamed cause.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RowKey {
+    /// The thread that made the call, by running: calls are made by threads of many names. A row of the first screen
+    /// has the thread's name instead.
+    Caller,
     /// Own threads of this name ran.
     Running(Comm),
     /// Interrupts took the CPU from own threads.
@@ -86,6 +89,8 @@ pub enum RowKey {
     Process(Comm, Option<HostIndex>),
     /// A kernel thread, where no disk was behind it.
     KernelThread(Comm),
+    /// Waits that this signal cut short.
+    Signal(SignalCause),
     /// Waits that were not over when the window closed.
     StillWaiting,
     /// The reason why it is not known.
@@ -118,13 +123,4 @@ impl EndKey {
     pub fn runs(&self) -> bool {
         self.activity.as_ref().is_some_and(|activity| *activity == Activity::plain(SegmentKind::Running))
     }
-}
-
-/// The key of a cause of the time of calls.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CauseKey {
-    /// The thread that made the call, by running: calls are made by threads of many names.
-    Caller,
-    /// Somebody or something else.
-    Row(RowKey),
 }

@@ -1,7 +1,7 @@
 //! Findings: what a path, many calls or a set of threads show, drawn from evidence by rules.
 //!
-//! Time is added up by typed keys ([`RowKey`], [`CauseKey`], [`Activity`]); rules decide who or what is responsible,
-//! what is idle, and which step leads further ([`NextStep`]). A finding knows no question, holds no sentence and is
+//! Time is added up by typed keys ([`RowKey`], [`Activity`]); rules decide who or what is responsible,
+//! what is idle, and which step leads further. A finding knows no question, holds no sentence and is
 //! never serialised: the engine hands findings out, and the views word them.
 
 mod causes;
@@ -21,10 +21,10 @@ mod tree;
 pub use causes::{Cause, CausePart, causes, first_cause};
 pub use evidence::Evidence;
 pub use groups::PerGroup;
-pub use headline::{Headline, NextStep, headline, next_steps, timed_out_ns};
-pub use keys::{Activity, Blamed, CauseKey, EndKey, PartKey, RowKey, ThreadKey, ThreadName};
-pub use open_waits::{OpenWaits, open_waits_of_threads, open_waits_of_window};
+pub use headline::{Awaited, Headline, awaited, headline, joined_if_alike};
+pub use keys::{Activity, Blamed, EndKey, PartKey, RowKey, ThreadKey, ThreadName};
+pub use open_waits::{OpenWaits, WindowWaits, open_waits_of_threads, waits_of_window};
 pub use rows::{BasisMix, Certainty, End, Row, Waits, rows};
-pub use tally::{Code, FunctionKey, Seen, Sites, Tally};
+pub use tally::{Code, Seen, Sites, Tally};
 pub use threads::{LongestWait, ThreadTimes, thread_to_ask, threads};
 pub use tree::{CauseTree, Leaf, MAX_DEPTH, Node, Sum, cause_tree, merged_tree};

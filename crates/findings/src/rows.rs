@@ -151,17 +151,19 @@ impl RowBuilder<'_> {
         // The thread that lost the time: the one that waits, where a kernel thread works for it.
         let user = if by_kernel { class.user.map(|user| user.thread) } else { class.thread };
         let key = self.key(class, thread, user);
+        // The wait of the thread that lost the time.
+        let (end_call, end_site) = match class.user {
+            user if by_kernel => (user.and_then(|user| user.call), user.and_then(|user| user.site)),
+            _ => (class.call, class.site),
+        };
         // A wait for another process is named by the waiter's call; the other's calls are its parts.
         let (call, site, waits) = match key {
             RowKey::Process(..) => (class.own_call, class.own_site, sum.waits),
-            _ if by_kernel => {
-                (class.user.and_then(|user| user.call), class.user.and_then(|user| user.site), sum.waits)
-            }
-            _ => (class.call, class.site, sum.own_waits),
+            _ => (end_call, end_site, if by_kernel { sum.waits } else { sum.own_waits }),
         };
         let part = self.part(&key, class, by_kernel);
-        let call = call.map(|call| evidence.recorded.survey.names.spell(call));
-        let end = self.end(&key, class, by_kernel);
+        let call = call.map(|call| evidence.spell(call));
+        let end = self.end(&key, class, by_kernel, end_call.map(|call| evidence.spell(call)));
         let user = user.map(|user| if by_kernel { evidence.thread(user).comm } else { class.comm });
 
         let row = self.rows.entry(key).or_default();
@@ -172,9 +174,8 @@ impl RowBuilder<'_> {
             let end = row.ends.entry(key).or_default();
             end.ns += sum.ns;
             end.objects.extend(object);
-            let site = if by_kernel { class.user.and_then(|user| user.site) } else { class.site };
-            if site.is_some() || sum.own_waits > 0 {
-                *end.sites.entry(site).or_default() += sum.own_waits;
+            if end_site.is_some() || sum.own_waits > 0 {
+                *end.sites.entry(end_site).or_default() += sum.own_waits;
             }
         }
         if let Some(call) = call {
@@ -216,14 +217,10 @@ impl RowBuilder<'_> {
                 return RowKey::KernelThread(worker_family(kernel.comm));
             }
         }
-        let blamed = || evidence.activity(class.kind, class.responsible, class.thread).blamed;
         match class.kind {
             SegmentKind::Running => RowKey::Running(class.comm),
             SegmentKind::Runnable => RowKey::Cpu,
-            SegmentKind::Throttled => RowKey::CpuLimit(match blamed() {
-                Blamed::CpuLimit(limit) => Some(limit),
-                _ => None,
-            }),
+            SegmentKind::Throttled => RowKey::CpuLimit(evidence.cpu_limit(class.thread)),
             SegmentKind::Interrupted => RowKey::Interrupts,
             SegmentKind::Stolen => RowKey::Hypervisor,
             SegmentKind::Timer => RowKey::Timer,
@@ -231,15 +228,18 @@ impl RowBuilder<'_> {
                 Responsible::Disk { device, .. } => RowKey::Disk(device),
                 _ => RowKey::Disk(None),
             },
-            SegmentKind::Network => RowKey::Network(match blamed() {
-                Blamed::Sender(end) => Some(end),
-                _ => None,
-            }),
+            SegmentKind::Network => match class.responsible {
+                Responsible::Flow(flow) => RowKey::Network(evidence.sender(flow)),
+                _ => RowKey::Network(None),
+            },
             SegmentKind::Lock => RowKey::Lock,
             SegmentKind::UserInput => RowKey::UserInput,
             SegmentKind::OtherDevice => RowKey::Device(class.responsible),
-            SegmentKind::Unknown if class.responsible == Responsible::StillWaiting => RowKey::StillWaiting,
-            SegmentKind::Unknown => RowKey::Unknown(class.responsible),
+            SegmentKind::Unknown => match class.responsible {
+                Responsible::StillWaiting => RowKey::StillWaiting,
+                Responsible::Signal(signal) => RowKey::Signal(signal),
+                why => RowKey::Unknown(why),
+            },
         }
     }
 
@@ -252,9 +252,7 @@ impl RowBuilder<'_> {
             (RowKey::Cpu, _) => PartKey::Activity(self.cpu(class)),
             (RowKey::Process(..), _) => match class.call {
                 _ if by_kernel && is_on_cpu(class.kind) => PartKey::KernelThreads,
-                Some(call) if !is_on_cpu(class.kind) => {
-                    PartKey::Call(self.evidence.recorded.survey.names.spell(call))
-                }
+                Some(call) if !is_on_cpu(class.kind) => PartKey::Call(self.evidence.spell(call)),
                 _ => PartKey::Activity(Activity::plain(class.kind)),
             },
             _ => PartKey::Activity(Activity::plain(class.kind)),
@@ -262,7 +260,13 @@ impl RowBuilder<'_> {
     }
 
     /// The end of the chain of a class, and the object of its call; `None` where its row's key has all of it.
-    fn end(&self, row: &RowKey, class: &Class, by_kernel: bool) -> Option<(EndKey, Option<Object>)> {
+    fn end(
+        &self,
+        row: &RowKey,
+        class: &Class,
+        by_kernel: bool,
+        call: Option<CallName>,
+    ) -> Option<(EndKey, Option<Object>)> {
         let disk = |device| Activity {
             kind: SegmentKind::BlockDevice,
             blamed: Blamed::Cause(Responsible::Disk { device, queued: false }),
@@ -285,8 +289,6 @@ impl RowBuilder<'_> {
             (RowKey::Cpu, Responsible::Competitor(_) | Responsible::IdleCpu) => Some(self.cpu(class)),
             _ => None,
         };
-        let call = if by_kernel { class.user.and_then(|user| user.call) } else { class.call };
-        let call: Option<CallName> = call.map(|call| self.evidence.recorded.survey.names.spell(call));
         if activity.is_none() && call.is_none() {
             return None;
         }
@@ -299,9 +301,8 @@ impl RowBuilder<'_> {
     fn cpu(&self, class: &Class) -> Activity {
         let blamed = match class.responsible {
             Responsible::Competitor(other) => {
-                let ThreadInfo { comm, kernel, .. } = self.evidence.thread(other);
-                let host = self.evidence.remote_host(&self.evidence.thread(other));
-                Blamed::Threads(ThreadName { comm, kernel, host })
+                let other = self.evidence.thread(other);
+                Blamed::Threads(ThreadName { comm: other.comm, ..self.evidence.shared_name(&other) })
             }
             other => Blamed::Cause(other),
         };

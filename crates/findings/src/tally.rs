@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use wakepath_names::{Caller, Place, SiteId, Stacks};
+use wakepath_names::{Caller, Frame, Site, SiteId, Stacks};
 use wakepath_symbols::{Found, Function};
 
 /// The number of waits that began, or were ended, at each site of a path; those of unknown sites at `None`.
@@ -13,25 +13,17 @@ pub type Sites = BTreeMap<Option<SiteId>, u64>;
 /// each path; functions are the same on all.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    functions: BTreeMap<FunctionKey, (u64, BTreeMap<Caller, u64>)>,
+    /// Each without its line: its lines are one.
+    functions: BTreeMap<Frame, (u64, BTreeMap<Caller, u64>)>,
     /// Includes what is at no known function.
     total: u64,
-}
-
-/// A function, at whichever of its lines.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FunctionKey {
-    /// The function, without a line.
-    pub found: Found,
-    /// It is in the kernel.
-    pub in_kernel: bool,
 }
 
 /// A function of a [`Tally`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen<'a> {
-    /// The function.
-    pub function: &'a FunctionKey,
+    /// The function, without a line.
+    pub function: &'a Frame,
     /// The caller that it was seen with most; never [`Caller::Nobody`].
     pub caller: Option<&'a Caller>,
     /// The number of times.
@@ -48,37 +40,33 @@ pub struct Code {
 }
 
 impl Tally {
-    /// Adds samples of a place.
-    pub fn add_samples(&mut self, place: &Place, count: u64) {
-        self.total += count;
-        let caller = place.caller.clone().map_or(Caller::Nobody, Caller::Function);
-        self.add(&place.leaf, place.in_kernel, caller, count);
-    }
-
     /// Adds waits that began, or were ended, at sites of a path.
     pub fn add_sites(&mut self, stacks: &Stacks, sites: &Sites) {
         for (site, &count) in sites {
-            self.total += count;
-            let Some(site) = site.map(|site| stacks.site(site)) else { continue };
-            self.add(&site.function, site.in_kernel, site.caller.clone(), count);
+            match site {
+                Some(site) => self.add(stacks.site(*site), count),
+                None => self.total += count,
+            }
         }
     }
 
-    fn add(&mut self, function: &Found, in_kernel: bool, caller: Caller, count: u64) {
-        let says = match &caller {
+    /// Adds samples or waits at a site.
+    pub fn add(&mut self, Site { function, caller }: &Site, count: u64) {
+        self.total += count;
+        let says = match caller {
             Caller::Nobody => false,
             // A caller without a name in the same file says nothing.
-            Caller::Function(caller) => caller != function || matches!(caller, Found::Function(_)),
+            Caller::Function(caller) => *caller != function.found || matches!(caller, Found::Function(_)),
             Caller::Unknown => true,
         };
-        let found = match function {
-            Found::Function(function) => Found::Function(Function { line: None, ..function.clone() }),
-            other => other.clone(),
-        };
-        let (sum, callers) = self.functions.entry(FunctionKey { found, in_kernel }).or_default();
+        let mut function = function.clone();
+        if let Found::Function(Function { line, .. }) = &mut function.found {
+            *line = None;
+        }
+        let (sum, callers) = self.functions.entry(function).or_default();
         *sum += count;
         if says {
-            *callers.entry(caller).or_default() += count;
+            *callers.entry(caller.clone()).or_default() += count;
         }
     }
 

@@ -2,14 +2,12 @@
 
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{
-    Algorithm, Basis, Cause, Path, Rule, Segment, SegmentKind, Via, Wait, WaitId, Window,
+    Algorithm, Basis, Cause, JoinedSum, Path, Rule, Segment, SegmentKind, Via, Wait, WaitId, Window,
 };
-use wakepath_event::{
-    BlockRequest, Call, CgroupId, Clocks, Comm, EventKind, FileName, Flow, FlowId, NameSpace, ThreadIdentity,
-    Tid,
-};
-use wakepath_names::testing::{event, thread};
-use wakepath_names::{Frame, Host, Name, Place, Recorded, Sampled, SampledSegments, Stacks, Survey};
+use wakepath_event::{BlockRequest, Call, CgroupId, Clocks, Comm, EventKind, NameSpace, ThreadIdentity};
+pub use wakepath_names::testing::call;
+use wakepath_names::testing::{self, event, thread};
+use wakepath_names::{Frame, Host, Name, Recorded, Sampled, Site, Stacks, Survey};
 use wakepath_symbols::{Found, Function};
 use wakepath_wait_graph::{Builder, ThreadIndex};
 
@@ -27,8 +25,7 @@ pub const FUTEX: u32 = Call::FUTEX;
 
 /// A story while it is written.
 pub struct Story {
-    /// The samples of its threads.
-    pub sampled: Sampled,
+    sampled: Vec<(ThreadIndex, Comm, Site, u64)>,
     builder: Builder,
     survey: Survey,
     threads: u32,
@@ -42,7 +39,7 @@ pub struct Story {
 impl Default for Story {
     fn default() -> Self {
         let mut story = Self {
-            sampled: Sampled::new(),
+            sampled: Vec::new(),
             builder: Builder::default(),
             survey: Survey::default(),
             threads: 0,
@@ -87,15 +84,12 @@ impl Story {
 
     /// A descriptor of a process.
     pub fn file(&mut self, tgid: u32, fd: u32, mode: u32, flow: Option<u64>, name: &str) {
-        let flow = flow.map(FlowId);
-        let name = name.as_bytes().into();
-        self.tell(EventKind::File(FileName { tgid: Tid(tgid), fd, mode, inode: 1, flow, name }));
+        self.tell(testing::file(tgid, fd, mode, flow, name));
     }
 
     /// A TCP flow.
     pub fn flow(&mut self, id: u64, source: &str, target: &str) {
-        let [source, target] = [source, target].map(|address| address.parse().expect("an address"));
-        self.tell(EventKind::Flow(FlowId(id), Flow { source, target, protocol: 6 }));
+        self.tell(testing::flow(id, source, target));
     }
 
     /// The path goes on for `ns` with this.
@@ -122,20 +116,16 @@ impl Story {
             call: None,
             cause,
             basis: Basis::Measured,
+            goes_on: false,
         });
         self.segments.last_mut().expect("just pushed")
     }
 
     /// Adds `count` samples of a thread in a function of `libz.so.1`, called by `main`.
     pub fn seen(&mut self, thread: ThreadIndex, comm: &str, function: &str, count: u64) {
-        let found = |name: &str, module: &str, line| {
-            let module = Some(module.as_bytes().to_vec());
-            Found::Function(Function { name: String::from(name), module, line })
-        };
-        let caller = found("main", comm, Some((format!("{comm}.c"), 88)));
-        let place =
-            Place { leaf: found(function, "libz.so.1", None), in_kernel: false, caller: Some(caller) };
-        self.sampled.entry((thread, Comm::new(comm.as_bytes()))).or_default().insert(place, count);
+        let main = self::function("main", Some(comm), Some((&format!("{comm}.c"), 88)));
+        let place = Site::new(self::function(function, Some("libz.so.1"), None), false, Some(main));
+        self.sampled.push((thread, Comm::new(comm.as_bytes()), place, count));
     }
 
     /// A wait of `ns` begins, which what follows explains.
@@ -161,6 +151,8 @@ impl Story {
             via,
             lock: None,
             basis: Basis::Measured,
+            timed_out: false,
+            goes_on: false,
         });
         id
     }
@@ -176,18 +168,25 @@ impl Story {
         let graph = self.builder.finish();
         let window =
             Window { thread: ThreadIndex(0), from: Stamp::from_ns(ORIGIN), to: Stamp::from_ns(self.at) };
+        let first_run = |thread| {
+            let runs = |s: &Segment| s.thread == Some(thread) && s.kind == SegmentKind::Running;
+            self.segments.iter().position(runs).expect("a sampled thread runs")
+        };
+        let sampled = self.sampled.into_iter();
+        let sampled =
+            sampled.map(|(thread, comm, site, count)| ((first_run(thread), comm, site), count)).collect();
         FinishedStory {
             recorded: Recorded::new("./wakepath.rec".into(), host, graph, self.survey, Vec::new()),
             path: Path {
                 window,
-                algorithm: Algorithm::Active,
+                algorithm: Algorithm::default(),
                 segments: self.segments,
                 waits: self.waits,
+                joined: JoinedSum::default(),
                 problems: Vec::new(),
             },
             stacks: Stacks::default(),
-            sampled: self.sampled,
-            sampled_segments: SampledSegments::default(),
+            sampled,
         }
     }
 }
@@ -202,21 +201,23 @@ pub struct FinishedStory {
     pub stacks: Stacks,
     /// The samples of its threads.
     pub sampled: Sampled,
-    /// The same by segment.
-    pub sampled_segments: SampledSegments,
 }
 
 impl FinishedStory {
     /// The evidence for findings.
     pub fn evidence(&self) -> Evidence<'_> {
-        let Self { recorded, path, stacks, sampled, sampled_segments } = self;
-        Evidence { recorded, path, stacks, sampled, sampled_segments }
+        let Self { recorded, path, stacks, sampled } = self;
+        Evidence { recorded, path, stacks, sampled }
     }
 }
 
-/// A system call.
-pub fn call(number: u32, arg0: u64) -> Call {
-    Call { number, arg0, lock: None }
+/// A function of a file, or of the kernel.
+pub fn function(name: &str, module: Option<&str>, line: Option<(&str, u32)>) -> Found {
+    Found::Function(Function {
+        name: String::from(name),
+        module: module.map(|module| module.as_bytes().to_vec()),
+        line: line.map(|(file, line)| (String::from(file), line)),
+    })
 }
 
 /// A request of disk 8:0 that was waited for.
@@ -284,11 +285,7 @@ pub fn checkout() -> FinishedStory {
 /// bank; who woke it is known of the journal. The database's program was replaced since.
 pub fn checkout_stacks(path: &Path) -> Stacks {
     let function = |name: &str, module: Option<&str>, line: Option<u32>| Frame {
-        found: Found::Function(Function {
-            name: String::from(name),
-            module: module.map(|module| module.as_bytes().to_vec()),
-            line: line.map(|line| (String::from("checkout.c"), line)),
-        }),
+        found: function(name, module, line.map(|line| ("checkout.c", line))),
         in_kernel: module.is_none(),
     };
     let of_program = |call: &str, name: &str| {

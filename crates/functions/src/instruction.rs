@@ -160,61 +160,58 @@ pub(crate) fn decode(code: &[u8], address: u64) -> Option<Instruction> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ProbeMethod, probed};
+    use super::ProbeMethod::{self, Emulated, Optimised, SingleStepped};
+    use super::probed;
 
     fn bytes(hex: &str) -> Vec<u8> {
         hex.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
     }
 
     const CASES: &[(&str, &str, Option<ProbeMethod>)] = &[
-        ("push %rbp", "55", Some(ProbeMethod::Emulated)),
-        ("push %r12", "41 54", Some(ProbeMethod::Emulated)),
-        ("push %rbp, with a prefix too many", "48 55", Some(ProbeMethod::SingleStepped)),
-        ("nop", "90", Some(ProbeMethod::Emulated)),
-        ("nop of 2 bytes", "66 90", Some(ProbeMethod::Emulated)),
-        ("pause", "f3 90", Some(ProbeMethod::Emulated)),
+        ("push %rbp", "55", Some(Emulated)),
+        ("push %r12", "41 54", Some(Emulated)),
+        ("push %rbp, with a prefix too many", "48 55", Some(SingleStepped)),
+        ("nop", "90", Some(Emulated)),
+        ("nop of 2 bytes", "66 90", Some(Emulated)),
+        ("pause", "f3 90", Some(Emulated)),
         ("xchg %r8,%rax, which would be skipped", "49 90", None),
-        ("nop of 4 bytes", "0f 1f 40 00", Some(ProbeMethod::Emulated)),
-        ("nop of 5 bytes", "0f 1f 44 00 00", Some(ProbeMethod::Optimised)),
-        ("nop of 5 bytes, another", "66 0f 1f 40 00", Some(ProbeMethod::Optimised)),
-        ("nop of 6 bytes", "66 0f 1f 44 00 00", Some(ProbeMethod::Emulated)),
+        ("nop of 4 bytes", "0f 1f 40 00", Some(Emulated)),
+        ("nop of 5 bytes", "0f 1f 44 00 00", Some(Optimised)),
+        ("nop of 5 bytes, another", "66 0f 1f 40 00", Some(Optimised)),
+        ("nop of 6 bytes", "66 0f 1f 44 00 00", Some(Emulated)),
         ("nop with a segment", "66 2e 0f 1f 84 00 00 00 00 00", None),
-        ("nop of 5 bytes, of prefixes", "66 66 66 66 90", Some(ProbeMethod::Optimised)),
-        ("nop of 4 bytes, an unusual one", "0f 1f 04 00", Some(ProbeMethod::SingleStepped)),
-        ("nop of 5 bytes that is none for the kernel", "0f 1f 4c 00 00", Some(ProbeMethod::SingleStepped)),
-        ("nop of 8 bytes", "0f 1f 84 00 00 00 00 00", Some(ProbeMethod::Emulated)),
-        ("nop of 9 bytes", "66 0f 1f 84 00 00 00 00 00", Some(ProbeMethod::SingleStepped)),
-        ("jmp to the next, 5 bytes", "e9 00 00 00 00", Some(ProbeMethod::Emulated)),
-        ("lea 0(%rsp),%rsp", "48 8d 64 24 00", Some(ProbeMethod::SingleStepped)),
-        ("lea 8(%rsp),%rsp", "48 8d 64 24 08", Some(ProbeMethod::SingleStepped)),
-        ("mov %rax,%rax", "48 89 c0", Some(ProbeMethod::SingleStepped)),
-        ("mov %rsp,%rbp", "48 89 e5", Some(ProbeMethod::SingleStepped)),
-        ("call", "e8 01 00 00 00", Some(ProbeMethod::Emulated)),
+        ("nop of 5 bytes, of prefixes", "66 66 66 66 90", Some(Optimised)),
+        ("nop of 4 bytes, an unusual one", "0f 1f 04 00", Some(SingleStepped)),
+        ("nop of 5 bytes that is none for the kernel", "0f 1f 4c 00 00", Some(SingleStepped)),
+        ("nop of 8 bytes", "0f 1f 84 00 00 00 00 00", Some(Emulated)),
+        ("nop of 9 bytes", "66 0f 1f 84 00 00 00 00 00", Some(SingleStepped)),
+        ("jmp to the next, 5 bytes", "e9 00 00 00 00", Some(Emulated)),
+        ("lea 0(%rsp),%rsp", "48 8d 64 24 00", Some(SingleStepped)),
+        ("lea 8(%rsp),%rsp", "48 8d 64 24 08", Some(SingleStepped)),
+        ("mov %rax,%rax", "48 89 c0", Some(SingleStepped)),
+        ("mov %rsp,%rbp", "48 89 e5", Some(SingleStepped)),
+        ("call", "e8 01 00 00 00", Some(Emulated)),
         ("callw", "66 e8 01 00 00 00", None),
-        ("jmp", "e9 01 00 00 00", Some(ProbeMethod::Emulated)),
-        ("je", "74 05", Some(ProbeMethod::Emulated)),
-        ("je near", "0f 84 01 00 00 00", Some(ProbeMethod::Emulated)),
-        ("jmp *%rax", "ff e0", Some(ProbeMethod::SingleStepped)),
-        ("jmp *x(%rip), of a procedure linkage table", "ff 25 00 00 00 00", Some(ProbeMethod::SingleStepped)),
-        ("bnd jmp", "f2 e9 01 00 00 00", Some(ProbeMethod::Emulated)),
-        ("endbr64", "f3 0f 1e fa", Some(ProbeMethod::SingleStepped)),
-        ("sub $8,%rsp", "48 83 ec 08", Some(ProbeMethod::SingleStepped)),
-        ("lea 8(%rdi),%rax", "48 8d 47 08", Some(ProbeMethod::SingleStepped)),
-        ("test %rdi,%rdi", "48 85 ff", Some(ProbeMethod::SingleStepped)),
-        ("xor %eax,%eax", "31 c0", Some(ProbeMethod::SingleStepped)),
-        ("mov %fs:0,%rax", "64 48 8b 04 25 00 00 00 00", Some(ProbeMethod::SingleStepped)),
-        ("ret", "c3", Some(ProbeMethod::SingleStepped)),
+        ("jmp", "e9 01 00 00 00", Some(Emulated)),
+        ("je", "74 05", Some(Emulated)),
+        ("je near", "0f 84 01 00 00 00", Some(Emulated)),
+        ("jmp *%rax", "ff e0", Some(SingleStepped)),
+        ("jmp *x(%rip), of a procedure linkage table", "ff 25 00 00 00 00", Some(SingleStepped)),
+        ("bnd jmp", "f2 e9 01 00 00 00", Some(Emulated)),
+        ("endbr64", "f3 0f 1e fa", Some(SingleStepped)),
+        ("sub $8,%rsp", "48 83 ec 08", Some(SingleStepped)),
+        ("lea 8(%rdi),%rax", "48 8d 47 08", Some(SingleStepped)),
+        ("test %rdi,%rdi", "48 85 ff", Some(SingleStepped)),
+        ("xor %eax,%eax", "31 c0", Some(SingleStepped)),
+        ("mov %fs:0,%rax", "64 48 8b 04 25 00 00 00 00", Some(SingleStepped)),
+        ("ret", "c3", Some(SingleStepped)),
         ("lock incl (%rdi)", "f0 ff 07", None),
         ("int3", "cc", None),
         ("hlt", "f4", None),
-        ("vzeroupper", "c5 f8 77", Some(ProbeMethod::SingleStepped)),
+        ("vzeroupper", "c5 f8 77", Some(SingleStepped)),
         ("vpxor %xmm0,%xmm0,%xmm0, whose opcode is no push", "c5 f9 ef c0", None),
         ("vmovdqu (%rdi),%ymm0, whose opcode reads like outsl", "c5 fe 6f 07", None),
-        (
-            "vsqrtps %xmm0,%xmm1, whose opcode reads like push",
-            "c5 f8 51 c8",
-            Some(ProbeMethod::SingleStepped),
-        ),
+        ("vsqrtps %xmm0,%xmm1, whose opcode reads like push", "c5 f8 51 c8", Some(SingleStepped)),
         ("evex vmovdqu64", "62 f1 fe 48 6f 07", None),
     ];
 
@@ -231,12 +228,9 @@ mod tests {
     #[test]
     fn a_call_is_not_written_across_a_page() {
         let nop5 = bytes("0f 1f 44 00 00");
-        for (address, method) in [
-            (0x1ffb, ProbeMethod::Optimised),
-            (0x1ffc, ProbeMethod::Emulated),
-            (0x1fff, ProbeMethod::Emulated),
-            (0x2000, ProbeMethod::Optimised),
-        ] {
+        for (address, method) in
+            [(0x1ffb, Optimised), (0x1ffc, Emulated), (0x1fff, Emulated), (0x2000, Optimised)]
+        {
             assert_eq!(probed(&nop5, address).unwrap().method, Some(method), "{address:#x}");
         }
     }

@@ -1,7 +1,9 @@
 //! The program run live, on the machine that runs the tests.
 
+use std::collections::HashMap;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::sync::LazyLock;
 
 use serde_json::Value;
@@ -15,21 +17,55 @@ pub static WAKEPATH: LazyLock<&str> = LazyLock::new(|| {
     program.into_os_string().into_string().expect("UTF-8").leak()
 });
 
+/// A folder where a test may record. It is removed with this.
+#[derive(Debug)]
+pub struct Place(tempfile::TempDir);
+
+impl Deref for Place {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl AsRef<Path> for Place {
+    fn as_ref(&self) -> &Path {
+        self
+    }
+}
+
 /// A folder of its own where a test may record; `None`, with a line that says so, where it may not.
-pub fn place(would_show: &str) -> Option<tempfile::TempDir> {
+pub fn place(would_show: &str) -> Option<Place> {
     let can = Command::new(*WAKEPATH).arg("doctor").output().expect("wakepath").status.success();
     if !can {
         skip("this machine or these rights allow no recording", would_show);
         return None;
     }
-    Some(tempfile::tempdir().expect("a folder"))
+    Some(Place(tempfile::tempdir().expect("a folder")))
+}
+
+/// A process that is killed when it is no longer needed.
+#[derive(Debug)]
+pub struct Beside(pub Child);
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
 }
 
 /// Says what is not tried here, and what it would have shown. A failure where all has to be tried.
 #[track_caller]
 pub fn skip(why: &str, would_show: &str) {
-    assert!(std::env::var_os("WAKEPATH_REQUIRE_LIVE").is_none(), "live tests are required here: {why}");
+    assert!(std::env::var_os("WAKEPATH_REQUIRE_LIVE").is_none(), "all tests must run here: {why}");
     eprintln!("skipped: {why}; would show that {would_show}");
+}
+
+/// Says what neither rights nor `make setup` make possible on this machine, and what it would have shown: another kernel,
+/// real traces, a program that is not there. No failure anywhere.
+pub fn not_possible(why: &str, would_show: &str) {
+    eprintln!("skipped: not possible here: {why}; would show that {would_show}");
 }
 
 /// In which state a thread is when it leaves its CPU, in a word, to be compared with what others print.
@@ -67,21 +103,102 @@ pub fn workload(folder: &Path, name: &str) -> String {
     program.to_str().expect("a path").to_owned()
 }
 
-/// `wakepath` with these arguments in a folder.
-pub fn wakepath(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(*WAKEPATH).args(arguments).current_dir(folder).output().expect("wakepath")
+/// A program with this C source, compiled into a folder.
+pub fn program(folder: &Path, name: &str, source: &str, options: &[&str]) -> String {
+    let (file, program) = (folder.join(format!("{name}.c")), folder.join(name));
+    std::fs::write(&file, source).expect("a file");
+    let compiled = Command::new("cc").args(options).arg("-o").arg(&program).arg(&file).status();
+    assert!(compiled.expect("a C compiler").success(), "{name}.c does not build");
+    program.to_str().expect("a path").to_owned()
 }
 
-/// `wakepath record` with these arguments in a folder.
-pub fn record(folder: &Path, arguments: &[&str]) -> Output {
-    wakepath(folder, &[&["record"], arguments].concat())
+/// `wakepath` with these arguments in a folder, to be run.
+pub fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(*WAKEPATH);
+    command.args(arguments).current_dir(folder);
+    command
+}
+
+/// `wakepath` with these arguments in a folder.
+pub fn wakepath(folder: &Path, arguments: &[&str]) -> Output {
+    command(folder, arguments).output().expect("wakepath")
+}
+
+/// The texts that a program wrote to stdout and stderr.
+pub fn texts(output: &Output) -> (String, String) {
+    let [out, err] =
+        [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    (out, err)
+}
+
+/// Runs `wakepath` with these arguments in a folder, which has to end with this code. Returns what it wrote to stdout
+/// and stderr.
+#[track_caller]
+pub fn run(folder: &Path, arguments: &[&str], code: i32) -> (String, String) {
+    let output = wakepath(folder, arguments);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {out}{err}");
+    (out, err)
+}
+
+/// The same of `wakepath record`.
+#[track_caller]
+pub fn record(folder: &Path, arguments: &[&str], code: i32) -> (String, String) {
+    run(folder, &[&["record"], arguments].concat(), code)
 }
 
 /// The document that a verb prints with `--json`, of the recording in a folder.
+#[track_caller]
 pub fn document(folder: &Path, arguments: &[&str]) -> Value {
-    let output = wakepath(folder, &[arguments, &["--json"]].concat());
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    let (out, _) = run(folder, &[arguments, &["--json"]].concat(), 0);
+    serde_json::from_str(&out).expect("JSON")
+}
+
+/// The targets that `wakepath latency` counts with these arguments while a command runs, and the numbers that the
+/// command prints (`NAME NUMBER`), summed by name.
+#[track_caller]
+pub fn latency(folder: &Path, arguments: &[&str], command: &[&str]) -> (Vec<Value>, HashMap<String, u64>) {
+    counts(&run(folder, &[&["latency", "--json"], arguments, &["--"], command].concat(), 0).0)
+}
+
+/// The same of what `wakepath latency --json` and its command printed.
+#[track_caller]
+pub fn counts(printed: &str) -> (Vec<Value>, HashMap<String, u64>) {
+    let (document, own) = document_among(printed);
+    let mut numbers = HashMap::new();
+    for (name, number) in own.iter().filter_map(|line| line.split_once(' ')) {
+        if let Ok(number) = number.parse::<u64>() {
+            *numbers.entry(name.to_owned()).or_default() += number;
+        }
+    }
+    (list(&document["targets"]).to_vec(), numbers)
+}
+
+/// The document of `wakepath latency --json` among the lines that its command printed (null if there is none), and
+/// those lines.
+pub fn document_among(printed: &str) -> (Value, Vec<&str>) {
+    let (documents, own): (Vec<_>, _) = printed.lines().partition(|line| line.starts_with('{'));
+    (documents.first().map_or(Value::Null, |line| serde_json::from_str(line).expect("JSON")), own)
+}
+
+/// A list of a document.
+#[track_caller]
+pub fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap_or_else(|| panic!("{value} is no list"))
+}
+
+/// A number of a document, which may be written as text.
+#[track_caller]
+pub fn number(value: &Value) -> u64 {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// The length of a segment, call or window, ns.
+#[track_caller]
+pub fn length(of: &Value) -> i64 {
+    let [from, to] =
+        ["from_ns", "to_ns"].map(|end| of[end].as_i64().unwrap_or_else(|| panic!("no {end}: {of}")));
+    to - from
 }
 
 /// `wakepath path --json` of the recording in a folder.
@@ -94,20 +211,19 @@ pub fn adds_up(document: &Value) -> i64 {
     let number = |value: &Value| value.as_i64().expect("a number");
     let (from, to) = (number(&document["window"]["from_ns"]), number(&document["window"]["to_ns"]));
     let mut at = from;
-    for segment in document["segments"].as_array().expect("segments") {
+    for segment in list(&document["segments"]) {
         assert_eq!(number(&segment["from_ns"]), at, "no gap, no overlap");
         at = number(&segment["to_ns"]);
     }
     assert_eq!(at, to, "the segments reach the window's end");
-    let contributors = document["contributors"].as_array().expect("contributors");
-    assert_eq!(contributors.iter().map(|one| number(&one["total_ns"])).sum::<i64>(), to - from);
+    let contributors = list(&document["contributors"]).iter();
+    assert_eq!(contributors.map(|one| number(&one["total_ns"])).sum::<i64>(), to - from);
     to - from
 }
 
 /// ns of all contributors of a kind.
 pub fn of_kind(document: &Value, kind: &str) -> i64 {
-    let contributors = document["contributors"].as_array().expect("contributors");
-    let of_kind = contributors.iter().filter(|one| one["kind"] == kind);
+    let of_kind = list(&document["contributors"]).iter().filter(|one| one["kind"] == kind);
     of_kind.map(|one| one["total_ns"].as_i64().expect("a number")).sum()
 }
 

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use serde_json::Value;
 use wakepath_event::{Clocks, Cpu, Event, EventKind, Mark, Tid};
 use wakepath_kernel_records::{Buffer, Encoder, Header, Kind};
 use wakepath_recording::{ClockReading, HostIdentity, Options, Writer};
@@ -54,44 +55,29 @@ pub fn made_on((name, boot_id): (&str, &str), trace: &str, more: &[EventKind]) -
     events.push(Event { at: end, ..begin(EventKind::Mark(Mark::Stopped)) });
 
     let encoder = Encoder::for_release(RELEASE);
-    let (mut life, mut sched, mut net): (Vec<_>, [Vec<_>; 2], [Vec<_>; 2]) = Default::default();
+    const BUFFERS: [Buffer; 2] = [Buffer::Sched, Buffer::Net];
+    // By CPU and buffer.
+    let mut streams: [[Vec<&Event>; 2]; 2] = Default::default();
     for event in &events {
-        let cpu = usize::from(event.cpu.0.min(1));
-        let kind = |bytes: &[u8]| Header::read(bytes).and_then(|header| Kind::from_number(header.kind));
-        let mut bytes = Vec::new();
-        encoder.encode(event, 0, &mut bytes).expect("an event that fits");
-        let of = |buffer: Buffer| kind(&bytes).is_some_and(|kind| buffer.holds(kind));
-        let (stream, seq) = if of(Buffer::Sched) {
-            let seq = sched[cpu].len() as u16;
-            (&mut sched[cpu], seq)
-        } else if of(Buffer::Net) {
-            let seq = net[cpu].len() as u16;
-            (&mut net[cpu], seq)
-        } else {
-            (&mut life, event.cpu.0)
-        };
-        let mut bytes = Vec::new();
-        encoder.encode(event, seq, &mut bytes).expect("an event that fits");
-        stream.push(bytes);
-    }
-    for record in &life {
-        writer.life().push(record).expect("a record");
+        let mut record = Vec::new();
+        encoder.encode(event, 0, &mut record).expect("an event that fits");
+        let kind = Header::read(&record).and_then(|header| Kind::from_number(header.kind));
+        match BUFFERS.iter().position(|buffer| kind.is_some_and(|kind| buffer.holds(kind))) {
+            Some(buffer) => streams[usize::from(event.cpu.0.min(1))][buffer].push(event),
+            None => writer.life().push_event(event).expect("a record"),
+        }
     }
     writer.life().flush(u64::MAX, 0).expect("room");
-    for cpu in 0..2 {
-        for (buffer, records) in [(Buffer::Sched, &sched[cpu]), (Buffer::Net, &net[cpu])] {
-            let stamp = |record: &Vec<u8>| Header::read(record).expect("a header").stamp;
-            let (Some(first), Some(last)) = (records.first().map(stamp), records.last().map(stamp)) else {
-                continue;
-            };
-            let stream = match buffer {
-                Buffer::Net => writer.net(Cpu(cpu as u16)),
-                _ => writer.sched(Cpu(cpu as u16)),
-            };
-            stream
-                .expect("a stream")
-                .append(&[&records.concat()], first, last, records.len() as u64, 0)
-                .expect("room");
+    for (cpu, of_cpu) in (0..).map(Cpu).zip(&streams) {
+        for (buffer, events) in BUFFERS.into_iter().zip(of_cpu) {
+            let (Some(first), Some(last)) = (events.first(), events.last()) else { continue };
+            let mut bytes = Vec::new();
+            for (event, seq) in events.iter().zip(0..) {
+                encoder.encode(event, seq, &mut bytes).expect("an event that fits");
+            }
+            let stream = if buffer == Buffer::Net { writer.net(cpu) } else { writer.sched(cpu) };
+            let (first, last, count) = (first.at.ns(), last.at.ns(), events.len() as u64);
+            stream.expect("a stream").append(&[&bytes], first, last, count, 0).expect("room");
         }
     }
     Made { folder }
@@ -122,6 +108,14 @@ impl Made {
     /// Runs it: its code, what it said, what it complained.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> (i32, String, String) {
         told(&self.wakepath(arguments).output().expect("the program runs"))
+    }
+
+    /// Runs it, without a complaint: the document that it prints.
+    #[track_caller]
+    pub fn document<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Value {
+        let (code, out, err) = self.run(arguments);
+        assert_eq!((code, err.as_str()), (0, ""), "{out}");
+        serde_json::from_str(&out).expect("JSON")
     }
 }
 

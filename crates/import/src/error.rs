@@ -40,6 +40,16 @@ impl OpenError {
         )
     }
 
+    /// The error of a trace without switches; the first of the names say which events it holds.
+    pub(crate) fn no_switches(path: &Path, mut names: Vec<String>, record_with: &'static str) -> Self {
+        const MAX_COUNT: usize = 4;
+        let more = names.len().saturating_sub(MAX_COUNT);
+        names.truncate(MAX_COUNT);
+        names.extend((more > 0).then(|| format!("{more} more")));
+        let holds = if names.is_empty() { "no events".to_owned() } else { names.join(", ") };
+        Self::NoSwitches { path: path.to_owned(), holds, record_with }
+    }
+
     /// An error of the operating system about this file.
     pub(crate) fn io(path: &Path) -> impl Fn(io::Error) -> Self {
         move |source| Self::Io { path: path.to_owned(), source }

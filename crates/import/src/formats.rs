@@ -78,7 +78,7 @@ impl Format {
     }
 
     /// Parses a format file: the number of the tracepoint, and its fields.
-    fn parse(system: &str, text: &str) -> Option<(u64, Self)> {
+    pub(crate) fn parse(system: &str, text: &str) -> Option<(u64, Self)> {
         let mut format = Self { system: system.to_owned(), ..Self::default() };
         let mut id = None;
         for line in text.lines() {
@@ -133,7 +133,8 @@ fn parse_states(print: &str) -> Option<ReportedStates> {
     Some(ReportedStates::of_flags(&letters, preempted))
 }
 
-fn number(text: &str) -> Option<i64> {
+/// A number in base 10, or 16 behind `0x`.
+pub(crate) fn number(text: &str) -> Option<i64> {
     match text.strip_prefix("0x") {
         Some(hex) => i64::from_str_radix(hex, 16).ok(),
         None => text.parse().ok(),

@@ -5,7 +5,8 @@
 //! [`tracepoint::Record`]s, and the [`normalise::Normaliser`], which makes events of the tracepoints of any
 //! tracer: it follows which thread runs on which CPU and in which interrupt, and adds what the tracers of a
 //! kernel do not note. perf and trace-cmd share what lies between: `formats` reads the kernel's description of
-//! its tracepoints, `plan` reads their fields, `loopback` follows packets by their buffers.
+//! its tracepoints, `plan` reads their fields, `loopback` follows packets by their buffers. `kind` lists the
+//! tracepoints that are read, for all three.
 //!
 //! A new format implements [`wakepath_event::RecordingFormat`] in a module of its own, and is named in the list
 //! of formats in `crates/engine/src/source.rs`.
@@ -13,6 +14,7 @@
 mod damage;
 mod error;
 mod formats;
+mod kind;
 mod loopback;
 mod lttng;
 pub mod normalise;

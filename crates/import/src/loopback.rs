@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use foldhash::fast::FixedState;
 
-use crate::plan::{Kind, Plan};
+use crate::kind::Kind;
+use crate::plan::Plan;
 use crate::tracepoint::Tracepoint;
 
 /// The packets that are on their way within the host.

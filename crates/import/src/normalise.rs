@@ -15,7 +15,8 @@ use wakepath_event::{
     NameSpace, Packet, SwitchOut, Tid,
 };
 
-use crate::tracepoint::{Interrupt, PacketHeader, Record, Request, Tracepoint};
+use crate::kind::{Kind, Source};
+use crate::tracepoint::{Interrupt, Level, PacketHeader, Record, Request, Tracepoint};
 use crate::{Damage, DamageKind};
 use calls::{Calls, call};
 use cpu_state::CpuState;
@@ -34,11 +35,39 @@ pub enum WakeupBy {
     Wakeup,
 }
 
+/// The interrupts that a tracer was asked to record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RecordedInterrupts {
+    /// Those of devices.
+    pub devices: bool,
+    /// Softirqs.
+    pub softirqs: bool,
+    /// Those of local timers, or each timer that expires in them.
+    pub timers: bool,
+}
+
+impl RecordedInterrupts {
+    /// The interrupts among the tracepoints that a tracer was asked for.
+    pub(crate) fn among(asked: impl IntoIterator<Item = Kind>) -> Self {
+        let mut recorded = Self::default();
+        for kind in asked {
+            match kind {
+                Kind::Enter(Source::Device) => recorded.devices = true,
+                Kind::Enter(Source::Softirq) => recorded.softirqs = true,
+                Kind::Enter(Source::Hrtimer | Source::Vector(Context::LocalTimer)) => recorded.timers = true,
+                _ => {}
+            }
+        }
+        recorded
+    }
+}
+
 /// Converts tracepoints, which come in time order, into events.
 #[derive(Debug)]
 pub struct Normaliser {
     states: ReportedStates,
     wakeup_by: WakeupBy,
+    recorded: RecordedInterrupts,
     cpus: Vec<CpuState>,
     threads: LiveThreads,
     calls: Calls,
@@ -54,7 +83,7 @@ pub struct Normaliser {
 const UNKNOWN_TID: Tid = Tid(u32::MAX);
 
 /// The thread that makes kernel threads.
-const KTHREADD: Tid = Tid(2);
+pub(crate) const KTHREADD: Tid = Tid(2);
 
 /// The number of names and flows that are kept of each kind: a trace of nothing else does not fill memory.
 const MAX_NAMES: usize = 1 << 20;
@@ -70,6 +99,7 @@ impl Normaliser {
         Self {
             states,
             wakeup_by,
+            recorded: RecordedInterrupts { devices: true, softirqs: true, timers: true },
             cpus: Vec::new(),
             threads: LiveThreads::default(),
             calls: Calls::default(),
@@ -79,6 +109,11 @@ impl Normaliser {
             started: false,
             woken: false,
         }
+    }
+
+    /// The same, for a tracer that was asked for these interrupts alone.
+    pub fn with_interrupts(self, recorded: RecordedInterrupts) -> Self {
+        Self { recorded, ..self }
     }
 
     /// The doubts about the events of a trace at `path`, recorded on `cpus` CPUs, once all were emitted.
@@ -135,8 +170,8 @@ impl Normaliser {
         if let Some(current) = record.current {
             state.current = Some(current);
         }
-        let (context, irq) = state.context();
-        let current = state.current;
+        let (seen, current) = (state.context(), state.current);
+        let (context, irq) = self.unrecorded_context(record, seen.0).map_or(seen, |context| (context, 0));
         // Events on a CPU whose current thread is not known have an unknown CPU, too.
         let (place, current_tid) = current.map_or((Cpu::UNKNOWN, UNKNOWN_TID), |current| (cpu, current));
         let mut here = |what: EventKind| emit(&event(at, place, context, current_tid, what));
@@ -264,6 +299,25 @@ impl Normaliser {
         }
     }
 
+    /// The context of a record in an interrupt that the tracer was not asked for, where `seen` is the one by the
+    /// interrupts that it recorded; `None` where that is right.
+    fn unrecorded_context(&self, record: &Record<'_>, seen: Context) -> Option<Context> {
+        let RecordedInterrupts { devices, softirqs, timers } = self.recorded;
+        let wakes = matches!(record.what, Tracepoint::Waking { .. } | Tracepoint::Wakeup { .. });
+        match (record.level, seen) {
+            // `sched_wakeup` may be hit in the interrupt of another CPU's request.
+            (Some(Level::Hard), Context::Task | Context::Softirq(_)) => {
+                let is_timer = devices && !timers && self.wakeup_by == WakeupBy::Waking;
+                Some(if is_timer { Context::UnrecordedTimer } else { Context::Unrecorded })
+            }
+            (Some(Level::Softirq), Context::Task) => Some(Context::Unrecorded),
+            (None, Context::Task) if wakes && !(devices && softirqs && timers) => {
+                Some(Context::TaskOrUnrecorded)
+            }
+            _ => None,
+        }
+    }
+
     fn switch(
         &mut self,
         record: &Record<'_>,
@@ -300,11 +354,7 @@ impl Normaliser {
 
     /// Notes the name of a thread in a switch, and emits it where it is new.
     fn learn_name(&mut self, record: &Record<'_>, tid: Tid, comm: Comm, emit: &mut impl FnMut(&Event)) {
-        let is_new = match self.threads.get(tid) {
-            Some(thread) => thread.comm != comm,
-            None => true,
-        };
-        if !is_new {
+        if self.threads.get(tid).is_some_and(|thread| thread.comm == comm) {
             return;
         }
         if !self.threads.rename(tid, comm) {

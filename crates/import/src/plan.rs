@@ -2,73 +2,24 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use wakepath_event::{Call, Comm, Context, Flow, Tid};
+use wakepath_event::{Call, Comm, Flow, Tid};
 
 use crate::formats::{Field, Format};
-use crate::tracepoint::{Interrupt, Request, Tracepoint, VectorEdge};
-
-/// The kind of a tracepoint that is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Switch,
-    Waking,
-    Wakeup,
-    WakeupNew,
-    Fork,
-    NewTask,
-    Exec,
-    Exit,
-    Rename,
-    IrqEntry,
-    IrqExit,
-    SoftirqEntry,
-    SoftirqExit,
-    HrtimerEntry,
-    HrtimerExit,
-    VectorEntry(Context),
-    VectorExit(Context),
-    PacketOut,
-    PacketIn,
-    Received,
-    BlockIssue,
-    BlockComplete,
-    CallEntry,
-    CallExit,
-}
+use crate::kind::{Kind, Source, tid};
+use crate::tracepoint::{Level, Request, Tracepoint};
 
 impl Kind {
     fn from_format(format: &Format) -> Option<Self> {
-        Some(match (format.system.as_str(), format.name.as_str()) {
-            ("sched", "sched_switch") => Self::Switch,
-            ("sched", "sched_waking") => Self::Waking,
-            ("sched", "sched_wakeup") => Self::Wakeup,
-            ("sched", "sched_wakeup_new") => Self::WakeupNew,
-            ("sched", "sched_process_fork") => Self::Fork,
-            ("sched", "sched_process_exec") => Self::Exec,
-            ("sched", "sched_process_exit") => Self::Exit,
-            ("task", "task_newtask") => Self::NewTask,
-            ("task", "task_rename") => Self::Rename,
-            ("irq", "irq_handler_entry") => Self::IrqEntry,
-            ("irq", "irq_handler_exit") => Self::IrqExit,
-            ("irq", "softirq_entry") => Self::SoftirqEntry,
-            ("irq", "softirq_exit") => Self::SoftirqExit,
-            ("timer", "hrtimer_expire_entry") => Self::HrtimerEntry,
-            ("timer", "hrtimer_expire_exit") => Self::HrtimerExit,
-            ("net", "net_dev_queue") => Self::PacketOut,
-            ("net", "netif_receive_skb") => Self::PacketIn,
-            ("tcp", "tcp_probe") => Self::Received,
-            ("block", "block_rq_issue") => Self::BlockIssue,
-            ("block", "block_rq_complete") => Self::BlockComplete,
-            ("raw_syscalls", "sys_enter") => Self::CallEntry,
-            ("raw_syscalls", "sys_exit") => Self::CallExit,
-            ("syscalls", name) if name.starts_with("sys_enter_") => Self::CallEntry,
-            ("syscalls", name) if name.starts_with("sys_exit_") => Self::CallExit,
-            ("irq_vectors", name) => match VectorEdge::parse(name)? {
-                VectorEdge::Entry(context) => Self::VectorEntry(context),
-                VectorEdge::Exit(context) => Self::VectorExit(context),
-            },
-            _ => return None,
-        })
+        match (format.system.as_str(), format.name.as_str()) {
+            ("task", "task_newtask") => Some(Self::NewTask),
+            ("tcp", "tcp_probe") => Some(Self::Received),
+            ("raw_syscalls", "sys_enter") => Some(Self::CallEntry(None)),
+            ("raw_syscalls", "sys_exit") => Some(Self::CallExit),
+            ("syscalls", name) if name.starts_with("sys_enter_") => Some(Self::CallEntry(None)),
+            ("syscalls", name) if name.starts_with("sys_exit_") => Some(Self::CallExit),
+            ("irq_vectors", name) => Self::of_vector(name),
+            (system, name) => Self::of_kernel(Some(system), name),
+        }
     }
 
     /// The required fields, and the optional ones.
@@ -81,19 +32,15 @@ impl Kind {
             Self::Fork => (&["parent_pid", "child_pid"], &["child_comm"]),
             Self::Exec => (&["pid", "filename"], &["old_pid"]),
             Self::Rename => (&["newcomm"], &["pid"]),
-            Self::IrqEntry => (&["irq"], &["name"]),
-            Self::IrqExit => (&["irq"], &[]),
-            Self::SoftirqEntry | Self::SoftirqExit => (&["vec"], &[]),
+            Self::Enter(Source::Device) => (&["irq"], &["name"]),
+            Self::Leave(Source::Device) => (&["irq"], &[]),
+            Self::Enter(Source::Softirq) | Self::Leave(Source::Softirq) => (&["vec"], &[]),
             Self::PacketOut | Self::PacketIn => (&["skbaddr", "name"], &[]),
             Self::Received => (&["saddr", "daddr"], &["skbaddr"]),
             Self::BlockIssue | Self::BlockComplete => (&["dev", "sector", "nr_sector", "rwbs"], &["bytes"]),
             // The calls' own tracepoints have `__syscall_nr`, and the first argument behind it.
-            Self::CallEntry => (&[], &["id", "args"]),
-            Self::HrtimerEntry
-            | Self::HrtimerExit
-            | Self::VectorEntry(_)
-            | Self::VectorExit(_)
-            | Self::CallExit => (&[], &[]),
+            Self::CallEntry(_) => (&[], &["id", "args"]),
+            _ => (&[], &[]),
         }
     }
 }
@@ -106,6 +53,8 @@ pub(crate) struct Plan {
     fields: [Option<Field>; 5],
     /// The current thread.
     current: Option<Field>,
+    /// `enum trace_flag_type`.
+    flags: Option<Field>,
 }
 
 impl Plan {
@@ -120,10 +69,10 @@ impl Plan {
                 return None;
             }
         }
-        if kind == Kind::CallEntry && fields[0].is_none() {
+        if kind == Kind::CallEntry(None) && fields[0].is_none() {
             fields = [format.field("__syscall_nr"), format.field_behind("__syscall_nr"), None, None, None];
         }
-        Some(Self { kind, fields, current: format.field("common_pid") })
+        Some(Self { kind, fields, current: format.field("common_pid"), flags: format.field("common_flags") })
     }
 
     fn number(&self, place: usize, raw: &[u8]) -> Option<i64> {
@@ -131,7 +80,7 @@ impl Plan {
     }
 
     fn tid(&self, place: usize, raw: &[u8]) -> Option<Tid> {
-        self.number(place, raw).and_then(|tid| u32::try_from(tid).ok()).map(Tid)
+        tid(self.number(place, raw))
     }
 
     fn text<'a>(&self, place: usize, raw: &'a [u8]) -> &'a [u8] {
@@ -141,7 +90,18 @@ impl Plan {
     /// The thread that was current, by the number that other fields of tracepoints use, too. perf's own records
     /// have a number of perf's pid namespace.
     pub fn current(&self, raw: &[u8]) -> Option<Tid> {
-        self.current?.number(raw).and_then(|tid| u32::try_from(tid).ok()).map(Tid)
+        tid(self.current?.number(raw))
+    }
+
+    /// Whether it came in an interrupt.
+    pub fn level(&self, raw: &[u8]) -> Option<Level> {
+        const HARD_OR_UNMASKABLE: i64 = 0x08 | 0x40;
+        const SOFTIRQ: i64 = 0x10;
+        Some(match self.flags?.number(raw)? {
+            flags if flags & HARD_OR_UNMASKABLE != 0 => Level::Hard,
+            flags if flags & SOFTIRQ != 0 => Level::Softirq,
+            _ => Level::Task,
+        })
     }
 
     /// The name of a thread that may be noted nowhere else: the one that a switch switches out, or the one that
@@ -182,9 +142,6 @@ impl Plan {
                 next: tid(2)?,
                 next_comm: self.fields[3].map(|field| Comm::new(field.text(raw))),
             },
-            Kind::Waking => Tracepoint::Waking { target: tid(0)? },
-            Kind::Wakeup => Tracepoint::Wakeup { target: tid(0)? },
-            Kind::WakeupNew => Tracepoint::WakeupNew { target: tid(0)? },
             Kind::Fork => Tracepoint::Fork {
                 parent: tid(0)?,
                 child: tid(1)?,
@@ -193,20 +150,10 @@ impl Plan {
                 comm: Comm::new(self.text(2, raw)),
             },
             Kind::Exec => Tracepoint::Exec { tid: tid(0), old: tid(2), path: self.text(1, raw) },
-            Kind::Exit => Tracepoint::Exit { tid: tid(0)? },
             Kind::Rename => Tracepoint::Rename {
                 tid: tid(1).or_else(|| self.current(raw))?,
                 comm: Comm::new(self.text(0, raw)),
             },
-            Kind::IrqEntry => Tracepoint::Enter(Interrupt::Device(irq(number(0))?, Some(self.text(1, raw)))),
-            Kind::IrqExit => Tracepoint::Leave(Interrupt::Device(irq(number(0))?, None)),
-            Kind::SoftirqEntry => Tracepoint::Enter(Interrupt::Softirq(u8::try_from(number(0)?).ok()?)),
-            Kind::SoftirqExit => Tracepoint::Leave(Interrupt::Softirq(u8::try_from(number(0)?).ok()?)),
-            Kind::HrtimerEntry => Tracepoint::Enter(Interrupt::Hrtimer),
-            Kind::HrtimerExit => Tracepoint::Leave(Interrupt::Hrtimer),
-            Kind::VectorEntry(context) => Tracepoint::Enter(Interrupt::Vector(context)),
-            Kind::VectorExit(context) => Tracepoint::Leave(Interrupt::Vector(context)),
-            Kind::NewTask | Kind::PacketOut | Kind::PacketIn => return None,
             Kind::Received => {
                 // The address of the socket, and of its peer, which sent.
                 let [own, peer] = [0, 1].map(|place| self.fields[place]?.bytes(raw).and_then(address));
@@ -214,7 +161,7 @@ impl Plan {
             }
             Kind::BlockIssue => Tracepoint::BlockIssue(self.request(raw)?),
             Kind::BlockComplete => Tracepoint::BlockComplete(self.request(raw)?),
-            Kind::CallEntry => {
+            Kind::CallEntry(_) => {
                 let call = number(0).and_then(|number| u32::try_from(number).ok());
                 // The operation stands behind the address; the calls' own tracepoints have it in another place.
                 let second = || self.fields[1]?.bytes(raw)?.get(8..)?.first_chunk();
@@ -225,7 +172,7 @@ impl Plan {
                     futex: futex.map(|&operation| u64::from_le_bytes(operation) as u32),
                 }
             }
-            Kind::CallExit => Tracepoint::CallEnd,
+            kind => return kind.read(number(0), || self.text(1, raw)),
         })
     }
 
@@ -260,6 +207,35 @@ fn address(bytes: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-fn irq(number: Option<i64>) -> Option<u16> {
-    number.and_then(|irq| u16::try_from(irq).ok())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The head of a `sched_waking` as the kernel describes it, with the flags that perf recorded when a timer's
+    /// interrupt woke a thread, and others.
+    #[test]
+    fn the_head_of_a_tracepoint_says_whether_it_came_in_an_interrupt() {
+        let text = "name: sched_waking\nID: 375\nformat:\n\
+            \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+            \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
+            \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n\
+            \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+            \tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;\n";
+        let (_, format) = Format::parse("sched", text).expect("a format");
+        let plan = Plan::new(&format).expect("a plan");
+        for (flags, level) in [
+            (0x00, Level::Task),
+            (0x01, Level::Task),
+            (0x05, Level::Task),
+            (0x09, Level::Hard),
+            (0x19, Level::Hard),
+            (0x40, Level::Hard),
+            (0x11, Level::Softirq),
+            (0x80, Level::Task),
+        ] {
+            let mut raw = [0; 36];
+            (raw[0], raw[1], raw[2], raw[3]) = (0x77, 1, flags, 3);
+            assert_eq!(plan.level(&raw), Some(level), "{flags:#x}");
+        }
+    }
 }

@@ -73,7 +73,8 @@ pub(crate) fn formats(asks: u64) -> Vec<(&'static str, String)> {
 
 /// The format of a tracepoint, as the kernel describes it.
 pub(crate) fn format(name: &str, id: u64, fields: &[Field]) -> String {
-    let common = [("unsigned short common_type", 0, 2, 0), ("int common_pid", 4, 4, 1)]
+    let flags = ("unsigned char common_flags", 2, 1, 0);
+    let common = [("unsigned short common_type", 0, 2, 0), flags, ("int common_pid", 4, 4, 1)]
         .into_iter()
         .chain(fields.iter().copied());
     let lines = common.map(|(declaration, offset, size, signed)| {

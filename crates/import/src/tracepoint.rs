@@ -14,8 +14,30 @@ pub struct Record<'a> {
     pub cpu: Cpu,
     /// The thread that was current there, where the tracer notes it with each event.
     pub current: Option<Tid>,
+    /// Whether it came in an interrupt, where the tracer notes it with each event.
+    pub level: Option<Level>,
     /// The tracepoint.
     pub what: Tracepoint<'a>,
+}
+
+/// The kind of context that the head of each of ftrace's and perf's tracepoints notes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// The current thread's own work.
+    Task,
+    /// A softirq.
+    Softirq,
+    /// A hard interrupt, or one that cannot be masked.
+    Hard,
+}
+
+/// The time and the place of a record.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    pub at: Stamp<Local>,
+    pub cpu: Cpu,
+    pub current: Option<Tid>,
+    pub level: Option<Level>,
 }
 
 /// A tracepoint and its fields.
@@ -129,31 +151,6 @@ pub enum Interrupt<'a> {
     Hrtimer,
     /// One of the CPU's own vectors.
     Vector(Context),
-}
-
-/// The begin or the end of an interrupt of one of the CPU's own vectors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum VectorEdge {
-    Entry(Context),
-    Exit(Context),
-}
-
-impl VectorEdge {
-    /// Parses the name of a tracepoint of the kernel's `irq_vectors`: `local_timer_entry`.
-    pub fn parse(name: &str) -> Option<Self> {
-        let context = |vector: &str| match vector {
-            "local_timer" => Context::LocalTimer,
-            "reschedule" => Context::Reschedule,
-            "call_function" | "call_function_single" => Context::CallFunction,
-            "irq_work" => Context::IrqWork,
-            _ => Context::UnknownInterrupt,
-        };
-        match (name.strip_suffix("_entry"), name.strip_suffix("_exit")) {
-            (Some(vector), _) => Some(Self::Entry(context(vector))),
-            (_, Some(vector)) => Some(Self::Exit(context(vector))),
-            _ => None,
-        }
-    }
 }
 
 /// The headers of a packet at the edge of the host.

@@ -25,7 +25,9 @@ const TOLERANCE: f64 = 0.02;
 fn traces() -> Option<PathBuf> {
     let folder = std::env::var_os("WAKEPATH_TRACES").map(PathBuf::from);
     if folder.is_none() {
-        println!("skipped: WAKEPATH_TRACES names no folder of traces whose truth is known");
+        println!(
+            "skipped: not possible here: WAKEPATH_TRACES names no folder of traces whose truth is known"
+        );
     }
     folder
 }

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 
 use wakepath_clock::Stamp;
-use wakepath_event::{Comm, Context, Cpu, Event, EventKind, Tid};
-use wakepath_import::normalise::{Normaliser, WakeupBy};
-use wakepath_import::tracepoint::{Interrupt, PacketHeader, Record, Tracepoint};
+use wakepath_event::{Comm, Context, Cpu, Event, EventKind, Softirq, Tid};
+use wakepath_import::normalise::{Normaliser, RecordedInterrupts, WakeupBy};
+use wakepath_import::tracepoint::{Interrupt, Level, PacketHeader, Record, Tracepoint};
 
 const TIMER: Interrupt<'static> = Interrupt::Vector(Context::LocalTimer);
 const NET_RX: Interrupt<'static> = Interrupt::Softirq(3);
@@ -19,12 +19,22 @@ fn waking(target: u32) -> Tracepoint<'static> {
     Tracepoint::Waking { target: Tid(target) }
 }
 
+fn lost(from: u64, count: u64) -> Tracepoint<'static> {
+    Tracepoint::Lost { from: Stamp::from_ns(from), count }
+}
+
+fn switch_to_named(prev: u32, next: u32, name: &str) -> Tracepoint<'static> {
+    let next_comm = Some(Comm::new(name.as_bytes()));
+    Tracepoint::Switch { prev: Tid(prev), prev_state: 1, next: Tid(next), next_comm }
+}
+
 /// The events of tracepoints on CPU 0, ten ns apart, a line each, without the mark of the beginning.
 fn event_lines(wakeup_by: WakeupBy, records: Vec<Tracepoint<'_>>) -> String {
     let mut normaliser = Normaliser::new("6.1.0", wakeup_by);
     let mut lines = String::new();
     for (index, what) in records.into_iter().enumerate() {
-        let record = Record { at: Stamp::from_ns(index as u64 * 10), cpu: Cpu(0), current: None, what };
+        let record =
+            Record { at: Stamp::from_ns(index as u64 * 10), cpu: Cpu(0), current: None, level: None, what };
         normaliser.push(&record, &mut |event| line(event, &mut lines));
     }
     lines
@@ -106,13 +116,7 @@ fn a_wake_up_has_the_interrupt_that_it_happened_in() {
         (vec![waking(9), switch(7, 1, 0)], "0 ? Task: wakes 9\n10 7 Task: to 0 Blocked(Interruptible) 0\n"),
         // Behind a loss nothing is known either.
         (
-            vec![
-                switch(0, 0, 7),
-                Tracepoint::Enter(NET_RX),
-                Tracepoint::Lost { from: Stamp::from_ns(12), count: 3 },
-                waking(9),
-                switch(8, 0x10, 0),
-            ],
+            vec![switch(0, 0, 7), Tracepoint::Enter(NET_RX), lost(12, 3), waking(9), switch(8, 0x10, 0)],
             "0 0 Task: to 7 Runnable 0\n20 7 Task: lost 3 since 12\n30 ? Task: wakes 9\n40 8 Task: to 0 Dead 0\n",
         ),
         // The idle thread never waits, in any state.
@@ -125,83 +129,58 @@ fn a_wake_up_has_the_interrupt_that_it_happened_in() {
 #[test]
 fn a_thread_waits_in_the_system_call_whose_entry_was_seen_last() {
     let enter = |number, arg0| Tracepoint::Call { number, arg0, futex: None };
+    // Each behind a switch to thread 7.
     for (records, lines) in [
         // On whichever CPU: a call is its thread's.
         (
-            vec![
-                switch(0, 0, 7),
-                enter(Some(0), Some(5)),
-                switch(7, 0x100, 8),
-                switch(8, 1, 7),
-                switch(7, 1, 0),
-            ],
-            "0 0 Task: to 7 Runnable 0\n20 7 Task: to 8 Runnable 0\n\
+            vec![enter(Some(0), Some(5)), switch(7, 0x100, 8), switch(8, 1, 7), switch(7, 1, 0)],
+            "20 7 Task: to 8 Runnable 0\n\
              30 8 Task: to 7 Blocked(Interruptible) 0\n40 7 Task: to 0 Blocked(Interruptible) 0 in 0(5)\n",
         ),
         (
-            vec![
-                switch(0, 0, 7),
-                Tracepoint::Call { number: Some(202), arg0: Some(64), futex: Some(128) },
-                switch(7, 1, 0),
-            ],
-            "0 0 Task: to 7 Runnable 0\n20 7 Task: to 0 Blocked(Interruptible) 0 in 202(64) futex 128\n",
+            vec![Tracepoint::Call { number: Some(202), arg0: Some(64), futex: Some(128) }, switch(7, 1, 0)],
+            "20 7 Task: to 0 Blocked(Interruptible) 0 in 202(64) futex 128\n",
         ),
         // It is over; it has no number; its end may be among what was lost; its thread is no more.
         (
-            vec![switch(0, 0, 7), enter(Some(0), None), Tracepoint::CallEnd, switch(7, 2, 0)],
-            "0 0 Task: to 7 Runnable 0\n30 7 Task: to 0 Blocked(Uninterruptible) 0\n",
+            vec![enter(Some(0), None), Tracepoint::CallEnd, switch(7, 2, 0)],
+            "30 7 Task: to 0 Blocked(Uninterruptible) 0\n",
         ),
         (
-            vec![switch(0, 0, 7), enter(Some(0), None), enter(None, None), switch(7, 1, 0)],
-            "0 0 Task: to 7 Runnable 0\n30 7 Task: to 0 Blocked(Interruptible) 0\n",
+            vec![enter(Some(0), None), enter(None, None), switch(7, 1, 0)],
+            "30 7 Task: to 0 Blocked(Interruptible) 0\n",
         ),
         (
-            vec![
-                switch(0, 0, 7),
-                enter(Some(0), None),
-                Tracepoint::Lost { from: Stamp::from_ns(12), count: 0 },
-                switch(7, 1, 0),
-            ],
-            "0 0 Task: to 7 Runnable 0\n20 7 Task: lost 0 since 12\n\
+            vec![enter(Some(0), None), lost(12, 0), switch(7, 1, 0)],
+            "20 7 Task: lost 0 since 12\n\
              30 7 Task: to 0 Blocked(Interruptible) 0\n",
         ),
         (
-            vec![
-                switch(0, 0, 7),
-                enter(Some(60), None),
-                switch(7, 0x10, 0),
-                switch(0, 0, 7),
-                switch(7, 1, 0),
-            ],
-            "0 0 Task: to 7 Runnable 0\n20 7 Task: to 0 Dead 0\n30 0 Task: to 7 Runnable 0\n\
+            vec![enter(Some(60), None), switch(7, 0x10, 0), switch(0, 0, 7), switch(7, 1, 0)],
+            "20 7 Task: to 0 Dead 0\n30 0 Task: to 7 Runnable 0\n\
              40 7 Task: to 0 Blocked(Interruptible) 0\n",
         ),
         // The same while the thread had no CPU.
         (
-            vec![
-                switch(0, 0, 7),
-                enter(Some(0), None),
-                switch(7, 1, 8),
-                Tracepoint::Lost { from: Stamp::from_ns(25), count: 0 },
-                switch(8, 1, 7),
-                switch(7, 1, 0),
-            ],
-            "0 0 Task: to 7 Runnable 0\n20 7 Task: to 8 Blocked(Interruptible) 0 in 0(-1)\n\
+            vec![enter(Some(0), None), switch(7, 1, 8), lost(25, 0), switch(8, 1, 7), switch(7, 1, 0)],
+            "20 7 Task: to 8 Blocked(Interruptible) 0 in 0(-1)\n\
              30 8 Task: lost 0 since 25\n40 8 Task: to 7 Blocked(Interruptible) 0\n\
              50 7 Task: to 0 Blocked(Interruptible) 0\n",
         ),
         // A switch was lost: whose call it was is not known.
         (
-            vec![switch(0, 0, 7), enter(Some(0), None), switch(8, 1, 7), switch(7, 1, 0)],
-            "0 0 Task: to 7 Runnable 0\n20 8 Task: to 7 Blocked(Interruptible) 0\n\
+            vec![enter(Some(0), None), switch(8, 1, 7), switch(7, 1, 0)],
+            "20 8 Task: to 7 Blocked(Interruptible) 0\n\
              30 7 Task: to 0 Blocked(Interruptible) 0\n",
         ),
         // An argument that was not recorded is none.
         (
-            vec![switch(0, 0, 7), enter(Some(230), None), switch(7, 1, 0)],
-            "0 0 Task: to 7 Runnable 0\n20 7 Task: to 0 Blocked(Interruptible) 0 in 230(-1)\n",
+            vec![enter(Some(230), None), switch(7, 1, 0)],
+            "20 7 Task: to 0 Blocked(Interruptible) 0 in 230(-1)\n",
         ),
     ] {
+        let records = [switch(0, 0, 7)].into_iter().chain(records).collect();
+        let lines = format!("0 0 Task: to 7 Runnable 0\n{lines}");
         assert_eq!(event_lines(WakeupBy::Waking, records), lines);
     }
 }
@@ -234,20 +213,10 @@ fn threads_have_the_names_and_processes_that_births_and_switches_tell() {
         switch(0, 0, 7),
         fork(8, Some(Tid(7))),
         fork(9, None),
-        Tracepoint::Switch { prev: Tid(7), prev_state: 1, next: Tid(8), next_comm: Some(Comm::new(b"sh")) },
+        switch_to_named(7, 8, "sh"),
         Tracepoint::Exec { tid: Some(Tid(7)), old: Some(Tid(8)), path: b"/usr/bin/sleep" },
-        Tracepoint::Switch {
-            prev: Tid(7),
-            prev_state: 1,
-            next: Tid(9),
-            next_comm: Some(Comm::new(b"other")),
-        },
-        Tracepoint::Switch {
-            prev: Tid(9),
-            prev_state: 1,
-            next: Tid(7),
-            next_comm: Some(Comm::new(b"sleep")),
-        },
+        switch_to_named(7, 9, "other"),
+        switch_to_named(9, 7, "sleep"),
     ];
     assert_eq!(
         event_lines(WakeupBy::Waking, records),
@@ -283,4 +252,47 @@ fn a_flow_and_an_interface_are_emitted_once() {
          10 7 Task: Out 3 of flow 1\n30 7 Softirq(NetRx): In 3 of flow 1\n\
          40 ? Task: flow 2 127.0.0.1:8 127.0.0.1:80\n40 7 Softirq(NetRx): In 3 of flow 2\n"
     );
+}
+
+/// The context of a wake-up, by the wake-up's tracepoint, the level that its head notes, and the interrupt around it
+/// that the trace shows; where the tracer was asked for all interrupts, all but timers, softirqs alone, and none.
+#[test]
+fn a_wake_up_in_an_interrupt_that_was_not_recorded_is_no_threads() {
+    use Context::{
+        Device, Softirq as Soft, Task, TaskOrUnrecorded as Either, Unrecorded, UnrecordedTimer as Timer,
+    };
+    let asked = |devices, softirqs, timers| RecordedInterrupts { devices, softirqs, timers };
+    let sets = [(true, true, true), (true, true, false), (false, true, false), (false, false, false)];
+    let device = Interrupt::Device(9, None);
+    let net = Soft(Softirq::NetRx);
+    let target = Tid(9);
+    let (waking, wakeup) = (Tracepoint::Waking { target }, Tracepoint::Wakeup { target });
+    for (what, level, around, expected) in [
+        (&waking, None, None, [Task, Either, Either, Either]),
+        (&waking, None, Some(NET_RX), [net; 4]),
+        (&waking, None, Some(device), [Device; 4]),
+        (&waking, Some(Level::Task), None, [Task; 4]),
+        (&waking, Some(Level::Softirq), None, [Unrecorded; 4]),
+        (&waking, Some(Level::Softirq), Some(NET_RX), [net; 4]),
+        (&waking, Some(Level::Hard), None, [Unrecorded, Timer, Unrecorded, Unrecorded]),
+        (&waking, Some(Level::Hard), Some(NET_RX), [Unrecorded, Timer, Unrecorded, Unrecorded]),
+        (&waking, Some(Level::Hard), Some(device), [Device; 4]),
+        // It may be hit in the interrupt of another CPU's request.
+        (&wakeup, Some(Level::Hard), None, [Unrecorded; 4]),
+        (&wakeup, None, None, [Task, Either, Either, Either]),
+    ] {
+        let wakeup_by = if *what == waking { WakeupBy::Waking } else { WakeupBy::Wakeup };
+        let found = sets.map(|(devices, softirqs, timers)| {
+            let mut normaliser =
+                Normaliser::new("6.1.0", wakeup_by).with_interrupts(asked(devices, softirqs, timers));
+            let mut found = None;
+            let enters = around.map(Tracepoint::Enter);
+            for what in [switch(0, 0, 7)].into_iter().chain(enters).chain([what.clone()]) {
+                let record = Record { at: Stamp::from_ns(10), cpu: Cpu(0), current: None, level, what };
+                normaliser.push(&record, &mut |event| found = Some(event.context));
+            }
+            found
+        });
+        assert_eq!(found, expected.map(Some), "{what:?}, {level:?} in {around:?}");
+    }
 }

@@ -4,6 +4,16 @@ use wakepath_ctf::stream::FaultKind;
 use wakepath_event::{Call, EventKind, EventSource, RecordingFormat};
 use wakepath_import::{Damage, DamageKind, Fault, Lttng};
 
+/// A trace of this metadata and these stream files, with its folder.
+fn trace(metadata: &str, streams: &[(&str, &[u8])]) -> (tempfile::TempDir, Lttng) {
+    let folder = tempfile::tempdir().expect("a directory");
+    for &(name, bytes) in [("metadata", metadata.as_bytes())].iter().chain(streams) {
+        std::fs::write(folder.path().join(name), bytes).expect("a file");
+    }
+    let trace = Lttng::open(folder.path()).expect("a trace");
+    (folder, trace)
+}
+
 #[test]
 fn other_directories_are_refused_by_name() {
     let folder = tempfile::tempdir().expect("a directory");
@@ -49,21 +59,19 @@ fn a_session_without_a_kernels_trace_has_no_events() {
 
 #[test]
 fn unreadable_bytes_are_a_loss_up_to_the_next_event() {
-    let folder = tempfile::tempdir().expect("a directory");
     let text = "env { domain = kernel; };
         trace { major = 1; packet.header := struct { integer { size = 32; } magic; }; };
         stream { packet.context := struct { integer { size = 8; } packet_size; };
             event.header := struct { integer { size = 8; } id; integer { size = 8; map = clock.c.value; } t; }; };
         clock { name = c; };
-        event { name = sched_waking; id = 1; fields := struct { integer { size = 8; } n; \
+        event { name = sched_waking; id = 1; fields := struct { integer { size = 8; } n;
             enum : integer { size = 8; } { A = 0 } t; variant <t> { integer { size = 8; } A; } v; }; };";
-    std::fs::write(folder.path().join("metadata"), text.replace('\\', "")).expect("a file");
     let packet = |events: &[u8]| [&[0xc1, 0x1f, 0xfc, 0xc1, (5 + events.len() as u8) * 8], events].concat();
     // The second event of the first packet has a tag that means nothing.
     let bytes = [packet(&[1, 10, 0, 0, 0, 1, 20, 0, 9, 0]), packet(&[1, 40, 0, 0, 0])].concat();
-    std::fs::write(folder.path().join("k_0"), bytes).expect("a file");
+    let (_folder, trace) = trace(text, &[("k_0", &bytes)]);
     let mut losses = Vec::new();
-    let damages = Lttng::open(folder.path()).expect("a trace").for_each(|event| {
+    let damages = trace.for_each(|event| {
         if let EventKind::Loss { from, count } = event.kind {
             losses.push((from.ns(), event.at.ns(), count));
         }
@@ -74,18 +82,14 @@ fn unreadable_bytes_are_a_loss_up_to_the_next_event() {
 
 #[test]
 fn a_broken_stream_is_damage_and_a_loss_and_no_more() {
-    let folder = tempfile::tempdir().expect("a directory");
     let text = "env { domain = kernel; hostname = h; kernel_release = \"6.1.0\"; };
         trace { major = 1; packet.header := struct { integer { size = 32; } magic; }; };
         stream { packet.context := struct { integer { size = 32; } cpu_id; };
             event.header := struct { integer { size = 8; } id; integer { size = 8; map = clock.c.value; } t; }; };
         clock { name = c; freq = 100; offset_s = 3; };
         event { name = sched_waking; id = 1; fields := struct { integer { size = 8; } _tid; }; };";
-    std::fs::write(folder.path().join("metadata"), text).expect("a file");
-    std::fs::write(folder.path().join("k_0"), b"\xc1\x1f\xfc\xc1\x02\0\0\0\x01\x05\x09\x01\x07\x08\x77\x07")
-        .expect("a file");
-    std::fs::write(folder.path().join("k_1"), "no packet at all").expect("a file");
-    let trace = Lttng::open(folder.path()).expect("a trace");
+    let good = b"\xc1\x1f\xfc\xc1\x02\0\0\0\x01\x05\x09\x01\x07\x08\x77\x07";
+    let (_folder, trace) = trace(text, &[("k_0", good), ("k_1", b"no packet at all")]);
     assert_eq!(trace.description().realtime_offset_ns, Some(3_000_000_000));
     let mut events = Vec::new();
     let damages = trace.for_each(|event| events.push(event.clone()));
@@ -104,7 +108,6 @@ fn a_broken_stream_is_damage_and_a_loss_and_no_more() {
 
 #[test]
 fn the_call_that_a_thread_waits_in_is_known_with_its_first_argument() {
-    let folder = tempfile::tempdir().expect("a directory");
     // LTTng writes each field with an underscore in front.
     let text = "typealias integer { size = 8; } := u8; typealias integer { size = 16; } := u16;
         env { domain = kernel; };
@@ -115,7 +118,6 @@ fn the_call_that_a_thread_waits_in_is_known_with_its_first_argument() {
         event { name = sched_switch; id = 1; fields := struct { u8 _prev_tid; u8 _prev_state; u8 _next_tid; }; };
         event { name = syscall_entry_read; id = 2; fields := struct { u16 _fd; u8 _count; }; };
         event { name = syscall_entry_nanosleep; id = 3; fields := struct { u8 _rqtp; }; };";
-    std::fs::write(folder.path().join("metadata"), text).expect("a file");
     let events: [&[u8]; 6] = [
         &[1, 10, 0, 0, 7],
         &[2, 20, 5, 1, 99],
@@ -125,10 +127,10 @@ fn the_call_that_a_thread_waits_in_is_known_with_its_first_argument() {
         &[1, 50, 8, 1, 0],
         &[1, 60, 0, 0, 7],
     ];
-    std::fs::write(folder.path().join("k_0"), [b"\xc1\x1f\xfc\xc1\x00", events.concat().as_slice()].concat())
-        .expect("a file");
+    let stream = [b"\xc1\x1f\xfc\xc1\x00", events.concat().as_slice()].concat();
+    let (_folder, trace) = trace(text, &[("k_0", &stream)]);
     let mut waits = Vec::new();
-    Lttng::open(folder.path()).expect("a trace").for_each(|event| {
+    trace.for_each(|event| {
         if let EventKind::Switch { call: Some(call), .. } = event.kind {
             waits.push((event.current.0, call.number, call.arg0));
         }

@@ -6,7 +6,7 @@ use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event,
     EventKind, FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet,
-    Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
+    Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
 };
 
 use crate::layout::{CALL_NONE, Layout};
@@ -201,6 +201,16 @@ impl Decoder {
                     3 => CallEnd::Moved,
                     other => return Err(r.bad("end", other.into())),
                 },
+            }),
+            Kind::Signal => EventKind::Signal(Signal {
+                number: r.u32(16),
+                code: r.u32(20) as i32,
+                action: match SignalAction::ALL.get(r.u32(24) as usize) {
+                    Some(&action) => action,
+                    None => return Err(r.bad("action", r.u32(24).into())),
+                },
+                cut_call: (r.u32(28) != CALL_NONE).then_some(r.u32(28)),
+                sent: (r.u64(32) != 0).then(|| (Stamp::from_ns(r.u64(32)), Tid(r.u32(40)))),
             }),
             Kind::Loss => {
                 cpu = Cpu::numbered(r.u32(32));
@@ -474,6 +484,9 @@ const CONTEXT_BY_NUMBER: [Context; 256] = {
     table[34] = Context::CallFunction;
     table[35] = Context::IrqWork;
     table[64] = Context::Device;
+    table[96] = Context::Unrecorded;
+    table[97] = Context::UnrecordedTimer;
+    table[98] = Context::TaskOrUnrecorded;
     table
 };
 
@@ -487,6 +500,9 @@ pub(crate) const fn context_number(context: Context) -> u8 {
         Context::CallFunction => 34,
         Context::IrqWork => 35,
         Context::Device => 64,
+        Context::Unrecorded => 96,
+        Context::UnrecordedTimer => 97,
+        Context::TaskOrUnrecorded => 98,
         Context::UnknownInterrupt => 255,
     }
 }

@@ -82,10 +82,7 @@ impl Encoder {
                     // A thread that was just born cannot have waited for a socket.
                     _ if *newborn => Kind::WakingNew,
                     None => Kind::Waking,
-                    Some(flow) => {
-                        w.u64(flow.0);
-                        Kind::WakingSocket
-                    }
+                    Some(flow) => w.number(flow.0, Kind::WakingSocket),
                 }
             }
             EventKind::Thread { identity, blocked, call } => {
@@ -112,10 +109,7 @@ impl Encoder {
                 w.text(path, 128);
                 Kind::Exec
             }
-            EventKind::Exit => {
-                w.u64(0);
-                Kind::Exit
-            }
+            EventKind::Exit => w.number(0, Kind::Exit),
             EventKind::Rename { tid, comm } => {
                 w.u32(tid.0);
                 w.u32(0);
@@ -132,10 +126,7 @@ impl Encoder {
                 Kind::Move
             }
             EventKind::Packet(packet) => write_packet(packet, w),
-            EventKind::SocketReady(flow) => {
-                w.u64(flow.0);
-                Kind::SocketReady
-            }
+            EventKind::SocketReady(flow) => w.number(flow.0, Kind::SocketReady),
             EventKind::Flow(id, flow) => {
                 w.u64(id.0);
                 write_flow(flow, w)
@@ -143,14 +134,8 @@ impl Encoder {
             EventKind::BlockIssue(request) => block(request, Kind::BlockIssue, w),
             EventKind::BlockComplete(request) => block(request, Kind::BlockComplete, w),
             EventKind::LockBegin(l) => lock(l, Kind::LockBegin, w),
-            EventKind::Refill(cpu_cgroup) => {
-                w.u64(cpu_cgroup.0);
-                Kind::Refill
-            }
-            EventKind::Stolen(ns) => {
-                w.u64(*ns);
-                Kind::Stolen
-            }
+            EventKind::Refill(cpu_cgroup) => w.number(cpu_cgroup.0, Kind::Refill),
+            EventKind::Stolen(ns) => w.number(*ns, Kind::Stolen),
             EventKind::Blocked(call) => {
                 let lock = call.lock.filter(|lock| lock.value.is_some());
                 w.u32(call.number);
@@ -167,10 +152,7 @@ impl Encoder {
             EventKind::LockEnd(l) => lock(l, Kind::LockEnd, w),
             EventKind::Sample(s) => stack(s, Kind::Sample, w)?,
             EventKind::Stack(s) => stack(s, Kind::Stack, w)?,
-            EventKind::StackOf(stack) => {
-                w.u64(stack.0);
-                Kind::StackOf
-            }
+            EventKind::StackOf(stack) => w.number(stack.0, Kind::StackOf),
             EventKind::StackCounts(counts) => {
                 for count in
                     [counts.taken, counts.repeated, counts.checked, counts.disagreed, counts.doubtful]
@@ -201,6 +183,16 @@ impl Encoder {
                 w.u32(call.thread.0);
                 w.u32(0);
                 Kind::Function
+            }
+            EventKind::Signal(signal) => {
+                w.u32(signal.number);
+                w.u32(signal.code as u32);
+                w.u32(signal.action as u32);
+                w.u32(signal.cut_call.unwrap_or(CALL_NONE));
+                w.u64(signal.sent.map_or(0, |(at, _)| at.ns()));
+                w.u32(signal.sent.map_or(0, |(_, sender)| sender.0));
+                w.u32(0);
+                Kind::Signal
             }
             EventKind::Loss { from, count } => {
                 w.u64(from.ns());
@@ -387,6 +379,12 @@ impl Record<'_> {
 
     fn u64(&mut self, value: u64) {
         self.out.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// The last or only number of a record, whose kind is returned.
+    fn number(&mut self, value: u64, kind: Kind) -> Kind {
+        self.u64(value);
+        kind
     }
 
     fn octets(&mut self, bytes: &[u8]) {

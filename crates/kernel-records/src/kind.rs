@@ -1,5 +1,7 @@
 //! The kinds of records, `enum wp_kind`.
 
+use crate::layout::LAYOUTS;
+
 /// The kind of a record: the second field of its header, `enum wp_kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "bpf/records.h says it")]
@@ -33,6 +35,7 @@ pub enum Kind {
     Stack = 33,
     File = 34,
     Function = 35,
+    Signal = 36,
     Loss = 48,
     Clocks = 49,
     Name = 50,
@@ -43,42 +46,15 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, by number.
-    pub const ALL: [Self; 34] = [
-        Self::Switch,
-        Self::SwitchCall,
-        Self::SwitchLock,
-        Self::Waking,
-        Self::WakingNew,
-        Self::Current,
-        Self::WakingSocket,
-        Self::Packet,
-        Self::SocketReady,
-        Self::Flow,
-        Self::StackOf,
-        Self::Thread,
-        Self::Fork,
-        Self::Exec,
-        Self::Exit,
-        Self::Rename,
-        Self::Move,
-        Self::Refill,
-        Self::Blocked,
-        Self::BlockIssue,
-        Self::BlockComplete,
-        Self::Stolen,
-        Self::LockBegin,
-        Self::LockEnd,
-        Self::Sample,
-        Self::Stack,
-        Self::File,
-        Self::Function,
-        Self::Loss,
-        Self::Clocks,
-        Self::Name,
-        Self::Mapping,
-        Self::Mark,
-        Self::StackCounts,
-    ];
+    pub const ALL: [Self; LAYOUTS.len()] = {
+        let mut all = [Self::Switch; LAYOUTS.len()];
+        let mut i = 0;
+        while i < LAYOUTS.len() {
+            all[i] = LAYOUTS[i].kind;
+            i += 1;
+        }
+        all
+    };
 
     /// The kind with this number; `None` when no kind has it.
     pub fn from_number(number: u8) -> Option<Self> {
@@ -119,30 +95,14 @@ impl Buffer {
     /// Whether records of this kind may stand in this buffer.
     pub const fn holds(self, kind: Kind) -> bool {
         use Kind::*;
+        // Records that stand in a CPU's ring of switches alone.
+        let is_of_ring =
+            matches!(kind, Switch | SwitchCall | SwitchLock | WakingNew | WakingSocket | Current | StackOf);
         match self {
-            Self::Sched => {
-                matches!(
-                    kind,
-                    Switch
-                        | SwitchCall
-                        | SwitchLock
-                        | Waking
-                        | WakingNew
-                        | WakingSocket
-                        | Current
-                        | StackOf
-                        | Stolen
-                )
-            }
+            Self::Sched => is_of_ring || matches!(kind, Waking | Stolen),
             Self::Net => matches!(kind, Packet | SocketReady | Flow),
             // A thread that wakes itself may do so with interrupts on, where a ring is not safe.
-            Self::Life => {
-                let ring = matches!(
-                    kind,
-                    Switch | SwitchCall | SwitchLock | WakingNew | WakingSocket | Current | StackOf
-                );
-                !ring && !matches!(kind, Packet)
-            }
+            Self::Life => !is_of_ring && !matches!(kind, Packet),
         }
     }
 

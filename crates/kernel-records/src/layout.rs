@@ -11,7 +11,7 @@
 mod choices;
 
 pub use choices::{CONTEXTS, MARKS, NAME_SPACES};
-use choices::{DIRECTIONS, FUNCTION_ENDS};
+use choices::{DIRECTIONS, FUNCTION_ENDS, SIGNAL_ACTIONS};
 
 use crate::{Buffer, Kind};
 
@@ -199,387 +199,243 @@ const SAMPLE: &[Field] = &[
 
 const FRAMES: &[Tail] = &[Tail { name: "frames", count: "frames_len", element: Address }];
 
+const SWITCH: &[Field] = &[
+    f("next_tid", "next_tid", 16, Number(4)),
+    f("prev_state", "prev_state", 20, Bits(4)),
+    f("interrupts_ns", "interrupts_ns", 24, Number(4)),
+    f("flags", "flags", 28, Bits(4)),
+];
+
+const SWITCH_CALL: &[Field] = &[
+    f("next_tid", "s.next_tid", 16, Number(4)),
+    f("prev_state", "s.prev_state", 20, Bits(4)),
+    f("interrupts_ns", "s.interrupts_ns", 24, Number(4)),
+    f("flags", "s.flags", 28, Bits(4)),
+    f("call", "call", 32, Number(4)),
+    f("spare", "spare", 36, Number(4)),
+    f("arg0", "arg0", 40, Bits(8)),
+];
+
+const SWITCH_LOCK: &[Field] = &[
+    f("next_tid", "c.s.next_tid", 16, Number(4)),
+    f("prev_state", "c.s.prev_state", 20, Bits(4)),
+    f("interrupts_ns", "c.s.interrupts_ns", 24, Number(4)),
+    f("flags", "c.s.flags", 28, Bits(4)),
+    f("call", "c.call", 32, Number(4)),
+    f("spare", "c.spare", 36, Number(4)),
+    f("arg0", "c.arg0", 40, Bits(8)),
+    f("op", "op", 48, Bits(4)),
+    f("value", "value", 52, Bits(4)),
+    f("claim", "claim", 56, Number(4)),
+    f("valid", "valid", 60, Bits(4)),
+];
+
+const PACKET: &[Field] = &[
+    f("flow", "flow", 16, Bits(8)),
+    f("tcp_seq", "seq", 24, Number(4)),
+    f("ack", "ack", 28, Number(4)),
+    f("len", "len", 32, Number(4)),
+    f("netns", "netns", 36, Number(4)),
+    f("tcp_flags", "tcp_flags", 40, Bits(2)),
+    f("direction", "direction", 42, Choice(1, DIRECTIONS)),
+    f("spare", "spare", 43, Number(1)),
+    f("ifindex", "ifindex", 44, Number(4)),
+];
+
+const FLOW: &[Field] = &[
+    f("flow", "flow", 16, Bits(8)),
+    f("source", "source", 24, Octets(16)),
+    f("target", "target", 40, Octets(16)),
+    f("source_port", "source_port", 56, Number(2)),
+    f("target_port", "target_port", 58, Number(2)),
+    f("family", "family", 60, Number(1)),
+    f("protocol", "protocol", 61, Number(1)),
+    f("spare", "spare", 62, Number(2)),
+];
+
+const EXEC: &[Field] = &[
+    f("old_tid", "old_tid", 16, Number(4)),
+    f("tgid", "tgid", 20, Number(4)),
+    f("comm", "comm", 24, Text(16)),
+    f("path", "path", 40, Text(128)),
+];
+
+const EXIT: &[Field] = &[f("tgid", "tgid", 16, Number(4)), f("group_dead", "group_dead", 20, Number(4))];
+
+const RENAME: &[Field] = &[
+    f("thread_tid", "tid", 16, Number(4)),
+    f("spare", "spare", 20, Number(4)),
+    f("comm", "comm", 24, Text(16)),
+];
+
+const MOVE: &[Field] = &[
+    f("thread_tid", "tid", 16, Number(4)),
+    f("tgid", "tgid", 20, Number(4)),
+    f("cgroup", "cgroup", 24, Number(8)),
+    f("cpu_cgroup", "cpu_cgroup", 32, Number(8)),
+    f("whole", "whole", 40, Number(4)),
+    f("spare", "spare", 44, Number(4)),
+];
+
+const BLOCKED: &[Field] = &[
+    f("call", "call", 16, Number(4)),
+    f("op", "op", 20, Bits(4)),
+    f("arg0", "arg0", 24, Bits(8)),
+    f("value", "value", 32, Bits(4)),
+    f("claim", "claim", 36, Number(4)),
+    f("valid", "valid", 40, Bits(4)),
+    f("spare", "spare", 44, Number(4)),
+];
+
+const FILE: &[Field] = &[
+    f("tgid", "tgid", 16, Number(4)),
+    f("fd", "fd", 20, Number(4)),
+    f("mode", "mode", 24, Bits(4)),
+    f("spare", "spare", 28, Number(4)),
+    f("inode", "inode", 32, Number(8)),
+    f("peer", "peer", 40, Bits(8)),
+    f("name", "name", 48, Text(64)),
+];
+
+const FUNCTION: &[Field] = &[
+    f("target", "target", 16, Number(4)),
+    f("end", "end", 20, Choice(4, FUNCTION_ENDS)),
+    f("from", "from", 24, Number(8)),
+    f("thread", "thread", 32, Number(4)),
+    f("spare", "spare", 36, Number(4)),
+];
+
+const SIGNAL: &[Field] = &[
+    f("signal", "signal", 16, Number(4)),
+    f("code", "code", 20, Number(4)),
+    f("action", "action", 24, Choice(4, SIGNAL_ACTIONS)),
+    f("call", "call", 28, Number(4)),
+    f("sent", "sent", 32, Number(8)),
+    f("sender", "sender", 40, Number(4)),
+    f("spare", "spare", 44, Number(4)),
+];
+
+const LOSS: &[Field] = &[
+    f("from", "", 16, Number(8)),
+    f("count", "", 24, Number(8)),
+    f("cpu", "", 32, Number(4)),
+    f("spare", "", 36, Number(4)),
+];
+
+const CLOCKS: &[Field] =
+    &[f("boottime", "", 16, Number(8)), f("realtime", "", 24, Number(8)), f("steal", "", 32, Number(8))];
+
+const NAME: &[Field] = &[
+    f("key", "", 16, Number(8)),
+    f("space", "", 24, Choice(4, NAME_SPACES)),
+    f("name_len", "", 28, Number(4)),
+    f("name_padded", "", 32, Number(4)),
+    f("spare", "", 36, Number(4)),
+];
+
+const NAME_TAIL: &[Tail] = &[Tail { name: "name", count: "name_padded", element: Element::Text }];
+
+const MAPPING: &[Field] = &[
+    f("from", "", 16, Bits(8)),
+    f("to", "", 24, Bits(8)),
+    f("offset", "", 32, Bits(8)),
+    f("tgid", "", 40, Number(4)),
+    f("build_id_len", "", 44, Number(4)),
+    f("build_id_padded", "", 48, Number(4)),
+    f("path_len", "", 52, Number(4)),
+    f("path_padded", "", 56, Number(4)),
+    f("spare", "", 60, Number(4)),
+];
+
+const MAPPING_TAIL: &[Tail] = &[
+    Tail { name: "build_id", count: "build_id_padded", element: Octet },
+    Tail { name: "path", count: "path_padded", element: Element::Text },
+];
+
+const MARK: &[Field] = &[
+    f("mark", "", 16, Choice(4, MARKS)),
+    f("value", "", 20, Number(4)),
+    f("words_len", "", 24, Number(4)),
+    f("words_padded", "", 28, Number(4)),
+];
+
+const MARK_TAIL: &[Tail] = &[Tail { name: "words", count: "words_padded", element: Element::Text }];
+
+const STACK_COUNTS: &[Field] = &[
+    f("taken", "", 16, Number(8)),
+    f("repeated", "", 24, Number(8)),
+    f("checked", "", 32, Number(8)),
+    f("disagreed", "", 40, Number(8)),
+    f("doubtful", "", 48, Number(8)),
+];
+
+const SOCKET_READY: &[Field] = &[f("flow", "flow", 16, Bits(8))];
+
+const STACK_OF: &[Field] = &[f("stack", "stack", 16, Bits(8))];
+
+const REFILL: &[Field] = &[f("cpu_cgroup", "cpu_cgroup", 16, Number(8))];
+
+const STOLEN: &[Field] = &[f("ns", "ns", 16, Number(8))];
+
+/// A kind that the BPF programs write: it has a struct in `bpf/records.h`.
+const fn of_c(
+    kind: Kind,
+    name: &'static str,
+    c_struct: &'static str,
+    bytes: usize,
+    fields: &'static [Field],
+) -> Layout {
+    Layout { kind, name, c_struct, bytes, fields, tail: &[] }
+}
+
+/// A kind that only user space writes.
+const fn of_user(
+    kind: Kind,
+    name: &'static str,
+    bytes: usize,
+    fields: &'static [Field],
+    tail: &'static [Tail],
+) -> Layout {
+    Layout { kind, name, c_struct: "", bytes, fields, tail }
+}
+
 /// Every kind, by number.
 pub const LAYOUTS: &[Layout] = &[
-    Layout {
-        kind: Kind::Switch,
-        name: "switch",
-        c_struct: "wp_switch",
-        bytes: 32,
-        fields: &[
-            f("next_tid", "next_tid", 16, Number(4)),
-            f("prev_state", "prev_state", 20, Bits(4)),
-            f("interrupts_ns", "interrupts_ns", 24, Number(4)),
-            f("flags", "flags", 28, Bits(4)),
-        ],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::SwitchCall,
-        name: "switch_call",
-        c_struct: "wp_switch_call",
-        bytes: 48,
-        fields: &[
-            f("next_tid", "s.next_tid", 16, Number(4)),
-            f("prev_state", "s.prev_state", 20, Bits(4)),
-            f("interrupts_ns", "s.interrupts_ns", 24, Number(4)),
-            f("flags", "s.flags", 28, Bits(4)),
-            f("call", "call", 32, Number(4)),
-            f("spare", "spare", 36, Number(4)),
-            f("arg0", "arg0", 40, Bits(8)),
-        ],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::SwitchLock,
-        name: "switch_lock",
-        c_struct: "wp_switch_lock",
-        bytes: 64,
-        fields: &[
-            f("next_tid", "c.s.next_tid", 16, Number(4)),
-            f("prev_state", "c.s.prev_state", 20, Bits(4)),
-            f("interrupts_ns", "c.s.interrupts_ns", 24, Number(4)),
-            f("flags", "c.s.flags", 28, Bits(4)),
-            f("call", "c.call", 32, Number(4)),
-            f("spare", "c.spare", 36, Number(4)),
-            f("arg0", "c.arg0", 40, Bits(8)),
-            f("op", "op", 48, Bits(4)),
-            f("value", "value", 52, Bits(4)),
-            f("claim", "claim", 56, Number(4)),
-            f("valid", "valid", 60, Bits(4)),
-        ],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::Waking,
-        name: "waking",
-        c_struct: "wp_waking",
-        bytes: 24,
-        fields: WAKING,
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::WakingNew,
-        name: "waking_new",
-        c_struct: "wp_waking",
-        bytes: 24,
-        fields: WAKING,
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::Current,
-        name: "current",
-        c_struct: "wp_current",
-        bytes: 16,
-        fields: &[],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::WakingSocket,
-        name: "waking_socket",
-        c_struct: "wp_waking_socket",
-        bytes: 32,
-        fields: WAKING_SOCKET,
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::Packet,
-        name: "packet",
-        c_struct: "wp_packet",
-        bytes: 48,
-        fields: &[
-            f("flow", "flow", 16, Bits(8)),
-            f("tcp_seq", "seq", 24, Number(4)),
-            f("ack", "ack", 28, Number(4)),
-            f("len", "len", 32, Number(4)),
-            f("netns", "netns", 36, Number(4)),
-            f("tcp_flags", "tcp_flags", 40, Bits(2)),
-            f("direction", "direction", 42, Choice(1, DIRECTIONS)),
-            f("spare", "spare", 43, Number(1)),
-            f("ifindex", "ifindex", 44, Number(4)),
-        ],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::SocketReady,
-        name: "socket_ready",
-        c_struct: "wp_socket_ready",
-        bytes: 24,
-        fields: &[f("flow", "flow", 16, Bits(8))],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::Flow,
-        name: "flow",
-        c_struct: "wp_flow",
-        bytes: 64,
-        fields: &[
-            f("flow", "flow", 16, Bits(8)),
-            f("source", "source", 24, Octets(16)),
-            f("target", "target", 40, Octets(16)),
-            f("source_port", "source_port", 56, Number(2)),
-            f("target_port", "target_port", 58, Number(2)),
-            f("family", "family", 60, Number(1)),
-            f("protocol", "protocol", 61, Number(1)),
-            f("spare", "spare", 62, Number(2)),
-        ],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::StackOf,
-        name: "stack_of",
-        c_struct: "wp_stack_of",
-        bytes: 24,
-        fields: &[f("stack", "stack", 16, Bits(8))],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::Thread,
-        name: "thread",
-        c_struct: "wp_thread",
-        bytes: 88,
-        fields: THREAD,
-        tail: &[],
-    },
-    Layout { kind: Kind::Fork, name: "fork", c_struct: "wp_thread", bytes: 88, fields: THREAD, tail: &[] },
-    Layout {
-        kind: Kind::Exec,
-        name: "exec",
-        c_struct: "wp_exec",
-        bytes: 168,
-        fields: &[
-            f("old_tid", "old_tid", 16, Number(4)),
-            f("tgid", "tgid", 20, Number(4)),
-            f("comm", "comm", 24, Text(16)),
-            f("path", "path", 40, Text(128)),
-        ],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::Exit,
-        name: "exit",
-        c_struct: "wp_exit",
-        bytes: 24,
-        fields: &[f("tgid", "tgid", 16, Number(4)), f("group_dead", "group_dead", 20, Number(4))],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::Rename,
-        name: "rename",
-        c_struct: "wp_rename",
-        bytes: 40,
-        fields: &[
-            f("thread_tid", "tid", 16, Number(4)),
-            f("spare", "spare", 20, Number(4)),
-            f("comm", "comm", 24, Text(16)),
-        ],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::Move,
-        name: "move",
-        c_struct: "wp_move",
-        bytes: 48,
-        fields: &[
-            f("thread_tid", "tid", 16, Number(4)),
-            f("tgid", "tgid", 20, Number(4)),
-            f("cgroup", "cgroup", 24, Number(8)),
-            f("cpu_cgroup", "cpu_cgroup", 32, Number(8)),
-            f("whole", "whole", 40, Number(4)),
-            f("spare", "spare", 44, Number(4)),
-        ],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::Refill,
-        name: "refill",
-        c_struct: "wp_refill",
-        bytes: 24,
-        fields: &[f("cpu_cgroup", "cpu_cgroup", 16, Number(8))],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::Blocked,
-        name: "blocked",
-        c_struct: "wp_blocked",
-        bytes: 48,
-        fields: &[
-            f("call", "call", 16, Number(4)),
-            f("op", "op", 20, Bits(4)),
-            f("arg0", "arg0", 24, Bits(8)),
-            f("value", "value", 32, Bits(4)),
-            f("claim", "claim", 36, Number(4)),
-            f("valid", "valid", 40, Bits(4)),
-            f("spare", "spare", 44, Number(4)),
-        ],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::BlockIssue,
-        name: "block_issue",
-        c_struct: "wp_block",
-        bytes: 64,
-        fields: BLOCK,
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::BlockComplete,
-        name: "block_complete",
-        c_struct: "wp_block",
-        bytes: 64,
-        fields: BLOCK,
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::Stolen,
-        name: "stolen",
-        c_struct: "wp_stolen",
-        bytes: 24,
-        fields: &[f("ns", "ns", 16, Number(8))],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::LockBegin,
-        name: "lock_begin",
-        c_struct: "wp_lock",
-        bytes: 32,
-        fields: LOCK,
-        tail: &[],
-    },
-    Layout { kind: Kind::LockEnd, name: "lock_end", c_struct: "wp_lock", bytes: 32, fields: LOCK, tail: &[] },
-    Layout {
-        kind: Kind::Sample,
-        name: "sample",
-        c_struct: "wp_sample",
-        bytes: 32,
-        fields: SAMPLE,
-        tail: FRAMES,
-    },
-    Layout {
-        kind: Kind::Stack,
-        name: "stack",
-        c_struct: "wp_sample",
-        bytes: 32,
-        fields: SAMPLE,
-        tail: FRAMES,
-    },
-    Layout {
-        kind: Kind::File,
-        name: "file",
-        c_struct: "wp_file",
-        bytes: 112,
-        fields: &[
-            f("tgid", "tgid", 16, Number(4)),
-            f("fd", "fd", 20, Number(4)),
-            f("mode", "mode", 24, Bits(4)),
-            f("spare", "spare", 28, Number(4)),
-            f("inode", "inode", 32, Number(8)),
-            f("peer", "peer", 40, Bits(8)),
-            f("name", "name", 48, Text(64)),
-        ],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::Function,
-        name: "function",
-        c_struct: "wp_function",
-        bytes: 40,
-        fields: &[
-            f("target", "target", 16, Number(4)),
-            f("end", "end", 20, Choice(4, FUNCTION_ENDS)),
-            f("from", "from", 24, Number(8)),
-            f("thread", "thread", 32, Number(4)),
-            f("spare", "spare", 36, Number(4)),
-        ],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::Loss,
-        name: "loss",
-        c_struct: "",
-        bytes: 40,
-        fields: &[
-            f("from", "", 16, Number(8)),
-            f("count", "", 24, Number(8)),
-            f("cpu", "", 32, Number(4)),
-            f("spare", "", 36, Number(4)),
-        ],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::Clocks,
-        name: "clocks",
-        c_struct: "",
-        bytes: 40,
-        fields: &[
-            f("boottime", "", 16, Number(8)),
-            f("realtime", "", 24, Number(8)),
-            f("steal", "", 32, Number(8)),
-        ],
-        tail: &[],
-    },
-    Layout {
-        kind: Kind::Name,
-        name: "name",
-        c_struct: "",
-        bytes: 40,
-        fields: &[
-            f("key", "", 16, Number(8)),
-            f("space", "", 24, Choice(4, NAME_SPACES)),
-            f("name_len", "", 28, Number(4)),
-            f("name_padded", "", 32, Number(4)),
-            f("spare", "", 36, Number(4)),
-        ],
-        tail: &[Tail { name: "name", count: "name_padded", element: Element::Text }],
-    },
-    Layout {
-        kind: Kind::Mapping,
-        name: "mapping",
-        c_struct: "",
-        bytes: 64,
-        fields: &[
-            f("from", "", 16, Bits(8)),
-            f("to", "", 24, Bits(8)),
-            f("offset", "", 32, Bits(8)),
-            f("tgid", "", 40, Number(4)),
-            f("build_id_len", "", 44, Number(4)),
-            f("build_id_padded", "", 48, Number(4)),
-            f("path_len", "", 52, Number(4)),
-            f("path_padded", "", 56, Number(4)),
-            f("spare", "", 60, Number(4)),
-        ],
-        tail: &[
-            Tail { name: "build_id", count: "build_id_padded", element: Octet },
-            Tail { name: "path", count: "path_padded", element: Element::Text },
-        ],
-    },
-    Layout {
-        kind: Kind::Mark,
-        name: "mark",
-        c_struct: "",
-        bytes: 32,
-        fields: &[
-            f("mark", "", 16, Choice(4, MARKS)),
-            f("value", "", 20, Number(4)),
-            f("words_len", "", 24, Number(4)),
-            f("words_padded", "", 28, Number(4)),
-        ],
-        tail: &[Tail { name: "words", count: "words_padded", element: Element::Text }],
-    },
-    Layout {
-        kind: Kind::StackCounts,
-        name: "stack_counts",
-        c_struct: "",
-        bytes: 56,
-        fields: &[
-            f("taken", "", 16, Number(8)),
-            f("repeated", "", 24, Number(8)),
-            f("checked", "", 32, Number(8)),
-            f("disagreed", "", 40, Number(8)),
-            f("doubtful", "", 48, Number(8)),
-        ],
-        tail: &[],
-    },
+    of_c(Kind::Switch, "switch", "wp_switch", 32, SWITCH),
+    of_c(Kind::SwitchCall, "switch_call", "wp_switch_call", 48, SWITCH_CALL),
+    of_c(Kind::SwitchLock, "switch_lock", "wp_switch_lock", 64, SWITCH_LOCK),
+    of_c(Kind::Waking, "waking", "wp_waking", 24, WAKING),
+    of_c(Kind::WakingNew, "waking_new", "wp_waking", 24, WAKING),
+    of_c(Kind::Current, "current", "wp_current", 16, &[]),
+    of_c(Kind::WakingSocket, "waking_socket", "wp_waking_socket", 32, WAKING_SOCKET),
+    of_c(Kind::Packet, "packet", "wp_packet", 48, PACKET),
+    of_c(Kind::SocketReady, "socket_ready", "wp_socket_ready", 24, SOCKET_READY),
+    of_c(Kind::Flow, "flow", "wp_flow", 64, FLOW),
+    of_c(Kind::StackOf, "stack_of", "wp_stack_of", 24, STACK_OF),
+    of_c(Kind::Thread, "thread", "wp_thread", 88, THREAD),
+    of_c(Kind::Fork, "fork", "wp_thread", 88, THREAD),
+    of_c(Kind::Exec, "exec", "wp_exec", 168, EXEC),
+    of_c(Kind::Exit, "exit", "wp_exit", 24, EXIT),
+    of_c(Kind::Rename, "rename", "wp_rename", 40, RENAME),
+    of_c(Kind::Move, "move", "wp_move", 48, MOVE),
+    of_c(Kind::Refill, "refill", "wp_refill", 24, REFILL),
+    of_c(Kind::Blocked, "blocked", "wp_blocked", 48, BLOCKED),
+    of_c(Kind::BlockIssue, "block_issue", "wp_block", 64, BLOCK),
+    of_c(Kind::BlockComplete, "block_complete", "wp_block", 64, BLOCK),
+    of_c(Kind::Stolen, "stolen", "wp_stolen", 24, STOLEN),
+    of_c(Kind::LockBegin, "lock_begin", "wp_lock", 32, LOCK),
+    of_c(Kind::LockEnd, "lock_end", "wp_lock", 32, LOCK),
+    Layout { tail: FRAMES, ..of_c(Kind::Sample, "sample", "wp_sample", 32, SAMPLE) },
+    Layout { tail: FRAMES, ..of_c(Kind::Stack, "stack", "wp_sample", 32, SAMPLE) },
+    of_c(Kind::File, "file", "wp_file", 112, FILE),
+    of_c(Kind::Function, "function", "wp_function", 40, FUNCTION),
+    of_c(Kind::Signal, "signal", "wp_signal", 48, SIGNAL),
+    of_user(Kind::Loss, "loss", 40, LOSS, &[]),
+    of_user(Kind::Clocks, "clocks", 40, CLOCKS, &[]),
+    of_user(Kind::Name, "name", 40, NAME, NAME_TAIL),
+    of_user(Kind::Mapping, "mapping", 64, MAPPING, MAPPING_TAIL),
+    of_user(Kind::Mark, "mark", 32, MARK, MARK_TAIL),
+    of_user(Kind::StackCounts, "stack_counts", 56, STACK_COUNTS, &[]),
 ];
 
 #[cfg(test)]

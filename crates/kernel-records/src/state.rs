@@ -26,48 +26,26 @@ pub struct TaskStates {
     modifiers: u32,
 }
 
-const TABLE: [TaskStates; 4] = [
-    // 4.2 added TASK_NOLOAD; killable waits carry 0x80.
-    TaskStates {
-        since: (0, 0),
-        parked: 0x200,
-        dead: 0x40,
-        noload: 0x400,
-        rt_lock_wait: 0,
-        frozen: 0,
-        modifiers: 0x80,
-    },
-    // 4.14 made room for the parked state among those that are printed and moved the rest.
-    TaskStates {
-        since: (4, 14),
-        parked: 0x40,
-        dead: 0x80,
-        noload: 0x400,
-        rt_lock_wait: 0,
-        frozen: 0,
-        modifiers: 0x100,
-    },
-    // 5.15: sleeping spin locks of real-time kernels.
-    TaskStates {
-        since: (5, 15),
-        parked: 0x40,
-        dead: 0x80,
-        noload: 0x400,
-        rt_lock_wait: 0x1000,
-        frozen: 0,
-        modifiers: 0x100,
-    },
-    // 6.1: freezing became a state; a wait says whether it may be frozen (0x2000, with lockdep 0x4000).
-    TaskStates {
-        since: (6, 1),
-        parked: 0x40,
-        dead: 0x80,
-        noload: 0x400,
-        rt_lock_wait: 0x1000,
-        frozen: 0x8000,
-        modifiers: 0x100 | 0x2000 | 0x4000,
-    },
-];
+/// 4.2 added TASK_NOLOAD; killable waits carry 0x80.
+const OF_4_2: TaskStates = TaskStates {
+    since: (0, 0),
+    parked: 0x200,
+    dead: 0x40,
+    noload: 0x400,
+    rt_lock_wait: 0,
+    frozen: 0,
+    modifiers: 0x80,
+};
+/// 4.14 made room for the parked state among those that are printed and moved the rest.
+const OF_4_14: TaskStates =
+    TaskStates { since: (4, 14), parked: 0x40, dead: 0x80, modifiers: 0x100, ..OF_4_2 };
+/// 5.15: sleeping spin locks of real-time kernels.
+const OF_5_15: TaskStates = TaskStates { since: (5, 15), rt_lock_wait: 0x1000, ..OF_4_14 };
+/// 6.1: freezing became a state; a wait says whether it may be frozen (0x2000, with lockdep 0x4000).
+const OF_6_1: TaskStates =
+    TaskStates { since: (6, 1), frozen: 0x8000, modifiers: 0x100 | 0x2000 | 0x4000, ..OF_5_15 };
+
+const TABLE: [TaskStates; 4] = [OF_4_2, OF_4_14, OF_5_15, OF_6_1];
 
 impl TaskStates {
     /// The newest meaning that we know; taken for releases that do not read as one.
@@ -177,17 +155,8 @@ mod tests {
     #[test]
     fn bits_come_back_as_what_they_were_made_from() {
         for row in &TABLE {
-            for how in [
-                Interruptible,
-                Uninterruptible,
-                Idle,
-                Stopped,
-                Traced,
-                Parked,
-                Frozen,
-                RtLockWait,
-                Other(0x40_0000),
-            ] {
+            let common = [Interruptible, Uninterruptible, Idle, Stopped, Traced, Parked];
+            for how in common.into_iter().chain([Frozen, RtLockWait, Other(0x40_0000)]) {
                 let out = SwitchOut::Blocked(how);
                 if let Some(bits) = row.bits(out) {
                     assert_eq!(row.switch_out(bits), out, "{row:?}");

@@ -7,19 +7,7 @@ use wakepath_event::{Mapping, Tid};
 use wakepath_symbols::{Code, Found, Symbols};
 use wakepath_wait_graph::Sample;
 
-use crate::Recorded;
-
-/// Where a sample was taken.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// The function that ran: in the kernel if the thread was there, else in its own code.
-    pub leaf: Found,
-    /// It was in the kernel.
-    pub in_kernel: bool,
-    /// The nearest function of the program that led there, in another file than the leaf where there
-    /// is one: who called the library, or the kernel.
-    pub caller: Option<Found>,
-}
+use crate::{Recorded, Site};
 
 /// The functions of a recording's code, for all paths of a question: each file is read once, and only when an
 /// address lies in it.
@@ -45,14 +33,14 @@ impl<'a> CodeNames<'a> {
         Self { recorded, same_boot, symbols: None, mappings, user: HashMap::new(), kernel: HashMap::new() }
     }
 
-    pub(crate) fn place(&mut self, Sample { at, tgid, kernel, user, .. }: Sample) -> Place {
+    pub(crate) fn site(&mut self, Sample { at, tgid, kernel, user, .. }: Sample) -> Site {
         // A caller's frame holds where it goes on: the call lies before that.
         let address =
             |n: usize| user.get(n).map(|&address| if n == 0 { address } else { address.wrapping_sub(1) });
         if let Some(&leaf) = kernel.first() {
             let leaf = self.in_kernel(leaf);
             let caller = address(0).and_then(|address| self.user(tgid, at, address));
-            return Place { leaf, in_kernel: true, caller };
+            return Site::new(leaf, true, caller);
         }
         let leaf = address(0).and_then(|address| self.user(tgid, at, address));
         let leaf = leaf.unwrap_or_else(|| Found::Unnamed(Vec::new()));
@@ -67,7 +55,7 @@ impl<'a> CodeNames<'a> {
                 break;
             }
         }
-        Place { leaf, in_kernel: false, caller }
+        Site::new(leaf, false, caller)
     }
 
     pub(crate) fn in_kernel(&mut self, address: u64) -> Found {

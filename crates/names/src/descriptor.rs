@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Call, FileName, FlowId, Tid};
 
-use crate::{Endpoint, Name, Names, Peer, syscall};
+use crate::syscall::OF_DESCRIPTORS;
+use crate::{Endpoint, Name, Names, Peer};
 
 /// A system call with its object: `fdatasync` of `orders.db`. Calls that read the same are equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -86,10 +87,6 @@ impl Files {
         let meanings = self.0.get(&(tgid, fd))?;
         Some(meanings.partition_point(|(since, _)| *since <= at).saturating_sub(1))
     }
-
-    fn get(&self, tgid: Tid, fd: u32, meaning: usize) -> Option<&Meaning> {
-        self.0.get(&(tgid, fd))?.get(meaning).map(|(_, meaning)| meaning)
-    }
 }
 
 impl Names {
@@ -102,7 +99,7 @@ impl Names {
     pub fn call_key(&self, call: &Call, tgid: Option<Tid>, at: Stamp<Local>) -> CallKey {
         // The kernel reads the low half of the register: a descriptor is an `unsigned int`.
         let fd = call.arg0 as u32;
-        let tgid = tgid.filter(|_| syscall::takes_descriptor(call.number));
+        let tgid = tgid.filter(|_| OF_DESCRIPTORS.contains(call.number));
         let descriptor = tgid.and_then(|tgid| Some((tgid, fd, self.files.at(tgid, fd, at)?)));
         CallKey { number: call.number, descriptor }
     }
@@ -116,18 +113,18 @@ impl Names {
     /// The other end of the socket that a call is about, where it is one, connected and known.
     pub fn peer(&self, key: CallKey) -> Option<Peer> {
         let meaning = self.meaning(key.descriptor?).filter(|meaning| meaning.mode == S_IFSOCK)?;
-        self.flows.receiver(meaning.flow?)
+        self.receiver(meaning.flow?)
     }
 
     fn meaning(&self, (tgid, fd, meaning): (Tid, u32, usize)) -> Option<&Meaning> {
-        self.files.get(tgid, fd, meaning)
+        Some(&self.files.0.get(&(tgid, fd))?.get(meaning)?.1)
     }
 
     fn object(&self, meaning: &Meaning) -> Option<Object> {
         Some(match meaning.mode {
             S_IFIFO => Object::Pipe,
             S_IFSOCK => {
-                Object::Socket(meaning.flow.and_then(|flow| self.flows.receiver(flow)).map(|peer| peer.end))
+                Object::Socket(meaning.flow.and_then(|flow| self.receiver(flow)).map(|peer| peer.end))
             }
             _ if meaning.name.is_empty() => return None,
             0 => Object::Anonymous(meaning.name.clone()),
@@ -139,26 +136,14 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_event::{EventKind, Flow};
+    use crate::testing::{call, event, file, flow};
 
     fn names(files: &[(u64, u32, u32, Option<u64>, &str)]) -> Names {
         let mut names = Names::default();
         for &(at, fd, mode, flow, name) in files {
-            let what = EventKind::File(FileName {
-                tgid: Tid(7),
-                fd,
-                mode,
-                inode: 0,
-                flow: flow.map(FlowId),
-                name: name.as_bytes().into(),
-            });
-            names.observe(&crate::testing::event(at, 0, 7, what));
+            names.observe(&event(at, 0, 7, file(7, fd, mode, flow, name)));
         }
         names
-    }
-
-    fn call(number: u32, arg0: u64) -> Call {
-        Call { number, arg0, lock: None }
     }
 
     #[test]
@@ -175,11 +160,8 @@ mod tests {
         let names = names(&[(10, 5, 0o100_644, None, "orders.db")]);
         // 202 futex, 230 clock_nanosleep: their first argument is no descriptor, though it may look like one.
         for number in [202, 230, 9999] {
-            assert_eq!(
-                names.call(&call(number, 5), Some(Tid(7)), Stamp::from_ns(10)).object,
-                None,
-                "{number}"
-            );
+            let found = names.call(&call(number, 5), Some(Tid(7)), Stamp::from_ns(10));
+            assert_eq!(found.object, None, "{number}");
         }
         assert_eq!(call_name(9999), "system call 9999");
     }
@@ -190,14 +172,11 @@ mod tests {
         let read = |names: &Names| names.call_key(&call(0, 3), Some(Tid(7)), Stamp::from_ns(10));
         let socket = |names: &Names| names.spell(read(names)).object;
         assert_eq!(socket(&names), Some(Object::Socket(None)));
-        let flow = Flow {
-            source: "127.0.0.1:1".parse().unwrap(),
-            target: "127.0.0.1:5432".parse().unwrap(),
-            protocol: 6,
-        };
-        names.flows.define(FlowId(1), flow);
-        let end = Endpoint { protocol: 6, address: flow.target };
+        let [own, address] = ["127.0.0.1:1", "127.0.0.1:5432"];
+        names.observe(&event(0, 0, 0, flow(1, own, address)));
+        let end = Endpoint { protocol: 6, address: address.parse().expect("an address") };
         assert_eq!(socket(&names), Some(Object::Socket(Some(end))));
-        assert_eq!(names.peer(read(&names)), Some(Peer { own: flow.source, end, process: None }));
+        let own = own.parse().expect("an address");
+        assert_eq!(names.peer(read(&names)), Some(Peer { own, end, process: None }));
     }
 }

@@ -5,6 +5,8 @@ use std::fmt;
 
 use wakepath_event::{Address, Flow, FlowId, Tid};
 
+use crate::Names;
+
 /// An end of a connection: what it is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Endpoint {
@@ -29,9 +31,17 @@ impl Peer {
     /// Whether the own end opened the connection, judged by its ports: the opening end takes a port from
     /// the range that Linux keeps for that (`ip_local_port_range`), the other end has another port.
     pub fn called_by_us(&self) -> bool {
-        const EPHEMERAL: std::ops::RangeInclusive<u16> = 32_768..=60_999;
-        EPHEMERAL.contains(&self.own.port()) && !EPHEMERAL.contains(&self.end.address.port())
+        is_ephemeral(self.own.port()) && !is_ephemeral(self.end.address.port())
     }
+
+    /// Whether the other end opened the connection, judged by its ports. Neither end did where that is not shown.
+    pub fn called_us(&self) -> bool {
+        is_ephemeral(self.end.address.port()) && !is_ephemeral(self.own.port())
+    }
+}
+
+fn is_ephemeral(port: u16) -> bool {
+    (32_768..=60_999).contains(&port)
 }
 
 impl fmt::Display for Endpoint {
@@ -62,25 +72,23 @@ impl Flows {
         self.senders.insert(outgoing, process);
     }
 
-    /// The sender of `flow`.
+    /// The end that sends what has these ends, of which `flow` is the number, where it has one.
+    fn peer(&self, flow: Option<&FlowId>, Flow { source, target, protocol }: Flow) -> Peer {
+        let process = flow.and_then(|flow| self.senders.get(flow)).copied();
+        Peer { own: target, end: Endpoint { protocol, address: source }, process }
+    }
+}
+
+impl Names {
+    /// Where a flow leads, seen from the end that receives it: the sender.
     pub fn sender(&self, flow: FlowId) -> Option<Peer> {
-        let ends = self.by_id.get(&flow)?;
-        Some(Peer {
-            own: ends.target,
-            end: Endpoint { protocol: ends.protocol, address: ends.source },
-            process: self.senders.get(&flow).copied(),
-        })
+        Some(self.flows.peer(Some(&flow), *self.flows.by_id.get(&flow)?))
     }
 
-    /// The receiver of `flow`: the sender of its other direction.
+    /// Where a flow leads: its receiver, which is the sender of its other direction.
     pub fn receiver(&self, flow: FlowId) -> Option<Peer> {
-        let ends = self.by_id.get(&flow)?;
-        let back = self.by_ends.get(&ends.reversed());
-        Some(Peer {
-            own: ends.source,
-            end: Endpoint { protocol: ends.protocol, address: ends.target },
-            process: back.and_then(|back| self.senders.get(back)).copied(),
-        })
+        let back = self.flows.by_id.get(&flow)?.reversed();
+        Some(self.flows.peer(self.flows.by_ends.get(&back), back))
     }
 }
 
@@ -93,17 +101,20 @@ mod tests {
         let client: Address = "10.0.0.2:40000".parse().unwrap();
         let server: Address = "10.0.0.3:5432".parse().unwrap();
         let request = Flow { source: client, target: server, protocol: 6 };
-        let mut flows = Flows::default();
+        let mut names = Names::default();
+        let flows = &mut names.flows;
         flows.define(FlowId(1), request);
         flows.define(FlowId(2), request.reversed());
         flows.owned(FlowId(2), Tid(912));
 
-        let peer = flows.receiver(FlowId(1)).unwrap();
+        let peer = names.receiver(FlowId(1)).unwrap();
         assert_eq!((peer.end.to_string().as_str(), peer.process), ("tcp 10.0.0.3:5432", Some(Tid(912))));
-        let peer = flows.sender(FlowId(1)).unwrap();
+        let peer = names.sender(FlowId(1)).unwrap();
         assert_eq!((peer.end.to_string().as_str(), peer.process), ("tcp 10.0.0.2:40000", None));
-        assert!(flows.receiver(FlowId(1)).unwrap().called_by_us());
-        assert!(!flows.receiver(FlowId(2)).unwrap().called_by_us());
-        assert_eq!(flows.receiver(FlowId(3)), None, "a flow that nobody defined has no ends");
+        assert!(names.receiver(FlowId(1)).unwrap().called_by_us());
+        assert!(!names.receiver(FlowId(1)).unwrap().called_us());
+        assert!(!names.receiver(FlowId(2)).unwrap().called_by_us());
+        assert!(names.receiver(FlowId(2)).unwrap().called_us());
+        assert_eq!(names.receiver(FlowId(3)), None, "a flow that nobody defined has no ends");
     }
 }

@@ -44,15 +44,12 @@ impl Intervals {
             }
             // An interrupt waits for nobody by sleeping.
             EventKind::LockBegin(lock) if !event.context.is_interrupt() => {
-                let thread = event.current;
-                match self.contended.get(&thread) {
-                    Some(&(address, _)) if address == lock.address => {}
-                    before => {
-                        if let Some(&(_, from)) = before {
-                            self.lock_waits.push(Interval { of: thread, from: Some(from), to: None });
-                        }
-                        self.contended.insert(thread, (lock.address, event.at));
-                    }
+                let of = event.current;
+                let before = self.contended.get(&of).copied();
+                if before.is_none_or(|(address, _)| address != lock.address) {
+                    let unended = |(_, from)| Interval { of, from: Some(from), to: None };
+                    self.lock_waits.extend(before.map(unended));
+                    self.contended.insert(of, (lock.address, event.at));
                 }
             }
             EventKind::LockEnd(lock) if !event.context.is_interrupt() => {
@@ -77,16 +74,12 @@ impl Intervals {
 
 #[cfg(test)]
 mod tests {
-    use wakepath_event::{BlockRequest, KernelLock};
-
     use super::*;
-    use crate::testing::event;
 
-    fn told(events: &[(u64, u32, EventKind)]) -> Intervals {
+    fn found(text: &str) -> Intervals {
         let mut intervals = Intervals::default();
-        for (at, current, what) in events {
-            intervals.observe(&event(*at, 0, *current, what.clone()));
-        }
+        let events = wakepath_scenario::text::parse(text).expect("a trace").events;
+        events.iter().for_each(|event| intervals.observe(event));
         intervals
     }
 
@@ -97,23 +90,14 @@ mod tests {
 
     #[test]
     fn a_request_is_from_its_last_issue_to_its_first_completion() {
-        let request = |id| BlockRequest {
-            id,
-            device: 8 << 20,
-            sector: 0,
-            bytes: 512,
-            operation: 0,
-            start: None,
-            issued: Some(Stamp::from_ns(1)),
-        };
-        let intervals = told(&[
-            (10, 1, EventKind::BlockComplete(request(9))),
-            (20, 1, EventKind::BlockIssue(request(5))),
-            (25, 1, EventKind::BlockIssue(request(6))),
-            (30, 1, EventKind::BlockIssue(request(5))),
-            (40, 0, EventKind::BlockComplete(request(5))),
-            (50, 0, EventKind::BlockComplete(request(5))),
-        ]);
+        let intervals = found(
+            "10 c0 #1 complete 9 issued=1
+             20 c0 #1 issue 5 issued=1
+             25 c0 #1 issue 6 issued=1
+             30 c0 #1 issue 5 issued=1
+             40 c0 idle complete 5 issued=1
+             50 c0 idle complete 5 issued=1",
+        );
         let disk = 8 << 20;
         assert_eq!(
             spans(&intervals.requests),
@@ -124,16 +108,15 @@ mod tests {
 
     #[test]
     fn a_wait_for_a_lock_ends_with_that_lock_and_a_thread_has_one_at_a_time() {
-        let lock = |address| KernelLock { address, flags: 32, owner: None };
-        let intervals = told(&[
-            (10, 7, EventKind::LockBegin(lock(1))),
-            (20, 7, EventKind::LockBegin(lock(1))),
-            (30, 8, EventKind::LockBegin(lock(1))),
-            (40, 7, EventKind::LockEnd(lock(1))),
-            (50, 8, EventKind::LockBegin(lock(2))),
-            (60, 8, EventKind::LockEnd(lock(3))),
-            (70, 9, EventKind::LockBegin(lock(4))),
-        ]);
+        let intervals = found(
+            "10 c0 #7 lock 1
+             20 c0 #7 lock 1
+             30 c0 #8 lock 1
+             40 c0 #7 unlock 1
+             50 c0 #8 lock 2
+             60 c0 #8 unlock 3
+             70 c0 #9 lock 4",
+        );
         assert_eq!(
             spans(&intervals.lock_waits),
             [(Tid(7), Some(10), Some(40)), (Tid(8), Some(30), None), (Tid(8), None, Some(60))]

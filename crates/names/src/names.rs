@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use wakepath_event::{CgroupId, Event, EventKind, FlowId, NameSpace, Tid};
+use wakepath_event::{CgroupId, Event, EventKind, NameSpace};
 
 use crate::descriptor::Files;
 use crate::flow::Flows;
-use crate::{Name, Peer, ThreadInfo, Unit};
+use crate::{Name, ThreadInfo, Unit};
 
 /// All names that a recording gives.
 #[derive(Debug, Clone, Default)]
@@ -63,10 +63,13 @@ impl Names {
 
     /// The functions that were asked for, by number, as they were asked for.
     pub fn targets(&self) -> impl Iterator<Item = (u32, &Name)> {
-        let numbered = |(&(space, key), name)| {
-            Some((u32::try_from(key).ok()?, name)).filter(|_| space == NameSpace::Target)
-        };
-        self.named.iter().filter_map(numbered)
+        self.numbered(NameSpace::Target)
+    }
+
+    /// All names of a space whose keys are numbers of 32 bits, in the order of these.
+    fn numbered(&self, space: NameSpace) -> impl Iterator<Item = (u32, &Name)> {
+        let named = self.named.range((space, 0)..=(space, u32::MAX.into()));
+        named.map(|(&(_, key), name)| (key as u32, name))
     }
 
     /// The path of a cgroup of the hierarchy that has the CPU controller.
@@ -88,7 +91,7 @@ impl Names {
     }
 
     /// A CPU limit, where this cgroup of the hierarchy that has the CPU controller has one.
-    pub fn cpu_limit(&self, cgroup: CgroupId) -> Option<CpuLimit> {
+    fn cpu_limit(&self, cgroup: CgroupId) -> Option<CpuLimit> {
         let text = std::str::from_utf8(self.named.get(&(NameSpace::CpuLimit, cgroup.0))?.bytes()).ok()?;
         let (quota, period) = text.trim().split_once(' ')?;
         let ns = |us: &str| us.parse::<u64>().ok().and_then(|us| us.checked_mul(1000));
@@ -112,9 +115,8 @@ impl Names {
         let path = self.cpu_cgroup(thread.cpu_cgroup)?.bytes();
         let limited = self.named.range((NameSpace::CpuLimit, 0)..=(NameSpace::CpuLimit, u64::MAX));
         limited
-            .filter_map(|((_, id), _)| {
-                Some((self.cpu_cgroup(CgroupId(*id))?, self.cpu_limit(CgroupId(*id))?))
-            })
+            .map(|(&(_, id), _)| CgroupId(id))
+            .filter_map(|id| Some((self.cpu_cgroup(id)?, self.cpu_limit(id)?)))
             .filter(|(outer, _)| is_within(path, outer.bytes()))
             .max_by_key(|(outer, _)| outer.bytes().len())
     }
@@ -131,29 +133,7 @@ impl Names {
 
     /// The block devices that have names, in the order of their numbers.
     pub fn block_devices(&self) -> impl Iterator<Item = (u32, &Name)> {
-        let from = (NameSpace::BlockDevice, 0);
-        let named = self.named.range(from..=(NameSpace::BlockDevice, u64::MAX));
-        named.filter_map(|(&(_, key), name)| Some((u32::try_from(key).ok()?, name)))
-    }
-
-    /// A network interface's name.
-    pub fn interface(&self, index: u32) -> Option<&Name> {
-        self.named.get(&(NameSpace::Interface, u64::from(index)))
-    }
-
-    /// The program of a process that lived when the recording began.
-    pub fn program(&self, tgid: Tid) -> Option<&Name> {
-        self.named.get(&(NameSpace::Program, u64::from(tgid.0)))
-    }
-
-    /// Where a flow leads, seen from the end that receives it: the sender.
-    pub fn sender(&self, flow: FlowId) -> Option<Peer> {
-        self.flows.sender(flow)
-    }
-
-    /// Where a flow leads: who receives it.
-    pub fn receiver(&self, flow: FlowId) -> Option<Peer> {
-        self.flows.receiver(flow)
+        self.numbered(NameSpace::BlockDevice)
     }
 }
 
@@ -167,32 +147,26 @@ fn is_within(path: &[u8], outer: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::testing::event;
-    use wakepath_event::Comm;
 
-    fn in_cgroup(cpu_cgroup: u64) -> ThreadInfo {
-        ThreadInfo {
-            tid: Tid(7),
-            tgid: None,
-            ns_tgid: None,
-            start: None,
-            kernel: false,
-            comm: Comm::default(),
-            cgroup: CgroupId(0),
-            cpu_cgroup: CgroupId(cpu_cgroup),
+    /// The names of cgroups, then the limits of some.
+    fn names(cgroups: &[(u64, &str)], limits: &[(u64, &str)]) -> Names {
+        let mut names = Names::default();
+        for (space, named) in [(NameSpace::CpuCgroup, cgroups), (NameSpace::CpuLimit, limits)] {
+            for &(id, name) in named {
+                names.observe(&event(0, 0, 0, EventKind::Name(space, id, name.as_bytes().into())));
+            }
         }
+        names
     }
 
     #[test]
     fn a_thread_is_under_the_innermost_limit_around_it() {
-        let mut names = Names::default();
-        for (id, path) in [(1, "/"), (2, "/shop"), (3, "/shop/web"), (4, "/shopping"), (5, "/shop/web/a")] {
-            names.observe(&event(0, 0, 0, EventKind::Name(NameSpace::CpuCgroup, id, path.as_bytes().into())));
-        }
-        for (id, text) in [(2, "50000 100000"), (3, "20000 100000"), (4, "1 2")] {
-            names.observe(&event(0, 0, 0, EventKind::Name(NameSpace::CpuLimit, id, text.as_bytes().into())));
-        }
+        let names = names(
+            &[(1, "/"), (2, "/shop"), (3, "/shop/web"), (4, "/shopping"), (5, "/shop/web/a")],
+            &[(2, "50000 100000"), (3, "20000 100000"), (4, "1 2")],
+        );
         let limit = |cgroup| {
-            let thread = in_cgroup(cgroup);
+            let thread = ThreadInfo { cpu_cgroup: CgroupId(cgroup), ..ThreadInfo::default() };
             names.limit_over(&thread).map(|(path, limit)| (path.clone(), limit.quota_ns))
         };
         assert_eq!(limit(5), Some(("/shop/web".into(), 20_000_000)));
@@ -203,10 +177,8 @@ mod tests {
 
     #[test]
     fn a_limit_that_is_no_pair_of_numbers_is_no_limit() {
-        let mut names = Names::default();
-        for (id, text) in [(1, "50000 100000"), (2, "max 100000"), (3, ""), (4, "99999999999999999999 1")] {
-            names.observe(&event(0, 0, 0, EventKind::Name(NameSpace::CpuLimit, id, text.as_bytes().into())));
-        }
+        let limits = [(1, "50000 100000"), (2, "max 100000"), (3, ""), (4, "99999999999999999999 1")];
+        let names = names(&[], &limits);
         let limit = CpuLimit { quota_ns: 50_000_000, period_ns: 100_000_000 };
         assert_eq!(names.cpu_limit(CgroupId(1)), Some(limit));
         for id in 2..=5 {

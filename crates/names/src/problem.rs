@@ -46,6 +46,15 @@ pub enum ProblemKind {
         /// The recording of the reference.
         reference: PathBuf,
     },
+    /// The recording of one of several hosts does not cover the time of all.
+    PartlyRecorded {
+        /// The recording.
+        recording: PathBuf,
+        /// The time from the first event of all to its first one, ns.
+        late_ns: u64,
+        /// The time from its last event to the last one of all, ns.
+        early_ns: u64,
+    },
     /// A recording is not as it was written.
     Recording(ReadProblem),
     /// Another tracer's trace cannot be read as it was written, or is doubtful.

@@ -8,7 +8,7 @@ use wakepath_event::{Description, Event, Format, HostIndex, Tid};
 use wakepath_timeline::Numbering;
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
 
-use crate::{Host, Name, Problem, Survey};
+use crate::{Host, Name, Problem, ProblemKind, Survey};
 
 /// A recording, read: what every question is put to.
 #[derive(Debug)]
@@ -69,8 +69,10 @@ impl Recorded {
         }
     }
 
-    /// The same, read from a source with this description.
-    pub fn of_source(source: &Description, graph: Graph, survey: Survey, problems: Vec<Problem>) -> Self {
+    /// The same, read from a source with this description; the problems are of the whole recording.
+    pub fn of_source(source: &Description, graph: Graph, survey: Survey, problems: Vec<ProblemKind>) -> Self {
+        let of_all = |kind| Problem::new(kind, graph.from(), graph.to());
+        let problems = problems.into_iter().map(of_all).collect();
         Self {
             realtime_offset_ns: source.realtime_offset_ns,
             cgroup: source.cgroup.as_deref().map(Name::from),

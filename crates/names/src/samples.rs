@@ -10,50 +10,28 @@ use wakepath_critical_path::{Path, SegmentKind};
 use wakepath_event::Comm;
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::{CodeNames, Place};
+use crate::{CodeNames, Site};
 
-/// Samples of the running segments of a path, by thread and what it was called then.
-pub type Sampled = BTreeMap<(ThreadIndex, Comm), BTreeMap<Place, u64>>;
+/// Samples of the running segments of a path, by the number of the segment, what its thread was called then, and
+/// where the thread was.
+pub type Sampled = BTreeMap<(usize, Comm, Site), u64>;
 
-/// The same samples by the segment that each fell into.
-#[derive(Debug, Clone, Default)]
-pub struct SampledSegments {
-    places: Vec<Place>,
-    /// A segment, and which of the places, in the order of segments.
-    seen: Vec<(usize, usize)>,
-}
-
-impl SampledSegments {
-    /// Each sample: the number of its segment, and where it was taken. In the order of segments.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, &Place)> {
-        self.seen.iter().filter_map(|&(segment, place)| Some((segment, self.places.get(place)?)))
-    }
-}
-
-/// Counts the samples of a path by place, and finds the segment of each.
-pub fn sampled(path: &Path, names: &mut CodeNames<'_>) -> (Sampled, SampledSegments) {
+/// Counts the samples of a path.
+pub fn sampled(path: &Path, names: &mut CodeNames<'_>) -> Sampled {
     let graph = &names.recorded.graph;
     let mut threads: Vec<ThreadIndex> =
         path.segments.iter().filter(|s| s.kind == SegmentKind::Running).filter_map(|s| s.thread).collect();
     threads.sort_unstable();
     threads.dedup();
-    let mut places = Sampled::new();
-    let mut seen = Vec::new();
-    let mut numbers: BTreeMap<Place, usize> = BTreeMap::new();
+    let mut sampled = Sampled::new();
     for thread in threads {
         for sample in graph.samples(thread, path.window.from, path.window.to) {
             let Some(segment) = runs_at(path, thread, sample.at) else { continue };
-            let place = names.place(sample);
-            let next = numbers.len();
-            seen.push((segment, *numbers.entry(place.clone()).or_insert(next)));
             let comm = graph.thread(thread).name_at(sample.at);
-            *places.entry((thread, comm)).or_default().entry(place).or_default() += 1;
+            *sampled.entry((segment, comm, names.site(sample))).or_default() += 1;
         }
     }
-    seen.sort_unstable();
-    let mut by_number: Vec<_> = numbers.into_iter().map(|(place, number)| (number, place)).collect();
-    by_number.sort_unstable();
-    (places, SampledSegments { places: by_number.into_iter().map(|(_, place)| place).collect(), seen })
+    sampled
 }
 
 /// The segment in which the path says that `thread` ran at `at`.
@@ -67,89 +45,72 @@ fn runs_at(path: &Path, thread: ThreadIndex, at: Stamp<Reference>) -> Option<usi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{event, mapping, read, thread};
+    use crate::Recorded;
+    use crate::testing::{event, mapping, thread, trace};
     use wakepath_critical_path::{Window, active};
-    use wakepath_event::{Event, EventKind, Stack, SwitchOut, Tid};
+    use wakepath_event::{Event, EventKind, Mapping, Stack, ThreadIdentity, Tid};
     use wakepath_symbols::Found;
 
-    fn sample(at: u64, current: u32, kernel: &[u64], user: &[u64]) -> Event {
+    fn sample(at: u64, cpu: u16, current: u32, kernel: &[u64], user: &[u64]) -> Event {
         let stack = Stack { tgid: Tid(current), kernel: kernel.into(), user: user.into(), scanned: 0 };
-        event(at, 0, current, EventKind::Sample(stack))
+        event(at, cpu, current, EventKind::Sample(stack))
+    }
+
+    /// The samples of the path of a thread from `from` to 100.
+    fn sampled_from(recorded: &Recorded, tid: u32, from: u64) -> Sampled {
+        let thread = recorded.with_tid(Tid(tid))[0];
+        let window = Window { thread, from: Stamp::from_ns(from), to: Stamp::from_ns(100) };
+        sampled(&active(&recorded.graph, window), &mut CodeNames::new(recorded, false))
     }
 
     #[test]
     fn samples_count_where_the_path_says_that_the_thread_ran() {
-        let switch = |at, from, to, out| {
-            event(at, 0, from, EventKind::Switch { next: Tid(to), out, interrupts_ns: 0, call: None })
-        };
-        let recorded = read(&[
-            event(0, 0, 0, thread(7, 7, 1, "own")),
-            event(0, 0, 0, thread(8, 8, 1, "other")),
-            switch(0, 0, 7, SwitchOut::Runnable),
-            sample(10, 7, &[], &[0x1010, 0x5021]),
-            sample(20, 7, &[], &[0x1010, 0x1501, 0x5021]),
-            sample(25, 7, &[0xffff_8000], &[0x5100]),
-            switch(30, 7, 8, SwitchOut::Runnable),
+        let text = "thread own tid=7
+            thread other tid=8
+            0 c0 idle switch own
+            30 c0 own switch other
+            50 c0 other switch own
+            100 c0 own switch idle";
+        let more = [
+            sample(10, 0, 7, &[], &[0x1010, 0x5021]),
+            sample(20, 0, 7, &[], &[0x1010, 0x1501, 0x5021]),
+            sample(25, 0, 7, &[0xffff_8000], &[0x5100]),
             // Another thread had the CPU: that is no part of how this one ran.
-            sample(40, 8, &[], &[0x1010]),
-            switch(50, 8, 7, SwitchOut::Runnable),
+            sample(40, 0, 8, &[], &[0x1010]),
             mapping(0x1000, "/nonexistent/lib"),
             mapping(0x5000, "/nonexistent/program"),
-            switch(100, 7, 0, SwitchOut::Runnable),
-        ]);
-        let window = Window { thread: ThreadIndex(0), from: Stamp::from_ns(0), to: Stamp::from_ns(100) };
-        let path = active(&recorded.graph, window);
-        let (places, segments) = sampled(&path, &mut CodeNames::new(&recorded, false));
+        ];
+        let sampled = sampled_from(&trace(text, &more), 7, 0);
         let gone = |file: &str| Found::Unreadable(file.as_bytes().to_vec());
-        let in_library = Place { leaf: gone("lib"), in_kernel: false, caller: Some(gone("program")) };
-        let in_kernel = Place { leaf: Found::Kernel, in_kernel: true, caller: Some(gone("program")) };
-        let key = (ThreadIndex(0), Comm::new(b"own"));
-        assert_eq!(
-            places,
-            Sampled::from([(key, BTreeMap::from([(in_library.clone(), 2), (in_kernel.clone(), 1)]))])
-        );
-        let seen: Vec<_> = segments.iter().collect();
-        assert_eq!(seen, [(0, &in_library), (0, &in_library), (0, &in_kernel)]);
+        let in_library = Site::new(gone("lib"), false, Some(gone("program")));
+        let in_kernel = Site::new(Found::Kernel, true, Some(gone("program")));
+        let own = Comm::new(b"own");
+        assert_eq!(sampled, Sampled::from([((0, own, in_library), 2), ((0, own, in_kernel), 1)]));
     }
 
     #[test]
     fn a_newborn_runs_its_parents_code_until_it_runs_a_program() {
-        let switch = |at, from, to| {
-            let what =
-                EventKind::Switch { next: Tid(to), out: SwitchOut::Runnable, interrupts_ns: 0, call: None };
-            event(at, 0, from, what)
+        let EventKind::Thread { identity, .. } = thread(9, 9, 7, "child") else { unreachable!() };
+        let child = ThreadIdentity { start: Stamp::from_ns(65), ..identity };
+        let Event { kind: EventKind::Mapping(parents), .. } = mapping(0x5000, "/nonexistent/other") else {
+            unreachable!()
         };
-        let later = |at, from, path| {
-            let Event { kind: EventKind::Mapping(own), .. } = mapping(from, path) else { unreachable!() };
-            event(at, 0, 9, EventKind::Mapping(wakepath_event::Mapping { tgid: Tid(9), ..own }))
-        };
-        let born = |tid, parent| {
-            let EventKind::Thread { identity, .. } = thread(tid, tid, parent, "own") else { unreachable!() };
-            EventKind::Fork {
-                child: wakepath_event::ThreadIdentity { start: Stamp::from_ns(65), ..identity },
-            }
-        };
-        let events = [
-            event(0, 0, 0, thread(7, 7, 1, "own")),
-            switch(0, 0, 7),
+        let text = "thread own tid=7
+            0 c0 idle switch own
+            70 c0 own switch #9
+            100 c0 #9 switch idle";
+        let more = [
             mapping(0x1000, "/nonexistent/program"),
-            event(65, 0, 7, born(9, 7)),
-            switch(70, 7, 9),
-            sample(75, 9, &[], &[0x1010]),
-            later(80, 0x5000, "/nonexistent/other"),
-            sample(85, 9, &[], &[0x1010]),
-            sample(85, 9, &[], &[0x5010]),
-            switch(100, 9, 0),
+            event(65, 0, 7, EventKind::Fork { child }),
+            sample(75, 0, 9, &[], &[0x1010]),
+            event(80, 0, 9, EventKind::Mapping(Mapping { tgid: Tid(9), ..parents })),
+            sample(85, 0, 9, &[], &[0x1010]),
+            sample(85, 0, 9, &[], &[0x5010]),
         ];
         let found = |tracer: Option<crate::Name>| {
-            let mut recorded = read(&events);
-            recorded.tracer = tracer;
-            let thread = recorded.with_tid(Tid(9))[0];
-            let window = Window { thread, from: Stamp::from_ns(70), to: Stamp::from_ns(100) };
-            let path = active(&recorded.graph, window);
-            let places = sampled(&path, &mut CodeNames::new(&recorded, false)).0;
-            let leaves = places.into_values().flatten().map(|(place, count)| (place.leaf, count));
-            leaves.collect::<Vec<_>>()
+            let recorded = Recorded { tracer, ..trace(text, &more) };
+            let sampled = sampled_from(&recorded, 9, 70).into_iter();
+            sampled.map(|((_, _, site), count)| (site.function.found, count)).collect::<Vec<_>>()
         };
         let file = |file: &str| Found::Unreadable(file.as_bytes().to_vec());
         let nobodys = Found::Unnamed(Vec::new());
@@ -161,28 +122,17 @@ mod tests {
 
     #[test]
     fn a_thread_that_ran_beside_the_path_is_not_counted() {
-        let blocked = SwitchOut::Blocked(wakepath_event::BlockedState::Interruptible);
-        let switch = |at, cpu, from, to, out| {
-            event(at, cpu, from, EventKind::Switch { next: Tid(to), out, interrupts_ns: 0, call: None })
-        };
-        let on = |cpu, sample: Event| Event { cpu: wakepath_event::Cpu(cpu), ..sample };
-        let recorded = read(&[
-            event(0, 0, 0, thread(7, 7, 1, "own")),
-            event(0, 0, 0, thread(8, 8, 1, "helper")),
-            switch(0, 0, 0, 7, SwitchOut::Runnable),
-            switch(0, 1, 0, 8, SwitchOut::Runnable),
-            // While own ran, what the helper did was nobody's wait.
-            on(1, sample(10, 8, &[], &[1])),
-            switch(30, 0, 7, 0, blocked),
-            on(1, sample(40, 8, &[], &[1])),
-            event(60, 1, 8, EventKind::Waking { target: Tid(7), irq: 0, newborn: false, socket: None }),
-            switch(60, 0, 0, 7, SwitchOut::Runnable),
-            switch(100, 0, 7, 0, SwitchOut::Runnable),
-        ]);
-        let window = Window { thread: ThreadIndex(0), from: Stamp::from_ns(0), to: Stamp::from_ns(100) };
-        let path = active(&recorded.graph, window);
-        let places = sampled(&path, &mut CodeNames::new(&recorded, false)).0;
-        let counts: Vec<u64> = places.values().flat_map(|places| places.values()).copied().collect();
+        let text = "thread own tid=7
+            thread helper tid=8
+            0 c0 idle switch own
+            0 c1 idle switch helper
+            30 c0 own switch idle blocked
+            60 c1 helper waking own
+            60 c0 idle switch own
+            100 c0 own switch idle blocked";
+        // While own ran, what the helper did was nobody's wait.
+        let more = [10, 40].map(|at| sample(at, 1, 8, &[], &[1]));
+        let counts: Vec<u64> = sampled_from(&trace(text, &more), 7, 0).into_values().collect();
         assert_eq!(counts, [1]);
     }
 }

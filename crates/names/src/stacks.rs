@@ -7,8 +7,9 @@ use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Path, Segment, Wait, WaitId};
+use wakepath_event::Stack as RecordedStack;
 use wakepath_symbols::Found;
-use wakepath_wait_graph::{Frames, Occupant, StackAt, StackIndex, ThreadIndex, ThreadState, Waker};
+use wakepath_wait_graph::{Occupant, StackAt, StackIndex, ThreadIndex, ThreadState, WakeUp, Waker};
 
 use crate::CodeNames;
 use crate::code::module;
@@ -17,41 +18,31 @@ use crate::code::module;
 #[derive(Debug, Clone, Default)]
 pub struct Stacks {
     /// For each of the path's waits, by its id: the stack at its beginning, and the waker's.
-    waits: Vec<(Option<Taken>, Option<Taken>)>,
+    waits: Vec<[Option<StackId>; 2]>,
     /// For each of the path's segments: the stack at its beginning, if its thread waited.
-    segments: Vec<Option<Taken>>,
+    segments: Vec<Option<StackId>>,
     stacks: Vec<Stack>,
     sites: Vec<Site>,
 }
 
-/// A stack that was taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Taken {
-    /// It is known.
-    Known(StackId),
-    /// It was taken, and its record is lost.
-    Lost,
-}
-
 /// One of the stacks of [`Stacks`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct StackId(u32);
+type StackId = u32;
 
 /// One of the sites of [`Stacks`]: many stacks may be of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SiteId(u32);
 
-/// A stack with names.
+/// A stack that was taken, with names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
     /// Its frames, innermost first: those in the kernel, then the program's.
     pub frames: Vec<Frame>,
-    /// The function that names the place.
-    pub site: SiteId,
+    /// The function that names the place; `None` where the record of the stack is lost.
+    pub site: Option<SiteId>,
 }
 
-/// A frame of a stack.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A function in which a thread was.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Frame {
     /// The function.
     pub found: Found,
@@ -59,26 +50,36 @@ pub struct Frame {
     pub in_kernel: bool,
 }
 
-/// The function that waited, or woke: the innermost that is not the C library's way into the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A function in which a thread was seen, and its caller.
+///
+/// In a sample: the function that ran, in the kernel if the thread was there; and the nearest function of the
+/// program that led there, in another file where there is one: who called the library, or the kernel. In a stack: the
+/// function that waited, or woke, the innermost that is not the C library's way into the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site {
     /// That function.
-    pub function: Found,
-    /// It is in the kernel: a kernel thread's.
-    pub in_kernel: bool,
+    pub function: Frame,
     /// Its caller.
     pub caller: Caller,
 }
 
 /// The caller of a function.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Caller {
-    /// This one.
-    Function(Found),
     /// Nobody: a thread begins there, or it is in the kernel.
     Nobody,
+    /// This one.
+    Function(Found),
     /// The chain of frame pointers does not lead there.
     Unknown,
+}
+
+impl Site {
+    /// The site of a function that may have a caller.
+    pub fn new(found: Found, in_kernel: bool, caller: Option<Found>) -> Self {
+        let caller = caller.map_or(Caller::Nobody, Caller::Function);
+        Self { function: Frame { found, in_kernel }, caller }
+    }
 }
 
 impl Stacks {
@@ -92,7 +93,7 @@ impl Stacks {
             .waits
             .iter()
             .map(|wait| {
-                (reader.began(wait.thread, wait.from), reader.ended(wait.thread, wait.from, wait.ended_by))
+                [reader.began(wait.thread, wait.from), reader.ended(wait.thread, wait.from, wait.ended_by)]
             })
             .collect();
         let segments =
@@ -102,40 +103,31 @@ impl Stacks {
 
     /// Whether the recording has none of any of the path's waits.
     pub fn is_empty(&self) -> bool {
-        self.stacks.is_empty()
+        self.stacks.iter().all(|stack| stack.site.is_none())
     }
 
     /// Where a wait of the path began.
-    pub fn of_wait(&self, wait: WaitId) -> Option<Taken> {
-        self.waits.get(wait.0 as usize)?.0
+    pub fn of_wait(&self, wait: WaitId) -> Option<&Stack> {
+        self.stack(self.waits.get(wait.0 as usize)?[0])
     }
 
     /// Where the thread was that ended a wait of the path.
-    pub fn of_waker(&self, wait: WaitId) -> Option<Taken> {
-        self.waits.get(wait.0 as usize)?.1
+    pub fn of_waker(&self, wait: WaitId) -> Option<&Stack> {
+        self.stack(self.waits.get(wait.0 as usize)?[1])
     }
 
     /// Where the wait began that the path's segment of this number is of.
-    pub fn of_segment(&self, segment: usize) -> Option<Taken> {
-        *self.segments.get(segment)?
+    pub fn of_segment(&self, segment: usize) -> Option<&Stack> {
+        self.stack(*self.segments.get(segment)?)
     }
 
-    /// A stack.
-    pub fn stack(&self, id: StackId) -> &Stack {
-        &self.stacks[id.0 as usize]
+    fn stack(&self, id: Option<StackId>) -> Option<&Stack> {
+        Some(&self.stacks[id? as usize])
     }
 
     /// The place of a stack.
     pub fn site(&self, id: SiteId) -> &Site {
         &self.sites[id.0 as usize]
-    }
-
-    /// The site of what was taken.
-    pub fn site_of(&self, taken: Taken) -> Option<SiteId> {
-        match taken {
-            Taken::Known(id) => Some(self.stack(id).site),
-            Taken::Lost => None,
-        }
     }
 
     /// The stacks of a path, made up by a test: where its waits began and were ended, and where its
@@ -147,36 +139,39 @@ impl Stacks {
         waited: impl Fn(&Segment) -> Option<Vec<Frame>>,
     ) -> Self {
         let mut all = Self::default();
-        let mut taken = |frames: Option<Vec<Frame>>| match frames? {
-            frames if frames.is_empty() => Some(Taken::Lost),
-            frames => Some(all.add(frames)),
-        };
-        let waits = path.waits.iter().map(|wait| (taken(began(wait)), taken(ended(wait)))).collect();
+        let mut taken =
+            |frames: Option<Vec<Frame>>| Some(all.add(Some(frames?).filter(|frames| !frames.is_empty())));
+        let waits = path.waits.iter().map(|wait| [taken(began(wait)), taken(ended(wait))]).collect();
         let segments = path.segments.iter().map(|segment| taken(waited(segment))).collect();
         Self { waits, segments, ..all }
     }
 
-    fn add(&mut self, frames: Vec<Frame>) -> Taken {
-        let site = site_of(&frames);
-        let known = self.sites.iter().position(|other| *other == site);
-        let place = known.unwrap_or_else(|| {
-            self.sites.push(site);
-            self.sites.len() - 1
+    /// Adds a stack; `None` is one that was lost.
+    fn add(&mut self, frames: Option<Vec<Frame>>) -> StackId {
+        let site = frames.as_deref().map(|frames| {
+            let site = site_of(frames);
+            let known = self.sites.iter().position(|other| *other == site);
+            let place = known.unwrap_or_else(|| {
+                self.sites.push(site);
+                self.sites.len() - 1
+            });
+            SiteId(place as u32)
         });
-        self.stacks.push(Stack { frames, site: SiteId(place as u32) });
-        Taken::Known(StackId(self.stacks.len() as u32 - 1))
+        self.stacks.push(Stack { frames: frames.unwrap_or_default(), site });
+        self.stacks.len() as StackId - 1
     }
 }
 
 struct Reader<'a, 'n> {
     names: &'n mut CodeNames<'a>,
-    known: HashMap<StackIndex, Taken>,
+    /// By the stack's index in the graph; all lost ones are one.
+    known: HashMap<Option<StackIndex>, StackId>,
     stacks: Stacks,
 }
 
 impl Reader<'_, '_> {
     /// Where the wait of `thread` began that holds `at`.
-    fn began(&mut self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Taken> {
+    fn began(&mut self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<StackId> {
         let intervals = self.names.recorded.graph.state_intervals(thread);
         let interval = intervals
             .get(intervals.find(at))
@@ -185,10 +180,15 @@ impl Reader<'_, '_> {
     }
 
     /// Where `by` was when it ended the wait of `thread` that holds `at`.
-    fn ended(&mut self, thread: ThreadIndex, at: Stamp<Reference>, by: Option<ThreadIndex>) -> Option<Taken> {
+    fn ended(
+        &mut self,
+        thread: ThreadIndex,
+        at: Stamp<Reference>,
+        by: Option<ThreadIndex>,
+    ) -> Option<StackId> {
         let intervals = self.names.recorded.graph.state_intervals(thread);
         match self.names.recorded.graph.wait(&intervals.get(intervals.find(at))?)?.end {
-            Waker::Woken { at, current: Occupant::Thread(waker), context, .. }
+            Waker::Woken(WakeUp { at, current: Occupant::Thread(waker), context, .. })
                 if Some(waker) == by && !context.is_interrupt() =>
             {
                 self.taken(waker, at)
@@ -197,33 +197,30 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn taken(&mut self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Taken> {
-        let (index, frames) = match self.names.recorded.graph.stack_at(thread, at)? {
-            StackAt::Frames(index, frames) => (index, frames),
-            StackAt::Lost => return Some(Taken::Lost),
+    fn taken(&mut self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<StackId> {
+        let (index, stack) = match self.names.recorded.graph.stack_at(thread, at)? {
+            StackAt::Recorded(index, stack) => (Some(index), Some(stack)),
+            StackAt::Lost => (None, None),
         };
-        if let Some(&known) = self.known.get(&index) {
-            return Some(known);
-        }
-        let taken = self.stacks.add(named(self.names, at, frames));
-        self.known.insert(index, taken);
-        Some(taken)
+        let (names, stacks) = (&mut *self.names, &mut self.stacks);
+        let add = || stacks.add(stack.map(|stack| named(names, at, stack)));
+        Some(*self.known.entry(index).or_insert_with(add))
     }
 }
 
 /// The frames of a stack with names. Among the addresses that were found on the stack, those up to the
 /// first outside of the C library are kept: only its functions have no frame.
-fn named(names: &mut CodeNames<'_>, at: Stamp<Reference>, frames: Frames<'_>) -> Vec<Frame> {
-    let Frames { tgid, kernel, user, scanned } = frames;
+fn named(names: &mut CodeNames<'_>, at: Stamp<Reference>, stack: &RecordedStack) -> Vec<Frame> {
+    let RecordedStack { tgid, kernel, user, scanned } = stack;
     let kernel = kernel.iter().map(|&address| Frame { found: names.in_kernel(address), in_kernel: true });
     let mut all: Vec<Frame> = kernel.skip_while(|frame| is_tracing(&frame.found)).collect();
     let Some((&innermost, rest)) = user.split_first() else { return all };
-    let mut program = |address| names.user(tgid, at, address).map(|found| Frame { found, in_kernel: false });
+    let mut program = |address| names.user(*tgid, at, address).map(|found| Frame { found, in_kernel: false });
     let innermost =
         program(innermost).unwrap_or(Frame { found: Found::Unnamed(Vec::new()), in_kernel: false });
     let frameless = is_c_library(&innermost.found);
     all.push(innermost);
-    let (scanned, chain) = rest.split_at(scanned.min(rest.len()));
+    let (scanned, chain) = rest.split_at(usize::from(*scanned).min(rest.len()));
     if frameless {
         for &address in scanned {
             // A caller's frame holds where it goes on: the call lies before that.
@@ -245,8 +242,7 @@ fn site_of(frames: &[Frame]) -> Site {
     let program = frames.iter().position(|frame| !frame.in_kernel);
     let Some(innermost) = program else {
         let own = frames.iter().find(|frame| !is_scheduling(&frame.found)).or(frames.first());
-        let function = own.map_or(Found::Kernel, |frame| frame.found.clone());
-        return Site { function, in_kernel: true, caller: Caller::Nobody };
+        return Site::new(own.map_or(Found::Kernel, |frame| frame.found.clone()), true, None);
     };
     let frames = &frames[innermost..];
     let own = frames.iter().position(|frame| !is_c_library(&frame.found)).unwrap_or(0);
@@ -259,7 +255,7 @@ fn site_of(frames: &[Frame]) -> Site {
         Some(caller) => Caller::Function(caller.found.clone()),
         None => Caller::Unknown,
     };
-    Site { function: frames[own].found.clone(), in_kernel: false, caller }
+    Site { function: frames[own].clone(), caller }
 }
 
 /// Whether a function is one of the C library: what programs call to wait, and what calls their `main`.
@@ -270,33 +266,24 @@ fn is_c_library(found: &Found) -> bool {
 
 /// Whether a function of the kernel is only how we got to know.
 fn is_tracing(found: &Found) -> bool {
-    match found {
-        Found::Function(function) => {
-            ["bpf_", "__bpf_", "__traceiter_"].iter().any(|known| function.name.starts_with(known))
-        }
-        _ => false,
-    }
+    const NAMES: [&str; 3] = ["bpf_", "__bpf_", "__traceiter_"];
+    matches!(found, Found::Function(function) if NAMES.iter().any(|known| function.name.starts_with(known)))
 }
 
 /// Whether a function of the kernel only hands over the CPU.
 fn is_scheduling(found: &Found) -> bool {
-    match found {
-        Found::Function(function) => {
-            let name = function.name.trim_start_matches('_');
-            ["schedule", "io_schedule", "try_to_wake_up", "wake_up"]
-                .iter()
-                .any(|known| name.starts_with(known))
-        }
-        _ => false,
-    }
+    const NAMES: [&str; 4] = ["schedule", "io_schedule", "try_to_wake_up", "wake_up"];
+    let Found::Function(function) = found else { return false };
+    let name = function.name.trim_start_matches('_');
+    NAMES.iter().any(|known| name.starts_with(known))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{event, mapping, read, thread};
+    use crate::testing::{event, mapping, trace};
     use wakepath_critical_path::{Window, active};
-    use wakepath_event::{BlockedState, EventKind, Stack as Raw, SwitchOut, Tid};
+    use wakepath_event::{EventKind, Tid};
 
     const LIBC: u64 = 0x1000;
     const PROGRAM: u64 = 0x5000;
@@ -308,32 +295,28 @@ mod tests {
 
     /// The site of a wait of a thread with this stack; its record comes after the wait, as from other CPUs.
     fn site(user: &[u64], scanned: u16) -> Option<(Site, Vec<Found>)> {
-        let stack = Raw { tgid: Tid(7), kernel: [0xffff_8000].into(), user: user.into(), scanned };
-        let blocked = SwitchOut::Blocked(BlockedState::Interruptible);
-        let switch = |at, from, to, out| {
-            event(at, 0, from, EventKind::Switch { next: Tid(to), out, interrupts_ns: 0, call: None })
-        };
-        let recorded = read(&[
-            event(0, 0, 0, thread(7, 7, 1, "own")),
-            switch(0, 0, 7, SwitchOut::Runnable),
-            switch(10, 7, 0, blocked),
+        let stack = RecordedStack { tgid: Tid(7), kernel: [0xffff_8000].into(), user: user.into(), scanned };
+        let text = "thread own tid=7
+            0 c0 idle switch own
+            10 c0 own switch idle blocked
+            50 c0 idle switch own
+            100 c0 own switch idle";
+        let more = [
             event(10, 0, 7, EventKind::StackOf(stack.id())),
             event(40, 0, 0, EventKind::Stack(stack)),
-            switch(50, 0, 7, SwitchOut::Runnable),
             mapping(LIBC, "/nonexistent/libc.so.6"),
             mapping(PROGRAM, "/nonexistent/program"),
             mapping(OTHER, "/nonexistent/other"),
-            switch(100, 7, 0, SwitchOut::Runnable),
-        ]);
+        ];
+        let recorded = trace(text, &more);
         let window = Window { thread: ThreadIndex(0), from: Stamp::from_ns(0), to: Stamp::from_ns(100) };
         let path = active(&recorded.graph, window);
         let stacks = Stacks::of(&path, &mut CodeNames::new(&recorded, false));
         let waited = (0..path.segments.len()).filter_map(|segment| stacks.of_segment(segment));
         let waited: Vec<_> = waited.collect();
         assert_eq!(waited.len(), 1, "one of three segments waits");
-        let Taken::Known(id) = waited[0] else { panic!("it was told") };
-        let frames = stacks.stack(id).frames.iter().map(|frame| frame.found.clone()).collect();
-        Some((stacks.site(stacks.stack(id).site).clone(), frames))
+        let frames = waited[0].frames.iter().map(|frame| frame.found.clone()).collect();
+        Some((stacks.site(waited[0].site.expect("it is known")).clone(), frames))
     }
 
     #[test]
@@ -356,7 +339,7 @@ mod tests {
             (&[LIBC + 8, PROGRAM + 9, LIBC + 99], 1, &program, Caller::Nobody, 3),
         ] {
             let (site, found) = site(user, scanned).expect("a stack");
-            let expected = Site { function: function.clone(), in_kernel: false, caller };
+            let expected = Site { caller, ..Site::new(function.clone(), false, None) };
             assert_eq!(site, expected, "{user:x?}");
             assert_eq!(found.len(), frames + 1, "{user:x?} {found:?}");
         }

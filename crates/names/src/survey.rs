@@ -1,6 +1,7 @@
 //! The results of one pass over the events besides the graph: names, clocks, counts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::{Discriminant, discriminant};
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Clocks, Event, EventKind, FunctionCall, Mapping, Mark, StackCounts, Tid};
@@ -121,96 +122,74 @@ impl Session {
     }
 }
 
-/// How many events of each kind.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counts([u64; EVENT_NAMES.len()]);
-
-/// The kinds of events by name, in [`Counts`]' order.
-const EVENT_NAMES: [&str; 30] = [
-    "switch",
-    "waking",
-    "thread",
-    "fork",
-    "exec",
-    "exit",
-    "rename",
-    "packet",
-    "socket_ready",
-    "flow",
-    "block_issue",
-    "block_complete",
-    "lock_begin",
-    "lock_end",
-    "sample",
-    "stack",
-    "file",
-    "loss",
-    "clocks",
-    "name",
-    "mapping",
-    "mark",
-    "move",
-    "current",
-    "refill",
-    "blocked",
-    "stack_of",
-    "stack_counts",
-    "function",
-    "stolen",
-];
-
-const STOLEN: usize = 29;
+/// The number of events of each kind that there is, about in the order of these numbers.
+#[derive(Debug, Clone, Default)]
+pub struct Counts(Vec<(Discriminant<EventKind>, &'static str, u64)>);
 
 impl Counts {
-    fn add(&mut self, what: &EventKind) {
-        let kind = match what {
-            EventKind::Switch { .. } => 0,
-            EventKind::Waking { .. } => 1,
-            EventKind::Thread { .. } => 2,
-            EventKind::Fork { .. } => 3,
-            EventKind::Exec { .. } => 4,
-            EventKind::Exit => 5,
-            EventKind::Rename { .. } => 6,
-            EventKind::Packet(_) => 7,
-            EventKind::SocketReady(_) => 8,
-            EventKind::Flow(..) => 9,
-            EventKind::BlockIssue(_) => 10,
-            EventKind::BlockComplete(_) => 11,
-            EventKind::LockBegin(_) => 12,
-            EventKind::LockEnd(_) => 13,
-            EventKind::Sample(_) => 14,
-            EventKind::Stack(_) => 15,
-            EventKind::File(_) => 16,
-            EventKind::Loss { .. } => 17,
-            EventKind::Clocks(_) => 18,
-            EventKind::Name(..) => 19,
-            EventKind::Mapping(_) => 20,
-            EventKind::Mark(_) => 21,
-            EventKind::Move { .. } => 22,
-            EventKind::Current => 23,
-            EventKind::Refill(_) => 24,
-            EventKind::Blocked(_) => 25,
-            EventKind::StackOf(_) => 26,
-            EventKind::StackCounts(_) => 27,
-            EventKind::Function(_) => 28,
-            EventKind::Stolen(_) => STOLEN,
-        };
-        self.0[kind] += 1;
+    fn add(&mut self, kind: &EventKind) {
+        let of = discriminant(kind);
+        let at = self.0.iter().position(|(other, ..)| *other == of).unwrap_or_else(|| {
+            self.0.push((of, kind_name(kind), 0));
+            self.0.len() - 1
+        });
+        self.0[at].2 += 1;
+        // Nearly all events are of the same few kinds, which are found at once when they come first.
+        if at > 0 && self.0[at - 1].2 < self.0[at].2 {
+            self.0.swap(at - 1, at);
+        }
     }
 
     /// Counts by name, those that are not 0.
     pub fn by_name(&self) -> BTreeMap<&'static str, u64> {
-        EVENT_NAMES.into_iter().zip(self.0).filter(|(_, count)| *count > 0).collect()
+        self.0.iter().map(|(_, name, count)| (*name, *count)).collect()
     }
 
     /// Whether what a hypervisor took was recorded where it was taken.
     pub fn tell_steal(&self) -> bool {
-        self.0[STOLEN] > 0
+        self.0.iter().any(|(of, ..)| *of == discriminant(&EventKind::Stolen(0)))
     }
 
     /// All events.
     pub fn total(&self) -> u64 {
-        self.0.iter().sum()
+        self.0.iter().map(|(.., count)| count).sum()
+    }
+}
+
+/// A kind of events, as documents name it.
+const fn kind_name(kind: &EventKind) -> &'static str {
+    match kind {
+        EventKind::Switch { .. } => "switch",
+        EventKind::Waking { .. } => "waking",
+        EventKind::Thread { .. } => "thread",
+        EventKind::Fork { .. } => "fork",
+        EventKind::Exec { .. } => "exec",
+        EventKind::Exit => "exit",
+        EventKind::Rename { .. } => "rename",
+        EventKind::Packet(_) => "packet",
+        EventKind::SocketReady(_) => "socket_ready",
+        EventKind::Flow(..) => "flow",
+        EventKind::BlockIssue(_) => "block_issue",
+        EventKind::BlockComplete(_) => "block_complete",
+        EventKind::LockBegin(_) => "lock_begin",
+        EventKind::LockEnd(_) => "lock_end",
+        EventKind::Sample(_) => "sample",
+        EventKind::Stack(_) => "stack",
+        EventKind::File(_) => "file",
+        EventKind::Loss { .. } => "loss",
+        EventKind::Clocks(_) => "clocks",
+        EventKind::Name(..) => "name",
+        EventKind::Mapping(_) => "mapping",
+        EventKind::Mark(_) => "mark",
+        EventKind::Move { .. } => "move",
+        EventKind::Current => "current",
+        EventKind::Refill(_) => "refill",
+        EventKind::Blocked(_) => "blocked",
+        EventKind::StackOf(_) => "stack_of",
+        EventKind::StackCounts(_) => "stack_counts",
+        EventKind::Function(_) => "function",
+        EventKind::Stolen(_) => "stolen",
+        EventKind::Signal(_) => "signal",
     }
 }
 

@@ -2,16 +2,11 @@
 
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockedState, CgroupId, Comm, Context, Cpu, Event, EventKind, Mapping, ThreadIdentity, Tid,
+    BlockedState, Call, CgroupId, Comm, Context, Cpu, Event, EventKind, FileName, Flow, FlowId, Mapping,
+    ThreadIdentity, Tid,
 };
 
 use crate::{Host, Recorded};
-
-/// A recording of these events, all on CPU 0 while it is idle; by stamp.
-pub fn recorded(events: &[(u64, EventKind)]) -> Recorded {
-    let events: Vec<_> = events.iter().map(|(at, what)| event(*at, 0, 0, what.clone())).collect();
-    read(&events)
-}
 
 /// An event on a CPU while a thread is current.
 pub fn event(at: u64, cpu: u16, current: u32, what: EventKind) -> Event {
@@ -34,6 +29,32 @@ pub fn mapping(from: u64, path: &str) -> Event {
         path: path.as_bytes().into(),
     };
     event(60, 0, 7, EventKind::Mapping(mapping))
+}
+
+/// A recording of a trace as text, with more events.
+#[cfg(test)]
+pub(crate) fn trace(text: &str, more: &[Event]) -> Recorded {
+    let mut events = wakepath_scenario::text::parse(text).expect("a trace").events;
+    events.extend_from_slice(more);
+    events.sort_by_key(|event| event.at);
+    read(&events)
+}
+
+/// A descriptor of a process, as `fstat` describes it.
+pub fn file(tgid: u32, fd: u32, mode: u32, flow: Option<u64>, name: &str) -> EventKind {
+    let (flow, name) = (flow.map(FlowId), name.as_bytes().into());
+    EventKind::File(FileName { tgid: Tid(tgid), fd, mode, inode: 1, flow, name })
+}
+
+/// A TCP flow between these addresses.
+pub fn flow(id: u64, source: &str, target: &str) -> EventKind {
+    let [source, target] = [source, target].map(|address| address.parse().expect("an address"));
+    EventKind::Flow(FlowId(id), Flow { source, target, protocol: 6 })
+}
+
+/// A system call.
+pub const fn call(number: u32, arg0: u64) -> Call {
+    Call { number, arg0, lock: None }
 }
 
 /// A thread that sleeps when the recording begins.

@@ -7,8 +7,8 @@ use wakepath_wait_graph::ThreadIndex;
 
 use crate::{CallKey, CallName, Host, Recorded};
 
-/// ThreadInfo a thread is, at a moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The identity of a thread at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadInfo {
     /// Its id.
     pub tid: Tid,
@@ -29,7 +29,7 @@ pub struct ThreadInfo {
 }
 
 impl Recorded {
-    /// ThreadInfo a thread is at `at`: names and cgroups change, and a process may have gone on as another thread.
+    /// The identity of a thread at `at`: names and cgroups change, and a process may have gone on as another thread.
     pub fn thread_at(&self, mut index: ThreadIndex, at: Stamp<Reference>) -> ThreadInfo {
         while let Some(next) = self.graph.successor(index).filter(|_| at > self.graph.thread(index).last) {
             index = next;
@@ -135,8 +135,7 @@ pub fn worker_family(comm: Comm) -> Comm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{recorded, thread};
-    use wakepath_event::{EventKind, Mark};
+    use crate::testing::{event, read, thread, trace};
 
     #[test]
     fn workers_of_one_kind_have_one_name() {
@@ -156,8 +155,7 @@ mod tests {
     #[test]
     fn a_grandchild_descends_and_a_circle_of_reused_ids_ends() {
         let tree = [(2, 1), (3, 2), (8, 9), (9, 8)];
-        let events = tree.map(|(tgid, parent)| (1, thread(tgid, tgid, parent, "x")));
-        let recorded = recorded(&events);
+        let recorded = read(&tree.map(|(tgid, parent)| event(1, 0, 0, thread(tgid, tgid, parent, "x"))));
         let at = Stamp::from_ns(5);
         assert!(recorded.descends(Tid(3), Tid(1), at) && recorded.descends(Tid(3), Tid(3), at));
         assert!(!recorded.descends(Tid(1), Tid(3), at) && !recorded.descends(Tid(8), Tid(1), at));
@@ -165,12 +163,7 @@ mod tests {
 
     #[test]
     fn a_reused_id_means_the_process_of_that_time() {
-        let events = [
-            (10, thread(7, 7, 1, "first")),
-            (20, EventKind::Mark(Mark::Started)),
-            (30, thread(8, 8, 1, "other")),
-        ];
-        let recorded = recorded(&events);
+        let recorded = trace("thread first tid=7 at=10\n20 c0 idle started\nthread other tid=8 at=30", &[]);
         let name = |tid, at| recorded.process_comm(Tid(tid), Stamp::from_ns(at));
         assert_eq!(name(7, 5), Some(Comm::new(b"first")), "nearest where it is not there yet");
         assert_eq!(name(9, 5), None);

@@ -7,20 +7,16 @@ use wakepath_event::{Direction, Flow, FlowId, Packet};
 use wakepath_packets::{Matcher, Outcome, Sketch, Traffic};
 
 /// Each line `MS HOST out|in SEQ+LEN [@INTERFACE] [FLAGS]`, in order of time; hosts are A, B and C. The
-/// result has a line for each receive: `SENT FROM > RECEIVED TO`, in ms, or `FROM ? TO`.
-fn outcomes(drawing: &str) -> String {
-    outcomes_of_clocks_off_by(0, drawing)
-}
-
-/// The same, with a common clock that is off by at most `error` ns.
-fn outcomes_of_clocks_off_by(error: u64, drawing: &str) -> String {
+/// result has a part for each receive: `SENT FROM > RECEIVED TO`, in ms, or `FROM ? TO`. The common clock is off by at
+/// most `error` ns.
+fn outcomes<'a>(error: u64, drawing: impl IntoIterator<Item = &'a str>) -> String {
     let address = |host: u8| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)), 80);
     let flow = Flow { source: address(1), target: address(2), protocol: 6 };
     let defined = vec![Traffic::Flow(FlowId(7), flow)];
     let sketch = Sketch::of(&defined, None);
     let mut matcher = Matcher::new(&[&sketch, &sketch, &sketch], error);
     let mut found = Vec::new();
-    for line in drawing.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    for line in drawing {
         let words: Vec<&str> = line.split_whitespace().collect();
         let ms: u64 = words[0].parse().expect("ms");
         let host = usize::from(words[1].as_bytes()[0] - b'A');
@@ -60,130 +56,121 @@ fn outcomes_of_clocks_off_by(error: u64, drawing: &str) -> String {
     lines.join(", ")
 }
 
+/// A situation begins with its name, and ends with the outcome.
+const SITUATIONS: &str = "
+segments that arrive as one wait for the last:
+    0 A out 0+100
+    1 A out 100+100
+    2 A out 200+100
+    5 B in 0+300
+    = 2 A > 5 B
+
+a buffer that arrives in segments was sent once:
+    0 A out 0+300
+    5 B in 0+100
+    6 B in 100+200
+    = 0 A > 5 B, 0 A > 6 B
+
+segments may arrive out of order:
+    0 A out 0+100
+    1 A out 100+100
+    5 B in 100+100
+    6 B in 0+100
+    = 0 A > 6 B, 1 A > 5 B
+
+sequence numbers wrap:
+    0 A out 4294967200+100
+    1 A out 4+100
+    5 B in 4294967200+200
+    = 1 A > 5 B
+
+segments that were sent again are ambiguous:
+    0 A out 0+100
+    1 A out 100+100
+    3 A out 0+100
+    5 B in 100+100
+    6 B in 0+100
+    = 1 A > 5 B, A ? B
+
+segments that arrive again are ambiguous:
+    0 A out 0+100
+    5 B in 0+100
+    6 B in 0+100
+    = A ? B
+
+a segment that is sent again when the first time is forgotten is not taken for the first:
+    0 A out 0+100
+    9000 A out 100+100
+    9001 B in 100+100
+    9900 A out 0+100
+    9950 B in 0+100
+    = 9000 A > 9001 B
+
+a receive whose send was not all recorded matches nothing:
+    0 A out 0+100
+    2 A out 200+100
+    5 B in 0+300
+    =
+
+the same segment on veth, bridge and device is one:
+    0 A out 0+100 @7
+    1 A in 0+100 @8
+    2 A out 0+100 @2
+    5 B in 0+100 @2
+    6 B out 0+100 @8
+    7 B in 0+100 @7
+    = 0 A > 5 B
+
+a host between receives what the first one sent:
+    0 A out 0+100
+    3 C in 0+100 @1
+    4 C out 0+100 @2
+    7 B in 0+100
+    = 0 A > 3 C, 0 A > 7 B
+
+opening and closing take a place in the stream:
+    0 A out 0+0 syn
+    1 A out 1+100 ack
+    2 A out 101+0 fin ack
+    5 B in 0+0 syn
+    6 B in 1+100 ack fin
+    = 0 A > 5 B, 2 A > 6 B
+
+bare acknowledgements match where they occur once:
+    0 A out 50+0 ack
+    1 B in 50+0 ack
+    2 A out 60+0 ack
+    3 A out 60+0 ack
+    4 B in 60+0 ack
+    = 0 A > 1 B, A ? B
+";
+
 #[test]
-fn segments_that_arrive_as_one_wait_for_the_last() {
-    let drawing = "0 A out 0+100
-                   1 A out 100+100
-                   2 A out 200+100
-                   5 B in 0+300";
-    assert_eq!(outcomes(drawing), "2 A > 5 B");
+fn each_receive_waits_for_the_send_that_it_can_have_come_from() {
+    let mut situations = 0;
+    for situation in SITUATIONS.split("\n\n") {
+        let mut lines = situation.trim().lines();
+        let (name, expected) = (lines.next().expect("a name"), lines.next_back().expect("an outcome"));
+        assert_eq!(format!("= {}", outcomes(0, lines)).trim(), expected.trim(), "{name}");
+        situations += 1;
+    }
+    assert_eq!(situations, 12);
 }
 
 #[test]
-fn a_buffer_that_arrives_in_segments_was_sent_once() {
-    let drawing = "0 A out 0+300
-                   5 B in 0+100
-                   6 B in 100+200";
-    assert_eq!(outcomes(drawing), "0 A > 5 B, 0 A > 6 B");
-}
-
-#[test]
-fn segments_may_arrive_out_of_order() {
-    let drawing = "0 A out 0+100
-                   1 A out 100+100
-                   5 B in 100+100
-                   6 B in 0+100";
-    assert_eq!(outcomes(drawing), "0 A > 6 B, 1 A > 5 B");
-}
-
-#[test]
-fn sequence_numbers_wrap() {
-    let drawing = "0 A out 4294967200+100
-                   1 A out 4+100
-                   5 B in 4294967200+200";
-    assert_eq!(outcomes(drawing), "1 A > 5 B");
-}
-
-#[test]
-fn what_was_sent_again_is_ambiguous() {
-    let drawing = "0 A out 0+100
-                   1 A out 100+100
-                   3 A out 0+100
-                   5 B in 100+100
-                   6 B in 0+100";
-    assert_eq!(outcomes(drawing), "1 A > 5 B, A ? B");
-}
-
-#[test]
-fn what_arrives_again_is_ambiguous() {
-    let drawing = "0 A out 0+100
-                   5 B in 0+100
-                   6 B in 0+100";
-    assert_eq!(outcomes(drawing), "A ? B");
-}
-
-#[test]
-fn what_is_sent_again_when_the_first_time_is_forgotten_is_not_taken_for_the_first() {
-    let drawing = "0 A out 0+100
-                   9000 A out 100+100
-                   9001 B in 100+100
-                   9900 A out 0+100
-                   9950 B in 0+100";
-    assert_eq!(outcomes(drawing), "9000 A > 9001 B");
+fn a_segment_that_is_forgotten_among_many_others_is_not_taken_for_the_first_one_either() {
     let often: String = (0..100).map(|i| format!("{} C out {}+1\n", 4000 + i, 5000 + 10 * i)).collect();
-    let drawing = format!(
-        "0 A out 0+100
-         1 A out 100+100
-         {often}
-         9000 A out 200+100
-         9001 B in 200+100
-         9900 A out 0+100
-         9950 B in 0+100"
+    let (before, behind) = (
+        ["0 A out 0+100", "1 A out 100+100"],
+        ["9000 A out 200+100", "9001 B in 200+100", "9900 A out 0+100", "9950 B in 0+100"],
     );
-    assert_eq!(outcomes(&drawing), "9000 A > 9001 B");
-}
-
-#[test]
-fn a_receive_whose_send_was_not_all_recorded_matches_nothing() {
-    let drawing = "0 A out 0+100
-                   2 A out 200+100
-                   5 B in 0+300";
-    assert_eq!(outcomes(drawing), "");
-}
-
-#[test]
-fn the_same_segment_on_veth_bridge_and_device_is_one() {
-    let drawing = "0 A out 0+100 @7
-                   1 A in 0+100 @8
-                   2 A out 0+100 @2
-                   5 B in 0+100 @2
-                   6 B out 0+100 @8
-                   7 B in 0+100 @7";
-    assert_eq!(outcomes(drawing), "0 A > 5 B");
-}
-
-#[test]
-fn a_host_between_receives_what_the_first_one_sent() {
-    let drawing = "0 A out 0+100
-                   3 C in 0+100 @1
-                   4 C out 0+100 @2
-                   7 B in 0+100";
-    assert_eq!(outcomes(drawing), "0 A > 3 C, 0 A > 7 B");
-}
-
-#[test]
-fn opening_and_closing_take_a_place_in_the_stream() {
-    let drawing = "0 A out 0+0 syn
-                   1 A out 1+100 ack
-                   2 A out 101+0 fin ack
-                   5 B in 0+0 syn
-                   6 B in 1+100 ack fin";
-    assert_eq!(outcomes(drawing), "0 A > 5 B, 2 A > 6 B");
-}
-
-#[test]
-fn bare_acknowledgements_match_where_they_occur_once() {
-    let drawing = "0 A out 50+0 ack
-                   1 B in 50+0 ack
-                   2 A out 60+0 ack
-                   3 A out 60+0 ack
-                   4 B in 60+0 ack";
-    assert_eq!(outcomes(drawing), "0 A > 1 B, A ? B");
+    let lines = before.into_iter().chain(often.lines()).chain(behind);
+    assert_eq!(outcomes(0, lines), "9000 A > 9001 B");
 }
 
 #[test]
 fn clocks_of_which_nothing_is_known_hold_up_no_answer() {
     let often: String = (0..100).map(|i| format!("{i} A out {}+10\n{i} B in {0}+10\n", 10 * i)).collect();
-    let found = outcomes_of_clocks_off_by(u64::MAX, &often);
+    let found = outcomes(u64::MAX, often.lines());
     assert_eq!(found.split(", ").count(), 100, "{found}");
 }

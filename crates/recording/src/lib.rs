@@ -11,9 +11,9 @@
 //! A packet is written in one piece and never touched again, so that a writer that is killed
 //! leaves all packets but perhaps the last whole, and that one readable as far as it came.
 
-mod directory;
 mod identity;
 mod metadata;
+mod place;
 mod read;
 mod rotate;
 mod stream_name;
@@ -22,7 +22,9 @@ mod write;
 
 pub use identity::{ClockReading, this_host};
 pub use metadata::FORMAT;
+pub use place::Place;
 pub use read::{OpenError, ReadFault, ReadProblem, Recording, StreamInfo, read_stream};
 pub use rotate::{RotateError, rotate};
+pub use wakepath_caller::Caller;
 pub use wakepath_event::HostIdentity;
-pub use write::{Life, Options, Owner, Space, Stream, WriteError, Writer};
+pub use write::{Life, Options, Space, Stream, WriteError, Writer};

@@ -16,12 +16,12 @@ use wakepath_ctf::tsdl::{self, Facts, TsdlError};
 use wakepath_event::{ClockId, Cpu, Description, Event, EventSource, Format, RecordingFormat};
 use wakepath_kernel_records::{Buffer, Decoder};
 
-use crate::directory::Directory;
 use crate::metadata::{FORMAT, MAX_METADATA_BYTES, MetadataError, TRACER, recording_facts};
 use crate::stream_name::stream_of_name;
 use cursor::Cursor;
 pub use problem::{ReadFault, ReadProblem};
 pub use stream::StreamInfo;
+use wakepath_caller::Directory;
 
 /// Why a recording cannot be opened at all.
 #[derive(Debug, thiserror::Error)]

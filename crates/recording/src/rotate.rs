@@ -5,10 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
+use wakepath_caller::{Directory, acting_uid, user_name};
 use wakepath_ctf::tsdl;
 
-use crate::directory::{Directory, split};
 use crate::metadata::{MetadataError, recording_facts};
+use crate::place::old_name;
 use crate::stream_name::is_stream_name;
 
 /// Why an earlier recording cannot make room.
@@ -17,6 +18,10 @@ use crate::stream_name::is_stream_name;
 pub enum RotateError {
     #[error("{} is not a recording of wakepath ({why}): it stays where it is", .path.display())]
     Foreign { path: PathBuf, why: String },
+    #[error("{} belongs to {}: only a recording of one's own is moved or deleted", .path.display(), user_name(*.owner))]
+    Another { path: PathBuf, owner: u32 },
+    #[error("{} is still being recorded, and a third recording would delete it", .path.display())]
+    Running { path: PathBuf },
     #[error("cannot move {} out of the way: {source}", .path.display())]
     Io { path: PathBuf, source: io::Error },
 }
@@ -25,24 +30,44 @@ pub enum RotateError {
 /// name. Returns whether there was anything to move.
 ///
 /// # Errors
-/// When either is no recording of ours, or holds a file that no recording has; then nothing is changed.
+/// When either is no recording of wakepath, the one to be deleted is still being written, either belongs to another user, or holds a file that no recording has; then nothing
+/// is changed.
 pub fn rotate(path: &Path) -> Result<bool, RotateError> {
-    let io = |source| RotateError::Io { path: path.to_owned(), source };
-    let (parent, name) = split(path).map_err(io)?;
-    let parent = Directory::at(parent).map_err(io)?;
+    let (parent, name) =
+        Directory::of(path).map_err(|source| RotateError::Io { path: path.to_owned(), source })?;
+    Ok(rotate_in(&parent, name)? != Rotated::Nothing)
+}
+
+/// The state of the recording that was moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rotated {
+    /// There was none.
+    Nothing,
+    /// It had ended.
+    Ended,
+    /// Another process still writes it.
+    Running,
+}
+
+/// The same of `name` in a directory.
+pub(crate) fn rotate_in(parent: &Directory, name: &OsStr) -> Result<Rotated, RotateError> {
+    let io = |source| RotateError::Io { path: parent.path.join(name), source };
     if parent.kind_of(name).map_err(io)?.is_none() {
-        return Ok(false);
+        return Ok(Rotated::Nothing);
     }
-    inspect(&parent, name)?;
-    let mut old = name.to_owned();
-    old.push(".old");
+    let moving = inspect(parent, name)?;
+    let old = old_name(name);
     if parent.kind_of(&old).map_err(io)?.is_some() {
-        let inspected = inspect(&parent, &old)?;
+        let inspected = inspect(parent, &old)?;
+        // A recorder that ended has closed its directory, and with it the lock.
+        if !inspected.recording.lock() {
+            return Err(RotateError::Running { path: inspected.recording.path });
+        }
         delete(&inspected).map_err(io)?;
         parent.remove_directory(&old).map_err(io)?;
     }
     parent.rename(name, &old).map_err(io)?;
-    Ok(true)
+    Ok(if moving.recording.lock() { Rotated::Ended } else { Rotated::Running })
 }
 
 /// A recording that was checked: every file in it belongs to a recording.
@@ -56,6 +81,10 @@ struct Inspected {
 fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, RotateError> {
     let path = parent.path.join(name);
     let foreign = |why: String| RotateError::Foreign { path: path.clone(), why };
+    match parent.owner_of(name).map_err(|source| RotateError::Io { path: path.clone(), source })? {
+        Some(owner) if owner != acting_uid() => return Err(RotateError::Another { path, owner }),
+        _ => {}
+    }
     let cannot = |what: &str, e: io::Error| foreign(format!("{what}: {e}"));
     let recording = parent.open(name).map_err(|e| cannot("it cannot be opened as a directory", e))?;
     let names = recording.names().map_err(|e| cannot("it cannot be listed", e))?;

@@ -127,6 +127,11 @@ impl Run {
         self.writer.life().push_event(&event)
     }
 
+    /// An event of no CPU.
+    fn machine(&mut self, at: u64, what: EventKind) -> Result<(), WriteError> {
+        self.life(at, u16::MAX, Tid::IDLE, what)
+    }
+
     fn introduce(&mut self) -> Result<(), WriteError> {
         for thread in 0..self.threads.len() as u32 {
             let identity = ThreadIdentity {
@@ -142,19 +147,14 @@ impl Run {
                 comm: Comm::new(format!("worker-{thread}").as_bytes()),
             };
             let blocked = Some(BlockedState::Interruptible);
-            self.life(BEGIN, u16::MAX, Tid::IDLE, EventKind::Thread { identity, blocked, call: None })?;
+            self.machine(BEGIN, EventKind::Thread { identity, blocked, call: None })?;
         }
         let address = |port| std::net::SocketAddr::from(([10, 0, 0, 1], port));
         let flow = Flow { source: address(5432), target: address(40000), protocol: 6 };
-        self.life(BEGIN, u16::MAX, Tid::IDLE, EventKind::Flow(FlowId(7), flow))?;
-        self.life(BEGIN, u16::MAX, Tid::IDLE, EventKind::Mark(Mark::Started))?;
+        self.machine(BEGIN, EventKind::Flow(FlowId(7), flow))?;
+        self.machine(BEGIN, EventKind::Mark(Mark::Started))?;
         let words = b"worker\0--forever".as_slice().into();
-        self.life(
-            BEGIN,
-            u16::MAX,
-            Tid::IDLE,
-            EventKind::Mark(Mark::Command { tgid: Tid(FIRST_TID), words }),
-        )?;
+        self.machine(BEGIN, EventKind::Mark(Mark::Command { tgid: Tid(FIRST_TID), words }))?;
         for cpu in &mut self.cpus {
             cpu.now = BEGIN + 1000;
         }
@@ -280,7 +280,7 @@ impl Run {
         };
         self.life(now, index as u16, tid(Some(thread)), EventKind::Sample(stack))?;
         let clocks = Clocks { boottime_ns: now, realtime_ns: 1_749_999_000_000_000_000 + now, steal_ns: 0 };
-        self.life(now, u16::MAX, Tid::IDLE, EventKind::Clocks(clocks))
+        self.machine(now, EventKind::Clocks(clocks))
     }
 
     fn event(
@@ -320,7 +320,7 @@ impl Run {
             self.drain(index, Buffer::Net)?;
         }
         let end = self.cpus.iter().map(|cpu| cpu.now).max().unwrap_or(BEGIN);
-        self.life(end, u16::MAX, Tid::IDLE, EventKind::Mark(Mark::Stopped))?;
+        self.machine(end, EventKind::Mark(Mark::Stopped))?;
         self.writer.life().flush(u64::MAX, 0)?;
         Ok(self.events)
     }

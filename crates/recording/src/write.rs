@@ -6,24 +6,24 @@ mod error;
 mod life;
 mod stream;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
+use wakepath_caller::{Caller, Directory};
 use wakepath_ctf::tsdl;
 use wakepath_event::Cpu;
 use wakepath_kernel_records::{Buffer, Encoder};
 
-use crate::directory::Directory;
-pub use crate::directory::Owner;
 use crate::metadata::{RecordingFacts, metadata, offset_ns};
 use crate::stream_name::MAX_CPUS;
-use crate::{ClockReading, HostIdentity};
+use crate::{ClockReading, HostIdentity, Place};
 use budget::Budget;
 pub use budget::Space;
 use create::ExistingRecording;
 pub use error::WriteError;
 pub use life::Life;
 pub use stream::Stream;
+use stream::StreamFiles;
 
 /// The options for writing a recording.
 #[derive(Debug, Clone)]
@@ -38,8 +38,8 @@ pub struct Options {
     pub clock: ClockReading,
     /// Identifies the recording; random when `None`.
     pub uuid: Option<[u8; 16]>,
-    /// Its owner; the user who runs us when `None`.
-    pub owner: Option<Owner>,
+    /// The user with whose rights it is written; the user who runs us when `None`.
+    pub caller: Option<Caller>,
     /// The number of bytes that the streams may take together.
     pub most_bytes: Option<u64>,
     /// The part of these bytes that is kept for [`Writer::use_all_room`].
@@ -49,7 +49,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Random uuid, the clocks of now, no limits, owned by the user who runs us.
+    /// Random uuid, the clocks of now, no limits, written as the user who runs us.
     pub fn new(wakepath: &str, options: &str) -> Self {
         Self {
             wakepath: wakepath.to_owned(),
@@ -57,7 +57,7 @@ impl Options {
             cgroup: None,
             clock: ClockReading::now(),
             uuid: None,
-            owner: None,
+            caller: None,
             most_bytes: None,
             kept_for_end: 0,
             least_free_percent: None,
@@ -68,11 +68,8 @@ impl Options {
 /// Writes one recording.
 #[derive(Debug)]
 pub struct Writer {
-    kernel: Arc<Directory>,
-    path: PathBuf,
-    uuid: [u8; 16],
-    owner: Option<Owner>,
-    budget: Arc<Budget>,
+    place: Place,
+    files: Arc<StreamFiles>,
     /// By CPU.
     sched: Vec<Option<Stream>>,
     net: Vec<Option<Stream>>,
@@ -81,13 +78,13 @@ pub struct Writer {
 
 impl Writer {
     /// Makes the directory `path`, private, with metadata and no events. It must not exist, or be
-    /// an empty directory that belongs to the user who runs us or to the owner to be; `path` itself must not
-    /// be a symbolic link.
+    /// an empty directory of the same user; `path` itself must not be a symbolic link, and links on the way to it must
+    /// belong to this user or to root.
     ///
     /// # Errors
     /// When something is in the way, or of the operating system.
     pub fn create(path: &Path, host: &HostIdentity, options: &Options) -> Result<Self, WriteError> {
-        Self::make(path, host, options, ExistingPolicy::Stays)
+        Self::make(path, host, options, ExistingRecording::Stays)
     }
 
     /// Does the same as [`Self::create`], but a recording that is there moves aside ([`crate::rotate`]). It stays where
@@ -96,14 +93,14 @@ impl Writer {
     /// # Errors
     /// The errors of [`Self::create`] and [`Self::check_space`]; when the existing file is no recording of ours.
     pub fn replace(path: &Path, host: &HostIdentity, options: &Options) -> Result<Self, WriteError> {
-        Self::make(path, host, options, ExistingPolicy::MovesAside)
+        Self::make(path, host, options, ExistingRecording::MovesAside)
     }
 
     fn make(
         path: &Path,
         host: &HostIdentity,
         options: &Options,
-        earlier: ExistingPolicy,
+        earlier: ExistingRecording,
     ) -> Result<Self, WriteError> {
         let uuid = options.uuid.unwrap_or_else(random_uuid);
         let facts = RecordingFacts {
@@ -115,24 +112,25 @@ impl Writer {
             options: options.options.clone(),
             cgroup: options.cgroup.clone(),
         };
-        let owner = options.owner;
-        let budget =
-            Arc::new(Budget::new(options.most_bytes, options.kept_for_end, options.least_free_percent));
+        let budget = Budget::new(options.most_bytes, options.kept_for_end, options.least_free_percent);
         let has_space = |kernel: &Directory| space(kernel, path, &budget).map(drop);
-        let earlier = match earlier {
-            ExistingPolicy::Stays => ExistingRecording::Stays,
-            ExistingPolicy::MovesAside => ExistingRecording::MovesAside(&has_space),
-        };
-        let kernel = Arc::new(create::create(path, owner, &tsdl::write(&metadata(&facts)), earlier)?);
-        let files =
-            stream::StreamFiles { kernel: Arc::clone(&kernel), uuid, owner, budget: Arc::clone(&budget) };
-        let life = Life::new(files, Encoder::for_release(&host.kernel_release));
-        Ok(Self { kernel, path: path.to_owned(), uuid, owner, budget, sched: vec![], net: vec![], life })
+        let acting = Caller::act(options.caller.as_ref()).map_err(|e| WriteError::from_io(path, e))?;
+        let (place, kernel) = create::create(path, &tsdl::write(&metadata(&facts)), earlier, has_space)?;
+        drop(acting);
+        let caller = options.caller.clone();
+        let files = Arc::new(StreamFiles { kernel, uuid, caller, budget: Arc::new(budget) });
+        let life = Life::new(Arc::clone(&files), Encoder::for_release(&host.kernel_release));
+        Ok(Self { place, files, sched: vec![], net: vec![], life })
     }
 
-    /// Where it is.
+    /// The place where it was asked to be.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.place.asked()
+    }
+
+    /// Its place, whatever its name becomes.
+    pub fn place(&self) -> Place {
+        self.place.clone()
     }
 
     /// The stream of a CPU's switches and wakings; made when first asked for.
@@ -158,12 +156,12 @@ impl Writer {
 
     /// Bytes written to all streams.
     pub fn bytes(&self) -> u64 {
-        self.budget.written()
+        self.files.budget.written()
     }
 
     /// Allows the use of the bytes that were kept for the end.
     pub fn use_all_room(&self) {
-        self.budget.use_all();
+        self.files.budget.use_all();
     }
 
     /// The file system's free space. To be asked for every second or so: a disk that is about to
@@ -172,7 +170,7 @@ impl Writer {
     /// # Errors
     /// [`WriteError::DiskReserve`] when less is free than [`Options::least_free_percent`].
     pub fn check_space(&self) -> Result<Space, WriteError> {
-        space(&self.kernel, &self.path, &self.budget)
+        space(&self.files.kernel, self.path(), &self.files.budget)
     }
 
     fn per_cpu(&mut self, buffer: Buffer, cpu: Cpu) -> Result<&mut Stream, WriteError> {
@@ -189,22 +187,10 @@ impl Writer {
         }
         let slot = &mut streams[index];
         if slot.is_none() {
-            let files = stream::StreamFiles {
-                kernel: Arc::clone(&self.kernel),
-                uuid: self.uuid,
-                owner: self.owner,
-                budget: Arc::clone(&self.budget),
-            };
-            *slot = Some(files.make(&format!("{name}_{}", cpu.0), buffer, cpu.0.into())?);
+            *slot = Some(self.files.make(&format!("{name}_{}", cpu.0), buffer, cpu.0.into())?);
         }
         slot.as_mut().ok_or(WriteError::NoSuchCpu(cpu.0))
     }
-}
-
-/// The treatment of a recording that already has the name.
-enum ExistingPolicy {
-    Stays,
-    MovesAside,
 }
 
 fn space(kernel: &Directory, path: &Path, budget: &Budget) -> Result<Space, WriteError> {

@@ -5,7 +5,6 @@
 //! that is none is spelled `\xff`.
 
 mod calls;
-pub(crate) mod codes;
 mod comparison;
 #[cfg(feature = "collect")]
 mod doctor;
@@ -20,7 +19,6 @@ mod profiles;
 #[cfg(test)]
 mod shape;
 mod sync;
-pub(crate) mod words;
 
 pub use calls::calls;
 pub use comparison::comparison;

@@ -32,10 +32,10 @@ use wakepath_engine::Host;
 #[cfg(feature = "collect")]
 use wakepath_engine::latency::live::LiveLatency;
 use wakepath_engine::latency::recorded::RecordedLatency;
-use wakepath_engine::latency::{Distribution, Group, GroupBy, GroupKey};
+use wakepath_engine::latency::{Distribution, GroupBy, GroupKey, Groups, TimeSlice};
 
 use crate::json;
-use crate::json::words;
+use crate::wording::latency as words;
 
 const SCHEMA: &str = "message latency {
     optional binary host (STRING);
@@ -160,35 +160,22 @@ fn write(
             host: said(origin.host.boot_id.as_bytes()),
             host_name: said(origin.host.name.bytes()),
             target: ByteArray::from(json::text(target.target.as_bytes()).into_bytes()),
-            source: ByteArray::from(words::source(target.source)),
+            source: ByteArray::from(words::source(target.source).0),
             unit: ByteArray::from(words::unit(target.histogram.unit())),
         })
         .collect();
-    let ungrouped = GroupColumns::default();
     let groups: Vec<_> = targets.iter().map(groups).collect();
     let mut rows: Vec<Row<'_>> = Vec::new();
-    for ((target, columns), groups) in targets.iter().zip(&columns).zip(&groups) {
-        let mut intervals = Vec::new();
-        for (key, group) in groups {
-            let slices = group.slices.iter().map(|slice| (slice.from, slice.to, &slice.histogram));
-            intervals.extend(slices.map(|slice| (key, slice)));
-            if group.slices.is_empty() {
-                intervals.push((key, (whole.0, whole.1, &group.histogram)));
-            }
-        }
-        // Only one of these: a sum over all rows is a sum over all calls.
-        if intervals.is_empty() {
-            let slices = target.slices.iter().map(|slice| (slice.from, slice.to, &slice.histogram));
-            intervals.extend(slices.map(|slice| (&ungrouped, slice)));
-        }
-        if intervals.is_empty() {
-            intervals.push((&ungrouped, (whole.0, whole.1, &target.histogram)));
-        }
-        for (key, interval) in intervals {
-            rows.extend(interval_rows(columns, key, origin.realtime_ns, interval));
-            if rows.len() >= ROWS {
-                row_group(&mut file, &rows)?;
-                rows.clear();
+    for (columns, groups) in columns.iter().zip(&groups) {
+        for (key, slices, histogram) in groups {
+            let unsliced = slices.is_empty().then_some((whole.0, whole.1, *histogram));
+            let slices = slices.iter().map(|slice| (slice.from, slice.to, &slice.histogram));
+            for interval in slices.chain(unsliced) {
+                rows.extend(interval_rows(columns, key, origin.realtime_ns, interval));
+                if rows.len() >= ROWS {
+                    row_group(&mut file, &rows)?;
+                    rows.clear();
+                }
             }
         }
     }
@@ -198,11 +185,16 @@ fn write(
     file.close().map(|_| ()).map_err(why)
 }
 
-/// The groups of a target, each with its columns.
-fn groups(target: &Distribution) -> Vec<(GroupColumns, &Group)> {
-    let groups = target.groups.iter();
-    let groups = groups.flat_map(|groups| groups.groups.iter().map(|group| (groups.by, group)));
-    groups.map(|(by, group)| (GroupColumns::new(by, &group.key), group)).collect()
+/// The groups of a target, each with its columns; all of it as one where it has no groups.
+fn groups(target: &Distribution) -> Vec<(GroupColumns, &[TimeSlice], &Histogram)> {
+    match &target.groups {
+        // Only these: a sum over all rows is a sum over all calls.
+        Some(Groups { by, groups }) if !groups.is_empty() => groups
+            .iter()
+            .map(|group| (GroupColumns::new(*by, &group.key), &*group.slices, &group.histogram))
+            .collect(),
+        _ => vec![(GroupColumns::default(), &*target.slices, &target.histogram)],
+    }
 }
 
 fn interval_rows<'a>(
@@ -283,23 +275,11 @@ fn why(error: ParquetError) -> io::Error {
 mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
-    use wakepath_engine::latency::Groups;
+    use wakepath_engine::Tid;
     use wakepath_engine::latency::recorded::{RecordedQuery, ThreadFilter, recorded_latency as ask};
-    use wakepath_engine::{Algorithm, Tid};
 
     use super::*;
-    use crate::sample::trace;
-
-    const TRACE: &str = "
-        thread a tid=10
-        thread b tid=11 blocked=interruptible call=0:3
-        0 c0 idle started
-        0 c0 idle switch a
-        1000 c0 a waking b
-        1100 c0 a switch b runnable
-        2200 c0 b switch a
-        9000 c0 a stopped
-    ";
+    use crate::sample::{CPU_WAITS, group, histogram, latency_query, slice, trace};
 
     /// A file's rows, each as its columns' texts, and the document in its metadata.
     fn read_back(latency: &RecordedLatency) -> (Vec<String>, String) {
@@ -324,15 +304,11 @@ mod tests {
 
     #[test]
     fn each_bucket_of_each_interval_is_a_row_that_reads_back() {
-        let recorded = trace(TRACE);
+        let recorded = trace(CPU_WAITS);
+        let threads = ThreadFilter::Processes(vec![Tid(10), Tid(11)]);
         let mut query = RecordedQuery {
-            targets: vec![String::from("runqueue"), String::from("disk")],
-            threads: ThreadFilter::Processes(vec![Tid(10), Tid(11)]),
-            host: None,
             from: Some(wakepath_engine::TimeSpec::AfterStart(1000)),
-            to: None,
-            every: None,
-            algorithm: Algorithm::Active,
+            ..latency_query(&["runqueue", "disk"], threads)
         };
         let latency = ask(&recorded, &query).expect("an answer");
         let (rows, document) = read_back(&latency);
@@ -355,22 +331,11 @@ mod tests {
         assert_eq!(rows[7], "- - runqueue waits ns - - - - 8000 9000 - - - - - 0 0");
     }
 
-    fn everybodys_waits() -> RecordedQuery {
-        RecordedQuery {
-            targets: vec![String::from("runqueue")],
-            threads: ThreadFilter::All,
-            host: None,
-            from: None,
-            to: None,
-            every: None,
-            algorithm: Algorithm::Active,
-        }
-    }
-
     #[test]
     fn numbers_that_need_all_bits_stay_what_they_are() {
-        let recorded = trace(TRACE);
-        let mut latency = ask(&recorded, &everybodys_waits()).expect("an answer");
+        let recorded = trace(CPU_WAITS);
+        let mut latency =
+            ask(&recorded, &latency_query(&["runqueue"], ThreadFilter::All)).expect("an answer");
         latency.head.host.boot_id = String::from("boot");
         latency.head.host.name = wakepath_engine::Name::from("web3");
         latency.head.origin_realtime_ns = Some(1_795_229_921_310_000_000);
@@ -416,38 +381,21 @@ mod tests {
 
     #[test]
     fn groups_are_rows_of_their_own_that_add_up_to_the_whole() {
-        let latency = |ns: &[u64]| {
-            let mut histogram = Histogram::new(wakepath_distribution::Unit::Nanoseconds);
-            ns.iter().for_each(|&ns| histogram.add(ns));
-            histogram
-        };
-        let group = |key, ns: &[u64]| Group {
-            key,
-            histogram: latency(ns),
-            slices: vec![],
-            unwound: 0,
-            overflowed: 0,
-        };
         let comm = Some(Box::from(*b"a\x1b[2J"));
         let groups = vec![
-            group(GroupKey::Process { pid: 7, start_ns: 1, comm }, &[5, 5, 70]),
-            group(GroupKey::Cgroup { id: 9, path: None }, &[5]),
-            group(GroupKey::Others, &[6]),
+            group(GroupKey::Process { pid: 7, start_ns: 1, comm }, &[(5, 2), (70, 1)]),
+            group(GroupKey::Cgroup { id: 9, path: None }, &[(5, 1)]),
+            group(GroupKey::Others, &[(6, 1)]),
         ];
-        let recorded = trace(TRACE);
-        let mut answer = ask(&recorded, &everybodys_waits()).expect("an answer");
-        answer.targets[0].histogram = latency(&[5, 5, 70, 5, 6]);
+        let recorded = trace(CPU_WAITS);
+        let mut answer = ask(&recorded, &latency_query(&["runqueue"], ThreadFilter::All)).expect("an answer");
+        answer.targets[0].histogram = histogram(&[(5, 3), (70, 1), (6, 1)]);
         answer.targets[0].groups = Some(Groups { by: GroupBy::Process, groups });
         let (rows, _) = read_back(&answer);
         let whole = rows.clone();
         // Over time, a group's parts take the place of its whole.
         let of_groups = answer.targets[0].groups.as_mut().expect("groups");
-        let slice = |from, to, ns: &[u64]| wakepath_engine::latency::TimeSlice {
-            from: Duration::from_nanos(from),
-            to: Duration::from_nanos(to),
-            histogram: latency(ns),
-        };
-        of_groups.groups[0].slices = vec![slice(0, 4000, &[5, 70]), slice(4000, 9000, &[5])];
+        of_groups.groups[0].slices = vec![slice(0, 4000, &[(5, 1), (70, 1)]), slice(4000, 9000, &[(5, 1)])];
         let (rows, _) = read_back(&answer);
         assert!(rows[0].ends_with("[2J 7 1 0 4000 - - 2 4 7 1 75"), "{rows:?}");
         assert!(rows[2].ends_with("[2J 7 1 4000 9000 - - 2 4 7 1 5"), "{rows:?}");

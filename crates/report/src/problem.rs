@@ -1,12 +1,11 @@
 //! Problems of an answer, in a sentence, and as JSON names them.
 
-use std::path::Path;
-
 use wakepath_critical_path::{ProblemKind as OnPath, Share};
 use wakepath_engine::{Damage, DamageKind, Problem, ProblemKind};
 
 use crate::escape::escape;
 use crate::units::{count, duration, percent_text};
+use crate::wording;
 
 /// A problem in a sentence, which a script may not build on: [`code`] is for those.
 pub fn sentence(problem: &Problem) -> String {
@@ -31,6 +30,7 @@ pub const fn code(kind: &ProblemKind) -> &'static str {
         ProblemKind::StackCache(_) => "stack_cache",
         ProblemKind::CutOff => "cut_off",
         ProblemKind::HostUnlinked { .. } => "host_unlinked",
+        ProblemKind::PartlyRecorded { .. } => "partly_recorded",
         ProblemKind::Recording(_) => "recording_damaged",
         ProblemKind::Trace(Damage { kind, .. }) => match kind {
             DamageKind::Fault(_) | DamageKind::More(_) => "trace_damaged",
@@ -76,9 +76,19 @@ fn kind(of: &ProblemKind) -> String {
         }
         ProblemKind::HostUnlinked { recording, reference } => format!(
             "{} is left out: no packet links its host to that of {}, so their clocks cannot be compared",
-            path(recording),
-            path(reference)
+            wording::file(recording),
+            wording::file(reference)
         ),
+        &ProblemKind::PartlyRecorded { ref recording, late_ns, early_ns } => {
+            let begins = (late_ns > 0).then(|| format!("begins {} after the first", duration(late_ns)));
+            let ends = (early_ns > 0).then(|| format!("ends {} before the last", duration(early_ns)));
+            let parts: Vec<_> = begins.into_iter().chain(ends).collect();
+            format!(
+                "the recording {} {}: outside that time nothing is known of its host",
+                wording::file(recording),
+                parts.join(" and ")
+            )
+        }
         ProblemKind::Recording(problem) => {
             let (file, offset, fault) = (escape(problem.file.as_bytes()), problem.offset, &problem.fault);
             format!("damaged recording: {file} at byte {offset}: {}", escape(fault.to_string().as_bytes()))
@@ -88,7 +98,7 @@ fn kind(of: &ProblemKind) -> String {
             let offset = damage.offset.map_or(String::new(), |offset| format!(" at byte {offset}"));
             format!("{}{packet}{offset}: {}", escape(damage.file.as_bytes()), in_trace(&damage.kind))
         }
-        ProblemKind::OneOfSeveral(recording, problem) => match (path(recording), kind(problem)) {
+        ProblemKind::OneOfSeveral(recording, problem) => match (wording::file(recording), kind(problem)) {
             (recording, sentence) if sentence.starts_with(&recording) => sentence,
             (recording, sentence) => format!("{recording}: {sentence}"),
         },
@@ -164,10 +174,6 @@ fn in_trace(damage: &DamageKind) -> String {
             "the clock advances only with the timer tick: shorter times read as 0 (record with -C mono)",
         ),
     }
-}
-
-fn path(path: &Path) -> String {
-    escape(path.as_os_str().as_encoded_bytes())
 }
 
 fn list(names: &[String]) -> String {

@@ -1,13 +1,17 @@
 //! Answers for tests, from traces with a story: threads that run and wait for each other.
 
-use wakepath_clock::Stamp;
+use std::time::Duration;
+
+use wakepath_clock::{ErrorBound, Line, Local, Piece, Quality, Reference, Stamp, Transform};
 use wakepath_critical_path::{Algorithm, contributors};
+use wakepath_distribution::{Histogram, Unit};
+use wakepath_engine::latency::recorded::{RecordedQuery, ThreadFilter};
+use wakepath_engine::latency::{self, GroupKey, TimeSlice};
 use wakepath_engine::{
-    CallsAnswer, CallsQuery, Cost, Head, Host, Name, PathAnswer, Question, Recorded, Which, calls,
+    Answer, CallsAnswer, CallsQuery, Cost, Head, Host, HostClock, Name, Overview, Pair, PathAnswer,
+    PathQuery, Profile, Question, Recorded, Subject, Synchronisation, Synchronised, Which, calls, path,
 };
-use wakepath_event::{
-    CallEnd, Cpu, Event, EventKind, FileName, FunctionCall, Mapping, NameSpace, Stack, Tid,
-};
+use wakepath_event::{CallEnd, Event, EventKind, FileName, FunctionCall, Mapping, NameSpace, Stack, Tid};
 use wakepath_findings::testing::{FinishedStory, REALTIME};
 
 /// A finished story as an answer of the engine.
@@ -18,7 +22,7 @@ pub trait Answered {
 
 impl Answered for FinishedStory {
     fn answer(&self, question: Question) -> PathAnswer<'_> {
-        let Self { recorded, path, stacks, sampled, sampled_segments } = self;
+        let Self { recorded, path, stacks, sampled } = self;
         PathAnswer {
             head: Head {
                 host: recorded.host.clone(),
@@ -33,12 +37,12 @@ impl Answered for FinishedStory {
                 cost: Some(Cost { observer_ns: 14_400_000, over_ns: 1_204_000_000 }),
             },
             question,
-            timed_out_ns: 0,
+            if_joined: None,
             contributors: contributors(&recorded.graph, path),
+            killed: None,
             still_waiting: None,
             deadlocks: Vec::new(),
             sampled: sampled.clone(),
-            sampled_segments: sampled_segments.clone(),
             stacks: stacks.clone(),
             path: path.clone(),
             recorded,
@@ -88,22 +92,54 @@ thread writer tid=30 blocked=uninterruptible call=74:3
 900 c1 writer stopped
 ";
 
+/// Two threads that wait for each other's locks until a third kills their process. Their parent waits for them.
+pub const KILLED: &str = "
+thread parent tid=30
+thread left tid=10
+thread right tid=11 tgid=10
+thread killer tid=20
+0 c0 idle started
+0 c0 idle switch left
+0 c1 idle switch right
+100 c0 left switch idle blocked call=202:0x2000 op=128 value=2 claim=right
+200 c1 right switch killer blocked call=202:0x1000 op=128 value=2 claim=left
+800 c1 killer waking left
+801 c1 killer waking right
+802 c0 idle switch left
+805 c0 left signal 2 ends cut=202 sent=802 by=killer
+810 c0 left exit
+815 c0 left switch right dead
+820 c0 right signal 2 ends cut=202
+825 c0 right exit
+835 c0 right switch idle dead
+900 c0 idle stopped
+";
+
+/// A thread whose read a timer's signal cuts short.
+pub const CUT_SHORT: &str = "
+thread reader tid=10
+0 c0 idle started
+0 c0 idle switch reader
+100 c0 reader switch idle blocked call=0:3
+900 c0 idle/timer waking reader
+901 c0 idle switch reader
+905 c0 reader signal 14 handled cut=0 sent=901 by=idle
+1000 c0 reader stopped
+";
+
 /// Why a thread of a trace took its time.
 pub fn path_of(text: &str, tid: u32, look: impl Fn(&PathAnswer)) {
-    use wakepath_engine::{Answer, PathQuery, Subject, path};
-    let recorded = trace(text);
     let query = PathQuery { subject: Subject::Tid(Tid(tid)), ..PathQuery::default() };
-    match path(&recorded, &query) {
+    match path(&trace(text), &query) {
         Ok(Answer::Paths(paths)) => paths.iter().for_each(look),
         other => panic!("a path, not {other:?}"),
     }
 }
 
 /// Looks at the overview of all threads of a trace.
-pub fn overview_of(text: &str, look: impl FnOnce(&wakepath_engine::Overview)) {
-    let recorded = trace(text);
-    match wakepath_engine::path(&recorded, &wakepath_engine::PathQuery::default()) {
-        Ok(wakepath_engine::Answer::Overview(overview)) => look(&overview),
+pub fn overview_of(text: &str, look: impl FnOnce(&Overview)) {
+    match path(&trace(text), &PathQuery::default()) {
+        Ok(Answer::Overview(overview)) => look(&overview),
         other => panic!("an overview, not {other:?}"),
     }
 }
@@ -111,83 +147,40 @@ pub fn overview_of(text: &str, look: impl FnOnce(&wakepath_engine::Overview)) {
 /// Eighty calls of `./app:handle` by one thread: sixty of 200 ns, and twenty for which it waits 100 µs for a
 /// lock of another thread, which runs meanwhile. One more was left, one is open.
 pub fn calls_of(look: impl FnOnce(&CallsAnswer)) {
-    use std::fmt::Write as _;
-
-    let mut text = String::from(
-        "thread worker tid=10\nthread holder tid=11 tgid=10\n0 c0 idle started\n0 c0 idle switch worker\n\
-         0 c1 idle switch holder\n",
-    );
-    let mut ends: Vec<(u64, u64, CallEnd)> =
-        (0..60).map(|i| (1000 * i, 1000 * i + 200, CallEnd::Returned)).collect();
-    for i in 0..20 {
-        let at = 1_000_000 + 200_000 * i;
-        let wakes = at + 100_000;
-        writeln!(
-            text,
-            "{} c0 worker switch idle blocked call=202:0x2000 op=128 value=2 claim=holder",
-            at + 100
-        )
-        .expect("a text");
-        writeln!(text, "{wakes} c1 holder waking worker\n{wakes} c0 idle switch worker").expect("a text");
-        ends.push((at, wakes + 100, CallEnd::Returned));
-    }
-    text += "6000000 c1 holder stopped\n";
-    ends.extend([(5_000_000, 5_000_300, CallEnd::Unwound), (5_900_000, 6_000_000, CallEnd::Open)]);
-    look(&slow_calls(&calls_in(trace(&text), ends)));
-}
-
-/// A recording of calls of `./app:handle` by thread 10.
-fn calls_in(mut recorded: Recorded, ends: Vec<(u64, u64, CallEnd)>) -> Recorded {
-    let what = EventKind::Name(NameSpace::Target, 0, b"./app:handle".as_slice().into());
-    recorded.survey.observe(&event(0, what));
-    for (from, to, end) in ends {
-        let call = FunctionCall { target: 0, thread: Tid(10), from: Stamp::from_ns(from), end };
-        recorded.survey.calls.push((Stamp::from_ns(to), call));
-    }
-    recorded
-}
-
-/// The causes of the calls of the second peak.
-fn slow_calls(recorded: &Recorded) -> CallsAnswer<'_> {
-    let query = CallsQuery { target: None, which: Which::Peak(2), algorithm: Algorithm::Active };
-    calls(recorded, &query).expect("calls")
-}
-
-fn event(at: u64, what: EventKind) -> Event {
-    wakepath_scenario::event(at, 0, 0, what)
+    let lines = |_| {
+        vec![
+            (100, String::from("c0 worker switch idle blocked call=202:0x2000 op=128 value=2 claim=holder")),
+            (100_000, String::from("c1 holder waking worker")),
+            (100_000, String::from("c0 idle switch worker")),
+        ]
+    };
+    let unfinished = [(5_000_000, 5_000_300, CallEnd::Unwound), (5_900_000, 6_000_000, CallEnd::Open)];
+    slow_calls("holder tid=11 tgid=10", lines, Vec::new(), &unfinished, look);
 }
 
 /// Eighty calls of `./app:handle`: sixty of 200 ns, and twenty that wait 100 µs for another process, which is at
 /// its own fdatasync of one of `files` files for 60 µs of these and then runs, seen in `/nonexistent/backend`
 /// by a sample a call; its waits' stacks were taken.
 pub fn calls_of_a_chain(files: u64, look: impl FnOnce(&CallsAnswer)) {
-    use std::fmt::Write as _;
-
-    let mut text = String::from(
-        "thread worker tid=10\nthread backend tid=20\n0 c0 idle started\n0 c0 idle switch worker\n\
-         0 c1 idle switch backend\n",
-    );
-    let mut ends: Vec<(u64, u64, CallEnd)> =
-        (0..60).map(|i| (1000 * i, 1000 * i + 200, CallEnd::Returned)).collect();
+    let lines = |nth| {
+        let fd = nth % files;
+        vec![
+            (100, String::from("c0 worker switch idle blocked call=202:0x2000")),
+            (200, String::from("c1 backend issue 7")),
+            (200, format!("c1 backend switch idle blocked=uninterruptible call=75:{fd}")),
+            (60_200, String::from("c1 idle/block complete 7 start=0 issued=0")),
+            (60_200, String::from("c1 idle/block waking backend")),
+            (60_200, String::from("c1 idle switch backend")),
+            (100_000, String::from("c1 backend waking worker")),
+            (100_000, String::from("c0 idle switch worker")),
+        ]
+    };
     let stack = Stack { tgid: Tid(20), kernel: [].into(), user: [0x1010, 0x1020].into(), scanned: 0 };
     let mut more = Vec::new();
-    for i in 0..20 {
-        let at = 1_000_000 + 200_000 * i;
-        let mut line = |after: u64, what: &str| writeln!(text, "{} {what}", at + after).expect("a text");
-        let fd = i % files;
-        line(100, "c0 worker switch idle blocked call=202:0x2000");
-        line(200, "c1 backend issue 7");
-        line(200, &format!("c1 backend switch idle blocked=uninterruptible call=75:{fd}"));
-        line(60_200, "c1 idle/block complete 7 start=0 issued=0");
-        line(60_200, "c1 idle/block waking backend");
-        line(60_200, "c1 idle switch backend");
-        line(100_000, "c1 backend waking worker");
-        line(100_000, "c0 idle switch worker");
-        let on = |after, what| Event { cpu: Cpu(1), current: Tid(20), ..event(at + after, what) };
+    for nth in 0..20 {
+        let on = |after, what| wakepath_scenario::event(slow_call(nth) + after, 1, 20, what);
         more.extend([on(200, EventKind::StackOf(stack.id())), on(70_000, EventKind::Sample(stack.clone()))]);
-        ends.push((at, at + 100_100, CallEnd::Returned));
     }
-    text += "6000000 c1 backend stopped\n";
     let mapping = Mapping {
         tgid: Tid(20),
         from: 0x1000,
@@ -203,9 +196,157 @@ pub fn calls_of_a_chain(files: u64, look: impl FnOnce(&CallsAnswer)) {
         let (mode, inode, flow) = (0o100_600, 1, None);
         event(0, EventKind::File(FileName { tgid: Tid(20), fd: fd as u32, mode, inode, flow, name }))
     }));
+    slow_calls("backend tid=20", lines, more, &[], look);
+}
+
+/// Looks at the causes of the second peak of calls of `./app:handle` by `worker`: sixty of 200 ns, and twenty of 100.1 µs
+/// for which it waits for the thread `other`. `lines` are the events of the nth of them, each with its time in the call;
+/// `more` are other events, and `unfinished` other calls.
+fn slow_calls(
+    other: &str,
+    lines: impl Fn(u64) -> Vec<(u64, String)>,
+    more: Vec<Event>,
+    unfinished: &[(u64, u64, CallEnd)],
+    look: impl FnOnce(&CallsAnswer),
+) {
+    let (name, _) = other.split_once(' ').expect("a name and its keys");
+    let mut text = format!(
+        "thread worker tid=10\nthread {other}\n0 c0 idle started\n0 c0 idle switch worker\n\
+         0 c1 idle switch {name}\n"
+    );
+    let mut ends: Vec<_> = (0..60).map(|i| (1000 * i, 1000 * i + 200, CallEnd::Returned)).collect();
+    for nth in 0..20 {
+        let at = slow_call(nth);
+        text.extend(lines(nth).iter().map(|(after, what)| format!("{} {what}\n", at + after)));
+        ends.push((at, at + 100_100, CallEnd::Returned));
+    }
+    text += &format!("6000000 c1 {name} stopped\n");
+    ends.extend(unfinished);
     let mut events = wakepath_scenario::text::parse(&text).expect("a trace").events;
     // The first says that the recording began.
     events.splice(1..1, more);
     events.sort_by_key(|event| event.at);
-    look(&slow_calls(&calls_in(recorded_of(&events), ends)));
+    let mut recorded = recorded_of(&events);
+    let what = EventKind::Name(NameSpace::Target, 0, b"./app:handle".as_slice().into());
+    recorded.survey.observe(&event(0, what));
+    for (from, to, end) in ends {
+        let call = FunctionCall { target: 0, thread: Tid(10), from: Stamp::from_ns(from), end };
+        recorded.survey.calls.push((Stamp::from_ns(to), call));
+    }
+    let query = CallsQuery { target: None, which: Which::Peak(2), algorithm: Algorithm::Active };
+    look(&calls(&recorded, &query).expect("calls"));
+}
+
+/// The beginning of the nth slow call.
+const fn slow_call(nth: u64) -> u64 {
+    1_000_000 + 200_000 * nth
+}
+
+fn event(at: u64, what: EventKind) -> Event {
+    wakepath_scenario::event(at, 0, 0, what)
+}
+
+/// Two threads of which each waits for the other's CPU once; 3 records were lost.
+pub const CPU_WAITS: &str = "
+thread a tid=10
+thread b tid=11 blocked=interruptible call=0:3
+0 c0 idle started
+0 c0 idle switch a
+1000 c0 a waking b
+1100 c0 a switch b runnable
+2100 c0 b loss from=1600 count=3
+2200 c0 b switch a blocked call=0:3
+9000 c0 a stopped
+";
+
+/// A question about the latencies of these targets, in the whole recording.
+pub fn latency_query(targets: &[&str], threads: ThreadFilter) -> RecordedQuery {
+    let targets = targets.iter().map(|&target| target.to_owned()).collect();
+    RecordedQuery { targets, threads, ..RecordedQuery::default() }
+}
+
+/// A distribution: each length in ns, and the number of latencies of that length.
+pub fn histogram(counts: &[(u64, u64)]) -> Histogram {
+    let mut histogram = Histogram::new(Unit::Nanoseconds);
+    for &(latency, count) in counts {
+        (0..count).for_each(|_| histogram.add(latency));
+    }
+    histogram
+}
+
+/// Latencies that were counted live for five seconds.
+#[cfg(feature = "collect")]
+pub fn live(targets: Vec<latency::Distribution>) -> latency::live::LiveLatency {
+    latency::live::LiveLatency {
+        host: Host::default(),
+        began_realtime_ns: None,
+        elapsed: Duration::from_secs(5),
+        reason: latency::live::EndReason::Duration,
+        status: None,
+        running: None,
+        targets,
+    }
+}
+
+/// A group that lost no calls.
+pub fn group(key: GroupKey, counts: &[(u64, u64)]) -> latency::Group {
+    let slices = Vec::new();
+    latency::Group { key, histogram: histogram(counts), slices, unwound: 0, overflowed: 0 }
+}
+
+/// A part of the time, from and to in ns.
+pub fn slice(from: u64, to: u64, counts: &[(u64, u64)]) -> TimeSlice {
+    let [from, to] = [from, to].map(Duration::from_nanos);
+    TimeSlice { from, to, histogram: histogram(counts) }
+}
+
+/// A target's distribution, to be compared.
+pub fn profile(target: &str, counts: &[(u64, u64)]) -> Profile {
+    Profile { target: target.to_owned(), histogram: histogram(counts) }
+}
+
+/// Five hosts: the reference, one with a slow clock, one with a fast clock, one that packets reach one way, and one that none
+/// reaches.
+pub fn synchronised() -> Synchronised {
+    const SECOND: u64 = 1_000_000_000;
+    let clock = |quality, error, pieces: Vec<Piece>| HostClock {
+        quality,
+        error,
+        transform: Transform::<Local, Reference>::new(pieces),
+        way: vec![0, 1],
+    };
+    let piece = |line, error| Piece { from: 100 * SECOND, to: 240 * SECOND, line, error };
+    let through = |first, second| Line::through(first, second).expect("a line");
+    let slow = through((100 * SECOND, 62_158_000_000), (200 * SECOND, 162_178_010_000));
+    let fast = through((100 * SECOND, 100 * SECOND + 412), (200 * SECOND, 200 * SECOND - 100_000));
+    let bounded = |ns| ErrorBound::Within(ns);
+    let identity = through((0, 0), (SECOND, SECOND));
+    let clocks = vec![
+        clock(Quality::Exact, bounded(0), vec![piece(identity, bounded(0))]),
+        clock(Quality::Exact, bounded(19_000_000), vec![piece(slow, bounded(19_000_000))]),
+        clock(Quality::Approximate, bounded(870), vec![piece(fast, bounded(870))]),
+        clock(Quality::OneWay, ErrorBound::Unbounded, vec![piece(slow, ErrorBound::Unbounded)]),
+        HostClock { quality: Quality::None, error: ErrorBound::Unbounded, transform: None, way: vec![] },
+    ];
+    let pair = |b, matched, inversions, ambiguous, quality, error| Pair {
+        a: 0,
+        b,
+        matched,
+        ambiguous,
+        inversions,
+        quality,
+        error,
+        transform: None,
+    };
+    let pairs = vec![
+        pair(1, [200, 200], 0, 0, Quality::Exact, bounded(19_000_000)),
+        pair(2, [7, 9], 2, 1, Quality::Approximate, bounded(870)),
+        pair(3, [5, 0], 0, 0, Quality::OneWay, ErrorBound::Unbounded),
+    ];
+    let names = ["web", "db", "cache", "mail", "alone"];
+    Synchronised {
+        sources: names.map(Into::into).to_vec(),
+        hosts: names.map(|name| Host { name: Name::from(name), ..Host::default() }).to_vec(),
+        clocks: Synchronisation { reference: Some(0), hosts: clocks, pairs },
+    }
 }

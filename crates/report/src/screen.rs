@@ -51,6 +51,21 @@ impl Line {
         Self::default()
     }
 
+    /// Text that is the answer.
+    pub fn strong(text: impl Into<String>) -> Self {
+        Self::new().add(Style::Strong, text)
+    }
+
+    /// Text that most readers skip.
+    pub fn faint(text: impl Into<String>) -> Self {
+        Self::new().add(Style::Faint, text)
+    }
+
+    /// Text that casts doubt on the answer.
+    pub fn warning(text: impl Into<String>) -> Self {
+        Self::new().add(Style::Warning, text)
+    }
+
     /// Adds text.
     pub fn add(mut self, style: Style, text: impl Into<String>) -> Self {
         self.push(style, text);
@@ -109,36 +124,42 @@ impl Screen {
     }
 
     /// Writes a line as it is, however long.
-    pub fn unwrapped(&mut self, line: &Line) {
-        for Piece { style, text } in &line.0 {
-            self.styled(*style, &escape(text.as_bytes()));
+    pub fn unwrapped(&mut self, line: impl Into<Line>) {
+        for Piece { style, text } in line.into().0 {
+            self.styled(style, &escape(text.as_bytes()));
         }
         self.end_line();
     }
 
     /// Writes a line, breaking it between words at its width. Further lines begin `indent`
     /// columns in.
-    pub fn wrapped(&mut self, indent: usize, line: &Line) {
-        self.hanging(&Line::new(), indent, line);
+    pub fn wrapped(&mut self, indent: usize, line: impl Into<Line>) {
+        self.hanging("", indent, line);
+    }
+
+    /// Writes a line `indent` columns in, wrapped there.
+    pub fn indented(&mut self, indent: usize, line: impl Into<Line>) {
+        self.hanging(" ".repeat(indent), indent, line);
     }
 
     /// Writes `head` as it is and `line` behind it from column `indent` on, wrapped there.
-    pub fn hanging(&mut self, head: &Line, indent: usize, line: &Line) {
+    pub fn hanging(&mut self, head: impl Into<Line>, indent: usize, line: impl Into<Line>) {
         self.beside(head, &" ".repeat(indent), line);
     }
 
     /// Writes `what: text`, the form of errors and warnings.
     pub fn complaint(&mut self, what: &str, text: &str) {
-        let style = if what == "hint" { Style::Strong } else { Style::Warning };
-        let lead =
-            if what.is_empty() { Line::from("  ") } else { Line::new().add(style, format!("{what}:")) };
-        let mut line = lead;
-        line.push(Style::Normal, format!(" {text}"));
-        self.unwrapped(&line);
+        let lead = match what {
+            "" => Line::from("  "),
+            "hint" => Line::strong("hint:"),
+            what => Line::warning(format!("{what}:")),
+        };
+        self.unwrapped(lead.add(Style::Normal, format!(" {text}")));
     }
 
     /// Writes `head` as it is and `line` behind it, wrapped there; further lines begin with `margin`.
-    pub fn beside(&mut self, head: &Line, margin: &str, line: &Line) {
+    pub fn beside(&mut self, head: impl Into<Line>, margin: &str, line: impl Into<Line>) {
+        let head = head.into();
         let indent = margin.width();
         let mut column = 0;
         for Piece { style, text } in &head.0 {
@@ -152,7 +173,7 @@ impl Screen {
         let first_column = column;
         // A break may stand at each space; a word may be made of several pieces.
         let mut pending_space = 0;
-        for word in words(line) {
+        for word in words(&line.into()) {
             let width: usize = word.pieces.iter().map(|(_, text)| text.width()).sum();
             if word.after_space {
                 pending_space += 1;
@@ -225,8 +246,8 @@ mod tests {
     use super::*;
     use expect_test::{Expect, expect};
 
-    fn check(layout: Layout, write: impl FnOnce(&mut Screen), expected: Expect) {
-        let mut screen = Screen::new(layout);
+    fn check(write: impl FnOnce(&mut Screen), expected: Expect) {
+        let mut screen = Screen::new(NARROW);
         write(&mut screen);
         expected.assert_eq(&screen.into_text());
     }
@@ -236,11 +257,10 @@ mod tests {
     #[test]
     fn a_long_line_breaks_between_words_and_hangs_from_its_column() {
         check(
-            NARROW,
             |screen| {
                 let line = Line::from("disk sda, 14 × fdatasync of orders.db, through jbd2/sda1-8");
-                screen.hanging(&Line::from(" 61.3%  738 ms"), 16, &line);
-                screen.wrapped(2, &Line::from("no head: the second line is two columns in"));
+                screen.hanging(" 61.3%  738 ms", 16, line);
+                screen.wrapped(2, "no head: the second line is two columns in");
             },
             expect![[r#"
                  61.3%  738 ms  disk sda, 14 × fdatasync
@@ -256,8 +276,7 @@ mod tests {
     fn a_word_longer_than_the_paper_stands_alone_and_whole() {
         let long = "x".repeat(50);
         check(
-            NARROW,
-            |screen| screen.wrapped(0, &Line::from(format!("a {long} b"))),
+            |screen| screen.wrapped(0, format!("a {long} b")),
             expect![[r#"
                 a
                 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
@@ -269,8 +288,7 @@ mod tests {
     #[test]
     fn wide_characters_count_as_the_columns_they_take() {
         check(
-            NARROW,
-            |screen| screen.wrapped(0, &Line::from(format!("{} {}", "日本".repeat(9), "語".repeat(2)))),
+            |screen| screen.wrapped(0, format!("{} {}", "日本".repeat(9), "語".repeat(2))),
             expect![[r#"
                 日本日本日本日本日本日本日本日本日本
                 語語
@@ -280,10 +298,10 @@ mod tests {
 
     #[test]
     fn colours_appear_only_where_they_are_wanted() {
-        let line = Line::new().add(Style::Strong, "why it").add(Style::Normal, " was slow");
+        let line = Line::strong("why it").add(Style::Normal, " was slow");
         let colours = |colour| {
             let mut screen = Screen::new(Layout { width: 80, colour });
-            screen.wrapped(0, &line);
+            screen.wrapped(0, line.clone());
             screen.into_text()
         };
         assert_eq!(colours(false), "why it was slow\n");
@@ -293,10 +311,9 @@ mod tests {
     #[test]
     fn what_slipped_through_unescaped_is_escaped_here() {
         check(
-            NARROW,
             |screen| {
-                screen.wrapped(0, &Line::from("a\x1b[31m\nb"));
-                screen.unwrapped(&Line::from("c\u{202e}"));
+                screen.wrapped(0, "a\x1b[31m\nb");
+                screen.unwrapped("c\u{202e}");
             },
             expect![[r#"
                 a\x1b[31m\nb

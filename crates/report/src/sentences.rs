@@ -7,14 +7,15 @@ use std::fmt::Write;
 
 use expect_test::expect_file;
 use wakepath_clock::{Quality, Stamp};
-use wakepath_critical_path::{Basis, ProblemKind as OnPath, Responsible, Rule, SegmentKind, Share};
+use wakepath_critical_path::{
+    Basis, ProblemKind as OnPath, Responsible, Rule, SegmentKind, Share, SignalCause, SignalSender,
+};
 use wakepath_engine::{Damage, DamageKind, Fault, Problem, ProblemKind, ReadFault, ReadProblem};
-use wakepath_event::{Comm, Context, FlowId, StackCounts, Tid};
+use wakepath_event::{Comm, Context, FlowId, SignalEffect, StackCounts, Tid};
 use wakepath_findings::testing::checkout;
-use wakepath_findings::{CauseKey, Row, RowKey};
+use wakepath_findings::{Row, RowKey};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::json::codes;
 use crate::{problem, wording};
 
 #[test]
@@ -46,11 +47,15 @@ fn every_code_has_its_sentence() {
         Rule::TakenUp,
         Rule::StolenBefore,
     ];
-    let inferred = |rule| (wording::rule_word(rule), meaning(Basis::Inferred(rule)));
-    section("rules of inference", rules.map(inferred).to_vec());
+    let inferred = |rule| (wording::rule_word(rule).expect("a rule"), meaning(rule));
+    section("rules of inference", rules.map(Basis::Inferred).map(inferred).to_vec());
     let qualities = [Quality::Exact, Quality::Approximate, Quality::OneWay, Quality::None];
-    let quality = |quality| (wording::quality_word(quality), wording::quality_phrase(quality).to_owned());
-    section("qualities of clocks", qualities.map(quality).to_vec());
+    let qualities = qualities.map(wording::quality).map(|(code, words)| (code, words.to_owned()));
+    section("qualities of clocks", qualities.to_vec());
+    section(
+        "classes of blocked time",
+        wording::blocked::CLASSES.map(|(class, words)| (class, words.into())).to_vec(),
+    );
     section("what time went to", activities());
     section("causes of calls", causes());
     expect_file!["../tests/sentences.txt"].assert_eq(&table);
@@ -81,6 +86,8 @@ fn problems() -> Vec<(&'static str, String)> {
         ProblemKind::StackCache(counts),
         ProblemKind::CutOff,
         ProblemKind::HostUnlinked { recording: "b.wakepath".into(), reference: "a.wakepath".into() },
+        ProblemKind::PartlyRecorded { recording: "b.data".into(), late_ns: 0, early_ns: 3_070_000_000 },
+        ProblemKind::PartlyRecorded { recording: "b.data".into(), late_ns: 2_000_000, early_ns: 70_000_000 },
         read(ReadFault::UnknownFile),
         read(ReadFault::PacketCount { claimed: 90, found: 89 }),
         read(ReadFault::RecordEnd(Box::new(ReadFault::ForeignRecord(200)))),
@@ -110,12 +117,17 @@ fn problems() -> Vec<(&'static str, String)> {
     rows
 }
 
+const fn signal(number: u32, effect: SignalEffect, sender: SignalSender) -> SignalCause {
+    SignalCause { number, effect, sender }
+}
+
 fn activities() -> Vec<(&'static str, String)> {
     let story = checkout();
     let evidence = story.evidence();
     let words = |(kind, responsible)| {
         let activity = evidence.activity(kind, responsible, Some(ThreadIndex(0)));
-        (codes::blamed(&activity.blamed).unwrap_or("null"), wording::activity(&evidence, &activity))
+        let code = wording::blamed_code(&evidence, &activity.blamed);
+        (code.unwrap_or("null"), wording::activity(&evidence, &activity))
     };
     let disk = |queued| Responsible::Disk { device: Some(8 << 20), queued };
     let interrupt = Responsible::Interrupt { context: Context::Device, irq: Some(9) };
@@ -135,8 +147,16 @@ fn activities() -> Vec<(&'static str, String)> {
         (SegmentKind::Lock, Responsible::Lock { address: 0x2000, kernel: false, owner: None }),
         (SegmentKind::UserInput, interrupt),
         (SegmentKind::OtherDevice, interrupt),
+        (SegmentKind::Unknown, Responsible::Interrupt { context: Context::Unrecorded, irq: None }),
+        (
+            SegmentKind::Unknown,
+            Responsible::Signal(signal(10, SignalEffect::GoesOn, SignalSender::Thread(ThreadIndex(3)))),
+        ),
+        (SegmentKind::Unknown, Responsible::Signal(signal(19, SignalEffect::Stops, SignalSender::Unknown))),
+        (SegmentKind::Unknown, Responsible::Signal(signal(0, SignalEffect::Kills, SignalSender::Unknown))),
         (SegmentKind::Unknown, Responsible::StillWaiting),
         (SegmentKind::Unknown, Responsible::BeforeRecording),
+        (SegmentKind::Unknown, Responsible::AfterRecording),
         (SegmentKind::Unknown, Responsible::NoWakeupSeen),
         (SegmentKind::Unknown, Responsible::Lost),
         (SegmentKind::Unknown, Responsible::Unrecorded),
@@ -153,7 +173,8 @@ fn causes() -> Vec<(&'static str, String)> {
     row.processes.insert(Tid(912));
     row.threads.insert(ThreadIndex(2));
     let postgres = Comm::new(b"postgres");
-    let rows = [
+    let causes = [
+        RowKey::Caller,
         RowKey::Running(postgres),
         RowKey::Interrupts,
         RowKey::Hypervisor,
@@ -167,9 +188,9 @@ fn causes() -> Vec<(&'static str, String)> {
         RowKey::Device(Responsible::Interrupt { context: Context::Device, irq: Some(9) }),
         RowKey::Process(postgres, None),
         RowKey::KernelThread(Comm::new(b"kworker")),
+        RowKey::Signal(signal(14, SignalEffect::GoesOn, SignalSender::Timer)),
         RowKey::StillWaiting,
         RowKey::Unknown(Responsible::NoWakeupSeen),
     ];
-    let causes = [CauseKey::Caller].into_iter().chain(rows.map(CauseKey::Row));
-    causes.map(|key| (codes::cause(&key), wording::cause(&evidence, &key, &row))).collect()
+    causes.map(|key| wording::cause(&evidence, &key, &row)).to_vec()
 }

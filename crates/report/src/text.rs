@@ -13,6 +13,7 @@ mod overview;
 mod path;
 mod segments;
 mod sync;
+mod time_outs;
 mod tree;
 
 pub use calls::calls;
@@ -37,7 +38,7 @@ use chrono::DateTime;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::Head;
 
-use crate::units::duration;
+use crate::units::{duration, share};
 use crate::wording;
 
 /// A range of time as people compare it with logs, and where.
@@ -50,6 +51,11 @@ fn when(head: &Head, from: Stamp<Reference>, to: Stamp<Reference>) -> String {
     };
     let [from, to] = [from, to].map(|at| origin.saturating_add(at.since(head.origin)));
     format!("{} UTC{on}", utc_range(from, to))
+}
+
+/// A part of a window: ` 61.1%   728 ms  `.
+fn part(ns: u64, window_ns: u64) -> String {
+    format!("{:>6}  {:>7}  ", share(ns, window_ns), duration(ns))
 }
 
 /// A range of UTC, both in ns since 1970: `2026-11-21 02:58:41.310 to 02:58:45.312`. Times are cut, not rounded into the

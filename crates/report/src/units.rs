@@ -95,12 +95,12 @@ pub fn part_of(part: u64, whole: u64, what: &str) -> String {
 
 /// A count with its noun: `1 record`, `2 records`.
 pub fn count(n: u64, noun: &str) -> String {
-    let plural = match n {
-        1 => "",
-        _ if noun.ends_with(['s', 'x', 'h']) => "es",
-        _ => "s",
-    };
-    format!("{n} {noun}{plural}")
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {}", plural(noun)) }
+}
+
+/// The plural of a noun: `records`, `processes`.
+pub fn plural(noun: &str) -> String {
+    format!("{noun}{}", if noun.ends_with(['s', 'x', 'h']) { "es" } else { "s" })
 }
 
 /// A size in bytes with three significant digits: `16.4 MiB`.

@@ -1,17 +1,22 @@
 //! The words for typed names and keys: one wording for all views.
 
+pub mod blocked;
 mod finding;
 mod functions;
+pub mod latency;
+mod signal;
 
+pub use blocked::blocked_classes;
 #[cfg(test)]
 pub use finding::activity;
-pub use finding::{cause, certainty, doing, end, leaf, node_thread, part, responsible, row};
+pub use finding::{blamed_code, cause, certainty, doing, end, leaf, node_thread, part, responsible, row};
 pub use functions::{code_lines, frame, function, function_caller, samples, tally};
+pub use signal::{signal_name, signal_sent};
 
-use wakepath_clock::Quality;
-use wakepath_clock::Reference;
-use wakepath_clock::Stamp;
-use wakepath_critical_path::{Basis, Rule, SegmentKind, Severity, Via};
+use std::path::Path;
+
+use wakepath_clock::{Quality, Reference, Stamp};
+use wakepath_critical_path::{Basis, Rule, Segment, SegmentKind, Severity, Via};
 use wakepath_event::{Comm, Context, HostIndex};
 use wakepath_names::{CallName, Name, Names, Object, Recorded, ThreadInfo, Unit, UnitLimit, call_name};
 use wakepath_wait_graph::ThreadIndex;
@@ -19,9 +24,17 @@ use wakepath_wait_graph::ThreadIndex;
 use crate::escape::escape;
 use crate::units::duration;
 
+/// The words for a segment that no thread has.
+const IN_FLIGHT: &str = "a packet in flight";
+
 /// A name as it is shown.
 pub fn name(name: &Name) -> String {
     escape(name.bytes())
+}
+
+/// The path of a file as it is shown.
+pub fn file(path: &Path) -> String {
+    escape(path.as_os_str().as_encoded_bytes())
 }
 
 /// A thread's name as it is shown.
@@ -49,6 +62,12 @@ pub fn limit(UnitLimit { unit: of, limit }: &UnitLimit) -> String {
 /// A thread at a moment: `postgres (912)`, `kernel thread jbd2/sda1-8`.
 pub fn thread(recorded: &Recorded, index: ThreadIndex, at: Stamp<Reference>) -> String {
     who(recorded, &recorded.thread_at(index, at))
+}
+
+/// The thread of a segment, or that there is none.
+pub fn segment_thread(recorded: &Recorded, segment: &Segment) -> String {
+    let thread = segment.thread.map(|index| thread(recorded, index, segment.to));
+    thread.unwrap_or_else(|| String::from(IN_FLIGHT))
 }
 
 /// A thread with its number: `postgres (912)`, `kernel thread jbd2/sda1-8`, `postgres (912) on db1`.
@@ -105,6 +124,9 @@ pub fn interrupt(names: &Names, context: Context, irq: Option<u16>) -> String {
         (Context::CallFunction, _) => String::from("the call-function interrupt"),
         (Context::IrqWork, _) => String::from("deferred interrupt work"),
         (Context::Task, _) => String::from("a thread"),
+        (Context::Unrecorded, _) => String::from("an interrupt that was not recorded"),
+        (Context::UnrecordedTimer, _) => String::from("a timer interrupt that was not recorded"),
+        (Context::TaskOrUnrecorded, _) => String::from("a thread, or an interrupt that was not recorded"),
         (Context::UnknownInterrupt, _) => String::from("an interrupt"),
     }
 }
@@ -112,11 +134,6 @@ pub fn interrupt(names: &Names, context: Context, irq: Option<u16>) -> String {
 /// A lock by its address.
 pub fn lock(address: u64, kernel: bool) -> String {
     format!("{} {address:#x}", if kernel { "kernel lock" } else { "futex" })
-}
-
-/// A kind as the contract spells it.
-pub const fn kind_word(kind: SegmentKind) -> &'static str {
-    kind.name()
 }
 
 /// A kind as a person reads it.
@@ -192,16 +209,11 @@ pub const fn basis_word(basis: Basis) -> &'static str {
     }
 }
 
-/// A rule as the contract spells it.
-pub const fn rule_word(rule: Rule) -> &'static str {
-    match rule {
-        Rule::InterruptsInSum => "interrupts_in_sum",
-        Rule::LastCompletion => "last_completion",
-        Rule::LastPacket => "last_packet",
-        Rule::JoinedTimeouts => "joined_timeouts",
-        Rule::WakingBeforeSwitch => "waking_before_switch",
-        Rule::TakenUp => "taken_up",
-        Rule::StolenBefore => "stolen_before",
+/// The rule of an inferred figure, as the contract spells it.
+pub const fn rule_word(basis: Basis) -> Option<&'static str> {
+    match basis {
+        Basis::Inferred(rule) => Some(inference(rule).0),
+        _ => None,
     }
 }
 
@@ -211,27 +223,52 @@ pub const fn basis_meaning(basis: Basis) -> &'static str {
         Basis::Measured => "events of the scheduler give both ends",
         Basis::Sampled => "estimated from samples",
         Basis::Ambiguous => "several explanations fit the recording, or none is sure",
-        Basis::Inferred(rule) => match rule {
-            Rule::InterruptsInSum => {
-                "interrupt time is measured as a sum; its place within the thread's time on the CPU is assumed"
-            }
-            Rule::LastCompletion => {
-                "the last disk request that completed in the interrupt of the wake-up ended the wait"
-            }
-            Rule::LastPacket => {
-                "the last packet that was received in the context of the wake-up ended the wait"
-            }
-            Rule::JoinedTimeouts => "consecutive time-outs of the same wait count as one wait",
-            Rule::WakingBeforeSwitch => {
-                "the wake-up came before the CPU had switched away from the thread that went to sleep"
-            }
-            Rule::StolenBefore => {
-                "the time that the hypervisor took is measured; that it ended when the CPU looked is assumed"
-            }
-            Rule::TakenUp => {
-                "until a kernel worker began the queued work, the thread that queued the work stands for it"
-            }
-        },
+        Basis::Inferred(rule) => inference(rule).1,
+    }
+}
+
+/// A rule as the contract spells it, and its meaning.
+const fn inference(rule: Rule) -> (&'static str, &'static str) {
+    match rule {
+        Rule::InterruptsInSum => (
+            "interrupts_in_sum",
+            "interrupt time is measured as a sum; its place within the thread's time on the CPU is assumed",
+        ),
+        Rule::LastCompletion => (
+            "last_completion",
+            "the last disk request that completed in the interrupt of the wake-up ended the wait",
+        ),
+        Rule::LastPacket => {
+            ("last_packet", "the last packet that was received in the context of the wake-up ended the wait")
+        }
+        Rule::JoinedTimeouts => (
+            "joined_timeouts",
+            "waits for one lock that timed out count as one wait, which the lock's owner ended",
+        ),
+        Rule::WakingBeforeSwitch => (
+            "waking_before_switch",
+            "the wake-up came before the CPU had switched away from the thread that went to sleep",
+        ),
+        Rule::StolenBefore => (
+            "stolen_before",
+            "the time that the hypervisor took is measured; that it ended when the CPU looked is assumed",
+        ),
+        Rule::UnrecordedTimer => (
+            "unrecorded_timer",
+            "the wake-up came in an interrupt that the trace does not show, and of no device: a timer's",
+        ),
+        Rule::SleepingCall => (
+            "sleeping_call",
+            "the trace does not show all interrupts, and the call ends by its timer: so it did here",
+        ),
+        Rule::CallWithoutTimeout => (
+            "call_without_timeout",
+            "the trace does not show all interrupts, and the call has no time-out: the current thread woke",
+        ),
+        Rule::TakenUp => (
+            "taken_up",
+            "until a kernel worker began the queued work, the thread that queued the work stands for it",
+        ),
     }
 }
 
@@ -244,23 +281,13 @@ pub const fn severity_word(severity: Severity) -> &'static str {
     }
 }
 
-/// How well two clocks can be compared, as a person reads it. A bound may be wide: that the packets agree is no more
-/// than consistent.
-pub const fn quality_phrase(quality: Quality) -> &'static str {
+/// How well two clocks can be compared, as the contract spells it and as a person reads it. A bound may be wide: that the
+/// packets agree is no more than consistent.
+pub const fn quality(quality: Quality) -> (&'static str, &'static str) {
     match quality {
-        Quality::Exact => "consistent",
-        Quality::Approximate => "approximate",
-        Quality::OneWay => "one way",
-        Quality::None => "none",
-    }
-}
-
-/// How well two clocks can be compared, as the contract spells it.
-pub const fn quality_word(quality: Quality) -> &'static str {
-    match quality {
-        Quality::Exact => "exact",
-        Quality::Approximate => "approximate",
-        Quality::OneWay => "one_way",
-        Quality::None => "none",
+        Quality::Exact => ("exact", "consistent"),
+        Quality::Approximate => ("approximate", "approximate"),
+        Quality::OneWay => ("one_way", "one way"),
+        Quality::None => ("none", "none"),
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use wakepath_engine::{Answer, Host, Name, PathQuery, Recorded, Subject, Tid, open_all, path};
 use wakepath_report::perfetto;
 use wakepath_scenario::draw;
-use wakepath_wait_graph::{ThreadState, UnknownReason, Waker};
+use wakepath_wait_graph::{ThreadState, UnknownReason, WakeUp, Waker};
 
 /// Drawings that hold every state, wakings from threads and interrupts, a birth and a death. A waking
 /// before its own switch-out cannot be drawn; recordings are full of them.
@@ -36,7 +36,7 @@ fn perfetto_sees_our_states_and_the_path_tiles_its_window() {
         let drawn = draw(drawing);
         let host = Host { kernel: Name::from("6.18.0"), ..Host::default() };
         let recorded = Recorded::of_events(PathBuf::from("drawing"), host, &drawn.events);
-        check(&recorded, &Subject::Tid(drawn.tids[0]), drawing);
+        check(&recorded, Subject::Tid(drawn.tids[0]), drawing);
     }
 }
 
@@ -47,23 +47,20 @@ fn perfetto_sees_a_recording_as_we_do() {
         std::env::var_os("WAKEPATH_RECORDING").expect("WAKEPATH_RECORDING names one, or several");
     let recordings: Vec<_> = std::env::split_paths(&recordings).collect();
     let recorded = open_all(&recordings, |_, _| {}).expect("recordings");
-    check(&recorded, &Subject::Recorded, &recordings[0].display().to_string());
+    check(&recorded, Subject::Recorded, &recordings[0].display().to_string());
 }
 
-fn check(recorded: &Recorded, subject: &Subject, what: &str) {
-    let of = |subject: &Subject| PathQuery { subject: subject.clone(), ..PathQuery::default() };
-    let paths = match path(recorded, &of(subject)).expect("threads") {
-        Answer::Paths(paths) => paths,
-        // Without a window of its own: that of the first thread, of the first host.
-        Answer::Overview(overview) => {
-            let mut tids = overview.threads.iter().map(|times| recorded.graph.thread(times.thread).tid());
-            let tid = tids.find(|tid| tid.host().0 == 0).expect("a thread");
-            match path(recorded, &of(&Subject::Tid(tid))).expect("a window") {
-                Answer::Paths(paths) => paths,
-                Answer::Overview(_) => panic!("{what}: no window"),
-            }
-        }
+fn check(recorded: &Recorded, subject: Subject, what: &str) {
+    let ask_path = |subject| {
+        path(recorded, &PathQuery { subject, ..PathQuery::default() }).expect("threads and a window")
     };
+    let mut answer = ask_path(subject);
+    if let Answer::Overview(overview) = &answer {
+        // Without a window of its own: that of the first thread, of the first host.
+        let mut tids = overview.threads.iter().map(|times| recorded.graph.thread(times.thread).tid());
+        answer = ask_path(Subject::Tid(tids.find(|tid| tid.host().0 == 0).expect("a thread")));
+    }
+    let Answer::Paths(paths) = answer else { panic!("{what}: no window") };
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("trace");
     let mut file = std::fs::File::create(&trace).expect("a file");
@@ -167,8 +164,8 @@ fn wakings(recorded: &Recorded) -> BTreeSet<(u64, u64, u64)> {
         let intervals = graph.state_intervals(index);
         for n in 0..intervals.len() {
             let (Some(interval), Some(next)) = (intervals.get(n), intervals.get(n + 1)) else { continue };
-            let Some(Waker::Woken { at, current, context, .. }) = graph.wait(&interval).map(|wait| wait.end)
-            else {
+            let wait = graph.wait(&interval);
+            let Some(Waker::Woken(WakeUp { at, current, context, .. })) = wait.map(|wait| wait.end) else {
                 continue;
             };
             let waited = matches!(next.state, ThreadState::Runnable { .. }) && next.from < next.to;

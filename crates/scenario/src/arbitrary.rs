@@ -6,12 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use proptest::sample::select;
 use proptest::strategy::Union;
 use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event,
     EventKind, FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet,
-    Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
+    Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
 };
 
 /// The largest number of frames of one stack.
@@ -53,28 +54,15 @@ fn tid() -> impl Strategy<Value = Tid> {
 
 fn context() -> impl Strategy<Value = Context> {
     prop_oneof![
-        Just(Context::Task),
-        (0..Softirq::ALL.len()).prop_map(|vector| Context::Softirq(Softirq::ALL[vector])),
-        Just(Context::LocalTimer),
-        Just(Context::Reschedule),
-        Just(Context::CallFunction),
-        Just(Context::IrqWork),
-        Just(Context::Device),
-        Just(Context::UnknownInterrupt),
+        1 => select(&Softirq::ALL[..]).prop_map(Context::Softirq),
+        7 => select(&Context::OTHERS[..]),
     ]
 }
 
 fn blocked() -> impl Strategy<Value = BlockedState> {
     prop_oneof![
-        Just(BlockedState::Interruptible),
-        Just(BlockedState::Uninterruptible),
-        Just(BlockedState::Idle),
-        Just(BlockedState::Stopped),
-        Just(BlockedState::Traced),
-        Just(BlockedState::Parked),
-        Just(BlockedState::Frozen),
-        Just(BlockedState::RtLockWait),
-        (0x1_0000..u32::MAX / 2).prop_map(|bits| BlockedState::Other(bits & !0xff)),
+        8 => select(&BlockedState::KNOWN[..]),
+        1 => (0x1_0000..u32::MAX / 2).prop_map(|bits| BlockedState::Other(bits & !0xff)),
     ]
 }
 
@@ -114,10 +102,7 @@ fn sched() -> impl Strategy<Value = EventKind> {
 }
 
 fn net() -> impl Strategy<Value = EventKind> {
-    let packet = (
-        any::<(u64, u32, u32, u32, u16, u32, u32)>(),
-        prop_oneof![Just(Direction::Out), Just(Direction::In)],
-    )
+    let packet = (any::<(u64, u32, u32, u32, u16, u32, u32)>(), select(&[Direction::Out, Direction::In][..]))
         .prop_map(|((flow, seq, ack, len, tcp_flags, netns, interface), direction)| Packet {
             flow: FlowId(flow),
             direction,
@@ -213,17 +198,8 @@ fn file() -> impl Strategy<Value = FileName> {
 }
 
 fn name() -> impl Strategy<Value = EventKind> {
-    let space = prop::sample::select(vec![
-        NameSpace::Cgroup,
-        NameSpace::Interrupt,
-        NameSpace::BlockDevice,
-        NameSpace::Interface,
-        NameSpace::CpuLimit,
-        NameSpace::Program,
-        NameSpace::CpuCgroup,
-        NameSpace::Target,
-    ]);
-    (space, any::<u64>(), bytes(300)).prop_map(|(space, key, name)| EventKind::Name(space, key, name))
+    (select(&NameSpace::ALL[..]), any::<u64>(), bytes(300))
+        .prop_map(|(space, key, name)| EventKind::Name(space, key, name))
 }
 
 fn mapping() -> impl Strategy<Value = Mapping> {
@@ -251,18 +227,20 @@ fn mark() -> impl Strategy<Value = Mark> {
 }
 
 fn function() -> impl Strategy<Value = FunctionCall> {
-    let end = prop_oneof![
-        Just(CallEnd::Returned),
-        Just(CallEnd::Unwound),
-        Just(CallEnd::Open),
-        Just(CallEnd::Moved)
-    ];
+    let end = select(&[CallEnd::Returned, CallEnd::Unwound, CallEnd::Open, CallEnd::Moved][..]);
     (any::<u32>(), tid(), any::<u64>(), end).prop_map(|(target, thread, from, end)| FunctionCall {
         target,
         thread,
         from: Stamp::from_ns(from),
         end,
     })
+}
+
+fn signal() -> impl Strategy<Value = Signal> {
+    let sent = option::of((1..=u64::MAX, tid()).prop_map(|(at, sender)| (Stamp::from_ns(at), sender)));
+    let action = select(&SignalAction::ALL[..]);
+    (any::<u32>(), any::<i32>(), action, option::of(0..CALL_NONE), sent)
+        .prop_map(|(number, code, action, cut_call, sent)| Signal { number, code, action, cut_call, sent })
 }
 
 fn life() -> impl Strategy<Value = EventKind> {
@@ -311,6 +289,7 @@ fn life() -> impl Strategy<Value = EventKind> {
         stack().prop_map(EventKind::Stack),
         file().prop_map(EventKind::File),
         function().prop_map(EventKind::Function),
+        signal().prop_map(EventKind::Signal),
         any::<(u64, u64)>().prop_map(|(from, count)| EventKind::Loss { from: Stamp::from_ns(from), count }),
         clocks.prop_map(EventKind::Clocks),
         name(),

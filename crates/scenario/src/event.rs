@@ -1,7 +1,10 @@
-//! One event, one thread's identity: what tests write by hand.
+//! One event, one thread's identity, a packet, a disk request: what tests write by hand.
 
 use wakepath_clock::Stamp;
-use wakepath_event::{CgroupId, Comm, Context, Cpu, Event, EventKind, ThreadIdentity, Tid};
+use wakepath_event::{
+    BlockRequest, CgroupId, Comm, Context, Cpu, Direction, Event, EventKind, FlowId, Packet, ThreadIdentity,
+    Tid,
+};
 
 /// An event at `ns` on a CPU while a thread is current there, outside of interrupts.
 pub fn event(ns: u64, cpu: u16, current: u32, kind: EventKind) -> Event {
@@ -23,4 +26,14 @@ pub fn identity(tid: u32, comm: &str) -> ThreadIdentity {
         kernel: false,
         comm: Comm::new(comm.as_bytes()),
     }
+}
+
+/// An empty packet without flags.
+pub fn packet(flow: FlowId, direction: Direction, seq: u32) -> Packet {
+    Packet { flow, direction, seq, ack: 0, len: 0, tcp_flags: 0, netns: 1, interface: 1 }
+}
+
+/// A request to the first SCSI disk, without stamps.
+pub fn request(id: u64) -> BlockRequest {
+    BlockRequest { id, device: 8 << 20, sector: 0, bytes: 4096, operation: 1, start: None, issued: None }
 }

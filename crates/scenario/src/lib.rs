@@ -1,6 +1,6 @@
 //! Made-up machines whose truth is known, for tests of what explains real ones.
 //!
-//! * [`event`] and [`identity`]: one event, one thread;
+//! * [`event`], [`identity`], [`packet`] and [`request`]: one event, one thread, one packet, one disk request;
 //! * [`arbitrary`]: any event that a record can hold, for property tests;
 //! * [`draw`]: a drawing of threads in ASCII, one column a step of time;
 //! * [`text`]: a trace in lines that a person can write and read, as `cases/` has them;
@@ -16,4 +16,4 @@ pub mod simulate;
 pub mod text;
 
 pub use drawing::{Drawing, STEP, draw};
-pub use event::{event, identity};
+pub use event::{event, identity, packet, request};

@@ -211,13 +211,15 @@ fn identity(name: &str, words: &mut Words<'_>, born: u64) -> Result<ThreadIdenti
             (number(tid)?, number(tgid)?)
         }
     };
+    let unnamed = crate::identity(tid.0, name);
     Ok(ThreadIdentity {
         tgid,
+        parent: words.option("parent")?.map_or(unnamed.parent, Tid),
         ns_tid: ns.0,
         ns_tgid: ns.1,
         start: Stamp::from_ns(words.option("start")?.unwrap_or(born)),
         kernel: words.flag("kernel"),
-        ..crate::identity(tid.0, name)
+        ..unnamed
     })
 }
 

@@ -130,6 +130,7 @@ impl HostViews {
             EventKind::Function(call) if !is_its(call.thread) => return None,
             EventKind::Exec { .. }
             | EventKind::Exit
+            | EventKind::Signal(_)
             | EventKind::Blocked(_)
             | EventKind::LockBegin(_)
             | EventKind::LockEnd(_)

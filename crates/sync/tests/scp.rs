@@ -80,7 +80,7 @@ fn other_tools(stamp: u64) -> i128 {
 fn the_scp_pair_matches_46_packets_and_agrees_with_what_others_found() {
     let Some(traces) = std::env::var_os("WAKEPATH_TRACES").map(PathBuf::from) else {
         eprintln!(
-            "skipped: WAKEPATH_TRACES does not name scp_src and scp_dest; would show that real clocks are found"
+            "skipped: not possible here: WAKEPATH_TRACES does not name scp_src and scp_dest; would show that real clocks are found"
         );
         return;
     };

@@ -7,7 +7,7 @@ use crate::Occupant;
 use crate::instance::Instance;
 
 /// The present state of a CPU.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CpuState {
     pub(crate) occupant: Occupant,
     /// The occupant's tid, which saves a look-up for most records.
@@ -32,20 +32,6 @@ pub(crate) struct PendingLoss {
     pub(crate) count: u64,
 }
 
-impl Default for CpuState {
-    fn default() -> Self {
-        Self {
-            occupant: Occupant::Unknown,
-            tid: None,
-            last: None,
-            pending_loss: None,
-            stolen_until: Stamp::from_ns(0),
-            instance: Instance::default(),
-            interrupted: Instance::default(),
-        }
-    }
-}
-
 impl CpuState {
     /// Adds a loss to the pending one.
     pub(crate) fn lose(&mut self, from: Stamp<Reference>, to: Stamp<Reference>, count: u64) {
@@ -61,6 +47,7 @@ impl CpuState {
     /// Notes the context of a record. A hard interrupt ends no other instance: the interrupted one continues after it.
     #[inline]
     pub(crate) fn enter(&mut self, context: Context, current: Tid) {
+        let context = if context.is_interrupt() { context } else { Context::Task };
         if self.instance.continues(context, current) {
             return;
         }

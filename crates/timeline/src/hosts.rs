@@ -100,6 +100,12 @@ impl Numbering {
                 call.from = clock(call.from);
                 return host == HostIndex::default();
             }
+            EventKind::Signal(signal) => {
+                if let Some((at, sender)) = &mut signal.sent {
+                    on(sender);
+                    *at = clock(*at);
+                }
+            }
             EventKind::Name(space, number, _) => {
                 *number = match space {
                     NameSpace::Program => {
@@ -133,6 +139,11 @@ impl Numbering {
     /// The host of a CPU, and that host's own number for it.
     pub fn cpu_of(&self, cpu: Cpu) -> Option<(HostIndex, Cpu)> {
         self.cpu_owners.get(usize::from(cpu.0)).copied()
+    }
+
+    /// The CPUs of a host that have had events.
+    pub fn cpus_of(&self, host: HostIndex) -> impl Iterator<Item = Cpu> {
+        (0..).map(Cpu).zip(&self.cpu_owners).filter(move |(_, owner)| owner.0 == host).map(|(cpu, _)| cpu)
     }
 
     /// The host of a block device, and that host's own number for it; `None` for the first host's.
@@ -207,7 +218,8 @@ fn host_key(host: HostIndex, key: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use wakepath_event::{BlockRequest, Direction, Packet};
+    use wakepath_event::{BlockRequest, Direction};
+    use wakepath_scenario::{packet, request};
 
     use super::*;
 
@@ -252,17 +264,8 @@ mod tests {
     #[test]
     fn a_connection_between_hosts_is_one_and_one_within_each_is_two() {
         let mut numbering = Numbering::default();
-        let packet = |numbering: &mut Numbering, host, id| {
-            let what = EventKind::Packet(Packet {
-                flow: FlowId(id),
-                direction: Direction::In,
-                seq: 0,
-                ack: 0,
-                len: 0,
-                tcp_flags: 0,
-                netns: 0,
-                interface: 0,
-            });
+        let received = |numbering: &mut Numbering, host, id| {
+            let what = EventKind::Packet(packet(FlowId(id), Direction::In, 0));
             match numbered(numbering, host, event(0, 0, what)).kind {
                 EventKind::Packet(packet) => packet.flow,
                 _ => FlowId(0),
@@ -274,9 +277,9 @@ mod tests {
         for (host, id, what) in [(A, 1, between), (B, 9, between), (A, 2, within), (B, 1, within)] {
             numbered(&mut numbering, host, event(0, 0, EventKind::Flow(FlowId(id), what)));
         }
-        assert_eq!(packet(&mut numbering, A, 1), packet(&mut numbering, B, 9));
-        assert_ne!(packet(&mut numbering, A, 2), packet(&mut numbering, B, 1));
-        assert_ne!(packet(&mut numbering, A, 3), packet(&mut numbering, B, 3), "never defined");
+        assert_eq!(received(&mut numbering, A, 1), received(&mut numbering, B, 9));
+        assert_ne!(received(&mut numbering, A, 2), received(&mut numbering, B, 1));
+        assert_ne!(received(&mut numbering, A, 3), received(&mut numbering, B, 3), "never defined");
     }
 
     #[test]
@@ -296,8 +299,7 @@ mod tests {
                 NameSpace::BlockDevice => (number as u32, 0),
                 _ => (0, number as u16),
             };
-            let request =
-                BlockRequest { id: 1, device, sector: 0, bytes: 0, operation: 0, start: None, issued: None };
+            let request = BlockRequest { device, ..request(1) };
             let waking = EventKind::Waking { target: Tid(7), irq, newborn: false, socket: None };
             let numbers = [EventKind::BlockIssue(request), waking].map(|what| {
                 match numbered(&mut numbering, B, event(0, 0, what)).kind {
@@ -315,7 +317,7 @@ mod tests {
         let mut numbering = Numbering::default();
         let stamp = |ns| Some(Stamp::from_ns(ns));
         let (start, issued) = (stamp(1), stamp(2));
-        let request = BlockRequest { id: 9, device: 0, sector: 0, bytes: 0, operation: 0, start, issued };
+        let request = BlockRequest { start, issued, ..request(9) };
         let converted = numbered(&mut numbering, B, event(0, 0, EventKind::BlockComplete(request)));
         let EventKind::BlockComplete(converted) = converted.kind else { panic!("it is what it was") };
         assert_eq!((converted.start, converted.issued), (stamp(101), stamp(102)));

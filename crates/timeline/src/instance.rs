@@ -12,7 +12,7 @@ const MAX_AGE_NS: u64 = 10_000_000;
 const MAX_FLOWS: usize = 64;
 
 /// A stretch of a CPU in one context, as far as its records distinguish it from the next.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Instance {
     context: Context,
     current: Tid,
@@ -33,21 +33,6 @@ pub(crate) struct Packet {
     pub(crate) flow: FlowId,
     pub(crate) at: Stamp<Reference>,
     pub(crate) sent: Option<Sent>,
-}
-
-impl Default for Instance {
-    fn default() -> Self {
-        Self {
-            context: Context::Task,
-            current: Tid::IDLE,
-            packets: Vec::new(),
-            ready: None,
-            completion: None,
-            lossy: false,
-            lost_last: false,
-            last_evidence: None,
-        }
-    }
 }
 
 impl Instance {
@@ -72,7 +57,10 @@ impl Instance {
     }
 
     pub(crate) const fn is_hard_context(context: Context) -> bool {
-        !matches!(context, Context::Task | Context::Softirq(_) | Context::UnknownInterrupt)
+        !matches!(
+            context,
+            Context::Task | Context::Softirq(_) | Context::UnknownInterrupt | Context::Unrecorded
+        )
     }
 
     pub(crate) const fn lost_last(&self) -> bool {

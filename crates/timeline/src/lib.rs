@@ -44,7 +44,7 @@ mod waits;
 pub use hosts::Numbering;
 pub use merge::merge;
 pub use sink::{
-    Completion, ContendedLock, Evidence, EvidenceIndex, Loss, Occupant, Received, Sender, Sent, Sink, State,
-    ThreadIndex, UnknownReason, Wait, Waker,
+    Completion, ContendedLock, Cut, Evidence, EvidenceIndex, Loss, Occupant, Received, Sender, Sent, Sink,
+    State, ThreadIndex, UnknownReason, Wait, WakeUp, Waker,
 };
 pub use timeline::{Counts, Timeline};

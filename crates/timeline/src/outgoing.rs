@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use foldhash::fast::FixedState;
 use wakepath_event::FlowId;
 
+use crate::timeline::IN_FLIGHT;
 use crate::{Sender, Sent};
 
 /// The byte ranges that were sent last, by stream and sequence number.
@@ -31,6 +32,12 @@ impl Range {
     /// The distance from `byte` to the end of the range; not positive if the range ends before.
     fn bytes_past(&self, byte: u32) -> i32 {
         self.seq.wrapping_add(self.len).wrapping_sub(byte).cast_signed()
+    }
+}
+
+impl Default for Outgoing {
+    fn default() -> Self {
+        Self::new(IN_FLIGHT)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
+use crate::timeline::IN_FLIGHT;
+
 const WAYS: usize = 4;
 
 /// A map of bounded size that forgets its oldest entries.
@@ -22,6 +24,12 @@ struct Entry<K, V> {
     key: K,
     value: V,
     age: u64,
+}
+
+impl<K: Hash + Eq + Copy, V: Copy> Default for Recent<K, V> {
+    fn default() -> Self {
+        Self::new(IN_FLIGHT)
+    }
 }
 
 impl<K: Hash + Eq + Copy, V: Copy> Recent<K, V> {
@@ -65,21 +73,15 @@ impl<K: Hash + Eq + Copy, V: Copy> Recent<K, V> {
 
     /// The value of `key`.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
-        if self.entries.is_empty() {
-            return None;
-        }
-        self.entries[self.set(key)].iter().flatten().find(|entry| entry.key == *key).map(|entry| entry.value)
+        let mut ways = self.entries.get(self.set(key))?.iter().flatten();
+        ways.find(|entry| entry.key == *key).map(|entry| entry.value)
     }
 
     /// Removes `key` and returns its value.
     pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
-        if self.entries.is_empty() {
-            return None;
-        }
         let set = self.set(key);
-        let entry =
-            self.entries[set].iter_mut().find(|entry| entry.as_ref().is_some_and(|e| e.key == *key))?;
-        entry.take().map(|entry| entry.value)
+        let mut ways = self.entries.get_mut(set)?.iter_mut();
+        ways.find_map(|way| way.take_if(|entry| entry.key == *key)).map(|entry| entry.value)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CgroupId, Comm, Context, Cpu, FlowId, ThreadIdentity, Tid,
+    BlockRequest, BlockedState, Call, CgroupId, Comm, Context, Cpu, FlowId, Signal, SignalEffect,
+    ThreadIdentity, Tid,
 };
 
 /// A thread as a dense number, in the order of first appearance. Tids are reused; these are not.
@@ -10,13 +11,14 @@ use wakepath_event::{
 pub struct ThreadIndex(pub u32);
 
 /// The occupant of a CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Occupant {
     /// A thread.
     Thread(ThreadIndex),
     /// The idle thread.
     Idle,
     /// Not known.
+    #[default]
     Unknown,
 }
 
@@ -30,9 +32,9 @@ impl Occupant {
     }
 }
 
-/// The state of a thread for a stretch of time.
+/// The state of a thread for a stretch of time; `W` stands for the details of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State<'a> {
+pub enum State<W> {
     /// On a CPU.
     Running {
         /// The CPU.
@@ -51,7 +53,7 @@ pub enum State<'a> {
         cpu: Cpu,
     },
     /// Blocked. Zero nanoseconds long if the wake-up came before the switch-out.
-    Blocked(&'a Wait),
+    Blocked(W),
     /// Not known.
     Unknown(UnknownReason),
 }
@@ -66,7 +68,7 @@ pub enum UnknownReason {
 }
 
 /// A blocked wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wait {
     /// The kernel's state of the waiting thread; `None` if its switch-out was lost.
     pub state: Option<BlockedState>,
@@ -80,6 +82,17 @@ pub struct Wait {
     pub newborn: bool,
     /// It began before the first record of the thread.
     pub began_before: bool,
+    /// The signal that cut it short: whoever woke the thread did so to send it, and answered nothing.
+    pub cut: Option<Cut>,
+}
+
+/// The signal that cut a wait short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// The number of the signal; 0 if the process ended by no signal.
+    pub signal: u32,
+    /// The effect of the signal on the thread.
+    pub effect: SignalEffect,
 }
 
 /// The lock that a thread waits for.
@@ -97,26 +110,31 @@ pub struct ContendedLock {
 }
 
 /// The end of a wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waker {
     /// A wake-up.
-    Woken {
-        /// Its time; before the wait's first nanosecond if the wake-up came before the switch-out.
-        at: Stamp<Reference>,
-        /// The thread that was current on the CPU of the wake-up: the waker in [`Context::Task`],
-        /// otherwise the thread that the interrupt interrupted.
-        current: Occupant,
-        /// The context of the wake-up.
-        context: Context,
-        /// The number of the device interrupt.
-        irq: u16,
-        /// Further evidence in that context.
-        evidence: EvidenceIndex,
-    },
+    Woken(WakeUp),
     /// It ended without a record of its wake-up.
     Unseen,
     /// It had not ended when the recording ended, or at the last record of the thread.
+    #[default]
     Open,
+}
+
+/// A wake-up that ended a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WakeUp {
+    /// Its time; before the wait's first nanosecond if the wake-up came before the switch-out.
+    pub at: Stamp<Reference>,
+    /// The thread that was current on the CPU of the wake-up: the waker in [`Context::Task`],
+    /// otherwise the thread that the interrupt interrupted.
+    pub current: Occupant,
+    /// The context of the wake-up.
+    pub context: Context,
+    /// The number of the device interrupt.
+    pub irq: u16,
+    /// Further evidence in that context.
+    pub evidence: EvidenceIndex,
 }
 
 /// A number that a [`Sink`] gave to an [`Evidence`].
@@ -243,7 +261,15 @@ pub trait Sink {
         thread: ThreadIndex,
         from: Stamp<Reference>,
         to: Stamp<Reference>,
-        state: State<'_>,
+        state: State<&Wait>,
+    );
+    /// It took a signal, which was sent at that time while that thread was current.
+    fn signal(
+        &mut self,
+        thread: ThreadIndex,
+        at: Stamp<Reference>,
+        signal: &Signal,
+        sent: Option<(Stamp<Reference>, Occupant)>,
     );
     /// The thread got a contended kernel lock.
     fn acquired(&mut self, thread: ThreadIndex, at: Stamp<Reference>, lock: u64);

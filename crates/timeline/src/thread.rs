@@ -1,12 +1,12 @@
 //! The state of a thread while the timeline reads events.
 
 use wakepath_clock::{Local, Reference, Stamp};
-use wakepath_event::{CgroupId, Context, Cpu, Tid};
+use wakepath_event::{CgroupId, Cpu, Tid};
 
-use crate::{ContendedLock, EvidenceIndex, Occupant, ThreadIndex, Wait, Waker};
+use crate::{ContendedLock, ThreadIndex, Wait, WakeUp};
 
 /// A thread and its present state.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Thread {
     pub(crate) tid: Tid,
     pub(crate) tgid: Tid,
@@ -28,9 +28,10 @@ pub(crate) struct Thread {
     pub(crate) cpu_cgroup: CgroupId,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum CurrentState {
     /// Running or runnable when the snapshot found it.
+    #[default]
     Ready,
     Running(Cpu),
     Runnable,
@@ -43,41 +44,8 @@ pub(crate) enum CurrentState {
     Dead,
 }
 
-/// A wait without any details.
-pub(crate) const WAITING: Wait =
-    Wait { state: None, call: None, lock: None, end: Waker::Open, newborn: false, began_before: false };
-
-/// [`Waker::Woken`] as a type of its own.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct WakeUp {
-    pub(crate) at: Stamp<Reference>,
-    pub(crate) current: Occupant,
-    pub(crate) context: Context,
-    pub(crate) irq: u16,
-    pub(crate) evidence: EvidenceIndex,
-}
-
-impl From<WakeUp> for Waker {
-    fn from(woken: WakeUp) -> Self {
-        let WakeUp { at, current, context, irq, evidence } = woken;
-        Self::Woken { at, current, context, irq, evidence }
-    }
-}
-
 impl Thread {
     pub(crate) fn new(tid: Tid, at: Stamp<Reference>, state: CurrentState) -> Self {
-        Self {
-            tid,
-            tgid: tid,
-            start: None,
-            state,
-            wait: WAITING,
-            since: at,
-            pending: None,
-            lock: None,
-            exiting: false,
-            next_in_process: None,
-            cpu_cgroup: CgroupId::default(),
-        }
+        Self { tid, tgid: tid, state, since: at, ..Self::default() }
     }
 }

@@ -10,12 +10,14 @@ use crate::cpu::CpuState;
 use crate::locks::Holding;
 use crate::outgoing::Outgoing;
 use crate::recent::Recent;
-use crate::thread::{CurrentState, Thread, WAITING, WakeUp};
+use crate::thread::{CurrentState, Thread};
 use crate::tids::Tids;
-use crate::{ContendedLock, EvidenceIndex, Loss, Occupant, Sent, Sink, State, ThreadIndex, Wait, Waker};
+use crate::{
+    ContendedLock, EvidenceIndex, Loss, Occupant, Sent, Sink, State, ThreadIndex, Wait, WakeUp, Waker,
+};
 
 /// The number of sent packets, and of disk requests, that are remembered until they arrive.
-const IN_FLIGHT: usize = 1 << 16;
+pub(crate) const IN_FLIGHT: usize = 1 << 16;
 
 /// The numbers of events that do not show in the states of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,7 +33,7 @@ pub struct Counts {
 }
 
 /// The state machine; the documentation of the crate describes it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Timeline {
     pub(crate) threads: Vec<Thread>,
     pub(crate) tids: Tids,
@@ -55,29 +57,6 @@ pub struct Timeline {
     pub(crate) ns_tids: HashMap<(Tid, Tid), ThreadIndex>,
     /// The threads of each process, as a list through [`Thread::next_in_process`].
     processes: HashMap<Tid, ThreadIndex>,
-}
-
-impl Default for Timeline {
-    fn default() -> Self {
-        Self {
-            threads: Vec::new(),
-            tids: Tids::default(),
-            cpus: Vec::new(),
-            complete_since: Vec::new(),
-            now: Stamp::MIN,
-            counts: Counts::default(),
-            sends: Recent::new(IN_FLIGHT),
-            outgoing: Outgoing::new(IN_FLIGHT),
-            protocols: HashMap::default(),
-            issues: Recent::new(IN_FLIGHT),
-            holdings: Recent::new(IN_FLIGHT),
-            refills: HashMap::new(),
-            flows: HashMap::new(),
-            reversed: HashMap::new(),
-            ns_tids: HashMap::new(),
-            processes: HashMap::new(),
-        }
-    }
 }
 
 impl Timeline {
@@ -109,13 +88,13 @@ impl Timeline {
                 self.waking(*target, woken, *newborn, sink);
             }
             EventKind::Thread { identity, blocked, call } => {
-                let wait = Wait { state: *blocked, call: *call, began_before: true, ..WAITING };
+                let wait = Wait { state: *blocked, call: *call, began_before: true, ..Wait::default() };
                 self.introduce(identity, at, blocked.map(|_| wait), sink);
             }
             EventKind::Fork { child } => {
                 let forker = self.observe(event, at, sink);
                 if let (thread, true) =
-                    self.introduce(child, at, Some(Wait { newborn: true, ..WAITING }), sink)
+                    self.introduce(child, at, Some(Wait { newborn: true, ..Wait::default() }), sink)
                 {
                     sink.born(thread, at, forker);
                 }
@@ -190,6 +169,19 @@ impl Timeline {
                     self.add_call_to_wait(thread, call);
                 }
             }
+            EventKind::Signal(signal) => {
+                if let Occupant::Thread(thread) = self.observe(event, at, sink) {
+                    let sender = signal.sent.map(|(at, tid)| {
+                        let tid = Some(tid).filter(|tid| *tid != Tid::IDLE);
+                        let by = tid.map_or(Occupant::Idle, |tid| {
+                            // It may be dead by now: `kill` sends a signal and exits.
+                            self.tids.get(tid).map_or(Occupant::Unknown, Occupant::Thread)
+                        });
+                        (at.on_reference_host(), by)
+                    });
+                    sink.signal(thread, at, signal, sender);
+                }
+            }
             EventKind::Refill(cpu_cgroup) => {
                 self.observe(event, at, sink);
                 self.refills.insert(*cpu_cgroup, at);
@@ -244,6 +236,25 @@ impl Timeline {
         }
     }
 
+    /// Closes everything of a host whose last event was just pushed: its recording ends here, and nothing is
+    /// known of its threads and of these CPUs, which are all that it has, from here on.
+    pub fn end_host(&mut self, host: HostIndex, cpus: impl IntoIterator<Item = Cpu>, sink: &mut impl Sink) {
+        for cpu in cpus {
+            // One without a record of a thread is unknown as it is.
+            if usize::from(cpu.0) < self.cpus.len() {
+                self.close_cpu(cpu, sink);
+                self.cpus[usize::from(cpu.0)] = CpuState::default();
+                sink.occupant(cpu, self.now, Occupant::Unknown);
+            }
+        }
+        for index in 0..self.threads.len() {
+            if self.threads[index].tid.host() == host {
+                self.close(ThreadIndex(index as u32), Waker::Open, sink);
+                self.threads[index].state = CurrentState::Dead;
+            }
+        }
+    }
+
     /// Closes everything that is open, at the time of the last event.
     pub fn finish(mut self, sink: &mut impl Sink) -> Counts {
         for cpu in 0..self.cpus.len() {
@@ -284,7 +295,7 @@ impl Timeline {
         &mut self,
         thread: ThreadIndex,
         to: Stamp<Reference>,
-        state: State,
+        state: State<&Wait>,
         sink: &mut impl Sink,
     ) {
         let row = &mut self.threads[thread.0 as usize];
@@ -319,7 +330,7 @@ impl Timeline {
                 }
                 let now = if wait.is_some() { CurrentState::Blocked } else { CurrentState::Ready };
                 let thread = self.create(identity.tid, at, now, sink);
-                self.threads[thread.0 as usize].wait = wait.unwrap_or(WAITING);
+                self.threads[thread.0 as usize].wait = wait.unwrap_or_default();
                 thread
             }
         };

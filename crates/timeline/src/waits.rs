@@ -4,8 +4,20 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Call, Context, Cpu, Event, SwitchOut, Tid};
 
 use crate::locks::{Holding, futex_owner};
-use crate::thread::{CurrentState, WAITING, WakeUp};
-use crate::{ContendedLock, Occupant, Sink, State, ThreadIndex, Timeline, UnknownReason, Wait, Waker};
+use crate::thread::CurrentState;
+use crate::{
+    ContendedLock, Occupant, Sink, State, ThreadIndex, Timeline, UnknownReason, Wait, WakeUp, Waker,
+};
+
+/// The call in which a thread waits. `restart_syscall` goes on with the call before it, which a stop interrupted, and
+/// has that call's arguments.
+fn resumed_call(call: &Call, before: Option<&Call>) -> Call {
+    let resumes = |before: &&Call| {
+        let known = call.arg0 != Call::NO_ARGUMENT && before.arg0 != Call::NO_ARGUMENT;
+        call.number == Call::RESTART && (!known || before.arg0 == call.arg0)
+    };
+    *before.filter(resumes).unwrap_or(call)
+}
 
 impl Timeline {
     pub(crate) fn switch(
@@ -24,19 +36,21 @@ impl Timeline {
         }
         if let Occupant::Thread(thread) = prev {
             let row = &self.threads[thread.0 as usize];
+            let call = call.map(|call| resumed_call(call, row.wait.call.as_ref()));
             let stay = u32::try_from(at.since(row.since)).unwrap_or(u32::MAX);
             self.emit(thread, at, State::Running { cpu, interrupts_ns: interrupts_ns.min(stay) }, sink);
-            let lock =
-                if matches!(out, SwitchOut::Blocked(_)) { self.waited_lock(thread, call) } else { None };
+            let lock = if matches!(out, SwitchOut::Blocked(_)) {
+                self.waited_lock(thread, call.as_ref())
+            } else {
+                None
+            };
             let row = &mut self.threads[thread.0 as usize];
             row.state = match out {
                 SwitchOut::Runnable => CurrentState::Runnable,
                 SwitchOut::Throttled => CurrentState::Throttled(cpu),
                 SwitchOut::Blocked(state) => {
-                    row.wait = Wait { state: Some(state), ..WAITING };
-                    if let Some(call) = call {
-                        row.wait.call = Some(*call);
-                    }
+                    row.wait = Wait { state: Some(state), ..Wait::default() };
+                    row.wait.call = call;
                     if let Some(lock) = lock {
                         row.wait.lock = Some(lock);
                     }
@@ -79,7 +93,7 @@ impl Timeline {
             }
             CurrentState::Blocked => match pending {
                 Some(woken) => {
-                    self.end_wait(thread, since, woken.into(), sink);
+                    self.end_wait(thread, since, Waker::Woken(woken), sink);
                     self.emit(thread, at, State::Runnable { cpu }, sink);
                 }
                 None => self.end_wait(thread, at, Waker::Unseen, sink),
@@ -150,14 +164,14 @@ impl Timeline {
     pub(crate) fn wake(&mut self, thread: ThreadIndex, woken: WakeUp, sink: &mut impl Sink) {
         let row = &self.threads[thread.0 as usize];
         match row.state {
-            CurrentState::Blocked => self.end_wait(thread, woken.at, woken.into(), sink),
+            CurrentState::Blocked => self.end_wait(thread, woken.at, Waker::Woken(woken), sink),
             CurrentState::Unknown { lost_until: Some(to) } => {
                 // Its switch-out is in the lost range; after that range it was asleep.
                 let to = to.min(woken.at);
                 self.emit(thread, to, State::Unknown(UnknownReason::Lost), sink);
                 if woken.at > to {
-                    self.threads[thread.0 as usize].wait = WAITING;
-                    self.end_wait(thread, woken.at, woken.into(), sink);
+                    self.threads[thread.0 as usize].wait = Wait::default();
+                    self.end_wait(thread, woken.at, Waker::Woken(woken), sink);
                 }
             }
             _ => self.emit(thread, woken.at, State::Unknown(UnknownReason::NotSeenYet), sink),
@@ -197,7 +211,7 @@ impl Timeline {
             .get(&key)
             .filter(|held| held.owner == owner && held.from <= since && since <= held.to);
         match *end {
-            Waker::Woken { at, current: Occupant::Thread(waker), context: Context::Task, .. }
+            Waker::Woken(WakeUp { at, current: Occupant::Thread(waker), context: Context::Task, .. })
                 if waker == owner =>
             {
                 let from = held.map_or(since, |held| held.from);

@@ -14,17 +14,18 @@ pub mod judge;
 mod lines;
 pub mod log;
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use anyhow::{Context, Result};
 
 use crate::noise::Noise;
-use crate::runner::{command_line, finish, read};
+use crate::runner::{Runner, answer, read};
+use crate::tries::Outcome;
 use judge::{CallsVerdict, PeakVerdict};
+pub use lines::lines;
 use log::{CallLog, CallsDocument, Cause};
 
 /// The priority of the server.
@@ -51,20 +52,6 @@ const TIMEOUT: Duration = Duration::from_secs(240);
 /// The number of slowest calls that are explained one by one: all calls with a planted cause are among them,
 /// unless neighbours make more than a thousand others as slow.
 const MAX_SLOWEST: &str = "2000";
-
-/// The number of runs until one can be judged.
-const MAX_TRIES: u32 = 3;
-
-/// The programs and the neighbour of a run.
-#[derive(Debug)]
-pub struct CallsRunner<'a> {
-    /// The tool under judgement.
-    pub wakepath: &'a Path,
-    /// The folder of the workloads.
-    pub programs: &'a Path,
-    /// The neighbour.
-    pub noise: Noise,
-}
 
 /// The judgement of a run.
 #[derive(Debug)]
@@ -99,74 +86,47 @@ impl CallsJudgement {
             || self.peaks.iter().any(|peak| !peak.void.is_empty())
     }
 
-    /// The judgement as text.
-    pub fn lines(&self) -> String {
-        lines::lines(self)
+    /// The outcome of the run.
+    pub fn outcome(&self) -> Outcome {
+        Outcome::of(self.is_right(), !self.is_void())
     }
 }
 
-impl CallsRunner<'_> {
-    /// Makes runs until one can be judged, at most three. `void` gets each run without a judgement.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`CallsRunner::run`].
-    pub fn run_until_it_judges(
-        &self,
-        condition: Condition,
-        folder: &Path,
-        mut void: impl FnMut(&CallsJudgement),
-    ) -> Result<CallsJudgement> {
-        for _ in 1..MAX_TRIES {
-            let judged = self.run(condition, folder)?;
-            if !judged.is_void() {
-                return Ok(judged);
-            }
-            void(&judged);
-        }
-        self.run(condition, folder)
-    }
-
-    /// Records a run into `folder`, which then holds `recording`, `truth.json` and the tool's answers.
+impl Runner {
+    /// Records a run of calls into `folder`, which then holds `recording`, `truth.json` and the tool's answers.
     ///
     /// # Errors
     ///
     /// If a program cannot be started, fails or hangs.
-    pub fn run(&self, condition: Condition, folder: &Path) -> Result<CallsJudgement> {
-        if folder.exists() {
-            fs::remove_dir_all(folder).with_context(|| format!("cannot empty `{}`", folder.display()))?;
-        }
-        fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+    pub fn run_calls(&self, condition: Condition, folder: &Path) -> Result<CallsJudgement> {
+        let mut command = self.recorder(folder)?;
         let program = fs::canonicalize(self.programs.join("causes")).context("cannot find `causes`")?;
-        let truth = folder.join("truth.json");
-        let mut command = Command::new(self.wakepath);
-        command.arg("record").arg("-o").arg(folder.join("recording"));
         command.arg("--call").arg(format!("{}:handle", program.display()));
         command.arg("--").arg(program).args(ARGUMENTS.split_whitespace());
         if condition.ahead {
             command.arg("--ahead");
         }
-        command.arg("--truth").arg(&truth).stdout(Stdio::null());
-        let neighbour = self.noise.start(self.programs, TIMEOUT.as_secs())?;
-        let status = finish(&mut command, &folder.join("record.log"), TIMEOUT)?;
-        drop(neighbour);
-        ensure!(status.success(), "`{}` ended with {status}", command_line(&command));
-        ensure!(truth.exists(), "`{}` wrote no truth", command_line(&command));
-        self.replay(condition, folder)
+        self.record(command.arg("--truth"), folder, TIMEOUT, false)?;
+        self.replay_calls(condition, folder)
     }
 
-    /// Judges a kept recording.
+    /// Judges a kept recording of calls.
     ///
     /// # Errors
     ///
     /// If the tool fails, or a document has the wrong form.
-    pub fn replay(&self, condition: Condition, folder: &Path) -> Result<CallsJudgement> {
+    pub fn replay_calls(&self, condition: Condition, folder: &Path) -> Result<CallsJudgement> {
         let log = CallLog::read(&read(&folder.join("truth.json"))?)?;
-        let (slowest, origin) = CallsDocument::read(self.ask(folder, &["--slowest", MAX_SLOWEST])?)?;
+        let ask = |which: [&str; 2]| {
+            let mut command = Command::new(&self.wakepath);
+            command.arg("path").arg(folder.join("recording")).args(["--call", "handle"]).args(which);
+            let answer = answer(&mut command, &folder.join(format!("calls{}", which.concat())), TIMEOUT)?;
+            CallsDocument::read(answer)
+        };
+        let (slowest, origin) = ask(["--slowest", MAX_SLOWEST])?;
         let calls = judge::calls(&log, &slowest, origin);
         let peaks = (1..=slowest.peaks.len()).map(|number| {
-            let (document, origin) =
-                CallsDocument::read(self.ask(folder, &["--peak", &number.to_string()])?)?;
+            let (document, origin) = ask(["--peak", &number.to_string()])?;
             Ok(judge::peak(&log, &document, origin, number, condition.ahead))
         });
         let peaks = peaks.collect::<Result<Vec<PeakVerdict>>>()?;
@@ -179,21 +139,6 @@ impl CallsRunner<'_> {
         let blamed = peaks.iter().any(|peak| peak.by_noise > 0.0);
         let never_blamed = self.noise == Noise::Spin && !condition.ahead && !blamed;
         Ok(CallsJudgement { peaks, calls, missing_peaks, mixed, left_out, never_blamed })
-    }
-
-    fn ask(&self, folder: &Path, which: &[&str]) -> Result<Value> {
-        let answer: PathBuf = folder.join(format!("calls{}.json", which.concat()));
-        let mut command = Command::new(self.wakepath);
-        command
-            .arg("path")
-            .arg(folder.join("recording"))
-            .args(["--call", "handle"])
-            .args(which)
-            .arg("--json");
-        command.stdout(File::create(&answer).with_context(|| format!("cannot make `{}`", answer.display()))?);
-        let status = finish(&mut command, &folder.join("path.log"), TIMEOUT)?;
-        ensure!(status.success(), "`{}` ended with {status}", command_line(&command));
-        read(&answer)
     }
 }
 

@@ -14,6 +14,15 @@ const MAX_ENDS_NS: i64 = 50_000_000;
 /// The smallest part whose name and system call are checked, as a fraction of the window.
 pub(crate) const WORTH_NAMING: f64 = 0.005;
 
+/// The limits of the checks of names and system calls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tolerance {
+    /// The smallest part that is checked, ns.
+    pub worth_ns: f64,
+    /// The unknown time that missing events excuse, ns: the path may lack as much.
+    pub excused_ns: f64,
+}
+
 pub(crate) fn window(truth: &Truth, path: &PathDocument, from: i64, to: i64, slowness: f64) -> Vec<String> {
     let mut violations = Vec::new();
     let (thread, window) = (&truth.window.thread, &path.window);
@@ -66,9 +75,9 @@ fn worth_naming(ns: Option<i64>, worth_ns: f64) -> bool {
 
 /// Checks that each thread with a large enough part has its name in at least one segment. Before it sets its
 /// name, it has the name of its parent or of its program.
-pub(crate) fn names(truth: &Truth, segments: &[Segment], worth_ns: f64) -> Vec<String> {
+pub(crate) fn names(truth: &Truth, segments: &[Segment], tolerance: Tolerance) -> Vec<String> {
     let mut violations = BTreeSet::new();
-    for part in truth.contributors.iter().filter(|part| worth_naming(part.total_ns, worth_ns)) {
+    for part in truth.contributors.iter().filter(|part| worth_naming(part.total_ns, tolerance.worth_ns)) {
         let mut names = segments.iter().filter(|segment| segment.tid == Some(part.thread.tid));
         let Some(first) = names.next() else { continue };
         let is_right = |segment: &Segment| segment.comm.as_deref() == Some(part.thread.comm.as_str());
@@ -83,20 +92,25 @@ pub(crate) fn names(truth: &Truth, segments: &[Segment], worth_ns: f64) -> Vec<S
     violations.into_iter().collect()
 }
 
-/// Checks that each large enough wait is in the truth's system call, for the same time within that size. A
-/// wait for a disk only has to be there, because the path may replace it by kernel threads.
+/// Checks that each large enough wait is in the truth's system call, for the same time within that size; it
+/// may be shorter by the unknown time that missing events excuse, and not longer. A wait for a disk only has to
+/// be there, because the path may replace it by kernel threads.
 pub(crate) fn calls(
     truth: &Truth,
     segments: &[Segment],
     document: &Value,
-    worth_ns: f64,
+    tolerance: Tolerance,
 ) -> Result<Vec<String>, BadAssertion> {
+    let Tolerance { worth_ns, excused_ns } = tolerance;
     let mut violations = Vec::new();
     for part in truth.contributors.iter().filter(|part| worth_naming(part.total_ns, worth_ns)) {
+        // Whether unknown time is long enough for what is not there.
+        let is_excused = |lacking: i64| excused_ns > 0.0 && lacking as f64 <= excused_ns + worth_ns;
         let (Some(call), tid) = (&part.call, part.thread.tid) else { continue };
         if part.kind == "block_device" {
             let count = |list| assertion::count(document, &format!("{list} tid={tid} call={call}"));
-            if count("segments")? + count("waits")? == 0 {
+            let is_there = count("segments")? + count("waits")? > 0;
+            if !is_there && !is_excused(part.total_ns.unwrap_or(0)) {
                 violations.push(format!("no wait of {} in {call}", part.thread.comm));
             }
             continue;
@@ -109,7 +123,8 @@ pub(crate) fn calls(
             .map(length)
             .sum();
         let expected = part.total_ns.unwrap_or(found);
-        if worth_naming(Some((found - expected).abs()), worth_ns) || found == 0 {
+        let differs = worth_naming(Some((found - expected).abs()), worth_ns) || found == 0;
+        if differs && !(found < expected && is_excused(expected - found)) {
             violations.push(format!(
                 "{} of {} in {call} is {:.3} ms, not {:.3} ms",
                 part.kind,

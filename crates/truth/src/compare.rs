@@ -18,6 +18,11 @@
 //!    ends. The segments are clipped to the time that the program accounts for, by the clock that both
 //!    documents use. The rest must be short (see `checks`).
 //!
+//! Unknown time that follows from missing events (`losses` that the recorder did not report) excuses what the
+//! path lacks elsewhere, and nothing else: time that it charges to somebody who did not have it, a name, an
+//! assertion that does not hold are wrong whatever is unknown beside them. Only where the program's own books
+//! contradict themselves is nothing compared with them; the path's own sums are checked even then.
+//!
 //! The kind `still_waiting` exists here only: a wait that has not ended when the window does. A path has
 //! a cause for it and no kind; it is known and does not count as `unknown`.
 
@@ -30,6 +35,7 @@ use crate::assertion::BadAssertion;
 use crate::audit;
 use crate::checks;
 use crate::document::{PathDocument, Segment, Truth, clip, length};
+use crate::tries::Outcome;
 
 /// The limits of the errors of a path, as fractions of the window.
 #[derive(Debug, Clone, Copy)]
@@ -91,8 +97,17 @@ pub struct Verdict {
     pub parts: Vec<Part>,
     /// The errors of the path, in sentences.
     pub violations: Vec<String>,
-    /// The reasons why this run cannot be judged, in sentences.
+    /// The reasons why this run shows less than a whole one, in sentences.
     pub void: Vec<String>,
+    /// The program's own books add up, so that the path was compared with them.
+    pub sound_books: bool,
+}
+
+impl Verdict {
+    /// The outcome of the run.
+    pub fn outcome(&self) -> Outcome {
+        Outcome::of(self.violations.is_empty(), self.void.is_empty())
+    }
 }
 
 /// Documents that cannot be compared at all.
@@ -152,13 +167,9 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
         return Err(BadDocument::Apart);
     }
 
-    let worth_ns = checks::WORTH_NAMING * limits.slowness * window_ns as f64;
     let void = audit::truth(&truth, limits.slowness);
-    let mut violations = audit::path(&path);
-    violations.extend(checks::window(&truth, &path, from, to, limits.slowness));
-    violations.extend(checks::sentences(&truth, document)?);
-    violations.extend(checks::names(&truth, &clipped, worth_ns));
-    violations.extend(checks::calls(&truth, &clipped, document, worth_ns)?);
+    let sound_books = void.is_empty();
+    let violations = audit::path(&path);
 
     let own: BTreeSet<u32> = truth.threads.iter().map(|thread| thread.tid).collect();
     let expected = sums_of_truth(&truth, window_ns);
@@ -180,14 +191,26 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
         parts,
         violations,
         void,
+        sound_books,
     };
     // A path is right to have unknown time where the kernel did not record a switch. The time that it
-    // then lacks elsewhere is no error; with more than a little of it the run cannot be judged.
+    // then lacks elsewhere is no error; with more than a little of it the run shows too little.
     let mut excused = 0.0;
     if path.losses.iter().any(|loss| !loss.reported) && verdict.unknown > limits.unknown {
         excused = verdict.unknown;
         verdict.void.push(format!("{:.3}% is unknown where events are missing", excused * 100.0));
     }
+    if !sound_books {
+        return Ok(verdict);
+    }
+    let tolerance = checks::Tolerance {
+        worth_ns: checks::WORTH_NAMING * limits.slowness * window_ns as f64,
+        excused_ns: excused * window_ns as f64,
+    };
+    verdict.violations.extend(checks::window(&truth, &path, from, to, limits.slowness));
+    verdict.violations.extend(checks::sentences(&truth, document)?);
+    verdict.violations.extend(checks::names(&truth, &clipped, tolerance));
+    verdict.violations.extend(checks::calls(&truth, &clipped, document, tolerance)?);
     for (what, found, limit) in [
         ("contributors differ by", verdict.error - excused, limits.error),
         ("unknown is", verdict.unknown - excused, limits.unknown),

@@ -12,10 +12,14 @@ pub mod calls;
 mod checks;
 pub mod compare;
 pub mod document;
+pub mod incidents;
+#[cfg(test)]
+mod made;
 pub mod noise;
 pub mod pair;
 pub mod runner;
 pub mod table;
+pub mod tries;
 pub mod two_clocks;
 pub mod workloads;
 

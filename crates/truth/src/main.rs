@@ -1,23 +1,30 @@
 //! `wakepath-truth`: runs the workloads under the tool and prints the tool's errors. For developers.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use wakepath_truth::Limits;
-use wakepath_truth::calls::{self, CallsRunner, Condition};
+use wakepath_truth::calls::{self, CallsJudgement, Condition};
+use wakepath_truth::incidents::{self, Verdict};
 use wakepath_truth::noise::{self, Noise};
 use wakepath_truth::pair;
-use wakepath_truth::runner::{Judgement, Runner, judge};
+use wakepath_truth::runner::{Judgement, Runner, judge, read};
 use wakepath_truth::table;
+use wakepath_truth::tries::{MAX_TRIES, Outcome, Tally};
 use wakepath_truth::workloads::{self, Workload};
 
 /// Runs programs whose truth is known under `wakepath record`, and compares `wakepath path` with that truth.
 ///
 /// Exit codes: 0 all paths are right; 1 a path is wrong; 2 wrong usage, or nothing could be run.
 #[derive(Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true)]
 struct Options {
+    #[command(subcommand)]
+    verb: Option<Verb>,
     /// The workloads to run, by name, or `calls` and `calls-ahead`; all if none is named.
     names: Vec<String>,
     /// The number of runs of each workload.
@@ -62,8 +69,33 @@ struct Options {
     list: bool,
 }
 
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Plants incidents whose cause and size are known, asks as a newcomer would, and prints a table of the answers.
+    Incidents {
+        /// The incidents, by name; all if none is named.
+        names: Vec<String>,
+        /// The tool under judgement.
+        #[arg(long, default_value = "target/release/wakepath")]
+        wakepath: PathBuf,
+        /// The folder of the incidents.
+        #[arg(long, default_value = "incidents")]
+        scripts: PathBuf,
+        /// Keep screens, documents and recordings in this folder.
+        #[arg(long, value_name = "DIR")]
+        keep: Option<PathBuf>,
+    },
+}
+
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
+    let options = Options::parse();
+    let result = match &options.verb {
+        Some(Verb::Incidents { names, wakepath, scripts, keep }) => {
+            plant(names, wakepath, scripts, keep.as_ref())
+        }
+        None => run(&options),
+    };
+    match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
@@ -87,7 +119,8 @@ fn run(options: &Options) -> Result<bool> {
     if let Some([truth, path]) = options.compare.as_deref() {
         println!("{}", table::HEAD);
         let limits = Limits::with_error(0.01).slower(options.slower);
-        return Ok(show(options, "", limits.error, judge(limits, truth, path)));
+        let judged = read(truth).and_then(|truth| judge(limits, &truth, &read(path)?));
+        return Ok(show(options, "", limits.error, judged));
     }
     if let Some(folder) = &options.pair {
         return judge_pair(options, folder);
@@ -103,50 +136,74 @@ fn run(options: &Options) -> Result<bool> {
         return replay(options, &runner(Noise::None), folder);
     }
     let mut all_right = true;
+    let mut tally = Tally::default();
     for &noise in &options.noise {
         let workloads = chosen(&options.names)?;
         if !workloads.is_empty() {
             println!("\nbeside noise: {}\n{}", noise.name(), table::HEAD);
-            all_right &= live(options, &workloads, &runner(noise))?;
+            all_right &= live(options, &workloads, &runner(noise), &mut tally)?;
         }
     }
     for &noise in &options.noise {
-        all_right &= live_calls(options, noise)?;
+        all_right &= live_calls(options, &runner(noise), &mut tally)?;
     }
-    Ok(all_right)
+    println!("\n{}", tally.line());
+    Ok(all_right && tally.is_within_bound())
+}
+
+/// Plants each incident once and prints the table. True if no answer is wrong.
+fn plant(names: &[String], wakepath: &Path, scripts: &Path, keep: Option<&PathBuf>) -> Result<bool> {
+    let (folder, _temporary) = place(keep)?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+    // Under sudo the programs run as the user who called, and write there.
+    std::fs::set_permissions(&folder, Permissions::from_mode(0o755))?;
+    println!("{}", incidents::HEAD);
+    let mut verdicts = Vec::new();
+    for incident in incidents::scripts(scripts, names)? {
+        let checked = incidents::ask(wakepath, &incident, &folder.join(&incident.name));
+        println!("{}", incidents::row(&incident, &checked));
+        verdicts.push(checked.verdict);
+    }
+    println!("\n{}", incidents::sums(&verdicts));
+    Ok(!verdicts.iter().any(|verdict| matches!(verdict, Verdict::Wrong(_))))
 }
 
 /// The folder for recordings: the one to keep, or one that is removed when the second value is dropped.
-fn place(options: &Options) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
-    if let Some(folder) = &options.keep {
+fn place(keep: Option<&PathBuf>) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
+    if let Some(folder) = keep {
         return Ok((folder.clone(), None));
     }
     let temporary = tempfile::tempdir().context("cannot make a folder for the recordings")?;
     Ok((temporary.path().to_owned(), Some(temporary)))
 }
 
+/// The number of runs of calls until one can be judged; one takes 40 s.
+const MAX_TRIES_OF_CALLS: u32 = 3;
+
 /// Runs each condition once: one run has enough calls.
-fn live_calls(options: &Options, noise: Noise) -> Result<bool> {
-    let (folder, _temporary) = place(options)?;
-    let runner = CallsRunner { wakepath: &options.wakepath, programs: &options.programs, noise };
+fn live_calls(options: &Options, runner: &Runner, tally: &mut Tally) -> Result<bool> {
+    let (folder, _temporary) = place(options.keep.as_ref())?;
     let mut all_right = true;
     for condition in chosen_calls(&options.names) {
-        println!("\n{}, beside noise: {}", condition.name, noise.name());
-        let place = folder.join(format!("{}.{}.1", condition.name, noise.name()));
-        let judged = runner.run_until_it_judges(condition, &place, |judged| {
-            println!("{}  void, once more", judged.lines());
-        });
+        println!("\n{}, beside noise: {}", condition.name, runner.noise.name());
+        let place = folder.join(format!("{}.{}.1", condition.name, runner.noise.name()));
+        let run = || runner.run_calls(condition, &place);
+        let judged =
+            tally.until_judged(MAX_TRIES_OF_CALLS, run, CallsJudgement::outcome, |discarded, turn| {
+                print!("{}", calls::lines(discarded));
+                println!("  void, discarded (run {turn} of at most {MAX_TRIES_OF_CALLS})");
+            });
         all_right &= show_calls(judged);
     }
     Ok(all_right)
 }
 
 /// Prints a run of calls. True if it was right.
-fn show_calls(judged: Result<calls::CallsJudgement>) -> bool {
+fn show_calls(judged: Result<CallsJudgement>) -> bool {
     match judged {
         Ok(judged) => {
-            print!("{}", judged.lines());
-            judged.is_right() && !judged.is_void()
+            print!("{}", calls::lines(&judged));
+            judged.outcome() == Outcome::Right
         }
         Err(error) => {
             println!("  FAILED: {error:#}");
@@ -155,18 +212,26 @@ fn show_calls(judged: Result<calls::CallsJudgement>) -> bool {
     }
 }
 
-fn live(options: &Options, workloads: &[Workload], runner: &Runner) -> Result<bool> {
-    let (folder, _temporary) = place(options)?;
+fn live(options: &Options, workloads: &[Workload], runner: &Runner, tally: &mut Tally) -> Result<bool> {
+    let (folder, _temporary) = place(options.keep.as_ref())?;
     let mut all_right = true;
     let mut by_noise = Vec::new();
     for workload in workloads {
         for turn in 1..=options.repeat {
             let place = folder.join(format!("{}.{}.{turn}", workload.name, runner.noise.name()));
-            let judged = runner.run_until_it_judges(workload, &place, |verdict| {
-                println!("{:<16} void, once more: {}", workload.name, verdict.void.join("; "));
-            });
+            let limit = workload.limit * options.slower;
+            let judged = tally.until_judged(
+                MAX_TRIES,
+                || runner.run(workload, &place),
+                |judged| judged.verdict.outcome(),
+                |discarded, turn| {
+                    println!("{}", table::line(workload.name, limit, discarded));
+                    println!("    discarded (run {turn} of at most {MAX_TRIES})");
+                    print!("{}", table::parts(&discarded.verdict));
+                },
+            );
             by_noise.extend(judged.as_ref().map(|judged| judged.by_noise));
-            all_right &= show(options, workload.name, workload.limit * options.slower, judged);
+            all_right &= show(options, workload.name, limit, judged);
         }
     }
     if noise::never_blamed(runner.noise, &by_noise) {
@@ -209,9 +274,7 @@ fn replay(options: &Options, runner: &Runner, folder: &Path) -> Result<bool> {
         {
             judged += 1;
             println!("\n{name}");
-            let runner =
-                CallsRunner { wakepath: &options.wakepath, programs: &options.programs, noise: Noise::None };
-            all_right &= show_calls(runner.replay(condition, place));
+            all_right &= show_calls(runner.replay_calls(condition, place));
         }
         let Some(workload) = workloads::by_name(program) else { continue };
         if !wanted.contains(&workload) {
@@ -259,7 +322,7 @@ fn show(options: &Options, name: &str, limit: f64, judged: Result<Judgement>) ->
     };
     println!("{}", table::line(name, limit, &judged));
     // A run that cannot be judged is not right either.
-    let right = judged.verdict.violations.is_empty() && judged.verdict.void.is_empty();
+    let right = judged.verdict.outcome() == Outcome::Right;
     if options.parts || !right {
         print!("{}", table::parts(&judged.verdict));
     }

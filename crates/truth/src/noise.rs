@@ -127,16 +127,15 @@ pub fn never_blamed(noise: Noise, by_noise: &[f64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::made;
     use serde::Deserialize;
     use serde_json::json;
 
+    const MAIN: made::Named<'_> = (1, "prog");
+
     /// 100 ms of main: the segments in ms with their competitor, a name or `-` for an idle CPU.
     fn blame(segments: &[(i64, &str)]) -> (f64, f64, Vec<String>) {
-        let truth = json!({
-            "schema": "", "workload": "", "must": [], "never": [], "threads": [], "contributors": [],
-            "window": {"pid": 1, "tid": 1, "comm": "prog", "from_ns": 0, "to_ns": 100_000_000},
-            "clocks": {"running_ns": 0, "unawares_ns": 0, "stolen_ns": 0},
-        });
+        let truth = made::truth(&[MAIN], 0, &[(MAIN, "running", None, 100_000_000)]);
         let mut at = 0;
         let mut list = Vec::new();
         for &(ms, who) in segments {
@@ -150,10 +149,7 @@ mod tests {
                              "call": null, "cause": cause}));
             at = to;
         }
-        let path = json!({
-            "schema": "", "origin_ns": "0", "segments": list, "contributors": [],
-            "window": {"tid": 1, "comm": "prog", "from_ns": 0, "to_ns": at},
-        });
+        let path = made::path(MAIN, &list);
         blamed(&Truth::deserialize(truth).unwrap(), &PathDocument::deserialize(path).unwrap(), 1.0)
     }
 

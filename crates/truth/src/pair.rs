@@ -11,9 +11,8 @@
 
 mod overlap;
 
-use std::fs::File;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -23,7 +22,7 @@ use crate::audit;
 use crate::checks;
 use crate::compare::{Limits, NO_THREAD, Verdict, compare};
 use crate::document::Truth;
-use crate::runner::{Judgement, read};
+use crate::runner::{Judgement, TIMEOUT, answer, read};
 use crate::two_clocks::{self, ClockNotes, Findings, SyncDocument};
 use overlap::Overlap;
 
@@ -56,20 +55,8 @@ pub struct PairJudgement {
 /// If the tool fails, or a document has the wrong form.
 pub fn judge(wakepath: &Path, folder: &Path, drift: f64, slowness: f64) -> Result<PairJudgement> {
     let recordings = ["client", "server"].map(|host| folder.join(host).join("recording"));
-    let ask = |verb: &str| -> Result<Value> {
-        let answer = folder.join(verb).with_extension("json");
-        let out = File::create(&answer).with_context(|| format!("cannot make `{}`", answer.display()))?;
-        let status = Command::new(wakepath)
-            .arg(verb)
-            .args(&recordings)
-            .arg("--json")
-            .stdin(Stdio::null())
-            .stdout(out)
-            .status()
-            .with_context(|| format!("cannot start `{}`", wakepath.display()))?;
-        ensure!(status.success(), "`wakepath {verb}` ended with {status}");
-        read(&answer)
-    };
+    let ask =
+        |verb: &str| answer(Command::new(wakepath).arg(verb).args(&recordings), &folder.join(verb), TIMEOUT);
     let [client, server] = ["client", "server"].map(|host| folder.join(host));
     let sync =
         SyncDocument::deserialize(ask("sync")?).context("cannot read the output of `wakepath sync`")?;

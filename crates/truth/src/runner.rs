@@ -1,4 +1,5 @@
-//! Runs a workload under `wakepath record`, runs `wakepath path`, and has the two documents compared.
+//! Runs programs under `wakepath record`, asks the tool about the recordings, and has the answers compared with the
+//! programs' logs.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,14 +15,8 @@ use crate::document::{PathDocument, Truth};
 use crate::noise::{self, Noise};
 use crate::workloads::{View, Workload};
 
-/// The longest time of a command. No workload runs longer than a minute.
-const TIMEOUT: Duration = Duration::from_secs(90);
-
-/// The longest time of a neighbour, s.
-const NOISE_SECONDS: u64 = 55;
-
-/// The number of runs of a workload until one can be judged.
-const MAX_TRIES: u32 = 4;
+/// The longest time of a command, and of the neighbour of a recording. No workload runs longer than a minute.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The programs and settings of a run.
 #[derive(Debug)]
@@ -50,40 +45,13 @@ pub struct Judgement {
 }
 
 impl Runner {
-    /// Records runs until one can be judged, at most four. `void` gets each verdict without a judgement.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`Runner::run`].
-    pub fn run_until_it_judges(
-        &self,
-        workload: &Workload,
-        folder: &Path,
-        mut void: impl FnMut(&Verdict),
-    ) -> Result<Judgement> {
-        for _ in 1..MAX_TRIES {
-            let judged = self.run(workload, folder)?;
-            if judged.verdict.void.is_empty() {
-                return Ok(judged);
-            }
-            void(&judged.verdict);
-        }
-        self.run(workload, folder)
-    }
-
     /// Records a run into `folder`, which then holds `recording`, `truth.json` and `path.json`.
     ///
     /// # Errors
     ///
     /// If a program cannot be started, fails or hangs.
     pub fn run(&self, workload: &Workload, folder: &Path) -> Result<Judgement> {
-        if folder.exists() {
-            fs::remove_dir_all(folder).with_context(|| format!("cannot empty `{}`", folder.display()))?;
-        }
-        fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
-        let truth = folder.join("truth.json");
-        let mut command = Command::new(&self.wakepath);
-        command.arg("record").arg("-o").arg(folder.join("recording"));
+        let mut command = self.recorder(folder)?;
         if let Some(seconds) = workload.record_for {
             command.arg("-d").arg(seconds.to_string());
         }
@@ -92,17 +60,34 @@ impl Runner {
             View::Host => "--truth",
             View::TwoHosts => "--truth-hosts",
         };
-        command.arg(which).arg(&truth).stdout(Stdio::null());
-        let neighbour = self.noise.start(&self.programs, NOISE_SECONDS)?;
-        let status = finish(&mut command, &folder.join("record.log"), TIMEOUT)?;
-        drop(neighbour);
-        ensure!(truth.exists(), "`{}` ended with {status} and no truth was written", command_line(&command));
-        ensure!(
-            status.success() || workload.record_for.is_some(),
-            "`{}` ended with {status}",
-            command_line(&command)
-        );
+        self.record(command.arg(which), folder, TIMEOUT, workload.record_for.is_some())?;
         self.replay(workload, folder)
+    }
+
+    /// `wakepath record` into the folder, which is emptied.
+    pub(crate) fn recorder(&self, folder: &Path) -> Result<Command> {
+        make_empty(folder)?;
+        let mut command = Command::new(&self.wakepath);
+        command.arg("record").arg("-o").arg(folder.join("recording"));
+        Ok(command)
+    }
+
+    /// Runs a recorder whose last argument asks for the truth, beside the neighbour.
+    pub(crate) fn record(
+        &self,
+        command: &mut Command,
+        folder: &Path,
+        patience: Duration,
+        may_fail: bool,
+    ) -> Result<()> {
+        let truth = folder.join("truth.json");
+        command.arg(&truth).stdout(Stdio::null());
+        let neighbour = self.noise.start(&self.programs, patience.as_secs())?;
+        let status = finish(command, &folder.join("record.log"), patience)?;
+        drop(neighbour);
+        ensure!(truth.exists(), "`{}` ended with {status} and no truth was written", command_line(command));
+        ensure!(status.success() || may_fail, "`{}` ended with {status}", command_line(command));
+        Ok(())
     }
 
     /// Judges the path of a kept recording.
@@ -111,17 +96,13 @@ impl Runner {
     ///
     /// If the tool fails, or a document has the wrong form.
     pub fn replay(&self, workload: &Workload, folder: &Path) -> Result<Judgement> {
-        let answer = folder.join("path.json");
         let mut command = Command::new(&self.wakepath);
-        command.arg("path").args(self.recordings(workload, folder)?).arg("--json");
-        command.stdout(File::create(&answer).with_context(|| format!("cannot make `{}`", answer.display()))?);
-        let status = finish(&mut command, &folder.join("path.log"), TIMEOUT)?;
-        ensure!(status.success(), "`{}` ended with {status}", command_line(&command));
-        judge(Limits::with_error(workload.limit).slower(self.slowness), &folder.join("truth.json"), &answer)
+        command.arg("path").args(self.recordings(workload, folder)?);
+        let path = answer(&mut command, &folder.join("path"), TIMEOUT)?;
+        let limits = Limits::with_error(workload.limit).slower(self.slowness);
+        judge(limits, &read(&folder.join("truth.json"))?, &path)
     }
-}
 
-impl Runner {
     /// The recordings of a run, one of each host.
     fn recordings(&self, workload: &Workload, folder: &Path) -> Result<Vec<PathBuf>> {
         let recording = folder.join("recording");
@@ -129,10 +110,7 @@ impl Runner {
             return Ok(vec![recording]);
         }
         let apart = folder.join("apart");
-        if apart.exists() {
-            fs::remove_dir_all(&apart).with_context(|| format!("cannot empty `{}`", apart.display()))?;
-        }
-        fs::create_dir(&apart).with_context(|| format!("cannot make `{}`", apart.display()))?;
+        make_empty(&apart)?;
         let truth = Truth::deserialize(&read(&folder.join("truth.json"))?)?;
         let mut command = Command::new(&self.split);
         command.arg(recording).arg(&apart).stdout(Stdio::null());
@@ -143,33 +121,62 @@ impl Runner {
         for process in &truth.wire {
             command.arg("--wire").arg(process.to_string());
         }
-        let status = finish(&mut command, &folder.join("split.log"), TIMEOUT)?;
-        ensure!(status.success(), "`{}` ended with {status}", command_line(&command));
+        succeed(&mut command, &folder.join("split.log"), TIMEOUT)?;
         Ok(truth.hosts.iter().map(|host| apart.join(&host.name)).collect())
     }
 }
 
-/// Judges two documents in files.
+/// Judges a path by the truth.
 ///
 /// # Errors
 ///
-/// If a file cannot be read or does not have the form of its schema.
-pub fn judge(limits: Limits, truth: &Path, path: &Path) -> Result<Judgement> {
-    let (truth, path) = (read(truth)?, read(path)?);
-    let mut verdict = compare(&truth, &path, limits)?;
+/// If a document does not have the form of its schema.
+pub fn judge(limits: Limits, truth: &Value, path: &Value) -> Result<Judgement> {
+    let mut verdict = compare(truth, path, limits)?;
     let (runnable, by_noise, violations) =
-        noise::blamed(&Truth::deserialize(&truth)?, &PathDocument::deserialize(&path)?, limits.slowness);
-    verdict.violations.extend(violations);
+        noise::blamed(&Truth::deserialize(truth)?, &PathDocument::deserialize(path)?, limits.slowness);
+    if verdict.sound_books {
+        verdict.violations.extend(violations);
+    }
     Ok(Judgement { verdict, by_noise, runnable })
 }
 
-pub(crate) fn read(file: &Path) -> Result<Value> {
+/// Reads a document.
+///
+/// # Errors
+///
+/// If there is no such file, or it is no JSON.
+pub fn read(file: &Path) -> Result<Value> {
     let bytes = fs::read(file).with_context(|| format!("cannot read `{}`", file.display()))?;
     serde_json::from_slice(&bytes).with_context(|| format!("`{}` is no JSON", file.display()))
 }
 
+/// Makes an empty folder.
+fn make_empty(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("cannot empty `{}`", folder.display()))?;
+    }
+    fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))
+}
+
+/// Runs a command of the tool with `--json`, and returns its document, which stays in the file `name.json`.
+pub(crate) fn answer(command: &mut Command, name: &Path, patience: Duration) -> Result<Value> {
+    let file = name.with_extension("json");
+    let out = File::create(&file).with_context(|| format!("cannot make `{}`", file.display()))?;
+    succeed(command.arg("--json").stdout(out), &name.with_extension("log"), patience)?;
+    read(&file)
+}
+
+/// Runs a command to its end, and fails if it fails.
+fn succeed(command: &mut Command, log: &Path, patience: Duration) -> Result<()> {
+    let status = finish(command, log, patience)?;
+    let line = command_line(command);
+    ensure!(status.success(), "`{line}` ended with {status}; its messages are in `{}`", log.display());
+    Ok(())
+}
+
 /// Runs a command to its end, or kills it after `patience`; its stderr goes to the log.
-pub(crate) fn finish(command: &mut Command, log: &Path, patience: Duration) -> Result<ExitStatus> {
+fn finish(command: &mut Command, log: &Path, patience: Duration) -> Result<ExitStatus> {
     let file = File::create(log).with_context(|| format!("cannot make `{}`", log.display()))?;
     let mut child = command
         .stdin(Stdio::null())
@@ -190,7 +197,7 @@ pub(crate) fn finish(command: &mut Command, log: &Path, patience: Duration) -> R
     }
 }
 
-pub(crate) fn command_line(command: &Command) -> String {
+fn command_line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

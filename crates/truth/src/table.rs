@@ -20,7 +20,7 @@ pub fn line(name: &str, limit: f64, judged: &Judgement) -> String {
         runnable * 100.0,
         by_noise * 100.0,
         verdict.ends_ns as f64 / 1e6,
-        word(verdict),
+        verdict.outcome().word(),
     );
     for reason in &verdict.void {
         text.push_str("\n    void: ");
@@ -31,14 +31,6 @@ pub fn line(name: &str, limit: f64, judged: &Judgement) -> String {
         text.push_str(violation);
     }
     text
-}
-
-fn word(verdict: &Verdict) -> &'static str {
-    match (verdict.violations.is_empty(), verdict.void.is_empty()) {
-        (true, true) => "right",
-        (true, false) => "void",
-        (false, _) => "WRONG",
-    }
 }
 
 /// The contributors side by side: those that differ by more than 0.01% of the window or are more than 1% of it.

@@ -3,14 +3,18 @@
 use std::borrow::Borrow;
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{CgroupId, Comm, Cpu, Event, EventKind, ThreadIdentity, Tid};
+use wakepath_event::{
+    Call, CgroupId, Comm, Cpu, Event, EventKind, HostIndex, Signal, SignalAction, SignalEffect,
+    ThreadIdentity, Tid,
+};
 use wakepath_timeline::{Sink, State, Timeline};
 
 use crate::chunks::Chunks;
 use crate::occupancy::Occupancies;
 use crate::state_interval::Packed;
 use crate::{
-    Evidence, EvidenceIndex, Graph, Loss, Losses, Occupant, Stolen, Thread, ThreadIndex, ThreadState,
+    Cut, Evidence, EvidenceIndex, Graph, Loss, Losses, Occupant, Thread, ThreadIndex, Wait, WaitIndex,
+    WakeUp, Waker,
 };
 
 /// Builds a [`Graph`] from events in time order, one by one.
@@ -65,6 +69,14 @@ impl Builder {
         }
     }
 
+    /// Ends a host of several, with the last event that was added: from here on nothing is known of its threads
+    /// and of these CPUs, which are all that it has.
+    pub fn end_host(&mut self, host: HostIndex, cpus: impl IntoIterator<Item = Cpu>) {
+        self.timeline.end_host(host, cpus, &mut self.store);
+        let graph = &mut self.store.graph;
+        graph.host_ends.push((host, graph.to));
+    }
+
     /// The graph of all events so far.
     pub fn finish(mut self) -> Graph {
         let counts = self.timeline.finish(&mut self.store);
@@ -76,7 +88,7 @@ impl Builder {
         graph.acquisitions.sort_unstable();
         graph.acquisitions.shrink_to_fit();
         graph.evidence.shrink_to_fit();
-        graph.waits.shrink();
+        graph.waits.finish();
         graph.occupancies.iter_mut().for_each(Occupancies::shrink);
         for (thread, mut list) in graph.threads.iter_mut().zip(self.store.interval_lists) {
             list.intervals.shrink();
@@ -106,6 +118,60 @@ impl Store {
     fn row(&mut self, thread: ThreadIndex) -> &mut Thread {
         &mut self.graph.threads[thread.0 as usize]
     }
+
+    fn is_same_process(&self, thread: ThreadIndex, other: Occupant) -> bool {
+        let process = |thread: ThreadIndex| self.graph.threads.get(thread.0 as usize)?.tgid();
+        let other = other.thread().and_then(process);
+        other.is_some() && other == process(thread)
+    }
+
+    /// The wait that a signal cut short, if it did. It is the last one, and its system call says that it was cut
+    /// short; but the call may not have waited at all, and a signal that was held back until then may have come long
+    /// after the wake-up. So the signal must have been sent right behind the wake-up, by the same thread.
+    fn wait_cut_by(
+        &self,
+        thread: ThreadIndex,
+        signal: &Signal,
+        sent: Option<(Stamp<Reference>, Occupant)>,
+    ) -> Option<WaitIndex> {
+        /// A wake-up and its signal are sent under one lock, with interrupts off; a hypervisor may come between.
+        const MAX_APART_NS: u64 = 20_000_000;
+        let list = self.interval_lists.get(thread.0 as usize)?;
+        let ends = signal.action == SignalAction::ProcessEnds;
+        let mut to = list.end;
+        for index in (0..list.intervals.len()).rev() {
+            let interval = list.intervals.get(index)?;
+            match interval.state() {
+                State::Unknown(_) => return None,
+                State::Blocked(index) => {
+                    let wait = self.graph.waits.get(index, to)?;
+                    let Waker::Woken(WakeUp { at: woken, current, .. }) = wait.end else { return None };
+                    let in_call =
+                        |call| signal.cut_call == Some(call) || signal.cut_call == Some(Call::RESTART);
+                    let same_call = wait.call.is_none_or(|call| in_call(call.number));
+                    let is_cut = match sent {
+                        // A signal that dumps a core is taken by one thread, which then ends the others.
+                        _ if ends && self.is_same_process(thread, current) => true,
+                        Some((at, by)) => by == current && woken <= at && at.since(woken) <= MAX_APART_NS,
+                        // The other threads of a process that ends are woken without a sending of their own.
+                        None => ends,
+                    };
+                    return (signal.cut_call.is_some() && same_call && is_cut).then_some(index);
+                }
+                _ => to = interval.from(),
+            }
+        }
+        None
+    }
+}
+
+/// The entry of a CPU in a list with one for each.
+fn of_cpu<T: Default>(list: &mut Vec<T>, cpu: Cpu) -> &mut T {
+    let index = usize::from(cpu.0);
+    if index >= list.len() {
+        list.resize_with(index + 1, T::default);
+    }
+    &mut list[index]
 }
 
 impl Sink for Store {
@@ -159,14 +225,14 @@ impl Sink for Store {
         thread: ThreadIndex,
         from: Stamp<Reference>,
         to: Stamp<Reference>,
-        state: State<'_>,
+        state: State<&Wait>,
     ) {
         let state = match state {
-            State::Running { cpu, interrupts_ns } => ThreadState::Running { cpu, interrupts_ns },
-            State::Runnable { cpu } => ThreadState::Runnable { cpu },
-            State::Throttled { cpu } => ThreadState::Throttled { cpu },
-            State::Blocked(wait) => ThreadState::Blocked(self.graph.waits.push(wait, to)),
-            State::Unknown(seen) => ThreadState::Unknown(seen),
+            State::Running { cpu, interrupts_ns } => State::Running { cpu, interrupts_ns },
+            State::Runnable { cpu } => State::Runnable { cpu },
+            State::Throttled { cpu } => State::Throttled { cpu },
+            State::Blocked(wait) => State::Blocked(self.graph.waits.push(wait, to)),
+            State::Unknown(reason) => State::Unknown(reason),
         };
         let list = &mut self.interval_lists[thread.0 as usize];
         debug_assert!(list.intervals.is_empty() || list.end == from, "intervals have no gaps");
@@ -174,24 +240,31 @@ impl Sink for Store {
         list.end = to;
     }
 
+    fn signal(
+        &mut self,
+        thread: ThreadIndex,
+        at: Stamp<Reference>,
+        signal: &Signal,
+        sent: Option<(Stamp<Reference>, Occupant)>,
+    ) {
+        if let Some(index) = self.wait_cut_by(thread, signal, sent) {
+            self.graph.waits.cut_short(index, Cut { signal: signal.number, effect: signal.effect() });
+        }
+        if signal.effect() != SignalEffect::GoesOn {
+            self.row(thread).signals.push((at, *signal));
+        }
+    }
+
     fn acquired(&mut self, thread: ThreadIndex, at: Stamp<Reference>, lock: u64) {
         self.graph.acquisitions.push((lock, at, thread));
     }
 
     fn occupant(&mut self, cpu: Cpu, at: Stamp<Reference>, occupant: Occupant) {
-        let index = usize::from(cpu.0);
-        if index >= self.graph.occupancies.len() {
-            self.graph.occupancies.resize_with(index + 1, Occupancies::default);
-        }
-        self.graph.occupancies[index].push(at, occupant);
+        of_cpu(&mut self.graph.occupancies, cpu).push(at, occupant);
     }
 
     fn stolen(&mut self, cpu: Cpu, from: Stamp<Reference>, to: Stamp<Reference>) {
-        let index = usize::from(cpu.0);
-        if index >= self.graph.stolen.len() {
-            self.graph.stolen.resize_with(index + 1, Stolen::default);
-        }
-        self.graph.stolen[index].push(from, to);
+        of_cpu(&mut self.graph.stolen, cpu).push(from, to);
     }
 
     fn evidence(&mut self, evidence: Evidence) -> EvidenceIndex {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{Cpu, Flow, FlowId, Tid};
+use wakepath_event::{Cpu, Flow, FlowId, HostIndex, Tid};
 
 use crate::occupancy::Occupancies;
 use crate::samples::Samples;
@@ -32,6 +32,8 @@ pub struct Graph {
     pub(crate) events: u64,
     pub(crate) from: Stamp<Reference>,
     pub(crate) to: Stamp<Reference>,
+    /// The ends of the hosts' recordings, of several hosts.
+    pub(crate) host_ends: Vec<(HostIndex, Stamp<Reference>)>,
 }
 
 impl Graph {
@@ -43,6 +45,11 @@ impl Graph {
     /// The last event's stamp.
     pub fn to(&self) -> Stamp<Reference> {
         self.to
+    }
+
+    /// The last event's stamp of this host; of later times, nothing is known of its threads.
+    pub fn end_of(&self, host: HostIndex) -> Stamp<Reference> {
+        self.host_ends.iter().find(|end| end.0 == host).map_or(self.to, |&(_, at)| at)
     }
 
     /// The number of events that it was built from.
@@ -174,43 +181,13 @@ impl Graph {
         (lock == address && owner == thread).then_some(when)
     }
 
-    /// The graph's memory.
-    pub fn bytes(&self) -> Bytes {
-        Bytes {
-            state_intervals: self.threads.iter().map(|thread| thread.intervals.bytes()).sum(),
-            threads: self.threads.iter().map(Thread::bytes).sum(),
-            waits: self.waits.bytes(),
-            evidence: size_of_val(&*self.evidence) + size_of_val(&*self.acquisitions),
-            occupancies: self.occupancies.iter().map(Occupancies::bytes).sum::<usize>()
-                + self.stolen.iter().map(Stolen::bytes).sum::<usize>(),
-            samples: self.samples.bytes() + self.stacks.bytes(),
-            losses: self.losses.bytes(),
-        }
-    }
-}
-
-/// The memory of a graph by part, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct Bytes {
-    pub state_intervals: usize,
-    pub threads: usize,
-    pub waits: usize,
-    pub evidence: usize,
-    pub occupancies: usize,
-    pub samples: usize,
-    pub losses: usize,
-}
-
-impl Bytes {
-    /// The sum of all parts.
-    pub fn total(&self) -> usize {
-        self.state_intervals
-            + self.threads
-            + self.waits
-            + self.evidence
-            + self.occupancies
-            + self.samples
-            + self.losses
+    /// The graph's memory, in bytes.
+    pub fn bytes(&self) -> usize {
+        let threads: usize = self.threads.iter().map(Thread::bytes).sum();
+        let occupancies: usize = self.occupancies.iter().map(Occupancies::bytes).sum();
+        let stolen: usize = self.stolen.iter().map(Stolen::bytes).sum();
+        let evidence = size_of_val(&*self.evidence) + size_of_val(&*self.acquisitions);
+        let samples = self.samples.bytes() + self.stacks.bytes();
+        threads + self.waits.bytes() + evidence + occupancies + stolen + samples + self.losses.bytes()
     }
 }

@@ -22,16 +22,16 @@ mod wait;
 
 pub use bookmarks::Bookmarks;
 pub use builder::Builder;
-pub use graph::{Bytes, Graph};
+pub use graph::Graph;
 pub use losses::Losses;
 pub use occupancy::Occupancy;
 pub use samples::Sample;
-pub use stacks::{Frames, StackAt, StackIndex};
+pub use stacks::{StackAt, StackIndex};
 pub use state_interval::{StateInterval, StateIntervals, ThreadState};
 pub use stolen::Stolen;
 pub use thread::Thread;
 pub use wait::WaitIndex;
 pub use wakepath_timeline::{
-    Completion, ContendedLock, Counts, Evidence, EvidenceIndex, Loss, Occupant, Received, Sender, Sent,
-    ThreadIndex, UnknownReason, Wait, Waker,
+    Completion, ContendedLock, Counts, Cut, Evidence, EvidenceIndex, Loss, Occupant, Received, Sender, Sent,
+    ThreadIndex, UnknownReason, Wait, WakeUp, Waker,
 };

@@ -3,28 +3,15 @@
 use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{Stack, StackId, Tid};
+use wakepath_event::{Stack, StackId};
 
 use crate::{Occupant, ThreadIndex};
-
-/// The frames of a thread when it left its CPU or woke another thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Frames<'a> {
-    /// The process that the user addresses belong to.
-    pub tgid: Tid,
-    /// Kernel addresses, innermost first.
-    pub kernel: &'a [u64],
-    /// User addresses, innermost first.
-    pub user: &'a [u64],
-    /// The same as [`Stack::scanned`].
-    pub scanned: usize,
-}
 
 /// A stack that [`crate::Graph::stack_at`] returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StackAt<'a> {
-    /// The recorded frames.
-    Frames(StackIndex, Frames<'a>),
+    /// The recorded stack.
+    Recorded(StackIndex, &'a Stack),
     /// A stack was taken, and its frames were lost.
     Lost,
 }
@@ -84,10 +71,7 @@ impl Stacks {
         let found = self.uses.binary_search_by_key(&(thread.0, at), |one| (one.thread, one.at)).ok()?;
         let index = self.uses[found].stack;
         Some(match &self.stacks[index as usize] {
-            Some(Stack { tgid, kernel, user, scanned }) => StackAt::Frames(
-                StackIndex(index),
-                Frames { tgid: *tgid, kernel, user, scanned: (*scanned).into() },
-            ),
+            Some(stack) => StackAt::Recorded(StackIndex(index), stack),
             None => StackAt::Lost,
         })
     }
@@ -105,6 +89,8 @@ impl Stacks {
 
 #[cfg(test)]
 mod tests {
+    use wakepath_event::Tid;
+
     use super::*;
 
     #[test]
@@ -121,8 +107,7 @@ mod tests {
         stacks.push(at(30), thread(1), stack.id());
         stacks.push(at(30), Occupant::Idle, stack.id());
         stacks.sort();
-        let frames = Frames { tgid: Tid(7), kernel: &[9], user: &[1, 2], scanned: 1 };
-        let known = Some(StackAt::Frames(StackIndex(0), frames));
+        let known = Some(StackAt::Recorded(StackIndex(0), &stack));
         for (thread, ns, expected) in [(1, 10, known), (1, 30, known), (0, 20, Some(StackAt::Lost))] {
             assert_eq!(stacks.at(ThreadIndex(thread), at(ns)), expected, "{thread} at {ns}");
         }

@@ -2,6 +2,7 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Cpu;
+use wakepath_timeline::State;
 
 use crate::chunks::Chunks;
 use crate::{UnknownReason, WaitIndex};
@@ -17,31 +18,8 @@ pub struct StateInterval {
     pub state: ThreadState,
 }
 
-/// The state of a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ThreadState {
-    /// On a CPU.
-    Running {
-        /// The CPU.
-        cpu: Cpu,
-        /// The time in it that interrupts took, ns; its place is not known.
-        interrupts_ns: u32,
-    },
-    /// Waiting for a CPU.
-    Runnable {
-        /// The CPU on which it next ran; [`Cpu::UNKNOWN`] if it did not.
-        cpu: Cpu,
-    },
-    /// Kept off the CPU by a cgroup's limit.
-    Throttled {
-        /// The CPU from which it was taken.
-        cpu: Cpu,
-    },
-    /// Blocked. Such an interval may be empty: see [`crate::Wait`].
-    Blocked(WaitIndex),
-    /// Not known.
-    Unknown(UnknownReason),
-}
+/// The state of a thread. A blocked interval may be empty: see [`crate::Wait`].
+pub type ThreadState = State<WaitIndex>;
 
 /// A [`StateInterval`] without its end, which is the beginning of the next.
 #[derive(Debug, Clone, Copy)]

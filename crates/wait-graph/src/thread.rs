@@ -1,14 +1,14 @@
 //! A thread of the graph: its identity, names, tids and cgroups over time.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{CgroupId, Comm, ThreadIdentity, Tid};
+use wakepath_event::{CgroupId, Comm, Signal, ThreadIdentity, Tid};
 
 use crate::chunks::Chunks;
 use crate::state_interval::Packed;
 use crate::{Occupant, ThreadIndex};
 
 /// A thread of the graph.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Thread {
     /// The identity that a snapshot or a fork recorded; `None` without either.
     pub identity: Option<ThreadIdentity>,
@@ -28,31 +28,20 @@ pub struct Thread {
     pub born: Option<(Stamp<Reference>, Occupant)>,
     /// The time at which it began to exit.
     pub exited: Option<Stamp<Reference>>,
+    /// The signals that stopped it or ended it, each with the time at which it took the signal.
+    pub signals: Vec<(Stamp<Reference>, Signal)>,
     /// The thread that took over its process by an exec without being the leader.
     pub successor: Option<ThreadIndex>,
     /// Its first known time.
     pub first: Stamp<Reference>,
-    /// Its last known time: its death, or the end of the recording.
+    /// Its last known time: its death, or the end of the recording of its host.
     pub last: Stamp<Reference>,
     pub(crate) intervals: Chunks<Packed>,
 }
 
 impl Thread {
     pub(crate) fn new(tid: Tid, at: Stamp<Reference>) -> Self {
-        Self {
-            identity: None,
-            introduced: None,
-            tids: vec![(at, tid)],
-            names: Vec::new(),
-            cgroups: Vec::new(),
-            execs: Vec::new(),
-            born: None,
-            exited: None,
-            successor: None,
-            first: at,
-            last: at,
-            intervals: Chunks::new(),
-        }
+        Self { tids: vec![(at, tid)], first: at, last: at, ..Self::default() }
     }
 
     /// Its last tid.
@@ -94,9 +83,11 @@ impl Thread {
 
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>()
+            + self.intervals.bytes()
             + size_of_val(&*self.tids)
             + size_of_val(&*self.names)
             + size_of_val(&*self.cgroups)
+            + size_of_val(&*self.signals)
             + self.execs.iter().map(|exec| size_of_val(exec) + exec.1.len()).sum::<usize>()
     }
 }

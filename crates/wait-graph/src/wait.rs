@@ -4,7 +4,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockedState, Call, Context, Softirq};
 
 use crate::chunks::Chunks;
-use crate::{ContendedLock, EvidenceIndex, Occupant, ThreadIndex, Wait, Waker};
+use crate::{ContendedLock, Cut, EvidenceIndex, Occupant, ThreadIndex, Wait, WakeUp, Waker};
 
 /// The index of a wait of the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,6 +19,8 @@ pub(crate) struct Waits {
     locks: Vec<(u32, ContendedLock)>,
     words: Vec<(u32, wakepath_event::LockWord)>,
     states: Vec<(u32, u32)>,
+    /// The waits that signals cut short.
+    cuts: Vec<(u32, Cut)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +30,7 @@ struct Packed {
     current: u32,
     evidence: u32,
     irq: u16,
+    /// A code, and `HAS_WORD`.
     context: u8,
     /// The low four bits are the state; the constants name the others.
     state: u8,
@@ -47,30 +50,14 @@ const BEGAN_BEFORE: u8 = 0x80;
 
 const OTHER: u8 = 14;
 const NO_STATE: u8 = 15;
-const STATES: [BlockedState; 8] = [
-    BlockedState::Interruptible,
-    BlockedState::Uninterruptible,
-    BlockedState::Idle,
-    BlockedState::Stopped,
-    BlockedState::Traced,
-    BlockedState::Parked,
-    BlockedState::Frozen,
-    BlockedState::RtLockWait,
-];
 
-/// The contexts by code. Two further codes stand for waits without a recorded wake-up.
-const CONTEXTS: [Context; 7] = [
-    Context::Task,
-    Context::LocalTimer,
-    Context::Reschedule,
-    Context::CallFunction,
-    Context::IrqWork,
-    Context::Device,
-    Context::UnknownInterrupt,
-];
+/// The code of the first softirq; the codes below are those of the other contexts. Two further codes stand for
+/// waits without a recorded wake-up.
 const SOFTIRQS: u8 = 16;
-const UNSEEN_END: u8 = 254;
-const OPEN_END: u8 = 255;
+const UNSEEN_END: u8 = 126;
+const OPEN_END: u8 = 127;
+/// A lock word stands in the list of words; the other bits are the code.
+const HAS_WORD: u8 = 0x80;
 
 pub(crate) const fn pack_occupant(occupant: Occupant) -> u32 {
     match occupant {
@@ -97,33 +84,41 @@ impl Waits {
                 self.states.push((index, bits));
                 OTHER
             }
-            Some(state) => STATES.iter().position(|&s| s == state).map_or(NO_STATE, |code| code as u8),
+            Some(state) => {
+                BlockedState::KNOWN.iter().position(|&s| s == state).map_or(NO_STATE, |code| code as u8)
+            }
         };
         state |= if wait.newborn { NEWBORN } else { 0 };
         state |= if wait.began_before { BEGAN_BEFORE } else { 0 };
         if let Some(lock) = wait.lock {
             state |= HAS_LOCK;
             self.locks.push((index, lock));
-            // The word at the address is of use only if it is a lock's.
-            if let Some(word) = wait.call.and_then(|call| call.lock) {
-                self.words.push((index, word));
-            }
         }
-        let (context, current, irq, evidence) = match wait.end {
-            Waker::Woken { at, current, context, irq, evidence } => {
+        // The word at the address is of use only if it may be a lock's.
+        let word = wait.call.and_then(|call| call.lock);
+        let word = word.filter(|word| wait.lock.is_some() || word.shaped_owner().is_some());
+        if let Some(word) = word {
+            self.words.push((index, word));
+        }
+        let (mut context, current, irq, evidence) = match wait.end {
+            Waker::Woken(WakeUp { at, current, context, irq, evidence }) => {
                 if at != to {
                     state |= EARLY;
                     self.early.push((index, at.ns()));
                 }
                 let code = match context {
                     Context::Softirq(vector) => SOFTIRQS + vector as u8,
-                    _ => CONTEXTS.iter().position(|&c| c == context).unwrap_or(CONTEXTS.len() - 1) as u8,
+                    _ => Context::OTHERS
+                        .iter()
+                        .position(|&c| c == context)
+                        .unwrap_or(Context::OTHERS.len() - 1) as u8,
                 };
                 (code, pack_occupant(current), irq, evidence)
             }
             Waker::Unseen => (UNSEEN_END, UNKNOWN_OCCUPANT, 0, EvidenceIndex::NONE),
             Waker::Open => (OPEN_END, UNKNOWN_OCCUPANT, 0, EvidenceIndex::NONE),
         };
+        context |= if word.is_some() { HAS_WORD } else { 0 };
         let (call, arg0) = wait.call.map_or((NO_CALL, 0), |call| (call.number, call.arg0));
         self.packed.push(Packed { arg0, call, current, evidence: evidence.0, irq, context, state });
         WaitIndex(index)
@@ -136,17 +131,17 @@ impl Waits {
         let call = (packed.call != NO_CALL).then(|| Call {
             number: packed.call,
             arg0: packed.arg0,
-            lock: if has_lock { find(&self.words, index) } else { None },
+            lock: if packed.context & HAS_WORD != 0 { find(&self.words, index) } else { None },
         });
         let state = match packed.state & STATE {
             NO_STATE => None,
             OTHER => Some(BlockedState::Other(find(&self.states, index).unwrap_or(0))),
-            code => STATES.get(usize::from(code)).copied(),
+            code => BlockedState::KNOWN.get(usize::from(code)).copied(),
         };
-        let end = match packed.context {
+        let end = match packed.context & !HAS_WORD {
             UNSEEN_END => Waker::Unseen,
             OPEN_END => Waker::Open,
-            code => Waker::Woken {
+            code => Waker::Woken(WakeUp {
                 at: if packed.state & EARLY != 0 {
                     find(&self.early, index).map_or(to, Stamp::from_ns)
                 } else {
@@ -157,11 +152,13 @@ impl Waits {
                     Some(vector) => Softirq::ALL
                         .get(usize::from(vector))
                         .map_or(Context::UnknownInterrupt, |&vector| Context::Softirq(vector)),
-                    None => CONTEXTS.get(usize::from(code)).copied().unwrap_or(Context::UnknownInterrupt),
+                    None => {
+                        Context::OTHERS.get(usize::from(code)).copied().unwrap_or(Context::UnknownInterrupt)
+                    }
                 },
                 irq: packed.irq,
                 evidence: EvidenceIndex(packed.evidence),
-            },
+            }),
         };
         Some(Wait {
             state,
@@ -170,10 +167,20 @@ impl Waits {
             end,
             newborn: packed.state & NEWBORN != 0,
             began_before: packed.state & BEGAN_BEFORE != 0,
+            cut: find(&self.cuts, index),
         })
     }
 
-    pub(crate) fn shrink(&mut self) {
+    /// Notes that a signal cut a wait short. It counts from [`Waits::finish`] on.
+    pub(crate) fn cut_short(&mut self, index: WaitIndex, cut: Cut) {
+        self.cuts.push((index.0, cut));
+    }
+
+    /// Ends the building: nothing more is added.
+    pub(crate) fn finish(&mut self) {
+        // Signals are taken in another order than waits end in; of several, the first cut the wait short.
+        self.cuts.sort_by_key(|&(index, _)| index);
+        self.cuts.dedup_by_key(|&mut (index, _)| index);
         self.packed.shrink();
         self.early.shrink_to_fit();
         self.locks.shrink_to_fit();
@@ -187,6 +194,7 @@ impl Waits {
             + size_of_val(&*self.locks)
             + size_of_val(&*self.words)
             + size_of_val(&*self.states)
+            + size_of_val(&*self.cuts)
     }
 }
 
@@ -203,20 +211,15 @@ mod tests {
 
     #[test]
     fn a_wait_comes_back_as_it_went_in() {
-        let woken = |at, context| Waker::Woken {
-            at: Stamp::from_ns(at),
-            current: Occupant::Thread(ThreadIndex(3)),
-            context,
-            irq: 24,
-            evidence: EvidenceIndex(5),
+        let woken = |ns, context| {
+            let (at, current) = (Stamp::from_ns(ns), Occupant::Thread(ThreadIndex(3)));
+            Waker::Woken(WakeUp { at, current, context, irq: 24, evidence: EvidenceIndex(5) })
         };
         let plain = Wait {
             state: Some(BlockedState::Interruptible),
             call: Some(Call { number: 0, arg0: u64::MAX, lock: None }),
-            lock: None,
             end: woken(100, Context::Task),
-            newborn: false,
-            began_before: false,
+            ..Wait::default()
         };
         let word = LockWord { operation: 128, value: Some(2), claimed_owner: Some(Tid(9)) };
         let lock = ContendedLock { address: 64, kernel: false, owner: Some(ThreadIndex(1)), proved: true };
@@ -226,9 +229,10 @@ mod tests {
             Wait { state: Some(BlockedState::Other(0x4000)), end: Waker::Open, began_before: true, ..plain },
             Wait { end: woken(90, Context::Device), ..plain },
             Wait { lock: Some(lock), call: Some(Call { number: 202, arg0: 64, lock: Some(word) }), ..plain },
+            Wait { call: Some(Call { number: 202, arg0: 64, lock: Some(word) }), end: Waker::Open, ..plain },
         ];
-        all.extend(STATES.map(|state| Wait { state: Some(state), ..plain }));
-        all.extend(CONTEXTS.map(|context| Wait { end: woken(100, context), ..plain }));
+        all.extend(BlockedState::KNOWN.map(|state| Wait { state: Some(state), ..plain }));
+        all.extend(Context::OTHERS.map(|context| Wait { end: woken(100, context), ..plain }));
         all.extend(Softirq::ALL.map(|v| Wait { end: woken(100, Context::Softirq(v)), ..plain }));
         let mut waits = Waits::default();
         let to = Stamp::from_ns(100);

@@ -2,30 +2,19 @@
 
 use std::process::ExitCode;
 
-use wakepath_engine::latency::GroupBy;
-use wakepath_engine::latency::live::{AllowedProbes, Identity, LiveQuery, Options, live_latency};
+use wakepath_caller::Caller;
+use wakepath_engine::latency::live::{AllowedProbes, LiveQuery, Options, live_latency};
 use wakepath_report::{json, parquet, text};
 
-use super::{By, LatencyArguments};
+use super::LatencyArguments;
 use crate::exit_code::Code;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::{collecting, file};
 
-impl From<By> for GroupBy {
-    fn from(by: By) -> Self {
-        match by {
-            By::Process => Self::Process,
-            By::Thread => Self::Thread,
-            By::Cgroup => Self::Cgroup,
-        }
-    }
-}
-
 /// Counts, and shows what was counted.
 pub fn run(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Failure> {
-    let result = counted(arguments, output);
-    result.map_err(|failure| if arguments.command.is_empty() { failure } else { failure.beside_command() })
+    counted(arguments, output).map_err(|failure| failure.beside(&arguments.command))
 }
 
 fn counted(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Failure> {
@@ -42,10 +31,10 @@ fn counted(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Fa
         options: Options {
             targets: Vec::new(),
             in_cycles: arguments.cycles,
-            by: arguments.by.map(GroupBy::from),
+            by: arguments.by,
             processes: arguments.pids.clone(),
             command: arguments.command.clone(),
-            caller: Identity::from_sudo(),
+            caller: Caller::from_sudo(),
             as_root: arguments.as_root,
             duration: arguments.duration,
             every: arguments.every,
@@ -57,7 +46,7 @@ fn counted(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Fa
         output.note("counting; press Ctrl-C to stop and see the answer");
     }
     let found = live_latency(&query, &stop).map_err(collecting::target_failure)?;
-    collecting::drop_privileges()?;
+    collecting::drop_privileges(arguments.as_root && !arguments.command.is_empty())?;
     if arguments.json {
         output.write(|out| json::live_latency(&found, out))?;
     } else {

@@ -1,22 +1,23 @@
 //! `wakepath latency -i REC`: counts in a recording.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use wakepath_engine::latency::TargetError;
 use wakepath_engine::latency::recorded::{
     RecordedLatencyError, RecordedQuery, ThreadFilter, recorded_latency,
 };
-use wakepath_engine::{Algorithm, Comm, Name, Subject, Tid, TimeSpec};
+use wakepath_engine::{Name, Tid, TimeSpec};
 use wakepath_report::{json, parquet, text};
 
+use super::LatencyArguments;
 use crate::exit_code::{self, Code, is_doubtful};
 use crate::failure::Failure;
 use crate::file;
 use crate::input::Input;
 use crate::output::Output;
+use crate::path::subject;
 
 /// The recording, and the part of it that is counted.
 #[derive(Debug, Args)]
@@ -59,57 +60,36 @@ pub struct RecordedArguments {
     strict: bool,
 }
 
-/// The arguments that live counting and recordings share.
-#[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
-    pub targets: &'a [String],
-    pub pids: &'a [u32],
-    pub everything: bool,
-    pub every: Option<Duration>,
-    pub parquet: Option<&'a Path>,
-    pub json: bool,
-}
-
 impl RecordedArguments {
-    fn threads(&self, asked: &Asked<'_>) -> ThreadFilter {
-        if let Some(tid) = self.tid {
-            ThreadFilter::Subject(Subject::Tid(Tid(tid)))
-        } else if let Some(comm) = &self.comm {
-            ThreadFilter::Subject(Subject::Comm(Comm::new(comm.as_bytes())))
-        } else if let Some(cgroup) = &self.cgroup {
-            ThreadFilter::Subject(Subject::Cgroup(Name::from(cgroup.as_str())))
-        } else if asked.everything {
-            ThreadFilter::All
-        } else if asked.pids.is_empty() {
-            ThreadFilter::Recorded
-        } else {
-            ThreadFilter::Processes(asked.pids.iter().copied().map(Tid).collect())
+    fn threads(&self, arguments: &LatencyArguments) -> ThreadFilter {
+        let processes = &arguments.pids;
+        match subject(None, self.tid, self.comm.as_deref(), self.cgroup.as_deref()) {
+            Some(subject) => ThreadFilter::Subject(subject),
+            None if arguments.everything => ThreadFilter::All,
+            None if processes.is_empty() => ThreadFilter::Recorded,
+            None => ThreadFilter::Processes(processes.iter().copied().map(Tid).collect()),
         }
     }
 }
 
 /// Reads the recording, counts and shows.
-pub fn run(arguments: &RecordedArguments, asked: Asked<'_>, output: &Output) -> Result<ExitCode, Failure> {
-    if let Some(path) = asked.parquet {
+pub fn run(asked: &LatencyArguments, output: &Output) -> Result<ExitCode, Failure> {
+    if let Some(path) = &asked.parquet {
         file::check_path(path)?;
     }
+    let arguments = &asked.recorded;
     let recorded = Input { recordings: arguments.recordings.clone() }.read()?;
     let query = RecordedQuery {
-        targets: asked.targets.to_vec(),
-        threads: arguments.threads(&asked),
+        targets: asked.targets.clone(),
+        threads: arguments.threads(asked),
         host: arguments.host.as_deref().map(Name::from),
         from: arguments.from,
         to: arguments.to,
         every: asked.every,
-        algorithm: Algorithm::Active,
     };
     let latency = recorded_latency(&recorded, &query).map_err(failure)?;
-    if asked.json {
-        output.write(|out| json::recorded_latency(&latency, out))?;
-    } else {
-        output.text(&text::recorded_latency(&latency, output.layout()))?;
-    }
-    if let Some(path) = asked.parquet {
+    output.answer(&latency, asked.json, json::recorded_latency, text::recorded_latency)?;
+    if let Some(path) = &asked.parquet {
         file::write(path, |file| parquet::recorded_latency(&latency, file))?;
     }
     Ok(exit_code::of_answer(is_doubtful(&latency.head), arguments.strict))
@@ -132,6 +112,5 @@ fn failure(error: RecordedLatencyError) -> Failure {
         RecordedLatencyError::NoThreads => String::from("choose them by --comm, --tid, --cgroup or -p"),
         _ => String::new(),
     };
-    let failure = Failure::new(Code::Usage, error);
-    if hint.is_empty() { failure } else { failure.hint(hint) }
+    Failure::new(Code::Usage, error).hint(hint)
 }

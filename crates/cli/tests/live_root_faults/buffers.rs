@@ -3,21 +3,16 @@
 
 use serde_json::Value;
 
-use wakepath_harness::live::{adds_up, document, of_kind, path, place, record, wakepath, workload};
-
-fn list<'a>(document: &'a Value, key: &str) -> &'a [Value] {
-    document[key].as_array().expect("a list")
-}
+use wakepath_harness::live::{
+    adds_up, document, length, list, number, of_kind, path, place, record, run, workload,
+};
 
 #[test]
 fn lost_records_are_counted_by_cpu_and_time_and_the_answer_warns_of_them() {
     let Some(folder) = place("losses are counted and said") else { return };
-    let folder = folder.path();
     // Two threads that hand each other a semaphore at the highest rate that the scheduler can do.
-    let program = workload(folder, "schedfreq");
-    let output = record(folder, &["--buffer", "16K", "--", &program, "--rounds", "100000"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "the command's own code: {said}");
+    let program = workload(&folder, "schedfreq");
+    let (_, said) = record(&folder, &["--buffer", "16K", "--", &program, "--rounds", "100000"], 0);
     assert!(said.contains("warning: ") && said.contains("lost ") && !said.contains("lost 0 "), "{said}");
     // Each warning is printed once.
     let mut warnings: Vec<_> = said.lines().filter(|line| line.starts_with("warning: ")).collect();
@@ -26,17 +21,17 @@ fn lost_records_are_counted_by_cpu_and_time_and_the_answer_warns_of_them() {
     warnings.dedup();
     assert_eq!(warnings.len(), all, "{said}");
 
-    let info = document(folder, &["info"]);
+    let info = document(&folder, &["info"]);
     let (from, to) = (info["from_ns"].as_i64().expect("ns"), info["to_ns"].as_i64().expect("ns"));
     // Losses without a CPU are those that no buffer counted: programs that the kernel skipped since they ran already.
-    let reported: Vec<&Value> = list(&info, "losses")
+    let reported: Vec<&Value> = list(&info["losses"])
         .iter()
         .filter(|loss| loss["reported"] == true && loss["cpu"].is_u64())
         .collect();
     let lost: u64 = reported.iter().map(|loss| loss["count"].as_u64().unwrap_or(0)).sum();
     // The program alone makes four records a round trip, and the recorder drains every few ms at best.
     assert!(lost > 10_000, "only {lost} lost");
-    let discarded = info["recording"]["discarded"].as_u64().expect("a count");
+    let discarded = number(&info["recording"]["discarded"]);
     assert_eq!(lost, discarded, "the gaps add up to what the buffers counted");
     for loss in &reported {
         let range = (loss["from_ns"].as_i64().expect("ns"), loss["to_ns"].as_i64().expect("ns"));
@@ -45,29 +40,30 @@ fn lost_records_are_counted_by_cpu_and_time_and_the_answer_warns_of_them() {
         assert!(range.0 <= range.1 && within.contains(&range.0) && within.contains(&range.1), "{loss}");
     }
 
-    let document = path(folder);
+    let document = path(&folder);
     let window = adds_up(&document);
-    assert!(!list(&document, "losses").is_empty(), "the answer knows what it lacks");
-    let doubted = list(&document, "problems").iter().any(|problem| problem["severity"] != "note");
+    assert!(!list(&document["losses"]).is_empty(), "the answer knows what it lacks");
+    let doubted = list(&document["problems"]).iter().any(|problem| problem["severity"] != "note");
     assert!(doubted, "{}", document["problems"]);
     // For most of the time, records are missing. Time that is explained there must be charged to the two threads
     // only, and the rest is unknown or marked.
-    let foreign: i64 = list(&document, "contributors")
+    let foreign: i64 = list(&document["contributors"])
         .iter()
         .filter(|one| ["running", "lock"].iter().any(|kind| one["kind"] == *kind))
         .filter(|one| !one["comm"].as_str().unwrap_or("").starts_with("schedfreq"))
-        .map(|one| one["total_ns"].as_i64().expect("ns"))
+        .map(|one| number(&one["total_ns"]) as i64)
         .sum();
     assert!(foreign * 20 < window, "{foreign} of {window} ns: {}", document["contributors"]);
-    let marked: i64 = list(&document, "segments")
+    let marked: i64 = list(&document["segments"])
         .iter()
         .filter(|one| one["kind"] == "unknown" || one["basis"] != "measured")
-        .map(|one| one["to_ns"].as_i64().expect("ns") - one["from_ns"].as_i64().expect("ns"))
+        .map(length)
         .sum();
     assert!(of_kind(&document, "unknown") > 0 && marked * 4 > window, "{marked} of {window} ns are marked");
 
-    assert_eq!(wakepath(folder, &["path"]).status.code(), Some(0), "answered, with a warning");
-    assert_eq!(wakepath(folder, &["path", "--strict"]).status.code(), Some(1), "answered, not cleanly");
+    // Answered, with a warning; and answered, not cleanly.
+    run(&folder, &["path"], 0);
+    run(&folder, &["path", "--strict"], 1);
     println!("  lost {lost} of {} records", lost + info["events"].as_object().map_or(0, total));
     println!("  of {window} ns are unknown {}, marked in all {marked}", of_kind(&document, "unknown"));
 }
@@ -79,18 +75,14 @@ fn total(events: &serde_json::Map<String, Value>) -> u64 {
 #[test]
 fn default_buffers_lose_nothing_and_a_size_that_is_rounded_up_is_reported() {
     let Some(folder) = place("sizes of buffers are powers of two") else { return };
-    let folder = folder.path();
     for (size, note) in
         [("3M", Some("note: each CPU's buffer is rounded up to 4096 KiB, a power of two")), ("4M", None)]
     {
-        let output = record(folder, &["--buffer", size, "--", "true"]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{said}");
+        let (_, said) = record(&folder, &["--buffer", size, "--", "true"], 0);
         assert_eq!(said.lines().find(|line| line.starts_with("note: ")), note, "{said}");
-        assert_eq!(document(folder, &["info"])["recording"]["discarded"], 0);
+        assert_eq!(document(&folder, &["info"])["recording"]["discarded"], 0);
     }
     for wrong in ["0", "8K", "2G", "many"] {
-        let output = record(folder, &["--buffer", wrong, "-a"]);
-        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        record(&folder, &["--buffer", wrong, "-a"], 2);
     }
 }

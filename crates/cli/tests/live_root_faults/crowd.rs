@@ -7,69 +7,59 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use wakepath_harness::live::{adds_up, place, record, wakepath};
+use wakepath_harness::live::{Place, adds_up, list, number, place, program, record, run, skip};
 
 const THREADS: u64 = 10_000;
 /// A debug build beside other tests on a busy machine; a release build takes a tenth of it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn crowd(folder: &Path) -> String {
-    let program = folder.join("crowd");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root_faults/crowd.c");
-    let compiled =
-        Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).status().expect("cc");
-    assert!(compiled.success(), "crowd.c does not build");
-    program.to_str().expect("a path").to_owned()
+    program(folder, "crowd", include_str!("crowd.c"), &["-O1", "-pthread"])
 }
 
-/// Whether this machine allows this number of threads.
-fn is_allowed() -> bool {
-    let number = |file: &str| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
+/// A folder where a test may record; `None`, with a line that says so, where it may not or this machine does not allow
+/// this number of threads.
+fn crowded_place(would_show: &str) -> Option<Place> {
+    let limit = |file: &str| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
     let limits = [
-        number("/proc/sys/kernel/threads-max"),
-        number("/proc/sys/kernel/pid_max"),
+        limit("/proc/sys/kernel/threads-max"),
+        limit("/proc/sys/kernel/pid_max"),
         // A thread's stack and its guard are two mappings.
-        number("/proc/sys/vm/max_map_count").map(|count| count / 2),
+        limit("/proc/sys/vm/max_map_count").map(|count| count / 2),
     ];
     let allowed = limits.into_iter().flatten().all(|limit| limit > THREADS + 2000);
     if !allowed {
-        eprintln!("skipped: this machine allows no 10,000 threads; would show that they are counted rightly");
+        skip("this machine allows no 10,000 threads", would_show);
+        return None;
     }
-    allowed
+    place(would_show)
 }
 
 /// A verb's document, and how long it took.
 fn timed(folder: &Path, arguments: &[&str]) -> Value {
     let since = Instant::now();
-    let output = wakepath(folder, arguments);
+    let (printed, _) = run(folder, arguments, 0);
     let took = since.elapsed();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     assert!(took < PATIENCE, "{arguments:?} took {took:?}");
     println!("  wakepath {} took {} ms", arguments.join(" "), took.as_millis());
-    serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
+    serde_json::from_str(&printed).unwrap_or(Value::Null)
 }
 
 fn lost(document: &Value) -> bool {
-    document["losses"].as_array().expect("losses").iter().any(|loss| loss["reported"] == true)
+    list(&document["losses"]).iter().any(|loss| loss["reported"] == true)
 }
 
 #[test]
 fn ten_thousand_threads_that_come_and_go_are_counted() {
-    let Some(folder) = place("10,000 threads are counted rightly") else { return };
-    if !is_allowed() {
-        return;
-    }
-    let folder = folder.path();
-    let program = crowd(folder);
-    let output = record(folder, &["--", &program, &THREADS.to_string(), "200"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("held\n{THREADS}\n"), "all began");
+    let Some(folder) = crowded_place("10,000 threads are counted rightly") else { return };
+    let program = crowd(&folder);
+    let (printed, said) = record(&folder, &["--", &program, &THREADS.to_string(), "200"], 0);
+    assert_eq!(printed, format!("held\n{THREADS}\n"), "all began");
 
-    let info = timed(folder, &["info", "--json"]);
-    let pid = info["command"]["pid"].as_u64().expect("a pid").to_string();
-    let of_crowd = timed(folder, &["path", "--json", "--pid", &pid]);
-    let threads = of_crowd["threads"].as_array().expect("threads");
+    let info = timed(&folder, &["info", "--json"]);
+    let pid = number(&info["command"]["pid"]).to_string();
+    let of_crowd = timed(&folder, &["path", "--json", "--pid", &pid]);
+    let threads = list(&of_crowd["threads"]);
     let count = threads.len() as u64;
     println!("  {count} threads, {} forks, losses: {}", info["events"]["fork"], lost(&info));
     if lost(&info) {
@@ -82,25 +72,22 @@ fn ten_thousand_threads_that_come_and_go_are_counted() {
     }
     // Half of them waited on the condition variable until all were there, and longer.
     let waited = |one: &&Value| {
-        one["idle_ns"].as_u64().unwrap_or(0) + one["waiting_ns"].as_u64().unwrap_or(0) > 190_000_000
+        let ns = |key: &str| one[key].as_u64().unwrap_or(0);
+        ns("undecided_ns") + ns("waiting_ns") > 190_000_000
     };
     let waited = threads.iter().filter(waited).count() as u64;
     assert!(lost(&info) || (THREADS / 2..=THREADS / 2 + 1).contains(&waited), "{waited} waited");
 
-    let document = timed(folder, &["path", "--json"]);
+    let document = timed(&folder, &["path", "--json"]);
     adds_up(&document);
-    timed(folder, &["path", "--tree"]);
-    timed(folder, &["export", "--format", "perfetto", "-o", "exported"]);
+    timed(&folder, &["path", "--tree"]);
+    timed(&folder, &["export", "--format", "perfetto", "-o", "exported"]);
 }
 
 #[test]
 fn ten_thousand_threads_that_are_there_already_are_counted() {
-    let Some(folder) = place("threads that were there before are counted") else { return };
-    if !is_allowed() {
-        return;
-    }
-    let folder = folder.path();
-    let mut crowd = Command::new(crowd(folder))
+    let Some(folder) = crowded_place("threads that were there before are counted") else { return };
+    let mut crowd = Command::new(crowd(&folder))
         .args([&THREADS.to_string(), "6000"])
         .stdout(Stdio::piped())
         .spawn()
@@ -110,15 +97,13 @@ fn ten_thousand_threads_that_are_there_already_are_counted() {
     told.read_line(&mut held).expect("a line");
     assert_eq!(held, "held\n");
     let pid = crowd.id().to_string();
-    let output = record(folder, &["-p", &pid, "-d", "0.5"]);
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let (said, _) = record(&folder, &["-p", &pid, "-d", "0.5"], 0);
     assert!(said.starts_with("crowd ("), "{said}");
-    let document = timed(folder, &["path", "--json"]);
-    let threads = document["threads"].as_array().expect("threads").len() as u64;
+    let document = timed(&folder, &["path", "--json"]);
+    let threads = list(&document["threads"]).len() as u64;
     // Those that sleep have ended by then; the waiting half and the first thread are there.
     assert!(lost(&document) || threads == THREADS / 2 + 1, "{threads} threads");
-    let waiting = document["idle_at_end"].as_u64().expect("a count");
+    let waiting = number(&document["undecided_at_end"]);
     assert!(lost(&document) || waiting >= THREADS / 2, "{waiting} wait at the end");
     println!("  {threads} threads, {waiting} of them wait at the end, losses: {}", lost(&document));
     crowd.kill().expect("a signal");

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use wakepath_harness::live::{WAKEPATH, document, place, record};
+use wakepath_harness::live::{WAKEPATH, command, document, length, place, record, texts};
 
 /// Ends with 5 when it is terminated, and with 0 by itself, before any test gives up.
 const WAITS: &str = "trap 'exit 5' TERM; : >began; while [ $((i=i+1)) -lt 1000 ]; do sleep 0.01; done";
@@ -18,10 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 fn start(folder: &Path, arguments: &[&str]) -> Child {
     let _ = fs::remove_file(folder.join("began"));
-    let mut command = Command::new(*WAKEPATH);
-    command.arg("record").args(arguments).current_dir(folder);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    in_the_foreground(&mut command).spawn().expect("wakepath")
+    let mut record = command(folder, &[&["record"], arguments].concat());
+    record.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    in_the_foreground(&mut record).spawn().expect("wakepath")
 }
 
 /// Without the signals that were ignored where the tests were started: in the background, under nohup.
@@ -51,7 +50,7 @@ fn send(child: &Child, signal: i32) {
 }
 
 fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    texts(output).1
 }
 
 fn is_group_gone(group: u32) -> bool {
@@ -62,21 +61,20 @@ fn is_group_gone(group: u32) -> bool {
 #[test]
 fn a_signal_that_is_sent_to_us_reaches_the_command_once_and_its_end_is_recorded() {
     let Some(folder) = place("a signal is passed on to the command") else { return };
-    let folder = folder.path();
     for (signal, name) in [(libc::SIGTERM, "TERM"), (libc::SIGINT, "INT"), (libc::SIGHUP, "HUP")] {
         let script = format!(
             "trap 'echo {name} >>got; ended=1' {name}; : >began; \
              while [ -z \"$ended\" ] && [ $((i=i+1)) -lt 1000 ]; do sleep 0.01; done; sleep 0.2; exit 5"
         );
         let _ = fs::remove_file(folder.join("got"));
-        let recorder = start(folder, &["--", "sh", "-c", &script]);
+        let recorder = start(&folder, &["--", "sh", "-c", &script]);
         until("it does not begin", || folder.join("began").exists());
         send(&recorder, signal);
         let output = recorder.wait_with_output().expect("its end");
         assert_eq!(output.status.code(), Some(5), "the command's own code: {}", said(&output));
         assert_eq!(fs::read_to_string(folder.join("got")).expect("it got one"), format!("{name}\n"));
         assert!(said(&output).contains("sh took "), "it answers: {}", said(&output));
-        let info = document(folder, &["info"]);
+        let info = document(&folder, &["info"]);
         assert_eq!(info["command"]["status"], 5 << 8, "the command's end belongs to the recording");
         assert_eq!(info["cut_off"], false);
     }
@@ -85,15 +83,12 @@ fn a_signal_that_is_sent_to_us_reaches_the_command_once_and_its_end_is_recorded(
 #[test]
 fn under_sudo_a_signal_reaches_the_command_as_root_and_as_the_caller() {
     let Some(folder) = place("a signal is passed on under sudo") else { return };
-    let folder = folder.path();
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("its mode");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("its mode");
     for flags in [&[][..], &["--as-root"]] {
         let _ = fs::remove_file(folder.join("began"));
-        let mut command = Command::new(*WAKEPATH);
-        command.env("SUDO_UID", "65534").env("SUDO_GID", "65534").env("SUDO_USER", "nobody");
-        command.arg("record").args(flags).args(["--", "sh", "-c", WAITS]);
-        command.current_dir(folder).stderr(Stdio::piped());
-        let recorder = in_the_foreground(&mut command).spawn().expect("wakepath");
+        let mut record = command(&folder, &[&["record"], flags, &["--", "sh", "-c", WAITS]].concat());
+        record.env("SUDO_UID", "65534").env("SUDO_GID", "65534").env("SUDO_USER", "nobody");
+        let recorder = in_the_foreground(record.stderr(Stdio::piped())).spawn().expect("wakepath");
         until("it does not begin", || folder.join("began").exists());
         // The recorder becomes the user who called sudo right after the command began.
         sleep(Duration::from_millis(100));
@@ -106,7 +101,6 @@ fn under_sudo_a_signal_reaches_the_command_as_root_and_as_the_caller() {
 #[test]
 fn the_terminals_interrupt_reaches_the_command_once() {
     let Some(folder) = place("Ctrl-C ends and answers") else { return };
-    let folder = folder.path();
     let (mut ours, mut theirs) = (0, 0);
     // SAFETY: both descriptors are written by the call; no name, modes or size are asked for.
     let opened = unsafe {
@@ -118,8 +112,7 @@ fn the_terminals_interrupt_reaches_the_command_once() {
     let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
     let script = "trap 'echo INT >>got; ended=1' INT; : >began; \
                   while [ -z \"$ended\" ] && [ $((i=i+1)) -lt 1000 ]; do sleep 0.01; done; sleep 0.2; exit 5";
-    let mut command = Command::new(*WAKEPATH);
-    command.args(["record", "--", "sh", "-c", script]).current_dir(folder);
+    let mut command = command(&folder, &["record", "--", "sh", "-c", script]);
     command.stdin(theirs).stdout(Stdio::null()).stderr(Stdio::piped());
     // SAFETY: the child calls only async-signal-safe functions.
     unsafe {
@@ -142,7 +135,6 @@ fn the_terminals_interrupt_reaches_the_command_once() {
 #[test]
 fn without_a_command_a_signal_ends_the_recording_and_it_answers() {
     let Some(folder) = place("a signal ends and answers") else { return };
-    let folder = folder.path();
     let own = std::process::id().to_string();
     for (question, signal) in [
         (&["-a"][..], libc::SIGINT),
@@ -151,47 +143,39 @@ fn without_a_command_a_signal_ends_the_recording_and_it_answers() {
         (&["-a", "-d", "60"], libc::SIGINT),
     ] {
         let _ = fs::remove_dir_all(folder.join("wakepath.rec"));
-        let recorder = start(folder, question);
+        let recorder = start(&folder, question);
         until("it does not begin", || folder.join("wakepath.rec/kernel/sched_0").exists());
         sleep(Duration::from_millis(100));
         send(&recorder, signal);
         let output = recorder.wait_with_output().expect("its end");
         assert_eq!(output.status.code(), Some(0), "{question:?}: {}", said(&output));
-        assert!(String::from_utf8_lossy(&output.stdout).contains("next: wakepath path"), "it answers");
-        assert_eq!(document(folder, &["info"])["cut_off"], false);
+        assert!(texts(&output).0.contains("next: wakepath path"), "it answers");
+        assert_eq!(document(&folder, &["info"])["cut_off"], false);
     }
 }
 
 #[test]
 fn a_command_that_outlives_its_time_goes_on_and_its_exit_code_is_passed_on() {
     let Some(folder) = place("a recording's end is not its command's") else { return };
-    let folder = folder.path();
     let began = Instant::now();
-    let output = record(folder, &["-d", "0.3", "--", "sh", "-c", "sleep 1.5; echo mine; exit 9"]);
-    let text = said(&output);
-    assert_eq!(output.status.code(), Some(9), "{text}");
+    let script = "sleep 1.5; echo mine; exit 9";
+    let (printed, text) = record(&folder, &["-d", "0.3", "--", "sh", "-c", script], 9);
     assert!(began.elapsed() > Duration::from_millis(1500), "it was waited for");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "mine\n");
+    assert_eq!(printed, "mine\n");
     assert!(text.contains("still runs and is no longer recorded; waiting for its exit code"), "{text}");
     assert!(text.starts_with("sh is still waiting after "), "the answer comes first: {text}");
-    let info = document(folder, &["info"]);
-    let ns = info["to_ns"].as_i64().expect("ns") - info["from_ns"].as_i64().expect("ns");
+    let ns = length(&document(&folder, &["info"]));
     assert!((250_000_000..1_200_000_000).contains(&ns), "{ns} ns were recorded");
 }
 
 #[test]
 fn a_command_that_does_not_end_is_left_alone_and_that_is_said() {
     let Some(folder) = place("a command that ignores signals is left alone") else { return };
-    let folder = folder.path();
-    let recorder = start(
-        folder,
-        &["--", "sh", "-c", "trap '' TERM; : >began; echo $$ >pid; exec sleep 60 >pid.out 2>&1"],
-    );
-    until("it does not begin", || folder.join("pid").exists());
-    let pid: i32 = {
-        until("no pid", || fs::read_to_string(folder.join("pid")).is_ok_and(|text| text.ends_with('\n')));
-        fs::read_to_string(folder.join("pid")).expect("a pid").trim().parse().expect("a number")
-    };
+    let script = "trap '' TERM; : >began; echo $$ >pid; exec sleep 60 >pid.out 2>&1";
+    let recorder = start(&folder, &["--", "sh", "-c", script]);
+    let pid = || fs::read_to_string(folder.join("pid"));
+    until("it does not begin", || pid().is_ok_and(|text| text.ends_with('\n')));
+    let pid: i32 = pid().expect("a pid").trim().parse().expect("a number");
     let asked = Instant::now();
     send(&recorder, libc::SIGTERM);
     // It answers, waits for the command, and is asked again.
@@ -212,14 +196,13 @@ fn a_command_that_does_not_end_is_left_alone_and_that_is_said() {
 #[test]
 fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
     let Some(folder) = place("nohup works") else { return };
-    let folder = folder.path();
     let wakepath = *WAKEPATH;
     let script = format!(
         "trap '' HUP; exec {wakepath} record -- sh -c ': >began; while [ ! -e go ]; do sleep 0.01; done; kill -HUP $$; exit 4'"
     );
     let recorder = Command::new("sh")
         .args(["-c", &script])
-        .current_dir(folder)
+        .current_dir(&folder)
         .stderr(Stdio::piped())
         .spawn()
         .expect("a shell");
@@ -234,9 +217,8 @@ fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
 #[test]
 fn a_signal_at_any_moment_of_the_start_ends_both() {
     let Some(folder) = place("a signal while it loads is not lost") else { return };
-    let folder = folder.path();
     for pause in (0..12).map(|step| Duration::from_millis(step * 50)) {
-        let recorder = start(folder, &["--", "sleep", "20"]);
+        let recorder = start(&folder, &["--", "sleep", "20"]);
         sleep(pause);
         let since = Instant::now();
         send(&recorder, libc::SIGTERM);

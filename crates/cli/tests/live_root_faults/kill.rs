@@ -5,14 +5,14 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
 use wakepath_drift::Chance;
-use wakepath_harness::live::{WAKEPATH, adds_up, place, wakepath};
+use wakepath_harness::live::{adds_up, command, number, place, run, texts, wakepath};
 
 /// For about a quarter of a second, threads start, wait and end; then a line says that it is done.
 const COMMAND: &str = "for i in 1 2 3 4 5 6 7 8; do /bin/true; sleep 0.02; done; : >done";
@@ -54,15 +54,14 @@ struct Kept {
 #[test]
 fn a_recording_killed_at_any_moment_can_be_read_and_the_one_before_is_kept() {
     let Some(folder) = place("what was flushed survives kill -9") else { return };
-    let folder = folder.path();
-    let kills = number("WAKEPATH_KILLS").unwrap_or(15);
+    let kills = variable("WAKEPATH_KILLS").unwrap_or(15);
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
-    let seed = number("WAKEPATH_SEED").unwrap_or_else(clock);
+    let seed = variable("WAKEPATH_SEED").unwrap_or_else(clock);
     println!("{kills} kills at random moments; WAKEPATH_SEED={seed} repeats them");
     let mut chance = Chance(seed);
 
-    let times = undisturbed(folder);
-    let mut before = keep(&recording(folder));
+    let times = undisturbed(&folder);
+    let mut before = keep(&recording(&folder));
     assert!(before.events > 0 && !before.cut_off, "the first recording is whole");
     let mut outcomes: BTreeMap<(Phase, &str), u64> = BTreeMap::new();
     for round in 0..kills {
@@ -75,18 +74,18 @@ fn a_recording_killed_at_any_moment_can_be_read_and_the_one_before_is_kept() {
         };
         let pause = most.mul_f64(chance.share());
         let what = format!("round {round}, {phase:?} and {pause:?}");
-        let command_ended = kill(folder, phase, pause, before.inode);
+        let command_ended = kill(&folder, phase, pause, before.inode);
 
         // The one before is whole, under its name or as the old one; the new one can be read.
-        let there: Vec<(PathBuf, Kept)> = [recording(folder), old(folder)]
+        let there: Vec<(PathBuf, Kept)> = [recording(&folder), old(&folder)]
             .into_iter()
             .filter(|path| path.exists())
             .map(|path| (path.clone(), keep(&path)))
             .collect();
         assert!(there.iter().any(|(_, kept)| *kept == before), "{what}: {before:?} is not in {there:?}");
-        let new = there.into_iter().find(|(path, kept)| *path == recording(folder) && *kept != before);
+        let new = there.into_iter().find(|(path, kept)| *path == recording(&folder) && *kept != before);
         if let Some((path, kept)) = &new {
-            every_verb_answers(folder, path, kept, &what);
+            every_verb_answers(&folder, path, kept, &what);
             assert!(kept.cut_off || command_ended, "{what}: it was killed, and is not marked as cut off");
         }
         let outcome = match &new {
@@ -103,8 +102,8 @@ fn a_recording_killed_at_any_moment_can_be_read_and_the_one_before_is_kept() {
     }
 }
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().map(|text| text.parse().expect("a whole number"))
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a whole number"))
 }
 
 fn recording(folder: &Path) -> PathBuf {
@@ -117,9 +116,7 @@ fn old(folder: &Path) -> PathBuf {
 
 fn start(folder: &Path) -> Child {
     let _ = fs::remove_file(folder.join("done"));
-    Command::new(*WAKEPATH)
-        .args(["record", "--", "sh", "-c", COMMAND])
-        .current_dir(folder)
+    command(folder, &["record", "--", "sh", "-c", COMMAND])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .process_group(0)
@@ -177,19 +174,13 @@ fn kill(folder: &Path, phase: Phase, pause: Duration, before: u64) -> bool {
     command_ended
 }
 
-fn info(path: &Path) -> Value {
-    let output = Command::new(*WAKEPATH).args(["info", "--json"]).arg(path).output().expect("wakepath");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{}: {said}", path.display());
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
 fn keep(path: &Path) -> Kept {
-    let info = info(path);
+    let (info, _) = run(Path::new("/"), &["info", "--json", path.to_str().expect("a path")], 0);
+    let info: Value = serde_json::from_str(&info).expect("JSON");
     let events = info["events"].as_object().expect("events");
     let of = |(name, count): (&String, &Value)| {
         // A gap that the reader finds is reported as a loss, and is in no packet.
-        if name == "loss" { 0 } else { count.as_u64().expect("a count") }
+        if name == "loss" { 0 } else { number(count) }
     };
     Kept {
         inode: path.metadata().expect("a recording").ino(),
@@ -210,11 +201,11 @@ fn every_verb_answers(folder: &Path, path: &Path, kept: &Kept, what: &str) {
         &["export", "--format", "perfetto", "-o", exported, name],
     ] {
         let output = wakepath(folder, arguments);
-        let said = String::from_utf8_lossy(&output.stderr);
+        let (printed, said) = texts(&output);
         assert!(!said.contains("panicked"), "{what}: {arguments:?}: {said}");
         match output.status.code() {
             Some(0) if arguments[1] == "--json" => {
-                let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+                let document: Value = serde_json::from_str(&printed).expect("JSON");
                 if document["window"].is_object() {
                     adds_up(&document);
                 }

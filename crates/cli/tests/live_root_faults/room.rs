@@ -3,12 +3,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use wakepath_harness::live::{WAKEPATH, place, record, wakepath, workload};
+use wakepath_harness::live::{
+    Place, command, list, number, place, record, run, skip, texts, wakepath, workload,
+};
 
 /// Switches, as fast as they come.
 const BUSY: &str = "i=0; while [ $i -lt 1500 ]; do echo $i | cat >/dev/null; i=$((i+1)); done; exit 7";
@@ -16,36 +18,36 @@ const BUSY: &str = "i=0; while [ $i -lt 1500 ]; do echo $i | cat >/dev/null; i=$
 /// A small file system, mounted for one test.
 struct Disk {
     at: PathBuf,
-    _folder: tempfile::TempDir,
+    _folder: Place,
 }
 
 impl Disk {
     /// tmpfs of `bytes`; `None`, with a line that says so, if it cannot be mounted.
-    fn tmpfs(folder: tempfile::TempDir, bytes: u64) -> Option<Self> {
+    fn tmpfs(folder: Place, bytes: u64) -> Option<Self> {
         let size = format!("size={bytes}");
         Self::mount(folder, &["-t", "tmpfs", "-o", &size, "tmpfs"])
     }
 
     /// ext4 of `bytes` on a loop device: a disk with room set aside for root.
-    fn ext4(folder: tempfile::TempDir, bytes: u64) -> Option<Self> {
-        let image = folder.path().join("image");
+    fn ext4(folder: Place, bytes: u64) -> Option<Self> {
+        let image = folder.join("image");
         fs::File::create(&image).expect("a file").set_len(bytes).expect("a sparse file");
         let made = Command::new("mkfs.ext4").args(["-q", "-m", "0"]).arg(&image).status();
         if !made.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: no mkfs.ext4; would show that a full ext4 leaves what was written readable");
+            skip("no mkfs.ext4", "a full ext4 leaves what was written readable");
             return None;
         }
         let image = image.to_str().expect("a path").to_owned();
         Self::mount(folder, &["-o", "loop", &image])
     }
 
-    fn mount(folder: tempfile::TempDir, what: &[&str]) -> Option<Self> {
-        let at = folder.path().join("small");
+    fn mount(folder: Place, what: &[&str]) -> Option<Self> {
+        let at = folder.join("small");
         fs::create_dir(&at).expect("a folder");
         let mounted = Command::new("mount").args(what).arg(&at).output().expect("mount");
         if !mounted.status.success() {
-            let said = String::from_utf8_lossy(&mounted.stderr);
-            eprintln!("skipped: cannot mount ({}); would show what a full disk comes to", said.trim());
+            let (_, said) = texts(&mounted);
+            skip(&format!("cannot mount ({})", said.trim()), "a recording survives a full disk");
             return None;
         }
         Some(Self { at, _folder: folder })
@@ -62,12 +64,9 @@ impl Disk {
 
     /// Takes all but about `left` bytes.
     fn fill(&self, left: u64) {
-        let free = self.free();
-        let file = fs::File::create(self.at.join("filler")).expect("a file");
-        drop(file);
-        let mut rest = free.saturating_sub(left);
+        let mut rest = self.free().saturating_sub(left);
         let block = vec![1; 64 << 10];
-        let mut file = fs::OpenOptions::new().append(true).open(self.at.join("filler")).expect("a file");
+        let mut file = fs::File::create(self.at.join("filler")).expect("a file");
         while rest > 0 {
             let n = rest.min(block.len() as u64);
             if std::io::Write::write_all(&mut file, &block[..n as usize]).is_err() {
@@ -91,20 +90,16 @@ impl Drop for Disk {
     }
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 /// Checks that every verb can read the recording; returns the document of `info`.
 fn readable(folder: &Path) -> Value {
-    let output = wakepath(folder, &["info", "--json"]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let info: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let (info, _) = run(folder, &["info", "--json"], 0);
+    let info: Value = serde_json::from_str(&info).expect("JSON");
     let output = wakepath(folder, &["path", "--json"]);
-    let nothing = output.status.code() == Some(3) && said(&output).contains("holds no events");
-    assert!(output.status.code() == Some(0) || nothing, "{}", said(&output));
+    let (_, said) = texts(&output);
+    let nothing = output.status.code() == Some(3) && said.contains("holds no events");
+    assert!(output.status.code() == Some(0) || nothing, "{said}");
     let damaged = |problem: &&Value| problem["text"].as_str().expect("text").contains("damaged");
-    let damage = info["problems"].as_array().expect("problems").iter().filter(damaged).count();
+    let damage = list(&info["problems"]).iter().filter(damaged).count();
     assert_eq!(damage, 0, "packets that did not fit are taken back: {}", info["problems"]);
     info
 }
@@ -120,9 +115,7 @@ fn a_disk_that_fills_up_ends_the_recording_and_not_the_command() {
         let Some(disk) = disk else { continue };
         // It fills up at once, long before the remaining space is checked.
         let filler = format!("dd if=/dev/zero of=filler bs=64k status=none 2>/dev/null; {BUSY}");
-        let output = record(&disk.at, &["--", "sh", "-c", &filler]);
-        let text = said(&output);
-        assert_eq!(output.status.code(), Some(7), "{kind}: the command's own code: {text}");
+        let (_, text) = record(&disk.at, &["--", "sh", "-c", &filler], 7);
         assert!(text.contains("warning: recording ended early: no space left to write"), "{kind}: {text}");
         let info = readable(&disk.at);
         assert!(info["threads"].as_u64() > Some(0), "{kind}: {info}");
@@ -137,15 +130,13 @@ fn a_disk_that_is_full_at_the_start_is_an_error_before_the_command_runs() {
     let Some(folder) = place("a full disk is told at once") else { return };
     let Some(disk) = Disk::tmpfs(folder, 8 << 20) else { return };
     // The previous recording is kept, whatever the outcome of the next.
-    record(&disk.at, &["--", "true"]);
+    record(&disk.at, &["--", "true"], 0);
     let before = readable(&disk.at);
     for (left, expected) in [(0, "no space left to write"), (512 << 10, "and 10% are to stay so")] {
         let _ = fs::remove_file(disk.at.join("filler"));
         disk.fill(left);
         for (question, code) in [(&["-a", "-d", "0.1"][..], 3), (&["--", "touch", "ran"], 125)] {
-            let output = record(&disk.at, question);
-            let text = said(&output);
-            assert_eq!(output.status.code(), Some(code), "{text}");
+            let (_, text) = record(&disk.at, question, code);
             assert!(text.contains(expected) && text.contains("hint: choose another place with -o"), "{text}");
         }
         assert!(!disk.at.join("ran").exists(), "what cannot be recorded is not run");
@@ -159,30 +150,26 @@ fn a_disk_that_stands_still_for_seconds_costs_no_record() {
     let Some(disk) = Disk::ext4(folder, 128 << 20) else { return };
     // A fraction of a second fills such buffers, and a disk with much to do lets one wait for more.
     let busy = "while :; do echo $i | cat >/dev/null; done";
-    let recorder = Command::new(*WAKEPATH)
-        .args(["record", "--buffer", "128K", "--", "timeout", "4", "sh", "-c", busy])
-        .current_dir(&disk.at)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("wakepath");
-    wait_for_streams(&disk.at);
+    let recorder = begun(&disk.at, &["--buffer", "128K", "--", "timeout", "4", "sh", "-c", busy]);
     disk.stand_still(Duration::from_secs(2));
     let output = recorder.wait_with_output().expect("its end");
-    assert_eq!(output.status.code(), Some(124), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(124), "{:?}", texts(&output));
     let info = readable(&disk.at);
     assert_eq!(info["recording"]["discarded"], 0, "{}", info["losses"]);
-    let bytes = info["recording"]["bytes"].as_u64().expect("bytes");
+    let bytes = number(&info["recording"]["bytes"]);
     assert!(bytes > 4 * (128 << 10), "{bytes} bytes do not even fill the buffers twice");
 }
 
-/// Waits until a recording at `wakepath.rec` in `folder` has begun.
-fn wait_for_streams(folder: &Path) {
+/// A recorder with these arguments in a folder, whose recording has begun.
+fn begun(folder: &Path, arguments: &[&str]) -> Child {
+    let mut recorder = command(folder, &[&["record"], arguments].concat());
+    let recorder = recorder.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("wakepath");
     let began = Instant::now();
     while fs::read_dir(folder.join("wakepath.rec/kernel")).map_or(0, Iterator::count) < 2 {
         assert!(began.elapsed() < Duration::from_secs(20), "it does not begin");
         std::thread::sleep(Duration::from_millis(5));
     }
+    recorder
 }
 
 #[test]
@@ -190,14 +177,7 @@ fn a_tenth_of_the_disk_stays_free() {
     let Some(folder) = place("a tenth of the disk stays free") else { return };
     let Some(disk) = Disk::tmpfs(folder, 32 << 20) else { return };
     // Another process fills the disk while we record; the space is checked once a second.
-    let mut recorder = Command::new(*WAKEPATH)
-        .args(["record", "-a", "-d", "20"])
-        .current_dir(&disk.at)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("wakepath");
-    wait_for_streams(&disk.at);
+    let mut recorder = begun(&disk.at, &["-a", "-d", "20"]);
     disk.fill(2 << 20);
     let began = Instant::now();
     while recorder.try_wait().expect("a child").is_none() {
@@ -205,7 +185,7 @@ fn a_tenth_of_the_disk_stays_free() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let output = recorder.wait_with_output().expect("its end");
-    let text = said(&output);
+    let (_, text) = texts(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(
         text.contains("warning: recording ended early: the disk of ")
@@ -220,11 +200,8 @@ fn a_tenth_of_the_disk_stays_free() {
 #[test]
 fn a_recording_grows_no_larger_than_was_said_and_still_knows_its_threads() {
     let Some(folder) = place("--max-size is kept") else { return };
-    let folder = folder.path();
     for (size, most) in [("200K", 200 << 10), ("800K", 800 << 10)] {
-        let output = record(folder, &["--max-size", size, "--", "sh", "-c", BUSY]);
-        let text = said(&output);
-        assert_eq!(output.status.code(), Some(7), "the command's own code: {text}");
+        let (_, text) = record(&folder, &["--max-size", size, "--", "sh", "-c", BUSY], 7);
         let limit =
             format!("warning: recording ended early: the recording has reached its limit of {most} bytes");
         assert!(text.contains(&limit), "{text}");
@@ -234,11 +211,11 @@ fn a_recording_grows_no_larger_than_was_said_and_still_knows_its_threads() {
             .map(|entry| entry.metadata().expect("a file").len())
             .sum();
         assert!(bytes <= most && bytes > most / 2, "{bytes} of {most}");
-        let info = readable(folder);
+        let info = readable(&folder);
         assert_eq!(info["command"]["words"][0], "sh", "what was asked is known");
         // Names come first, and the end has room set aside.
         assert_eq!(info["cut_off"], false, "{size}");
-        let own = info["threads"].as_u64().expect("a count");
+        let own = number(&info["threads"]);
         assert!(own >= 20, "only {own} threads");
     }
 }
@@ -246,16 +223,13 @@ fn a_recording_grows_no_larger_than_was_said_and_still_knows_its_threads() {
 #[test]
 fn however_much_waits_to_be_written_how_the_recording_ended_is() {
     let Some(folder) = place("a recording without room is ended all the same") else { return };
-    let folder = folder.path();
-    let storm = workload(folder, "forkstorm");
+    let storm = workload(&folder, "forkstorm");
     // More births and deaths wait, held back to be written in order, than the room that is kept has place
     // for. How much it is when the limit is met differs from run to run.
     let storms = format!("{storm} >/dev/null & {storm} >/dev/null; wait; exit 7");
     for run in 0..6 {
-        let output = record(folder, &["--max-size", "64K", "--", "sh", "-c", &storms]);
-        let text = said(&output);
-        assert_eq!(output.status.code(), Some(7), "the command's own code: {text}");
+        let (_, text) = record(&folder, &["--max-size", "64K", "--", "sh", "-c", &storms], 7);
         assert!(text.contains("the recording has reached its limit"), "{text}");
-        assert_eq!(readable(folder)["cut_off"], false, "run {run}");
+        assert_eq!(readable(&folder)["cut_off"], false, "run {run}");
     }
 }

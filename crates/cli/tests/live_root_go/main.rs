@@ -1,21 +1,34 @@
 //! Calls of Go functions, counted: goroutines change threads, stacks move, panics leave calls.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use wakepath_harness::live::{WAKEPATH, document, place, wakepath};
+use wakepath_harness::live::{
+    Place, document, latency, list, not_possible, number, place, record, run, texts,
+};
 
-/// The `go` command, on the path or where Go's own archive installs it; `None`, with a line that says so, if there is
-/// none.
-fn go(would_show: &str) -> Option<PathBuf> {
-    let works = |go: &PathBuf| Command::new(go).arg("version").output().is_ok_and(|out| out.status.success());
-    let found = ["go", "/usr/local/go/bin/go"].map(PathBuf::from).into_iter().find(works);
+/// A folder where a test may count, and the `go` command, on the path or where Go's own archive installs it; `None`, with
+/// a line that says so, where one of them is missing.
+fn go_place(would_show: &str) -> Option<(Place, PathBuf)> {
+    let folder = place(would_show)?;
+    let is_there = |go: &PathBuf| match Command::new(go).arg("version").output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{}: {}", go.display(), texts(&output).1);
+            true
+        }
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{}: {error}", go.display());
+            false
+        }
+    };
+    let found = ["go", "/usr/local/go/bin/go"].map(PathBuf::from).into_iter().find(is_there);
     if found.is_none() {
-        eprintln!("skipped: no Go here; would show that {would_show}");
+        not_possible("no Go here", would_show);
     }
-    found
+    Some((folder, found?))
 }
 
 /// The program of `calls.go` in a folder.
@@ -35,57 +48,33 @@ fn build(go: &Path, folder: &Path, options: &[&str]) -> String {
 /// The counts of these functions of a command, and the numbers that the command printed, summed by name.
 fn count(folder: &Path, functions: &[&str], command: &[&str]) -> (Vec<Value>, HashMap<String, u64>) {
     let targets: Vec<String> = functions.iter().map(|name| format!("./calls:main.{name}")).collect();
-    let output = Command::new(*WAKEPATH)
-        .arg("latency")
-        .args(&targets)
-        .args(["--slow-probes", "--json", "--"])
-        .args(command)
-        .current_dir(folder)
-        .output()
-        .expect("wakepath");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{functions:?}: {said}");
-    let printed = String::from_utf8_lossy(&output.stdout);
-    let (document, own): (Vec<&str>, Vec<&str>) = printed.lines().partition(|line| line.starts_with('{'));
-    let document: Value = serde_json::from_str(document[0]).expect("JSON");
-    let mut counts = HashMap::new();
-    for (name, count) in own.iter().filter_map(|line| line.split_once(' ')) {
-        *counts.entry(name.to_owned()).or_default() += count.parse::<u64>().expect("a number");
-    }
-    (document["targets"].as_array().expect("a list").clone(), counts)
+    let targets = targets.iter().map(String::as_str).chain(["--slow-probes"]);
+    latency(folder, &targets.collect::<Vec<_>>(), command)
 }
 
 /// How many returned, were left without returning, had not ended, and were not counted.
 fn ends(target: &Value) -> [u64; 4] {
-    ["count", "left", "open", "crowded"].map(|key| target[key].as_u64().expect("a number"))
-}
-
-/// All of them together, ns.
-fn sum(target: &Value) -> u64 {
-    target["sum"].as_str().and_then(|sum| sum.parse().ok()).expect("a number")
+    ["count", "left", "open", "crowded"].map(|key| number(&target[key]))
 }
 
 /// Checks each call against the program's own stamps: it began before and ended after those taken within the call, and
 /// lies within those taken around it.
 fn takes_what_the_program_says(target: &Value, own: &HashMap<String, u64>, name: &str) {
     let (within, around) = (own[&format!("{name}_within_ns")], own[&format!("{name}_around_ns")]);
-    let counted = sum(target);
+    let counted = number(&target["sum"]);
     println!("{name}: {within} ns within its calls, {counted} counted, {around} around them");
     assert!((within..=around).contains(&counted), "{name}: {within} <= {counted} <= {around}");
 }
 
 #[test]
 fn calls_of_goroutines_that_change_threads_and_whose_stacks_move_are_counted_one_by_one() {
-    let shows = "calls of goroutines are counted";
-    let Some(folder) = place(shows) else { return };
-    let Some(go) = go(shows) else { return };
-    let folder = folder.path();
+    let Some((folder, go)) = go_place("calls of goroutines are counted") else { return };
     let functions = ["counted", "sleeps", "grows"];
     let flags = ["counted=5000", "sleeps=200", "grows=40"];
     // The program unchanged, stripped, and position-independent and stripped.
     for options in [&[][..], &["-ldflags=-s -w"], &["-buildmode=pie", "-ldflags=-s -w"]] {
-        let calls = build(&go, folder, options);
-        let (counted, own) = count(folder, &functions, &[&[calls.as_str()], &flags[..]].concat());
+        let calls = build(&go, &folder, options);
+        let (counted, own) = count(&folder, &functions, &[&[calls.as_str()], &flags[..]].concat());
         let [quick, sleeps, grows] = counted.as_slice() else { panic!("{counted:#?}") };
         assert_eq!(own["counted"], 20_000);
         assert_eq!(ends(quick), [20_000, 0, 0, 0], "{options:?}: {quick:#}");
@@ -95,18 +84,16 @@ fn calls_of_goroutines_that_change_threads_and_whose_stacks_move_are_counted_one
         takes_what_the_program_says(sleeps, &own, "sleeps");
         takes_what_the_program_says(grows, &own, "grows");
         // No call was confused with another: no sleep is shorter than 1 ms, which is in bucket 19.
-        let shortest = sleeps["buckets"][0]["index"].as_u64().expect("a number");
-        assert!(shortest >= 19, "{options:?}: {sleeps:#}");
+        assert!(number(&sleeps["buckets"][0]["index"]) >= 19, "{options:?}: {sleeps:#}");
     }
 }
 
 #[test]
 fn calls_of_go_that_are_nested_left_or_too_deep_are_told_apart() {
-    let shows = "calls of goroutines that are nested or left are told apart";
-    let Some(folder) = place(shows) else { return };
-    let Some(go) = go(shows) else { return };
-    let folder = folder.path();
-    let calls = build(&go, folder, &[]);
+    let Some((folder, go)) = go_place("calls of goroutines that are nested or left are told apart") else {
+        return;
+    };
+    let calls = build(&go, &folder, &[]);
     let functions = ["nested", "deeper", "panics", "recovers", "catches", "exits", "stays"];
     let flags = ["nested=50", "deeper=50", "panics=100", "catches=50", "exits=50", "open"].join(" ");
     // Two processes at once, whose goroutines are at the same addresses: each makes all of these calls.
@@ -115,7 +102,7 @@ fn calls_of_go_that_are_nested_left_or_too_deep_are_told_apart() {
         (1, [&["sh", "-c"][..], &[&format!("{calls} {flags}; exit 0")]].concat()),
         (2, vec!["sh", "-c", &line]),
     ] {
-        let (counted, own) = count(folder, &functions, &command);
+        let (counted, own) = count(&folder, &functions, &command);
         assert_eq!(own["nested"], 50 * times);
         let expected = [
             ("nested", [250, 0, 0, 0]),
@@ -137,45 +124,34 @@ fn calls_of_go_that_are_nested_left_or_too_deep_are_told_apart() {
 
 #[test]
 fn functions_of_go_are_refused_where_their_returns_cost_more_than_was_allowed() {
-    let shows = "slow probes on Go's functions are asked for";
-    let Some(folder) = place(shows) else { return };
-    let Some(go) = go(shows) else { return };
-    let folder = folder.path();
-    build(&go, folder, &[]);
+    let Some((folder, go)) = go_place("slow probes on Go's functions are asked for") else { return };
+    build(&go, &folder, &[]);
     for (function, expected) in [
         ("main.grows", "its return instructions"),
         ("main.nothing", "no function `main.nothing`"),
         // Assembler code, which goes to other goroutines.
         ("runtime.mcall", "does not keep it in r14"),
     ] {
-        let refused = wakepath(folder, &["latency", &format!("./calls:{function}"), "-a", "-d", "0.1"]);
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(!refused.status.success() && said.contains(expected), "{function}: {said}");
+        let (_, said) = run(&folder, &["latency", &format!("./calls:{function}"), "-a", "-d", "0.1"], 2);
+        assert!(said.contains(expected), "{function}: {said}");
     }
 }
 
 #[test]
 fn recorded_calls_of_goroutines_that_changed_threads_have_no_path_and_that_is_said() {
-    let shows = "recorded calls of goroutines are told apart";
-    let Some(folder) = place(shows) else { return };
-    let Some(go) = go(shows) else { return };
-    let folder = folder.path();
-    let calls = build(&go, folder, &[]);
+    let Some((folder, go)) = go_place("recorded calls of goroutines are told apart") else { return };
+    let calls = build(&go, &folder, &[]);
     let target = "./calls:main.sleeps";
-    let made = wakepath(folder, &["record", "--call", target, "--slow-probes", "--", &calls, "sleeps=100"]);
-    let said = String::from_utf8_lossy(&made.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        made.status.success() && said.contains("run in goroutines, but a path follows a thread"),
-        "{said}"
-    );
-    let printed = String::from_utf8_lossy(&made.stdout).into_owned();
+    let asked = ["--call", target, "--slow-probes", "--", &calls, "sleeps=100"];
+    let (printed, said) = record(&folder, &asked, 0);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("run in goroutines, but a path follows a thread"), "{said}");
     let moved = printed.lines().find_map(|line| line.strip_prefix("moved ")?.parse::<u64>().ok());
-    let answer = document(folder, &["path", "--call", "--slowest", "1000"]);
-    let buckets = answer["buckets"].as_array().expect("a list").iter();
-    let counted: u64 = buckets.map(|bucket| bucket["count"].as_u64().expect("a number")).sum();
+    let answer = document(&folder, &["path", "--call", "--slowest", "1000"]);
+    let counted: u64 = list(&answer["buckets"]).iter().map(|bucket| number(&bucket["count"])).sum();
     assert_eq!((counted, &answer["left"], &answer["open"]), (400, &0.into(), &0.into()), "{answer:#}");
     // The thread is looked at within the call, a little after it began and before it ends.
-    let (moved, told) = (moved.expect("its own count"), answer["moved"].as_u64().expect("a number"));
+    let (moved, told) = (moved.expect("its own count"), number(&answer["moved"]));
     assert!(moved > 50 && told.abs_diff(moved) <= 8, "{moved} changed threads, {told} are told to");
     assert_eq!(answer["asked"]["calls"], 400 - told, "{answer:#}");
 }

@@ -5,7 +5,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use wakepath_harness::live::{WAKEPATH, first_byte, place, workload};
+use wakepath_harness::live::{
+    Beside, command, document_among, first_byte, list, number, place, program, run, texts, wakepath, workload,
+};
 
 /// Where a function of a running program begins stands a probe, before long.
 fn is_probed(pid: u32, program: &str, function: &str) -> bool {
@@ -21,8 +23,8 @@ fn is_probed(pid: u32, program: &str, function: &str) -> bool {
 }
 
 /// A process of `workloads/calls.c` that sleeps for a while.
-fn sleeping(calls: &str) -> Child {
-    Command::new(calls).arg("long=2000").stdout(Stdio::null()).spawn().expect("calls")
+fn sleeping(calls: &str) -> Beside {
+    Beside(Command::new(calls).arg("long=2000").stdout(Stdio::null()).spawn().expect("calls"))
 }
 
 /// The least time of a call of `counted`, ns, as processes report that are not counted. The number of calls is small, so
@@ -40,13 +42,11 @@ fn own_ns_a_call(calls: &str) -> f64 {
 #[test]
 fn who_else_pays_for_probes_is_said_with_what() {
     let Some(folder) = place("processes that have a probed file mapped are counted") else { return };
-    let folder = folder.path();
-    let calls = workload(folder, "calls");
-    let mut processes = [sleeping(&calls), sleeping(&calls), sleeping(&calls)];
-    let asked = processes[0].id().to_string();
+    let calls = workload(&folder, "calls");
+    let processes = [sleeping(&calls), sleeping(&calls), sleeping(&calls)];
+    let asked = processes[0].0.id().to_string();
     let begin = |arguments: &[&str]| -> Child {
-        let mut wakepath = Command::new(*WAKEPATH);
-        let wakepath = wakepath.args(arguments).current_dir(folder);
+        let mut wakepath = command(&folder, arguments);
         wakepath.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakepath")
     };
     let end = |mut wakepath: Child| -> Output {
@@ -57,25 +57,17 @@ fn who_else_pays_for_probes_is_said_with_what() {
     };
     let bare = own_ns_a_call(&calls);
     let counting = begin(&["latency", "./calls:counted", "./calls:left", "--json", "-p", &asked]);
-    let probed = is_probed(processes[1].id(), &calls, "counted");
+    let probed = is_probed(processes[1].0.id(), &calls, "counted");
     let dearer = own_ns_a_call(&calls) - bare;
     let counted = end(counting);
     let recording = begin(&["record", "--call", "./calls:counted", "-p", &asked]);
-    let recorded = is_probed(processes[1].id(), &calls, "counted").then(|| end(recording));
-    let all = Command::new(*WAKEPATH)
-        .args(["latency", "./calls:counted", "--json", "-a", "-d", "0.1"])
-        .current_dir(folder)
-        .output();
-    let shown = Command::new(*WAKEPATH)
-        .args(["latency", "./calls:counted", "./calls:left", "-p", &asked, "-d", "0.1"])
-        .current_dir(folder)
-        .output();
-    for process in &mut processes {
-        process.kill().and_then(|()| process.wait()).expect("a child");
-    }
+    let recorded = is_probed(processes[1].0.id(), &calls, "counted").then(|| end(recording));
+    let all = wakepath(&folder, &["latency", "./calls:counted", "--json", "-a", "-d", "0.1"]);
+    let shown = wakepath(&folder, &["latency", "./calls:counted", "./calls:left", "-p", &asked, "-d", "0.1"]);
+    drop(processes);
     assert!(probed, "a probe stands in a process that was not asked about");
     let counted: Value = serde_json::from_slice(&counted.stdout).expect("JSON");
-    for target in counted["targets"].as_array().expect("a list") {
+    for target in list(&counted["targets"]) {
         let beside = &target["elsewhere"];
         assert_eq!(beside["processes"], 2, "{counted:#}");
         let file = beside["file"].as_str().map(Path::new).expect("a path");
@@ -93,28 +85,17 @@ fn who_else_pays_for_probes_is_said_with_what() {
         text.matches(line).count()
     };
     let recorded = recorded.expect("a probe of a recording stands there too");
-    assert_eq!(told(&recorded.stderr), 1, "{}", String::from_utf8_lossy(&recorded.stderr));
-    let shown = shown.expect("wakepath").stdout;
-    assert_eq!(told(&shown), 1, "once for a file: {}", String::from_utf8_lossy(&shown));
-    let all: Value = serde_json::from_slice(&all.expect("wakepath").stdout).expect("JSON");
+    assert_eq!(told(&recorded.stderr), 1, "{:?}", texts(&recorded));
+    assert_eq!(told(&shown.stdout), 1, "once for a file: {:?}", texts(&shown));
+    let all: Value = serde_json::from_slice(&all.stdout).expect("JSON");
     assert_eq!(all["targets"][0]["elsewhere"], Value::Null, "who is asked about is not elsewhere: {all:#}");
-}
-
-/// `empty.c` in a folder.
-fn empty(folder: &Path) -> String {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root_probes/empty.c");
-    let mut compiler = Command::new("cc");
-    // The call that the compiler does not see takes room on the stack.
-    compiler.args(["-O1", "-mno-red-zone", "-o"]).arg(folder.join("empty")).arg(source);
-    assert!(compiler.status().expect("cc").success(), "empty.c does not build");
-    folder.join("empty").to_str().expect("a path").to_owned()
 }
 
 #[test]
 fn of_each_kind_of_probe_an_empty_function_is_counted_to_take_what_was_said_before() {
     let Some(folder) = place("what probes of each kind cost is measured") else { return };
-    let folder = folder.path();
-    let empty = empty(folder);
+    // The call that the compiler does not see takes room on the stack.
+    let empty = program(&folder, "empty", include_str!("empty.c"), &["-O1", "-mno-red-zone"]);
     let names: Vec<String> = ["return", "leave", "go"]
         .iter()
         .flat_map(|exit| ["nop", "push", "lea"].map(|entry| format!("./empty:{exit}_{entry}")))
@@ -129,26 +110,20 @@ fn of_each_kind_of_probe_an_empty_function_is_counted_to_take_what_was_said_befo
     // counted. If a neighbour shares the core for seconds, a few runs are not enough: runs are repeated, since no number
     // of them makes a wrong result right.
     let mut best = vec![[f64::INFINITY; 4]; names.len()];
-    for run in 0.. {
-        if run >= 8 && best.iter().all(is_as_said) || run == MAX_RUNS {
+    for round in 0.. {
+        if round >= 8 && best.iter().all(is_as_said) || round == MAX_RUNS {
             break;
         }
-        let output = Command::new(*WAKEPATH)
-            .arg("latency")
-            .args(&names)
-            .args(["--slow-probes", "--json", "--", &empty, &QUICK.to_string(), &SLOW.to_string()])
-            .current_dir(folder)
-            .output()
-            .expect("wakepath");
-        let printed = String::from_utf8_lossy(&output.stdout);
-        let (document, own): (Vec<&str>, Vec<&str>) = printed.lines().partition(|line| line.starts_with('{'));
-        let document: Value = serde_json::from_str(document[0]).expect("JSON");
-        for (index, target) in document["targets"].as_array().expect("a list").iter().enumerate() {
+        let load = ["--slow-probes", "--json", "--", &empty, &QUICK.to_string(), &SLOW.to_string()];
+        let targets: Vec<&str> = names.iter().map(String::as_str).collect();
+        let (printed, _) = run(&folder, &[&["latency"], &targets[..], &load].concat(), 0);
+        let (document, own) = document_among(&printed);
+        for (index, target) in list(&document["targets"]).iter().enumerate() {
             let calls = if names[index].ends_with("lea") { SLOW } else { QUICK };
             assert_eq!((&target["count"], &target["left"]), (&calls.into(), &0.into()), "{target:#}");
             let name = names[index].trim_start_matches("./empty:");
             let own = own.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
-            let sum: f64 = target["sum"].as_str().and_then(|sum| sum.parse().ok()).expect("a number");
+            let sum = number(&target["sum"]) as f64;
             let said = |key: &str| target["probe"][key].as_f64().expect("measured");
             let found = [said("per_call_ns"), own.expect("a call"), said("shift_ns"), sum / calls as f64];
             for (best, found) in best[index].iter_mut().zip(found) {

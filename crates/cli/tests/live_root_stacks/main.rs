@@ -3,26 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
-use wakepath_harness::live::{adds_up, document, of_kind, path, place, record, wakepath};
+use wakepath_harness::live::{adds_up, document, list, number, of_kind, path, place, program, record, run};
 
 /// The shop, built in `folder`.
-fn shop(folder: &Path, options: &[&str]) {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root_stacks/shop.c");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-g", "-O1", "-pthread", "-o"]).arg(folder.join("shop")).arg(source);
-    assert!(compiler.args(options).status().expect("cc").success(), "shop.c does not build");
+fn shop(folder: &Path, frame_pointers: &str) {
+    program(folder, "shop", include_str!("shop.c"), &["-g", "-O1", "-pthread", frame_pointers]);
 }
 
 /// Lines are broken where the width ends, and a tree has its rails there.
-fn unbroken(text: &[u8]) -> String {
-    String::from_utf8_lossy(text)
-        .replace(['│', '├', '└', '─'], " ")
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
+fn unbroken(text: &str) -> String {
+    text.replace(['│', '├', '└', '─'], " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The functions of a stack: `save_order` of `save_order (shop) shop.c:25`.
@@ -34,10 +26,11 @@ fn functions(stack: &Value) -> Vec<&str> {
 /// How many waits and waiting segments of `call` there are by the function of the shop nearest to it.
 fn by_function(document: &Value, call: &str) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
-    let list = |key: &str| document[key].as_array().expect("a list").clone();
-    for item in list("waits").iter().chain(&list("segments")).filter(|item| item["call"] == call) {
-        let frames = item["stack"].as_array().expect("each wait has a stack").clone();
-        let own = frames.iter().filter_map(Value::as_str).find(|frame| frame.contains("(shop)"));
+    let items = list(&document["waits"]).iter().chain(list(&document["segments"]));
+    for item in items.filter(|item| item["call"] == call) {
+        // Each wait has a stack.
+        let own =
+            list(&item["stack"]).iter().filter_map(Value::as_str).find(|frame| frame.contains("(shop)"));
         let own = own.and_then(|frame| frame.split(' ').next()).unwrap_or("none");
         *counts.entry(own.to_owned()).or_default() += 1;
     }
@@ -47,17 +40,15 @@ fn by_function(document: &Value, call: &str) -> BTreeMap<String, u64> {
 #[test]
 fn the_functions_that_wait_and_wake_are_named_with_their_counts() {
     let Some(folder) = place("the functions that wait are named") else { return };
-    shop(folder.path(), &["-fno-omit-frame-pointer"]);
+    shop(&folder, "-fno-omit-frame-pointer");
     // On the disk that the build is on: a file system in memory waits for nothing.
     let disk = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let file = disk.path().join("orders.db");
     // Where the kernel left a switch untraced, a wait may be in two parts, or none: such a run shows nothing.
     let (mut said, mut document) = (String::new(), Value::Null);
     for _ in 0..10 {
-        let output = record(folder.path(), &["--stacks", "--", "./shop", file.to_str().expect("a path")]);
-        said = unbroken(&output.stderr);
-        assert!(output.status.success(), "{said}");
-        document = path(folder.path());
+        said = unbroken(&record(&folder, &["--stacks", "--", "./shop", file.to_str().expect("a path")], 0).1);
+        document = path(&folder);
         adds_up(&document);
         if of_kind(&document, "unknown") == 0 {
             break;
@@ -70,7 +61,7 @@ fn the_functions_that_wait_and_wake_are_named_with_their_counts() {
     assert!(told.is_some(), "{said}");
 
     // The lock: the function that waited for it, and those in which its holder was and woke.
-    let waits = document["waits"].as_array().expect("waits");
+    let waits = list(&document["waits"]);
     let for_lock: Vec<_> = waits
         .iter()
         .filter(|wait| wait["via"] == "lock" && functions(&wait["stack"]).contains(&"take_lock"))
@@ -87,9 +78,9 @@ fn the_functions_that_wait_and_wake_are_named_with_their_counts() {
         BTreeMap::from([("hold_lock".to_owned(), 5), ("main".to_owned(), 1)])
     );
     assert!(said.contains("5 of 6 waits in hold_lock (shop), from holder shop.c:"), "{said}");
-    let tree = unbroken(&wakepath(folder.path(), &["path", "--tree"]).stdout);
+    let tree = unbroken(&run(&folder, &["path", "--tree"], 0).0);
     assert!(tree.contains("in hold_lock (shop), from holder shop.c:"), "{tree}");
-    let explained = unbroken(&wakepath(folder.path(), &["path", "--explain"]).stdout);
+    let explained = unbroken(&run(&folder, &["path", "--explain"], 0).0);
     assert!(
         explained.contains("< take_lock (shop) shop.c:") && explained.contains("it was woken in"),
         "{explained}"
@@ -99,9 +90,8 @@ fn the_functions_that_wait_and_wake_are_named_with_their_counts() {
 #[test]
 fn without_frame_pointers_only_the_leaf_is_named_and_the_answer_says_so() {
     let Some(folder) = place("a program without frame pointers is told so") else { return };
-    shop(folder.path(), &["-fomit-frame-pointer"]);
-    let output = record(folder.path(), &["--stacks", "--", "./shop"]);
-    let said = unbroken(&output.stderr);
+    shop(&folder, "-fomit-frame-pointer");
+    let said = unbroken(&record(&folder, &["--stacks", "--", "./shop"], 0).1);
     // The function is found after the C library's; its caller is not.
     assert!(said.contains("waits in one (shop), callers unknown (no frame pointers)"), "{said}");
 }
@@ -109,16 +99,15 @@ fn without_frame_pointers_only_the_leaf_is_named_and_the_answer_says_so() {
 #[test]
 fn functions_that_wait_alike_are_distinguished_though_most_stacks_are_repeated() {
     let Some(folder) = place("repeated stacks are those of the same place") else { return };
-    shop(folder.path(), &["-fno-omit-frame-pointer"]);
+    shop(&folder, "-fno-omit-frame-pointer");
     for how in ["--stacks", "--stacks=each"] {
-        record(folder.path(), &[how, "--", "./shop"]);
-        let waits = by_function(&path(folder.path()), "clock_nanosleep");
-        let info = document(folder.path(), &["info"]);
-        let count = |key: &str| info["stacks"][key].as_u64().expect("a count");
+        record(&folder, &[how, "--", "./shop"], 0);
+        let waits = by_function(&path(&folder), "clock_nanosleep");
+        let info = document(&folder, &["info"]);
+        let count = |key: &str| number(&info["stacks"][key]);
         // A wait whose end the kernel left untraced is unknown, and there can be many.
         let [one, two] = ["one", "two"].map(|name| waits.get(name).copied().unwrap_or(0));
-        let losses = info["losses"].as_array().expect("losses");
-        let untraced = losses.iter().filter(|loss| loss["reported"] == false).count() as u64;
+        let untraced = list(&info["losses"]).iter().filter(|loss| loss["reported"] == false).count() as u64;
         let least = 295_u64.saturating_sub(untraced);
         assert!((least..=300).contains(&one) && (least..=300).contains(&two), "{how}: {waits:?} {info}");
         assert_eq!(how == "--stacks", count("repeated") > 400, "{how}: {info}");
@@ -129,9 +118,8 @@ fn functions_that_wait_alike_are_distinguished_though_most_stacks_are_repeated()
 #[test]
 fn no_stack_is_taken_that_was_not_asked_for() {
     let Some(folder) = place("stacks are taken where asked alone") else { return };
-    record(folder.path(), &["--", "sleep", "0.01"]);
-    let info = document(folder.path(), &["info"]);
+    record(&folder, &["--", "sleep", "0.01"], 0);
+    let info = document(&folder, &["info"]);
     assert!(info["stacks"].is_null() && info["events"].get("stack_of").is_none(), "{info}");
-    let output = record(folder.path(), &["--stacks", "--path-only", "--", "true"]);
-    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    record(&folder, &["--stacks", "--path-only", "--", "true"], 2);
 }

@@ -1,6 +1,6 @@
 //! Two hosts whose true clocks are known, and packets between them.
 
-use wakepath_clock::{ErrorBound, Limits, Local, Peer, Solver, Stamp, Transform};
+use wakepath_clock::{ErrorBound, Limits, Local, Peer, Quality, Solution, Solver, Stamp, Transform};
 use wakepath_drift::{Chance, TrueClock};
 
 /// The packets between two hosts.
@@ -56,6 +56,22 @@ impl Pair {
     pub fn window(&self) -> (Stamp<Local>, Stamp<Local>) {
         let end = self.traffic.seconds * 1e9 + 1e6;
         (Stamp::from_ns(self.here.at(0.0)), Stamp::from_ns(self.here.at(end)))
+    }
+
+    /// The relation of the clocks over that window.
+    pub fn solve(&self) -> Solution {
+        let (from, to) = self.window();
+        self.solver(Limits::default()).solve(from, to)
+    }
+
+    /// The same, where it is exact: no packet arrives before it was sent, and the bound holds.
+    pub fn solve_exactly(&self) -> Transform<Local, Peer> {
+        let solution = self.solve();
+        assert_eq!((solution.quality, solution.inversions), (Quality::Exact, 0));
+        let transform = solution.transform.expect("linked");
+        assert_eq!(self.inversions(&transform), 0);
+        self.judge(&transform).expect("the bound holds");
+        transform
     }
 
     /// The worst true error in the window; every error is held against its bound.

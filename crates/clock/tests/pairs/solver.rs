@@ -58,18 +58,12 @@ fn a_packet_that_arrives_before_it_was_sent_is_said() {
 
 #[test]
 fn clocks_that_differ_by_more_than_usual_are_still_solved() {
-    let pair = pair(9_000.0, 0.0, LOOPBACK);
-    let (from, to) = pair.window();
-    let solution = pair.solver(Limits::default()).solve(from, to);
-    assert_eq!((solution.quality, solution.inversions), (Quality::Exact, 0));
-    pair.judge(&solution.transform.expect("linked")).expect("the bound holds");
+    pair(9_000.0, 0.0, LOOPBACK).solve_exactly();
 }
 
 #[test]
 fn clocks_that_differ_by_more_than_a_tenth_are_not_taken_for_exact() {
-    let pair = pair(150_000.0, 0.0, LOOPBACK);
-    let (from, to) = pair.window();
-    assert_eq!(pair.solver(Limits::default()).solve(from, to).quality, Quality::Approximate);
+    assert_eq!(pair(150_000.0, 0.0, LOOPBACK).solve().quality, Quality::Approximate);
 }
 
 #[test]
@@ -93,8 +87,7 @@ fn without_a_bend_one_line_is_taken_where_one_holds_and_several_where_none_does(
 #[test]
 fn no_later_stamp_becomes_an_earlier_one_where_pieces_meet() {
     let pair = pair(-150.0, 1.0, Traffic { seconds: 60.0, ..LOOPBACK });
-    let (from, to) = pair.window();
-    let transform = pair.solver(Limits::default()).solve(from, to).transform.expect("linked");
+    let transform = pair.solve().transform.expect("linked");
     assert!(transform.pieces().len() > 3);
     for piece in transform.pieces() {
         let around = (piece.from.saturating_sub(50)..piece.from + 50).map(|ns| transform.convert(here(ns)).0);
@@ -106,23 +99,15 @@ fn no_later_stamp_becomes_an_earlier_one_where_pieces_meet() {
 fn a_chain_passes_where_delays_leave_little_room() {
     for seed in 0..8 {
         let mut chance = Chance(seed);
-        let traffic = Traffic {
-            seconds: 30.0,
-            per_second: 300.0,
-            least: (400.0, 300.0),
-            queueing: 400.0,
-            forward: 0.5,
-        };
+        let delays = Traffic { least: (400.0, 300.0), queueing: 400.0, ..LOOPBACK };
+        let traffic = Traffic { seconds: 30.0, per_second: 300.0, ..delays };
         let here = TrueClock::new(1 << 60, 0.0, 0.0, 32.0, &mut chance);
         let there = TrueClock::new(1 << 50, 40.0, 1.0, 32.0, &mut chance);
         let pair = Pair::new(here, there, traffic, &mut chance);
         let (from, to) = pair.window();
-        let solution = pair.solver(Limits::default()).solve(from, to);
-        assert_eq!((solution.quality, solution.inversions), (Quality::Exact, 0), "seed {seed}");
-        let transform = solution.transform.expect("linked");
-        assert_eq!(pair.inversions(&transform), 0);
-        pair.judge(&transform).expect("the bound holds");
-        assert!(transform.worst(from, to) < ErrorBound::Within(3_000), "{:?}", transform.worst(from, to));
+        println!("seed {seed}");
+        let worst = pair.solve_exactly().worst(from, to);
+        assert!(worst < ErrorBound::Within(3_000), "{worst:?}");
     }
 }
 
@@ -136,9 +121,7 @@ fn the_error_grows_away_from_packets_and_still_holds() {
         let at = packet.1 - start;
         (10 * second..15 * second).contains(&at) || (30 * second..32 * second).contains(&at)
     });
-    let (from, to) = pair.window();
-    let solution = pair.solver(Limits::default()).solve(from, to);
-    let transform = solution.transform.expect("linked");
+    let transform = pair.solve().transform.expect("linked");
     pair.judge(&transform).expect("the bound holds");
     let error = |seconds: u64| transform.convert(here(start + seconds * second)).1;
     assert!(error(12) < error(1) && error(12) < error(39), "{transform:?}");
@@ -150,19 +133,15 @@ fn hours_are_kept_in_bounded_cells() {
     let traffic = Traffic { seconds: 7200.0, per_second: 12.0, least: (50e3, 70e3), ..LOOPBACK };
     let pair = pair(-60.0, 0.005, traffic);
     let (from, to) = pair.window();
-    let solution = pair.solver(Limits::default()).solve(from, to);
-    assert_eq!((solution.quality, solution.inversions), (Quality::Exact, 0));
-    let transform = solution.transform.expect("linked");
-    assert_eq!(pair.inversions(&transform), 0);
-    pair.judge(&transform).expect("the bound holds");
-    assert!(transform.worst(from, to) < ErrorBound::Within(300_000), "{:?}", transform.worst(from, to));
+    let worst = pair.solve_exactly().worst(from, to);
+    assert!(worst < ErrorBound::Within(300_000), "{worst:?}");
 }
 
 #[test]
 fn packets_may_come_in_any_order() {
     let mut pair = pair(80.0, 1.0, LOOPBACK);
     let (from, to) = pair.window();
-    let solve = |pair: &Pair| pair.solver(Limits::default()).solve(from, to).transform.expect("linked");
+    let solve = |pair: &Pair| pair.solve().transform.expect("linked");
     pair.packets.sort_unstable();
     let sorted = solve(&pair);
     pair.packets.reverse();
@@ -209,8 +188,7 @@ fn a_clock_that_steps_is_not_taken_for_exact() {
             packet.2 += 1_000_000_000;
         }
     }
-    let (from, to) = pair.window();
-    let solution = pair.solver(Limits::default()).solve(from, to);
+    let solution = pair.solve();
     assert_eq!(solution.quality, Quality::Approximate);
     assert!(solution.inversions > 0);
 }

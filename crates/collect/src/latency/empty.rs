@@ -189,26 +189,16 @@ mod functions {
 mod tests {
     use super::*;
 
-    const KINDS: [(ProbeMethod, Exit, bool); 9] = [
-        (ProbeMethod::Optimised, Exit::ReturnAddress, false),
-        (ProbeMethod::Optimised, Exit::Instruction, false),
-        (ProbeMethod::Optimised, Exit::Instruction, true),
-        (ProbeMethod::Emulated, Exit::ReturnAddress, false),
-        (ProbeMethod::Emulated, Exit::Instruction, false),
-        (ProbeMethod::Emulated, Exit::Instruction, true),
-        (ProbeMethod::SingleStepped, Exit::ReturnAddress, false),
-        (ProbeMethod::SingleStepped, Exit::Instruction, false),
-        (ProbeMethod::SingleStepped, Exit::Instruction, true),
-    ];
-
     #[test]
     fn each_kind_of_probe_has_an_empty_function_of_its_own_in_this_programs_file() {
-        let found =
-            KINDS.map(|(entry, exit, go)| Empty::of(ProbeKind { entry, exit, go }).expect("it is there"));
+        let returns = [(Exit::ReturnAddress, false), (Exit::Instruction, false), (Exit::Instruction, true)];
+        let entries = [ProbeMethod::Optimised, ProbeMethod::Emulated, ProbeMethod::SingleStepped];
+        let kinds = entries.iter().flat_map(|&entry| returns.map(|(exit, go)| ProbeKind { entry, exit, go }));
+        let found: Vec<_> = kinds.map(|kind| Empty::of(kind).expect("it is there")).collect();
         let mut offsets: Vec<_> = found.iter().map(|empty| empty.offset).collect();
         offsets.sort_unstable();
         offsets.dedup();
-        assert_eq!(offsets.len(), KINDS.len());
+        assert_eq!(offsets.len(), 9);
         for empty in &found {
             assert_eq!(empty.offset % 16, 0, "in one page");
             empty.round(1);

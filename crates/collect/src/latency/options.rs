@@ -6,7 +6,6 @@ use std::time::Duration;
 use wakepath_distribution::GroupBy;
 use wakepath_functions::Probe;
 
-use crate::child::Identity;
 use crate::kernel_probes::KernelFunction;
 
 /// Number of targets at once, at most: `WP_TARGETS` of `bpf/latency.h` without the one of calibration.
@@ -47,7 +46,7 @@ pub struct LatencyOptions {
     /// The command to run, with its arguments.
     pub command: Vec<OsString>,
     /// The user who called sudo: the command runs as that user.
-    pub caller: Option<Identity>,
+    pub caller: Option<wakepath_caller::Caller>,
     /// Run the command as root nevertheless.
     pub as_root: bool,
     /// Stop after this long.

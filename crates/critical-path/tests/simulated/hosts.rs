@@ -2,13 +2,14 @@
 
 use proptest::prelude::*;
 use wakepath_clock::{Local, Stamp};
-use wakepath_critical_path::{Path, Window, active, exact};
-use wakepath_event::{Event, EventKind, Flow, HostIndex, Tid};
+use wakepath_critical_path::{Path, active, exact};
+use wakepath_event::{Event, EventKind, Flow, HostIndex};
 use wakepath_scenario::simulate::{Action, Explanation, Program, Run, simulate, tid};
 use wakepath_timeline::{Numbering, merge};
-use wakepath_wait_graph::{Graph, ThreadIndex};
+use wakepath_wait_graph::Graph;
 
 use crate::explanation::explanation;
+use crate::{index, window};
 
 const HOSTS: usize = 2;
 /// Semaphores of each host, and sockets of both.
@@ -91,18 +92,6 @@ fn joined(run: &Run) -> Graph {
     merge(streams).collect()
 }
 
-fn index(graph: &Graph, tid: Tid) -> Option<ThreadIndex> {
-    graph.with_tid(tid).next().map(|(index, _)| index)
-}
-
-fn window(thread: ThreadIndex, to: u64) -> Window {
-    part(thread, (0, to))
-}
-
-fn part(thread: ThreadIndex, (from, to): (u64, u64)) -> Window {
-    Window { thread, from: Stamp::from_ns(from), to: Stamp::from_ns(to) }
-}
-
 /// The segments: from, to, and the explanation.
 fn explanations(graph: &Graph, path: &Path) -> Vec<(u64, u64, Option<Explanation>)> {
     path.segments.iter().map(|s| (s.from.ns(), s.to.ns(), explanation(graph, s))).collect()
@@ -165,8 +154,8 @@ proptest! {
                 continue;
             };
             for path in [active, exact] {
-                let alone = explanations(&one, &path(&one, window(alone, run.end)));
-                let joined = explanations(&two, &path(&two, window(joined, run.end)));
+                let alone = explanations(&one, &path(&one, window(alone, 0, run.end)));
+                let joined = explanations(&two, &path(&two, window(joined, 0, run.end)));
                 prop_assert_eq!(alone, joined, "thread {} of {:#?}", thread, program);
             }
         }
@@ -180,7 +169,7 @@ proptest! {
         let graph = joined(&run);
         for thread in 0..program.threads.len() {
             let Some(thread) = index(&graph, tid(thread).on(HostIndex(host(thread) as u16))) else { continue };
-            let whole = explanations(&graph, &active(&graph, window(thread, run.end)));
+            let whole = explanations(&graph, &active(&graph, window(thread, 0, run.end)));
             for &(a, b) in &cuts {
                 let (from, to) = (a.min(b).min(run.end), a.max(b).min(run.end));
                 let clip = |&(first, last, explanation): &(u64, u64, Option<Explanation>)| {
@@ -188,7 +177,7 @@ proptest! {
                     (clipped.0 < clipped.1).then_some(clipped)
                 };
                 let expected = merged(whole.iter().filter_map(clip));
-                let found = merged(explanations(&graph, &active(&graph, part(thread, (from, to)))));
+                let found = merged(explanations(&graph, &active(&graph, window(thread, from, to))));
                 prop_assert_eq!(found, expected, "{} to {} of {:#?}", from, to, program);
             }
         }

@@ -1,26 +1,19 @@
 //! Properties over generated programs, run by a small scheduler that knows what was so.
 
 use proptest::prelude::*;
-use wakepath_clock::Stamp;
-use wakepath_critical_path::{Basis, Path, Segment, SegmentKind, Window, active, contributors, exact};
+use wakepath_critical_path::{Basis, Path, Segment, SegmentKind, active, contributors, exact};
 use wakepath_event::Event;
+use wakepath_scenario::arbitrary::cases;
 use wakepath_scenario::simulate::{Action, Program, Run, lose, simulate, tid};
-use wakepath_wait_graph::{Graph, ThreadIndex};
+use wakepath_wait_graph::Graph;
 
 use crate::explanation::explanation;
+use crate::{index, window};
 
 const GATES: usize = 3;
 
 fn graph(events: &[Event]) -> Graph {
     events.iter().collect()
-}
-
-fn index(graph: &Graph, thread: usize) -> Option<ThreadIndex> {
-    graph.with_tid(tid(thread)).next().map(|(index, _)| index)
-}
-
-fn window(thread: ThreadIndex, from: u64, to: u64) -> Window {
-    Window { thread, from: Stamp::from_ns(from), to: Stamp::from_ns(to) }
 }
 
 fn assert_adds_up(graph: &Graph, path: &Path) {
@@ -98,24 +91,16 @@ fn any_cpus() -> impl Strategy<Value = Option<usize>> {
     prop_oneof![Just(None), (1..4usize).prop_map(Some)]
 }
 
-/// Rare coincidences take many tries: what 256 of them do not meet was met by 20,000. `PROPTEST_CASES`
-/// says another number.
-fn tries() -> ProptestConfig {
-    match std::env::var_os("PROPTEST_CASES") {
-        Some(_) => ProptestConfig::default(),
-        None => ProptestConfig::with_cases(2_000),
-    }
-}
-
 proptest! {
-    #![proptest_config(tries())]
+    // Rare coincidences take many tries: what 256 of them do not meet was met by 20,000.
+    #![proptest_config(cases(2_000))]
 
     #[test]
     fn the_active_path_is_at_each_moment_what_the_wakers_did_then(program in program(any_cpus())) {
         let Run { events, truth, end } = simulate(&program);
         let graph = graph(&events);
         for thread in 0..program.threads.len() {
-            let Some(index) = index(&graph, thread) else { continue };
+            let Some(index) = index(&graph, tid(thread)) else { continue };
             let path = active(&graph, window(index, 0, end));
             assert_adds_up(&graph, &path);
             for &moment in truth.change_times().iter().filter(|&&moment| moment < end) {
@@ -154,7 +139,7 @@ proptest! {
         let Run { events, truth, .. } = simulate(&program);
         let Some(done) = truth.completed[0] else { return Ok(()) };
         let graph = graph(&events);
-        let Some(first) = index(&graph, 0) else { return Ok(()) };
+        let Some(first) = index(&graph, tid(0)) else { return Ok(()) };
         let path = exact(&graph, window(first, 0, done));
         assert_adds_up(&graph, &path);
         for (thread, actions) in program.threads.iter().enumerate() {
@@ -198,7 +183,7 @@ proptest! {
 fn nothing_moves_unmarked(program: &Program, run: &Run, kept: &[Event]) -> Result<(), TestCaseError> {
     let graph = graph(kept);
     for thread in 0..program.threads.len() {
-        let Some(index) = index(&graph, thread) else { continue };
+        let Some(index) = index(&graph, tid(thread)) else { continue };
         let path = active(&graph, window(index, 0, run.end));
         assert_adds_up(&graph, &path);
         assert_adds_up(&graph, &exact(&graph, path.window));

@@ -76,6 +76,9 @@ pub(crate) struct Compiler<'a> {
 struct At<'a> {
     name: &'a str,
     path: &'a str,
+    /// Its name as people see it; empty for an array's elements.
+    label: &'a str,
+    want: Want<'a>,
 }
 
 impl<'a> Compiler<'a> {
@@ -154,25 +157,20 @@ impl<'a> Compiler<'a> {
 
     fn members(&mut self, fields: &'a [Field], prefix: &str, want: Want<'_>) -> Result<(), PlanError> {
         for field in fields {
-            let path = want.path(prefix, shown(&field.name));
-            self.field(At { name: &field.name, path: &path }, shown(&field.name), &field.ty, want)?;
+            let label = shown(&field.name);
+            let path = want.path(prefix, label);
+            self.field(At { name: &field.name, path: &path, label, want }, &field.ty)?;
             self.scopes.passed(&field.name);
         }
         Ok(())
     }
 
-    fn field(&mut self, at: At<'_>, label: &str, ty: &'a FieldType, want: Want<'_>) -> Result<(), PlanError> {
+    fn field(&mut self, at: At<'_>, ty: &'a FieldType) -> Result<(), PlanError> {
         match ty {
-            FieldType::Integer(integer) => {
-                let slot = self.slot(at, label, ty, want)?;
-                self.number(at, integer, &[], slot)
-            }
-            FieldType::Enumeration(integer, mappings) => {
-                let slot = self.slot(at, label, ty, want)?;
-                self.number(at, integer, mappings, slot)
-            }
+            FieldType::Integer(integer) => self.number(at, ty, integer, &[]),
+            FieldType::Enumeration(integer, mappings) => self.number(at, ty, integer, mappings),
             FieldType::Float(float) => {
-                let slot = self.slot(at, label, ty, want)?;
+                let slot = self.slot(at, ty)?;
                 self.align(float.align);
                 if slot == NONE {
                     self.skip(float.bits.into());
@@ -184,36 +182,34 @@ impl<'a> Compiler<'a> {
                 Ok(())
             }
             FieldType::Text(_) => {
-                let slot = self.slot(at, label, ty, want)?;
+                let slot = self.slot(at, ty)?;
                 self.align(8);
                 self.push(if slot == NONE { Op::SkipText } else { Op::Text(slot) });
                 self.known = self.known.plus_any(8);
                 Ok(())
             }
-            FieldType::Array(element, count) => {
-                self.array(at, label, ty, element, Count::Fixed(*count), want)
-            }
+            FieldType::Array(element, count) => self.array(at, ty, element, Count::Fixed(*count)),
             FieldType::Sequence(element, length) => {
                 let count = Count::Register(self.refer(at, length)?.register);
-                self.array(at, label, ty, element, count, want)
+                self.array(at, ty, element, count)
             }
             FieldType::Struct(structure) => {
                 self.align(structure.aligned());
-                let group = self.group(label, ty, want)?;
+                let group = self.group(at, ty)?;
                 self.scopes.enter(at.name);
-                self.members(&structure.fields, at.path, want)?;
+                self.members(&structure.fields, at.path, at.want)?;
                 self.scopes.leave();
                 self.close(group);
                 Ok(())
             }
-            FieldType::Variant(variant) => self.variant(at, label, ty, variant, want),
+            FieldType::Variant(variant) => self.variant(at, ty, variant),
         }
     }
 
     /// Where a value goes.
-    fn slot(&mut self, at: At<'_>, label: &str, ty: &FieldType, want: Want<'_>) -> Result<u16, PlanError> {
-        match want {
-            Want::All => self.info(label, ty),
+    fn slot(&mut self, at: At<'_>, ty: &FieldType) -> Result<u16, PlanError> {
+        match at.want {
+            Want::All => self.info(at.label, ty),
             Want::Slots(wanted) => {
                 let found = wanted.iter().find(|(path, _)| *path == at.path);
                 Ok(found.map_or(NONE, |(_, slot)| *slot))
@@ -239,11 +235,11 @@ impl<'a> Compiler<'a> {
     }
 
     /// Begins a structure or the like, where all fields are passed on; returns the argument of [`Compiler::close`].
-    fn group(&mut self, label: &str, ty: &FieldType, want: Want<'_>) -> Result<(u16, u16), PlanError> {
-        if !matches!(want, Want::All) {
+    fn group(&mut self, at: At<'_>, ty: &FieldType) -> Result<(u16, u16), PlanError> {
+        if !matches!(at.want, Want::All) {
             return Ok((NONE, NONE));
         }
-        let slot = self.info(label, ty)?;
+        let slot = self.info(at.label, ty)?;
         self.push(Op::Open(slot));
         Ok((slot, std::mem::replace(&mut self.parent, slot)))
     }
@@ -259,10 +255,11 @@ impl<'a> Compiler<'a> {
     fn number(
         &mut self,
         at: At<'_>,
+        ty: &FieldType,
         integer: &Integer,
         mappings: &[Mapping],
-        slot: u16,
     ) -> Result<(), PlanError> {
+        let slot = self.slot(at, ty)?;
         self.align(integer.align);
         let mut register = NONE;
         if let Some(path) = self.references.path(&self.scopes, at.name) {
@@ -308,11 +305,9 @@ impl<'a> Compiler<'a> {
     fn array(
         &mut self,
         at: At<'_>,
-        label: &str,
         ty: &FieldType,
         element: &'a FieldType,
         count: Count,
-        want: Want<'_>,
     ) -> Result<(), PlanError> {
         self.align(element.align());
         let plain = match element {
@@ -321,7 +316,7 @@ impl<'a> Compiler<'a> {
         };
         // Nothing between the elements, so that they are as good as one.
         let Some(plain) = plain.filter(|integer| integer.bits.is_multiple_of(integer.align)) else {
-            return self.each(at, label, ty, element, count, want);
+            return self.each(at, ty, element, count);
         };
         let is_text = plain.bits == 8 && plain.align == 8 && plain.encoding != Encoding::None;
         let in_bytes = plain.bits.is_multiple_of(8) && plain.align.is_multiple_of(8);
@@ -329,8 +324,8 @@ impl<'a> Compiler<'a> {
             Count::Fixed(count) => Some(count.saturating_mul(plain.bits.into())),
             Count::Register(_) => None,
         };
-        if let (Want::All, false) = (want, is_text) {
-            let array = self.info(label, ty)?;
+        if let (Want::All, false) = (at.want, is_text) {
+            let array = self.info(at.label, ty)?;
             let outer = std::mem::replace(&mut self.parent, array);
             let element = self.info("", element)?;
             self.parent = outer;
@@ -346,31 +341,26 @@ impl<'a> Compiler<'a> {
             });
             self.push(Op::Integers(index));
         } else {
-            let as_text = FieldType::Text(plain.encoding);
-            let slot = match want {
-                Want::All => self.info(label, &as_text)?,
-                _ => self.slot(at, label, &as_text, want)?,
-            };
-            let fixed = match count {
-                Count::Fixed(count) => u32::try_from(count.saturating_mul(u64::from(plain.bits) / 8)).ok(),
-                Count::Register(_) => None,
-            };
-            match (count, slot) {
-                (Count::Fixed(_), slot) if slot == NONE || !in_bytes => {
+            let slot = self.slot(at, &FieldType::Text(plain.encoding))?;
+            let skipped = slot == NONE || !in_bytes;
+            match count {
+                Count::Fixed(_) if skipped => {
                     self.skip(total.unwrap_or(u64::MAX));
                     return Ok(());
                 }
-                (Count::Register(register), slot) if slot == NONE || !in_bytes => {
+                Count::Register(register) if skipped => {
                     self.push(Op::SkipOf { register, bits: plain.bits });
                 }
-                (Count::Fixed(_), slot) => match fixed {
-                    Some(bytes) if is_text => self.push(Op::Chars { slot, bytes }),
-                    Some(bytes) => self.push(Op::Bytes { slot, bytes }),
-                    // No packet holds it.
-                    None => self.push(Op::Skip(u64::MAX)),
-                },
-                (Count::Register(register), slot) if is_text => self.push(Op::CharsOf { slot, register }),
-                (Count::Register(register), slot) => {
+                Count::Fixed(count) => {
+                    match u32::try_from(count.saturating_mul(u64::from(plain.bits) / 8)) {
+                        Ok(bytes) if is_text => self.push(Op::Chars { slot, bytes }),
+                        Ok(bytes) => self.push(Op::Bytes { slot, bytes }),
+                        // No packet holds it.
+                        Err(_) => self.push(Op::Skip(u64::MAX)),
+                    }
+                }
+                Count::Register(register) if is_text => self.push(Op::CharsOf { slot, register }),
+                Count::Register(register) => {
                     self.push(Op::BytesOf { slot, register, bytes: (plain.bits / 8) as u16 });
                 }
             }
@@ -386,23 +376,21 @@ impl<'a> Compiler<'a> {
     fn each(
         &mut self,
         at: At<'_>,
-        label: &str,
         ty: &FieldType,
         element: &'a FieldType,
         count: Count,
-        want: Want<'_>,
     ) -> Result<(), PlanError> {
         if self.loops == MAX_LOOP_DEPTH {
             return Err(PlanError::Nesting(at.name.to_owned()));
         }
-        let group = self.group(label, ty, want)?;
+        let group = self.group(at, ty)?;
         let index = u16::try_from(self.plan.loops.len()).map_err(|_| PlanError::Fields)?;
         self.plan.loops.push(Loop { count, end: 0 });
         self.push(Op::Repeat(index));
         self.land();
         self.known = Known::NOTHING;
         self.loops += 1;
-        self.field(at, "", element, want)?;
+        self.field(At { label: "", ..at }, element)?;
         self.loops -= 1;
         self.push(Op::Again);
         self.land();
@@ -412,16 +400,9 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    fn variant(
-        &mut self,
-        at: At<'_>,
-        label: &str,
-        ty: &FieldType,
-        variant: &'a Variant,
-        want: Want<'_>,
-    ) -> Result<(), PlanError> {
+    fn variant(&mut self, at: At<'_>, ty: &FieldType, variant: &'a Variant) -> Result<(), PlanError> {
         let tag = self.refer(at, &variant.tag)?.clone();
-        let group = self.group(label, ty, want)?;
+        let group = self.group(at, ty)?;
         let index = u16::try_from(self.plan.choices.len()).map_err(|_| PlanError::Fields)?;
         let bias = if tag.signed { 1 << 63 } else { 0 };
         self.plan.choices.push(Choice { register: tag.register, bias, ranges: Vec::new() });
@@ -436,9 +417,9 @@ impl<'a> Compiler<'a> {
             let ranges = named.filter_map(|mapping| range(mapping, tag.signed)).map(|(a, b)| (a, b, from));
             self.plan.choices[usize::from(index)].ranges.extend(ranges);
             self.known = before;
-            let path = want.path(at.path, shown(&option.name));
-            let inner = At { name: &option.name, path: &path };
-            self.field(inner, shown(&option.name), &option.ty, want)?;
+            let label = shown(&option.name);
+            let path = at.want.path(at.path, label);
+            self.field(At { name: &option.name, path: &path, label, ..at }, &option.ty)?;
             after = Some(after.map_or(self.known, |after| after.or(self.known)));
             jumps.push(self.plan.ops.len());
             self.push(Op::Jump(0));

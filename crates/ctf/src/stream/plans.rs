@@ -6,7 +6,7 @@ use super::head::HeadShape;
 use super::packet::FIELDS;
 use crate::packet::MAGIC;
 use crate::plan::{Compiler, Plan, PlanError, Want};
-use crate::schema::{ByteOrder, Clock, EventClass, FieldType, Metadata, Structure};
+use crate::schema::{ByteOrder, Clock, EventClass, FieldType, Metadata, StreamClass, Structure};
 use crate::signature::Signature;
 
 /// The fields of events that are wanted.
@@ -112,11 +112,10 @@ impl ById {
     #[inline]
     pub fn get(&self, id: u64) -> Option<u32> {
         match self {
-            Self::Dense(table) => usize::try_from(id)
-                .ok()
-                .and_then(|id| table.get(id))
-                .copied()
-                .filter(|&class| class != u32::MAX),
+            Self::Dense(table) => {
+                let class = table.get(usize::try_from(id).ok()?)?;
+                (*class != u32::MAX).then_some(*class)
+            }
             Self::Sparse(map) => map.get(&id).copied(),
         }
     }
@@ -152,14 +151,7 @@ impl Plans {
     /// When a length or a tag refers to nothing, or there is too much of something.
     pub fn new(metadata: Metadata, wanted: &Selection<'_>) -> Result<Self, PlansError> {
         let part = |part: String| move |source| PlansError { part, source };
-        let no_stream = crate::schema::StreamClass {
-            id: 0,
-            packet_context: Structure::default(),
-            event_header: Structure::default(),
-            event_context: Structure::default(),
-            events: Vec::new(),
-        };
-        let packet_header = Compiler::new(&metadata.packet_header, &no_stream)
+        let packet_header = Compiler::new(&metadata.packet_header, &StreamClass::default())
             .plan(&[(0, &metadata.packet_header, "")], Want::Slots(&FIELDS))
             .map_err(part("packet header".to_owned()))?;
         let (mut streams, mut classes) = (Vec::new(), Vec::new());
@@ -183,14 +175,13 @@ impl Plans {
                     (4, &event.context, "own-context"),
                     (5, &event.fields, ""),
                 ];
-                let fields = match wanted {
-                    Selection::All => None,
-                    Selection::Fields(fields) => fields(event),
-                };
-                let ignored = fields.is_none() && !matches!(wanted, Selection::All);
-                let want = match wanted {
-                    Selection::All => Want::All,
-                    Selection::Fields(_) => Want::Slots(fields.as_deref().unwrap_or_default()),
+                let fields;
+                let (want, ignored) = match wanted {
+                    Selection::All => (Want::All, false),
+                    Selection::Fields(wanted) => {
+                        fields = wanted(event);
+                        (Want::Slots(fields.as_deref().unwrap_or_default()), fields.is_none())
+                    }
                 };
                 let plan = compiler.event(&parts, want).map_err(part(format!("event `{}`", event.name)))?;
                 ids.push((event.id, classes.len() as u32));

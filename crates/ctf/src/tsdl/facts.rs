@@ -1,7 +1,7 @@
 //! The facts about a whole trace in its metadata, without the layout of its events.
 
 use super::lexer::{Lexer, Token, TsdlError};
-use crate::schema::{Clock, EnvValue};
+use crate::schema::{Clock, EnvValue, number_of, text_of};
 
 /// The metadata of a trace as a whole. The layout of its events is skipped: for wakepath's own
 /// streams, the number of the format defines it.
@@ -18,22 +18,12 @@ pub struct Facts {
 impl Facts {
     /// A text of the `env` block.
     pub fn text(&self, key: &str) -> Option<&str> {
-        match self.value(key) {
-            Some(EnvValue::Text(text)) => Some(text),
-            _ => None,
-        }
+        text_of(&self.env, key)
     }
 
     /// A number of the `env` block.
     pub fn number(&self, key: &str) -> Option<i64> {
-        match self.value(key) {
-            Some(EnvValue::Number(number)) => Some(*number),
-            _ => None,
-        }
-    }
-
-    fn value(&self, key: &str) -> Option<&EnvValue> {
-        self.env.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+        number_of(&self.env, key)
     }
 }
 
@@ -152,20 +142,8 @@ fn skip_block(lexer: &mut Lexer<'_>) -> Result<(), TsdlError> {
     Ok(())
 }
 
-fn text_of<'a>(properties: &'a [(String, EnvValue)], key: &str) -> Option<&'a str> {
-    properties.iter().find_map(|(name, value)| match value {
-        EnvValue::Text(text) if name == key => Some(text.as_str()),
-        _ => None,
-    })
-}
-
 fn read_clock(properties: &[(String, EnvValue)]) -> Option<Clock> {
-    let number = |key: &str| {
-        properties.iter().find_map(|(name, value)| match value {
-            EnvValue::Number(number) if name == key => Some(*number),
-            _ => None,
-        })
-    };
+    let number = |key: &str| number_of(properties, key);
     Some(Clock {
         name: text_of(properties, "name")?.to_owned(),
         uuid: text_of(properties, "uuid").and_then(read_uuid),

@@ -222,17 +222,9 @@ impl<'a> Reader<'a> {
                         .ok_or_else(|| self.bad("a clock's freq is no number of ticks a second"))?;
                 }
                 "offset_s" => {
-                    clock.offset_s = value
-                        .number()
-                        .and_then(|s| i64::try_from(s).ok())
-                        .ok_or_else(|| self.bad("a clock's offset_s is no number of seconds"))?;
+                    clock.offset_s = self.number(&value, "a clock's offset_s is no number of seconds")?;
                 }
-                "offset" => {
-                    clock.offset = value
-                        .number()
-                        .and_then(|ticks| u64::try_from(ticks).ok())
-                        .ok_or_else(|| self.bad("a clock's offset is no number of ticks"))?;
-                }
+                "offset" => clock.offset = self.number(&value, "a clock's offset is no number of ticks")?,
                 _ => {}
             }
         }
@@ -241,18 +233,17 @@ impl<'a> Reader<'a> {
     }
 
     fn id(&self, value: &tokens::Value<'_>) -> Result<u64, TsdlError> {
-        let id = value.number().and_then(|id| u64::try_from(id).ok());
-        id.ok_or_else(|| self.bad("an id that is no number"))
+        self.number(value, "an id that is no number")
+    }
+
+    /// A number of this type; `otherwise` is the error where it is none.
+    fn number<T: TryFrom<i128>>(&self, value: &tokens::Value<'_>, otherwise: &str) -> Result<T, TsdlError> {
+        let number = value.number().and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| self.bad(otherwise))
     }
 
     fn stream(&mut self) -> Result<(), TsdlError> {
-        let mut stream = StreamClass {
-            id: 0,
-            packet_context: Structure::default(),
-            event_header: Structure::default(),
-            event_context: Structure::default(),
-            events: Vec::new(),
-        };
+        let mut stream = StreamClass::default();
         while let Some((key, value)) = self.property()? {
             match (&*key, value) {
                 ("id", Value::Tokens(value)) => stream.id = self.id(&value)?,
@@ -271,12 +262,7 @@ impl<'a> Reader<'a> {
 
     fn event(&mut self, here: usize) -> Result<(), TsdlError> {
         let (mut stream, mut named) = (None, false);
-        let mut event = EventClass {
-            id: 0,
-            name: String::new(),
-            context: Structure::default(),
-            fields: Structure::default(),
-        };
+        let mut event = EventClass::default();
         while let Some((key, value)) = self.property()? {
             match (&*key, value) {
                 ("id", Value::Tokens(value)) => event.id = self.id(&value)?,

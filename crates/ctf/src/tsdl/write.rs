@@ -1,7 +1,7 @@
 //! Writes metadata as TSDL.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use crate::schema::{
     Base, ByteOrder, Clock, Encoding, EnvValue, Field, FieldType, Integer, Mapping, Metadata, Structure,
@@ -138,8 +138,7 @@ impl Text {
     fn structure(&mut self, depth: usize, name: &str, structure: &Structure) {
         self.line(depth, &format!("{name} := struct {{"));
         for field in &structure.fields {
-            let (before, after) = self.declarator(&field.ty);
-            self.line(depth + 1, &format!("{before} {}{after};", field.name));
+            self.line(depth + 1, &self.member(field));
         }
         self.line(depth, &format!("}}{};", align_text(structure)));
     }
@@ -152,14 +151,8 @@ impl Text {
                 let names: Vec<_> = mappings.iter().map(mapping_text).collect();
                 (format!("enum : {} {{ {} }}", self.name(integer), names.join(", ")), String::new())
             }
-            FieldType::Array(element, count) => {
-                let (before, after) = self.declarator(element);
-                (before, format!("[{count}]{after}"))
-            }
-            FieldType::Sequence(element, count) => {
-                let (before, after) = self.declarator(element);
-                (before, format!("[{count}]{after}"))
-            }
+            FieldType::Array(element, count) => self.elements(element, count),
+            FieldType::Sequence(element, count) => self.elements(element, count),
             FieldType::Struct(structure) => {
                 let members = self.members(&structure.fields);
                 (format!("struct {{ {members} }}{}", align_text(structure)), String::new())
@@ -185,14 +178,17 @@ impl Text {
     }
 
     fn members(&self, fields: &[Field]) -> String {
-        let members: Vec<_> = fields
-            .iter()
-            .map(|field| {
-                let (before, after) = self.declarator(&field.ty);
-                format!("{before} {}{after};", field.name)
-            })
-            .collect();
-        members.join(" ")
+        fields.iter().map(|field| self.member(field)).collect::<Vec<_>>().join(" ")
+    }
+
+    fn member(&self, field: &Field) -> String {
+        let (before, after) = self.declarator(&field.ty);
+        format!("{before} {}{after};", field.name)
+    }
+
+    fn elements(&self, element: &FieldType, count: &dyn Display) -> (String, String) {
+        let (before, after) = self.declarator(element);
+        (before, format!("[{count}]{after}"))
     }
 
     fn name(&self, integer: &Integer) -> String {

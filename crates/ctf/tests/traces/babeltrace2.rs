@@ -78,7 +78,9 @@ fn equal_but_for_empty_texts(ours: &str, theirs: &str) -> bool {
 #[test]
 fn every_field_of_every_event_is_as_babeltrace2_prints_it() {
     let Some(folder) = std::env::var_os("WAKEPATH_TRACES") else {
-        println!("skipped: WAKEPATH_TRACES names no folder of traces to compare with babeltrace2");
+        println!(
+            "skipped: not possible here: WAKEPATH_TRACES names no folder of traces to compare with babeltrace2"
+        );
         return;
     };
     if Command::new("babeltrace2").arg("--version").stdout(Stdio::null()).status().is_err() {

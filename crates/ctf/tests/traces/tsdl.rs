@@ -4,7 +4,6 @@ use proptest::prelude::*;
 use wakepath_ctf::packet;
 use wakepath_ctf::schema::{
     ByteOrder, Clock, EnvValue, EventClass, Field, FieldType, Integer, Mapping, Metadata, StreamClass,
-    Structure,
 };
 use wakepath_ctf::tsdl::{read_facts, write};
 
@@ -32,11 +31,9 @@ fn metadata(env: Vec<(String, EnvValue)>, uuid: [u8; 16], offset_s: i64, offset:
             id: 0,
             packet_context: packet::context_fields("ticks", true),
             event_header: vec![Field::new("id", number())].into(),
-            event_context: Structure::default(),
             events: vec![EventClass {
                 id: 1,
                 name: "paint".to_owned(),
-                context: Structure::default(),
                 fields: vec![
                     Field::new("colour", colour),
                     Field::new("len", number()),
@@ -45,7 +42,9 @@ fn metadata(env: Vec<(String, EnvValue)>, uuid: [u8; 16], offset_s: i64, offset:
                     Field::new("inner", FieldType::Struct(vec![Field::new("env", number())].into())),
                 ]
                 .into(),
+                ..EventClass::default()
             }],
+            ..StreamClass::default()
         }],
     }
 }

@@ -1,5 +1,6 @@
 //! The six measures, against scores worked out by hand and against what each must hold.
 
+use crate::drawn::histogram;
 use crate::rng;
 use proptest::prelude::*;
 use wakepath_distribution::{BUCKETS, Histogram, Measure, MismatchError, Unit, alike};
@@ -7,9 +8,7 @@ use wakepath_distribution::{BUCKETS, Histogram, Measure, MismatchError, Unit, al
 use Measure::{ChiSquare, EarthMover, GroupLatency, GroupOperations, TotalLatency, TotalOperations};
 
 fn profile(counts: &[u64]) -> Histogram {
-    let mut all = [0; BUCKETS];
-    all[..counts.len()].copy_from_slice(counts);
-    Histogram::from_counters(Unit::Nanoseconds, all, 0)
+    histogram(0, counts)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use wakepath_distribution::{BUCKETS, Histogram, Unit, peaks};
 
-fn histogram(first: usize, counts: &[u64]) -> Histogram {
+pub fn histogram(first: usize, counts: &[u64]) -> Histogram {
     let mut all = [0; BUCKETS];
     all[first..first + counts.len()].copy_from_slice(counts);
     Histogram::from_counters(Unit::Nanoseconds, all, 0)

@@ -24,11 +24,10 @@
 //! The tables are printed by
 //! `cargo test -p wakepath-distribution --test profiles -- --ignored --nocapture table`.
 
-use wakepath_distribution::Measure;
-use wakepath_distribution::evaluation::{DEFAULT_MEASURE, DEFAULT_THRESHOLD, LEVEL, Pair};
+use wakepath_distribution::evaluation::{DEFAULT_MEASURE, DEFAULT_THRESHOLD, Pair};
 
 use crate::service::{Calls, Change, pair};
-use crate::tables::{print_tables, scores};
+use crate::tables::{chosen, print_tables, scores};
 
 const EACH: u64 = 12;
 
@@ -64,10 +63,23 @@ fn pairs(half: Half, calls: Calls) -> Vec<Pair> {
 #[test]
 fn where_chance_is_all_the_default_measure_is_chosen_too_with_a_lower_threshold() {
     let pairs = pairs(Half::Choosing, Calls::Others);
-    let chosen = Measure::ALL.map(|measure| (measure, scores(measure, &pairs).at_level(LEVEL).unwrap()));
-    let (measure, errors) = chosen.into_iter().min_by_key(|(_, errors)| errors.false_negatives).unwrap();
+    let (measure, errors) = chosen(&pairs);
     assert_eq!(measure, DEFAULT_MEASURE);
     assert_eq!(errors.threshold.ceil(), 14.0);
+}
+
+/// The limits that were argued before measuring, at the threshold that these pairs choose.
+#[test]
+fn where_chance_is_all_the_lower_threshold_errs_within_its_limits_and_finds_all_plain_changes() {
+    let errors = scores(DEFAULT_MEASURE, &pairs(Half::Judging, Calls::Others)).errors(14.0);
+    assert!(errors.false_positive_rate().unwrap() <= 0.1, "{errors:?}");
+    assert!(errors.false_negative_rate().unwrap() <= 0.5, "{errors:?}");
+    let plain = changed(Half::Judging, Calls::Others, |change| {
+        matches!(change, Change::Load(4.0) | Change::Cause(0.1) | Change::Version(1.5 | 2.0))
+    });
+    let errors = scores(DEFAULT_MEASURE, &plain).errors(14.0);
+    assert_eq!(errors.changed, 4 * EACH);
+    assert!(errors.false_negative_rate().unwrap() <= 0.05, "{errors:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Pseudo-random numbers that are the same in each run.
 
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed};
+use wakepath_drift::Chance;
 
 /// The configuration of property tests with a fixed seed: rules of statistics may fail in a case among many
 /// thousands, and such a failure would mean nothing.
@@ -13,25 +14,17 @@ pub fn config() -> Config {
     }
 }
 
-/// SplitMix64 (Steele, Lea and Flood 2014).
-pub struct Rng(u64);
+/// Numbers of the distributions that the made-up profiles need.
+pub struct Rng(Chance);
 
 impl Rng {
     pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        Self(Chance(seed))
     }
 
     /// Above 0 and below 1.
     pub fn uniform(&mut self) -> f64 {
-        ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+        ((self.0.number() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
     /// From `low` to `high`, each value alike.

@@ -3,10 +3,16 @@
 use std::fmt::Write as _;
 
 use wakepath_distribution::Measure;
-use wakepath_distribution::evaluation::{DEFAULT_MEASURE, DEFAULT_THRESHOLD, LEVEL, Pair, Scores};
+use wakepath_distribution::evaluation::{DEFAULT_MEASURE, DEFAULT_THRESHOLD, Errors, LEVEL, Pair, Scores};
 
 pub fn scores(measure: Measure, pairs: &[Pair]) -> Scores {
     Scores::new(measure, pairs).unwrap()
+}
+
+/// The measure that misses least at [`LEVEL`], with its errors.
+pub fn chosen(pairs: &[Pair]) -> (Measure, Errors) {
+    let chosen = Measure::ALL.map(|measure| (measure, scores(measure, pairs).at_level(LEVEL).unwrap()));
+    chosen.into_iter().min_by_key(|(_, errors)| errors.false_negatives).unwrap()
 }
 
 fn percent(rate: Option<f64>) -> f64 {

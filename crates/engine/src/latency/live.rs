@@ -7,10 +7,10 @@ use wakepath_collect::{Calibration, Counts, MAX_DISKS, MAX_TARGETS};
 use wakepath_distribution::{Histogram, Unit};
 use wakepath_recording::this_host;
 
-use super::{Distribution, LatencySource, OtherProcesses, ProbeCost, TimeSlice};
+use super::{Distribution, LatencySource, ProbeCost, TimeSlice};
 use crate::Host;
 pub use wakepath_collect::{
-    EndReason, Error as CollectError, GRACE, Identity, LatencyOptions as Options, Running, Signals,
+    EndReason, Error as CollectError, GRACE, LatencyOptions as Options, Running, Signals,
 };
 
 mod error;
@@ -22,8 +22,8 @@ mod resolve;
 pub use error::{KernelRefusal, LiveLatencyError};
 pub(crate) use kernel::kernel_functions;
 pub(crate) use other_processes::other_processes;
-pub(crate) use resolve::user_functions;
-use resolve::{LiveTarget, disks, resolve};
+pub(crate) use resolve::{LiveTarget, user_functions};
+use resolve::{disks, resolve};
 
 /// The probes that a person allows besides those that are cheap and safe.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -99,15 +99,7 @@ pub fn live_latency(query: &LiveQuery, stop: &Signals) -> Result<LiveLatency, Li
     }
     let counted = targets.iter().map(|target| target.counted.clone()).collect();
     let options = Options { targets: counted, ..query.options.clone() };
-    // Where all processes are asked about, there are no others.
-    let of_some = !options.processes.is_empty() || !options.command.is_empty();
-    let others = match of_some {
-        true => {
-            let probes = targets.iter().map(|target| target.probe().zip(target.file.as_deref()));
-            other_processes(probes, &options.processes)
-        }
-        false => Vec::new(),
-    };
+    let others = other_processes(&targets, &options.processes, &options.command);
     let outcome = wakepath_collect::count(&options, stop)?;
     let last = outcome.readings.last();
     let elapsed = last.map_or(Duration::ZERO, |last| last.at);
@@ -116,20 +108,17 @@ pub fn live_latency(query: &LiveQuery, stop: &Signals) -> Result<LiveLatency, Li
         let readings =
             outcome.readings.iter().filter_map(|reading| Some((reading.at, reading.counts.get(index)?)));
         let calibration = outcome.calibrations.get(index).copied().flatten();
-        let (whole, slice_of_reading) = distribution(target, readings, query.options.every, unit);
-        let groups = query.options.by.zip(outcome.groups.get(index)).map(|(by, counted)| {
-            let slices = groups::slices(&whole.slices, &slice_of_reading, &outcome.readings, index, unit);
+        let (mut found, slice_of_reading) = distribution(target, readings, query.options.every, unit);
+        found.groups = query.options.by.zip(outcome.groups.get(index)).map(|(by, counted)| {
+            let slices = groups::slices(&found.slices, &slice_of_reading, &outcome.readings, index, unit);
             groups::groups(by, counted, unit, slices)
         });
-        Distribution {
-            probe: calibration.map(ProbeCost::from),
-            other_processes: others.get(index).cloned().flatten().map(|others| OtherProcesses {
-                per_call_ns: calibration.map(|calibration| calibration.other_process_ns),
-                ..others
-            }),
-            groups,
-            ..whole
+        found.probe = calibration.map(ProbeCost::from);
+        found.other_processes = others.get(index).cloned().flatten();
+        if let Some(others) = &mut found.other_processes {
+            others.per_call_ns = calibration.map(|calibration| calibration.other_process_ns);
         }
+        found
     });
     let began = outcome.began.duration_since(SystemTime::UNIX_EPOCH).ok();
     Ok(LiveLatency {
@@ -150,38 +139,30 @@ fn distribution<'a>(
     every: Option<Duration>,
     unit: Unit,
 ) -> (Distribution, Vec<usize>) {
-    let mut slices: Vec<TimeSlice> = Vec::new();
+    let mut found = Distribution::new(target.name, target.source, Histogram::new(unit));
+    found.notes = target.notes;
     let mut slice_of_reading = Vec::new();
-    let (mut from, mut histogram) = (Duration::ZERO, Histogram::new(unit));
-    let (mut unwound, mut overflowed, mut open, mut unseen) = (0, 0, 0, 0);
+    let mut from = Duration::ZERO;
     for (to, counts) in readings {
         let whole = Histogram::from_counters(unit, counts.buckets, counts.sum.into());
-        let since = whole.minus(&histogram);
+        let since = whole.minus(&found.histogram);
         // The kernel's counters only grow.
         if let (Some(every), Ok(since)) = (every, since) {
-            match slices.last_mut() {
+            match found.slices.last_mut() {
                 // A short rest at the end belongs to the last slice.
                 Some(last) if to.saturating_sub(from) < every / 10 => {
                     last.to = to;
                     let _ = last.histogram.merge(&since);
                 }
-                _ => slices.push(TimeSlice { from, to, histogram: since }),
+                _ => found.slices.push(TimeSlice { from, to, histogram: since }),
             }
         }
-        slice_of_reading.push(slices.len().saturating_sub(1));
-        (from, histogram) = (to, whole);
-        (unwound, overflowed, open, unseen) = (counts.unwound, counts.overflowed, counts.open, counts.unseen);
+        slice_of_reading.push(found.slices.len().saturating_sub(1));
+        (from, found.histogram) = (to, whole);
+        (found.unwound, found.overflowed) = (counts.unwound, counts.overflowed);
+        (found.open, found.unseen) = (counts.open, counts.unseen);
     }
-    let distribution = Distribution {
-        slices,
-        unwound,
-        overflowed,
-        open,
-        unseen,
-        notes: target.notes,
-        ..Distribution::new(target.name, target.source, histogram)
-    };
-    (distribution, slice_of_reading)
+    (found, slice_of_reading)
 }
 
 #[cfg(test)]
@@ -215,13 +196,7 @@ mod tests {
         };
         let readings = [(1000, counts(5)), (2000, counts(5)), (3000, counts(8)), (3010, counts(9))];
         let readings = readings.iter().map(|(at, counts)| (Duration::from_millis(*at), counts));
-        let target = LiveTarget {
-            name: String::from("disk"),
-            source: LatencySource::DiskRequests,
-            counted: Counted::Disk(None),
-            file: None,
-            notes: Vec::new(),
-        };
+        let target = LiveTarget::new("disk", LatencySource::DiskRequests, Counted::Disk(None));
         let (told, of_reading) = distribution(target, readings, Some(Duration::from_secs(1)), Unit::Cycles);
         assert_eq!(of_reading, [0, 1, 2, 2]);
         let parts: Vec<_> =

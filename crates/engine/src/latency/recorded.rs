@@ -15,23 +15,22 @@ mod threads;
 use std::time::Duration;
 
 use wakepath_clock::{Local, Reference, Stamp};
-use wakepath_critical_path::{Algorithm, Basis, Timeouts, active, active_by, exact};
+use wakepath_critical_path::{Basis, active};
 use wakepath_event::{CallEnd, HostIndex};
 
 use super::Distribution;
 use super::target::LockKind;
 use crate::head::head;
-use crate::query::{self, asked};
+use crate::query;
 use crate::{Head, Name, PathQuery, QueryError, Recorded, TimeSpec};
-use counting::{Counters, Ending, Window};
+use counting::{Counters, Ending, Facts, Window};
 pub use error::RecordedLatencyError;
 use resolve::{RecordedTarget, TargetKind, resolve};
-use states::StateFacts;
 use threads::SelectedThreads;
 pub use threads::{Population, ThreadFilter};
 
 /// A question about the latencies in a recording.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct RecordedQuery {
     /// The targets, as people write them.
     pub targets: Vec<String>,
@@ -45,8 +44,6 @@ pub struct RecordedQuery {
     pub to: Option<TimeSpec>,
     /// The length of the time slices; `None` for no slices.
     pub every: Option<Duration>,
-    /// The algorithm for paths, where segments are asked for.
-    pub algorithm: Algorithm,
 }
 
 /// The latencies in a recording.
@@ -93,24 +90,18 @@ pub fn recorded_latency(
     if slices > MAX_SLICES {
         return Err(RecordedLatencyError::TooManySlices { slices });
     }
-    let threads = threads::select(recorded, query)?;
-    let mut counters = Counters::new(window, targets.iter().map(|target| target.kind));
-    let facts = waits(recorded, &threads, &mut counters);
+    let threads = threads::select(recorded, query, host)?;
+    let mut counters = Counters::new(window, &targets);
+    waits(recorded, &threads, &mut counters);
     calls(recorded, &threads, &mut counters);
     intervals(recorded, &threads, host, &mut counters);
-    let ambiguous = segments(recorded, query, &mut counters)?;
+    segments(recorded, query, &mut counters)?;
     let mut distributions = Vec::new();
-    for RecordedTarget { name, kind, of_pattern } in targets {
-        let counter = counters.get(kind).filter(|counter| !(of_pattern && counter.is_empty()));
-        let Some(counter) = counter else { continue };
-        distributions.push(Distribution {
-            slices: counter.slices(&window),
-            unwound: counter.unwound,
-            open: counter.open,
-            unseen: counter.unseen,
-            notes: notes(recorded, kind, counter.is_empty(), &facts, ambiguous),
-            ..Distribution::new(name, kind.source(), counter.histogram.clone())
-        });
+    for RecordedTarget { kind, of_pattern, .. } in targets {
+        let found = counters.take(kind).filter(|found| !(of_pattern && found.is_empty()));
+        let Some(mut found) = found else { continue };
+        found.notes = notes(recorded, kind, found.is_empty(), &counters.facts);
+        distributions.push(found);
     }
     if distributions.is_empty() {
         return Err(RecordedLatencyError::Nothing(query.targets.join(" ")));
@@ -121,30 +112,23 @@ pub fn recorded_latency(
 }
 
 fn window(recorded: &Recorded, query: &RecordedQuery) -> Result<Window, RecordedLatencyError> {
-    let asked_for = PathQuery { from: query.from, to: query.to, ..PathQuery::default() };
-    let (from, to) = asked(recorded, &asked_for)?;
-    let (begin, end) = (recorded.from(), recorded.to());
-    let (from, to) = (from.unwrap_or(begin).max(begin), to.unwrap_or(end).min(end));
-    if from >= to {
-        return Err(QueryError::EmptyWindow.into());
-    }
+    let asked = PathQuery { from: query.from, to: query.to, ..PathQuery::default() };
+    let range = query::range(recorded, &asked)?;
     let every = query.every.map(|every| u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1));
-    Ok(Window { origin: begin, from, to, every })
+    Ok(Window { origin: recorded.from(), from: range.start, to: range.end, every })
 }
 
 /// Counts waits that are states of threads.
-fn waits(recorded: &Recorded, threads: &SelectedThreads, counters: &mut Counters) -> StateFacts {
-    let mut facts = StateFacts::default();
+fn waits(recorded: &Recorded, threads: &SelectedThreads, counters: &mut Counters) {
     let wanted = |kind: &TargetKind| {
         use TargetKind::{Blocked, Lock, RunQueue};
         matches!(kind, RunQueue | Blocked(_) | Lock(None | Some(LockKind::User)))
     };
     if counters.want(wanted) {
         for (thread, _) in recorded.graph.threads().filter(|&(thread, _)| threads.contain(thread)) {
-            states::count(recorded, thread, counters, &mut facts);
+            states::count(recorded, thread, counters);
         }
     }
-    facts
 }
 
 /// Counts calls of functions.
@@ -153,7 +137,7 @@ fn calls(recorded: &Recorded, threads: &SelectedThreads, counters: &mut Counters
         return;
     }
     for (to, call) in &recorded.survey.calls {
-        let (from, to) = (reference(call.from), reference(*to));
+        let (from, to) = (call.from.on_reference_host(), to.on_reference_host());
         if threads.contain_tid(recorded, call.thread, from, to) {
             let end = match call.end {
                 CallEnd::Returned | CallEnd::Moved => Ending::Seen,
@@ -175,71 +159,53 @@ fn intervals(
     let intervals = &recorded.survey.intervals;
     let (begin, end) = (recorded.from(), recorded.to());
     // An interval that began while sources were still being attached may have begun before that.
-    let known = |at: Stamp<Local>| Some(reference(at)).filter(|&at| at >= begin);
-    let bounds = |from: Option<Stamp<Local>>, to: Option<Stamp<Local>>| {
+    let known = |at: Stamp<Local>| Some(at.on_reference_host()).filter(|&at| at >= begin);
+    let ended = |from: Option<Stamp<Local>>, to: Option<Stamp<Local>>| {
         let how = if to.is_some() { Ending::Seen } else { Ending::Unseen };
-        (from.and_then(known), to.or(from).map_or(end, reference), how)
+        (from.and_then(known), to.or(from).map_or(end, Stamp::on_reference_host), how)
     };
+    let open = |from| (known(from), end, Ending::Open);
     if counters.want(|kind| matches!(kind, TargetKind::Disk(_))) {
-        let mut request = |device, from, to, end| {
-            if host.is_some_and(|host| recorded.device(device).0 != host) {
-                return;
+        let over = intervals.requests.iter().map(|one| (one.of, ended(one.from, one.to)));
+        let under_way = intervals.open_requests().map(|(device, from)| (device, open(from)));
+        for (device, (from, to, how)) in over.chain(under_way) {
+            if host.is_none_or(|host| recorded.device(device).0 == host) {
+                counters.count(TargetKind::Disk(None), from, to, how);
+                counters.count(TargetKind::Disk(Some(device)), from, to, how);
             }
-            counters.count(TargetKind::Disk(None), from, to, end);
-            counters.count(TargetKind::Disk(Some(device)), from, to, end);
-        };
-        for one in &intervals.requests {
-            let (from, to, how) = bounds(one.from, one.to);
-            request(one.of, from, to, how);
         }
-        intervals.open_requests().for_each(|(device, from)| request(device, known(from), end, Ending::Open));
     }
     if counters.want(|kind| matches!(kind, TargetKind::Lock(None | Some(LockKind::Kernel)))) {
-        let mut wait = |thread, from: Option<Stamp<Reference>>, to, end| {
+        let over = intervals.lock_waits.iter().map(|one| (one.of, ended(one.from, one.to)));
+        let under_way = intervals.open_lock_waits().map(|(thread, from)| (thread, open(from)));
+        for (thread, (from, to, how)) in over.chain(under_way) {
             if threads.contain_tid(recorded, thread, from.unwrap_or(to), to) {
-                counters.count_lock(LockKind::Kernel, from, to, end);
+                counters.count_lock(LockKind::Kernel, from, to, how);
             }
-        };
-        for one in &intervals.lock_waits {
-            let (from, to, how) = bounds(one.from, one.to);
-            wait(one.of, from, to, how);
         }
-        intervals.open_lock_waits().for_each(|(thread, from)| wait(thread, known(from), end, Ending::Open));
     }
 }
 
-/// Counts segments of paths; returns the number of them that have more than one explanation.
+/// Counts segments of paths.
 fn segments(
     recorded: &Recorded,
     query: &RecordedQuery,
     counters: &mut Counters,
-) -> Result<u64, RecordedLatencyError> {
-    let mut ambiguous = 0;
+) -> Result<(), RecordedLatencyError> {
     if counters.want(|kind| matches!(kind, TargetKind::Segment(_))) {
         for window in threads::windows(recorded, query)? {
-            let path = match query.algorithm {
-                Algorithm::Active => active(&recorded.graph, window),
-                Algorithm::Joined => active_by(&recorded.graph, window, Timeouts::Joined),
-                Algorithm::Exact => exact(&recorded.graph, window),
-            };
-            for segment in &path.segments {
-                ambiguous += u64::from(segment.basis == Basis::Ambiguous);
+            for segment in &active(&recorded.graph, window).segments {
+                counters.facts.ambiguous += u64::from(segment.basis == Basis::Ambiguous);
                 let (from, kind) = (Some(segment.from), TargetKind::Segment(segment.kind));
                 counters.count(kind, from, segment.to, Ending::Seen);
             }
         }
     }
-    Ok(ambiguous)
+    Ok(())
 }
 
 /// Sentences on what limits the meaning of a target's latencies.
-fn notes(
-    recorded: &Recorded,
-    kind: TargetKind,
-    empty: bool,
-    facts: &StateFacts,
-    ambiguous: u64,
-) -> Vec<String> {
+fn notes(recorded: &Recorded, kind: TargetKind, empty: bool, facts: &Facts) -> Vec<String> {
     let mut notes = Vec::new();
     let events = |name: &str| recorded.survey.counts.by_name().get(name).copied().unwrap_or(0);
     let user_locks = matches!(kind, TargetKind::Lock(None | Some(LockKind::User)));
@@ -278,16 +244,13 @@ fn notes(
             "kernel locks count only while the waiting thread sleeps: spinning is not recorded",
         ));
     }
-    if matches!(kind, TargetKind::Segment(_)) && ambiguous > 0 {
+    if matches!(kind, TargetKind::Segment(_)) && facts.ambiguous > 0 {
         notes.push(format!(
-            "{ambiguous} of all segments of these paths may be of another kind: more than one explanation fits"
+            "{} of all segments of these paths may be of another kind: more than one explanation fits",
+            facts.ambiguous
         ));
     }
     notes
-}
-
-fn reference(at: Stamp<Local>) -> Stamp<Reference> {
-    at.on_reference_host()
 }
 
 #[cfg(test)]

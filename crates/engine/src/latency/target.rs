@@ -91,10 +91,10 @@ pub(super) fn system_calls() -> impl Iterator<Item = (&'static str, u32)> + Clon
 ///
 /// # Errors
 /// When none matches.
-pub(super) fn matching<T>(
+pub(super) fn matching<'n, T>(
     prefix: &str,
     pattern: &Pattern,
-    names: impl Iterator<Item = (&'static str, T)> + Clone,
+    names: impl Iterator<Item = (&'n str, T)> + Clone,
 ) -> Result<Vec<(String, T)>, TargetError> {
     let target = |name: &str| format!("{prefix}:{name}");
     let matched = names.clone().filter(|(name, _)| pattern.matches(name));

@@ -98,16 +98,17 @@ pub fn classes(evidence: &Evidence<'_>) -> impl Iterator<Item = (Class, Sum)> + 
     let mut open_waits = OpenWaits::default();
     let mut before: Option<(Class, Enclosing)> = None;
     for (number, segment) in path.segments.iter().enumerate() {
-        let enclosing = waits.enclosing(segment);
+        let enclosing = around(&waits.enclosing, segment.parent);
         let class = waits.class(number, segment, enclosing);
         let sum = sums.entry(&class);
         sum.ns += segment.to.since(segment.from);
         let goes_on = before.is_some_and(|(last, was)| last == class && waits.are_alike(was, enclosing));
         sum.stretches += u64::from(!goes_on);
         let begins = open_waits.enter(segment, class.call.is_some() || class.site.is_some());
+        let begins = begins && !segment.goes_on;
         sum.own_waits += u64::from(begins);
         let is_new = match enclosing.user.and_then(|user| path.waits.get(user.0 as usize)) {
-            Some(wait) => open_waits.begins(wait.depth, wait.thread),
+            Some(wait) => open_waits.begins(wait.depth, wait.thread) && !wait.goes_on,
             None => begins,
         };
         sum.waits += u64::from(is_new);
@@ -147,7 +148,7 @@ impl OpenWaits {
 }
 
 /// The waits enclosing a segment that matter.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Enclosing {
     /// The nearest in which no kernel thread waited; as this one the segment is counted.
     user: Option<WaitId>,
@@ -159,10 +160,8 @@ struct Enclosing {
 struct Waits<'a> {
     evidence: &'a Evidence<'a>,
     is_kernel: HashMap<ThreadIndex, bool>,
-    /// Itself, or the nearest wait enclosing it in which no kernel thread waited.
-    user: Vec<Option<WaitId>>,
-    /// The same, in which an own thread waited.
-    own: Vec<Option<WaitId>>,
+    /// For each wait, the waits enclosing what it explains: itself, or others around it.
+    enclosing: Vec<Enclosing>,
     waiters: Vec<Waiter>,
 }
 
@@ -170,23 +169,21 @@ impl<'a> Waits<'a> {
     fn new(evidence: &'a Evidence<'a>) -> Self {
         let waits = &evidence.path.waits;
         let mut whose = HashMap::new();
-        let (mut user, mut own) = (Vec::with_capacity(waits.len()), Vec::with_capacity(waits.len()));
+        let mut enclosing = Vec::with_capacity(waits.len());
         // A wait's parent comes before it.
         for (i, wait) in waits.iter().enumerate() {
             let (is_kernel, is_own) = *whose
                 .entry(wait.thread)
                 .or_insert_with(|| (evidence.thread(wait.thread).kernel, evidence.is_own(wait.thread)));
             let itself = u32::try_from(i).ok().map(WaitId);
-            let enclosing = |list: &[Option<WaitId>]| *list.get(wait.parent?.0 as usize)?;
-            let (user_wait, own_wait) = (enclosing(&user), enclosing(&own));
-            user.push(if is_kernel { user_wait } else { itself });
-            own.push(if is_own { itself } else { own_wait });
+            let Enclosing { user, own } = around(&enclosing, wait.parent);
+            enclosing.push(Enclosing {
+                user: if is_kernel { user } else { itself },
+                own: if is_own { itself } else { own },
+            });
         }
-        let disks = disks(evidence, &user);
-        let site = |id: usize| {
-            let taken = evidence.stacks.of_wait(WaitId(u32::try_from(id).ok()?))?;
-            evidence.stacks.site_of(taken)
-        };
+        let disks = disks(evidence, &enclosing);
+        let site = |id: usize| evidence.stacks.of_wait(WaitId(u32::try_from(id).ok()?))?.site;
         let waiters = waits
             .iter()
             .zip(disks)
@@ -199,12 +196,7 @@ impl<'a> Waits<'a> {
             })
             .collect();
         let is_kernel = whose.into_iter().map(|(thread, (is_kernel, _))| (thread, is_kernel)).collect();
-        Self { evidence, is_kernel, user, own, waiters }
-    }
-
-    fn enclosing(&self, segment: &Segment) -> Enclosing {
-        let nearest = |list: &[Option<WaitId>]| *list.get(segment.parent?.0 as usize)?;
-        Enclosing { user: nearest(&self.user), own: nearest(&self.own) }
+        Self { evidence, is_kernel, enclosing, waiters }
     }
 
     fn waiter(&self, wait: Option<WaitId>) -> Option<&Waiter> {
@@ -238,17 +230,22 @@ impl<'a> Waits<'a> {
     }
 }
 
+/// The waits enclosing what the wait `parent` explains.
+fn around(enclosing: &[Enclosing], parent: Option<WaitId>) -> Enclosing {
+    parent.and_then(|wait| enclosing.get(wait.0 as usize)).copied().unwrap_or_default()
+}
+
 /// The disk that took most of each user thread's wait.
-fn disks(evidence: &Evidence<'_>, user: &[Option<WaitId>]) -> Vec<Option<Option<u32>>> {
+fn disks(evidence: &Evidence<'_>, enclosing: &[Enclosing]) -> Vec<Option<Option<u32>>> {
     let mut times: HashMap<(usize, Option<u32>), u64> = HashMap::new();
     for segment in &evidence.path.segments {
-        let wait = segment.parent.and_then(|wait| *user.get(wait.0 as usize)?);
+        let wait = around(enclosing, segment.parent).user;
         if let (Some(wait), Cause::Block { request, .. }) = (wait, &segment.cause) {
             let device = request.as_ref().map(|request| request.device);
             *times.entry((wait.0 as usize, device)).or_default() += segment.to.since(segment.from);
         }
     }
-    let mut most: Vec<Option<(u64, Option<u32>)>> = vec![None; user.len()];
+    let mut most: Vec<Option<(u64, Option<u32>)>> = vec![None; enclosing.len()];
     for ((wait, device), ns) in times {
         let largest = most[wait].get_or_insert((ns, device));
         *largest = (*largest).max((ns, device));

@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt};
 use indexmap::IndexMap;
 use wakepath_critical_path::{Responsible, Segment, SegmentKind, WaitId};
-use wakepath_names::{CallKey, CallName, Place, SiteId, Taken};
+use wakepath_names::{CallKey, CallName, Site, Stack};
 use wakepath_wait_graph::ThreadIndex;
 
 use super::{CauseTree, Leaf, MAX_DEPTH, Node, Sum};
@@ -44,13 +44,13 @@ impl TreeBuilder {
             let place = places.find(self, wait.parent, Some(wait.thread));
             places.of_wait.push(place);
             let call = path.recorded.wait_call_key(wait);
-            places.calls.push(call.map(|call| path.recorded.survey.names.spell(call)));
+            places.calls.push(call.map(|call| path.spell(call)));
         }
         let mut raw: IndexMap<RawKey, RawLeaf, RandomState> = IndexMap::default();
         let mut own_ns = vec![0; self.nodes.len()];
         let mut waits: Vec<WaitsAbove> = Vec::new();
-        let mut samples: BTreeMap<(usize, &Place), u64> = BTreeMap::new();
-        let mut seen = path.sampled_segments.iter().peekable();
+        let mut samples: BTreeMap<(usize, &Site), u64> = BTreeMap::new();
+        let mut seen = path.sampled.iter().peekable();
         for (number, segment) in path.path.segments.iter().enumerate() {
             let (node, _) = places.find(self, segment.parent, segment.thread);
             own_ns.resize(self.nodes.len(), 0);
@@ -60,13 +60,13 @@ impl TreeBuilder {
             let index = leaf.index();
             let leaf = leaf.or_default();
             leaf.ns += ns;
-            while let Some((_, place)) = seen.next_if(|&(of, _)| of == number) {
-                *samples.entry((index, place)).or_default() += 1;
+            while let Some(((.., site), count)) = seen.next_if(|((of, ..), _)| *of == number) {
+                *samples.entry((index, site)).or_default() += count;
             }
             if !is_asked {
                 continue;
             }
-            if path.stacks.of_segment(number).is_some() {
+            if path.stacks.of_segment(number).is_some() && !segment.goes_on {
                 *leaf.sites.entry(path.segment_site(number)).or_default() += 1;
             }
             waits.resize_with(self.nodes.len(), WaitsAbove::default);
@@ -95,7 +95,7 @@ impl TreeBuilder {
         path: &Evidence<'_>,
         is_asked: bool,
         raw: &IndexMap<RawKey, RawLeaf, RandomState>,
-        samples: BTreeMap<(usize, &Place), u64>,
+        samples: BTreeMap<(usize, &Site), u64>,
     ) {
         let by_name = !matches!(self.nodes[0].thread, Some(ThreadKey::One(_)));
         let mut sums: IndexMap<usize, u64, RandomState> = IndexMap::default();
@@ -108,7 +108,7 @@ impl TreeBuilder {
                 }
                 _ => path.activity(kind, responsible, thread),
             };
-            let call = call.map(|call| path.recorded.survey.names.spell(call));
+            let call = call.map(|call| path.spell(call));
             let entry = self.leaves.entry((node, activity, call));
             numbers.push(entry.index());
             *sums.entry(entry.index()).or_default() += leaf.ns;
@@ -118,7 +118,7 @@ impl TreeBuilder {
             self.leaves[leaf].0.add(ns, is_asked);
         }
         for ((leaf, place), count) in samples.into_iter().filter(|_| is_asked) {
-            self.leaves[numbers[leaf]].1.ran.add_samples(place, count);
+            self.leaves[numbers[leaf]].1.ran.add(place, count);
         }
     }
 
@@ -168,9 +168,12 @@ impl WaitsAbove {
         if self.last.replace(wait) == Some(wait) {
             return;
         }
+        if wait.and_then(|wait| path.path.waits.get(wait.0 as usize)).is_some_and(|wait| wait.goes_on) {
+            return;
+        }
         self.count += 1;
         let Some(wait) = wait.filter(|_| !path.stacks.is_empty()) else { return };
-        let site = |taken: Option<Taken>| -> Option<SiteId> { path.stacks.site_of(taken?) };
+        let site = |taken: Option<&Stack>| taken.and_then(|stack| stack.site);
         *self.began.entry(site(path.stacks.of_wait(wait))).or_default() += 1;
         *self.ended.entry(site(path.stacks.of_waker(wait))).or_default() += 1;
     }

@@ -1,6 +1,6 @@
 //! Where the entry probe goes.
 
-use wakepath_functions::ProbeMethod;
+use wakepath_functions::ProbeMethod::{self, Emulated, Optimised, SingleStepped};
 
 use crate::programs::{Programs, bytes_at, find, function, only, refusal};
 
@@ -19,45 +19,29 @@ fn probed(name: &str, instructions: &str) -> (u64, ProbeMethod) {
 #[test]
 fn the_probe_stands_on_the_cheapest_instruction_that_each_call_passes_once() {
     for (what, instructions, place) in [
-        ("a push is the place", "push %rbp\npop %rbp\nret".to_owned(), (0, ProbeMethod::Emulated)),
-        (
-            "any other is too, at a price",
-            "sub $8, %rsp\nadd $8, %rsp\nret".to_owned(),
-            (0, ProbeMethod::SingleStepped),
-        ),
-        (
-            "behind endbr64 it is cheaper",
-            "endbr64\npush %rbp\npop %rbp\nret".to_owned(),
-            (4, ProbeMethod::Emulated),
-        ),
-        ("or is not", "endbr64\nsub $8, %rsp\nadd $8, %rsp\nret".to_owned(), (0, ProbeMethod::SingleStepped)),
+        ("a push is the place", "push %rbp\npop %rbp\nret".to_owned(), (0, Emulated)),
+        ("any other is too, at a price", "sub $8, %rsp\nadd $8, %rsp\nret".to_owned(), (0, SingleStepped)),
+        ("behind endbr64 it is cheaper", "endbr64\npush %rbp\npop %rbp\nret".to_owned(), (4, Emulated)),
+        ("or is not", "endbr64\nsub $8, %rsp\nadd $8, %rsp\nret".to_owned(), (0, SingleStepped)),
         (
             "a loop to behind endbr64 counts twice",
             "endbr64\n1: push %rbp\npop %rbp\ndec %edi\njnz 1b\nret".to_owned(),
-            (0, ProbeMethod::SingleStepped),
+            (0, SingleStepped),
         ),
         (
             "a loop to further on does not",
             "endbr64\npush %rbp\n1: dec %edi\njnz 1b\npop %rbp\nret".to_owned(),
-            (4, ProbeMethod::Emulated),
+            (4, Emulated),
         ),
         (
             "data amid the code may hide a loop",
             "endbr64\npush %rbp\npop %rbp\nret\n.byte 6, 6, 6".to_owned(),
-            (0, ProbeMethod::SingleStepped),
+            (0, SingleStepped),
         ),
-        ("a nop of 5 bytes at the entry is best", format!("{NOP5}\nret"), (0, ProbeMethod::Optimised)),
-        (
-            "and nowhere else: behind endbr64",
-            format!("endbr64\n{NOP5}\nret"),
-            (0, ProbeMethod::SingleStepped),
-        ),
-        ("nor behind a push", format!("push %rbp\n{NOP5}\npop %rbp\nret"), (0, ProbeMethod::Emulated)),
-        (
-            "nops of one byte are not that",
-            "endbr64\nnop\nnop\nnop\nnop\nnop\nret".to_owned(),
-            (4, ProbeMethod::Emulated),
-        ),
+        ("a nop of 5 bytes at the entry is best", format!("{NOP5}\nret"), (0, Optimised)),
+        ("and nowhere else: behind endbr64", format!("endbr64\n{NOP5}\nret"), (0, SingleStepped)),
+        ("nor behind a push", format!("push %rbp\n{NOP5}\npop %rbp\nret"), (0, Emulated)),
+        ("nops of one byte are not that", "endbr64\nnop\nnop\nnop\nnop\nnop\nret".to_owned(), (4, Emulated)),
     ] {
         assert_eq!(probed("f", &instructions), place, "{what}");
     }
@@ -68,7 +52,7 @@ fn a_nop_of_5_bytes_across_a_page_takes_no_call() {
     let programs = Programs::new();
     let source = format!(".text\n.balign 4096\n.skip 4092, 0xcc\n{}", function("f", &format!("{NOP5}\nret")));
     let library = programs.assemble("across.s", &source);
-    assert_eq!(only(&library, "f").probe.method, ProbeMethod::Emulated);
+    assert_eq!(only(&library, "f").probe.method, Emulated);
 }
 
 #[test]
@@ -98,7 +82,7 @@ fn a_place_inside_a_function_is_none() {
     let library = programs.assemble("inner.s", &function("outer", &inner));
     let error = refusal(&library, "inner");
     assert!(error.contains("a label inside `outer`") && error.ends_with("probe `outer`"), "{error}");
-    assert_eq!(only(&library, "outer").probe.method, ProbeMethod::Emulated);
+    assert_eq!(only(&library, "outer").probe.method, Emulated);
 }
 
 #[test]
@@ -119,7 +103,7 @@ fn a_jump_back_from_a_seldom_run_part_is_a_loop_too() {
     let source = function("work", "endbr64\n.Lhere: push %rax\npop %rax\ntest %edi, %edi\njz work.cold\nret")
         + &function("work.cold", "dec %edi\njmp .Lhere");
     let library = programs.assemble("cold.s", &source);
-    assert_eq!(only(&library, "work").probe.method, ProbeMethod::SingleStepped);
+    assert_eq!(only(&library, "work").probe.method, SingleStepped);
 }
 
 #[test]
@@ -129,7 +113,7 @@ fn a_symbol_without_a_size_is_found_by_its_exact_name() {
         ".text\n.globl plain\nplain: push %rbp\npop %rbp\nret\n".to_owned() + &function("next", "ret");
     let library = programs.assemble("plain.s", &source);
     let function = only(&library, "plain");
-    assert_eq!((function.size, function.probe.method), (0, ProbeMethod::Emulated));
+    assert_eq!((function.size, function.probe.method), (0, Emulated));
     assert!(refusal(&library, "plai*").contains("no function"));
 }
 
@@ -146,20 +130,12 @@ fn a_function_that_is_not_in_code_is_refused() {
 fn what_compilers_write_at_an_entry_is_understood() {
     let source = "__attribute__((noinline)) int f(int x) { volatile int y = x; return y; } int main(int c, char **v) { return f(c); }";
     for (options, bytes, cost) in [
-        (&["-O0", "-fcf-protection=none"][..], [0x55, 0x48], ProbeMethod::Emulated),
-        (&["-O0", "-fcf-protection=full"], [0x55, 0x48], ProbeMethod::Emulated),
-        (&["-O2", "-fcf-protection=none"], [0x89, 0x7c], ProbeMethod::SingleStepped),
-        (&["-O2", "-fcf-protection=full"], [0xf3, 0x0f], ProbeMethod::SingleStepped),
-        (
-            &["-O2", "-fcf-protection=none", "-fpatchable-function-entry=5"],
-            [0x90, 0x90],
-            ProbeMethod::Emulated,
-        ),
-        (
-            &["-O2", "-fcf-protection=full", "-fpatchable-function-entry=5"],
-            [0x90, 0x90],
-            ProbeMethod::Emulated,
-        ),
+        (&["-O0", "-fcf-protection=none"][..], [0x55, 0x48], Emulated),
+        (&["-O0", "-fcf-protection=full"], [0x55, 0x48], Emulated),
+        (&["-O2", "-fcf-protection=none"], [0x89, 0x7c], SingleStepped),
+        (&["-O2", "-fcf-protection=full"], [0xf3, 0x0f], SingleStepped),
+        (&["-O2", "-fcf-protection=none", "-fpatchable-function-entry=5"], [0x90, 0x90], Emulated),
+        (&["-O2", "-fcf-protection=full", "-fpatchable-function-entry=5"], [0x90, 0x90], Emulated),
     ] {
         let programs = Programs::new();
         let app = programs.compile("app.c", source, options);

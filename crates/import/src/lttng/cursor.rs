@@ -9,7 +9,8 @@ use wakepath_ctf::schema::Clock;
 use wakepath_ctf::stream::{Fault, Head, Item, Lost, Plans, Reader};
 use wakepath_event::{Cpu, Event, Tid};
 
-use super::fields::{Kind, Values};
+use super::fields::Values;
+use crate::kind::Kind;
 use crate::normalise::Normaliser;
 use crate::tracepoint::{Record, Tracepoint};
 use crate::{Damage, DamageKind};
@@ -165,7 +166,8 @@ impl<'a> Cursor<'a> {
                 },
                 Next::Lost(lost) => {
                     let what = Tracepoint::Lost { from: self.ns(lost.from), count: lost.count };
-                    let record = Record { at: self.ns(lost.to), cpu: self.cpu, current: None, what };
+                    let record =
+                        Record { at: self.ns(lost.to), cpu: self.cpu, current: None, level: None, what };
                     normaliser.push(&record, emit);
                     self.looked_ahead = false;
                 }

@@ -6,72 +6,29 @@ use wakepath_clock::{Local, Stamp};
 use wakepath_ctf::plan::Visitor;
 use wakepath_ctf::schema::EventClass;
 use wakepath_ctf::stream::Wanted;
-use wakepath_event::{Call, Comm, Context, Cpu, Tid};
+use wakepath_event::{Call, Comm, Cpu, Tid};
 
-use crate::tracepoint::{Interrupt, PacketHeader, Record, Request, Tracepoint, VectorEdge};
-
-/// The kind of an event class.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Switch,
-    Waking,
-    Wakeup,
-    WakeupNew,
-    Fork,
-    Exec,
-    Exit,
-    Rename,
-    IrqEntry,
-    IrqExit,
-    SoftirqEntry,
-    SoftirqExit,
-    HrtimerEntry,
-    HrtimerExit,
-    VectorEntry(Context),
-    VectorExit(Context),
-    PacketOut,
-    PacketIn,
-    SocketOut,
-    SocketIn,
-    BlockIssue,
-    BlockComplete,
-    Process,
-    InterruptName,
-    BlockDeviceName,
-    /// A system call, by its number where it has one.
-    CallEntry(Option<u32>),
-    CallExit,
-    /// An event that is not used.
-    Other,
-}
+use crate::kind::{Kind, Source, tid};
+use crate::tracepoint::{PacketHeader, Record, Request, Tracepoint};
 
 impl Kind {
     pub fn from_event(name: &str) -> Self {
         match name {
-            "sched_switch" => Self::Switch,
-            "sched_waking" => Self::Waking,
-            "sched_wakeup" | "sched_ttwu" => Self::Wakeup,
-            "sched_wakeup_new" => Self::WakeupNew,
-            "sched_process_fork" => Self::Fork,
-            "sched_process_exec" => Self::Exec,
-            "sched_process_exit" => Self::Exit,
-            "task_rename" => Self::Rename,
-            "irq_handler_entry" => Self::IrqEntry,
-            "irq_handler_exit" => Self::IrqExit,
-            "softirq_entry" | "irq_softirq_entry" => Self::SoftirqEntry,
-            "softirq_exit" | "irq_softirq_exit" => Self::SoftirqExit,
-            "hrtimer_expire_entry" | "timer_hrtimer_expire_entry" => Self::HrtimerEntry,
-            "hrtimer_expire_exit" | "timer_hrtimer_expire_exit" => Self::HrtimerExit,
-            "net_dev_queue" => Self::PacketOut,
-            "net_if_receive_skb" | "netif_receive_skb" => Self::PacketIn,
+            "sched_ttwu" => Self::Wakeup,
+            "irq_softirq_entry" => Self::Enter(Source::Softirq),
+            "irq_softirq_exit" => Self::Leave(Source::Softirq),
+            "timer_hrtimer_expire_entry" => Self::Enter(Source::Hrtimer),
+            "timer_hrtimer_expire_exit" => Self::Leave(Source::Hrtimer),
+            "net_if_receive_skb" => Self::PacketIn,
             "inet_sock_local_out" => Self::SocketOut,
             "inet_sock_local_in" => Self::SocketIn,
-            "block_rq_issue" => Self::BlockIssue,
-            "block_rq_complete" => Self::BlockComplete,
             "lttng_statedump_process_state" => Self::Process,
             "lttng_statedump_interrupt" => Self::InterruptName,
             "lttng_statedump_block_device" => Self::BlockDeviceName,
-            _ => Self::vector(name).or_else(|| Self::call(name)).unwrap_or(Self::Other),
+            _ => {
+                let named = Self::of_kernel(None, name).or_else(|| Self::vector(name));
+                named.or_else(|| Self::call(name)).unwrap_or(Self::Other)
+            }
         }
     }
 
@@ -105,11 +62,7 @@ impl Kind {
 
     /// `x86_irq_vectors_local_timer_entry` and the like; older ones have no `x86_irq_vectors_`.
     fn vector(name: &str) -> Option<Self> {
-        let vectors = name.strip_prefix("x86_irq_vectors_").or_else(|| name.strip_prefix("irq_vectors_"))?;
-        match VectorEdge::parse(vectors)? {
-            VectorEdge::Entry(context) => Some(Self::VectorEntry(context)),
-            VectorEdge::Exit(context) => Some(Self::VectorExit(context)),
-        }
+        Self::of_vector(name.strip_prefix("x86_").unwrap_or(name).strip_prefix("irq_vectors_")?)
     }
 }
 
@@ -200,9 +153,9 @@ pub fn wanted(event: &EventClass) -> Option<Wanted> {
         ],
         Kind::Exec => &[("tid", A), ("pid", A), ("old_tid", B), ("old_pid", B), ("filename", NAME)],
         Kind::Rename => &[("tid", A), ("newcomm", COMM)],
-        Kind::IrqEntry => &[("irq", A), ("name", NAME)],
-        Kind::IrqExit => &[("irq", A)],
-        Kind::SoftirqEntry | Kind::SoftirqExit => &[("vec", A)],
+        Kind::Enter(Source::Device) => &[("irq", A), ("name", NAME)],
+        Kind::Leave(Source::Device) => &[("irq", A)],
+        Kind::Enter(Source::Softirq) | Kind::Leave(Source::Softirq) => &[("vec", A)],
         Kind::PacketOut | Kind::PacketIn => &HEADERS,
         Kind::SocketOut | Kind::SocketIn => &[("sk", A), ("seq", SEQ), ("ack_seq", ACK), ("flags", FLAGS)],
         Kind::BlockIssue | Kind::BlockComplete => {
@@ -214,13 +167,8 @@ pub fn wanted(event: &EventClass) -> Option<Wanted> {
         Kind::InterruptName => &[("irq", A), ("action", NAME)],
         Kind::BlockDeviceName => &[("dev", A), ("diskname", NAME)],
         Kind::CallEntry(Some(number)) => &arguments(event, number),
-        Kind::HrtimerEntry
-        | Kind::HrtimerExit
-        | Kind::VectorEntry(_)
-        | Kind::VectorExit(_)
-        | Kind::CallEntry(None)
-        | Kind::CallExit => &[],
-        Kind::Other => return None,
+        Kind::Enter(_) | Kind::Leave(_) | Kind::CallEntry(None) | Kind::CallExit => &[],
+        Kind::NewTask | Kind::Received | Kind::Other => return None,
     };
     let mut own = own.to_vec();
     own.push(("context.tid", CURRENT));
@@ -303,8 +251,12 @@ impl Visitor for Values {
 }
 
 impl Values {
+    const fn has(&self, slot: u16) -> bool {
+        self.present & (1 << slot) != 0
+    }
+
     fn get(&self, slot: u16) -> Option<i64> {
-        (self.present & (1 << slot) != 0).then(|| self.numbers[usize::from(slot)])
+        self.has(slot).then(|| self.numbers[usize::from(slot)])
     }
 
     fn or_0(&self, slot: u16) -> i64 {
@@ -312,11 +264,11 @@ impl Values {
     }
 
     fn tid(&self, slot: u16) -> Option<Tid> {
-        self.get(slot).and_then(|tid| u32::try_from(tid).ok()).map(Tid)
+        tid(self.get(slot))
     }
 
     fn name(&self) -> &[u8] {
-        if self.present & (1 << NAME) == 0 { &[] } else { &self.name }
+        if self.has(NAME) { &self.name } else { &[] }
     }
 
     /// The record with these values; `None` where required ones are missing.
@@ -326,31 +278,17 @@ impl Values {
                 prev: self.tid(A)?,
                 prev_state: self.or_0(B),
                 next: self.tid(C)?,
-                next_comm: (self.present & (1 << COMM) != 0).then_some(self.comm),
+                next_comm: self.has(COMM).then_some(self.comm),
             },
-            Kind::Waking => Tracepoint::Waking { target: self.tid(A)? },
-            Kind::Wakeup => Tracepoint::Wakeup { target: self.tid(A)? },
-            Kind::WakeupNew => Tracepoint::WakeupNew { target: self.tid(A)? },
             Kind::Fork => Tracepoint::Fork {
                 parent: self.tid(A)?,
                 child: self.tid(B)?,
                 child_tgid: self.tid(C),
-                child_ns_tid: (self.present & (1 << IN_NAMESPACES) != 0)
-                    .then_some(self.in_namespaces)
-                    .and_then(|tid| u32::try_from(tid).ok().map(Tid)),
+                child_ns_tid: tid(self.has(IN_NAMESPACES).then_some(self.in_namespaces)),
                 comm: self.comm,
             },
             Kind::Exec => Tracepoint::Exec { tid: self.tid(A), old: self.tid(B), path: self.name() },
-            Kind::Exit => Tracepoint::Exit { tid: self.tid(A)? },
             Kind::Rename => Tracepoint::Rename { tid: self.tid(A)?, comm: self.comm },
-            Kind::IrqEntry => Tracepoint::Enter(Interrupt::Device(self.irq()?, Some(self.name()))),
-            Kind::IrqExit => Tracepoint::Leave(Interrupt::Device(self.irq()?, None)),
-            Kind::SoftirqEntry => Tracepoint::Enter(Interrupt::Softirq(u8::try_from(self.get(A)?).ok()?)),
-            Kind::SoftirqExit => Tracepoint::Leave(Interrupt::Softirq(u8::try_from(self.get(A)?).ok()?)),
-            Kind::HrtimerEntry => Tracepoint::Enter(Interrupt::Hrtimer),
-            Kind::HrtimerExit => Tracepoint::Leave(Interrupt::Hrtimer),
-            Kind::VectorEntry(context) => Tracepoint::Enter(Interrupt::Vector(context)),
-            Kind::VectorExit(context) => Tracepoint::Leave(Interrupt::Vector(context)),
             Kind::PacketOut => Tracepoint::Packet(self.packet(true)?),
             Kind::PacketIn => Tracepoint::Packet(self.packet(false)?),
             Kind::SocketOut | Kind::SocketIn => Tracepoint::SocketPacket {
@@ -372,7 +310,9 @@ impl Values {
                 kernel: self.get(E) == Some(1),
                 blocked: self.get(F) == Some(5),
             },
-            Kind::InterruptName => Tracepoint::InterruptName { irq: self.irq()?, name: self.name() },
+            Kind::InterruptName => {
+                Tracepoint::InterruptName { irq: u16::try_from(self.get(A)?).ok()?, name: self.name() }
+            }
             Kind::BlockDeviceName => {
                 Tracepoint::BlockDeviceName { device: self.get(A)? as u32, name: self.name() }
             }
@@ -381,14 +321,9 @@ impl Values {
                 arg0: self.get(A).map(|value| value as u64),
                 futex: self.get(B).filter(|_| number == Some(Call::FUTEX)).map(|operation| operation as u32),
             },
-            Kind::CallExit => Tracepoint::CallEnd,
-            Kind::Other => return None,
+            kind => kind.read(self.get(A), || self.name())?,
         };
-        Some(Record { at, cpu, current: self.tid(CURRENT), what })
-    }
-
-    fn irq(&self) -> Option<u16> {
-        self.get(A).and_then(|irq| u16::try_from(irq).ok())
+        Some(Record { at, cpu, current: self.tid(CURRENT), level: None, what })
     }
 
     /// LTTng records the operation as flags: write, discard, read, and among the higher ones flush.
@@ -404,7 +339,7 @@ impl Values {
     }
 
     fn packet(&self, out: bool) -> Option<PacketHeader<'_>> {
-        if self.present & (1 << SOURCE) == 0 || self.present & (1 << TARGET) == 0 {
+        if !self.has(SOURCE) || !self.has(TARGET) {
             return None;
         }
         let address = |bytes: &[u8; 16]| match self.address_len {

@@ -11,8 +11,9 @@ use wakepath_ctf::tsdl::uuid_text;
 use wakepath_event::{ClockId, Description, Event, EventSource, HostIdentity, RecordingFormat};
 
 use super::cursor::{Cursor, merge};
-use super::fields::{Kind, wanted};
-use crate::normalise::{Normaliser, WakeupBy};
+use super::fields::wanted;
+use crate::kind::Kind;
+use crate::normalise::{Normaliser, RecordedInterrupts, WakeupBy};
 use crate::{Damage, DamageKind, Fault, OpenError};
 
 /// The largest depth below the given directory at which traces are found.
@@ -109,7 +110,9 @@ impl EventSource for Lttng {
                 }
             }
         }
-        let mut normaliser = Normaliser::new(&self.description.host.kernel_release, self.wakeup_by);
+        let asked = self.kernel.iter().flat_map(|part| &part.kinds).copied();
+        let mut normaliser = Normaliser::new(&self.description.host.kernel_release, self.wakeup_by)
+            .with_interrupts(RecordedInterrupts::among(asked));
         merge(&mut cursors, &mut normaliser, &mut emit, &mut progress);
         for cursor in cursors {
             damages.extend(cursor.damages());

@@ -12,7 +12,8 @@ pub(super) struct CpuState {
     pub current: Option<Tid>,
     /// The system call that the current thread is in.
     pub call: Option<Call>,
-    stack: Vec<Level>,
+    /// The interrupts, the innermost last, without their names.
+    stack: Vec<Interrupt<'static>>,
     /// The stamp since which the stack is not empty.
     since: Stamp<Local>,
     /// The time that interrupts took since the last switch, ns.
@@ -21,32 +22,15 @@ pub(super) struct CpuState {
     pub unmatched: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Level {
-    kind: Kind,
-    /// A device's number.
-    irq: u16,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Device,
-    Softirq(u8),
-    Hrtimer,
-    Vector(Context),
-}
-
 /// Interrupts nest a few deep; a deeper stack means that exits were lost.
 const MAX_DEPTH: usize = 16;
 
-impl Level {
-    const fn of(interrupt: Interrupt<'_>) -> Self {
-        match interrupt {
-            Interrupt::Device(irq, _) => Self { kind: Kind::Device, irq },
-            Interrupt::Softirq(vector) => Self { kind: Kind::Softirq(vector), irq: 0 },
-            Interrupt::Hrtimer => Self { kind: Kind::Hrtimer, irq: 0 },
-            Interrupt::Vector(context) => Self { kind: Kind::Vector(context), irq: 0 },
-        }
+const fn without_name(interrupt: Interrupt<'_>) -> Interrupt<'static> {
+    match interrupt {
+        Interrupt::Device(irq, _) => Interrupt::Device(irq, None),
+        Interrupt::Softirq(vector) => Interrupt::Softirq(vector),
+        Interrupt::Hrtimer => Interrupt::Hrtimer,
+        Interrupt::Vector(context) => Interrupt::Vector(context),
     }
 }
 
@@ -59,23 +43,19 @@ impl CpuState {
             self.stack.remove(0);
             self.unmatched += 1;
         }
-        self.stack.push(Level::of(interrupt));
+        self.stack.push(without_name(interrupt));
     }
 
     /// Ends the last interrupt of this kind, and those that began since, whose exits were not seen. An exit
     /// without an entry ends nothing. `own`: the interrupt is the current thread's own work.
     pub fn leave(&mut self, at: Stamp<Local>, interrupt: Interrupt<'_>, own: bool) {
-        let level = Level::of(interrupt);
-        match self.stack.iter().rposition(|other| *other == level) {
-            Some(index) => {
-                self.unmatched += (self.stack.len() - index - 1) as u64;
-                self.stack.truncate(index);
-            }
-            None => {
-                self.unmatched += 1;
-                return;
-            }
-        }
+        let interrupt = without_name(interrupt);
+        let Some(index) = self.stack.iter().rposition(|other| *other == interrupt) else {
+            self.unmatched += 1;
+            return;
+        };
+        self.unmatched += (self.stack.len() - index - 1) as u64;
+        self.stack.truncate(index);
         if self.stack.is_empty() && !own {
             self.taken += at.since(self.since);
         }
@@ -83,22 +63,22 @@ impl CpuState {
 
     /// The innermost interrupt, and the number of its device.
     pub fn context(&self) -> (Context, u16) {
-        let Some(level) = self.stack.last() else { return (Context::Task, 0) };
-        let context = match level.kind {
-            Kind::Device => Context::Device,
-            Kind::Softirq(vector) => Softirq::ALL
+        let Some(&innermost) = self.stack.last() else { return (Context::Task, 0) };
+        let context = match innermost {
+            Interrupt::Device(irq, _) => return (Context::Device, irq),
+            Interrupt::Softirq(vector) => Softirq::ALL
                 .get(usize::from(vector))
                 .map_or(Context::UnknownInterrupt, |&v| Context::Softirq(v)),
-            Kind::Vector(context) => context,
+            Interrupt::Vector(context) => context,
             // Where an interrupt is not traced, the timers that expire in it are. They expire in the local
             // timer's interrupt, which may come amid any softirq, or in the softirqs that run timers.
-            Kind::Hrtimer => match self.stack.iter().rev().find(|level| level.kind != Kind::Hrtimer) {
-                Some(Level { kind: Kind::Softirq(8), .. }) => Context::Softirq(Softirq::Hrtimer),
-                Some(Level { kind: Kind::Softirq(1), .. }) => Context::Softirq(Softirq::Timer),
+            Interrupt::Hrtimer => match self.stack.iter().rev().find(|other| **other != Interrupt::Hrtimer) {
+                Some(Interrupt::Softirq(8)) => Context::Softirq(Softirq::Hrtimer),
+                Some(Interrupt::Softirq(1)) => Context::Softirq(Softirq::Timer),
                 _ => Context::LocalTimer,
             },
         };
-        (context, level.irq)
+        (context, 0)
     }
 
     /// Another thread takes the CPU, which ends all interrupts. Returns the time that interrupts took since the

@@ -90,18 +90,19 @@ impl Container {
         if read < HEADER {
             return Err(damaged(read as u64, "the file ends within its header".to_owned()));
         }
-        let within = |index: usize, name: &str| {
-            let (from, bytes) = (word(index), word(index + 1));
+        // A range of the file, which is noted as a position and a size at `offset`.
+        let within = |from: u64, bytes: u64, name: &str, offset: u64| {
             let to = from.checked_add(bytes).filter(|&to| to <= size);
             to.map(|to| from..to).ok_or_else(|| {
                 let what = format!(
-                    "the {name} should take {bytes} bytes from byte {from} on, and the file ends at byte \
-                     {size}: it was cut short"
+                    "{name} should take {bytes} bytes from byte {from} on, and the file ends at byte {size}: \
+                     it was cut short"
                 );
-                damaged(index as u64 * 8, what)
+                damaged(offset, what)
             })
         };
-        let (attributes, data) = (within(3, "attributes")?, within(5, "records")?);
+        let attributes = within(word(3), word(4), "the attributes", 24)?;
+        let data = within(word(5), word(6), "the records", 40)?;
         // perf writes the size of the records when it ends.
         if data.is_empty() {
             let why = "lacks the description of its events, because perf did not finish it: let perf record end \
@@ -121,14 +122,7 @@ impl Container {
                 return Err(damaged(offset, what.to_owned()));
             }
             let (from, bytes) = (u64_at(&section, 0), u64_at(&section, 8));
-            let Some(to) = from.checked_add(bytes).filter(|&to| to <= size) else {
-                let what = format!(
-                    "section {feature} should take {bytes} bytes from byte {from} on, and the file ends at \
-                     byte {size}: it was cut short"
-                );
-                return Err(damaged(offset, what));
-            };
-            sections.push((feature, from..to));
+            sections.push((feature, within(from, bytes, &format!("section {feature}"), offset)?));
         }
         let mut container = Self { attributes: Vec::new(), data, sections, size };
         container.read_attributes(source, word(2), attributes, io, damaged)?;

@@ -9,7 +9,8 @@ use super::container::{Attribute, Container, feature};
 use super::records::{Decoder, RecordKind};
 use super::runs::{self, Index};
 use crate::formats::Format;
-use crate::plan::{Kind, Plan};
+use crate::kind::Kind;
+use crate::plan::Plan;
 
 /// Everything that converting the records of a file needs to know of it.
 #[derive(Debug)]

@@ -9,10 +9,11 @@ use wakepath_event::{Comm, Context, Cpu, Event, EventKind, Mapping, Stack, Stack
 use super::contents::{Contents, EventRole};
 use super::records::{RecordHead, RecordKind};
 use super::runs::Gap;
+use crate::kind::Kind;
 use crate::loopback::Loopback;
-use crate::normalise::Normaliser;
-use crate::plan::{Kind, Plan};
-use crate::tracepoint::{Record, Tracepoint};
+use crate::normalise::{KTHREADD, Normaliser};
+use crate::plan::Plan;
+use crate::tracepoint::{Origin, Record, Tracepoint};
 
 /// Converts the records of a file, which come by stamp, into events.
 pub(super) struct Converter<'a, F> {
@@ -45,19 +46,8 @@ struct WaitingThread {
     comm: Comm,
 }
 
-/// The thread that makes kernel threads.
-const KTHREADD: Tid = Tid(2);
-
 /// The number of stacks that are emitted once each.
 const MAX_STACKS: usize = 1 << 20;
-
-/// The place and the time of a record.
-#[derive(Debug, Clone, Copy)]
-struct Origin {
-    at: Stamp<Local>,
-    cpu: Cpu,
-    current: Option<Tid>,
-}
 
 impl<'a, F: FnMut(&Event)> Converter<'a, F> {
     pub fn new(contents: &'a Contents, normaliser: Normaliser, emit: F) -> Self {
@@ -91,6 +81,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
             at: self.now,
             cpu: record.cpu.map_or(Cpu::UNKNOWN, Cpu::numbered),
             current: record.tid.map(Tid),
+            level: None,
         };
         match record.kind {
             RecordKind::Sample { attribute, ip, chain, raw, misc } => {
@@ -184,7 +175,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         for (cpu, noted, total) in lost {
             // The kernel notes a loss when it finds room again; the last loss shows in the total alone.
             if total > noted {
-                self.lose(Origin { at: self.now, cpu: Cpu(cpu), current: None }, total - noted);
+                self.lose(Origin { at: self.now, cpu: Cpu(cpu), current: None, level: None }, total - noted);
             }
         }
     }
@@ -205,15 +196,15 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         (self.emit)(&Event { at: self.now, cpu, context: Context::Task, current, kind: what });
     }
 
-    fn push(&mut self, Origin { at, cpu, current }: Origin, what: Tracepoint<'_>) {
-        self.normaliser.push(&Record { at, cpu, current, what }, &mut self.emit);
+    fn push(&mut self, Origin { at, cpu, current, level }: Origin, what: Tracepoint<'_>) {
+        self.normaliser.push(&Record { at, cpu, current, level, what }, &mut self.emit);
     }
 
     fn emit_gaps(&mut self, at: u64) {
         while let Some(gap) = self.gaps.as_slice().first().filter(|gap| gap.to <= at) {
             self.gaps.next();
             self.now = self.now.max(Stamp::from_ns(gap.to));
-            let origin = Origin { at: self.now, cpu: Cpu::numbered(gap.cpu), current: None };
+            let origin = Origin { at: self.now, cpu: Cpu::numbered(gap.cpu), current: None, level: None };
             self.push(origin, Tracepoint::Lost { from: Stamp::from_ns(gap.from), count: 0 });
         }
     }
@@ -231,6 +222,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         };
         let Some(what) = what else { return };
         origin.current = plan.current(raw).or(origin.current);
+        origin.level = plan.level(raw);
         if let Tracepoint::Fork { parent, .. } = what {
             self.introduce_forker(origin, parent);
         }

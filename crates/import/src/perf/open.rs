@@ -15,7 +15,7 @@ use super::convert::Converter;
 use super::records::Decoder;
 use super::runs;
 use crate::formats::{self, Format};
-use crate::normalise::{Normaliser, ReportedStates, WakeupBy};
+use crate::normalise::{Normaliser, RecordedInterrupts, ReportedStates, WakeupBy};
 use crate::{Damage, DamageKind, Fault, OpenError};
 
 /// A `perf.data`, opened for reading.
@@ -80,11 +80,7 @@ impl<S: Source> PerfData<S> {
         }
         damages.extend(contents.index.faults.iter().map(|fault| Damage::at(path, fault.clone())));
         if !contents.present.switches {
-            return Err(OpenError::NoSwitches {
-                path: path.to_owned(),
-                holds: list_events(&container, &formats),
-                record_with: RECORD_WITH,
-            });
+            return Err(OpenError::no_switches(path, event_names(&container, &formats), RECORD_WITH));
         }
         let kernel_release = container.text(&source, feature::KERNEL_RELEASE);
         let states = formats.values().find_map(|format| format.states).unwrap_or_else(|| {
@@ -138,8 +134,13 @@ impl<S: Source> EventSource for PerfData<S> {
         const PROGRESS_RECORDS: u64 = 1 << 16;
         let Contents { index, decoder, present, cpus, .. } = &self.contents;
         let wakeup_by = if present.wakings { WakeupBy::Waking } else { WakeupBy::Wakeup };
-        let mut converter =
-            Converter::new(&self.contents, Normaliser::with_states(self.states, wakeup_by), emit);
+        let asked = self.contents.roles.iter().filter_map(|role| match role {
+            EventRole::Tracepoint(plan) => Some(plan.kind),
+            _ => None,
+        });
+        let normaliser =
+            Normaliser::with_states(self.states, wakeup_by).with_interrupts(RecordedInterrupts::among(asked));
+        let mut converter = Converter::new(&self.contents, normaliser, emit);
         let (mut records, mut bytes) = (0_u64, 0);
         let faults = runs::merge(&self.source, &index.runs, decoder, |at, head, body| {
             converter.record(at, head, body);
@@ -182,9 +183,8 @@ fn sampled_tracepoints(
     sampled.filter_map(|(one, _)| formats.get(&one.config)).map(|format| format.name.clone()).collect()
 }
 
-/// The events that were recorded, in a few words.
-fn list_events(container: &Container, formats: &HashMap<u64, Format>) -> String {
-    const MAX_COUNT: usize = 4;
+/// The names of the events that were recorded.
+fn event_names(container: &Container, formats: &HashMap<u64, Format>) -> Vec<String> {
     let mut names: Vec<_> = container
         .attributes
         .iter()
@@ -197,10 +197,5 @@ fn list_events(container: &Container, formats: &HashMap<u64, Format>) -> String 
         })
         .collect();
     names.dedup();
-    if names.len() > MAX_COUNT {
-        let more = names.len() - MAX_COUNT;
-        names.truncate(MAX_COUNT);
-        names.push(format!("{more} more"));
-    }
-    names.join(", ")
+    names
 }

@@ -6,8 +6,7 @@ use byteorder::LittleEndian;
 use linux_perf_event_reader::constants::PERF_RECORD_MISC_MMAP_BUILD_ID;
 use linux_perf_event_reader::{
     CommOrExecRecord, CommonData, Endianness, EventRecord, ForkOrExitRecord, LostRecord, Mmap2FileId,
-    Mmap2Record, MmapRecord, RawData, RawEventRecord, RecordParseInfo, RecordType, SampleFormat,
-    get_record_id,
+    RawData, RawEventRecord, RecordParseInfo, RecordType, SampleFormat, get_record_id,
 };
 
 use super::container::{Attribute, u32_at, u64_at};
@@ -189,20 +188,12 @@ impl Decoder {
 
     /// Decodes what is used of a record.
     pub fn decode<'a>(&self, head: RecordHead, body: &'a [u8]) -> Result<Decoded<'a>, &'static str> {
-        if head.kind == ID_INDEX {
-            let numbers = body.get(8..).unwrap_or_default().chunks_exact(32);
-            let numbers =
-                numbers.map(|one| (u64_at(one, 0), u64_at(one, 16) as i64, u64_at(one, 24) as i64)).collect();
-            return Ok(Decoded {
-                at: None,
-                cpu: None,
-                pid: None,
-                tid: None,
-                kind: RecordKind::EventCpus(numbers),
-            });
-        }
         if head.kind >= OWN {
-            return Ok(Decoded { at: None, cpu: None, pid: None, tid: None, kind: RecordKind::Other });
+            let numbers = body.get(8..).unwrap_or_default().chunks_exact(32);
+            let numbers = numbers.map(|one| (u64_at(one, 0), u64_at(one, 16) as i64, u64_at(one, 24) as i64));
+            let is_index = head.kind == ID_INDEX;
+            let kind = if is_index { RecordKind::EventCpus(numbers.collect()) } else { RecordKind::Other };
+            return Ok(Decoded { at: None, cpu: None, pid: None, tid: None, kind });
         }
         let attribute = self.attribute(head, body).ok_or("it is of an event that is described nowhere")?;
         let layout = &self.layouts[attribute];
@@ -302,11 +293,8 @@ fn non_sample<'a>(
         return Err("its build id is longer than 20 bytes");
     }
     if head.kind == LOST_SAMPLES {
-        return if body.len() < 8 {
-            Err(SHORT)
-        } else {
-            Ok(RecordKind::LostTotal { id, count: u64_at(body, 0) })
-        };
+        let count = u64_at(body.get(..8).ok_or(SHORT)?, 0);
+        return Ok(RecordKind::LostTotal { id, count });
     }
     let record = RawEventRecord::new(RecordType(head.kind), head.misc, RawData::Single(body), *layout);
     let number = |number: i32| u32::try_from(number).unwrap_or(0);
@@ -322,41 +310,24 @@ fn non_sample<'a>(
         },
         EventRecord::Exit(ForkOrExitRecord { tid, .. }) => RecordKind::Exit { tid: number(tid) },
         EventRecord::Lost(LostRecord { count, .. }) => RecordKind::Lost(count),
-        EventRecord::Mmap(MmapRecord {
-            pid,
-            address,
-            length,
-            page_offset,
-            is_executable: true,
-            path,
-            ..
-        }) if pid >= 0 => RecordKind::Code {
-            pid: number(pid),
-            from: address,
-            len: length,
-            offset: page_offset,
+        EventRecord::Mmap(map) if map.is_executable && map.pid >= 0 => RecordKind::Code {
+            pid: number(map.pid),
+            from: map.address,
+            len: map.length,
+            offset: map.page_offset,
             build_id: Vec::new(),
-            path: bytes(path),
+            path: bytes(map.path),
         },
-        EventRecord::Mmap2(Mmap2Record {
-            pid,
-            address,
-            length,
-            page_offset,
-            file_id,
-            protection,
-            path,
-            ..
-        }) if pid >= 0 && protection & PROT_EXEC != 0 => RecordKind::Code {
-            pid: number(pid),
-            from: address,
-            len: length,
-            offset: page_offset,
-            build_id: match file_id {
+        EventRecord::Mmap2(map) if map.protection & PROT_EXEC != 0 && map.pid >= 0 => RecordKind::Code {
+            pid: number(map.pid),
+            from: map.address,
+            len: map.length,
+            offset: map.page_offset,
+            build_id: match map.file_id {
                 Mmap2FileId::BuildId(id) => id,
                 Mmap2FileId::InodeAndVersion(_) => Vec::new(),
             },
-            path: bytes(path),
+            path: bytes(map.path),
         },
         _ => RecordKind::Other,
     })

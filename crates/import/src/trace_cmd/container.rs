@@ -11,7 +11,7 @@ use super::compression::{MAX_BYTES, METHODS};
 use super::head_reader::HeadReader;
 use super::ring::{self, Layout};
 use crate::OpenError;
-use crate::formats::{DescriptionReader, MAGIC};
+use crate::formats::{self, DescriptionReader, MAGIC};
 use crate::normalise::ReportedStates;
 use crate::plan::Plan;
 
@@ -265,11 +265,9 @@ fn buffer_6(
         _ => return Err(head.damaged(head.at, "neither events nor text begin here")),
     }
     let table = head.take(u64::from(cpus) * 16, "the table of its CPUs")?;
-    let word = |bytes: &[u8], at: usize| {
-        bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |&word| u64::from_le_bytes(word))
-    };
     let cpus = table.chunks_exact(16).enumerate().map(|(cpu, entry)| {
-        let (from, size) = (word(entry, 0), word(entry, 8));
+        let mut entry = DescriptionReader::new(entry);
+        let (from, size) = (entry.u64().unwrap_or(0), entry.u64().unwrap_or(0));
         Pages { cpu: cpu as u32, from, to: from.saturating_add(size) }
     });
     let cpus = cpus.filter(|pages| pages.to > pages.from).collect();
@@ -449,11 +447,7 @@ fn selected_clock(text: &str) -> String {
 
 fn number(text: &str) -> Option<i64> {
     let (sign, text) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
-    let number = match text.strip_prefix("0x") {
-        Some(hex) => i64::from_str_radix(hex, 16),
-        None => text.parse(),
-    };
-    number.ok().map(|number| sign * number)
+    formats::number(text).map(|number| sign * number)
 }
 
 /// The CPU of a `stats` file, and the number of events that found no room there; `None` where all did.

@@ -3,15 +3,16 @@
 use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::FixedState;
-use wakepath_clock::{Local, Stamp};
+use wakepath_clock::Stamp;
 use wakepath_event::{Comm, Cpu, Event, Tid};
 
 use super::container::Container;
 use super::cpu_reader::{Item, ItemKind};
+use crate::kind::Kind;
 use crate::loopback::Loopback;
 use crate::normalise::Normaliser;
-use crate::plan::{Kind, Plan};
-use crate::tracepoint::{Record, Tracepoint};
+use crate::plan::Plan;
+use crate::tracepoint::{Origin, Record, Tracepoint};
 
 /// Converts the items of a buffer, which come by time, into events.
 pub(super) struct Converter<'a, F> {
@@ -31,14 +32,6 @@ pub(super) struct Converter<'a, F> {
     pub unreadable: u64,
 }
 
-/// The place and the time of an item.
-#[derive(Debug, Clone, Copy)]
-struct Origin {
-    at: Stamp<Local>,
-    cpu: Cpu,
-    current: Option<Tid>,
-}
-
 impl<'a, F: FnMut(&Event)> Converter<'a, F> {
     pub fn new(container: &'a Container, normaliser: Normaliser, first: u64, emit: F) -> Self {
         Self {
@@ -56,7 +49,8 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
 
     /// Takes the next item, with an event's bytes.
     pub fn item(&mut self, cpu: u32, item: &Item, raw: &[u8]) {
-        let origin = Origin { at: Stamp::from_ns(item.at), cpu: Cpu::numbered(cpu), current: None };
+        let origin =
+            Origin { at: Stamp::from_ns(item.at), cpu: Cpu::numbered(cpu), current: None, level: None };
         match item.kind {
             ItemKind::Lost { from, count } => {
                 let from = Stamp::from_ns(from.unwrap_or(self.first).min(item.at));
@@ -72,8 +66,8 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         }
     }
 
-    fn push(&mut self, Origin { at, cpu, current }: Origin, what: Tracepoint<'_>) {
-        self.normaliser.push(&Record { at, cpu, current, what }, &mut self.emit);
+    fn push(&mut self, Origin { at, cpu, current, level }: Origin, what: Tracepoint<'_>) {
+        self.normaliser.push(&Record { at, cpu, current, level, what }, &mut self.emit);
     }
 
     fn tracepoint(&mut self, origin: Origin, plan: &Plan, raw: &[u8]) {
@@ -83,7 +77,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         }
         let Ok(what) = self.loopback.read(plan, raw) else { return self.unreadable += 1 };
         let Some(mut what) = what else { return };
-        let here = Origin { current: plan.current(raw), ..origin };
+        let here = Origin { current: plan.current(raw), level: plan.level(raw), ..origin };
         match &mut what {
             Tracepoint::Fork { parent, child, child_tgid, .. } => {
                 *child_tgid = self.process_of_child(*parent, *child);

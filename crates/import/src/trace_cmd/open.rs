@@ -12,8 +12,8 @@ use super::container::{Buffer, Container, RECORD_WITH};
 use super::convert::Converter;
 use super::cpu_reader::{ItemKind, TSC, merge};
 use crate::formats::MAGIC;
-use crate::normalise::{Normaliser, ReportedStates, WakeupBy};
-use crate::plan::Kind;
+use crate::kind::Kind;
+use crate::normalise::{Normaliser, RecordedInterrupts, ReportedStates, WakeupBy};
 use crate::{Damage, DamageKind, Fault, OpenError};
 
 /// A `trace.dat`, opened for reading.
@@ -83,8 +83,7 @@ impl<S: Source> TraceDat<S> {
             }
         }
         let Some((buffer, index)) = chosen else {
-            let holds = list_events(&container, &holds);
-            return Err(OpenError::NoSwitches { path: path.to_owned(), holds, record_with: RECORD_WITH });
+            return Err(OpenError::no_switches(path, event_names(&container, &holds), RECORD_WITH));
         };
         let name = container.buffers[buffer].clock.as_str();
         let clock = host_clock(name, container.options.tsc.is_some()).map_err(|why| {
@@ -148,7 +147,9 @@ impl<S: Source> EventSource for TraceDat<S> {
     fn read(&self, emit: impl FnMut(&Event), mut progress: impl FnMut(u64)) -> Vec<Damage> {
         /// Bytes between two reports of progress.
         const PROGRESS_BYTES: u64 = 1 << 20;
-        let normaliser = Normaliser::with_states(self.states, self.wakeup_by);
+        let asked = self.container.tracepoints.plans.values().map(|plan| plan.kind);
+        let normaliser = Normaliser::with_states(self.states, self.wakeup_by)
+            .with_interrupts(RecordedInterrupts::among(asked));
         let mut converter = Converter::new(&self.container, normaliser, self.first, emit);
         let (mut read, mut reported) = (0, 0);
         let buffer = &self.container.buffers[self.buffer];
@@ -224,21 +225,12 @@ fn host_clock(name: &str, has_tsc_rate: bool) -> Result<ClockId, &'static str> {
     })
 }
 
-/// The events that were recorded, in a few words, the most frequent first.
-fn list_events(container: &Container, counts: &BTreeMap<u16, u64>) -> String {
-    const MAX_COUNT: usize = 4;
+/// The names of the events that were recorded, the most frequent first.
+fn event_names(container: &Container, counts: &BTreeMap<u16, u64>) -> Vec<String> {
     let mut all: Vec<_> = counts.iter().collect();
     all.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     let name = |id: &u16| {
         container.tracepoints.names.get(id).map_or_else(|| format!("event {id}"), |name| name.to_string())
     };
-    let mut names: Vec<_> = all.iter().take(MAX_COUNT).map(|(id, _)| name(id)).collect();
-    match all.len() {
-        0 => "no events".to_owned(),
-        len if len > MAX_COUNT => {
-            names.push(format!("{} more", len - MAX_COUNT));
-            names.join(", ")
-        }
-        _ => names.join(", "),
-    }
+    all.into_iter().map(|(id, _)| name(id)).collect()
 }

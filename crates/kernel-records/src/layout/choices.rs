@@ -41,4 +41,7 @@ pub const MARKS: &[(&str, u64)] =
     &[("STARTED", 1), ("STOPPED", 2), ("COMMAND", 3), ("TARGET", 4), ("OBSERVER", 5), ("ENDED", 6)];
 
 /// The ends of a call: `enum wp_function_end`.
+pub(super) const SIGNAL_ACTIONS: &[(&str, u64)] =
+    &[("DEFAULT", 0), ("IGNORED", 1), ("HANDLED", 2), ("PROCESS_ENDS", 3)];
+
 pub(super) const FUNCTION_ENDS: &[(&str, u64)] = &[("RETURNED", 0), ("LEFT", 1), ("OPEN", 2), ("MOVED", 3)];

@@ -3,90 +3,126 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::fs::FileType;
+use wakepath_caller::{Directory, acting_uid};
 
 use super::WriteError;
-use crate::directory::{Directory, Owner, split};
-use crate::rotate::rotate;
+use crate::place::Place;
+use crate::rotate::{Rotated, rotate_in};
 
 /// The treatment of a recording that already has the name.
-pub(super) enum ExistingRecording<'a> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ExistingRecording {
     /// It is in the way.
     Stays,
-    /// It moves aside, when the new one, whose `kernel` directory is given, passes this check.
-    MovesAside(&'a dyn Fn(&Directory) -> Result<(), WriteError>),
+    /// It moves aside, when the new one passes the check of its space.
+    MovesAside,
 }
 
-/// Makes the directory `path` with this metadata in it, and returns its `kernel` directory.
+/// How long another recorder that begins in the same directory may hold us up.
+const MAX_WAIT: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(10);
+
+/// Makes the directory `path` with this metadata in it, and returns it and its `kernel` directory.
 ///
 /// It gets its name when its metadata is whole: a recording with its name can always be read, even if the recorder was
 /// killed right here. An earlier recording moves aside at the last moment, when nothing
-/// but the change of names can fail any more.
+/// but the change of names can fail any more. Recorders that begin in one directory take turns: the directory that is not
+/// finished yet is locked from its beginning.
 pub(super) fn create(
     path: &Path,
-    owner: Option<Owner>,
     metadata: &str,
-    earlier: ExistingRecording<'_>,
-) -> Result<Directory, WriteError> {
+    earlier: ExistingRecording,
+    has_space: impl Fn(&Directory) -> Result<(), WriteError>,
+) -> Result<(Place, Directory), WriteError> {
     let io = |source| WriteError::from_io(path, source);
     let in_the_way = || WriteError::InTheWay(path.to_owned());
-    let (parent, name) = split(path).map_err(io)?;
-    let parent = Directory::at(parent).map_err(io)?;
-    let is_free = is_free(&parent, name, owner).map_err(io)?;
-    if !is_free && matches!(earlier, ExistingRecording::Stays) {
-        return Err(in_the_way());
-    }
+    let (parent, name) = Directory::of(path).map_err(io)?;
     let unfinished = unfinished(name);
-    discard(&parent, &unfinished, owner)?;
-    let kernel = match fill(&parent, &unfinished, owner, metadata) {
-        Ok(kernel) => kernel,
-        Err(e) => {
-            let _ = discard(&parent, &unfinished, owner);
-            return Err(io(e));
+    let made = begin(&parent, &unfinished)?;
+    let finish = || {
+        let is_free = is_free(&parent, name).map_err(io)?;
+        if !is_free && earlier == ExistingRecording::Stays {
+            return Err(in_the_way());
         }
-    };
-    if let ExistingRecording::MovesAside(check) = earlier {
-        let aside = || if is_free { Ok(false) } else { rotate(path) };
-        if let Err(e) = check(&kernel).and_then(|()| Ok(aside()?)) {
-            let _ = discard(&parent, &unfinished, owner);
-            return Err(e);
+        let kernel = fill(&made, metadata).map_err(io)?;
+        let mut rotated = Rotated::Nothing;
+        if earlier == ExistingRecording::MovesAside {
+            has_space(&kernel)?;
+            if !is_free {
+                rotated = rotate_in(&parent, name)?;
+            }
         }
-    }
-    // This replaces nothing but an empty directory.
-    if let Err(e) = parent.rename_over_empty(&unfinished, name) {
-        let _ = discard(&parent, &unfinished, owner);
-        return Err(match e.kind() {
+        // This replaces nothing but an empty directory.
+        parent.rename_over_empty(&unfinished, name).map_err(|e| match e.kind() {
             ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
                 in_the_way()
             }
             _ => io(e),
-        });
+        })?;
+        Ok((kernel, rotated))
+    };
+    match finish() {
+        Ok((kernel, rotated)) => {
+            let place = Place::new(made.renamed(path.to_owned()), rotated == Rotated::Running);
+            Ok((place, kernel.renamed(path.join("kernel"))))
+        }
+        Err(e) => {
+            let _ = empty(&made).and_then(|()| parent.remove_directory(&unfinished));
+            Err(e)
+        }
     }
-    Ok(kernel.renamed(path.join("kernel")))
 }
 
-fn fill(parent: &Directory, name: &OsStr, owner: Option<Owner>, metadata: &str) -> io::Result<Directory> {
-    let kernel = parent.create(name, owner)?.create("kernel".as_ref(), owner)?;
-    kernel.create_file("metadata", owner)?.write_all(metadata.as_bytes())?;
+/// Makes the directory `unfinished`, and locks it. Waits for another recorder that is about to finish one; removes that
+/// of a recorder that was killed.
+fn begin(parent: &Directory, unfinished: &OsStr) -> Result<Directory, WriteError> {
+    let path = parent.path.join(unfinished);
+    let began = Instant::now();
+    loop {
+        let made = match discard(parent, unfinished) {
+            Ok(true) => parent.create(unfinished).and_then(|made| Ok(is_held(&made)?.then_some(made))),
+            Ok(false) => Ok(None),
+            Err(e) => return Err(e),
+        };
+        match made {
+            Ok(Some(made)) => return Ok(made),
+            Ok(None) => {}
+            // Another one was faster: its directory is there, or gone again.
+            Err(e) if matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {}
+            Err(e) => return Err(WriteError::from_io(&path, e)),
+        }
+        if began.elapsed() > MAX_WAIT {
+            return Err(WriteError::InTheWay(path));
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Whether it is locked by us, and still has its name: another recorder may have finished or removed it meanwhile.
+fn is_held(directory: &Directory) -> io::Result<bool> {
+    Ok(directory.lock() && directory.is_at(&directory.path)?)
+}
+
+fn fill(made: &Directory, metadata: &str) -> io::Result<Directory> {
+    let kernel = made.create("kernel".as_ref())?;
+    kernel.create_file("metadata")?.write_all(metadata.as_bytes())?;
     Ok(kernel)
 }
 
-/// Whether nothing but perhaps an empty directory of our own, or of the owner to be, has this name.
-fn is_free(parent: &Directory, name: &OsStr, owner: Option<Owner>) -> io::Result<bool> {
+/// Whether nothing but perhaps an empty directory of the same user has this name.
+fn is_free(parent: &Directory, name: &OsStr) -> io::Result<bool> {
     match parent.kind_of(name)? {
         None => Ok(true),
-        Some(FileType::Directory) => {
-            let there = parent.open(name)?;
-            Ok(is_ours(&there, owner)? && there.names()?.is_empty())
-        }
+        Some(FileType::Directory) => Ok(is_ours(parent, name)? && parent.open(name)?.names()?.is_empty()),
         Some(_) => Ok(false),
     }
 }
 
-fn is_ours(directory: &Directory, owner: Option<Owner>) -> io::Result<bool> {
-    let whose = directory.owner()?.uid;
-    Ok(whose == rustix::process::geteuid().as_raw() || owner.is_some_and(|owner| owner.uid == whose))
+fn is_ours(parent: &Directory, name: &OsStr) -> io::Result<bool> {
+    Ok(parent.owner_of(name)? == Some(acting_uid()))
 }
 
 /// The name of a recording until its metadata is written.
@@ -97,29 +133,41 @@ fn unfinished(name: &OsStr) -> OsString {
     unfinished
 }
 
-/// Removes the directory that a recorder left which was killed at its very beginning; anything else is in the way.
-fn discard(parent: &Directory, unfinished: &OsStr, owner: Option<Owner>) -> Result<(), WriteError> {
-    let all_gone = || -> io::Result<bool> {
+/// Removes the directory that a recorder left which was killed at its very beginning; anything else is in the way. Returns
+/// `false` if a recorder still holds it.
+fn discard(parent: &Directory, unfinished: &OsStr) -> Result<bool, WriteError> {
+    let remove = || -> io::Result<Option<bool>> {
         if parent.kind_of(unfinished)?.is_none() {
-            return Ok(true);
+            return Ok(Some(true));
         }
-        let (kernel, metadata) = (OsStr::new("kernel"), OsStr::new("metadata"));
+        if !is_ours(parent, unfinished)? {
+            return Ok(None);
+        }
         let left = parent.open(unfinished)?;
-        if !is_ours(&left, owner)? {
-            return Ok(false);
+        if !is_held(&left)? {
+            return Ok(Some(false));
         }
-        if left.kind_of(kernel)?.is_some() {
-            let inside = left.open(kernel)?;
-            if inside.kind_of(metadata)?.is_some() {
-                inside.remove_file(metadata)?;
-            }
-            left.remove_directory(kernel)?;
-        }
+        empty(&left)?;
         parent.remove_directory(unfinished)?;
-        Ok(true)
+        Ok(Some(true))
     };
-    match all_gone() {
-        Ok(true) => Ok(()),
-        Ok(false) | Err(_) => Err(WriteError::InTheWay(parent.path.join(unfinished))),
+    match remove() {
+        Ok(Some(gone)) => Ok(gone),
+        // It was finished, or removed, meanwhile.
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+        Ok(None) | Err(_) => Err(WriteError::InTheWay(parent.path.join(unfinished))),
     }
+}
+
+/// Removes the files of a recording that has just its metadata.
+fn empty(directory: &Directory) -> io::Result<()> {
+    let (kernel, metadata) = (OsStr::new("kernel"), OsStr::new("metadata"));
+    if directory.kind_of(kernel)?.is_some() {
+        let inside = directory.open(kernel)?;
+        if inside.kind_of(metadata)?.is_some() {
+            inside.remove_file(metadata)?;
+        }
+        directory.remove_directory(kernel)?;
+    }
+    Ok(())
 }

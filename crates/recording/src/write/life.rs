@@ -1,5 +1,7 @@
 //! The stream of rare records, sorted before they are written.
 
+use std::sync::Arc;
+
 use wakepath_clock::Stamp;
 use wakepath_event::{Context, Cpu, Event, EventKind, Tid};
 use wakepath_kernel_records::{Buffer, DecodeError, Encoder, Header, Kind, record_length};
@@ -15,7 +17,7 @@ use super::stream::{Stream, StreamFiles};
 /// in its place.
 #[derive(Debug)]
 pub struct Life {
-    files: StreamFiles,
+    files: Arc<StreamFiles>,
     encoder: Encoder,
     /// Records as they came.
     waiting: Vec<u8>,
@@ -37,7 +39,7 @@ struct PendingRecord {
 const NAMES: [&str; 2] = ["life", "life_late"];
 
 impl Life {
-    pub(super) fn new(files: StreamFiles, encoder: Encoder) -> Self {
+    pub(super) fn new(files: Arc<StreamFiles>, encoder: Encoder) -> Self {
         Self { files, encoder, waiting: Vec::new(), order: Vec::new(), streams: [None, None], lost_total: 0 }
     }
 
@@ -110,12 +112,16 @@ impl Life {
         let (kept, shed): (Vec<_>, Vec<_>) = self.order.iter().copied().partition(is_kept);
         self.order = kept;
         let (Some(first), Some(last)) = (shed.iter().min(), shed.iter().max()) else { return Ok(()) };
+        self.push_loss(first.stamp, last.stamp, shed.len())
+    }
+
+    fn push_loss(&mut self, from: u64, to: u64, count: usize) -> Result<(), WriteError> {
         self.push_event(&Event {
-            at: Stamp::from_ns(last.stamp),
+            at: Stamp::from_ns(to),
             cpu: Cpu::UNKNOWN,
             context: Context::Task,
             current: Tid::IDLE,
-            kind: EventKind::Loss { from: Stamp::from_ns(first.stamp), count: shed.len() as u64 },
+            kind: EventKind::Loss { from: Stamp::from_ns(from), count: count as u64 },
         })
     }
 
@@ -124,13 +130,7 @@ impl Life {
         let dropped = self.order.partition_point(|waiting| waiting.stamp < stamp);
         let Some(first) = self.order.first().filter(|_| dropped > 0).copied() else { return Ok(()) };
         self.order.drain(..dropped);
-        self.push_event(&Event {
-            at: Stamp::from_ns(now),
-            cpu: Cpu::UNKNOWN,
-            context: Context::Task,
-            current: Tid::IDLE,
-            kind: EventKind::Loss { from: Stamp::from_ns(first.stamp), count: dropped as u64 },
-        })?;
+        self.push_loss(first.stamp, now, dropped)?;
         self.order.sort_unstable();
         Ok(())
     }

@@ -5,20 +5,20 @@ use std::io::{self, IoSlice, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use wakepath_caller::{Caller, Directory};
 use wakepath_ctf::packet::{HEADER_BYTES, PacketHeader};
 use wakepath_kernel_records::Buffer;
 
 use super::WriteError;
 use super::budget::Budget;
-use crate::directory::{Directory, Owner};
 use crate::metadata::stream_id;
 
 /// Makes the files of streams.
 #[derive(Debug)]
 pub(super) struct StreamFiles {
-    pub kernel: Arc<Directory>,
+    pub kernel: Directory,
     pub uuid: [u8; 16],
-    pub owner: Option<Owner>,
+    pub caller: Option<Caller>,
     pub budget: Arc<Budget>,
 }
 
@@ -26,8 +26,8 @@ impl StreamFiles {
     /// Makes an empty stream.
     pub fn make(&self, name: &str, buffer: Buffer, cpu: u32) -> Result<Stream, WriteError> {
         let path = self.kernel.path.join(name);
-        let file =
-            self.kernel.create_file(name, self.owner).map_err(|source| WriteError::from_io(&path, source))?;
+        let file = Caller::act(self.caller.as_ref()).and_then(|_acting| self.kernel.create_file(name));
+        let file = file.map_err(|source| WriteError::from_io(&path, source))?;
         let header = PacketHeader {
             uuid: self.uuid,
             stream_id: stream_id(buffer),

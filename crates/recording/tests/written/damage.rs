@@ -66,13 +66,15 @@ fn written() -> Vec<(&'static str, Vec<u8>, Vec<Event>)> {
     STREAMS.iter().zip(buffers).map(stream).collect()
 }
 
-fn read(name: &str, bytes: &[u8]) -> (Vec<Event>, Vec<ReadProblem>) {
+/// The losses in a stream, its other events, and its problems.
+fn read(name: &str, bytes: &[u8]) -> (Vec<Event>, Vec<Event>, Vec<ReadProblem>) {
     let mut events: Vec<Event> = Vec::new();
     let problems = read_stream(name, bytes, made::UUID, made::RELEASE, |event| {
         assert!(events.last().is_none_or(|last| last.at <= event.at), "out of order: {event:?}");
         events.push(event.clone());
     });
-    (events, problems)
+    let (losses, others) = events.into_iter().partition(is_loss);
+    (losses, others, problems)
 }
 
 fn is_loss(event: &Event) -> bool {
@@ -102,8 +104,7 @@ fn a_stream_cut_anywhere_gives_every_whole_record_before_the_cut() {
         let (packets, records) = boundaries(&bytes);
         for cut in 0..=bytes.len() {
             let whole = records.iter().filter(|&&end| end <= cut).count();
-            let (found, problems) = read(name, &bytes[..cut]);
-            let (losses, found): (Vec<_>, Vec<_>) = found.into_iter().partition(is_loss);
+            let (losses, found, problems) = read(name, &bytes[..cut]);
             assert_eq!(found, events[..whole], "{name} cut at {cut}");
             if packets.contains(&cut) {
                 assert_eq!((losses, problems), (vec![], vec![]), "{name} cut at {cut}");
@@ -230,8 +231,8 @@ fn a_long_stream_in_which_no_number_fits_is_read_no_slower_than_another() {
             events: RECORDS as u32 + 1,
         };
         let bytes = [&header.to_bytes()[..], &records].concat();
-        let (found, problems) = read(name, &bytes);
-        assert_eq!(found.len(), told, "{name}: {problems:?}");
+        let (losses, found, problems) = read(name, &bytes);
+        assert_eq!(losses.len() + found.len(), told, "{name}: {problems:?}");
     }
 }
 
@@ -295,8 +296,7 @@ proptest! {
             damage(&mut bytes, what, at, len);
         }
         // `read` asserts the order.
-        let (found, problems) = read(name, &bytes);
-        let (losses, found): (Vec<_>, Vec<_>) = found.into_iter().partition(is_loss);
+        let (losses, found, problems) = read(name, &bytes);
         prop_assert!(problems.len() <= 101);
         if found.len() < events.len() && missing(&events, &found) > 0 && !bytes.is_empty() {
             let (packets, _) = boundaries(&original);
@@ -326,24 +326,16 @@ fn records_behind_the_end_that_their_packet_names_are_read_and_the_end_is_called
     let (name, mut bytes, events) = written().swap_remove(0);
     let third = events[2].at.ns();
     bytes[32..40].copy_from_slice(&third.to_le_bytes());
-    let (found, problems) = read(name, &bytes);
-    assert_eq!(found, events);
+    let (losses, found, problems) = read(name, &bytes);
+    assert_eq!((losses, found), (vec![], events));
     assert!(problems.iter().any(|problem| matches!(problem.fault, ReadFault::PacketEnd(_))), "{problems:?}");
 }
 
 /// Its length and its stamp are good, so that nothing but what it says is odd.
 #[test]
 fn a_record_that_means_nothing_costs_itself_and_nothing_behind_it() {
-    let packet = Packet {
-        flow: FlowId(1),
-        direction: Direction::In,
-        seq: 1,
-        ack: 2,
-        len: 3,
-        tcp_flags: 0,
-        netns: 4,
-        interface: 5,
-    };
+    let (flow, direction) = (FlowId(1), Direction::In);
+    let packet = Packet { flow, direction, seq: 1, ack: 2, len: 3, tcp_flags: 0, netns: 4, interface: 5 };
     let mut events: Vec<_> = events().into_iter().filter(|(buffer, _)| *buffer == Buffer::Net).collect();
     events[3].1.kind = EventKind::Packet(packet);
     let (_folder, path) = made::place();
@@ -352,8 +344,7 @@ fn a_record_that_means_nothing_costs_itself_and_nothing_behind_it() {
     let (_, records) = boundaries(&bytes);
     // The direction.
     bytes[records[2] + 42] = 9;
-    let (found, problems) = read("net_0", &bytes);
-    let (losses, found): (Vec<_>, Vec<_>) = found.into_iter().partition(is_loss);
+    let (losses, found, problems) = read("net_0", &bytes);
     events.remove(3);
     assert_eq!(found, events.into_iter().map(|(_, event)| event).collect::<Vec<_>>());
     assert_eq!((losses.len(), problems[0].offset), (1, records[2] as u64), "{problems:?}");
@@ -376,8 +367,7 @@ fn a_bit_turned_over_costs_the_record_it_is_in_and_no_other_that_is_beyond_doubt
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             flip(&mut damaged, bit);
-            let (found, problems) = read(name, &damaged);
-            let (losses, found): (Vec<_>, Vec<_>) = found.into_iter().partition(is_loss);
+            let (losses, found, problems) = read(name, &damaged);
             let in_header = packets.iter().any(|&packet| (packet..packet + 80).contains(&(bit / 8)));
             let lost = missing(&events, &found);
             let at = format!("{name} bit {} of byte {}: lost {lost}, {problems:?}", bit % 8, bit / 8);

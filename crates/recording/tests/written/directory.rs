@@ -5,12 +5,22 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
 use wakepath_event::{Cpu, RecordingFormat};
-use wakepath_recording::{Options, Owner, Recording, RotateError, WriteError, Writer, rotate};
+use wakepath_recording::{Caller, Options, Recording, RotateError, WriteError, Writer, rotate};
 
 use crate::made;
 
 fn create(path: &Path) -> Result<Writer, WriteError> {
     Writer::create(path, &made::host(), &made::options())
+}
+
+fn caller() -> Caller {
+    Caller { uid: 1234, gid: 5678, groups: vec![5678] }
+}
+
+/// Lets every user write beside `path`.
+fn open_to_all(path: &Path) {
+    let folder = path.parent().expect("a folder");
+    fs::set_permissions(folder, Permissions::from_mode(0o777)).expect("one's own");
 }
 
 fn names(path: &Path) -> Vec<String> {
@@ -80,8 +90,9 @@ fn needs_root_an_empty_directory_of_somebody_else_is_in_the_way() {
     fs::create_dir(&path).expect("a directory");
     std::os::unix::fs::chown(&path, Some(1234), Some(5678)).expect("root may");
     assert!(matches!(create(&path), Err(WriteError::InTheWay(_))));
-    let options = Options { owner: Some(Owner { uid: 1234, gid: 5678 }), ..made::options() };
-    assert!(Writer::create(&path, &made::host(), &options).is_ok(), "it is the owner's to be");
+    open_to_all(&path);
+    let options = Options { caller: Some(caller()), ..made::options() };
+    assert!(Writer::create(&path, &made::host(), &options).is_ok(), "it is the caller's");
 }
 
 #[test]
@@ -108,7 +119,8 @@ fn needs_root_a_recording_belongs_to_whom_it_is_given() {
         return;
     }
     let (_folder, path) = made::place();
-    let options = Options { owner: Some(Owner { uid: 1234, gid: 5678 }), ..made::options() };
+    open_to_all(&path);
+    let options = Options { caller: Some(caller()), ..made::options() };
     let mut writer = Writer::create(&path, &made::host(), &options).expect("a new recording");
     writer.sched(Cpu(0)).expect("a stream");
     for name in ["", "kernel", "kernel/metadata", "kernel/sched_0"] {

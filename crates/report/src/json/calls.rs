@@ -4,11 +4,13 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use wakepath_engine::{CallsAnswer, Group, PathAnswer, Which};
-use wakepath_findings::{CauseTree, Code, Evidence, PerGroup, Sum, Tally, causes, first_cause, merged_tree};
+use wakepath_findings::{
+    Cause, CausePart, CauseTree, Code, Evidence, PerGroup, Sum, Tally, causes, first_cause, merged_tree,
+};
 
 use super::head::{HeadJson, since_origin};
 use super::latency::{BucketJson, PeakJson, buckets, peaks};
-use super::{codes, text};
+use super::text;
 use crate::wording;
 
 #[derive(Serialize)]
@@ -141,19 +143,17 @@ struct CodeJson {
 /// Those of `out`.
 pub fn calls(answer: &CallsAnswer, out: &mut dyn Write) -> io::Result<()> {
     let usual = answer.usual.as_ref();
-    let group = |peak, group: &Group<'_>| GroupJson {
+    let group = |peak, Group { calls, paths }: &Group<'_>| GroupJson {
         peak,
-        calls: group.calls,
-        explained: group.paths.len(),
-        mean_ns: group.paths.iter().map(|path| path.window_ns()).sum::<u64>()
-            / group.paths.len().max(1) as u64,
+        calls: *calls,
+        explained: paths.len(),
+        mean_ns: paths.iter().map(PathAnswer::window_ns).sum::<u64>() / paths.len().max(1) as u64,
     };
     let peak = match answer.which {
         Which::Peak(peak) => Some(peak),
         Which::Above(_) | Which::Slowest(_) => None,
     };
     let evidence = answer.evidence();
-    let causes = causes(&evidence);
     let document = CallsJson {
         head: HeadJson::new("wakepath.calls/1", &answer.head),
         target: text(answer.target.bytes()),
@@ -165,33 +165,33 @@ pub fn calls(answer: &CallsAnswer, out: &mut dyn Write) -> io::Result<()> {
         moved: answer.moved,
         asked: group(peak, &answer.asked),
         usual: usual.map(|(peak, usual)| group(Some(*peak), usual)),
-        causes: causes
-            .iter()
-            .map(|cause| CauseJson {
-                kind: codes::cause(&cause.key),
-                what: wording::cause(&cause.example.0, &cause.key, &cause.example.1),
-                asked_ns: cause.mean_ns.asked,
-                usual_ns: cause.mean_ns.usual,
-                first_in: cause.first_in,
-                parts: cause
-                    .parts
-                    .iter()
-                    .map(|part| PartJson {
-                        kind: part.end.activity.as_ref().map(|end| end.kind.name()),
-                        responsible: part.end.activity.as_ref().and_then(|end| codes::blamed(&end.blamed)),
-                        what: wording::end(&cause.example.0, &cause.key, part),
-                        asked_ns: part.mean_ns.asked,
-                        usual_ns: part.mean_ns.usual,
-                        code: code(&part.code),
-                    })
-                    .collect(),
-                code: code(&cause.code),
-            })
-            .collect(),
+        causes: causes(&evidence).iter().map(cause).collect(),
         tree: evidence.asked.first().map_or(Vec::new(), |names| tree(names, &merged_tree(&evidence))),
         calls: answer.asked.paths.iter().map(call).collect(),
     };
     super::write(out, &document)
+}
+
+fn cause(cause: &Cause<'_>) -> CauseJson {
+    let (evidence, row) = &cause.example;
+    let part = |part: &CausePart| PartJson {
+        kind: part.end.activity.as_ref().map(|end| end.kind.name()),
+        responsible: part.end.activity.as_ref().and_then(|end| wording::blamed_code(evidence, &end.blamed)),
+        what: wording::end(evidence, &cause.key, part),
+        asked_ns: part.mean_ns.asked,
+        usual_ns: part.mean_ns.usual,
+        code: code(&part.code),
+    };
+    let (kind, what) = wording::cause(evidence, &cause.key, row);
+    CauseJson {
+        kind,
+        what,
+        asked_ns: cause.mean_ns.asked,
+        usual_ns: cause.mean_ns.usual,
+        first_in: cause.first_in,
+        parts: cause.parts.iter().map(part).collect(),
+        code: code(&cause.code),
+    }
 }
 
 /// Most functions of one kind that are listed.
@@ -215,13 +215,8 @@ fn seen(of: &'static str, tally: &Tally) -> impl Iterator<Item = CodeJson> {
 /// `names`: any of the calls.
 fn tree(names: &Evidence<'_>, tree: &CauseTree) -> Vec<NodeJson> {
     let sum = |sum: &Sum| {
-        let PerGroup { asked, usual } = sum.mean(tree.calls);
-        SumJson {
-            asked_ns: asked,
-            asked_calls: sum.calls.asked,
-            usual_ns: usual,
-            usual_calls: sum.calls.usual,
-        }
+        let PerGroup { asked: asked_ns, usual: usual_ns } = sum.mean(tree.calls);
+        SumJson { asked_ns, asked_calls: sum.calls.asked, usual_ns, usual_calls: sum.calls.usual }
     };
     let nodes = tree.nodes.iter().enumerate().map(|(id, node)| NodeJson {
         id,
@@ -236,7 +231,7 @@ fn tree(names: &Evidence<'_>, tree: &CauseTree) -> Vec<NodeJson> {
             .iter()
             .map(|leaf| OwnJson {
                 kind: leaf.activity.kind.name(),
-                responsible: codes::blamed(&leaf.activity.blamed),
+                responsible: wording::blamed_code(names, &leaf.activity.blamed),
                 what: wording::leaf(names, leaf),
                 total: sum(&leaf.total),
                 code: code(&leaf.code),
@@ -251,59 +246,56 @@ fn call(answer: &PathAnswer<'_>) -> CallJson {
         tid: answer.subject().tid.number(),
         from_ns: since_origin(&answer.head, answer.path.window.from),
         to_ns: since_origin(&answer.head, answer.path.window.to),
-        first: first_cause(&answer.evidence()).map(|(key, row)| FirstJson {
-            kind: codes::cause(&key),
-            what: wording::cause(&answer.evidence(), &key, &row),
-            ns: row.total_ns,
+        first: first_cause(&answer.evidence()).map(|(key, row)| {
+            let (kind, what) = wording::cause(&answer.evidence(), &key, &row);
+            FirstJson { kind, what, ns: row.total_ns }
         }),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::json::shape::misfits;
+    use serde_json::Value;
+
+    use crate::json::shape::document;
     use crate::sample::{calls_of, calls_of_a_chain};
+
+    const SHAPE: &str = include_str!("../../contract/calls.txt");
+
+    /// The sum of a list's values of this key.
+    fn sum(list: &Value, key: &str) -> f64 {
+        let list = list.as_array().expect("a list").iter();
+        list.map(|one| one[key].as_f64().expect("a number")).sum()
+    }
 
     #[test]
     fn documents_keep_the_contract_and_causes_add_up() {
         calls_of(|answer| {
-            let mut out = Vec::new();
-            super::calls(answer, &mut out).expect("a vector takes everything");
-            let document: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
-            assert_eq!(misfits(include_str!("../../contract/calls.txt"), &document), Vec::<String>::new());
+            let document = document(SHAPE, |out| super::calls(answer, out));
             assert_eq!((&document["asked"]["calls"], &document["usual"]["calls"]), (&20.into(), &60.into()));
-            let sum = |key: &str| -> f64 {
-                let causes = document["causes"].as_array().expect("a list").iter();
-                causes.map(|cause| cause[key].as_f64().expect("a number")).sum()
-            };
             // The mean time of the calls of each group.
-            assert_eq!([sum("asked_ns"), sum("usual_ns")].map(f64::round), [100_100.0, 200.0]);
+            let mean = |key| sum(&document["causes"], key).round();
+            assert_eq!((mean("asked_ns"), mean("usual_ns")), (100_100.0, 200.0));
             assert_eq!(document["calls"][0]["first"]["what"], "running holder");
             // So do the parts of the tree.
             let tree = document["tree"].as_array().expect("a list").iter();
-            let parts = tree.flat_map(|node| node["own"].as_array().expect("a list"));
-            let sum: f64 = parts.map(|part| part["asked_ns"].as_f64().expect("a number")).sum();
-            assert_eq!(sum.round(), 100_100.0);
+            assert_eq!(tree.map(|node| sum(&node["own"], "asked_ns")).sum::<f64>().round(), 100_100.0);
         });
     }
 
     #[test]
     fn what_those_were_at_who_were_waited_for_is_told_with_where_in_the_code() {
         calls_of_a_chain(1, |answer| {
-            let mut out = Vec::new();
-            super::calls(answer, &mut out).expect("a vector takes everything");
-            let document: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
-            assert_eq!(misfits(include_str!("../../contract/calls.txt"), &document), Vec::<String>::new());
+            let document = document(SHAPE, |out| super::calls(answer, out));
             let cause = &document["causes"][0];
             assert_eq!(cause["what"], "waiting for backend (20)");
-            let sum = |key: &str| -> f64 {
-                let parts = cause["parts"].as_array().expect("a list").iter();
-                parts.map(|part| part[key].as_f64().expect("a number")).sum()
-            };
-            assert_eq!(cause["asked_ns"].as_f64().map(f64::round), Some(sum("asked_ns").round()));
+            assert_eq!(
+                cause["asked_ns"].as_f64().map(f64::round),
+                Some(sum(&cause["parts"], "asked_ns").round())
+            );
             let [disk, running] = [0, 1].map(|part| &cause["parts"][part]);
             assert_eq!(disk["what"], "waiting for disk sda, in fdatasync of log.0");
-            let seen = |part: &serde_json::Value| {
+            let seen = |part: &Value| {
                 let code = &part["code"][0];
                 (code["of"].clone(), code["count"].clone(), code["function"].clone())
             };

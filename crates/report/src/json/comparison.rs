@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use serde::Serialize;
-use wakepath_engine::{Compared, Comparison};
+use serde::{Serialize, Serializer};
+use wakepath_engine::{Compared, Comparison, Measure};
 
 use super::text;
 
@@ -23,13 +23,8 @@ struct ComparedJson {
     count: [u64; 2],
     /// Null without latencies.
     mean_ns: [Option<f64>; 2],
-    // JSON has no infinity.
-    totops: Option<f64>,
-    totlat: Option<f64>,
-    chisquare: Option<f64>,
-    earthmover: Option<f64>,
-    groupops: Option<f64>,
-    grouplat: Option<f64>,
+    #[serde(flatten, serialize_with = "scores")]
+    scores: [f64; 6],
     differ: bool,
     doubtful: bool,
 }
@@ -52,45 +47,38 @@ pub fn comparison(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()
 }
 
 fn compared(pair: &Compared) -> ComparedJson {
-    let [totops, totlat, chisquare, earthmover, groupops, grouplat] =
-        pair.scores.map(|score| Some(score).filter(|score| score.is_finite()));
     ComparedJson {
         target: text(pair.target.as_bytes()),
         count: pair.histograms.each_ref().map(|histogram| histogram.calls()),
         mean_ns: pair.histograms.each_ref().map(|histogram| histogram.mean()),
-        totops,
-        totlat,
-        chisquare,
-        earthmover,
-        groupops,
-        grouplat,
+        scores: pair.scores,
         differ: pair.differ,
         doubtful: pair.doubtful,
     }
 }
 
+/// The score of each measure, by its name in lower case.
+fn scores<S: Serializer>(scores: &[f64; 6], serializer: S) -> Result<S::Ok, S::Error> {
+    // JSON has no infinity: it becomes null.
+    serializer.collect_map(Measure::ALL.map(|measure| measure.name().to_lowercase()).iter().zip(scores))
+}
+
 #[cfg(test)]
 mod tests {
-    use wakepath_distribution::{Histogram, Unit};
-    use wakepath_engine::{Profile, compare};
+    use wakepath_engine::compare;
 
     use super::*;
-    use crate::json::shape::misfits;
+    use crate::json::shape::document;
+    use crate::sample::profile;
 
     #[test]
     fn documents_keep_the_contract() {
-        let profile = |target: &str, calls: u64| {
-            let mut histogram = Histogram::new(Unit::Nanoseconds);
-            (0..calls).for_each(|_| histogram.add(700));
-            Profile { target: target.to_owned(), histogram }
-        };
-        let before = vec![profile("f", 3), profile("never before", 0), profile("gone", 1)];
-        let after = vec![profile("f", 4), profile("never before", 5), profile("new", 1)];
+        let calls = |target, calls| profile(target, &[(700, calls)]);
+        let before = vec![calls("f", 3), calls("never before", 0), calls("gone", 1)];
+        let after = vec![calls("f", 4), calls("never before", 5), calls("new", 1)];
         let found = compare(before, after, None).expect("one unit");
-        let mut out = Vec::new();
-        comparison(&found, &mut out).expect("a vector takes everything");
-        let document: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
-        assert_eq!(misfits(include_str!("../../contract/comparison.txt"), &document), Vec::<String>::new());
+        let shape = include_str!("../../contract/comparison.txt");
+        let document = document(shape, |out| comparison(&found, out));
         assert!(document["targets"][0]["totops"].is_null() && document["targets"][0]["differ"] == true);
     }
 }

@@ -10,7 +10,7 @@ use super::write;
 /// Writes the document of what was tried.
 pub fn doctor(checks: &[Check], out: &mut dyn Write) -> io::Result<()> {
     let can_record = !checks.iter().any(|check| matches!(check.verdict, Verdict::Blocking { .. }));
-    let checks = checks.iter().map(CheckJson::new).collect();
+    let checks = checks.iter().map(check).collect();
     write(out, &DoctorJson { schema: "wakepath.doctor/1", can_record, checks })
 }
 
@@ -26,21 +26,16 @@ struct DoctorJson<'a> {
 struct CheckJson<'a> {
     what: &'a str,
     verdict: &'static str,
-    why: Option<&'a str>,
-    consequence: Option<&'a str>,
-    hint: Option<&'a str>,
+    why: Option<&'a String>,
+    consequence: Option<&'a String>,
+    hint: Option<&'a String>,
 }
 
-impl<'a> CheckJson<'a> {
-    fn new(check: &'a Check) -> Self {
-        let (verdict, why, consequence, hint) = match &check.verdict {
-            Verdict::Works(_) => ("works", None, None, None),
-            Verdict::Lacking { why, consequence, hint } => {
-                ("lacking", Some(why), Some(consequence), Some(hint))
-            }
-            Verdict::Blocking { why, hint } => ("blocking", Some(why), None, Some(hint)),
-        };
-        let text = |text: Option<&'a String>| text.map(String::as_str);
-        Self { what: &check.what, verdict, why: text(why), consequence: text(consequence), hint: text(hint) }
-    }
+fn check(Check { what, verdict }: &Check) -> CheckJson<'_> {
+    let (verdict, why, consequence, hint) = match verdict {
+        Verdict::Works(_) => ("works", None, None, None),
+        Verdict::Lacking { why, consequence, hint } => ("lacking", Some(why), Some(consequence), Some(hint)),
+        Verdict::Blocking { why, hint } => ("blocking", Some(why), None, Some(hint)),
+    };
+    CheckJson { what, verdict, why, consequence, hint }
 }

@@ -17,14 +17,16 @@ pub(super) struct FunctionJson {
 
 /// The function at an address.
 pub(super) fn function(found: &Found) -> FunctionJson {
-    let (word, module) = match found {
+    let (found, module) = match found {
         Found::Function(function) => {
+            let (file, line) = function.line.clone().unzip();
+            let module = function.module.as_ref().map(|module| text(module));
             return FunctionJson {
                 found: "named",
                 function: Some(function.name.clone()),
-                module: function.module.as_ref().map(|module| text(module)),
-                file: function.line.as_ref().map(|(file, _)| file.clone()),
-                line: function.line.as_ref().map(|(_, line)| *line),
+                module,
+                file,
+                line,
             };
         }
         Found::Unnamed(module) => ("unnamed", Some(module).filter(|module| !module.is_empty())),
@@ -32,11 +34,6 @@ pub(super) fn function(found: &Found) -> FunctionJson {
         Found::Unreadable(module) => ("unreadable", Some(module)),
         Found::Kernel => ("kernel", None),
     };
-    FunctionJson {
-        found: word,
-        function: None,
-        module: module.map(|module| text(module)),
-        file: None,
-        line: None,
-    }
+    let module = module.map(|module| text(module));
+    FunctionJson { found, function: None, module, file: None, line: None }
 }

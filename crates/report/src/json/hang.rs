@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::Hang;
+use wakepath_critical_path::{Hang, SignalSender};
 use wakepath_engine::{Head, Recorded};
 use wakepath_names::call_name;
 use wakepath_wait_graph::ThreadIndex;
@@ -31,6 +31,16 @@ pub struct HangJson {
     began_before: bool,
     call: Option<String>,
     lock: Option<LockJson>,
+    signal: Option<SignalJson>,
+}
+
+/// The signal that killed a thread while it waited.
+#[derive(Serialize)]
+struct SignalJson {
+    number: u32,
+    name: String,
+    at_ns: i64,
+    sender: Option<WhoseJson>,
 }
 
 #[derive(Serialize)]
@@ -68,6 +78,15 @@ pub fn hang_document(recorded: &Recorded, head: &Head, hang: &Hang, at: Stamp<Re
             kernel: lock.kernel,
             owner: lock.owner.map(|owner| whose(recorded, owner, at)),
             proved: hang.proved,
+        }),
+        signal: hang.killed.map(|killed| SignalJson {
+            number: killed.by.number,
+            name: wording::signal_name(killed.by.number).into_owned(),
+            at_ns: since_origin(head, killed.at),
+            sender: match killed.by.sender {
+                SignalSender::Thread(by) => Some(whose(recorded, by, at)),
+                SignalSender::Timer | SignalSender::Unknown => None,
+            },
         }),
     }
 }

@@ -79,6 +79,7 @@ impl HeadJson {
     pub fn new(schema: &'static str, head: &Head) -> Self {
         let offset =
             head.origin_realtime_ns.map(|realtime| i128::from(realtime) - i128::from(head.origin.ns()));
+        let losses = head.losses.iter().enumerate();
         Self {
             schema,
             hosts: std::iter::once(&head.host).chain(&head.others).map(HostJson::new).collect(),
@@ -90,12 +91,7 @@ impl HeadJson {
             origin_ns: head.origin.ns().to_string(),
             origin_realtime_ns: head.origin_realtime_ns.map(|ns| ns.to_string()),
             problems: head.problems.iter().map(|problem| ProblemJson::new(head, problem)).collect(),
-            losses: head
-                .losses
-                .iter()
-                .enumerate()
-                .map(|(nth, loss)| LossJson::new(head, nth, loss))
-                .collect(),
+            losses: losses.map(|(nth, loss)| LossJson::new(head, nth, loss)).collect(),
             cost: head.cost.map(|Cost { observer_ns, over_ns }| CostJson { observer_ns, over_ns }),
         }
     }

@@ -19,7 +19,8 @@ use groups::GroupJson;
 pub use live::live_latency;
 pub use recorded::recorded_latency;
 
-use super::{text, words};
+use super::text;
+use crate::wording::latency as words;
 
 #[derive(Serialize)]
 struct TargetJson {
@@ -78,7 +79,7 @@ fn ns(time: Duration) -> u64 {
 fn target(target: &Distribution) -> TargetJson {
     TargetJson {
         target: text(target.target.as_bytes()),
-        of: words::source(target.source),
+        of: words::source(target.source).0,
         unit: words::unit(target.histogram.unit()),
         count: target.histogram.calls(),
         sum: target.histogram.sum().to_string(),

@@ -22,31 +22,12 @@ pub fn overview(overview: &Overview, out: &mut dyn Write) -> io::Result<()> {
         &OverviewJson {
             head: HeadJson::new("wakepath.path/1", &overview.head),
             window: None,
-            scope: ScopeJson {
-                by: match overview.scope {
-                    Scope::All => "all",
-                    Scope::Host(_) => "host",
-                    Scope::Processes(_) => "pid",
-                    Scope::Cgroup(_) => "cgroup",
-                },
-                pids: match &overview.scope {
-                    Scope::Processes(pids) => pids.iter().map(|pid| pid.number()).collect(),
-                    _ => Vec::new(),
-                },
-                cgroup: match &overview.scope {
-                    Scope::Cgroup(cgroup) => Some(text(cgroup.bytes())),
-                    _ => None,
-                },
-                host: match overview.scope {
-                    Scope::Host(host) => Some(overview.recorded.host_of(Tid(1).on(host)).boot_id.clone()),
-                    _ => None,
-                },
-                from_ns: since_origin(&overview.head, overview.from),
-                to_ns: since_origin(&overview.head, overview.to),
-            },
+            scope: documents.scope(),
             deadlocks: overview.open.deadlocks.iter().map(|cycle| cycle.iter().map(hang).collect()).collect(),
             still_waiting: overview.open.still_waiting.iter().map(hang).collect(),
             idle_at_end: overview.open.idle,
+            sleeping_at_end: overview.open.sleeping,
+            undecided_at_end: overview.open.undecided,
             threads: overview.threads.iter().map(|times| documents.thread(times)).collect(),
         },
     )
@@ -62,6 +43,8 @@ struct OverviewJson {
     deadlocks: Vec<Vec<HangJson>>,
     still_waiting: Vec<HangJson>,
     idle_at_end: usize,
+    sleeping_at_end: usize,
+    undecided_at_end: usize,
     threads: Vec<ThreadJson>,
 }
 
@@ -84,7 +67,11 @@ struct ThreadJson {
     runnable_ns: u64,
     throttled_ns: u64,
     waiting_ns: u64,
+    waiting_inferred_ns: u64,
     idle_ns: u64,
+    idle_inferred_ns: u64,
+    sleeping_ns: u64,
+    undecided_ns: u64,
     unknown_ns: u64,
     longest_wait: Option<LongestJson>,
 }
@@ -94,11 +81,29 @@ struct LongestJson {
     from_ns: i64,
     to_ns: i64,
     call: Option<String>,
+    undecided: bool,
 }
 
 struct Documents<'a>(&'a Overview<'a>);
 
 impl Documents<'_> {
+    fn scope(&self) -> ScopeJson {
+        let Overview { head, recorded, from, to, .. } = self.0;
+        let [from_ns, to_ns] = [from, to].map(|at| since_origin(head, *at));
+        let all = ScopeJson { by: "all", pids: Vec::new(), cgroup: None, host: None, from_ns, to_ns };
+        match &self.0.scope {
+            Scope::All => all,
+            Scope::Host(host) => {
+                let host = recorded.host_of(Tid(1).on(*host)).boot_id.clone();
+                ScopeJson { by: "host", host: Some(host), ..all }
+            }
+            Scope::Processes(pids) => {
+                ScopeJson { by: "pid", pids: pids.iter().map(|pid| pid.number()).collect(), ..all }
+            }
+            Scope::Cgroup(cgroup) => ScopeJson { by: "cgroup", cgroup: Some(text(cgroup.bytes())), ..all },
+        }
+    }
+
     fn thread(&self, times: &ThreadTimes) -> ThreadJson {
         ThreadJson {
             whose: whose(self.0.recorded, times.thread, self.0.to),
@@ -106,12 +111,17 @@ impl Documents<'_> {
             runnable_ns: times.runnable_ns,
             throttled_ns: times.throttled_ns,
             waiting_ns: times.waiting_ns,
+            waiting_inferred_ns: times.waiting_inferred_ns,
             idle_ns: times.idle_ns,
+            idle_inferred_ns: times.idle_inferred_ns,
+            sleeping_ns: times.sleeping_ns,
+            undecided_ns: times.undecided_ns,
             unknown_ns: times.unknown_ns,
             longest_wait: times.longest.map(|wait| LongestJson {
                 from_ns: since_origin(&self.0.head, wait.from),
                 to_ns: since_origin(&self.0.head, wait.to),
                 call: wait.call.map(|call| call_name(call.number).into_owned()),
+                undecided: wait.undecided,
             }),
         }
     }
@@ -122,16 +132,14 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::json::shape::misfits;
-    use crate::sample::{DEADLOCK, overview_of};
+    use crate::json::shape::document;
+    use crate::sample::{DEADLOCK, KILLED, overview_of};
 
     #[test]
     fn documents_keep_the_contract() {
         overview_of(DEADLOCK, |answer| {
-            let mut out = Vec::new();
-            overview(answer, &mut out).expect("a vector takes everything");
-            let document: Value = serde_json::from_slice(&out).expect("JSON");
-            assert_eq!(misfits(include_str!("../../contract/overview.txt"), &document), Vec::<String>::new());
+            let shape = include_str!("../../contract/overview.txt");
+            let document = document(shape, |out| overview(answer, out));
             let tids = |list: &Value| {
                 let threads = list.as_array().expect("a list").iter();
                 threads.map(|thread| thread["tid"].as_u64().expect("a tid")).collect::<Vec<_>>()
@@ -139,6 +147,10 @@ mod tests {
             assert_eq!(tids(&document["deadlocks"][0]), [10, 11]);
             assert_eq!(tids(&document["still_waiting"]), [10, 11, 12]);
             assert_eq!(document["still_waiting"][2]["lock"]["owner"]["tid"], 10);
+        });
+        overview_of(KILLED, |answer| {
+            let document = document(include_str!("../../contract/overview.txt"), |out| overview(answer, out));
+            assert_eq!(document["deadlocks"][0][1]["signal"]["name"], "SIGINT");
         });
     }
 }

@@ -10,17 +10,17 @@ use std::io::{self, Write};
 
 use serde::{Serialize, Serializer};
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Algorithm, Contributor, Hang, Responsible};
-use wakepath_engine::{Head, PathAnswer, Question};
+use wakepath_critical_path::{Algorithm, Contributor, Hang, JoinedSum, Responsible};
+use wakepath_engine::{Head, IfJoined, PathAnswer, Question};
 use wakepath_event::Comm;
 use wakepath_findings::Blamed;
-use wakepath_names::{Place, ThreadInfo, call_name};
+use wakepath_names::{Caller, Site, ThreadInfo, call_name};
 use wakepath_wait_graph::ThreadIndex;
 
 use super::function::{FunctionJson, function};
 use super::hang::{HangJson, hang_document};
 use super::head::{HeadJson, since_origin};
-use super::{codes, text, write};
+use super::{text, write};
 use crate::wording;
 
 /// Writes the document of a path.
@@ -36,11 +36,14 @@ pub fn path(answer: &PathAnswer, out: &mut dyn Write) -> io::Result<()> {
             question: documents.question(),
             algorithm: match path.algorithm {
                 Algorithm::Active => "active",
-                Algorithm::Joined => "joined",
+                Algorithm::Joined | Algorithm::JoinedIfAlike => "joined",
                 Algorithm::Exact => "exact",
             },
+            joined: path.joined.into(),
+            if_joined: answer.if_joined.as_deref().map(|other| documents.if_joined(other)),
             contributors: answer.contributors.iter().map(|part| documents.contributor(part)).collect(),
             still_waiting: answer.still_waiting.as_ref().map(hang),
+            killed: answer.killed.as_ref().map(hang),
             deadlocks: answer.deadlocks.iter().map(|cycle| cycle.iter().map(hang).collect()).collect(),
             samples: documents.samples(),
             waits: Many(|| path.waits.iter().enumerate().map(|(id, wait)| documents.wait(id as u64, wait))),
@@ -61,8 +64,11 @@ struct PathJson<'a, W: Serialize, S: Serialize> {
     window: WindowJson<'a>,
     question: QuestionJson,
     algorithm: &'static str,
+    joined: JoinedJson,
+    if_joined: Option<IfJoinedJson<'a>>,
     contributors: Vec<ContributorJson<'a>>,
     still_waiting: Option<HangJson>,
+    killed: Option<HangJson>,
     deadlocks: Vec<Vec<HangJson>>,
     samples: Vec<SampledJson<'a>>,
     waits: W,
@@ -117,6 +123,26 @@ struct ContributorJson<'a> {
     segments: u64,
     total_ns: u64,
     share: f64,
+}
+
+/// Waits that timed out, and count as one with a later wait.
+#[derive(Serialize)]
+struct JoinedJson {
+    waits: u64,
+    total_ns: u64,
+}
+
+impl From<JoinedSum> for JoinedJson {
+    fn from(JoinedSum { waits, ns }: JoinedSum) -> Self {
+        Self { waits, total_ns: ns }
+    }
+}
+
+#[derive(Serialize)]
+struct IfJoinedJson<'a> {
+    #[serde(flatten)]
+    joined: JoinedJson,
+    contributors: Vec<ContributorJson<'a>>,
 }
 
 /// Where a thread was seen running on the path.
@@ -190,7 +216,7 @@ impl<'a> Documents<'a> {
         let blamed = evidence.activity(part.kind, responsible, part.thread).blamed;
         let what = match &blamed {
             Blamed::CpuLimit(limit) => Some(wording::limit(limit)),
-            _ => wording::responsible(&evidence, responsible),
+            _ => wording::responsible(&evidence, responsible).1,
         };
         let window = self.0.window_ns();
         ContributorJson {
@@ -198,8 +224,8 @@ impl<'a> Documents<'a> {
                 comm: part.thread.map(|_| text(part.comm.bytes())),
                 ..self.whose(part.thread, self.0.path.window.to)
             },
-            kind: wording::kind_word(part.kind),
-            code: codes::blamed(&blamed),
+            kind: part.kind.name(),
+            code: wording::blamed_code(&evidence, &blamed),
             what,
             call: part.call.map(|call| call_name(call).into_owned()),
             unit: who.as_ref().and_then(|who| self.unit(who)),
@@ -209,27 +235,39 @@ impl<'a> Documents<'a> {
         }
     }
 
+    fn if_joined(&self, other: &'a IfJoined) -> IfJoinedJson<'a> {
+        IfJoinedJson {
+            joined: other.timed_out.into(),
+            contributors: other.contributors.iter().map(|part| self.contributor(part)).collect(),
+        }
+    }
+
     fn samples(&self) -> Vec<SampledJson<'a>> {
-        let of_thread = |((thread, comm), places): (&(ThreadIndex, Comm), &BTreeMap<Place, u64>)| {
-            let mut places: Vec<_> = places.iter().collect();
-            places.sort_by_key(|(place, count)| (Reverse(**count), *place));
-            SampledJson {
-                whose: WhoseJson {
-                    comm: Some(text(comm.bytes())),
-                    ..self.whose(Some(*thread), self.0.path.window.to)
+        let evidence = self.0.evidence();
+        let mut by_thread: BTreeMap<(ThreadIndex, Comm), BTreeMap<&Site, u64>> = BTreeMap::new();
+        for (thread, comm, site, count) in evidence.ran() {
+            *by_thread.entry((thread, comm)).or_default().entry(site).or_default() += count;
+        }
+        let of_thread = |((thread, comm), places): ((ThreadIndex, Comm), BTreeMap<&Site, u64>)| {
+            let total = places.values().sum();
+            let mut places: Vec<_> = places.into_iter().collect();
+            places.sort_by_key(|(place, count)| (Reverse(*count), *place));
+            let document = |(place, count): (&Site, u64)| PlaceJson {
+                count,
+                in_kernel: place.function.in_kernel,
+                leaf: function(&place.function.found),
+                caller: match &place.caller {
+                    Caller::Function(caller) => Some(function(caller)),
+                    Caller::Nobody | Caller::Unknown => None,
                 },
-                total: places.iter().map(|(_, count)| **count).sum(),
-                places: places
-                    .into_iter()
-                    .map(|(place, count)| PlaceJson {
-                        count: *count,
-                        in_kernel: place.in_kernel,
-                        leaf: function(&place.leaf),
-                        caller: place.caller.as_ref().map(function),
-                    })
-                    .collect(),
+            };
+            let whose = self.whose(Some(thread), self.0.path.window.to);
+            SampledJson {
+                whose: WhoseJson { comm: Some(text(comm.bytes())), ..whose },
+                total,
+                places: places.into_iter().map(document).collect(),
             }
         };
-        self.0.sampled.iter().map(of_thread).collect()
+        by_thread.into_iter().map(of_thread).collect()
     }
 }

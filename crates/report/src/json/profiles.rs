@@ -31,12 +31,14 @@ struct Document {
 #[derive(Deserialize)]
 struct Target {
     target: String,
-    unit: UnitWord,
+    #[serde(with = "UnitWord")]
+    unit: Unit,
     sum: String,
     buckets: Vec<Bucket>,
 }
 
 #[derive(Deserialize)]
+#[serde(remote = "Unit")]
 enum UnitWord {
     #[serde(rename = "ns")]
     Nanoseconds,
@@ -69,11 +71,7 @@ pub fn profiles(document: &[u8]) -> Result<Vec<Profile>, NoProfiles> {
             *count = count.saturating_add(bucket.count);
         }
         let sum = found.sum.parse().map_err(|_| NoProfiles::Sum { target: at + 1 })?;
-        let unit = match found.unit {
-            UnitWord::Nanoseconds => Unit::Nanoseconds,
-            UnitWord::Cycles => Unit::Cycles,
-        };
-        Ok(Profile { target: found.target, histogram: Histogram::from_counters(unit, counts, sum) })
+        Ok(Profile { target: found.target, histogram: Histogram::from_counters(found.unit, counts, sum) })
     };
     document.targets.into_iter().enumerate().map(profile).collect()
 }

@@ -4,11 +4,21 @@
 //! document that the shape lacks is a contract that nobody wrote down.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use serde_json::Value;
 
+/// Reads the document that `write` writes, and panics where it does not fit `shape`.
+pub fn document(shape: &str, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Value {
+    let mut out = Vec::new();
+    write(&mut out).expect("a vector takes everything");
+    let document = serde_json::from_slice(&out).expect("JSON");
+    assert_eq!(misfits(shape, &document), Vec::<String>::new());
+    document
+}
+
 /// The parts of `document` that do not fit `shape`; empty if all do.
-pub fn misfits(shape: &str, document: &Value) -> Vec<String> {
+fn misfits(shape: &str, document: &Value) -> Vec<String> {
     let shape = Shape::read(shape);
     let mut misfits = BTreeSet::new();
     shape.check("", document, &mut misfits);
@@ -149,10 +159,7 @@ mod tests {
             let keys: BTreeSet<&str> = Shape::read(contract).keys.into_values().flatten().collect();
             assert!(keys.len() > 15, "{name} has keys");
             let missing: Vec<_> = keys.iter().filter(|key| !page.contains(&format!("`{key}`"))).collect();
-            assert!(
-                missing.is_empty(),
-                "docs/contracts.md says nothing of these keys of {name}: {missing:?}"
-            );
+            assert!(missing.is_empty(), "docs/contracts.md lacks these keys of {name}: {missing:?}");
         }
     }
 }

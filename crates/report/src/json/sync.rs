@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use wakepath_clock::ErrorBound;
 use wakepath_engine::{Host, HostClock, Pair, Synchronised};
 
 use super::text;
@@ -58,12 +57,11 @@ struct PairJson {
 pub fn sync(synchronised: &Synchronised, out: &mut dyn Write) -> io::Result<()> {
     let clocks = &synchronised.clocks;
     let id = |host: usize| synchronised.hosts.get(host).map(|host| text(host.boot_id.as_bytes()));
-    let ns = |error: ErrorBound| error.ns();
     let host = |(of, clock): (&Host, &HostClock)| HostJson {
         host: text(of.boot_id.as_bytes()),
         name: text(of.name.bytes()),
-        quality: wording::quality_word(clock.quality),
-        error_ns: ns(clock.error),
+        quality: wording::quality(clock.quality).0,
+        error_ns: clock.error.ns(),
         pieces: clock.transform.iter().flat_map(|transform| transform.pieces()).map(piece).collect(),
     };
     let pair = |pair: &Pair| PairJson {
@@ -73,8 +71,8 @@ pub fn sync(synchronised: &Synchronised, out: &mut dyn Write) -> io::Result<()> 
         matched_each_way: pair.matched,
         ambiguous: pair.ambiguous,
         inversions: pair.inversions,
-        error_ns: ns(pair.error),
-        quality: wording::quality_word(pair.quality),
+        error_ns: pair.error.ns(),
+        quality: wording::quality(pair.quality).0,
     };
     let document = SyncJson {
         schema: "wakepath.sync/1",
@@ -97,44 +95,15 @@ fn piece(piece: &wakepath_clock::Piece) -> PieceJson {
 
 #[cfg(test)]
 mod tests {
-    use wakepath_clock::{Line, Local, Quality, Reference, Transform};
-    use wakepath_engine::{Name, Synchronisation};
-
     use super::*;
-    use crate::json::shape::misfits;
-
-    /// A host with a clock of its own, and one that nothing links.
-    fn example() -> Synchronised {
-        let host = |name: &str| Host { boot_id: name.to_owned(), name: Name::from(name), ..Host::default() };
-        let line = Line::new(1 << 60, -5).expect("a line");
-        let clock = |quality, error, transform| HostClock { quality, error, transform, way: Vec::new() };
-        let transform: Transform<Local, Reference> = Transform::line(line, ErrorBound::Within(7));
-        let pair = Pair {
-            a: 0,
-            b: 1,
-            matched: [3, 4],
-            ambiguous: 1,
-            inversions: 0,
-            quality: Quality::OneWay,
-            error: ErrorBound::Unbounded,
-            transform: None,
-        };
-        let hosts = vec![
-            clock(Quality::Exact, ErrorBound::Within(7), Some(transform)),
-            clock(Quality::None, ErrorBound::Unbounded, None),
-        ];
-        let clocks = Synchronisation { reference: Some(0), hosts, pairs: vec![pair] };
-        Synchronised { sources: vec!["a".into(), "b".into()], hosts: vec![host("a"), host("b")], clocks }
-    }
+    use crate::json::shape::document;
+    use crate::sample::synchronised;
 
     #[test]
     fn documents_keep_the_contract() {
-        let mut out = Vec::new();
-        sync(&example(), &mut out).expect("a vector takes everything");
-        let document: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
-        assert_eq!(misfits(include_str!("../../contract/sync.txt"), &document), Vec::<String>::new());
-        let piece = &document["hosts"][0]["pieces"][0];
-        assert_eq!((&piece["slope"], &piece["error_ns"]), (&"1".into(), &7.into()));
-        assert!(document["pairs"][0]["error_ns"].is_null() && document["hosts"][1]["error_ns"].is_null());
+        let document = document(include_str!("../../contract/sync.txt"), |out| sync(&synchronised(), out));
+        let [web, slow] = [0, 1].map(|host| &document["hosts"][host]["pieces"][0]);
+        assert_eq!((&web["slope"], &slow["error_ns"]), (&"1".into(), &19_000_000.into()));
+        assert!(document["pairs"][2]["error_ns"].is_null() && document["hosts"][4]["error_ns"].is_null());
     }
 }

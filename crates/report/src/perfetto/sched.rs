@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::iter::Peekable;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::Recorded;
 use wakepath_event::{BlockedState, Comm, Context, Cpu, Tid};
-use wakepath_wait_graph::{Graph, Occupancy, Occupant, Thread, ThreadIndex, ThreadState, Waker};
+use wakepath_wait_graph::{Graph, Occupancy, Occupant, Thread, ThreadIndex, ThreadState, WakeUp, Waker};
 
 use super::Trace;
 use super::proto::Message;
@@ -52,7 +51,7 @@ pub fn write(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
             }
             before = Some(occupancy);
         }
-        drain(&mut wakings, graph, &mut bundle);
+        wakings.for_each(|waking| bundle.waking(graph, &waking));
         bundle.write(trace)?;
     }
     Ok(())
@@ -83,12 +82,6 @@ fn ends(graph: &Graph, trace: &mut Trace) -> io::Result<()> {
     trace.packet(Message::new().message(1, &bundle))
 }
 
-fn drain(wakings: &mut Peekable<impl Iterator<Item = Waking>>, graph: &Graph, bundle: &mut Bundle) {
-    for waking in wakings {
-        bundle.waking(graph, &waking);
-    }
-}
-
 /// The event that made a thread runnable.
 struct Waking {
     at: Stamp<Reference>,
@@ -104,8 +97,8 @@ fn wakings(graph: &Graph) -> HashMap<Cpu, Vec<Waking>> {
         let intervals = graph.state_intervals(target);
         for n in 0..intervals.len() {
             let Some(interval) = intervals.get(n) else { break };
-            let Some(Waker::Woken { at, current, context, .. }) = graph.wait(&interval).map(|wait| wait.end)
-            else {
+            let wait = graph.wait(&interval);
+            let Some(Waker::Woken(WakeUp { at, current, context, .. })) = wait.map(|wait| wait.end) else {
                 continue;
             };
             // One that came before its own switch-out: the thread never waited, and leaves its CPU runnable.
@@ -164,6 +157,7 @@ struct Woken {
 }
 
 /// A stretch of one CPU's events.
+#[derive(Default)]
 struct Bundle {
     cpu: Cpu,
     names: Vec<Comm>,
@@ -176,14 +170,7 @@ struct Bundle {
 
 impl Bundle {
     fn new(cpu: Cpu) -> Self {
-        Self {
-            cpu,
-            names: Vec::new(),
-            by_name: HashMap::new(),
-            switches: Vec::new(),
-            wakings: Vec::new(),
-            events: Vec::new(),
-        }
+        Self { cpu, ..Self::default() }
     }
 
     fn name(&mut self, comm: Comm) -> u64 {
@@ -227,7 +214,7 @@ impl Bundle {
             cpu: waking.target_cpu.0.into(),
             comm,
             flags: match waking.context {
-                Context::Task => 0,
+                Context::Task | Context::TaskOrUnrecorded => 0,
                 Context::Softirq(_) => SOFT_INTERRUPT,
                 _ => HARD_INTERRUPT,
             },

@@ -41,13 +41,10 @@ pub fn write(answer: &PathAnswer, n: u64, trace: &mut Trace) -> io::Result<()> {
 
 fn segments(answer: &PathAnswer, track: u64, trace: &mut Trace) -> io::Result<()> {
     for segment in &answer.path.segments {
-        let who = match segment.thread {
-            Some(thread) => wording::thread(answer.recorded, thread, segment.to),
-            None => String::from("a packet in flight"),
-        };
+        let who = wording::segment_thread(answer.recorded, segment);
         let doing = wording::doing(&answer.evidence(), segment);
         let mut begin = event(BEGIN, track).text(23, &format!("{who}: {doing}"));
-        begin = note(begin, "kind", wording::kind_word(segment.kind));
+        begin = note(begin, "kind", segment.kind.name());
         begin = note(begin, "basis", wording::basis_word(segment.basis));
         if let Some(via) = wording::via_word(segment.via) {
             begin = note(begin, "via", via);
@@ -78,14 +75,14 @@ fn nested_waits(answer: &PathAnswer, track: u64, trace: &mut Trace) -> io::Resul
     for wait in waits {
         close(&mut open, trace, Some(wait))?;
         let who = wording::thread(answer.recorded, wait.thread, wait.to);
-        let call = answer
-            .recorded
-            .wait_call(wait)
-            .map_or(String::new(), |call| format!(" in {}", wording::call(&call)));
-        let by = wait
-            .ended_by
-            .map_or(String::new(), |by| format!(" for {}", wording::thread(answer.recorded, by, wait.to)));
-        let mut begin = event(BEGIN, track).text(23, &format!("{who} waits{call}{by}"));
+        let mut text = format!("{who} waits");
+        if let Some(call) = answer.recorded.wait_call(wait) {
+            text += &format!(" in {}", wording::call(&call));
+        }
+        if let Some(by) = wait.ended_by {
+            text += &format!(" for {}", wording::thread(answer.recorded, by, wait.to));
+        }
+        let mut begin = event(BEGIN, track).text(23, &text);
         if let Some(via) = wording::via_word(wait.via) {
             begin = note(begin, "ended by", via);
         }

@@ -1,7 +1,7 @@
 //! The causes of a peak's calls, compared with the usual ones, as text.
 
 use wakepath_engine::{CallsAnswer, Group, Which};
-use wakepath_findings::{Cause, CauseKey, CausePart, RowKey, causes};
+use wakepath_findings::{Cause, CausePart, Code, RowKey, causes};
 
 use super::footer;
 use crate::escape::escape;
@@ -25,7 +25,7 @@ pub fn calls(answer: &CallsAnswer, layout: Layout) -> String {
     } else {
         " a call  what the time went to"
     };
-    screen.unwrapped(&Line::new().add(Style::Faint, head));
+    screen.unwrapped(Line::faint(head));
     let (shown, rest): (Vec<_>, Vec<_>) = causes.iter().partition(|cause| {
         cause.mean_ns.asked >= asked_ns * MIN_SHARE || cause.mean_ns.usual > usual_ns * MIN_USUAL
     });
@@ -35,43 +35,41 @@ pub fn calls(answer: &CallsAnswer, layout: Layout) -> String {
     };
     let margin = figures(0.0, 0.0).chars().count();
     for cause in shown {
-        let begin = Line::new().add(Style::Strong, figures(cause.mean_ns.asked, cause.mean_ns.usual));
+        let begin = Line::strong(figures(cause.mean_ns.asked, cause.mean_ns.usual));
         let (one, several) = parts(cause);
         let mut text = label(cause);
         text += &one.map_or(String::new(), |part| read_on(cause, &end(cause, part)));
-        screen.hanging(&begin, margin, &Line::from(text));
-        for line in one.map(|part| wording::code_lines(&part.code)).into_iter().flatten() {
-            screen.hanging(&Line::from(" ".repeat(margin)), margin, &Line::from(line));
+        screen.hanging(begin, margin, text);
+        if let Some(part) = one {
+            code(&mut screen, margin, &part.code);
         }
         for part in several {
-            let begin = Line::new().add(Style::Faint, figures(part.mean_ns.asked, part.mean_ns.usual) + "  ");
-            screen.hanging(&begin, margin + 2, &Line::from(end(cause, part)));
-            for line in wording::code_lines(&part.code) {
-                screen.hanging(&Line::from(" ".repeat(margin + 2)), margin + 2, &Line::from(line));
-            }
+            let begin = Line::faint(figures(part.mean_ns.asked, part.mean_ns.usual) + "  ");
+            screen.hanging(begin, margin + 2, end(cause, part));
+            code(&mut screen, margin + 2, &part.code);
         }
-        for line in wording::code_lines(&cause.code) {
-            screen.hanging(&Line::from(" ".repeat(margin)), margin, &Line::from(line));
-        }
+        code(&mut screen, margin, &cause.code);
     }
     if !rest.is_empty() {
         let sum = |of: fn(&Cause<'_>) -> f64| rest.iter().map(|cause| of(cause)).sum::<f64>();
-        let begin = Line::new()
-            .add(Style::Faint, figures(sum(|cause| cause.mean_ns.asked), sum(|cause| cause.mean_ns.usual)));
-        screen.hanging(&begin, margin, &Line::new().add(Style::Faint, "all other causes"));
+        let begin = Line::faint(figures(sum(|cause| cause.mean_ns.asked), sum(|cause| cause.mean_ns.usual)));
+        screen.hanging(begin, margin, Line::faint("all other causes"));
     }
     trust(answer, &mut screen);
     screen.into_text()
 }
 
+fn code(screen: &mut Screen, indent: usize, code: &Code) {
+    wording::code_lines(code).into_iter().for_each(|line| screen.indented(indent, line));
+}
+
 /// Writes losses and problems, and the meaning of `~`, where there may be one.
 pub(super) fn trust(answer: &CallsAnswer, screen: &mut Screen) {
     screen.blank();
-    footer::problems(screen, &answer.head);
-    let style = if answer.head.losses.is_empty() { Style::Faint } else { Style::Warning };
-    screen.wrapped(0, &Line::new().add(style, footer::lost(&answer.head.losses)));
+    footer::problems(screen, &answer.head, "--explain");
+    screen.wrapped(0, footer::losses(&answer.head));
     if answer.asked.paths.iter().any(|path| !path.sampled.is_empty()) {
-        screen.wrapped(0, &footer::sampled());
+        screen.wrapped(0, footer::sampled());
     }
 }
 
@@ -90,8 +88,8 @@ fn parts<'c>(cause: &'c Cause<'_>) -> (Option<&'c CausePart>, Vec<&'c CausePart>
 /// The text of a part behind its cause.
 fn read_on(cause: &Cause<'_>, part: &str) -> String {
     match cause.key {
-        CauseKey::Row(RowKey::Process(..)) => format!(": {part}"),
-        CauseKey::Row(RowKey::Cpu) => format!(" {part}"),
+        RowKey::Process(..) => format!(": {part}"),
+        RowKey::Cpu => format!(" {part}"),
         _ => format!(", {part}"),
     }
 }
@@ -99,7 +97,7 @@ fn read_on(cause: &Cause<'_>, part: &str) -> String {
 /// A cause in the headline, with what most of it was at the end of the chain.
 fn mostly(cause: &Cause<'_>) -> String {
     let label = label(cause);
-    let is_process = matches!(cause.key, CauseKey::Row(RowKey::Process(..)));
+    let is_process = matches!(cause.key, RowKey::Process(..));
     let (least, most) = if is_process { (0.25, 2) } else { (0.5, 1) };
     let difference = cause.mean_ns.difference();
     let large = cause.parts.iter().filter(|part| part.mean_ns.difference() >= difference * least);
@@ -116,15 +114,10 @@ pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut 
     let usual = answer.usual.as_ref();
     let (asked_ns, usual_ns) = means(answer);
     let name = escape(answer.target.bytes());
-    let mut line = Line::new();
-    line.push(Style::Strong, format!("{} of {name} took {}", which(answer), duration(asked_ns as u64)));
+    let mut line = Line::strong(format!("{} of {name} took {}", which(answer), duration(asked_ns as u64)));
+    line.push(Style::Normal, " on average");
     if let Some((peak, _)) = usual {
-        line.push(
-            Style::Normal,
-            format!(" on average, calls of peak {peak} take {}", duration(usual_ns as u64)),
-        );
-    } else {
-        line.push(Style::Normal, " on average");
+        line.push(Style::Normal, format!(", calls of peak {peak} take {}", duration(usual_ns as u64)));
     }
     if let Some(first) = causes.first().filter(|first| first.mean_ns.difference() > 0.0) {
         line.push(Style::Normal, ": mostly ");
@@ -133,16 +126,11 @@ pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut 
         let all = (asked_ns - usual_ns).max(1.0);
         let part = rough_share(more.min(all) as u64, all as u64);
         let of = if usual.is_some() { "of the difference" } else { "of it" };
-        line.push(
-            Style::Normal,
-            format!(
-                " ({part} {of}, the largest cause in {} of {} calls)",
-                first.first_in,
-                answer.asked.paths.len()
-            ),
-        );
+        let (in_calls, calls) = (first.first_in, answer.asked.paths.len());
+        let of_calls = format!(" ({part} {of}, the largest cause in {in_calls} of {calls} calls)");
+        line.push(Style::Normal, of_calls);
     }
-    screen.wrapped(0, &line);
+    screen.wrapped(0, line);
     for (n, what) in [
         (answer.unwound, "was left without a return"),
         (answer.open, "had not ended"),
@@ -151,7 +139,7 @@ pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut 
         if n > 0 {
             let what = if n == 1 { String::from(what) } else { what.replace("was ", "were ") };
             let text = format!("{} {what}: not counted here", count(n, "call"));
-            screen.wrapped(0, &Line::new().add(Style::Warning, text));
+            screen.wrapped(0, Line::warning(text));
         }
     }
     screen.blank();
@@ -179,7 +167,7 @@ fn which(answer: &CallsAnswer) -> String {
 
 /// A cause in words, by its example.
 fn label(cause: &Cause<'_>) -> String {
-    wording::cause(&cause.example.0, &cause.key, &cause.example.1)
+    wording::cause(&cause.example.0, &cause.key, &cause.example.1).1
 }
 
 /// A part of a cause in words.

@@ -14,7 +14,7 @@ pub fn comparison(comparison: &Comparison, layout: Layout) -> String {
     let decisive = comparison.measure;
     let head = format!("{differ} of {} differ", count(comparison.pairs.len() as u64, "target"));
     let how = format!(", by {decisive} above {}", score(comparison.threshold));
-    screen.wrapped(0, &Line::new().add(Style::Strong, head).add(Style::Normal, how));
+    screen.wrapped(0, Line::strong(head).add(Style::Normal, how));
     if !comparison.pairs.is_empty() {
         screen.blank();
     }
@@ -32,22 +32,22 @@ pub fn comparison(comparison: &Comparison, layout: Layout) -> String {
         });
         let text = format!(": {} → {} calls, {} → {} on average", before.0, after.0, before.1, after.1);
         let line = Line::new().add(style, escape(pair.target.as_bytes())).add(Style::Normal, text);
-        screen.hanging(&Line::new().add(style, verdict), 9, &line);
+        screen.hanging(Line::new().add(style, verdict), 9, line);
         let scores = Measure::ALL.iter().zip(pair.scores);
         let scores: Vec<_> = scores.map(|(measure, value)| format!("{measure} {}", score(value))).collect();
-        screen.hanging(&Line::from("         "), 9, &Line::new().add(Style::Faint, scores.join("  ")));
+        screen.indented(9, Line::faint(scores.join("  ")));
     }
     if comparison.pairs.iter().any(|pair| pair.differ && pair.doubtful) {
         screen.blank();
         let text = "* fewer than 1000 calls: the difference may be chance";
-        screen.hanging(&Line::new(), 2, &Line::new().add(Style::Warning, text));
+        screen.wrapped(2, Line::warning(text));
     }
     for (only, which) in [(&comparison.only_first, "first"), (&comparison.only_second, "second")] {
         if !only.is_empty() {
             let names: Vec<_> = only.iter().map(|name| escape(name.as_bytes())).collect();
             screen.blank();
             let text = format!("only in the {which} profile: {}", names.join(", "));
-            screen.hanging(&Line::new(), 2, &Line::new().add(Style::Warning, text));
+            screen.wrapped(2, Line::warning(text));
         }
     }
     screen.into_text()
@@ -65,20 +65,13 @@ fn score(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use wakepath_distribution::{Histogram, Unit};
-    use wakepath_engine::{Profile, compare};
+    use wakepath_engine::compare;
 
     use super::*;
+    use crate::sample::profile;
 
     #[test]
     fn what_differs_is_told_first_with_all_measures() {
-        let profile = |target: &str, counts: &[(u64, u64)]| {
-            let mut histogram = Histogram::new(Unit::Nanoseconds);
-            for &(latency, count) in counts {
-                (0..count).for_each(|_| histogram.add(latency));
-            }
-            Profile { target: target.to_owned(), histogram }
-        };
         let before = vec![
             profile("syscall:read", &[(900, 5000)]),
             profile("disk", &[(100_000, 700), (4_000_000, 20)]),

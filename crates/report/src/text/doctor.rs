@@ -8,30 +8,24 @@ use crate::screen::{Layout, Line, Screen, Style};
 pub fn doctor(checks: &[Check], layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     for check in checks {
-        let (word, style) = match &check.verdict {
-            Verdict::Works(_) => ("yes", Style::Normal),
-            Verdict::Lacking { .. } => ("no", Style::Warning),
-            Verdict::Blocking { .. } => ("NO", Style::Warning),
-        };
-        let head = Line::new().add(style, format!("{word:<5}"));
-        match &check.verdict {
-            Verdict::Works(detail) if detail.is_empty() => {
-                screen.hanging(&head, 5, &Line::from(check.what.as_str()))
-            }
-            Verdict::Works(detail) => {
-                let line = Line::from(check.what.as_str()).add(Style::Faint, format!(": {detail}"));
-                screen.hanging(&head, 5, &line);
-            }
+        let (word, style, detail, failure) = match &check.verdict {
+            Verdict::Works(detail) => ("yes", Style::Normal, detail, None),
             Verdict::Lacking { why, consequence, hint } => {
-                screen.hanging(&head, 5, &Line::from(format!("{}: {why}", check.what)));
-                screen.hanging(&Line::from("     so   "), 10, &Line::from(consequence.as_str()));
-                screen.hanging(&Line::from("     try  "), 10, &Line::new().add(Style::Strong, hint.as_str()));
+                ("no", Style::Warning, why, Some((consequence.as_str(), hint)))
             }
             Verdict::Blocking { why, hint } => {
-                screen.hanging(&head, 5, &Line::from(format!("{}: {why}", check.what)));
-                screen.hanging(&Line::from("     so   "), 10, &Line::from("nothing can be recorded"));
-                screen.hanging(&Line::from("     try  "), 10, &Line::new().add(Style::Strong, hint.as_str()));
+                ("NO", Style::Warning, why, Some(("nothing can be recorded", hint)))
             }
+        };
+        let mut line = Line::from(check.what.as_str());
+        if !detail.is_empty() {
+            let style = if failure.is_some() { Style::Normal } else { Style::Faint };
+            line.push(style, format!(": {detail}"));
+        }
+        screen.hanging(Line::new().add(style, format!("{word:<5}")), 5, line);
+        if let Some((consequence, hint)) = failure {
+            screen.hanging("     so   ", 10, consequence);
+            screen.hanging("     try  ", 10, Line::strong(hint));
         }
     }
     screen.blank();
@@ -42,7 +36,7 @@ pub fn doctor(checks: &[Check], layout: Layout) -> String {
         (false, 0) => "wakepath can record everything here.",
         (false, _) => "wakepath can record here; answers lack what is listed above.",
     };
-    screen.wrapped(0, &Line::new().add(Style::Strong, sum));
+    screen.wrapped(0, Line::strong(sum));
     screen.into_text()
 }
 

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_critical_path::{Algorithm, SegmentKind};
-use wakepath_engine::{PathAnswer, Taken};
+use wakepath_engine::{PathAnswer, Stack};
 
-use super::footer;
 use super::segments::describe;
+use super::{footer, part};
 use crate::problem::sentence;
-use crate::screen::{Layout, Line, Screen, Style};
-use crate::units::{count, duration, share};
+use crate::screen::{Layout, Line, Screen};
+use crate::units::{count, duration};
 use crate::wording;
 
 /// Maximum number of the largest segments that are shown with their evidence.
@@ -29,11 +29,11 @@ pub fn explain(answer: &PathAnswer, layout: Layout) -> String {
 
 fn heading(screen: &mut Screen, text: &str) {
     screen.blank();
-    screen.unwrapped(&Line::new().add(Style::Strong, text));
+    screen.unwrapped(Line::strong(text));
 }
 
 fn method(screen: &mut Screen, answer: &PathAnswer) {
-    screen.unwrapped(&Line::new().add(Style::Strong, "How the path was made"));
+    screen.unwrapped(Line::strong("How the path was made"));
     const ACTIVE: &str = "The active path (Giraldeau 2015, Algorithm 5): from the start of the window to its end, each wait is \
          replaced by what the thread that ended it did in that time. The waits of that thread are replaced in the \
          same way, until only work, devices, timers and time outside the recording remain.";
@@ -41,7 +41,14 @@ fn method(screen: &mut Screen, answer: &PathAnswer) {
         Algorithm::Active => ACTIVE.into(),
         Algorithm::Joined => {
             format!(
-                "{ACTIVE} Where a thread returned to the same wait after each time-out, these waits count as one."
+                "{ACTIVE} Where a thread returned to the same wait for a lock after each time-out, and the lock's owner \
+                 ended the last of these waits, they are explained as one."
+            )
+        }
+        Algorithm::JoinedIfAlike => {
+            format!(
+                "{ACTIVE} Where a thread may have returned to the same wait after each time-out, these waits are \
+                 explained as one; without proof that it was the same wait, their time is ambiguous."
             )
         }
         Algorithm::Exact => {
@@ -50,7 +57,7 @@ fn method(screen: &mut Screen, answer: &PathAnswer) {
                 .into()
         }
     };
-    screen.wrapped(0, &Line::from(text));
+    screen.wrapped(0, text);
     let path = &answer.path;
     let sum: u64 = path.segments.iter().map(|segment| segment.to.since(segment.from)).sum();
     let whole = if sum == answer.window_ns() { "exactly the window" } else { "which is NOT the window" };
@@ -59,7 +66,7 @@ fn method(screen: &mut Screen, answer: &PathAnswer) {
         count(path.segments.len() as u64, "segment"),
         count(path.waits.len() as u64, "wait"),
     );
-    screen.wrapped(0, &Line::from(text));
+    screen.wrapped(0, text);
 }
 
 /// The meaning of each kind that occurs.
@@ -67,8 +74,8 @@ fn kinds(screen: &mut Screen, answer: &PathAnswer) {
     heading(screen, "What the words mean");
     let kinds: BTreeSet<SegmentKind> = answer.path.segments.iter().map(|segment| segment.kind).collect();
     for kind in kinds {
-        let head = Line::new().add(Style::Normal, wording::kind_word(kind));
-        screen.hanging(&head, 14, &Line::from(wording::kind_meaning(kind)));
+        let head = Line::from(kind.name());
+        screen.hanging(head, 14, wording::kind_meaning(kind));
     }
 }
 
@@ -84,8 +91,7 @@ fn bases(screen: &mut Screen, answer: &PathAnswer) {
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by_key(|&(key, ns)| (std::cmp::Reverse(ns), key));
     for ((basis, meaning), ns) in sums {
-        let head = Line::new().add(Style::Strong, format!("{:>6}  {:>7}  ", share(ns, window), duration(ns)));
-        screen.hanging(&head, 17, &Line::from(format!("{basis}: {meaning}")));
+        screen.hanging(Line::strong(part(ns, window)), 17, format!("{basis}: {meaning}"));
     }
 }
 
@@ -95,14 +101,11 @@ fn largest(screen: &mut Screen, answer: &PathAnswer) {
     segments.sort_by_key(|(_, segment)| (std::cmp::Reverse(segment.to.since(segment.from)), segment.from));
     for (number, segment) in segments.into_iter().take(MAX_SHOWN) {
         let at = segment.from.since(answer.head.origin);
-        let mut line = Line::new();
-        line.push(
-            Style::Faint,
-            format!("at {} for {}  ", duration(at), duration(segment.to.since(segment.from))),
-        );
+        let took = duration(segment.to.since(segment.from));
+        let mut line = Line::faint(format!("at {} for {took}  ", duration(at)));
         line.extend(describe(answer, segment));
-        screen.wrapped(4, &line);
-        stack(screen, answer, "it waited in", answer.stacks.of_segment(number));
+        screen.wrapped(4, line);
+        stack(screen, "it waited in", answer.stacks.of_segment(number));
         let mut parent = segment.parent;
         const SHOWN: usize = 4;
         for _ in 0..SHOWN {
@@ -120,34 +123,31 @@ fn largest(screen: &mut Screen, answer: &PathAnswer) {
             }
             if let Some(lock) = wait.lock {
                 text += &format!(", {}", wording::lock(lock.address, lock.kernel));
-                if let Some(owner) = lock.owner {
-                    let owner_name = wording::thread(answer.recorded, owner, wait.to);
-                    if Some(owner) == wait.ended_by {
-                        text += ", which it owned";
-                    } else {
-                        text += &format!(", owned when the wait began by {owner_name}");
+                match lock.owner {
+                    None => {}
+                    owner if owner == wait.ended_by => text += ", which it owned",
+                    Some(owner) => {
+                        let owner = wording::thread(answer.recorded, owner, wait.to);
+                        text += &format!(", owned when the wait began by {owner}");
                     }
                 }
             }
-            screen.hanging(&Line::from("  "), 4, &Line::from(text));
-            stack(screen, answer, "it waited in", answer.stacks.of_wait(id));
-            stack(screen, answer, "it was woken in", answer.stacks.of_waker(id));
+            screen.indented(4, text);
+            stack(screen, "it waited in", answer.stacks.of_wait(id));
+            stack(screen, "it was woken in", answer.stacks.of_waker(id));
             parent = wait.parent;
         }
     }
 }
 
 /// A stack in a line, innermost first.
-fn stack(screen: &mut Screen, answer: &PathAnswer, lead: &str, taken: Option<Taken>) {
-    let text = match taken {
-        None => return,
-        Some(Taken::Lost) => String::from("a stack that was lost"),
-        Some(Taken::Known(id)) => {
-            let frames: Vec<String> = answer.stacks.stack(id).frames.iter().map(wording::frame).collect();
-            frames.join(" < ")
-        }
+fn stack(screen: &mut Screen, lead: &str, taken: Option<&Stack>) {
+    let Some(Stack { frames, site }) = taken else { return };
+    let text = match site {
+        None => String::from("a stack that was lost"),
+        Some(_) => frames.iter().map(wording::frame).collect::<Vec<_>>().join(" < "),
     };
-    screen.hanging(&Line::from("    "), 6, &Line::from(format!("{lead} {text}")));
+    screen.indented(6, format!("{lead} {text}"));
 }
 
 /// The way in which stacks were taken, where there are any.
@@ -171,13 +171,13 @@ fn stacks(screen: &mut Screen, answer: &PathAnswer) {
             counts.disagreed,
         );
     }
-    screen.wrapped(0, &Line::from(text));
+    screen.wrapped(0, text);
 }
 
 fn doubts(screen: &mut Screen, answer: &PathAnswer) {
     heading(screen, "What is doubtful");
     let head = &answer.head;
-    screen.wrapped(0, &Line::from(footer::lost(&head.losses)));
+    screen.wrapped(0, footer::lost(&head.losses));
     for loss in &head.losses {
         let [from, to] = [loss.from, loss.to].map(|at| duration(at.since(head.origin)));
         let what = match (loss.reported, loss.count) {
@@ -190,32 +190,26 @@ fn doubts(screen: &mut Screen, answer: &PathAnswer) {
         } else {
             format!("CPU {}", loss.cpu.0)
         };
-        screen.wrapped(4, &Line::from(format!("  {what} on {cpu} between {from} and {to} after the start")));
+        screen.wrapped(4, format!("  {what} on {cpu} between {from} and {to} after the start"));
     }
     for problem in &head.problems {
         let thread =
             problem.thread.map_or(String::new(), |(tid, comm)| format!(" [{} ({tid})]", wording::comm(comm)));
         screen.wrapped(
             4,
-            &Line::from(format!(
-                "{}: {}{thread}",
-                wording::severity_word(problem.severity()),
-                sentence(problem)
-            )),
+            format!("{}: {}{thread}", wording::severity_word(problem.severity()), sentence(problem)),
         );
     }
     if head.problems.is_empty() && head.losses.is_empty() {
-        screen.wrapped(0, &Line::from("nothing"));
+        screen.wrapped(0, "nothing");
     }
     match head.clock_error_ns {
         Some(0) => {}
-        Some(ns) => {
-            screen.wrapped(0, &Line::from(format!("the hosts' clocks agree within {}", duration(ns))))
-        }
-        None => screen.wrapped(0, &Line::from("it is not known how far the hosts' clocks are apart")),
+        Some(ns) => screen.wrapped(0, format!("the hosts' clocks agree within {}", duration(ns))),
+        None => screen.wrapped(0, "it is not known how far the hosts' clocks are apart"),
     }
     if let Some(cost) = footer::cost(head) {
-        screen.wrapped(0, &Line::from(format!("{cost} (the threads of the recorder)")));
+        screen.wrapped(0, format!("{cost} (the threads of the recorder)"));
     }
 }
 
@@ -268,7 +262,9 @@ mod tests {
             How the path was made
             The active path (Giraldeau 2015, Algorithm 5): from the start of the window to its end, each wait is
             replaced by what the thread that ended it did in that time. The waits of that thread are replaced in
-            the same way, until only work, devices, timers and time outside the recording remain.
+            the same way, until only work, devices, timers and time outside the recording remain. Where a thread
+            returned to the same wait for a lock after each time-out, and the lock's owner ended the last of
+            these waits, they are explained as one.
             The path has 71 segments and 15 waits. The segments sum to 1192100000 ns, exactly the window; shares
             are shares of the window.
 

@@ -12,18 +12,15 @@ use crate::wording;
 /// Maximum number of problems on the first screen.
 const MAX_PROBLEMS: usize = 5;
 
-/// Problems beyond notes, before the last lines.
-pub fn problems(screen: &mut Screen, head: &Head) {
+/// Problems beyond notes, the worst first. `option` is the one that lists all of them.
+pub fn problems(screen: &mut Screen, head: &Head, option: &str) {
     let serious = || head.problems.iter().filter(|problem| problem.severity() > Severity::Note);
     for problem in serious().take(MAX_PROBLEMS) {
-        let line = Line::new().add(Style::Warning, "warning: ").add(Style::Normal, sentence(problem));
-        screen.wrapped(9, &line);
+        let line = Line::warning("warning: ").add(Style::Normal, sentence(problem));
+        screen.wrapped(9, line);
     }
     if let Some(more @ 1..) = serious().count().checked_sub(MAX_PROBLEMS) {
-        screen.wrapped(
-            0,
-            &Line::from(format!("and {}: --explain lists them", count(more as u64, "more warning"))),
-        );
+        screen.wrapped(0, format!("and {}: {option} lists them", count(more as u64, "more warning")));
     }
 }
 
@@ -42,12 +39,16 @@ pub fn lost(losses: &[Loss]) -> String {
     text
 }
 
+/// The losses in a line.
+pub fn losses(head: &Head) -> Line {
+    let style = if head.losses.is_empty() { Style::Faint } else { Style::Warning };
+    Line::new().add(style, lost(&head.losses))
+}
+
 /// One line: losses, doubts, cost.
 pub fn trust(answer: &PathAnswer) -> Line {
     let head = &answer.head;
-    let mut line = Line::new();
-    let style = if head.losses.is_empty() { Style::Faint } else { Style::Warning };
-    line.push(style, lost(&head.losses));
+    let mut line = losses(head);
     let ambiguous = answer.path.segments.iter().filter(|segment| segment.basis == Basis::Ambiguous);
     let ambiguous: u64 = ambiguous.map(|segment| segment.to.since(segment.from)).sum();
     if ambiguous > 0 {
@@ -61,7 +62,7 @@ pub fn trust(answer: &PathAnswer) -> Line {
 
 /// The meaning of `~`.
 pub fn sampled() -> Line {
-    Line::new().add(Style::Faint, "~ from samples; all other times are measured at each task switch")
+    Line::faint("~ from samples; all other times are measured at each task switch")
 }
 
 /// The cost of recording.
@@ -92,7 +93,7 @@ impl<'a> Source<'a> {
 pub fn next(screen: &mut Screen, source: Source<'_>, recorded: &Recorded, question: Option<String>) {
     let mut line = Line::new();
     if let Source::Made(_) = source {
-        line.push(Style::Faint, format!("saved in {}   ", shown(&recorded.source)));
+        line.push(Style::Faint, format!("saved in {}   ", wording::file(&recorded.source)));
     }
     let argument = source.argument();
     if let Some(question) = question {
@@ -100,14 +101,8 @@ pub fn next(screen: &mut Screen, source: Source<'_>, recorded: &Recorded, questi
         line.push(Style::Normal, format!("wakepath path{argument} {question}"));
     }
     if !line.is_empty() {
-        screen.wrapped(0, &line);
+        screen.wrapped(0, line);
     }
-}
-
-/// The path of a recording, escaped.
-fn shown(path: &std::path::Path) -> String {
-    use std::os::unix::ffi::OsStrExt;
-    wording::name(&path.as_os_str().as_bytes().into())
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@ use crate::wording;
 pub fn deadlocks(screen: &mut Screen, recorded: &Recorded, cycles: &[Vec<Hang>], at: Stamp<Reference>) {
     for cycle in cycles {
         let text = "deadlock: each thread waits for a lock that the next one owns";
-        screen.unwrapped(&Line::new().add(Style::Warning, text));
+        screen.unwrapped(Line::warning(text));
         for hang in cycle {
-            screen.hanging(&Line::from("  "), 4, &open_wait(recorded, hang, at));
+            screen.indented(4, open_wait(recorded, hang, at));
         }
         screen.blank();
     }
@@ -23,13 +23,17 @@ pub fn deadlocks(screen: &mut Screen, recorded: &Recorded, cycles: &[Vec<Hang>],
 /// A thread that waits, for how long so far, its system call, the lock and the owner of the lock.
 pub fn open_wait(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> Line {
     let who = wording::who(recorded, &recorded.thread_at(hang.thread, at));
-    Line::new().add(Style::Strong, who).add(Style::Normal, format!(" for {}", waits(recorded, hang, at)))
+    let until = hang.killed.map_or(String::new(), |killed| {
+        format!(", until {}", wording::signal_sent(recorded, &killed.by, at))
+    });
+    Line::strong(who).add(Style::Normal, format!(" for {}{until}", waits(recorded, hang, at)))
 }
 
 /// `800 ms in futex 0x2000 that right (11) owns`.
 pub fn waits(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> String {
     let at_least = if hang.began_before { "more than " } else { "" };
-    let mut text = format!("{at_least}{}", duration(at.since(hang.since)));
+    let until = hang.killed.map_or(at, |killed| killed.at);
+    let mut text = format!("{at_least}{}", duration(until.since(hang.since)));
     let reason = reason(recorded, hang, at);
     if !reason.is_empty() {
         text += &format!(" {reason}");

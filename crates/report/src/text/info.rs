@@ -1,9 +1,10 @@
 //! The contents of a recording, as text.
 
+use wakepath_critical_path::Severity;
 use wakepath_engine::InfoAnswer;
 
 use super::{footer, when};
-use crate::screen::{Layout, Line, Screen, Style};
+use crate::screen::{Layout, Line, Screen};
 use crate::units::{bytes, count, duration};
 use crate::{problem, wording};
 
@@ -11,13 +12,14 @@ use crate::{problem, wording};
 pub fn info(info: &InfoAnswer, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let recorded = info.recorded;
-    let took = info.to.since(info.from);
-    screen.wrapped(0, &Line::new().add(Style::Strong, format!("{} recorded", duration(took))));
-    screen.wrapped(0, &Line::new().add(Style::Faint, when(&info.head, info.from, info.to)));
+    let (from, to) = (recorded.from(), recorded.to());
+    let took = to.since(from);
+    screen.wrapped(0, Line::strong(format!("{} recorded", duration(took))));
+    screen.wrapped(0, Line::faint(when(&info.head, from, to)));
     screen.blank();
     let mut row = |name: &str, value: String| {
-        let head = Line::new().add(Style::Faint, format!("{name:<12}"));
-        screen.hanging(&head, 12, &Line::from(value));
+        let head = Line::faint(format!("{name:<12}"));
+        screen.hanging(head, 12, value);
     };
     for host in std::iter::once(&info.head.host).chain(&info.head.others) {
         let mut what = format!("{}, Linux {}", wording::name(&host.name), wording::name(&host.kernel));
@@ -48,33 +50,21 @@ pub fn info(info: &InfoAnswer, layout: Layout) -> String {
     if let Some(cgroup) = &recorded.cgroup {
         row("asked about", wording::name(cgroup));
     }
-    row(
-        "machine",
-        format!(
-            "{}, {}, {}",
-            count(info.cpus as u64, "CPU"),
-            count(info.threads as u64, "thread"),
-            count(info.processes as u64, "process")
-        ),
-    );
+    let graph = &recorded.graph;
+    let counts =
+        [(graph.cpus().count(), "CPU"), (graph.threads().len(), "thread"), (info.processes, "process")];
+    row("machine", counts.map(|(n, noun)| count(n as u64, noun)).join(", "));
     if let Some(tracer) = &recorded.tracer {
         row("written by", wording::name(tracer));
     }
     if let Some(format) = &recorded.format {
         let total = recorded.survey.counts.total();
-        let each = if total == 0 {
-            String::new()
-        } else {
-            format!(", {:.1} bytes per event", format.bytes as f64 / total as f64)
-        };
-        row(
-            "on disk",
-            format!("{} in {}{each}", bytes(format.bytes), count(format.streams as u64, "stream")),
-        );
-        row(
-            "written by",
-            format!("wakepath {}, format {}", crate::escape(format.writer.as_bytes()), format.number),
-        );
+        let mean = format.bytes as f64 / total as f64;
+        let each = if total == 0 { String::new() } else { format!(", {mean:.1} bytes per event") };
+        let streams = count(format.streams as u64, "stream");
+        row("on disk", format!("{} in {streams}{each}", bytes(format.bytes)));
+        let writer = crate::escape(format.writer.as_bytes());
+        row("written by", format!("wakepath {writer}, format {}", format.number));
     }
     let lost = footer::lost(&info.head.losses);
     row("lost", lost.strip_prefix("lost ").unwrap_or(&lost).to_owned());
@@ -93,23 +83,18 @@ pub fn info(info: &InfoAnswer, layout: Layout) -> String {
         row("stacks", text);
     }
     screen.blank();
-    screen.unwrapped(&Line::new().add(Style::Faint, "     events     per second  kind"));
-    let mut events: Vec<_> = info.events.iter().collect();
-    events.sort_by_key(|(name, n)| (std::cmp::Reverse(**n), **name));
-    for (name, &n) in events {
+    screen.unwrapped(Line::faint("     events     per second  kind"));
+    let mut events: Vec<_> = recorded.survey.counts.by_name().into_iter().collect();
+    events.sort_by_key(|(name, n)| (std::cmp::Reverse(*n), *name));
+    for (name, n) in events {
         let rate =
             if took == 0 { String::from("–") } else { format!("{:.0}", n as f64 * 1e9 / took as f64) };
-        screen.unwrapped(&Line::from(format!("{n:>11} {rate:>14}  {}", name.replace('_', " "))));
+        screen.unwrapped(format!("{n:>11} {rate:>14}  {}", name.replace('_', " ")));
     }
     screen.blank();
-    footer::problems(&mut screen, &info.head);
-    for problem in info
-        .head
-        .problems
-        .iter()
-        .filter(|problem| problem.severity() == wakepath_critical_path::Severity::Note)
-    {
-        screen.wrapped(6, &Line::from(format!("note: {}", problem::sentence(problem))));
+    footer::problems(&mut screen, &info.head, "--explain");
+    for problem in info.head.problems.iter().filter(|problem| problem.severity() == Severity::Note) {
+        screen.wrapped(6, format!("note: {}", problem::sentence(problem)));
     }
     screen.into_text()
 }

@@ -5,6 +5,7 @@ mod groups;
 mod live;
 mod recorded;
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use wakepath_engine::latency::{Distribution, LatencySource, MAX_GROUP_SLICES, Ot
 use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{amount, duration, share};
+use crate::wording::latency as words;
 
 #[cfg(feature = "collect")]
 pub use live::live_latency;
@@ -25,15 +27,13 @@ const MAX_BAR_COLUMNS: usize = 40;
 
 /// The histograms of the targets, counted for `elapsed`.
 fn distributions(targets: &[Distribution], elapsed: Duration, layout: Layout, screen: &mut Screen) {
+    let mut shown = BTreeSet::new();
     for (index, target) in targets.iter().enumerate() {
         if index > 0 {
             screen.blank();
         }
-        let shown = |others: &&OtherProcesses| {
-            let before = targets[..index].iter().filter_map(|target| target.other_processes.as_ref());
-            before.map(|before| &before.file).any(|file| *file == others.file)
-        };
-        head(target, elapsed, target.other_processes.as_ref().filter(|others| !shown(others)), screen);
+        let others = target.other_processes.as_ref().filter(|others| shown.insert(&others.file));
+        head(target, elapsed, others, screen);
         if target.histogram.is_empty() {
             continue;
         }
@@ -51,20 +51,8 @@ fn distributions(targets: &[Distribution], elapsed: Duration, layout: Layout, sc
     }
 }
 
-/// The noun for one latency of a source, and its plural.
-const fn nouns(source: LatencySource) -> (&'static str, &'static str) {
-    match source {
-        LatencySource::Calls => ("call", "calls"),
-        LatencySource::CpuWaits => ("wait for a CPU", "waits for a CPU"),
-        LatencySource::DiskRequests => ("request", "requests"),
-        LatencySource::BlockedWaits => ("wait", "waits"),
-        LatencySource::LockWaits => ("wait for a lock", "waits for locks"),
-        LatencySource::Segments => ("segment", "segments"),
-    }
-}
-
 fn counted(n: u64, source: LatencySource) -> String {
-    let (one, several) = nouns(source);
+    let (_, [one, several]) = words::source(source);
     format!("{} {}", grouped(n), if n == 1 { one } else { several })
 }
 
@@ -78,26 +66,26 @@ fn head(target: &Distribution, elapsed: Duration, others: Option<&OtherProcesses
         let sum = u64::try_from(histogram.sum()).unwrap_or(u64::MAX);
         text.push_str(&format!(", {} in all, {} on average", amount(sum, unit), amount(mean as u64, unit)));
     }
-    let line = Line::new().add(Style::Strong, escape(target.target.as_bytes())).add(Style::Normal, text);
-    screen.hanging(&Line::new(), 0, &line);
+    let line = Line::strong(escape(target.target.as_bytes())).add(Style::Normal, text);
+    screen.wrapped(0, line);
     for note in &target.notes {
-        screen.hanging(&Line::from("  "), 4, &Line::new().add(Style::Faint, escape(note.as_bytes())));
+        screen.indented(4, Line::faint(escape(note.as_bytes())));
     }
     if let Some(probe) = target.probe {
         let below = u32::try_from(probe.from_bucket).ok().and_then(|bucket| 1_u64.checked_shl(bucket));
+        let shifted = match below {
+            Some(below) => format!("buckets below {}", amount(below, unit)),
+            None => String::from("all buckets"),
+        };
         let text = format!(
-            "the probes add about {} to each call; {} of that is counted as latency, which shifts {}",
+            "the probes add about {} to each call; {} of that is counted as latency, which shifts {shifted}",
             duration(probe.per_call_ns),
             amount(probe.shift, unit),
-            below.map_or_else(
-                || String::from("all buckets"),
-                |below| format!("buckets below {}", amount(below, unit))
-            ),
         );
-        screen.hanging(&Line::from("  "), 4, &Line::new().add(Style::Faint, text));
+        screen.indented(4, Line::faint(text));
     }
     if let Some(others) = others {
-        screen.hanging(&Line::from("  "), 4, &Line::new().add(Style::Faint, other_processes(others)));
+        screen.indented(4, Line::faint(other_processes(others)));
     }
     for (n, before, after) in [
         (target.open, "", " had not ended"),
@@ -106,8 +94,7 @@ fn head(target: &Distribution, elapsed: Duration, others: Option<&OtherProcesses
         (target.unseen, "not counted: ", " (beginning or end not seen)"),
     ] {
         if n > 0 {
-            let text = format!("{before}{}{after}", counted(n, target.source));
-            screen.hanging(&Line::from("  "), 4, &Line::new().add(Style::Warning, text));
+            screen.indented(4, Line::warning(format!("{before}{}{after}", counted(n, target.source))));
         }
     }
 }
@@ -125,28 +112,21 @@ pub fn other_processes(OtherProcesses { processes, file, per_call_ns }: &OtherPr
 
 fn buckets(histogram: &Histogram, peaks: &[Peak], layout: Layout, screen: &mut Screen) {
     let counts = histogram.counts();
-    let used = counts.iter().position(|&n| n > 0).unwrap_or(0)
-        ..counts.iter().rposition(|&n| n > 0).map_or(0, |last| last + 1);
+    let Columns(used, unit) = Columns::of(histogram);
     let most = counts.iter().copied().max().unwrap_or(0);
-    let unit = histogram.unit();
     let ranges: Vec<_> = used.clone().map(|bucket| range(bucket, unit)).collect();
     let wide = ranges.iter().map(|range| range.chars().count()).max().unwrap_or(0);
     let digits = grouped(most).len().max("count".len());
-    let before_bars = 10 + wide + digits;
-    let widest = layout.width.saturating_sub(before_bars).clamp(8, MAX_BAR_COLUMNS);
-    screen.unwrapped(
-        &Line::new()
-            .add(Style::Faint, format!("peak  {:>wide$}  {:>digits$}  log scale", "latency", "count")),
-    );
+    let widest = layout.width.saturating_sub(10 + wide + digits).clamp(8, MAX_BAR_COLUMNS);
+    screen.unwrapped(Line::faint(format!("peak  {:>wide$}  {:>digits$}  log scale", "latency", "count")));
     for (bucket, range) in used.zip(ranges) {
         let n = counts[bucket];
         let peak = peaks.iter().position(|peak| (peak.from_bucket..=peak.to_bucket).contains(&bucket));
         let peak = peak.map_or_else(String::new, |peak| (peak + 1).to_string());
-        let line = Line::new()
-            .add(Style::Strong, format!("{peak:>4}"))
+        let line = Line::strong(format!("{peak:>4}"))
             .add(Style::Normal, format!("  {range:>wide$}  {:>digits$}  ", grouped(n)))
             .add(Style::Normal, bar(n, most, widest));
-        screen.unwrapped(&line);
+        screen.unwrapped(line);
     }
 }
 
@@ -177,8 +157,8 @@ fn peak_shares(target: &Distribution, peaks: &[Peak], screen: &mut Screen) {
             amount(part, target.histogram.unit()),
             share(part, all),
         );
-        let head = Line::new().add(Style::Strong, format!("peak {}: ", index + 1));
-        screen.hanging(&head, 8, &Line::from(text));
+        let head = Line::strong(format!("peak {}: ", index + 1));
+        screen.hanging(head, 8, text);
     }
 }
 
@@ -197,20 +177,19 @@ fn bar(n: u64, most: u64, widest: usize) -> String {
 /// A row for each slice, a column for each bucket: the shade shows the count (T08 figure 7.3).
 fn over_time(target: &Distribution, screen: &mut Screen) {
     let columns = Columns::of(&target.histogram);
-    screen.unwrapped(&Line::new().add(Style::Faint, format!("over time; {}", columns.legend())));
+    screen.unwrapped(Line::faint(format!("over time; {}", columns.legend())));
     for TimeSlice { from, histogram, .. } in &target.slices {
         let at = u64::try_from(from.as_nanos()).unwrap_or(u64::MAX);
-        let line = Line::new()
-            .add(Style::Faint, format!("{:>9} ", format!("+{}", duration(at))))
+        let line = Line::faint(format!("{:>9} ", format!("+{}", duration(at))))
             .add(Style::Normal, columns.cells(histogram))
             .add(Style::Faint, format!("  {}", counted(histogram.calls(), target.source)))
             .add(Style::Normal, groups::largest_group(target, *from));
-        screen.unwrapped(&line);
+        screen.unwrapped(line);
     }
     if groups::slices_are_unknown(target) {
         let text =
             format!("whose they were when is not told: these would be more than {MAX_GROUP_SLICES} parts");
-        screen.hanging(&Line::from("  "), 4, &Line::new().add(Style::Warning, text));
+        screen.indented(4, Line::warning(text));
     }
 }
 
@@ -222,7 +201,7 @@ impl Columns {
         let counts = whole.counts();
         let first = counts.iter().position(|&n| n > 0).unwrap_or(0);
         let last = counts.iter().rposition(|&n| n > 0).unwrap_or(0);
-        Self(first..=last.min(BUCKETS - 1), whole.unit())
+        Self(first..=last, whole.unit())
     }
 
     fn legend(&self) -> String {
@@ -253,12 +232,6 @@ const fn cell(n: u64) -> char {
 /// A number with commas between groups of three digits: `26,082`.
 fn grouped(n: u64) -> String {
     let digits = n.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use wakepath_critical_path::Hang;
-use wakepath_engine::{Candidate, Overview, Recorded, Scope};
+use wakepath_engine::{Overview, Recorded, Scope, Window};
 use wakepath_event::Tid;
 use wakepath_findings::{ThreadTimes, thread_to_ask};
 
@@ -19,21 +19,24 @@ const THREADS: usize = 4;
 /// How many open waits are listed.
 const WAITS: usize = 10;
 
+/// The width of a thread's figures.
+const FIGURES: usize = 62;
+
 /// The times of threads, and the option for the next question.
 pub fn overview(overview: &Overview, source: Source<'_>, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
-    screen.wrapped(0, &headline(overview));
-    screen.wrapped(0, &Line::new().add(Style::Faint, when(&overview.head, overview.from, overview.to)));
+    screen.wrapped(0, headline(overview));
+    screen.wrapped(0, Line::faint(when(&overview.head, overview.from, overview.to)));
     screen.blank();
     still_waiting(&mut screen, overview);
     table(&mut screen, overview);
     screen.blank();
-    footer::problems(&mut screen, &overview.head);
-    let mut trust = Line::new().add(Style::Faint, footer::lost(&overview.head.losses));
+    footer::problems(&mut screen, &overview.head, "--explain");
+    let mut trust = Line::faint(footer::lost(&overview.head.losses));
     if let Some(cost) = footer::cost(&overview.head) {
         trust.push(Style::Faint, format!("; {cost}"));
     }
-    screen.wrapped(0, &trust);
+    screen.wrapped(0, trust);
     let ask = thread_to_ask(&overview.open.still_waiting, &overview.threads);
     let question = ask.map(|thread| flag(overview.recorded, overview.recorded.graph.thread(thread).tid()));
     footer::next(&mut screen, source, overview.recorded, question);
@@ -58,19 +61,14 @@ fn headline(overview: &Overview) -> Line {
         },
         Scope::Cgroup(cgroup) => wording::name(cgroup),
     };
-    let mut line = Line::new().add(Style::Strong, what);
+    let mut line = Line::strong(what);
     line.push(Style::Normal, format!(", {span}, {}: ", count(overview.threads.len() as u64, "thread")));
     let open = overview.open.still_waiting.len();
     if !overview.open.deadlocks.is_empty() {
         line.push(Style::Warning, "deadlocked");
     } else if open > 0 {
-        line.push(
-            Style::Warning,
-            format!(
-                "{} still waiting at the end",
-                if open == 1 { String::from("one") } else { open.to_string() }
-            ),
-        );
+        let number = if open == 1 { String::from("one") } else { open.to_string() };
+        line.push(Style::Warning, format!("{number} still waiting at the end"));
     } else {
         line.push(Style::Normal, "ask about one of these threads");
     }
@@ -86,12 +84,12 @@ fn still_waiting(screen: &mut Screen, overview: &Overview) {
     if open.is_empty() {
         return;
     }
-    screen.unwrapped(&Line::new().add(Style::Warning, "still waiting"));
+    screen.unwrapped(Line::warning("still waiting"));
     for hang in open.iter().take(WAITS) {
-        screen.hanging(&Line::from("  "), 4, &open_wait(overview.recorded, hang, overview.to));
+        screen.indented(4, open_wait(overview.recorded, hang, overview.to));
     }
     if let Some(more @ 1..) = open.len().checked_sub(WAITS) {
-        screen.wrapped(0, &Line::from(format!("  and {more} more: --json lists them")));
+        screen.wrapped(0, format!("  and {more} more: --json lists them"));
     }
     screen.blank();
 }
@@ -99,8 +97,8 @@ fn still_waiting(screen: &mut Screen, overview: &Overview) {
 /// Threads by process: what took their time.
 fn table(screen: &mut Screen, overview: &Overview) {
     let recorded = overview.recorded;
-    let heading = "  waiting       CPU   running      idle  thread, and its longest wait";
-    screen.unwrapped(&Line::new().add(Style::Faint, heading));
+    let heading = "  waiting undecided       CPU   running  sleeping      idle  thread, and its longest wait";
+    screen.unwrapped(Line::faint(heading));
     // A process stands where its slowest thread would.
     let mut processes: Vec<(Option<Tid>, Vec<&ThreadTimes>)> = Vec::new();
     let mut places: BTreeMap<Option<Tid>, usize> = BTreeMap::new();
@@ -114,54 +112,49 @@ fn table(screen: &mut Screen, overview: &Overview) {
     }
     for (_, threads) in processes.iter().take(PROCESSES) {
         for (i, times) in threads.iter().take(THREADS).enumerate() {
-            screen.hanging(&figures(times), 42, &thread(overview, times, i == 0));
+            screen.hanging(figures([*times]), FIGURES, thread(overview, times, i == 0));
         }
         if let Some(more @ 1..) = threads.len().checked_sub(THREADS) {
             let text = format!("{} of this process", count(more as u64, "more thread"));
-            screen.hanging(
-                &sum(threads.iter().skip(THREADS).copied()),
-                42,
-                &Line::new().add(Style::Faint, text),
-            );
+            screen.hanging(figures(threads.iter().skip(THREADS).copied()), FIGURES, Line::faint(text));
         }
     }
     if let Some(more @ 1..) = processes.len().checked_sub(PROCESSES) {
         let rest = processes.iter().skip(PROCESSES).flat_map(|(_, threads)| threads.iter().copied());
         let text = format!("{more} more processes: --json lists them");
-        screen.hanging(&sum(rest), 42, &Line::new().add(Style::Faint, text));
+        screen.hanging(figures(rest), FIGURES, Line::faint(text));
     }
-    if overview.open.idle > 0 {
+    blocked(screen, overview);
+}
+
+/// The words for the classes of blocked threads that occur, and the threads that were blocked at the end.
+fn blocked(screen: &mut Screen, overview: &Overview) {
+    let any = |ns: fn(&ThreadTimes) -> u64| overview.threads.iter().any(|times| ns(times) > 0);
+    let classes = [
+        any(|times| times.undecided_ns),
+        any(|times| times.sleeping_ns),
+        any(|times| times.idle_ns),
+        any(|times| times.idle_inferred_ns),
+    ];
+    let open = &overview.open;
+    let text = wording::blocked_classes(classes, [open.undecided, open.sleeping, open.idle]);
+    if !text.is_empty() {
         screen.blank();
-        screen.wrapped(
-            0,
-            &Line::new().add(Style::Faint, format!("{} for work at the end", waits(overview.open.idle))),
-        );
+        text.into_iter().for_each(|line| screen.wrapped(0, Line::faint(line)));
     }
 }
 
-fn waits(n: usize) -> String {
-    if n == 1 { String::from("1 thread waits") } else { format!("{n} threads wait") }
-}
-
-fn figures(times: &ThreadTimes) -> Line {
-    columns(times.waiting_ns, times.runnable_ns + times.throttled_ns, times.running_ns, times.idle_ns)
-}
-
-fn sum<'a>(threads: impl Iterator<Item = &'a ThreadTimes>) -> Line {
-    let mut all = (0_u64, 0_u64, 0_u64, 0_u64);
+/// The times of these threads: waiting, undecided, wanting a CPU, running, sleeping, idle.
+fn figures<'a>(threads: impl IntoIterator<Item = &'a ThreadTimes>) -> Line {
+    let mut all = [0_u64; 6];
     for times in threads {
-        all.0 = all.0.saturating_add(times.waiting_ns);
-        all.1 = all.1.saturating_add(times.runnable_ns + times.throttled_ns);
-        all.2 = all.2.saturating_add(times.running_ns);
-        all.3 = all.3.saturating_add(times.idle_ns);
+        let cpu = times.runnable_ns + times.throttled_ns;
+        let own =
+            [times.waiting_ns, times.undecided_ns, cpu, times.running_ns, times.sleeping_ns, times.idle_ns];
+        all.iter_mut().zip(own).for_each(|(sum, ns)| *sum = sum.saturating_add(ns));
     }
-    columns(all.0, all.1, all.2, all.3)
-}
-
-/// Waiting, wanting a CPU, running, idle.
-fn columns(waiting: u64, cpu: u64, running: u64, idle: u64) -> Line {
-    let text = |ns: u64| if ns == 0 { String::from("–") } else { duration(ns) };
-    Line::from(format!("{:>9} {:>9} {:>9} {:>9}  ", text(waiting), text(cpu), text(running), text(idle)))
+    let figure = |ns| format!("{:>9} ", if ns == 0 { String::from("–") } else { duration(ns) });
+    Line::from(all.map(figure).concat() + " ")
 }
 
 fn thread(overview: &Overview, times: &ThreadTimes, first: bool) -> Line {
@@ -181,6 +174,9 @@ fn thread(overview: &Overview, times: &ThreadTimes, first: bool) -> Line {
             let at = wakepath_clock::Stamp::from_ns(wait.to.ns());
             text += &format!(" in {}", wording::call(&recorded.survey.names.call(call, who.tgid, at)));
         }
+        if wait.undecided {
+            text += " (undecided)";
+        }
         line.push(Style::Normal, text);
     }
     if times.throttled_ns > 0 {
@@ -193,7 +189,7 @@ fn thread(overview: &Overview, times: &ThreadTimes, first: bool) -> Line {
 }
 
 /// A thread that fits a question that several fit: who, how long it lived, where it belongs.
-pub fn candidate(recorded: &Recorded, candidate: &Candidate) -> String {
+pub fn candidate(recorded: &Recorded, candidate: &Window) -> String {
     let who = recorded.thread_at(candidate.thread, candidate.to);
     let lived = duration(candidate.to.since(candidate.from));
     let since = duration(candidate.from.since(recorded.from()));
@@ -243,14 +239,15 @@ mod tests {
                 still waiting
                     third (12) for 600 ns in futex 0x1000 that left (10) owns, according to the memory of the lock
 
-                  waiting       CPU   running      idle  thread, and its longest wait
-                   800 ns         –    100 ns         –   left (10), 800 ns in futex
-                   700 ns         –    200 ns         –     right (11), 700 ns in futex
-                   600 ns    100 ns    200 ns         –     third (12), 600 ns in futex
-                   500 ns    200 ns    200 ns         –   writer (30), 500 ns in fsync
-                        –         –         –    900 ns   server (20)
+                  waiting undecided       CPU   running  sleeping      idle  thread, and its longest wait
+                   800 ns         –         –    100 ns         –         –   left (10), 800 ns in futex
+                   700 ns         –         –    200 ns         –         –     right (11), 700 ns in futex
+                   600 ns         –    100 ns    200 ns         –         –     third (12), 600 ns in futex
+                   500 ns         –    200 ns    200 ns         –         –   writer (30), 500 ns in fsync
+                        –         –         –         –         –    900 ns   server (20)
 
-                1 thread waits for work at the end
+                idle: waiting for the next connection or request
+                threads blocked at the end: 1 idle
 
                 lost 0 records
                 next: wakepath path --tid 10
@@ -266,13 +263,13 @@ mod tests {
         let trace = threads.collect::<String>() + "0 c0 idle started\n18446744073709551615 c0 idle stopped";
         overview_of(&trace, |answer| {
             let text = overview(answer, Source::Read(""), Layout::PLAIN);
-            let line = "5124096 h         –         –         –   2 more threads of this process";
+            let line = "5124096 h         –         –         –         –         –   2 more threads of this process";
             assert!(text.contains(line), "{text}");
         });
     }
 
     #[test]
-    fn who_waits_for_work_is_counted_and_never_blamed() {
+    fn idle_and_undecided_threads_are_counted_apart_and_never_blamed() {
         check(
             "thread server tid=20 blocked=interruptible call=43:3
              thread pool tid=21 tgid=20 blocked=interruptible call=202:0x1000
@@ -284,12 +281,15 @@ mod tests {
                 the whole machine, 900 ns, 3 threads: ask about one of these threads
                 0 ns to 900 ns after the start
 
-                  waiting       CPU   running      idle  thread, and its longest wait
-                        –         –    900 ns         –   busy (30)
-                        –         –         –    900 ns   server (20)
-                        –         –         –    900 ns     pool (21)
+                  waiting undecided       CPU   running  sleeping      idle  thread, and its longest wait
+                        –         –         –    900 ns         –         –   busy (30)
+                        –    900 ns         –         –         –         –   pool (21), 900 ns in futex (undecided)
+                        –         –         –         –         –    900 ns     server (20)
 
-                2 threads wait for work at the end
+                undecided: blocked for work or for an answer, and the recording does not show which (a futex without
+                an owner, epoll_wait, poll)
+                idle: waiting for the next connection or request
+                threads blocked at the end: 1 undecided, 1 idle
 
                 lost 0 records
                 next: wakepath path --tid 30

@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use wakepath_critical_path::Hang;
 use wakepath_engine::{Algorithm, PathAnswer, Question};
 use wakepath_event::Comm;
 use wakepath_findings::{
-    Certainty, Evidence, Headline, NextStep, PartKey, Row, RowKey, Waits, headline as first_row, next_steps,
-    rows,
+    Certainty, Evidence, Headline, PartKey, Row, RowKey, Waits, headline as first_row, rows,
 };
 use wakepath_names::{CallName, Object, call_name};
 
 use super::hangs::{deadlocks, waits};
-use super::{Source, footer, when};
+use super::{Source, footer, part, time_outs, when};
 use crate::screen::{Layout, Line, Screen, Style};
-use crate::units::{count, duration, rough_share, share};
+use crate::units::{count, duration, rough_share};
 use crate::wording;
 
 /// Rows below this part of the window, and beyond this many, are put together.
@@ -27,44 +27,29 @@ pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let evidence = answer.evidence();
     let rows = rows(&evidence);
-    screen.wrapped(0, &headline(answer, first_row(&rows, answer.window_ns())));
+    screen.wrapped(0, headline(answer, first_row(&rows, answer.window_ns())));
     let window = answer.path.window;
-    screen.wrapped(0, &Line::new().add(Style::Faint, when(&answer.head, window.from, window.to)));
+    screen.wrapped(0, Line::faint(when(&answer.head, window.from, window.to)));
     screen.blank();
     deadlocks(&mut screen, answer.recorded, &answer.deadlocks, window.to);
     table(&mut screen, &evidence, &rows);
     screen.blank();
-    footer::problems(&mut screen, &answer.head);
-    screen.wrapped(0, &footer::trust(answer));
+    footer::problems(&mut screen, &answer.head, "--explain");
+    screen.wrapped(0, footer::trust(answer));
     if !answer.sampled.is_empty() {
-        screen.wrapped(0, &footer::sampled());
+        screen.wrapped(0, footer::sampled());
     }
-    for step in next_steps(answer.window_ns(), answer.timed_out_ns) {
-        next(&mut screen, answer, source, step);
+    for line in time_outs::lines(answer, source) {
+        screen.wrapped(0, line);
     }
+    let flags = match answer.path.algorithm {
+        Algorithm::Joined => "--tree",
+        Algorithm::Active => "--as-timed-out --tree",
+        Algorithm::JoinedIfAlike => "--join-timeouts --tree",
+        Algorithm::Exact => "--exact --tree",
+    };
+    footer::next(&mut screen, source, answer.recorded, Some(String::from(flags)));
     screen.into_text()
-}
-
-/// A question that leads further, as a command.
-fn next(screen: &mut Screen, answer: &PathAnswer, source: Source<'_>, step: NextStep) {
-    match step {
-        NextStep::JoinTimeouts(ns) => {
-            let mut line = Line::from(format!(
-                "{} of timer time only interrupted a longer wait; its cause: ",
-                duration(ns)
-            ));
-            line.push(Style::Normal, format!("wakepath path{} --join-timeouts", source.argument()));
-            screen.wrapped(0, &line);
-        }
-        NextStep::CauseTree => {
-            let flags = match answer.path.algorithm {
-                Algorithm::Active => "--tree",
-                Algorithm::Joined => "--join-timeouts --tree",
-                Algorithm::Exact => "--exact --tree",
-            };
-            footer::next(screen, source, answer.recorded, Some(String::from(flags)));
-        }
-    }
 }
 
 /// One sentence: what took how long, mostly why, and how well that is known.
@@ -74,60 +59,87 @@ fn headline(answer: &PathAnswer, first: Option<Headline<'_>>) -> Line {
         Question::Command { .. } => wording::comm(answer.subject().comm),
         Question::Thread => wording::who(answer.recorded, &answer.subject()),
     };
+    let thread = answer.recorded.graph.last_successor(answer.path.window.thread);
+    let own_killed = answer.killed.as_ref().filter(|hang| hang.thread == thread);
+    let ends = answer.still_waiting.is_some() || own_killed.is_some();
+    let mut ends_other = false;
     let mut line = Line::new();
     if let Some(hang) = &answer.still_waiting {
         let waits = waits(answer.recorded, hang, answer.path.window.to);
         line.push(Style::Strong, format!("{subject} is still waiting after {waits}"));
+    } else if let Some(of_own) = own_killed {
+        let waits = waits(answer.recorded, of_own, answer.path.window.to);
+        line.push(
+            Style::Strong,
+            format!("{subject} was {} while waiting {waits}", killed_by(answer, of_own)),
+        );
     } else {
         line.push(Style::Strong, format!("{subject} took {}", duration(took)));
+        if let Some(other) = &answer.killed {
+            let at = answer.path.window.to;
+            let who = wording::who(answer.recorded, &answer.recorded.thread_at(other.thread, at));
+            let waits = waits(answer.recorded, other, at);
+            line.push(Style::Normal, "; ");
+            line.push(Style::Strong, format!("{who} was {} while waiting {waits}", killed_by(answer, other)));
+            ends_other = true;
+        }
     }
     let Some(Headline { key, row, is_most }) = first else {
         return line.add(Style::Normal, ": the window is empty");
     };
-    let lead = match (answer.still_waiting.is_some(), is_most) {
+    let whose = if ends_other {
+        format!("the {} of {subject}", duration(took))
+    } else {
+        format!("its {}", duration(took))
+    };
+    let ends = ends || ends_other;
+    let lead = match (ends, is_most) {
         (false, true) => String::from(": mostly "),
         (false, false) => String::from(", the largest part: "),
-        (true, true) => format!("; its {} were mostly ", duration(took)),
-        (true, false) => format!("; the largest part of its {}: ", duration(took)),
+        (true, true) => format!("; {whose} were mostly "),
+        (true, false) => format!("; the largest part of {whose}: "),
     };
     line.push(Style::Normal, lead);
     let what = match key {
         RowKey::StillWaiting if answer.still_waiting.is_some() => String::from("this wait"),
-        key => wording::row(&answer.evidence(), key, row),
+        RowKey::Signal(_) if own_killed.is_some() => String::from("this wait"),
+        key => time_outs::blamed(&answer.evidence(), key, row),
     };
-    line.push(Style::Strong, what);
+    line.push(Style::Strong, what.clone());
     let certainty = wording::certainty(row.basis.certainty());
-    line.add(Style::Normal, format!(" ({}, {certainty})", rough_share(row.total_ns, took)))
+    line.push(Style::Normal, format!(" ({}, {certainty})", rough_share(row.total_ns, took)));
+    line.add(Style::Normal, time_outs::other_reading(answer, &what, row.total_ns).unwrap_or_default())
+}
+
+/// `killed by SIGINT from bash (812)`.
+fn killed_by(answer: &PathAnswer, hang: &Hang) -> String {
+    let by =
+        hang.killed.map(|killed| wording::signal_sent(answer.recorded, &killed.by, answer.path.window.to));
+    format!("killed by {}", by.unwrap_or_default())
 }
 
 fn table(screen: &mut Screen, evidence: &Evidence<'_>, rows: &[(RowKey, Row)]) {
     let window = evidence.window_ns();
-    screen.unwrapped(&Line::new().add(Style::Faint, " share     time  what the time went to, largest first"));
-    let is_shown = |(i, (_, row)): &(usize, &(RowKey, Row))| {
-        *i < MAX_ROWS && row.total_ns as f64 >= window as f64 * MIN_ROW_SHARE
-    };
-    for (_, (key, row)) in rows.iter().enumerate().filter(is_shown) {
-        screen.hanging(&figures(row.total_ns, window), TEXT, &first_line(evidence, key, row));
+    screen.unwrapped(Line::faint(" share     time  what the time went to, largest first"));
+    let (shown, rest): (Vec<_>, Vec<_>) = rows
+        .iter()
+        .enumerate()
+        .partition(|(i, (_, row))| *i < MAX_ROWS && row.total_ns as f64 >= window as f64 * MIN_ROW_SHARE);
+    for (_, (key, row)) in shown {
+        screen.hanging(Line::strong(part(row.total_ns, window)), TEXT, first_line(evidence, key, row));
         for line in details(evidence, key, row) {
-            screen.hanging(&Line::from(" ".repeat(TEXT)), TEXT, &line);
+            screen.indented(TEXT, line);
         }
     }
-    let rest: Vec<_> =
-        rows.iter().enumerate().filter(|row| !is_shown(row)).map(|(_, (_, row))| row).collect();
     if !rest.is_empty() {
-        let total = rest.iter().map(|row| row.total_ns).sum();
+        let total = rest.iter().map(|(_, (_, row))| row.total_ns).sum();
         let text = format!("{}: wakepath path --tree lists all", count(rest.len() as u64, "smaller part"));
-        screen.hanging(&figures(total, window), TEXT, &Line::new().add(Style::Faint, text));
+        screen.hanging(Line::strong(part(total, window)), TEXT, Line::faint(text));
     }
-}
-
-fn figures(ns: u64, window: u64) -> Line {
-    let text = format!("{:>6}  {:>7}  ", share(ns, window), duration(ns));
-    Line::new().add(Style::Strong, text)
 }
 
 fn first_line(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Line {
-    let mut text = wording::row(evidence, key, row);
+    let (_, mut text) = wording::row(evidence, key, row);
     match key {
         RowKey::Running(name) => text += &format!(" {}{}", wording::comm(*name), processes(row)),
         RowKey::Disk(_) => text = text.replacen("waiting for ", "", 1),
@@ -237,8 +249,8 @@ fn details(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Vec<Line> {
     lines.extend(parts(evidence, key, row));
     lines.extend(wording::tally(&evidence.functions(&row.sites), "waits"));
     if let RowKey::Process(..) = key {
-        let ran = evidence.sampled.keys().filter(|(thread, _)| row.threads.contains(thread));
-        let comms: BTreeSet<Comm> = ran.map(|(_, comm)| *comm).collect();
+        let ran = evidence.ran().filter(|(thread, ..)| row.threads.contains(thread));
+        let comms: BTreeSet<Comm> = ran.map(|(_, comm, ..)| comm).collect();
         lines.extend(comms.into_iter().filter_map(samples));
     }
     lines.into_iter().map(Line::from).collect()
@@ -279,7 +291,7 @@ fn list(names: &[String], most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Answered, DEADLOCK, command, path_of};
+    use crate::sample::{Answered, CUT_SHORT, DEADLOCK, KILLED, command, path_of};
     use expect_test::{Expect, expect};
     use wakepath_critical_path::{Cause, SegmentKind};
     use wakepath_findings::testing::{Story, checkout, checkout_stacks};
@@ -291,8 +303,10 @@ mod tests {
 
     #[test]
     fn the_first_screen_answers() {
+        let mut story = checkout();
+        story.stacks = checkout_stacks(&story.path);
         check(
-            &checkout().answer(command()),
+            &story.answer(command()),
             expect![[r#"
                 checkout took 1.19 s: mostly waiting for disk sda (61%, mostly measured)
                 2026-11-21 02:58:41.310 to 02:58:42.502 UTC on web3
@@ -300,14 +314,18 @@ mod tests {
                  share     time  what the time went to, largest first
                  61.1%   728 ms  disk sda, 14 waits in fdatasync of orders.db, through jbd2/sda1-8  mostly measured
                                  686 ms in the device, 28.0 ms in its queue, 14.0 ms in kernel threads
+                                 13 of 14 waits in save_order (checkout), from main checkout.c:88
                  20.1%   240 ms  running checkout
                                  ~ 23 of 24 samples in compress_block (libz.so.1), from main checkout.c:88
                  10.9%   130 ms  not allowed to run: CPU limit of shop.service (50.0 ms per 100 ms), 5 times
                   7.4%  88.0 ms  waiting for postgres (912) in postgresql.service, 1 wait in read on tcp
                                  10.0.0.3:5432
                                  61.0 ms in fdatasync of pg_wal, 27.0 ms running
+                                 1 of 1 waits in ask_bank (checkout), from main checkout.c:88
                                  ~ 3 of 3 samples in XLogInsert (libz.so.1), from main postgres.c:88
                   0.3%  4.00 ms  unknown: the wait began before the recording, 1 wait in read
+                                 1 of 1 waits in postgres (replaced since the recording), callers unknown (no frame
+                                 pointers)
                   0.2%  2.10 ms  waiting for a CPU
                                  its CPU meanwhile: stress 2.00 ms, idle 100 µs
 
@@ -319,34 +337,17 @@ mod tests {
     }
 
     #[test]
-    fn a_row_names_the_function_that_waited() {
+    fn without_stacks_the_lines_about_functions_that_waited_are_not_there() {
         let mut story = checkout();
+        let without = path(&story.answer(command()), Source::Read(""), Layout::PLAIN);
         story.stacks = checkout_stacks(&story.path);
-        let text = path(&story.answer(command()), Source::Read(""), Layout::PLAIN);
-        let from = text.find("disk sda, ").expect("the row");
-        expect![[r#"
-            disk sda, 14 waits in fdatasync of orders.db, through jbd2/sda1-8  mostly measured
-                             686 ms in the device, 28.0 ms in its queue, 14.0 ms in kernel threads
-                             13 of 14 waits in save_order (checkout), from main checkout.c:88
-             20.1%   240 ms  running checkout
-                             ~ 23 of 24 samples in compress_block (libz.so.1), from main checkout.c:88
-             10.9%   130 ms  not allowed to run: CPU limit of shop.service (50.0 ms per 100 ms), 5 times
-              7.4%  88.0 ms  waiting for postgres (912) in postgresql.service, 1 wait in read on tcp
-                             10.0.0.3:5432
-                             61.0 ms in fdatasync of pg_wal, 27.0 ms running
-                             1 of 1 waits in ask_bank (checkout), from main checkout.c:88
-                             ~ 3 of 3 samples in XLogInsert (libz.so.1), from main postgres.c:88
-              0.3%  4.00 ms  unknown: the wait began before the recording, 1 wait in read
-                             1 of 1 waits in postgres (replaced since the recording), callers unknown (no frame
-                             pointers)
-              0.2%  2.10 ms  waiting for a CPU
-                             its CPU meanwhile: stress 2.00 ms, idle 100 µs
-
-            lost 0 records; recording took 1.2% of a CPU
-            ~ from samples; all other times are measured at each task switch
-            next: wakepath path --tree
-        "#]]
-        .assert_eq(&text[from..]);
+        let with = path(&story.answer(command()), Source::Read(""), Layout::PLAIN);
+        let of_stacks = |line: &&str| {
+            ["13 of 14 waits", "1 of 1 waits", "pointers)"].iter().any(|lead| line.trim().starts_with(lead))
+        };
+        assert_eq!(with.lines().filter(of_stacks).count(), 4, "{with}");
+        let rest: Vec<_> = with.lines().filter(|line| !of_stacks(line)).collect();
+        assert_eq!(without.lines().collect::<Vec<_>>(), rest);
     }
 
     #[test]
@@ -403,24 +404,57 @@ mod tests {
     }
 
     #[test]
-    fn timers_that_only_interrupted_a_wait_are_told_with_the_question_that_joins_them() {
-        let polls = "thread A tid=10\nthread W tid=11\n0 c0 idle started\n0 c0 idle switch A\n0 c1 idle switch W\n\
-            10 c0 A switch idle blocked call=7:0x10\n200 c0 idle/timer waking A\n200 c0 idle switch A\n\
-            210 c0 A switch idle blocked call=7:0x10\n300 c1 W waking A\n300 c0 idle switch A\n400 c0 A stopped\n";
-        path_of(polls, 10, |answer| {
-            let text = path(answer, Source::Read(" a.rec"), Layout::PLAIN);
-            let from = text.find("lost 0").expect("the last lines");
-            expect![[r#"
-                lost 0 records
-                190 ns of timer time only interrupted a longer wait; its cause: wakepath path a.rec --join-timeouts
-                next: wakepath path a.rec --tree
-            "#]]
-            .assert_eq(&text[from..]);
+    fn a_signal_that_kills_is_not_what_was_waited_for() {
+        path_of(KILLED, 10, |answer| {
+            check(
+                answer,
+                expect![[r#"
+            left (10) was killed by SIGINT from killer (20) while waiting 700 ns in futex 0x2000 that right (11)
+            owns, according to the memory of the lock; its 810 ns were mostly waiting for a lock (86%,
+            ambiguous)
+            0 ns to 810 ns after the start
+
+            deadlock: each thread waits for a lock that the next one owns
+                left (10) for 700 ns in futex 0x2000 that right (11) owns, according to the memory of the lock,
+                until SIGINT from killer (20)
+                right (11) for 601 ns in futex 0x1000 that left (10) owns, according to the memory of the lock,
+                until SIGINT from killer (20)
+
+             share     time  what the time went to, largest first
+             86.4%   700 ns  waiting for a lock, 1 wait in futex  ambiguous
+                             700 ns for futex 0x2000
+             13.3%   108 ns  running left
+              0.2%     2 ns  waiting for a CPU
+                             its CPU meanwhile: idle 2 ns
+
+            warning: 700 ns could not be explained with certainty
+            lost 0 records, 700 ns ambiguous
+            next: wakepath path --tree
+        "#]],
+            )
         });
-        let sleeps = polls.replace("call=7:0x10", "call=35:0");
-        path_of(&sleeps, 10, |answer| {
-            let text = path(answer, Source::Read(""), Layout::PLAIN);
-            assert!(!text.contains("--join-timeouts"), "a sleep waits for nothing else: {text}");
+    }
+
+    #[test]
+    fn a_signal_that_cuts_a_wait_short_is_named() {
+        path_of(CUT_SHORT, 10, |answer| {
+            check(
+                answer,
+                expect![[r#"
+            reader (10) took 1.00 µs: mostly waiting until SIGALRM from a timer cut the wait short (80%,
+            measured)
+            0 ns to 1.00 µs after the start
+
+             share     time  what the time went to, largest first
+             80.0%   800 ns  waiting until SIGALRM from a timer cut the wait short, 1 wait in read
+             19.9%   199 ns  running reader
+              0.1%     1 ns  waiting for a CPU
+                             its CPU meanwhile: idle 1 ns
+
+            lost 0 records
+            next: wakepath path --tree
+        "#]],
+            )
         });
     }
 

@@ -13,19 +13,17 @@ use crate::wording;
 pub fn segments(answer: &PathAnswer, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let window = answer.path.window;
-    screen.wrapped(0, &Line::new().add(Style::Faint, when(&answer.head, window.from, window.to)));
+    screen.wrapped(0, Line::faint(when(&answer.head, window.from, window.to)));
     screen.blank();
-    screen
-        .unwrapped(&Line::new().add(Style::Faint, "       at, s      time  whose time, and what it went to"));
+    screen.unwrapped(Line::faint("       at, s      time  whose time, and what it went to"));
     for segment in &answer.path.segments {
         let at = segment.from.since(answer.head.origin);
         let at = format!("{}.{:09}", at / 1_000_000_000, at % 1_000_000_000);
         let took = duration(segment.to.since(segment.from));
-        let mut line = Line::new();
-        line.push(Style::Faint, format!("{at:>14}  {took:>7}  "));
+        let mut line = Line::faint(format!("{at:>14}  {took:>7}  "));
         line.push(Style::Normal, indentation(segment.depth));
         line.extend(describe(answer, segment));
-        screen.unwrapped(&line);
+        screen.unwrapped(line);
     }
     screen.into_text()
 }
@@ -41,23 +39,15 @@ fn indentation(depth: u32) -> String {
 
 /// A segment in a line: who, what, by which link, how well known.
 pub fn describe(answer: &PathAnswer, segment: &Segment) -> Line {
-    let who = match segment.thread {
-        Some(thread) => wording::thread(answer.recorded, thread, segment.to),
-        None => String::from("a packet in flight"),
-    };
-    let mut line = Line::new().add(Style::Strong, who);
+    let mut line = Line::strong(wording::segment_thread(answer.recorded, segment));
     let doing = wording::doing(&answer.evidence(), segment);
     let mut text = format!("  {doing}");
     if let Some(call) = answer.recorded.segment_call(segment) {
         text += &format!(", in {}", wording::call(&call));
     }
     line.push(Style::Normal, text);
-    let mut notes: Vec<&str> = Vec::new();
-    notes.extend(wording::via_word(segment.via));
-    let basis = wording::basis_word(segment.basis);
-    if basis != "measured" {
-        notes.push(basis);
-    }
+    let basis = Some(wording::basis_word(segment.basis)).filter(|basis| *basis != "measured");
+    let notes: Vec<&str> = wording::via_word(segment.via).into_iter().chain(basis).collect();
     if !notes.is_empty() {
         line.push(Style::Faint, format!("  [{}]", notes.join(", ")));
     }

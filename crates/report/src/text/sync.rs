@@ -3,7 +3,7 @@
 use wakepath_clock::{ErrorBound, Piece, Quality};
 use wakepath_engine::Synchronised;
 
-use crate::screen::{Layout, Line, Screen, Style};
+use crate::screen::{Layout, Line, Screen};
 use crate::units::{count, duration};
 use crate::wording;
 
@@ -22,20 +22,18 @@ pub fn sync(synchronised: &Synchronised, layout: Layout) -> String {
         "{linked} of {} can be read on the clock of {reference}",
         count(clocks.hosts.len() as u64, "host")
     );
-    screen.wrapped(0, &Line::new().add(Style::Strong, head));
+    screen.wrapped(0, Line::strong(head));
     screen.blank();
     for (index, clock) in clocks.hosts.iter().enumerate() {
-        let begin = Line::new().add(Style::Strong, name(index));
+        let begin = Line::strong(name(index));
         let text = match &clock.transform {
             _ if clocks.reference == Some(index) => String::from("  the reference"),
             None => String::from("  no packet links it to the reference: its clock cannot be compared"),
             Some(transform) => {
                 let over = match clock.way.as_slice() {
                     [_, between @ .., _] if !between.is_empty() => {
-                        format!(
-                            ", by packets to {}",
-                            between.iter().map(|&host| name(host)).collect::<Vec<_>>().join(", ")
-                        )
+                        let names: Vec<_> = between.iter().map(|&host| name(host)).collect();
+                        format!(", by packets to {}", names.join(", "))
                     }
                     _ => String::new(),
                 };
@@ -45,11 +43,11 @@ pub fn sync(synchronised: &Synchronised, layout: Layout) -> String {
                     2 => String::from("; the drift changes once"),
                     n => format!("; the drift changes {} times", n - 1),
                 };
-                let quality = wording::quality_phrase(clock.quality);
+                let (_, quality) = wording::quality(clock.quality);
                 format!("  {quality}, {}{over}: {}{drifts}", error(clock.error), offset(&pieces[0]))
             }
         };
-        screen.hanging(&begin, 4, &Line::from(text));
+        screen.hanging(begin, 4, text);
     }
     screen.blank();
     for pair in &clocks.pairs {
@@ -72,10 +70,10 @@ pub fn sync(synchronised: &Synchronised, layout: Layout) -> String {
         if pair.quality == Quality::OneWay {
             text += "; packets go one way only, so the offset has a bound on one side only";
         }
-        screen.wrapped(4, &Line::from(text));
+        screen.wrapped(4, text);
     }
     if clocks.pairs.is_empty() {
-        screen.wrapped(0, &Line::from("no packet links any two of these hosts"));
+        screen.wrapped(0, "no packet links any two of these hosts");
     }
     screen.into_text()
 }
@@ -110,54 +108,12 @@ fn offset(piece: &Piece) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use wakepath_clock::{Line as ClockLine, Local, Reference, Transform};
-    use wakepath_engine::{Host, HostClock, Name, Pair, Synchronisation};
 
     use super::*;
+    use crate::sample::synchronised;
 
     #[test]
     fn offsets_and_drifts_are_as_exact_as_their_errors() {
-        const SECOND: u64 = 1_000_000_000;
-        let clock = |quality, error, pieces: Vec<Piece>| HostClock {
-            quality,
-            error,
-            transform: Transform::<Local, Reference>::new(pieces),
-            way: vec![0, 1],
-        };
-        let piece = |line, error| Piece { from: 100 * SECOND, to: 240 * SECOND, line, error };
-        let through = |first, second| ClockLine::through(first, second).expect("a line");
-        let slow = through((100 * SECOND, 62_158_000_000), (200 * SECOND, 162_178_010_000));
-        let fast = through((100 * SECOND, 100 * SECOND + 412), (200 * SECOND, 200 * SECOND - 100_000));
-        let bounded = |ns| ErrorBound::Within(ns);
-        let identity = through((0, 0), (SECOND, SECOND));
-        let clocks = vec![
-            clock(Quality::Exact, bounded(0), vec![piece(identity, bounded(0))]),
-            clock(Quality::Exact, bounded(19_000_000), vec![piece(slow, bounded(19_000_000))]),
-            clock(Quality::Approximate, bounded(870), vec![piece(fast, bounded(870))]),
-            clock(Quality::OneWay, ErrorBound::Unbounded, vec![piece(slow, ErrorBound::Unbounded)]),
-            HostClock { quality: Quality::None, error: ErrorBound::Unbounded, transform: None, way: vec![] },
-        ];
-        let pair = |b, matched, inversions, ambiguous, quality, error| Pair {
-            a: 0,
-            b,
-            matched,
-            ambiguous,
-            inversions,
-            quality,
-            error,
-            transform: None,
-        };
-        let pairs = vec![
-            pair(1, [200, 200], 0, 0, Quality::Exact, bounded(19_000_000)),
-            pair(2, [7, 9], 2, 1, Quality::Approximate, bounded(870)),
-            pair(3, [5, 0], 0, 0, Quality::OneWay, ErrorBound::Unbounded),
-        ];
-        let names = ["web", "db", "cache", "mail", "alone"];
-        let synchronised = Synchronised {
-            sources: names.map(Into::into).to_vec(),
-            hosts: names.map(|name| Host { name: Name::from(name), ..Host::default() }).to_vec(),
-            clocks: Synchronisation { reference: Some(0), hosts: clocks, pairs },
-        };
         expect![[r#"
             4 of 5 hosts can be read on the clock of web
 
@@ -173,6 +129,6 @@ mod tests {
                 ns; 1 packet left out, which fit several sent ones
             web and mail: 5 packets matched, 5 there and 0 back; no packet arrives before it was sent; without a
                 bound; packets go one way only, so the offset has a bound on one side only
-        "#]].assert_eq(&sync(&synchronised, Layout::PLAIN));
+        "#]].assert_eq(&sync(&synchronised(), Layout::PLAIN));
     }
 }

@@ -8,9 +8,9 @@ use wakepath_findings::{
 };
 
 use super::calls::{headline, trust};
-use super::when;
+use super::{part, when};
 use crate::screen::{Layout, Line, Screen, Style};
-use crate::units::{duration, share};
+use crate::units::duration;
 use crate::wording;
 
 /// Parts smaller than this share of the window are not drawn; nor parts of calls that are smaller than this share of the
@@ -26,9 +26,9 @@ const MAX_COMPETITORS: usize = 2;
 pub fn tree(answer: &PathAnswer, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let window = answer.path.window;
-    screen.wrapped(0, &Line::new().add(Style::Faint, when(&answer.head, window.from, window.to)));
+    screen.wrapped(0, Line::faint(when(&answer.head, window.from, window.to)));
     screen.blank();
-    screen.unwrapped(&Line::new().add(Style::Faint, " share     time  who waited for whom"));
+    screen.unwrapped(Line::faint(" share     time  who waited for whom"));
     let evidence = answer.evidence();
     let columns = Columns::Share(answer.window_ns());
     draw(&Drawing { evidence, tree: &cause_tree(&evidence), columns }, &mut screen);
@@ -47,7 +47,7 @@ pub fn merged(answer: &CallsAnswer, layout: Layout) -> String {
     } else {
         (Columns::PerCall, " a call  calls  who waited for whom")
     };
-    screen.unwrapped(&Line::new().add(Style::Faint, head));
+    screen.unwrapped(Line::faint(head));
     if let Some(&evidence) = calls.asked.first() {
         draw(&Drawing { evidence, tree: &tree, columns }, &mut screen);
     }
@@ -73,32 +73,40 @@ struct Drawing<'a> {
     columns: Columns,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Item<'a> {
-    Node(usize),
+    Node(&'a Node),
     Leaf(&'a Leaf),
-    /// The number of other threads that had the CPU, with their sum.
-    Competitors(usize, Sum),
-    /// The number of small parts, with their sum.
-    Small(usize, Sum),
+    /// Several parts that are counted, with their sum.
+    Counted(Line, Sum),
+}
+
+impl Item<'_> {
+    const fn total(&self) -> Sum {
+        match self {
+            Self::Node(node) => node.total,
+            Self::Leaf(leaf) => leaf.total,
+            Self::Counted(_, total) => *total,
+        }
+    }
 }
 
 fn draw(drawing: &Drawing<'_>, screen: &mut Screen) {
     // (what, the rails of the branches around it, whether it is the last of its branch)
-    let mut stack = vec![(Item::Node(0), String::new(), true)];
+    let mut stack = vec![(Item::Node(&drawing.tree.nodes[0]), String::new(), true)];
     let mut first = true;
     while let Some((item, rails, last)) = stack.pop() {
-        let figures = drawing.figures(item);
+        let figures = drawing.figures(&item);
         let (branch, below_rails) = match (first, last) {
             (true, _) => ("", String::new()),
             (false, true) => ("└─ ", format!("{rails}   ")),
             (false, false) => ("├─ ", format!("{rails}│  ")),
         };
         let margin = format!("{:width$}{below_rails}", "", width = figures.chars().count());
-        let mut head = Line::new().add(Style::Strong, figures);
+        let mut head = Line::strong(figures);
         head.push(Style::Faint, format!("{rails}{branch}"));
-        screen.beside(&head, &margin, &drawing.words(item));
-        let below = drawing.below(item);
+        screen.beside(head, &margin, drawing.words(&item));
+        let below = drawing.below(&item);
         let all = below.len();
         let below = below.into_iter().enumerate().rev();
         stack.extend(below.map(|(i, item)| (item, below_rails.clone(), i + 1 == all)));
@@ -107,18 +115,9 @@ fn draw(drawing: &Drawing<'_>, screen: &mut Screen) {
 }
 
 impl<'a> Drawing<'a> {
-    fn total(&self, item: Item<'_>) -> Sum {
-        match item {
-            Item::Node(node) => self.tree.nodes[node].total,
-            Item::Leaf(leaf) => leaf.total,
-            Item::Competitors(_, total) | Item::Small(_, total) => total,
-        }
-    }
-
     /// The children of a node, the largest difference first, and last the small ones, put together.
-    fn below(&self, item: Item<'_>) -> Vec<Item<'a>> {
-        let Item::Node(node) = item else { return Vec::new() };
-        let Node { leaves, children, .. } = &self.tree.nodes[node];
+    fn below(&self, item: &Item<'a>) -> Vec<Item<'a>> {
+        let Item::Node(Node { leaves, children, .. }) = item else { return Vec::new() };
         let is_competitor = |leaf: &&Leaf| {
             let Activity { kind, blamed } = &leaf.activity;
             *kind == SegmentKind::Runnable
@@ -126,23 +125,26 @@ impl<'a> Drawing<'a> {
         };
         let (competitors, others): (Vec<_>, Vec<_>) = leaves.iter().partition(is_competitor);
         let (named, rest) = competitors.split_at(MAX_COMPETITORS.min(competitors.len()));
-        let mut items: Vec<_> = children.iter().map(|&child| Item::Node(child)).collect();
+        let mut items: Vec<_> = children.iter().map(|&child| Item::Node(&self.tree.nodes[child])).collect();
         items.extend(others.iter().chain(named).map(|&leaf| Item::Leaf(leaf)));
         match rest {
             [] => {}
             [one] => items.push(Item::Leaf(one)),
-            rest => items.push(Item::Competitors(rest.len(), sum(rest.iter().map(|leaf| leaf.total)))),
+            rest => {
+                let words = format!("waiting for a CPU that {} other threads had", rest.len());
+                items.push(Item::Counted(Line::from(words), sum(rest.iter().map(|leaf| leaf.total))));
+            }
         }
-        let difference = |item: &Item<'_>| self.total(*item).mean(self.tree.calls).difference();
+        let difference = |item: &Item<'_>| item.total().mean(self.tree.calls).difference();
         items.sort_by(|a, b| difference(b).total_cmp(&difference(a)));
-        let (shown, small): (Vec<_>, Vec<_>) =
-            items.iter().partition(|item| self.is_shown(self.total(**item)));
+        let small: Vec<_> = items.iter().map(Item::total).filter(|total| !self.is_shown(*total)).collect();
         // One small part is drawn rather than counted.
-        if small.len() < 2 {
-            return items;
+        if small.len() > 1 {
+            items.retain(|item| self.is_shown(item.total()));
+            let words = Line::faint(format!("{} smaller parts", small.len()));
+            items.push(Item::Counted(words, sum(small.into_iter())));
         }
-        let rest = Item::Small(small.len(), sum(small.iter().map(|item| self.total(*item))));
-        shown.into_iter().chain([rest]).collect()
+        items
     }
 
     fn is_shown(&self, total: Sum) -> bool {
@@ -154,32 +156,27 @@ impl<'a> Drawing<'a> {
         mean.asked >= all.asked * MIN_SHARE || mean.usual > all.usual * MIN_USUAL_SHARE
     }
 
-    fn figures(&self, item: Item<'_>) -> String {
-        let total = self.total(item);
+    fn figures(&self, item: &Item<'_>) -> String {
+        let total = item.total();
         let PerGroup { asked, usual } = total.mean(self.tree.calls);
         let calls = match item {
             Item::Node(_) | Item::Leaf(_) => total.calls.asked.to_string(),
             // The number of calls that have one of them is not known.
-            Item::Competitors(..) | Item::Small(..) => String::new(),
+            Item::Counted(..) => String::new(),
         };
         let asked = duration(asked as u64);
         match self.columns {
-            Columns::Share(window_ns) => {
-                format!("{:>6}  {:>7}  ", share(total.ns.asked, window_ns), duration(total.ns.asked))
-            }
+            Columns::Share(window_ns) => part(total.ns.asked, window_ns),
             Columns::PerCall => format!("{asked:>7}  {calls:>5}  "),
             Columns::BesideUsual => format!("{asked:>7}  {:>7}  {calls:>5}  ", duration(usual as u64)),
         }
     }
 
-    fn words(&self, item: Item<'_>) -> Line {
+    fn words(&self, item: &Item<'_>) -> Line {
         match item {
-            Item::Node(node) => self.node(&self.tree.nodes[node]),
+            Item::Node(node) => self.node(node),
             Item::Leaf(leaf) => Line::from(self.leaf(leaf)),
-            Item::Competitors(count, _) => {
-                Line::from(format!("waiting for a CPU that {count} other threads had"))
-            }
-            Item::Small(count, _) => Line::new().add(Style::Faint, format!("{count} smaller parts")),
+            Item::Counted(words, _) => words.clone(),
         }
     }
 
@@ -196,34 +193,37 @@ impl<'a> Drawing<'a> {
 
     fn node(&self, node: &Node) -> Line {
         let mut line = Line::new();
-        if node.parent.is_some() {
+        let is_root = node.parent.is_none();
+        if !is_root {
             let call =
                 node.call.as_ref().map_or(String::new(), |call| format!("in {} ", wording::call(call)));
             line.push(Style::Normal, format!("{call}for "));
         }
-        match (&node.thread, node.parent) {
-            (None, None) => line.push(Style::Normal, "the call"),
-            (thread, _) => line.push(Style::Strong, wording::node_thread(&self.evidence, thread.as_ref())),
+        match &node.thread {
+            None if is_root => line.push(Style::Normal, "the call"),
+            thread => line.push(Style::Strong, wording::node_thread(&self.evidence, thread.as_ref())),
         }
-        let names = &self.evidence.recorded.survey.names;
-        let times = match node.thread {
-            Some(ThreadKey::One(thread)) => {
-                if let Some(unit) = names.unit(&self.evidence.thread(thread)) {
-                    line.push(Style::Faint, format!(" in {}", wording::unit(&unit)));
-                }
-                Some(node.waits)
-            }
-            _ => Some(node.waits).filter(|_| matches!(self.columns, Columns::Share(_))),
+        let one = match node.thread {
+            Some(ThreadKey::One(thread)) => Some(self.evidence.thread(thread)),
+            _ => None,
         };
-        if node.parent.is_some() {
-            let times = times.filter(|times| *times != 1).map_or(String::new(), |n| format!(", {n} times"));
-            let via = node.via.and_then(wording::via_word).unwrap_or("");
-            line.push(Style::Faint, format!("  [{via}{times}]"));
-            let ended = wording::tally(&node.ended, "wake-ups").map(|ended| format!("ended: {ended}"));
-            let code: Vec<String> = wording::tally(&node.began, "waits").into_iter().chain(ended).collect();
-            if !code.is_empty() {
-                line.push(Style::Normal, format!("  {}", code.join("; ")));
-            }
+        if let Some(unit) = one.and_then(|thread| self.evidence.recorded.survey.names.unit(&thread)) {
+            line.push(Style::Faint, format!(" in {}", wording::unit(&unit)));
+        }
+        if is_root {
+            return line;
+        }
+        let is_counted = one.is_some() || matches!(self.columns, Columns::Share(_));
+        let times = match node.waits {
+            times if is_counted && times != 1 => format!(", {times} times"),
+            _ => String::new(),
+        };
+        let via = node.via.and_then(wording::via_word).unwrap_or("");
+        line.push(Style::Faint, format!("  [{via}{times}]"));
+        let ended = wording::tally(&node.ended, "wake-ups").map(|ended| format!("ended: {ended}"));
+        let code: Vec<String> = wording::tally(&node.began, "waits").into_iter().chain(ended).collect();
+        if !code.is_empty() {
+            line.push(Style::Normal, format!("  {}", code.join("; ")));
         }
         line
     }
@@ -318,6 +318,21 @@ mod tests {
               3.3%     5 ns  └─ could run while its CPU was idle
         "#]]
         .assert_eq(&tree(&story.finish().answer(command()), Layout::PLAIN));
+    }
+
+    #[test]
+    fn small_parts_are_counted_and_one_alone_is_drawn() {
+        let causes = [(SegmentKind::Runnable, Cause::IdleCpu), (SegmentKind::Unknown, Cause::Lost)];
+        for (small, expected) in [(1, "could run while its CPU was idle"), (2, "2 smaller parts")] {
+            let mut story = Story::default();
+            let subject = story.thread(7, 1, b"make", 0);
+            story.then(1_000_000, subject, None, SegmentKind::Running, Cause::None);
+            for (kind, cause) in causes.clone().into_iter().take(small) {
+                story.then(1, subject, None, kind, cause);
+            }
+            let text = tree(&story.finish().answer(command()), Layout::PLAIN);
+            assert!(text.ends_with(&format!("└─ {expected}\n")), "{text}");
+        }
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! The words for findings: rows, causes, their parts, and what time went to.
 
-use wakepath_critical_path::{Responsible, Segment, SegmentKind};
+use wakepath_critical_path::{Responsible, Segment, SegmentKind, SignalCause};
+use wakepath_event::SignalEffect;
 use wakepath_findings::{
-    Activity, Blamed, CauseKey, CausePart, Certainty, Evidence, Leaf, PartKey, Row, RowKey, ThreadKey,
-    ThreadName,
+    Activity, Blamed, CausePart, Certainty, Evidence, Leaf, PartKey, Row, RowKey, ThreadKey, ThreadName,
 };
 use wakepath_names::{CallName, UnitLimit};
 
-use super::{call, comm, disk, interrupt, kind_phrase, limit, lock, on_host, thread, unit};
+use super::{call, comm, disk, interrupt, kind_phrase, limit, lock, on_host, signal_sent, thread, unit};
 
 /// Threads of one name: `postgres`, `kernel thread kworker`, `postgres on db1`.
 fn thread_name(evidence: &Evidence<'_>, name: &ThreadName) -> String {
@@ -29,7 +29,7 @@ pub fn thread_key(evidence: &Evidence<'_>, key: &ThreadKey) -> String {
 
 /// The thread of a tree's node; `None` is a packet in flight.
 pub fn node_thread(evidence: &Evidence<'_>, thread: Option<&ThreadKey>) -> String {
-    thread.map_or(String::from("a packet in flight"), |thread| thread_key(evidence, thread))
+    thread.map_or(String::from(super::IN_FLIGHT), |thread| thread_key(evidence, thread))
 }
 
 /// A leaf of a tree: `waiting for disk sda, in fdatasync of orders.db`.
@@ -43,28 +43,52 @@ fn in_call(activity: Option<String>, name: Option<&CallName>) -> String {
     activity.into_iter().chain(call).collect::<Vec<_>>().join(", ")
 }
 
-/// The responsible cause, in a few words; `None` for the thread itself.
-pub fn responsible(evidence: &Evidence<'_>, responsible: Responsible) -> Option<String> {
+/// The responsible cause: its code, and its name in a few words, if it has one; no code for the thread itself.
+pub fn responsible(
+    evidence: &Evidence<'_>,
+    responsible: Responsible,
+) -> (Option<&'static str>, Option<String>) {
     let names = &evidence.recorded.survey.names;
-    Some(match responsible {
-        Responsible::Itself => return None,
-        Responsible::Competitor(other) => thread(evidence.recorded, other, evidence.path.window.to),
-        Responsible::IdleCpu => String::from("idle CPU"),
-        Responsible::Timer => String::from("timer"),
+    let fixed = |code, name: &str| (code, Some(String::from(name)));
+    let (code, name) = match responsible {
+        Responsible::Itself => return (None, None),
+        Responsible::Competitor(other) => {
+            ("competitor", Some(thread(evidence.recorded, other, evidence.path.window.to)))
+        }
+        Responsible::IdleCpu => fixed("idle_cpu", "idle CPU"),
+        Responsible::Timer => fixed("timer", "timer"),
         Responsible::Disk { device, queued } => {
             let disk = device.map_or(String::from("a disk"), |device| disk(names, device));
-            if queued { format!("queue of {disk}") } else { disk }
+            ("block_request", Some(if queued { format!("queue of {disk}") } else { disk }))
         }
-        Responsible::Flow(flow) => names.sender(flow?)?.end.to_string(),
-        Responsible::Interrupt { context, irq } => interrupt(names, context, irq),
-        Responsible::Lock { address, kernel, .. } => lock(address, kernel),
-        Responsible::StillWaiting => String::from("still waiting"),
-        Responsible::BeforeRecording => String::from("the wait began before the recording"),
-        Responsible::NoWakeupSeen => String::from("no wake-up was recorded"),
-        Responsible::Lost => String::from("records were lost"),
-        Responsible::Unrecorded => String::from("a task switch was not recorded"),
-        Responsible::NotAlive => String::from("the thread was not alive"),
-    })
+        Responsible::Flow(flow) => {
+            ("packet", flow.and_then(|flow| names.sender(flow)).map(|peer| peer.end.to_string()))
+        }
+        Responsible::Interrupt { context, irq } => ("interrupt", Some(interrupt(names, context, irq))),
+        Responsible::Lock { address, kernel, .. } => ("lock", Some(lock(address, kernel))),
+        Responsible::Signal(signal) => {
+            ("signal", Some(signal_sent(evidence.recorded, &signal, evidence.path.window.to)))
+        }
+        Responsible::StillWaiting => fixed("still_waiting", "still waiting"),
+        Responsible::BeforeRecording => fixed("before_recording", "the wait began before the recording"),
+        Responsible::AfterRecording => fixed("after_recording", "the recording of its host had ended"),
+        Responsible::NoWakeupSeen => fixed("no_wakeup_seen", "no wake-up was recorded"),
+        Responsible::Lost => fixed("lost", "records were lost"),
+        Responsible::Unrecorded => fixed("unrecorded", "a task switch was not recorded"),
+        Responsible::NotAlive => fixed("not_alive", "the thread was not alive"),
+    };
+    (Some(code), name)
+}
+
+/// The code of what an activity's time is blamed on; `None` for the thread itself.
+pub fn blamed_code(evidence: &Evidence<'_>, blamed: &Blamed) -> Option<&'static str> {
+    match blamed {
+        Blamed::Cause(cause) => responsible(evidence, *cause).0,
+        Blamed::Threads(_) => Some("competitor"),
+        Blamed::CpuLimit(_) => Some("cpu_limit"),
+        Blamed::KernelThread(_) => Some("kernel_thread"),
+        Blamed::Sender(_) => Some("packet"),
+    }
 }
 
 /// The words of an activity: `waiting for a CPU that stress (555) had`.
@@ -81,13 +105,11 @@ pub fn activity(evidence: &Evidence<'_>, Activity { kind, blamed }: &Activity) -
             String::from("could run while its CPU was idle")
         }
         (SegmentKind::BlockDevice, Blamed::Cause(Responsible::Disk { device, queued })) => {
-            format!(
-                "waiting {} {}",
-                if *queued { "in the queue of" } else { "for" },
-                a_disk(evidence, *device)
-            )
+            let waiting = if *queued { "waiting in the queue of" } else { "waiting for" };
+            format!("{waiting} {}", a_disk(evidence, *device))
         }
         (SegmentKind::Throttled, Blamed::CpuLimit(limit)) => cpu_limit(Some(limit)),
+        (SegmentKind::Unknown, Blamed::Cause(Responsible::Signal(signal))) => cut_short(evidence, signal),
         (SegmentKind::Unknown, Blamed::Cause(Responsible::StillWaiting)) => {
             String::from("still waiting at the end of the window")
         }
@@ -96,7 +118,7 @@ pub fn activity(evidence: &Evidence<'_>, Activity { kind, blamed }: &Activity) -
         (_, Blamed::Sender(end)) => format!("{phrase}: {end}"),
         (_, Blamed::Threads(name)) => format!("{phrase}: {}", thread_name(evidence, name)),
         (_, Blamed::CpuLimit(of)) => format!("{phrase}: {}", limit(of)),
-        (_, Blamed::Cause(cause)) => match responsible(evidence, *cause) {
+        (_, Blamed::Cause(cause)) => match responsible(evidence, *cause).1 {
             Some(what) => format!("{phrase}: {what}"),
             None => String::from(phrase),
         },
@@ -107,6 +129,16 @@ pub fn activity(evidence: &Evidence<'_>, Activity { kind, blamed }: &Activity) -
 pub fn doing(evidence: &Evidence<'_>, segment: &Segment) -> String {
     let responsible = Responsible::from(&segment.cause);
     activity(evidence, &evidence.activity(segment.kind, responsible, segment.thread))
+}
+
+/// A wait that a signal cut short: `waiting until SIGALRM from a timer cut the wait short`.
+fn cut_short(evidence: &Evidence<'_>, signal: &SignalCause) -> String {
+    let effect = match signal.effect {
+        SignalEffect::Kills => "ended the thread",
+        SignalEffect::Stops => "stopped the thread",
+        SignalEffect::GoesOn => "cut the wait short",
+    };
+    format!("waiting until {} {effect}", signal_sent(evidence.recorded, signal, evidence.path.window.to))
 }
 
 /// A disk, `disk sda`, or that it is one.
@@ -122,33 +154,37 @@ fn cpu_limit(of: Option<&UnitLimit>) -> String {
     format!("not allowed to run: CPU limit{of}")
 }
 
-/// A row's key with what of `row` belongs to its name: `waiting for postgres (912) in postgresql.service`.
-pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> String {
+/// A row's key: its code, and its words with what of `row` belongs to its name: `waiting for postgres (912) in
+/// postgresql.service`.
+pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, String) {
+    let fixed = |code, words: &str| (code, String::from(words));
     match key {
-        RowKey::Running(_) => String::from("running"),
-        RowKey::Interrupts => String::from("interrupted"),
-        RowKey::Hypervisor => String::from("CPU taken by the hypervisor"),
-        RowKey::Cpu => String::from("waiting for a CPU"),
-        RowKey::CpuLimit(limit) => cpu_limit(limit.as_ref()),
-        RowKey::Disk(device) => format!("waiting for {}", a_disk(evidence, *device)),
-        RowKey::Timer => String::from("sleeping until a timer"),
-        RowKey::Network(None) => String::from("waiting for the network"),
-        RowKey::Network(Some(end)) => format!("waiting for the network, {end}"),
-        RowKey::Lock => String::from("waiting for a lock"),
-        RowKey::UserInput => String::from("waiting for a person"),
+        RowKey::Caller => fixed("caller", "running"),
+        RowKey::Running(_) => fixed("running", "running"),
+        RowKey::Interrupts => fixed("interrupts", "interrupted"),
+        RowKey::Hypervisor => fixed("hypervisor", "CPU taken by the hypervisor"),
+        RowKey::Cpu => fixed("cpu", "waiting for a CPU"),
+        RowKey::CpuLimit(limit) => ("cpu_limit", cpu_limit(limit.as_ref())),
+        RowKey::Disk(device) => ("disk", format!("waiting for {}", a_disk(evidence, *device))),
+        RowKey::Timer => fixed("timer", "sleeping until a timer"),
+        RowKey::Network(None) => fixed("network", "waiting for the network"),
+        RowKey::Network(Some(end)) => ("network", format!("waiting for the network, {end}")),
+        RowKey::Lock => fixed("lock", "waiting for a lock"),
+        RowKey::UserInput => fixed("user_input", "waiting for a person"),
         RowKey::Device(device) => {
-            let device = responsible(evidence, *device);
-            format!("waiting for {}", device.as_deref().unwrap_or("a device"))
+            let (_, device) = responsible(evidence, *device);
+            ("device", format!("waiting for {}", device.as_deref().unwrap_or("a device")))
         }
         RowKey::Process(name, host) => {
             let process = process(evidence, &comm(*name), row);
-            format!("waiting for {process}{}", on_host(evidence.recorded, *host))
+            ("process", format!("waiting for {process}{}", on_host(evidence.recorded, *host)))
         }
-        RowKey::KernelThread(name) => format!("waiting for kernel thread {}", comm(*name)),
-        RowKey::StillWaiting => String::from("still waiting at the end of the window"),
-        RowKey::Unknown(why) => match responsible(evidence, *why) {
-            Some(why) => format!("unknown: {why}"),
-            None => String::from("unknown"),
+        RowKey::KernelThread(name) => ("kernel_thread", format!("waiting for kernel thread {}", comm(*name))),
+        RowKey::Signal(signal) => ("signal", cut_short(evidence, signal)),
+        RowKey::StillWaiting => fixed("still_waiting", "still waiting at the end of the window"),
+        RowKey::Unknown(why) => match responsible(evidence, *why).1 {
+            Some(why) => ("unknown", format!("unknown: {why}")),
+            None => fixed("unknown", "unknown"),
         },
     }
 }
@@ -193,28 +229,28 @@ pub fn part(evidence: &Evidence<'_>, of: &RowKey, part: &PartKey) -> String {
             _ => String::from("not known"),
         },
         (RowKey::Lock, PartKey::Activity(Activity { blamed: Blamed::Cause(cause), .. })) => {
-            responsible(evidence, *cause).map_or(String::from("for a lock"), |lock| format!("for {lock}"))
+            let (_, lock) = responsible(evidence, *cause);
+            format!("for {}", lock.as_deref().unwrap_or("a lock"))
         }
         (_, PartKey::Activity(activity)) => String::from(kind_phrase(activity.kind)),
     }
 }
 
-/// A cause; `row` is what it took of the call of `evidence`.
-pub fn cause(evidence: &Evidence<'_>, key: &CauseKey, of: &Row) -> String {
+/// A cause: its code and its words; `of` is what it took of the call of `evidence`.
+pub fn cause(evidence: &Evidence<'_>, key: &RowKey, of: &Row) -> (&'static str, String) {
     match key {
-        CauseKey::Caller => String::from("running"),
-        CauseKey::Row(RowKey::Running(name)) => format!("running {}", comm(*name)),
-        CauseKey::Row(key) => row(evidence, key, of),
+        RowKey::Running(name) => ("running", format!("running {}", comm(*name))),
+        key => row(evidence, key, of),
     }
 }
 
 /// A part of a cause: `waiting for disk sda, in fdatasync of orders.db`.
-pub fn end(evidence: &Evidence<'_>, of: &CauseKey, part: &CausePart) -> String {
+pub fn end(evidence: &Evidence<'_>, of: &RowKey, part: &CausePart) -> String {
     let activity = part.end.activity.as_ref().map(|end| match (of, &end.blamed) {
-        (CauseKey::Row(RowKey::Cpu), Blamed::Threads(name)) => {
+        (RowKey::Cpu, Blamed::Threads(name)) => {
             format!("that {} had", thread_name(evidence, name))
         }
-        (CauseKey::Row(RowKey::Cpu), _) => String::from("while its CPU was idle"),
+        (RowKey::Cpu, _) => String::from("while its CPU was idle"),
         _ => activity(evidence, end),
     });
     in_call(activity, part.call.as_ref())

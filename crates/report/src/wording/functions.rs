@@ -1,7 +1,7 @@
 //! The words for functions in which threads were seen. Samples: `~ 23 of 24 samples in compress_block (libz.so.1),
 //! from pack_items checkout.c:88`. Waits: `14 of 14 waits in save_order (checkout), from main checkout.c:88`.
 
-use wakepath_findings::{Code, FunctionKey, Tally};
+use wakepath_findings::{Code, Tally};
 use wakepath_names::{Caller, Frame};
 use wakepath_symbols::{Found, Function};
 
@@ -34,7 +34,7 @@ pub fn code_lines(code: &Code) -> Vec<String> {
 }
 
 /// A function with its file: `compress_block (libz.so.1)`.
-pub fn function(key: &FunctionKey) -> String {
+pub fn function(key: &Frame) -> String {
     found(&key.found, key.in_kernel)
 }
 
@@ -87,22 +87,15 @@ fn with_line(caller: &Found) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_names::Place;
-
-    fn function(name: &str, module: Option<&str>, line: Option<(&str, u32)>) -> Found {
-        Found::Function(Function {
-            name: String::from(name),
-            module: module.map(|module| module.as_bytes().to_vec()),
-            line: line.map(|(file, line)| (String::from(file), line)),
-        })
-    }
+    use wakepath_findings::testing::function;
+    use wakepath_names::Site;
 
     fn text(places_and_counts: &[(Found, bool, Option<Found>, u64)]) -> Option<String> {
         let counts = places_and_counts.iter().map(|(leaf, in_kernel, caller, count)| {
-            (Place { leaf: leaf.clone(), in_kernel: *in_kernel, caller: caller.clone() }, *count)
+            (Site::new(leaf.clone(), *in_kernel, caller.clone()), *count)
         });
         let mut tally = Tally::default();
-        counts.for_each(|(place, count)| tally.add_samples(&place, count));
+        counts.for_each(|(place, count)| tally.add(&place, count));
         samples(&tally)
     }
 

@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use wakepath_event::{Context, Direction, EventKind, Mark, Softirq, Tid};
+use wakepath_event::{BlockedState, Context, Direction, EventKind, Mark, Softirq, SwitchOut, Tid};
 
-use super::recorder::{LeaveReason, Recorder, request};
+use super::recorder::{Recorder, request};
 use super::truth::{StateInterval, ThreadState, Truth, WaitEnd};
 use super::{Action, Program, Run, tid};
 
@@ -144,7 +144,7 @@ impl<'a> Machine<'a> {
             {
                 let ran = self.now - self.threads[thread].resumed;
                 self.threads[thread].remaining -= ran;
-                self.leave(thread, LeaveReason::Runnable);
+                self.leave(thread, SwitchOut::Runnable);
                 self.queue.push_back(thread);
                 self.dispatch();
             }
@@ -154,7 +154,7 @@ impl<'a> Machine<'a> {
             ScheduledEvent::Ran(..) | ScheduledEvent::Slice(..) => {}
             ScheduledEvent::Leave(thread) => {
                 let State::Leaving(woken) = self.threads[thread].state else { return };
-                self.leave(thread, LeaveReason::Blocked);
+                self.leave(thread, SwitchOut::Blocked(BlockedState::Interruptible));
                 if let Some(end) = woken {
                     self.runnable(thread, end);
                 }
@@ -199,15 +199,15 @@ impl<'a> Machine<'a> {
     }
 
     /// Takes a thread off its CPU, which is idle then.
-    fn leave(&mut self, thread: usize, out: LeaveReason) {
+    fn leave(&mut self, thread: usize, out: SwitchOut) {
         let cpu = self.threads[thread].cpu;
         let ran = self.now - self.threads[thread].since;
         let interrupts = (ran % 7).min(ran / 3) as u32;
         self.close(thread, ThreadState::Running);
         self.threads[thread].state = match out {
-            LeaveReason::Runnable => State::Runnable,
-            LeaveReason::Blocked => State::Blocked,
-            LeaveReason::Dead => State::Dead,
+            SwitchOut::Runnable | SwitchOut::Throttled => State::Runnable,
+            SwitchOut::Blocked(_) => State::Blocked,
+            SwitchOut::Dead => State::Dead,
         };
         self.cpus[cpu].0 = None;
         self.cpus[cpu].1 += 1;
@@ -235,7 +235,7 @@ impl<'a> Machine<'a> {
             }
             let Some(next) = self.next_for(cpu) else { continue };
             self.queue.retain(|&queued| queued != next);
-            self.recorder.switch(self.now, cpu, (Tid::IDLE, tid(next)), LeaveReason::Runnable, 0);
+            self.recorder.switch(self.now, cpu, (Tid::IDLE, tid(next)), SwitchOut::Runnable, 0);
             self.enter(next, cpu);
         }
     }
@@ -273,7 +273,7 @@ impl<'a> Machine<'a> {
             let Some(&action) = self.program.threads[thread].get(next) else {
                 self.truth.completed[thread] = Some(self.now);
                 self.recorder.write(self.now, cpu, Context::Task, tid(thread), EventKind::Exit);
-                self.leave(thread, LeaveReason::Dead);
+                self.leave(thread, SwitchOut::Dead);
                 return self.dispatch();
             };
             match action {

@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockRequest, BlockedState, Context, Cpu, Direction, Event, EventKind, Flow, FlowId, Mark, Packet,
-    SwitchOut, ThreadIdentity, Tid,
+    BlockRequest, Context, Cpu, Direction, Event, EventKind, Flow, FlowId, Mark, Packet, SwitchOut,
+    ThreadIdentity, Tid,
 };
 
 use super::tid;
@@ -47,14 +47,9 @@ impl Recorder {
         ns: u64,
         cpu: usize,
         (prev, next): (Tid, Tid),
-        out: LeaveReason,
+        out: SwitchOut,
         interrupts_ns: u32,
     ) {
-        let out = match out {
-            LeaveReason::Runnable => SwitchOut::Runnable,
-            LeaveReason::Blocked => SwitchOut::Blocked(BlockedState::Interruptible),
-            LeaveReason::Dead => SwitchOut::Dead,
-        };
         let what = EventKind::Switch { next, out, interrupts_ns, call: None };
         self.write(ns, cpu, Context::Task, prev, what);
     }
@@ -73,16 +68,7 @@ impl Recorder {
         direction: Direction,
         (socket, id): (usize, u32),
     ) {
-        let packet = Packet {
-            flow: flow_id(socket),
-            direction,
-            seq: id,
-            ack: 0,
-            len: 32,
-            tcp_flags: 0,
-            netns: 1,
-            interface: 1,
-        };
+        let packet = Packet { len: 32, ..crate::packet(flow_id(socket), direction, id) };
         self.write(ns, cpu, context, current, EventKind::Packet(packet));
     }
 
@@ -96,14 +82,6 @@ impl Recorder {
     }
 }
 
-/// How a thread leaves its CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LeaveReason {
-    Runnable,
-    Blocked,
-    Dead,
-}
-
 fn flow_id(socket: usize) -> FlowId {
     FlowId(socket as u64 + 1)
 }
@@ -111,7 +89,7 @@ fn flow_id(socket: usize) -> FlowId {
 pub(crate) fn request(thread: usize, start: u64) -> BlockRequest {
     let start = Some(Stamp::from_ns(start));
     let id = thread as u64;
-    BlockRequest { id, device: 8 << 20, sector: id, bytes: 4096, operation: 1, start, issued: start }
+    BlockRequest { sector: id, start, issued: start, ..crate::request(id) }
 }
 
 fn identity(thread: usize, start: u64) -> ThreadIdentity {

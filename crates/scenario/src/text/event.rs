@@ -3,7 +3,7 @@
 use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Comm, Context, Direction, EventKind, FunctionCall,
-    KernelLock, LockWord, Mark, Packet, Softirq, Stack, SwitchOut, Tid,
+    KernelLock, LockWord, Mark, Packet, Signal, SignalAction, Softirq, Stack, SwitchOut, Tid,
 };
 
 use super::words::{Words, number};
@@ -15,12 +15,13 @@ impl Reader {
     /// | `switch NEXT [runnable, throttled, dead, blocked[=STATE]] [irq=NS] [call=N:ARG [op= value= claim=]]` | |
     /// | `waking TARGET [irq=N] [newborn] [socket=FLOW]` | |
     /// | `blocked call=N:ARG [op= value= claim=]` | it was so when the recording began |
-    /// | `fork NAME tid=N [tgid=N] [ns=N/N] [start=NS]` | declares NAME |
+    /// | `fork NAME tid=N [tgid=N] [parent=N] [ns=N/N] [start=NS]` | declares NAME |
     /// | `exec COMM [from=OLD]`, `exit`, `rename THREAD COMM` | |
     /// | `out FLOW seq=N len=N [ack=N]`, `in FLOW …`, `ready FLOW` | packets |
     /// | `issue ID [start=NS] [issued=NS]`, `complete ID …` | disk requests |
     /// | `lock ADDRESS [owner=THREAD]`, `unlock ADDRESS` | kernel locks |
     /// | `called N from=NS` | a call of the function with that number returns |
+    /// | `signal N [handled, ends] [cut=CALL] [sent=NS by=THREAD]` | the thread takes a signal, with its action |
     /// | `refill` | the CPU limit of everybody's cgroup hands out time |
     /// | `stolen NS` | the hypervisor did not let this CPU run before |
     /// | `sample`, `loss from=NS [count=N]`, `started`, `stopped` | |
@@ -80,6 +81,20 @@ impl Reader {
                 from: Stamp::from_ns(words.option("from")?.ok_or("a call needs from=")?),
                 end: CallEnd::Returned,
             }),
+            "signal" => EventKind::Signal(Signal {
+                number: number(words.need("a number")?).ok_or("a signal has a number")?,
+                code: 0,
+                action: match (words.flag("handled"), words.flag("ends")) {
+                    (true, _) => SignalAction::Handled,
+                    (false, true) => SignalAction::ProcessEnds,
+                    (false, false) => SignalAction::Default,
+                },
+                cut_call: words.option("cut")?,
+                sent: match (words.option("sent")?, words.text("by")) {
+                    (Some(at), Some(by)) => Some((Stamp::from_ns(at), self.tid(by)?)),
+                    _ => None,
+                },
+            }),
             "refill" => EventKind::Refill(CgroupId(1)),
             "stolen" => EventKind::Stolen(number(words.need("ns")?).ok_or("how many ns were stolen")?),
             "started" => EventKind::Mark(Mark::Started),
@@ -101,16 +116,9 @@ impl Reader {
     }
 
     fn packet(&self, words: &mut Words<'_>, direction: Direction) -> Result<Packet, String> {
-        Ok(Packet {
-            flow: self.flow_id(words)?,
-            direction,
-            seq: words.option("seq")?.unwrap_or(0),
-            ack: words.option("ack")?.unwrap_or(0),
-            len: words.option("len")?.unwrap_or(0),
-            tcp_flags: 0,
-            netns: 1,
-            interface: 1,
-        })
+        let (flow, seq) = (self.flow_id(words)?, words.option("seq")?.unwrap_or(0));
+        let (ack, len) = (words.option("ack")?.unwrap_or(0), words.option("len")?.unwrap_or(0));
+        Ok(Packet { ack, len, ..crate::packet(flow, direction, seq) })
     }
 
     fn lock(&self, words: &mut Words<'_>) -> Result<KernelLock, String> {
@@ -152,17 +160,8 @@ fn switch_out(words: &mut Words<'_>) -> Result<SwitchOut, String> {
 }
 
 pub(super) fn blocked_state(text: &str) -> Result<BlockedState, String> {
-    Ok(match text {
-        "interruptible" => BlockedState::Interruptible,
-        "uninterruptible" => BlockedState::Uninterruptible,
-        "idle" => BlockedState::Idle,
-        "stopped" => BlockedState::Stopped,
-        "traced" => BlockedState::Traced,
-        "parked" => BlockedState::Parked,
-        "frozen" => BlockedState::Frozen,
-        "rtlock" => BlockedState::RtLockWait,
-        other => return Err(format!("no such state: {other}")),
-    })
+    let named = |state: &BlockedState| format!("{state:?}").eq_ignore_ascii_case(text);
+    BlockedState::KNOWN.into_iter().find(named).ok_or_else(|| format!("no such state: {text}"))
 }
 
 pub(super) fn context(text: &str) -> Result<Context, String> {
@@ -174,6 +173,9 @@ pub(super) fn context(text: &str) -> Result<Context, String> {
         "irq_work" => Context::IrqWork,
         "device" => Context::Device,
         "unknown" => Context::UnknownInterrupt,
+        "unrecorded" => Context::Unrecorded,
+        "unrecorded_timer" => Context::UnrecordedTimer,
+        "task_or_unrecorded" => Context::TaskOrUnrecorded,
         vector => Context::Softirq(
             *Softirq::ALL
                 .iter()
@@ -188,15 +190,7 @@ pub(super) fn context(text: &str) -> Result<Context, String> {
 
 fn request(words: &mut Words<'_>) -> Result<BlockRequest, String> {
     let id = number(words.need("a request")?).ok_or("a request is a number")?;
-    let start: Option<u64> = words.option("start")?;
-    let issued: Option<u64> = words.option("issued")?;
-    Ok(BlockRequest {
-        id,
-        device: 8 << 20,
-        sector: 0,
-        bytes: 4096,
-        operation: 1,
-        start: start.map(Stamp::from_ns),
-        issued: issued.map(Stamp::from_ns),
-    })
+    let start = words.option("start")?.map(Stamp::from_ns);
+    let issued = words.option("issued")?.map(Stamp::from_ns);
+    Ok(BlockRequest { start, issued, ..crate::request(id) })
 }

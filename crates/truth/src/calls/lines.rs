@@ -3,6 +3,7 @@
 use crate::calls::CallsJudgement;
 use crate::calls::judge::PeakVerdict;
 use crate::calls::log::Cause;
+use crate::tries::Outcome;
 
 /// The judgement of a run: its peaks, then its slow calls.
 pub fn lines(judged: &CallsJudgement) -> String {
@@ -22,11 +23,7 @@ pub fn lines(judged: &CallsJudgement) -> String {
         text.push_str(&line(peak));
     }
     let calls = &judged.calls;
-    let word = match (calls.is_right(), calls.is_void()) {
-        (false, _) => "WRONG",
-        (true, true) => "void",
-        (true, false) => "right",
-    };
+    let word = Outcome::of(calls.is_right(), !calls.is_void()).word();
     text.push_str(&format!(
         "  {} slow calls: {} with the right cause ({:.1}%), {} with missing events, {} mostly due to a neighbour, \
          {} with a cause that the log does not have: {word}\n",
@@ -62,11 +59,7 @@ pub fn lines(judged: &CallsJudgement) -> String {
 }
 
 fn line(verdict: &PeakVerdict) -> String {
-    let word = match (verdict.violations.is_empty(), verdict.void.is_empty()) {
-        (true, true) => "right",
-        (true, false) => "void",
-        (false, _) => "WRONG",
-    };
+    let word = Outcome::of(verdict.violations.is_empty(), verdict.void.is_empty()).word();
     let percent = |share: f64| format!("{:.2}%", share * 100.0);
     let bound = |bucket: u32| length(2f64.powi(i32::try_from(bucket).unwrap_or(i32::MAX)));
     let range = format!("{}, {}", bound(verdict.peak.from_bucket), bound(verdict.peak.to_bucket + 1));

@@ -55,16 +55,17 @@ impl Cause {
         }
     }
 
-    /// Whether `what` is the tool's name for it.
-    pub fn is_named(self, what: &str) -> bool {
+    /// Whether the tool's cause is this one. The name of a running thread is the last word of its text.
+    pub fn is_named(self, cause: &CauseName) -> bool {
+        let runs = |thread| cause.kind == "running" && cause.what.rsplit(' ').next() == Some(thread);
         match self {
-            Self::None | Self::Compute => what == "running",
-            Self::Mutex => what == "running causes-holder",
-            Self::Timer => what == "sleeping until a timer",
-            Self::Peer => what == "running causes-peer",
-            Self::Limit => what.starts_with("not allowed to run: CPU limit"),
-            Self::Fsync => what.starts_with("waiting for disk"),
-            Self::Neighbour => matches!(what, "waiting for a CPU" | "CPU taken by the hypervisor"),
+            Self::None | Self::Compute => cause.kind == "caller",
+            Self::Mutex => runs("causes-holder"),
+            Self::Timer => cause.kind == "timer",
+            Self::Peer => runs("causes-peer"),
+            Self::Limit => cause.kind == "cpu_limit",
+            Self::Fsync => cause.kind == "disk",
+            Self::Neighbour => matches!(cause.kind.as_str(), "cpu" | "hypervisor"),
         }
     }
 
@@ -191,7 +192,7 @@ pub struct CallsDocument {
 }
 
 /// A peak.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub struct Peak {
     /// Its first bucket.
     pub from_bucket: u32,
@@ -208,11 +209,30 @@ pub struct Selection {
     pub mean_ns: u64,
 }
 
+/// The name that the tool gives to a cause.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct CauseName {
+    /// The type of the cause.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The cause in words.
+    pub what: String,
+}
+
+impl CauseName {
+    /// Whether a time is unknown because events are missing. The reason stands in the words only.
+    pub fn is_missing(&self) -> bool {
+        let reasons = ["records were lost", "a task switch was not recorded"];
+        self.kind == "unknown" && reasons.iter().any(|reason| self.what.ends_with(reason))
+    }
+}
+
 /// A cause that the tool reports for calls.
 #[derive(Debug, Deserialize)]
 pub struct ReportedCause {
     /// Its name.
-    pub what: String,
+    #[serde(flatten)]
+    pub name: CauseName,
     /// Its time, ns a call.
     pub asked_ns: f64,
 }
@@ -248,15 +268,8 @@ pub struct ReportedCall {
     pub from_ns: u64,
     /// Its return by a probe.
     pub to_ns: u64,
-    /// Its largest cause.
-    pub first: Option<FirstCause>,
-}
-
-/// The largest cause of a call.
-#[derive(Debug, Deserialize)]
-pub struct FirstCause {
-    /// Its name.
-    pub what: String,
+    /// The name of its largest cause.
+    pub first: Option<CauseName>,
 }
 
 impl CallsDocument {

@@ -2,6 +2,7 @@
 //! slash, its system call or, after a `<`, the competitor.
 
 use super::*;
+use crate::made;
 use serde_json::json;
 
 const ORIGIN: i64 = 7_000_000_000;
@@ -26,28 +27,8 @@ fn truth() -> Value {
 }
 
 fn truth_of(parts: &[(&str, &str, Option<&str>, i64)]) -> Value {
-    let window: i64 = parts.iter().map(|part| part.3).sum();
-    let of_main = |kind| -> i64 {
-        parts.iter().filter(|part| part.0 == "main" && part.1 == kind).map(|part| part.3 * 1_000_000).sum()
-    };
-    let thread = |(tid, comm)| json!({"pid": 10, "tid": tid, "comm": comm});
-    let contributors: Vec<Value> = parts
-        .iter()
-        .map(|&(who, kind, call, ms)| {
-            let (tid, comm) = thread_named(who);
-            json!({"pid": 10, "tid": tid, "comm": comm, "kind": kind, "what": null, "call": call,
-                   "total_ns": ms * 1_000_000})
-        })
-        .collect();
-    json!({
-        "schema": "wakepath.truth/1", "workload": "prog",
-        "window": {"pid": 10, "tid": 10, "comm": "prog",
-                   "from_ns": ORIGIN + 1_000_000, "to_ns": ORIGIN + 1_000_000 + window * 1_000_000},
-        "clocks": {"unawares_ns": 0, "stolen_ns": 0, "running_ns": of_main("running")},
-        "must": [], "never": [],
-        "threads": [thread(MAIN), thread(WORKER)],
-        "contributors": contributors,
-    })
+    let parts = parts.iter().map(|&(who, kind, call, ms)| (thread_named(who), kind, call, ms * 1_000_000));
+    made::truth(&[MAIN, WORKER], ORIGIN + 1_000_000, &parts.collect::<Vec<_>>())
 }
 
 /// A path whose window begins 1 ms before the truth's and ends 1 ms after it, by main's running.
@@ -69,20 +50,13 @@ fn path(drawing: &str) -> Value {
         }));
         at = to;
     }
-    let contributors: Vec<Value> = segments
-        .iter()
-        .map(|segment| {
-            let ns = segment["to_ns"].as_i64().unwrap() - segment["from_ns"].as_i64().unwrap();
-            json!({"tid": segment["tid"], "kind": segment["kind"], "total_ns": ns,
-                   "share": ns as f64 / at as f64})
-        })
-        .collect();
-    json!({
-        "schema": "wakepath.path/1", "origin_ns": ORIGIN.to_string(),
-        "window": {"pid": 10, "tid": 10, "comm": "prog", "from_ns": 0, "to_ns": at},
-        "segments": segments, "contributors": contributors, "waits": [], "losses": [],
-    })
+    let mut path = made::path(MAIN, &segments);
+    path["origin_ns"] = json!(ORIGIN.to_string());
+    path
 }
+
+/// The path that agrees with [`truth`].
+const EXACT: &str = "60 main running, 10 worker timer, 30 worker running";
 
 fn judge(truth: &Value, path: &Value) -> Verdict {
     compare(truth, path, Limits::with_error(0.01)).expect("documents of the right form")
@@ -97,85 +71,58 @@ fn check(truth: &Value, path: &Value, error: f64, violations: &[&str]) {
     }
 }
 
-#[test]
-fn exact_agreement_passes_whatever_lies_beyond_the_ends() {
-    let path = path("60 main running, 10 worker timer, 30 worker running");
-    check(&truth(), &path, 0.0, &[]);
-    assert_eq!(judge(&truth(), &path).ends_ns, 2_000_000);
+/// Checks paths against a truth: two lines for each, its name with the error in percent and the violation, then the
+/// drawing.
+#[track_caller]
+fn check_all(truth: &Value, situations: &str) {
+    let lines: Vec<&str> = situations.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    for situation in lines.chunks(2) {
+        println!("{}", situation[0]);
+        let (_, expected) = situation[0].split_once(": ").expect("NAME: ERROR% VIOLATION");
+        let (error, violation) = expected.split_once('%').expect("ERROR%");
+        let violation = Some(violation.trim()).filter(|violation| !violation.is_empty());
+        let error = error.parse::<f64>().expect("percent") / 100.0;
+        check(truth, &path(situation[1]), error, violation.as_slice());
+    }
 }
 
 #[test]
-fn the_order_of_pieces_and_their_number_do_not_matter() {
-    check(
+fn time_of_a_wrong_thread_or_kind_is_an_error_and_nothing_hides_it() {
+    check_all(
         &truth(),
-        &path("30 worker running, 20 main running, 4 worker timer, 40 main running, 6 worker timer"),
-        0.0,
-        &[],
+        "exact agreement, whatever lies beyond the ends: 0%
+             60 main running, 10 worker timer, 30 worker running
+         the order of pieces and their number do not matter: 0%
+             30 worker running, 20 main running, 4 worker timer, 40 main running, 6 worker timer
+         a swapped thread: 30% contributors differ by 30.000%
+             60 main running, 10 worker timer, 30 main running
+         a swapped kind: 10% contributors differ by 10.000%
+             60 main running, 10 worker network, 30 worker running
+         the worker's total is right, and so is the sum of all timers and of all running: 20% contributors differ by 20.000%
+             50 main running, 10 main timer, 40 worker running
+         one percent is within one percent: 1%
+             61 main running, 9 worker timer, 30 worker running
+         two percent are not: 2% differ by 2.000%
+             62 main running, 8 worker timer, 30 worker running
+         unknown beyond a thousandth fails even where the difference is within its limit: 1% unknown is 1.000%
+             60 main running, 1 worker unknown, 9 worker timer, 30 worker running
+         and so does an outsider: 1% threads outside of the workload have 1.000%
+             60 main running, 1 outsider running, 9 worker timer, 30 worker running
+         kernel threads are outsiders where no disk is waited for: 1% threads outside of the workload have 1.000%
+             60 main running, 1 jbd2 running, 9 worker timer, 30 worker running
+         an interrupt within work is part of the work: 0%
+             58 main running, 2 main interrupted, 10 worker timer, 30 worker running
+         the hypervisor takes from work: 0%
+             58 main running, 2 main stolen, 10 worker timer, 30 worker running",
     );
-}
-
-#[test]
-fn a_swapped_thread_fails() {
-    check(
-        &truth(),
-        &path("60 main running, 10 worker timer, 30 main running"),
-        0.30,
-        &["contributors differ by 30.000%"],
-    );
-}
-
-#[test]
-fn a_swapped_kind_fails() {
-    check(
-        &truth(),
-        &path("60 main running, 10 worker network, 30 worker running"),
-        0.10,
-        &["contributors differ by 10.000%"],
-    );
-}
-
-#[test]
-fn errors_that_cancel_in_a_thread_do_not_hide() {
-    // The worker's total is right, and so is the sum of all timers and of all running.
-    check(
-        &truth(),
-        &path("50 main running, 10 main timer, 40 worker running"),
-        0.20,
-        &["contributors differ by 20.000%"],
-    );
-}
-
-#[test]
-fn an_error_of_one_percent_is_within_one_percent_and_two_are_not() {
-    check(&truth(), &path("61 main running, 9 worker timer, 30 worker running"), 0.01, &[]);
-    check(&truth(), &path("62 main running, 8 worker timer, 30 worker running"), 0.02, &["differ by 2.000%"]);
-}
-
-#[test]
-fn unknown_beyond_a_thousandth_fails_even_where_the_difference_is_within_its_limit() {
-    check(
-        &truth(),
-        &path("60 main running, 1 worker unknown, 9 worker timer, 30 worker running"),
-        0.01,
-        &["unknown is 1.000%"],
-    );
-}
-
-#[test]
-fn an_outsider_fails_even_where_the_difference_is_within_its_limit() {
-    check(
-        &truth(),
-        &path("60 main running, 1 outsider running, 9 worker timer, 30 worker running"),
-        0.01,
-        &["threads outside of the workload have 1.000%"],
-    );
+    assert_eq!(judge(&truth(), &path(EXACT)).ends_ns, 2_000_000);
 }
 
 #[test]
 fn an_assertion_that_must_not_hold_and_does_fails() {
     let mut truth = truth();
     truth["never"] = json!(["waits lock.owner"]);
-    let mut path = path("60 main running, 10 worker timer, 30 worker running");
+    let mut path = path(EXACT);
     path["waits"] = json!([{"call": "futex", "lock": {"kernel": false, "owner": null}}]);
     check(&truth, &path, 0.0, &[]);
     path["waits"] = json!([{"call": "futex", "lock": {"kernel": false, "owner": {"tid": 11}}}]);
@@ -187,81 +134,53 @@ fn an_assertion_that_must_hold_and_does_not_fails() {
     let mut truth = truth();
     truth["must"] = json!(["segments kind=running cause.comm=rival"]);
     check(&truth, &path("60 main running<rival, 10 worker timer, 30 worker running"), 0.0, &[]);
-    check(
-        &truth,
-        &path("60 main running, 10 worker timer, 30 worker running"),
-        0.0,
-        &["this must hold and does not"],
-    );
+    check(&truth, &path(EXACT), 0.0, &["this must hold and does not"]);
 }
 
 #[test]
-fn an_interrupt_within_work_is_part_of_the_work() {
-    check(
-        &truth(),
-        &path("58 main running, 2 main interrupted, 10 worker timer, 30 worker running"),
-        0.0,
-        &[],
+fn what_the_hypervisor_took_from_a_wait_for_a_cpu_is_part_of_it() {
+    check_all(
+        &truth_of(&[("main", "running", None, 60), ("main", "runnable", None, 40)]),
+        "behind the wait: 0%
+             60 main running, 9 main runnable, 31 main stolen
+         before it: 0%
+             60 main running, 31 main stolen, 9 main runnable
+         within it: 0%
+             60 main running, 5 main runnable, 31 main stolen, 4 main runnable",
     );
-}
-
-#[test]
-fn what_the_hypervisor_took_is_part_of_what_the_program_meant_to_do() {
-    check(&truth(), &path("58 main running, 2 main stolen, 10 worker timer, 30 worker running"), 0.0, &[]);
-    let truth = truth_of(&[("main", "running", None, 60), ("main", "runnable", None, 40)]);
-    for told in [
-        "60 main running, 9 main runnable, 31 main stolen",
-        "60 main running, 31 main stolen, 9 main runnable",
-        "60 main running, 5 main runnable, 31 main stolen, 4 main runnable",
-    ] {
-        check(&truth, &path(told), 0.0, &[]);
-    }
 }
 
 #[test]
 fn a_disk_wait_may_be_split_between_kernel_threads_and_device_in_any_way() {
-    let truth = truth_of(&[("main", "running", None, 60), ("main", "block_device", Some("fsync"), 40)]);
-    for told in [
-        "60 main running, 40 main block_device/fsync",
-        "60 main running, 39 main block_device/fsync, 1 main timer/fsync",
-        "60 main running, 10 jbd2 running, 5 jbd2 runnable, 24 jbd2 block_device, 1 main block_device/fsync",
-    ] {
-        check(&truth, &path(told), 0.0, &[]);
-    }
-    check(
-        &truth,
-        &path("60 main running, 39 main block_device/fsync, 1 outsider running"),
-        0.01,
-        &["threads outside of the workload have 1.000%"],
-    );
-    check(&truth, &path("60 main running, 40 main block_device/read"), 0.0, &["no wait of prog in fsync"]);
-}
-
-#[test]
-fn kernel_threads_are_outsiders_where_no_disk_is_waited_for() {
-    check(
-        &truth(),
-        &path("60 main running, 1 jbd2 running, 9 worker timer, 30 worker running"),
-        0.01,
-        &["threads outside of the workload have 1.000%"],
+    check_all(
+        &truth_of(&[("main", "running", None, 60), ("main", "block_device", Some("fsync"), 40)]),
+        "the device alone: 0%
+             60 main running, 40 main block_device/fsync
+         a timer in the same call: 0%
+             60 main running, 39 main block_device/fsync, 1 main timer/fsync
+         kernel threads: 0%
+             60 main running, 10 jbd2 running, 5 jbd2 runnable, 24 jbd2 block_device, 1 main block_device/fsync
+         another program: 1% threads outside of the workload have 1.000%
+             60 main running, 39 main block_device/fsync, 1 outsider running
+         another call: 0% no wait of prog in fsync
+             60 main running, 40 main block_device/read",
     );
 }
 
 #[test]
 fn a_wait_in_another_system_call_fails() {
-    let truth = truth_of(&[("main", "running", None, 60), ("main", "timer", Some("poll"), 40)]);
-    check(&truth, &path("60 main running, 40 main timer/poll"), 0.0, &[]);
-    check(
-        &truth,
-        &path("60 main running, 20 main timer/poll, 20 main timer/select"),
-        0.0,
-        &["timer of prog in poll is 20.000 ms, not 40.000 ms"],
+    check_all(
+        &truth_of(&[("main", "running", None, 60), ("main", "timer", Some("poll"), 40)]),
+        "the same call: 0%
+             60 main running, 40 main timer/poll
+         half of it in another: 0% timer of prog in poll is 20.000 ms, not 40.000 ms
+             60 main running, 20 main timer/poll, 20 main timer/select",
     );
 }
 
 #[test]
 fn a_window_of_another_thread_or_length_fails() {
-    let mut other = path("60 main running, 10 worker timer, 30 worker running");
+    let mut other = path(EXACT);
     other["window"]["tid"] = json!(11);
     check(&truth(), &other, 0.0, &["the window belongs to"]);
     let long = path("600 main running, 60 main running, 10 worker timer, 30 worker running");
@@ -281,39 +200,136 @@ fn a_window_of_another_thread_or_length_fails() {
 
 #[test]
 fn a_gap_between_segments_or_a_wrong_sum_fails() {
-    let mut gap = path("60 main running, 10 worker timer, 30 worker running");
+    let mut gap = path(EXACT);
     gap["segments"][2]["from_ns"] = json!(61_000_007);
     let violations = judge(&truth(), &gap).violations;
     assert!(violations.iter().any(|text| text.contains("do not tile")), "{violations:?}");
-    let mut sum = path("60 main running, 10 worker timer, 30 worker running");
+    let mut sum = path(EXACT);
     sum["contributors"][1]["total_ns"] = json!(60_000_001);
     check(&truth(), &sum, 0.0, &["segments and contributors differ by -1 ns in running"]);
 }
 
 #[test]
 fn a_recorder_that_lost_records_fails() {
-    let mut path = path("60 main running, 10 worker timer, 30 worker running");
+    let mut path = path(EXACT);
     path["losses"] = json!([{"count": 3, "reported": true}]);
     check(&truth(), &path, 0.0, &["the recorder lost records in 1 places"]);
 }
 
-#[test]
-fn unknown_where_an_event_never_came_excuses_what_it_took_and_no_more_and_asks_for_another_run() {
-    for (drawing, right) in [
-        ("60 main running, 5 worker unknown, 5 worker timer, 30 worker running", true),
-        ("60 main running, 5 worker unknown, 5 worker timer, 20 worker running, 10 main running", false),
-    ] {
-        let mut path = path(drawing);
-        path["losses"] = json!([{"count": null, "reported": false}]);
-        let verdict = judge(&truth(), &path);
-        assert_eq!(verdict.violations.is_empty(), right, "{drawing}: {:?}", verdict.violations);
-        assert!(verdict.void[0].contains("5.000% is unknown where events are missing"), "{:?}", verdict.void);
+/// A path in which switches are missing.
+fn path_with_missing(drawing: &str) -> Value {
+    let mut path = path(drawing);
+    path["losses"] = json!([{"count": null, "reported": false}]);
+    path
+}
+
+/// Checks what runs show that miss events: void, or wrong with this violation.
+#[track_caller]
+fn check_beside_unknown(truth: &Value, drawings: &[(&str, &str)]) {
+    for (drawing, violation) in drawings {
+        let verdict = judge(truth, &path_with_missing(drawing));
+        let violations = &verdict.violations;
+        assert!(verdict.void[0].contains("is unknown where events are missing"), "{:?}", verdict.void);
+        let expected = if violation.is_empty() { Outcome::Void } else { Outcome::Wrong };
+        assert_eq!(verdict.outcome(), expected, "{drawing}: {violations:?}");
+        assert!(violations.iter().all(|text| text.contains(violation)), "{drawing}: {violations:?}");
     }
 }
 
 #[test]
+fn unknown_where_an_event_never_came_excuses_what_the_path_lacks_and_nothing_else() {
+    check_beside_unknown(
+        &truth(),
+        &[
+            ("60 main running, 5 worker unknown, 5 worker timer, 30 worker running", ""),
+            ("60 main running, 5 worker unknown, 5 worker timer, 29 worker running, 1 main running", ""),
+            // All of it lies within the time that is unknown, and main still has too much.
+            (
+                "60 main running, 5 worker unknown, 5 worker timer, 20 worker running, 10 main running",
+                "contributors differ by 10.000%",
+            ),
+            (
+                "62 main running, 30 worker unknown, 8 worker timer",
+                "contributors differ by 2.000% of the window, more than 1.0%",
+            ),
+            (
+                "60 main running, 5 worker unknown, 4 worker timer, 30 worker running, 1 outsider running",
+                "threads outside of the workload have 1.000%",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_must_or_never_or_name_is_wrong_whatever_is_unknown_beside_it() {
+    const BESIDE: &str = "60 main running, 5 worker unknown, 5 worker timer, 30 worker running";
+    let with = |key: &str, assertion: &str| {
+        let mut truth = truth();
+        truth[key] = json!([assertion]);
+        judge(&truth, &path_with_missing(BESIDE)).outcome()
+    };
+    assert_eq!(with("must", "segments kind=timer comm=prog-work"), Outcome::Void);
+    assert_eq!(with("must", "segments kind=lock"), Outcome::Wrong);
+    assert_eq!(with("never", "segments kind=lock"), Outcome::Void);
+    assert_eq!(with("never", "segments kind=timer comm=prog-work"), Outcome::Wrong);
+    let mut path = path_with_missing(BESIDE);
+    for segment in path["segments"].as_array_mut().unwrap() {
+        segment["comm"] = json!("prog");
+    }
+    let verdict = judge(&truth(), &path);
+    assert_eq!(verdict.outcome(), Outcome::Wrong, "{:?}", verdict.void);
+    assert_eq!(verdict.violations, ["thread 11 has the name `prog` and never `prog-work`"]);
+}
+
+#[test]
+fn a_wait_may_lack_unknown_time_and_has_none_that_it_did_not_have() {
+    check_beside_unknown(
+        &truth_of(&[("main", "running", None, 60), ("main", "timer", Some("poll"), 40)]),
+        &[
+            ("60 main running, 20 main timer/poll, 20 main unknown", ""),
+            ("60 main running, 40 main unknown", ""),
+            (
+                "60 main running, 10 main timer/poll, 20 main timer/select, 10 main unknown",
+                "timer of prog in poll is 10.000 ms",
+            ),
+        ],
+    );
+    let truth = truth_of(&[("main", "running", None, 60), ("main", "timer", Some("poll"), 40)]);
+    let longer = judge(&truth, &path_with_missing("50 main running, 45 main timer/poll, 5 main unknown"));
+    let said = |text: &String| text == "timer of prog in poll is 45.000 ms, not 40.000 ms";
+    assert!(longer.violations.iter().any(said), "{:?}", longer.violations);
+    let disk = truth_of(&[("main", "running", None, 60), ("main", "block_device", Some("fsync"), 40)]);
+    check_beside_unknown(
+        &disk,
+        &[
+            ("60 main running, 40 main unknown", ""),
+            ("60 main running, 20 main block_device/read, 20 main unknown", "no wait of prog in fsync"),
+        ],
+    );
+}
+
+#[test]
+fn unknown_time_without_a_missing_event_excuses_nothing() {
+    let path = path("60 main running, 5 worker unknown, 5 worker timer, 30 worker running");
+    let verdict = judge(&truth(), &path);
+    assert_eq!((verdict.outcome(), verdict.void.len()), (Outcome::Wrong, 0), "{:?}", verdict.violations);
+}
+
+#[test]
+fn a_path_that_contradicts_itself_is_wrong_even_beside_a_truth_that_does() {
+    let mut truth = truth();
+    truth["clocks"]["running_ns"] = json!(50_000_000);
+    truth["must"] = json!(["segments kind=lock"]);
+    let swapped = "60 main running, 10 worker timer, 30 main running";
+    let mut path = path(swapped);
+    assert_eq!(judge(&truth, &path).outcome(), Outcome::Void, "nothing else can be judged");
+    path["contributors"][1]["total_ns"] = json!(60_000_001);
+    assert_eq!(judge(&truth, &path).outcome(), Outcome::Wrong);
+}
+
+#[test]
 fn a_truth_that_contradicts_itself_judges_nothing() {
-    let path = path("60 main running, 10 worker timer, 30 worker running");
+    let path = path(EXACT);
     let void = |key: &str, value: i64, expected: &str| {
         let mut truth = truth();
         match key {
@@ -384,7 +400,7 @@ fn a_slower_machine_is_allowed_more_for_its_switches_but_nothing_that_must_not_b
 
 #[test]
 fn documents_of_another_form_are_refused() {
-    let path = path("60 main running, 10 worker timer, 30 worker running");
+    let path = path(EXACT);
     let mut other = path.clone();
     other["schema"] = json!("wakepath.path/2");
     let limits = Limits::with_error(0.01);

@@ -2,27 +2,13 @@
 //! server runs 40, sleeps 50, and the rest is in flight.
 
 use super::*;
+use crate::made;
 
 const MS: i64 = 1_000_000;
 
 fn half(comm: &str, tid: u32, parts: &[(&str, i64)]) -> Value {
-    let thread = json!({"pid": tid, "tid": tid, "comm": comm});
-    let window: i64 = parts.iter().map(|part| part.1).sum();
-    let ran: i64 =
-        parts.iter().filter(|part| part.0 == "running" || part.0 == "beside").map(|part| part.1).sum();
-    let contributors: Vec<Value> = parts
-        .iter()
-        .map(|&(kind, ms)| {
-            json!({"pid": tid, "tid": tid, "comm": comm, "kind": kind, "what": null, "call": null,
-                   "total_ns": ms * MS})
-        })
-        .collect();
-    json!({
-        "schema": "wakepath.truth/1", "workload": "rpc",
-        "window": {"pid": tid, "tid": tid, "comm": comm, "from_ns": 0, "to_ns": window * MS},
-        "clocks": {"running_ns": ran * MS, "unawares_ns": 0, "stolen_ns": 0},
-        "must": [], "never": [], "threads": [thread], "contributors": contributors,
-    })
+    let parts: Vec<_> = parts.iter().map(|&(kind, ms)| ((tid, comm), kind, None, ms * MS)).collect();
+    made::truth(&[(tid, comm)], 0, &parts)
 }
 
 fn halves() -> (Value, Value) {
@@ -44,10 +30,9 @@ fn notes() -> [ClockNotes; 2] {
 
 /// HOST THREAD KIND LENGTH; a flight has the end that the server is at.
 fn path(drawing: &str) -> Value {
-    let (mut at, mut segments, mut contributors) = (0, Vec::new(), Vec::new());
-    let pieces: Vec<Vec<&str>> = drawing.split(", ").map(|piece| piece.split(' ').collect()).collect();
-    let window: i64 = pieces.iter().map(|words| words[2].parse::<i64>().unwrap() * MS).sum();
-    for words in pieces {
+    let (mut at, mut segments) = (0, Vec::new());
+    for piece in drawing.split(", ") {
+        let words: Vec<&str> = piece.split(' ').collect();
         let ns = words[2].parse::<i64>().unwrap() * MS;
         let (host, comm, kind) = match words[0] {
             "client" => (json!("boot-1"), json!("rpc"), words[1]),
@@ -64,30 +49,22 @@ fn path(drawing: &str) -> Value {
         });
         segments.push(json!({"from_ns": at, "to_ns": at + ns, "kind": kind, "host": host, "tid": tid,
                              "comm": comm, "call": null, "cause": cause}));
-        contributors.push(json!({"host": host, "tid": tid, "kind": kind, "total_ns": ns,
-                                 "share": ns as f64 / window as f64}));
         at += ns;
     }
-    json!({
-        "schema": "wakepath.path/1", "origin_ns": "0",
-        "hosts": [{"host": "boot-1", "name": "client"}, {"host": "boot-2", "name": "server"}],
-        "window": {"host": "boot-1", "tid": 7, "comm": "rpc", "from_ns": 0, "to_ns": window},
-        "segments": segments, "waits": [], "contributors": contributors, "losses": [],
-    })
+    let mut path = made::path((7, "rpc"), &segments);
+    path["hosts"] = json!([{"host": "boot-1", "name": "client"}, {"host": "boot-2", "name": "server"}]);
+    path["window"]["host"] = json!("boot-1");
+    path
 }
 
 fn verdict(drawing: &str) -> (Verdict, Findings) {
-    let (client, server) = halves();
-    let mut findings = Findings::default();
-    let verdict = compare_halves(
-        [&client, &server],
-        &notes(),
-        &path(drawing),
-        Limits::with_error(LIMIT),
-        &mut findings,
-    )
-    .unwrap();
-    (verdict, findings)
+    verdict_of(halves(), drawing)
+}
+
+fn verdict_of((client, server): (Value, Value), drawing: &str) -> (Verdict, Findings) {
+    let (mut findings, limits) = (Findings::default(), Limits::with_error(LIMIT));
+    let verdict = compare_halves([&client, &server], &notes(), &path(drawing), limits, &mut findings);
+    (verdict.unwrap(), findings)
 }
 
 const RIGHT: &str = "client running 10, flight to 12, server running 20, server timer 50, server running 20, \
@@ -165,13 +142,6 @@ fn a_path_of_one_host_or_of_the_servers_window_is_refused() {
 fn a_server_with_a_wrong_truth_cannot_be_judged() {
     let (client, mut server) = halves();
     server["clocks"]["running_ns"] = json!(10 * MS);
-    let verdict = compare_halves(
-        [&client, &server],
-        &notes(),
-        &path(RIGHT),
-        Limits::with_error(LIMIT),
-        &mut Findings::default(),
-    )
-    .unwrap();
+    let (verdict, _) = verdict_of((client, server), RIGHT);
     assert_eq!(verdict.void.len(), 1, "{:?}", verdict.void);
 }

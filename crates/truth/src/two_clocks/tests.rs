@@ -54,11 +54,9 @@ fn sync(matched: [u64; 2], inversions: u64, error: Option<i64>, faster: f64, lat
     }
 }
 
-fn violations(sync: &SyncDocument) -> usize {
-    let (client, server) = (notes(|at| at, 0.0), notes(servers, DRIFT));
-    let found = judge(sync, &client, &server, DRIFT).unwrap();
-    assert_eq!(found.facts.len(), 6, "{:?}", found.facts);
-    found.violations.len()
+/// The findings about a server whose clock drifts by `steered`.
+fn found(sync: &SyncDocument, steered: f64) -> Findings {
+    judge(sync, &notes(|at| at, 0.0), &notes(servers, steered), DRIFT).unwrap()
 }
 
 #[test]
@@ -75,26 +73,21 @@ fn packets_must_agree_with_counter_and_files() {
         ("a drift that its error does not explain", sync([200, 200], 0, Some(ms / 2), DRIFT + 50e-6, 0), 1),
         ("a tenth of a second off", sync([200, 200], 0, Some(ms / 2), DRIFT, 100 * ms), 1),
     ] {
-        assert_eq!(violations(&document), wrong, "{what}");
+        let found = found(&document, DRIFT);
+        assert_eq!((found.facts.len(), found.violations.len()), (6, wrong), "{what}: {:?}", found.facts);
     }
 }
 
 #[test]
 fn without_a_bound_nothing_else_is_believed() {
-    let (client, server) = (notes(|at| at, 0.0), notes(servers, DRIFT));
-    let found = judge(&sync([200, 200], 0, None, DRIFT, 0), &client, &server, DRIFT).unwrap();
+    let found = found(&sync([200, 200], 0, None, DRIFT, 0), DRIFT);
     assert_eq!((found.facts.len(), found.violations.len()), (2, 1));
 }
 
 #[test]
 fn a_guest_with_another_drift_than_it_was_given_is_noticed() {
-    let (client, server) = (notes(|at| at, 0.0), notes(servers, 0.0));
-    let found = judge(&sync([200, 200], 0, Some(500_000), DRIFT, 0), &client, &server, DRIFT).unwrap();
-    assert!(
-        found.violations.len() == 1 && found.violations[0].contains("it was set to"),
-        "{:?}",
-        found.violations
-    );
+    let violations = found(&sync([200, 200], 0, Some(500_000), DRIFT, 0), 0.0).violations;
+    assert!(violations.len() == 1 && violations[0].contains("it was set to"), "{violations:?}");
 }
 
 #[test]

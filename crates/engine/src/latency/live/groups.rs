@@ -17,7 +17,13 @@ pub(super) fn groups(
     unit: Unit,
     mut slices: GroupSlices,
 ) -> Groups {
-    let mut group = |key, id, counts| group(key, counts, unit, slices.remove(&id).unwrap_or_default());
+    let mut group = |key, id, counts: &Counts| Group {
+        key,
+        histogram: Histogram::from_counters(unit, counts.buckets, counts.sum.into()),
+        slices: slices.remove(&id).unwrap_or_default(),
+        unwound: counts.unwound,
+        overflowed: counts.overflowed,
+    };
     let known = counted.groups.iter();
     let mut groups: Vec<_> =
         known.map(|found| group(key(by, found), Some((found.id, found.start_ns)), &found.counts)).collect();
@@ -27,11 +33,6 @@ pub(super) fn groups(
         groups.push(others);
     }
     Groups { by, groups }
-}
-
-fn group(key: GroupKey, counts: &Counts, unit: Unit, slices: Vec<TimeSlice>) -> Group {
-    let histogram = Histogram::from_counters(unit, counts.buckets, counts.sum.into());
-    Group { key, histogram, slices, unwound: counts.unwound, overflowed: counts.overflowed }
 }
 
 /// The target's slices by group. `slice_of_reading` holds the index of each reading's slice. Empty where a reading
@@ -85,8 +86,11 @@ mod tests {
         Counted { id, start_ns, process: None, name: Some(Box::from(*b"x")), counts: counts(1, sum) }
     }
 
-    fn order(groups: &Groups) -> Vec<GroupKey> {
-        groups.groups.iter().map(|group| group.key.clone()).collect()
+    /// The keys of the groups in their order, and the number of calls of all.
+    fn order(counted: &wakepath_collect::Groups) -> (Vec<GroupKey>, u64) {
+        let found = groups(GroupBy::Process, counted, Unit::Nanoseconds, GroupSlices::new()).groups;
+        let calls = found.iter().map(|group| group.histogram.calls()).sum();
+        (found.into_iter().map(|group| group.key).collect(), calls)
     }
 
     #[test]
@@ -96,16 +100,12 @@ mod tests {
             groups: vec![group(9, 1, 2000), group(7, 5, 3000), group(7, 2, 2000)],
             others: counts(0, 0),
         };
-        let found = groups(GroupBy::Process, &counted, Unit::Nanoseconds, GroupSlices::new());
-        assert_eq!(order(&found), [process(7, 5), process(7, 2), process(9, 1)], "an id that was used again");
+        let known = vec![process(7, 5), process(7, 2), process(9, 1)];
+        assert_eq!(order(&counted), (known.clone(), 3), "an id that was used again");
+        let with_others = [known, vec![GroupKey::Others]].concat();
         counted.others = counts(10, 100_000);
-        let found = groups(GroupBy::Process, &counted, Unit::Nanoseconds, GroupSlices::new());
-        assert_eq!(order(&found).last(), Some(&GroupKey::Others));
-        assert_eq!(found.groups.iter().map(|group| group.histogram.calls()).sum::<u64>(), 13);
+        assert_eq!(order(&counted), (with_others.clone(), 13));
         counted.others = Counts { unwound: 1, ..counts(0, 0) };
-        assert_eq!(
-            order(&groups(GroupBy::Process, &counted, Unit::Nanoseconds, GroupSlices::new())).last(),
-            Some(&GroupKey::Others)
-        );
+        assert_eq!(order(&counted), (with_others, 3));
     }
 }

@@ -3,12 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use wakepath_collect::{
-    Error as CollectError, KernelFunction, KernelTypes, MAX_TARGETS, try_kernel_functions,
+    Counted, Error as CollectError, KernelFunction, KernelTypes, MAX_TARGETS, try_kernel_functions,
 };
-use wakepath_functions::{Pattern, similar};
+use wakepath_functions::Pattern;
 
 use super::error::{KernelRefusal, LiveLatencyError};
-use crate::latency::TargetError;
+use super::resolve::LiveTarget;
+use crate::latency::LatencySource;
+use crate::latency::target::matching;
 
 /// The files in which the kernel lists the functions that can be traced.
 const TRACEABLE: [&str; 2] = [
@@ -37,17 +39,8 @@ const NEVER: [&str; 14] = [
 /// The most functions of a pattern that are named as refused.
 const MAX_NAMED: usize = 5;
 
-/// A function of the kernel that was asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// The name of the target.
-    pub target: String,
-    pub function: KernelFunction,
-    pub notes: Vec<String>,
-}
-
 /// The functions that a pattern means and that this kernel allows to be probed.
-pub(crate) fn kernel_functions(pattern: &Pattern) -> Result<Vec<Found>, LiveLatencyError> {
+pub(crate) fn kernel_functions(pattern: &Pattern) -> Result<Vec<LiveTarget>, LiveLatencyError> {
     // Without symbols, the name is tried as it stands.
     let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let traceable = TRACEABLE.iter().find_map(|path| std::fs::read_to_string(path).ok());
@@ -64,6 +57,7 @@ pub(crate) fn kernel_functions(pattern: &Pattern) -> Result<Vec<Found>, LiveLate
 }
 
 /// The functions that the kernel lists.
+#[derive(Default)]
 struct Known<'a> {
     functions: HashMap<&'a str, Vec<Symbol<'a>>>,
     /// The names at each address: a function may have several.
@@ -84,19 +78,13 @@ struct Symbol<'a> {
 impl<'a> Known<'a> {
     /// Reads `/proc/kallsyms` and the list of what can be traced.
     fn new(symbols: &'a str, traceable: Option<&str>) -> Self {
-        let mut known = Self {
-            functions: HashMap::new(),
-            by_address: HashMap::new(),
-            traceable: None,
-            altered: Vec::new(),
-        };
+        let mut known = Self::default();
         for line in symbols.lines() {
             let mut fields = line.split_whitespace();
-            let (Some(address), Some(kind), Some(name)) = (fields.next(), fields.next(), fields.next())
-            else {
+            let address = fields.next().and_then(|address| u64::from_str_radix(address, 16).ok());
+            let (Some(address), Some(kind), Some(name)) = (address, fields.next(), fields.next()) else {
                 continue;
             };
-            let Ok(address) = u64::from_str_radix(address, 16) else { continue };
             // The bytes before a function are its padding.
             if !matches!(kind, "t" | "T" | "w" | "W") || name.starts_with("__pfx_") {
                 continue;
@@ -124,27 +112,19 @@ impl<'a> Known<'a> {
     /// The names that a pattern means, in order; at least one.
     fn meant(&self, pattern: &'a Pattern) -> Result<Vec<&'a str>, LiveLatencyError> {
         let text = pattern.as_str();
-        let mut names: Vec<&str> = match pattern.is_exact() {
-            true => self.functions.get_key_value(text).map(|(name, _)| *name).into_iter().collect(),
-            false => self.functions.keys().copied().filter(|name| pattern.matches(name)).collect(),
-        };
-        names.sort_unstable();
         if self.functions.is_empty() && pattern.is_exact() {
             return Ok(vec![text]);
         }
-        if !names.is_empty() {
-            return Ok(names);
-        }
         let part = |name: &&&str| name.strip_prefix(text).is_some_and(|rest| rest.starts_with('.'));
         let left: Vec<_> = self.altered.iter().filter(part).map(|&name| name.to_owned()).collect();
-        if !left.is_empty() {
+        if !left.is_empty() && !self.functions.contains_key(text) {
             let why = KernelRefusal::Altered { left };
             return Err(LiveLatencyError::KernelRefused { name: text.to_owned(), why });
         }
-        let target = |name: &str| format!("kernel:{name}");
-        let similar = similar(text, self.functions.keys().map(|&name| name.into()));
-        let similar = similar.iter().map(|name| target(name)).collect();
-        Err(TargetError::Unknown { target: target(text), similar }.into())
+        let found = matching("kernel", pattern, self.functions.keys().map(|&name| (name, name)))?;
+        let mut names: Vec<_> = found.into_iter().map(|(_, name)| name).collect();
+        names.sort_unstable();
+        Ok(names)
     }
 
     /// Those of the named functions that can be probed, with their notes.
@@ -153,7 +133,7 @@ impl<'a> Known<'a> {
         pattern: &Pattern,
         names: &[&str],
         has_type: impl Fn(&str) -> bool,
-    ) -> Result<Vec<Found>, LiveLatencyError> {
+    ) -> Result<Vec<LiveTarget>, LiveLatencyError> {
         let (mut found, mut refused, mut there) = (Vec::new(), Vec::new(), HashSet::new());
         for &name in names {
             match self.probed(name, &has_type) {
@@ -209,7 +189,7 @@ impl<'a> Known<'a> {
         self.functions.get(name).map_or(&[], Vec::as_slice)
     }
 
-    fn found(&self, name: &str, function: KernelFunction) -> Found {
+    fn found(&self, name: &str, function: KernelFunction) -> LiveTarget {
         let mut notes = Vec::new();
         if function.never_returns {
             notes.push(String::from("it never returns: each call is counted as one that never returned"));
@@ -219,7 +199,8 @@ impl<'a> Known<'a> {
                 "calls are not seen where the compiler inlined the function into a caller",
             ));
         }
-        Found { target: format!("kernel:{name}"), function, notes }
+        let counted = Counted::KernelFunction(function);
+        LiveTarget { notes, ..LiveTarget::new(format!("kernel:{name}"), LatencySource::Calls, counted) }
     }
 }
 
@@ -250,11 +231,24 @@ ffffffffc0000000 t of_module\t[ext4]
     const TRACED: &str =
         "vfs_read\nvfs_write\nvfs_local\ntwice\ntwice\nalias\ntypeless\ntyped\ndo_exit\nof_module [ext4]\n";
 
-    fn find(pattern: &str) -> Result<Vec<Found>, LiveLatencyError> {
-        let known = Known::new(SYMBOLS, Some(TRACED));
+    fn find(pattern: &str) -> Result<Vec<LiveTarget>, LiveLatencyError> {
+        find_in(SYMBOLS, Some(TRACED), pattern)
+    }
+
+    fn find_in(
+        symbols: &str,
+        traceable: Option<&str>,
+        pattern: &str,
+    ) -> Result<Vec<LiveTarget>, LiveLatencyError> {
+        let known = Known::new(symbols, traceable);
         let pattern = Pattern::new(pattern);
         let names = known.meant(&pattern)?;
         known.find(&pattern, &names, |name| !["typeless", "typed_elsewhere"].contains(&name))
+    }
+
+    fn function(target: &LiveTarget) -> &KernelFunction {
+        let Counted::KernelFunction(function) = &target.counted else { panic!("{target:?}") };
+        function
     }
 
     #[test]
@@ -296,15 +290,15 @@ ffffffffc0000000 t of_module\t[ext4]
     #[test]
     fn a_pattern_is_what_can_be_probed_of_it_and_says_what_cannot() {
         let found = find("vfs_*").expect("functions");
-        let targets: Vec<_> = found.iter().map(|found| found.target.as_str()).collect();
+        let targets: Vec<_> = found.iter().map(|found| found.name.as_str()).collect();
         assert_eq!(targets, ["kernel:vfs_local", "kernel:vfs_read", "kernel:vfs_write"]);
         assert_eq!(
             found[0].notes,
             ["calls are not seen where the compiler inlined the function into a caller"]
         );
-        assert!(found[1].notes.is_empty() && !found[1].function.never_returns);
+        assert!(found[1].notes.is_empty() && !function(&found[1]).never_returns);
         let found = find("*").expect("functions");
-        let functions: Vec<_> = found.iter().map(|found| found.function.name.as_str()).collect();
+        let functions: Vec<_> = found.iter().map(|found| function(found).name.as_str()).collect();
         assert_eq!(functions, ["alias", "do_exit", "same", "typed", "vfs_local", "vfs_read", "vfs_write"]);
         let left_out = found[0].notes.iter().filter(|note| note.starts_with("left out `"));
         assert_eq!(left_out.count(), 4, "{found:#?}");
@@ -312,13 +306,13 @@ ffffffffc0000000 t of_module\t[ext4]
         // one.
         assert_eq!(find("same").expect("a function").len(), 1);
         let found = find("typed_elsewhere").expect("a function");
-        assert_eq!((&*found[0].target, &*found[0].function.name), ("kernel:typed_elsewhere", "typed"));
+        assert_eq!((&*found[0].name, &*function(&found[0]).name), ("kernel:typed_elsewhere", "typed"));
     }
 
     #[test]
     fn a_function_that_never_returns_says_so() {
         let found = find("do_exit").expect("a function");
-        assert!(found[0].function.never_returns);
+        assert!(function(&found[0]).never_returns);
         assert!(found[0].notes[0].starts_with("it never returns"), "{found:?}");
         assert!(NEVER.is_sorted());
     }
@@ -326,10 +320,7 @@ ffffffffc0000000 t of_module\t[ext4]
     #[test]
     fn more_functions_than_are_counted_at_once_are_too_many() {
         let symbols: String = (0..80).map(|n| format!("{:016x} T f{n}\n", 0x1000 + 16 * n)).collect();
-        let known = Known::new(&symbols, None);
-        let pattern = Pattern::new("f*");
-        let names = known.meant(&pattern).expect("names");
-        let error = known.find(&pattern, &names, |_| true).expect_err("too many");
+        let error = find_in(&symbols, None, "f*").expect_err("too many");
         assert_eq!(
             error.to_string(),
             "`kernel:f*` matches 80 functions; at most 63 can be counted: narrow the pattern"
@@ -338,10 +329,7 @@ ffffffffc0000000 t of_module\t[ext4]
 
     #[test]
     fn without_names_the_one_that_was_asked_for_is_tried() {
-        let known = Known::new("", None);
-        let pattern = Pattern::new("vfs_read");
-        let names = known.meant(&pattern).expect("a name");
-        let found = known.find(&pattern, &names, |_| true).expect("a function");
-        assert_eq!(found[0].target, "kernel:vfs_read");
+        let found = find_in("", None, "vfs_read").expect("a function");
+        assert_eq!(found[0].name, "kernel:vfs_read");
     }
 }

@@ -1,31 +1,39 @@
 //! The processes that pay for probes without having been asked about.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use wakepath_functions::Probe;
+use wakepath_collect::Counted;
 
+use super::LiveTarget;
 use crate::latency::OtherProcesses;
 
-/// For each function, given by its probe and its file as processes see it, the processes besides those `asked`
-/// about that have the file mapped.
-pub(crate) fn other_processes<'a>(
-    functions: impl Iterator<Item = Option<(&'a Probe, &'a Path)>>,
+/// For each target, the processes that have its probed file mapped, besides those `asked` about and `command`.
+pub(crate) fn other_processes(
+    targets: &[LiveTarget],
     asked: &[u32],
+    command: &[OsString],
 ) -> Vec<Option<OtherProcesses>> {
-    let functions: Vec<Option<(&Path, &Path)>> =
-        functions.map(|function| function.map(|(probe, shown)| (probe.file.as_path(), shown))).collect();
+    // The file itself, and as processes see it.
+    let file_of = |target: &LiveTarget| match (&target.counted, &target.file) {
+        (Counted::Function(probe), Some(shown)) => Some((probe.file.clone(), shown.clone())),
+        _ => None,
+    };
     // Each file once, whatever the number of its functions.
-    let mut files: Vec<(&Path, &Path)> = functions.iter().flatten().copied().collect();
+    let mut files: Vec<(PathBuf, PathBuf)> = targets.iter().filter_map(file_of).collect();
     files.sort_unstable();
     files.dedup();
-    if files.is_empty() {
-        return vec![None; functions.len()];
+    // Where all processes are asked about, there are no others.
+    if files.is_empty() || asked.is_empty() && command.is_empty() {
+        return vec![None; targets.len()];
     }
-    let counts = wakepath_functions::other_processes(&files, asked);
-    let of_function = |function: Option<(&Path, &Path)>| {
-        let found = files.iter().position(|file| Some(*file) == function)?;
+    let paths: Vec<(&Path, &Path)> = files.iter().map(|(file, shown)| (&**file, &**shown)).collect();
+    let counts = wakepath_functions::other_processes(&paths, asked);
+    let of_target = |target: &LiveTarget| {
+        let file = file_of(target)?;
+        let found = files.binary_search(&file).ok()?;
         let processes = counts.get(found).copied().filter(|&processes| processes > 0)?;
-        Some(OtherProcesses { processes, file: PathBuf::from(files[found].1), per_call_ns: None })
+        Some(OtherProcesses { processes, file: file.1, per_call_ns: None })
     };
-    functions.into_iter().map(of_function).collect()
+    targets.iter().map(of_target).collect()
 }

@@ -6,14 +6,14 @@ use wakepath_collect::{Counted, calibrate};
 use wakepath_functions::{Finder, Probe, ProbeMethod, Return};
 
 use super::error::LiveLatencyError;
-use super::kernel::{Found, kernel_functions};
+use super::kernel::kernel_functions;
 use super::{AllowedProbes, LatencySource};
 use crate::latency::TargetError;
 use crate::latency::target::{LockKind, MAX_LISTED, Target, matching, system_calls};
 
 /// A target that can be counted on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct LiveTarget {
+pub(crate) struct LiveTarget {
     pub name: String,
     pub source: LatencySource,
     pub counted: Counted,
@@ -23,7 +23,7 @@ pub(super) struct LiveTarget {
 }
 
 impl LiveTarget {
-    fn new(name: impl Into<String>, source: LatencySource, counted: Counted) -> Self {
+    pub(super) fn new(name: impl Into<String>, source: LatencySource, counted: Counted) -> Self {
         Self { name: name.into(), source, counted, file: None, notes: Vec::new() }
     }
 
@@ -33,14 +33,6 @@ impl LiveTarget {
             LockKind::Kernel => ("lock:kernel", Counted::KernelLock),
         };
         Self::new(name, LatencySource::LockWaits, counted)
-    }
-
-    /// The probes of a user function.
-    pub const fn probe(&self) -> Option<&Probe> {
-        match &self.counted {
-            Counted::Function(probe) => Some(probe),
-            _ => None,
-        }
     }
 }
 
@@ -70,32 +62,10 @@ pub(super) fn resolve(
             Ok(calls.map(target).collect())
         }
         Target::Blocked(_) | Target::Segment(_) => Err(LiveLatencyError::OnlyRecorded(text.to_owned())),
-        Target::KernelFunction(pattern) => {
-            let target = |found: Found| LiveTarget {
-                notes: found.notes,
-                ..LiveTarget::new(found.target, LatencySource::Calls, Counted::KernelFunction(found.function))
-            };
-            Ok(kernel_functions(&pattern)?.into_iter().map(target).collect())
-        }
+        Target::KernelFunction(pattern) => kernel_functions(&pattern),
         Target::Function if !text.contains(':') => Err(TargetError::NotATarget(text.to_owned()).into()),
-        Target::Function => {
-            let target = |found: UserFunction| LiveTarget {
-                file: Some(found.file),
-                notes: found.notes,
-                ..LiveTarget::new(found.name, LatencySource::Calls, Counted::Function(found.probe))
-            };
-            Ok(user_functions(text, processes, allowed)?.into_iter().map(target).collect())
-        }
+        Target::Function => user_functions(text, processes, allowed),
     }
-}
-
-/// A function of a file that was asked for.
-pub(crate) struct UserFunction {
-    pub name: String,
-    pub probe: Probe,
-    /// The file as processes see it.
-    pub file: PathBuf,
-    notes: Vec<String>,
 }
 
 /// The functions that `text` means, for probes on these processes, or on all if there are none.
@@ -103,7 +73,7 @@ pub(crate) fn user_functions(
     text: &str,
     processes: &[u32],
     allowed: AllowedProbes,
-) -> Result<Vec<UserFunction>, LiveLatencyError> {
+) -> Result<Vec<LiveTarget>, LiveLatencyError> {
     let target = wakepath_functions::Target::parse(text)?;
     let mut finder = Finder::new(processes);
     if allowed.no_exceptions {
@@ -123,11 +93,11 @@ pub(crate) fn user_functions(
                 per_call_ns: calibration.map(|found| found.per_call_ns),
             });
         }
-        probed.push(UserFunction {
-            file: function.shown,
+        let name = if several { format!("{}:{}", target.file, function.readable) } else { text.to_owned() };
+        probed.push(LiveTarget {
+            file: Some(function.shown),
             notes: function.notes.iter().map(ToString::to_string).collect(),
-            name: if several { format!("{}:{}", target.file, function.readable) } else { text.to_owned() },
-            probe: function.probe,
+            ..LiveTarget::new(name, LatencySource::Calls, Counted::Function(function.probe))
         });
     }
     if let Some(first) = probed.first_mut() {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_distribution::{Histogram, Unit};
 
-use super::resolve::TargetKind;
-use crate::latency::TimeSlice;
+use super::resolve::{RecordedTarget, TargetKind};
 use crate::latency::target::LockKind;
+use crate::latency::{Distribution, TimeSlice};
 
 /// The way in which a call or wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,10 +41,30 @@ impl Window {
         (length / every + u64::from(length % every >= every.div_ceil(10))).max(1)
     }
 
-    /// The slice in which `to` lies.
+    /// The index of the slice in which `to` lies.
     fn slice_at(&self, to: Stamp<Reference>) -> Option<u64> {
         let ended = to.since(self.from).saturating_sub(1);
         Some((ended / self.every?).min(self.slices() - 1))
+    }
+
+    /// The slices, before anything is counted.
+    fn empty_slices(&self) -> Vec<TimeSlice> {
+        let Some(every) = self.every else { return Vec::new() };
+        let slices = self.slices();
+        let since = |at: Stamp<Reference>| Duration::from_nanos(at.since(self.origin));
+        let slice = |index: u64| TimeSlice {
+            from: since(self.from.plus(index * every)),
+            to: since(if index + 1 == slices { self.to } else { self.from.plus((index + 1) * every) }),
+            histogram: Histogram::new(Unit::Nanoseconds),
+        };
+        (0..slices).map(slice).collect()
+    }
+
+    /// The distribution of a target, before anything is counted.
+    fn distribution(&self, target: &RecordedTarget) -> Distribution {
+        let empty = Histogram::new(Unit::Nanoseconds);
+        let slices = self.empty_slices();
+        Distribution { slices, ..Distribution::new(target.name.clone(), target.kind.source(), empty) }
     }
 
     fn holds(&self, from: Option<Stamp<Reference>>, to: Stamp<Reference>) -> bool {
@@ -52,91 +72,37 @@ impl Window {
     }
 }
 
-/// The counts of one target.
-#[derive(Debug)]
-pub(super) struct Counter {
-    pub(super) histogram: Histogram,
-    slices: Vec<Histogram>,
-    pub(super) unwound: u64,
-    pub(super) open: u64,
-    pub(super) unseen: u64,
-}
-
-impl Counter {
-    fn new() -> Self {
-        Self {
-            histogram: Histogram::new(Unit::Nanoseconds),
-            slices: Vec::new(),
-            unwound: 0,
-            open: 0,
-            unseen: 0,
-        }
-    }
-
-    /// Whether nothing was counted.
-    pub(super) fn is_empty(&self) -> bool {
-        self.histogram.is_empty() && self.unwound == 0 && self.open == 0 && self.unseen == 0
-    }
-
-    fn count(&mut self, window: &Window, from: Option<Stamp<Reference>>, to: Stamp<Reference>, end: Ending) {
-        let begun = from.is_none_or(|from| from <= window.to);
-        if end == Ending::Open || to > window.to {
-            self.open += u64::from(begun);
-            return;
-        }
-        if !window.holds(from, to) {
-            return;
-        }
-        match (end, from) {
-            (Ending::Unwound, _) => self.unwound += 1,
-            (Ending::Seen, Some(from)) => {
-                let ns = to.since(from);
-                self.histogram.add(ns);
-                if let Some(slice) = window.slice_at(to) {
-                    if self.slices.is_empty() {
-                        let slices = usize::try_from(window.slices()).unwrap_or(usize::MAX);
-                        self.slices = vec![Histogram::new(Unit::Nanoseconds); slices];
-                    }
-                    self.slices[slice as usize].add(ns);
-                }
-            }
-            _ => self.unseen += 1,
-        }
-    }
-
-    /// The latencies of each slice of the window.
-    pub(super) fn slices(&self, window: &Window) -> Vec<TimeSlice> {
-        let Some(every) = window.every else { return Vec::new() };
-        let empty = Histogram::new(Unit::Nanoseconds);
-        let slices = window.slices();
-        let since = |at: Stamp<Reference>| Duration::from_nanos(at.since(window.origin));
-        let slice = |index: u64| TimeSlice {
-            from: since(window.from.plus(index * every)),
-            to: since(if index + 1 == slices { window.to } else { window.from.plus((index + 1) * every) }),
-            histogram: self.slices.get(index as usize).unwrap_or(&empty).clone(),
-        };
-        (0..slices).map(slice).collect()
-    }
-}
-
 /// The counts of all targets.
 #[derive(Debug)]
 pub(super) struct Counters {
     window: Window,
-    counters: HashMap<TargetKind, Counter>,
+    distributions: HashMap<TargetKind, Distribution>,
+    pub(super) facts: Facts,
+}
+
+/// Facts about all that was looked at, for the notes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Facts {
+    /// The number of waits for a CPU in which a CPU limit kept the thread off it, and their throttled time, ns.
+    pub(super) throttled: (u64, u64),
+    /// Whether any wait names its system call.
+    pub(super) calls: bool,
+    /// The number of segments that have more than one explanation.
+    pub(super) ambiguous: u64,
 }
 
 impl Counters {
-    pub(super) fn new(window: Window, targets: impl Iterator<Item = TargetKind>) -> Self {
-        Self { window, counters: targets.map(|kind| (kind, Counter::new())).collect() }
+    pub(super) fn new(window: Window, targets: &[RecordedTarget]) -> Self {
+        let distributions = targets.iter().map(|target| (target.kind, window.distribution(target)));
+        Self { window, distributions: distributions.collect(), facts: Facts::default() }
     }
 
     /// Whether any target is one of these.
     pub(super) fn want(&self, which: impl Fn(&TargetKind) -> bool) -> bool {
-        self.counters.keys().any(which)
+        self.distributions.keys().any(which)
     }
 
-    /// Counts a call or wait if its target was asked for. `from` is `None` where its beginning was not seen.
+    /// Counts a call or wait if its target was asked for and it ended within the window. `from` is `None` where its beginning was not seen.
     pub(super) fn count(
         &mut self,
         kind: TargetKind,
@@ -144,8 +110,24 @@ impl Counters {
         to: Stamp<Reference>,
         end: Ending,
     ) {
-        if let Some(counter) = self.counters.get_mut(&kind) {
-            counter.count(&self.window, from, to, end);
+        let (window, Some(found)) = (&self.window, self.distributions.get_mut(&kind)) else { return };
+        if end == Ending::Open || to > window.to {
+            found.open += u64::from(from.is_none_or(|from| from <= window.to));
+            return;
+        }
+        if !window.holds(from, to) {
+            return;
+        }
+        match (end, from) {
+            (Ending::Unwound, _) => found.unwound += 1,
+            (Ending::Seen, Some(from)) => {
+                let ns = to.since(from);
+                found.histogram.add(ns);
+                if let Some(slice) = window.slice_at(to) {
+                    found.slices[slice as usize].histogram.add(ns);
+                }
+            }
+            _ => found.unseen += 1,
         }
     }
 
@@ -161,8 +143,9 @@ impl Counters {
         self.count(TargetKind::Lock(None), from, to, end);
     }
 
-    pub(super) fn get(&self, kind: TargetKind) -> Option<&Counter> {
-        self.counters.get(&kind)
+    /// The distribution of a target, with all that was counted.
+    pub(super) fn take(&mut self, kind: TargetKind) -> Option<Distribution> {
+        self.distributions.remove(&kind)
     }
 }
 
@@ -170,8 +153,19 @@ impl Counters {
 mod tests {
     use super::*;
 
-    fn window(from: u64, to: u64, every: Option<u64>) -> Window {
-        Window { origin: Stamp::from_ns(100), from: Stamp::from_ns(from), to: Stamp::from_ns(to), every }
+    /// The distribution of these calls in a window from 200 on: the beginning of each, its end, and how it ended.
+    fn counted(
+        to: u64,
+        every: Option<u64>,
+        calls: impl Iterator<Item = (Option<u64>, u64, Ending)>,
+    ) -> Distribution {
+        let [origin, from, to] = [100, 200, to].map(Stamp::from_ns);
+        let target = RecordedTarget::new("runqueue", TargetKind::RunQueue);
+        let mut counters = Counters::new(Window { origin, from, to, every }, &[target]);
+        for (from, to, end) in calls {
+            counters.count(TargetKind::RunQueue, from.map(Stamp::from_ns), Stamp::from_ns(to), end);
+        }
+        counters.take(TargetKind::RunQueue).expect("it was asked for")
     }
 
     #[test]
@@ -190,10 +184,9 @@ mod tests {
             (Some(210), 250, Ending::Unseen, [0, 0, 0, 1]),
             (None, 350, Ending::Seen, [0, 0, 1, 0]),
         ] {
-            let mut counter = Counter::new();
-            counter.count(&window(200, 300, None), from.map(Stamp::from_ns), Stamp::from_ns(to), end);
-            let found = [counter.histogram.calls(), counter.unwound, counter.open, counter.unseen];
-            assert_eq!(found, expected, "{from:?} to {to}, {end:?}");
+            let found = counted(300, None, [(from, to, end)].into_iter());
+            let counts = [found.histogram.calls(), found.unwound, found.open, found.unseen];
+            assert_eq!(counts, expected, "{from:?} to {to}, {end:?}");
         }
     }
 
@@ -206,12 +199,8 @@ mod tests {
             (240, 50, &[240]),
             (300, u64::MAX, &[300]),
         ] {
-            let window = window(200, to, Some(every));
-            let mut counter = Counter::new();
-            for at in 201..=to {
-                counter.count(&window, Some(Stamp::from_ns(200)), Stamp::from_ns(at), Ending::Seen);
-            }
-            let slices = counter.slices(&window);
+            let found = counted(to, Some(every), (201..=to).map(|at| (Some(200), at, Ending::Seen)));
+            let slices = found.slices;
             let since = |time: Duration| u64::try_from(time.as_nanos()).expect("short") + 100;
             assert_eq!(slices.iter().map(|slice| since(slice.to)).collect::<Vec<_>>(), ends);
             let mut at = 200;
@@ -222,7 +211,7 @@ mod tests {
             }
             assert_eq!(
                 slices.iter().map(|slice| slice.histogram.calls()).sum::<u64>(),
-                counter.histogram.calls()
+                found.histogram.calls()
             );
         }
     }

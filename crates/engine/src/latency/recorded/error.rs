@@ -1,8 +1,8 @@
 //! The errors of latencies from a recording.
 
 use super::MAX_SLICES;
+use crate::QueryError;
 use crate::latency::TargetError;
-use crate::{NoRealtime, QueryError};
 
 /// The error when a recording does not answer.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +22,4 @@ pub enum RecordedLatencyError {
     TooManySlices { slices: u64 },
     #[error(transparent)]
     Query(#[from] QueryError),
-    #[error(transparent)]
-    NoRealtime(#[from] NoRealtime),
 }

@@ -37,6 +37,13 @@ pub(super) struct RecordedTarget {
     pub(super) of_pattern: bool,
 }
 
+impl RecordedTarget {
+    /// A target that was asked for by its name.
+    pub(super) fn new(name: impl Into<String>, kind: TargetKind) -> Self {
+        Self { name: name.into(), kind, of_pattern: false }
+    }
+}
+
 impl TargetKind {
     pub(super) const fn source(self) -> LatencySource {
         match self {
@@ -57,7 +64,7 @@ pub(super) fn resolve(
     text: &str,
     host: Option<HostIndex>,
 ) -> Result<Vec<RecordedTarget>, RecordedLatencyError> {
-    let one = |kind| Ok(vec![RecordedTarget { name: text.to_owned(), kind, of_pattern: false }]);
+    let one = |kind| Ok(vec![RecordedTarget::new(text, kind)]);
     match Target::parse(text)? {
         Target::RunQueue => one(TargetKind::RunQueue),
         Target::Lock(kind) => one(TargetKind::Lock(kind)),
@@ -65,14 +72,14 @@ pub(super) fn resolve(
         Target::Disk(Some(name)) => Ok(disks(recorded, name, host)?),
         Target::SystemCall(pattern) => Err(RecordedLatencyError::SystemCall(pattern.as_str().to_owned())),
         Target::Blocked(pattern) => {
-            let found = matching("blocked", &pattern, system_calls())?;
-            Ok(targets(&pattern, found, TargetKind::Blocked))
+            let calls = system_calls().map(|(name, number)| (name, TargetKind::Blocked(number)));
+            Ok(targets(&pattern, matching("blocked", &pattern, calls)?))
         }
         Target::Segment(pattern) => {
             // The target that is a disk is called `disk`.
             let alias = pattern.as_str() == "disk";
             let pattern = if alias { Pattern::new(SegmentKind::BlockDevice.name()) } else { pattern };
-            let kinds = SegmentKind::ALL.into_iter().map(|kind| (kind.name(), kind));
+            let kinds = SegmentKind::ALL.into_iter().map(|kind| (kind.name(), TargetKind::Segment(kind)));
             let found = matching("segment", &pattern, kinds.clone()).map_err(|error| match error {
                 // There are few kinds: all are listed.
                 TargetError::Unknown { target, similar } if similar.is_empty() => TargetError::Unknown {
@@ -81,19 +88,15 @@ pub(super) fn resolve(
                 },
                 error => error,
             })?;
-            Ok(targets(&pattern, found, TargetKind::Segment))
+            Ok(targets(&pattern, found))
         }
         Target::KernelFunction(_) | Target::Function => functions(recorded, text),
     }
 }
 
-fn targets<T>(
-    pattern: &Pattern,
-    found: Vec<(String, T)>,
-    kind: impl Fn(T) -> TargetKind,
-) -> Vec<RecordedTarget> {
+fn targets(pattern: &Pattern, found: Vec<(String, TargetKind)>) -> Vec<RecordedTarget> {
     let of_pattern = !pattern.is_exact();
-    found.into_iter().map(|(name, one)| RecordedTarget { name, kind: kind(one), of_pattern }).collect()
+    found.into_iter().map(|(name, kind)| RecordedTarget { name, kind, of_pattern }).collect()
 }
 
 /// Devices by their names, or by their numbers where no name is recorded: `disk:8:0`. Several hosts may have one
@@ -133,7 +136,7 @@ fn disks(
             let host = recorded.host_at(recorded.device(device).0);
             name.push_str(&format!(" of {}", String::from_utf8_lossy(host.name.bytes())));
         }
-        RecordedTarget { name, kind: TargetKind::Disk(Some(device)), of_pattern: false }
+        RecordedTarget::new(name, TargetKind::Disk(Some(device)))
     };
     Ok(found.into_iter().map(one).collect())
 }
@@ -151,15 +154,9 @@ fn functions(recorded: &Recorded, text: &str) -> Result<Vec<RecordedTarget>, Rec
             .map_or_else(|_| without_file(), |target| pattern.matches(target.function.as_str()));
         pattern.matches(name) || by_function
     };
-    let found = names.iter().filter(|(_, name)| is_meant(name));
-    let found: Vec<_> = found
-        .map(|(number, name)| RecordedTarget {
-            name: name.clone(),
-            kind: TargetKind::Function(*number),
-            // A function that was asked for when recording is an answer even without calls.
-            of_pattern: false,
-        })
-        .collect();
+    // A function that was asked for when recording is an answer even without calls.
+    let target = |(number, name): &(u32, String)| RecordedTarget::new(name, TargetKind::Function(*number));
+    let found: Vec<_> = names.iter().filter(|(_, name)| is_meant(name)).map(target).collect();
     match (found.is_empty(), names.is_empty(), text.contains(':')) {
         (false, ..) => Ok(found),
         (true, true, true) => Err(RecordedLatencyError::NoCalls(text.to_owned())),

@@ -8,15 +8,6 @@ use super::resolve::TargetKind;
 use crate::Recorded;
 use crate::latency::target::LockKind;
 
-/// Facts about all counted state intervals, for the notes.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct StateFacts {
-    /// The number of waits for a CPU in which a CPU limit kept the thread off it, and their throttled time, ns.
-    pub(super) throttled: (u64, u64),
-    /// Whether any wait names its system call.
-    pub(super) calls: bool,
-}
-
 /// A wait for a CPU under way.
 #[derive(Debug, Clone, Copy)]
 struct Queued {
@@ -29,12 +20,7 @@ struct Queued {
 }
 
 /// Counts a thread's waits.
-pub(super) fn count(
-    recorded: &Recorded,
-    thread: ThreadIndex,
-    counters: &mut Counters,
-    facts: &mut StateFacts,
-) {
+pub(super) fn count(recorded: &Recorded, thread: ThreadIndex, counters: &mut Counters) {
     let graph = &recorded.graph;
     let row = graph.thread(thread);
     let begin = recorded.from();
@@ -50,7 +36,7 @@ pub(super) fn count(
             ThreadState::Runnable { .. } | ThreadState::Throttled { .. } => {
                 // A thread that the limit releases still waits; otherwise it ran in between, if for 0 ns.
                 if let Some(before) = queued.filter(|before| !before.limited || limited) {
-                    count_queued(before, interval.from, Ending::Seen, counters, facts);
+                    count_queued(before, interval.from, Ending::Seen, counters);
                     queued = None;
                 }
                 let wait = queued.get_or_insert(Queued { since, throttled: 0, limited });
@@ -59,14 +45,11 @@ pub(super) fn count(
                     wait.throttled += interval.to.since(interval.from);
                 }
             }
-            ThreadState::Unknown(_) => {
+            ThreadState::Running { .. } | ThreadState::Blocked(_) | ThreadState::Unknown(_) => {
                 if let Some(wait) = queued.take() {
-                    count_queued(wait, interval.from, Ending::Unseen, counters, facts);
-                }
-            }
-            ThreadState::Running { .. } | ThreadState::Blocked(_) => {
-                if let Some(wait) = queued.take() {
-                    count_queued(wait, interval.from, Ending::Seen, counters, facts);
+                    let unknown = matches!(interval.state, ThreadState::Unknown(_));
+                    let end = if unknown { Ending::Unseen } else { Ending::Seen };
+                    count_queued(wait, interval.from, end, counters);
                 }
             }
         }
@@ -90,7 +73,7 @@ pub(super) fn count(
             Waker::Open => Ending::Open,
         };
         if let Some(call) = wait.call {
-            facts.calls = true;
+            counters.facts.calls = true;
             counters.count(TargetKind::Blocked(call.number), from, interval.to, end);
         }
         if wait.lock.is_some_and(|lock| !lock.kernel) {
@@ -98,22 +81,17 @@ pub(super) fn count(
         }
     }
     if let Some(wait) = queued {
-        let end = if row.last >= graph.to() { Ending::Open } else { Ending::Unseen };
-        count_queued(wait, row.last, end, counters, facts);
+        let end = if row.last >= graph.end_of(row.tid().host()) { Ending::Open } else { Ending::Unseen };
+        count_queued(wait, row.last, end, counters);
     }
 }
 
 /// Counts a wait for a CPU that ended at `to`.
-fn count_queued(
-    wait: Queued,
-    to: Stamp<Reference>,
-    end: Ending,
-    counters: &mut Counters,
-    facts: &mut StateFacts,
-) {
+fn count_queued(wait: Queued, to: Stamp<Reference>, end: Ending, counters: &mut Counters) {
     if wait.throttled > 0 && end == Ending::Seen && wait.since.is_some() {
-        facts.throttled.0 += 1;
-        facts.throttled.1 = facts.throttled.1.saturating_add(wait.throttled);
+        let (waits, ns) = &mut counters.facts.throttled;
+        *waits += 1;
+        *ns = ns.saturating_add(wait.throttled);
     }
     counters.count(TargetKind::RunQueue, wait.since, to, end);
 }

@@ -12,7 +12,7 @@ use wakepath_names::testing::{event, read, thread};
 const TRACE: &str = "
 thread a tid=10
 thread b tid=11 tgid=10
-thread other tid=20
+thread other tid=20 parent=10
 thread kernel tid=30
    0 c0 idle   started
    0 c0 idle   switch a
@@ -40,18 +40,13 @@ thread kernel tid=30
 
 fn recorded(more: &[EventKind]) -> Recorded {
     let mut events = wakepath_scenario::text::parse(TRACE).expect("a trace").events;
-    for event in &mut events {
-        if let EventKind::Thread { identity, .. } = &mut event.kind
-            && identity.tid == Tid(20)
-        {
-            identity.parent = Tid(10);
-        }
-    }
-    let mut more: Vec<_> = more.iter().map(|what| event(0, 0, 0, what.clone())).collect();
-    more.push(event(0, 0, 0, EventKind::Name(NameSpace::Target, 0, b"./app:handle_get".as_slice().into())));
-    more.push(event(0, 0, 0, EventKind::Name(NameSpace::Target, 1, b"./app:handle_put".as_slice().into())));
-    more.push(event(0, 0, 0, EventKind::Name(NameSpace::BlockDevice, 8 << 20, b"sda".as_slice().into())));
-    events.splice(4..4, more);
+    let names = [
+        (NameSpace::Target, 0, "./app:handle_get"),
+        (NameSpace::Target, 1, "./app:handle_put"),
+        (NameSpace::BlockDevice, 8 << 20, "sda"),
+    ];
+    let names = names.map(|(space, id, name)| EventKind::Name(space, id, name.as_bytes().into()));
+    events.splice(4..4, more.iter().cloned().chain(names).map(|what| event(0, 0, 0, what)));
     for (target, thread, from, to, end) in [
         (0, 10, 110, 174, CallEnd::Returned),
         (0, 11, 100, 1050, CallEnd::Open),
@@ -65,15 +60,21 @@ fn recorded(more: &[EventKind]) -> Recorded {
     read(&events)
 }
 
+/// The thread with this id.
+fn thread_of(tid: u32) -> ThreadFilter {
+    ThreadFilter::Subject(Subject::Tid(Tid(tid)))
+}
+
+/// The sum of all latencies that were counted, ns.
+fn total(latency: &RecordedLatency) -> u128 {
+    latency.targets.iter().map(|target| target.histogram.sum()).sum()
+}
+
 fn of(whom: ThreadFilter, targets: &[&str]) -> RecordedQuery {
     RecordedQuery {
         targets: targets.iter().map(|&target| target.to_owned()).collect(),
         threads: whom,
-        host: None,
-        from: None,
-        to: None,
-        every: None,
-        algorithm: Algorithm::Active,
+        ..RecordedQuery::default()
     }
 }
 
@@ -120,10 +121,8 @@ fn each_target_is_counted_from_where_it_begins_to_where_it_ends() {
     let buckets: Vec<_> = (0..64).filter(|&bucket| told.targets[0].histogram.counts()[bucket] > 0).collect();
     assert_eq!(buckets, [1, 4, 5, 6, 9]);
     assert_eq!(
-        told.targets[0].notes,
-        [
-            "in the whole recording, a CPU limit kept threads off the CPU in 1 of these waits, for 0.000 ms in all"
-        ]
+        told.targets[0].notes.join("; "),
+        "in the whole recording, a CPU limit kept threads off the CPU in 1 of these waits, for 0.000 ms in all"
     );
 }
 
@@ -162,7 +161,7 @@ thread e tid=14 blocked
     // By then an event had shown it.
     events.insert(before, event(150, 0, 10, thread(20, 20, 1, "late")));
     let recorded = read(&events);
-    let told = |tid| ask(&recorded, &of(ThreadFilter::Subject(Subject::Tid(Tid(tid))), &["runqueue"]));
+    let told = |tid| ask(&recorded, &of(thread_of(tid), &["runqueue"]));
     for (tid, expected) in [
         (10, "runqueue 2 of 136 1 unseen"),
         (20, "runqueue 1 of 64"),
@@ -196,17 +195,12 @@ thread b tid=11
 ";
     let recorded = read(&wakepath_scenario::text::parse(trace).expect("a trace").events);
     for (tid, expected) in [(10, "runqueue 2 of 5000000"), (11, "runqueue 2 of 15000000 1 unseen")] {
-        assert_eq!(
-            ask(&recorded, &of(ThreadFilter::Subject(Subject::Tid(Tid(tid))), &["runqueue"])),
-            expected
-        );
+        assert_eq!(ask(&recorded, &of(thread_of(tid), &["runqueue"])), expected);
     }
     let told = recorded_latency(&recorded, &of(ThreadFilter::All, &["runqueue"])).expect("an answer");
     assert_eq!(
-        told.targets[0].notes,
-        [
-            "in the whole recording, a CPU limit kept threads off the CPU in 2 of these waits, for 9.000 ms in all"
-        ]
+        told.targets[0].notes.join("; "),
+        "in the whole recording, a CPU limit kept threads off the CPU in 2 of these waits, for 9.000 ms in all"
     );
 }
 
@@ -224,15 +218,15 @@ fn whose_latencies_are_counted_is_as_the_recording_was_made_or_as_it_is_asked() 
         (None, ThreadFilter::Processes(vec![Tid(10)]), all),
         (None, ThreadFilter::Processes(vec![Tid(30)]), "runqueue 0 of 0"),
         (None, ThreadFilter::Processes(vec![Tid(11)]), "no process 11 in this recording"),
-        (None, ThreadFilter::Subject(Subject::Tid(Tid(11))), "runqueue 0 of 0 1 open"),
-        (None, ThreadFilter::Subject(Subject::Tid(Tid(10))), "runqueue 4 of 168"),
+        (None, thread_of(11), "runqueue 0 of 0 1 open"),
+        (None, thread_of(10), "runqueue 4 of 168"),
         (None, ThreadFilter::Subject(Subject::Pid(Tid(10))), "runqueue 4 of 168 1 open"),
     ] {
         let recorded = recorded(mark.as_slice());
         assert_eq!(ask(&recorded, &of(whom.clone(), &["runqueue"])), expected, "{whom:?}");
     }
     let recorded = recorded(&[]);
-    let calls = of(ThreadFilter::Subject(Subject::Tid(Tid(20))), &["handle_get", "lock:kernel"]);
+    let calls = of(thread_of(20), &["handle_get", "lock:kernel"]);
     assert_eq!(ask(&recorded, &calls), "./app:handle_get 1 of 80, lock:kernel 0 of 0");
 }
 
@@ -274,7 +268,7 @@ fn windows_side_by_side_and_parts_of_the_time_add_up_to_the_whole() {
 #[test]
 fn segments_are_those_of_the_path() {
     let recorded = recorded(&[]);
-    let mut query = of(ThreadFilter::Subject(Subject::Tid(Tid(10))), &["segment:*"]);
+    let mut query = of(thread_of(10), &["segment:*"]);
     let asked = PathQuery { subject: Subject::Tid(Tid(10)), ..PathQuery::default() };
     let Ok(Answer::Paths(paths)) = path(&recorded, &asked) else { panic!("a thread has a path") };
     let told = recorded_latency(&recorded, &query).expect("an answer");
@@ -286,8 +280,7 @@ fn segments_are_those_of_the_path() {
         of_kind.for_each(|segment| expected.add(segment.to.since(segment.from)));
         assert_eq!(target.histogram, expected, "{}", target.target);
     }
-    let sum: u128 = told.targets.iter().map(|target| target.histogram.sum()).sum();
-    assert_eq!(sum, 1100, "segments tile the window");
+    assert_eq!(total(&told), 1100, "segments tile the window");
     for (from, to) in [(0, 100), (130, 170), (420, 1000), (1000, 1100)] {
         let part = RecordedQuery {
             from: Some(TimeSpec::AfterStart(from)),
@@ -295,8 +288,7 @@ fn segments_are_those_of_the_path() {
             ..query.clone()
         };
         let told = recorded_latency(&recorded, &part).expect("an answer");
-        let sum: u128 = told.targets.iter().map(|target| target.histogram.sum()).sum();
-        assert_eq!(sum, u128::from(to - from), "{from}..{to}");
+        assert_eq!(total(&told), u128::from(to - from), "{from}..{to}");
     }
     // A target asked for by name is in the answer even if it is empty.
     query.targets = vec![String::from("segment:network")];
@@ -306,8 +298,7 @@ fn segments_are_those_of_the_path() {
     // With several threads, the path of each one.
     query = of(ThreadFilter::Processes(vec![Tid(10)]), &["segment:*"]);
     let told = recorded_latency(&recorded, &query).expect("an answer");
-    let sum: u128 = told.targets.iter().map(|target| target.histogram.sum()).sum();
-    assert_eq!(sum, 2200, "two threads, two paths");
+    assert_eq!(total(&told), 2200, "two threads, two paths");
     for whom in [ThreadFilter::All, ThreadFilter::Recorded] {
         let text = ask(&recorded, &of(whom, &["segment:timer"]));
         assert_eq!(text, "segments belong to the path of a thread: choose the threads");

@@ -1,19 +1,22 @@
 //! The threads whose latencies are counted, and the windows of their paths.
 
+use std::collections::HashSet;
+
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Window;
-use wakepath_event::Tid;
-use wakepath_wait_graph::ThreadIndex;
+use wakepath_event::{HostIndex, Tid};
+use wakepath_wait_graph::{Thread, ThreadIndex};
 
 use super::{RecordedLatencyError, RecordedQuery};
 use crate::query::{self, Selection};
 use crate::{Name, PathQuery, QueryError, Recorded, Scope, Subject};
 
 /// A choice of threads.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ThreadFilter {
     /// Those that the recording was made for: its command, or the processes or the cgroup that it names; all
     /// threads where it names none.
+    #[default]
     Recorded,
     /// All threads.
     All,
@@ -59,16 +62,8 @@ impl SelectedThreads {
         from: Stamp<Reference>,
         to: Stamp<Reference>,
     ) -> bool {
-        if self.threads.is_none() {
-            return true;
-        }
-        // Several threads may have had the id: the one that lived then is meant.
-        let lived = |index: &&ThreadIndex| {
-            let thread = recorded.graph.thread(**index);
-            thread.first <= to && from <= thread.last
-        };
-        let threads = recorded.with_tid(tid);
-        threads.iter().rfind(lived).or(threads.last()).is_some_and(|&thread| self.contain(thread))
+        self.threads.is_none()
+            || query::thread_between(recorded, tid, from, to).is_some_and(|thread| self.contain(thread))
     }
 }
 
@@ -79,8 +74,8 @@ fn as_path(query: &RecordedQuery, subject: Subject) -> PathQuery {
         host: query.host.clone(),
         from: query.from,
         to: query.to,
-        algorithm: query.algorithm,
         all: true,
+        ..PathQuery::default()
     }
 }
 
@@ -88,13 +83,13 @@ fn as_path(query: &RecordedQuery, subject: Subject) -> PathQuery {
 pub(super) fn select(
     recorded: &Recorded,
     query: &RecordedQuery,
+    host: Option<HostIndex>,
 ) -> Result<SelectedThreads, RecordedLatencyError> {
     let session = &recorded.survey.session;
     let all = || Ok(SelectedThreads { population: Population::All, threads: None });
     match &query.threads {
-        ThreadFilter::All if query.host.is_none() => all(),
+        ThreadFilter::All if host.is_none() => all(),
         ThreadFilter::Processes(processes) => {
-            let host = query.host.as_ref().map(|host| query::host(recorded, host)).transpose()?;
             let processes: Vec<_> = processes.iter().map(|pid| pid.on(host.unwrap_or_default())).collect();
             let is_there = |&pid: &Tid| recorded.graph.threads().any(|(_, row)| row.tgid() == Some(pid));
             if let Some(pid) = processes.iter().find(|pid| !is_there(pid)) {
@@ -102,7 +97,7 @@ pub(super) fn select(
             }
             Ok(with_descendants(recorded, &processes, Population::Processes(processes.clone())))
         }
-        ThreadFilter::Recorded if query.host.is_none() => match (&session.command, &recorded.cgroup) {
+        ThreadFilter::Recorded if host.is_none() => match (&session.command, &recorded.cgroup) {
             (Some(command), _) => {
                 let population = Population::Command(command.words.clone());
                 Ok(with_descendants(recorded, &[command.tgid], population))
@@ -115,16 +110,15 @@ pub(super) fn select(
             }
         },
         ThreadFilter::Recorded | ThreadFilter::All => {
-            let host = query.host.as_ref().map(|host| query::host(recorded, host)).transpose()?;
-            let there = |tid: Tid| host.is_none_or(|host| tid.host() == host);
-            let threads: Vec<_> = recorded.graph.threads().map(|(_, thread)| there(thread.tid())).collect();
-            Ok(selected(threads))
+            Ok(selected(recorded, |_, thread| host.is_none_or(|host| thread.tid().host() == host)))
         }
         ThreadFilter::Subject(subject) => of_subject(recorded, query, subject.clone()),
     }
 }
 
-fn selected(threads: Vec<bool>) -> SelectedThreads {
+fn selected(recorded: &Recorded, is_meant: impl Fn(ThreadIndex, &Thread) -> bool) -> SelectedThreads {
+    let threads = recorded.graph.threads().map(|(index, thread)| is_meant(index, thread));
+    let threads: Vec<_> = threads.collect();
     let population = Population::Threads(threads.iter().filter(|&&selected| selected).count());
     SelectedThreads { population, threads: Some(threads) }
 }
@@ -134,29 +128,20 @@ fn of_subject(
     query: &RecordedQuery,
     subject: Subject,
 ) -> Result<SelectedThreads, RecordedLatencyError> {
-    let mut threads = vec![false; recorded.graph.threads().len()];
-    let found = match query::select(recorded, &as_path(query, subject))? {
+    let found: HashSet<_> = match query::select(recorded, &as_path(query, subject))? {
         Selection::Windows(windows) => windows.into_iter().map(|(window, _)| window.thread).collect(),
-        Selection::Threads(_, threads) => threads,
+        Selection::Threads(_, threads) => threads.into_iter().collect(),
     };
-    for thread in found {
-        if let Some(selected) = threads.get_mut(thread.0 as usize) {
-            *selected = true;
-        }
-    }
-    Ok(selected(threads))
+    Ok(selected(recorded, |thread, _| found.contains(&thread)))
 }
 
 fn with_descendants(recorded: &Recorded, processes: &[Tid], population: Population) -> SelectedThreads {
     let is_of = |process: Tid, at: Stamp<Reference>| {
-        processes.contains(&process)
-            || processes.iter().any(|&ancestor| recorded.descends(process, ancestor, at))
+        processes.iter().any(|&ancestor| recorded.descends(process, ancestor, at))
     };
-    let threads = recorded.graph.threads().map(|(_, thread)| {
-        // Its own process may have ended before it was last seen.
-        thread.tgid().is_some_and(|process| is_of(process, thread.first))
-    });
-    SelectedThreads { population, threads: Some(threads.collect()) }
+    // Its own process may have ended before it was last seen.
+    let is_meant = |_, thread: &Thread| thread.tgid().is_some_and(|process| is_of(process, thread.first));
+    SelectedThreads { population, ..selected(recorded, is_meant) }
 }
 
 /// The windows whose paths the question is about: of the command, or of each thread.
@@ -178,16 +163,7 @@ pub(super) fn windows(
             Selection::Threads(Scope::All | Scope::Host(_), _) if !of_all => {
                 return Err(RecordedLatencyError::NoThreads);
             }
-            Selection::Threads(_, threads) => {
-                for thread in threads {
-                    match query::window(recorded, &asked, thread, query::life(recorded, thread)) {
-                        Ok(window) => windows.push(window),
-                        // The thread did not live in the window.
-                        Err(QueryError::EmptyWindow) => {}
-                        Err(error) => return Err(error.into()),
-                    }
-                }
-            }
+            Selection::Threads(_, threads) => windows.extend(query::windows(recorded, &asked, &threads)?),
         }
     }
     Ok(windows)

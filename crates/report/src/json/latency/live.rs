@@ -32,31 +32,19 @@ pub fn live_latency(latency: &LiveLatency, out: &mut dyn Write) -> io::Result<()
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use wakepath_distribution::{Histogram, Unit};
-    use wakepath_engine::latency::live::EndReason;
     use wakepath_engine::latency::{
-        Distribution, Group, GroupBy, GroupKey, Groups, LatencySource, OtherProcesses, ProbeCost, TimeSlice,
+        Distribution, Group, GroupBy, GroupKey, Groups, LatencySource, OtherProcesses, ProbeCost,
     };
 
     use super::*;
-    use crate::json::shape::misfits;
+    use crate::json::shape::document;
+    use crate::sample::{group, histogram, live, slice};
 
     #[test]
     fn documents_keep_the_contract() {
-        let mut histogram = Histogram::new(Unit::Nanoseconds);
-        (0..30).for_each(|_| histogram.add(1000));
-        histogram.add(1 << 60);
-        let slice =
-            TimeSlice { from: Duration::ZERO, to: Duration::from_secs(1), histogram: histogram.clone() };
-        let group = |key| Group {
-            key,
-            histogram: histogram.clone(),
-            slices: vec![slice.clone()],
-            unwound: 1,
-            overflowed: 0,
-        };
+        let counts = [(1000, 30), (1 << 60, 1)];
+        let slice = slice(0, 1_000_000_000, &counts);
+        let group = |key| Group { slices: vec![slice.clone()], unwound: 1, ..group(key, &counts) };
         let (comm, path) = (Some(Box::from(*b"a\x1b[2J")), Some(Box::from(*b"/a")));
         let groups = vec![
             group(GroupKey::Process { pid: 7, start_ns: 1 << 60, comm: comm.clone() }),
@@ -67,7 +55,7 @@ mod tests {
         let distribution = Distribution {
             target: String::from("./app:f\u{202e}"),
             source: LatencySource::Calls,
-            histogram,
+            histogram: histogram(&counts),
             slices: vec![slice],
             groups: Some(Groups { by: GroupBy::Process, groups }),
             unwound: 1,
@@ -82,20 +70,12 @@ mod tests {
             }),
             notes: vec![String::from("a note")],
         };
-        let found = LiveLatency {
-            host: wakepath_engine::Host::default(),
-            began_realtime_ns: None,
-            elapsed: Duration::from_secs(1),
-            reason: EndReason::Ended,
-            status: Some(0),
-            running: None,
-            targets: vec![distribution],
-        };
-        let mut out = Vec::new();
-        live_latency(&found, &mut out).expect("a vector takes everything");
-        assert!(out.is_ascii(), "nothing that turns a terminal's text around");
-        let document: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
-        assert_eq!(misfits(include_str!("../../../contract/latency.txt"), &document), Vec::<String>::new());
+        let found = live(vec![distribution]);
+        let document = document(include_str!("../../../contract/latency.txt"), |out| {
+            live_latency(&found, out)?;
+            assert!(out.is_ascii(), "nothing that turns a terminal's text around");
+            Ok(())
+        });
         let target = &document["targets"][0];
         let cost = serde_json::json!({"per_call_ns": 1100, "shift_ns": 480, "shift_cycles": null, "from_bucket": 10});
         assert_eq!(target["probe"], cost);

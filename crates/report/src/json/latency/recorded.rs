@@ -76,47 +76,29 @@ fn population(population: &Population) -> PopulationJson {
 mod tests {
     use std::time::Duration;
 
+    use wakepath_engine::Tid;
     use wakepath_engine::latency::recorded::{RecordedQuery, ThreadFilter, recorded_latency as ask};
-    use wakepath_engine::{Algorithm, Tid};
 
     use super::*;
     use crate::json::profiles;
-    use crate::json::shape::misfits;
-    use crate::sample::trace;
+    use crate::json::shape::document;
+    use crate::sample::{CPU_WAITS, latency_query, trace};
 
     #[test]
     fn documents_keep_the_contract_and_can_be_compared() {
-        let recorded = trace(
-            "thread a tid=10
-             thread b tid=11 blocked=interruptible call=0:3
-             0 c0 idle started
-             0 c0 idle switch a
-             1000 c0 a waking b
-             1100 c0 a switch b runnable
-             2100 c0 b loss from=1600 count=3
-             2200 c0 b switch a
-             9000 c0 a stopped",
-        );
+        let recorded = trace(CPU_WAITS);
+        let threads = ThreadFilter::Processes(vec![Tid(10), Tid(11)]);
         let query = RecordedQuery {
-            targets: vec![String::from("runqueue"), String::from("lock")],
-            threads: ThreadFilter::Processes(vec![Tid(10), Tid(11)]),
-            host: None,
             from: Some(wakepath_engine::TimeSpec::AfterStart(1500)),
-            to: None,
             every: Some(Duration::from_nanos(3000)),
-            algorithm: Algorithm::Active,
+            ..latency_query(&["runqueue", "lock"], threads)
         };
         let told = ask(&recorded, &query).expect("an answer");
-        let mut out = Vec::new();
-        recorded_latency(&told, &mut out).expect("a vector takes everything");
-        let document: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
-        assert_eq!(
-            misfits(include_str!("../../../contract/recorded_latency.txt"), &document),
-            Vec::<String>::new()
-        );
+        let shape = include_str!("../../../contract/recorded_latency.txt");
+        let document = document(shape, |out| recorded_latency(&told, out));
         assert_eq!(document["losses"][0]["count"], 3);
         assert_eq!(document["targets"][0]["slices"][0]["from_ns"], 1500, "all times count from the origin");
-        let profiles = profiles(&out).expect("a document like any other");
+        let profiles = profiles(document.to_string().as_bytes()).expect("a document like any other");
         assert_eq!(profiles[0].histogram, told.targets[0].histogram);
     }
 }

@@ -2,12 +2,14 @@
 
 use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Basis, Cause, LockCause, Responsible, Segment, Wait, WaitId};
-use wakepath_names::{CallKey, Object, Taken};
+use wakepath_critical_path::{
+    Cause, LockCause, Responsible, Segment, SignalCause, SignalSender, Wait, WaitId,
+};
+use wakepath_names::{CallKey, Object, Stack};
 
 use super::{Documents, WhoseJson};
 use crate::json::head::since_origin;
-use crate::json::{codes, text};
+use crate::json::text;
 use crate::wording;
 
 #[derive(Serialize)]
@@ -47,6 +49,8 @@ pub struct WaitJson<'a> {
     object: Option<ObjectJson>,
     ended_by: Option<WhoseJson<'a>>,
     lock: Option<LockJson<'a>>,
+    timed_out: bool,
+    goes_on: bool,
     basis: &'static str,
     rule: Option<&'static str>,
     stack: Option<Vec<String>>,
@@ -89,7 +93,7 @@ impl<'a> Documents<'a> {
         SegmentJson {
             from_ns: since_origin(self.head(), segment.from),
             to_ns: since_origin(self.head(), segment.to),
-            kind: wording::kind_word(segment.kind),
+            kind: segment.kind.name(),
             whose: self.whose(segment.thread, segment.to),
             start_ns: who.and_then(|who| who.start).map(|start| since_origin(self.head(), start)),
             cgroup: who.as_ref().and_then(|who| self.cgroup(who)),
@@ -102,9 +106,9 @@ impl<'a> Documents<'a> {
             object: call.and_then(|call| self.object(call)),
             cause: self.cause(segment),
             basis: wording::basis_word(segment.basis),
-            rule: rule(segment.basis),
+            rule: wording::rule_word(segment.basis),
             error_ns: self.0.recorded.clock_error(segment.thread, segment.from, segment.to),
-            stack: self.stack(self.0.stacks.of_segment(number)),
+            stack: stack(self.0.stacks.of_segment(number)),
         }
     }
 
@@ -122,19 +126,13 @@ impl<'a> Documents<'a> {
             object: call.and_then(|call| self.object(call)),
             ended_by: wait.ended_by.map(|by| self.whose(Some(by), wait.to)),
             lock: wait.lock.map(|lock| self.lock(lock, wait.from)),
+            timed_out: wait.timed_out,
+            goes_on: wait.goes_on,
             basis: wording::basis_word(wait.basis),
-            rule: rule(wait.basis),
-            stack: self.stack(self.0.stacks.of_wait(WaitId(id as u32))),
-            waker_stack: self.stack(self.0.stacks.of_waker(WaitId(id as u32))),
+            rule: wording::rule_word(wait.basis),
+            stack: stack(self.0.stacks.of_wait(WaitId(id as u32))),
+            waker_stack: stack(self.0.stacks.of_waker(WaitId(id as u32))),
         }
-    }
-
-    /// Frames, innermost first; none where the stack is lost.
-    fn stack(&self, taken: Option<Taken>) -> Option<Vec<String>> {
-        Some(match taken? {
-            Taken::Known(id) => self.0.stacks.stack(id).frames.iter().map(wording::frame).collect(),
-            Taken::Lost => Vec::new(),
-        })
     }
 
     fn lock(&self, lock: LockCause, at: Stamp<Reference>) -> LockJson<'a> {
@@ -147,20 +145,23 @@ impl<'a> Documents<'a> {
 
     fn cause(&self, segment: &Segment) -> Option<CauseJson<'a>> {
         let responsible = Responsible::from(&segment.cause);
-        let kind = match responsible {
-            // Released before the two had names of their own.
-            Responsible::Unrecorded => "lost",
-            other => codes::responsible(other)?,
-        };
+        let (code, what) = wording::responsible(&self.0.evidence(), responsible);
+        // Released before the two had names of their own.
+        let kind = if responsible == Responsible::Unrecorded { "lost" } else { code? };
         let other = match responsible {
             Responsible::Competitor(other) => Some(other),
             Responsible::Lock { owner, .. } => owner,
+            Responsible::Signal(SignalCause { sender: SignalSender::Thread(by), .. }) => Some(by),
             _ => None,
         };
-        // A device, a timer or a packet ends the segment at its own moment.
+        // A device, a timer, a packet or a signal ends the segment at its own moment.
         let ends = matches!(
             segment.cause,
-            Cause::Timer { .. } | Cause::Block { .. } | Cause::Network { .. } | Cause::Interrupt { .. }
+            Cause::Timer { .. }
+                | Cause::Block { .. }
+                | Cause::Network { .. }
+                | Cause::Interrupt { .. }
+                | Cause::Signal(_)
         );
         let names = &self.0.recorded.survey.names;
         let flow = match segment.cause {
@@ -169,7 +170,7 @@ impl<'a> Documents<'a> {
         };
         Some(CauseJson {
             kind,
-            what: wording::responsible(&self.0.evidence(), responsible),
+            what,
             who: self.whose(other, segment.to),
             at_ns: ends.then(|| since_origin(self.head(), segment.to)),
             from: flow.and_then(|flow| names.sender(flow)).map(|peer| peer.end.address.to_string()),
@@ -190,9 +191,7 @@ impl<'a> Documents<'a> {
     }
 }
 
-fn rule(basis: Basis) -> Option<&'static str> {
-    match basis {
-        Basis::Inferred(rule) => Some(wording::rule_word(rule)),
-        _ => None,
-    }
+/// Frames, innermost first; none where the stack is lost.
+fn stack(taken: Option<&Stack>) -> Option<Vec<String>> {
+    Some(taken?.frames.iter().map(wording::frame).collect())
 }

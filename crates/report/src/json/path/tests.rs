@@ -3,22 +3,23 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use wakepath_critical_path::{Basis, Cause, LockCause, Rule, SegmentKind, Via};
+use wakepath_critical_path::{Basis, Cause, LockCause, Rule, SegmentKind, SignalCause, SignalSender, Via};
 use wakepath_engine::{Problem, ProblemKind};
-use wakepath_event::{Comm, Context, Cpu, FlowId, Tid};
+use wakepath_event::{Comm, Context, Cpu, FlowId, SignalEffect, Tid};
 use wakepath_wait_graph::Loss;
 
 use super::*;
-use crate::json::shape::misfits;
-use crate::sample::{Answered, DEADLOCK, command, path_of};
+use crate::json::shape;
+use crate::sample::{Answered, CUT_SHORT, DEADLOCK, KILLED, command, path_of};
 use wakepath_findings::testing::{FUTEX, FinishedStory, Story, call, checkout, checkout_stacks, disk};
 
-const SHAPE: &str = include_str!("../../../contract/path.txt");
-
+/// The document, which fits its shape.
 fn document(answer: &PathAnswer) -> Value {
-    let mut out = Vec::new();
-    path(answer, &mut out).expect("a vector takes everything");
-    serde_json::from_slice(&out).expect("JSON")
+    shape::document(include_str!("../../../contract/path.txt"), |out| path(answer, out))
+}
+
+fn last_segment(document: &Value) -> &Value {
+    document["segments"].as_array().and_then(|segments| segments.last()).expect("a segment")
 }
 
 /// One segment of every kind and every cause, problems and losses.
@@ -47,11 +48,20 @@ fn everything() -> FinishedStory {
         (SegmentKind::UserInput, Cause::Interrupt { context: Context::Device, irq: Some(1) }),
         (SegmentKind::OtherDevice, Cause::Interrupt { context: Context::Device, irq: Some(9) }),
         (SegmentKind::Unknown, Cause::BeforeRecording),
+        (SegmentKind::Unknown, Cause::AfterRecording),
         (SegmentKind::Unknown, Cause::NoWakeupSeen),
         (SegmentKind::Unknown, Cause::Lost),
         (SegmentKind::Unknown, Cause::Unrecorded),
         (SegmentKind::Unknown, Cause::NotAlive),
         (SegmentKind::Unknown, Cause::StillWaiting),
+        (
+            SegmentKind::Unknown,
+            Cause::Signal(SignalCause {
+                number: 10,
+                effect: SignalEffect::GoesOn,
+                sender: SignalSender::Thread(other),
+            }),
+        ),
     ];
     for (i, (kind, cause)) in causes.into_iter().enumerate() {
         let segment = story.then(10 + i as u64, own, None, kind, cause);
@@ -76,13 +86,25 @@ fn documents_keep_the_contract() {
     bare.head.origin_realtime_ns = None;
     bare.head.cost = None;
     for answer in [&full, &bare] {
-        assert_eq!(misfits(SHAPE, &document(answer)), Vec::<String>::new());
+        document(answer);
     }
     path_of(DEADLOCK, 12, |hung| {
         let document = document(hung);
-        assert_eq!(misfits(SHAPE, &document), Vec::<String>::new());
         assert_eq!(document["still_waiting"]["lock"]["owner"]["tid"], 10);
         assert_eq!(document["deadlocks"][0][1]["tid"], 11);
+    });
+    path_of(KILLED, 10, |killed| {
+        let document = document(killed);
+        assert_eq!(document["still_waiting"], serde_json::Value::Null);
+        assert_eq!(document["killed"]["lock"]["owner"]["tid"], 11);
+        assert_eq!(document["killed"]["signal"]["name"], "SIGINT");
+        assert_eq!(document["killed"]["signal"]["sender"]["tid"], 20);
+        assert_eq!(document["deadlocks"][0][1]["tid"], 11);
+    });
+    path_of(CUT_SHORT, 10, |cut| {
+        let document = document(cut);
+        assert_eq!(document["segments"][1]["cause"]["type"], "signal");
+        assert_eq!(document["segments"][1]["cause"]["what"], "SIGALRM from a timer");
     });
 }
 
@@ -91,7 +113,6 @@ fn stacks_stand_beside_the_waits_and_a_lost_one_is_empty() {
     let mut story = checkout();
     story.stacks = checkout_stacks(&story.path);
     let document = document(&story.answer(command()));
-    assert_eq!(misfits(SHAPE, &document), Vec::<String>::new());
     let waits = document["waits"].as_array().expect("a list");
     let main = ["save_order (checkout) checkout.c:41", "main (checkout) checkout.c:88"];
     for (id, wait) in waits.iter().enumerate() {
@@ -105,8 +126,7 @@ fn stacks_stand_beside_the_waits_and_a_lost_one_is_empty() {
         assert_eq!(wait["waker_stack"].is_null(), !woken);
         assert!(!woken || wait["waker_stack"][1] == "jbd2_journal_commit_transaction (kernel)");
     }
-    let last = document["segments"].as_array().and_then(|segments| segments.last()).expect("a segment");
-    assert!(last["stack"].is_null(), "it did not wait");
+    assert!(last_segment(&document)["stack"].is_null(), "it did not wait");
 }
 
 #[test]
@@ -148,17 +168,15 @@ fn times_count_from_an_origin_that_no_double_can_hold() {
     assert_eq!(document["origin_ns"], "9007199254740993");
     assert_eq!(document["window"]["from_ns"], 0);
     assert_eq!(document["segments"][0]["to_ns"], 4_000_000);
-    let offset: i128 =
-        document["clock"]["utc_offset_ns"].as_str().expect("a string").parse().expect("a number");
-    let realtime: i128 =
-        document["origin_realtime_ns"].as_str().expect("a string").parse().expect("a number");
-    assert_eq!(realtime - offset, 9_007_199_254_740_993);
+    let number = |value: &Value| value.as_str().expect("a string").parse::<i128>().expect("a number");
+    let offset = number(&document["clock"]["utc_offset_ns"]);
+    assert_eq!(number(&document["origin_realtime_ns"]) - offset, 9_007_199_254_740_993);
 }
 
 #[test]
 fn a_part_in_flight_is_nobodys() {
     let document = document(&everything().answer(command()));
-    let last = document["segments"].as_array().and_then(|segments| segments.last()).expect("a segment");
+    let last = last_segment(&document);
     for key in ["host", "pid", "tid", "comm", "start_ns"] {
         assert!(last[key].is_null(), "{key}");
     }

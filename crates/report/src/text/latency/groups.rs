@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use wakepath_distribution::Unit;
-use wakepath_engine::latency::{Distribution, Group, GroupBy, GroupKey, Groups, MAX_GROUPS, TimeSlice};
+use wakepath_engine::latency::{Distribution, Group, GroupKey, Groups, MAX_GROUPS, TimeSlice};
 
 use super::{Columns, counted};
 
 use crate::escape::escape;
 use crate::screen::{Line, Screen, Style};
-use crate::units::{amount, share};
+use crate::units::{amount, count, plural, share};
+use crate::wording::latency as words;
 
 /// The most groups that are shown; JSON has all.
 const MAX_SHOWN: usize = 10;
@@ -17,35 +18,34 @@ const MAX_SHOWN: usize = 10;
 /// The groups with most time, and the sums of the others.
 pub(super) fn rows(groups: &Groups, target: &Distribution, screen: &mut Screen) {
     let columns = Columns::of(&target.histogram);
-    let noun = noun(groups.by);
+    let noun = words::by(groups.by);
     let head = format!("by {noun}, most time first; {}", columns.legend());
-    screen.unwrapped(&Line::new().add(Style::Faint, head));
+    screen.unwrapped(Line::faint(head));
     let (others, known): (Vec<_>, Vec<_>) =
         groups.groups.iter().partition(|group| group.key == GroupKey::Others);
     let known: Vec<_> = known.into_iter().filter(|group| !group.histogram.is_empty()).collect();
     let (shown, rest) = known.split_at(known.len().min(MAX_SHOWN));
     for group in shown {
-        let line = Line::new()
-            .add(Style::Normal, format!("{}  {}  ", time(&[group], target), columns.cells(&group.histogram)))
+        let line = Line::from(format!("{}  {}  ", time(&[group], target), columns.cells(&group.histogram)))
             .add(Style::Strong, name(&group.key))
             .add(Style::Faint, format!("  {}", counted(group.histogram.calls(), target.source)));
-        screen.unwrapped(&line);
+        screen.unwrapped(line);
     }
     for (rest, what) in [
-        (rest, format!("in {}: --json has them", more(rest.len(), noun))),
+        (rest, format!("in {}: --json has them", count(rest.len() as u64, &format!("more {noun}")))),
         (&others[..], format!("in {} that came after the first {MAX_GROUPS}", plural(noun))),
     ] {
         let calls: u64 = rest.iter().map(|group| group.histogram.calls()).sum();
         if calls > 0 {
             let line = Line::from(format!("{}  ", time(rest, target)))
                 .add(Style::Faint, format!("{} {what}", counted(calls, target.source)));
-            screen.unwrapped(&line);
+            screen.unwrapped(line);
         }
     }
     if target.open > 0 {
         let text =
             format!("not grouped by {noun}: {} that had not ended", counted(target.open, target.source));
-        screen.unwrapped(&Line::new().add(Style::Faint, text));
+        screen.unwrapped(Line::faint(text));
     }
 }
 
@@ -81,22 +81,6 @@ fn time(groups: &[&Group], target: &Distribution) -> String {
     let share = share(sum, narrow(target.histogram.sum()));
     let wide = if target.histogram.unit() == Unit::Cycles { 13 } else { 9 };
     format!("{:>wide$}  {share:>6}", amount(sum, target.histogram.unit()))
-}
-
-fn noun(by: GroupBy) -> &'static str {
-    match by {
-        GroupBy::Process => "process",
-        GroupBy::Thread => "thread",
-        GroupBy::Cgroup => "cgroup",
-    }
-}
-
-fn plural(noun: &str) -> String {
-    format!("{noun}{}", if noun == "process" { "es" } else { "s" })
-}
-
-fn more(n: usize, noun: &str) -> String {
-    if n == 1 { format!("1 more {noun}") } else { format!("{n} more {}", plural(noun)) }
 }
 
 fn name(key: &GroupKey) -> String {

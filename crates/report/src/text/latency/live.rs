@@ -3,7 +3,7 @@
 use wakepath_engine::latency::live::{EndReason, LiveLatency};
 
 use super::distributions;
-use crate::screen::{Layout, Line, Screen, Style};
+use crate::screen::{Layout, Line, Screen};
 
 /// Each target's histogram, and its changes over time where they were asked for.
 pub fn live_latency(latency: &LiveLatency, layout: Layout) -> String {
@@ -11,7 +11,7 @@ pub fn live_latency(latency: &LiveLatency, layout: Layout) -> String {
     distributions(&latency.targets, latency.elapsed, layout, &mut screen);
     if latency.reason == EndReason::Interrupted {
         screen.blank();
-        screen.wrapped(0, &Line::new().add(Style::Faint, "interrupted before the time was over"));
+        screen.wrapped(0, Line::faint("interrupted before the time was over"));
     }
     screen.into_text()
 }
@@ -19,40 +19,30 @@ pub fn live_latency(latency: &LiveLatency, layout: Layout) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
-    use std::time::Duration;
 
-    use wakepath_distribution::{BUCKETS, Histogram, Unit};
     use wakepath_engine::latency::{
-        Distribution, Group, GroupBy, GroupKey, Groups, LatencySource, OtherProcesses, ProbeCost, TimeSlice,
+        Distribution, GroupBy, GroupKey, Groups, LatencySource, OtherProcesses, ProbeCost, TimeSlice,
     };
 
     use super::*;
+    use crate::sample::{self, group, histogram};
 
-    fn histogram(counts: &[(usize, u64)]) -> Histogram {
-        let mut buckets = [0; BUCKETS];
-        let mut sum = 0;
-        for &(bucket, count) in counts {
-            buckets[bucket] = count;
-            sum += u128::from(count) << bucket;
-        }
-        Histogram::from_counters(Unit::Nanoseconds, buckets, sum)
+    /// Counts of latencies by the bucket of which they are the smallest, ns.
+    fn of_buckets(counts: &[(usize, u64)]) -> Vec<(u64, u64)> {
+        counts.iter().map(|&(bucket, count)| (1 << bucket, count)).collect()
+    }
+
+    /// A slice of 2.5 s that begins after `from` ms.
+    fn slice(from: u64, counts: &[(usize, u64)]) -> TimeSlice {
+        sample::slice(from * 1_000_000, (from + 2500) * 1_000_000, &of_buckets(counts))
     }
 
     fn distribution(target: &str, source: LatencySource, counts: &[(usize, u64)]) -> Distribution {
-        Distribution::new(target.to_owned(), source, histogram(counts))
+        Distribution::new(target.to_owned(), source, histogram(&of_buckets(counts)))
     }
 
     fn check(targets: Vec<Distribution>, layout: Layout, expected: &Expect) {
-        let found = LiveLatency {
-            host: wakepath_engine::Host::default(),
-            began_realtime_ns: None,
-            elapsed: Duration::from_secs(5),
-            reason: EndReason::Duration,
-            status: None,
-            running: None,
-            targets,
-        };
-        expected.assert_eq(&live_latency(&found, layout));
+        expected.assert_eq(&live_latency(&sample::live(targets), layout));
     }
 
     #[test]
@@ -94,11 +84,6 @@ mod tests {
     #[test]
     fn each_time_slice_is_a_row_with_its_counts() {
         let mut disk = distribution("disk", LatencySource::DiskRequests, &[(14, 2000), (17, 1)]);
-        let slice = |from: u64, counts: &[(usize, u64)]| TimeSlice {
-            from: Duration::from_millis(from),
-            to: Duration::from_millis(from + 2500),
-            histogram: histogram(counts),
-        };
         disk.slices = vec![slice(0, &[(14, 1990)]), slice(2500, &[(14, 10), (17, 1)])];
         check(
             vec![disk],
@@ -121,13 +106,7 @@ mod tests {
     #[test]
     fn each_group_is_a_row_and_many_small_ones_are_taken_together() {
         let mut read = distribution("syscall:read", LatencySource::Calls, &[(9, 1210), (12, 4)]);
-        let group = |key, counts: &[(usize, u64)]| Group {
-            key,
-            histogram: histogram(counts),
-            slices: Vec::new(),
-            unwound: 0,
-            overflowed: 0,
-        };
+        let group = |key, counts: &[(usize, u64)]| group(key, &of_buckets(counts));
         let thread = |tid, pid, comm: &[u8]| GroupKey::Thread {
             tid,
             pid: Some(pid),
@@ -141,11 +120,6 @@ mod tests {
         groups.extend((10..20).map(|tid| group(thread(tid, 7, b"one"), &[(9, 10)])));
         groups.push(group(thread(20, 7, b"none"), &[]));
         groups.push(group(GroupKey::Others, &[(9, 10)]));
-        let slice = |from: u64, counts: &[(usize, u64)]| TimeSlice {
-            from: Duration::from_millis(from),
-            to: Duration::from_millis(from + 2500),
-            histogram: histogram(counts),
-        };
         read.slices = vec![slice(0, &[(9, 600), (12, 4)]), slice(2500, &[(9, 610)])];
         groups[0].slices = vec![slice(0, &[(9, 500), (12, 4)]), slice(2500, &[(9, 500)])];
         groups[1].slices = vec![slice(0, &[(9, 100)])];

@@ -2,18 +2,14 @@
 
 use std::time::Duration;
 
-use wakepath_critical_path::Severity;
 use wakepath_engine::latency::recorded::{Population, RecordedLatency};
 
 use super::distributions;
-use crate::problem::sentence;
-use crate::screen::{Layout, Line, Screen, Style};
+use crate::screen::{Layout, Line, Screen};
 use crate::text::{footer, when};
 use crate::units::count;
 use crate::wording;
 
-/// The most problems that are shown before the distributions.
-const MAX_PROBLEMS: usize = 5;
 /// The most processes that are named.
 const MAX_PROCESSES: usize = 5;
 
@@ -21,21 +17,10 @@ const MAX_PROCESSES: usize = 5;
 pub fn recorded_latency(latency: &RecordedLatency, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let head = &latency.head;
-    let text = format!("recorded {}", when(head, latency.from, latency.to));
-    screen.wrapped(0, &Line::new().add(Style::Faint, text));
-    screen.wrapped(0, &Line::new().add(Style::Faint, population(&latency.population)));
-    let serious: Vec<_> =
-        head.problems.iter().filter(|problem| problem.severity() > Severity::Note).collect();
-    for problem in serious.iter().take(MAX_PROBLEMS) {
-        let line = Line::new().add(Style::Warning, "warning: ").add(Style::Normal, sentence(problem));
-        screen.wrapped(9, &line);
-    }
-    if let Some(more @ 1..) = serious.len().checked_sub(MAX_PROBLEMS) {
-        let text = format!("and {}: --json lists them", count(more as u64, "more warning"));
-        screen.wrapped(0, &Line::from(text));
-    }
-    let style = if head.losses.is_empty() { Style::Faint } else { Style::Warning };
-    screen.wrapped(0, &Line::new().add(style, footer::lost(&head.losses)));
+    screen.wrapped(0, Line::faint(format!("recorded {}", when(head, latency.from, latency.to))));
+    screen.wrapped(0, Line::faint(population(&latency.population)));
+    footer::problems(&mut screen, head, "--json");
+    screen.wrapped(0, footer::losses(head));
     screen.blank();
     let elapsed = Duration::from_nanos(latency.to.since(latency.from));
     distributions(&latency.targets, elapsed, layout, &mut screen);
@@ -66,34 +51,15 @@ fn population(population: &Population) -> String {
 mod tests {
     use expect_test::{Expect, expect};
     use wakepath_engine::latency::recorded::{RecordedQuery, ThreadFilter, recorded_latency as ask};
-    use wakepath_engine::{Algorithm, Recorded, Subject, Tid};
+    use wakepath_engine::{Recorded, Subject, Tid};
     use wakepath_event::{EventKind, Mark};
 
     use super::*;
-    use crate::sample::trace_with;
-
-    const TRACE: &str = "
-        thread a tid=10
-        thread b tid=11 blocked=interruptible call=0:3
-           0 c0 idle started
-           0 c0 idle switch a
-        1000 c0 a    waking b
-        1100 c0 a    switch b runnable
-        2100 c0 b    loss from=1600 count=3
-        2200 c0 b    switch a blocked call=0:3
-        9000 c0 a    stopped
-    ";
+    use crate::sample::{CPU_WAITS, latency_query, trace_with};
 
     fn check(recorded: &Recorded, threads: ThreadFilter, targets: &[&str], expected: &Expect) {
-        let query = RecordedQuery {
-            targets: targets.iter().map(|&target| target.to_owned()).collect(),
-            threads,
-            host: None,
-            from: None,
-            to: None,
-            every: Some(Duration::from_nanos(4500)),
-            algorithm: Algorithm::Active,
-        };
+        let every = Some(Duration::from_nanos(4500));
+        let query = RecordedQuery { every, ..latency_query(targets, threads) };
         let told = ask(recorded, &query).expect("an answer");
         expected.assert_eq(&recorded_latency(&told, Layout::PLAIN));
     }
@@ -102,7 +68,7 @@ mod tests {
     fn the_window_the_threads_and_the_losses_stand_before_the_histograms() {
         let command =
             EventKind::Mark(Mark::Command { tgid: Tid(11), words: b"./b\0--all\x1b".as_slice().into() });
-        let recorded = trace_with(TRACE, &[command]);
+        let recorded = trace_with(CPU_WAITS, &[command]);
         check(
             &recorded,
             ThreadFilter::All,

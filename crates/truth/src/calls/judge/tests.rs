@@ -3,57 +3,75 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::calls::CallsJudgement;
+use crate::tries::Outcome;
 
 const MS: u64 = 1_000_000;
 
-/// The log of calls of 10 ms by thread 7, one a second: the cause, its hundredths of a call, and those of neighbours.
-fn log(calls: &[(&str, u64, u64)]) -> CallLog {
-    let calls: Vec<Value> = calls
-        .iter()
-        .enumerate()
-        .map(|(i, &(cause, planted, runnable))| {
-            let from = i as u64 * 1000 * MS + 1000;
-            json!({"tid": 7, "from_ns": from, "to_ns": from + 10 * MS, "cause": cause, "planted_ns": planted * MS / 100,
-                   "by_tid": 7, "cpu_ns": if cause == "compute" { planted * MS / 100 } else { 0 },
-                   "runnable_ns": runnable * MS / 100})
-        })
-        .collect();
+/// A call of thread 7 in the log, which ran for the time of a cause that runs.
+fn logged(from: u64, to: u64, cause: &str, planted: u64, runnable: u64) -> Value {
+    let ran = if ["none", "compute"].contains(&cause) { planted } else { 0 };
+    json!({"tid": 7, "from_ns": from, "to_ns": to, "cause": cause, "planted_ns": planted, "cpu_ns": ran,
+           "runnable_ns": runnable})
+}
+
+fn log_of(calls: &[Value]) -> CallLog {
     let truth = json!({"schema": "wakepath.truth-of-calls/1", "left_out": {}, "calls": calls});
     CallLog::read(&truth).expect("a truth")
 }
 
-/// The tool's document about such calls: the causes with their thousandths of a call, and the first cause of each call.
-fn reported(causes: &[(&str, u64)], calls: &[&str]) -> CallsDocument {
+/// The beginning and the end of calls of 10 ms, one a second.
+fn times() -> impl Iterator<Item = (u64, u64)> {
+    (0..).map(|i| i * 1000 * MS + 1000).map(|from| (from, from + 10 * MS))
+}
+
+/// The log of such calls: the cause, its hundredths of a call, and those of neighbours.
+fn log(calls: &[(&str, u64, u64)]) -> CallLog {
+    let calls = times().zip(calls).map(|((from, to), &(cause, planted, runnable))| {
+        logged(from, to, cause, planted * MS / 100, runnable * MS / 100)
+    });
+    log_of(&calls.collect::<Vec<_>>())
+}
+
+/// The type of a cause by its words; the thread and the kind of its time in the tree.
+fn typed(what: &str) -> (&'static str, Option<&'static str>, &'static str) {
+    match what {
+        "running" => ("caller", None, "running"),
+        HOLDER => ("running", Some("causes-holder"), "running"),
+        CPU => ("cpu", None, "runnable"),
+        "interrupted" => ("interrupts", Some("causes-holder"), "interrupted"),
+        DISK => ("disk", None, "block_device"),
+        TIMER => ("timer", None, "timer"),
+        "waiting for dd (2 processes)" => ("process", None, "unknown"),
+        "waiting for the network, 10.0.0.1:80" => ("network", None, "unknown"),
+        _ => ("unknown", None, "unknown"),
+    }
+}
+
+/// The tool's document about such calls: the causes with their ns a call, the first cause of each call, and the
+/// mean of the calls.
+fn document(causes: &[(&str, f64)], calls: &[Value], mean: u64) -> CallsDocument {
     // The causes as a tree with one node each.
-    let tree: Vec<Value> = causes
-        .iter()
-        .map(|&(what, part)| {
-            let (who, kind) = match what {
-                "running causes-holder" => (json!("causes-holder"), "running"),
-                "waiting for a CPU" => (json!(null), "runnable"),
-                "interrupted" => (json!("causes-holder"), "interrupted"),
-                "waiting for disk vda" => (json!(null), "block_device"),
-                _ => (json!(null), if what == "running" { what } else { "unknown" }),
-            };
-            let ns = (part * MS / 100) as f64;
-            json!({"who": who, "own": [{"kind": kind, "what": what, "asked_ns": ns, "usual_ns": 0.0}]})
-        })
-        .collect();
-    let causes: Vec<Value> = causes
-        .iter()
-        .map(|&(what, part)| json!({"what": what, "asked_ns": (part * MS / 100) as f64}))
-        .collect();
-    let calls: Vec<Value> = calls
-        .iter()
-        .enumerate()
-        .map(|(i, &what)| {
-            let from = i as u64 * 1000 * MS + 1000;
-            json!({"tid": 7, "from_ns": from, "to_ns": from + 10 * MS, "first": {"what": what, "ns": MS}})
-        })
-        .collect();
+    let tree = causes.iter().map(|&(what, ns)| {
+        let (_, who, kind) = typed(what);
+        json!({"who": who, "own": [{"kind": kind, "what": what, "asked_ns": ns, "usual_ns": 0.0}]})
+    });
+    let tree: Vec<Value> = tree.collect();
+    let causes =
+        causes.iter().map(|&(what, ns)| json!({"type": typed(what).0, "what": what, "asked_ns": ns}));
+    let causes: Vec<Value> = causes.collect();
     let document = json!({"schema": "wakepath.calls/1", "origin_ns": "0", "causes": causes, "tree": tree, "calls": calls,
-        "peaks": [{"from_bucket": 23, "to_bucket": 23, "count": calls.len()}], "asked": {"mean_ns": 10 * MS}});
+        "peaks": [{"from_bucket": 23, "to_bucket": 23, "count": calls.len()}], "asked": {"mean_ns": mean}});
     CallsDocument::read(document).expect("a document").0
+}
+
+/// The same with the causes in thousandths of a call.
+fn reported(causes: &[(&str, u64)], calls: &[&str]) -> CallsDocument {
+    let causes: Vec<_> = causes.iter().map(|&(what, part)| (what, (part * MS / 100) as f64)).collect();
+    let calls = times().zip(calls).map(|((from, to), what)| {
+        json!({"tid": 7, "from_ns": from, "to_ns": to, "first": {"type": typed(what).0, "what": what, "ns": MS}})
+    });
+    document(&causes, &calls.collect::<Vec<_>>(), 10 * MS)
 }
 
 /// The violations and void reasons of a peak of one call: (cause, planted, runnable) in thousandths, and the causes.
@@ -65,6 +83,8 @@ fn judged(met: (&str, u64, u64), causes: &[(&str, u64)], ahead: bool) -> (Vec<St
 
 const HOLDER: &str = "running causes-holder";
 const CPU: &str = "waiting for a CPU";
+const DISK: &str = "waiting for disk vda";
+const TIMER: &str = "sleeping until a timer";
 
 #[test]
 fn a_cause_is_right_by_name_and_within_a_hundredth_of_the_calls() {
@@ -110,6 +130,61 @@ fn unknown_time_for_missing_events_excuses_as_much_and_cannot_be_judged() {
 }
 
 #[test]
+fn unknown_time_excuses_nothing_that_somebody_has_too_much_of() {
+    const LOST: &str = "unknown: records were lost";
+    let of = |causes| judged(("timer", 90, 0), causes, false);
+    let wrong = of(&[(TIMER, 850), (DISK, 50), (LOST, 100)]).0;
+    assert_eq!(wrong, ["fsync differs by 5.00 points"], "a disk that nobody waited for");
+    assert_eq!(of(&[(TIMER, 920), (LOST, 80)]).0, ["timer differs by 2.00 points"]);
+    assert_eq!(of(&[(TIMER, 900), (LOST, 100)]), (vec![], vec![]));
+    let void = of(&[(TIMER, 820), (LOST, 180)]);
+    assert_eq!(void, (vec![], vec![String::from("18.00% is unknown where events are missing")]));
+}
+
+#[test]
+fn a_run_of_calls_with_a_wrong_peak_is_wrong_whatever_else_is_void() {
+    let outcome = |causes: &[(&str, u64)], left_out: &[&str]| {
+        let peak = peak(&log(&[("timer", 990, 0)]), &reported(causes, &["-"]), 0, 1, false);
+        let calls = CallsVerdict { slow: 1, right: 1, ..CallsVerdict::default() };
+        let left_out = left_out.iter().map(|&why| why.to_owned()).collect();
+        let (missing_peaks, mixed, peaks) = (vec![], vec![], vec![peak]);
+        CallsJudgement { peaks, calls, missing_peaks, mixed, left_out, never_blamed: false }.outcome()
+    };
+    let right = &[(TIMER, 990), ("running", 10)];
+    let wrong = &[(TIMER, 890), (DISK, 100), ("running", 10)];
+    assert_eq!(outcome(right, &[]), Outcome::Right);
+    assert_eq!(outcome(right, &["no right to limit a CPU"]), Outcome::Void);
+    assert_eq!(outcome(wrong, &["no right to limit a CPU"]), Outcome::Wrong);
+    assert_eq!(outcome(wrong, &[]), Outcome::Wrong);
+}
+
+#[test]
+fn another_first_cause_is_wrong_unless_unknown_time_could_have_been_the_planted_one() {
+    const LOST: &str = "unknown: records were lost";
+    // A timer for six tenths, the neighbour for four.
+    let of = |causes| judged(("timer", 60, 40), causes, false);
+    let beside = String::from("the first cause is `waiting for a CPU` beside 25.00% unknown");
+    let missing = String::from("25.00% is unknown where events are missing");
+    assert_eq!(of(&[(CPU, 400), (TIMER, 350), (LOST, 250)]), (vec![], vec![missing, beside]));
+    let unknown_first = of(&[(LOST, 500), (CPU, 300), (TIMER, 200)]);
+    assert_eq!((unknown_first.0.len(), unknown_first.1.len()), (0, 2), "{unknown_first:?}");
+    let wrong = of(&[(CPU, 400), (TIMER, 590), (LOST, 10)]).0;
+    assert_eq!(wrong, ["the first cause is `waiting for a CPU`"]);
+}
+
+#[test]
+fn the_trees_first_cause_is_judged_beside_unknown_time() {
+    const LOST: &str = "unknown: records were lost";
+    let tree = |causes| {
+        let (wrong, void) = judged(("mutex", 97, 0), causes, true);
+        [wrong, void].map(|list| list.iter().filter(|text| text.contains("tree's first")).count())
+    };
+    assert_eq!(tree(&[("running", 480), (HOLDER, 420), (LOST, 100)]), [0, 1], "it may have been the holder");
+    assert_eq!(tree(&[("running", 550), (HOLDER, 350), (LOST, 100)]), [1, 0]);
+    assert_eq!(tree(&[(LOST, 600), (HOLDER, 400)]), [0, 1]);
+}
+
+#[test]
 fn a_neighbour_is_a_cause_of_its_own_unless_the_server_is_ahead() {
     let (met, causes) = (("mutex", 30, 70), &[(CPU, 700), (HOLDER, 300)]);
     assert_eq!(judged(met, causes, false), (vec![], vec![]));
@@ -136,38 +211,29 @@ fn a_slow_call_is_right_if_its_first_cause_took_most_of_it() {
         ("timer", 990, 0),
         ("none", 990, 0),
     ]);
-    let timer = "sleeping until a timer";
-    let calls = [timer, "running", timer, CPU, timer, CPU, timer, "unknown: records were lost", "running"];
-    let verdict = calls_of(&log, &reported(&[], &calls));
+    let calls = [TIMER, "running", TIMER, CPU, TIMER, CPU, TIMER, "unknown: records were lost", "running"];
+    let verdict = super::calls(&log, &reported(&[], &calls), 0);
     assert_eq!((verdict.slow, verdict.right), (8, 4));
     assert_eq!((verdict.missing, verdict.unknown_to_log, verdict.by_neighbours), (1, 1, 2));
     assert!(!verdict.is_right() && verdict.is_void());
     assert_eq!(verdict.examples.len(), 3);
 }
 
-fn calls_of(log: &CallLog, document: &CallsDocument) -> CallsVerdict {
-    calls(log, document, 0)
-}
-
 #[test]
 fn a_call_that_is_not_reported_is_not_right() {
     let log = log(&[("timer", 990, 0); 100]);
-    let reported = |n| reported(&[], &vec!["sleeping until a timer"; n]);
-    assert!(calls_of(&log, &reported(99)).is_right());
-    assert!(!calls_of(&log, &reported(98)).is_right());
+    let mut reports = vec![TIMER; 98];
+    let verdict = |reports: &[&str]| super::calls(&log, &reported(&[], reports), 0);
+    assert!(verdict(&[TIMER; 99]).is_right());
+    assert!(!verdict(&reports).is_right());
     // Where events are missing a run judges nothing.
-    let mut missing = vec!["sleeping until a timer"; 98];
-    missing.push("unknown: records were lost");
-    let verdict = calls_of(&log, &self::reported(&[], &missing));
-    assert!(verdict.is_right() && verdict.is_void());
+    reports.push("unknown: records were lost");
+    assert!(verdict(&reports).is_right() && verdict(&reports).is_void());
 }
 
 #[test]
 fn causes_need_a_peak_of_their_own_where_an_empty_bucket_lies_between() {
-    let long = |cause: &str, ns: u64| {
-        json!({"tid": 1, "from_ns": 0, "to_ns": ns, "cause": cause, "planted_ns": 0, "by_tid": 1, "cpu_ns": 0,
-               "runnable_ns": 0})
-    };
+    let long = |cause: &str, ns: u64| logged(0, ns, cause, 0, 0);
     // How long a timer's calls are, a peer's twenty, and one that meets nothing.
     for (timer, peer, none, expected) in [
         (1 << 20, 1 << 22, 1 << 10, &[Cause::None, Cause::Timer, Cause::Peer][..]),
@@ -178,43 +244,36 @@ fn causes_need_a_peak_of_their_own_where_an_empty_bucket_lies_between() {
     ] {
         let mut calls = vec![long("timer", timer), long("timer", timer), long("none", none)];
         calls.extend((0..20).map(|_| long("peer", peer)));
-        let truth = json!({"schema": "wakepath.truth-of-calls/1", "left_out": {}, "calls": calls});
-        assert_eq!(
-            separate_causes(&CallLog::read(&truth).expect("a truth")),
-            expected,
-            "{timer} {peer} {none}"
-        );
+        assert_eq!(separate_causes(&log_of(&calls)), expected, "{timer} {peer} {none}");
     }
     // A stray one between is one in twenty of the peer's calls, and more than that of the timer's.
     let mut calls = vec![long("timer", 1 << 20), long("timer", 1 << 20), long("peer", 1 << 21)];
     calls.extend((0..20).map(|_| long("peer", 1 << 22)));
-    let truth = json!({"schema": "wakepath.truth-of-calls/1", "left_out": {}, "calls": calls});
-    assert_eq!(separate_causes(&CallLog::read(&truth).expect("a truth")), [Cause::Peer]);
+    assert_eq!(separate_causes(&log_of(&calls)), [Cause::Peer]);
 }
+
 #[test]
 fn a_wait_for_a_disk_may_be_a_process_that_is_served_first() {
     let met = ("fsync", 97, 0);
-    let disk = "waiting for disk vda";
-    assert_eq!(judged(met, &[(disk, 900), ("waiting for dd (2 processes)", 100)], true), (vec![], vec![]));
-    let wrong = judged(met, &[(disk, 900), ("waiting for the network, 10.0.0.1:80", 100)], true).0;
+    assert_eq!(judged(met, &[(DISK, 900), ("waiting for dd (2 processes)", 100)], true), (vec![], vec![]));
+    let wrong = judged(met, &[(DISK, 900), ("waiting for the network, 10.0.0.1:80", 100)], true).0;
     assert_eq!(wrong, ["fsync differs by 7.00 points"]);
 }
 
 #[test]
 fn the_cost_of_probes_in_calls_without_a_cause_counts_as_running() {
-    for (met, wrong) in [("none", 0), ("mutex", 1)] {
-        let call = json!({"tid": 7, "from_ns": 1500, "to_ns": 23_500, "cause": met, "planted_ns": 22_000,
-                          "by_tid": 7, "cpu_ns": if met == "none" { 22_000 } else { 0 }, "runnable_ns": 0});
-        let truth = json!({"schema": "wakepath.truth-of-calls/1", "left_out": {}, "calls": [call]});
-        let (what, who) =
-            if met == "none" { ("running", json!(null)) } else { (HOLDER, json!("causes-holder")) };
-        let reported = json!({"schema": "wakepath.calls/1", "origin_ns": "0",
-            "causes": [{"what": what, "asked_ns": 24_500.0}],
-            "tree": [{"who": who, "own": [{"kind": "running", "what": "", "asked_ns": 24_500.0, "usual_ns": 0.0}]}],
-            "calls": [{"tid": 7, "from_ns": 0, "to_ns": 24_500, "first": null}],
-            "peaks": [{"from_bucket": 14, "to_bucket": 14, "count": 1}], "asked": {"mean_ns": 24_500}});
-        let reported = CallsDocument::read(reported).expect("a document").0;
-        let verdict = peak(&CallLog::read(&truth).expect("a truth"), &reported, 0, 1, true);
+    for (met, what, wrong) in [("none", "running", 0), ("mutex", HOLDER, 1)] {
+        let log = log_of(&[logged(1500, 23_500, met, 22_000, 0)]);
+        let calls = [json!({"tid": 7, "from_ns": 0, "to_ns": 24_500, "first": null})];
+        let verdict = peak(&log, &document(&[(what, 24_500.0)], &calls, 24_500), 0, 1, true);
         assert_eq!(verdict.violations.len(), wrong, "{met}: {:?}", verdict.violations);
+    }
+}
+
+#[test]
+fn the_type_of_a_cause_decides_and_its_words_do_not() {
+    for (kind, what, is_timer) in [("timer", "a new wording", true), ("lock", TIMER, false)] {
+        let cause = CauseName { kind: kind.to_owned(), what: what.to_owned() };
+        assert_eq!(Cause::Timer.is_named(&cause), is_timer, "{kind}: {what}");
     }
 }

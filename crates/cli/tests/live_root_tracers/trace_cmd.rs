@@ -4,7 +4,6 @@
 //! of tracefs; if trace-cmd is installed, its reading of that file is compared with ours.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use wakepath_event::{Event, EventKind, EventSource, RecordingFormat};
-use wakepath_harness::live::{WAKEPATH, adds_up, document, left_as, place, skip, wakepath, workload};
+use wakepath_harness::live::{Place, left_as, not_possible, place, run, skip, texts};
 use wakepath_import::TraceDat;
-use wakepath_truth::Limits;
-use wakepath_truth::runner::judge;
+
+use super::alike::{is_explained_like_ours, is_read_as};
 
 const TRACEFS: &str = "/sys/kernel/tracing";
 
@@ -45,7 +44,7 @@ impl Drop for Instance {
 }
 
 /// A folder where a buffer of the kernel may be recorded; `None`, with a line, where none may be.
-fn tracefs_place(would_show: &str) -> Option<tempfile::TempDir> {
+fn tracefs_place(would_show: &str) -> Option<Place> {
     let folder = place(would_show)?;
     if Path::new(TRACEFS).join("instances").is_dir() && fs::read_dir(TRACEFS).is_ok() {
         return Some(folder);
@@ -58,14 +57,16 @@ fn block(text: &[u8]) -> Vec<u8> {
     [&(text.len() as u64).to_le_bytes()[..], text].concat()
 }
 
-/// A file of tracefs. For some files, the kernel returns only what fits into the first read, and then the end.
-fn read_all(path: &Path) -> Vec<u8> {
-    let mut file = fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let (mut bytes, mut block) = (Vec::new(), vec![0; 1 << 16]);
-    while let Ok(read @ 1..) = file.read(&mut block) {
-        bytes.extend(&block[..read]);
+/// The block of a file of tracefs. For some files, the kernel returns only what fits into the first read, and then the
+/// end.
+fn block_of(file: &str) -> Vec<u8> {
+    let path = Path::new(TRACEFS).join(file);
+    let mut file = fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let (mut bytes, mut part) = (Vec::new(), vec![0; 1 << 16]);
+    while let Ok(read @ 1..) = file.read(&mut part) {
+        bytes.extend(&part[..read]);
     }
-    bytes
+    block(&bytes)
 }
 
 /// Records all CPUs while a command runs, and writes what trace-cmd would, in version 6 of its files.
@@ -92,24 +93,19 @@ fn record(file: &Path, name: &str, buffer_kib: u32, command: &mut Command) {
     }
     let mut bytes = b"\x17\x08\x44tracing6\0\0\x08\0\x10\0\0".to_vec();
     for name in ["header_page", "header_event"] {
-        bytes.extend(
-            [name.as_bytes(), b"\0", &block(&read_all(&Path::new(TRACEFS).join("events").join(name)))]
-                .concat(),
-        );
+        bytes.extend([name.as_bytes(), b"\0", &block_of(&format!("events/{name}"))].concat());
     }
     bytes.extend(0_u32.to_le_bytes());
     bytes.extend((systems.len() as u32).to_le_bytes());
     for (system, names) in systems {
         bytes.extend([system.as_bytes(), b"\0", &(names.len() as u32).to_le_bytes()].concat());
         for name in names {
-            bytes.extend(block(&read_all(
-                &Path::new(TRACEFS).join("events").join(system).join(name).join("format"),
-            )));
+            bytes.extend(block_of(&format!("events/{system}/{name}/format")));
         }
     }
     // No symbols, no formats of trace_printk.
     bytes.extend([0; 8]);
-    bytes.extend(block(&read_all(&Path::new(TRACEFS).join("saved_cmdlines"))));
+    bytes.extend(block_of("saved_cmdlines"));
     let pages = pages(&instance);
     bytes.extend((pages.len() as u32).to_le_bytes());
     bytes.extend(b"options  \0\x04\0\0\0\0\0\0\0flyrecord\0");
@@ -142,70 +138,20 @@ fn pages(instance: &Instance) -> Vec<Vec<u8>> {
     cpus.collect()
 }
 
-/// Both recorders see the same tracepoints, each a few microseconds behind the other: of some hundred switches
-/// in a second or so, that is less than a hundredth of the time. Against the truth, two hundredths, as for
-/// perf's files and LTTng's traces.
 #[test]
 fn a_file_of_ftrace_is_explained_like_our_recording_and_like_the_truth() {
     let Some(folder) = tracefs_place("a path over a trace.dat is that of our own recording, and the truth")
     else {
         return;
     };
-    let folder = folder.path();
-    for name in ["pipeline", "semaphore", "timers"] {
-        // On a busy machine the program's own account is too inexact to judge by.
-        let judged = (0..3).any(|_| {
-            let program = workload(folder, name);
-            let mut run = Command::new(*WAKEPATH);
-            // On one CPU: some kernels hide from ftrace how another one leaves idleness.
-            run.args([
-                "record",
-                "-o",
-                "own.rec",
-                "--",
-                "taskset",
-                "-c",
-                "0",
-                &program,
-                "--truth",
-                "truth.json",
-            ]);
-            record(&folder.join("trace.dat"), name, 16384, run.current_dir(folder));
-            let own = document(folder, &["path", "own.rec"]);
-            let tid = own["window"]["tid"].to_string();
-            let ftrace = document(folder, &["path", "trace.dat", "--tid", &tid]);
-            adds_up(&ftrace);
-            let said = (ftrace["clock"]["name"].as_str(), ftrace["window"]["comm"].as_str());
-            assert_eq!(said, (Some("monotonic"), Some(name)));
-            let hidden =
-                ftrace["losses"].as_array().expect("losses").iter().any(|loss| loss["reported"] == false);
-            let [by_own, by_ftrace] = [own, ftrace].map(|document| {
-                fs::write(folder.join("path.json"), document.to_string()).expect("room");
-                let judged =
-                    judge(Limits::with_error(0.02), &folder.join("truth.json"), &folder.join("path.json"));
-                judged.expect("a truth and a path").verdict
-            });
-            fs::remove_dir_all(folder.join("own.rec")).expect("a recording");
-            let [own, ftrace] =
-                [&by_own, &by_ftrace].map(|verdict| (verdict.error - verdict.unknown).max(0.0));
-            let told = format!("{name}: {own} by us, {ftrace} by ftrace; {} unknown", by_ftrace.unknown);
-            eprintln!("{told}");
-            assert!((own - ftrace).abs() <= 0.01, "{told}");
-            assert!(hidden || by_ftrace.unknown <= by_own.unknown + 0.001, "{told}, of {}", by_own.unknown);
-            assert!(own > 0.01 || ftrace <= 0.02, "{told}");
-            own <= 0.01 && by_ftrace.unknown <= 0.05
-        });
-        if !judged {
-            skip(
-                &format!("this machine is too busy to judge {name} by its truth"),
-                "a path over a trace.dat is right",
-            );
-        }
-    }
+    is_explained_like_ours(&folder, "trace.dat", |run| {
+        let mut command = Command::new(run[0]);
+        record(&folder.join("trace.dat"), "truth", 16384, command.args(&run[1..]).current_dir(&folder));
+    });
 }
 
 /// The switches and wakings as trace-cmd itself prints them; `None`, with a line, if it is not installed.
-fn reported(file: &Path) -> Option<String> {
+fn reported(file: &Path) -> Option<Vec<String>> {
     let report = Command::new("trace-cmd").args(["report", "-t", "-R", "-i"]).arg(file).output();
     let Ok(report) = report else {
         skip(
@@ -214,9 +160,7 @@ fn reported(file: &Path) -> Option<String> {
         );
         return None;
     };
-    let report = String::from_utf8_lossy(&report.stdout).into_owned();
-    let lines = report.lines().filter_map(line_of);
-    Some(lines.collect::<Vec<_>>().join("\n"))
+    Some(texts(&report).0.lines().filter_map(line_of).collect())
 }
 
 /// `           sleep-3043  [000]  1437.105543210: sched_switch:  prev_comm=… prev_pid=… prev_state=0x1 … next_pid=…`
@@ -279,7 +223,7 @@ fn every_switch_and_waking_is_read_as_trace_cmd_itself_prints_it() {
     else {
         return;
     };
-    let file = folder.path().join("trace.dat");
+    let file = folder.join("trace.dat");
     // Short-lived processes, sleeps, and the name of one that looks like a field.
     let script =
         "for n in 1 2 3 4 5; do sleep 0.02; ls / >/dev/null; done; exec -a 'a prev_pid=7 b' sleep 0.05";
@@ -287,7 +231,7 @@ fn every_switch_and_waking_is_read_as_trace_cmd_itself_prints_it() {
     let Some(lines) = compared(&file) else { return };
     assert!(lines > 50, "{lines}");
     // The file in trace-cmd's newer version, which is compressed unless an option says otherwise.
-    let newer = folder.path().join("newer.dat");
+    let newer = folder.join("newer.dat");
     assert!(convert(&file, &newer, "7", "none"));
     assert_eq!(compared(&newer), Some(lines));
     // Where it was built with a compression.
@@ -311,29 +255,28 @@ fn convert(from: &Path, to: &Path, version: &str, compression: &str) -> bool {
 #[track_caller]
 fn compared(file: &Path) -> Option<usize> {
     let expected = reported(file)?;
-    let mut told = String::new();
-    let damages = TraceDat::open(file).expect("a trace.dat").for_each(|event| {
-        if let Some(line) = ours(event) {
-            let _ = writeln!(told, "{line}");
-        }
-    });
-    assert_eq!(damages, []);
-    let differ = told.lines().zip(expected.lines()).find(|(ours, theirs)| ours != theirs);
-    assert_eq!((told.lines().count(), differ), (expected.lines().count(), None));
-    Some(told.lines().count())
+    Some(is_read_as(&TraceDat::open(file).expect("a trace.dat"), ours, &expected))
 }
 
 #[test]
 fn real_files_of_trace_cmd_are_read_as_it_prints_them_in_either_version() {
     let Some(folder) = std::env::var_os("WAKEPATH_TRACES").map(PathBuf::from) else {
-        eprintln!(
-            "skipped: WAKEPATH_TRACES names no folder; would show that files that trace-cmd wrote are read as it prints them"
+        return not_possible(
+            "WAKEPATH_TRACES names no folder",
+            "files that trace-cmd wrote are read as it prints them",
         );
-        return;
     };
     let made = tempfile::tempdir().expect("a folder");
     let folders = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
-    for file in folders.map(|folder| folder.join("trace.dat")).filter(|file| file.is_file()) {
+    let files: Vec<_> =
+        folders.map(|folder| folder.join("trace.dat")).filter(|file| file.is_file()).collect();
+    if files.is_empty() {
+        not_possible(
+            "WAKEPATH_TRACES has no trace.dat",
+            "files that trace-cmd wrote are read as it prints them",
+        );
+    }
+    for file in files {
         for (version, by) in [("6", "none"), ("7", "none"), ("7", "zstd")] {
             let converted = made.path().join(version);
             if convert(&file, &converted, version, by) {
@@ -352,7 +295,7 @@ fn events_that_a_full_buffer_overwrote_are_reported_as_lost() {
     let Some(folder) = tracefs_place("what found no room in the kernel's buffer is told as lost") else {
         return;
     };
-    let file = folder.path().join("trace.dat");
+    let file = folder.join("trace.dat");
     // Some thousand switches in a buffer of a few hundred.
     let script = "for n in $(seq 300); do true | cat; done";
     record(&file, "full", 64, Command::new("sh").args(["-c", script]));
@@ -363,7 +306,6 @@ fn events_that_a_full_buffer_overwrote_are_reported_as_lost() {
         }
     });
     assert!(lost.iter().sum::<u64>() > 100, "{lost:?} {read:?}");
-    let info = wakepath(folder.path(), &["info", "trace.dat"]);
-    let said = String::from_utf8_lossy(&info.stdout).into_owned();
-    assert!(info.status.success() && said.contains("lost"), "{said}");
+    let (said, _) = run(&folder, &["info", "trace.dat"], 0);
+    assert!(said.contains("lost"), "{said}");
 }

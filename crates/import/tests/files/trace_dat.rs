@@ -4,40 +4,20 @@ use std::path::Path;
 
 use wakepath_event::{BlockedState, ClockId, Event, EventKind, EventSource, SwitchOut};
 use wakepath_import::trace_cmd::synthetic::{EventType, File};
-use wakepath_import::{Damage, DamageKind, Fault, TraceDat};
+use wakepath_import::{Damage, DamageKind, Fault, OpenError, TraceDat};
+
+use crate::lines::{self, changed, events, lines, lines_with};
 
 const ANY: i64 = 1;
 const FORMS: [(u8, &str); 4] = [(6, "none"), (7, "none"), (7, "zlib"), (7, "zstd")];
 
-/// The events of a file, and what is wrong with it.
-fn read(file: &File) -> (Vec<Event>, Vec<Damage>) {
-    let bytes = file.bytes();
-    let file = TraceDat::from_source(&bytes[..], Path::new("a.dat")).expect("a file");
-    let mut events = Vec::new();
-    let damages = file.for_each(|event| events.push(event.clone()));
-    assert!(events.is_sorted_by_key(|event| event.at), "by time");
-    (events, damages)
+fn opened(bytes: &[u8]) -> Result<TraceDat<&[u8]>, OpenError> {
+    TraceDat::from_source(bytes, Path::new("a.dat"))
 }
 
-/// A line for each event: stamp, CPU, thread, kind; without those that are not about threads.
-fn lines(events: &[Event]) -> Vec<String> {
-    let told = events.iter().filter_map(|event| {
-        let what = match &event.kind {
-            EventKind::Switch { next, out, .. } => format!("to {} {out:?}", next.0),
-            EventKind::Waking { target, newborn, .. } => {
-                format!("wakes {}{}", target.0, if *newborn { ", born" } else { "" })
-            }
-            EventKind::Fork { child: it } => format!("bears {:?} {} of {}", it.comm, it.tid, it.tgid),
-            EventKind::Loss { from, count } => format!("lost {count} since {}", from.ns()),
-            EventKind::Rename { tid, comm } => format!("names {tid} {comm:?}"),
-            _ => return None,
-        };
-        let known = u32::from(event.cpu.0) < 8192;
-        let place =
-            if known { format!("cpu{} {}", event.cpu.0, event.current) } else { "somewhere".to_owned() };
-        Some(format!("{} {place} {what}", event.at.ns()))
-    });
-    told.collect()
+/// The events of a file, and what is wrong with it.
+fn read(file: &File) -> (Vec<Event>, Vec<Damage>) {
+    events(&opened(&file.bytes()).expect("a file"))
 }
 
 /// Thread 7 wakes 8 on the other CPU.
@@ -74,7 +54,7 @@ fn events_are_by_time_in_either_version_compressed_or_not() {
         assert_eq!(event_lines(&file), OF_TWO_CPUS, "version {version}, {compression}");
         assert_eq!(read(&file).1, []);
         let bytes = file.bytes();
-        let file = TraceDat::from_source(&bytes[..], Path::new("a.dat")).expect("a file");
+        let file = opened(&bytes).expect("a file");
         let source = file.description();
         assert_eq!(source.clock, ClockId::Monotonic);
         assert_eq!(source.extent.map(|(from, to)| (from.ns(), to.ns())), Some((100, 200)));
@@ -150,16 +130,8 @@ fn events_lost_before_a_page_are_a_loss_of_its_cpu() {
             .switch((180, 1, 0, 0), 0, 8, "there")
             .page(1, Some(0))
             .switch((190, 1, 8, 8), ANY, 0, "swapper/1");
-        let lines = lines(&read(&file).0);
-        let lost: Vec<_> = lines.iter().filter(|line| line.contains("lost")).collect();
-        assert!(
-            lost.len() == 2
-                && lost[0].starts_with("180 ")
-                && lost[0].ends_with("lost 5 since 150")
-                && lost[1].starts_with("190 ")
-                && lost[1].ends_with("lost 0 since 180"),
-            "{lines:#?}"
-        );
+        let lost = lines_with(&read(&file).0, "lost");
+        assert_eq!(lost, ["180 cpu1 0 lost 5 since 150", "190 cpu1 8 lost 0 since 180"]);
     }
     // The events that found no room were counted, without their times.
     let stats = b"CPU: 1\nentries: 2\noverrun: 0\ncommit overrun: 0\ndropped events: 9\nread events: 2\n\0";
@@ -205,7 +177,7 @@ fn stamps_of_a_clock_that_is_time_are_said_to_be_its_and_of_others_refused() {
     ] {
         for version in [6, 7] {
             let bytes = two_cpus().version(version).clock(clock).option(14, &tsc).bytes();
-            let file = TraceDat::from_source(&bytes[..], Path::new("a.dat")).expect("a file");
+            let file = opened(&bytes).expect("a file");
             let expected = if means == ClockId::Tsc { (1050, 1100) } else { (100, 200) };
             let source = file.description();
             let extent = source.extent.map(|(from, to)| (from.ns(), to.ns()));
@@ -221,11 +193,11 @@ fn stamps_of_a_clock_that_is_time_are_said_to_be_its_and_of_others_refused() {
         ("s390-tod", "which is not known here: record with -C mono"),
     ] {
         let bytes = two_cpus().clock(clock).bytes();
-        let error = TraceDat::from_source(&bytes[..], Path::new("a.dat")).expect_err(says).to_string();
+        let error = opened(&bytes).expect_err(says).to_string();
         assert!(error.contains(says), "{error}");
     }
     let bytes = two_cpus().option(1, b"0x10\0").bytes();
-    let file = TraceDat::from_source(&bytes[..], Path::new("a.dat")).expect("a file");
+    let file = opened(&bytes).expect("a file");
     assert_eq!(file.description().realtime_offset_ns, Some(16_000));
 }
 
@@ -245,7 +217,7 @@ fn wakeups_stand_in_where_wakings_are_not_recorded_and_the_answer_says_so() {
     let wakeup =
         |file: File| file.tracepoint(EventType::Wakeup, (220, 0, 7, 7), &[(12, &8_u32.to_le_bytes())]);
     let alone = wakeup(File::default().switch((100, 0, 0, 0), 0, 7, "here"));
-    let count = |file: &File| lines(&read(file).0).iter().filter(|line| line.contains("wakes 8")).count();
+    let count = |file: &File| lines_with(&read(file).0, "wakes 8").len();
     assert_eq!((count(&wakeup(two_cpus())), count(&alone)), (1, 1));
     let says = |file: &File| read(file).1.iter().any(|damage| damage.kind == DamageKind::LateWakings);
     assert!(says(&alone) && !says(&two_cpus()));
@@ -254,11 +226,7 @@ fn wakeups_stand_in_where_wakings_are_not_recorded_and_the_answer_says_so() {
 #[test]
 fn an_error_names_the_reason_and_the_way_out() {
     let bytes = two_cpus().version(6).bytes();
-    let changed = |at: usize, with: &[u8]| {
-        let mut bytes = bytes.clone();
-        bytes[at..at + with.len()].copy_from_slice(with);
-        bytes
-    };
+    let changed = |at, with: &[u8]| changed(&bytes, at, with);
     let replaced = |from: &[u8], to: &[u8]| {
         let at = bytes.windows(from.len()).rposition(|window| window == from).expect("there");
         changed(at, to)
@@ -285,7 +253,7 @@ fn an_error_names_the_reason_and_the_way_out() {
         ),
         (of(File::default()), "(it holds no events), so that the waits of threads are not known"),
     ] {
-        let error = TraceDat::from_source(&bytes[..], Path::new("a.dat")).expect_err(says).to_string();
+        let error = opened(&bytes).expect_err(says).to_string();
         assert!(error.contains(says), "{error}");
     }
 }
@@ -309,15 +277,8 @@ fn of_all_kinds(version: u8, compression: &'static str) -> File {
         .option(2, b"CPU: 0\ndropped events: 1\n\0")
 }
 
-/// Reads bytes that may be anything; says how many events there were, and what was wrong.
 fn survives(bytes: &[u8]) -> Result<(usize, Vec<Damage>), String> {
-    let file = TraceDat::from_source(bytes, Path::new("a.dat")).map_err(|error| error.to_string())?;
-    let (mut events, mut last) = (0, 0);
-    let damages = file.for_each(|event| {
-        assert!(event.at.ns() >= last, "by time");
-        (events, last) = (events + 1, event.at.ns());
-    });
-    Ok((events, damages))
+    lines::survives(opened(bytes))
 }
 
 #[test]
@@ -340,9 +301,7 @@ fn a_changed_byte_anywhere_is_a_local_matter_or_an_error() {
         let good = of_all_kinds(version, compression).bytes();
         for (at, bit) in (0..good.len()).step_by(2).map(|at| (at, at / 2 % 8)) {
             for value in [good[at] ^ 1 << bit, 0xff] {
-                let mut bytes = good.clone();
-                bytes[at] = value;
-                if let Err(error) = survives(&bytes) {
+                if let Err(error) = survives(&changed(&good, at, &[value])) {
                     assert!(error.contains("a.dat"), "byte {at}: {error}");
                 }
             }
@@ -356,9 +315,7 @@ fn no_size_is_believed() {
         let good = of_all_kinds(version, compression).bytes();
         for value in [u64::MAX, good.len() as u64, 1 << 62, 1 << 32] {
             for at in (0..good.len() - 8).step_by(5) {
-                let mut bytes = good.clone();
-                bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-                if let Err(error) = survives(&bytes) {
+                if let Err(error) = survives(&changed(&good, at, &value.to_le_bytes())) {
                     assert!(error.contains("a.dat"), "{value:#x} at {at}: {error}");
                 }
             }
@@ -395,9 +352,8 @@ fn an_unreadable_end_of_a_cpu_is_a_loss_up_to_there() {
     let at = good.windows(4).position(|window| window == 1024_u32.to_le_bytes()).expect("a chunk of a page");
     let at =
         good[at + 4..].windows(4).position(|window| window == 1024_u32.to_le_bytes()).expect("it") + at + 4;
-    let mut bytes = good.clone();
-    bytes[at..at + 4].copy_from_slice(&1025_u32.to_le_bytes());
-    let said = survives(&bytes).map_or_else(|error| error, |(_, damages)| format!("{damages:?}"));
+    let said = survives(&changed(&good, at, &1025_u32.to_le_bytes()))
+        .map_or_else(|error| error, |(_, damages)| format!("{damages:?}"));
     assert!(said.contains("ChunkDamaged"), "{said}");
 }
 

@@ -2,51 +2,23 @@
 
 use std::path::Path;
 
-use wakepath_event::{BlockedState, ClockId, Context, Event, EventKind, EventSource, Mapping, SwitchOut};
-use wakepath_import::PerfData;
+use wakepath_event::{
+    BlockedState, ClockId, Context, Event, EventKind, EventSource, Mapping, SwitchOut, Tid,
+};
 use wakepath_import::perf::synthetic::{EventType, File};
-use wakepath_import::{Damage, DamageKind, Fault};
+use wakepath_import::{Damage, DamageKind, Fault, OpenError, PerfData};
+
+use crate::lines::{self, changed, events, lines, lines_with};
 
 const ANY: i64 = 1;
 
-/// The events of a file, and what is wrong with it.
-fn read(file: &File) -> (Vec<Event>, Vec<Damage>) {
-    let bytes = file.bytes();
-    let file = PerfData::from_source(&bytes[..], Path::new("a.data")).expect("a file");
-    let mut events = Vec::new();
-    let damages = file.for_each(|event| events.push(event.clone()));
-    assert!(events.is_sorted_by_key(|event| event.at), "by time");
-    (events, damages)
+fn opened(bytes: &[u8]) -> Result<PerfData<&[u8]>, OpenError> {
+    PerfData::from_source(bytes, Path::new("a.data"))
 }
 
-/// A line for each event: stamp, CPU, thread, kind; without those that are not about threads.
-fn lines(events: &[Event]) -> Vec<String> {
-    let told = events.iter().filter_map(|event| {
-        let what = match &event.kind {
-            EventKind::Switch { next, out, .. } => format!("to {} {out:?}", next.0),
-            EventKind::Waking { target, newborn, .. } => {
-                format!("wakes {}{}", target.0, if *newborn { ", born" } else { "" })
-            }
-            EventKind::Thread { identity: it, .. } => {
-                format!("is {:?} {} of {}, child of {}", it.comm, it.tid, it.tgid, it.parent)
-            }
-            EventKind::Fork { child: it } => format!("bears {:?} {} of {}", it.comm, it.tid, it.tgid),
-            EventKind::Exec { comm, path, .. } => {
-                format!("executes {comm:?} {}", String::from_utf8_lossy(path))
-            }
-            EventKind::Loss { from, count } => format!("lost {count} since {}", from.ns()),
-            EventKind::Rename { tid, comm } => format!("names {tid} {comm:?}"),
-            EventKind::Exit => "exits".to_owned(),
-            EventKind::Sample(stack) => {
-                format!("at {:x?} from {:x?} of {}", stack.kernel, stack.user, stack.tgid)
-            }
-            EventKind::StackOf(_) => "from there".to_owned(),
-            _ => return None,
-        };
-        let context = if event.context == Context::Task { "" } else { " interrupted" };
-        Some(format!("{} cpu{} {}{context} {what}", event.at.ns(), event.cpu.0, event.current))
-    });
-    told.collect()
+/// The events of a file, and what is wrong with it.
+fn read(file: &File) -> (Vec<Event>, Vec<Damage>) {
+    events(&opened(&file.bytes()).expect("a file"))
 }
 
 /// Thread 7 wakes 8 on the other CPU, whose buffer perf emptied first.
@@ -282,7 +254,7 @@ fn samples_and_call_chains_are_stacks_and_mapped_files_mappings() {
         .sample(EventType::CpuClock, 2, (104, 0, 7, 7), 0x4010, &0_u64.to_le_bytes())
         .sample(EventType::CpuClock, 1, (104, 1, 0, 0), 0x9000, &chain);
     let (events, _) = read(&file);
-    let samples: Vec<_> = lines(&events).into_iter().filter(|line| line.contains(" at ")).collect();
+    let samples = lines_with(&events, " at ");
     assert_eq!(samples, ["103 cpu0 7 at [9000] from [4010, 4020] of 7", "104 cpu0 7 at [] from [4010] of 7"]);
     let mappings: Vec<_> = events
         .iter()
@@ -303,18 +275,11 @@ fn a_loss_has_its_cpu_and_its_time() {
         .plain(2, 0, &lost(5), (180, 1, 0, 0))
         .plain(2, 0, &lost(2), (190, 1, 0, 0))
         .switch((195, 1, 0, 0), 0, 8, "there");
-    let losses = |file: &File| {
-        let lines = lines(&read(file).0);
-        lines.into_iter().filter(|line| line.contains("lost")).collect::<Vec<_>>()
-    };
-    // The thread on the CPU is not known then.
-    let expected = ["180 cpu65535 4294967295 lost 5 since 150", "190 cpu65535 4294967295 lost 2 since 180"];
-    let found = losses(&file);
-    assert_eq!(found.len(), 2, "{found:?}");
-    for (found, expected) in found.iter().zip(expected) {
-        let tail = |line: &str| line.split("lost").nth(1).map(str::to_owned);
-        assert_eq!((tail(found), found.split(' ').next()), (tail(expected), expected.split(' ').next()));
-    }
+    let losses = |file: &File| lines_with(&read(file).0, "lost");
+    // Behind the first one, the thread on the CPU is not known.
+    let unknown = Tid(u32::MAX);
+    let second = format!("190 cpu1 {unknown} lost 2 since 180");
+    assert_eq!(losses(&file), ["180 cpu1 0 lost 5 since 150", second.as_str()]);
     // The total that perf counts in the end is no other loss, but for the part that was never noted: that is behind the
     // last record of that CPU.
     let index = |file: File| {
@@ -344,7 +309,7 @@ fn the_clock_is_the_files() {
         (None, ClockId::Perf, None),
     ] {
         let bytes = two_cpus(|file| file).clock(asked).bytes();
-        let file = PerfData::from_source(&bytes[..], Path::new("a.data")).expect("a file");
+        let file = opened(&bytes).expect("a file");
         let source = file.description();
         assert_eq!((source.clock, source.realtime_offset_ns), (clock, offset));
         assert_eq!((source.host.name.as_str(), source.host.kernel_release.as_str()), ("web3", "6.1.0"));
@@ -356,7 +321,7 @@ fn the_clock_is_the_files() {
 fn older_recordings_wake_by_sched_wakeup() {
     let wakeup =
         |file: File| file.tracepoint(EventType::Wakeup, (106, 0, 7, 7), &[(12, &8_u32.to_le_bytes())]);
-    let count = |file: &File| lines(&read(file).0).iter().filter(|line| line.contains("wakes 8")).count();
+    let count = |file: &File| lines_with(&read(file).0, "wakes 8").len();
     assert_eq!(count(&wakeup(two_cpus(|file| file))), 1, "both tell the same");
     let alone = wakeup(File::default().switch((100, 0, 0, 0), 0, 7, "here"));
     assert_eq!(count(&alone), 1);
@@ -374,11 +339,7 @@ fn older_recordings_wake_by_sched_wakeup() {
 fn an_error_names_the_reason_and_the_way_out() {
     let good = two_cpus(|file| file);
     let bytes = good.bytes();
-    let changed = |at: usize, with: &[u8]| {
-        let mut bytes = bytes.clone();
-        bytes[at..at + with.len()].copy_from_slice(with);
-        bytes
-    };
+    let changed = |at, with: &[u8]| changed(&bytes, at, with);
     let clock = File::default().sample(EventType::CpuClock, 2, (104, 0, 7, 7), 0x4010, &0_u64.to_le_bytes());
     for (bytes, says) in [
         (b"PERFILE2\x10\0\0\0\0\0\0\0P\0\0\0".to_vec(), "a.data was written by perf to a pipe"),
@@ -398,7 +359,7 @@ fn an_error_names_the_reason_and_the_way_out() {
             "record the switches with perf record -a -k CLOCK_MONOTONIC",
         ),
     ] {
-        let error = PerfData::from_source(&bytes[..], Path::new("a.data")).expect_err(says).to_string();
+        let error = opened(&bytes).expect_err(says).to_string();
         assert!(error.contains(says), "{error}");
     }
 }
@@ -421,15 +382,8 @@ fn of_all_kinds() -> File {
         .round()
 }
 
-/// Reads bytes that may be anything; says how many events there were, and what was wrong.
 fn survives(bytes: &[u8]) -> Result<(usize, Vec<Damage>), String> {
-    let file = PerfData::from_source(bytes, Path::new("a.data")).map_err(|error| error.to_string())?;
-    let (mut events, mut last) = (0, 0);
-    let damages = file.for_each(|event| {
-        assert!(event.at.ns() >= last, "by time");
-        (events, last) = (events + 1, event.at.ns());
-    });
-    Ok((events, damages))
+    lines::survives(opened(bytes))
 }
 
 #[test]
@@ -471,22 +425,14 @@ fn records_behind_a_damaged_one_are_read_and_the_missing_ones_are_a_loss() {
     }
     file = file.waking((112, 1, 6, 6), 8);
     let good = file.bytes();
-    let mut bytes = good.clone();
-    let fourth = |bytes: &[u8]| {
-        (0..5).fold(records(bytes), |at, _| {
-            at + usize::from(u16::from_le_bytes([bytes[at + 6], bytes[at + 7]]))
-        })
-    };
     // Behind the two switches.
-    let fourth = fourth(&good);
-    for (with, told) in [([0_u8, 0], 19), ([3, 0], 19), ([0xff, 0xff], 19)] {
-        bytes[fourth + 6..fourth + 8].copy_from_slice(&with);
-        let file = PerfData::from_source(&bytes[..], Path::new("a.data")).expect("a file");
-        let mut events = Vec::new();
-        let damages = file.for_each(|event| events.push(event.clone()));
+    let fourth = (0..5)
+        .fold(records(&good), |at, _| at + usize::from(u16::from_le_bytes([good[at + 6], good[at + 7]])));
+    for with in [[0_u8, 0], [3, 0], [0xff, 0xff]] {
+        let bytes = changed(&good, fourth + 6, &with);
+        let (events, damages) = events(&opened(&bytes).expect("a file"));
         let lines = lines(&events);
-        let wakings = lines.iter().filter(|line| line.contains("wakes 8")).count();
-        assert_eq!(wakings, told + 1, "{with:?}: {lines:#?}");
+        assert_eq!(lines_with(&events, "wakes 8").len(), 20, "{with:?}: {lines:#?}");
         let lost: Vec<_> = lines.iter().filter_map(|line| line.split_once("lost ")).collect();
         assert_eq!(
             lost.iter().map(|(head, tail)| (head.split(' ').next().unwrap_or(""), *tail)).collect::<Vec<_>>(),
@@ -506,9 +452,7 @@ fn no_size_is_believed() {
     // A word of all ones, and one that leads just past the file, everywhere.
     for value in [u64::MAX, good.len() as u64, 1 << 62, 1 << 32] {
         for at in (0..records(&good) + 1200).step_by(4) {
-            let mut bytes = good.clone();
-            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-            if let Err(error) = survives(&bytes) {
+            if let Err(error) = survives(&changed(&good, at, &value.to_le_bytes())) {
                 assert!(error.contains("a.data"), "{value:#x} at {at}: {error}");
             }
         }

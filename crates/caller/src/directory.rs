@@ -4,23 +4,17 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{self, AtFlags, FileType, Gid, Mode, OFlags, Uid};
+use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 
-/// The owner of a recording's files and directories.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owner {
-    /// User id.
-    pub uid: u32,
-    /// Group id.
-    pub gid: u32,
-}
+use crate::way::Way;
 
 /// A directory that is held open.
 #[derive(Debug)]
-pub(crate) struct Directory {
+pub struct Directory {
     fd: OwnedFd,
     /// Its path, for messages.
     pub path: PathBuf,
@@ -30,7 +24,7 @@ const OPEN_DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
 /// The directory that `path` stands in, and its name there.
-pub(crate) fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
+fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -40,7 +34,21 @@ pub(crate) fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
 }
 
 impl Directory {
-    /// The directory at `path`; follows links. For the path that the user gave, and its parent.
+    /// The directory that `path` stands in, and its name there. Links on the way are followed if they belong to the
+    /// user as whom this thread acts, or to root; that is not asked of `path` itself.
+    ///
+    /// # Errors
+    /// When there is no such directory, a link on the way belongs to another user, or `path` ends in no name.
+    pub fn of(path: &Path) -> io::Result<(Self, &OsStr)> {
+        let (parent, name) = split(path)?;
+        let Way { fd, .. } = Way::along(parent)?.into_directory()?;
+        Ok((Self { fd, path: parent.to_owned() }, name))
+    }
+
+    /// The directory at `path`; follows all links. For reading what the user gave.
+    ///
+    /// # Errors
+    /// Those of the operating system.
     pub fn at(path: &Path) -> io::Result<Self> {
         let fd = fs::open(path, OPEN_DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty())?;
         Ok(Self { fd, path: path.to_owned() })
@@ -53,20 +61,18 @@ impl Directory {
     }
 
     /// Makes the directory `name` in this one, mode 0700, and opens it.
-    pub fn create(&self, name: &OsStr, owner: Option<Owner>) -> io::Result<Self> {
+    pub fn create(&self, name: &OsStr) -> io::Result<Self> {
         fs::mkdirat(&self.fd, name, Mode::RWXU)?;
         let made = self.open(name)?;
         // The umask may have taken from the mode; nothing may have added to it.
         fs::fchmod(&made.fd, Mode::RWXU)?;
-        give(&made.fd, owner)?;
         Ok(made)
     }
 
     /// Makes the file `name` in this directory, mode 0600. It must not exist, not even as a link.
-    pub fn create_file(&self, name: &str, owner: Option<Owner>) -> io::Result<File> {
+    pub fn create_file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let fd = fs::openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)?;
-        give(&fd, owner)?;
         Ok(File::from(fd))
     }
 
@@ -111,15 +117,43 @@ impl Directory {
     pub fn kind_of(&self, name: &OsStr) -> io::Result<Option<FileType>> {
         match fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
-            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(Errno::NOENT) => Ok(None),
             Err(e) => Err(e.into()),
         }
     }
 
+    /// The user id of the owner of `name`, if it is here.
+    pub fn owner_of(&self, name: &OsStr) -> io::Result<Option<u32>> {
+        match fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat.st_uid)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Locks this directory for this process until it is closed; `false` if another one has locked it. A file system
+    /// without locks locks nothing.
+    pub fn lock(&self) -> bool {
+        fs::flock(&self.fd, FlockOperation::NonBlockingLockExclusive) != Err(Errno::WOULDBLOCK)
+    }
+
+    /// Its path as the kernel knows it.
+    pub fn path_of_kernel(&self) -> Option<PathBuf> {
+        std::fs::read_link(format!("/proc/self/fd/{}", self.fd.as_raw_fd())).ok()
+    }
+
+    /// Whether `path` leads to this directory.
+    pub fn is_at(&self, path: &Path) -> io::Result<bool> {
+        let own = fs::fstat(&self.fd)?;
+        Ok(fs::stat(path).is_ok_and(|there| (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino)))
+    }
+
+    /// Removes the file `name`.
     pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         Ok(fs::unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
+    /// Removes the empty directory `name`.
     pub fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
         Ok(fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR)?)
     }
@@ -144,17 +178,4 @@ impl Directory {
         let stat = fs::fstatvfs(&self.fd)?;
         Ok((stat.f_bavail.saturating_mul(stat.f_frsize), stat.f_blocks.saturating_mul(stat.f_frsize)))
     }
-
-    /// Its owner.
-    pub fn owner(&self) -> io::Result<Owner> {
-        let stat = fs::fstat(&self.fd)?;
-        Ok(Owner { uid: stat.st_uid, gid: stat.st_gid })
-    }
-}
-
-fn give(fd: impl AsFd, owner: Option<Owner>) -> io::Result<()> {
-    if let Some(Owner { uid, gid }) = owner {
-        fs::fchown(fd, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
-    }
-    Ok(())
 }

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * Signals that cut system calls short, stop threads or end them. A wait that such a signal ended was not answered by
+ * the thread that sent the signal, though that thread woke the one that waited.
+ *
+ * The sending has its tracepoint behind the wake-up, and the other threads of a process that a signal ends are woken
+ * without one. So a record is made where a thread takes a signal, with the sending beside it where that was seen.
+ */
+#include "ring.bpf.h"
+
+/* Errors with which a system call ends that a signal cut short; all but the first are the kernel's own. */
+#define EINTR 4
+#define ERESTARTSYS 512
+#define ERESTARTNOHAND 514
+#define ERESTART_RESTARTBLOCK 516
+
+#define SIG_DFL 0
+#define SIG_IGN 1
+#define SIGNAL_GROUP_EXIT 4
+/* Results of signal_generate: the signal was ignored, or was pending already. */
+#define WAS_IGNORED 1
+#define WAS_PENDING 2
+
+struct sending_key {
+	__u32 target; /* a thread, or a process by its leader's tid */
+	__u32 signal;
+};
+
+struct sending {
+	__u64 stamp;
+	__u64 sender;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct sending_key);
+	__type(value, struct sending);
+} sendings SEC(".maps");
+
+SEC("tp_btf/signal_generate")
+int BPF_PROG(signal_generate, int signal, struct kernel_siginfo *info, struct task_struct *target, int group,
+	     int result)
+{
+	struct sending sending = { .stamp = bpf_ktime_get_ns(), .sender = current_tid() };
+	struct sending_key key = { .target = group ? target->tgid : target->pid, .signal = signal };
+
+	if (result != WAS_IGNORED && result != WAS_PENDING)
+		bpf_map_update_elem(&sendings, &key, &sending, BPF_ANY);
+	return 0;
+}
+
+static __always_inline bool is_cut_short(long result)
+{
+	return result == -EINTR || (result <= -ERESTARTSYS && result >= -ERESTARTNOHAND) ||
+	       result == -ERESTART_RESTARTBLOCK;
+}
+
+SEC("tp_btf/signal_deliver")
+int BPF_PROG(signal_deliver, int number, struct kernel_siginfo *info, struct k_sigaction *action)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct sending_key key = { .target = task->pid };
+	unsigned long handler = (unsigned long)BPF_CORE_READ(action, sa.sa_handler);
+	bool is_cut = (long)regs->orig_ax >= 0 && is_cut_short((long)regs->ax);
+	__u32 how = WP_SIGNAL_DEFAULT;
+	__u64 has_info = 0;
+	struct sending *sending;
+	struct wp_signal *r;
+
+	/* Read as a number: the verifier takes the pointer for one that is never NULL, and drops a check of it. */
+	bpf_probe_read_kernel(&has_info, sizeof(has_info), &ctx[1]);
+	if (!has_info) {
+		how = WP_SIGNAL_PROCESS_ENDS;
+		number = 0;
+		if (task->signal->flags & SIGNAL_GROUP_EXIT)
+			number = task->signal->group_exit_code & 0x7f;
+	} else if (handler != SIG_DFL) {
+		how = handler == SIG_IGN ? WP_SIGNAL_IGNORED : WP_SIGNAL_HANDLED;
+		if (!is_cut)
+			return 0;
+	}
+	key.signal = number;
+	sending = bpf_map_lookup_elem(&sendings, &key);
+	if (!sending) {
+		key.target = task->tgid;
+		sending = bpf_map_lookup_elem(&sendings, &key);
+	}
+	r = life_reserve(sizeof(*r), WP_SIGNAL, task->pid);
+	if (!r)
+		return 0;
+	r->signal = number;
+	r->code = has_info ? BPF_CORE_READ(info, si_code) : 0;
+	r->action = how;
+	r->call = is_cut ? (__u32)regs->orig_ax : WP_CALL_NONE;
+	r->sent = sending ? sending->stamp : 0;
+	r->sender = sending ? sending->sender : 0;
+	r->spare = 0;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

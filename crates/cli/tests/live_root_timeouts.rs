@@ -1,0 +1,199 @@
+//! Waits that time out and go on, recorded live: a lock's are a wait for its holder, and those that may be of something
+//! else are not joined.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use wakepath_harness::live::{
+    adds_up, document, length, list, number, path, place, program, record, run, skip, workload,
+};
+
+/// The lines of the first screen up to the empty one, in one.
+fn headline(folder: &Path) -> String {
+    let (screen, _) = run(folder, &["path"], 0);
+    screen.split("\n\n").next().expect("a headline").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The first contributor: its thread's name, its call and its share of the window.
+fn first(document: &Value) -> (String, String, f64) {
+    let first = &document["contributors"][0];
+    let text = |key: &str| first[key].as_str().unwrap_or_default().to_owned();
+    (text("comm"), text("call"), first["share"].as_f64().expect("a share"))
+}
+
+/// Whether no record is missing. Some kernels do not report all task switches, and a wait with a missing one in it is
+/// not joined.
+fn is_complete(document: &Value) -> bool {
+    list(&document["losses"]).is_empty()
+}
+
+#[test]
+fn a_lock_that_was_retried_is_a_wait_for_its_holder() {
+    let Some(folder) = place("time-outs of a lock are a wait for its holder") else { return };
+    let retry = workload(&folder, "retry");
+    record(&folder, &["--", &retry, "--rounds", "1"], 0);
+    let document = path(&folder);
+    let window = adds_up(&document);
+    let (comm, call, share) = first(&document);
+    assert_eq!((comm.as_str(), call.as_str()), ("retry-holder", "clock_nanosleep"), "{document}");
+    let joined = number(&document["joined"]["waits"]);
+    if is_complete(&document) {
+        assert!((17..=20).contains(&joined), "{joined} waits of 50 ms in 1 s");
+        assert!(share > 0.9, "{share}");
+    }
+    let headline = headline(&folder);
+    assert!(headline.contains(": mostly waiting in futex for retry-holder ("), "{headline}");
+    assert!(headline.contains("), which was sleeping until a timer ("), "{headline}");
+    assert!(headline.contains(", inferred)"), "{headline}");
+
+    // Each wait of main is there, with its own time; the holder slept once.
+    let waits = list(&document["waits"]).iter();
+    let timed_out: Vec<&Value> = waits.filter(|wait| wait["timed_out"] == true).collect();
+    assert_eq!(timed_out.len() as u64, joined);
+    for wait in &timed_out {
+        let told = [&wait["comm"], &wait["call"], &wait["rule"], &wait["ended_by"]["comm"]];
+        assert_eq!(told, ["retry", "futex", "joined_timeouts", "retry-holder"], "{wait}");
+        assert!(length(wait) < window / 5, "one time-out: {wait}");
+    }
+    let (screen, _) = run(&folder, &["path"], 0);
+    assert!(screen.contains("1 wait in clock_nanosleep (retry-holder)"), "{screen}");
+
+    let plain = wakepath_harness::live::document(&folder, &["path", "--as-timed-out"]);
+    assert_eq!((plain["algorithm"].as_str(), number(&plain["joined"]["waits"])), (Some("active"), 0));
+    assert_eq!(first(&plain).1, "futex", "{plain}");
+}
+
+/// A worker waits for jobs on a condition variable, at most 50 ms each time; after 1 s there is one.
+const CONDITION: &str = r#"
+    #define _GNU_SOURCE
+    #include <pthread.h>
+    #include <time.h>
+    #include <unistd.h>
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+    static int jobs;
+    static void *giver(void *unused)
+    {
+        pthread_setname_np(pthread_self(), "giver");
+        usleep(1000000);
+        pthread_mutex_lock(&mutex);
+        jobs = 1;
+        pthread_mutex_unlock(&mutex);
+        pthread_cond_signal(&changed);
+        return unused;
+    }
+    int main(void)
+    {
+        pthread_t thread;
+        pthread_create(&thread, 0, giver, 0);
+        pthread_mutex_lock(&mutex);
+        while (!jobs) {
+            struct timespec end;
+            clock_gettime(CLOCK_REALTIME, &end);
+            long ns = end.tv_nsec + 50000000;
+            end.tv_sec += ns / 1000000000;
+            end.tv_nsec = ns % 1000000000;
+            pthread_cond_timedwait(&changed, &mutex, &end);
+        }
+        pthread_join(thread, 0);
+    }
+"#;
+
+/// The wait of the program's own thread for timers stays, and the headline says what else it may be.
+fn has_both_readings(folder: &Path, own: &str, call: &str, other: &str) {
+    let document = path(folder);
+    let window = adds_up(&document) as u64;
+    assert_eq!(number(&document["joined"]["waits"]), 0, "{document}");
+    let contributors = list(&document["contributors"]).iter();
+    let own_ns: u64 = contributors
+        .filter(|one| {
+            (&one["comm"], &one["kind"], &one["call"]) == (&own.into(), &"timer".into(), &call.into())
+        })
+        .map(|one| number(&one["total_ns"]))
+        .sum();
+    assert!(own_ns > 700_000_000, "{own_ns} ns of its own time-outs: {document}");
+    // A busy machine lets the program wait for a CPU for longer.
+    if is_complete(&document) && own_ns > window / 2 {
+        assert_eq!(document["if_joined"]["contributors"][0]["comm"], other, "{document}");
+        let headline = headline(folder);
+        assert!(headline.contains(": mostly sleeping until a timer ("), "{headline}");
+        assert!(
+            headline.contains(" waits that timed out went on in the next one, mostly waiting in "),
+            "{headline}"
+        );
+    }
+}
+
+#[test]
+fn time_outs_of_a_condition_variable_are_not_joined() {
+    let Some(folder) = place("time-outs of a condition variable stay time-outs") else { return };
+    let condition = program(&folder, "condition", CONDITION, &["-pthread"]);
+    record(&folder, &["--", &condition], 0);
+    has_both_readings(&folder, "condition", "futex", "giver");
+}
+
+/// Whether there is a Python; says so if not.
+fn python(would_show: &str) -> bool {
+    let is_there =
+        Command::new("python3").arg("-c").arg("import asyncio").status().is_ok_and(|it| it.success());
+    if !is_there {
+        skip("no python3", would_show);
+    }
+    is_there
+}
+
+#[test]
+fn a_semaphore_looks_like_a_condition_variable_so_pythons_lock_has_both_readings() {
+    let Some(folder) = place("a lock that is a semaphore has both readings") else { return };
+    if !python("a lock that is a semaphore has both readings") {
+        return;
+    }
+    let code = "
+import threading, time
+lock = threading.Lock()
+lock.acquire()
+def hold():
+    open('/proc/thread-self/comm', 'w').write('holder')
+    time.sleep(1)
+    lock.release()
+threading.Thread(target=hold).start()
+while not lock.acquire(timeout=0.05):
+    pass
+";
+    record(&folder, &["--", "python3", "-c", code], 0);
+    has_both_readings(&folder, "python3", "futex", "holder");
+}
+
+#[test]
+fn an_event_loops_timer_and_the_packet_after_it_are_two_waits() {
+    let Some(folder) = place("an event loop's timer is not joined to the packet after it") else { return };
+    if !python("an event loop's timer is not joined to the packet after it") {
+        return;
+    }
+    let code = "
+import asyncio, os, socket, threading, time
+here, there = socket.socketpair()
+def send():
+    open('/proc/thread-self/comm', 'w').write('sender')
+    time.sleep(0.8)
+    there.send(b'x')
+async def main():
+    threading.Thread(target=send).start()
+    await asyncio.sleep(0.5)
+    here.setblocking(False)
+    await asyncio.get_running_loop().sock_recv(here, 1)
+asyncio.run(main())
+";
+    record(&folder, &["--", "python3", "-c", code], 0);
+    for arguments in [&["path"][..], &["path", "--join-timeouts"]] {
+        let document = document(&folder, arguments);
+        assert_eq!(number(&document["joined"]["waits"]), 0, "{document}");
+        assert!(document["if_joined"].is_null(), "{document}");
+        let segments = list(&document["segments"]).iter();
+        let timer =
+            segments.filter(|one| one["call"] == "epoll_wait" && one["kind"] == "timer" && one["depth"] == 0);
+        let slept: i64 = timer.map(length).sum();
+        assert!((450_000_000..700_000_000).contains(&slept), "{slept} ns until the loop's timer");
+    }
+}

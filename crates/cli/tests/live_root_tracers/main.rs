@@ -1,0 +1,5 @@
+//! Files that other tracers write on this machine, read like our own recordings.
+
+mod alike;
+mod perf;
+mod trace_cmd;

@@ -1,0 +1,180 @@
+//! Files that `perf record` writes on this machine, read like our own recordings.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use wakepath_event::{Event, EventKind, RecordingFormat};
+use wakepath_harness::live::{
+    Place, document, left_as, length, list, not_possible, place, program, run, skip, texts,
+};
+use wakepath_import::PerfData;
+
+use super::alike::{is_explained_like_ours, is_read_as};
+
+/// The events that the documents name.
+const EVENTS: &str =
+    "sched:sched_switch,sched:sched_waking,sched:sched_wakeup_new,irq:*,timer:hrtimer_expire_*";
+
+/// A folder where perf may record the scheduler of all CPUs; `None`, with a line, where it may not.
+fn perf_place(would_show: &str) -> Option<Place> {
+    let folder = place(would_show)?;
+    let tried = Command::new("perf")
+        .args(["record", "-q", "-a", "-e", "sched:sched_switch", "-o"])
+        .arg(folder.join("tried.data"))
+        .args(["--", "true"])
+        .output();
+    match tried {
+        Ok(output) if output.status.success() => return Some(folder),
+        // A process that may record may also use perf.
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            skip(&format!("perf may not record: {}", said.trim()), would_show);
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => not_possible("no perf here", would_show),
+        Err(error) => panic!("perf cannot be run: {error}"),
+    }
+    None
+}
+
+/// `perf record` of all CPUs into this file, of these events while a command runs.
+fn record(folder: &Path, file: &str, arguments: &[&str], command: &[&str]) {
+    let output = Command::new("perf")
+        .args(["record", "-q", "-a", "-m", "8M", "-o", file])
+        .args(arguments)
+        .arg("--")
+        .args(command)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("perf");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_file_of_perf_is_explained_like_our_recording_and_like_the_truth() {
+    let Some(folder) = perf_place("a path over perf.data is that of our own recording, and the truth") else {
+        return;
+    };
+    is_explained_like_ours(&folder, "perf.data", |run| {
+        record(&folder, "perf.data", &["-k", "CLOCK_MONOTONIC", "-e", EVENTS], run);
+    });
+}
+
+/// A file with the interrupts of devices and softirqs, and without those of timers, which come while other threads run.
+#[test]
+fn a_sleep_whose_timer_perf_did_not_record_is_not_charged_to_the_thread_that_it_interrupted() {
+    let Some(folder) = perf_place("a sleep in perf.data waits for a timer, and for no thread") else {
+        return;
+    };
+    // Other programs on the machine may be called sleep.
+    let script = "cp \"$(command -v sleep)\" naps; for n in 1 2 3 4; do while :; do :; done & done; \
+                  ./naps 0.4; kill $(jobs -p)";
+    record(&folder, "perf.data", &["-e", "sched:*,irq:*"], &["bash", "-c", script]);
+    let path = document(&folder, &["path", "--comm", "naps", "perf.data"]);
+    let by_timer = list(&path["segments"]).iter().filter(|one| one["kind"] == "timer");
+    let slept: i64 = by_timer.clone().map(length).sum();
+    assert!((350_000_000..500_000_000).contains(&slept), "{slept} ns by a timer");
+    for segment in by_timer {
+        assert_eq!(
+            (&segment["basis"], &segment["rule"]),
+            (&"inferred".into(), &"unrecorded_timer".into()),
+            "{segment}"
+        );
+    }
+}
+
+/// The switches as perf itself prints them: stamp, CPU, the thread that left, its state, the thread that came.
+fn switches(folder: &Path) -> Vec<String> {
+    let script = Command::new("perf")
+        .args(["script", "-i", "perf.data", "--ns", "-F", "cpu,time,event,trace"])
+        .current_dir(folder)
+        .output()
+        .expect("perf");
+    let (script, _) = texts(&script);
+    let lines = script.lines().filter_map(|line| {
+        // `[000] 47014.457717123: sched:sched_switch: prev_comm=a b prev_pid=1 prev_prio=120 prev_state=D ==> …`
+        let (head, tail) = line.split_once("sched:sched_switch:")?;
+        let (cpu, at) = head.trim().split_once(' ')?;
+        let cpu: u16 = cpu.trim_matches(['[', ']']).parse().ok()?;
+        let (seconds, ns) = at.trim().trim_end_matches(':').split_once('.')?;
+        let value = |key: &str| tail.rsplit_once(key)?.1.split(' ').next();
+        let state = match value("prev_state=")? {
+            _ if value("prev_pid=")? == "0" => "runnable",
+            state if state.starts_with('R') => "runnable",
+            "S" => "interruptible",
+            "D" => "uninterruptible",
+            "I" => "idle",
+            "P" => "parked",
+            "X" | "Z" => "dead",
+            "T" => "stopped",
+            other => other,
+        };
+        let at = seconds.trim().parse::<u64>().ok()? * 1_000_000_000 + ns.parse::<u64>().ok()?;
+        Some(format!("{at} {cpu} {} {state} {}", value("prev_pid=")?, value("next_pid=")?))
+    });
+    lines.collect()
+}
+
+fn ours(event: &Event) -> Option<String> {
+    let EventKind::Switch { next, out, .. } = event.kind else { return None };
+    let state = left_as(&out);
+    Some(format!("{} {} {} {state} {next}", event.at.ns(), event.cpu.0, event.current))
+}
+
+#[test]
+fn every_switch_is_read_as_perf_itself_prints_it() {
+    let Some(folder) = perf_place("stamps, states and threads of perf.data are what perf script prints")
+    else {
+        return;
+    };
+    // Short-lived processes, sleeps, and the name of one that looks like a field.
+    let script =
+        "for n in 1 2 3 4 5; do sleep 0.02; ls / >/dev/null; done; exec -a 'a prev_pid=7 b' sleep 0.05";
+    record(&folder, "perf.data", &["-e", EVENTS], &["bash", "-c", script]);
+    let file = PerfData::open(&folder.join("perf.data")).expect("a perf.data");
+    assert!(is_read_as(&file, ours, &switches(&folder)) > 50);
+}
+
+#[test]
+fn samples_of_perf_name_the_function_that_ran_and_call_chains_where_it_waited() {
+    let Some(folder) = perf_place("call chains of perf.data are functions of the program") else { return };
+    let source = r"
+        #include <time.h>
+        #include <unistd.h>
+        static volatile unsigned long sink;
+        __attribute__((noinline)) void spin_here(void) {
+            for (unsigned long i = 0; i < 200000000; i++) sink += i;
+        }
+        int main(void) { if (fork()) { usleep(50000); sink++; return 0; } spin_here(); sink++; return 0; }
+    ";
+    program(&folder, "busy", source, &["-O1", "-g", "-fno-omit-frame-pointer"]);
+    let chains = ["-k", "CLOCK_MONOTONIC", "-g", "-e", "cpu-clock/freq=999/", "-e", EVENTS];
+    record(&folder, "perf.data", &chains, &["sh", "-c", "./busy; sleep 1"]);
+    let (paths, _) = run(&folder, &["path", "perf.data", "--comm", "busy", "--all"], 0);
+    // The child, which never ran a program of its own; and its parent.
+    assert!(paths.contains("samples in spin_here (busy), from"), "{paths}");
+    // Which functions of the C library have frames differs; one of its, or of its caller's, is there.
+    assert!(paths.contains("1 of 1 waits in main (busy)") || paths.contains("_nanosleep (libc"), "{paths}");
+}
+
+#[test]
+fn files_of_perf_without_the_needed_events_are_refused_with_a_hint() {
+    let Some(folder) = perf_place("perf.data of other kinds are refused by name") else { return };
+    record(&folder, "clock.data", &["-e", "cpu-clock"], &["true"]);
+    let pipe = Command::new("perf")
+        .args(["record", "-q", "-a", "-e", "sched:sched_switch", "-o", "-", "--", "true"])
+        .current_dir(&folder)
+        .output()
+        .expect("perf");
+    std::fs::write(folder.join("pipe.data"), pipe.stdout).expect("room");
+    std::fs::write(folder.join("other.data"), "something else, and long enough").expect("room");
+    for (file, says) in [
+        ("clock.data", "clock.data holds no switches of threads"),
+        ("pipe.data", "pipe.data was written by perf to a pipe"),
+        ("other.data", "other.data is neither a perf.data nor a trace.dat"),
+    ] {
+        let (_, said) = run(&folder, &["path", file], 3);
+        assert!(said.contains(says), "{said}");
+    }
+}

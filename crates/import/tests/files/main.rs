@@ -1,0 +1,5 @@
+//! Files of tracers that copy the kernel's description of its tracepoints, as events.
+
+mod lines;
+mod perf_data;
+mod trace_dat;

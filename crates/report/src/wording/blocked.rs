@@ -1,0 +1,26 @@
+//! Words for the classes of blocked threads.
+
+/// The meaning of undecided, sleeping and idle time, and of idle time that a rule found.
+pub const CLASSES: [(&str, &str); 4] = [
+    (
+        "undecided",
+        "blocked for work or for an answer, and the recording does not show which (a futex without an owner, \
+         epoll_wait, poll)",
+    ),
+    ("sleeping", "in a sleeping call"),
+    ("idle", "waiting for the next connection or request"),
+    ("idle, inferred", "the ports show that the other end opened the connection, and so has the next word"),
+];
+
+/// The meanings of those classes that occur, and the numbers of threads that were undecided, sleeping and idle at the
+/// end; no line where there is nothing to say.
+pub fn blocked_classes(occurs: [bool; 4], at_end: [usize; 3]) -> Vec<String> {
+    let meanings = CLASSES.iter().zip(occurs).filter(|(_, occurs)| *occurs);
+    let mut lines: Vec<_> = meanings.map(|((class, meaning), _)| format!("{class}: {meaning}")).collect();
+    let counts = CLASSES.iter().zip(at_end).filter(|(_, count)| *count > 0);
+    let counts: Vec<_> = counts.map(|((class, _), count)| format!("{count} {class}")).collect();
+    if !counts.is_empty() {
+        lines.push(format!("threads blocked at the end: {}", counts.join(", ")));
+    }
+    lines
+}

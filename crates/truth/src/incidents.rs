@@ -1,0 +1,80 @@
+//! Planted incidents: a script makes a program slow, with one cause of a known size; the tool is asked as a newcomer would
+//! ask it, and its first screen and its JSON must both name the cause, the thread and the size.
+
+mod check;
+mod run;
+mod script;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+pub use check::{Checked, Verdict, check};
+pub use run::{Answer, ask};
+pub use script::Incident;
+
+/// The largest error of a size, as a share of the planted one.
+pub const MAX_ERROR: f64 = 0.1;
+
+/// The scripts of this folder, by name; only the named ones, if names are given.
+///
+/// # Errors
+///
+/// If the folder or a script cannot be read, or a name is of none.
+pub fn scripts(folder: &Path, names: &[String]) -> Result<Vec<Incident>> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot read `{}`", folder.display()))?;
+    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension != "md"));
+    files.sort_unstable();
+    let mut incidents = Vec::new();
+    for file in files {
+        let incident = Incident::read(&file)?;
+        if names.is_empty() || names.contains(&incident.name) {
+            incidents.push(incident);
+        }
+    }
+    for name in names {
+        ensure!(incidents.iter().any(|one| one.name == *name), "no incident is called `{name}`");
+    }
+    Ok(incidents)
+}
+
+/// The head of the table.
+pub const HEAD: &str = "| incident | planted | asked | said | verdict |\n|---|---|---|---|---|";
+
+/// An incident and the answer to it, as a row of the table.
+pub fn row(incident: &Incident, checked: &Checked) -> String {
+    let asked = incident.asks.iter().map(|ask| format!("`{ask}`")).collect::<Vec<_>>().join(", ");
+    let verdict = match (&checked.verdict, &incident.known) {
+        (Verdict::Right, _) => "right".to_owned(),
+        (Verdict::Wrong(why), known) => format!("**WRONG**: {}", reason(why, known.as_deref())),
+        (Verdict::NoAnswer(why), known) => format!("no answer: {}", reason(why, known.as_deref())),
+        (Verdict::NotRun(why), _) => format!("not run: {why}"),
+    };
+    let cells = [
+        &incident.name,
+        &format!("{}: {}", incident.cause, checked.planted),
+        &asked,
+        &checked.said,
+        &verdict,
+    ];
+    let cells = cells.map(|cell| cell.replace('|', "\\|"));
+    format!("| {} |", cells.join(" | "))
+}
+
+fn reason(why: &str, known: Option<&str>) -> String {
+    known.map_or_else(|| why.to_owned(), |known| format!("{why}; {known}"))
+}
+
+/// The line of sums below the table.
+pub fn sums(verdicts: &[Verdict]) -> String {
+    let count = |is: fn(&Verdict) -> bool| verdicts.iter().filter(|verdict| is(verdict)).count();
+    format!(
+        "{} incidents: {} right, {} WRONG, {} without an answer, {} not run.",
+        verdicts.len(),
+        count(|verdict| *verdict == Verdict::Right),
+        count(|verdict| matches!(verdict, Verdict::Wrong(_))),
+        count(|verdict| matches!(verdict, Verdict::NoAnswer(_))),
+        count(|verdict| matches!(verdict, Verdict::NotRun(_))),
+    )
+}

@@ -1,0 +1,349 @@
+//! Reads cause, thread and size off a first screen and off a document, and compares them with what was planted.
+
+use serde_json::Value;
+
+use super::MAX_ERROR;
+use super::script::{nanoseconds, unit_ns};
+
+/// The verdict on an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Screen and document both name the cause, the thread and the size.
+    Right,
+    /// The answer says what is not so.
+    Wrong(String),
+    /// The answer says nothing false, and lacks something.
+    NoAnswer(String),
+    /// The incident could not be planted here.
+    NotRun(String),
+}
+
+/// A checked answer.
+#[derive(Debug)]
+pub struct Checked {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The block of the screen that has the size and the name; the headline, where no block has them.
+    pub said: String,
+    /// The planted size as text.
+    pub planted: String,
+}
+
+/// The expected parts of an answer, with the facts of the run filled in.
+#[derive(Debug, Clone, Default)]
+pub struct Expected {
+    /// The size, as text.
+    pub size: String,
+    /// The names that one block of the screen has, beside the size.
+    pub who: Vec<String>,
+    /// The words of the cause in that block.
+    pub says: Vec<String>,
+    /// The words that must not stand beside the size.
+    pub never: Vec<String>,
+    /// The parts of the document.
+    pub json: Vec<String>,
+}
+
+/// The number of lines of a first screen.
+const SCREEN_LINES: usize = 30;
+
+/// Compares an answer with what was planted.
+pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
+    let blocks = blocks(screen);
+    let headline = blocks.first().cloned().unwrap_or_default();
+    let size = nanoseconds(&expected.size);
+    let text = size.map_or_else(|| expected.size.clone(), |ns| format!("{:.0} ms", ns / 1e6));
+    let checked = |verdict, said: &str| Checked { verdict, said: said.to_owned(), planted: text.clone() };
+    let Some(planted) = size else {
+        let why = "the program did not write the planted size".to_owned();
+        return checked(Verdict::NotRun(why), &headline);
+    };
+    let near = |ns: f64| (ns - planted).abs() <= MAX_ERROR * planted;
+    let sized: Vec<&String> = blocks.iter().filter(|block| times(block).into_iter().any(near)).collect();
+    let falsehood = sized.iter().find_map(|block| {
+        let word = expected.never.iter().find(|word| block.contains(word.as_str()))?;
+        Some((block, word))
+    });
+    if let Some((block, word)) = falsehood {
+        return checked(Verdict::Wrong(format!("the screen says `{word}`")), block);
+    }
+    let is_named = |block: &&String| expected.who.iter().all(|name| has_word(block, name));
+    let is_cause = |block: &&String| expected.says.iter().all(|words| block.contains(words.as_str()));
+    let shown = sized.iter().copied().find(|block| is_named(block) && is_cause(block));
+    let of_cause = blocks.iter().find(|block| is_named(block) && is_cause(block));
+    let said = shown.or(of_cause).unwrap_or(&headline);
+
+    let sizes: Vec<Option<f64>> = expected.json.iter().map(|part| sum(document, part)).collect();
+    let missing = expected.json.iter().zip(&sizes).find(|(_, size)| size.is_none());
+    let in_document = sizes.first().copied().flatten();
+    let right_document = missing.is_none() && in_document.is_some_and(near);
+    let who = expected.who.join("`, `");
+    let verdict = match (shown, missing) {
+        (Some(_), None) if right_document => Verdict::Right,
+        (Some(_), Some((part, _))) => Verdict::NoAnswer(format!("the document has no `{part}`")),
+        (_, None) if !right_document => {
+            Verdict::Wrong(format!("{:.0} ms in the document", in_document.unwrap_or_default() / 1e6))
+        }
+        (None, None) if of_cause.is_some() => Verdict::Wrong("the screen has another size".to_owned()),
+        (None, None) if sized.iter().any(is_cause) => {
+            Verdict::NoAnswer(format!("the screen does not name `{who}`"))
+        }
+        (None, Some(_)) if admits(&blocks) => {
+            Verdict::NoAnswer("the answer says that it does not know".to_owned())
+        }
+        _ => Verdict::Wrong(format!("no block of the screen has the cause, its size and `{who}`")),
+    };
+    let without_samples = said.split(" ~ ").next().unwrap_or(said);
+    checked(verdict, without_samples)
+}
+
+/// True if the headline, or the largest row, says that the cause is not known.
+fn admits(blocks: &[String]) -> bool {
+    let top = blocks.iter().find(|block| block.contains('%'));
+    blocks
+        .first()
+        .into_iter()
+        .chain(top)
+        .any(|block| ["unknown", "undecided", "not known"].iter().any(|word| block.contains(word)))
+}
+
+/// The blocks of a first screen: a line and the deeper indented lines below it, as one line; or a figure of a table of
+/// threads, with its column and its thread. The length of the window is cut off the headline, since it is no answer.
+fn blocks(screen: &str) -> Vec<String> {
+    let mut blocks: Vec<String> = Vec::new();
+    let mut columns = Vec::new();
+    for line in screen.lines().take(SCREEN_LINES) {
+        let indented = line.len() - line.trim_start().len();
+        if line.trim().is_empty() {
+            columns.clear();
+        } else if line.ends_with(THREADS_HEAD) {
+            columns = line.split_whitespace().collect();
+        } else if let Some(figures) = figures(line, &columns) {
+            blocks.extend(figures);
+        } else if let Some(block) = blocks.last_mut()
+            && indented > MAX_INDENT
+        {
+            block.push(' ');
+            block.push_str(line.trim());
+        } else {
+            blocks.push(line.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
+    }
+    if let Some(headline) = blocks.first_mut() {
+        *headline = without_window(headline);
+    }
+    blocks
+}
+
+/// A headline without the length of the window: `app took 2.05 s: mostly…`, `…; its 2.05 s were mostly…`.
+fn without_window(headline: &str) -> String {
+    let clause = |clause: &str| match clause.split_once(" were ") {
+        Some((_, answer)) => answer.to_owned(),
+        None if clause.contains(" took ") => {
+            clause.split_once(": ").map_or(String::new(), |(_, answer)| answer.to_owned())
+        }
+        None => clause.to_owned(),
+    };
+    headline.split("; ").map(clause).filter(|clause| !clause.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+/// The end of the head of a table of threads: its columns of figures stand before this.
+const THREADS_HEAD: &str = "thread, and its longest wait";
+/// The largest indentation of a line that begins a block.
+const MAX_INDENT: usize = 3;
+
+/// The figures of a thread, each as `COLUMN TIME THREAD`; its longest wait stands beside the first. `None` if the line is
+/// not of a table of threads.
+fn figures(line: &str, columns: &[&str]) -> Option<Vec<String>> {
+    let count = columns.len().checked_sub(THREADS_HEAD.split(' ').count())?;
+    let mut words = line.split_whitespace().peekable();
+    let mut times = Vec::new();
+    for column in &columns[..count] {
+        let number = words.next()?;
+        let unit = if number == "–" { "" } else { words.next()? };
+        times.push(format!("{column} {number} {unit}"));
+    }
+    let thread = words.collect::<Vec<_>>().join(" ");
+    let name = thread.split(", ").next().unwrap_or_default().to_owned();
+    let threads = std::iter::once(thread).chain(std::iter::repeat(name));
+    Some(times.into_iter().zip(threads).map(|(time, thread)| format!("{time} {thread}")).collect())
+}
+
+/// All times in a text, ns.
+fn times(text: &str) -> Vec<f64> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let edges = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
+    let time = |pair: &[&str]| Some(edges(pair[0]).parse::<f64>().ok()? * unit_ns(&edges(pair[1]))?);
+    words.windows(2).filter_map(time).collect()
+}
+
+/// True if the name stands in the text, and no letter or digit beside it.
+fn has_word(text: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(name)
+        .any(|(at, _)| !text[..at].ends_with(is_part) && !text[at + name.len()..].starts_with(is_part))
+}
+
+/// The sum of the elements that a part asks for (`contributors kind=timer comm=indexer`), ns: their `total_ns`, their
+/// length, or the key in `sum=KEY`. `None` if there is no such element.
+fn sum(document: &Value, part: &str) -> Option<f64> {
+    let mut words = part.split_whitespace();
+    let list = words.next()?;
+    let (sums, filters): (Vec<&str>, Vec<&str>) = words.partition(|word| word.starts_with("sum="));
+    let key = sums.first().and_then(|word| word.strip_prefix("sum="));
+    let mut found = Vec::new();
+    flatten(&document[list], &mut found);
+    let end = ["window", "scope"].iter().find_map(|key| document[key]["to_ns"].as_f64());
+    let lengths = found.into_iter().filter(|element| filters.iter().all(|filter| passes(element, filter)));
+    lengths.map(|element| length(element, key, end)).reduce(|sum, one| Some(sum? + one?)).flatten()
+}
+
+fn length(element: &Value, key: Option<&str>, end: Option<f64>) -> Option<f64> {
+    let ns = |key: &str| element[key].as_f64();
+    match key {
+        Some(key) => ns(key),
+        None => ns("total_ns")
+            .or_else(|| Some(ns("to_ns")? - ns("from_ns")?))
+            .or_else(|| Some(end? - ns("since_ns")?))
+            .or(Some(0.0)),
+    }
+}
+
+/// The objects in a value: itself, or those in its lists.
+fn flatten<'a>(value: &'a Value, into: &mut Vec<&'a Value>) {
+    match value {
+        Value::Array(elements) => elements.iter().for_each(|element| flatten(element, into)),
+        Value::Object(_) => into.push(value),
+        _ => {}
+    }
+}
+
+/// True if the element has this value (`KEY=VALUE`) or one that contains it (`KEY~VALUE`); a key may be `A.B`.
+fn passes(element: &Value, filter: &str) -> bool {
+    let Some(at) = filter.find(['=', '~']) else { return false };
+    let (key, value) = (&filter[..at], &filter[at + 1..]);
+    let found = key.split('.').fold(element, |element, key| &element[key]);
+    let text = found.as_str().map_or_else(|| found.to_string(), str::to_owned);
+    if filter[at..].starts_with('=') { text == value } else { text.contains(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const SCREEN: &str = "app took 940 ms: mostly sleeping until a timer (64%, measured)
+2026-11-23 14:08:01.437 to 14:08:02.377 UTC on vm
+
+ share     time  what the time went to, largest first
+ 63.8%   600 ms  sleeping until a timer, 1 wait in clock_nanosleep
+                 (indexer)
+ 31.5%   296 ms  waiting for a CPU (app and indexer)
+";
+
+    /// The expected parts in the form `SIZE UNIT WHO says WORD` or `SIZE UNIT WHO never WORD`.
+    fn expected(planted: &str) -> Expected {
+        let words: Vec<&str> = planted.split(' ').collect();
+        let of = |key: &str| if words[3] == key { vec![words[4].to_owned()] } else { Vec::new() };
+        Expected {
+            size: words[..2].join(" "),
+            who: vec![words[2].to_owned()],
+            says: of("says"),
+            never: of("never"),
+            json: vec!["contributors kind=timer comm=indexer".to_owned()],
+        }
+    }
+
+    fn document(comm: &str, ms: u64) -> Value {
+        json!({"contributors": [{"kind": "timer", "comm": comm, "total_ns": ms * 400_000},
+                                {"kind": "timer", "comm": comm, "total_ns": ms * 600_000},
+                                {"kind": "running", "comm": comm, "total_ns": 7}]})
+    }
+
+    #[test]
+    fn an_answer_is_right_where_screen_and_document_name_thread_cause_and_size() {
+        let rows = [
+            ("600 ms indexer says sleeping", "indexer", 600, "right"),
+            ("550 ms indexer says sleeping", "indexer", 600, "right"),
+            ("0.54 s indexer says sleeping", "indexer", 600, "WRONG"),
+            ("296 ms indexer says sleeping", "indexer", 296, "WRONG"),
+            ("600 ms indexer says CPU", "indexer", 600, "WRONG"),
+            ("600 ms indexer never sleeping", "indexer", 600, "WRONG"),
+            ("600 ms indexer never CPU", "indexer", 600, "right"),
+            ("600 ms indexer says sleeping", "indexer", 700, "WRONG"),
+            ("600 ms indexer says sleeping", "other", 600, "no answer"),
+            ("600 ms index says sleeping", "indexer", 600, "no answer"),
+            ("600 ms index says sleeping", "other", 600, "WRONG"),
+        ];
+        for (planted, comm, ms, verdict) in rows {
+            let checked = check(&expected(planted), SCREEN, &document(comm, ms));
+            let word = match checked.verdict {
+                Verdict::Right => "right",
+                Verdict::Wrong(_) => "WRONG",
+                Verdict::NoAnswer(_) => "no answer",
+                Verdict::NotRun(_) => "not run",
+            };
+            assert_eq!(word, verdict, "{planted}, {comm} {ms}: {:?}", checked.verdict);
+        }
+    }
+
+    #[test]
+    fn the_length_of_the_window_is_no_size() {
+        let checked = check(&expected("940 ms app says mostly"), SCREEN, &document("indexer", 940));
+        assert!(matches!(checked.verdict, Verdict::Wrong(_)), "{:?}", checked.verdict);
+        let rows = [
+            ("app took 2.05 s: mostly running (9%, measured)", "mostly running (9%, measured)"),
+            ("app was killed; its 2.05 s were mostly running", "app was killed; mostly running"),
+            ("app took 1.01 s; py waited 7 ms; the 1.01 s of app were unknown", "py waited 7 ms; unknown"),
+        ];
+        for (headline, answer) in rows {
+            assert_eq!(without_window(headline), answer);
+        }
+    }
+
+    #[test]
+    fn a_screen_that_says_unknown_is_no_answer_and_not_wrong() {
+        let screen = "app took 940 ms: mostly unknown (64%)\n 64.0%   600 ms  unknown: no wake-up was seen\n";
+        let checked = check(&expected("600 ms indexer says sleeping"), screen, &json!({}));
+        assert!(matches!(checked.verdict, Verdict::NoAnswer(_)), "{:?}", checked.verdict);
+    }
+
+    #[test]
+    fn a_figure_of_a_thread_is_a_block_with_its_column() {
+        let screen = "app (7), 2.01 s, 2 threads: ask about one of these threads
+2026-11-23 14:08:01.437 to 14:08:02.377 UTC on vm
+
+  waiting       CPU      idle  thread, and its longest wait
+  1.80 s   49.6 ms         –   app (7), 900 ms in futex
+        –         –    2.01 s     pool (8)
+
+1 thread waits for work at the end
+";
+        let found = blocks(screen);
+        assert_eq!(found[2], "waiting 1.80 s app (7), 900 ms in futex");
+        assert_eq!(found[3..6], ["CPU 49.6 ms app (7)", "idle –  app (7)", "waiting –  pool (8)"]);
+        assert_eq!(found[7..], ["idle 2.01 s pool (8)", "1 thread waits for work at the end"]);
+    }
+
+    #[test]
+    fn a_part_of_the_document_is_a_list_and_values_of_its_elements() {
+        let document = json!({
+            "window": {"to_ns": 100},
+            "segments": [{"from_ns": 0, "to_ns": 40, "object": {"name": "udp 127.0.0.9:53"}}],
+            "deadlocks": [[{"comm": "a", "since_ns": 30}, {"comm": "b", "since_ns": 40}]],
+            "threads": [{"comm": "a", "undecided_ns": 5}],
+        });
+        let rows = [
+            ("segments object.name~127.0.0.9:53", Some(40.0)),
+            ("segments object.name=127.0.0.9:53", None),
+            ("deadlocks comm=b", Some(60.0)),
+            ("threads comm=a sum=undecided_ns", Some(5.0)),
+            ("threads comm=a sum=idle_ns", None),
+            ("waits", None),
+        ];
+        for (part, ns) in rows {
+            assert_eq!(sum(&document, part), ns, "{part}");
+        }
+    }
+}

@@ -1,0 +1,24 @@
+# cause: the CPU limit of the program's cgroup: 20 ms of each 100 ms
+# size: $long s
+# ask: record -- $0
+# who: shoplimit
+# says: CPU limit
+# json: contributors kind=throttled
+import os, subprocess, time
+root = "/sys/fs/cgroup"
+v1 = os.path.exists(root + "/cpu/cpu.shares")
+group = (root + "/cpu" if v1 else root) + "/shoplimit"
+os.makedirs(group, exist_ok=True)
+subprocess.Popen(["sh", "-c", f"sleep 10; rmdir {group}"], start_new_session=True)
+def put(file, text):
+    open(f"{group}/{file}", "w").write(text)
+def throttled():
+    stat = dict(line.split() for line in open(group + "/cpu.stat"))
+    return int(stat["throttled_time"]) / 1e9 if v1 else int(stat["throttled_usec"]) / 1e6
+began = throttled()
+put(*(("cpu.cfs_quota_us", "20000") if v1 else ("cpu.max", "20000 100000")))
+put("cgroup.procs", "0")
+while time.process_time() < 0.25:
+    pass
+with open(os.environ["PLANTED"], "a") as planted:
+    print("long", throttled() - began, file=planted)

@@ -1,0 +1,20 @@
+# cause: a large block is written to the disk with fsync, twenty times
+# size: $long s
+# ask: record -- $0
+# who: orders.db
+# says: disk
+# json: waits depth=0 call=fsync
+# json: contributors kind=block_device
+import os, time
+def blocked():
+    delayed = int(open("/proc/thread-self/schedstat").read().split()[1]) / 1e9
+    return time.monotonic() - time.thread_time() - delayed
+orders = open("orders.db", "wb", buffering=0)
+long = 0
+for block in range(20):
+    orders.write(os.urandom(8 << 20))
+    began = blocked()
+    os.fsync(orders)
+    long += blocked() - began
+with open(os.environ["PLANTED"], "a") as planted:
+    print("long", long, file=planted)

@@ -1,0 +1,17 @@
+# cause: a thread holds a lock while it sleeps; the main thread waits for the lock
+# size: 600 ms
+# ask: record -- $0
+# who: indexer
+# says: sleeping
+# json: contributors kind=timer call=clock_nanosleep comm=indexer
+import threading, time
+lock, held = threading.Lock(), threading.Event()
+def indexer():
+    open("/proc/thread-self/comm", "w").write("indexer")
+    with lock:
+        held.set()
+        time.sleep(0.6)
+threading.Thread(target=indexer).start()
+held.wait()
+with lock:
+    pass

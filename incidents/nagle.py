@@ -1,0 +1,26 @@
+# cause: write, write, read without TCP_NODELAY: the second write waits for a delayed acknowledgement
+# size: $long s
+# ask: record -- $0
+# who: $port
+# says: delayed
+# never: sleeping
+# known: a wait that timed out counts as a sleep
+# json: segments call=recvfrom object.name~:$port
+import os, socket, threading, time
+listener = socket.create_server(("127.0.0.1", 0))
+def serve():
+    connection, _ = listener.accept()
+    while connection.recv(4, socket.MSG_WAITALL):
+        connection.recv(4, socket.MSG_WAITALL)
+        connection.send(b"answer")
+threading.Thread(target=serve, daemon=True).start()
+client = socket.create_connection(listener.getsockname())
+long = 0
+for request in range(20):
+    client.send(b"head")
+    client.send(b"body")
+    began = time.monotonic()
+    client.recv(6)
+    long += time.monotonic() - began
+with open(os.environ["PLANTED"], "a") as planted:
+    print("port", listener.getsockname()[1], "\nlong", long, file=planted)

@@ -1,0 +1,22 @@
+# cause: a server computes its answer; the client polls for it in steps of 200 ms, like curl
+# size: 700 ms
+# ask: record -- $0
+# who: backend
+# says: running
+# known: repeated polls are joined only where their descriptors are known
+# json: contributors kind=running comm=backend
+import os, select, socket, time
+client, server = socket.socketpair()
+if os.fork() == 0:
+    open("/proc/self/comm", "w").write("backend")
+    server.recv(9)
+    began = time.process_time()
+    while time.process_time() - began < 0.7:
+        pass
+    server.send(b"answer")
+    os._exit(0)
+client.send(b"question")
+answers = select.poll()
+answers.register(client, select.POLLIN)
+while not answers.poll(200):
+    pass

@@ -1,0 +1,16 @@
+# cause: the workers of a pool sleep in their jobs
+# size: 2 s
+# ask: record -p $pid -d 2
+# who: worker
+# says: sleeping
+# never: idle
+# json: threads comm=worker sum=sleeping_ns
+import concurrent.futures, os, time
+def job(number):
+    open("/proc/thread-self/comm", "w").write("worker")
+    time.sleep(0.9)
+pool = concurrent.futures.ThreadPoolExecutor(1)
+jobs = [pool.submit(job, number) for number in range(60)]
+with open(os.environ["PLANTED"], "a") as planted:
+    print("pid", os.getpid(), "\nready", file=planted)
+concurrent.futures.wait(jobs)

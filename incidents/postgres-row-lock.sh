@@ -1,0 +1,22 @@
+# cause: an update waits for a row that another transaction has updated; its client sleeps before the commit
+# size: 1.5 s
+# needs: postgres
+# needs: setpriv
+# ask: record -- sh update
+# who: sleep
+# says: sleeping
+# never: in epoll_wait
+# known: PostgreSQL waits in epoll_wait, whose time-outs are not joined
+# json: contributors kind=timer comm=sleep
+as="setpriv --reuid=nobody --regid=nogroup --clear-groups"
+mkdir data socket && chmod 755 . && chown nobody data socket
+$as initdb -A trust -D data >/dev/null
+$as postgres -D data -k "$PWD/socket" -h "" & trap "kill $!" EXIT
+sql() { psql -qAt -h "$PWD/socket" -U nobody postgres "$@"; }
+until sql -c "create table item (n int); insert into item values (1)"; do sleep 0.1; done
+echo "exec psql -q -h '$PWD/socket' -U nobody postgres -c 'update item set n = 3'" >update
+waits() { sql -c "select pid from pg_stat_activity where wait_event_type = 'Lock'"; }
+(echo "begin; update item set n = 2;"; until [ "$(waits)" ]; do sleep 0.05; done; sleep 1.5; echo "commit;") | sql &
+sleep 1
+echo ready >>"$PLANTED"
+wait

@@ -1,0 +1,15 @@
+# cause: the program is stopped by a signal of another process, and continued after 700 ms
+# size: 700 ms
+# ask: record -- $0
+# who: debugger
+# says: stopped
+# known: the time between a stop and its continuation counts as a wait for the process that ended it
+# json: segments cause.comm=debugger
+import os, signal, time
+if os.fork() == 0:
+    open("/proc/self/comm", "w").write("debugger")
+    os.kill(os.getppid(), signal.SIGSTOP)
+    time.sleep(0.7)
+    os.kill(os.getppid(), signal.SIGCONT)
+    os._exit(0)
+os.wait()

@@ -1,0 +1,23 @@
+# cause: the listen queue is full; connect is answered when the SYN is sent again, after 1 s
+# size: $long s
+# ask: record -- $0
+# who: 127.0.0.1:$port
+# says: SYN
+# never: sleeping
+# known: a wait that timed out counts as a sleep
+# json: segments call=connect object.name~127.0.0.1:$port
+import os, socket, threading, time
+listener = socket.socket()
+listener.bind(("127.0.0.1", 0))
+listener.listen(0)
+crowd = [socket.socket()]
+crowd[0].connect(listener.getsockname())
+def accept():
+    time.sleep(0.5)
+    listener.accept()
+threading.Thread(target=accept).start()
+late = socket.socket()
+began = time.monotonic()
+late.connect(listener.getsockname())
+with open(os.environ["PLANTED"], "a") as planted:
+    print("port", listener.getsockname()[1], "\nlong", time.monotonic() - began, file=planted)

@@ -1,0 +1,15 @@
+# cause: nothing comes through a pipe; `timeout` kills the program 1 s after it began
+# size: $long s
+# ask: record -- timeout 1 $0
+# who: pipe
+# says: SIGTERM
+# never: clock_nanosleep
+# json: killed call=read signal.name=SIGTERM
+import os
+out, into = os.pipe()
+stat = open(f"/proc/{os.getppid()}/stat").read()
+began = int(stat.rsplit(")")[-1].split()[19]) / os.sysconf("SC_CLK_TCK")
+with open(os.environ["PLANTED"], "a") as planted:
+    now = float(open("/proc/uptime").read().split()[0])
+    print("long", 1 - (now - began), file=planted)
+os.read(out, 1)
