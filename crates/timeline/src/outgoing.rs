@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use foldhash::fast::FixedState;
 use wakepath_event::FlowId;
 
-use crate::timeline::IN_FLIGHT;
+use crate::recent::IN_FLIGHT;
 use crate::{Sender, Sent};
 
 /// The byte ranges that were sent last, by stream and sequence number.

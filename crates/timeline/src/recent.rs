@@ -2,7 +2,8 @@
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
-use crate::timeline::IN_FLIGHT;
+/// The number of sent packets, and of disk requests, that are remembered until they arrive.
+pub(crate) const IN_FLIGHT: usize = 1 << 16;
 
 const WAYS: usize = 4;
 

@@ -16,9 +16,6 @@ use crate::{
     ContendedLock, EvidenceIndex, Loss, Occupant, Sent, Sink, State, ThreadIndex, Wait, WakeUp, Waker,
 };
 
-/// The number of sent packets, and of disk requests, that are remembered until they arrive.
-pub(crate) const IN_FLIGHT: usize = 1 << 16;
-
 /// The numbers of events that do not show in the states of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {

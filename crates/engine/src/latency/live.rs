@@ -18,12 +18,14 @@ mod groups;
 mod kernel;
 mod other_processes;
 mod resolve;
+mod target;
 
 pub use error::{KernelRefusal, LiveLatencyError};
 pub(crate) use kernel::kernel_functions;
 pub(crate) use other_processes::other_processes;
-pub(crate) use resolve::{LiveTarget, user_functions};
+pub(crate) use resolve::user_functions;
 use resolve::{disks, resolve};
+pub(crate) use target::LiveTarget;
 
 /// The probes that a person allows besides those that are cheap and safe.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

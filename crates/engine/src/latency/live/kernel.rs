@@ -8,7 +8,7 @@ use wakepath_collect::{
 use wakepath_functions::Pattern;
 
 use super::error::{KernelRefusal, LiveLatencyError};
-use super::resolve::LiveTarget;
+use super::target::LiveTarget;
 use crate::latency::LatencySource;
 use crate::latency::target::matching;
 

@@ -1,40 +1,16 @@
 //! Looks up on this machine what a target means.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use wakepath_collect::{Counted, calibrate};
 use wakepath_functions::{Finder, Probe, ProbeMethod, Return};
 
 use super::error::LiveLatencyError;
 use super::kernel::kernel_functions;
+use super::target::LiveTarget;
 use super::{AllowedProbes, LatencySource};
 use crate::latency::TargetError;
 use crate::latency::target::{LockKind, MAX_LISTED, Target, matching, system_calls};
-
-/// A target that can be counted on this machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LiveTarget {
-    pub name: String,
-    pub source: LatencySource,
-    pub counted: Counted,
-    /// The file of a user function, as processes see it.
-    pub file: Option<PathBuf>,
-    pub notes: Vec<String>,
-}
-
-impl LiveTarget {
-    pub(super) fn new(name: impl Into<String>, source: LatencySource, counted: Counted) -> Self {
-        Self { name: name.into(), source, counted, file: None, notes: Vec::new() }
-    }
-
-    fn lock(kind: LockKind) -> Self {
-        let (name, counted) = match kind {
-            LockKind::User => ("lock:user", Counted::UserLock),
-            LockKind::Kernel => ("lock:kernel", Counted::KernelLock),
-        };
-        Self::new(name, LatencySource::LockWaits, counted)
-    }
-}
 
 /// The targets that `text` means: one, or several for a pattern.
 pub(super) fn resolve(
