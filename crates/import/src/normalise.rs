@@ -35,23 +35,26 @@ pub enum WakeupBy {
     Wakeup,
 }
 
-/// The interrupts that a tracer was asked to record.
+/// The events that a tracer was asked to record, of those whose absence changes how others are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RecordedInterrupts {
-    /// Those of devices.
+pub struct RecordedEvents {
+    /// Interrupts of devices.
     pub devices: bool,
     /// Softirqs.
     pub softirqs: bool,
-    /// Those of local timers, or each timer that expires in them.
+    /// Interrupts of local timers, or each timer that expires in them.
     pub timers: bool,
+    /// The first wake-up of each new thread.
+    pub first_wakeups: bool,
 }
 
-impl RecordedInterrupts {
-    /// The interrupts among the tracepoints that a tracer was asked for.
+impl RecordedEvents {
+    /// The events among the tracepoints that a tracer was asked for.
     pub(crate) fn among(asked: impl IntoIterator<Item = Kind>) -> Self {
         let mut recorded = Self::default();
         for kind in asked {
             match kind {
+                Kind::WakeupNew => recorded.first_wakeups = true,
                 Kind::Enter(Source::Device) => recorded.devices = true,
                 Kind::Enter(Source::Softirq) => recorded.softirqs = true,
                 Kind::Enter(Source::Hrtimer | Source::Vector(Context::LocalTimer)) => recorded.timers = true,
@@ -67,7 +70,7 @@ impl RecordedInterrupts {
 pub struct Normaliser {
     states: ReportedStates,
     wakeup_by: WakeupBy,
-    recorded: RecordedInterrupts,
+    recorded: RecordedEvents,
     cpus: Vec<CpuState>,
     threads: LiveThreads,
     calls: Calls,
@@ -99,7 +102,7 @@ impl Normaliser {
         Self {
             states,
             wakeup_by,
-            recorded: RecordedInterrupts { devices: true, softirqs: true, timers: true },
+            recorded: RecordedEvents { devices: true, softirqs: true, timers: true, first_wakeups: true },
             cpus: Vec::new(),
             threads: LiveThreads::default(),
             calls: Calls::default(),
@@ -111,8 +114,8 @@ impl Normaliser {
         }
     }
 
-    /// The same, for a tracer that was asked for these interrupts alone.
-    pub fn with_interrupts(self, recorded: RecordedInterrupts) -> Self {
+    /// The same, for a tracer that was asked for these events alone.
+    pub fn with_events(self, recorded: RecordedEvents) -> Self {
         Self { recorded, ..self }
     }
 
@@ -200,6 +203,10 @@ impl Normaliser {
                     start: at,
                 };
                 here(EventKind::Fork { child: info.identity(*child) });
+                // The parent makes its child able to run a few microseconds after this.
+                if !self.recorded.first_wakeups {
+                    here(EventKind::Waking { target: *child, irq, newborn: true, socket: None });
+                }
                 self.threads.insert(*child, info);
             }
             Tracepoint::Exec { tid, old, path } => {
@@ -302,7 +309,7 @@ impl Normaliser {
     /// The context of a record in an interrupt that the tracer was not asked for, where `seen` is the one by the
     /// interrupts that it recorded; `None` where that is right.
     fn unrecorded_context(&self, record: &Record<'_>, seen: Context) -> Option<Context> {
-        let RecordedInterrupts { devices, softirqs, timers } = self.recorded;
+        let RecordedEvents { devices, softirqs, timers, .. } = self.recorded;
         let wakes = matches!(record.what, Tracepoint::Waking { .. } | Tracepoint::Wakeup { .. });
         match (record.level, seen) {
             // `sched_wakeup` may be hit in the interrupt of another CPU's request.

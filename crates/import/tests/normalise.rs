@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use wakepath_clock::Stamp;
 use wakepath_event::{Comm, Context, Cpu, Event, EventKind, Softirq, Tid};
-use wakepath_import::normalise::{Normaliser, RecordedInterrupts, WakeupBy};
+use wakepath_import::normalise::{Normaliser, RecordedEvents, WakeupBy};
 use wakepath_import::tracepoint::{Interrupt, Level, PacketHeader, Record, Tracepoint};
 
 const TIMER: Interrupt<'static> = Interrupt::Vector(Context::LocalTimer);
@@ -17,6 +17,11 @@ fn switch(prev: u32, prev_state: i64, next: u32) -> Tracepoint<'static> {
 
 fn waking(target: u32) -> Tracepoint<'static> {
     Tracepoint::Waking { target: Tid(target) }
+}
+
+fn fork_of_8() -> Tracepoint<'static> {
+    let (parent, child) = (Tid(7), Tid(8));
+    Tracepoint::Fork { parent, child, child_tgid: None, child_ns_tid: None, comm: Comm::new(b"child") }
 }
 
 fn lost(from: u64, count: u64) -> Tracepoint<'static> {
@@ -254,6 +259,19 @@ fn a_flow_and_an_interface_are_emitted_once() {
     );
 }
 
+#[test]
+fn a_new_thread_can_run_from_its_fork_on_where_first_wake_ups_were_not_recorded() {
+    let recorded = RecordedEvents { devices: true, softirqs: true, timers: true, first_wakeups: false };
+    let mut normaliser = Normaliser::new("6.1.0", WakeupBy::Waking).with_events(recorded);
+    let mut lines = String::new();
+    for what in [switch(0, 0, 7), fork_of_8()] {
+        let record = Record { at: Stamp::from_ns(10), cpu: Cpu(0), current: None, level: None, what };
+        normaliser.push(&record, &mut |event| line(event, &mut lines));
+    }
+    assert!(lines.ends_with("7 Task: wakes 8 new\n"), "{lines}");
+    assert_eq!(event_lines(WakeupBy::Waking, vec![switch(0, 0, 7), fork_of_8()]).matches("wakes").count(), 0);
+}
+
 /// The context of a wake-up, by the wake-up's tracepoint, the level that its head notes, and the interrupt around it
 /// that the trace shows; where the tracer was asked for all interrupts, all but timers, softirqs alone, and none.
 #[test]
@@ -261,7 +279,7 @@ fn a_wake_up_in_an_interrupt_that_was_not_recorded_is_no_threads() {
     use Context::{
         Device, Softirq as Soft, Task, TaskOrUnrecorded as Either, Unrecorded, UnrecordedTimer as Timer,
     };
-    let asked = |devices, softirqs, timers| RecordedInterrupts { devices, softirqs, timers };
+    let asked = |devices, softirqs, timers| RecordedEvents { devices, softirqs, timers, first_wakeups: true };
     let sets = [(true, true, true), (true, true, false), (false, true, false), (false, false, false)];
     let device = Interrupt::Device(9, None);
     let net = Soft(Softirq::NetRx);
@@ -284,7 +302,7 @@ fn a_wake_up_in_an_interrupt_that_was_not_recorded_is_no_threads() {
         let wakeup_by = if *what == waking { WakeupBy::Waking } else { WakeupBy::Wakeup };
         let found = sets.map(|(devices, softirqs, timers)| {
             let mut normaliser =
-                Normaliser::new("6.1.0", wakeup_by).with_interrupts(asked(devices, softirqs, timers));
+                Normaliser::new("6.1.0", wakeup_by).with_events(asked(devices, softirqs, timers));
             let mut found = None;
             let enters = around.map(Tracepoint::Enter);
             for what in [switch(0, 0, 7)].into_iter().chain(enters).chain([what.clone()]) {

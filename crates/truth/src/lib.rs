@@ -18,6 +18,7 @@ mod made;
 pub mod noise;
 pub mod pair;
 pub mod runner;
+pub mod states;
 pub mod table;
 pub mod tries;
 pub mod two_clocks;

@@ -13,6 +13,7 @@ use wakepath_truth::incidents::{self, Verdict};
 use wakepath_truth::noise::{self, Noise};
 use wakepath_truth::pair;
 use wakepath_truth::runner::{Judgement, Runner, judge, read};
+use wakepath_truth::states;
 use wakepath_truth::table;
 use wakepath_truth::tries::{MAX_TRIES, Outcome, Tally};
 use wakepath_truth::workloads::{self, Workload};
@@ -85,6 +86,18 @@ enum Verb {
         #[arg(long, value_name = "DIR")]
         keep: Option<PathBuf>,
     },
+    /// Compares the states of all threads of LTTng traces with those that a replay of the scheduler's events proves.
+    States {
+        /// The traces, each with its metadata.
+        #[arg(required = true)]
+        traces: Vec<PathBuf>,
+        /// The tool under judgement.
+        #[arg(long, default_value = "target/release/wakepath")]
+        wakepath: PathBuf,
+        /// List the times of every thread.
+        #[arg(long)]
+        threads: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -93,6 +106,7 @@ fn main() -> ExitCode {
         Some(Verb::Incidents { names, wakepath, scripts, keep }) => {
             plant(names, wakepath, scripts, keep.as_ref())
         }
+        Some(Verb::States { traces, wakepath, threads }) => compare_states(traces, wakepath, *threads),
         None => run(&options),
     };
     match result {
@@ -149,6 +163,29 @@ fn run(options: &Options) -> Result<bool> {
     }
     println!("\n{}", tally.line());
     Ok(all_right && tally.is_within_bound())
+}
+
+/// Compares the states of the threads of each trace. True if the trace proves no other times.
+fn compare_states(traces: &[PathBuf], wakepath: &Path, list: bool) -> Result<bool> {
+    println!("{}", states::HEAD);
+    let mut lines = Vec::new();
+    let mut same = true;
+    for trace in traces {
+        let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();
+        let threads = states::compare(wakepath, trace).with_context(|| format!("`{}`", trace.display()))?;
+        println!("{}", states::row(&name, &threads));
+        let is_different = |thread: &&states::Thread| thread.verdict() == states::Verdict::Different;
+        same &= threads.iter().find(is_different).is_none();
+        let shown = threads.iter().filter(|thread| list || is_different(thread));
+        lines.extend(shown.map(|thread| format!("{name} {}", states::line(thread))));
+    }
+    println!(
+        "\n{} of the threads differ{}",
+        if same { "None" } else { "Some" },
+        if same { "." } else { ":" }
+    );
+    lines.iter().for_each(|line| println!("{line}"));
+    Ok(same)
 }
 
 /// Plants each incident once and prints the table. True if no answer is wrong.

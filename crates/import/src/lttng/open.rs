@@ -13,7 +13,7 @@ use wakepath_event::{ClockId, Description, Event, EventSource, HostIdentity, Rec
 use super::cursor::{Cursor, merge};
 use super::fields::wanted;
 use crate::kind::Kind;
-use crate::normalise::{Normaliser, RecordedInterrupts, WakeupBy};
+use crate::normalise::{Normaliser, RecordedEvents, WakeupBy};
 use crate::{Damage, DamageKind, Fault, OpenError};
 
 /// The largest depth below the given directory at which traces are found.
@@ -112,7 +112,7 @@ impl EventSource for Lttng {
         }
         let asked = self.kernel.iter().flat_map(|part| &part.kinds).copied();
         let mut normaliser = Normaliser::new(&self.description.host.kernel_release, self.wakeup_by)
-            .with_interrupts(RecordedInterrupts::among(asked));
+            .with_events(RecordedEvents::among(asked));
         merge(&mut cursors, &mut normaliser, &mut emit, &mut progress);
         for cursor in cursors {
             damages.extend(cursor.damages());

@@ -15,7 +15,7 @@ use super::convert::Converter;
 use super::records::Decoder;
 use super::runs;
 use crate::formats::{self, Format};
-use crate::normalise::{Normaliser, RecordedInterrupts, ReportedStates, WakeupBy};
+use crate::normalise::{Normaliser, RecordedEvents, ReportedStates, WakeupBy};
 use crate::{Damage, DamageKind, Fault, OpenError};
 
 /// A `perf.data`, opened for reading.
@@ -139,7 +139,7 @@ impl<S: Source> EventSource for PerfData<S> {
             _ => None,
         });
         let normaliser =
-            Normaliser::with_states(self.states, wakeup_by).with_interrupts(RecordedInterrupts::among(asked));
+            Normaliser::with_states(self.states, wakeup_by).with_events(RecordedEvents::among(asked));
         let mut converter = Converter::new(&self.contents, normaliser, emit);
         let (mut records, mut bytes) = (0_u64, 0);
         let faults = runs::merge(&self.source, &index.runs, decoder, |at, head, body| {

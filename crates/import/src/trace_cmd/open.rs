@@ -13,7 +13,7 @@ use super::convert::Converter;
 use super::cpu_reader::{ItemKind, TSC, merge};
 use crate::formats::MAGIC;
 use crate::kind::Kind;
-use crate::normalise::{Normaliser, RecordedInterrupts, ReportedStates, WakeupBy};
+use crate::normalise::{Normaliser, RecordedEvents, ReportedStates, WakeupBy};
 use crate::{Damage, DamageKind, Fault, OpenError};
 
 /// A `trace.dat`, opened for reading.
@@ -148,8 +148,8 @@ impl<S: Source> EventSource for TraceDat<S> {
         /// Bytes between two reports of progress.
         const PROGRESS_BYTES: u64 = 1 << 20;
         let asked = self.container.tracepoints.plans.values().map(|plan| plan.kind);
-        let normaliser = Normaliser::with_states(self.states, self.wakeup_by)
-            .with_interrupts(RecordedInterrupts::among(asked));
+        let normaliser =
+            Normaliser::with_states(self.states, self.wakeup_by).with_events(RecordedEvents::among(asked));
         let mut converter = Converter::new(&self.container, normaliser, self.first, emit);
         let (mut read, mut reported) = (0, 0);
         let buffer = &self.container.buffers[self.buffer];

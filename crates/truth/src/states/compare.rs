@@ -1,0 +1,199 @@
+//! The tool's states of threads beside the proved ones, and the reason of each difference.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use super::replay::Proved;
+
+/// The overview of all threads, with only the keys that are compared.
+#[derive(Debug, Deserialize)]
+pub struct Overview {
+    origin_realtime_ns: String,
+    scope: Scope,
+    threads: Vec<ThreadTimes>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Scope {
+    from_ns: i64,
+    to_ns: i64,
+}
+
+#[derive(Debug, Deserialize)]
+struct ThreadTimes {
+    tid: u32,
+    comm: Option<String>,
+    running_ns: u64,
+    runnable_ns: u64,
+    throttled_ns: u64,
+    waiting_ns: u64,
+    idle_ns: u64,
+    sleeping_ns: u64,
+    undecided_ns: u64,
+    unknown_ns: u64,
+}
+
+impl Overview {
+    /// The time of the answer, in ns since 1970, as babeltrace2 prints stamps.
+    pub fn window(&self) -> Result<Range<u64>> {
+        let origin: i64 = self.origin_realtime_ns.parse().context("the origin is no number")?;
+        let stamp = |offset: i64| u64::try_from(origin + offset).context("a stamp before 1970");
+        Ok(stamp(self.scope.from_ns)?..stamp(self.scope.to_ns)?)
+    }
+}
+
+/// The tool's times of a thread number, in ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Said {
+    /// It ran.
+    pub running: u64,
+    /// It waited for a CPU.
+    pub runnable: u64,
+    /// It was blocked, whatever for.
+    pub blocked: u64,
+    /// Not known.
+    pub unknown: u64,
+}
+
+/// The result for one thread number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// All times are the same, to the nanosecond.
+    Same,
+    /// They differ by no more than the time before the thread's first event. The list of threads that the tracer
+    /// writes when it begins has the state of that time, and the replay does not read it.
+    Before,
+    /// No event of the scheduler names the thread: only the tracer's list does, as blocked.
+    OnlyListed,
+    /// The trace proves other times.
+    Different,
+}
+
+/// A thread number's times, of both.
+#[derive(Debug)]
+pub struct Thread {
+    /// The number, in the host's first namespace.
+    pub tid: u32,
+    /// The last name.
+    pub comm: String,
+    /// The replay's times.
+    pub proved: Proved,
+    /// The tool's times.
+    pub said: Said,
+}
+
+impl Thread {
+    /// The comparison of its times.
+    pub fn verdict(&self) -> Verdict {
+        let Self { proved, said, .. } = self;
+        let proved_times = [proved.running, proved.runnable, proved.blocked];
+        let said_times = [said.running, said.runnable, said.blocked];
+        if proved_times == said_times {
+            return Verdict::Same;
+        }
+        if *proved == Proved::default() && said.running == 0 && said.runnable == 0 {
+            return Verdict::OnlyListed;
+        }
+        let more = proved_times.iter().zip(said_times).map(|(&proved, said)| said.checked_sub(proved));
+        match more.sum::<Option<u64>>() {
+            Some(more) if more + said.unknown <= proved.unproved => Verdict::Before,
+            _ => Verdict::Different,
+        }
+    }
+}
+
+/// The threads of both, by number.
+pub fn compare(proved: &BTreeMap<u32, Proved>, overview: &Overview) -> Vec<Thread> {
+    let mut said: BTreeMap<u32, (String, Said)> = BTreeMap::new();
+    for thread in &overview.threads {
+        let (comm, sum) = said.entry(thread.tid).or_default();
+        *comm = thread.comm.clone().unwrap_or_default();
+        sum.running += thread.running_ns;
+        sum.runnable += thread.runnable_ns + thread.throttled_ns;
+        sum.blocked += thread.waiting_ns + thread.idle_ns + thread.sleeping_ns + thread.undecided_ns;
+        sum.unknown += thread.unknown_ns;
+    }
+    let tids: BTreeSet<u32> = proved.keys().chain(said.keys()).copied().collect();
+    let thread = |tid: u32| {
+        let (comm, said) = said.get(&tid).cloned().unwrap_or_default();
+        Thread { tid, comm, proved: proved.get(&tid).copied().unwrap_or_default(), said }
+    };
+    tids.into_iter().map(thread).collect()
+}
+
+/// The head of the table of traces.
+pub const HEAD: &str = "| trace | threads | the same, to the ns | the same but before their first event | only in the tracer's list | DIFFERENT | ran | could run | blocked |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|";
+
+/// A trace as a row of the table, with the proved times of all its threads.
+pub fn row(name: &str, threads: &[Thread]) -> String {
+    let count = |verdict| threads.iter().filter(|thread| thread.verdict() == verdict).count();
+    let seconds = |time: fn(&Proved) -> u64| {
+        let sum: u64 = threads.iter().map(|thread| time(&thread.proved)).sum();
+        sum as f64 / 1e9
+    };
+    format!(
+        "| {name} | {} | {} | {} | {} | {} | {:.3} s | {:.3} s | {:.3} s |",
+        threads.len(),
+        count(Verdict::Same),
+        count(Verdict::Before),
+        count(Verdict::OnlyListed),
+        count(Verdict::Different),
+        seconds(|proved| proved.running),
+        seconds(|proved| proved.runnable),
+        seconds(|proved| proved.blocked),
+    )
+}
+
+/// A thread's times, as a line: what was proved and what was said, in ns.
+pub fn line(thread: &Thread) -> String {
+    let Thread { tid, comm, proved, said } = thread;
+    let comm = comm.escape_debug();
+    let verdict = match thread.verdict() {
+        Verdict::Same => "the same",
+        Verdict::Before => "before its first event",
+        Verdict::OnlyListed => "only listed",
+        Verdict::Different => "DIFFERENT",
+    };
+    format!(
+        "{tid:>6} {comm:<16} ran {} and {}, could run {} and {}, blocked {} and {}; {} unproved, {} unknown: {verdict}",
+        proved.running,
+        said.running,
+        proved.runnable,
+        said.runnable,
+        proved.blocked,
+        said.blocked,
+        proved.unproved,
+        said.unknown,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(proved: [u64; 4], said: [u64; 4]) -> Verdict {
+        let [running, runnable, blocked, unproved] = proved;
+        let proved = Proved { running, runnable, blocked, unproved };
+        let [running, runnable, blocked, unknown] = said;
+        let said = Said { running, runnable, blocked, unknown };
+        Thread { tid: 7, comm: String::new(), proved, said }.verdict()
+    }
+
+    #[test]
+    fn times_may_differ_only_by_what_the_replay_does_not_know() {
+        assert_eq!(verdict([5, 6, 7, 8], [5, 6, 7, 8]), Verdict::Same);
+        assert_eq!(verdict([5, 6, 7, 8], [5, 6, 7, 9]), Verdict::Same);
+        assert_eq!(verdict([5, 6, 7, 8], [5, 6, 15, 0]), Verdict::Before);
+        assert_eq!(verdict([5, 6, 7, 8], [7, 9, 10, 0]), Verdict::Before);
+        assert_eq!(verdict([5, 6, 7, 8], [7, 9, 10, 1]), Verdict::Different);
+        assert_eq!(verdict([5, 6, 7, 8], [5, 6, 16, 0]), Verdict::Different);
+        assert_eq!(verdict([5, 6, 7, 8], [4, 7, 7, 0]), Verdict::Different);
+        assert_eq!(verdict([0, 0, 0, 0], [0, 0, 99, 0]), Verdict::OnlyListed);
+        assert_eq!(verdict([0, 0, 0, 0], [1, 0, 99, 0]), Verdict::Different);
+        assert_eq!(verdict([0, 0, 0, 0], [0, 1, 99, 0]), Verdict::Different);
+        assert_eq!(verdict([0, 0, 1, 0], [0, 0, 99, 0]), Verdict::Different);
+    }
+}
