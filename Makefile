@@ -66,6 +66,16 @@ incidents: program ## plant incidents of known cause and size, ask as a newcomer
 	{ cat incidents/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make incidents\`."; echo; \
 	  cat target/incidents.md; } >docs/incidents.md; cat target/incidents.md; exit $$code
 
+.PHONY: peers
+peers: ## the states of threads in the traces of WAKEPATH_TRACES, beside those that the traces prove: writes docs/peers.md
+	@[ -d "$(WAKEPATH_TRACES)" ] || { echo "peers: set WAKEPATH_TRACES to the folder of the traces"; exit 1; }
+	$(CARGO) build $(LOCKED) --release --package wakepath-cli --package wakepath-truth
+	@target/release/wakepath-truth states $(addprefix $(WAKEPATH_TRACES)/,many-threads scp_src scp_dest \
+	  lttng-mutex lttng-pipeline lttng-imbalance lttng-rpc-local lttng-ust-app) >target/peers.md; code=$$?; \
+	commit=$$(git describe --always --dirty --exclude='*'); \
+	{ cat crates/truth/peers-head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make peers\`."; echo; \
+	  cat target/peers.md; } >docs/peers.md; cat target/peers.md; exit $$code
+
 .PHONY: test-vm
 test-vm: program workloads dist ## test on Debian's kernels 6.1 and 6.12, emulated: writes docs/test-vm.md
 	@packaging/setup vm
