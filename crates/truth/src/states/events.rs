@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// What an event says of threads.
+/// An event, as far as it concerns the states of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A CPU goes from one thread to another. The first one leaves blocked, or it can still run; `final_state` is a state in
@@ -155,7 +155,7 @@ fn values(fields: &str) -> HashMap<&str, u64> {
     values
 }
 
-/// What follows a text whose first quote was read.
+/// The rest behind a text whose first quote was read.
 fn after_text(text: &str) -> &str {
     let mut escaped = false;
     for (position, letter) in text.char_indices() {
