@@ -409,3 +409,24 @@ fn cargo_itself_is_judged_by_what_its_programs_did() {
     let (succeeded, _, printed) = judged();
     assert!(!succeeded && printed.ends_with("test: failed: the build\n"), "{printed}");
 }
+
+#[test]
+fn signals_that_the_caller_ignores_are_not_ignored_in_tests() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("noisy"), NOISY).expect("written");
+    let cargo = folder.path().join("cargo");
+    executable(&cargo, "#!/bin/sh\nsed -n 's/SigIgn:[^0-9a-f]*/ignored /p' /proc/self/status\n");
+    let test = script("test", folder.path());
+    let mut caller = Command::new("sh");
+    caller.args(["-c", "trap '' HUP INT QUIT; exec \"$@\"", "sh"]).arg(test.get_program()).arg(&cargo);
+    for (name, value) in test.get_envs() {
+        match value {
+            Some(value) => caller.env(name, value),
+            None => caller.env_remove(name),
+        };
+    }
+    let printed = text(caller.output().expect("packaging/test").stdout);
+    let ignored = printed.lines().find_map(|line| line.strip_prefix("ignored "));
+    let ignored = u64::from_str_radix(ignored.expect("cargo's line"), 16).expect("hexadecimal");
+    assert_eq!(ignored & 0b111, 0, "SIGHUP, SIGINT and SIGQUIT: {printed}");
+}
