@@ -1,6 +1,6 @@
 //! The state machine: the effect of each event on threads and CPUs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::FixedState;
 use wakepath_clock::{Reference, Stamp};
@@ -41,6 +41,8 @@ pub struct Timeline {
     pub(crate) counts: Counts,
     pub(crate) sends: Recent<(Option<FlowId>, u32, u32, u32), Sent>,
     pub(crate) outgoing: Outgoing,
+    /// The flows with a packet whose sending was recorded on the sender's own host.
+    pub(crate) sources: HashSet<FlowId, FixedState>,
     /// The protocols of the defined flows.
     pub(crate) protocols: HashMap<FlowId, u8, FixedState>,
     pub(crate) issues: Recent<u64, (Option<ThreadIndex>, Stamp<Reference>)>,

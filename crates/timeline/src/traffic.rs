@@ -25,8 +25,10 @@ impl Timeline {
         let stream = (protocol == Some(TCP)).then_some(header.flow);
         match header.direction {
             Direction::Out => {
-                let sent = self.sending(event, at, header, current);
+                // A packet that is forwarded for a host without a recording has no sender here.
+                let Some(sent) = self.sending(event, at, header, current) else { return };
                 self.sends.insert(key, sent);
+                self.sources.insert(header.flow);
                 if let Some(stream) = stream {
                     if header.tcp_flags & SYN != 0 {
                         self.outgoing.begin(stream);
@@ -36,7 +38,10 @@ impl Timeline {
             }
             Direction::In => {
                 let of_bytes = || self.outgoing.find(stream?, header.seq, header.len);
-                let sent = self.sends.get(&key).or_else(of_bytes);
+                // The sender's host is recorded, so a record of this sending is missing.
+                let missing =
+                    || self.sources.contains(&header.flow).then_some(Sent { at, by: Sender::Unseen });
+                let sent = self.sends.get(&key).or_else(of_bytes).or_else(missing);
                 if let Some(cpu_state) = self.cpu_state(event.cpu) {
                     cpu_state.instance.receive(Packet { flow: header.flow, at, sent });
                 }
@@ -46,19 +51,27 @@ impl Timeline {
 
     /// The sender of this packet. A packet that is sent in receive context has its cause in the packet
     /// that the same socket received there (an acknowledgement that opens the window), or is that packet
-    /// forwarded. A packet that is sent when others have left a queue has its cause in those.
-    fn sending(&mut self, event: &Event, at: Stamp<Reference>, header: &Header, current: Occupant) -> Sent {
+    /// forwarded. A packet that is sent when others have left a queue has its cause in those. None for a
+    /// packet that is forwarded and whose sender was not recorded.
+    fn sending(
+        &mut self,
+        event: &Event,
+        at: Stamp<Reference>,
+        header: &Header,
+        current: Occupant,
+    ) -> Option<Sent> {
         let context = event.context;
         let by = match (context, current) {
             (Context::Task, Occupant::Thread(thread)) => Sender::Thread(thread),
             (Context::Softirq(Softirq::NetRx), _) => {
                 let back = self.reversed.get(&header.flow).copied();
-                let caused_by = self.cpu_state(event.cpu).and_then(|cpu_state| {
-                    let instance = &cpu_state.instance;
-                    instance.packet(header.flow, at).or_else(|| instance.packet(back?, at))?.sent
-                });
-                match caused_by {
-                    Some(sent) => return sent,
+                let instance = self.cpu_state(event.cpu).map(|cpu_state| &cpu_state.instance);
+                let forwarded = instance.and_then(|instance| instance.packet(header.flow, at));
+                if let Some(forwarded) = forwarded {
+                    return forwarded.sent;
+                }
+                match instance.and_then(|instance| instance.packet(back?, at)?.sent) {
+                    Some(sent) => return Some(sent),
                     None => Sender::Interrupt(context),
                 }
             }
@@ -69,13 +82,13 @@ impl Timeline {
             // this packet waited for the earlier ones of the same socket.
             (Context::Softirq(Softirq::NetTx | Softirq::Tasklet), _) => {
                 match self.outgoing.last(header.flow) {
-                    Some(sent) => return sent,
+                    Some(sent) => return Some(sent),
                     None => Sender::Interrupt(context),
                 }
             }
             _ => Sender::Interrupt(context),
         };
-        Sent { at, by }
+        Some(Sent { at, by })
     }
 
     pub(crate) fn completed(

@@ -165,6 +165,8 @@ pub struct Segment {
     pub comm: Option<String>,
     /// The system call it was blocked in.
     pub call: Option<String>,
+    /// How certain the kind and the thread are; none in documents that are made by hand.
+    pub basis: Option<String>,
     /// Its cause.
     pub cause: Option<Cause>,
 }

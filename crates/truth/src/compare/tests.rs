@@ -1,5 +1,5 @@
 //! Documents made by hand. A path is drawn as its segments: length in ms, thread, kind and, after a
-//! slash, its system call or, after a `<`, the competitor.
+//! slash, its system call or, after a `<`, the competitor. A kind with a `?` is ambiguous.
 
 use super::*;
 use crate::made;
@@ -40,12 +40,13 @@ fn path(drawing: &str) -> Value {
         let words: Vec<&str> = piece.split_whitespace().collect();
         let (kind, competitor) = words[2].split_once('<').unwrap_or((words[2], ""));
         let (kind, call) = kind.split_once('/').unwrap_or((kind, ""));
+        let (kind, basis) = kind.strip_suffix('?').map_or((kind, "measured"), |kind| (kind, "ambiguous"));
         let (tid, comm) = thread_named(words[1]);
         let to = at + words[0].parse::<i64>().expect("a length in ms") * 1_000_000;
         segments.push(json!({
             "from_ns": at, "to_ns": to, "kind": kind,
             "tid": (tid > 0).then_some(tid), "comm": (tid > 0).then_some(comm),
-            "call": (!call.is_empty()).then_some(call),
+            "call": (!call.is_empty()).then_some(call), "basis": basis,
             "cause": (!competitor.is_empty()).then(|| json!({"type": "competitor", "comm": competitor})),
         }));
         at = to;
@@ -243,9 +244,14 @@ fn unknown_where_an_event_never_came_excuses_what_the_path_lacks_and_nothing_els
         &[
             ("60 main running, 5 worker unknown, 5 worker timer, 30 worker running", ""),
             ("60 main running, 5 worker unknown, 5 worker timer, 29 worker running, 1 main running", ""),
+            ("60 main running, 10 main network?, 30 worker running", ""),
             // All of it lies within the time that is unknown, and main still has too much.
             (
                 "60 main running, 5 worker unknown, 5 worker timer, 20 worker running, 10 main running",
+                "contributors differ by 10.000%",
+            ),
+            (
+                "60 main running, 10 main network, 5 worker unknown, 25 worker running",
                 "contributors differ by 10.000%",
             ),
             (
@@ -310,9 +316,13 @@ fn a_wait_may_lack_unknown_time_and_has_none_that_it_did_not_have() {
 
 #[test]
 fn unknown_time_without_a_missing_event_excuses_nothing() {
-    let path = path("60 main running, 5 worker unknown, 5 worker timer, 30 worker running");
-    let verdict = judge(&truth(), &path);
-    assert_eq!((verdict.outcome(), verdict.void.len()), (Outcome::Wrong, 0), "{:?}", verdict.violations);
+    for drawing in [
+        "60 main running, 5 worker unknown, 5 worker timer, 30 worker running",
+        "60 main running, 10 main network?, 30 worker running",
+    ] {
+        let verdict = judge(&truth(), &path(drawing));
+        assert_eq!((verdict.outcome(), verdict.void.len()), (Outcome::Wrong, 0), "{:?}", verdict.violations);
+    }
 }
 
 #[test]
