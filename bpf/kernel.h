@@ -262,9 +262,18 @@ struct sock_common {
 	struct in6_addr skc_v6_rcv_saddr;
 };
 
+struct wait_queue_head {
+	struct list_head head;
+};
+
+struct socket_wq {
+	struct wait_queue_head wait;
+};
+
 struct sock {
 	struct sock_common __sk_common;
 	__u16 sk_protocol;
+	struct socket_wq *sk_wq;
 };
 
 struct socket {

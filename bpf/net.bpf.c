@@ -137,6 +137,8 @@ static __always_inline int packet(struct sk_buff *skb, __u8 direction, const uns
 	}
 	header_len += network - skb->data;
 	r->h.stamp = bpf_ktime_get_ns();
+	/* A wake-up for a socket comes before the next packet. After it, the wake-up is for another socket. */
+	sched->ready_flow = 0;
 	r->h.seq = ring->seq;
 	r->h.kind = WP_PACKET;
 	r->h.context = context_of(sched);
@@ -164,6 +166,15 @@ int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 	return packet(skb, WP_IN, skb->data);
 }
 
+/* Whether the socket's wait queue has an entry: the first entry of an empty list is the list's head, which is its own next. */
+static __always_inline bool has_waiter(struct sock *sk)
+{
+	struct socket_wq *queue = sk->sk_wq;
+	struct list_head *first = queue ? queue->wait.head.next : NULL;
+
+	return first && first->next != first;
+}
+
 /*
  * The socket for which the next wake-up is: receive offload passes on packets of many sockets at once. In a
  * softirq the next wake-up carries it. In process context (a backlog) a thread may be preempted in
@@ -175,7 +186,8 @@ static __always_inline int socket_ready(struct sock *sk)
 	struct wp_socket_ready *r;
 	struct tuple t = {};
 
-	if (!ring || !socket_tuple(&t, sk, true))
+	/* Where nobody waits for the socket, the next wake-up is for another one. */
+	if (!ring || !has_waiter(sk) || !socket_tuple(&t, sk, true))
 		return 0;
 	if (ring->soft && !ring->hard) {
 		ring->ready_flow = flow_id(&t);

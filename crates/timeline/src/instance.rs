@@ -136,7 +136,9 @@ impl Instance {
                 Context::Softirq(_) => self.packets.iter().find(|packet| packet.flow == flow),
                 _ => self.packet(flow, now),
             };
-            let (sent, doubtful) = packet.map_or((None, self.lossy), |packet| (packet.sent, false));
+            // Without the socket's packet among those that came, a record of it or of another waking is missing.
+            let missing = self.lossy || !self.packets.is_empty();
+            let (sent, doubtful) = packet.map_or((None, missing), |packet| (packet.sent, false));
             return Some(Evidence::Packet(Received { flow, sent, alone: true, doubtful }));
         }
         if let Some(&Packet { flow, sent, .. }) = self.packets.last().filter(|packet| fresh(packet.at, now)) {
