@@ -56,6 +56,7 @@ enum wp_kind {
 	WP_FILE = 34,
 	WP_FUNCTION = 35,
 	WP_SIGNAL = 36,
+	WP_SET_MEMBER = 37,
 	/* Only user space writes these. */
 	WP_LOSS = 48,
 	WP_CLOCKS = 49,
@@ -113,7 +114,7 @@ struct wp_switch_call {
 	struct wp_switch s;
 	__u32 call; /* x86-64 system call number or WP_CALL_NONE */
 	__u32 spare;
-	__u64 arg0; /* its first argument */
+	__u64 arg0; /* its first argument; of poll, ppoll, select and pselect6 the id of the set of descriptors */
 };
 _Static_assert(sizeof(struct wp_switch_call) == 48, "switch_call");
 
@@ -325,6 +326,21 @@ struct wp_file {
 	__u8 name[64]; /* last component, NUL-padded */
 };
 _Static_assert(sizeof(struct wp_file) == 112, "file");
+
+/* Sets of descriptors: ids have the highest bit, which no address in user memory has. */
+#define WP_EMPTY_SET 0x8000000000000000ull
+#define WP_NO_SET 0xffffffffffffffffull /* it could not be read */
+
+/* A descriptor of a set that a thread polls, once for each content; at most the first 16. */
+struct wp_set_member {
+	struct wp_header h;
+	__u64 set;   /* the id in struct wp_switch_call */
+	__u32 tgid;
+	__u32 fd;
+	__u32 total; /* descriptors in the set; for select at most 17, which stands for more than 16 */
+	__u32 spare;
+};
+_Static_assert(sizeof(struct wp_set_member) == 40, "set_member");
 
 enum wp_function_end {
 	WP_FUNCTION_RETURNED = 0,

@@ -11,7 +11,7 @@
  *    sleeper's CPU, in an interrupt that has nothing to do with the waker.)
  */
 #include "current.bpf.h"
-#include "file.bpf.h"
+#include "polled.bpf.h"
 #include "futex.h"
 #include "stack.bpf.h"
 #include "steal.bpf.h"
@@ -80,6 +80,10 @@ static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_str
 	r->c.arg0 = regs->di;
 	if (takes_descriptor(r->c.call)) {
 		tell_file(prev, regs->di);
+		return sizeof(struct wp_switch_call);
+	}
+	if (is_poll(r->c.call) || is_select(r->c.call)) {
+		r->c.arg0 = polled_set(prev, regs, r->c.call);
 		return sizeof(struct wp_switch_call);
 	}
 	if (r->c.call != SYS_futex || !fill_lock(r, regs))

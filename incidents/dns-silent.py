@@ -4,7 +4,6 @@
 # who: 127.0.0.9:53
 # says: nothing came
 # never: sleeping
-# known: a wait that timed out counts as a sleep
 # json: segments call=poll object.name~127.0.0.9:53
 import select, socket
 asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

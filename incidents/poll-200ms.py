@@ -3,7 +3,6 @@
 # ask: record -- $0
 # who: backend
 # says: running
-# known: repeated polls are joined only where their descriptors are known
 # json: contributors kind=running comm=backend
 import os, select, socket, time
 client, server = socket.socketpair()

@@ -120,7 +120,7 @@ fn has_both_readings(folder: &Path, own: &str, call: &str, other: &str) {
     if is_complete(&document) && own_ns > window / 2 {
         assert_eq!(document["if_joined"]["contributors"][0]["comm"], other, "{document}");
         let headline = headline(folder);
-        assert!(headline.contains(": mostly sleeping until a timer ("), "{headline}");
+        assert!(headline.contains(": mostly waiting until a time-out"), "{headline}");
         assert!(
             headline.contains(" waits that timed out went on in the next one, mostly waiting in "),
             "{headline}"

@@ -8,7 +8,7 @@ use wakepath_wait_graph::{
 };
 
 use crate::tiles::Trust;
-use crate::timeouts::{has_timeout, is_sleep};
+use crate::timeouts::has_timeout;
 use crate::{Basis, Cause, LockCause, Rule, SegmentKind, SignalCause, Via};
 
 /// A part of a wait with its explanation. The parts of a wait follow each other without gaps.
@@ -84,7 +84,7 @@ pub(crate) fn explain(
             };
         }
     };
-    let sleeps = wait.call.is_some_and(|call| is_sleep(call.number));
+    let sleeps = wait.call.is_some_and(|call| call.is_sleep());
     if sleeps && matches!(context, Context::Unrecorded | Context::TaskOrUnrecorded) {
         let cause = Cause::Timer { context };
         return one_part(SegmentKind::Timer, cause, Basis::Inferred(Rule::SleepingCall));

@@ -19,8 +19,8 @@ pub enum Timeouts {
     /// They are waits for a timer.
     AsTheyAre,
     /// They are joined where it is proved that the thread went back to the same wait: all are for one lock, whose
-    /// memory names the same owner each time, and that owner ended the last one. The segments have the rule
-    /// [`Rule::JoinedTimeouts`](crate::Rule::JoinedTimeouts).
+    /// memory names the same owner each time, and that owner ended the last one; or all poll the same set of
+    /// descriptors. The segments have the rule [`Rule::JoinedTimeouts`](crate::Rule::JoinedTimeouts).
     ///
     /// Nothing else proves it. The futex of a condition variable or semaphore is at the same address for each event,
     /// and a descriptor is the same for each packet.
@@ -105,6 +105,8 @@ struct Awaited {
     call: u32,
     arg0: u64,
     lock: Option<AwaitedLock>,
+    /// The first argument is the id of a set of descriptors.
+    is_set: bool,
 }
 
 /// A futex in the shape of a lock.
@@ -117,11 +119,12 @@ struct AwaitedLock {
 
 impl Awaited {
     fn of(wait: &Wait) -> Option<Self> {
-        let Call { number, arg0, lock } = wait.call?;
+        let call = wait.call.filter(|call| !call.is_sleep())?;
+        let Call { number, arg0, lock } = call;
         let lock = lock.filter(|_| number == Call::FUTEX);
         let lock = lock
             .and_then(|word| Some(AwaitedLock { operation: word.operation, owner: word.shaped_owner()? }));
-        Some(Self { call: number, arg0, lock })
+        Some(Self { call: number, arg0, lock, is_set: call.set().is_some() })
     }
 
     /// The certainty that waits of `thread` for this are one wait, the last of which is `last`; `None` if no event
@@ -135,7 +138,7 @@ impl Awaited {
             }
             _ => false,
         };
-        Some(if by_owner { Trust::By(Rule::JoinedTimeouts) } else { Trust::Doubtful })
+        Some(if by_owner || self.is_set { Trust::By(Rule::JoinedTimeouts) } else { Trust::Doubtful })
     }
 }
 
@@ -187,21 +190,18 @@ pub const fn may_go_on(call: u32) -> bool {
     )
 }
 
-/// Whether a call waits for nothing but its timer: `nanosleep`, `clock_nanosleep`.
-pub(crate) const fn is_sleep(call: u32) -> bool {
-    matches!(call, 35 | 230)
-}
-
 /// Whether a system call may end by a time-out: the waits for several things, for locks and for completions, and
 /// waits for a signal, which may be that of a timer.
 pub(crate) const fn has_timeout(call: u32) -> bool {
     matches!(
         call,
-        // poll, select, pause, rt_sigtimedwait, rt_sigsuspend, futex, io_getevents, semtimedop, epoll_wait
-        7 | 23 | 34 | 128 | 130 | 202 | 208 | 220 | 232
+        // poll, select, pause, nanosleep, rt_sigtimedwait, rt_sigsuspend, futex, io_getevents, semtimedop
+        7 | 23 | 34 | 35 | 128 | 130 | 202 | 208 | 220
+        // clock_nanosleep, epoll_wait
+        | 230 | 232
         // mq_timedsend, mq_timedreceive, pselect6, ppoll, epoll_pwait, recvmmsg, io_pgetevents
         | 242 | 243 | 270 | 271 | 281 | 299 | 333
         // io_uring_enter, epoll_pwait2, futex_waitv, futex_wait
         | 426 | 441 | 449 | 455
-    ) || is_sleep(call)
+    )
 }

@@ -144,6 +144,8 @@ pub enum EventKind {
     StackCounts(StackCounts),
     /// A descriptor's meaning.
     File(FileName),
+    /// A descriptor belongs to a set that a thread polls.
+    SetMember(SetMember),
     /// A call of a function that was asked for ended, or was open when the recording did. The event's
     /// stamp is its end.
     Function(FunctionCall),
@@ -211,6 +213,19 @@ pub struct FileName {
     pub flow: Option<FlowId>,
     /// The last component of its path.
     pub name: Box<[u8]>,
+}
+
+/// A descriptor of a set that a thread polls; of a set at most 16 are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetMember {
+    /// The set's id: [`Call::set`].
+    pub set: u64,
+    /// The process.
+    pub tgid: Tid,
+    /// The descriptor.
+    pub fd: u32,
+    /// The number of descriptors in the set; for `select` 17 stands for any number above 16.
+    pub total: u32,
 }
 
 /// A call of a function.

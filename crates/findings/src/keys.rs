@@ -75,8 +75,10 @@ pub enum RowKey {
     CpuLimit(Option<UnitLimit>),
     /// A disk, by major << 20 | minor.
     Disk(Option<u32>),
-    /// A timer that own threads set.
+    /// A timer for which own threads slept, or which ended a wait in an unknown call.
     Timer,
+    /// The end of a time-out: what own threads waited for did not come.
+    TimedOut,
     /// The network: the other end, where it is known.
     Network(Option<Endpoint>),
     /// A lock; what its owner did is not known.

@@ -223,7 +223,10 @@ impl RowBuilder<'_> {
             SegmentKind::Throttled => RowKey::CpuLimit(evidence.cpu_limit(class.thread)),
             SegmentKind::Interrupted => RowKey::Interrupts,
             SegmentKind::Stolen => RowKey::Hypervisor,
-            SegmentKind::Timer => RowKey::Timer,
+            SegmentKind::Timer => match class.call {
+                Some(call) if !call.is_sleep() => RowKey::TimedOut,
+                _ => RowKey::Timer,
+            },
             SegmentKind::BlockDevice => match class.responsible {
                 Responsible::Disk { device, .. } => RowKey::Disk(device),
                 _ => RowKey::Disk(None),

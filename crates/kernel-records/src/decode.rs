@@ -6,7 +6,7 @@ use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event,
     EventKind, FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet,
-    Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
+    SetMember, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
 };
 
 use crate::layout::{CALL_NONE, Layout};
@@ -189,6 +189,12 @@ impl Decoder {
                 inode: r.u64(32),
                 flow: (r.u64(40) != 0).then(|| FlowId(r.u64(40))),
                 name: r.text(48, 64),
+            }),
+            Kind::SetMember => EventKind::SetMember(SetMember {
+                set: r.u64(16),
+                tgid: Tid(r.u32(24)),
+                fd: r.u32(28),
+                total: r.u32(32),
             }),
             Kind::Function => EventKind::Function(FunctionCall {
                 target: r.u32(16),

@@ -171,6 +171,14 @@ impl Encoder {
                 w.text(&file.name, 64);
                 Kind::File
             }
+            EventKind::SetMember(member) => {
+                w.u64(member.set);
+                w.u32(member.tgid.0);
+                w.u32(member.fd);
+                w.u32(member.total);
+                w.u32(0);
+                Kind::SetMember
+            }
             EventKind::Function(call) => {
                 w.u32(call.target);
                 w.u32(match call.end {

@@ -36,6 +36,7 @@ pub enum Kind {
     File = 34,
     Function = 35,
     Signal = 36,
+    SetMember = 37,
     Loss = 48,
     Clocks = 49,
     Name = 50,

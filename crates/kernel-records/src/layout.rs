@@ -297,6 +297,14 @@ const FILE: &[Field] = &[
     f("name", "name", 48, Text(64)),
 ];
 
+const SET_MEMBER: &[Field] = &[
+    f("set", "set", 16, Bits(8)),
+    f("tgid", "tgid", 24, Number(4)),
+    f("fd", "fd", 28, Number(4)),
+    f("total", "total", 32, Number(4)),
+    f("spare", "spare", 36, Number(4)),
+];
+
 const FUNCTION: &[Field] = &[
     f("target", "target", 16, Number(4)),
     f("end", "end", 20, Choice(4, FUNCTION_ENDS)),
@@ -430,6 +438,7 @@ pub const LAYOUTS: &[Layout] = &[
     of_c(Kind::File, "file", "wp_file", 112, FILE),
     of_c(Kind::Function, "function", "wp_function", 40, FUNCTION),
     of_c(Kind::Signal, "signal", "wp_signal", 48, SIGNAL),
+    of_c(Kind::SetMember, "set_member", "wp_set_member", 40, SET_MEMBER),
     of_user(Kind::Loss, "loss", 40, LOSS, &[]),
     of_user(Kind::Clocks, "clocks", 40, CLOCKS, &[]),
     of_user(Kind::Name, "name", 40, NAME, NAME_TAIL),

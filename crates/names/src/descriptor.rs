@@ -1,10 +1,10 @@
 //! The files and sockets behind the descriptors of a process at a time, and system calls with their object.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Call, FileName, FlowId, Tid};
+use wakepath_event::{Call, FileName, FlowId, SetMember, Tid};
 
 use crate::syscall::OF_DESCRIPTORS;
 use crate::{Endpoint, Name, Names, Peer};
@@ -14,8 +14,15 @@ use crate::{Endpoint, Name, Names, Peer};
 pub struct CallName {
     /// Its number.
     pub number: u32,
-    /// The object that its descriptor referred to, where it takes one and that was recorded.
+    /// The object that its descriptor referred to, or those of a set of descriptors, where that was recorded.
     pub object: Option<Object>,
+}
+
+impl CallName {
+    /// Whether it waits for a descriptor, or for any of a set.
+    pub fn is_for_descriptors(&self) -> bool {
+        OF_DESCRIPTORS.contains(self.number) || Call::POLLS.contains(&self.number)
+    }
 }
 
 /// The name of a system call, or its number where it has no name.
@@ -32,9 +39,16 @@ pub struct CallKey {
     number: u32,
     /// The process, the descriptor, and which of its meanings.
     descriptor: Option<(Tid, u32, usize)>,
+    /// The process and the id of the set of several descriptors that the call polls.
+    set: Option<(Tid, u64)>,
 }
 
 impl CallKey {
+    /// Whether it waits for nothing but its timer.
+    pub fn is_sleep(self) -> bool {
+        Call::SLEEPS.contains(&self.number) || self.set.is_some_and(|(_, set)| set == Call::EMPTY_SET)
+    }
+
     /// The call's name.
     pub fn name(self) -> Cow<'static, str> {
         call_name(self.number)
@@ -52,6 +66,17 @@ pub enum Object {
     Socket(Option<Endpoint>),
     /// Something without a place in the file system (`[eventpoll]`), by the kernel's name.
     Anonymous(Name),
+    /// Any of a set of descriptors: what they refer to as far as it is known, each once, and their number.
+    AnyOf(Vec<Object>, SetSize),
+}
+
+/// The number of descriptors in a set that is polled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SetSize {
+    /// All are recorded.
+    Known(u32),
+    /// At most this number is.
+    MoreThan(u32),
 }
 
 const S_IFMT: u32 = 0o170_000;
@@ -60,7 +85,21 @@ const S_IFSOCK: u32 = 0o140_000;
 
 /// The descriptors of all processes; numbers are reused, so each meaning has a time.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Files(HashMap<(Tid, u32), Meanings>);
+pub(crate) struct Files {
+    meanings: HashMap<(Tid, u32), Meanings>,
+    sets: HashMap<(Tid, u64), Set>,
+}
+
+/// A set of descriptors that is polled.
+#[derive(Debug, Clone, Default)]
+struct Set {
+    /// Each with the meaning that it had when it was recorded as a member; none for one without a meaning.
+    members: Vec<(u32, Option<usize>)>,
+    total: u32,
+}
+
+/// The number of members that are kept of a set: the recorder takes no more.
+const MAX_MEMBERS: u32 = 16;
 
 /// The meanings of a descriptor, each with the time from which it holds.
 type Meanings = Vec<(Stamp<Local>, Meaning)>;
@@ -76,15 +115,25 @@ impl Files {
     pub fn observe(&mut self, at: Stamp<Local>, file: &FileName) {
         let meaning =
             Meaning { mode: file.mode & S_IFMT, flow: file.flow, name: Name::from(file.name.as_ref()) };
-        let meanings = self.0.entry((file.tgid, file.fd)).or_default();
+        let meanings = self.meanings.entry((file.tgid, file.fd)).or_default();
         if meanings.last().is_none_or(|(_, last)| *last != meaning) {
             meanings.push((at, meaning));
         }
     }
 
+    /// Notes a member of a set. Each CPU records the whole set once.
+    pub fn observe_member(&mut self, at: Stamp<Local>, member: &SetMember) {
+        let meaning = self.at(member.tgid, member.fd, at);
+        let set = self.sets.entry((member.tgid, member.set)).or_default();
+        set.total = member.total;
+        if set.members.len() < MAX_MEMBERS as usize && set.members.iter().all(|(fd, _)| *fd != member.fd) {
+            set.members.push((member.fd, meaning));
+        }
+    }
+
     /// Which of a descriptor's meanings it had at `at`.
     fn at(&self, tgid: Tid, fd: u32, at: Stamp<Local>) -> Option<usize> {
-        let meanings = self.0.get(&(tgid, fd))?;
+        let meanings = self.meanings.get(&(tgid, fd))?;
         Some(meanings.partition_point(|(since, _)| *since <= at).saturating_sub(1))
     }
 }
@@ -98,16 +147,34 @@ impl Names {
     /// The same, not looked up yet.
     pub fn call_key(&self, call: &Call, tgid: Option<Tid>, at: Stamp<Local>) -> CallKey {
         // The kernel reads the low half of the register: a descriptor is an `unsigned int`.
-        let fd = call.arg0 as u32;
-        let tgid = tgid.filter(|_| OF_DESCRIPTORS.contains(call.number));
+        let mut fd = call.arg0 as u32;
+        let mut takes_descriptor = OF_DESCRIPTORS.contains(call.number);
+        let mut set = tgid.zip(call.set());
+        if let Some((1, [(only, _)])) =
+            set.and_then(|set| self.files.sets.get(&set)).map(|set| (set.total, &*set.members))
+        {
+            (fd, takes_descriptor, set) = (*only, true, None);
+        }
+        let tgid = tgid.filter(|_| takes_descriptor);
         let descriptor = tgid.and_then(|tgid| Some((tgid, fd, self.files.at(tgid, fd, at)?)));
-        CallKey { number: call.number, descriptor }
+        CallKey { number: call.number, descriptor, set }
     }
 
     /// Looks the name of a call up.
     pub fn spell(&self, key: CallKey) -> CallName {
         let object = key.descriptor.and_then(|descriptor| self.object(self.meaning(descriptor)?));
-        CallName { number: key.number, object }
+        CallName { number: key.number, object: object.or_else(|| self.any_of(key.set?)) }
+    }
+
+    /// The objects of a set of descriptors, each once, by name.
+    fn any_of(&self, key: (Tid, u64)) -> Option<Object> {
+        let set = self.files.sets.get(&key)?;
+        let meaning = |&(fd, meaning): &(u32, Option<usize>)| self.meaning((key.0, fd, meaning?));
+        let objects: BTreeSet<_> =
+            set.members.iter().filter_map(|member| self.object(meaning(member)?)).collect();
+        let size =
+            if set.total > MAX_MEMBERS { SetSize::MoreThan(MAX_MEMBERS) } else { SetSize::Known(set.total) };
+        Some(Object::AnyOf(objects.into_iter().collect(), size))
     }
 
     /// The other end of the socket that a call is about, where it is one, connected and known.
@@ -117,7 +184,7 @@ impl Names {
     }
 
     fn meaning(&self, (tgid, fd, meaning): (Tid, u32, usize)) -> Option<&Meaning> {
-        Some(&self.files.0.get(&(tgid, fd))?.get(meaning)?.1)
+        Some(&self.files.meanings.get(&(tgid, fd))?.get(meaning)?.1)
     }
 
     fn object(&self, meaning: &Meaning) -> Option<Object> {
@@ -135,6 +202,8 @@ impl Names {
 
 #[cfg(test)]
 mod tests {
+    use wakepath_event::{Event, EventKind};
+
     use super::*;
     use crate::testing::{call, event, file, flow};
 
@@ -164,6 +233,56 @@ mod tests {
             assert_eq!(found.object, None, "{number}");
         }
         assert_eq!(call_name(9999), "system call 9999");
+    }
+
+    fn member(at: u64, set: u64, fd: u32, total: u32) -> Event {
+        event(at, 0, 7, EventKind::SetMember(SetMember { set, tgid: Tid(7), fd, total }))
+    }
+
+    #[test]
+    fn a_poll_of_one_descriptor_is_about_its_object_then() {
+        const SET: u64 = Call::EMPTY_SET | 5;
+        let mut names = names(&[(10, 5, 0o010_600, None, ""), (30, 5, 0o100_644, None, "orders.db")]);
+        names.observe(&member(11, SET, 5, 1));
+        for number in Call::POLLS {
+            let at = |at, arg0| names.call(&call(number, arg0), Some(Tid(7)), Stamp::from_ns(at)).object;
+            assert_eq!(at(20, SET), Some(Object::Pipe));
+            assert_eq!(at(30, SET), Some(Object::File("orders.db".into())));
+            // Another set, an address, a set that could not be read, no descriptors.
+            for other in [SET + 1, 5, Call::NO_ARGUMENT, Call::EMPTY_SET] {
+                assert_eq!(at(20, other), None, "{other:#x}");
+            }
+        }
+        let other = |tgid, number| names.call(&call(number, SET), Some(Tid(tgid)), Stamp::from_ns(20)).object;
+        assert_eq!((other(8, 7), other(7, 202)), (None, None), "another process, no poll");
+    }
+
+    #[test]
+    fn a_set_has_each_object_once_and_the_number_of_all_descriptors() {
+        const SET: u64 = Call::EMPTY_SET | 5;
+        let mut names = names(&[
+            (10, 5, 0o010_600, None, ""),
+            (10, 6, 0o010_600, None, ""),
+            (10, 7, 0o100_644, None, "orders.db"),
+        ]);
+        let object = |names: &Names| names.call(&call(7, SET), Some(Tid(7)), Stamp::from_ns(99)).object;
+        // Descriptor 8 has no meaning. Two CPUs record the same.
+        for _ in 0..2 {
+            for fd in [5, 6, 7, 8] {
+                names.observe(&member(11, SET, fd, 4));
+            }
+        }
+        // The descriptor's next meaning is not the set's.
+        names.observe(&event(20, 0, 7, file(7, 7, 0o100_644, None, "later.db")));
+        let all = vec![Object::File("orders.db".into()), Object::Pipe];
+        assert_eq!(object(&names), Some(Object::AnyOf(all.clone(), SetSize::Known(4))));
+        for fd in 9..40 {
+            names.observe(&event(21, 0, 7, file(7, fd, 0o140_600, None, "")));
+            names.observe(&member(22, SET, fd, 17));
+        }
+        let all = [all, vec![Object::Socket(None)]].concat();
+        assert_eq!(object(&names), Some(Object::AnyOf(all, SetSize::MoreThan(16))));
+        assert_eq!(names.files.sets[&(Tid(7), SET)].members.len(), 16);
     }
 
     #[test]

@@ -51,6 +51,7 @@ impl Names {
                 }
                 self.files.observe(event.at, file);
             }
+            EventKind::SetMember(member) => self.files.observe_member(event.at, member),
             EventKind::Flow(id, flow) => self.flows.define(*id, *flow),
             _ => {}
         }

@@ -176,6 +176,7 @@ const fn kind_name(kind: &EventKind) -> &'static str {
         EventKind::Sample(_) => "sample",
         EventKind::Stack(_) => "stack",
         EventKind::File(_) => "file",
+        EventKind::SetMember(_) => "set_member",
         EventKind::Loss { .. } => "loss",
         EventKind::Clocks(_) => "clocks",
         EventKind::Name(..) => "name",

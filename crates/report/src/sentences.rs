@@ -182,6 +182,7 @@ fn causes() -> Vec<(&'static str, String)> {
         RowKey::CpuLimit(None),
         RowKey::Disk(Some(8 << 20)),
         RowKey::Timer,
+        RowKey::TimedOut,
         RowKey::Network(None),
         RowKey::Lock,
         RowKey::UserInput,

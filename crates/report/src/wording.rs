@@ -18,7 +18,9 @@ use std::path::Path;
 use wakepath_clock::{Quality, Reference, Stamp};
 use wakepath_critical_path::{Basis, Rule, Segment, SegmentKind, Severity, Via};
 use wakepath_event::{Comm, Context, HostIndex};
-use wakepath_names::{CallName, Name, Names, Object, Recorded, ThreadInfo, Unit, UnitLimit, call_name};
+use wakepath_names::{
+    CallName, Name, Names, Object, Recorded, SetSize, ThreadInfo, Unit, UnitLimit, call_name,
+};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::escape::escape;
@@ -96,11 +98,38 @@ pub fn call(call: &CallName) -> String {
 /// The object of a system call: `of orders.db`.
 pub fn object(object: &Object) -> String {
     match object {
+        Object::AnyOf(..) => format!("on {}", object_name(object)),
         Object::File(file) => format!("of {}", name(file)),
         Object::Pipe => String::from("on a pipe"),
         Object::Socket(Some(end)) => format!("on {end}"),
         Object::Socket(None) => String::from("on a socket"),
         Object::Anonymous(what) => format!("on {}", name(what)),
+    }
+}
+
+/// The name of an object: `orders.db`, `any of 3 descriptors (a pipe, tcp 10.0.0.3:5432)`.
+pub fn object_name(object: &Object) -> String {
+    const MAX_NAMED: usize = 3;
+    match object {
+        Object::File(what) | Object::Anonymous(what) => name(what),
+        Object::Pipe => String::from("a pipe"),
+        Object::Socket(Some(end)) => end.to_string(),
+        Object::Socket(None) => String::from("a socket"),
+        Object::AnyOf(objects, count) => {
+            let count = match count {
+                SetSize::Known(count) => format!("{count} descriptors"),
+                SetSize::MoreThan(count) => format!("more than {count} descriptors"),
+            };
+            let mut named: Vec<_> = objects.iter().take(MAX_NAMED).map(object_name).collect();
+            if objects.len() > MAX_NAMED {
+                named.push(String::from("…"));
+            }
+            if named.is_empty() {
+                format!("any of {count}")
+            } else {
+                format!("any of {count} ({})", named.join(", "))
+            }
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event,
     EventKind, FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet,
-    Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
+    SetMember, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
 };
 
 /// The largest number of frames of one stack.
@@ -290,6 +290,8 @@ fn life() -> impl Strategy<Value = EventKind> {
         file().prop_map(EventKind::File),
         function().prop_map(EventKind::Function),
         signal().prop_map(EventKind::Signal),
+        (any::<u64>(), tid(), any::<u32>(), any::<u32>())
+            .prop_map(|(set, tgid, fd, total)| EventKind::SetMember(SetMember { set, tgid, fd, total })),
         any::<(u64, u64)>().prop_map(|(from, count)| EventKind::Loss { from: Stamp::from_ns(from), count }),
         clocks.prop_map(EventKind::Clocks),
         name(),

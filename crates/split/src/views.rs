@@ -127,6 +127,7 @@ impl HostViews {
             EventKind::Rename { tid, .. } if !is_its(*tid) => return None,
             EventKind::Move { tgid, .. } if !has_process(tgid) => return None,
             EventKind::File(file) if !has_process(&file.tgid) => return None,
+            EventKind::SetMember(member) if !has_process(&member.tgid) => return None,
             EventKind::Function(call) if !is_its(call.thread) => return None,
             EventKind::Exec { .. }
             | EventKind::Exit

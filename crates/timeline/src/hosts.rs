@@ -93,6 +93,7 @@ impl Numbering {
                 on(&mut file.tgid);
                 file.flow = file.flow.map(|flow| self.flow(host, flow));
             }
+            EventKind::SetMember(member) => on(&mut member.tgid),
             EventKind::Loss { from, .. } => *from = clock(*from),
             // The probed functions differ by host; only those of the first host are used.
             EventKind::Function(call) => {

@@ -208,6 +208,7 @@ impl Timeline {
             | EventKind::StackOf(_)
             | EventKind::StackCounts(_)
             | EventKind::File(_)
+            | EventKind::SetMember(_)
             | EventKind::Function(_)
             | EventKind::Clocks(_)
             | EventKind::Name(..)

@@ -255,7 +255,7 @@ fn sums_of_path(segments: &[Segment], truth: &Truth, own: &BTreeSet<u32>) -> Sum
         let key = match (disk_waiter, segment.kind.as_str()) {
             _ if still_waiting => (tid, "still_waiting"),
             (_, "unknown") => (tid, "unknown"),
-            // Without the sending of a packet, the network's time and the sender's are not told apart.
+            // Without the sending of a packet, the network's time and the sender's are not distinguished.
             (_, "network") if segment.basis.as_deref() == Some("ambiguous") => (tid, "unknown"),
             (Some(waiter), "block_device") => (waiter, "block_device"),
             (Some(waiter), "timer") if in_disk_call() => (waiter, "block_device"),

@@ -179,21 +179,22 @@ mod tests {
         check(
             "call=7:0x10",
             expect![[r#"
-            A (10) took 1.01 µs: mostly sleeping until a timer (95%, measured); if 2 waits that timed out went
-            on in the next one, mostly waiting in poll for B (11), which was sleeping until a timer (95%,
-            ambiguous)
-            0 ns to 1.01 µs after the start
+                A (10) took 1.01 µs: mostly waiting until a time-out: nothing came (59%, measured); if 2 waits that
+                timed out went on in the next one, mostly waiting in poll for B (11), which was sleeping until a
+                timer (95%, ambiguous)
+                0 ns to 1.01 µs after the start
 
-             share     time  what the time went to, largest first
-             95.0%   960 ns  sleeping until a timer, 2 waits in poll and 1 in clock_nanosleep (A and B)
-              4.0%    40 ns  running A
-              1.0%    10 ns  running B
+                 share     time  what the time went to, largest first
+                 59.4%   600 ns  waiting until a time-out: nothing came, 2 waits in poll
+                 35.6%   360 ns  sleeping until a timer, 1 wait in clock_nanosleep (B)
+                  4.0%    40 ns  running A
+                  1.0%    10 ns  running B
 
-            lost 0 records
-            2 waits (600 ns) timed out and may have gone on; what then ended them: wakepath path a.rec
-            --join-timeouts
-            next: wakepath path a.rec --tree
-        "#]],
+                lost 0 records
+                2 waits (600 ns) timed out and may have gone on; what then ended them: wakepath path a.rec
+                --join-timeouts
+                next: wakepath path a.rec --tree
+            "#]],
         );
     }
 

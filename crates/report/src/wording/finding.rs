@@ -5,9 +5,11 @@ use wakepath_event::SignalEffect;
 use wakepath_findings::{
     Activity, Blamed, CausePart, Certainty, Evidence, Leaf, PartKey, Row, RowKey, ThreadKey, ThreadName,
 };
-use wakepath_names::{CallName, UnitLimit};
+use wakepath_names::{CallName, Object, UnitLimit};
 
-use super::{call, comm, disk, interrupt, kind_phrase, limit, lock, on_host, signal_sent, thread, unit};
+use super::{
+    call, comm, disk, interrupt, kind_phrase, limit, lock, object_name, on_host, signal_sent, thread, unit,
+};
 
 /// Threads of one name: `postgres`, `kernel thread kworker`, `postgres on db1`.
 fn thread_name(evidence: &Evidence<'_>, name: &ThreadName) -> String {
@@ -167,6 +169,7 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
         RowKey::CpuLimit(limit) => ("cpu_limit", cpu_limit(limit.as_ref())),
         RowKey::Disk(device) => ("disk", format!("waiting for {}", a_disk(evidence, *device))),
         RowKey::Timer => fixed("timer", "sleeping until a timer"),
+        RowKey::TimedOut => ("timed_out", timed_out(row)),
         RowKey::Network(None) => fixed("network", "waiting for the network"),
         RowKey::Network(Some(end)) => ("network", format!("waiting for the network, {end}")),
         RowKey::Lock => fixed("lock", "waiting for a lock"),
@@ -186,6 +189,21 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
             Some(why) => ("unknown", format!("unknown: {why}")),
             None => fixed("unknown", "unknown"),
         },
+    }
+}
+
+/// Waits that timed out: `waiting for udp 10.0.0.53:53: timed out, nothing came`.
+fn timed_out(row: &Row) -> String {
+    let mut objects: Vec<_> = row.calls.keys().map(|call| call.object.as_ref()).collect();
+    objects.dedup();
+    match &objects[..] {
+        _ if row.calls.is_empty() || !row.calls.keys().all(CallName::is_for_descriptors) => {
+            String::from("waiting until a time-out")
+        }
+        [Some(object)] if !matches!(object, Object::Anonymous(_)) => {
+            format!("waiting for {}: timed out, nothing came", object_name(object))
+        }
+        _ => String::from("waiting until a time-out: nothing came"),
     }
 }
 

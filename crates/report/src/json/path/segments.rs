@@ -180,7 +180,9 @@ impl<'a> Documents<'a> {
 
     fn object(&self, call: CallKey) -> Option<ObjectJson> {
         let names = &self.0.recorded.survey.names;
-        let (kind, name) = match names.spell(call).object? {
+        let object = names.spell(call).object?;
+        let (kind, name) = match &object {
+            Object::AnyOf(..) => ("any_of", Some(wording::object_name(&object))),
             Object::File(name) => ("file", Some(text(name.bytes()))),
             Object::Pipe => ("pipe", None),
             Object::Socket(end) => ("socket", end.map(|end| end.to_string())),
