@@ -4,8 +4,7 @@
 # who: $port
 # says: delayed
 # never: sleeping
-# known: a wait that timed out counts as a sleep
-# json: segments call=recvfrom object.name~:$port
+# json: segments call=recvfrom cause.from~:$port
 import os, socket, threading, time
 listener = socket.create_server(("127.0.0.1", 0))
 def serve():

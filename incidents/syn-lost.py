@@ -4,7 +4,6 @@
 # who: 127.0.0.1:$port
 # says: SYN
 # never: sleeping
-# known: a wait that timed out counts as a sleep
 # json: segments call=connect object.name~127.0.0.1:$port
 import os, socket, threading, time
 listener = socket.socket()

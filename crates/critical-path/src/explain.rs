@@ -3,8 +3,8 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Context, FlowId, SignalEffect, Softirq};
 use wakepath_wait_graph::{
-    Completion, ContendedLock, Cut, Evidence, Graph, Occupant, Received, Sender, StateInterval, ThreadIndex,
-    Wait, WakeUp, Waker,
+    Completion, ContendedLock, Cut, Evidence, Graph, Occupant, PacketTimer, Received, Sender, StateInterval,
+    ThreadIndex, TimerPurpose, Wait, WakeUp, Waker,
 };
 
 use crate::tiles::Trust;
@@ -221,9 +221,8 @@ fn network(
                 vec![sender(at), in_flight]
             }
         }
-        Sender::Timer(context) => {
-            let timer = Cause::Timer { context };
-            vec![Part::Other { to: at, kind: SegmentKind::Timer, cause: timer, basis }, in_flight]
+        Sender::Timer(timer) => {
+            sent_by_timer(waiter, &timer, from, at, trust).into_iter().chain([in_flight]).collect()
         }
         // The sender is not known, nor is the time before the sending. After it the packet was in flight.
         Sender::Interrupt(_) | Sender::Unseen => {
@@ -232,6 +231,31 @@ fn network(
             vec![before, Part::InFlight { sent: at, to, cause, basis: trust.basis(Basis::Measured) }]
         }
     }
+}
+
+/// The parts of a wait up to `at`, when a timer sent the packet that ended it: the first sender of the same until then,
+/// where that is another thread, then the timer.
+fn sent_by_timer(
+    waiter: ThreadIndex,
+    timer: &PacketTimer,
+    from: Stamp<Reference>,
+    at: Stamp<Reference>,
+    trust: Trust,
+) -> Vec<Part> {
+    let PacketTimer { flow, purpose, first } = *timer;
+    let mut parts = Vec::with_capacity(3);
+    if let Some((first, Some(thread))) = first.filter(|&(first, _)| from < first && first < at)
+        && thread != waiter
+    {
+        parts.push(Part::Thread { thread, to: first, acted: first, via: Via::Packet, lock: None, trust });
+    }
+    let basis = match purpose {
+        TimerPurpose::Acknowledgement => Trust::By(Rule::DelayedAcknowledgement).basis(Basis::Measured),
+        _ => trust.basis(Basis::Measured),
+    };
+    let cause = Cause::SentByTimer { flow, purpose };
+    parts.push(Part::Other { to: at, kind: SegmentKind::Network, cause, basis });
+    parts
 }
 
 /// Whether a flow's other end is on another host, so that its packets can have no sender here.

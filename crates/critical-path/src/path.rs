@@ -2,7 +2,7 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockRequest, Call, Context, FlowId, SignalEffect, Softirq};
-use wakepath_wait_graph::{ContendedLock, Cut, Graph, Occupant, Thread, ThreadIndex, WakeUp};
+use wakepath_wait_graph::{ContendedLock, Cut, Graph, Occupant, Thread, ThreadIndex, TimerPurpose, WakeUp};
 
 use crate::Problem;
 
@@ -250,6 +250,13 @@ pub enum Cause {
         /// The packet's flow, if recorded.
         flow: Option<FlowId>,
     },
+    /// A packet that a timer sent: what was waited for came only then.
+    SentByTimer {
+        /// The flow of that packet.
+        flow: FlowId,
+        /// Its purpose.
+        purpose: TimerPurpose,
+    },
     /// Another interrupt.
     Interrupt {
         /// Its context.
@@ -387,6 +394,8 @@ pub enum Rule {
     SleepingCall,
     /// Not all interrupts were recorded; the call that the thread waited in has no time-out.
     CallWithoutTimeout,
+    /// The data came with the acknowledgement that a timer sent. Something else may have held it back.
+    DelayedAcknowledgement,
     /// Stolen time is found as a sum when the CPU looks; it counts as the time right before.
     StolenBefore,
 }

@@ -1,7 +1,7 @@
 //! The key by which segments are added up: the cause without its details.
 
 use wakepath_event::{Context, FlowId};
-use wakepath_wait_graph::ThreadIndex;
+use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
 use crate::{Cause, SignalCause};
 
@@ -25,6 +25,13 @@ pub enum Responsible {
     },
     /// The other end of a flow.
     Flow(Option<FlowId>),
+    /// A packet that a timer sent.
+    SentByTimer {
+        /// The flow of that packet.
+        flow: FlowId,
+        /// Its purpose.
+        purpose: TimerPurpose,
+    },
     /// An interrupt.
     Interrupt {
         /// Its context.
@@ -70,6 +77,7 @@ impl From<&Cause> for Responsible {
                 Self::Disk { device: request.as_ref().map(|request| request.device), queued }
             }
             Cause::Network { flow } => Self::Flow(flow),
+            Cause::SentByTimer { flow, purpose } => Self::SentByTimer { flow, purpose },
             Cause::Interrupt { context, irq } => Self::Interrupt { context, irq },
             Cause::Lock(lock) => Self::Lock { address: lock.address, kernel: lock.kernel, owner: lock.owner },
             Cause::Signal(signal) => Self::Signal(signal),

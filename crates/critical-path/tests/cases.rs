@@ -165,6 +165,9 @@ fn cause(script: &Script, graph: &Graph, cause: &Cause) -> String {
         Cause::None => String::new(),
         Cause::Competitor(thread) => format!(" behind {}", name(graph, *thread)),
         Cause::Network { flow: Some(flow) } => format!(" flow {}", script.flows[flow.0 as usize - 1]),
+        Cause::SentByTimer { flow, purpose } => {
+            format!(" {purpose:?} sent by a timer on {}", script.flows[flow.0 as usize - 1])
+        }
         Cause::Block { request: Some(request), queued } => {
             format!(" request {} in the {}", request.id, if *queued { "queue" } else { "device" })
         }

@@ -6,7 +6,7 @@ use wakepath_names::{
     CallKey, CallName, Endpoint, Recorded, Sampled, Site, SiteId, Stacks, ThreadInfo, UnitLimit,
     worker_family,
 };
-use wakepath_wait_graph::ThreadIndex;
+use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
 use crate::{Activity, Blamed, Sites, Tally, ThreadName};
 
@@ -91,6 +91,16 @@ impl Evidence<'_> {
     /// The end that sent a packet of a flow.
     pub(crate) fn sender(&self, flow: Option<FlowId>) -> Option<Endpoint> {
         Some(self.recorded.survey.names.sender(flow?)?.end)
+    }
+
+    /// The end that made a wait long which a timer's packet ended: the one that did not answer a SYN, else the sender.
+    pub fn slow_end(&self, flow: FlowId, purpose: TimerPurpose) -> Option<Endpoint> {
+        let names = &self.recorded.survey.names;
+        let peer = match purpose {
+            TimerPurpose::Syn { .. } => names.receiver(flow),
+            _ => names.sender(flow),
+        };
+        Some(peer?.end)
     }
 
     /// A system call with its object.

@@ -4,7 +4,7 @@
 use wakepath_critical_path::{Responsible, SegmentKind, SignalCause};
 use wakepath_event::{Comm, HostIndex};
 use wakepath_names::{CallName, Endpoint, UnitLimit};
-use wakepath_wait_graph::ThreadIndex;
+use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
 /// All threads of one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -79,6 +79,8 @@ pub enum RowKey {
     Timer,
     /// The end of a time-out: what own threads waited for did not come.
     TimedOut,
+    /// A packet that a timer sent: the end that sent it, or for a SYN the end that did not answer.
+    SentByTimer(Option<Endpoint>, TimerPurpose),
     /// The network: the other end, where it is known.
     Network(Option<Endpoint>),
     /// A lock; what its owner did is not known.

@@ -233,6 +233,9 @@ impl RowBuilder<'_> {
             },
             SegmentKind::Network => match class.responsible {
                 Responsible::Flow(flow) => RowKey::Network(evidence.sender(flow)),
+                Responsible::SentByTimer { flow, purpose } => {
+                    RowKey::SentByTimer(evidence.slow_end(flow, purpose), purpose)
+                }
                 _ => RowKey::Network(None),
             },
             SegmentKind::Lock => RowKey::Lock,

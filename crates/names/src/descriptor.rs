@@ -75,7 +75,7 @@ pub enum Object {
 pub enum SetSize {
     /// All are recorded.
     Known(u32),
-    /// At most this number is.
+    /// More than this number, which is recorded.
     MoreThan(u32),
 }
 

@@ -14,7 +14,7 @@ use wakepath_engine::{Damage, DamageKind, Fault, Problem, ProblemKind, ReadFault
 use wakepath_event::{Comm, Context, FlowId, SignalEffect, StackCounts, Tid};
 use wakepath_findings::testing::checkout;
 use wakepath_findings::{Row, RowKey};
-use wakepath_wait_graph::ThreadIndex;
+use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
 use crate::{problem, wording};
 
@@ -46,6 +46,7 @@ fn every_code_has_its_sentence() {
         Rule::WakingBeforeSwitch,
         Rule::TakenUp,
         Rule::StolenBefore,
+        Rule::DelayedAcknowledgement,
     ];
     let inferred = |rule| (wording::rule_word(rule).expect("a rule"), meaning(rule));
     section("rules of inference", rules.map(Basis::Inferred).map(inferred).to_vec());
@@ -129,6 +130,7 @@ fn activities() -> Vec<(&'static str, String)> {
         let code = wording::blamed_code(&evidence, &activity.blamed);
         (code.unwrap_or("null"), wording::activity(&evidence, &activity))
     };
+    let sent_by_timer = |purpose| Responsible::SentByTimer { flow: FlowId(1), purpose };
     let disk = |queued| Responsible::Disk { device: Some(8 << 20), queued };
     let interrupt = Responsible::Interrupt { context: Context::Device, irq: Some(9) };
     [
@@ -144,6 +146,10 @@ fn activities() -> Vec<(&'static str, String)> {
         (SegmentKind::BlockDevice, Responsible::Disk { device: None, queued: false }),
         (SegmentKind::Network, Responsible::Flow(Some(FlowId(1)))),
         (SegmentKind::Network, Responsible::Flow(None)),
+        (SegmentKind::Network, sent_by_timer(TimerPurpose::Syn { repeats: 2 })),
+        (SegmentKind::Network, sent_by_timer(TimerPurpose::Data)),
+        (SegmentKind::Network, sent_by_timer(TimerPurpose::Acknowledgement)),
+        (SegmentKind::Network, sent_by_timer(TimerPurpose::Other)),
         (SegmentKind::Lock, Responsible::Lock { address: 0x2000, kernel: false, owner: None }),
         (SegmentKind::UserInput, interrupt),
         (SegmentKind::OtherDevice, interrupt),
@@ -183,6 +189,11 @@ fn causes() -> Vec<(&'static str, String)> {
         RowKey::Disk(Some(8 << 20)),
         RowKey::Timer,
         RowKey::TimedOut,
+        RowKey::SentByTimer(None, TimerPurpose::Syn { repeats: 1 }),
+        RowKey::SentByTimer(None, TimerPurpose::Syn { repeats: 2 }),
+        RowKey::SentByTimer(None, TimerPurpose::Data),
+        RowKey::SentByTimer(None, TimerPurpose::Acknowledgement),
+        RowKey::SentByTimer(None, TimerPurpose::Other),
         RowKey::Network(None),
         RowKey::Lock,
         RowKey::UserInput,

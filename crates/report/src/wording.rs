@@ -272,7 +272,7 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
         }
         Rule::JoinedTimeouts => (
             "joined_timeouts",
-            "waits for one lock that timed out count as one wait, which the lock's owner ended",
+            "waits for one lock, or for one set of descriptors, that timed out count as one wait: the end of the last explains all",
         ),
         Rule::WakingBeforeSwitch => (
             "waking_before_switch",
@@ -281,6 +281,10 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
         Rule::StolenBefore => (
             "stolen_before",
             "the time that the hypervisor took is measured; that it ended when the CPU looked is assumed",
+        ),
+        Rule::DelayedAcknowledgement => (
+            "delayed_acknowledgement",
+            "the data was sent when a delayed acknowledgement came, by Nagle's algorithm or for a full window",
         ),
         Rule::UnrecordedTimer => (
             "unrecorded_timer",

@@ -34,6 +34,7 @@ mod merge;
 mod outgoing;
 mod recent;
 mod sink;
+mod tcp_timers;
 mod thread;
 mod tids;
 mod timeline;
@@ -44,7 +45,7 @@ mod waits;
 pub use hosts::Numbering;
 pub use merge::merge;
 pub use sink::{
-    Completion, ContendedLock, Cut, Evidence, EvidenceIndex, Loss, Occupant, Received, Sender, Sent, Sink,
-    State, ThreadIndex, UnknownReason, Wait, WakeUp, Waker,
+    Completion, ContendedLock, Cut, Evidence, EvidenceIndex, Loss, Occupant, PacketTimer, Received, Sender,
+    Sent, Sink, State, ThreadIndex, TimerPurpose, UnknownReason, Wait, WakeUp, Waker,
 };
 pub use timeline::{Counts, Timeline};

@@ -8,6 +8,9 @@ use wakepath_event::FlowId;
 use crate::recent::IN_FLIGHT;
 use crate::{Sender, Sent};
 
+/// The number of ranges that are kept of those that a timer sent again in a stream.
+const MAX_AGAIN: usize = 16;
+
 /// The byte ranges that were sent last, by stream and sequence number.
 ///
 /// Segmentation offload hands a device up to 64 KiB at once. If that is split on its way within the
@@ -16,6 +19,8 @@ use crate::{Sender, Sent};
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     streams: HashMap<FlowId, VecDeque<Range>, FixedState>,
+    /// The ranges that a timer sent again last, the oldest first.
+    again: HashMap<FlowId, VecDeque<Range>, FixedState>,
     /// The stream of each range, the oldest range first.
     order: VecDeque<FlowId>,
     max_ranges: usize,
@@ -44,7 +49,7 @@ impl Default for Outgoing {
 impl Outgoing {
     /// Remembers at most `max_ranges` ranges of all streams together.
     pub(crate) fn new(max_ranges: usize) -> Self {
-        Self { streams: HashMap::default(), order: VecDeque::new(), max_ranges }
+        Self { streams: HashMap::default(), again: HashMap::default(), order: VecDeque::new(), max_ranges }
     }
 
     /// Notes the beginning of a stream, perhaps with the id of an earlier one.
@@ -52,6 +57,7 @@ impl Outgoing {
         if let Some(ranges) = self.streams.get_mut(&stream) {
             ranges.clear();
         }
+        self.again.remove(&stream);
     }
 
     /// Adds sent bytes. A retransmitted byte keeps its first sending.
@@ -75,6 +81,20 @@ impl Outgoing {
         }
     }
 
+    /// Notes that a timer sent these bytes again: they arrive from now on by that sending.
+    pub(crate) fn send_again(&mut self, stream: FlowId, seq: u32, len: u32, sent: Sent) {
+        let ranges = self.again.entry(stream).or_default();
+        if ranges.len() == MAX_AGAIN {
+            ranges.pop_front();
+        }
+        ranges.push_back(Range { seq, len, sent });
+    }
+
+    /// The first sending of the last of these bytes, if it has a record.
+    pub(crate) fn seen(&self, stream: FlowId, seq: u32, len: u32) -> Option<Sent> {
+        self.first(stream, seq, len).filter(|sent| sent.by != Sender::Unseen)
+    }
+
     fn forget(&mut self) {
         let Some(stream) = self.order.pop_front() else { return };
         let Some(ranges) = self.streams.get_mut(&stream) else { return };
@@ -87,6 +107,16 @@ impl Outgoing {
     /// The sending of the last of these bytes. Without a record of it: that of both neighbours in the
     /// stream if they are one; else an unseen sender, no later than the next bytes.
     pub(crate) fn find(&self, stream: FlowId, seq: u32, len: u32) -> Option<Sent> {
+        let last = seq.wrapping_add(len.checked_sub(1)?);
+        let again = self
+            .again
+            .get(&stream)
+            .and_then(|ranges| ranges.iter().rev().find(|range| last.wrapping_sub(range.seq) < range.len));
+        again.map(|range| range.sent).or_else(|| self.first(stream, seq, len))
+    }
+
+    /// The same without what was sent again.
+    fn first(&self, stream: FlowId, seq: u32, len: u32) -> Option<Sent> {
         let byte = seq.wrapping_add(len.checked_sub(1)?);
         let ranges = self.streams.get(&stream)?;
         let index = ranges.partition_point(|range| range.bytes_past(byte) <= 0);

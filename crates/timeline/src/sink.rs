@@ -194,11 +194,38 @@ pub enum Sender {
     /// that one.
     Thread(ThreadIndex),
     /// A timer: a delayed acknowledgement, a retransmission.
-    Timer(Context),
+    Timer(PacketTimer),
     /// An interrupt other than a timer.
     Interrupt(Context),
     /// Not recorded; the packet was sent at [`Sent::at`] or before.
     Unseen,
+}
+
+/// A timer that sent a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketTimer {
+    /// The flow of the packet that it sent: that of the packet it explains, or the other direction.
+    pub flow: FlowId,
+    /// The purpose of the packet.
+    pub purpose: TimerPurpose,
+    /// The first sending of the same, by which thread, where it is known.
+    pub first: Option<(Stamp<Reference>, Option<ThreadIndex>)>,
+}
+
+/// The purpose of a packet that a timer sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TimerPurpose {
+    /// The SYN again.
+    Syn {
+        /// The number of times that it was sent again.
+        repeats: u32,
+    },
+    /// Data, or the answer to a SYN, that was sent before.
+    Data,
+    /// An acknowledgement of new bytes, which had been delayed.
+    Acknowledgement,
+    /// Another one, such as a probe, or a packet that is not of TCP.
+    Other,
 }
 
 /// A disk request that completed.

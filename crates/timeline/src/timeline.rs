@@ -1,6 +1,6 @@
 //! The state machine: the effect of each event on threads and CPUs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 use wakepath_clock::{Reference, Stamp};
@@ -10,6 +10,7 @@ use crate::cpu::CpuState;
 use crate::locks::Holding;
 use crate::outgoing::Outgoing;
 use crate::recent::Recent;
+use crate::tcp_timers::Senders;
 use crate::thread::{CurrentState, Thread};
 use crate::tids::Tids;
 use crate::{
@@ -41,8 +42,7 @@ pub struct Timeline {
     pub(crate) counts: Counts,
     pub(crate) sends: Recent<(Option<FlowId>, u32, u32, u32), Sent>,
     pub(crate) outgoing: Outgoing,
-    /// The flows with a packet whose sending was recorded on the sender's own host.
-    pub(crate) sources: HashSet<FlowId, FixedState>,
+    pub(crate) senders: Senders,
     /// The protocols of the defined flows.
     pub(crate) protocols: HashMap<FlowId, u8, FixedState>,
     pub(crate) issues: Recent<u64, (Option<ThreadIndex>, Stamp<Reference>)>,

@@ -1,10 +1,10 @@
 //! Packets and disk requests: each arrival is linked to its sending.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{BlockRequest, Context, Direction, Event, Packet as Header, Softirq};
+use wakepath_event::{BlockRequest, Context, Direction, Event, FlowId, Packet as Header, Softirq};
 
 use crate::instance::Packet;
-use crate::{Completion, Occupant, Sender, Sent, Sink, Timeline};
+use crate::{Completion, Occupant, PacketTimer, Sender, Sent, Sink, Timeline, TimerPurpose};
 
 /// The number of an IP protocol, and a flag in its header.
 const TCP: u8 = 6;
@@ -26,21 +26,23 @@ impl Timeline {
         match header.direction {
             Direction::Out => {
                 // A packet that is forwarded for a host without a recording has no sender here.
-                let Some(sent) = self.sending(event, at, header, current) else { return };
+                let Some(sent) = self.sending(event, at, header, current, stream) else { return };
                 self.sends.insert(key, sent);
-                self.sources.insert(header.flow);
+                self.senders.note(header, sent);
                 if let Some(stream) = stream {
                     if header.tcp_flags & SYN != 0 {
                         self.outgoing.begin(stream);
                     }
                     self.outgoing.send(stream, header.seq, header.len, sent);
+                    if let Sender::Timer(PacketTimer { purpose: TimerPurpose::Data, .. }) = sent.by {
+                        self.outgoing.send_again(stream, header.seq, header.len, sent);
+                    }
                 }
             }
             Direction::In => {
                 let of_bytes = || self.outgoing.find(stream?, header.seq, header.len);
                 // The sender's host is recorded, so a record of this sending is missing.
-                let missing =
-                    || self.sources.contains(&header.flow).then_some(Sent { at, by: Sender::Unseen });
+                let missing = || self.senders.has(header.flow).then_some(Sent { at, by: Sender::Unseen });
                 let sent = self.sends.get(&key).or_else(of_bytes).or_else(missing);
                 if let Some(cpu_state) = self.cpu_state(event.cpu) {
                     cpu_state.instance.receive(Packet { flow: header.flow, at, sent });
@@ -59,6 +61,7 @@ impl Timeline {
         at: Stamp<Reference>,
         header: &Header,
         current: Occupant,
+        stream: Option<FlowId>,
     ) -> Option<Sent> {
         let context = event.context;
         let by = match (context, current) {
@@ -76,7 +79,9 @@ impl Timeline {
                 }
             }
             (Context::LocalTimer | Context::Softirq(Softirq::Timer | Softirq::Hrtimer), _) => {
-                Sender::Timer(context)
+                let flow = header.flow;
+                let other = PacketTimer { flow, purpose: TimerPurpose::Other, first: None };
+                Sender::Timer(stream.map_or(other, |_| self.senders.timer(header, &self.outgoing)))
             }
             // TCP limits its share of a device's queue and continues when some of that has been sent. So
             // this packet waited for the earlier ones of the same socket.

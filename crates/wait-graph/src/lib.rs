@@ -32,6 +32,6 @@ pub use stolen::Stolen;
 pub use thread::Thread;
 pub use wait::WaitIndex;
 pub use wakepath_timeline::{
-    Completion, ContendedLock, Counts, Cut, Evidence, EvidenceIndex, Loss, Occupant, Received, Sender, Sent,
-    ThreadIndex, UnknownReason, Wait, WakeUp, Waker,
+    Completion, ContendedLock, Counts, Cut, Evidence, EvidenceIndex, Loss, Occupant, PacketTimer, Received,
+    Sender, Sent, ThreadIndex, TimerPurpose, UnknownReason, Wait, WakeUp, Waker,
 };

@@ -5,7 +5,8 @@ use wakepath_event::SignalEffect;
 use wakepath_findings::{
     Activity, Blamed, CausePart, Certainty, Evidence, Leaf, PartKey, Row, RowKey, ThreadKey, ThreadName,
 };
-use wakepath_names::{CallName, Object, UnitLimit};
+use wakepath_names::{CallName, Endpoint, Object, UnitLimit};
+use wakepath_wait_graph::TimerPurpose;
 
 use super::{
     call, comm, disk, interrupt, kind_phrase, limit, lock, object_name, on_host, signal_sent, thread, unit,
@@ -66,6 +67,10 @@ pub fn responsible(
         Responsible::Flow(flow) => {
             ("packet", flow.and_then(|flow| names.sender(flow)).map(|peer| peer.end.to_string()))
         }
+        Responsible::SentByTimer { flow, purpose } => {
+            let (code, words) = sent_by_timer(purpose, evidence.slow_end(flow, purpose).as_ref());
+            (code, Some(words))
+        }
         Responsible::Interrupt { context, irq } => ("interrupt", Some(interrupt(names, context, irq))),
         Responsible::Lock { address, kernel, .. } => ("lock", Some(lock(address, kernel))),
         Responsible::Signal(signal) => {
@@ -116,6 +121,10 @@ pub fn activity(evidence: &Evidence<'_>, Activity { kind, blamed }: &Activity) -
             String::from("still waiting at the end of the window")
         }
         (SegmentKind::Timer, Blamed::Cause(Responsible::Timer)) => String::from(phrase),
+        (_, Blamed::Cause(Responsible::SentByTimer { flow, purpose })) => {
+            let (_, words) = sent_by_timer(*purpose, evidence.slow_end(*flow, *purpose).as_ref());
+            format!("waiting for {words}")
+        }
         (_, Blamed::KernelThread(name)) => format!("waiting for kernel thread {}", comm(*name)),
         (_, Blamed::Sender(end)) => format!("{phrase}: {end}"),
         (_, Blamed::Threads(name)) => format!("{phrase}: {}", thread_name(evidence, name)),
@@ -169,6 +178,10 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
         RowKey::CpuLimit(limit) => ("cpu_limit", cpu_limit(limit.as_ref())),
         RowKey::Disk(device) => ("disk", format!("waiting for {}", a_disk(evidence, *device))),
         RowKey::Timer => fixed("timer", "sleeping until a timer"),
+        RowKey::SentByTimer(end, purpose) => {
+            let (code, words) = sent_by_timer(*purpose, end.as_ref());
+            (code, format!("waiting for {words}"))
+        }
         RowKey::TimedOut => ("timed_out", timed_out(row)),
         RowKey::Network(None) => fixed("network", "waiting for the network"),
         RowKey::Network(Some(end)) => ("network", format!("waiting for the network, {end}")),
@@ -189,6 +202,20 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
             Some(why) => ("unknown", format!("unknown: {why}")),
             None => fixed("unknown", "unknown"),
         },
+    }
+}
+
+/// The thing that was waited for until a timer's packet: its code, and `tcp 10.0.0.3:80: the SYN was sent again`.
+fn sent_by_timer(purpose: TimerPurpose, end: Option<&Endpoint>) -> (&'static str, String) {
+    let from = |words: &str| end.map_or(String::from(words), |end| format!("{words} from {end}"));
+    match purpose {
+        TimerPurpose::Syn { repeats } => {
+            let times = if repeats == 1 { String::from("again") } else { format!("again {repeats} times") };
+            ("syn_sent_again", format!("{}: the SYN was sent {times}", from("an answer")))
+        }
+        TimerPurpose::Data => ("sent_again", format!("{}: lost data was sent again", from("packets"))),
+        TimerPurpose::Acknowledgement => ("delayed_acknowledgement", from("a delayed acknowledgement")),
+        TimerPurpose::Other => ("sent_by_timer", format!("{}, which a timer sent", from("a packet"))),
     }
 }
 

@@ -118,7 +118,9 @@ impl Reader {
     fn packet(&self, words: &mut Words<'_>, direction: Direction) -> Result<Packet, String> {
         let (flow, seq) = (self.flow_id(words)?, words.option("seq")?.unwrap_or(0));
         let (ack, len) = (words.option("ack")?.unwrap_or(0), words.option("len")?.unwrap_or(0));
-        Ok(Packet { ack, len, ..crate::packet(flow, direction, seq) })
+        let header = crate::packet(flow, direction, seq);
+        let tcp_flags = words.option("flags")?.unwrap_or(header.tcp_flags);
+        Ok(Packet { ack, len, tcp_flags, ..header })
     }
 
     fn lock(&self, words: &mut Words<'_>) -> Result<KernelLock, String> {

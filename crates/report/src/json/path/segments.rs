@@ -160,12 +160,14 @@ impl<'a> Documents<'a> {
             Cause::Timer { .. }
                 | Cause::Block { .. }
                 | Cause::Network { .. }
+                | Cause::SentByTimer { .. }
                 | Cause::Interrupt { .. }
                 | Cause::Signal(_)
         );
         let names = &self.0.recorded.survey.names;
         let flow = match segment.cause {
             Cause::Network { flow } => flow,
+            Cause::SentByTimer { flow, .. } => Some(flow),
             _ => None,
         };
         Some(CauseJson {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use wakepath_critical_path::{Basis, Cause, LockCause, Rule, SegmentKind, SignalCause, SignalSender, Via};
 use wakepath_engine::{Problem, ProblemKind};
 use wakepath_event::{Comm, Context, Cpu, FlowId, SignalEffect, Tid};
-use wakepath_wait_graph::Loss;
+use wakepath_wait_graph::{Loss, TimerPurpose};
 
 use super::*;
 use crate::json::shape;
@@ -44,6 +44,14 @@ fn everything() -> FinishedStory {
         (SegmentKind::BlockDevice, Cause::Block { request: None, queued: false }),
         (SegmentKind::Network, Cause::Network { flow: Some(FlowId(1)) }),
         (SegmentKind::Network, Cause::Network { flow: None }),
+        (
+            SegmentKind::Network,
+            Cause::SentByTimer { flow: FlowId(1), purpose: TimerPurpose::Syn { repeats: 1 } },
+        ),
+        (
+            SegmentKind::Network,
+            Cause::SentByTimer { flow: FlowId(1), purpose: TimerPurpose::Acknowledgement },
+        ),
         (SegmentKind::Lock, Cause::Lock(lock)),
         (SegmentKind::UserInput, Cause::Interrupt { context: Context::Device, irq: Some(1) }),
         (SegmentKind::OtherDevice, Cause::Interrupt { context: Context::Device, irq: Some(9) }),

@@ -1,0 +1,81 @@
+//! Packets that a timer of TCP's sends: which of its timers that was.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+use wakepath_event::{FlowId, Packet};
+
+use crate::outgoing::Outgoing;
+use crate::{PacketTimer, Sender, Sent, ThreadIndex, TimerPurpose};
+
+const FIN: u16 = 1;
+const SYN: u16 = 2;
+const RST: u16 = 4;
+const ACK: u16 = 16;
+
+/// The packets that the own host of each flow has sent so far.
+#[derive(Debug, Default)]
+pub(crate) struct Senders(HashMap<FlowId, Progress, FixedState>);
+
+#[derive(Debug, Default)]
+struct Progress {
+    /// The first sending of the SYN.
+    syn: Option<Sent>,
+    /// The number of times that a timer sent the SYN again.
+    repeats: u32,
+    /// The last acknowledgement.
+    ack: u32,
+}
+
+impl Senders {
+    /// Whether a packet of the flow was sent by its own host, with a record.
+    pub(crate) fn has(&self, flow: FlowId) -> bool {
+        self.0.contains_key(&flow)
+    }
+
+    /// Notes a packet that its own host sends.
+    pub(crate) fn note(&mut self, header: &Packet, sent: Sent) {
+        let progress = self.0.entry(header.flow).or_default();
+        progress.ack = header.ack;
+        if header.tcp_flags & SYN == 0 {
+            return;
+        }
+        match sent.by {
+            Sender::Timer(_) => progress.repeats += 1,
+            _ => (progress.syn, progress.repeats) = (Some(sent), 0),
+        }
+    }
+
+    /// The timer that sends this packet of TCP's.
+    pub(crate) fn timer(&self, header: &Packet, outgoing: &Outgoing) -> PacketTimer {
+        let progress = self.0.get(&header.flow);
+        let timer = |purpose, first: Option<Sent>| PacketTimer {
+            flow: header.flow,
+            purpose,
+            first: first.map(|first| (first.at, thread(first))),
+        };
+        if header.tcp_flags & SYN != 0 {
+            // The first SYN is sent by `connect` or in answer to one, never by a timer.
+            let repeats = progress.map_or(0, |progress| progress.repeats) + 1;
+            let is_answer = header.tcp_flags & ACK != 0;
+            let purpose = if is_answer { TimerPurpose::Data } else { TimerPurpose::Syn { repeats } };
+            return timer(purpose, progress.and_then(|progress| progress.syn));
+        }
+        if header.len > 0 {
+            return match outgoing.seen(header.flow, header.seq, header.len) {
+                Some(first) => timer(TimerPurpose::Data, Some(first)),
+                None => timer(TimerPurpose::Other, None),
+            };
+        }
+        let is_new = |progress: &Progress| header.ack.wrapping_sub(progress.ack).cast_signed() > 0;
+        let acknowledges = header.tcp_flags & (FIN | RST) == 0 && progress.is_some_and(is_new);
+        timer(if acknowledges { TimerPurpose::Acknowledgement } else { TimerPurpose::Other }, None)
+    }
+}
+
+fn thread(sent: Sent) -> Option<ThreadIndex> {
+    match sent.by {
+        Sender::Thread(thread) => Some(thread),
+        _ => None,
+    }
+}
