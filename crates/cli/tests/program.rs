@@ -9,6 +9,7 @@ use serde_json::Value;
 use wakepath_event::{EventKind, Mark, Tid};
 use wakepath_harness::live::{document, length, of_kind};
 use wakepath_harness::made::{Made, made};
+use wakepath_recording::FORMAT;
 
 /// A worker waits for a helper, which waits in a read whose end has no known cause.
 const TRACE: &str = "
@@ -354,7 +355,9 @@ fn input_that_cannot_be_read_ends_with_3_and_names_it() {
     }
     let metadata = made.recording().join("kernel/metadata");
     let text = std::fs::read_to_string(&metadata).expect("metadata");
-    std::fs::write(&metadata, text.replace("format = 6;", "format = 77;")).expect("writable");
+    let later = text.replace(&format!("format = {FORMAT};"), "format = 77;");
+    assert_ne!(later, text, "the recording says its format");
+    std::fs::write(&metadata, later).expect("writable");
     check(
         &made,
         &["path"],

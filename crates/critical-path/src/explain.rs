@@ -253,8 +253,13 @@ fn sent_by_timer(
         TimerPurpose::Acknowledgement => Trust::By(Rule::DelayedAcknowledgement).basis(Basis::Measured),
         _ => trust.basis(Basis::Measured),
     };
+    // The network lost what is sent again; any other packet was held back until the timer expired.
+    let kind = match purpose {
+        TimerPurpose::Syn { .. } | TimerPurpose::Data => SegmentKind::Network,
+        TimerPurpose::Acknowledgement | TimerPurpose::Other => SegmentKind::Timer,
+    };
     let cause = Cause::SentByTimer { flow, purpose };
-    parts.push(Part::Other { to: at, kind: SegmentKind::Network, cause, basis });
+    parts.push(Part::Other { to: at, kind, cause, basis });
     parts
 }
 

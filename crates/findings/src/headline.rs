@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use wakepath_critical_path::{
-    Algorithm, JoinedSum, Path, Segment, SegmentKind, Timeouts, active_by, may_go_on,
+    Algorithm, Cause, JoinedSum, Path, Segment, SegmentKind, Timeouts, active_by, may_go_on,
 };
 use wakepath_names::{CallName, Recorded};
 use wakepath_wait_graph::ThreadIndex;
@@ -57,7 +57,9 @@ pub fn awaited(evidence: &Evidence<'_>) -> Option<Awaited> {
 /// hundredth of the window.
 pub fn joined_if_alike(recorded: &Recorded, path: &Path) -> Option<(Path, JoinedSum)> {
     let is_time_out = |segment: &&Segment| {
-        segment.kind == SegmentKind::Timer && segment.call.is_some_and(|call| may_go_on(call.number))
+        segment.kind == SegmentKind::Timer
+            && !matches!(segment.cause, Cause::SentByTimer { .. })
+            && segment.call.is_some_and(|call| may_go_on(call.number))
     };
     let sum: u64 =
         path.segments.iter().filter(is_time_out).map(|segment| segment.to.since(segment.from)).sum();

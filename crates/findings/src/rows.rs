@@ -217,14 +217,16 @@ impl RowBuilder<'_> {
                 return RowKey::KernelThread(worker_family(kernel.comm));
             }
         }
+        let by_timer = |flow, purpose| RowKey::SentByTimer(evidence.slow_end(flow, purpose), purpose);
         match class.kind {
             SegmentKind::Running => RowKey::Running(class.comm),
             SegmentKind::Runnable => RowKey::Cpu,
             SegmentKind::Throttled => RowKey::CpuLimit(evidence.cpu_limit(class.thread)),
             SegmentKind::Interrupted => RowKey::Interrupts,
             SegmentKind::Stolen => RowKey::Hypervisor,
-            SegmentKind::Timer => match class.call {
-                Some(call) if !call.is_sleep() => RowKey::TimedOut,
+            SegmentKind::Timer => match (class.responsible, class.call) {
+                (Responsible::SentByTimer { flow, purpose }, _) => by_timer(flow, purpose),
+                (_, Some(call)) if !call.is_sleep() => RowKey::TimedOut,
                 _ => RowKey::Timer,
             },
             SegmentKind::BlockDevice => match class.responsible {
@@ -233,9 +235,7 @@ impl RowBuilder<'_> {
             },
             SegmentKind::Network => match class.responsible {
                 Responsible::Flow(flow) => RowKey::Network(evidence.sender(flow)),
-                Responsible::SentByTimer { flow, purpose } => {
-                    RowKey::SentByTimer(evidence.slow_end(flow, purpose), purpose)
-                }
+                Responsible::SentByTimer { flow, purpose } => by_timer(flow, purpose),
                 _ => RowKey::Network(None),
             },
             SegmentKind::Lock => RowKey::Lock,
