@@ -97,6 +97,7 @@ struct stretch *boundary(lane_t lane, enum what what, enum end end, lane_t by);
 void boundary_runnable(lane_t lane);
 /* Ends the wait that has begun: by the lane that said so, or, if none did, by `otherwise`. */
 struct stretch *wait_released(lane_t lane, lane_t otherwise);
+struct stretch *wait_interrupted(lane_t lane, uint64_t ns, lane_t awaited);
 /* Adds a stretch as it stands. */
 struct stretch *stretch_log(lane_t lane, const struct stretch *s);
 

@@ -267,6 +267,19 @@ bool link_wait_ends_by(lane_t lane, struct sending sending)
 	return slept;
 }
 
+void link_wait_is_interrupted(lane_t lane, uint64_t ns, lane_t awaited, uint64_t asked)
+{
+	const struct lane *l = &lanes->lane[lane];
+	struct stretch *s = wait_interrupted(lane, ns, awaited);
+	uint64_t sent = atomic_load(&l->sent);
+	if (!link_is_made() || sent < asked)
+		return;
+	s->end = BY_LINK; /* the answer is on its way */
+	s->by = NO_LANE;
+	s->sent = sent;
+	s->sent_by = (int16_t)atomic_load(&l->sent_by);
+}
+
 bool link_wait_ends(lane_t lane)
 {
 	const struct lane *l = &lanes->lane[lane];

@@ -7,15 +7,16 @@
  *
  *     rpc                    ==^...............|==^        `^` sends, `|` is answered
  *     rpc, --async 50        ==^=======........|==^
- *     rpc, --event-loop      ==^--t--t--t--t-..|==^        `t` a time-out
+ *     rpc, --event-loop      ==^..t..t..t..t...|==^        `t` a time-out, after which it polls again
  *     rpc-server               |=====-----=====^
  *
  *     rpc, --delay-ms        ==^.............................|==      `~` in flight
  *                               ~~~~~                   ~~~~~
  *     rpc-server                     |=====-----=====^
  *
- * Truth: the server's work and sleep for as long as the client is blocked, and no longer; with
- * --event-loop only after the last time-out. Over a link also the wire's timer, or the time in flight.
+ * Truth: the server's work and sleep for as long as the client is blocked, and no longer. Polls of the same
+ * descriptor are one wait; with --as-timed-out, each time-out is the client's own timer. Over a link also the
+ * wire's timer, or the time in flight.
  *
  * Assumes 2 CPUs for --async. Nagle's algorithm is off: one request, one packet.
  */
@@ -25,7 +26,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static long rounds = 8, work_ms = 30, sleep_ms = 30, own_ms = 10, async, event_loop, timeout_ms = 16;
+static long rounds = 8, work_ms = 30, sleep_ms = 30, own_ms = 10, async, event_loop, as_timed_out,
+	    timeout_ms = 16;
 static long delay_ms, rate_mbit, answer_kib;
 static const struct flag flags[] = {
 	{ "rounds", &rounds, false, "requests" },
@@ -35,6 +37,7 @@ static const struct flag flags[] = {
 	{ "async", &async, false, "percent of the time until the answer that the client works too" },
 	{ "event-loop", &event_loop, true, "wait for the answer in short time-outs" },
 	{ "timeout-ms", &timeout_ms, false, "time-out of the event loop" },
+	{ "as-timed-out", &as_timed_out, true, "count its time-outs as the client's timers" },
 	{ "delay-ms", &delay_ms, false, "of each packet, either way; 0 for none" },
 	{ "rate-mbit", &rate_mbit, false, "bandwidth either way, Mbit/s; 0 for no limit" },
 	{ "answer-kib", &answer_kib, false, "size of an answer; 0 for 32 bytes" },
@@ -85,14 +88,18 @@ static void serve(lane_t lane, int listener)
 	_exit(0);
 }
 
-static void loop_until_answered(lane_t lane, int fd)
+static void loop_until_answered(lane_t lane, lane_t server, int fd)
 {
 	struct pollfd item = { .fd = fd, .events = POLLIN };
-	for (;;) {
-		wait_begins(lane, "poll");
-		if (poll(&item, 1, (int)timeout_ms) > 0)
-			break;
-		wait_times_out(lane, (uint64_t)timeout_ms * MS);
+	uint64_t asked = now();
+	wait_begins(lane, "poll");
+	while (poll(&item, 1, (int)timeout_ms) == 0) {
+		if (as_timed_out) {
+			wait_times_out(lane, (uint64_t)timeout_ms * MS);
+			wait_begins(lane, "poll");
+		} else {
+			link_wait_is_interrupted(lane, (uint64_t)timeout_ms * MS, server, asked);
+		}
 	}
 	if (link_is_made())
 		link_wait_ends(lane);
@@ -124,10 +131,10 @@ int main(int argc, char **argv)
 		say(lane, server, fd, REQUEST);
 		work(lane, beside);
 		if (event_loop)
-			loop_until_answered(lane, fd);
+			loop_until_answered(lane, server, fd);
 		hear(lane, fd, answer_size());
 	}
-	if (!async && !event_loop)
+	if (!async && !as_timed_out)
 		must("segments comm=rpc-server kind=timer call=clock_nanosleep");
 	if (link_is_made()) {
 		window_close();

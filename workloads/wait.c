@@ -45,13 +45,19 @@ void wait_times_out(lane_t lane, uint64_t ns)
 	not_runnable_before(s, s->from + ns);
 }
 
-void wait_is_interrupted(lane_t lane, uint64_t ns, lane_t awaited)
+struct stretch *wait_interrupted(lane_t lane, uint64_t ns, lane_t awaited)
 {
 	char call[CALL_LEN];
 	snprintf(call, sizeof call, "%s", lanes->lane[lane].waiting_in);
 	struct stretch *s = wait_over(lane, BY_LANE, awaited);
 	not_runnable_before(s, s->from + ns);
 	wait_begins(lane, call);
+	return s;
+}
+
+void wait_is_interrupted(lane_t lane, uint64_t ns, lane_t awaited)
+{
+	wait_interrupted(lane, ns, awaited);
 }
 
 void wait_ends_or_times_out(lane_t lane, uint64_t ns)

@@ -142,13 +142,16 @@ impl Walk<'_> {
                 let mut explained = WaitToExplain { position, interval, wait, joined: follow.joined, began };
                 if self.timeouts != Timeouts::AsTheyAre && !follow.joined && timed_out(&wait) {
                     follow.joint = JoinedWaits::at(graph, position.thread, index, follow.to, follow.joint);
-                    let ending =
-                        follow.joint.and_then(|joint| joint.ending_wait(graph, intervals, self.timeouts));
+                    let ending = follow
+                        .joint
+                        .and_then(|joint| joint.ending_wait(graph, intervals, index, self.timeouts));
                     if let Some((interval, wait, trust)) = ending {
                         let position = Position { trust: trust.and(position.trust), ..position };
                         explained = WaitToExplain { position, interval, wait, joined: true, began };
                         self.joined.waits += 1;
                         self.joined.ns += to.since(from);
+                    } else if follow.joint.is_some_and(|joint| joint.is_end_hidden(index)) {
+                        explained.position.trust = Trust::Doubtful;
                     }
                 }
                 self.todo.push(Task::Follow(follow));

@@ -3,7 +3,8 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Call, Context, Softirq, Tid};
 use wakepath_wait_graph::{
-    Graph, Occupant, StateInterval, StateIntervals, ThreadIndex, ThreadState, Wait, WakeUp, Waker,
+    Graph, Occupant, StateInterval, StateIntervals, ThreadIndex, ThreadState, UnknownReason, Wait, WakeUp,
+    Waker,
 };
 
 use crate::Rule;
@@ -20,10 +21,11 @@ pub enum Timeouts {
     AsTheyAre,
     /// They are joined where it is proved that the thread went back to the same wait: all are for one lock, whose
     /// memory names the same owner each time, and that owner ended the last one; or all poll the same set of
-    /// descriptors. The segments have the rule [`Rule::JoinedTimeouts`](crate::Rule::JoinedTimeouts).
+    /// descriptors, and the thread sent no packet and woke no thread of a program between. The segments have the rule [`Rule::JoinedTimeouts`](crate::Rule::JoinedTimeouts).
     ///
     /// Nothing else proves it. The futex of a condition variable or semaphore is at the same address for each event,
-    /// and a descriptor is the same for each packet.
+    /// and a descriptor is the same for each packet. Where a missing record may hide that the thread went back to the
+    /// same wait, a time-out is ambiguous.
     #[default]
     Joined,
     /// They are joined where it may have been the same wait; without proof, the segments are ambiguous. Never sleeps,
@@ -36,6 +38,10 @@ pub enum Timeouts {
 pub(crate) struct JoinedWaits {
     /// The index of their last state interval.
     last: usize,
+    /// The index of the first of them since when the thread, for all that is known, did nothing else.
+    proved: usize,
+    /// The index of the first of them after the last missing switch that may hide the end of the earlier ones.
+    hidden: usize,
     /// The certainty that they are one, if the last one ended in something other than a time-out.
     ended: Option<Trust>,
 }
@@ -58,38 +64,64 @@ impl JoinedWaits {
             return Some(known);
         }
         let awaited = Awaited::of(&first).filter(|awaited| may_go_on(awaited.call))?;
-        let (mut last, mut waited, mut ran) = (index, interval.to.since(interval.from), 0);
+        let (mut last, mut proved, mut hidden) = (index, index, index);
+        // The time since the last of them is not known.
+        let mut lost = false;
+        let provable = awaited.is_set || awaited.lock.is_some();
+        let (mut waited, mut ran) = (interval.to.since(interval.from), 0);
         for next in index + 1..intervals.len() {
             let Some(interval) = intervals.get(next).filter(|interval| interval.to <= to) else { break };
             match interval.state {
                 ThreadState::Running { .. } => ran += interval.to.since(interval.from),
                 ThreadState::Runnable { .. } | ThreadState::Throttled { .. } => {}
-                ThreadState::Unknown(_) => break,
+                ThreadState::Unknown(UnknownReason::NotSeenYet) => break,
+                // A missing switch hides another piece of the wait, most likely: what the thread did for others has records.
+                ThreadState::Unknown(UnknownReason::Lost) => lost = provable,
                 ThreadState::Blocked(_) => {
                     let Some(wait) = graph.wait(&interval) else { break };
                     if Awaited::of(&wait) != Some(awaited) || ran > waited {
                         break;
                     }
                     last = next;
-                    if !timed_out(&wait) {
-                        return Some(Self { last, ended: awaited.trust(graph, thread, &wait) });
+                    // After a packet or a wake-up of its own, polls of a set may wait for another answer.
+                    if awaited.is_set && wait.acted {
+                        proved = next;
+                        hidden = if lost { next } else { hidden };
+                    }
+                    // How it ended is not known.
+                    lost = provable && wait.end == Waker::Unseen;
+                    if !lost && !timed_out(&wait) {
+                        return Some(Self {
+                            last,
+                            proved,
+                            hidden,
+                            ended: awaited.trust(graph, thread, &wait),
+                        });
                     }
                     (waited, ran) = (interval.to.since(interval.from), 0);
                 }
             }
         }
-        Some(Self { last, ended: None })
+        hidden = if lost { last + 1 } else { hidden };
+        Some(Self { last, proved, hidden, ended: None })
     }
 
-    /// The last of the waits, which did not end in a time-out, and the certainty that all are one; `None` if all of
-    /// them timed out, or if that is less certain than `timeouts` asks for.
+    /// Whether the wait at `index`, which timed out, may be one with a later one that a missing switch hides.
+    pub(crate) const fn is_end_hidden(self, index: usize) -> bool {
+        index < self.hidden
+    }
+
+    /// The last of the waits, which did not end in a time-out, and the certainty that the one at `index` is one with
+    /// it; `None` if all of them timed out, or if that is less certain than `timeouts` asks for.
     pub(crate) fn ending_wait(
         self,
         graph: &Graph,
         intervals: StateIntervals<'_>,
+        index: usize,
         timeouts: Timeouts,
     ) -> Option<(StateInterval, Wait, Trust)> {
-        let trust = self.ended.filter(|trust| match timeouts {
+        let trust = self.ended.map(|trust| trust.doubtful_if(index < self.proved));
+        let trust = trust.filter(|trust| match timeouts {
             Timeouts::AsTheyAre => false,
             Timeouts::Joined => *trust != Trust::Doubtful,
             Timeouts::JoinedIfAlike => true,

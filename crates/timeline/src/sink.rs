@@ -82,6 +82,8 @@ pub struct Wait {
     pub newborn: bool,
     /// It began before the first record of the thread.
     pub began_before: bool,
+    /// Since its wait before, the thread has sent a packet or woken a thread of a program.
+    pub acted: bool,
     /// The signal that cut it short: whoever woke the thread did so to send it, and answered nothing.
     pub cut: Option<Cut>,
 }

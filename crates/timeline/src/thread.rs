@@ -21,6 +21,10 @@ pub(crate) struct Thread {
     pub(crate) pending: Option<WakeUp>,
     /// The kernel lock that it waits for, spinning or asleep.
     pub(crate) lock: Option<ContendedLock>,
+    /// Since its last wait it has sent a packet or woken a thread of a program.
+    pub(crate) acted: bool,
+    /// It belongs to the kernel.
+    pub(crate) kernel: bool,
     /// It began to exit.
     pub(crate) exiting: bool,
     pub(crate) next_in_process: Option<ThreadIndex>,

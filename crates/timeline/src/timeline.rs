@@ -339,6 +339,7 @@ impl Timeline {
             row.start = Some(identity.start);
             row.cpu_cgroup = identity.cpu_cgroup;
             row.tgid = identity.tgid;
+            row.kernel = identity.kernel;
             // The leader of a new process heads a new list.
             row.next_in_process = if identity.tid == identity.tgid && newborn {
                 None

@@ -65,7 +65,10 @@ impl Timeline {
     ) -> Option<Sent> {
         let context = event.context;
         let by = match (context, current) {
-            (Context::Task, Occupant::Thread(thread)) => Sender::Thread(thread),
+            (Context::Task, Occupant::Thread(thread)) => {
+                self.threads[thread.0 as usize].acted = true;
+                Sender::Thread(thread)
+            }
             (Context::Softirq(Softirq::NetRx), _) => {
                 let back = self.reversed.get(&header.flow).copied();
                 let instance = self.cpu_state(event.cpu).map(|cpu_state| &cpu_state.instance);

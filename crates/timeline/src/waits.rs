@@ -49,8 +49,8 @@ impl Timeline {
                 SwitchOut::Runnable => CurrentState::Runnable,
                 SwitchOut::Throttled => CurrentState::Throttled(cpu),
                 SwitchOut::Blocked(state) => {
-                    row.wait = Wait { state: Some(state), ..Wait::default() };
-                    row.wait.call = call;
+                    let acted = std::mem::take(&mut row.acted);
+                    row.wait = Wait { state: Some(state), call, acted, ..Wait::default() };
                     if let Some(lock) = lock {
                         row.wait.lock = Some(lock);
                     }
@@ -136,6 +136,11 @@ impl Timeline {
             Some(thread) => thread,
             None => self.create(target, at, CurrentState::Unknown { lost_until: None }, sink),
         };
+        if let (Context::Task, Occupant::Thread(waker)) = (woken.context, woken.current)
+            && !self.threads[thread.0 as usize].kernel
+        {
+            self.threads[waker.0 as usize].acted = true;
+        }
         let row = &mut self.threads[thread.0 as usize];
         match row.state {
             CurrentState::Blocked if row.wait.newborn => {}

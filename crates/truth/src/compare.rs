@@ -18,7 +18,8 @@
 //!    ends. The segments are clipped to the time that the program accounts for, by the clock that both
 //!    documents use. The rest must be short (see `checks`).
 //!
-//! A wait for the network whose basis is `ambiguous` counts as unknown: the path does not know the sender there.
+//! A wait for the network or a timer whose basis is `ambiguous` counts as unknown: the path does not know the sender
+//! there, or whether the wait was one with a later one that a missing event hides.
 //! Unknown time that follows from missing events (`losses` that the recorder did not report) excuses what the
 //! path lacks elsewhere, and nothing else: time that it charges to somebody who did not have it, a name, an
 //! assertion that does not hold are wrong whatever is unknown beside them. Only where the program's own books
@@ -255,8 +256,9 @@ fn sums_of_path(segments: &[Segment], truth: &Truth, own: &BTreeSet<u32>) -> Sum
         let key = match (disk_waiter, segment.kind.as_str()) {
             _ if still_waiting => (tid, "still_waiting"),
             (_, "unknown") => (tid, "unknown"),
-            // Without the sending of a packet, the network's time and the sender's are not distinguished.
-            (_, "network") if segment.basis.as_deref() == Some("ambiguous") => (tid, "unknown"),
+            // Without the sending of a packet, the network's time and the sender's are not distinguished; without the
+            // next wait, a time-out that was the whole wait and one after which the wait went on are not.
+            (_, "network" | "timer") if segment.basis.as_deref() == Some("ambiguous") => (tid, "unknown"),
             (Some(waiter), "block_device") => (waiter, "block_device"),
             (Some(waiter), "timer") if in_disk_call() => (waiter, "block_device"),
             (Some(waiter), _) if kernels() => (waiter, "block_device"),

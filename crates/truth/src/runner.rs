@@ -97,7 +97,8 @@ impl Runner {
     /// If the tool fails, or a document has the wrong form.
     pub fn replay(&self, workload: &Workload, folder: &Path) -> Result<Judgement> {
         let mut command = Command::new(&self.wakepath);
-        command.arg("path").args(self.recordings(workload, folder)?);
+        command.arg("path").args(workload.as_timed_out.then_some("--as-timed-out"));
+        command.args(self.recordings(workload, folder)?);
         let path = answer(&mut command, &folder.join("path"), TIMEOUT)?;
         let limits = Limits::with_error(workload.limit).slower(self.slowness);
         judge(limits, &read(&folder.join("truth.json"))?, &path)

@@ -30,7 +30,7 @@ struct Packed {
     current: u32,
     evidence: u32,
     irq: u16,
-    /// A code, and `HAS_WORD`.
+    /// A code, `ACTED` and `HAS_WORD`.
     context: u8,
     /// The low four bits are the state; the constants name the others.
     state: u8,
@@ -54,8 +54,10 @@ const NO_STATE: u8 = 15;
 /// The code of the first softirq; the codes below are those of the other contexts. Two further codes stand for
 /// waits without a recorded wake-up.
 const SOFTIRQS: u8 = 16;
-const UNSEEN_END: u8 = 126;
-const OPEN_END: u8 = 127;
+const UNSEEN_END: u8 = 62;
+const OPEN_END: u8 = 63;
+/// The thread acted since its wait before.
+const ACTED: u8 = 0x40;
 /// A lock word stands in the list of words; the other bits are the code.
 const HAS_WORD: u8 = 0x80;
 
@@ -119,6 +121,7 @@ impl Waits {
             Waker::Open => (OPEN_END, UNKNOWN_OCCUPANT, 0, EvidenceIndex::NONE),
         };
         context |= if word.is_some() { HAS_WORD } else { 0 };
+        context |= if wait.acted { ACTED } else { 0 };
         let (call, arg0) = wait.call.map_or((NO_CALL, 0), |call| (call.number, call.arg0));
         self.packed.push(Packed { arg0, call, current, evidence: evidence.0, irq, context, state });
         WaitIndex(index)
@@ -138,7 +141,7 @@ impl Waits {
             OTHER => Some(BlockedState::Other(find(&self.states, index).unwrap_or(0))),
             code => BlockedState::KNOWN.get(usize::from(code)).copied(),
         };
-        let end = match packed.context & !HAS_WORD {
+        let end = match packed.context & !(HAS_WORD | ACTED) {
             UNSEEN_END => Waker::Unseen,
             OPEN_END => Waker::Open,
             code => Waker::Woken(WakeUp {
@@ -167,6 +170,7 @@ impl Waits {
             end,
             newborn: packed.state & NEWBORN != 0,
             began_before: packed.state & BEGAN_BEFORE != 0,
+            acted: packed.context & ACTED != 0,
             cut: find(&self.cuts, index),
         })
     }
@@ -226,8 +230,14 @@ mod tests {
         let mut all = vec![
             plain,
             Wait { state: None, call: None, end: Waker::Unseen, newborn: true, ..plain },
-            Wait { state: Some(BlockedState::Other(0x4000)), end: Waker::Open, began_before: true, ..plain },
-            Wait { end: woken(90, Context::Device), ..plain },
+            Wait {
+                state: Some(BlockedState::Other(0x4000)),
+                end: Waker::Open,
+                began_before: true,
+                acted: true,
+                ..plain
+            },
+            Wait { end: woken(90, Context::Device), acted: true, ..plain },
             Wait { lock: Some(lock), call: Some(Call { number: 202, arg0: 64, lock: Some(word) }), ..plain },
             Wait { call: Some(Call { number: 202, arg0: 64, lock: Some(word) }), end: Waker::Open, ..plain },
         ];

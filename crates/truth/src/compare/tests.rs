@@ -245,6 +245,7 @@ fn unknown_where_an_event_never_came_excuses_what_the_path_lacks_and_nothing_els
             ("60 main running, 5 worker unknown, 5 worker timer, 30 worker running", ""),
             ("60 main running, 5 worker unknown, 5 worker timer, 29 worker running, 1 main running", ""),
             ("60 main running, 10 main network?, 30 worker running", ""),
+            ("60 main running, 10 main timer?, 30 worker running", ""),
             // All of it lies within the time that is unknown, and main still has too much.
             (
                 "60 main running, 5 worker unknown, 5 worker timer, 20 worker running, 10 main running",
@@ -319,6 +320,7 @@ fn unknown_time_without_a_missing_event_excuses_nothing() {
     for drawing in [
         "60 main running, 5 worker unknown, 5 worker timer, 30 worker running",
         "60 main running, 10 main network?, 30 worker running",
+        "60 main running, 10 main timer?, 30 worker running",
     ] {
         let verdict = judge(&truth(), &path(drawing));
         assert_eq!((verdict.outcome(), verdict.void.len()), (Outcome::Wrong, 0), "{:?}", verdict.violations);
