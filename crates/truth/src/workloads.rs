@@ -59,7 +59,7 @@ const fn variant(name: &'static str, program: &'static str, arguments: &'static 
     Workload { arguments, program, ..workload(name, ONE_PERCENT) }
 }
 
-/// Of an event loop: each time-out is a wait for its timer, for the program and for the path.
+/// For an event loop: each time-out is a wait for its timer, in the truth and on the path.
 const fn as_timed_out(
     name: &'static str,
     program: &'static str,
