@@ -235,6 +235,19 @@ pub struct ReportedCause {
     pub name: CauseName,
     /// Its time, ns a call.
     pub asked_ns: f64,
+    /// Its parts, where the tool tells them apart.
+    #[serde(default)]
+    pub parts: Vec<CausePart>,
+}
+
+/// A part of a cause that the tool reports for calls.
+#[derive(Debug, Deserialize)]
+pub struct CausePart {
+    /// The type of the cause of that part alone.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// Its time, ns a call.
+    pub asked_ns: f64,
 }
 
 /// The threads of one name in the tree.

@@ -38,7 +38,7 @@ fn typed(what: &str) -> (&'static str, Option<&'static str>, &'static str) {
     match what {
         "running" => ("caller", None, "running"),
         HOLDER => ("running", Some("causes-holder"), "running"),
-        CPU => ("cpu", None, "runnable"),
+        CPU | IDLE => ("cpu", None, "runnable"),
         "interrupted" => ("interrupts", Some("causes-holder"), "interrupted"),
         DISK => ("disk", None, "block_device"),
         TIMER => ("timer", None, "timer"),
@@ -57,8 +57,11 @@ fn document(causes: &[(&str, f64)], calls: &[Value], mean: u64) -> CallsDocument
         json!({"who": who, "own": [{"kind": kind, "what": what, "asked_ns": ns, "usual_ns": 0.0}]})
     });
     let tree: Vec<Value> = tree.collect();
-    let causes =
-        causes.iter().map(|&(what, ns)| json!({"type": typed(what).0, "what": what, "asked_ns": ns}));
+    let causes = causes.iter().map(|&(what, ns)| {
+        let idle = [json!({"type": "idle_cpu", "asked_ns": ns})];
+        let parts: &[Value] = if what == IDLE { &idle } else { &[] };
+        json!({"type": typed(what).0, "what": what, "asked_ns": ns, "parts": parts})
+    });
     let causes: Vec<Value> = causes.collect();
     let document = json!({"schema": "wakepath.calls/1", "origin_ns": "0", "causes": causes, "tree": tree, "calls": calls,
         "peaks": [{"from_bucket": 23, "to_bucket": 23, "count": calls.len()}], "asked": {"mean_ns": mean}});
@@ -83,8 +86,28 @@ fn judged(met: (&str, u64, u64), causes: &[(&str, u64)], ahead: bool) -> (Vec<St
 
 const HOLDER: &str = "running causes-holder";
 const CPU: &str = "waiting for a CPU";
+const IDLE: &str = "waiting for a CPU, idle";
 const DISK: &str = "waiting for disk vda";
 const TIMER: &str = "sleeping until a timer";
+
+#[test]
+fn an_idle_cpu_is_no_neighbour_and_the_log_may_count_its_time_as_the_disks() {
+    for (met, causes, wrong) in [
+        (("fsync", 97, 0), &[(DISK, 970), (IDLE, 28), (CPU, 2)][..], vec![]),
+        (("fsync", 97, 3), &[(DISK, 970), (IDLE, 28), (CPU, 2)], vec![]),
+        // The log has the idle CPU's time in the disk's.
+        (("fsync", 100, 0), &[(DISK, 970), (IDLE, 28), (CPU, 2)], vec![]),
+        (("fsync", 97, 0), &[(DISK, 970), (CPU, 30)], vec!["neighbour differs by 3.00 points"]),
+        (("fsync", 100, 0), &[(DISK, 960), (IDLE, 2), ("running", 38)], vec!["fsync differs by 3.80 points"]),
+        (("timer", 100, 0), &[(TIMER, 970), (IDLE, 28), (CPU, 2)], vec!["timer differs by 3.00 points"]),
+    ] {
+        assert_eq!(
+            judged(met, causes, false),
+            (wrong.iter().map(ToString::to_string).collect(), vec![]),
+            "{causes:?}"
+        );
+    }
+}
 
 #[test]
 fn a_cause_is_right_by_name_and_within_a_hundredth_of_the_calls() {
