@@ -235,7 +235,7 @@ pub struct ReportedCause {
     pub name: CauseName,
     /// Its time, ns a call.
     pub asked_ns: f64,
-    /// Its parts, where the tool tells them apart.
+    /// Its parts, where the tool distinguishes them.
     #[serde(default)]
     pub parts: Vec<CausePart>,
 }
