@@ -3,7 +3,6 @@
 # ask: record -- $0
 # who: debugger
 # says: stopped
-# known: the time between a stop and its continuation counts as a wait for the process that ended it
 # json: segments cause.comm=debugger
 import os, signal, time
 if os.fork() == 0:

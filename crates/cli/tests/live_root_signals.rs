@@ -132,3 +132,17 @@ fn a_signal_that_a_handler_takes_is_named_where_it_cut_a_read_short() {
     assert!((450_000_000..550_000_000).contains(&took), "{cut}");
     assert_eq!(document["killed"], Value::Null);
 }
+
+#[test]
+fn a_stopped_program_names_the_stop_and_who_let_it_go_on() {
+    let Some(folder) = place("a stop is not a wait for the process that ends it") else { return };
+    let stopped = "(kill -STOP $$; sleep 0.3; kill -CONT $$) & wait";
+    let (said, problems) = run(&folder, &["record", "--", "sh", "-c", stopped], 0);
+    let said = format!("{said}{problems}");
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("mostly stopped by a signal until SIGCONT from sh ("), "{said}");
+    let document = document(&folder);
+    let stops = document["segments"].as_array().unwrap().iter().filter(|it| it["kind"] == "stopped");
+    let took: i64 = stops.map(|it| it["to_ns"].as_i64().unwrap() - it["from_ns"].as_i64().unwrap()).sum();
+    assert!((280_000_000..340_000_000).contains(&took), "{took} ns");
+}

@@ -1,7 +1,7 @@
 //! The explanation of a wait by its end: the parts that replace it on a path.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{Context, FlowId, SignalEffect, Softirq};
+use wakepath_event::{BlockedState, Context, FlowId, SignalEffect, Softirq};
 use wakepath_wait_graph::{
     Completion, ContendedLock, Cut, Evidence, Graph, Occupant, PacketTimer, Received, Sender, StateInterval,
     ThreadIndex, TimerPurpose, Wait, WakeUp, Waker,
@@ -53,7 +53,15 @@ pub(crate) fn explain(
     let open_lock = |link: ContendedLock| {
         one_part(SegmentKind::Lock, Cause::Lock(link.into()), Basis::measured_unless(!link.proved))
     };
+    let stopped = wait.state == Some(BlockedState::Stopped);
     let WakeUp { at: woken, current, context, irq, evidence } = match wait.end {
+        Waker::Woken(woken) if stopped => {
+            let cause = Cause::Signal(SignalCause::of_continuation(wait.cut, &woken));
+            return one_part(SegmentKind::Stopped, cause, Basis::Measured);
+        }
+        Waker::Open if stopped => {
+            return one_part(SegmentKind::Stopped, Cause::StillWaiting, Basis::Measured);
+        }
         Waker::Woken(woken) => match wait.cut.filter(|cut| cut.signal != 0 && !is_for_signals(wait)) {
             // A thread that ends its process by no signal decides how long the others take.
             // The lock was not released: the signal ended the wait, and the waiter with it.

@@ -161,6 +161,8 @@ pub enum SegmentKind {
     Lock,
     /// Blocked on input from a user.
     UserInput,
+    /// Stopped by a signal.
+    Stopped,
     /// Blocked on another device, or on an interrupt other than the above.
     OtherDevice,
     /// Not known.
@@ -169,7 +171,7 @@ pub enum SegmentKind {
 
 impl SegmentKind {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Running,
         Self::Runnable,
         Self::Throttled,
@@ -180,6 +182,7 @@ impl SegmentKind {
         Self::Network,
         Self::Lock,
         Self::UserInput,
+        Self::Stopped,
         Self::OtherDevice,
         Self::Unknown,
     ];
@@ -197,6 +200,7 @@ impl SegmentKind {
             Self::Network => "network",
             Self::Lock => "lock",
             Self::UserInput => "user_input",
+            Self::Stopped => "stopped",
             Self::OtherDevice => "other_device",
             Self::Unknown => "unknown",
         }
@@ -320,6 +324,14 @@ pub enum SignalSender {
 }
 
 impl SignalCause {
+    /// The signal that lets a stopped thread go on: `SIGCONT`, unless it is known to be one that kills. Nothing else
+    /// wakes a thread in that state.
+    pub(crate) fn of_continuation(cut: Option<Cut>, woken: &WakeUp) -> Self {
+        const SIGCONT: u32 = 18;
+        let killed = cut.filter(|cut| cut.effect == SignalEffect::Kills);
+        Self::new(killed.unwrap_or(Cut { signal: SIGCONT, effect: SignalEffect::GoesOn }), woken)
+    }
+
     /// The signal that cut short a wait that this wake-up ended.
     pub(crate) fn new(cut: Cut, woken: &WakeUp) -> Self {
         let sender = match (woken.context, woken.current) {

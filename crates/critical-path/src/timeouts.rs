@@ -1,7 +1,7 @@
 //! Waits that end in a time-out, and those of them that count as one wait.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{Call, Context, Softirq, Tid};
+use wakepath_event::{BlockedState, Call, Context, Softirq, Tid};
 use wakepath_wait_graph::{
     Graph, Occupant, StateInterval, StateIntervals, ThreadIndex, ThreadState, UnknownReason, Wait, WakeUp,
     Waker,
@@ -79,6 +79,9 @@ impl JoinedWaits {
                 ThreadState::Unknown(UnknownReason::Lost) => lost = provable,
                 ThreadState::Blocked(_) => {
                     let Some(wait) = graph.wait(&interval) else { break };
+                    if wait.state == Some(BlockedState::Stopped) {
+                        continue;
+                    }
                     if Awaited::of(&wait) != Some(awaited) || ran > waited {
                         break;
                     }

@@ -95,6 +95,8 @@ pub enum RowKey {
     KernelThread(Comm),
     /// Waits that this signal cut short.
     Signal(SignalCause),
+    /// Time in which a signal had stopped the thread, until this.
+    Stopped(Responsible),
     /// Waits that were not over when the window closed.
     StillWaiting,
     /// The reason why it is not known.

@@ -240,6 +240,7 @@ impl RowBuilder<'_> {
             },
             SegmentKind::Lock => RowKey::Lock,
             SegmentKind::UserInput => RowKey::UserInput,
+            SegmentKind::Stopped => RowKey::Stopped(class.responsible),
             SegmentKind::OtherDevice => RowKey::Device(class.responsible),
             SegmentKind::Unknown => match class.responsible {
                 Responsible::StillWaiting => RowKey::StillWaiting,

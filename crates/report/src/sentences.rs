@@ -152,6 +152,11 @@ fn activities() -> Vec<(&'static str, String)> {
         (SegmentKind::Timer, sent_by_timer(TimerPurpose::Other)),
         (SegmentKind::Lock, Responsible::Lock { address: 0x2000, kernel: false, owner: None }),
         (SegmentKind::UserInput, interrupt),
+        (
+            SegmentKind::Stopped,
+            Responsible::Signal(signal(18, SignalEffect::GoesOn, SignalSender::Thread(ThreadIndex(3)))),
+        ),
+        (SegmentKind::Stopped, Responsible::StillWaiting),
         (SegmentKind::OtherDevice, interrupt),
         (SegmentKind::Unknown, Responsible::Interrupt { context: Context::Unrecorded, irq: None }),
         (
@@ -201,6 +206,7 @@ fn causes() -> Vec<(&'static str, String)> {
         RowKey::Process(postgres, None),
         RowKey::KernelThread(Comm::new(b"kworker")),
         RowKey::Signal(signal(14, SignalEffect::GoesOn, SignalSender::Timer)),
+        RowKey::Stopped(Responsible::Signal(signal(9, SignalEffect::Kills, SignalSender::Unknown))),
         RowKey::StillWaiting,
         RowKey::Unknown(Responsible::NoWakeupSeen),
     ];

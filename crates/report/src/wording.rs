@@ -178,6 +178,7 @@ pub const fn kind_phrase(kind: SegmentKind) -> &'static str {
         SegmentKind::Network => "waiting for the network",
         SegmentKind::Lock => "waiting for a lock",
         SegmentKind::UserInput => "waiting for a person",
+        SegmentKind::Stopped => "stopped by a signal",
         SegmentKind::OtherDevice => "waiting for a device",
         SegmentKind::Unknown => "unknown",
     }
@@ -207,6 +208,7 @@ pub const fn kind_meaning(kind: SegmentKind) -> &'static str {
             "the thread was blocked on a lock, and it is not known what the lock's owner did"
         }
         SegmentKind::UserInput => "the thread was blocked until a keyboard, mouse or terminal sent input",
+        SegmentKind::Stopped => "a signal had stopped the thread, until another let it go on or killed it",
         SegmentKind::OtherDevice => "the thread was blocked until an interrupt of another kind came",
         SegmentKind::Unknown => {
             "the recording does not explain this time; it is never guessed and never left out"

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{
-    Call, CgroupId, Comm, Cpu, Event, EventKind, HostIndex, Signal, SignalAction, SignalEffect,
+    BlockedState, Call, CgroupId, Comm, Cpu, Event, EventKind, HostIndex, Signal, SignalAction, SignalEffect,
     ThreadIdentity, Tid,
 };
 use wakepath_timeline::{Sink, State, Timeline};
@@ -156,7 +156,11 @@ impl Store {
                         // The other threads of a process that ends are woken without a sending of their own.
                         None => ends,
                     };
-                    return (signal.cut_call.is_some() && same_call && is_cut).then_some(index);
+                    let cuts_call = signal.cut_call.is_some() && same_call;
+                    // The thread does not go back to its call.
+                    let kills =
+                        wait.state == Some(BlockedState::Stopped) && signal.effect() == SignalEffect::Kills;
+                    return ((cuts_call || kills) && is_cut).then_some(index);
                 }
                 _ => to = interval.from(),
             }

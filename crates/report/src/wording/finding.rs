@@ -116,6 +116,7 @@ pub fn activity(evidence: &Evidence<'_>, Activity { kind, blamed }: &Activity) -
             format!("{waiting} {}", a_disk(evidence, *device))
         }
         (SegmentKind::Throttled, Blamed::CpuLimit(limit)) => cpu_limit(Some(limit)),
+        (SegmentKind::Stopped, Blamed::Cause(until)) => stopped(evidence, *until),
         (SegmentKind::Unknown, Blamed::Cause(Responsible::Signal(signal))) => cut_short(evidence, signal),
         (SegmentKind::Unknown, Blamed::Cause(Responsible::StillWaiting)) => {
             String::from("still waiting at the end of the window")
@@ -150,6 +151,17 @@ fn cut_short(evidence: &Evidence<'_>, signal: &SignalCause) -> String {
         SignalEffect::GoesOn => "cut the wait short",
     };
     format!("waiting until {} {effect}", signal_sent(evidence.recorded, signal, evidence.path.window.to))
+}
+
+/// A stop: `stopped by a signal until SIGCONT from gdb (317)`.
+fn stopped(evidence: &Evidence<'_>, until: Responsible) -> String {
+    match until {
+        Responsible::Signal(signal) => {
+            let sent = signal_sent(evidence.recorded, &signal, evidence.path.window.to);
+            format!("stopped by a signal until {sent}")
+        }
+        _ => String::from("stopped by a signal, still at the end of the window"),
+    }
 }
 
 /// A disk, `disk sda`, or that it is one.
@@ -197,6 +209,7 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
         }
         RowKey::KernelThread(name) => ("kernel_thread", format!("waiting for kernel thread {}", comm(*name))),
         RowKey::Signal(signal) => ("signal", cut_short(evidence, signal)),
+        RowKey::Stopped(until) => ("stopped", stopped(evidence, *until)),
         RowKey::StillWaiting => fixed("still_waiting", "still waiting at the end of the window"),
         RowKey::Unknown(why) => match responsible(evidence, *why).1 {
             Some(why) => ("unknown", format!("unknown: {why}")),

@@ -112,7 +112,10 @@ fn admits(blocks: &[String]) -> bool {
 fn blocks(screen: &str) -> Vec<String> {
     let mut blocks: Vec<String> = Vec::new();
     let mut columns = Vec::new();
-    for line in screen.lines().take(SCREEN_LINES) {
+    // A headline may take several lines, up to the line with the time.
+    let head = screen.lines().take_while(|line| !line.is_empty() && !begins_with_year(line)).count();
+    let is_headline = 1..if screen.lines().nth(head).is_some_and(begins_with_year) { head } else { 1 };
+    for (index, line) in screen.lines().take(SCREEN_LINES).enumerate() {
         let indented = line.len() - line.trim_start().len();
         if line.trim().is_empty() {
             columns.clear();
@@ -121,7 +124,7 @@ fn blocks(screen: &str) -> Vec<String> {
         } else if let Some(figures) = figures(line, &columns) {
             blocks.extend(figures);
         } else if let Some(block) = blocks.last_mut()
-            && indented > MAX_INDENT
+            && (indented > MAX_INDENT || is_headline.contains(&index))
         {
             block.push(' ');
             block.push_str(line.trim());
@@ -133,6 +136,11 @@ fn blocks(screen: &str) -> Vec<String> {
         *headline = without_window(headline);
     }
     blocks
+}
+
+/// Whether a line begins with a date: `2026-11-24 02:19:51.358 to …`.
+fn begins_with_year(line: &str) -> bool {
+    line.split_once('-').is_some_and(|(year, _)| year.len() == 4 && year.bytes().all(|c| c.is_ascii_digit()))
 }
 
 /// A headline without the length of the window: `app took 2.05 s: mostly…`, `…; its 2.05 s were mostly…`.
@@ -241,6 +249,18 @@ mod tests {
                  (indexer)
  31.5%   296 ms  waiting for a CPU (app and indexer)
 ";
+
+    #[test]
+    fn a_headline_may_take_several_lines() {
+        let screen = "timeout took 1.00 s; python3 (363) was killed by SIGTERM while waiting 970 ms in\n\
+                      read on a pipe; the 1.00 s of timeout were mostly waiting\n\
+                      2026-11-24 02:19:51.358 to 02:19:52.360 UTC on vm\n\n share     time\n";
+        let read = blocks(screen);
+        assert!(read[0].contains("waiting 970 ms in read on a pipe; mostly waiting"), "{}", read[0]);
+        assert!(read[1].starts_with("2026-11-24"), "{read:?}");
+        // Without a time below it is one line.
+        assert_eq!(blocks("error: no such file\nhint: record first\n").len(), 2);
+    }
 
     /// The expected parts in the form `SIZE UNIT WHO says WORD` or `SIZE UNIT WHO never WORD`.
     fn expected(planted: &str) -> Expected {

@@ -55,6 +55,14 @@ fn everything() -> FinishedStory {
         (SegmentKind::Lock, Cause::Lock(lock)),
         (SegmentKind::UserInput, Cause::Interrupt { context: Context::Device, irq: Some(1) }),
         (SegmentKind::OtherDevice, Cause::Interrupt { context: Context::Device, irq: Some(9) }),
+        (
+            SegmentKind::Stopped,
+            Cause::Signal(SignalCause {
+                number: 18,
+                effect: SignalEffect::GoesOn,
+                sender: SignalSender::Thread(other),
+            }),
+        ),
         (SegmentKind::Unknown, Cause::BeforeRecording),
         (SegmentKind::Unknown, Cause::AfterRecording),
         (SegmentKind::Unknown, Cause::NoWakeupSeen),
