@@ -4,9 +4,8 @@
 # needs: setpriv
 # ask: record -- sh update
 # who: sleep
-# says: sleeping
+# says: clock_nanosleep
 # never: in epoll_wait
-# known: PostgreSQL waits in epoll_wait, whose time-outs are not joined
 # json: contributors kind=timer comm=sleep
 as="setpriv --reuid=nobody --regid=nogroup --clear-groups"
 mkdir data socket && chmod 755 . && chown nobody data socket

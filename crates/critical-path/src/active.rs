@@ -8,7 +8,7 @@ use crate::find_problems::problems;
 use crate::own_segments::own_segments;
 use crate::pick_up::{WorkPickUp, find_pick_up};
 use crate::tiles::{Position, Tiles, Trust};
-use crate::timeouts::{JoinedWaits, Timeouts, timed_out};
+use crate::timeouts::{JoinedWaits, Timeouts, ended_early};
 use crate::{Algorithm, Basis, Cause, JoinedSum, Path, Rule, Segment, SegmentKind, Via, Wait, Window};
 
 /// The active path of a window (G15 Algorithm 5): the thread's own time, with each wait replaced by the
@@ -140,7 +140,7 @@ impl Walk<'_> {
             if let (ThreadState::Blocked(_), Some(wait)) = (interval.state, graph.wait(&interval)) {
                 let (position, began) = (follow.position, interval.from);
                 let mut explained = WaitToExplain { position, interval, wait, joined: follow.joined, began };
-                if self.timeouts != Timeouts::AsTheyAre && !follow.joined && timed_out(&wait) {
+                if self.timeouts != Timeouts::AsTheyAre && !follow.joined && ended_early(&wait) {
                     follow.joint = JoinedWaits::at(graph, position.thread, index, follow.to, follow.joint);
                     let ending = follow
                         .joint

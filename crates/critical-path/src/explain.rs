@@ -144,7 +144,7 @@ pub(crate) fn explain(
 
 /// Whether a wait in this call waits for a signal, whose sender then answers it: `pause`, `rt_sigsuspend`. A signal
 /// that kills answers nothing.
-fn is_for_signals(wait: &Wait) -> bool {
+pub(crate) fn is_for_signals(wait: &Wait) -> bool {
     let goes_on = wait.cut.is_some_and(|cut| cut.effect == SignalEffect::GoesOn);
     goes_on && wait.call.is_some_and(|call| matches!(call.number, 34 | 130))
 }

@@ -396,6 +396,8 @@ pub enum Rule {
     LastPacket,
     /// Consecutive time-outs of the same wait for a lock are one wait, which the lock's owner ended.
     JoinedTimeouts,
+    /// A timer's signal cut the wait short, and its handler let the thread go back to the same call.
+    ResumedAfterSignal,
     /// The wake-up came before its own switch-out.
     WakingBeforeSwitch,
     /// A kernel worker's time before it picked up the work has nothing to do with the wait.

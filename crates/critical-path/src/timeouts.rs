@@ -1,13 +1,14 @@
 //! Waits that end in a time-out, and those of them that count as one wait.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{BlockedState, Call, Context, Softirq, Tid};
+use wakepath_event::{BlockedState, Call, Context, SignalEffect, Softirq, Tid};
 use wakepath_wait_graph::{
     Graph, Occupant, StateInterval, StateIntervals, ThreadIndex, ThreadState, UnknownReason, Wait, WakeUp,
     Waker,
 };
 
 use crate::Rule;
+use crate::explain::is_for_signals;
 use crate::tiles::Trust;
 
 /// The treatment of waits that end in a time-out.
@@ -22,6 +23,9 @@ pub enum Timeouts {
     /// They are joined where it is proved that the thread went back to the same wait: all are for one lock, whose
     /// memory names the same owner each time, and that owner ended the last one; or all poll the same set of
     /// descriptors, and the thread sent no packet and woke no thread of a program between. The segments have the rule [`Rule::JoinedTimeouts`](crate::Rule::JoinedTimeouts).
+    ///
+    /// A wait that a timer's signal cut short goes on, where the handler let the thread go back to the same call with
+    /// the same first argument, whatever the call: [`Rule::ResumedAfterSignal`](crate::Rule::ResumedAfterSignal).
     ///
     /// Nothing else proves it. The futex of a condition variable or semaphore is at the same address for each event,
     /// and a descriptor is the same for each packet. Where a missing record may hide that the thread went back to the
@@ -40,6 +44,8 @@ pub(crate) struct JoinedWaits {
     last: usize,
     /// The index of the first of them since when the thread, for all that is known, did nothing else.
     proved: usize,
+    /// The index of the first of them since when signals cut all short but the last.
+    resumed: usize,
     /// The index of the first of them after the last missing switch that may hide the end of the earlier ones.
     hidden: usize,
     /// The certainty that they are one, if the last one ended in something other than a time-out.
@@ -59,12 +65,13 @@ impl JoinedWaits {
     ) -> Option<Self> {
         let intervals = graph.state_intervals(thread);
         let interval = intervals.get(index)?;
-        let first = graph.wait(&interval).filter(timed_out)?;
+        let first = graph.wait(&interval).filter(ended_early)?;
         if let Some(known) = known.filter(|known| index <= known.last) {
             return Some(known);
         }
-        let awaited = Awaited::of(&first).filter(|awaited| may_go_on(awaited.call))?;
+        let awaited = Awaited::of(&first).filter(|awaited| !timed_out(&first) || may_go_on(awaited.call))?;
         let (mut last, mut proved, mut hidden) = (index, index, index);
+        let mut resumed = index + usize::from(timed_out(&first));
         // The time since the last of them is not known.
         let mut lost = false;
         let provable = awaited.is_set || awaited.lock.is_some();
@@ -82,31 +89,29 @@ impl JoinedWaits {
                     if wait.state == Some(BlockedState::Stopped) {
                         continue;
                     }
-                    if Awaited::of(&wait) != Some(awaited) || ran > waited {
+                    let over = timed_out(&wait) && !may_go_on(awaited.call);
+                    if Awaited::of(&wait) != Some(awaited) || ran > waited || over {
                         break;
                     }
                     last = next;
-                    // After a packet or a wake-up of its own, polls of a set may wait for another answer.
-                    if awaited.is_set && wait.acted {
+                    // After a packet or a wake-up of its own, the thread may wait for another answer.
+                    if awaited.lock.is_none() && wait.acted {
                         proved = next;
                         hidden = if lost { next } else { hidden };
                     }
                     // How it ended is not known.
                     lost = provable && wait.end == Waker::Unseen;
-                    if !lost && !timed_out(&wait) {
-                        return Some(Self {
-                            last,
-                            proved,
-                            hidden,
-                            ended: awaited.trust(graph, thread, &wait),
-                        });
+                    if !lost && !ended_early(&wait) {
+                        let ended = awaited.trust(graph, thread, &wait);
+                        return Some(Self { last, proved, resumed, hidden, ended });
                     }
+                    resumed = if timed_out(&wait) { next + 1 } else { resumed };
                     (waited, ran) = (interval.to.since(interval.from), 0);
                 }
             }
         }
         hidden = if lost { last + 1 } else { hidden };
-        Some(Self { last, proved, hidden, ended: None })
+        Some(Self { last, proved, resumed, hidden, ended: None })
     }
 
     /// Whether the wait at `index`, which timed out, may be one with a later one that a missing switch hides.
@@ -123,7 +128,12 @@ impl JoinedWaits {
         index: usize,
         timeouts: Timeouts,
     ) -> Option<(StateInterval, Wait, Trust)> {
-        let trust = self.ended.map(|trust| trust.doubtful_if(index < self.proved));
+        let resumed = Trust::By(Rule::ResumedAfterSignal);
+        let trust = self.ended.map(|trust| match trust {
+            Trust::Doubtful if index >= self.resumed => resumed,
+            _ => trust,
+        });
+        let trust = trust.map(|trust| trust.doubtful_if(index < self.proved));
         let trust = trust.filter(|trust| match timeouts {
             Timeouts::AsTheyAre => false,
             Timeouts::Joined => *trust != Trust::Doubtful,
@@ -187,10 +197,21 @@ fn is_named(graph: &Graph, waiter: ThreadIndex, waker: ThreadIndex, owner: Tid) 
     waker.identity.as_ref().is_some_and(|who| who.ns_tid.number() == owner.number())
 }
 
+/// Whether a timer ended a wait: its own, or one that sent a signal, whose handler let the thread go back to its call.
+pub(crate) fn ended_early(wait: &Wait) -> bool {
+    let goes_on = wait.cut.is_some_and(|cut| cut.signal != 0 && cut.effect == SignalEffect::GoesOn);
+    let by_timer = matches!(wait.end, Waker::Woken(WakeUp { context, .. }) if is_timer(context));
+    timed_out(wait) || (goes_on && by_timer && !is_for_signals(wait))
+}
+
 /// Whether a timer of its own ended a wait.
 pub(crate) fn timed_out(wait: &Wait) -> bool {
     // A timer that sends a signal is not the wait's own.
     let (Waker::Woken(WakeUp { context, .. }), None) = (wait.end, wait.cut) else { return false };
+    is_timer(context)
+}
+
+const fn is_timer(context: Context) -> bool {
     matches!(
         context,
         Context::LocalTimer | Context::UnrecordedTimer | Context::Softirq(Softirq::Timer | Softirq::Hrtimer)

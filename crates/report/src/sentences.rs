@@ -43,6 +43,7 @@ fn every_code_has_its_sentence() {
         Rule::LastCompletion,
         Rule::LastPacket,
         Rule::JoinedTimeouts,
+        Rule::ResumedAfterSignal,
         Rule::WakingBeforeSwitch,
         Rule::TakenUp,
         Rule::StolenBefore,

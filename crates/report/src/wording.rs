@@ -276,6 +276,10 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
             "joined_timeouts",
             "waits for one lock, or for one set of descriptors, that timed out count as one wait: the end of the last explains all",
         ),
+        Rule::ResumedAfterSignal => (
+            "resumed_after_signal",
+            "a timer's signal cut the wait short and its handler returned to the same call: both are one wait",
+        ),
         Rule::WakingBeforeSwitch => (
             "waking_before_switch",
             "the wake-up came before the CPU had switched away from the thread that went to sleep",
