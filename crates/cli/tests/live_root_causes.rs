@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use serde_json::Value;
 use wakepath_harness::live::{
-    document, document_among, length, list, number, place, record, run, skip, workload,
+    document, document_among, length, list, number, place, program, record, run, skip, workload,
 };
 
 /// A cause, the number of calls in a thousand that meet it, and the bucket of its time. The buckets up to the next
@@ -163,13 +163,107 @@ fn is_first(cause: &str, first: &Value) -> bool {
     let names = |thread: &str| first["what"].as_str().is_some_and(|what| what.contains(thread));
     match cause {
         "compute" => first["type"] == "caller",
-        "mutex" => first["type"] == "running" && names("causes-holder"),
+        "mutex" => first["what"] == "waiting for a lock that causes-holder held",
         "timer" => first["type"] == "timer",
-        "peer" => ["running", "process"].iter().any(|kind| first["type"] == *kind) && names("causes-peer"),
+        "peer" => ["thread", "process"].iter().any(|kind| first["type"] == *kind) && names("causes-peer"),
         "limit" => first["type"] == "cpu_limit",
         "fsync" => first["type"] == "disk",
         _ => false,
     }
+}
+
+/// One call in twenty waits for an answer of `renderer`, who computes; the others want the mutex with which `indexer`
+/// sleeps for 20 ms of every 80.
+const TWO_CAUSES: &str = r#"
+    #include <pthread.h>
+    #include <sys/prctl.h>
+    #include <time.h>
+    #include <unistd.h>
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static int asked[2], answered[2];
+    static void nap(long ms)
+    {
+        struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
+        nanosleep(&t, 0);
+    }
+    static void *indexer(void *unused)
+    {
+        for (prctl(PR_SET_NAME, "indexer");; nap(60)) {
+            pthread_mutex_lock(&lock);
+            nap(20);
+            pthread_mutex_unlock(&lock);
+        }
+        return unused;
+    }
+    static void *renderer(void *unused)
+    {
+        char c;
+        for (prctl(PR_SET_NAME, "renderer"); read(asked[0], &c, 1) == 1; write(answered[1], &c, 1)) {
+            struct timespec t;
+            do
+                clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+            while (t.tv_nsec % 20000000 < 10000000);
+            do
+                clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+            while (t.tv_nsec % 20000000 >= 10000000);
+        }
+        return unused;
+    }
+    __attribute__((noinline)) int handle(int i)
+    {
+        char c = 0;
+        if (i % 20 == 19) {
+            write(asked[1], &c, 1);
+            read(answered[0], &c, 1);
+        } else {
+            pthread_mutex_lock(&lock);
+            pthread_mutex_unlock(&lock);
+        }
+        return i;
+    }
+    int main(void)
+    {
+        pthread_t thread;
+        pipe(asked);
+        pipe(answered);
+        pthread_create(&thread, 0, indexer, 0);
+        pthread_create(&thread, 0, renderer, 0);
+        for (int i = 0; i < 1000; i++, nap(1))
+            handle(i);
+    }
+"#;
+
+#[test]
+fn two_causes_in_one_peak_name_who_held_and_who_answered_and_in_how_many_calls() {
+    let Some(folder) = place("a mutex's holder and an answering thread are two causes of the slow calls")
+    else {
+        return;
+    };
+    let one = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    program(&folder, "two", TWO_CAUSES, &["-pthread"]);
+    record(&folder, &["--call", "./two:handle", "--", "./two"], 0);
+    drop(one);
+    let asked = ["path", "--call", "handle", "--above", "4ms"];
+    let answer = document(&folder, &asked);
+    let causes = list(&answer["causes"]);
+    let of = |what: &str| {
+        let cause = causes.iter().find(|cause| cause["what"] == what);
+        let cause = cause.unwrap_or_else(|| panic!("no {what}: {causes:#?}"));
+        (cause["first_in"].as_u64().expect("a number"), &cause["parts"][0])
+    };
+    let (held, asleep) = of("waiting for a lock that indexer held");
+    let (answered, ran) = of("waiting for renderer");
+    assert_eq!((&asleep["kind"], &ran["kind"]), (&"timer".into(), &"running".into()));
+    // Some calls spend most of their time in a queue for a CPU.
+    let calls = answer["asked"]["calls"].as_u64().expect("a number");
+    assert!(held > 10 && answered > 20 && held + answered > calls * 3 / 4, "{held}, {answered} of {calls}");
+    let (said, _) = run(&folder, &asked, 0);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let held = format!(
+        "indexer held: sleeping until a timer, in clock_nanosleep (the largest cause in {held} calls)"
+    );
+    assert!(said.contains(&held), "{said}");
+    assert!(said.contains(&format!("(the largest cause in {answered} calls)")), "{said}");
 }
 
 #[test]

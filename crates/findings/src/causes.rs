@@ -7,7 +7,8 @@ use wakepath_event::Comm;
 use wakepath_names::{CallName, Object};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::{Code, EndKey, Evidence, PerGroup, Row, RowKey, rows};
+use crate::rows::rows_of_call;
+use crate::{Code, EndKey, Evidence, PerGroup, Row, RowKey};
 
 /// The time that a key took of the calls that were asked about, and of the usual ones.
 #[derive(Debug)]
@@ -53,7 +54,7 @@ fn causes_of_call(call: &Evidence<'_>) -> Vec<(RowKey, Row)> {
     let own = own.filter(|s| s.kind == SegmentKind::Running && s.thread == Some(caller));
     let mut own_ns: u64 = own.map(|segment| segment.to.since(segment.from)).sum();
     let mut causes = Vec::new();
-    for (key, mut row) in rows(call) {
+    for (key, mut row) in rows_of_call(call) {
         if key == RowKey::Running(call.subject().comm) {
             // Others may have its name.
             let own = Row { total_ns: own_ns.min(row.total_ns), ..row.clone() };
@@ -127,18 +128,23 @@ impl<'a> Cause<'a> {
         let ran = |thread: ThreadIndex, comm: Comm| match &self.key {
             RowKey::Caller => thread == caller,
             RowKey::Running(name) => *name == comm && thread != caller && row.threads.contains(&thread),
-            RowKey::Process(..) => row.threads.contains(&thread),
+            RowKey::Process(..) | RowKey::Thread(..) => thread != caller && row.threads.contains(&thread),
             _ => false,
         };
-        let is_process = matches!(self.key, RowKey::Process(..));
-        let running = self.parts.iter_mut().filter(|part| part.end.runs()).min_by(|a, b| a.end.cmp(&b.end));
-        let code = if is_process { running.map(|part| &mut part.code) } else { Some(&mut self.code) };
-        if let Some(code) = code {
-            let seen = call.ran().filter(|(thread, comm, ..)| ran(*thread, *comm));
-            seen.for_each(|(.., site, count)| code.ran.add(site, count));
+        let is_of_others = self.key.is_of_others();
+        for (_, comm, site, count) in call.ran().filter(|(thread, comm, ..)| ran(*thread, *comm)) {
+            let code = if is_of_others {
+                let running = self.parts.iter_mut().filter(|part| part.end.runs());
+                // The thread's own part, else that of the threads that the key names.
+                let its = running.filter(|part| part.end.thread.is_none_or(|name| name == comm));
+                its.max_by_key(|part| part.end.thread.is_some()).map(|part| &mut part.code)
+            } else {
+                Some(&mut self.code)
+            };
+            code.into_iter().for_each(|code| code.ran.add(site, count));
         }
         // Where the ends are those of others, these are the waits for them.
-        if is_process || row.ends.is_empty() {
+        if is_of_others || row.ends.is_empty() {
             self.code.waited.add_sites(call.stacks, &row.sites);
         }
     }

@@ -91,6 +91,9 @@ pub enum RowKey {
     Device(Responsible),
     /// Another process; several of one name, on one host, are one row.
     Process(Comm, Option<HostIndex>),
+    /// In the time of a call: a thread of the caller's own process or its descendants that ended the caller's wait, by
+    /// its name, and how.
+    Thread(Comm, EndedBy),
     /// A kernel thread, where no disk was behind it.
     KernelThread(Comm),
     /// Waits that this signal cut short.
@@ -101,6 +104,24 @@ pub enum RowKey {
     StillWaiting,
     /// The reason why it is not known.
     Unknown(Responsible),
+}
+
+impl RowKey {
+    /// Whether the time is that of threads that the waiting thread waited for; its parts say what they did.
+    pub const fn is_of_others(&self) -> bool {
+        matches!(self, Self::Process(..) | Self::Thread(..))
+    }
+}
+
+/// The way in which a thread ended another one's wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EndedBy {
+    /// It released a lock, whose owner it was.
+    Release,
+    /// It sent a packet.
+    Packet,
+    /// It woke the thread.
+    WakeUp,
 }
 
 /// A part of a row's time.
@@ -122,6 +143,8 @@ pub struct EndKey {
     pub activity: Option<Activity>,
     /// The number of the system call that it was in.
     pub call: Option<u32>,
+    /// The name of the thread there, where it is not of those that the row's key names.
+    pub thread: Option<Comm>,
 }
 
 impl EndKey {

@@ -127,8 +127,18 @@ impl BasisMix {
 
 /// All rows, the largest first.
 pub fn rows(evidence: &Evidence<'_>) -> Vec<(RowKey, Row)> {
+    keyed(evidence, false)
+}
+
+/// The rows of a call's time, the largest first. First the thread that ended a wait of the call's own thread (it held
+/// the lock, sent the packet or woke the thread), then what that one did meanwhile: the parts of its row.
+pub(crate) fn rows_of_call(evidence: &Evidence<'_>) -> Vec<(RowKey, Row)> {
+    keyed(evidence, true)
+}
+
+fn keyed(evidence: &Evidence<'_>, of_call: bool) -> Vec<(RowKey, Row)> {
     let mut builder = RowBuilder { evidence, rows: HashMap::new(), own: HashMap::new() };
-    for (class, sum) in classes(evidence) {
+    for (class, sum) in classes(evidence, of_call) {
         builder.add(&class, sum);
     }
     let mut rows: Vec<_> = builder.rows.into_iter().collect();
@@ -157,8 +167,9 @@ impl RowBuilder<'_> {
             _ => (class.call, class.site),
         };
         // A wait for another process is named by the waiter's call; the other's calls are its parts.
-        let (call, site, waits) = match key {
-            RowKey::Process(..) => (class.own_call, class.own_site, sum.waits),
+        let (call, site, waits) = match (&key, class.ender) {
+            (_, Some(ender)) => (ender.call, ender.site, sum.waits),
+            (RowKey::Process(..), None) => (class.own_call, class.own_site, sum.waits),
             _ => (end_call, end_site, if by_kernel { sum.waits } else { sum.own_waits }),
         };
         let part = self.part(&key, class, by_kernel);
@@ -202,6 +213,14 @@ impl RowBuilder<'_> {
 
     fn key(&mut self, class: &Class, thread: Option<ThreadInfo>, user: Option<ThreadIndex>) -> RowKey {
         let evidence = self.evidence;
+        if let Some(ender) = class.ender {
+            let other = evidence.thread(ender.thread);
+            return if self.is_own(ender.thread) {
+                RowKey::Thread(other.comm, ender.by)
+            } else {
+                RowKey::Process(self.process_comm(&other), evidence.remote_host(&other))
+            };
+        }
         if let Some(other) = user.filter(|user| !self.is_own(*user)) {
             let other = evidence.thread(other);
             if !other.kernel {
@@ -257,7 +276,7 @@ impl RowBuilder<'_> {
             (RowKey::Disk(_), Responsible::Disk { .. }) | (RowKey::Lock, _) => PartKey::Activity(activity()),
             (RowKey::Disk(_), _) if by_kernel => PartKey::KernelThreads,
             (RowKey::Cpu, _) => PartKey::Activity(self.cpu(class)),
-            (RowKey::Process(..), _) => match class.call {
+            (key, _) if key.is_of_others() => match class.call {
                 _ if by_kernel && is_on_cpu(class.kind) => PartKey::KernelThreads,
                 Some(call) if !is_on_cpu(class.kind) => PartKey::Call(self.evidence.spell(call)),
                 _ => PartKey::Activity(Activity::plain(class.kind)),
@@ -279,18 +298,18 @@ impl RowBuilder<'_> {
             blamed: Blamed::Cause(Responsible::Disk { device, queued: false }),
         };
         let activity = match (row, class.responsible) {
-            (RowKey::Process(..), _) if by_kernel => match class.user.and_then(|user| user.disk) {
+            (key, _) if key.is_of_others() && by_kernel => match class.user.and_then(|user| user.disk) {
                 Some(device) => Some(disk(device)),
                 None => Some(Activity {
                     kind: SegmentKind::Running,
                     blamed: Blamed::KernelThread(worker_family(class.comm)),
                 }),
             },
-            (RowKey::Process(..), Responsible::Disk { device, .. }) => Some(disk(device)),
-            (RowKey::Process(..), _) if class.kind == SegmentKind::Runnable => {
+            (key, Responsible::Disk { device, .. }) if key.is_of_others() => Some(disk(device)),
+            (key, _) if key.is_of_others() && class.kind == SegmentKind::Runnable => {
                 Some(Activity::plain(class.kind))
             }
-            (RowKey::Process(..), _) => {
+            (key, _) if key.is_of_others() => {
                 Some(self.evidence.activity(class.kind, class.responsible, class.thread))
             }
             (RowKey::Cpu, Responsible::Competitor(_) | Responsible::IdleCpu) => Some(self.cpu(class)),
@@ -299,7 +318,16 @@ impl RowBuilder<'_> {
         if activity.is_none() && call.is_none() {
             return None;
         }
-        let key = EndKey { activity, call: call.as_ref().map(|call| call.number) };
+        let ender = class.ender.map(|ender| self.evidence.thread(ender.thread));
+        let thread = ender.zip(class.thread).and_then(|(ender, thread)| {
+            let thread = ThreadInfo { comm: class.comm, ..self.evidence.thread(thread) };
+            let of_key = match row {
+                RowKey::Process(..) => thread.tgid == ender.tgid,
+                _ => thread.comm == ender.comm,
+            };
+            (!of_key && !by_kernel).then_some(thread.comm)
+        });
+        let key = EndKey { activity, call: call.as_ref().map(|call| call.number), thread };
         Some((key, call.and_then(|call| call.object)))
     }
 
@@ -346,7 +374,9 @@ const fn is_on_cpu(kind: SegmentKind) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::checkout;
+    use crate::EndedBy;
+    use crate::testing::{FUTEX, Story, call, checkout};
+    use wakepath_critical_path::{Cause, Via};
 
     #[test]
     fn the_rows_are_the_whole_window() {
@@ -354,6 +384,62 @@ mod tests {
         let evidence = story.evidence();
         let total: u64 = rows(&evidence).iter().map(|(_, row)| row.total_ns).sum();
         assert_eq!(total, evidence.window_ns());
+    }
+
+    #[test]
+    fn a_call_names_first_who_ended_its_waits_and_then_what_that_one_did() {
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"app", 7);
+        let indexer = story.thread(8, 7, b"indexer", 7);
+        let flusher = story.thread(9, 7, b"flusher", 7);
+        let backend = story.thread(20, 1, b"backend", 20);
+        let sleep = story.thread(30, 1, b"sleep", 30);
+        let lock = story.wait(14, own, None, call(FUTEX, 3), Via::Lock, indexer);
+        story.then(10, indexer, Some(lock), SegmentKind::Timer, Cause::None).call = Some(call(35, 0));
+        let flush = story.wait(4, indexer, Some(lock), call(FUTEX, 4), Via::Wakeup, flusher);
+        story.then(4, flusher, Some(flush), SegmentKind::Running, Cause::None);
+        story.then(1, own, None, SegmentKind::Running, Cause::None);
+        let query = story.wait(8, own, None, call(0, 5), Via::Packet, backend);
+        story.then(3, backend, Some(query), SegmentKind::Running, Cause::None);
+        let inner = story.wait(5, backend, Some(query), call(0, 6), Via::Wakeup, sleep);
+        story.then(5, sleep, Some(inner), SegmentKind::Timer, Cause::None).call = Some(call(35, 0));
+        story.then(1, own, None, SegmentKind::Running, Cause::None);
+        let pipe = story.wait(2, own, None, call(0, 7), Via::Wakeup, indexer);
+        story.then(2, indexer, Some(pipe), SegmentKind::Runnable, Cause::None);
+        story.then(1, own, None, SegmentKind::Running, Cause::None);
+        let packet = story.wait(1, own, None, call(0, 8), Via::Packet, flusher);
+        story.then(1, flusher, Some(packet), SegmentKind::Running, Cause::None);
+        story.then(1, own, None, SegmentKind::Running, Cause::None);
+        let story = story.finish();
+        let evidence = story.evidence();
+
+        let rows = rows_of_call(&evidence);
+        let keys: Vec<_> = rows.iter().map(|(key, row)| (key.clone(), row.total_ns)).collect();
+        let thread = |name: &[u8], by| RowKey::Thread(Comm::new(name), by);
+        assert_eq!(
+            keys,
+            [
+                (thread(b"indexer", EndedBy::Release), 14),
+                (RowKey::Process(Comm::new(b"backend"), None), 8),
+                (RowKey::Running(Comm::new(b"app")), 4),
+                (thread(b"indexer", EndedBy::WakeUp), 2),
+                (thread(b"flusher", EndedBy::Packet), 1),
+            ]
+        );
+        // A thread that the key does not name is named at the end of the chain.
+        let ends = |row: &Row| {
+            let ends = row.ends.iter().map(|(key, end)| (key.thread, end.ns));
+            ends.collect::<Vec<_>>()
+        };
+        assert_eq!(ends(&rows[0].1), [(Some(Comm::new(b"flusher")), 4), (None, 10)]);
+        assert_eq!(ends(&rows[1].1), [(None, 3), (Some(Comm::new(b"sleep")), 5)]);
+        // The waits are those of the call's own thread, each counted once.
+        let waits =
+            |row: &Row| row.calls.iter().map(|(call, waits)| (call.number, waits.count)).collect::<Vec<_>>();
+        assert_eq!([waits(&rows[0].1), waits(&rows[1].1)], [[(FUTEX, 1)], [(0, 1)]]);
+        // The first screen of a path asks what own threads did.
+        let own = super::rows(&evidence).into_iter().map(|(key, _)| key);
+        assert!(own.into_iter().all(|key| !matches!(key, RowKey::Thread(..))));
     }
 
     #[test]

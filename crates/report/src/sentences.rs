@@ -13,7 +13,7 @@ use wakepath_critical_path::{
 use wakepath_engine::{Damage, DamageKind, Fault, Problem, ProblemKind, ReadFault, ReadProblem};
 use wakepath_event::{Comm, Context, FlowId, SignalEffect, StackCounts, Tid};
 use wakepath_findings::testing::checkout;
-use wakepath_findings::{Row, RowKey};
+use wakepath_findings::{EndedBy, Row, RowKey};
 use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
 use crate::{problem, wording};
@@ -205,6 +205,9 @@ fn causes() -> Vec<(&'static str, String)> {
         RowKey::UserInput,
         RowKey::Device(Responsible::Interrupt { context: Context::Device, irq: Some(9) }),
         RowKey::Process(postgres, None),
+        RowKey::Thread(Comm::new(b"indexer"), EndedBy::Release),
+        RowKey::Thread(Comm::new(b"indexer"), EndedBy::Packet),
+        RowKey::Thread(Comm::new(b"indexer"), EndedBy::WakeUp),
         RowKey::KernelThread(Comm::new(b"kworker")),
         RowKey::Signal(signal(14, SignalEffect::GoesOn, SignalSender::Timer)),
         RowKey::Stopped(Responsible::Signal(signal(9, SignalEffect::Kills, SignalSender::Unknown))),

@@ -4,12 +4,12 @@
 use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt};
 use indexmap::IndexMap;
-use wakepath_critical_path::{Basis, Cause, Responsible, Segment, SegmentKind, WaitId};
+use wakepath_critical_path::{Basis, Cause, Responsible, Segment, SegmentKind, Via, WaitId};
 use wakepath_event::Comm;
 use wakepath_names::{CallKey, SiteId};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::Evidence;
+use crate::{EndedBy, Evidence};
 
 /// The common properties of segments of one class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,8 +33,23 @@ pub struct Class {
     pub own_call: Option<CallKey>,
     /// And where in the code that wait began, where that is known.
     pub own_site: Option<SiteId>,
+    /// In the time of a call: the thread that ended the caller's own wait, which this explains.
+    pub ender: Option<Ender>,
     /// How well it is known.
     pub basis: Basis,
+}
+
+/// The user thread that ended a wait of a call's own thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ender {
+    /// The thread.
+    pub thread: ThreadIndex,
+    /// How it did.
+    pub by: EndedBy,
+    /// In which system call the call's own thread waited.
+    pub call: Option<CallKey>,
+    /// Where in the code that wait began, where that is known.
+    pub site: Option<SiteId>,
 }
 
 /// A wait enclosing a segment.
@@ -90,10 +105,11 @@ impl Sums {
     }
 }
 
-/// All classes of a path, with their sums, in the order in which the path meets them.
-pub fn classes(evidence: &Evidence<'_>) -> impl Iterator<Item = (Class, Sum)> + use<> {
+/// All classes of a path, with their sums, in the order in which the path meets them. `of_call`: the path is that of
+/// a call, and classes hold the enders of its waits.
+pub fn classes(evidence: &Evidence<'_>, of_call: bool) -> impl Iterator<Item = (Class, Sum)> + use<> {
     let path = evidence.path;
-    let waits = Waits::new(evidence);
+    let waits = Waits::new(evidence, of_call);
     let mut sums = Sums::default();
     let mut open_waits = OpenWaits::default();
     let mut before: Option<(Class, Enclosing)> = None;
@@ -107,7 +123,8 @@ pub fn classes(evidence: &Evidence<'_>) -> impl Iterator<Item = (Class, Sum)> + 
         let begins = open_waits.enter(segment, class.call.is_some() || class.site.is_some());
         let begins = begins && !segment.goes_on;
         sum.own_waits += u64::from(begins);
-        let is_new = match enclosing.user.and_then(|user| path.waits.get(user.0 as usize)) {
+        let outer = enclosing.outer.or(enclosing.user);
+        let is_new = match outer.and_then(|outer| path.waits.get(outer.0 as usize)) {
             Some(wait) => open_waits.begins(wait.depth, wait.thread) && !wait.goes_on,
             None => begins,
         };
@@ -154,6 +171,8 @@ struct Enclosing {
     user: Option<WaitId>,
     /// The nearest in which an own thread waited.
     own: Option<WaitId>,
+    /// In the time of a call, that of the call's own thread, if a user thread ended it.
+    outer: Option<WaitId>,
 }
 
 /// The meaning of each wait of a path for the segments inside it.
@@ -166,7 +185,7 @@ struct Waits<'a> {
 }
 
 impl<'a> Waits<'a> {
-    fn new(evidence: &'a Evidence<'a>) -> Self {
+    fn new(evidence: &'a Evidence<'a>, of_call: bool) -> Self {
         let waits = &evidence.path.waits;
         let mut whose = HashMap::new();
         let mut enclosing = Vec::with_capacity(waits.len());
@@ -176,10 +195,14 @@ impl<'a> Waits<'a> {
                 .entry(wait.thread)
                 .or_insert_with(|| (evidence.thread(wait.thread).kernel, evidence.is_own(wait.thread)));
             let itself = u32::try_from(i).ok().map(WaitId);
-            let Enclosing { user, own } = around(&enclosing, wait.parent);
+            let Enclosing { user, own, outer } = around(&enclosing, wait.parent);
+            let is_outer = of_call
+                && wait.parent.is_none()
+                && wait.ended_by.is_some_and(|ender| !evidence.thread(ender).kernel);
             enclosing.push(Enclosing {
                 user: if is_kernel { user } else { itself },
                 own: if is_own { itself } else { own },
+                outer: if is_outer { itself } else { outer },
             });
         }
         let disks = disks(evidence, &enclosing);
@@ -206,7 +229,18 @@ impl<'a> Waits<'a> {
     /// Whether segments of one class, in these waits, are one stretch.
     fn are_alike(&self, one: Enclosing, other: Enclosing) -> bool {
         let alike = |one, other| one == other || self.waiter(one) == self.waiter(other);
-        alike(one.user, other.user) && alike(one.own, other.own)
+        alike(one.user, other.user) && alike(one.own, other.own) && alike(one.outer, other.outer)
+    }
+
+    fn ender(&self, outer: WaitId) -> Option<Ender> {
+        let wait = self.evidence.path.waits.get(outer.0 as usize)?;
+        let by = match wait.via {
+            Via::Lock => EndedBy::Release,
+            Via::Packet => EndedBy::Packet,
+            _ => EndedBy::WakeUp,
+        };
+        let waiter = self.waiter(Some(outer))?;
+        Some(Ender { thread: wait.ended_by?, by, call: waiter.call, site: waiter.site })
     }
 
     fn class(&self, number: usize, segment: &Segment, enclosing: Enclosing) -> Class {
@@ -225,6 +259,7 @@ impl<'a> Waits<'a> {
             user: self.waiter(enclosing.user).filter(|_| is_kernel).copied(),
             own_call: self.waiter(enclosing.own).and_then(|own| own.call),
             own_site: self.waiter(enclosing.own).and_then(|own| own.site),
+            ender: enclosing.outer.and_then(|outer| self.ender(outer)),
             basis: segment.basis,
         }
     }
@@ -255,8 +290,6 @@ fn disks(evidence: &Evidence<'_>, enclosing: &[Enclosing]) -> Vec<Option<Option<
 
 #[cfg(test)]
 mod tests {
-    use wakepath_critical_path::Via;
-
     use super::*;
     use crate::testing::{FUTEX, Story, call};
 
@@ -274,7 +307,7 @@ mod tests {
         }
         let story = story.finish();
         let evidence = story.evidence();
-        let waits = classes(&evidence).filter(|(class, _)| class.kind == SegmentKind::Throttled);
+        let waits = classes(&evidence, false).filter(|(class, _)| class.kind == SegmentKind::Throttled);
         let told: Vec<_> = waits.map(|(class, sum)| (class.kind, sum.ns, sum.stretches, sum.waits)).collect();
         assert_eq!(told, [(SegmentKind::Throttled, 40, 2, 2), (SegmentKind::Throttled, 20, 1, 1)]);
     }
@@ -292,7 +325,7 @@ mod tests {
         }
         let story = story.finish();
         let evidence = story.evidence();
-        let told: Vec<_> = classes(&evidence).map(|(_, sum)| (sum.ns, sum.stretches)).collect();
+        let told: Vec<_> = classes(&evidence, false).map(|(_, sum)| (sum.ns, sum.stretches)).collect();
         assert_eq!(told, [(30, 2)], "one class, two stretches: for one, then for two");
     }
 }

@@ -276,7 +276,7 @@ mod tests {
             // The mean time of the calls of each group.
             let mean = |key| sum(&document["causes"], key).round();
             assert_eq!((mean("asked_ns"), mean("usual_ns")), (100_100.0, 200.0));
-            assert_eq!(document["calls"][0]["first"]["what"], "running holder");
+            assert_eq!(document["calls"][0]["first"]["what"], "waiting for a lock that holder held");
             // So do the parts of the tree.
             let tree = document["tree"].as_array().expect("a list").iter();
             assert_eq!(tree.map(|node| sum(&node["own"], "asked_ns")).sum::<f64>().round(), 100_100.0);

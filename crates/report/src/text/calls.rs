@@ -34,11 +34,15 @@ pub fn calls(answer: &CallsAnswer, layout: Layout) -> String {
         if usual.is_some() { format!("{asked}  {:>7}  ", duration(usual_part as u64)) } else { asked + "  " }
     };
     let margin = figures(0.0, 0.0).chars().count();
+    let is_mixed = causes.iter().filter(|cause| cause.first_in > 0).count() > 1;
     for cause in shown {
         let begin = Line::strong(figures(cause.mean_ns.asked, cause.mean_ns.usual));
         let (one, several) = parts(cause);
         let mut text = label(cause);
         text += &one.map_or(String::new(), |part| read_on(cause, &end(cause, part)));
+        if is_mixed && cause.first_in > 0 {
+            text += &format!(" (the largest cause in {})", count(cause.first_in, "call"));
+        }
         screen.hanging(begin, margin, text);
         if let Some(part) = one {
             code(&mut screen, margin, &part.code);
@@ -88,7 +92,7 @@ fn parts<'c>(cause: &'c Cause<'_>) -> (Option<&'c CausePart>, Vec<&'c CausePart>
 /// The text of a part behind its cause.
 fn read_on(cause: &Cause<'_>, part: &str) -> String {
     match cause.key {
-        RowKey::Process(..) => format!(": {part}"),
+        RowKey::Process(..) | RowKey::Thread(..) => format!(": {part}"),
         RowKey::Cpu => format!(" {part}"),
         _ => format!(", {part}"),
     }
@@ -97,7 +101,7 @@ fn read_on(cause: &Cause<'_>, part: &str) -> String {
 /// A cause in the headline, with what most of it was at the end of the chain.
 fn mostly(cause: &Cause<'_>) -> String {
     let label = label(cause);
-    let is_process = matches!(cause.key, RowKey::Process(..));
+    let is_process = cause.key.is_of_others();
     let (least, most) = if is_process { (0.25, 2) } else { (0.5, 1) };
     let difference = cause.mean_ns.difference();
     let large = cause.parts.iter().filter(|part| part.mean_ns.difference() >= difference * least);
@@ -187,12 +191,13 @@ mod tests {
         calls_of(|answer| {
             expect![[r#"
                 20 calls of peak 2 of ./app:handle took 100 µs on average, calls of peak 1 take 200 ns: mostly
-                running holder (100% of the difference, the largest cause in 20 of 20 calls)
+                waiting for a lock that holder held, which spent that time running (100% of the difference, the
+                largest cause in 20 of 20 calls)
                 1 call was left without a return: not counted here
                 1 call had not ended: not counted here
 
                  a call    usual  what the time went to, largest difference first
-                99.9 µs     0 ns  running holder
+                99.9 µs     0 ns  waiting for a lock that holder held: running
                  200 ns   200 ns  running
 
                 lost 0 records

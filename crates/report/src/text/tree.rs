@@ -340,7 +340,8 @@ mod tests {
         calls_of(|answer| {
             expect![[r#"
                 20 calls of peak 2 of ./app:handle took 100 µs on average, calls of peak 1 take 200 ns: mostly
-                running holder (100% of the difference, the largest cause in 20 of 20 calls)
+                waiting for a lock that holder held, which spent that time running (100% of the difference, the
+                largest cause in 20 of 20 calls)
                 1 call was left without a return: not counted here
                 1 call had not ended: not counted here
 

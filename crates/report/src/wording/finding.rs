@@ -1,9 +1,10 @@
 //! The words for findings: rows, causes, their parts, and what time went to.
 
 use wakepath_critical_path::{Responsible, Segment, SegmentKind, SignalCause};
-use wakepath_event::SignalEffect;
+use wakepath_event::{Call, SignalEffect};
 use wakepath_findings::{
-    Activity, Blamed, CausePart, Certainty, Evidence, Leaf, PartKey, Row, RowKey, ThreadKey, ThreadName,
+    Activity, Blamed, CausePart, Certainty, EndedBy, Evidence, Leaf, PartKey, Row, RowKey, ThreadKey,
+    ThreadName,
 };
 use wakepath_names::{CallName, Endpoint, Object, UnitLimit};
 use wakepath_wait_graph::TimerPurpose;
@@ -207,6 +208,15 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
             let process = process(evidence, &comm(*name), row);
             ("process", format!("waiting for {process}{}", on_host(evidence.recorded, *host)))
         }
+        RowKey::Thread(name, by) => {
+            let name = comm(*name);
+            let what = match by {
+                EndedBy::Release => format!("waiting for a lock that {name} held"),
+                EndedBy::Packet => format!("waiting for a packet from {name}"),
+                EndedBy::WakeUp => format!("waiting for {name}"),
+            };
+            ("thread", what)
+        }
         RowKey::KernelThread(name) => ("kernel_thread", format!("waiting for kernel thread {}", comm(*name))),
         RowKey::Signal(signal) => ("signal", cut_short(evidence, signal)),
         RowKey::Stopped(until) => ("stopped", stopped(evidence, *until)),
@@ -309,9 +319,18 @@ pub fn end(evidence: &Evidence<'_>, of: &RowKey, part: &CausePart) -> String {
             format!("that {} had", thread_name(evidence, name))
         }
         (RowKey::Cpu, _) => String::from("while its CPU was idle"),
+        (_, Blamed::Cause(Responsible::Timer))
+            if part.end.call.is_some_and(|call| Call::SLEEPS.contains(&call)) =>
+        {
+            String::from("sleeping until a timer")
+        }
         _ => activity(evidence, end),
     });
-    in_call(activity, part.call.as_ref())
+    let text = in_call(activity, part.call.as_ref());
+    match part.end.thread {
+        Some(thread) => format!("{text} ({})", comm(thread)),
+        None => text,
+    }
 }
 
 /// How well a sum of times is known, in a word.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::calls::log::{CallLog, CallsDocument, Cause, CauseName, LoggedCall, Part, Peak};
+use crate::calls::log::{CallLog, CallsDocument, Cause, CauseName, LoggedCall, Part, Peak, ReportedCause};
 
 /// The largest error of a cause's time: a hundredth of the calls' time.
 ///
@@ -86,17 +86,19 @@ pub fn peak(log: &CallLog, document: &CallsDocument, origin: u64, number: usize,
     }
 
     let logged = logged(&found);
+    let activities: Vec<_> = document.causes.iter().flat_map(ReportedCause::activities).collect();
     let share = |is: &dyn Fn(&CauseName) -> bool| {
-        let reported = document.causes.iter().filter(|cause| is(&cause.name));
+        let reported = activities.iter().filter(|(name, _)| is(name));
         // An empty sum is -0.
-        (0.0 + reported.map(|cause| cause.asked_ns).sum::<f64>()) / mean.max(1.0)
+        (0.0 + reported.map(|(_, ns)| ns).sum::<f64>()) / mean.max(1.0)
     };
     let interrupted = share(&|name| name.kind == "interrupts");
     let unknown = share(&CauseName::is_missing);
     let preempting = share(&|name| Cause::Neighbour.is_named(name))
         - logged.get(&Cause::Neighbour).copied().unwrap_or(0.0);
     let cpus = document.causes.iter().filter(|cause| Cause::Neighbour.is_named(&cause.name));
-    let idle = cpus.flat_map(|cause| &cause.parts).filter(|part| part.kind.as_deref() == Some("idle_cpu"));
+    let idle =
+        cpus.flat_map(|cause| &cause.parts).filter(|part| part.responsible.as_deref() == Some("idle_cpu"));
     let idle = (0.0 + idle.map(|part| part.asked_ns).sum::<f64>()) / mean.max(1.0);
     // By how much a cause has too little and too much.
     let outside = |cause: Cause| {

@@ -57,7 +57,12 @@ impl Cause {
 
     /// Whether the tool's cause is this one. The name of a running thread is the last word of its text.
     pub fn is_named(self, cause: &CauseName) -> bool {
-        let runs = |thread| cause.kind == "running" && cause.what.rsplit(' ').next() == Some(thread);
+        let runs = |thread| match cause.kind.as_str() {
+            "running" => cause.what.rsplit(' ').next() == Some(thread),
+            // The thread that the caller waited for, whatever it did.
+            "thread" => cause.what.split(' ').any(|word| word == thread),
+            _ => false,
+        };
         match self {
             Self::None | Self::Compute => cause.kind == "caller",
             Self::Mutex => runs("causes-holder"),
@@ -243,9 +248,13 @@ pub struct ReportedCause {
 /// A part of a cause that the tool reports for calls.
 #[derive(Debug, Deserialize)]
 pub struct CausePart {
+    /// A kind of the path contract.
+    pub kind: Option<String>,
     /// The type of the cause of that part alone.
     #[serde(rename = "type")]
-    pub kind: Option<String>,
+    pub responsible: Option<String>,
+    /// Its name.
+    pub what: String,
     /// Its time, ns a call.
     pub asked_ns: f64,
 }
@@ -283,6 +292,31 @@ pub struct ReportedCall {
     pub to_ns: u64,
     /// The name of its largest cause.
     pub first: Option<CauseName>,
+}
+
+impl ReportedCause {
+    /// The activities that took the time, each with its time, ns a call: the cause, or those of a thread that was waited for.
+    pub fn activities(&self) -> Vec<(CauseName, f64)> {
+        if self.name.kind != "thread" {
+            return vec![(self.name.clone(), self.asked_ns)];
+        }
+        let thread = self.name.what.trim_end_matches(" held").rsplit(' ').next().unwrap_or_default();
+        let known: f64 = self.parts.iter().map(|part| part.asked_ns).sum();
+        let rest = CauseName { kind: "not said".to_owned(), what: String::new() };
+        let parts = self.parts.iter().map(|part| {
+            let kind = match part.kind.as_deref().unwrap_or_default() {
+                "runnable" => "cpu",
+                "interrupted" => "interrupts",
+                "stolen" => "hypervisor",
+                "throttled" => "cpu_limit",
+                "block_device" => "disk",
+                kind => kind,
+            };
+            let what = if part.what == "running" { format!("running {thread}") } else { part.what.clone() };
+            (CauseName { kind: kind.to_owned(), what }, part.asked_ns)
+        });
+        parts.chain([(rest, self.asked_ns - known)]).collect()
+    }
 }
 
 impl CallsDocument {

@@ -37,6 +37,7 @@ fn log(calls: &[(&str, u64, u64)]) -> CallLog {
 fn typed(what: &str) -> (&'static str, Option<&'static str>, &'static str) {
     match what {
         "running" => ("caller", None, "running"),
+        HELD => ("thread", Some("causes-holder"), "running"),
         HOLDER => ("running", Some("causes-holder"), "running"),
         CPU | IDLE => ("cpu", None, "runnable"),
         "interrupted" => ("interrupts", Some("causes-holder"), "interrupted"),
@@ -58,8 +59,12 @@ fn document(causes: &[(&str, f64)], calls: &[Value], mean: u64) -> CallsDocument
     });
     let tree: Vec<Value> = tree.collect();
     let causes = causes.iter().map(|&(what, ns)| {
-        let idle = [json!({"type": "idle_cpu", "asked_ns": ns})];
-        let parts: &[Value] = if what == IDLE { &idle } else { &[] };
+        let part = |kind: &str, what: &str, ns: f64| json!({"kind": kind, "type": kind, "what": what, "asked_ns": ns});
+        let parts = match what {
+            IDLE => vec![json!({"kind": "runnable", "type": "idle_cpu", "what": "", "asked_ns": ns})],
+            HELD => vec![part("running", "running", ns * 0.9), part("runnable", "waiting for a CPU", ns * 0.1)],
+            _ => Vec::new(),
+        };
         json!({"type": typed(what).0, "what": what, "asked_ns": ns, "parts": parts})
     });
     let causes: Vec<Value> = causes.collect();
@@ -86,9 +91,32 @@ fn judged(met: (&str, u64, u64), causes: &[(&str, u64)], ahead: bool) -> (Vec<St
 
 const HOLDER: &str = "running causes-holder";
 const CPU: &str = "waiting for a CPU";
+const HELD: &str = "waiting for a lock that causes-holder held";
 const IDLE: &str = "waiting for a CPU, idle";
 const DISK: &str = "waiting for disk vda";
 const TIMER: &str = "sleeping until a timer";
+
+#[test]
+fn a_thread_that_is_waited_for_is_judged_by_what_it_did() {
+    for (met, causes, wrong) in [
+        (("mutex", 90, 10), &[(HELD, 1000)][..], vec![]),
+        (("mutex", 90, 0), &[(HELD, 1000)], vec!["neighbour differs by 10.00 points"]),
+        (
+            ("timer", 90, 10),
+            &[(HELD, 1000)],
+            vec![
+                "timer differs by 90.00 points",
+                "the first cause is `waiting for a lock that causes-holder held`",
+            ],
+        ),
+    ] {
+        assert_eq!(
+            judged(met, causes, false),
+            (wrong.iter().map(ToString::to_string).collect(), vec![]),
+            "{met:?}"
+        );
+    }
+}
 
 #[test]
 fn an_idle_cpu_is_no_neighbour_and_the_log_may_count_its_time_as_the_disks() {
