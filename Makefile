@@ -108,6 +108,10 @@ fuzz: setup ## search for input that breaks a decoder, TIME=30m of CPU each, DEC
 	@packaging/setup fuzz
 	@packaging/fuzz $(or $(TIME),30m) $(DECODER)
 
+.PHONY: mutants
+mutants: setup ## break the crates that decide and count what no test notices, CRATE=: writes docs/mutants.md
+	@packaging/mutants $(CRATE)
+
 .PHONY: faults
 faults: setup ## recordings killed, without room, interrupted, KILLS=200: writes docs/faults.md (root)
 	@packaging/faults $(KILLS)
