@@ -219,7 +219,7 @@ fn host_key(host: HostIndex, key: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use wakepath_event::{BlockRequest, Direction};
+    use wakepath_event::{BlockRequest, CallEnd, Direction, FunctionCall};
     use wakepath_scenario::{packet, request};
 
     use super::*;
@@ -310,6 +310,74 @@ mod tests {
                 }
             });
             assert!(numbers.contains(&b), "{numbers:?} refer to {b}");
+        }
+    }
+
+    #[test]
+    fn a_cpu_and_a_device_lead_back_to_their_host() {
+        let mut numbering = Numbering::default();
+        let cpus = [(A, 0), (B, 0), (B, 3), (A, 2)]
+            .map(|(host, cpu)| (host, numbered(&mut numbering, host, event(cpu, 0, EventKind::Current)).cpu));
+        for host in [A, B] {
+            let of_host = cpus.iter().filter(|(of, _)| *of == host).map(|&(_, cpu)| cpu).collect::<Vec<_>>();
+            assert_eq!(numbering.cpus_of(host).collect::<Vec<_>>(), of_host);
+        }
+        assert_eq!(numbering.cpu_of(cpus[2].1), Some((B, Cpu(3))));
+        let unknown = numbered(&mut numbering, B, event(Cpu::UNKNOWN.0, 0, EventKind::Current));
+        assert_eq!((unknown.cpu, numbering.cpus_of(B).count()), (Cpu::UNKNOWN, 2));
+
+        for device in [8 << 20, 9 << 20] {
+            let issue = EventKind::BlockIssue(BlockRequest { device, ..request(1) });
+            let EventKind::BlockIssue(given) = numbered(&mut numbering, B, event(0, 0, issue)).kind else {
+                panic!("it is what it was")
+            };
+            assert_eq!(numbering.device_of(given.device), Some((B, device)));
+        }
+        assert_eq!(numbering.device_of(8 << 20), None);
+    }
+
+    #[test]
+    fn other_keys_of_two_hosts_never_meet() {
+        let mut numbering = Numbering::default();
+        let keys = [0, 5, 1 << 40, 0xffff_8000_0000_1000, u64::MAX];
+        let mut all = std::collections::BTreeSet::new();
+        for (host, key) in [A, B].into_iter().flat_map(|host| keys.map(|key| (host, key))) {
+            let name = EventKind::Name(NameSpace::Cgroup, key, b"a.slice"[..].into());
+            let EventKind::Name(_, given, _) = numbered(&mut numbering, host, event(0, 0, name)).kind else {
+                panic!("it is what it was")
+            };
+            assert!(host == B || given == key, "those of the first host stay");
+            assert!(all.insert(given), "{given:#x} has two meanings");
+        }
+    }
+
+    #[test]
+    fn there_are_no_more_cpus_than_numbers() {
+        let mut numbering = Numbering::default();
+        let all = u32::from(Cpu::UNKNOWN.0);
+        for n in 0..all + 2 {
+            let (host, cpu) = (HostIndex((n >> 12) as u16), (n & 0xfff) as u16);
+            let given = numbering.cpu(host, Cpu(cpu));
+            assert_eq!(given == Cpu::UNKNOWN, n >= all, "the CPU of number {n}");
+        }
+    }
+
+    #[test]
+    fn the_calls_of_the_first_host_are_kept_and_a_programs_name_is_its_hosts() {
+        let mut numbering = Numbering::default();
+        let call =
+            FunctionCall { target: 0, thread: Tid(7), from: Stamp::from_ns(3), end: CallEnd::Returned };
+        for (host, kept, from) in [(A, true, 3), (B, false, 103)] {
+            let mut of_function = event(0, 0, EventKind::Function(call));
+            let is_kept = numbering.number(host, &mut of_function, |at| at.plus(100 * u64::from(host.0)));
+            let EventKind::Function(call) = of_function.kind else { panic!("it is what it was") };
+            assert_eq!((is_kept, call.thread, call.from.ns()), (kept, Tid(7).on(host), from));
+            let name = EventKind::Name(NameSpace::Program, 7, b"sort"[..].into());
+            let EventKind::Name(_, program, _) = numbered(&mut numbering, host, event(0, 0, name)).kind
+            else {
+                panic!("it is what it was")
+            };
+            assert_eq!(program, u64::from(Tid(7).on(host).0));
         }
     }
 
