@@ -71,6 +71,7 @@ mod tests {
             ("a mutex between processes", WAIT, Some(2), Some(77), claimed),
             ("a robust mutex", WAIT, Some(WAITERS | 77), Some(77), claimed),
             ("a robust mutex that changed hands meanwhile", WAIT, Some(WAITERS | 78), Some(77), None),
+            ("an owner without waiters, which nobody waits for", WAIT, Some(77), Some(77), None),
             ("a priority-inheriting mutex", LOCK_PI | PRIVATE, Some(WAITERS | 77), None, proved),
             ("the same by the other clock", LOCK_PI2 | PRIVATE, Some(77), None, proved),
             ("a priority-inheriting mutex just freed", LOCK_PI, Some(0), Some(77), None),

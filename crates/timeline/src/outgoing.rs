@@ -197,6 +197,62 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_has_bytes_and_at_most_a_quarter_of_all_numbers() {
+        let longest = 1 << 30;
+        for (len, kept) in [(0, false), (1, true), (longest, true), (longest + 1, false), (u32::MAX, false)] {
+            let mut outgoing = Outgoing::new(100);
+            outgoing.send(STREAM, 5, len, sent(1));
+            assert_eq!(outgoing.last(STREAM).is_some(), kept, "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn a_segment_that_was_sent_in_part_before_adds_its_rest() {
+        let mut outgoing = Outgoing::new(100);
+        outgoing.send(STREAM, 100, 50, sent(1));
+        outgoing.send(STREAM, 125, 50, sent(2));
+        assert_eq!([found(&outgoing, 149, 1), found(&outgoing, 150, 1)], [seen(1), seen(2)]);
+        assert_eq!([found(&outgoing, 174, 1), found(&outgoing, 175, 1)], [seen(2), None]);
+        // All of it.
+        outgoing.send(STREAM, 150, 25, sent(3));
+        assert_eq!(found(&outgoing, 174, 1), seen(2));
+    }
+
+    #[test]
+    fn what_a_timer_sent_again_arrives_by_that_and_only_the_last_of_those_are_kept() {
+        let mut outgoing = Outgoing::new(100);
+        let other = FlowId(8);
+        for n in 0..20 {
+            outgoing.send(STREAM, n * 10, 10, sent(1));
+            outgoing.send_again(STREAM, n * 10, 10, sent(100 + u64::from(n)));
+        }
+        assert_eq!(
+            [found(&outgoing, 0, 10), found(&outgoing, 39, 1)],
+            [seen(1); 2],
+            "the oldest are forgotten"
+        );
+        assert_eq!([found(&outgoing, 40, 1), found(&outgoing, 190, 10)], [seen(104), seen(119)]);
+        assert_eq!(found(&outgoing, 200, 1), None);
+        outgoing.send_again(STREAM, 190, 10, sent(200));
+        assert_eq!(found(&outgoing, 199, 1), seen(200), "the last one");
+        assert_eq!(outgoing.seen(STREAM, 190, 10), Some(sent(1)), "the first one");
+        assert_eq!(outgoing.find(other, 190, 10), None);
+        outgoing.begin(STREAM);
+        assert_eq!(found(&outgoing, 190, 10), None, "a new stream");
+    }
+
+    #[test]
+    fn as_many_ranges_as_agreed_are_kept() {
+        let mut outgoing = Outgoing::new(3);
+        let mut send = |n: u32| {
+            outgoing.send(STREAM, n * 10, 10, sent(n.into()));
+            [0, 1, 2, 3].map(|n| found(&outgoing, n * 10, 10).is_some_and(|(_, seen)| seen))
+        };
+        assert_eq!([send(0), send(1)], [[true, false, false, false], [true, true, false, false]]);
+        assert_eq!([send(2), send(3)], [[true, true, true, false], [false, true, true, true]]);
+    }
+
+    #[test]
     fn memory_is_bounded_whatever_is_sent() {
         let mut outgoing = Outgoing::new(10);
         for n in 0..10_000_u32 {
