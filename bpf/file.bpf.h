@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The file behind the descriptor that a thread blocks on: recorded once for each CPU, process, descriptor and
- * inode (descriptors and the kernel's file structures are reused; inode numbers distinguish them).
+ * inode (descriptors and the kernel's file structures are reused; inode numbers and kinds distinguish them).
  */
 #ifndef WAKEPATH_FILE_H
 #define WAKEPATH_FILE_H
@@ -45,8 +45,16 @@ struct descriptor {
 	struct file *file;
 	struct inode *inode;
 	__u64 number;
+	__u64 kind; /* anonymous files have one inode together, and differ by their operations */
 	__u32 device;
 };
+
+/* A load as a number: the verifier allows no arithmetic on pointers. The type is one that has a number of 64 bits. */
+static __always_inline __u64 number_at(__u64 address)
+{
+	address -= bpf_core_field_offset(struct kernfs_node, id);
+	return bpf_core_cast((void *)address, struct kernfs_node)->id;
+}
 
 /* The file behind a descriptor. Each step is a load if the kernel lets us name types, else a call. */
 static __always_inline void find_file(struct descriptor *d, struct fdtable *table, __u64 fd)
@@ -58,6 +66,7 @@ static __always_inline void find_file(struct descriptor *d, struct fdtable *tabl
 		d->file = bpf_core_cast(bpf_core_cast(table->fd + fd, struct list_head)->next, struct file);
 		d->inode = d->file->f_inode;
 		d->number = d->inode->i_ino;
+		d->kind = number_at((__u64)d->file + bpf_core_field_offset(struct file, f_op));
 		d->device = d->inode->i_sb->s_dev;
 		return;
 	}
@@ -67,6 +76,7 @@ static __always_inline void find_file(struct descriptor *d, struct fdtable *tabl
 	d->file = file;
 	d->inode = inode;
 	d->number = BPF_CORE_READ(inode, i_ino);
+	d->kind = (__u64)BPF_CORE_READ(file, f_op);
 	d->device = BPF_CORE_READ(inode, i_sb, s_dev);
 }
 
@@ -90,7 +100,7 @@ static __always_inline void tell_file(struct task_struct *task, __u64 fd)
 	inode = d.inode;
 	if (!file || !inode)
 		return;
-	key = mix(mix(mix(0, (__u64)task->tgid << 32 | fd), d.device), d.number);
+	key = mix(mix(mix(0, (__u64)task->tgid << 32 | fd), d.kind ^ d.device), d.number);
 	cache = bpf_map_lookup_elem(&file_caches, &zero);
 	if (!cache || cache->told[key % FILE_CACHE] == key)
 		return;

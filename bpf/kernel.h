@@ -128,7 +128,35 @@ struct path {
 struct file {
 	struct path f_path;
 	struct inode *f_inode;
+	void *f_op;
 	void *private_data;
+};
+
+struct wait_queue_entry {
+	void *private;
+	struct list_head entry;
+};
+
+struct wait_queue_head {
+	struct list_head head;
+};
+
+struct epoll_filefd {
+	struct file *file;
+	int fd;
+};
+
+struct epitem {
+	struct list_head rdllink;
+	struct epoll_filefd ffd;
+	struct eventpoll *ep;
+};
+
+struct eventpoll {
+	struct wait_queue_head wq;
+	struct list_head rdllist;
+	struct epitem *ovflist;
+	struct file *file;
 };
 
 struct fdtable {
@@ -260,10 +288,6 @@ struct sock_common {
 	unsigned short skc_family;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
-};
-
-struct wait_queue_head {
-	struct list_head head;
 };
 
 struct socket_wq {

@@ -42,10 +42,14 @@ struct headers6 {
 	__u8 transport[20];
 };
 
+/* The window of a SYN, FIN or RST says nothing. */
+enum { TCP_ACK = 16, TCP_ONLY_ACK = 16 | 4 | 2 | 1 };
+
 struct transport {
 	__u32 ports;
 	__be32 seq, ack;
 	__be16 offset_flags;
+	__be16 window;
 };
 
 static __always_inline void tell_flow(const struct tuple *t, __u64 flow)
@@ -129,6 +133,8 @@ static __always_inline int packet(struct sk_buff *skb, __u8 direction, const uns
 		r->seq = bpf_ntohl(transport->seq);
 		r->ack = bpf_ntohl(transport->ack);
 		r->tcp_flags = bpf_ntohs(transport->offset_flags) & 0xfff;
+		if (!transport->window && (r->tcp_flags & TCP_ONLY_ACK) == TCP_ACK)
+			r->tcp_flags |= WP_WINDOW_CLOSED;
 	} else {
 		header_len += 8;
 		r->seq = id;

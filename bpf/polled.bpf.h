@@ -148,7 +148,7 @@ static __noinline __u64 mix_member(__u64 h, struct task_struct *task, struct pol
 	if (!table || entry->fd < 0 || (__u32)entry->fd >= table->max_fds)
 		return h;
 	find_file(&d, table, entry->fd);
-	return mix(mix(h, d.device), d.number);
+	return mix(mix(h, d.kind ^ d.device), d.number);
 }
 
 /* The id of the set that the thread polls, or WP_NO_SET. */

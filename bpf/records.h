@@ -38,6 +38,7 @@ enum wp_kind {
 	WP_SOCKET_READY = 9,
 	WP_FLOW = 10,
 	WP_STACK_OF = 11,
+	WP_READY = 12,
 	WP_THREAD = 16,
 	WP_FORK = 17,
 	WP_EXEC = 18,
@@ -146,6 +147,17 @@ struct wp_waking_socket {
 };
 _Static_assert(sizeof(struct wp_waking_socket) == 32, "waking_socket");
 
+#define WP_NOTHING_READY 0xffffffffull
+#define WP_READY_UNKNOWN 0x100000000ull /* never in a record */
+
+/* Directly before a wake-up from epoll_wait, with the same stamp: the newest ready descriptor of its set. */
+struct wp_ready {
+	struct wp_header h;
+	__u32 target_tid;
+	__u32 fd; /* or WP_NOTHING_READY: a time-out or a signal ends the wait */
+};
+_Static_assert(sizeof(struct wp_ready) == 24, "ready");
+
 /* At a tick: header.tid runs here, but no switch to it was recorded. Some kernels leave switches untraced. */
 struct wp_current {
 	struct wp_header h;
@@ -153,6 +165,8 @@ struct wp_current {
 _Static_assert(sizeof(struct wp_current) == 16, "current");
 
 enum wp_direction { WP_OUT = 0, WP_IN = 1 };
+
+#define WP_WINDOW_CLOSED 0x8000 /* in tcp_flags, which has 12 bits: its sender takes no more data */
 
 struct wp_packet {
 	struct wp_header h;

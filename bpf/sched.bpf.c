@@ -8,10 +8,12 @@
  *    this is read only then, so that switches that do not block cost nothing more. With `--stacks` the
  *    stack too: stack.bpf.h.
  * 2. sched_waking, in the waker's context, with the current interrupt. (sched_wakeup may run on the
- *    sleeper's CPU, in an interrupt that has nothing to do with the waker.)
+ *    sleeper's CPU, in an interrupt that has nothing to do with the waker.) Before it, for a thread in
+ *    epoll_wait, what became ready: epoll.bpf.h.
  */
 #include "current.bpf.h"
 #include "polled.bpf.h"
+#include "epoll.bpf.h"
 #include "futex.h"
 #include "stack.bpf.h"
 #include "steal.bpf.h"
@@ -136,15 +138,19 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 static __always_inline int waking(void *ctx, struct task_struct *task, __u32 tid, __u8 kind)
 {
 	struct wp_ring *ring = sched_ring();
-	__u64 len = sizeof(struct wp_waking);
+	__u64 len = sizeof(struct wp_waking), now;
 	struct wp_waking_socket *r;
 
 	if (!ring)
 		return 0;
+	now = bpf_ktime_get_ns();
+	/* A packet says more than the list, and is measured. */
+	if (record_calls && kind == WP_WAKING && !(ring->ready_flow && !ring->hard))
+		tell_ready(ring, task, now, tid);
 	r = ring_reserve(ring, sched_ring_mask);
 	if (!r)
 		return 0;
-	r->w.h.stamp = bpf_ktime_get_ns();
+	r->w.h.stamp = now;
 	r->w.h.seq = ring->seq;
 	r->w.h.kind = kind;
 	r->w.h.context = context_of(ring);

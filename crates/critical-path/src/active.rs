@@ -49,7 +49,7 @@ pub fn active_by(graph: &Graph, window: Window, timeouts: Timeouts) -> Path {
         }
     }
     let Tiles { segments, waits } = walk.tiles;
-    let problems = problems(graph, &window, &segments);
+    let problems = problems(graph, &window, &segments, &waits);
     let algorithm = match timeouts {
         Timeouts::AsTheyAre => Algorithm::Active,
         Timeouts::Joined => Algorithm::Joined,

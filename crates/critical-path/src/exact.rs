@@ -33,7 +33,7 @@ pub fn exact(graph: &Graph, window: Window) -> Path {
         tiles.push(segment);
     }
     let Tiles { segments, waits } = tiles;
-    let problems = problems(graph, &window, &segments);
+    let problems = problems(graph, &window, &segments, &waits);
     Path { window, algorithm: Algorithm::Exact, segments, waits, joined: JoinedSum::default(), problems }
 }
 

@@ -1,7 +1,7 @@
 //! The explanation of a wait by its end: the parts that replace it on a path.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{BlockedState, Context, FlowId, SignalEffect, Softirq};
+use wakepath_event::{BlockedState, Context, FlowId, SignalEffect, Softirq, WaitEnd};
 use wakepath_wait_graph::{
     Completion, ContendedLock, Cut, Evidence, Graph, Occupant, PacketTimer, Received, Sender, StateInterval,
     ThreadIndex, TimerPurpose, Wait, WakeUp, Waker,
@@ -130,10 +130,12 @@ pub(crate) fn explain(
         Some(Evidence::Packet(received)) => network(graph, waiter, received, current, from, to),
         doubtful => {
             let (kind, cause) = interrupt(context, irq);
+            let ready = wait.call.is_some_and(|call| matches!(call.ended_by(), WaitEnd::Ready(_)));
             one_part(
                 kind,
                 cause,
                 match context {
+                    _ if ready && doubtful.is_none() => Basis::Inferred(Rule::ReadyDescriptor),
                     Context::UnrecordedTimer if doubtful.is_none() => Basis::Inferred(Rule::UnrecordedTimer),
                     _ => Basis::measured_unless(doubtful.is_some()),
                 },

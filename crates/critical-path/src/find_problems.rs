@@ -1,11 +1,12 @@
 //! Finds the problems of a path.
 
+use wakepath_event::Call;
 use wakepath_wait_graph::{Graph, Loss};
 
-use crate::{Basis, Cause, Problem, ProblemKind, Segment, Share, Window};
+use crate::{Basis, Cause, Problem, ProblemKind, Segment, Share, Wait, Window};
 
 /// The problems of a path.
-pub(crate) fn problems(graph: &Graph, window: &Window, segments: &[Segment]) -> Vec<Problem> {
+pub(crate) fn problems(graph: &Graph, window: &Window, segments: &[Segment], waits: &[Wait]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let thread = Some(window.thread);
     let share = |belongs: &dyn Fn(&Segment) -> bool| {
@@ -41,6 +42,7 @@ pub(crate) fn problems(graph: &Graph, window: &Window, segments: &[Segment]) -> 
             problems.push(Problem { kind: kind(), from, to, thread: None });
         }
     }
+    problems.extend(io_uring(window, segments, waits));
     let ambiguous = |segment: &Segment| segment.basis == Basis::Ambiguous;
     if let (Some(first), Some(last)) = (
         segments.iter().find(|segment| ambiguous(segment)),
@@ -50,4 +52,18 @@ pub(crate) fn problems(graph: &Graph, window: &Window, segments: &[Segment]) -> 
         problems.push(Problem { kind, from: first.from, to: last.to, thread });
     }
     problems
+}
+
+/// The waits for any request of an io_uring that ended: by a thread, or by something else, which then has segments.
+fn io_uring(window: &Window, segments: &[Segment], waits: &[Wait]) -> Option<Problem> {
+    let is_uring = |call: Option<Call>| call.is_some_and(|call| call.number == Call::IO_URING_ENTER);
+    let by_threads = waits.iter().filter(|wait| is_uring(wait.call) && !wait.goes_on);
+    let by_threads = by_threads.map(|wait| (wait.from, wait.to));
+    let ended = |segment: &&Segment| !segment.goes_on && segment.cause != Cause::StillWaiting;
+    let others = segments.iter().filter(|segment| is_uring(segment.call)).filter(ended);
+    let others = others.map(|segment| (segment.from, segment.to));
+    let all: Vec<_> = by_threads.chain(others).collect();
+    let (from, to) = (all.iter().map(|(from, _)| *from).min()?, all.iter().map(|(_, to)| *to).max()?);
+    let kind = ProblemKind::IoUring { waits: all.len() as u64 };
+    Some(Problem { kind, from, to, thread: Some(window.thread) })
 }

@@ -398,6 +398,8 @@ pub enum Rule {
     JoinedTimeouts,
     /// A timer's signal cut the wait short, and its handler let the thread go back to the same call.
     ResumedAfterSignal,
+    /// The descriptor that ended a wait for any of a set is the one that had become ready last.
+    ReadyDescriptor,
     /// The wake-up came before its own switch-out.
     WakingBeforeSwitch,
     /// A kernel worker's time before it picked up the work has nothing to do with the wait.

@@ -39,6 +39,11 @@ pub enum ProblemKind {
         /// The time of the path that is unexplained because of it.
         unexplained: Share,
     },
+    /// Waits for any request of an io_uring ended, and the recording does not show by which.
+    IoUring {
+        /// The number of waits.
+        waits: u64,
+    },
     /// The time of the path that has several explanations, or none that is sure.
     Ambiguous(Share),
 }
@@ -68,6 +73,7 @@ impl ProblemKind {
     pub const fn severity(&self) -> Severity {
         match self {
             Self::RecordsLost { .. } => Severity::Loss,
+            Self::IoUring { .. } => Severity::Note,
             Self::WindowOutside | Self::SwitchesUnrecorded { .. } | Self::Ambiguous(_) => Severity::Doubt,
         }
     }

@@ -1,7 +1,7 @@
 //! Waits that end in a time-out, and those of them that count as one wait.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{BlockedState, Call, Context, SignalEffect, Softirq, Tid};
+use wakepath_event::{BlockedState, Call, Context, SignalEffect, Softirq, Tid, WaitEnd};
 use wakepath_wait_graph::{
     Graph, Occupant, StateInterval, StateIntervals, ThreadIndex, ThreadState, UnknownReason, Wait, WakeUp,
     Waker,
@@ -165,11 +165,11 @@ struct AwaitedLock {
 impl Awaited {
     fn of(wait: &Wait) -> Option<Self> {
         let call = wait.call.filter(|call| !call.is_sleep())?;
-        let Call { number, arg0, lock } = call;
+        let Call { number, lock, .. } = call;
         let lock = lock.filter(|_| number == Call::FUTEX);
         let lock = lock
             .and_then(|word| Some(AwaitedLock { operation: word.operation, owner: word.shaped_owner()? }));
-        Some(Self { call: number, arg0, lock, is_set: call.set().is_some() })
+        Some(Self { call: number, arg0: call.argument(), lock, is_set: call.set().is_some() })
     }
 
     /// The certainty that waits of `thread` for this are one wait, the last of which is `last`; `None` if no event
@@ -208,7 +208,9 @@ pub(crate) fn ended_early(wait: &Wait) -> bool {
 pub(crate) fn timed_out(wait: &Wait) -> bool {
     // A timer that sends a signal is not the wait's own.
     let (Waker::Woken(WakeUp { context, .. }), None) = (wait.end, wait.cut) else { return false };
-    is_timer(context)
+    // Nor is one that a descriptor stands for, or may.
+    let other = wait.call.map(|call| call.ended_by());
+    is_timer(context) && !matches!(other, Some(WaitEnd::Ready(_) | WaitEnd::TimerMember))
 }
 
 const fn is_timer(context: Context) -> bool {

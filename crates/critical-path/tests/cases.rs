@@ -12,6 +12,7 @@ use wakepath_critical_path::{
     Basis, Cause, Hang, LockCause, Path, SignalCause, SignalSender, Timeouts, Window, active, active_by,
     contributors, deadlocks, exact, hangs,
 };
+use wakepath_event::{Call, WaitEnd};
 use wakepath_scenario::text::{Question, Script, parse};
 use wakepath_wait_graph::{Graph, ThreadIndex};
 
@@ -113,7 +114,7 @@ fn show(out: &mut String, script: &Script, graph: &Graph, path: &Path) {
             assert_eq!(segment.depth, path.waits[parent.0 as usize].depth + 1);
         }
         if let Some(call) = segment.call {
-            let _ = write!(line, " call {}:{:#x}", call.number, call.arg0);
+            let _ = write!(line, " call {}", named(&call));
         }
         let _ = write!(line, "{}", cause(script, graph, &segment.cause));
         match segment.basis {
@@ -135,7 +136,7 @@ fn show(out: &mut String, script: &Script, graph: &Graph, path: &Path) {
             let _ = write!(out, ", under wait {}", parent.0);
         }
         if let Some(call) = wait.call {
-            let _ = write!(out, ", call {}:{:#x}", call.number, call.arg0);
+            let _ = write!(out, ", call {}", named(&call));
         }
         if let Some(held) = wait.lock {
             let _ = write!(out, ",{}", lock(graph, &held));
@@ -195,7 +196,7 @@ fn show_hang(out: &mut String, graph: &Graph, hang: &Hang) {
     let before = if hang.began_before { " at least" } else { "" };
     let _ = write!(out, "  {} waits since{before} {}", name(graph, hang.thread), hang.since.ns());
     if let Some(call) = hang.call {
-        let _ = write!(out, ", call {}:{:#x}", call.number, call.arg0);
+        let _ = write!(out, ", call {}", named(&call));
     }
     if let Some(held) = &hang.lock {
         let sure = if hang.proved { "" } else { " (a claim)" };
@@ -205,4 +206,13 @@ fn show_hang(out: &mut String, graph: &Graph, hang: &Hang) {
         let _ = write!(out, ", until{} at {}", signal(graph, &killed.by), killed.at.ns());
     }
     out.push('\n');
+}
+
+/// A call's number and first argument, and what is known of the end of a wait in it.
+fn named(call: &Call) -> String {
+    let text = format!("{}:{:#x}", call.number, call.argument());
+    match call.ended_by() {
+        WaitEnd::NotKnown => text,
+        end => format!("{text} {end:?}"),
+    }
 }

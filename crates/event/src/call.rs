@@ -8,7 +8,8 @@ pub struct Call {
     /// Its x86-64 number.
     pub number: u32,
     /// Its first argument: a descriptor, an address; of a call that polls, the id of its [`Call::set`].
-    /// [`Call::NO_ARGUMENT`] where it was not recorded.
+    /// [`Call::NO_ARGUMENT`] where it was not recorded. At the end of a wait it may also have what is known of
+    /// that: [`Call::ended_by`].
     pub arg0: u64,
     /// For futex waits: the lock word as it was read when the wait began.
     pub lock: Option<LockWord>,
@@ -33,6 +34,15 @@ impl Call {
     /// The numbers of `nanosleep` and `clock_nanosleep`, which wait for nothing but their timer.
     pub const SLEEPS: [u32; 2] = [35, 230];
 
+    /// The numbers of `epoll_wait`, `epoll_pwait` and `epoll_pwait2`, which wait for any of a set that the kernel keeps.
+    pub const EPOLLS: [u32; 3] = [232, 281, 441];
+
+    /// The number of `io_uring_enter`, which waits for any of the requests of an io_uring.
+    pub const IO_URING_ENTER: u32 = 426;
+
+    /// The numbers of `write`, `writev`, `sendfile`, `sendto`, `sendmsg` and `sendmmsg`, which wait for room in a socket.
+    pub const SENDS: [u32; 6] = [1, 20, 40, 44, 46, 307];
+
     /// Whether it waits for nothing but its timer.
     pub fn is_sleep(&self) -> bool {
         Self::SLEEPS.contains(&self.number) || self.set() == Some(Self::EMPTY_SET)
@@ -42,9 +52,83 @@ impl Call {
     /// same id. No address in user memory is one.
     pub fn set(&self) -> Option<u64> {
         let is_set = self.arg0 >= Self::EMPTY_SET && self.arg0 != Self::NO_ARGUMENT;
-        (is_set && Self::POLLS.contains(&self.number)).then_some(self.arg0)
+        (is_set && Self::POLLS.contains(&self.number)).then_some(self.argument())
+    }
+
+    /// The first argument alone, by which two calls are compared.
+    pub fn argument(&self) -> u64 {
+        match self.number {
+            _ if self.arg0 == Self::NO_ARGUMENT => self.arg0,
+            number if Self::EPOLLS.contains(&number) || Self::SENDS.contains(&number) => {
+                self.arg0 & u64::from(u32::MAX)
+            }
+            number if Self::POLLS.contains(&number) && self.arg0 > Self::EMPTY_SET => {
+                self.arg0 & !TIMER_MEMBER
+            }
+            _ => self.arg0,
+        }
+    }
+
+    /// This call with what is known of the end of a wait in it, if it can end so.
+    pub fn with_end(self, end: WaitEnd) -> Self {
+        let argument = self.argument();
+        let arg0 = match end {
+            _ if argument == Self::NO_ARGUMENT => argument,
+            WaitEnd::TimerMember if self.set().is_some() => argument | TIMER_MEMBER,
+            WaitEnd::Ready(fd) if Self::EPOLLS.contains(&self.number) && fd < NOTHING => {
+                HAS_END | u64::from(fd) << FD_SHIFT | argument
+            }
+            WaitEnd::NothingReady if Self::EPOLLS.contains(&self.number) => {
+                HAS_END | u64::from(NOTHING) << FD_SHIFT | argument
+            }
+            WaitEnd::WindowClosed if Self::SENDS.contains(&self.number) => HAS_END | argument,
+            _ => argument,
+        };
+        Self { arg0, ..self }
+    }
+
+    /// The known part of the end of a wait in this call.
+    pub fn ended_by(&self) -> WaitEnd {
+        let has_end = self.arg0 >> HAS_END.trailing_zeros() == 1;
+        if Self::EPOLLS.contains(&self.number) && has_end {
+            match (self.arg0 >> FD_SHIFT) as u32 & NOTHING {
+                NOTHING => WaitEnd::NothingReady,
+                fd => WaitEnd::Ready(fd),
+            }
+        } else if Self::SENDS.contains(&self.number) && has_end {
+            WaitEnd::WindowClosed
+        } else if self.set().is_some() && self.arg0 & TIMER_MEMBER != 0 {
+            WaitEnd::TimerMember
+        } else {
+            WaitEnd::NotKnown
+        }
     }
 }
+
+/// The known part of the end of a wait for any of a set of descriptors, or for room in a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum WaitEnd {
+    /// Nothing.
+    #[default]
+    NotKnown,
+    /// This descriptor had become ready last.
+    Ready(u32),
+    /// No descriptor was ready: a time-out or a signal ended the wait.
+    NothingReady,
+    /// A member of the set is a timer, so that a timer may have ended the wait by that, or by a time-out.
+    TimerMember,
+    /// For most of the wait, the other end of the connection took no more data: its receive window was closed.
+    WindowClosed,
+}
+
+/// In the id of a set: one of its descriptors is a timer. The recorder leaves this bit clear.
+const TIMER_MEMBER: u64 = 2;
+/// In the first argument of a call of [`Call::EPOLLS`] or [`Call::SENDS`], whose descriptor has 32 bits; for the former
+/// the bits above `FD_SHIFT` are a ready descriptor. The highest bit is clear, unlike in [`Call::NO_ARGUMENT`].
+const HAS_END: u64 = 1 << 62;
+const FD_SHIFT: u32 = 32;
+/// In place of a descriptor; the kernel's limit for descriptors is below it.
+const NOTHING: u32 = 0x3fff_ffff;
 
 /// A futex word, read when a wait for it began. The word's address is [`Call::arg0`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -94,5 +178,45 @@ mod tests {
         }
         assert_eq!((call(0, id).set(), call(202, Call::EMPTY_SET).is_sleep()), (None, false));
         assert!(Call::SLEEPS.iter().all(|&number| call(number, 0).is_sleep()));
+    }
+
+    #[test]
+    fn the_end_of_a_wait_travels_with_its_call_and_leaves_the_argument() {
+        let call = |number, arg0| Call { number, arg0, lock: None };
+        let ends = [WaitEnd::Ready(0), WaitEnd::Ready(NOTHING - 1), WaitEnd::NothingReady, WaitEnd::NotKnown];
+        for number in Call::EPOLLS {
+            for end in ends {
+                // Another end replaces it; the half of the register that the kernel does not read has none.
+                let with = call(number, 7 | 1 << 40).with_end(WaitEnd::Ready(3)).with_end(end);
+                assert_eq!((with.ended_by(), with.argument(), with.set()), (end, 7, None));
+            }
+            for end in [WaitEnd::Ready(NOTHING), WaitEnd::TimerMember] {
+                assert_eq!(call(number, 7).with_end(end).ended_by(), WaitEnd::NotKnown);
+            }
+            let unknown = call(number, Call::NO_ARGUMENT).with_end(WaitEnd::Ready(3));
+            assert_eq!((unknown.ended_by(), unknown.arg0), (WaitEnd::NotKnown, Call::NO_ARGUMENT));
+        }
+        let set = Call::EMPTY_SET | 5;
+        for number in Call::POLLS {
+            let with = call(number, set).with_end(WaitEnd::TimerMember);
+            assert_eq!(
+                (with.ended_by(), with.argument(), with.set()),
+                (WaitEnd::TimerMember, set, Some(set))
+            );
+            let empty = call(number, Call::EMPTY_SET | TIMER_MEMBER);
+            assert_eq!(call(number, 5).with_end(WaitEnd::TimerMember).arg0, 5, "an address");
+            assert_eq!(call(number, set).with_end(WaitEnd::Ready(3)).arg0, set);
+            assert_eq!(empty.argument(), Call::EMPTY_SET);
+        }
+        for end in ends {
+            assert_eq!(call(0, 7).with_end(end), call(0, 7), "a read waits for no set");
+        }
+        assert_eq!(call(0, 7).with_end(WaitEnd::WindowClosed), call(0, 7), "nor for room");
+        for number in Call::SENDS {
+            let with = call(number, 7 | 1 << 40).with_end(WaitEnd::WindowClosed);
+            assert_eq!((with.ended_by(), with.argument()), (WaitEnd::WindowClosed, 7));
+            assert_eq!(with.with_end(WaitEnd::Ready(3)).ended_by(), WaitEnd::NotKnown);
+        }
+        assert_eq!((call(0, 6).argument(), call(0, HAS_END).ended_by()), (6, WaitEnd::NotKnown));
     }
 }

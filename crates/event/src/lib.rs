@@ -14,7 +14,7 @@ mod source;
 mod stack;
 mod state;
 
-pub use call::{Call, LockWord};
+pub use call::{Call, LockWord, WaitEnd};
 pub use context::{Context, Softirq};
 pub use identity::{CgroupId, Comm, Cpu, HostIndex, ThreadIdentity, Tid};
 pub use net::{Address, Direction, Flow, FlowId, Packet};
@@ -64,6 +64,14 @@ pub enum EventKind {
         newborn: bool,
         /// The socket that this softirq has made ready, by its incoming flow, where the tracer saw it.
         socket: Option<FlowId>,
+    },
+    /// Directly before the wake-up of a thread in a call of [`Call::EPOLLS`], at the same time: the descriptor that had
+    /// become ready last.
+    Ready {
+        /// The thread that is woken.
+        target: Tid,
+        /// The descriptor; `None` if none was ready.
+        fd: Option<u32>,
     },
     /// [`Event::current`] runs here, though no switch to it may have been recorded.
     Current,

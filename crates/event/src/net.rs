@@ -54,10 +54,15 @@ pub struct Packet {
     pub ack: u32,
     /// Payload, bytes.
     pub len: u32,
-    /// TCP flags.
+    /// TCP flags; [`Packet::WINDOW_CLOSED`] above them.
     pub tcp_flags: u16,
     /// Network namespace.
     pub netns: u32,
     /// Interface index.
     pub interface: u32,
+}
+
+impl Packet {
+    /// In [`Packet::tcp_flags`]: its sender takes no more data. The recorder says it of packets without SYN, FIN and RST.
+    pub const WINDOW_CLOSED: u16 = 0x8000;
 }

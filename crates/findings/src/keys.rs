@@ -3,7 +3,7 @@
 
 use wakepath_critical_path::{Responsible, SegmentKind, SignalCause};
 use wakepath_event::{Comm, HostIndex};
-use wakepath_names::{CallName, Endpoint, UnitLimit};
+use wakepath_names::{CallName, Endpoint, Object, UnitLimit};
 use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
 /// All threads of one name.
@@ -79,6 +79,12 @@ pub enum RowKey {
     Timer,
     /// The end of a time-out: what own threads waited for did not come.
     TimedOut,
+    /// A descriptor that a timer made ready: a timer itself, or something that timed out.
+    TimerReady(Option<Object>),
+    /// A timer: the end of a time-out, or one of the things that were waited for.
+    TimeOutOrTimer,
+    /// Room in a connection, by its other end, which had closed its window; whether a time-out ended that.
+    Window(Option<Object>, bool),
     /// A packet that a timer sent: the end that sent it, or for a SYN the end that did not answer.
     SentByTimer(Option<Endpoint>, TimerPurpose),
     /// The network: the other end, where it is known.

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use wakepath_critical_path::{Basis, Responsible, SegmentKind};
 use wakepath_event::{Comm, Tid};
-use wakepath_names::{CallName, Object, ThreadInfo, worker_family};
+use wakepath_names::{CallKey, CallName, Object, ThreadInfo, TimerEnd, worker_family};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::{Activity, Blamed, EndKey, Evidence, PartKey, RowKey, Sites, ThreadName};
@@ -245,7 +245,12 @@ impl RowBuilder<'_> {
             SegmentKind::Stolen => RowKey::Hypervisor,
             SegmentKind::Timer => match (class.responsible, class.call) {
                 (Responsible::SentByTimer { flow, purpose }, _) => by_timer(flow, purpose),
-                (_, Some(call)) if !call.is_sleep() => RowKey::TimedOut,
+                (_, Some(call)) if !call.is_sleep() => match call.timer_end() {
+                    _ if call.waits_for_window() => RowKey::Window(evidence.spell(call).object, true),
+                    TimerEnd::TimedOut => RowKey::TimedOut,
+                    TimerEnd::Descriptor => RowKey::TimerReady(evidence.spell(call).object),
+                    TimerEnd::Either => RowKey::TimeOutOrTimer,
+                },
                 _ => RowKey::Timer,
             },
             SegmentKind::BlockDevice => match class.responsible {
@@ -253,6 +258,9 @@ impl RowBuilder<'_> {
                 _ => RowKey::Disk(None),
             },
             SegmentKind::Network => match class.responsible {
+                Responsible::Flow(_) if class.call.is_some_and(CallKey::waits_for_window) => {
+                    RowKey::Window(class.call.and_then(|call| evidence.spell(call).object), false)
+                }
                 Responsible::Flow(flow) => RowKey::Network(evidence.sender(flow)),
                 Responsible::SentByTimer { flow, purpose } => by_timer(flow, purpose),
                 _ => RowKey::Network(None),

@@ -9,7 +9,7 @@ use wakepath_event::{
     SetMember, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
 };
 
-use crate::layout::{CALL_NONE, Layout};
+use crate::layout::{CALL_NONE, Layout, NOTHING_READY};
 use crate::length::number;
 use crate::{Header, Kind, TaskStates, record_length};
 
@@ -190,6 +190,10 @@ impl Decoder {
                 flow: (r.u64(40) != 0).then(|| FlowId(r.u64(40))),
                 name: r.text(48, 64),
             }),
+            Kind::Ready => {
+                let fd = r.u32(20);
+                EventKind::Ready { target: Tid(r.u32(16)), fd: (fd != NOTHING_READY).then_some(fd) }
+            }
             Kind::SetMember => EventKind::SetMember(SetMember {
                 set: r.u64(16),
                 tgid: Tid(r.u32(24)),

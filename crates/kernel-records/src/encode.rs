@@ -10,7 +10,7 @@ use wakepath_event::{
 use crate::decode::{
     LOCK_CLAIM, LOCK_VALUE, PREEMPT, THREAD_KERNEL, THREAD_RUNNING, THROTTLED, context_number,
 };
-use crate::layout::{CALL_NONE, MAX_FRAMES, MAX_RECORD_BYTES};
+use crate::layout::{CALL_NONE, MAX_FRAMES, MAX_RECORD_BYTES, NOTHING_READY};
 use crate::{Kind, TaskStates};
 
 /// Why an event cannot be written as a record.
@@ -84,6 +84,11 @@ impl Encoder {
                     None => Kind::Waking,
                     Some(flow) => w.number(flow.0, Kind::WakingSocket),
                 }
+            }
+            EventKind::Ready { target, fd } => {
+                w.u32(target.0);
+                w.u32(fd.unwrap_or(NOTHING_READY));
+                Kind::Ready
             }
             EventKind::Thread { identity, blocked, call } => {
                 let state = match blocked {

@@ -18,6 +18,7 @@ pub enum Kind {
     SocketReady = 9,
     Flow = 10,
     StackOf = 11,
+    Ready = 12,
     Thread = 16,
     Fork = 17,
     Exec = 18,
@@ -97,8 +98,10 @@ impl Buffer {
     pub const fn holds(self, kind: Kind) -> bool {
         use Kind::*;
         // Records that stand in a CPU's ring of switches alone.
-        let is_of_ring =
-            matches!(kind, Switch | SwitchCall | SwitchLock | WakingNew | WakingSocket | Current | StackOf);
+        let is_of_ring = matches!(
+            kind,
+            Switch | SwitchCall | SwitchLock | WakingNew | WakingSocket | Current | StackOf | Ready
+        );
         match self {
             Self::Sched => is_of_ring || matches!(kind, Waking | Stolen),
             Self::Net => matches!(kind, Packet | SocketReady | Flow),

@@ -26,6 +26,8 @@ pub const MAX_FRAMES: usize = 127;
 
 /// `WP_CALL_NONE`: not in a system call.
 pub const CALL_NONE: u32 = u32::MAX;
+/// `WP_NOTHING_READY`: in place of a ready descriptor.
+pub const NOTHING_READY: u32 = u32::MAX;
 
 /// One kind of record.
 #[derive(Debug)]
@@ -159,6 +161,8 @@ const WAKING_SOCKET: &[Field] = &[
     f("target_cpu", "w.target_cpu", 22, Number(2)),
     f("flow", "flow", 24, Bits(8)),
 ];
+
+const READY: &[Field] = &[f("target_tid", "target_tid", 16, Number(4)), f("fd", "fd", 20, Number(4))];
 
 const THREAD: &[Field] = &[
     f("thread_tid", "tid", 16, Number(4)),
@@ -420,6 +424,7 @@ pub const LAYOUTS: &[Layout] = &[
     of_c(Kind::SocketReady, "socket_ready", "wp_socket_ready", 24, SOCKET_READY),
     of_c(Kind::Flow, "flow", "wp_flow", 64, FLOW),
     of_c(Kind::StackOf, "stack_of", "wp_stack_of", 24, STACK_OF),
+    of_c(Kind::Ready, "ready", "wp_ready", 24, READY),
     of_c(Kind::Thread, "thread", "wp_thread", 88, THREAD),
     of_c(Kind::Fork, "fork", "wp_thread", 88, THREAD),
     of_c(Kind::Exec, "exec", "wp_exec", 168, EXEC),

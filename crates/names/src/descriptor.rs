@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Call, FileName, FlowId, SetMember, Tid};
+use wakepath_event::{Call, FileName, FlowId, SetMember, Tid, WaitEnd};
 
 use crate::syscall::OF_DESCRIPTORS;
 use crate::{Endpoint, Name, Names, Peer};
@@ -41,12 +41,58 @@ pub struct CallKey {
     descriptor: Option<(Tid, u32, usize)>,
     /// The process and the id of the set of several descriptors that the call polls.
     set: Option<(Tid, u64)>,
+    end: KeyEnd,
+}
+
+/// The known part of the end of a wait, without the descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum KeyEnd {
+    /// It waits for no set that may have a timer.
+    Plain,
+    /// The descriptor that had become ready last is the call's.
+    Ready,
+    /// It may be a time-out, and it may be a timer among the descriptors.
+    MayBeTimer,
+    /// It waited for room, which the other end's closed window did not give.
+    WindowClosed,
+}
+
+/// The end of a wait that a timer ended, in a call that does not sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimerEnd {
+    /// A time-out.
+    TimedOut,
+    /// The call's descriptor, which became ready.
+    Descriptor,
+    /// One of the two.
+    Either,
 }
 
 impl CallKey {
     /// Whether it waits for nothing but its timer.
     pub fn is_sleep(self) -> bool {
         Call::SLEEPS.contains(&self.number) || self.set.is_some_and(|(_, set)| set == Call::EMPTY_SET)
+    }
+
+    /// The end of a wait in this call, where a timer ended it.
+    pub fn timer_end(self) -> TimerEnd {
+        match self.end {
+            KeyEnd::Plain | KeyEnd::WindowClosed => TimerEnd::TimedOut,
+            KeyEnd::Ready => TimerEnd::Descriptor,
+            KeyEnd::MayBeTimer => TimerEnd::Either,
+        }
+    }
+
+    /// Whether the call's object is the descriptor that had become ready last: [`Rule::ReadyDescriptor`].
+    ///
+    /// [`Rule::ReadyDescriptor`]: wakepath_critical_path::Rule::ReadyDescriptor
+    pub fn is_of_ready_descriptor(self) -> bool {
+        self.end == KeyEnd::Ready
+    }
+
+    /// Whether it waited for room in a socket whose other end had closed its window.
+    pub fn waits_for_window(self) -> bool {
+        self.end == KeyEnd::WindowClosed
     }
 
     /// The call's name.
@@ -148,6 +194,18 @@ impl Names {
     pub fn call_key(&self, call: &Call, tgid: Option<Tid>, at: Stamp<Local>) -> CallKey {
         // The kernel reads the low half of the register: a descriptor is an `unsigned int`.
         let mut fd = call.arg0 as u32;
+        // The set of these is in the kernel, and may have timers.
+        let waits_in_kernel = Call::EPOLLS.contains(&call.number) || call.number == Call::IO_URING_ENTER;
+        let end = match call.ended_by() {
+            WaitEnd::Ready(ready) => {
+                fd = ready;
+                KeyEnd::Ready
+            }
+            WaitEnd::TimerMember => KeyEnd::MayBeTimer,
+            WaitEnd::WindowClosed => KeyEnd::WindowClosed,
+            WaitEnd::NotKnown if waits_in_kernel => KeyEnd::MayBeTimer,
+            WaitEnd::NothingReady | WaitEnd::NotKnown => KeyEnd::Plain,
+        };
         let mut takes_descriptor = OF_DESCRIPTORS.contains(call.number);
         let mut set = tgid.zip(call.set());
         if let Some((1, [(only, _)])) =
@@ -157,7 +215,7 @@ impl Names {
         }
         let tgid = tgid.filter(|_| takes_descriptor);
         let descriptor = tgid.and_then(|tgid| Some((tgid, fd, self.files.at(tgid, fd, at)?)));
-        CallKey { number: call.number, descriptor, set }
+        CallKey { number: call.number, descriptor, set, end }
     }
 
     /// Looks the name of a call up.
@@ -255,6 +313,40 @@ mod tests {
         }
         let other = |tgid, number| names.call(&call(number, SET), Some(Tid(tgid)), Stamp::from_ns(20)).object;
         assert_eq!((other(8, 7), other(7, 202)), (None, None), "another process, no poll");
+    }
+
+    #[test]
+    fn a_wait_for_a_set_of_the_kernel_is_about_the_descriptor_that_was_ready() {
+        let names = names(&[(10, 4, 0, None, "[eventpoll]"), (10, 5, 0, None, "[timerfd]")]);
+        let key = |number, end: WaitEnd| {
+            let call = call(number, 4).with_end(end);
+            names.call_key(&call, Some(Tid(7)), Stamp::from_ns(20))
+        };
+        let known = |number, end| {
+            let key = key(number, end);
+            (names.spell(key).object, key.is_of_ready_descriptor(), key.timer_end())
+        };
+        let object = |name: &str| Some(Object::Anonymous(name.into()));
+        for number in Call::EPOLLS {
+            let ready = (object("[timerfd]"), true, TimerEnd::Descriptor);
+            assert_eq!(known(number, WaitEnd::Ready(5)), ready);
+            assert_eq!(
+                known(number, WaitEnd::Ready(6)),
+                (None, true, TimerEnd::Descriptor),
+                "no file is known"
+            );
+            let nothing = (object("[eventpoll]"), false, TimerEnd::TimedOut);
+            assert_eq!(known(number, WaitEnd::NothingReady), nothing);
+            assert_eq!(known(number, WaitEnd::NotKnown), (object("[eventpoll]"), false, TimerEnd::Either));
+        }
+        let uring = (object("[eventpoll]"), false, TimerEnd::Either);
+        assert_eq!(known(Call::IO_URING_ENTER, WaitEnd::NotKnown), uring, "a request may be a timer");
+        assert_eq!(known(0, WaitEnd::NotKnown).2, TimerEnd::TimedOut, "a read has one descriptor");
+        let window = key(44, WaitEnd::WindowClosed);
+        assert!(window.waits_for_window() && window.timer_end() == TimerEnd::TimedOut);
+        assert!(!key(44, WaitEnd::NotKnown).waits_for_window());
+        let polled = call(7, Call::EMPTY_SET | 5).with_end(WaitEnd::TimerMember);
+        assert_eq!(names.call_key(&polled, None, Stamp::from_ns(20)).timer_end(), TimerEnd::Either);
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod thread;
 mod unit;
 
 pub use code::CodeNames;
-pub use descriptor::{CallKey, CallName, Object, SetSize, call_name};
+pub use descriptor::{CallKey, CallName, Object, SetSize, TimerEnd, call_name};
 pub use flow::{Endpoint, Peer};
 pub use host::Host;
 pub use intervals::{Interval, Intervals};

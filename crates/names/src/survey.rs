@@ -66,6 +66,7 @@ impl Survey {
             // The bulk of all events; they are the graph's.
             EventKind::Switch { .. }
             | EventKind::Waking { .. }
+            | EventKind::Ready { .. }
             | EventKind::Packet(_)
             | EventKind::SocketReady(_) => {}
             EventKind::Mapping(mapping) => self.mappings.push((event.at, mapping.clone())),
@@ -161,6 +162,7 @@ const fn kind_name(kind: &EventKind) -> &'static str {
     match kind {
         EventKind::Switch { .. } => "switch",
         EventKind::Waking { .. } => "waking",
+        EventKind::Ready { .. } => "ready",
         EventKind::Thread { .. } => "thread",
         EventKind::Fork { .. } => "fork",
         EventKind::Exec { .. } => "exec",

@@ -24,6 +24,7 @@ pub const fn code(kind: &ProblemKind) -> &'static str {
         ProblemKind::Path(OnPath::RecordsLost { .. }) => "records_lost",
         ProblemKind::Path(OnPath::SwitchesUnrecorded { .. }) => "switches_unrecorded",
         ProblemKind::Path(OnPath::Ambiguous(_)) => "ambiguous",
+        ProblemKind::Path(OnPath::IoUring { .. }) => "io_uring",
         ProblemKind::ClockSet(_) => "clock_set",
         ProblemKind::Suspended(_) => "suspended",
         ProblemKind::Stolen(_) => "stolen",
@@ -120,6 +121,12 @@ fn on_path(problem: &OnPath) -> String {
         OnPath::SwitchesUnrecorded { switches, unexplained } => {
             let unexplained = without_explanation(unexplained);
             format!("{} {} not recorded{unexplained}", count(switches, "task switch"), were(switches))
+        }
+        OnPath::IoUring { waits: 1 } => {
+            String::from("io_uring: which request ended the wait is not recorded")
+        }
+        OnPath::IoUring { waits } => {
+            format!("io_uring: which requests ended {} is not recorded", count(waits, "wait"))
         }
         OnPath::Ambiguous(Share { ns, .. }) => {
             format!("{} could not be explained with certainty", duration(ns))

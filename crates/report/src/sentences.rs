@@ -14,6 +14,7 @@ use wakepath_engine::{Damage, DamageKind, Fault, Problem, ProblemKind, ReadFault
 use wakepath_event::{Comm, Context, FlowId, SignalEffect, StackCounts, Tid};
 use wakepath_findings::testing::checkout;
 use wakepath_findings::{EndedBy, Row, RowKey};
+use wakepath_names::Object;
 use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
 use crate::{problem, wording};
@@ -44,6 +45,7 @@ fn every_code_has_its_sentence() {
         Rule::LastPacket,
         Rule::JoinedTimeouts,
         Rule::ResumedAfterSignal,
+        Rule::ReadyDescriptor,
         Rule::WakingBeforeSwitch,
         Rule::TakenUp,
         Rule::StolenBefore,
@@ -80,6 +82,8 @@ fn problems() -> Vec<(&'static str, String)> {
         ProblemKind::Path(OnPath::RecordsLost { records: 0, or_more: true, places: 2, unexplained }),
         ProblemKind::Path(OnPath::SwitchesUnrecorded { switches: 49, unexplained }),
         ProblemKind::Path(OnPath::SwitchesUnrecorded { switches: 1, unexplained: Share { ns: 0, of_ns: 9 } }),
+        ProblemKind::Path(OnPath::IoUring { waits: 1 }),
+        ProblemKind::Path(OnPath::IoUring { waits: 3 }),
         ProblemKind::Path(OnPath::Ambiguous(Share { ns: 35_000_000, of_ns: 1_000_000_000 })),
         ProblemKind::ClockSet(3_600_000_000_000),
         ProblemKind::ClockSet(-20_000_000),
@@ -195,6 +199,12 @@ fn causes() -> Vec<(&'static str, String)> {
         RowKey::Disk(Some(8 << 20)),
         RowKey::Timer,
         RowKey::TimedOut,
+        RowKey::TimerReady(Some(Object::Anonymous("[timerfd]".into()))),
+        RowKey::TimerReady(Some(Object::Pipe)),
+        RowKey::TimerReady(None),
+        RowKey::TimeOutOrTimer,
+        RowKey::Window(Some(Object::Socket(None)), true),
+        RowKey::Window(None, false),
         RowKey::SentByTimer(None, TimerPurpose::Syn { repeats: 1 }),
         RowKey::SentByTimer(None, TimerPurpose::Syn { repeats: 2 }),
         RowKey::SentByTimer(None, TimerPurpose::Data),

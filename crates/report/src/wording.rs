@@ -17,7 +17,7 @@ use std::path::Path;
 
 use wakepath_clock::{Quality, Reference, Stamp};
 use wakepath_critical_path::{Basis, Rule, Segment, SegmentKind, Severity, Via};
-use wakepath_event::{Comm, Context, HostIndex};
+use wakepath_event::{Call, Comm, Context, HostIndex};
 use wakepath_names::{
     CallName, Name, Names, Object, Recorded, SetSize, ThreadInfo, Unit, UnitLimit, call_name,
 };
@@ -89,9 +89,13 @@ fn on_host(recorded: &Recorded, host: Option<HostIndex>) -> String {
 
 /// A system call with its object: `fdatasync of orders.db`, `recvfrom on tcp 10.0.0.3:5432`.
 pub fn call(call: &CallName) -> String {
-    match call.object.as_ref().map(object) {
-        Some(object) => format!("{} {object}", call_name(call.number)),
-        None => call_name(call.number).into_owned(),
+    let object = call.object.as_ref().map(object);
+    match (call.number, object) {
+        (Call::IO_URING_ENTER, _) => {
+            format!("{} (which request is not recorded)", call_name(call.number))
+        }
+        (_, Some(object)) => format!("{} {object}", call_name(call.number)),
+        (_, None) => call_name(call.number).into_owned(),
     }
 }
 
@@ -279,6 +283,10 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
         Rule::ResumedAfterSignal => (
             "resumed_after_signal",
             "a timer's signal cut the wait short and its handler returned to the same call: both are one wait",
+        ),
+        Rule::ReadyDescriptor => (
+            "ready_descriptor",
+            "the kernel's set cannot be walked: the descriptor that had become ready last ended the wait",
         ),
         Rule::WakingBeforeSwitch => (
             "waking_before_switch",

@@ -92,6 +92,7 @@ fn sched() -> impl Strategy<Value = EventKind> {
         ),
         Just(EventKind::Current),
         any::<u64>().prop_map(|id| EventKind::StackOf(StackId(id))),
+        (tid(), option::of(0..u32::MAX)).prop_map(|(target, fd)| EventKind::Ready { target, fd }),
         (tid(), any::<u16>(), option::of(any::<bool>())).prop_map(|(target, irq, how)| EventKind::Waking {
             target,
             irq,

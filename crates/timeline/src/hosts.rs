@@ -62,6 +62,7 @@ impl Numbering {
                     *flow = self.flow(host, *flow);
                 }
             }
+            EventKind::Ready { target, .. } => on(target),
             EventKind::Thread { identity: who, .. } => identity(who),
             EventKind::Fork { child } => identity(child),
             EventKind::Exec { old, .. } => on(old),

@@ -38,9 +38,11 @@ mod tcp_timers;
 mod thread;
 mod tids;
 mod timeline;
+mod timer_files;
 mod traffic;
 mod unseen;
 mod waits;
+mod windows;
 
 pub use hosts::Numbering;
 pub use merge::merge;

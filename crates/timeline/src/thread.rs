@@ -19,6 +19,8 @@ pub(crate) struct Thread {
     pub(crate) since: Stamp<Reference>,
     /// A wake-up that came while it was running.
     pub(crate) pending: Option<WakeUp>,
+    /// The last descriptor that ended a wait of its, `None` for none of its set, and the time of that wake-up.
+    pub(crate) ready: Option<(Stamp<Reference>, Option<u32>)>,
     /// The kernel lock that it waits for, spinning or asleep.
     pub(crate) lock: Option<ContendedLock>,
     /// Since its last wait it has sent a packet or woken a thread of a program.

@@ -13,6 +13,8 @@ use crate::recent::Recent;
 use crate::tcp_timers::Senders;
 use crate::thread::{CurrentState, Thread};
 use crate::tids::Tids;
+use crate::timer_files::TimerFiles;
+use crate::windows::Windows;
 use crate::{
     ContendedLock, EvidenceIndex, Loss, Occupant, Sent, Sink, State, ThreadIndex, Wait, WakeUp, Waker,
 };
@@ -48,6 +50,8 @@ pub struct Timeline {
     pub(crate) issues: Recent<u64, (Option<ThreadIndex>, Stamp<Reference>)>,
     /// The time at which the CPU limit of each cgroup last handed out time.
     pub(crate) refills: HashMap<CgroupId, Stamp<Reference>>,
+    pub(crate) timer_files: TimerFiles,
+    pub(crate) windows: Windows,
     pub(crate) flows: HashMap<Flow, FlowId>,
     pub(crate) reversed: HashMap<FlowId, FlowId>,
     /// The last proved owner of each futex, by process and address.
@@ -203,12 +207,20 @@ impl Timeline {
                 }
                 sink.loss(Loss { cpu: event.cpu, from, to: at, count: *count, reported: true });
             }
+            EventKind::Ready { target, fd } => {
+                if let Some(thread) = self.alive(*target) {
+                    self.threads[thread.0 as usize].ready = Some((at, *fd));
+                }
+            }
+            EventKind::File(file) => {
+                self.timer_files.observe(file);
+                self.windows.observe(file);
+            }
+            EventKind::SetMember(member) => self.timer_files.observe_member(member),
             EventKind::Mark(Mark::Started) => self.complete_since.push((event.current.host(), at)),
             EventKind::Stack(_)
             | EventKind::StackOf(_)
             | EventKind::StackCounts(_)
-            | EventKind::File(_)
-            | EventKind::SetMember(_)
             | EventKind::Function(_)
             | EventKind::Clocks(_)
             | EventKind::Name(..)

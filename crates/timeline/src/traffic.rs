@@ -23,6 +23,9 @@ impl Timeline {
         let protocol = self.protocols.get(&header.flow).copied();
         let key = (protocol.map(|_| header.flow), header.seq, header.len, header.ack);
         let stream = (protocol == Some(TCP)).then_some(header.flow);
+        if stream.is_some() {
+            self.windows.pass(at, header);
+        }
         match header.direction {
             Direction::Out => {
                 // A packet that is forwarded for a host without a recording has no sender here.

@@ -1,7 +1,7 @@
 //! Switches, wake-ups, and the waits between them.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{Call, Context, Cpu, Event, SwitchOut, Tid};
+use wakepath_event::{Call, Context, Cpu, Event, SwitchOut, Tid, WaitEnd};
 
 use crate::locks::{Holding, futex_owner};
 use crate::thread::CurrentState;
@@ -14,7 +14,7 @@ use crate::{
 fn resumed_call(call: &Call, before: Option<&Call>) -> Call {
     let resumes = |before: &&Call| {
         let known = call.arg0 != Call::NO_ARGUMENT && before.arg0 != Call::NO_ARGUMENT;
-        call.number == Call::RESTART && (!known || before.arg0 == call.arg0)
+        call.number == Call::RESTART && (!known || before.argument() == call.argument())
     };
     *before.filter(resumes).unwrap_or(call)
 }
@@ -201,6 +201,19 @@ impl Timeline {
         let row = &mut self.threads[thread.0 as usize];
         row.wait.lock = lock;
         row.wait.end = end;
+        if let Some(call) = &mut row.wait.call {
+            let woken = if let Waker::Woken(woken) = end { Some(woken.at) } else { None };
+            let ready = row.ready.filter(|&(at, _)| Some(at) == woken).map(|(_, fd)| fd);
+            *call = call.with_end(match ready {
+                Some(Some(fd)) => WaitEnd::Ready(fd),
+                Some(None) => WaitEnd::NothingReady,
+                None if self.timer_files.has_timer(row.tgid, call) => WaitEnd::TimerMember,
+                None if self.windows.closed_for(row.tgid, call, row.since, to, &self.reversed) => {
+                    WaitEnd::WindowClosed
+                }
+                None => WaitEnd::NotKnown,
+            });
+        }
         sink.state_interval(thread, row.since, to, State::Blocked(&row.wait));
         row.since = to;
     }

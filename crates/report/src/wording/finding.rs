@@ -196,6 +196,15 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
             (code, format!("waiting for {words}"))
         }
         RowKey::TimedOut => ("timed_out", timed_out(row)),
+        RowKey::Window(object, timed_out) => {
+            let end = object.as_ref().map_or(String::from("the receiver"), object_name);
+            let timed_out = if *timed_out { ": timed out," } else { ":" };
+            ("window_closed", format!("waiting for {end} to read{timed_out} its window was closed"))
+        }
+        RowKey::TimerReady(object) => ("timer_ready", timer_ready(object.as_ref())),
+        RowKey::TimeOutOrTimer => {
+            fixed("time_out_or_timer", "waiting until a timer: a time-out, or one that it waited for")
+        }
         RowKey::Network(None) => fixed("network", "waiting for the network"),
         RowKey::Network(Some(end)) => ("network", format!("waiting for the network, {end}")),
         RowKey::Lock => fixed("lock", "waiting for a lock"),
@@ -242,6 +251,30 @@ fn sent_by_timer(purpose: TimerPurpose, end: Option<&Endpoint>) -> (&'static str
     }
 }
 
+/// The thing that did not come in waits for descriptors that timed out.
+fn missing(row: &Row) -> &'static str {
+    const CONNECT: u32 = 42;
+    let all = |is: &dyn Fn(u32) -> bool| row.calls.keys().all(|call| is(call.number));
+    if all(&|call| call == CONNECT) {
+        "no answer came"
+    } else if all(&|call| Call::SENDS.contains(&call)) {
+        "no room to send"
+    } else {
+        "nothing came"
+    }
+}
+
+/// Waits for any of a set, which a descriptor ended that a timer had made ready: `waiting until a timerfd expired`.
+fn timer_ready(object: Option<&Object>) -> String {
+    match object {
+        Some(Object::Anonymous(name)) if name.bytes() == b"[timerfd]" => {
+            String::from("waiting until a timerfd expired")
+        }
+        Some(object) => format!("waiting for {}, which a timer made ready", object_name(object)),
+        None => String::from("waiting for a descriptor that a timer made ready"),
+    }
+}
+
 /// Waits that timed out: `waiting for udp 10.0.0.53:53: timed out, nothing came`.
 fn timed_out(row: &Row) -> String {
     let mut objects: Vec<_> = row.calls.keys().map(|call| call.object.as_ref()).collect();
@@ -251,9 +284,9 @@ fn timed_out(row: &Row) -> String {
             String::from("waiting until a time-out")
         }
         [Some(object)] if !matches!(object, Object::Anonymous(_)) => {
-            format!("waiting for {}: timed out, nothing came", object_name(object))
+            format!("waiting for {}: timed out, {}", object_name(object), missing(row))
         }
-        _ => String::from("waiting until a time-out: nothing came"),
+        _ => format!("waiting until a time-out: {}", missing(row)),
     }
 }
 

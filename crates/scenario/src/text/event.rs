@@ -2,8 +2,9 @@
 
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Comm, Context, Direction, EventKind, FunctionCall,
-    KernelLock, LockWord, Mark, Packet, Signal, SignalAction, Softirq, Stack, SwitchOut, Tid,
+    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Comm, Context, Direction, EventKind, FileName,
+    FunctionCall, KernelLock, LockWord, Mark, Packet, SetMember, Signal, SignalAction, Softirq, Stack,
+    SwitchOut, Tid,
 };
 
 use super::words::{Words, number};
@@ -14,6 +15,8 @@ impl Reader {
     /// |---|---|
     /// | `switch NEXT [runnable, throttled, dead, blocked[=STATE]] [irq=NS] [call=N:ARG [op= value= claim=]]` | |
     /// | `waking TARGET [irq=N] [newborn] [socket=FLOW]` | |
+    /// | `descriptor THREAD FD`, FD `none` | directly before a waking from epoll_wait: the descriptor that is ready |
+    /// | `file FD NAME [flow=FLOW]`, `member SET FD` | what a descriptor of the thread's process is, and of which set it is a member |
     /// | `blocked call=N:ARG [op= value= claim=]` | it was so when the recording began |
     /// | `fork NAME tid=N [tgid=N] [parent=N] [ns=N/N] [start=NS]` | declares NAME |
     /// | `exec COMM [from=OLD]`, `exit`, `rename THREAD COMM` | |
@@ -40,6 +43,21 @@ impl Reader {
                 newborn: words.flag("newborn"),
                 socket: words.text("socket").map(|flow| self.flow_named(flow)).transpose()?,
             },
+            "descriptor" => {
+                let target = self.named(words)?;
+                let fd = match words.need("a descriptor, or none")? {
+                    "none" => None,
+                    fd => Some(number(fd).ok_or("a descriptor is a number")?),
+                };
+                EventKind::Ready { target, fd }
+            }
+            "file" => EventKind::File(self.file(current, words)?),
+            "member" => EventKind::SetMember(SetMember {
+                set: number(words.need("a set")?).ok_or("a set is a number")?,
+                tgid: current,
+                fd: number(words.need("a descriptor")?).ok_or("a descriptor is a number")?,
+                total: words.option("total")?.unwrap_or(1),
+            }),
             "blocked" => EventKind::Blocked(self.lock_call(words)?.ok_or("blocked needs a call")?),
             "fork" => {
                 let name = words.need("a name")?.to_owned();
@@ -121,6 +139,21 @@ impl Reader {
         let header = crate::packet(flow, direction, seq);
         let tcp_flags = words.option("flags")?.unwrap_or(header.tcp_flags);
         Ok(Packet { ack, len, tcp_flags, ..header })
+    }
+
+    /// `FD NAME`: `[timerfd]` and other names in brackets are of no file system; `pipe` is a pipe, `socket` a socket.
+    fn file(&self, tgid: Tid, words: &mut Words<'_>) -> Result<FileName, String> {
+        let fd = number(words.need("a descriptor")?).ok_or("a descriptor is a number")?;
+        let name = words.need("a name")?;
+        let mode = match name {
+            "pipe" => 0o010_600,
+            "socket" => 0o140_777,
+            name if name.starts_with('[') => 0o600,
+            _ => 0o100_644,
+        };
+        let name = name.as_bytes().into();
+        let flow = words.text("flow").map(|flow| self.flow_named(flow)).transpose()?;
+        Ok(FileName { tgid, fd, mode, inode: fd.into(), flow, name })
     }
 
     fn lock(&self, words: &mut Words<'_>) -> Result<KernelLock, String> {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
-    Cause, LockCause, Responsible, Segment, SignalCause, SignalSender, Wait, WaitId,
+    Basis, Cause, LockCause, Responsible, Rule, Segment, SignalCause, SignalSender, Wait, WaitId,
 };
 use wakepath_names::{CallKey, Object, Stack};
 
@@ -84,6 +84,9 @@ struct ObjectJson {
     kind: &'static str,
     name: Option<String>,
     pid: Option<u32>,
+    /// The rule by which it is the object, where it is not the call's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<&'static str>,
 }
 
 impl<'a> Documents<'a> {
@@ -191,7 +194,11 @@ impl<'a> Documents<'a> {
             Object::Anonymous(name) => ("anonymous", Some(text(name.bytes()))),
         };
         let process = names.peer(call).and_then(|peer| peer.process);
-        Some(ObjectJson { kind, name, pid: process.map(|process| process.0) })
+        let rule = call
+            .is_of_ready_descriptor()
+            .then(|| wording::rule_word(Basis::Inferred(Rule::ReadyDescriptor)))
+            .flatten();
+        Some(ObjectJson { kind, name, pid: process.map(|process| process.0), rule })
     }
 }
 

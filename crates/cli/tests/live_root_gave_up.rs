@@ -1,0 +1,96 @@
+//! Waits with a time-out that expires, recorded live: each row says what was waited for and that it did not come.
+
+use wakepath_harness::live::{adds_up, length, list, path, place, program, record, run};
+
+/// One wait after the other, 300 ms each: for an answer, a semaphore, an accepted connection, room in a closed window, any
+/// of two descriptors by select and ppoll.
+const WAITS: &str = r#"
+    #define _GNU_SOURCE
+    #include <arpa/inet.h>
+    #include <poll.h>
+    #include <semaphore.h>
+    #include <sys/select.h>
+    #include <sys/socket.h>
+    #include <sys/time.h>
+    #include <time.h>
+    #include <unistd.h>
+    static char bytes[1 << 20];
+    static int listen_on(struct sockaddr_in *at, int backlog)
+    {
+        socklen_t size = sizeof(*at);
+        int listener = socket(AF_INET, SOCK_STREAM, 0), small = 65536;
+        setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+        at->sin_family = AF_INET;
+        at->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        bind(listener, (void *)at, size);
+        listen(listener, backlog);
+        getsockname(listener, (void *)at, &size);
+        return listener;
+    }
+    int main(void)
+    {
+        struct sockaddr_in at = {0}, full = {0};
+        struct timeval time = {0, 300000};
+        struct timespec spec = {0, 300000000};
+        int listener = listen_on(&at, 1), client = socket(AF_INET, SOCK_STREAM, 0), ends[2];
+        sem_t semaphore;
+        fd_set set;
+        connect(client, (void *)&at, sizeof(at));
+        accept(listener, 0, 0);
+        setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
+        setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
+        recv(client, bytes, 1, 0);
+        sem_init(&semaphore, 0, 0);
+        clock_gettime(CLOCK_REALTIME, &spec);
+        spec.tv_nsec += 300000000;
+        spec.tv_sec += spec.tv_nsec / 1000000000;
+        spec.tv_nsec %= 1000000000;
+        sem_timedwait(&semaphore, &spec);
+        listen_on(&full, 0);
+        connect(socket(AF_INET, SOCK_STREAM, 0), (void *)&full, sizeof(full));
+        int late = socket(AF_INET, SOCK_STREAM, 0);
+        setsockopt(late, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
+        connect(late, (void *)&full, sizeof(full));
+        while (send(client, bytes, sizeof(bytes), 0) == sizeof(bytes))
+            ;
+        pipe(ends);
+        FD_ZERO(&set);
+        FD_SET(ends[0], &set);
+        FD_SET(listener, &set);
+        select(ends[0] + 1, &set, 0, 0, &time);
+        struct pollfd both[2] = {{ends[0], POLLIN, 0}, {listener, POLLIN, 0}};
+        spec.tv_sec = 0;
+        spec.tv_nsec = 300000000;
+        ppoll(both, 2, &spec, 0);
+    }
+"#;
+
+#[test]
+fn a_wait_that_timed_out_says_what_did_not_come() {
+    let Some(folder) = place("waits that time out say what did not come") else { return };
+    let waits = program(&folder, "waits", WAITS, &["-pthread"]);
+    record(&folder, &["--", &waits], 0);
+    let document = path(&folder);
+    adds_up(&document);
+    let long: Vec<_> = list(&document["segments"])
+        .iter()
+        .filter(|segment| segment["kind"] == "timer" && length(segment) > 100_000_000)
+        .map(|segment| segment["call"].as_str().unwrap_or("-"))
+        .collect();
+    assert!(
+        matches!(long[..], ["recvfrom", "futex", "connect", "sendto", "select" | "pselect6", "ppoll"]),
+        "{long:?}: {document}"
+    );
+    let screen = run(&folder, &["path"], 0).0;
+    let screen = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        " waiting until a time-out, 1 wait in recvfrom on tcp 127.0.0.1:",
+        ", 1 in connect on tcp 127.0.0.1:",
+        " to read: timed out, its window was closed, 1 wait in sendto on tcp 127.0.0.1:",
+    ] {
+        assert!(screen.contains(words), "{words}: {screen}");
+    }
+    for never in ["sleeping", "waiting for a timer"] {
+        assert!(!screen.contains(never), "{screen}");
+    }
+}
