@@ -90,13 +90,14 @@ bench: program workloads ## cost of recording and counting, speed of analysis: w
 	@packaging/setup bench || echo "rows of peers that are missing are skipped"
 	$(CARGO) build $(LOCKED) --release --package wakepath-bench
 	$(AS_ROOT) target/release/wakepath-bench cost >target/cost.md
+	{ printf '\n## Reads at waits and wake-ups\n\n'; $(AS_ROOT) target/release/wakepath-bench reads; echo; } >target/reads.md
 	$(AS_ROOT) target/release/wakepath-bench latency >target/latency.md
 	$(AS_ROOT) target/release/wakepath-bench analysis >target/analysis.md
 	$(if $(WAKEPATH_TRACES),packaging/bench-traces "$(WAKEPATH_TRACES)",:) >target/traces.md
 	packaging/bench-hosts >target/hosts.md
 	@commit=$$(git describe --always --dirty --exclude='*'); \
 	{ cat bench/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make bench\`."; echo; \
-	  cat target/cost.md target/latency.md target/analysis.md target/traces.md; echo; cat target/hosts.md; } >docs/performance.md
+	  cat target/cost.md target/reads.md target/latency.md target/analysis.md target/traces.md; echo; cat target/hosts.md; } >docs/performance.md
 	@cat docs/performance.md
 
 .PHONY: perfetto

@@ -10,6 +10,7 @@ mod load;
 mod machine;
 mod places;
 mod processes;
+mod reads;
 mod recorders;
 mod tracepoints;
 
@@ -25,6 +26,8 @@ enum Command {
     Cost(cost::Options),
     /// The cost of counting latencies, per call: a load alone and under each tool, in turns.
     Latency(latency::Options),
+    /// The cost of what is read at each wait and wake-up, beside its budget.
+    Reads(reads::Options),
     /// How fast recordings are analysed, over their sizes.
     Analysis(analysis::Options),
     /// How fast traces of other tracers are read, beside babeltrace2.
@@ -34,6 +37,7 @@ enum Command {
 fn main() -> Result<()> {
     match Command::parse() {
         Command::Cost(options) => cost::run(&options),
+        Command::Reads(options) => reads::run(&options),
         Command::Latency(options) => latency::run(&options),
         Command::Analysis(options) => analysis::run(&options),
         Command::Ctf(options) => ctf::run(&options),
