@@ -280,12 +280,15 @@ static void write_truth(const char *file, uint64_t from, uint64_t closed)
 	else
 		fprintf(out, "null},\n");
 	/* So that the books can be audited: lane 0's CPU time by its own clock alone, and what any lane missed. */
-	uint64_t unawares = 0;
-	for (int i = 0; i < atomic_load(&lanes->count); i++)
+	uint64_t unawares = 0, unordered = 0;
+	for (int i = 0; i < atomic_load(&lanes->count); i++) {
 		unawares += lanes->lane[i].unawares;
-	fprintf(out, "  \"clocks\": {\"running_ns\": %llu, \"unawares_ns\": %llu, \"stolen_ns\": %llu},\n",
+		unordered += lanes->lane[i].unordered;
+	}
+	fprintf(out, "  \"clocks\": {\"running_ns\": %llu, \"unawares_ns\": %llu, \"unordered_ns\": %llu, "
+		"\"stolen_ns\": %llu},\n",
 		(unsigned long long)(first->at_cpu - first->cpu_at_open), (unsigned long long)unawares,
-		(unsigned long long)(stolen() - stolen_before));
+		(unsigned long long)unordered, (unsigned long long)(stolen() - stolen_before));
 	if (of_hosts)
 		write_hosts(out);
 	write_strings(out, "must", musts, must_count);

@@ -52,6 +52,7 @@ struct lane {
 	uint64_t read_at, read_delay;
 	long sleeps;
 	uint64_t unawares; /* blocked where it believed to work: a page fault, a lock of the kernel's */
+	uint64_t unordered; /* in no certain order, by the lane itself */
 	char waiting_in[CALL_LEN]; /* empty unless waiting */
 	_Atomic uint64_t released; /* when, by whom: the last time */
 	_Atomic int released_by;

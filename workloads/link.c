@@ -267,6 +267,12 @@ bool link_wait_ends_by(lane_t lane, struct sending sending)
 	return slept;
 }
 
+void link_waits_were_several(lane_t lane)
+{
+	const struct lane *l = &lanes->lane[lane];
+	order_unknown(lane, lanes->chunk[l->last].stretches[l->used - 1].delayed);
+}
+
 void link_wait_is_interrupted(lane_t lane, uint64_t ns, lane_t awaited, uint64_t asked)
 {
 	const struct lane *l = &lanes->lane[lane];

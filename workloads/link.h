@@ -72,6 +72,8 @@ void link_wakes_for(int fd, size_t bytes);
 bool link_wait_ends(lane_t lane);
 /* The same, by what was sent then. */
 bool link_wait_ends_by(lane_t lane, struct sending sending);
+/* The wait that has just ended was several, one for each time that there was room again: what of it was runnable lay between. */
+void link_waits_were_several(lane_t lane);
 /* A time-out interrupted the wait for an answer: that lane has yet to send it, or has, since it was asked. */
 void link_wait_is_interrupted(lane_t lane, uint64_t ns, lane_t awaited, uint64_t asked);
 

@@ -5,12 +5,13 @@
  *
  *     noise-spin       ============================     one thread that never waits
  *     noise-disk       =...=...=...=...=...=...=...     writes and waits for the disk
- *     noise-loopback   =.=.=.=.=.=.=.=.=.=.=.=.=.=.     on each CPU two processes that chatter over TCP
+ *     noise-loopback   =.=.=.=.=.=.=.=.=.=.=.=.=.=.     on each CPU two processes that exchange messages over TCP
+ *     noise-chatter    =.=.=.=.=.=.=.=.=.=.=.=.=.=.     the same by two processes, each on a CPU of its own
  *
- * The two that chatter stay on one CPU. A thread that is woken from another CPU and preempts the one
- * there has its start dated back to the waking by the kernel (rq_clock_skip_update()), although the
- * other ran on until the interrupt came, some 15 us later: the clocks that a workload's truth is
- * made of would be wrong by 1% of the window.
+ * A thread that is woken from another CPU and preempts the one there has its start dated back to the
+ * wake-up by the kernel (rq_clock_skip_update()), although the other ran on until the interrupt came,
+ * some 15 us later. Beside noise-chatter, the clocks that a workload's truth is made of are wrong by
+ * 1% of the window and more; noise-loopback does without, since its messages stay on one CPU.
  *
  * Ends after --seconds, or when its standard input is closed, so that it never outlives whoever
  * started it. Says `noise: ready` once it makes noise.
@@ -20,6 +21,7 @@
 #include "truth.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
@@ -29,12 +31,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static long seconds = 10, spin, disk, loopback;
+static long seconds = 10, spin, disk, loopback, across;
 static const struct flag flags[] = {
 	{ "seconds", &seconds, false, "until it ends by itself" },
 	{ "spin", &spin, true, "one thread that never waits" },
 	{ "disk", &disk, true, "writes and waits for the disk" },
-	{ "loopback", &loopback, true, "on each CPU, chatter over TCP" },
+	{ "loopback", &loopback, true, "on each CPU, messages over TCP" },
+	{ "chatter", &across, true, "messages over TCP, from CPU to CPU" },
 	{ 0 },
 };
 
@@ -50,7 +53,17 @@ static void write_and_wait(lane_t lane)
 	}
 }
 
-static void chatter_here(void)
+static void stay_on(int cpu)
+{
+	cpu_set_t one;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	if (sched_setaffinity(0, sizeof one, &one))
+		die("cannot stay on one CPU");
+}
+
+/* Two processes, each on its CPU, which may be the same. */
+static void exchange(int cpu, int other_cpu)
 {
 	char message[512] = "";
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -63,6 +76,7 @@ static void chatter_here(void)
 	int other = accept(listener, NULL, NULL);
 	bool asks = fork();
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	stay_on(asks ? cpu : other_cpu);
 	for (int burst = 0;; burst++) {
 		int mine = asks ? fd : other;
 		if (asks && send(mine, message, sizeof message, 0) < 0)
@@ -77,9 +91,9 @@ static void chatter_here(void)
 	_exit(0);
 }
 
-static void chatter(void)
+static void exchange_on_each_cpu(void)
 {
-	cpu_set_t all, one;
+	cpu_set_t all;
 	if (sched_getaffinity(0, sizeof all, &all))
 		die("cannot read which CPUs there are");
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
@@ -91,14 +105,27 @@ static void chatter(void)
 		if (child)
 			continue;
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		if (sched_setaffinity(0, sizeof one, &one))
-			die("cannot stay on one CPU");
-		chatter_here();
+		exchange(cpu, cpu);
 	}
 	for (;;)
 		pause();
+}
+
+static void exchange_across_cpus(void)
+{
+	cpu_set_t all;
+	int first = -1;
+	if (sched_getaffinity(0, sizeof all, &all))
+		die("cannot read which CPUs there are");
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &all))
+			continue;
+		if (first >= 0)
+			exchange(first, cpu);
+		first = cpu;
+	}
+	errno = ENODEV;
+	die("messages from CPU to CPU need two CPUs");
 }
 
 int main(int argc, char **argv)
@@ -112,12 +139,15 @@ int main(int argc, char **argv)
 		die("cannot fork");
 	if (!child) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		lane_t mine = lane_open(disk ? "noise-disk" : loopback ? "noise-loopback" : "noise-spin", lane);
+		const char *name = disk ? "noise-disk" : loopback ? "noise-loopback" : across ? "noise-chatter" : "noise-spin";
+		lane_t mine = lane_open(name, lane);
 		live_for(life);
 		if (disk)
 			write_and_wait(mine);
 		if (loopback)
-			chatter();
+			exchange_on_each_cpu();
+		if (across)
+			exchange_across_cpus();
 		for (volatile long i = 0;; i++)
 			;
 	}

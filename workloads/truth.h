@@ -125,8 +125,8 @@ void wait_ends(lane_t lane, lane_t otherwise);
 void wait_times_out(lane_t lane, uint64_t ns);
 /* ...or only interrupted by such a timer: from here it goes on with the wait for that lane... */
 void wait_is_interrupted(lane_t lane, uint64_t ns, lane_t awaited);
-/* ...or by whichever of these two came first: both can be found when the thread has a CPU again... */
-void wait_ends_or_times_out(lane_t lane, uint64_t ns);
+/* ...or by whichever of these two came first, says whether by the timer: both can be found when the thread has a CPU again... */
+bool wait_ends_or_times_out(lane_t lane, uint64_t ns);
 /* ...or, if no lane said that it releases us, by this... */
 void wait_ends_or_by(lane_t lane, enum end end);
 /* ...or ended by something else that is no lane. */
@@ -134,6 +134,9 @@ void wait_ends_by(lane_t lane, enum end end);
 
 /* `lane` is about to end the wait of `waiter`. */
 void releases(lane_t lane, lane_t waiter);
+
+/* So much of what the lane has logged may have been in another order, or by another end. */
+void order_unknown(lane_t lane, uint64_t ns);
 
 /* Waits until that child process, which has a lane, has ended. */
 void wait_for_child(lane_t lane, int process);

@@ -60,13 +60,20 @@ void wait_is_interrupted(lane_t lane, uint64_t ns, lane_t awaited)
 	wait_interrupted(lane, ns, awaited);
 }
 
-void wait_ends_or_times_out(lane_t lane, uint64_t ns)
+bool wait_ends_or_times_out(lane_t lane, uint64_t ns)
 {
 	const struct lane *l = &lanes->lane[lane];
-	if (atomic_load(&l->released) > l->at + ns)
+	bool timed_out = atomic_load(&l->released) > l->at + ns;
+	if (timed_out)
 		wait_times_out(lane, ns);
 	else
 		wait_ends(lane, NO_LANE);
+	return timed_out;
+}
+
+void order_unknown(lane_t lane, uint64_t ns)
+{
+	lanes->lane[lane].unordered += ns;
 }
 
 void releases(lane_t lane, lane_t waiter)

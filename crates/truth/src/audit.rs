@@ -16,6 +16,10 @@ const MAX_CLOCK_DIFFERENCE: f64 = 0.005;
 /// The longest blocked time of threads that their account has as work, as a fraction of the window.
 const MAX_UNAWARE: f64 = 0.001;
 
+/// The longest time that an account has in no order, as a fraction of the window: as much may be charged to another
+/// contributor, and it is half of what a path may.
+const MAX_UNORDERED: f64 = 0.005;
+
 /// The contradictions of a truth with itself, in sentences. A truth with any cannot judge a path: the
 /// machine was so busy that the program did other things than it measures. On a machine that is slower
 /// by `slowness`, the program and its clock are read further apart by that factor.
@@ -34,6 +38,12 @@ pub fn truth(truth: &Truth, slowness: f64) -> Vec<String> {
         violations.push(format!(
             "the program was blocked for {} ns that its account has as work",
             truth.clocks.unawares_ns
+        ));
+    }
+    if truth.clocks.unordered_ns as f64 > MAX_UNORDERED * window {
+        violations.push(format!(
+            "{} ns of the program's account are in no certain order",
+            truth.clocks.unordered_ns
         ));
     }
     // Stolen time during a wait for a disk counts as the disk's, so the first step of the coarse clock

@@ -41,12 +41,12 @@ pub struct Condition {
 pub const CONDITIONS: [Condition; 2] =
     [Condition { name: "calls", ahead: false }, Condition { name: "calls-ahead", ahead: true }];
 
-/// 1000 slow calls of 10 000. The cause that uses a CPU longest takes longest, so that neighbours cannot make its
+/// 700 slow calls of 7000. The cause that uses a CPU longest takes longest, so that neighbours cannot make its
 /// calls as long as those of another. The numbers are such that each cause takes some seconds in all.
-const ARGUMENTS: &str = "--calls 10000 --compute 25 --mutex 25 --timer 20 --limit 15 --fsync 11 --peer 4 \
+const ARGUMENTS: &str = "--calls 7000 --compute 25 --mutex 25 --timer 20 --limit 15 --fsync 11 --peer 4 \
                          --limit-us 24000 --fsync-us 80000 --peer-us 300000";
 
-/// The longest time of a command. A run takes some 40 s, and beside neighbours up to four times as long.
+/// The longest time of a command. A run takes some 30 s, and beside neighbours up to four times as long.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// The number of slowest calls that are explained one by one: all calls with a planted cause are among them,

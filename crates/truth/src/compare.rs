@@ -36,7 +36,9 @@ use serde_json::Value;
 use crate::assertion::BadAssertion;
 use crate::audit;
 use crate::checks;
+use crate::dated_back;
 use crate::document::{PathDocument, Segment, Truth, clip, length};
+use crate::kernel_threads;
 use crate::tries::Outcome;
 
 /// The limits of the errors of a path, as fractions of the window.
@@ -87,6 +89,10 @@ pub struct Verdict {
     pub window_ns: i64,
     /// Half the sum of absolute differences, as a fraction of it.
     pub error: f64,
+    /// The same without what preemptions explain that the program's clocks date back; this one is limited.
+    pub remains: f64,
+    /// The number of preemptions in the recording that could explain something.
+    pub preemptions: usize,
     /// The unknown time of the path, as a fraction of it.
     pub unknown: f64,
     /// The path's time of threads outside of the workload, as a fraction of it.
@@ -174,18 +180,26 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
     let violations = audit::path(&path);
 
     let own: BTreeSet<u32> = truth.threads.iter().map(|thread| thread.tid).collect();
-    let expected = sums_of_truth(&truth, window_ns);
+    let mut expected = sums_of_truth(&truth, window_ns);
     let found = sums_of_path(&clipped, &truth, &own);
 
-    let parts = align(&truth, &clipped, &expected, &found);
-    let difference: i64 = parts.iter().map(|part| (part.truth_ns - part.path_ns).abs()).sum();
     let share = |ns: i64| ns as f64 / window_ns as f64;
+    let difference = |parts: &[Part]| {
+        share(parts.iter().map(|part| (part.truth_ns - part.path_ns).abs()).sum::<i64>()) / 2.0
+    };
+    let error = difference(&align(&truth, &clipped, &expected, &found));
+    for ((tid, kind), ns) in dated_back::corrections(&truth.preemptions, &own, &clipped, origin) {
+        *expected.entry((tid, kind.to_owned())).or_default() += ns;
+    }
+    let parts = align(&truth, &clipped, &expected, &found);
     let total = |wanted: &dyn Fn(u32, &str) -> bool| -> f64 {
         share(found.iter().filter(|((tid, kind), _)| wanted(*tid, kind)).map(|(_, ns)| ns).sum())
     };
     let mut verdict = Verdict {
         window_ns,
-        error: share(difference) / 2.0,
+        error,
+        remains: difference(&parts),
+        preemptions: truth.preemptions.len(),
         unknown: total(&|_, kind| kind == "unknown"),
         outside: total(&|tid, kind| !own.contains(&tid) && tid != NO_THREAD && kind != "unknown"),
         ends_ns: (path.window.to_ns - path.window.from_ns) - window_ns,
@@ -202,6 +216,13 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
         excused = verdict.unknown;
         verdict.void.push(format!("{:.3}% is unknown where events are missing", excused * 100.0));
     }
+    // The kernel's own count, which holds whatever the program's books say.
+    if let Some(threads) = &truth.kernel_threads {
+        let (violations, void) =
+            kernel_threads::check(threads, &clipped, &own, limits.outside * window_ns as f64);
+        verdict.violations.extend(violations);
+        verdict.void.extend(void);
+    }
     if !sound_books {
         return Ok(verdict);
     }
@@ -214,7 +235,7 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
     verdict.violations.extend(checks::names(&truth, &clipped, tolerance));
     verdict.violations.extend(checks::calls(&truth, &clipped, document, tolerance)?);
     for (what, found, limit) in [
-        ("contributors differ by", verdict.error - excused, limits.error),
+        ("contributors differ by", verdict.remains - excused, limits.error),
         ("unknown is", verdict.unknown - excused, limits.unknown),
         ("threads outside of the workload have", verdict.outside, limits.outside),
     ] {
@@ -236,7 +257,8 @@ fn check_schema(which: &'static str, found: &str, expected: &'static str) -> Res
     Err(BadDocument::Schema { which, found: found.to_owned(), expected })
 }
 
-/// Whether this is the name of a kernel thread; the workloads do not use such names. The document has no mark for it.
+/// Whether this is the name of a kernel thread; the workloads do not use such names. The document has no mark for it:
+/// where the judge ran the recording itself, it has the list of the kernel's threads instead.
 fn is_kernel_thread(comm: &str) -> bool {
     const NAMES: &[&str] = &["kworker/", "jbd2/", "ksoftirqd/", "kswapd", "kcompactd", "rcu_", "migration/"];
     const DISKS: &[&str] = &["loop", "dmcrypt_", "md", "nvme", "scsi_", "xfsaild/", "btrfs-", "txg_", "z_wr"];
@@ -247,10 +269,15 @@ fn sums_of_path(segments: &[Segment], truth: &Truth, own: &BTreeSet<u32>) -> Sum
     let disk = || truth.contributors.iter().filter(|part| part.kind == "block_device");
     let disk_waiter = disk().next().map(|part| part.thread.tid);
     let disk_calls: BTreeSet<&str> = disk().filter_map(|part| part.call.as_deref()).collect();
+    let of_kernel = |tid: u32, comm: &str| match &truth.kernel_threads {
+        Some(threads) => threads.iter().any(|thread| thread.tid == tid),
+        None => is_kernel_thread(comm),
+    };
     let mut sums = Sums::new();
     for (index, segment) in segments.iter().enumerate() {
         let tid = segment.tid.unwrap_or(NO_THREAD);
-        let kernels = || !own.contains(&tid) && segment.comm.as_deref().is_some_and(is_kernel_thread);
+        let kernels =
+            || !own.contains(&tid) && segment.comm.as_deref().is_some_and(|comm| of_kernel(tid, comm));
         let in_disk_call = || segment.call.as_deref().is_some_and(|call| disk_calls.contains(call));
         let still_waiting = segment.cause.as_ref().is_some_and(|cause| cause.kind == "still_waiting");
         let key = match (disk_waiter, segment.kind.as_str()) {

@@ -2,6 +2,9 @@
 
 use serde::Deserialize;
 
+use crate::dated_back::Preemption;
+use crate::kernel_threads::KernelThread;
+
 /// A workload's account of its own time (`wakepath.truth/1`). Times are ns of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Truth {
@@ -30,6 +33,12 @@ pub struct Truth {
     pub threads: Vec<Thread>,
     /// The parts of the window.
     pub contributors: Vec<TruthPart>,
+    /// Added by the judge: all kernel threads, with their CPU time in the run; none if it was not taken.
+    #[serde(default)]
+    pub kernel_threads: Option<Vec<KernelThread>>,
+    /// Added by the judge: the preemptions that the clocks of the program date back.
+    #[serde(default)]
+    pub preemptions: Vec<Preemption>,
 }
 
 /// One end of a link, as a host.
@@ -78,6 +87,10 @@ pub struct Clocks {
     /// Time, ns, in which threads were blocked while their account has work: a page fault that went to
     /// the disk, a lock inside the kernel.
     pub unawares_ns: i64,
+    /// Time, ns, that the account does not have in a certain order: in which threads were runnable within a call in which
+    /// they waited several times, or polled until a time-out at which the answer was there.
+    #[serde(default)]
+    pub unordered_ns: i64,
     /// The time that the hypervisor stole from all CPUs, ns, in steps of 10 ms.
     pub stolen_ns: i64,
 }

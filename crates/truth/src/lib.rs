@@ -11,8 +11,10 @@ pub mod audit;
 pub mod calls;
 mod checks;
 pub mod compare;
+pub mod dated_back;
 pub mod document;
 pub mod incidents;
+pub mod kernel_threads;
 #[cfg(test)]
 mod made;
 pub mod noise;

@@ -7,16 +7,24 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::compare::{Limits, Verdict, compare};
+use crate::dated_back;
 use crate::document::{PathDocument, Truth};
+use crate::kernel_threads;
 use crate::noise::{self, Noise};
 use crate::workloads::{View, Workload};
 
 /// The longest time of a command, and of the neighbour of a recording. No workload runs longer than a minute.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(90);
+
+/// The file with the CPU time of kernel threads in a run.
+const KERNEL_THREADS: &str = "kernel-threads.json";
+
+/// The file with the preemptions of a run beside [`Noise::Chatter`].
+const PREEMPTIONS: &str = "preemptions.json";
 
 /// The programs and settings of a run.
 #[derive(Debug)]
@@ -61,6 +69,9 @@ impl Runner {
             View::TwoHosts => "--truth-hosts",
         };
         self.record(command.arg(which), folder, TIMEOUT, workload.record_for.is_some())?;
+        if self.noise == Noise::Chatter {
+            write(&folder.join(PREEMPTIONS), &dated_back::read(&folder.join("recording"))?)?;
+        }
         self.replay(workload, folder)
     }
 
@@ -83,8 +94,11 @@ impl Runner {
         let truth = folder.join("truth.json");
         command.arg(&truth).stdout(Stdio::null());
         let neighbour = self.noise.start(&self.programs, patience.as_secs())?;
+        let before = kernel_threads::snapshot();
         let status = finish(command, &folder.join("record.log"), patience)?;
+        let threads = kernel_threads::between(&before, &kernel_threads::snapshot());
         drop(neighbour);
+        write(&folder.join(KERNEL_THREADS), &threads)?;
         ensure!(truth.exists(), "`{}` ended with {status} and no truth was written", command_line(command));
         ensure!(status.success() || may_fail, "`{}` ended with {status}", command_line(command));
         Ok(())
@@ -100,8 +114,18 @@ impl Runner {
         command.arg("path").args(workload.as_timed_out.then_some("--as-timed-out"));
         command.args(self.recordings(workload, folder)?);
         let path = answer(&mut command, &folder.join("path"), TIMEOUT)?;
-        let limits = Limits::with_error(workload.limit).slower(self.slowness);
-        judge(limits, &read(&folder.join("truth.json"))?, &path)
+        let limits = Limits {
+            error: workload.limit_on(self.slowness),
+            ..Limits::with_error(workload.limit).slower(self.slowness)
+        };
+        let mut truth = read(&folder.join("truth.json"))?;
+        for (file, key) in [(KERNEL_THREADS, "kernel_threads"), (PREEMPTIONS, "preemptions")] {
+            // Kept runs of an earlier judge lack them.
+            if folder.join(file).exists() {
+                truth[key] = read(&folder.join(file))?;
+            }
+        }
+        judge(limits, &truth, &path)
     }
 
     /// The recordings of a run, one of each host.
@@ -150,6 +174,11 @@ pub fn judge(limits: Limits, truth: &Value, path: &Value) -> Result<Judgement> {
 pub fn read(file: &Path) -> Result<Value> {
     let bytes = fs::read(file).with_context(|| format!("cannot read `{}`", file.display()))?;
     serde_json::from_slice(&bytes).with_context(|| format!("`{}` is no JSON", file.display()))
+}
+
+/// Writes a document.
+fn write(file: &Path, value: &impl Serialize) -> Result<()> {
+    fs::write(file, serde_json::to_vec(value)?).with_context(|| format!("cannot write `{}`", file.display()))
 }
 
 /// Makes an empty folder.

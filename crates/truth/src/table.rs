@@ -22,6 +22,14 @@ pub fn line(name: &str, limit: f64, judged: &Judgement) -> String {
         verdict.ends_ns as f64 / 1e6,
         verdict.outcome().word(),
     );
+    if verdict.preemptions > 0 {
+        text.push_str(&format!(
+            "\n    {:.3}% by the program's clocks; they date {} preemptions back, which leaves {:.3}%",
+            verdict.error * 100.0,
+            verdict.preemptions,
+            verdict.remains * 100.0
+        ));
+    }
     for reason in &verdict.void {
         text.push_str("\n    void: ");
         text.push_str(reason);

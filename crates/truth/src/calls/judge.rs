@@ -151,8 +151,17 @@ pub fn peak(log: &CallLog, document: &CallsDocument, origin: u64, number: usize,
     let is_first = |cause: Cause, excused: f64| {
         logged.get(&cause).is_some_and(|&share| share >= most - MAX_DIFFERENCE - excused)
     };
-    let names_first =
-        |excused: f64| logged.keys().any(|&cause| is_first(cause, excused) && cause.is_named(&first));
+    // A thread that was waited for is a cause with all that it did, and it may mostly have been kept from its CPU.
+    let neighbours = logged.get(&Cause::Neighbour).copied().unwrap_or(0.0);
+    let is_waited_for = |cause: Cause, excused: f64| {
+        let waited = logged.get(&cause).map(|share| share + neighbours);
+        let is_long = waited.is_some_and(|waited| waited >= most - MAX_DIFFERENCE - excused);
+        first.is_thread() && cause == main_cause && is_long
+    };
+    let names_first = |excused: f64| {
+        let is_right = |cause: Cause| is_first(cause, excused) || is_waited_for(cause, excused);
+        logged.keys().any(|&cause| cause.is_named(&first) && is_right(cause))
+    };
     let is_planted_first = is_first(main_cause.activity(), 0.0);
     if ahead && !is_planted_first {
         void.push(format!("by the log, {} is not the largest cause", main_cause.name()));
@@ -271,7 +280,8 @@ pub struct CallsVerdict {
 const MAX_EXAMPLES: usize = 5;
 
 /// Judges each call with a planted cause. The right cause is the longer one by the log, the planted cause or a
-/// neighbour; either, if their lengths differ by at most [`MAX_DIFFERENCE`].
+/// neighbour; either, if their lengths differ by at most [`MAX_DIFFERENCE`], or if the tool names the thread that the
+/// call waited for: it may have waited for a CPU meanwhile.
 pub fn calls(log: &CallLog, document: &CallsDocument, origin: u64) -> CallsVerdict {
     let mut verdict = CallsVerdict {
         slow: log.all().filter(|call| call.cause != Cause::None).count(),
@@ -290,7 +300,8 @@ pub fn calls(log: &CallLog, document: &CallsDocument, origin: u64) -> CallsVerdi
             continue;
         }
         let first = call.first.clone().unwrap_or_default();
-        let is_planted = met.cause.is_named(&first) && planted + close >= runnable;
+        // A thread that the call waited for is its first cause with all of the wait, on a CPU or kept from it.
+        let is_planted = met.cause.is_named(&first) && (planted + close >= runnable || first.is_thread());
         let is_neighbour = Cause::Neighbour.is_named(&first) && runnable + close >= planted;
         if is_planted || is_neighbour {
             verdict.right += 1;

@@ -225,6 +225,11 @@ pub struct CauseName {
 }
 
 impl CauseName {
+    /// Whether it is another thread, with all that this thread did in the wait for it.
+    pub fn is_thread(&self) -> bool {
+        self.kind == "thread"
+    }
+
     /// Whether a time is unknown because events are missing. The reason stands in the words only.
     pub fn is_missing(&self) -> bool {
         let reasons = ["records were lost", "a task switch was not recorded"];
@@ -297,7 +302,7 @@ pub struct ReportedCall {
 impl ReportedCause {
     /// The activities that took the time, each with its time, ns a call: the cause, or those of a thread that was waited for.
     pub fn activities(&self) -> Vec<(CauseName, f64)> {
-        if self.name.kind != "thread" {
+        if !self.name.is_thread() {
             return vec![(self.name.clone(), self.asked_ns)];
         }
         let thread = self.name.what.trim_end_matches(" held").rsplit(' ').next().unwrap_or_default();

@@ -168,6 +168,66 @@ fn a_disk_wait_may_be_split_between_kernel_threads_and_device_in_any_way() {
     );
 }
 
+/// A truth with 40 ms of `fsync` and the kernel's count of two of its threads, in ms.
+fn truth_with_kernel_threads(jbd2_ms: i64) -> Value {
+    let mut truth = truth_of(&[("main", "running", None, 60), ("main", "block_device", Some("fsync"), 40)]);
+    truth["kernel_threads"] = json!([
+        {"tid": 50, "comm": "jbd2/sda1-8", "ran_ns": jbd2_ms * 1_000_000},
+        {"tid": 51, "comm": "kworker/0:1-events", "ran_ns": 90_000_000},
+    ]);
+    truth
+}
+
+const BY_JBD2: &str = "60 main running, 10 jbd2 running, 29 jbd2 block_device, 1 main block_device/fsync";
+
+#[test]
+fn a_kernel_thread_on_the_path_of_a_disk_wait_ran_for_as_long_by_the_kernels_count() {
+    check(&truth_with_kernel_threads(10), &path(BY_JBD2), 0.0, &[]);
+    let reason =
+        "jbd2/sda1-8 is charged with 10.000 ms of running and ran for 9.000 ms by the kernel's count";
+    check(&truth_with_kernel_threads(9), &path(BY_JBD2), 0.0, &[reason]);
+    // Neither missing events nor the program's own books excuse it.
+    let unknown =
+        "60 main running, 10 jbd2 running, 20 jbd2 block_device, 5 main unknown, 5 main block_device/fsync";
+    let beside = judge(&truth_with_kernel_threads(9), &path_with_missing(unknown));
+    assert_eq!((beside.outcome(), beside.violations), (Outcome::Wrong, vec![format!("{reason}")]));
+    let mut bad_books = truth_with_kernel_threads(9);
+    bad_books["clocks"]["running_ns"] = json!(20_000_000);
+    assert_eq!(judge(&bad_books, &path(BY_JBD2)).outcome(), Outcome::Wrong);
+}
+
+#[test]
+fn a_program_with_the_name_of_a_kernel_thread_does_no_disk_work() {
+    let mut truth = truth_with_kernel_threads(10);
+    truth["kernel_threads"].as_array_mut().unwrap().remove(0);
+    let outside = "threads outside of the workload have 10.000%";
+    check(&truth, &path(BY_JBD2), 0.1, &["contributors differ by", outside]);
+}
+
+#[test]
+fn preemptions_that_the_kernel_dates_back_explain_a_difference_and_no_more() {
+    let truth = |preemptions: &[(i64, i64, u32, u32)]| {
+        let mut truth = truth_of(&[("main", "running", None, 55), ("main", "runnable", None, 45)]);
+        let origin = ORIGIN + 1_000_000;
+        let ns = |ms: i64| origin + ms * 1_000_000;
+        truth["preemptions"] = preemptions
+            .iter()
+            .map(|&(from, to, preempted, woken)| json!({"from_ns": ns(from), "to_ns": ns(to), "preempted": preempted, "woken": woken}))
+            .collect();
+        truth
+    };
+    let path = path("60 main running, 40 main runnable");
+    check(&truth(&[]), &path, 0.05, &["contributors differ by 5.000%"]);
+    let explained = truth(&[(56, 60, 10, 99), (50, 51, 10, 99)]);
+    check(&explained, &path, 0.05, &[]);
+    assert_eq!((judge(&explained, &path).remains, judge(&explained, &path).preemptions), (0.0, 2));
+    // 3 of the 5 ms are explained; those of another thread explain nothing, those of a woken one the contrary.
+    let part = truth(&[(57, 60, 10, 99), (50, 51, 11, 99)]);
+    check(&part, &path, 0.05, &["contributors differ by 2.000% of the window, more than 1.0%"]);
+    let woken = truth(&[(95, 100, 99, 10)]);
+    check(&woken, &path, 0.05, &["contributors differ by 10.000%"]);
+}
+
 #[test]
 fn a_wait_in_another_system_call_fails() {
     check_all(
@@ -354,6 +414,7 @@ fn a_truth_that_contradicts_itself_judges_nothing() {
     void("part", 29_000_000, "the truth's parts sum to 99000000 ns");
     void("running_ns", 50_000_000, "ran for 60000000 ns by its account, for 50000000 ns by its clock");
     void("unawares_ns", 400_000, "blocked for 400000 ns that its account has as work");
+    void("unordered_ns", 500_001, "500001 ns of the program's account are in no certain order");
     assert_eq!(judge(&truth(), &path).void, [""; 0]);
     let mut disk = truth_of(&[("main", "running", None, 60), ("main", "block_device", Some("fsync"), 40)]);
     disk["clocks"]["stolen_ns"] = json!(10_000_000);

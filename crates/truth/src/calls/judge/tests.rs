@@ -119,6 +119,29 @@ fn a_thread_that_is_waited_for_is_judged_by_what_it_did() {
 }
 
 #[test]
+fn a_thread_that_was_waited_for_is_the_first_cause_though_it_mostly_lacked_a_cpu() {
+    // The holder ran for 9 parts of the wait in 10, as HELD has it; the log has more of the neighbour in the others.
+    let first = |met, causes: &[(&str, u64)]| {
+        judged(met, causes, false).0.iter().filter(|text| text.contains("first cause")).count()
+    };
+    assert_eq!(first(("mutex", 30, 70), &[(HELD, 1000)]), 0);
+    assert_eq!(first(("mutex", 30, 70), &[(HOLDER, 1000)]), 1, "the holder did not run for most of it");
+    assert_eq!(first(("timer", 30, 70), &[(HELD, 1000)]), 1, "the call did not wait for the holder");
+    assert_eq!(first(("peer", 30, 70), &[(HELD, 1000)]), 1, "it waited for the peer");
+    // The timer is the cause of most of these calls; one of them waited for the holder too.
+    let mixed = log(&[("timer", 300, 690), ("timer", 300, 690), ("mutex", 10, 980)]);
+    let verdict = peak(&mixed, &reported(&[(HELD, 1000)], &["-"; 3]), 0, 1, false);
+    assert_eq!(verdict.violations.iter().filter(|text| text.contains("first cause")).count(), 1);
+    let right = |met: &[(&str, u64, u64)], first: &str| {
+        super::calls(&log(met), &reported(&[], &vec![first; met.len()]), 0).right
+    };
+    assert_eq!(right(&[("mutex", 300, 690)], HELD), 1);
+    assert_eq!(right(&[("mutex", 300, 690)], HOLDER), 0);
+    assert_eq!(right(&[("timer", 300, 690)], HELD), 0);
+    assert_eq!(right(&[("peer", 300, 690)], HELD), 0);
+}
+
+#[test]
 fn an_idle_cpu_is_no_neighbour_and_the_log_may_count_its_time_as_the_disks() {
     for (met, causes, wrong) in [
         (("fsync", 97, 0), &[(DISK, 970), (IDLE, 28), (CPU, 2)][..], vec![]),
