@@ -227,7 +227,7 @@ mod tests {
         // By another thread of the path, or at a time that is not on it.
         check(80, 100, 50, 51, &[]);
         check(80, 100, 8, 50, &[]);
-        // Of threads that are not the program's.
+        // Threads of other programs explain nothing.
         check(350, 400, 60, 50, &[]);
         check(450, 500, 50, 61, &[]);
         check(250, 280, 50, 8, &[]);
