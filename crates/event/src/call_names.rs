@@ -21,7 +21,28 @@ impl Call {
         };
         place(0, FIRST).or_else(|| place(UNIFIED_FROM, UNIFIED))
     }
+
+    /// The name of the call that today's C library makes in a function with the name of an older call: `stat()` makes
+    /// `newfstatat`. `None` where it makes that call itself.
+    pub fn made_instead_of(name: &str) -> Option<&'static str> {
+        INSTEAD.iter().find(|(older, _)| *older == name).map(|(_, made)| *made)
+    }
 }
+
+/// Calls that glibc 2.36 does not make itself, and those that it makes in their place.
+const INSTEAD: [(&str, &str); 11] = [
+    ("stat", "newfstatat"),
+    ("fstat", "newfstatat"),
+    ("lstat", "newfstatat"),
+    ("open", "openat"),
+    ("creat", "openat"),
+    ("fork", "clone"),
+    ("nanosleep", "clock_nanosleep"),
+    ("select", "pselect6"),
+    ("getdents", "getdents64"),
+    ("getrlimit", "prlimit64"),
+    ("setrlimit", "prlimit64"),
+];
 
 /// From here on the numbers are the same on all architectures.
 const UNIFIED_FROM: u32 = 424;

@@ -83,8 +83,34 @@ impl<'a> Target<'a> {
 }
 
 /// The system calls that have a name, with their numbers.
-pub(super) fn system_calls() -> impl Iterator<Item = (&'static str, u32)> + Clone {
+fn system_calls() -> impl Iterator<Item = (&'static str, u32)> + Clone {
     (0..Call::COUNT).filter_map(|number| Some((Call::name(number)?, number)))
+}
+
+/// The system calls that the pattern matches, each with the name of its target, and those that the C library makes today
+/// in their place: `*stat` also means `newfstatat`, which is what `stat()` makes. At least one.
+///
+/// # Errors
+/// When none matches.
+pub(super) fn matching_calls<T>(
+    prefix: &str,
+    pattern: &Pattern,
+    kind: impl Fn(u32) -> T + Clone,
+) -> Result<Vec<(String, T)>, TargetError> {
+    let calls = system_calls().map(|(name, number)| (name, kind(number)));
+    if pattern.is_exact() {
+        return matching(prefix, pattern, calls);
+    }
+    let instead: Vec<_> = system_calls()
+        .filter(|(name, _)| pattern.matches(name))
+        .filter_map(|(name, _)| Call::made_instead_of(name))
+        .collect();
+    let meant = |name: &str| pattern.matches(name) || instead.contains(&name);
+    let found: Vec<_> = calls.clone().filter(|(name, _)| meant(name)).collect();
+    match found.is_empty() {
+        true => matching(prefix, pattern, calls),
+        false => Ok(found.into_iter().map(|(name, kind)| (format!("{prefix}:{name}"), kind)).collect()),
+    }
 }
 
 /// Those of `names` that the pattern matches, each with the name of its target; at least one.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use wakepath_collect::{Counted, calibrate};
+use wakepath_event::Call;
 use wakepath_functions::{Finder, Probe, ProbeMethod, Return};
 
 use super::error::LiveLatencyError;
@@ -10,7 +11,7 @@ use super::kernel::kernel_functions;
 use super::target::LiveTarget;
 use super::{AllowedProbes, LatencySource};
 use crate::latency::TargetError;
-use crate::latency::target::{LockKind, MAX_LISTED, Target, matching, system_calls};
+use crate::latency::target::{LockKind, MAX_LISTED, Target, matching_calls};
 
 /// The targets that `text` means: one, or several for a pattern.
 pub(super) fn resolve(
@@ -33,8 +34,12 @@ pub(super) fn resolve(
             }
         },
         Target::SystemCall(pattern) => {
-            let calls = matching("syscall", &pattern, system_calls())?.into_iter();
-            let target = |(name, number)| LiveTarget::new(name, LatencySource::Calls, Counted::Call(number));
+            let calls = matching_calls("syscall", &pattern, Counted::Call)?.into_iter();
+            let instead = Call::made_instead_of(pattern.as_str());
+            let target = |(name, counted)| LiveTarget {
+                notes: instead.map(|made| made_instead(pattern.as_str(), made)).into_iter().collect(),
+                ..LiveTarget::new(name, LatencySource::Calls, counted)
+            };
             Ok(calls.map(target).collect())
         }
         Target::Blocked(_) | Target::Segment(_) => Err(LiveLatencyError::OnlyRecorded(text.to_owned())),
@@ -82,6 +87,11 @@ pub(crate) fn user_functions(
     Ok(probed)
 }
 
+/// The note of a call that today's C library does not make.
+fn made_instead(name: &str, made: &str) -> String {
+    format!("today's C library makes the system call {made} in {name}(): syscall:{made} counts it")
+}
+
 /// The part of a function that the kernel has to single-step.
 const fn slow_part(probe: &Probe) -> Option<&'static str> {
     match (probe.method, &probe.returns) {
@@ -126,6 +136,18 @@ mod tests {
                 "syscall:f*sync",
                 vec![("syscall:fsync", Counted::Call(74)), ("syscall:fdatasync", Counted::Call(75))],
             ),
+            (
+                "syscall:*stat",
+                vec![
+                    ("syscall:stat", Counted::Call(4)),
+                    ("syscall:fstat", Counted::Call(5)),
+                    ("syscall:lstat", Counted::Call(6)),
+                    ("syscall:ustat", Counted::Call(136)),
+                    ("syscall:newfstatat", Counted::Call(262)),
+                    ("syscall:cachestat", Counted::Call(451)),
+                ],
+            ),
+            ("syscall:stat", vec![("syscall:stat", Counted::Call(4))]),
         ] {
             let found = resolve(text, &disks, &[], AllowedProbes::default())
                 .unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -133,6 +155,17 @@ mod tests {
                 found.iter().map(|target| (target.name.as_str(), target.counted.clone())).collect();
             assert_eq!(found, expected, "{text}");
         }
+        let notes = |text| {
+            let found = resolve(text, &disks, &[], AllowedProbes::default()).expect(text);
+            found.into_iter().flat_map(|target| target.notes).collect::<Vec<_>>()
+        };
+        let instead =
+            "today's C library makes the system call newfstatat in lstat(): syscall:newfstatat counts it";
+        assert_eq!(notes("syscall:lstat"), [instead]);
+        assert_eq!(
+            [notes("syscall:newfstatat"), notes("syscall:*stat"), notes("syscall:read")].concat(),
+            [""; 0]
+        );
         for (text, expected) in [
             ("disk:sdb", "there is no `disk:sdb` on this machine; available: `disk:sda` and `disk:vda`"),
             (

@@ -8,7 +8,7 @@ use wakepath_functions::{Pattern, Target as FunctionTarget};
 
 use super::error::RecordedLatencyError;
 use crate::Recorded;
-use crate::latency::target::{LockKind, MAX_LISTED, Target, matching, system_calls};
+use crate::latency::target::{LockKind, MAX_LISTED, Target, matching, matching_calls};
 use crate::latency::{LatencySource, TargetError};
 
 /// The kind of thing that is counted.
@@ -72,8 +72,7 @@ pub(super) fn resolve(
         Target::Disk(Some(name)) => Ok(disks(recorded, name, host)?),
         Target::SystemCall(pattern) => Err(RecordedLatencyError::SystemCall(pattern.as_str().to_owned())),
         Target::Blocked(pattern) => {
-            let calls = system_calls().map(|(name, number)| (name, TargetKind::Blocked(number)));
-            Ok(targets(&pattern, matching("blocked", &pattern, calls)?))
+            Ok(targets(&pattern, matching_calls("blocked", &pattern, TargetKind::Blocked)?))
         }
         Target::Segment(pattern) => {
             // The target that is a disk is called `disk`.
