@@ -12,11 +12,12 @@ use crate::failure::Failure;
 /// The recordings to read.
 #[derive(Debug, Args)]
 pub struct Input {
-    /// The recording: of wakepath, an LTTng kernel trace (its directory), a perf.data or a trace.dat
+    /// The recording: of wakepath, an LTTng kernel trace (its directory), a perf.data or a trace.dat [default:
+    /// ./wakepath.rec]
     ///
     /// For several hosts, give a recording of each: all times are on the clock of the first host, and --pid and
     /// --tid mean threads of the first host unless --host names another.
-    #[arg(value_name = "REC", default_value = DEFAULT)]
+    #[arg(value_name = "REC")]
     pub recordings: Vec<PathBuf>,
 }
 
@@ -27,7 +28,9 @@ impl Input {
     /// Reads them. Shows progress on a terminal if that takes long.
     pub fn read(&self) -> Result<Recorded, Failure> {
         let mut progress = Progress::new();
-        let recorded = open_all(&self.recordings, |done, total| progress.show(done, total));
+        let default = [PathBuf::from(DEFAULT)];
+        let recordings = if self.recordings.is_empty() { &default[..] } else { &self.recordings };
+        let recorded = open_all(recordings, |done, total| progress.show(done, total));
         progress.end();
         Ok(recorded?)
     }

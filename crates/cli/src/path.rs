@@ -1,17 +1,18 @@
 //! `wakepath path`: where a thread's time went.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use wakepath_engine::{
     Algorithm, Answer, CallsError, CallsQuery, Comm, Head, Name, Overview, PathAnswer, PathQuery, QueryError,
-    Recorded, Severity, Subject, Tid, TimeSpec, Which, calls, path,
+    Recorded, Severity, Subject, Tid, TimeSpec, Which, calls, has_calls_of, is_recording, path,
 };
 use wakepath_report::{json, problem, text};
 
 use crate::exit_code::{self, Code, is_doubtful};
 use crate::failure::Failure;
-use crate::input::Input;
+use crate::input::{DEFAULT, Input};
 use crate::output::Output;
 use crate::parse::ns;
 
@@ -174,10 +175,11 @@ pub fn subject(
 
 /// Reads the recording and prints the answer.
 pub fn run(arguments: &PathArguments, output: &Output) -> Result<ExitCode, Failure> {
-    let recorded = arguments.input.read()?;
     if let Some(target) = &arguments.window.call {
-        return run_calls(&recorded, target.clone(), arguments, output);
+        let (recorded, target) = read_calls(&arguments.input, target.as_deref())?;
+        return run_calls(&recorded, target, arguments, output);
     }
+    let recorded = arguments.input.read()?;
     let query = arguments.window.query(arguments.algorithm());
     let argument = arguments.input.argument();
     let source = text::Source::Read(&argument);
@@ -185,10 +187,32 @@ pub fn run(arguments: &PathArguments, output: &Output) -> Result<ExitCode, Failu
     Ok(exit_code::of_answer(doubtful, arguments.strict))
 }
 
+/// Reads the recording whose calls are asked about. `--call` has an optional value, and the word after it may be meant as
+/// the recording: `path --call web.rec`. It is read as one if it is a recording, no other is given, and the default one
+/// has no calls of this name.
+fn read_calls<'a>(input: &Input, target: Option<&'a str>) -> Result<(Recorded, Option<&'a str>), Failure> {
+    let Some(word) = target.filter(|word| is_recording(Path::new(word))) else {
+        return Ok((input.read()?, target));
+    };
+    let is_default = input.recordings.is_empty();
+    let recorded = if is_default && !is_recording(Path::new(DEFAULT)) { None } else { Some(input.read()?) };
+    match recorded {
+        Some(recorded) if has_calls_of(&recorded, word) => Ok((recorded, target)),
+        _ if is_default => Ok((Input { recordings: vec![PathBuf::from(word)] }.read()?, None)),
+        _ => Err(Failure::new(
+            Code::Usage,
+            format!("`{word}` after --call is no function whose calls were recorded; it is a recording"),
+        )
+        .hint(format!(
+            "--call=FUNCTION names the function; to read {word} alone: wakepath path {word} --call"
+        ))),
+    }
+}
+
 /// Prints what the chosen calls of a function waited for.
 fn run_calls(
     recorded: &Recorded,
-    target: Option<String>,
+    target: Option<&str>,
     arguments: &PathArguments,
     output: &Output,
 ) -> Result<ExitCode, Failure> {
@@ -204,7 +228,7 @@ fn run_calls(
         (_, Some(ns)) => Which::Above(*ns),
         _ => Which::Slowest(slowest.unwrap_or(10)),
     };
-    let query = CallsQuery { target, which, algorithm: arguments.algorithm() };
+    let query = CallsQuery { target: target.map(String::from), which, algorithm: arguments.algorithm() };
     let answer = calls(recorded, &query).map_err(|error| {
         Failure::new(Code::Usage, &error).hint(match error {
             CallsError::NothingAsked => {

@@ -180,6 +180,11 @@ fn shown(name: &Name) -> String {
     name.bytes().escape_ascii().to_string()
 }
 
+/// Whether calls of a function of this name were recorded.
+pub fn has_calls_of(recorded: &Recorded, name: &str) -> bool {
+    target(recorded, Some(name)).is_ok()
+}
+
 fn target(recorded: &Recorded, asked: Option<&str>) -> Result<(u32, Name), CallsError> {
     let targets: Vec<_> = recorded.survey.names.targets().collect();
     let there = || {

@@ -24,14 +24,14 @@ mod source;
 mod time_spec;
 
 pub use answer::{Cost, Head, IfJoined, PathAnswer, Question};
-pub use calls::{CallsAnswer, CallsError, CallsQuery, Group, MAX_CALLS, Which, calls};
+pub use calls::{CallsAnswer, CallsError, CallsQuery, Group, MAX_CALLS, Which, calls, has_calls_of};
 pub use comparison::{Compared, Comparison, Profile, compare};
 pub use info::{InfoAnswer, info};
 pub use open::{Synchronised, open, open_all, sync};
 pub use overview::Overview;
 pub use path::{Answer, path};
 pub use query::{PathQuery, QueryError, Scope, Subject};
-pub use source::OpenError;
+pub use source::{OpenError, is_recording};
 pub use time_spec::{TimeSpec, TimeSpecError, duration};
 pub use wakepath_critical_path::{Algorithm, Severity, Window};
 pub use wakepath_distribution::Measure;

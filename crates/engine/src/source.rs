@@ -45,6 +45,11 @@ macro_rules! formats {
                 Ok(Self::Recording(Box::new(Recording::open(path)?)))
             }
 
+            /// Whether one of the formats recognises what is at `path`.
+            fn recognises(path: &Path) -> bool {
+                $($format::recognises(path))||*
+            }
+
             /// The same as [`EventSource::description`].
             pub(crate) fn description(&self) -> &Description {
                 match self { $(Self::$format(source) => source.description()),* }
@@ -60,6 +65,12 @@ macro_rules! formats {
             }
         }
     };
+}
+
+/// Whether what is at `path` looks like a recording of any format; it may be damaged all the same.
+pub fn is_recording(path: &Path) -> bool {
+    // A format may take a path for its own so as to say what is missing there.
+    path.exists() && Source::recognises(path)
 }
 
 // The formats that are read, in the order in which they are tried.
