@@ -8,7 +8,9 @@ use std::time::Duration;
 use clap::Args;
 use wakepath_caller::Caller;
 use wakepath_engine::PathQuery;
-use wakepath_engine::record::{AllowedProbes, Made, Options, Place, RecordError, Request, Stacks, record};
+use wakepath_engine::record::{
+    AllowedProbes, Kept, Made, Options, Place, RecordError, Request, Stacks, record,
+};
 use wakepath_report::text;
 
 use crate::exit_code::Code;
@@ -160,10 +162,11 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
     if arguments.command.is_empty() {
         output.note("recording; press Ctrl-C to stop and see the answer");
     }
-    let made = record(&request, &stop).map_err(record_failure)?;
+    let mut made = record(&request, &stop).map_err(record_failure)?;
     collecting::drop_privileges(arguments.as_root && !arguments.command.is_empty())?;
     warn(&made, output);
-    let answered = answer(arguments, &made.outcome.place, output);
+    let kept = made.take_kept_files();
+    let answered = answer(arguments, &made.outcome.place, kept, output);
     // From here on another recorder may delete the recording: the command may run on for long.
     drop(made.outcome.place);
     let ended = (made.outcome.running, made.outcome.status);
@@ -210,14 +213,15 @@ fn warn(Made { outcome, other_processes, of_goroutines }: &Made, output: &Output
 }
 
 /// Prints the answer to what was recorded, though another recorder may have taken its name.
-fn answer(arguments: &RecordArguments, place: &Place, output: &Output) -> Result<(), Failure> {
+/// `kept` are files with names of code that only the recorder may open.
+fn answer(arguments: &RecordArguments, place: &Place, kept: Kept, output: &Output) -> Result<(), Failure> {
     let asked = place.asked().display();
     let present = || {
         place
             .present()
             .map_err(|_| Failure::new(Code::Input, format!("{asked} was removed while it was recorded")))
     };
-    let (input, recorded) = loop {
+    let (input, mut recorded) = loop {
         let input = Input { recordings: vec![present()?] };
         let recorded = input.read();
         // Its name may change until it is open.
@@ -225,6 +229,7 @@ fn answer(arguments: &RecordArguments, place: &Place, output: &Output) -> Result
             break (input, recorded?);
         }
     };
+    recorded.kept_files = kept;
     let path = &input.recordings[0];
     if path != place.asked() {
         let text = format!("another recording took the name {asked}: this one is {}", path.display());

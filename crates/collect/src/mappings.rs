@@ -7,10 +7,28 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use wakepath_event::{Mapping, Tid};
+
+use crate::mapped_code::MappedCode;
+
+/// A program file that was mapped, and that this process may open through its mapping alone: its path leads through a
+/// directory of another user, or belongs to a container.
+#[derive(Debug)]
+pub struct MappedFile {
+    /// The path, as the mapping has it.
+    pub path: Box<[u8]>,
+    /// Its build id.
+    pub build_id: Box<[u8]>,
+    /// The file, opened for reading.
+    pub file: fs::File,
+}
+
+/// The most files that are kept open.
+const MAX_KEPT_FILES: usize = 256;
 
 /// Reads mappings in a thread of its own: a build id is read from a disk, which may be slow, and the thread that
 /// drains the rings must not wait for it.
@@ -22,7 +40,7 @@ pub(crate) struct Mappings {
 
 enum Reader {
     Idle(Receiver<(u32, u64)>, Sender<Mapping>),
-    At(JoinHandle<()>),
+    At(JoinHandle<Vec<MappedFile>>),
 }
 
 impl Mappings {
@@ -32,20 +50,22 @@ impl Mappings {
         Self { questions, answers, reader: Reader::Idle(asked, found) }
     }
 
-    /// From now on questions are answered, with the privileges of this thread and at normal priority.
-    pub(crate) fn start(self) -> Self {
+    /// From now on questions are answered, with the privileges of this thread and at normal priority. `code` has what
+    /// processes mapped that are gone by then.
+    pub(crate) fn start(self, code: Option<MappedCode>) -> Self {
         let Self { questions, answers, reader } = self;
         let reader = match reader {
             Reader::Idle(asked, found) => Reader::At(std::thread::spawn(move || {
                 // SAFETY: sets one number of this thread, which may have inherited a raised priority.
                 unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 0) };
-                let mut known = Mapped::default();
+                let mut known = Mapped { code, ..Mapped::default() };
                 let mut pending = Pending::default();
-                while let Some((tgid, address)) = pending.next(&asked) {
+                while let Some((tgid, address)) = pending.next(&asked, || known.take_code()) {
                     if known.sampled(tgid, address).into_iter().any(|mapping| found.send(mapping).is_err()) {
-                        return;
+                        break;
                     }
                 }
+                known.build_ids.kept
             })),
             started => started,
         };
@@ -63,17 +83,16 @@ impl Mappings {
         self.answers.try_iter().collect()
     }
 
-    /// The remaining mappings, once all questions are answered.
-    pub(crate) fn finish(self) -> Vec<Mapping> {
+    /// The remaining mappings, once all questions are answered; and the files that only their mappings led to.
+    pub(crate) fn finish(self) -> (Vec<Mapping>, Vec<MappedFile>) {
         let Self { questions, answers, reader } = self;
         drop(questions);
         if let Reader::At(thread) = reader {
             let rest = answers.iter().collect();
             // The thread does not panic; if it did, what it found before is here.
-            let _ = thread.join();
-            return rest;
+            return (rest, thread.join().unwrap_or_default());
         }
-        Vec::new()
+        (Vec::new(), Vec::new())
     }
 }
 
@@ -83,9 +102,21 @@ impl Mappings {
 struct Pending(BTreeMap<u32, VecDeque<u64>>);
 
 impl Pending {
-    /// The next question; blocks while there is none, and returns `None` once there will be no more.
-    fn next(&mut self, asked: &Receiver<(u32, u64)>) -> Option<(u32, u64)> {
-        let waited = if self.0.is_empty() { Some(asked.recv().ok()?) } else { None };
+    /// The next question; blocks while there is none, and returns `None` once there will be no more. Calls `meanwhile`
+    /// now and then.
+    fn next(&mut self, asked: &Receiver<(u32, u64)>, mut meanwhile: impl FnMut()) -> Option<(u32, u64)> {
+        const PATIENCE: Duration = Duration::from_millis(100);
+        let waited = loop {
+            meanwhile();
+            if !self.0.is_empty() {
+                break None;
+            }
+            match asked.recv_timeout(PATIENCE) {
+                Ok(question) => break Some(question),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        };
         for (tgid, address) in waited.into_iter().chain(asked.try_iter()) {
             self.0.entry(tgid).or_default().push_back(address);
         }
@@ -104,6 +135,7 @@ impl Pending {
 struct Mapped {
     known: HashMap<u32, Known>,
     build_ids: BuildIds,
+    code: Option<MappedCode>,
 }
 
 #[derive(Default)]
@@ -116,40 +148,60 @@ struct Known {
 const MAX_READS: u32 = 20;
 
 impl Mapped {
+    fn take_code(&mut self) {
+        if let Some(code) = &mut self.code {
+            code.take();
+        }
+    }
+
     /// The new mappings that a sample of process `tgid` at `address` leads to.
     fn sampled(&mut self, tgid: u32, address: u64) -> Vec<Mapping> {
-        let Self { known, build_ids } = self;
+        let Self { known, build_ids, code } = self;
         let known = known.entry(tgid).or_default();
-        let covered = known.ranges.iter().any(|&(from, to)| (from..to).contains(&address));
-        if covered || known.reads >= MAX_READS {
+        if known.covers(address) || known.reads >= MAX_READS {
             return Vec::new();
         }
         known.reads += 1;
-        let Ok(maps) = fs::read(format!("/proc/{tgid}/maps")) else { return Vec::new() };
         let mut new = Vec::new();
-        for line in maps.split(|&b| b == b'\n') {
-            let Some((mut mapping, inode)) = parse(line) else { continue };
+        let mut add = |known: &mut Known, mut mapping: Mapping, inode| {
             if known.ranges.contains(&(mapping.from, mapping.to)) {
-                continue;
+                return;
             }
             known.ranges.push((mapping.from, mapping.to));
             mapping.tgid = Tid(tgid);
             mapping.build_id = build_ids.of(tgid, &mapping, inode).unwrap_or_default();
             new.push(mapping);
+        };
+        let maps = fs::read(format!("/proc/{tgid}/maps")).unwrap_or_default();
+        for (mapping, inode) in maps.split(|&b| b == b'\n').filter_map(parse) {
+            add(known, mapping, inode);
+        }
+        // It ended meanwhile, or runs another program now.
+        if let Some(code) = code.as_ref().filter(|_| !known.covers(address)) {
+            code.of(tgid).for_each(|made| add(known, made.mapping.clone(), made.inode));
         }
         new
     }
 }
 
+impl Known {
+    fn covers(&self, address: u64) -> bool {
+        self.ranges.iter().any(|&(from, to)| (from..to).contains(&address))
+    }
+}
+
 /// The build ids of files that were read.
 #[derive(Default)]
-struct BuildIds(HashMap<Inode, Box<[u8]>>);
+struct BuildIds {
+    known: HashMap<Inode, Box<[u8]>>,
+    kept: Vec<MappedFile>,
+}
 
 impl BuildIds {
     /// The build id of a mapped file, empty if it has none; `None` if the file cannot be read, as when the process
     /// ended meanwhile. Another process may have the same file mapped, so `None` is not remembered.
     fn of(&mut self, tgid: u32, mapping: &Mapping, inode: Inode) -> Option<Box<[u8]>> {
-        if let Some(known) = self.0.get(&inode) {
+        if let Some(known) = self.known.get(&inode) {
             return Some(known.clone());
         }
         // Through the mapping itself: by now the path may name another file, or a file of another mount namespace.
@@ -161,14 +213,22 @@ impl BuildIds {
             let is_it = (libc::major(device), libc::minor(device), data.ino()) == inode;
             if is_it { fs::File::open(path).ok() } else { None }
         };
-        let found = build_id(fs::File::open(link).ok().or_else(by_name)?);
-        self.0.insert(inode, found.clone());
+        let through_mapping = fs::File::open(link).ok();
+        let named = by_name();
+        // The names of its code are read later, with fewer rights.
+        let to_keep =
+            through_mapping.as_ref().filter(|_| named.is_none()).and_then(|file| file.try_clone().ok());
+        let found = build_id(through_mapping.or(named)?);
+        if let Some(file) = to_keep.filter(|_| !found.is_empty() && self.kept.len() < MAX_KEPT_FILES) {
+            self.kept.push(MappedFile { path: mapping.path.clone(), build_id: found.clone(), file });
+        }
+        self.known.insert(inode, found.clone());
         Some(found)
     }
 }
 
 /// A file: the numbers of its device (major, minor), and its inode.
-type Inode = (u32, u32, u64);
+pub(crate) type Inode = (u32, u32, u64);
 
 /// The mapping and the file of a line in `/proc/PID/maps`; `None` unless it maps a file as code.
 fn parse(line: &[u8]) -> Option<(Mapping, Inode)> {
@@ -219,7 +279,7 @@ mod tests {
         let mappings = Mappings::new();
         let here = a_question_asked_before_the_reader_began_is_answered_by_the_end as fn() as usize as u64;
         mappings.sampled(std::process::id(), here);
-        let found = mappings.start().finish();
+        let (found, _) = mappings.start(None).finish();
         let mine = found.iter().find(|mapping| (mapping.from..mapping.to).contains(&here)).unwrap();
         assert_eq!(&*mine.path, std::env::current_exe().unwrap().as_os_str().as_encoded_bytes());
         assert_eq!(mine.tgid, Tid(std::process::id()));
@@ -236,7 +296,7 @@ mod tests {
         let mut build_ids = BuildIds::default();
         // No process has this number. Another file may have the name by now.
         assert_eq!(build_ids.of(0, &mapping, (inode.0, inode.1, inode.2 + 1)), None);
-        assert!(build_ids.0.is_empty(), "what could not be read is tried again");
+        assert!(build_ids.known.is_empty(), "what could not be read is tried again");
         let found = build_ids.of(0, &mapping, inode).unwrap();
         let cut = Mapping { path: Box::from(*b"/nowhere"), ..mapping };
         assert_eq!(build_ids.of(0, &cut, inode), Some(found), "it is known by now");
@@ -249,7 +309,7 @@ mod tests {
             questions.send(question).unwrap();
         }
         let mut pending = Pending::default();
-        let mut next = || pending.next(&asked);
+        let mut next = || pending.next(&asked, || ());
         assert_eq!([next(), next()], [Some((9, 2)), Some((9, 4))]);
         questions.send((10, 5)).unwrap();
         drop(questions);

@@ -1,19 +1,22 @@
 //! A recording session from the first attach to the last drain.
 
 use std::cell::RefCell;
+use std::fs::File;
 use std::mem::MaybeUninit;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::RingBuffer;
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{CallEnd, Context, Cpu, Event, EventKind, FunctionCall, Mark, NameSpace, Tid};
+use wakepath_event::{CallEnd, Comm, Context, Cpu, Event, EventKind, FunctionCall, Mark, NameSpace, Tid};
 use wakepath_kernel_records::{Buffer, Header, Kind};
 use wakepath_recording::{Place, WriteError, Writer};
 
 use crate::child::{Held, Running};
 use crate::error::Error;
-use crate::mappings::Mappings;
+use crate::mapped_code::MappedCode;
+use crate::mappings::{MappedFile, Mappings};
 use crate::options::{Options, Stacks};
 use crate::probes::OpenCall;
 use crate::programs::{Missing, Programs};
@@ -65,6 +68,10 @@ pub struct Outcome {
     pub calls_unseen: u64,
     /// CPU time of this process while recording.
     pub consumer: Duration,
+    /// `/proc/kallsyms`, opened while this process had the right to see the kernel's addresses.
+    pub kernel_names: Option<File>,
+    /// Program files that may be read, but not by their paths.
+    pub mapped_files: Vec<MappedFile>,
 }
 
 /// Runs a session: records until the command ends, the time is over or `stop` asks for it. `open` creates the
@@ -112,22 +119,28 @@ pub fn record(
         out,
         commands: Vec::new(),
         mappings: Mappings::new(),
+        mapped_files: Vec::new(),
         life_lost: vec![0; cpus],
         skipped: 0,
         stacks: options.stacks != Stacks::None,
         last_check: clocks::now(),
     };
     session.begin(options, held.as_ref())?;
+    // Without it, processes that end at once have no names of code.
+    let takes_stacks = options.samples_per_second > 0 || options.stacks != Stacks::None;
+    let code = if takes_stacks { MappedCode::watch().ok() } else { None };
     let command = held.as_ref().map(|held| held.pid);
     if let Some(Err(source)) = held.map(Held::release) {
         return Err(Error::Exec { command: options.command[0].clone(), source });
     }
     let priority = RaisedPriority::new();
     let command_is_roots = options.as_root && !options.command.is_empty();
+    // The kernel decides at its opening whether it shows addresses. Names are read later, without rights.
+    let kernel_names = File::open("/proc/kallsyms").ok();
     rights::keep_for_session(options.caller.as_ref(), command_is_roots)
         .map_err(|source| Error::Rights { source })?;
     // Threads inherit privileges: they start after these were dropped.
-    session.mappings = std::mem::replace(&mut session.mappings, Mappings::new()).start();
+    session.mappings = std::mem::replace(&mut session.mappings, Mappings::new()).start(code);
     session.out.start();
     let mut out_of_room = None;
     let (mut reason, status) = match session.run(options, command, stop, began) {
@@ -158,6 +171,8 @@ pub fn record(
         calls_unseen: session.programs.calls_unseen(),
         missing: session.programs.missing,
         consumer: cpu_time().saturating_sub(spent),
+        kernel_names,
+        mapped_files: session.mapped_files,
     })
 }
 
@@ -172,6 +187,8 @@ struct Session<'a, 'obj> {
     /// The commands that were not passed to `out` yet.
     commands: Vec<WriteCommand>,
     mappings: Mappings,
+    /// Files that only their mappings lead to; there at the end.
+    mapped_files: Vec<MappedFile>,
     /// Each CPU's number of lost rare records at the last check.
     life_lost: Vec<u64>,
     /// How often the kernel had skipped programs at the last check.
@@ -212,7 +229,12 @@ impl Session<'_, '_> {
             use std::os::unix::ffi::OsStrExt;
             let words: Vec<&[u8]> = options.command.iter().map(|word| word.as_bytes()).collect();
             let words = words.join(&0).into();
-            self.add_event(EventKind::Mark(Mark::Command { tgid: Tid(held.pid as u32), words }));
+            let tid = Tid(held.pid as u32);
+            self.add_event(EventKind::Mark(Mark::Command { tgid: tid, words }));
+            // It has our name until its exec, whose record may come after an early end.
+            if let Some(name) = options.command.first().and_then(|word| Path::new(word).file_name()) {
+                self.add_event(EventKind::Rename { tid, comm: Comm::new(name.as_bytes()) });
+            }
         }
         let started = clocks::now();
         self.add_event_at(started, Cpu::UNKNOWN, EventKind::Mark(Mark::Started));
@@ -275,7 +297,9 @@ impl Session<'_, '_> {
         self.add_event(EventKind::Mark(Mark::Stopped));
         // Without a flush, which could take or lack the room that the end needs.
         self.take_rare();
-        for mapping in std::mem::replace(&mut self.mappings, Mappings::new()).finish() {
+        let (mappings, files) = std::mem::replace(&mut self.mappings, Mappings::new()).finish();
+        self.mapped_files = files;
+        for mapping in mappings {
             self.add_event(EventKind::Mapping(mapping));
         }
         // The names of cgroups, disks and interfaces that appeared meanwhile.

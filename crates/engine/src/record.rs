@@ -7,7 +7,7 @@ use crate::latency::OtherProcesses;
 pub use crate::latency::live::AllowedProbes;
 use crate::latency::live::{LiveLatencyError, LiveTarget, kernel_functions, other_processes, user_functions};
 use crate::query::is_meant;
-use wakepath_collect::{Counted, MAX_TARGETS};
+use wakepath_collect::{Counted, MAX_TARGETS, MappedFile};
 pub use wakepath_collect::{
     EndReason, Error as CollectError, GRACE, Options, Outcome, Running, Signals, Stacks, drop_rights,
     exit_code,
@@ -16,6 +16,7 @@ use wakepath_functions::{Pattern, Runtime};
 pub use wakepath_recording::Place;
 pub use wakepath_recording::WriteError;
 use wakepath_recording::{Writer, this_host};
+pub use wakepath_symbols::Kept;
 
 /// A request for a recording.
 #[derive(Debug, Clone)]
@@ -50,6 +51,15 @@ pub struct Made {
     pub other_processes: Vec<OtherProcesses>,
     /// Functions whose calls belong to goroutines, while paths belong to threads.
     pub of_goroutines: Vec<String>,
+}
+
+impl Made {
+    /// The files with names of code that were opened while this process had the right to, to be read without it.
+    pub fn take_kept_files(&mut self) -> Kept {
+        let files = std::mem::take(&mut self.outcome.mapped_files);
+        let files = files.into_iter().map(|MappedFile { path, build_id, file }| (path, build_id, file));
+        Kept::new(self.outcome.kernel_names.take(), files)
+    }
 }
 
 /// Why a recording was not made.

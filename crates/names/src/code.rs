@@ -1,10 +1,13 @@
 //! The functions at the addresses of samples and stacks.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use wakepath_clock::{Local, Reference, Stamp};
-use wakepath_event::{Mapping, Tid};
-use wakepath_symbols::{Code, Found, Symbols};
+use wakepath_event::{Comm, Mapping, Tid};
+use wakepath_symbols::{Boot, Code, Found, Symbols};
 use wakepath_wait_graph::Sample;
 
 use crate::{Recorded, Site};
@@ -13,12 +16,14 @@ use crate::{Recorded, Site};
 /// address lies in it.
 pub struct CodeNames<'a> {
     pub(crate) recorded: &'a Recorded,
-    same_boot: bool,
+    boot: Boot,
     /// Made with the first address.
     symbols: Option<Symbols>,
     /// The code that each process had mapped, and since when, in time order.
     mappings: HashMap<Tid, Vec<(Stamp<Local>, &'a Mapping)>>,
     user: HashMap<(&'a [u8], u64), Found>,
+    /// Whether a link of this name lies beside this file and leads to it.
+    links: HashMap<(Comm, &'a [u8]), bool>,
     kernel: HashMap<u64, Found>,
 }
 
@@ -30,7 +35,15 @@ impl<'a> CodeNames<'a> {
         for (at, mapping) in &recorded.survey.mappings {
             mappings.entry(mapping.tgid).or_default().push((*at, mapping));
         }
-        Self { recorded, same_boot, symbols: None, mappings, user: HashMap::new(), kernel: HashMap::new() }
+        let began_ns = recorded.survey.session.started.and_then(|began| recorded.survey.realtime(began));
+        let boot = if same_boot { Boot::This { began_ns } } else { Boot::Another };
+        let (user, links, kernel) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { recorded, boot, symbols: None, mappings, user, links, kernel }
+    }
+
+    fn symbols(&mut self) -> &mut Symbols {
+        let (boot, kept) = (self.boot, &self.recorded.kept_files);
+        self.symbols.get_or_insert_with(|| Symbols::new(boot, kept.clone()))
     }
 
     pub(crate) fn site(&mut self, Sample { at, tgid, kernel, user, .. }: Sample) -> Site {
@@ -43,7 +56,7 @@ impl<'a> CodeNames<'a> {
             return Site::new(leaf, true, caller);
         }
         let leaf = address(0).and_then(|address| self.user(tgid, at, address));
-        let leaf = leaf.unwrap_or_else(|| Found::Unnamed(Vec::new()));
+        let leaf = leaf.unwrap_or_else(|| self.outside_of_files(tgid));
         let mut caller = None;
         for n in 1..user.len() {
             let Some(found) = address(n).and_then(|address| self.user(tgid, at, address)) else { continue };
@@ -58,17 +71,56 @@ impl<'a> CodeNames<'a> {
         Site::new(leaf, false, caller)
     }
 
+    /// The code of a process at an address that lies in no file that the process is known to have mapped: a runtime may
+    /// have made it in memory.
+    pub(crate) fn outside_of_files(&self, tgid: Tid) -> Found {
+        match self.mappings.contains_key(&tgid) {
+            true => Found::Unnamed(Vec::new()),
+            false => Found::Unmapped,
+        }
+    }
+
     pub(crate) fn in_kernel(&mut self, address: u64) -> Found {
-        let symbols = self.symbols.get_or_insert_with(|| Symbols::new(self.same_boot));
-        self.kernel.entry(address).or_insert_with(|| symbols.in_kernel(address)).clone()
+        if let Some(found) = self.kernel.get(&address) {
+            return found.clone();
+        }
+        let found = self.symbols().in_kernel(address);
+        self.kernel.insert(address, found.clone());
+        found
     }
 
     pub(crate) fn user(&mut self, tgid: Tid, at: Stamp<Reference>, address: u64) -> Option<Found> {
         let mapping = self.mapping(tgid, Stamp::from_ns(at.ns()), address)?;
         let offset = address - mapping.from + mapping.offset;
-        let symbols = self.symbols.get_or_insert_with(|| Symbols::new(self.same_boot));
-        let code = Code { path: &mapping.path, offset, build_id: &mapping.build_id };
-        Some(self.user.entry((&mapping.path, offset)).or_insert_with(|| symbols.in_file(code)).clone())
+        let known = self.user.get(&(&*mapping.path, offset)).cloned();
+        let mut found = known.unwrap_or_else(|| {
+            let code = Code { path: &mapping.path, offset, build_id: &mapping.build_id };
+            let found = self.symbols().in_file(code);
+            self.user.insert((&mapping.path, offset), found.clone());
+            found
+        });
+        if let (Some(link), Some(file)) = (self.link(tgid, at, &mapping.path), module_mut(&mut found)) {
+            *file = link;
+        }
+        Some(found)
+    }
+
+    /// The name of the link under which a process runs a file: `redis-server`, though its code lies in
+    /// `redis-check-rdb`. The kernel names the process after the link, which must lie beside the file and lead to it.
+    fn link(&mut self, tgid: Tid, at: Stamp<Reference>, path: &'a [u8]) -> Option<Vec<u8>> {
+        if self.boot == Boot::Another {
+            return None;
+        }
+        let comm = self.recorded.process_comm(tgid, at)?;
+        let leads_to_it = || {
+            let (folder, file) = path.split_at(path.iter().rposition(|&b| b == b'/')? + 1);
+            let is_a_name = comm.bytes() != file && !comm.bytes().contains(&b'/');
+            let link = is_a_name.then(|| [folder, comm.bytes()].concat())?;
+            let leads_to = Path::new(OsStr::from_bytes(&link)).canonicalize().ok()?;
+            Some(leads_to.as_os_str().as_bytes() == path)
+        };
+        let is_link = *self.links.entry((comm, path)).or_insert_with(|| leads_to_it().unwrap_or(false));
+        is_link.then(|| comm.bytes().to_vec())
     }
 
     /// The mapping of a process that contains an address.
@@ -85,9 +137,12 @@ impl<'a> CodeNames<'a> {
                 return Some(mapping);
             }
             // Other tracers record each mapping when a program makes it, and not that a new process has the mappings that
-            // its parent had until then.
-            let own = of_process.iter().any(|(since, _)| *since <= at);
-            if own || self.recorded.tracer.is_none() {
+            // its parent had until then. Our own recorder looks at what a process has mapped, unless that is gone.
+            let own = match self.recorded.tracer {
+                Some(_) => of_process.iter().any(|(since, _)| *since <= at),
+                None => !of_process.is_empty(),
+            };
+            if own {
                 return None;
             }
             let leader = self.recorded.leader(process, at.on_reference_host())?;
@@ -98,11 +153,74 @@ impl<'a> CodeNames<'a> {
     }
 }
 
+/// The name of the file that code is in.
+fn module_mut(found: &mut Found) -> Option<&mut Vec<u8>> {
+    match found {
+        Found::Function(function) => function.module.as_mut(),
+        Found::Unnamed(file)
+        | Found::Replaced(file)
+        | Found::Another(file)
+        | Found::Unproved(file)
+        | Found::Unreadable(file) => Some(file),
+        Found::Unmapped | Found::Kernel | Found::AnotherKernel => None,
+    }
+}
+
 /// The file that a function is in.
 pub(crate) fn module(found: &Found) -> Option<&[u8]> {
     match found {
         Found::Function(function) => function.module.as_deref(),
-        Found::Unnamed(file) | Found::Replaced(file) | Found::Unreadable(file) => Some(file),
-        Found::Kernel => None,
+        Found::Unnamed(file)
+        | Found::Replaced(file)
+        | Found::Another(file)
+        | Found::Unproved(file)
+        | Found::Unreadable(file) => Some(file),
+        Found::Unmapped | Found::Kernel | Found::AnotherKernel => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{mapping, trace};
+    use wakepath_clock::Stamp;
+
+    #[test]
+    fn a_program_is_named_after_the_link_under_which_it_runs() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let folder = folder.path().canonicalize().expect("a path without links");
+        let file = folder.join("redis-check-rdb");
+        std::fs::write(&file, "no program").expect("a file");
+        std::fs::write(folder.join("other"), "another program").expect("a file");
+        for (link, target) in [("redis-server", "redis-check-rdb"), ("another", "other")] {
+            std::os::unix::fs::symlink(target, folder.join(link)).expect("a link");
+        }
+        let module = |comm: &str, same_boot| {
+            let more = [mapping(0x1000, file.to_str().expect("UTF-8"))];
+            let recorded =
+                trace(&format!("thread {comm} tid=7\n0 c0 idle started\n99 c0 idle stopped"), &more);
+            let mut names = CodeNames::new(&recorded, same_boot);
+            let found = names.user(Tid(7), Stamp::from_ns(70), 0x1010).expect("it is mapped");
+            module(&found).map(|name| String::from_utf8_lossy(name).into_owned())
+        };
+        for (comm, same_boot, expected) in [
+            ("redis-server", true, "redis-server"),
+            ("redis-check-rdb", true, "redis-check-rdb"),
+            // A thread that named itself; a link to another file; a link that cannot be looked at here.
+            ("bio_close_file", true, "redis-check-rdb"),
+            ("another", true, "redis-check-rdb"),
+            ("redis-server", false, "redis-check-rdb"),
+        ] {
+            assert_eq!(module(comm, same_boot).as_deref(), Some(expected), "{comm} {same_boot}");
+        }
+    }
+
+    #[test]
+    fn code_of_a_process_without_recorded_files_is_not_said_to_lie_outside_of_them() {
+        let recorded =
+            trace("thread app tid=7\n0 c0 idle started\n99 c0 idle stopped", &[mapping(0x1000, "/x")]);
+        let names = CodeNames::new(&recorded, false);
+        assert_eq!(names.outside_of_files(Tid(7)), Found::Unnamed(Vec::new()));
+        assert_eq!(names.outside_of_files(Tid(8)), Found::Unmapped);
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use wakepath_clock::{ErrorBound, Local, Reference, Stamp, Transform};
 use wakepath_event::{Description, Event, Format, HostIndex, Tid};
+use wakepath_symbols::Kept;
 use wakepath_timeline::Numbering;
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
 
@@ -39,6 +40,8 @@ pub struct Recorded {
     pub clocks: Vec<Transform<Local, Reference>>,
     /// The numbering that distinguishes equal ids of several hosts.
     pub numbering: Option<Numbering>,
+    /// Files with the names of code that were opened before the rights to open them were dropped.
+    pub kept_files: Kept,
     pub(crate) by_tid: HashMap<Tid, Vec<ThreadIndex>>,
 }
 
@@ -65,6 +68,7 @@ impl Recorded {
             tracer: None,
             clocks: Vec::new(),
             numbering: None,
+            kept_files: Kept::default(),
             by_tid,
         }
     }

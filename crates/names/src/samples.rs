@@ -83,7 +83,7 @@ mod tests {
         let sampled = sampled_from(&trace(text, &more), 7, 0);
         let gone = |file: &str| Found::Unreadable(file.as_bytes().to_vec());
         let in_library = Site::new(gone("lib"), false, Some(gone("program")));
-        let in_kernel = Site::new(Found::Kernel, true, Some(gone("program")));
+        let in_kernel = Site::new(Found::AnotherKernel, true, Some(gone("program")));
         let own = Comm::new(b"own");
         assert_eq!(sampled, Sampled::from([((0, own, in_library), 2), ((0, own, in_kernel), 1)]));
     }

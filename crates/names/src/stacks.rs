@@ -215,9 +215,9 @@ fn named(names: &mut CodeNames<'_>, at: Stamp<Reference>, stack: &RecordedStack)
     let kernel = kernel.iter().map(|&address| Frame { found: names.in_kernel(address), in_kernel: true });
     let mut all: Vec<Frame> = kernel.skip_while(|frame| is_tracing(&frame.found)).collect();
     let Some((&innermost, rest)) = user.split_first() else { return all };
+    let outside = names.outside_of_files(*tgid);
     let mut program = |address| names.user(*tgid, at, address).map(|found| Frame { found, in_kernel: false });
-    let innermost =
-        program(innermost).unwrap_or(Frame { found: Found::Unnamed(Vec::new()), in_kernel: false });
+    let innermost = program(innermost).unwrap_or(Frame { found: outside, in_kernel: false });
     let frameless = is_c_library(&innermost.found);
     all.push(innermost);
     let (scanned, chain) = rest.split_at(usize::from(*scanned).min(rest.len()));

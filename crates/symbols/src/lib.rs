@@ -1,18 +1,28 @@
 //! Finds the function, file and line of an address in a program's file or in the running kernel.
 //!
-//! A file is taken to be the recorded one if its build id is the recorded one. A file that was replaced since
-//! would give names that look right and are wrong, so it is reported as replaced. The paths come from a
+//! A file is taken to be the recorded one if its build id is the recorded one. Another file, of another machine or
+//! replaced since, would give names that look right and are wrong, so it is reported as such. The paths come from a
 //! recording, which is not trusted: only regular files are opened.
+
+mod kept;
+mod vdso;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::fmt::{self, Write};
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use blazesym::MaybeDefault;
 use blazesym::helper::read_elf_build_id;
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Sym, Symbolized, Symbolizer};
+
+use kept::Copied;
+pub use kept::Kept;
+use vdso::Vdso;
 
 /// Code in a file, as a process had it mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,12 +42,32 @@ pub enum Found {
     Function(Function),
     /// In this file, which has no name for it.
     Unnamed(Vec<u8>),
-    /// In this file, which was replaced since the recording, or has no build id to compare.
+    /// In this file, which was replaced since the recording.
     Replaced(Vec<u8>),
+    /// In this file; the file with its path here is another one: of another machine, or of a container.
+    Another(Vec<u8>),
+    /// In this file; without a build id, nothing shows whether the file with its path here is the recorded one.
+    Unproved(Vec<u8>),
     /// In this file, which cannot be read here.
     Unreadable(Vec<u8>),
-    /// In the kernel; its symbols cannot be read here.
+    /// In a process whose files were not recorded.
+    Unmapped,
+    /// In the kernel; its symbols may not be read here.
     Kernel,
+    /// In a kernel that runs no longer, or on another machine.
+    AnotherKernel,
+}
+
+/// The boot of a machine that a recording is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Boot {
+    /// This one.
+    This {
+        /// When the recording began, ns since 1970, where that is known.
+        began_ns: Option<u64>,
+    },
+    /// An earlier one, or that of another machine.
+    Another,
 }
 
 /// A place in the code.
@@ -55,38 +85,74 @@ pub struct Function {
 pub struct Symbols {
     symbolizer: Symbolizer,
     files: HashMap<(Vec<u8>, Vec<u8>), Trust>,
-    kernel: bool,
-    same_boot: bool,
+    kernel: KernelNames,
+    vdso: Option<Vdso>,
+    boot: Boot,
+    kept: Kept,
 }
 
+/// The names of the kernel's functions.
+#[derive(Debug)]
+enum KernelNames {
+    Running,
+    Kept(Copied),
+    Forbidden,
+    AnotherBoots,
+}
+
+/// The path that the `[vdso]` has in a recording.
+const VDSO: &[u8] = b"[vdso]";
+
 /// Whether a file is the one that was recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Trust {
     Same,
+    Kept(Copied),
     Replaced,
+    Another,
+    Unproved,
     Unreadable,
 }
 
 impl Symbols {
-    /// For the recordings of a host. `same_boot`: it is this host, in the same boot; then the kernel's addresses
-    /// still hold, and a file without a build id is taken to be the recorded one.
-    pub fn new(same_boot: bool) -> Self {
+    /// For the recordings of a host. In the same boot the kernel's addresses still hold, and a file without a build id
+    /// is taken to be the recorded one. Files of `kept` are read where the others may not be.
+    pub fn new(boot: Boot, kept: Kept) -> Self {
+        let kernel = match (boot, kernel_symbols_are_readable()) {
+            (Boot::Another, _) => KernelNames::AnotherBoots,
+            (Boot::This { .. }, true) => KernelNames::Running,
+            (Boot::This { .. }, false) => kept.kernel().map_or(KernelNames::Forbidden, KernelNames::Kept),
+        };
         Self {
-            symbolizer: Symbolizer::builder().enable_code_info(true).enable_inlined_fns(true).build(),
+            symbolizer: Symbolizer::builder()
+                .enable_code_info(true)
+                .enable_inlined_fns(true)
+                // It takes a function that C code calls `f` for the type `float`.
+                .enable_demangling(false)
+                .build(),
             files: HashMap::new(),
-            kernel: same_boot && kernel_symbols_are_readable(),
-            same_boot,
+            kernel,
+            vdso: None,
+            boot,
+            kept,
         }
     }
 
     /// The function at a place in a file.
     pub fn in_file(&mut self, code: Code) -> Found {
-        match self.trust(code) {
-            Trust::Same => {}
-            Trust::Replaced => return Found::Replaced(last_component(code.path)),
-            Trust::Unreadable => return Found::Unreadable(last_component(code.path)),
+        let file = || last_component(code.path);
+        if code.path == VDSO {
+            return self.in_vdso(code.offset);
         }
-        let source = Source::Elf(Elf::new(Path::new(OsStr::from_bytes(code.path))));
+        let path = match self.trust(code) {
+            Trust::Same => PathBuf::from(OsStr::from_bytes(code.path)),
+            Trust::Kept(copied) => copied.path(),
+            Trust::Replaced => return Found::Replaced(file()),
+            Trust::Another => return Found::Another(file()),
+            Trust::Unproved => return Found::Unproved(file()),
+            Trust::Unreadable => return Found::Unreadable(file()),
+        };
+        let source = Source::Elf(Elf::new(path));
         match self.symbolizer.symbolize_single(&source, Input::FileOffset(code.offset)) {
             Ok(Symbolized::Sym(symbol)) => {
                 Found::Function(function(&symbol, Some(last_component(code.path))))
@@ -96,36 +162,67 @@ impl Symbols {
         }
     }
 
+    fn in_vdso(&mut self, offset: u64) -> Found {
+        if self.boot == Boot::Another {
+            return Found::Another(VDSO.to_vec());
+        }
+        match self.vdso.get_or_insert_with(Vdso::of_this_boot).function(offset) {
+            Some(name) => {
+                let module = Some(VDSO.to_vec());
+                Found::Function(Function { name: name.to_owned(), module, line: None })
+            }
+            None => Found::Unnamed(VDSO.to_vec()),
+        }
+    }
+
     /// The function at an address of the kernel.
     pub fn in_kernel(&self, address: u64) -> Found {
-        if !self.kernel {
-            return Found::Kernel;
-        }
+        let kallsyms = match &self.kernel {
+            KernelNames::Running => MaybeDefault::Default,
+            KernelNames::Kept(copied) => MaybeDefault::Some(copied.path()),
+            KernelNames::Forbidden => return Found::Kernel,
+            KernelNames::AnotherBoots => return Found::AnotherKernel,
+        };
         // Without vmlinux: reading its debug information takes seconds, and its lines are not needed.
-        let kernel = Kernel { vmlinux: MaybeDefault::None, debug_syms: false, ..Kernel::default() };
+        let kernel = Kernel { kallsyms, vmlinux: MaybeDefault::None, debug_syms: false, ..Kernel::default() };
         match self.symbolizer.symbolize_single(&Source::Kernel(kernel), Input::AbsAddr(address)) {
             Ok(Symbolized::Sym(symbol)) => Found::Function(function(&symbol, None)),
             Ok(Symbolized::Unknown(_)) | Err(_) => Found::Kernel,
         }
     }
 
-    fn trust(&mut self, code: Code) -> Trust {
-        let same_boot = self.same_boot;
+    fn trust(&mut self, code: Code) -> &Trust {
+        let Self { files, boot, kept, .. } = self;
         let key = (code.path.to_vec(), code.build_id.to_vec());
-        *self.files.entry(key).or_insert_with(|| {
-            let path = PathBuf::from(OsStr::from_bytes(code.path));
-            // A pipe or a device would be opened, and perhaps never answer.
-            if !path.is_absolute() || !path.metadata().is_ok_and(|data| data.is_file()) {
-                return Trust::Unreadable;
-            }
-            match read_elf_build_id(&path) {
-                Ok(Some(id)) if *id == *code.build_id => Trust::Same,
-                Ok(None) if code.build_id.is_empty() && same_boot => Trust::Same,
-                Ok(_) => Trust::Replaced,
-                Err(_) => Trust::Unreadable,
-            }
+        files.entry(key).or_insert_with(|| match kept.file(code.path, code.build_id) {
+            Some(copied) => Trust::Kept(copied),
+            None => by_path(code, *boot),
         })
     }
+}
+
+/// Whether the file with the recorded path is the recorded one.
+fn by_path(code: Code, boot: Boot) -> Trust {
+    let path = Path::new(OsStr::from_bytes(code.path));
+    // A pipe or a device would be opened, and perhaps never answer.
+    let Some(data) = path.metadata().ok().filter(|data| path.is_absolute() && data.is_file()) else {
+        return Trust::Unreadable;
+    };
+    let Ok(id) = read_elf_build_id(path) else { return Trust::Unreadable };
+    let id = id.as_deref().unwrap_or_default();
+    match (id == code.build_id, boot) {
+        (true, _) if !id.is_empty() => Trust::Same,
+        (_, Boot::This { began_ns: Some(began) }) if changed_ns(&data) > i128::from(began) => Trust::Replaced,
+        (true, Boot::This { .. }) => Trust::Same,
+        // A process may have had it mapped under this path in a container.
+        (false, _) if !code.build_id.is_empty() => Trust::Another,
+        _ => Trust::Unproved,
+    }
+}
+
+/// When a file was last changed in any way, ns since 1970. No program can set this time.
+fn changed_ns(data: &Metadata) -> i128 {
+    i128::from(data.ctime()) * 1_000_000_000 + i128::from(data.ctime_nsec())
 }
 
 fn function(symbol: &Sym, module: Option<Vec<u8>>) -> Function {
@@ -136,7 +233,36 @@ fn function(symbol: &Sym, module: Option<Vec<u8>>) -> Function {
     };
     let line = place.and_then(|place| Some((place.file.to_string_lossy().into_owned(), place.line?)));
     let line = line.map(|(file, line)| (file.rsplit('/').next().unwrap_or_default().to_owned(), line));
-    Function { name: name.to_string(), module, line }
+    Function { name: readable(name), module, line }
+}
+
+/// A function's name as its source has it. A name that is not mangled stays as it is.
+fn readable(name: &str) -> String {
+    let mut text = Bounded(String::new());
+    let is_whole = match rustc_demangle::try_demangle(name) {
+        Ok(rust) => write!(text, "{rust:#}").is_ok(),
+        Err(_) => {
+            name.starts_with("_Z") && {
+                let options = cpp_demangle::DemangleOptions::new().recursion_limit(128);
+                let symbol = cpp_demangle::Symbol::new(name);
+                symbol.is_ok_and(|symbol| symbol.structured_demangle(&mut text, &options).is_ok())
+            }
+        }
+    };
+    if is_whole { text.0 } else { name.to_owned() }
+}
+
+/// A text that refuses to grow beyond 64 KiB: a short mangled name may stand for an endless one.
+struct Bounded(String);
+
+impl Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > 64 << 10 {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
 }
 
 fn last_component(path: &[u8]) -> Vec<u8> {
@@ -151,8 +277,8 @@ fn kernel_symbols_are_readable() -> bool {
     BufReader::new(file).lines().map_while(Result::ok).take(1000).any(known)
 }
 
-impl std::fmt::Debug for Symbols {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Symbols {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Symbols").field("files", &self.files).finish_non_exhaustive()
     }
 }
@@ -160,6 +286,12 @@ impl std::fmt::Debug for Symbols {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The symbols of this boot, or of another one.
+    fn symbols(same_boot: bool) -> Symbols {
+        let boot = if same_boot { Boot::This { began_ns: None } } else { Boot::Another };
+        Symbols::new(boot, Kept::default())
+    }
 
     /// A function to be found.
     #[inline(never)]
@@ -192,7 +324,7 @@ mod tests {
     #[test]
     fn a_function_is_found_by_the_offset_of_its_code_in_its_file() {
         let (path, offset, build_id) = ours();
-        let found = Symbols::new(true).in_file(Code { path: &path, offset, build_id: &build_id });
+        let found = symbols(true).in_file(Code { path: &path, offset, build_id: &build_id });
         let Found::Function(function) = found else { panic!("{found:?}") };
         assert!(function.name.ends_with("a_function_of_the_test"), "{function:?}");
         assert_eq!(function.module, Some(last_component(&path)));
@@ -200,21 +332,87 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_file_is_reported_and_its_names_are_not_used() {
+    fn a_replaced_file_is_not_another_machines_and_the_names_of_neither_are_used() {
         let (path, offset, build_id) = ours();
-        for other in [&b"another"[..], &[]] {
-            let code = Code { path: &path, offset, build_id: other };
-            // A file without a build id is trusted only in the same boot.
-            let same_boot = !build_id.is_empty();
-            assert_eq!(Symbols::new(same_boot).in_file(code), Found::Replaced(last_component(&path)));
+        assert!(!build_id.is_empty(), "tests are linked with one");
+        let file = last_component(&path);
+        let found = |build_id, boot| {
+            Symbols::new(boot, Kept::default()).in_file(Code { path: &path, offset, build_id })
+        };
+        let data = Path::new(OsStr::from_bytes(&path)).metadata().expect("it is there");
+        let changed = u64::try_from(changed_ns(&data)).expect("after 1970");
+        let began = |ns| Boot::This { began_ns: Some(ns) };
+        for (build_id, boot, expected) in [
+            (&b"another"[..], began(changed - 1), Found::Replaced(file.clone())),
+            (b"another", began(changed), Found::Another(file.clone())),
+            (b"another", Boot::This { began_ns: None }, Found::Another(file.clone())),
+            (b"another", Boot::Another, Found::Another(file.clone())),
+            (b"", began(changed - 1), Found::Replaced(file.clone())),
+            (b"", began(changed), Found::Unproved(file.clone())),
+            (b"", Boot::Another, Found::Unproved(file.clone())),
+        ] {
+            assert_eq!(found(build_id, boot), expected, "{build_id:?} {boot:?}");
         }
+        // Its time alone says nothing of a file with the recorded build id.
+        for boot in [began(changed - 1), Boot::Another] {
+            assert!(matches!(found(&build_id, boot), Found::Function(_)), "{boot:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_build_id_is_the_recorded_one_only_if_nothing_changed_it_since() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let [source, program] = ["a.c", "a"].map(|name| folder.path().join(name));
+        std::fs::write(&source, "int main(void) { return 0; }").expect("a file");
+        let compiled = std::process::Command::new("cc")
+            .args(["-Wl,--build-id=none", "-o"])
+            .args([&program, &source])
+            .status();
+        assert!(compiled.expect("a C compiler").success());
+        let code = Code { path: program.as_os_str().as_bytes(), offset: 0, build_id: b"" };
+        let changed =
+            u64::try_from(changed_ns(&program.metadata().expect("it is there"))).expect("after 1970");
+        let found = |boot| Symbols::new(boot, Kept::default()).in_file(code);
+        let file = || b"a".to_vec();
+        assert_eq!(found(Boot::This { began_ns: Some(changed - 1) }), Found::Replaced(file()));
+        assert_eq!(found(Boot::This { began_ns: Some(changed) }), Found::Unnamed(file()));
+        assert_eq!(found(Boot::Another), Found::Unproved(file()));
+    }
+
+    #[test]
+    fn a_file_that_was_opened_before_is_read_where_its_path_leads_nowhere() {
+        let (path, offset, build_id) = ours();
+        let kept = || {
+            let file = std::fs::File::open(OsStr::from_bytes(&path)).expect("our own file");
+            Kept::new(None, [(Box::from(*b"/nonexistent/ours"), build_id.as_slice().into(), file)])
+        };
+        let found = |build_id| {
+            let code = Code { path: b"/nonexistent/ours", offset, build_id };
+            Symbols::new(Boot::This { began_ns: None }, kept()).in_file(code)
+        };
+        let Found::Function(function) = found(&build_id) else { panic!("{:?}", found(&build_id)) };
+        assert!(function.name.ends_with("a_function_of_the_test"), "{function:?}");
+        assert_eq!(function.module.as_deref(), Some(&b"ours"[..]));
+        assert_eq!(found(b"another"), Found::Unreadable(b"ours".to_vec()));
+    }
+
+    #[test]
+    fn the_code_that_the_kernel_maps_into_each_process_has_names() {
+        let vdso = Vdso::of_this_boot();
+        let offset = (0..1 << 16).find(|&offset| vdso.function(offset) == Some("__vdso_clock_gettime"));
+        let code = Code { path: VDSO, offset: offset.expect("x86-64 has one"), build_id: b"" };
+        let function =
+            Function { name: String::from("__vdso_clock_gettime"), module: Some(VDSO.to_vec()), line: None };
+        assert_eq!(symbols(true).in_file(code), Found::Function(function));
+        assert_eq!(symbols(true).in_file(Code { offset: 1 << 30, ..code }), Found::Unnamed(VDSO.to_vec()));
+        assert_eq!(symbols(false).in_file(code), Found::Another(VDSO.to_vec()));
     }
 
     #[test]
     fn only_regular_files_are_opened() {
         for path in ["/dev/zero", "/proc/self/fd/0", "/", "relative", "/nonexistent", ""] {
             let code = Code { path: path.as_bytes(), offset: 0, build_id: b"x" };
-            let found = Symbols::new(true).in_file(code);
+            let found = symbols(true).in_file(code);
             assert_eq!(found, Found::Unreadable(last_component(path.as_bytes())), "{path}");
         }
     }
@@ -228,14 +426,43 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let code = Code { path: pipe.as_os_str().as_bytes(), offset: 0, build_id: b"x" };
-            sender.send(Symbols::new(true).in_file(code))
+            sender.send(symbols(true).in_file(code))
         });
         let found = receiver.recv_timeout(std::time::Duration::from_secs(20));
         assert_eq!(found, Ok(Found::Unreadable(b"pipe".to_vec())));
     }
 
     #[test]
+    fn only_mangled_names_are_demangled() {
+        for (name, expected) in [
+            ("f", "f"),
+            ("i", "i"),
+            ("main", "main"),
+            ("_Z3fooi", "foo(int)"),
+            ("_ZN3app6handle17h0123456789abcdefE", "app::handle"),
+            ("_RNvCs15kBYyAo9fc_7mycrate7example", "mycrate::example"),
+            ("_Zx", "_Zx"),
+        ] {
+            assert_eq!(readable(name), expected);
+        }
+    }
+
+    #[test]
     fn a_kernel_of_another_boot_has_no_names() {
-        assert_eq!(Symbols::new(false).in_kernel(0xffff_ffff_8100_0000), Found::Kernel);
+        assert_eq!(symbols(false).in_kernel(0xffff_ffff_8100_0000), Found::AnotherKernel);
+    }
+
+    #[test]
+    fn names_of_the_kernel_that_were_kept_are_used_where_the_running_ones_may_not_be_read() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("kallsyms");
+        std::fs::write(&path, "ffffffff81000000 T a_function\nffffffff81000100 T another\n").expect("a file");
+        let kept = Kept::new(std::fs::File::open(&path).ok(), []);
+        let mut symbols = Symbols::new(Boot::This { began_ns: None }, Kept::default());
+        symbols.kernel = KernelNames::Forbidden;
+        assert_eq!(symbols.in_kernel(0xffff_ffff_8100_0010), Found::Kernel);
+        symbols.kernel = KernelNames::Kept(kept.kernel().expect("a copy"));
+        let Found::Function(function) = symbols.in_kernel(0xffff_ffff_8100_0010) else { panic!("a name") };
+        assert_eq!(function.name, "a_function");
     }
 }

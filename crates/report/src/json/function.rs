@@ -5,7 +5,7 @@ use wakepath_engine::Found;
 
 use super::text;
 
-/// `found` is `named`, or why there is no name: `unnamed`, `replaced`, `unreadable`, `kernel`.
+/// `found` is `named`, or why there is no name.
 #[derive(Serialize)]
 pub(super) struct FunctionJson {
     found: &'static str,
@@ -32,7 +32,11 @@ pub(super) fn function(found: &Found) -> FunctionJson {
         Found::Unnamed(module) => ("unnamed", Some(module).filter(|module| !module.is_empty())),
         Found::Replaced(module) => ("replaced", Some(module)),
         Found::Unreadable(module) => ("unreadable", Some(module)),
+        Found::Another(module) => ("another", Some(module)),
+        Found::Unproved(module) => ("unproved", Some(module)),
+        Found::Unmapped => ("unmapped", None),
         Found::Kernel => ("kernel", None),
+        Found::AnotherKernel => ("another_kernel", None),
     };
     let module = module.map(|module| text(module));
     FunctionJson { found, function: None, module, file: None, line: None }

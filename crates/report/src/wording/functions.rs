@@ -67,9 +67,15 @@ fn found(found: &Found, in_kernel: bool) -> String {
             format!("{} ({file})", escape(name.as_bytes()))
         }
         Found::Kernel => String::from("the kernel (its symbols may not be read)"),
+        Found::AnotherKernel => String::from("the kernel (not the one that runs here)"),
+        Found::Unmapped => String::from("unknown code (the files of its process were not recorded)"),
         Found::Unnamed(file) if file.is_empty() => String::from("code outside of any file"),
         Found::Unnamed(file) => format!("{} (no symbols; its debug package has them)", escape(file)),
         Found::Replaced(file) => format!("{} (replaced since the recording)", escape(file)),
+        Found::Another(file) => format!("{} (not the file that is here)", escape(file)),
+        Found::Unproved(file) => {
+            format!("{} (without a build id; the file that is here may be another one)", escape(file))
+        }
         Found::Unreadable(file) => format!("{} (cannot be read here)", escape(file)),
     }
 }
@@ -133,6 +139,14 @@ mod tests {
                 "stripped (no symbols; its debug package has them)",
             ),
             (Found::Unnamed(Vec::new()), false, "code outside of any file"),
+            (Found::Unmapped, false, "unknown code (the files of its process were not recorded)"),
+            (Found::Another(b"libz.so".to_vec()), false, "libz.so (not the file that is here)"),
+            (
+                Found::Unproved(b"libz.so".to_vec()),
+                false,
+                "libz.so (without a build id; the file that is here may be another one)",
+            ),
+            (Found::AnotherKernel, true, "the kernel (not the one that runs here)"),
         ] {
             assert_eq!(text(&[(leaf, in_kernel, None, 1)]), Some(format!("~ 1 of 1 samples in {expected}")));
         }

@@ -1,0 +1,76 @@
+//! Files that were opened while this process had the rights to: names of the kernel's functions, and program files that
+//! it may no longer open by their paths.
+//!
+//! The rights are dropped before a recording is read, since its content is not trusted. An open file stays readable.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+
+/// Files that were opened while this process had the rights to. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Kept {
+    kernel: Option<Arc<File>>,
+    files: Arc<HashMap<(Box<[u8]>, Box<[u8]>), File>>,
+}
+
+impl Kept {
+    /// `kernel` is `/proc/kallsyms`: the kernel decides at its opening whether it shows addresses. `files` are program
+    /// files with their recorded paths and build ids.
+    pub fn new(kernel: Option<File>, files: impl IntoIterator<Item = (Box<[u8]>, Box<[u8]>, File)>) -> Self {
+        let files = files.into_iter().map(|(path, build_id, file)| ((path, build_id), file));
+        Self { kernel: kernel.map(Arc::new), files: Arc::new(files.collect()) }
+    }
+
+    /// A copy of the kernel's names.
+    pub(crate) fn kernel(&self) -> Option<Copied> {
+        Copied::new(self.kernel.as_ref()?).ok()
+    }
+
+    /// A copy of the file that was kept for this path and build id.
+    pub(crate) fn file(&self, path: &[u8], build_id: &[u8]) -> Option<Copied> {
+        Copied::new(self.files.get(&(path.into(), build_id.into()))?).ok()
+    }
+}
+
+/// The largest file that is copied, bytes. A copy is in memory.
+const MAX_FILE_BYTES: u64 = 256 << 20;
+
+/// A copy of a file, which this process may open by a path: it may not do so with a file that only its descriptor reaches.
+#[derive(Debug)]
+pub(crate) struct Copied(OwnedFd);
+
+impl Copied {
+    fn new(file: &File) -> io::Result<Self> {
+        let mut copy = File::from(memfd_create("symbols", MemfdFlags::CLOEXEC)?);
+        let copied = io::copy(&mut FromStart { file, at: 0 }.take(MAX_FILE_BYTES + 1), &mut copy)?;
+        if copied > MAX_FILE_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(Self(copy.into()))
+    }
+
+    /// Its path in this process, while this lives.
+    pub(crate) fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+}
+
+/// Reads a file from its start, whatever was read of it before.
+struct FromStart<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = std::os::unix::fs::FileExt::read_at(self.file, buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}

@@ -1,0 +1,45 @@
+//! The functions of the `[vdso]`: code that the kernel maps into each process, which no file holds. All processes of one
+//! boot have the same.
+
+use std::fs::{File, read_to_string};
+use std::os::unix::fs::FileExt;
+
+use object::{Object, ObjectSymbol, SymbolKind};
+
+/// The largest one that is read, bytes: it is two pages in Linux 6.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The functions of this boot's `[vdso]`: offset, length in bytes, name.
+#[derive(Debug, Default)]
+pub(crate) struct Vdso(Vec<(u64, u64, String)>);
+
+impl Vdso {
+    /// Reads that of this process; one without functions where there is none.
+    pub(crate) fn of_this_boot() -> Self {
+        Self::read().unwrap_or_default()
+    }
+
+    fn read() -> Option<Self> {
+        let maps = read_to_string("/proc/self/maps").ok()?;
+        let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
+        let (from, to) = line.split_whitespace().next()?.split_once('-')?;
+        let [from, to] = [from, to].map(|digits| u64::from_str_radix(digits, 16).ok());
+        let length = to?.checked_sub(from?).filter(|length| *length <= MAX_BYTES)?;
+        let mut bytes = vec![0; usize::try_from(length).ok()?];
+        File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, from?).ok()?;
+        let image = object::File::parse(&*bytes).ok()?;
+        let functions = image.dynamic_symbols().filter(|symbol| symbol.kind() == SymbolKind::Text);
+        let functions = functions
+            .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?.to_owned())));
+        // Two names of one function: the one that programs call begins with underscores, and is shown.
+        let mut functions: Vec<_> = functions.collect();
+        functions.sort();
+        Some(Self(functions))
+    }
+
+    /// The function at an offset in the image.
+    pub(crate) fn function(&self, offset: u64) -> Option<&str> {
+        let at = |(from, length, _): &&(u64, u64, String)| offset.wrapping_sub(*from) < *length;
+        self.0.iter().find(at).map(|(.., name)| name.as_str())
+    }
+}
