@@ -109,11 +109,12 @@ struct wp_switch {
 _Static_assert(sizeof(struct wp_switch) == 32, "switch");
 
 #define WP_CALL_NONE 0xffffffffu /* a kernel thread, or user code interrupted outside a system call */
+#define WP_CALL_FAULT 0xfffffffeu /* user code outside a system call, in a page fault */
 
 /* A blocking switch-out, with the system call it blocks in. */
 struct wp_switch_call {
 	struct wp_switch s;
-	__u32 call; /* x86-64 system call number or WP_CALL_NONE */
+	__u32 call; /* x86-64 system call number, WP_CALL_FAULT or WP_CALL_NONE */
 	__u32 spare;
 	__u64 arg0; /* its first argument; of poll, ppoll, select and pselect6 the id of the set of descriptors */
 };

@@ -22,6 +22,10 @@ impl Call {
     /// The number of `restart_syscall`, by which the kernel goes on with a call that a stop interrupted.
     pub const RESTART: u32 = 219;
 
+    /// In the place of a call's number: no system call but a page fault. The thread touched memory that was not there,
+    /// and the kernel read it from a disk or waited for a lock.
+    pub const PAGE_FAULT: u32 = 0xffff_fffe;
+
     /// No descriptor, and no address of user memory.
     pub const NO_ARGUMENT: u64 = u64::MAX;
 

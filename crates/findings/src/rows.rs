@@ -32,6 +32,8 @@ pub struct Row {
     pub calls: BTreeMap<CallName, Waits>,
     /// Where in the code these waits began.
     pub sites: Sites,
+    /// Waits for a disk whose system call was not recorded; they may be in page faults.
+    pub in_unknown_calls: Waits,
     /// Kernel threads that the waits went through.
     pub through: BTreeSet<Comm>,
     /// The processes of its threads.
@@ -189,8 +191,11 @@ impl RowBuilder<'_> {
                 *end.sites.entry(end_site).or_default() += sum.own_waits;
             }
         }
-        if let Some(call) = call {
-            let of_call = row.calls.entry(call).or_default();
+        let of_call = match call {
+            Some(call) => Some(row.calls.entry(call).or_default()),
+            None => (class.kind == SegmentKind::BlockDevice).then_some(&mut row.in_unknown_calls),
+        };
+        if let Some(of_call) = of_call {
             of_call.count += waits;
             of_call.ns += sum.ns;
         }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use wakepath_event::Call;
 use wakepath_kernel_records::layout::{CALL_NONE, CONTEXTS, HEADER, LAYOUTS, MAX_FRAMES};
 
 /// Prints one line for each fact that both sides know: `name value`.
@@ -32,7 +33,7 @@ fn program() -> String {
     }
     c.push_str("SAY(\"context SOFTIRQ_HI\", WP_CTX_SOFTIRQ);\n");
     c.push_str("SAY(\"context SOFTIRQ_RCU\", WP_CTX_SOFTIRQ_LAST);\n");
-    c.push_str("SAY(\"most frames\", WP_MAX_FRAMES);\nSAY(\"no call\", WP_CALL_NONE);\n");
+    c.push_str("SAY(\"most frames\", WP_MAX_FRAMES);\nSAY(\"no call\", WP_CALL_NONE);\nSAY(\"page fault\", WP_CALL_FAULT);\n");
     c.push_str("SAY(\"direction OUT\", WP_OUT);\nSAY(\"direction IN\", WP_IN);\n");
     c.push_str("return 0;\n}\n");
     c
@@ -60,6 +61,7 @@ fn expected() -> Vec<String> {
     lines.extend(plain.chain(edges).map(|(name, number)| format!("context {name} {number}")));
     lines.push(format!("most frames {MAX_FRAMES}"));
     lines.push(format!("no call {CALL_NONE}"));
+    lines.push(format!("page fault {}", Call::PAGE_FAULT));
     lines.push("direction OUT 0".to_owned());
     lines.push("direction IN 1".to_owned());
     lines

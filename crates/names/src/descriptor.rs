@@ -25,10 +25,11 @@ impl CallName {
     }
 }
 
-/// The name of a system call, or its number where it has no name.
+/// The name of a system call, or its number where it has no name; `page fault` for one.
 pub fn call_name(number: u32) -> Cow<'static, str> {
     match Call::name(number) {
         Some(name) => Cow::Borrowed(name),
+        None if number == Call::PAGE_FAULT => Cow::Borrowed("page fault"),
         None => Cow::Owned(format!("system call {number}")),
     }
 }

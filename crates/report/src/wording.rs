@@ -109,8 +109,14 @@ pub fn object(object: &Object) -> String {
         Object::Socket(None) => String::from("on a socket"),
         Object::Anonymous(what) => format!("on {}", name(what)),
     }
+/// The name of a page fault, where a call has its name.
+pub const PAGE_FAULT: &str = "a page fault";
+
 }
 
+    if call.number == Call::PAGE_FAULT {
+        return String::from(PAGE_FAULT);
+    }
 /// The name of an object: `orders.db`, `any of 3 descriptors (a pipe, tcp 10.0.0.3:5432)`.
 pub fn object_name(object: &Object) -> String {
     const MAX_NAMED: usize = 3;

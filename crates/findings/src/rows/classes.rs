@@ -109,18 +109,19 @@ impl Sums {
 /// a call, and classes hold the enders of its waits.
 pub fn classes(evidence: &Evidence<'_>, of_call: bool) -> impl Iterator<Item = (Class, Sum)> + use<> {
     let path = evidence.path;
-    let waits = Waits::new(evidence, of_call);
+    let enclosed = Waits::new(evidence, of_call);
     let mut sums = Sums::default();
     let mut open_waits = OpenWaits::default();
     let mut before: Option<(Class, Enclosing)> = None;
     for (number, segment) in path.segments.iter().enumerate() {
-        let enclosing = around(&waits.enclosing, segment.parent);
-        let class = waits.class(number, segment, enclosing);
+        let enclosing = around(&enclosed.enclosing, segment.parent);
+        let class = enclosed.class(number, segment, enclosing);
         let sum = sums.entry(&class);
         sum.ns += segment.to.since(segment.from);
-        let goes_on = before.is_some_and(|(last, was)| last == class && waits.are_alike(was, enclosing));
+        let goes_on = before.is_some_and(|(last, was)| last == class && enclosed.are_alike(was, enclosing));
         sum.stretches += u64::from(!goes_on);
-        let begins = open_waits.enter(segment, class.call.is_some() || class.site.is_some());
+        let waits = class.call.is_some() || class.site.is_some() || class.kind == SegmentKind::BlockDevice;
+        let begins = open_waits.enter(segment, waits);
         let begins = begins && !segment.goes_on;
         sum.own_waits += u64::from(begins);
         let outer = enclosing.outer.or(enclosing.user);

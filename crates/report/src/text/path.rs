@@ -123,6 +123,11 @@ fn table(screen: &mut Screen, evidence: &Evidence<'_>, rows: &[(RowKey, Row)]) {
     screen.unwrapped(Line::faint(" share     time  what the time went to, largest first"));
     let (shown, rest): (Vec<_>, Vec<_>) = rows
         .iter()
+/// The name of a call that is one of several.
+fn several(name: &str) -> &str {
+    if name == wording::PAGE_FAULT { "page faults" } else { name }
+}
+
         .enumerate()
         .partition(|(i, (_, row))| *i < MAX_ROWS && row.total_ns as f64 >= window as f64 * MIN_ROW_SHARE);
     for (_, (key, row)) in shown {
@@ -130,6 +135,9 @@ fn table(screen: &mut Screen, evidence: &Evidence<'_>, rows: &[(RowKey, Row)]) {
         for line in details(evidence, key, row) {
             screen.indented(TEXT, line);
         }
+    }
+    if !calls.is_empty() && row.in_unknown_calls.count > 0 {
+        calls.push((String::from("unknown calls"), row.in_unknown_calls));
     }
     if !rest.is_empty() {
         let total = rest.iter().map(|(_, (_, row))| row.total_ns).sum();
@@ -204,8 +212,11 @@ fn calls(row: &Row) -> String {
     let mut is_first = true;
     let mut words = |(name, waits): &(String, Waits)| match waits.count {
         0 => name.clone(),
-        count_of if std::mem::take(&mut is_first) => format!("{} in {name}", count(count_of, "wait")),
-        count_of => format!("{count_of} in {name}"),
+        count_of => {
+            let waits =
+                if std::mem::take(&mut is_first) { count(count_of, "wait") } else { count_of.to_string() };
+            format!("{waits} in {}", if count_of == 1 { name.as_str() } else { several(name) })
+        }
     };
     let shown: Vec<String> = calls.iter().take(MAX_SHOWN).map(&mut words).collect();
     let more = calls.len().saturating_sub(shown.len());
@@ -294,9 +305,36 @@ mod tests {
     use crate::sample::{Answered, CUT_SHORT, DEADLOCK, KILLED, command, path_of};
     use expect_test::{Expect, expect};
     use wakepath_critical_path::{Cause, SegmentKind};
-    use wakepath_findings::testing::{Story, checkout, checkout_stacks};
+    use wakepath_engine::Question;
+    use wakepath_event::Call;
+    use wakepath_findings::testing::{Story, call, checkout, checkout_stacks};
 
     fn check(answer: &PathAnswer, expected: Expect) {
+    #[test]
+    fn waits_in_page_faults_are_counted_apart_and_unknown_calls_are_not_taken_for_the_known_one() {
+        let row = |calls: &[Option<u32>]| {
+            let mut story = Story::default();
+            let own = story.thread(7, 1, b"checkout", 7);
+            for number in calls {
+                story.then(20, own, None, SegmentKind::BlockDevice, Cause::None).call =
+                    number.map(|number| call(number, 0));
+                story.then(1, own, None, SegmentKind::Running, Cause::None);
+            }
+            let screen = path(&story.finish().answer(command()), Source::Read(""), Layout::PLAIN);
+            let row = screen
+                .lines()
+                .find(|line| line.contains("  a disk"))
+                .and_then(|line| line.split(", ").nth(1));
+            row.map(str::to_owned)
+        };
+        let fault = Some(Call::PAGE_FAULT);
+        let told = |calls: &[Option<u32>]| row(calls).unwrap_or_default();
+        assert_eq!(told(&[Some(59), fault, fault, fault]), "3 waits in page faults and 1 in execve");
+        assert_eq!(told(&[fault]), "1 wait in a page fault");
+        assert_eq!(told(&[Some(59), None, None]), "2 waits in unknown calls and 1 in execve");
+        assert_eq!(told(&[None, None]), "", "nothing is known of the calls");
+    }
+
         let text = path(answer, Source::Read(""), Layout::PLAIN);
         expected.assert_eq(&text);
     }
