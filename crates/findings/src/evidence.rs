@@ -39,6 +39,12 @@ impl Evidence<'_> {
         self.recorded.thread_at(index, self.path.window.to)
     }
 
+    /// Whether a thread is the window's own, which may have gone on as another one.
+    pub fn is_asked(&self, thread: ThreadIndex) -> bool {
+        let graph = &self.recorded.graph;
+        graph.last_successor(thread) == graph.last_successor(self.path.window.thread)
+    }
+
     /// Whether a thread belongs to the window's own processes: its process and the descendants of that. A thread
     /// that was never introduced does not, nor does a kernel thread.
     pub fn is_own(&self, thread: ThreadIndex) -> bool {

@@ -113,6 +113,21 @@ pub enum RowKey {
 }
 
 impl RowKey {
+    /// Whether it says what own threads did: where that was not the window's own thread, that one waited for them. Other
+    /// keys say what the window's own thread waited for, itself or through others.
+    pub const fn is_of_doers(&self) -> bool {
+        matches!(
+            self,
+            Self::Running(_)
+                | Self::Interrupts
+                | Self::Cpu
+                | Self::CpuLimit(_)
+                | Self::Timer
+                | Self::TimedOut
+                | Self::Stopped(_)
+        )
+    }
+
     /// Whether the time is that of threads that the waiting thread waited for; its parts say what they did.
     pub const fn is_of_others(&self) -> bool {
         matches!(self, Self::Process(..) | Self::Thread(..))

@@ -24,16 +24,18 @@ use classes::{Class, Sum, classes};
 pub struct Row {
     /// Its time, ns.
     pub total_ns: u64,
+    /// The part of it that the window's own thread spent itself, while it was not waiting for another thread, ns.
+    pub own_ns: u64,
     /// The parts of that time, ns.
     pub parts: BTreeMap<PartKey, u64>,
     /// The same time by what it went to at the end of the chain of waits.
     pub ends: BTreeMap<EndKey, End>,
     /// The waits behind it, by system call.
     pub calls: BTreeMap<CallName, Waits>,
-    /// Where in the code these waits began.
-    pub sites: Sites,
     /// Waits for a disk whose system call was not recorded; they may be in page faults.
     pub in_unknown_calls: Waits,
+    /// Where in the code these waits began.
+    pub sites: Sites,
     /// Kernel threads that the waits went through.
     pub through: BTreeSet<Comm>,
     /// The processes of its threads.
@@ -179,8 +181,12 @@ impl RowBuilder<'_> {
         let end = self.end(&key, class, by_kernel, end_call.map(|call| evidence.spell(call)));
         let user = user.map(|user| if by_kernel { evidence.thread(user).comm } else { class.comm });
 
+        let is_asked = class.thread.is_some_and(|thread| evidence.is_asked(thread));
         let row = self.rows.entry(key).or_default();
         row.total_ns += sum.ns;
+        if is_asked {
+            row.own_ns += sum.ns;
+        }
         row.stretches += sum.stretches;
         *row.parts.entry(part).or_default() += sum.ns;
         if let Some((key, object)) = end {

@@ -67,7 +67,12 @@ impl Story {
 
     /// A thread that sleeps when the story begins, the only one of its process.
     pub fn thread(&mut self, tid: u32, parent: u32, comm: &[u8], cgroup: u64) -> ThreadIndex {
-        let EventKind::Thread { identity, blocked, call } = thread(tid, tid, parent, "") else {
+        self.thread_of(tid, tid, parent, comm, cgroup)
+    }
+
+    /// A thread of process `tgid` that sleeps when the story begins.
+    pub fn thread_of(&mut self, tgid: u32, tid: u32, parent: u32, comm: &[u8], cgroup: u64) -> ThreadIndex {
+        let EventKind::Thread { identity, blocked, call } = thread(tid, tgid, parent, "") else {
             unreachable!("a thread")
         };
         let identity = ThreadIdentity {

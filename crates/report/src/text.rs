@@ -7,6 +7,7 @@ mod doctor;
 mod explain;
 mod footer;
 mod hangs;
+mod headline;
 mod info;
 mod latency;
 mod overview;

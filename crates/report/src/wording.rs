@@ -9,7 +9,9 @@ mod signal;
 pub use blocked::blocked_classes;
 #[cfg(test)]
 pub use finding::activity;
-pub use finding::{blamed_code, cause, certainty, doing, end, leaf, node_thread, part, responsible, row};
+pub use finding::{
+    blamed_code, cause, certainty, doers, doing, end, leaf, node_thread, part, responsible, row,
+};
 pub use functions::{code_lines, frame, function, function_caller, samples, tally};
 pub use signal::{signal_name, signal_sent};
 
@@ -42,6 +44,22 @@ pub fn file(path: &Path) -> String {
 /// A thread's name as it is shown.
 pub fn comm(comm: Comm) -> String {
     escape(comm.bytes())
+}
+
+/// A thread's name in a sentence, where it may not be known: a record of its fork may be lost, or come after the end of
+/// the recording.
+pub fn named(name: Comm) -> String {
+    if name.bytes().is_empty() { String::from("a thread without a name") } else { comm(name) }
+}
+
+/// The first of these names, at most so many: `dd and cat`, `dd, cat and 3 more`.
+pub fn list(names: &[String], most: usize) -> String {
+    let (shown, rest) = names.split_at(most.min(names.len()));
+    match (shown, rest.len()) {
+        ([one], 0) => one.clone(),
+        ([first @ .., last], 0) => format!("{} and {last}", first.join(", ")),
+        (shown, more) => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 /// A unit or container: `shop.service`, `docker 3f2a9c1b04de`.
@@ -87,10 +105,14 @@ fn on_host(recorded: &Recorded, host: Option<HostIndex>) -> String {
     host.map_or(String::new(), |host| format!(" on {}", name(&recorded.host_at(host).name)))
 }
 
+/// The name of a page fault, where a call has its name.
+pub const PAGE_FAULT: &str = "a page fault";
+
 /// A system call with its object: `fdatasync of orders.db`, `recvfrom on tcp 10.0.0.3:5432`.
 pub fn call(call: &CallName) -> String {
     let object = call.object.as_ref().map(object);
     match (call.number, object) {
+        (Call::PAGE_FAULT, _) => String::from(PAGE_FAULT),
         (Call::IO_URING_ENTER, _) => {
             format!("{} (which request is not recorded)", call_name(call.number))
         }
@@ -109,14 +131,8 @@ pub fn object(object: &Object) -> String {
         Object::Socket(None) => String::from("on a socket"),
         Object::Anonymous(what) => format!("on {}", name(what)),
     }
-/// The name of a page fault, where a call has its name.
-pub const PAGE_FAULT: &str = "a page fault";
-
 }
 
-    if call.number == Call::PAGE_FAULT {
-        return String::from(PAGE_FAULT);
-    }
 /// The name of an object: `orders.db`, `any of 3 descriptors (a pipe, tcp 10.0.0.3:5432)`.
 pub fn object_name(object: &Object) -> String {
     const MAX_NAMED: usize = 3;

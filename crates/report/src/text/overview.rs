@@ -197,7 +197,7 @@ pub fn candidate(recorded: &Recorded, candidate: &Window) -> String {
         who.tgid.filter(|tgid| *tgid != who.tid).map_or(String::new(), |tgid| format!(" of process {tgid}"));
     let unit = recorded.survey.names.unit(&who).as_ref().map(wording::unit);
     let unit = unit.map_or(String::new(), |unit| format!(" in {unit}"));
-    format!("{}: {}{of}{unit}, {lived} from {since} on", flag(recorded, who.tid), wording::comm(who.comm))
+    format!("{}: {}{of}{unit}, {lived} from {since} on", flag(recorded, who.tid), wording::named(who.comm))
 }
 
 /// How to ask for a thread.

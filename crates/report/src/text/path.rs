@@ -2,18 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wakepath_critical_path::Hang;
-use wakepath_engine::{Algorithm, PathAnswer, Question};
+use wakepath_engine::{Algorithm, PathAnswer};
 use wakepath_event::Comm;
-use wakepath_findings::{
-    Certainty, Evidence, Headline, PartKey, Row, RowKey, Waits, headline as first_row, rows,
-};
+use wakepath_findings::{Certainty, Evidence, PartKey, Row, RowKey, Waits, rows};
 use wakepath_names::{CallName, Object, call_name};
 
-use super::hangs::{deadlocks, waits};
+use super::hangs::deadlocks;
+use super::headline::headline;
 use super::{Source, footer, part, time_outs, when};
 use crate::screen::{Layout, Line, Screen, Style};
-use crate::units::{count, duration, rough_share};
+use crate::units::{count, duration};
 use crate::wording;
 
 /// Rows below this part of the window, and beyond this many, are put together.
@@ -27,7 +25,7 @@ pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let evidence = answer.evidence();
     let rows = rows(&evidence);
-    screen.wrapped(0, headline(answer, first_row(&rows, answer.window_ns())));
+    screen.wrapped(0, headline(answer, &rows));
     let window = answer.path.window;
     screen.wrapped(0, Line::faint(when(&answer.head, window.from, window.to)));
     screen.blank();
@@ -52,82 +50,11 @@ pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
     screen.into_text()
 }
 
-/// One sentence: what took how long, mostly why, and how well that is known.
-fn headline(answer: &PathAnswer, first: Option<Headline<'_>>) -> Line {
-    let took = answer.window_ns();
-    let subject = match &answer.question {
-        Question::Command { .. } => wording::comm(answer.subject().comm),
-        Question::Thread => wording::who(answer.recorded, &answer.subject()),
-    };
-    let thread = answer.recorded.graph.last_successor(answer.path.window.thread);
-    let own_killed = answer.killed.as_ref().filter(|hang| hang.thread == thread);
-    let ends = answer.still_waiting.is_some() || own_killed.is_some();
-    let mut ends_other = false;
-    let mut line = Line::new();
-    if let Some(hang) = &answer.still_waiting {
-        let waits = waits(answer.recorded, hang, answer.path.window.to);
-        line.push(Style::Strong, format!("{subject} is still waiting after {waits}"));
-    } else if let Some(of_own) = own_killed {
-        let waits = waits(answer.recorded, of_own, answer.path.window.to);
-        line.push(
-            Style::Strong,
-            format!("{subject} was {} while waiting {waits}", killed_by(answer, of_own)),
-        );
-    } else {
-        line.push(Style::Strong, format!("{subject} took {}", duration(took)));
-        if let Some(other) = &answer.killed {
-            let at = answer.path.window.to;
-            let who = wording::who(answer.recorded, &answer.recorded.thread_at(other.thread, at));
-            let waits = waits(answer.recorded, other, at);
-            line.push(Style::Normal, "; ");
-            line.push(Style::Strong, format!("{who} was {} while waiting {waits}", killed_by(answer, other)));
-            ends_other = true;
-        }
-    }
-    let Some(Headline { key, row, is_most }) = first else {
-        return line.add(Style::Normal, ": the window is empty");
-    };
-    let whose = if ends_other {
-        format!("the {} of {subject}", duration(took))
-    } else {
-        format!("its {}", duration(took))
-    };
-    let ends = ends || ends_other;
-    let lead = match (ends, is_most) {
-        (false, true) => String::from(": mostly "),
-        (false, false) => String::from(", the largest part: "),
-        (true, true) => format!("; {whose} were mostly "),
-        (true, false) => format!("; the largest part of {whose}: "),
-    };
-    line.push(Style::Normal, lead);
-    let what = match key {
-        RowKey::StillWaiting if answer.still_waiting.is_some() => String::from("this wait"),
-        RowKey::Signal(_) if own_killed.is_some() => String::from("this wait"),
-        key => time_outs::blamed(&answer.evidence(), key, row),
-    };
-    line.push(Style::Strong, what.clone());
-    let certainty = wording::certainty(row.basis.certainty());
-    line.push(Style::Normal, format!(" ({}, {certainty})", rough_share(row.total_ns, took)));
-    line.add(Style::Normal, time_outs::other_reading(answer, &what, row.total_ns).unwrap_or_default())
-}
-
-/// `killed by SIGINT from bash (812)`.
-fn killed_by(answer: &PathAnswer, hang: &Hang) -> String {
-    let by =
-        hang.killed.map(|killed| wording::signal_sent(answer.recorded, &killed.by, answer.path.window.to));
-    format!("killed by {}", by.unwrap_or_default())
-}
-
 fn table(screen: &mut Screen, evidence: &Evidence<'_>, rows: &[(RowKey, Row)]) {
     let window = evidence.window_ns();
     screen.unwrapped(Line::faint(" share     time  what the time went to, largest first"));
     let (shown, rest): (Vec<_>, Vec<_>) = rows
         .iter()
-/// The name of a call that is one of several.
-fn several(name: &str) -> &str {
-    if name == wording::PAGE_FAULT { "page faults" } else { name }
-}
-
         .enumerate()
         .partition(|(i, (_, row))| *i < MAX_ROWS && row.total_ns as f64 >= window as f64 * MIN_ROW_SHARE);
     for (_, (key, row)) in shown {
@@ -135,9 +62,6 @@ fn several(name: &str) -> &str {
         for line in details(evidence, key, row) {
             screen.indented(TEXT, line);
         }
-    }
-    if !calls.is_empty() && row.in_unknown_calls.count > 0 {
-        calls.push((String::from("unknown calls"), row.in_unknown_calls));
     }
     if !rest.is_empty() {
         let total = rest.iter().map(|(_, (_, row))| row.total_ns).sum();
@@ -149,7 +73,7 @@ fn several(name: &str) -> &str {
 fn first_line(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Line {
     let (_, mut text) = wording::row(evidence, key, row);
     match key {
-        RowKey::Running(name) => text += &format!(" {}{}", wording::comm(*name), processes(row)),
+        RowKey::Running(name) => text += &format!(" {}{}", wording::named(*name), processes(row)),
         RowKey::Disk(_) => text = text.replacen("waiting for ", "", 1),
         RowKey::CpuLimit(_) => text += &format!(", {}", times(row.stretches)),
         _ => {}
@@ -166,7 +90,7 @@ fn first_line(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Line {
     }
     if matches!(key, RowKey::Disk(_)) && !row.through.is_empty() {
         let through: Vec<String> = row.through.iter().map(|name| wording::comm(*name)).collect();
-        text += &format!(", through {}", list(&through, 2));
+        text += &format!(", through {}", wording::list(&through, 2));
     }
     let mut line = Line::from(text);
     let certainty = row.basis.certainty();
@@ -191,12 +115,17 @@ fn users(evidence: &Evidence<'_>, row: &Row) -> String {
     }
     let mut users: Vec<_> = row.users.iter().collect();
     users.sort_by_key(|(user, ns)| (std::cmp::Reverse(**ns), **user));
-    let names: Vec<String> = users.iter().map(|(user, _)| wording::comm(**user)).collect();
-    format!(" ({})", list(&names, 3))
+    let names: Vec<String> = users.iter().map(|(user, _)| wording::named(**user)).collect();
+    format!(" ({})", wording::list(&names, 3))
 }
 
 fn times(n: u64) -> String {
     if n == 1 { String::from("once") } else { format!("{n} times") }
+}
+
+/// The name of a call that is one of several.
+fn several(name: &str) -> &str {
+    if name == wording::PAGE_FAULT { "page faults" } else { name }
 }
 
 /// The waits of a row: `, 14 waits in fdatasync of orders.db and 3 in read`. One call may wait several times.
@@ -206,6 +135,9 @@ fn calls(row: &Row) -> String {
         row.calls.iter().map(|(name, waits)| (wording::call(name), *waits)).collect();
     if calls.len() > MAX_SHOWN {
         calls = calls_of_many_files(row);
+    }
+    if !calls.is_empty() && row.in_unknown_calls.count > 0 {
+        calls.push((String::from("unknown calls"), row.in_unknown_calls));
     }
     calls.sort_by(|(a, left), (b, right)| right.ns.cmp(&left.ns).then_with(|| a.cmp(b)));
     // A wait counts in the row of its first segment; here may be the rest of it.
@@ -290,15 +222,6 @@ fn parts(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Option<String> {
     Some(format!("{lead}{}", shown.join(", ")))
 }
 
-fn list(names: &[String], most: usize) -> String {
-    let (shown, rest) = names.split_at(most.min(names.len()));
-    match (shown, rest.len()) {
-        ([one], 0) => one.clone(),
-        ([first @ .., last], 0) => format!("{} and {last}", first.join(", ")),
-        (shown, more) => format!("{} and {more} more", shown.join(", ")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,31 +233,6 @@ mod tests {
     use wakepath_findings::testing::{Story, call, checkout, checkout_stacks};
 
     fn check(answer: &PathAnswer, expected: Expect) {
-    #[test]
-    fn waits_in_page_faults_are_counted_apart_and_unknown_calls_are_not_taken_for_the_known_one() {
-        let row = |calls: &[Option<u32>]| {
-            let mut story = Story::default();
-            let own = story.thread(7, 1, b"checkout", 7);
-            for number in calls {
-                story.then(20, own, None, SegmentKind::BlockDevice, Cause::None).call =
-                    number.map(|number| call(number, 0));
-                story.then(1, own, None, SegmentKind::Running, Cause::None);
-            }
-            let screen = path(&story.finish().answer(command()), Source::Read(""), Layout::PLAIN);
-            let row = screen
-                .lines()
-                .find(|line| line.contains("  a disk"))
-                .and_then(|line| line.split(", ").nth(1));
-            row.map(str::to_owned)
-        };
-        let fault = Some(Call::PAGE_FAULT);
-        let told = |calls: &[Option<u32>]| row(calls).unwrap_or_default();
-        assert_eq!(told(&[Some(59), fault, fault, fault]), "3 waits in page faults and 1 in execve");
-        assert_eq!(told(&[fault]), "1 wait in a page fault");
-        assert_eq!(told(&[Some(59), None, None]), "2 waits in unknown calls and 1 in execve");
-        assert_eq!(told(&[None, None]), "", "nothing is known of the calls");
-    }
-
         let text = path(answer, Source::Read(""), Layout::PLAIN);
         expected.assert_eq(&text);
     }
@@ -410,6 +308,31 @@ mod tests {
                 next: wakepath path --tree
             "#]],
         );
+    }
+
+    #[test]
+    fn waits_in_page_faults_are_counted_apart_and_unknown_calls_are_not_taken_for_the_known_one() {
+        let row = |calls: &[Option<u32>]| {
+            let mut story = Story::default();
+            let own = story.thread(7, 1, b"checkout", 7);
+            for number in calls {
+                story.then(20, own, None, SegmentKind::BlockDevice, Cause::None).call =
+                    number.map(|number| call(number, 0));
+                story.then(1, own, None, SegmentKind::Running, Cause::None);
+            }
+            let screen = path(&story.finish().answer(command()), Source::Read(""), Layout::PLAIN);
+            let row = screen
+                .lines()
+                .find(|line| line.contains("  a disk"))
+                .and_then(|line| line.split(", ").nth(1));
+            row.map(str::to_owned)
+        };
+        let fault = Some(Call::PAGE_FAULT);
+        let told = |calls: &[Option<u32>]| row(calls).unwrap_or_default();
+        assert_eq!(told(&[Some(59), fault, fault, fault]), "3 waits in page faults and 1 in execve");
+        assert_eq!(told(&[fault]), "1 wait in a page fault");
+        assert_eq!(told(&[Some(59), None, None]), "2 waits in unknown calls and 1 in execve");
+        assert_eq!(told(&[None, None]), "", "nothing is known of the calls");
     }
 
     #[test]

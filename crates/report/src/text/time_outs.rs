@@ -2,7 +2,7 @@
 
 use wakepath_critical_path::JoinedSum;
 use wakepath_engine::PathAnswer;
-use wakepath_findings::{Awaited, Evidence, Row, RowKey, awaited, headline, rows};
+use wakepath_findings::{Awaited, Evidence, Headline, RowKey, awaited, headline, rows};
 
 use super::Source;
 use crate::screen::Line;
@@ -10,8 +10,10 @@ use crate::units::{count, duration, rough_share};
 use crate::wording;
 
 /// A row that is blamed in a headline. Where it is the time of a thread that waits were joined for, that thread is
-/// named first: `waiting in futex for holder (11), which was sleeping until a timer`.
-pub fn blamed(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> String {
+/// named first: `waiting in futex for holder (11), which was sleeping until a timer`. So it is where own threads spent
+/// the time while the asked one waited for them: `waiting for inventory, which was running`.
+pub fn blamed(evidence: &Evidence<'_>, blamed: &Headline<'_>) -> String {
+    let Headline { key, row, of_others, .. } = *blamed;
     let words = wording::row(evidence, key, row).1;
     match (awaited(evidence), key) {
         // The row of a process has its name.
@@ -23,6 +25,10 @@ pub fn blamed(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> String {
             let thread = wording::thread(evidence.recorded, thread, evidence.path.window.to);
             let call = call.map_or(String::new(), |call| format!(" in {}", wording::call(&call)));
             format!("waiting{call} for {thread}, which was {words}")
+        }
+        _ if of_others => {
+            let (doers, was) = wording::doers(evidence, row);
+            format!("waiting for {doers}, which {was} {words}")
         }
         _ => words,
     }
@@ -43,15 +49,15 @@ pub fn other_reading(answer: &PathAnswer, first_words: &str, first_ns: u64) -> O
     let evidence = Evidence { path: &other.path, stacks: &other.stacks, ..answer.evidence() };
     let rows = rows(&evidence);
     let first = headline(&rows, window)?;
-    let words = blamed(&evidence, first.key, first.row);
-    if words == first_words && first.row.total_ns.abs_diff(first_ns) <= window / 100 {
+    let words = blamed(&evidence, &first);
+    if words == first_words && first.ns.abs_diff(first_ns) <= window / 100 {
         return None;
     }
     let lead = if first.is_most { "mostly" } else { "the largest part:" };
     Some(format!(
         "; if {} that timed out went on in the next one, {lead} {words} ({}, {})",
         count(waits, "wait"),
-        rough_share(first.row.total_ns, window),
+        rough_share(first.ns, window),
         wording::certainty(first.row.basis.certainty()),
     ))
 }

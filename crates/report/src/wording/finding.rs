@@ -3,22 +3,22 @@
 use wakepath_critical_path::{Responsible, Segment, SegmentKind, SignalCause};
 use wakepath_event::{Call, SignalEffect};
 use wakepath_findings::{
-    Activity, Blamed, CausePart, Certainty, EndedBy, Evidence, Leaf, PartKey, Row, RowKey, ThreadKey,
+    Activity, Blamed, CausePart, Certainty, Doers, EndedBy, Evidence, Leaf, PartKey, Row, RowKey, ThreadKey,
     ThreadName,
 };
 use wakepath_names::{CallName, Endpoint, Object, UnitLimit};
 use wakepath_wait_graph::TimerPurpose;
 
 use super::{
-    call, comm, disk, interrupt, kind_phrase, limit, lock, object_name, on_host, signal_sent, thread, unit,
+    call, comm, disk, interrupt, kind_phrase, limit, list, lock, named, object_name, on_host, signal_sent,
+    thread, unit,
 };
 
 /// Threads of one name: `postgres`, `kernel thread kworker`, `postgres on db1`.
 fn thread_name(evidence: &Evidence<'_>, name: &ThreadName) -> String {
     let text = match name.kernel {
         true => format!("kernel thread {}", comm(name.comm)),
-        false if name.comm.bytes().is_empty() => String::from("a thread without a name"),
-        false => comm(name.comm),
+        false => named(name.comm),
     };
     text + &on_host(evidence.recorded, name.host)
 }
@@ -218,7 +218,7 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
             ("process", format!("waiting for {process}{}", on_host(evidence.recorded, *host)))
         }
         RowKey::Thread(name, by) => {
-            let name = comm(*name);
+            let name = named(*name);
             let what = match by {
                 EndedBy::Release => format!("waiting for a lock that {name} held"),
                 EndedBy::Packet => format!("waiting for a packet from {name}"),
@@ -293,6 +293,8 @@ fn timed_out(row: &Row) -> String {
 /// Another process: `postgres (912) in postgresql.service`, `cc1 (12 processes)`.
 fn process(evidence: &Evidence<'_>, name: &str, row: &Row) -> String {
     let mut text = match (row.processes.len(), row.processes.first()) {
+        (1, Some(tgid)) if name.is_empty() => format!("process {tgid}"),
+        (2.., _) if name.is_empty() => format!("{} processes without a name", row.processes.len()),
         (1, Some(tgid)) => format!("{name} ({tgid})"),
         // The recording says neither which process these threads belong to nor, mostly, their names.
         (0, _) => {
@@ -312,6 +314,35 @@ fn process(evidence: &Evidence<'_>, name: &str, row: &Row) -> String {
         text += &format!(" in {}", unit(&of));
     }
     text
+}
+
+/// The own threads that did what a row says while the asked thread waited for them, and their verb: `inventory`, `was`;
+/// `cc1 (12 processes)`, `were`.
+pub fn doers(evidence: &Evidence<'_>, row: &Row) -> (String, &'static str) {
+    const MAX_NAMED: usize = 2;
+    let Doers { names, processes, threads } = wakepath_findings::doers(evidence, row);
+    let asked = evidence.subject();
+    let other_process = processes.iter().any(|process| Some(*process) != asked.tgid);
+    let text = match (&names[..], processes.len(), threads) {
+        ([name], _, _) if *name == asked.comm => match (other_process, processes.len(), threads) {
+            (false, _, 1) => String::from("another of its threads"),
+            (false, _, more) => format!("{more} of its other threads"),
+            (true, 1, _) => String::from("another process of its name"),
+            (true, more, _) => format!("{more} other processes of its name"),
+        },
+        ([name], 2.., _) => format!("{} ({} processes)", named(*name), processes.len()),
+        ([name], _, 2..) => format!("{} ({threads} threads)", named(*name)),
+        ([name], _, _) => match processes.first().filter(|_| other_process) {
+            Some(process) => format!("{} ({process})", named(*name)),
+            None => named(*name),
+        },
+        ([], ..) => return (String::from("other threads"), "were"),
+        (names, ..) => {
+            let words: Vec<String> = names.iter().map(|name| named(*name)).collect();
+            return (list(&words, MAX_NAMED), "were");
+        }
+    };
+    (text, if threads > 1 { "were" } else { "was" })
 }
 
 /// A part of a row, next to the key of that row.
@@ -340,7 +371,7 @@ pub fn part(evidence: &Evidence<'_>, of: &RowKey, part: &PartKey) -> String {
 /// A cause: its code and its words; `of` is what it took of the call of `evidence`.
 pub fn cause(evidence: &Evidence<'_>, key: &RowKey, of: &Row) -> (&'static str, String) {
     match key {
-        RowKey::Running(name) => ("running", format!("running {}", comm(*name))),
+        RowKey::Running(name) => ("running", format!("running {}", named(*name))),
         key => row(evidence, key, of),
     }
 }
@@ -361,7 +392,7 @@ pub fn end(evidence: &Evidence<'_>, of: &RowKey, part: &CausePart) -> String {
     });
     let text = in_call(activity, part.call.as_ref());
     match part.end.thread {
-        Some(thread) => format!("{text} ({})", comm(thread)),
+        Some(thread) => format!("{text} ({})", named(thread)),
         None => text,
     }
 }

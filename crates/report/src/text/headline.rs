@@ -1,0 +1,192 @@
+//! The first sentence of the first screen: what took how long, and mostly why.
+
+use wakepath_critical_path::Hang;
+use wakepath_engine::{PathAnswer, Question};
+use wakepath_findings::{Headline, Row, RowKey, headline as first_part};
+
+use super::hangs::waits;
+use super::time_outs;
+use crate::screen::{Line, Style};
+use crate::units::{duration, rough_share};
+use crate::wording;
+
+/// One sentence: what took how long, mostly why, and how well that is known.
+pub fn headline(answer: &PathAnswer, rows: &[(RowKey, Row)]) -> Line {
+    let took = answer.window_ns();
+    let first = first_part(rows, took);
+    let subject = match &answer.question {
+        Question::Command { .. } if answer.subject().comm.bytes().is_empty() => String::from("the command"),
+        Question::Command { .. } => wording::comm(answer.subject().comm),
+        Question::Thread => wording::who(answer.recorded, &answer.subject()),
+    };
+    let thread = answer.recorded.graph.last_successor(answer.path.window.thread);
+    let own_killed = answer.killed.as_ref().filter(|hang| hang.thread == thread);
+    let ends = answer.still_waiting.is_some() || own_killed.is_some();
+    let mut ends_other = false;
+    let mut line = Line::new();
+    if let Some(hang) = &answer.still_waiting {
+        let waits = waits(answer.recorded, hang, answer.path.window.to);
+        line.push(Style::Strong, format!("{subject} is still waiting after {waits}"));
+    } else if let Some(of_own) = own_killed {
+        let waits = waits(answer.recorded, of_own, answer.path.window.to);
+        line.push(
+            Style::Strong,
+            format!("{subject} was {} while waiting {waits}", killed_by(answer, of_own)),
+        );
+    } else {
+        line.push(Style::Strong, format!("{subject} took {}", duration(took)));
+        if let Some(other) = &answer.killed {
+            let at = answer.path.window.to;
+            let who = wording::who(answer.recorded, &answer.recorded.thread_at(other.thread, at));
+            let waits = waits(answer.recorded, other, at);
+            line.push(Style::Normal, "; ");
+            line.push(Style::Strong, format!("{who} was {} while waiting {waits}", killed_by(answer, other)));
+            ends_other = true;
+        }
+    }
+    let Some(first @ Headline { key, row, ns, is_most, .. }) = first else {
+        return line.add(Style::Normal, ": the window is empty");
+    };
+    let whose = if ends_other {
+        format!("the {} of {subject}", duration(took))
+    } else {
+        format!("its {}", duration(took))
+    };
+    let ends = ends || ends_other;
+    let lead = match (ends, is_most) {
+        (false, true) => String::from(": mostly "),
+        (false, false) => String::from(", the largest part: "),
+        (true, true) => format!("; {whose} were mostly "),
+        (true, false) => format!("; the largest part of {whose}: "),
+    };
+    line.push(Style::Normal, lead);
+    let what = match key {
+        RowKey::StillWaiting if answer.still_waiting.is_some() => String::from("this wait"),
+        RowKey::Signal(_) if own_killed.is_some() => String::from("this wait"),
+        _ => time_outs::blamed(&answer.evidence(), &first),
+    };
+    line.push(Style::Strong, what.clone());
+    let certainty = wording::certainty(row.basis.certainty());
+    line.push(Style::Normal, format!(" ({}, {certainty})", rough_share(ns, took)));
+    line.add(Style::Normal, time_outs::other_reading(answer, &what, ns).unwrap_or_default())
+}
+
+/// `killed by SIGINT from bash (812)`.
+fn killed_by(answer: &PathAnswer, hang: &Hang) -> String {
+    let by =
+        hang.killed.map(|killed| wording::signal_sent(answer.recorded, &killed.by, answer.path.window.to));
+    format!("killed by {}", by.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_critical_path::{Cause, SegmentKind, Via};
+    use wakepath_findings::testing::{FUTEX, Story, call};
+
+    use crate::sample::{Answered, command};
+    use crate::screen::Layout;
+    use crate::text::{Source, path};
+
+    /// The first screen of a window in which `checkout`, a thread of process 7, runs for `own_ns`, then waits while other
+    /// threads (name, tid, process, ns) run.
+    fn waited_for(own_ns: u64, others: &[(&str, u32, u32, u64)]) -> String {
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"checkout", 7);
+        let others: Vec<_> = others
+            .iter()
+            .map(|&(name, tid, tgid, ns)| {
+                let parent = if tgid == 7 { 1 } else { 7 };
+                (story.thread_of(tgid, tid, parent, name.as_bytes(), 7), ns)
+            })
+            .collect();
+        story.then(own_ns, own, None, SegmentKind::Running, Cause::None);
+        for (other, ns) in others {
+            let wait = story.wait(ns, own, None, call(FUTEX, 3), Via::Wakeup, other);
+            story.then(ns, other, Some(wait), SegmentKind::Running, Cause::None);
+        }
+        let screen = path(&story.finish().answer(command()), Source::Read(""), Layout::PLAIN);
+        screen.split("\n2026").next().expect("a sentence").replace('\n', " ")
+    }
+
+    #[test]
+    fn the_headline_says_that_the_asked_thread_waited_while_others_ran() {
+        for (own, others, expected) in [
+            (60, &[("inventory", 8, 7, 40)][..], "mostly running (60%, measured)"),
+            (
+                40,
+                &[("inventory", 8, 7, 60)],
+                "mostly waiting for inventory, which was running (60%, measured)",
+            ),
+            (
+                40,
+                &[("checkout", 8, 7, 60)],
+                "mostly waiting for another of its threads, which was running (60%, measured)",
+            ),
+            (
+                40,
+                &[("checkout", 8, 7, 30), ("checkout", 9, 7, 30)],
+                "mostly waiting for 2 of its other threads, which were running (60%, measured)",
+            ),
+            (
+                40,
+                &[("checkout", 8, 8, 60)],
+                "mostly waiting for another process of its name, which was running (60%, measured)",
+            ),
+            (
+                40,
+                &[("checkout", 8, 8, 30), ("checkout", 9, 9, 30)],
+                "mostly waiting for 2 other processes of its name, which were running (60%, measured)",
+            ),
+            (40, &[("gzip", 8, 8, 60)], "mostly waiting for gzip (8), which was running (60%, measured)"),
+            (
+                40,
+                &[("cc1", 8, 8, 30), ("cc1", 9, 9, 30)],
+                "mostly waiting for cc1 (2 processes), which were running (60%, measured)",
+            ),
+            (
+                40,
+                &[("worker", 8, 7, 30), ("worker", 9, 7, 30)],
+                "mostly waiting for worker (2 threads), which were running (60%, measured)",
+            ),
+            // Neither alone is most of it, though their names are the same: 60% are not "mostly running".
+            (
+                45,
+                &[("checkout", 8, 7, 40), ("other", 9, 7, 15)],
+                ", the largest part: running (45%, measured)",
+            ),
+            (
+                40,
+                &[("checkout", 8, 7, 45), ("other", 9, 7, 15)],
+                ", the largest part: waiting for another of its threads, which was running (45%, measured)",
+            ),
+        ] {
+            let screen = waited_for(own, others);
+            let separator = if expected.starts_with(',') { "" } else { ": " };
+            assert_eq!(screen, format!("checkout took 100 ns{separator}{expected}"), "{own} {others:?}");
+        }
+    }
+
+    #[test]
+    fn the_headline_says_what_another_thread_did_only_where_that_says_nothing_of_the_asked_one() {
+        for (kind, expected) in [
+            (SegmentKind::Timer, "waiting for helper, which was sleeping until a timer"),
+            (SegmentKind::Runnable, "waiting for helper, which was waiting for a CPU"),
+            (SegmentKind::Throttled, "waiting for helper, which was not allowed to run: CPU limit"),
+            (SegmentKind::Interrupted, "waiting for helper, which was interrupted"),
+            // The asked thread waits for these, too.
+            (SegmentKind::BlockDevice, "waiting for a disk"),
+            (SegmentKind::Lock, "waiting for a lock"),
+            (SegmentKind::UserInput, "waiting for a person"),
+        ] {
+            let mut story = Story::default();
+            let own = story.thread(7, 1, b"checkout", 7);
+            let helper = story.thread_of(7, 8, 1, b"helper", 7);
+            let wait = story.wait(9, own, None, call(FUTEX, 3), Via::Wakeup, helper);
+            story.then(9, helper, Some(wait), kind, Cause::None);
+            story.then(1, own, None, SegmentKind::Running, Cause::None);
+            let screen = path(&story.finish().answer(command()), Source::Read(""), Layout::PLAIN);
+            let start = format!("checkout took 10 ns: mostly {expected} (90%");
+            assert!(screen.replace('\n', " ").starts_with(&start), "{start}: {screen}");
+        }
+    }
+}
