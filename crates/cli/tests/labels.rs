@@ -51,7 +51,7 @@ fn a_recording_after_call_is_read_unless_a_function_has_its_name() {
     copy("handle");
     assert_eq!(asked(&["--call", "handle"]), (0, expected.clone(), String::new()));
     assert_eq!(asked(&["wakepath.rec", "--call", "handle"]), (0, expected.clone(), String::new()));
-    // What is neither stays a function that was not recorded.
+    // A word that is neither stays a function that was not recorded.
     let (code, _, err) = asked(&["--call", "nothing"]);
     assert_eq!(code, 2);
     assert!(err.contains("no calls of `nothing` were recorded, but of `./app:handle`"), "{err}");

@@ -65,7 +65,7 @@ fn waits_for_a_disk_in_page_faults_are_counted_as_such() {
     let in_faults: u64 = list(&answer["segments"])
         .iter()
         .filter(|segment| segment["call"] == "page fault" && segment["kind"] == "block_device")
-        .map(|segment| (number(&segment["to_ns"]) - number(&segment["from_ns"])))
+        .map(|segment| number(&segment["to_ns"]) - number(&segment["from_ns"]))
         .sum();
     assert!(in_faults > 0, "{screen}");
 }

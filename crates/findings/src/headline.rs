@@ -35,7 +35,7 @@ pub fn headline(rows: &[(RowKey, Row)], window_ns: u64) -> Option<Headline<'_>> 
         let part = move |ns, of_others| Headline { key, row, ns, of_others, is_most: ns > window_ns / 2 };
         [part(row.total_ns - of_others, false), part(of_others, true)]
     });
-    // Of equal ones the first.
+    // The first of equal ones.
     parts.filter(|part| part.ns > 0).min_by_key(|part| Reverse(part.ns))
 }
 

@@ -52,7 +52,7 @@ pub fn named(name: Comm) -> String {
     if name.bytes().is_empty() { String::from("a thread without a name") } else { comm(name) }
 }
 
-/// The first of these names, at most so many: `dd and cat`, `dd, cat and 3 more`.
+/// The first `most` of these names: `dd and cat`, `dd, cat and 3 more`.
 pub fn list(names: &[String], most: usize) -> String {
     let (shown, rest) = names.split_at(most.min(names.len()));
     match (shown, rest.len()) {

@@ -169,23 +169,26 @@ mod tests {
     #[test]
     fn the_headline_says_what_another_thread_did_only_where_that_says_nothing_of_the_asked_one() {
         for (kind, expected) in [
-            (SegmentKind::Timer, "waiting for helper, which was sleeping until a timer"),
-            (SegmentKind::Runnable, "waiting for helper, which was waiting for a CPU"),
-            (SegmentKind::Throttled, "waiting for helper, which was not allowed to run: CPU limit"),
-            (SegmentKind::Interrupted, "waiting for helper, which was interrupted"),
+            (SegmentKind::Timer, "waiting for helper, which was sleeping until a timer (84%"),
+            (SegmentKind::Runnable, "waiting for helper, which was waiting for a CPU (84%"),
+            (SegmentKind::Throttled, "waiting for helper, which was not allowed to run: CPU limit (84%"),
+            (SegmentKind::Interrupted, "waiting for helper, which was interrupted (84%"),
             // The asked thread waits for these, too.
-            (SegmentKind::BlockDevice, "waiting for a disk"),
-            (SegmentKind::Lock, "waiting for a lock"),
-            (SegmentKind::UserInput, "waiting for a person"),
+            (SegmentKind::BlockDevice, "waiting for a disk (100%"),
+            (SegmentKind::Lock, "waiting for a lock (100%"),
+            (SegmentKind::UserInput, "waiting for a person (100%"),
         ] {
             let mut story = Story::default();
             let own = story.thread(7, 1, b"checkout", 7);
             let helper = story.thread_of(7, 8, 1, b"helper", 7);
-            let wait = story.wait(9, own, None, call(FUTEX, 3), Via::Wakeup, helper);
-            story.then(9, helper, Some(wait), kind, Cause::None);
-            story.then(1, own, None, SegmentKind::Running, Cause::None);
+            let rare = story.thread_of(7, 9, 1, b"rare", 7);
+            for (ns, thread) in [(80, helper), (4, rare)] {
+                let wait = story.wait(ns, own, None, call(FUTEX, 3), Via::Wakeup, thread);
+                story.then(ns, thread, Some(wait), kind, Cause::None);
+            }
+            story.then(16, own, None, kind, Cause::None);
             let screen = path(&story.finish().answer(command()), Source::Read(""), Layout::PLAIN);
-            let start = format!("checkout took 10 ns: mostly {expected} (90%");
+            let start = format!("checkout took 100 ns: mostly {expected}");
             assert!(screen.replace('\n', " ").starts_with(&start), "{start}: {screen}");
         }
     }
