@@ -3,7 +3,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{Bookmarks, Graph, Occupant, StateInterval, ThreadState, Wait as GraphWait};
 
-use crate::explain::{Part, explain};
+use crate::explain::{Part, explain, is_run_hidden};
 use crate::find_problems::problems;
 use crate::own_segments::own_segments;
 use crate::pick_up::{WorkPickUp, find_pick_up};
@@ -172,8 +172,7 @@ impl Walk<'_> {
             // The pieces of joined waits cut a wait below them into several.
             last.replace(*began) == Some(*began)
         });
-        // The lost records may have split this wait in two.
-        let hidden = graph.losses().may_hide_a_run(interval.from, interval.to);
+        let hidden = is_run_hidden(graph, interval, wait);
         let position = Position { trust: position.trust.doubtful_if(hidden), ..*position };
         let parts = explain(graph, position.thread, interval, wait, from, to);
         let first = self.todo.len();

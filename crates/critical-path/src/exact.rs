@@ -3,7 +3,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{Bookmarks, Graph, Occupant, ThreadIndex, ThreadState};
 
-use crate::explain::{Part, explain};
+use crate::explain::{Part, explain, is_run_hidden};
 use crate::find_problems::problems;
 use crate::own_segments::own_segments;
 use crate::tiles::{Position, Tiles};
@@ -105,7 +105,7 @@ impl Backward<'_> {
             };
             let from = interval.from.max(floor);
             if let (ThreadState::Blocked(_), Some(wait)) = (interval.state, graph.wait(&interval)) {
-                let hidden = graph.losses().may_hide_a_run(interval.from, interval.to);
+                let hidden = is_run_hidden(graph, &interval, &wait);
                 let here = Position { trust: position.trust.doubtful_if(hidden), ..position };
                 let parts = explain(graph, position.thread, &interval, &wait, from, at);
                 at = self.back_through(parts, &here, &wait, (floor, from), at, &mut position, &mut returns);

@@ -32,6 +32,18 @@ pub(crate) enum Part {
 }
 
 impl Part {
+    /// The same where it is not certain that this ended the wait.
+    fn doubtful(self) -> Self {
+        let basis = Basis::Ambiguous;
+        match self {
+            Self::Thread { thread, to, acted, via, lock, .. } => {
+                Self::Thread { thread, to, acted, via, lock, trust: Trust::Doubtful }
+            }
+            Self::Other { to, kind, cause, .. } => Self::Other { to, kind, cause, basis },
+            Self::InFlight { sent, to, cause, .. } => Self::InFlight { sent, to, cause, basis },
+        }
+    }
+
     /// Its end.
     pub(crate) const fn to(&self) -> Stamp<Reference> {
         match *self {
@@ -125,7 +137,7 @@ pub(crate) fn explain(
             _ => one_part(SegmentKind::Unknown, Cause::NoWakeupSeen, Basis::Ambiguous),
         };
     }
-    match graph.evidence(evidence) {
+    let parts = match graph.evidence(evidence) {
         Some(Evidence::Block(completion)) => disk(waiter, completion, from, to),
         Some(Evidence::Packet(received)) => network(graph, waiter, received, current, from, to),
         doubtful => {
@@ -141,7 +153,21 @@ pub(crate) fn explain(
                 },
             )
         }
+    };
+    // A packet or a completion is in another buffer than the wake-up: a loss there may only show after the wake-up.
+    if graph.losses().touch_reported(woken, woken) {
+        parts.into_iter().map(Part::doubtful).collect()
+    } else {
+        parts
     }
+}
+
+/// Whether lost records may have split a wait in two: two of them, a switch-in and a switch-out; or one where a wake-up
+/// before the wait's own switch-out had ended it.
+pub(crate) fn is_run_hidden(graph: &Graph, interval: &StateInterval, wait: &Wait) -> bool {
+    let losses = graph.losses();
+    losses.may_hide_a_run(interval.from, interval.to)
+        || (wait.woken_before && losses.touch(interval.from, interval.to))
 }
 
 /// Whether a wait in this call waits for a signal, whose sender then answers it: `pause`, `rt_sigsuspend`. A signal

@@ -6,7 +6,7 @@ mod machine;
 mod recorder;
 mod truth;
 
-pub use lose::lose;
+pub use lose::{LossReport, lose, lose_from};
 pub use truth::{Explanation, StateInterval, ThreadState, Truth, WaitEnd};
 
 use wakepath_event::Event;

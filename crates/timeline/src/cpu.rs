@@ -40,6 +40,11 @@ impl CpuState {
             None => PendingLoss { from, to, count },
             Some(d) => PendingLoss { from: d.from.min(from), to: d.to.max(to), count: sum(d.count, count) },
         });
+        self.lose_evidence();
+    }
+
+    /// Notes that evidence of the present interrupts may have been lost.
+    pub(crate) fn lose_evidence(&mut self) {
         self.instance.lose();
         self.interrupted.lose();
     }

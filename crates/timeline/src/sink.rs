@@ -84,6 +84,9 @@ pub struct Wait {
     pub began_before: bool,
     /// Since its wait before, the thread has sent a packet or woken a thread of a program.
     pub acted: bool,
+    /// A wake-up before its switch-out came as well. Where records are lost, that one may have ended it: the thread then
+    /// ran, and `end` is the end of a later wait.
+    pub woken_before: bool,
     /// The signal that cut it short: whoever woke the thread did so to send it, and answered nothing.
     pub cut: Option<Cut>,
 }

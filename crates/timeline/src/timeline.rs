@@ -201,9 +201,10 @@ impl Timeline {
             }
             EventKind::Loss { from, count } => {
                 let from = from.on_reference_host().min(at);
-                let cpu_state = self.cpu_state(event.cpu);
-                if let Some(cpu_state) = cpu_state {
-                    cpu_state.lose(from, at, *count);
+                match self.cpu_state(event.cpu) {
+                    Some(cpu_state) => cpu_state.lose(from, at, *count),
+                    // It may have been the evidence in the interrupt of any CPU.
+                    None => self.cpus.iter_mut().for_each(CpuState::lose_evidence),
                 }
                 sink.loss(Loss { cpu: event.cpu, from, to: at, count: *count, reported: true });
             }

@@ -169,7 +169,11 @@ impl Timeline {
     pub(crate) fn wake(&mut self, thread: ThreadIndex, woken: WakeUp, sink: &mut impl Sink) {
         let row = &self.threads[thread.0 as usize];
         match row.state {
-            CurrentState::Blocked => self.end_wait(thread, woken.at, Waker::Woken(woken), sink),
+            CurrentState::Blocked => {
+                let row = &mut self.threads[thread.0 as usize];
+                row.wait.woken_before = row.pending.is_some();
+                self.end_wait(thread, woken.at, Waker::Woken(woken), sink);
+            }
             CurrentState::Unknown { lost_until: Some(to) } => {
                 // Its switch-out is in the lost range; after that range it was asleep.
                 let to = to.min(woken.at);

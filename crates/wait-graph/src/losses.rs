@@ -14,16 +14,18 @@ pub struct Losses {
     /// Reported losses of possibly more than one record. A switch that the kernel did not report is not
     /// among them: it is missing alone, and a thread needs two switches to run in between.
     several: SortedLosses,
-    /// The same losses by CPU.
-    several_on: Vec<(Cpu, SortedLosses)>,
+    /// By CPU the losses there and those of an unknown CPU: `several`, and `reported`.
+    on: Vec<(Cpu, [SortedLosses; 2])>,
+    /// Reported losses of an unknown CPU.
+    without_cpu: SortedLosses,
 }
 
 #[derive(Debug, Default)]
 struct SortedLosses {
     /// In the order of their beginnings.
     losses: Vec<Loss>,
-    /// For each loss, the latest end of it and of those before it.
-    latest_end: Vec<Stamp<Reference>>,
+    /// For each loss, the latest two ends of it and of those before it, the latest first.
+    latest_ends: Vec<[Stamp<Reference>; 2]>,
 }
 
 /// The ends of a window that count as part of it.
@@ -39,18 +41,18 @@ impl Losses {
         losses.sort_by_key(|loss| (loss.from, loss.to, loss.cpu));
         let reported: Vec<_> = losses.iter().copied().filter(|loss| loss.reported).collect();
         let several: Vec<_> = reported.iter().copied().filter(|loss| loss.count != 1).collect();
-        let mut cpus: Vec<_> = several.iter().map(|loss| loss.cpu).collect();
+        let mut cpus: Vec<_> = reported.iter().map(|loss| loss.cpu).collect();
         cpus.sort_unstable();
         cpus.dedup();
-        let several_on = cpus
-            .into_iter()
-            .map(|cpu| {
-                let on = several.iter().copied().filter(|loss| loss.cpu == cpu || loss.cpu == Cpu::UNKNOWN);
-                (cpu, SortedLosses::new(on.collect()))
-            })
-            .collect();
-        let [all, reported, several] = [losses, reported, several].map(SortedLosses::new);
-        Self { all, reported, several, several_on }
+        let of = |losses: &[Loss], cpu| {
+            let on = losses.iter().copied().filter(|loss| loss.cpu == cpu || loss.cpu == Cpu::UNKNOWN);
+            SortedLosses::new(on.collect())
+        };
+        let on = cpus.into_iter().map(|cpu| (cpu, [of(&several, cpu), of(&reported, cpu)])).collect();
+        let without_cpu = reported.iter().copied().filter(|loss| loss.cpu == Cpu::UNKNOWN).collect();
+        let [all, reported, several, without_cpu] =
+            [losses, reported, several, without_cpu].map(SortedLosses::new);
+        Self { all, reported, several, on, without_cpu }
     }
 
     /// All losses, in the order of their beginnings.
@@ -68,17 +70,21 @@ impl Losses {
         self.reported.intersect(from, to, Ends::Both)
     }
 
-    /// Whether one loss between `from` and `to`, on any CPU, may hold two records or more: enough for a
-    /// thread to have come and gone. With a coarse clock that takes no time, so a loss that ends at
-    /// `from` counts: its records may come after the one at `from`.
+    /// Whether the losses between `from` and `to`, on any CPU, may hold two records or more: enough for a
+    /// thread to have come and gone, or to have been woken and to have come. With a coarse clock that takes no time, so a
+    /// loss that ends at `from` counts: its records may come after the one at `from`.
     pub fn may_hide_a_run(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
-        self.several.intersect(from, to, Ends::From)
+        self.several.intersect(from, to, Ends::From) || self.reported.are_two(from, to)
     }
 
-    /// The same on one CPU. Its records have an order, so only losses inside count.
+    /// The same on one CPU. Its records have an order, so only losses inside count, and of two losses of one record each
+    /// one must be of an unknown CPU: between two of this CPU, a record shows the thread that it runs.
     pub fn may_hide_a_run_on(&self, cpu: Cpu, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
-        let on = |cpu| self.several_on.iter().find(|(c, _)| *c == cpu).map(|(_, losses)| losses);
-        on(cpu).or_else(|| on(Cpu::UNKNOWN)).is_some_and(|losses| losses.intersect(from, to, Ends::Neither))
+        let on = |cpu| self.on.iter().find(|(c, _)| *c == cpu).map(|(_, losses)| losses);
+        on(cpu).or_else(|| on(Cpu::UNKNOWN)).is_some_and(|[several, reported]| {
+            several.intersect(from, to, Ends::Neither)
+                || (self.without_cpu.intersect(from, to, Ends::Neither) && reported.are_two(from, to))
+        })
     }
 
     /// The losses that overlap or touch a window.
@@ -98,21 +104,28 @@ impl Losses {
 
 impl SortedLosses {
     fn new(losses: Vec<Loss>) -> Self {
-        let mut latest = Stamp::MIN;
-        let latest_end = losses
+        let mut ends = [Stamp::MIN; 2];
+        let latest_ends = losses
             .iter()
             .map(|loss| {
-                latest = latest.max(loss.to);
-                latest
+                ends = [ends[0].max(loss.to), ends[1].max(ends[0].min(loss.to))];
+                ends
             })
             .collect();
-        Self { losses, latest_end }
+        Self { losses, latest_ends }
+    }
+
+    /// Whether two losses touch a window.
+    fn are_two(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
+        let until = self.losses.partition_point(|loss| loss.from <= to);
+        // Of many losses that begin before, two that end late enough are two that touch.
+        until >= 2 && self.latest_ends[until - 1][1] >= from
     }
 
     fn intersect(&self, from: Stamp<Reference>, to: Stamp<Reference>, ends: Ends) -> bool {
         let until =
             self.losses.partition_point(|loss| loss.from < to || (ends == Ends::Both && loss.from == to));
-        let Some(&latest_end) = until.checked_sub(1).and_then(|last| self.latest_end.get(last)) else {
+        let Some(&[latest_end, _]) = until.checked_sub(1).and_then(|last| self.latest_ends.get(last)) else {
             return false;
         };
         latest_end > from || (ends != Ends::Neither && latest_end == from)
@@ -141,6 +154,45 @@ mod tests {
         assert!(losses.may_hide_a_run_on(Cpu(0), at(50), at(60)));
         assert!(!losses.may_hide_a_run_on(Cpu(1), at(20), at(30)), "one record is no stay");
         assert!(losses.may_hide_a_run_on(Cpu(1), at(96), at(97)), "an unknown number may be one");
+    }
+
+    #[test]
+    fn two_losses_of_one_record_each_hide_as_much_as_one_of_two() {
+        let at = Stamp::from_ns;
+        let losses =
+            Losses::new(vec![loss(0, 10, 20, 1), loss(1, 15, 60, 1), loss(0, 40, 50, 1), loss(1, 70, 80, 1)]);
+        for (from, to, two) in [
+            (0, 14, false),
+            (0, 15, true),
+            (20, 21, true),
+            (21, 39, false),
+            (21, 40, true),
+            (50, 55, true),
+            (51, 69, false),
+            (60, 70, true),
+            (61, 90, false),
+        ] {
+            assert_eq!(losses.may_hide_a_run(at(from), at(to)), two, "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn of_two_losses_of_one_record_each_on_a_cpu_one_has_no_cpu() {
+        let at = Stamp::from_ns;
+        let unknown = |from, to| Loss { cpu: Cpu::UNKNOWN, ..loss(0, from, to, 1) };
+        let losses =
+            Losses::new(vec![loss(0, 10, 20, 1), loss(0, 30, 40, 1), unknown(50, 60), unknown(70, 80)]);
+        for (cpu, from, to, hidden) in [
+            (0, 0, 45, false),
+            (0, 0, 51, true),
+            (0, 35, 55, true),
+            (0, 45, 65, false),
+            (1, 0, 65, false),
+            (1, 55, 71, true),
+            (1, 80, 99, false),
+        ] {
+            assert_eq!(losses.may_hide_a_run_on(Cpu(cpu), at(from), at(to)), hidden, "{cpu}: {from} to {to}");
+        }
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub(crate) struct Waits {
     locks: Vec<(u32, ContendedLock)>,
     words: Vec<(u32, wakepath_event::LockWord)>,
     states: Vec<(u32, u32)>,
+    /// The waits that a wake-up before their switch-out may have ended, too.
+    woken_before: Vec<(u32, ())>,
     /// The waits that signals cut short.
     cuts: Vec<(u32, Cut)>,
 }
@@ -122,6 +124,9 @@ impl Waits {
         };
         context |= if word.is_some() { HAS_WORD } else { 0 };
         context |= if wait.acted { ACTED } else { 0 };
+        if wait.woken_before {
+            self.woken_before.push((index, ()));
+        }
         let (call, arg0) = wait.call.map_or((NO_CALL, 0), |call| (call.number, call.arg0));
         self.packed.push(Packed { arg0, call, current, evidence: evidence.0, irq, context, state });
         WaitIndex(index)
@@ -171,6 +176,7 @@ impl Waits {
             newborn: packed.state & NEWBORN != 0,
             began_before: packed.state & BEGAN_BEFORE != 0,
             acted: packed.context & ACTED != 0,
+            woken_before: find(&self.woken_before, index).is_some(),
             cut: find(&self.cuts, index),
         })
     }
@@ -190,6 +196,7 @@ impl Waits {
         self.locks.shrink_to_fit();
         self.words.shrink_to_fit();
         self.states.shrink_to_fit();
+        self.woken_before.shrink_to_fit();
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -198,6 +205,7 @@ impl Waits {
             + size_of_val(&*self.locks)
             + size_of_val(&*self.words)
             + size_of_val(&*self.states)
+            + size_of_val(&*self.woken_before)
             + size_of_val(&*self.cuts)
     }
 }
@@ -238,6 +246,7 @@ mod tests {
                 ..plain
             },
             Wait { end: woken(90, Context::Device), acted: true, ..plain },
+            Wait { woken_before: true, ..plain },
             Wait { lock: Some(lock), call: Some(Call { number: 202, arg0: 64, lock: Some(word) }), ..plain },
             Wait { call: Some(Call { number: 202, arg0: 64, lock: Some(word) }), end: Waker::Open, ..plain },
         ];

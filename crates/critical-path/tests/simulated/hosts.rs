@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use wakepath_clock::{Local, Stamp};
 use wakepath_critical_path::{Path, active, exact};
 use wakepath_event::{Event, EventKind, Flow, HostIndex};
+use wakepath_scenario::arbitrary::cases;
 use wakepath_scenario::simulate::{Action, Explanation, Program, Run, simulate, tid};
 use wakepath_timeline::{Numbering, merge};
 use wakepath_wait_graph::Graph;
@@ -141,7 +142,7 @@ fn program() -> impl Strategy<Value = Program> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(cases(1_000))]
 
     #[test]
     fn two_hosts_on_one_clock_have_the_paths_of_one_machine(program in program()) {

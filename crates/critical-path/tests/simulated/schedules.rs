@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use wakepath_critical_path::{Basis, Path, Segment, SegmentKind, active, contributors, exact};
 use wakepath_event::Event;
 use wakepath_scenario::arbitrary::cases;
-use wakepath_scenario::simulate::{Action, Program, Run, lose, simulate, tid};
+use wakepath_scenario::simulate::{Action, LossReport, Program, Run, lose, simulate, tid};
 use wakepath_wait_graph::Graph;
 
 use crate::explanation::explanation;
@@ -161,22 +161,37 @@ proptest! {
 
     #[test]
     fn what_one_lost_record_moves_is_unknown_or_marked(
-        program in program(any_cpus()), which in any::<prop::sample::Index>(),
+        program in program(any_cpus()), which in any::<prop::sample::Index>(), report in report(),
     ) {
         let run = simulate(&program);
         let which = which.index(run.events.len());
-        let kept = lose(&run.events, |number| number == which);
+        let kept = lose(&run.events, report, |number| number == which);
         nothing_moves_unmarked(&program, &run, &kept)?;
     }
 
     #[test]
     fn what_many_lost_records_move_is_unknown_or_marked(
-        program in program(any_cpus()), lost in prop::collection::vec(prop::bool::weighted(0.03), 1000),
+        program in program(any_cpus()), lost in prop::collection::vec(prop::bool::weighted(0.03), 1000), report in report(),
     ) {
         let run = simulate(&program);
-        let kept = lose(&run.events, |number| lost.get(number).copied().unwrap_or(false));
+        let kept = lose(&run.events, report, |number| lost.get(number).copied().unwrap_or(false));
         nothing_moves_unmarked(&program, &run, &kept)?;
     }
+
+    /// Records in a row: a thread may come and go within one loss.
+    #[test]
+    fn what_a_stretch_of_lost_records_moves_is_unknown_or_marked(
+        program in program(any_cpus()), first in any::<prop::sample::Index>(), count in 2..8usize, report in report(),
+    ) {
+        let run = simulate(&program);
+        let first = first.index(run.events.len());
+        let kept = lose(&run.events, report, |number| (first..first + count).contains(&number));
+        nothing_moves_unmarked(&program, &run, &kept)?;
+    }
+}
+
+fn report() -> impl Strategy<Value = LossReport> {
+    prop::sample::select(&LossReport::ALL[..])
 }
 
 /// At each moment, a path over the kept events has the true explanation, or none.

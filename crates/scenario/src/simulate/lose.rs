@@ -1,44 +1,81 @@
-//! Losses: a recorder that drops some events.
+//! Loses records, like a recorder that cannot keep up.
 
-use wakepath_clock::Stamp;
+use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Cpu, Event, EventKind};
 
-/// The events without those that `lost` picks by number, and with the losses that a recorder reports which
-/// counts the records of each CPU's buffer: a loss goes from the record before a gap to the one after it.
-/// Counts at the start and the end are known too, so that the first and the last may be missing. Records
-/// beside the buffers are not lost.
-pub fn lose(events: &[Event], lost: impl Fn(usize) -> bool) -> Vec<Event> {
+/// The part of a loss that the recorder reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LossReport {
+    /// The CPU and the number of records: each CPU has a buffer that counts.
+    Counted,
+    /// The CPU alone: the number is not known.
+    Uncounted,
+    /// The number alone: all CPUs share a buffer.
+    WithoutCpu,
+}
+
+impl LossReport {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Counted, Self::Uncounted, Self::WithoutCpu];
+}
+
+/// A buffer of a recorder.
+#[derive(Debug, Clone, Copy)]
+struct Buffer {
+    cpu: Cpu,
+    /// The stamp of its last record.
+    last: Stamp<Local>,
+    /// The number of records that are missing since.
+    missing: u64,
+}
+
+/// The events without those that `lost` picks by number, and with the losses that a recorder reports: a loss goes
+/// from the record before a gap of a buffer to the one after it. The buffers' counts at the start and the end are known
+/// too, so that the first and the last record may be missing. Records beside the buffers are not lost.
+pub fn lose(events: &[Event], report: LossReport, lost: impl Fn(usize) -> bool) -> Vec<Event> {
+    let buffers = events.iter().map(|event| match report {
+        _ if event.cpu == Cpu::UNKNOWN => None,
+        LossReport::Counted | LossReport::Uncounted => Some((usize::from(event.cpu.0), event.cpu)),
+        LossReport::WithoutCpu => Some((0, Cpu::UNKNOWN)),
+    });
+    lose_from(events, buffers, report, lost)
+}
+
+/// The same where each event has its buffer given: its number and its CPU; `None` for an event beside all buffers.
+pub fn lose_from(
+    events: &[Event],
+    buffers: impl Iterator<Item = Option<(usize, Cpu)>>,
+    report: LossReport,
+    lost: impl Fn(usize) -> bool,
+) -> Vec<Event> {
     let mut kept = Vec::with_capacity(events.len());
-    // By CPU: the stamp of its last record, how many are missing since.
-    let mut cpus: Vec<(Stamp<_>, u64)> = Vec::new();
-    for (number, event) in events.iter().enumerate() {
-        if event.cpu == Cpu::UNKNOWN {
+    let mut all: Vec<Option<Buffer>> = Vec::new();
+    let loss = |buffer: &Buffer, event: &Event| {
+        let count = if report == LossReport::Uncounted { 0 } else { buffer.missing };
+        Event { cpu: buffer.cpu, kind: EventKind::Loss { from: buffer.last, count }, ..event.clone() }
+    };
+    for (number, (event, buffer)) in events.iter().zip(buffers).enumerate() {
+        let Some((buffer, cpu)) = buffer else {
             kept.push(event.clone());
             continue;
+        };
+        if buffer >= all.len() {
+            all.resize(buffer + 1, None);
         }
-        let cpu = usize::from(event.cpu.0);
-        if cpu >= cpus.len() {
-            cpus.resize(cpu + 1, (Stamp::MIN, 0));
-        }
-        let (last, missing) = &mut cpus[cpu];
+        let buffer = all[buffer].get_or_insert(Buffer { cpu, last: Stamp::MIN, missing: 0 });
         if lost(number) {
-            *missing += 1;
+            buffer.missing += 1;
             continue;
         }
-        if *missing > 0 {
-            let what = EventKind::Loss { from: *last, count: *missing };
-            kept.push(Event { kind: what, ..event.clone() });
+        if buffer.missing > 0 {
+            kept.push(loss(buffer, event));
         }
-        (*last, *missing) = (event.at, 0);
+        (buffer.last, buffer.missing) = (event.at, 0);
         kept.push(event.clone());
     }
     if let Some(end) = kept.pop() {
-        for (cpu, (last, missing)) in cpus.into_iter().enumerate() {
-            if missing > 0 {
-                let what = EventKind::Loss { from: last, count: missing };
-                kept.push(Event { cpu: Cpu(cpu as u16), kind: what, ..end.clone() });
-            }
-        }
+        let open = all.iter().flatten().filter(|buffer| buffer.missing > 0);
+        kept.extend(open.map(|buffer| loss(buffer, &end)));
         kept.push(end);
     }
     kept
