@@ -126,7 +126,7 @@ fn show(out: &mut String, script: &Script, graph: &Graph, path: &Path) {
                 let _ = write!(line, " {}", format!("{other:?}").to_lowercase());
             }
         }
-        let _ = writeln!(out, "{}", line.trim_end());
+        let _ = writeln!(out, "{}{}", line.trim_end(), if segment.goes_on { ", goes on" } else { "" });
     }
     for (id, wait) in path.waits.iter().enumerate() {
         let _ = write!(out, "  wait {id}: {} {}..{}", name(graph, wait.thread), wait.from.ns(), wait.to.ns());
@@ -144,7 +144,11 @@ fn show(out: &mut String, script: &Script, graph: &Graph, path: &Path) {
         if wait.basis != Basis::Measured {
             let _ = write!(out, ", {:?}", wait.basis);
         }
-        out.push('\n');
+        out.push_str(if wait.timed_out { ", timed out" } else { "" });
+        out.push_str(if wait.goes_on { ", goes on\n" } else { "\n" });
+    }
+    if path.joined.waits > 0 {
+        let _ = writeln!(out, "  joined: {} waits, {} ns", path.joined.waits, path.joined.ns);
     }
     let sum: u64 = contributors(graph, path).iter().map(|part| part.total_ns).sum();
     assert_eq!(sum, path.window.to.since(path.window.from), "contributors add up");
