@@ -1,0 +1,262 @@
+//! The questions that a graph answers besides those of paths: names, processes, samples, stacks, the end of a host.
+
+use wakepath_clock::Stamp;
+use wakepath_event::{
+    BlockedState, Call, CgroupId, Comm, Cpu, Event, EventKind, HostIndex, LockWord, Stack, SwitchOut,
+    ThreadIdentity, Tid,
+};
+use wakepath_scenario::{event, identity, text};
+use wakepath_wait_graph::{
+    Bookmarks, Builder, Graph, Occupant, StackAt, Thread, ThreadIndex, ThreadState, Waker,
+};
+
+/// The graph of a trace as text, with more events behind those of the same stamp.
+fn graph(trace: &str, more: &[Event]) -> Graph {
+    let mut events = text::parse(trace).expect("a trace").events;
+    events.extend_from_slice(more);
+    events.sort_by_key(|event| event.at);
+    events.iter().collect()
+}
+
+/// The last thread with this tid.
+fn index(graph: &Graph, tid: Tid) -> ThreadIndex {
+    graph.with_tid(tid).last().expect("a thread with this tid").0
+}
+
+const LIVES: &str = "
+    thread A tid=10
+    thread B tid=11 tgid=10
+    thread C tid=12 tgid=10
+    5 c0 idle started
+    10 c0 idle switch A
+    10 c1 idle switch B
+    20 c0 A exec sh
+    30 c0 A rename A bash
+    40 c1 B exit
+    50 c1 B switch C dead
+    60 c1 C exit
+    70 c1 C switch idle dead
+    90 c0 A stopped
+";
+
+#[test]
+fn a_thread_has_names_programs_and_an_end() {
+    let graph = graph(LIVES, &[]);
+    let (a, b) = (graph.thread(index(&graph, Tid(10))), graph.thread(index(&graph, Tid(11))));
+    let name = |ns| a.name_at(Stamp::from_ns(ns)).lossy().into_owned();
+    assert_eq!(
+        [name(5), name(19), name(20), name(29), name(30), name(99)],
+        ["A", "A", "sh", "sh", "bash", "bash"]
+    );
+    assert_eq!((a.name(), Thread::default().name()), (Comm::new(b"bash"), Comm::default()));
+    assert_eq!(a.execs, [(Stamp::from_ns(20), b"/bin/sh".as_slice().into())]);
+    assert_eq!((a.exited, b.exited), (None, Some(Stamp::from_ns(40))));
+    assert_eq!((graph.from().ns(), graph.to().ns(), graph.events()), (0, 90, 12));
+    let samples = graph.samples(index(&graph, Tid(10)), graph.from(), graph.to()).count();
+    assert_eq!((graph.has_stacks(), samples), (false, 0));
+}
+
+/// A thread that is not the leader executes a program, and has the leader's tid from then on.
+#[test]
+fn a_tid_is_that_of_a_time() {
+    let graph = graph(
+        "thread A tid=10
+         thread B tid=11 tgid=10
+         0 c0 idle started
+         0 c0 idle switch B
+         0 c1 idle switch A
+         10 c1 A exit
+         20 c1 A switch idle dead
+         30 c0 A exec sh from=B
+         50 c0 A stopped",
+        &[],
+    );
+    let (first, last) = (graph.with_tid(Tid(10)).next().expect("A").0, index(&graph, Tid(11)));
+    let tid = |ns| graph.thread(last).tid_at(Stamp::from_ns(ns));
+    assert_eq!([tid(0), tid(29), tid(30), tid(99)], [Tid(11), Tid(11), Tid(10), Tid(10)]);
+    assert_eq!((graph.successor(first), graph.successor(last)), (Some(last), None));
+    assert_eq!(Thread::default().tid_at(Stamp::MIN), Tid::IDLE);
+}
+
+#[test]
+fn events_that_go_back_and_switches_without_a_record_are_counted() {
+    let current = |ns| event(ns, 0, 0, EventKind::Current);
+    let back: Graph = [current(10), current(10), current(9), current(8), current(11)].iter().collect();
+    assert_eq!((back.counts().inversions, back.to().ns()), (2, 11));
+    let graph = graph(
+        "thread A tid=10
+         thread B tid=11
+         0 c0 idle started
+         0 c0 idle switch A
+         0 c1 idle switch B
+         100 c0 A switch idle runnable
+         110 c1 B waking A
+         120 c1 B waking A
+         200 c0 A sample
+         300 c0 B sample
+         400 c0 A sample
+         500 c0 A stopped",
+        &[],
+    );
+    let counts = graph.counts();
+    assert_eq!((counts.inversions, counts.spurious_wakings, counts.missing_switches), (0, 2, 4));
+}
+
+/// All threads of a process move together: not the dead ones, and not those that an earlier process with the same
+/// number left.
+#[test]
+fn a_process_moves_with_its_living_threads() {
+    let moved = |ns, tgid| {
+        let (tid, tgid, cgroup) = (Tid(tgid), Tid(tgid), CgroupId(7));
+        event(ns, 0, 10, EventKind::Move { tid, tgid, whole: true, cgroup, cpu_cgroup: CgroupId(8) })
+    };
+    let left = ThreadIdentity { tgid: Tid(20), ..identity(21, "left") };
+    let left = event(6, 0, 0, EventKind::Thread { identity: left, blocked: None, call: None });
+    let child = event(80, 0, 10, EventKind::Fork { child: identity(20, "new") });
+    let graph = graph(LIVES, &[left, moved(55, 10), child, moved(85, 20)]);
+    let cgroups = |tid| {
+        let row = graph.thread(index(&graph, Tid(tid)));
+        row.cgroups.iter().skip(1).map(|&(at, cgroup, cpu)| (at.ns(), cgroup.0, cpu.0)).collect::<Vec<_>>()
+    };
+    assert_eq!((cgroups(10), cgroups(12)), (vec![(55, 7, 8)], vec![(55, 7, 8)]));
+    assert_eq!((cgroups(11), cgroups(21)), (vec![], vec![]), "the dead, and those of another process");
+    assert_eq!(cgroups(20), [(85, 7, 8)]);
+}
+
+#[test]
+fn samples_and_stacks_are_those_of_a_thread_and_a_time() {
+    let stack = |frame| Stack { tgid: Tid(10), kernel: [1].into(), user: [frame, 3].into(), scanned: 0 };
+    let sample = |cpu, current, ns, frame| event(ns, cpu, current, EventKind::Sample(stack(frame)));
+    let used = stack(9);
+    let graph = graph(
+        LIVES,
+        &[
+            sample(0, 10, 25, 5),
+            sample(0, 10, 15, 4),
+            sample(1, 11, 15, 6),
+            sample(0, 10, 35, 7),
+            sample(1, 0, 80, 8),
+            event(30, 0, 10, EventKind::StackOf(used.id())),
+            event(32, 0, 10, EventKind::Stack(used.clone())),
+        ],
+    );
+    let a = index(&graph, Tid(10));
+    let frames = |from, to| {
+        let found = graph.samples(a, Stamp::from_ns(from), Stamp::from_ns(to));
+        found.map(|sample| (sample.at.ns(), sample.kernel[0], sample.user[0])).collect::<Vec<_>>()
+    };
+    assert_eq!(frames(0, 99), [(15, 1, 4), (25, 1, 5), (35, 1, 7)]);
+    assert_eq!(frames(15, 35), [(15, 1, 4), (25, 1, 5)]);
+    assert_eq!(frames(16, 36), [(25, 1, 5), (35, 1, 7)]);
+    assert_eq!((frames(36, 99), frames(35, 15)), (vec![], vec![]));
+    assert!(graph.has_stacks());
+    let at = |ns| graph.stack_at(a, Stamp::from_ns(ns));
+    assert!(matches!(at(30), Some(StackAt::Recorded(_, stack)) if *stack == used));
+    assert_eq!((at(29), at(31)), (None, None));
+}
+
+#[test]
+fn intervals_are_found_by_time() {
+    let graph = graph(LIVES, &[]);
+    let b = index(&graph, Tid(11));
+    let intervals = graph.state_intervals(b);
+    let all = (0..intervals.len()).filter_map(|index| intervals.get(index));
+    assert_eq!(all.map(|found| (found.from.ns(), found.to.ns())).collect::<Vec<_>>(), [(0, 10), (10, 50)]);
+    assert!(!intervals.is_empty());
+    let mut bookmarks = Bookmarks::new(&graph);
+    for (ns, expected) in [(0, 0), (9, 0), (10, 1), (49, 1), (50, 2), (70, 2), (3, 0)] {
+        let at = Stamp::from_ns(ns);
+        assert_eq!(intervals.find(at), expected, "{ns}");
+        assert_eq!(bookmarks.find(b, at), expected, "{ns}, from the last one");
+    }
+    let overlapping = |from, to| intervals.overlapping(Stamp::from_ns(from), Stamp::from_ns(to)).count();
+    let found = [overlapping(0, 10), overlapping(0, 11), overlapping(10, 20), overlapping(50, 90)];
+    assert_eq!(found, [1, 2, 1, 0]);
+}
+
+#[test]
+fn a_lock_was_got_by_a_thread_at_a_time() {
+    let graph = graph(
+        "thread A tid=10
+         thread B tid=11
+         0 c0 idle started
+         0 c0 idle switch A
+         0 c1 idle switch B
+         10 c0 A unlock 0x10
+         20 c1 B unlock 0x20
+         30 c1 B unlock 0x10
+         50 c0 A stopped",
+        &[],
+    );
+    let (a, b) = (index(&graph, Tid(10)), index(&graph, Tid(11)));
+    for (thread, lock, ns, expected) in [
+        (a, 0x10, 9, None),
+        (a, 0x10, 10, Some(10)),
+        (a, 0x10, 29, Some(10)),
+        (a, 0x10, 30, None),
+        (b, 0x10, 30, Some(30)),
+        (b, 0x20, 19, None),
+        (b, 0x20, 20, Some(20)),
+        (a, 0x20, 20, None),
+    ] {
+        let got = graph.acquired(thread, lock, Stamp::from_ns(ns)).map(Stamp::ns);
+        assert_eq!(got, expected, "{lock:#x} by {thread:?} at {ns}");
+    }
+}
+
+/// Two hosts, the second of which ends at 200: nothing is known of its threads and its CPU from then on.
+#[test]
+fn a_host_ends_with_its_recording_and_the_others_go_on() {
+    let (one, two) = (HostIndex(0), HostIndex(1));
+    let far = |number| Tid(number).on(two);
+    let thread = |tid: Tid, tgid: Tid| {
+        let identity = ThreadIdentity { tid, tgid, ns_tid: tid, ..identity(10, "t") };
+        EventKind::Thread { identity, blocked: None, call: None }
+    };
+    // On the second host as on the first, the lock's memory has the number that its own host gives.
+    let claim = LockWord { operation: 128, value: Some(2), claimed_owner: Some(Tid(11)) };
+    let wait = Some(Call { number: 202, arg0: 0x1000, lock: Some(claim) });
+    let switch = |ns, cpu, current: Tid, next, call: Option<Call>| {
+        let blocked = SwitchOut::Blocked(BlockedState::Interruptible);
+        let out = if call.is_some() { blocked } else { SwitchOut::Runnable };
+        event(ns, cpu, current.0, EventKind::Switch { next, out, interrupts_ns: 0, call })
+    };
+    let mut builder = Builder::default();
+    for tid in [10, 11, 12] {
+        builder.push(&event(0, 0, 0, thread(Tid(tid), Tid(10))));
+        builder.push(&event(0, 1, 0, thread(far(tid), far(10))));
+    }
+    builder.push(&switch(0, 0, Tid(0), Tid(10), None));
+    builder.push(&switch(0, 1, Tid(0), far(10), None));
+    builder.push(&switch(100, 0, Tid(10), Tid(11), wait));
+    builder.push(&switch(100, 1, far(10), far(11), wait));
+    builder.push(&switch(200, 1, far(11), far(12), None));
+    // One of its CPUs has no record.
+    builder.end_host(two, [Cpu(1), Cpu(2)]);
+    builder.push(&switch(300, 0, Tid(11), Tid(12), None));
+    builder.push(&event(500, 0, 12, EventKind::Current));
+    let graph = builder.finish();
+    let ends = [one, two, HostIndex(2)].map(|host| graph.end_of(host).ns());
+    assert_eq!(ends, [500, 200, 500]);
+    for number in [10, 11, 12] {
+        for (tid, last) in [(Tid(number), 500), (far(number), 200)] {
+            let row = graph.thread(index(&graph, tid));
+            assert_eq!(row.last.ns(), last, "{tid} of host {}", tid.host().0);
+        }
+    }
+    let occupants = |cpu| {
+        let found = graph.occupancies(Cpu(cpu), Stamp::from_ns(150), Stamp::from_ns(600));
+        found.map(|one| (one.from.ns(), one.to.ns(), one.occupant)).collect::<Vec<_>>()
+    };
+    let at = |tid| Occupant::Thread(index(&graph, tid));
+    assert_eq!(occupants(0), [(150, 300, at(Tid(11))), (300, 600, at(Tid(12)))]);
+    assert_eq!(occupants(1), [(150, 200, at(far(11))), (200, 600, Occupant::Unknown)]);
+    for (waiter, owner) in [(Tid(10), Tid(11)), (far(10), far(11))] {
+        let intervals = graph.state_intervals(index(&graph, waiter));
+        let last = intervals.get(intervals.len() - 1).expect("a wait");
+        assert!(matches!(last.state, ThreadState::Blocked(_)));
+        let wait = graph.wait(&last).expect("a wait");
+        let found = wait.lock.and_then(|lock| lock.owner);
+        assert_eq!((wait.end, found), (Waker::Open, Some(index(&graph, owner))));
+    }
+}
