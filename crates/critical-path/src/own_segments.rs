@@ -22,11 +22,16 @@ pub(crate) fn own_segments(
 ) {
     let intervals = graph.state_intervals(position.thread);
     let Some(interval) = intervals.get(index) else { return };
-    let may_hide_a_run = || graph.losses().may_hide_a_run(interval.from, interval.to);
+    // No later record of the thread: one lost record is enough to hide the end of its last state. Where its CPU is known, the
+    // timeline ends the state there.
+    let may_hide_the_end =
+        index + 1 == intervals.len() && graph.losses().touch_without_cpu(interval.from, interval.to);
+    let may_hide_a_run = || may_hide_the_end || graph.losses().may_hide_a_run(interval.from, interval.to);
     match interval.state {
         ThreadState::Running { cpu, interrupts_ns } => {
             let stolen = graph.stolen(cpu);
-            let basis = Basis::measured_unless(graph.losses().may_hide_a_run_on(cpu, from, to));
+            let hidden = may_hide_the_end || graph.losses().may_hide_a_run_on(cpu, from, to);
+            let basis = Basis::measured_unless(hidden);
             for (from, to, taken) in stolen.parts(from, to) {
                 if taken {
                     push(stolen_segment(position, from, to));

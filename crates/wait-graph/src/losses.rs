@@ -70,6 +70,11 @@ impl Losses {
         self.reported.intersect(from, to, Ends::Both)
     }
 
+    /// Whether a recorder reported a loss from `from` to `to`, both included, of which the CPU is not known.
+    pub fn touch_without_cpu(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
+        self.without_cpu.intersect(from, to, Ends::Both)
+    }
+
     /// Whether the losses between `from` and `to`, on any CPU, may hold two records or more: enough for a
     /// thread to have come and gone, or to have been woken and to have come. With a coarse clock that takes no time, so a
     /// loss that ends at `from` counts: its records may come after the one at `from`.

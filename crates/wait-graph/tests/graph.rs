@@ -51,7 +51,7 @@ fn a_thread_has_names_programs_and_an_end() {
     assert_eq!((a.name(), Thread::default().name()), (Comm::new(b"bash"), Comm::default()));
     assert_eq!(a.execs, [(Stamp::from_ns(20), b"/bin/sh".as_slice().into())]);
     assert_eq!((a.exited, b.exited), (None, Some(Stamp::from_ns(40))));
-    assert_eq!((graph.from().ns(), graph.to().ns(), graph.events()), (0, 90, 12));
+    assert_eq!((graph.from().ns(), graph.to().ns(), graph.events()), (0, 90, 13));
     let samples = graph.samples(index(&graph, Tid(10)), graph.from(), graph.to()).count();
     assert_eq!((graph.has_stacks(), samples), (false, 0));
 }
