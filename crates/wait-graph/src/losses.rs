@@ -123,7 +123,7 @@ impl SortedLosses {
     /// Whether two losses touch a window.
     fn are_two(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
         let until = self.losses.partition_point(|loss| loss.from <= to);
-        // Of many losses that begin before, two that end late enough are two that touch.
+        // All of these begin early enough; two that also end late enough touch the window.
         until >= 2 && self.latest_ends[until - 1][1] >= from
     }
 
