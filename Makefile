@@ -93,7 +93,8 @@ test-vm: program workloads dist ## test on Debian's kernels 6.1 and 6.12, emulat
 bench: program workloads ## cost of recording and counting, speed of analysis: writes docs/performance.md (root)
 	@packaging/setup bench || echo "rows of peers that are missing are skipped"
 	$(CARGO) build $(LOCKED) --release --package wakepath-bench
-	$(AS_ROOT) target/release/wakepath-bench cost >target/cost.md
+	$(AS_ROOT) target/release/wakepath-bench cost --history bench/cost-history.tsv \
+		--commit "$$(git describe --always --dirty --exclude='*')" >target/cost.md
 	{ printf '\n## Reads at waits and wake-ups\n\n'; $(AS_ROOT) target/release/wakepath-bench reads; echo; } >target/reads.md
 	$(AS_ROOT) target/release/wakepath-bench latency >target/latency.md
 	$(AS_ROOT) target/release/wakepath-bench analysis >target/analysis.md

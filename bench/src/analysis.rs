@@ -18,8 +18,8 @@ use wakepath_recording::Recording;
 use wakepath_recording::synthetic::{self, Machine};
 use wakepath_wait_graph::{Builder, Graph};
 
-use crate::figures::{median, or_dash};
 use crate::processes::{self, ResourceUse};
+use crate::statistics::{median, or_dash};
 use crate::{machine, progress};
 
 /// A thread of every synthetic recording, asked for its path.

@@ -1,61 +1,80 @@
 //! Measures what recording costs, against its floor and its peers, as a table in Markdown.
 //!
-//! Runs alternate: the load alone, then with one recorder, again and again; each pair gives one
-//! ratio, and the median of the ratios is the figure. Slow changes over seconds (clock speeds,
-//! neighbours of a virtual machine) therefore affect both halves of a pair alike.
+//! A round is one short run under each recorder, with a run of the load alone between each two; the order
+//! of the recorders moves on by one from round to round. A recorded run is compared with the runs alone before
+//! and after it, and two recorders by their runs of the same round. Slow changes (clock speeds,
+//! neighbours of a virtual machine) therefore affect all that is compared alike.
 //!
 //! The load has one CPU to itself, under a real-time priority; recorders read and write on another.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::Args;
 
+use crate::comparison::{Turn, WHOLE};
 use crate::figures::{self, Row};
-use crate::load::{self, Load};
+use crate::history::{self, Line};
+use crate::load::{self, Load, Run};
 use crate::places::Places;
 use crate::recorders::{self, Recorder};
-use crate::{machine, processes, progress, tracepoints};
+use crate::statistics::{median, or_dash};
+use crate::{machine, processes, programs, progress, tracepoints};
 
 #[derive(Debug, Args)]
 pub struct Options {
     /// About how long the load runs each time; it does a fixed number of round trips.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 0.2)]
     seconds: f64,
-    /// How many pairs of runs each recorder gets.
-    #[arg(long, default_value_t = 9)]
-    pairs: usize,
+    /// How many rounds; each runs the load under each recorder, and alone in between.
+    #[arg(long, default_value_t = 24)]
+    rounds: usize,
     /// Which loads run; both if none is named.
     #[arg(long, value_enum)]
     load: Vec<load::Name>,
     /// Which recorders run; all if none is named.
     #[arg(long, value_enum)]
     recorder: Vec<recorders::Name>,
+    /// The file with our own cost at earlier commits: gets a line, and is printed.
+    #[arg(long, requires = "commit")]
+    history: Option<PathBuf>,
+    /// The commit that is measured.
+    #[arg(long)]
+    commit: Option<String>,
     #[command(flatten)]
     places: Places,
 }
 
+/// Runs of each recorder where all CPUs are loaded: it shows a share of a CPU, which scatters little.
+const RUNS_ON_ALL_CPUS: usize = 5;
+
 /// Prints a table for each load.
 pub fn run(options: &Options) -> Result<()> {
-    ensure!(options.pairs > 0 && options.seconds > 0.0, "nothing to run: no pairs or no seconds");
+    ensure!(options.rounds > 0 && options.seconds > 0.0, "nothing to run: no rounds or no seconds");
     options.places.prepare("recorders", "recording needs root for the peers too")?;
-    let Places { workloads, wakepath, output } = &options.places;
+    let Places { workloads, .. } = &options.places;
 
     tracepoints::mount()?;
     println!("## Cost of recording\n\n{}\n", machine::describe());
     println!("EVENTS, of peers: {}\n", tracepoints::here().join(" "));
+    let mut measured = Vec::new();
     for load in load::chosen(&options.load, workloads, options.seconds) {
-        let mut rows = Vec::new();
-        for mut recorder in recorders::chosen(&options.recorder, wakepath, output) {
-            match measure(&load, recorder.as_mut(), options.pairs) {
-                Ok(row) => rows.push(row),
-                Err(error) => println!("skipped: {}: {error:#}\n", recorder.name()),
-            }
-        }
-        println!("{}", figures::table(&load, &rows));
+        let (rows, alone) = measure(&load, options)?;
+        println!("{}", figures::table(&load, &rows, &alone));
+        measured.push((load.kind, rows));
     }
     if options.load.is_empty() && options.recorder.is_empty() {
         rate(options)?;
+    }
+    if let Some((file, commit)) = options.history.as_ref().zip(options.commit.as_deref()) {
+        let programs = programs::measure(&options.places.wakepath, &options.places, options.seconds)?;
+        println!("{}", programs::table(&programs));
+        let own = |load, name: &str| {
+            let rows = measured.iter().find(|(kind, _)| *kind == load).map(|(_, rows)| rows)?;
+            rows.iter().find(|row| row.is(name))?.added_ns(WHOLE).map(|found| found.median)
+        };
+        println!("{}", history::append(file, &Line::now(commit, own, &programs))?);
     }
     Ok(())
 }
@@ -64,16 +83,15 @@ pub fn run(options: &Options) -> Result<()> {
 fn rate(options: &Options) -> Result<()> {
     let Places { workloads, wakepath, output } = &options.places;
     let cpus = machine::cpus();
-    let seconds = options.seconds * 3.0;
-    let load = load::chosen(&[load::Name::Schedfreq], workloads, seconds).remove(0);
+    let load = load::chosen(&[load::Name::Schedfreq], workloads, 2.0).remove(0);
     println!("### The recorder itself, at a semaphore ping-pong on each of {cpus} CPUs\n");
-    println!("`{}` on each CPU; medians of {} runs\n", load.command_on_each(), options.pairs);
+    println!("`{}` on each CPU; medians of {RUNS_ON_ALL_CPUS} runs\n", load.command_on_each());
     println!("| recorder | million events a second | lost | its own CPU | for a million events a second |");
     println!("|---|---:|---:|---:|---:|");
     for mut recorder in recorders::chosen(&[recorders::Name::Wakepath], wakepath, output) {
         let (mut rates, mut shares, mut each, mut lost) = (Vec::new(), Vec::new(), Vec::new(), 0);
-        for run in 1..=options.pairs {
-            progress(&format!("{} on each CPU, run {run} of {}", recorder.name(), options.pairs));
+        for run in 1..=RUNS_ON_ALL_CPUS {
+            progress(&format!("{} on each CPU, run {run} of {RUNS_ON_ALL_CPUS}", recorder.name()));
             let mut recording = recorder.start()?;
             let before = recording.consumer_cpu()?;
             let runs = load.run_on_each(cpus)?;
@@ -88,13 +106,13 @@ fn rate(options: &Options) -> Result<()> {
             lost += recorded.lost.unwrap_or(0);
             processes::settle(Duration::from_millis(200));
         }
-        let [rate, share, each] = [rates, shares, each].map(|values| figures::median(&values));
+        let [rate, share, each] = [rates, shares, each].map(|values| median(&values));
         println!(
             "| {} | {} | {lost} | {} | {} |",
             recorder.command(),
-            figures::or_dash(rate, |rate| format!("{rate:.2}")),
-            figures::or_dash(share, |share| format!("{:.1}%", share * 100.0)),
-            figures::or_dash(each, |each| format!("{:.1}%", each * 100.0)),
+            or_dash(rate, |rate| format!("{rate:.2}")),
+            or_dash(share, |share| format!("{:.1}%", share * 100.0)),
+            or_dash(each, |each| format!("{:.1}%", each * 100.0)),
         );
     }
     progress("");
@@ -102,20 +120,83 @@ fn rate(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Runs pairs of the load, alone and recorded.
-fn measure(load: &Load, recorder: &mut dyn Recorder, pairs: usize) -> Result<Row> {
-    let mut row = Row::new(recorder);
-    for pair in 1..=pairs {
-        progress(&format!("{}, {}, pair {pair} of {pairs}", load.name, recorder.name()));
-        let alone = load.run()?;
-        let mut recording = recorder.start()?;
-        let before = recording.consumer_cpu()?;
-        let recorded = load.run()?;
-        let consumer = recording.consumer_cpu()?.saturating_sub(before);
-        row.add(&alone, &recorded, consumer, recording.stop()?);
-        // The data of one run must not be flushed during the next.
-        processes::settle(Duration::from_millis(200));
+/// All rounds of a load: a row for each recorder that works here, and the runs alone in their order.
+fn measure(load: &Load, options: &Options) -> Result<(Vec<Row>, Vec<Run>)> {
+    let Places { wakepath, output, .. } = &options.places;
+    let mut recorders = recorders::chosen(&options.recorder, wakepath, output);
+    let mut rows: Vec<_> = recorders.iter().map(|recorder| Some(Row::new(recorder.as_ref()))).collect();
+    let mut alone = vec![load.run()?];
+    for round in 0..options.rounds {
+        for index in order(round, recorders.len()) {
+            let Some(row) = &mut rows[index] else { continue };
+            let recorder = recorders[index].as_mut();
+            progress(&format!(
+                "{}, round {} of {}, {}",
+                load.name,
+                round + 1,
+                options.rounds,
+                recorder.name()
+            ));
+            let before = alone[alone.len() - 1];
+            match turn(load, recorder, before) {
+                Ok((turn, consumer, recorded)) => {
+                    alone.push(turn.after);
+                    row.add(turn, consumer, recorded);
+                }
+                Err(error) => {
+                    println!("skipped: {}: {error:#}\n", recorder.name());
+                    rows[index] = None;
+                }
+            }
+        }
     }
     progress("");
-    Ok(row)
+    Ok((rows.into_iter().flatten().collect(), alone))
+}
+
+/// The recorders of a round, each once: forwards, then backwards, then from the next one on, so that none always comes
+/// first or after the same.
+fn order(round: usize, recorders: usize) -> impl Iterator<Item = usize> {
+    (0..recorders).map(move |index| {
+        let index = if round.is_multiple_of(2) { index } else { recorders - 1 - index };
+        (index + round / 2) % recorders
+    })
+}
+
+/// A recorded run, and the run alone after it.
+fn turn(
+    load: &Load,
+    recorder: &mut dyn Recorder,
+    before: Run,
+) -> Result<(Turn, Duration, recorders::Recorded)> {
+    let mut recording = recorder.start()?;
+    let used = recording.consumer_cpu()?;
+    let with = load.run()?;
+    let used = recording.consumer_cpu()?.saturating_sub(used);
+    let recorded = recording.stop()?;
+    // The data of one run must not be flushed during the next.
+    processes::settle(Duration::from_millis(50));
+    Ok((Turn { before, with, after: load.run()? }, used, recorded))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::order;
+
+    #[test]
+    fn each_recorder_runs_once_in_a_round_and_at_each_place_of_it() {
+        let rounds: Vec<Vec<usize>> = (0..12).map(|round| order(round, 6).collect()).collect();
+        for round in &rounds {
+            assert_eq!(round.iter().copied().collect::<BTreeSet<_>>(), (0..6).collect(), "{round:?}");
+        }
+        for place in 0..6 {
+            let there: BTreeSet<_> = rounds.iter().map(|round| round[place]).collect();
+            assert_eq!(there.len(), 6, "place {place} has only {there:?}");
+        }
+        let pairs: BTreeSet<_> =
+            rounds.iter().flat_map(|round| round.windows(2)).map(<[_]>::to_vec).collect();
+        assert!(pairs.len() > 6, "the same recorder always comes after the same");
+    }
 }

@@ -16,7 +16,7 @@ use wakepath_ctf::trace::Trace;
 use wakepath_event::{EventSource, RecordingFormat};
 use wakepath_wait_graph::{Builder, Graph};
 
-use crate::figures::median;
+use crate::statistics::median;
 use crate::{machine, processes, progress};
 
 #[derive(Debug, Args)]

@@ -1,30 +1,37 @@
-//! From runs to a table.
+//! From the rounds of all recorders to a table.
 
 use std::fmt::Write;
 use std::time::Duration;
 
+use crate::comparison::{QUIET, Speed, Turn, WHOLE, scatter};
 use crate::load::{Load, Run};
 use crate::recorders::{Recorded, Recorder};
+use crate::statistics::{Estimate, judged, median, or_dash};
 
-/// One recorder's runs under one load.
+/// In the place of each figure that the rounds do not show.
+const TOO_NOISY: &str = "too noisy to judge";
+
+/// One recorder's runs under one load: one of each round, in the order of the rounds.
 #[derive(Default)]
 pub struct Row {
     name: String,
     command: String,
-    /// Seconds of a round trip, alone.
-    alone: Vec<f64>,
-    /// Time of a round trip when recorded, as a ratio to its pair's run alone, less 1: in quiet slices.
-    overhead: Vec<f64>,
-    /// The same over whole runs.
-    whole: Vec<f64>,
-    /// Nanoseconds that recording adds to a round trip.
-    added_ns: Vec<f64>,
-    consumer: Vec<f64>,
-    events_per_trip: Vec<f64>,
-    events: Vec<f64>,
+    rounds: Vec<Round>,
+    /// CPU seconds of the recorder, and seconds of the runs.
+    consumer: (f64, f64),
     bytes: Vec<f64>,
     lost: Option<u64>,
 }
+
+struct Round {
+    turn: Turn,
+    /// Events a round trip, if the recorder counts them.
+    events: Option<f64>,
+}
+
+/// A round in which a recorder had fewer events than this share of the median round does not show its cost: it began
+/// late or was held up.
+const MIN_EVENTS: f64 = 0.95;
 
 impl Row {
     /// No run yet.
@@ -32,87 +39,94 @@ impl Row {
         Self { name: recorder.name(), command: recorder.command(), ..Self::default() }
     }
 
-    /// A pair of runs: alone, then recorded with `consumer` CPU time used by the recorder meanwhile.
-    pub fn add(&mut self, alone: &Run, with: &Run, consumer: Duration, recorded: Recorded) {
-        self.alone.push(1.0 / alone.quiet);
-        self.overhead.push(alone.quiet / with.quiet - 1.0);
-        self.whole.push(alone.rate / with.rate - 1.0);
-        self.added_ns.push((1.0 / with.quiet - 1.0 / alone.quiet) * 1e9);
-        self.consumer.push(consumer.as_secs_f64() * with.rate / with.count);
-        if let Some(events) = recorded.events {
-            self.events.push(events as f64);
-            self.events_per_trip.push(events as f64 / with.count);
-            if let Some(bytes) = recorded.bytes.filter(|_| events > 0) {
-                self.bytes.push(bytes as f64 / events as f64);
-            }
+    /// A round: the recorder used `consumer` of CPU time while the load ran.
+    pub fn add(&mut self, turn: Turn, consumer: Duration, recorded: Recorded) {
+        let events = recorded.events.map(|events| events as f64 / turn.with.count);
+        self.rounds.push(Round { turn, events });
+        self.consumer.0 += consumer.as_secs_f64();
+        self.consumer.1 += turn.with.count / turn.with.rate;
+        if let Some((events, bytes)) = recorded.events.filter(|events| *events > 0).zip(recorded.bytes) {
+            self.bytes.push(bytes as f64 / events as f64);
         }
         if let Some(lost) = recorded.lost {
             self.lost = Some(self.lost.unwrap_or(0) + lost);
         }
     }
+
+    /// The additional time of a round trip, ns, if the rounds show it.
+    pub fn added_ns(&self, speed: Speed) -> Option<Estimate> {
+        judged(&self.added(speed))
+    }
+
+    pub fn is(&self, name: &str) -> bool {
+        self.name == name
+    }
+
+    /// The rounds in their order; `None` is one without all events.
+    fn whole(&self) -> impl Iterator<Item = Option<&Turn>> {
+        let events: Vec<f64> = self.rounds.iter().filter_map(|round| round.events).collect();
+        let usual = median(&events).unwrap_or(0.0);
+        let is_whole = move |round: &&Round| round.events.is_none_or(|events| events >= MIN_EVENTS * usual);
+        self.rounds.iter().map(move |round| Some(round).filter(is_whole).map(|round| &round.turn))
+    }
+
+    fn added(&self, speed: Speed) -> Vec<f64> {
+        self.whole().flatten().map(|turn| turn.added_ns(speed)).collect()
+    }
+
+    fn overhead(&self, speed: Speed) -> Option<Estimate> {
+        judged(&self.whole().flatten().map(|turn| turn.overhead(speed)).collect::<Vec<_>>())
+    }
+
+    /// How many times the cost of the peer this one's is: each round gives a ratio of its own.
+    fn ratio_to(&self, peer: &Self, speed: Speed) -> Option<Estimate> {
+        // Neither ratio of a round means much where one of the two may be nothing.
+        self.added_ns(speed)?;
+        peer.added_ns(speed)?;
+        let rounds = self.whole().zip(peer.whole()).filter_map(|(ours, theirs)| ours.zip(theirs));
+        let ratios = rounds.map(|(ours, theirs)| ours.added_ns(speed) / theirs.added_ns(speed));
+        judged(&ratios.collect::<Vec<_>>())
+    }
+
+    /// The events of a round trip, and how many rounds had too few of them.
+    fn events(&self) -> String {
+        let events: Vec<f64> = self.rounds.iter().filter_map(|round| round.events).collect();
+        let found = or_dash(median(&events), |events| format!("{events:.2}"));
+        match self.whole().filter(Option::is_none).count() {
+            0 => found,
+            short => format!("{found} ({short} rounds with fewer left out)"),
+        }
+    }
 }
 
-/// The value at a fraction of the sorted values, between neighbours by proportion; `None` of none.
-pub fn quantile(values: &[f64], fraction: f64) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let at = fraction * (sorted.len().checked_sub(1)?) as f64;
-    let (below, above) = (*sorted.get(at.floor() as usize)?, *sorted.get(at.ceil() as usize)?);
-    Some(below + (above - below) * at.fract())
+/// A figure, or the words that stand for it.
+fn or_noisy(value: Option<Estimate>, text: impl Fn(f64) -> String) -> String {
+    value.map_or_else(|| TOO_NOISY.to_owned(), |found| text(found.median))
 }
 
-/// The middle value; `None` of none.
-pub fn median(values: &[f64]) -> Option<f64> {
-    quantile(values, 0.5)
-}
-
-/// A figure, or a dash where there is none.
-pub fn or_dash(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
-    value.map_or_else(|| "–".to_owned(), text)
-}
-
-/// The rows of a load as a table in Markdown, with the commands below.
-pub fn table(load: &Load, rows: &[Row]) -> String {
-    let alone: Vec<f64> = rows.iter().flat_map(|row| row.alone.iter().copied()).collect();
-    let pairs = rows.iter().map(|row| row.overhead.len()).max().unwrap_or(0);
+/// The rows of a load as a table in Markdown, with the commands below. `alone`: its runs alone, in their order.
+pub fn table(load: &Load, rows: &[Row], alone: &[Run]) -> String {
+    let seconds: Vec<f64> = alone.iter().map(|run| 1.0 / run.rate).collect();
+    let rounds = rows.iter().map(|row| row.rounds.len()).max().unwrap_or(0);
+    let percent = |value: f64| format!("{:.1}%", value * 100.0);
     let mut text = format!("### {}\n\n", load.name);
     let _ = writeln!(
         text,
-        "`{}`: {} a round trip when nothing records; medians of {pairs} pairs of runs\n",
+        "`{}`: {} a round trip when nothing records; medians of {rounds} rounds. Runs alone differ from the runs \
+         alone before and after them by {} (the median; {} in quiet slices).\n",
         load.command(),
-        or_dash(median(&alone), |seconds| format!("{:.2} µs", seconds * 1e6)),
+        or_dash(median(&seconds), |seconds| format!("{:.2} µs", seconds * 1e6)),
+        or_dash(scatter(alone, WHOLE), percent),
+        or_dash(scatter(alone, QUIET), percent),
     );
     text.push_str(
-        "| recorder | overhead | quartiles | over whole runs | added to a round trip | ratio to the floor | to ftrace | to perf \
-         | events | a round trip | lost | bytes an event | its own CPU |\n|---|",
+        "| recorder | overhead | with 95% confidence | in quiet slices | added to a round trip | ratio to the floor \
+         | to ftrace | to perf | events a round trip | lost | bytes an event | its own CPU |\n|---|",
     );
-    text.push_str(&"---:|".repeat(12));
+    text.push_str(&"---:|".repeat(11));
     text.push('\n');
     for row in rows {
-        let overhead = median(&row.overhead);
-        let ratio_to = |name: &str| {
-            let peer = rows.iter().find(|peer| peer.name.contains(name) && peer.name != row.name)?;
-            Some(overhead? / median(&peer.overhead)?)
-        };
-        let percent = |value: f64| format!("{:.1}%", value * 100.0);
-        let times = |value: f64| format!("{value:.2}");
-        let quartiles = [0.25, 0.75].map(|at| or_dash(quantile(&row.overhead, at), percent));
-        let cells = [
-            row.name.clone(),
-            or_dash(overhead, percent),
-            quartiles.join(" to "),
-            or_dash(median(&row.whole), percent),
-            or_dash(median(&row.added_ns), |ns| format!("{ns:.0} ns")),
-            or_dash(ratio_to("floor"), times),
-            or_dash(ratio_to("ftrace"), times),
-            or_dash(ratio_to("perf"), times),
-            or_dash(median(&row.events), |events| format!("{events:.0}")),
-            or_dash(median(&row.events_per_trip), times),
-            row.lost.map_or_else(|| "–".to_owned(), |lost| lost.to_string()),
-            or_dash(median(&row.bytes), |bytes| format!("{bytes:.0}")),
-            or_dash(median(&row.consumer), percent),
-        ];
-        let _ = writeln!(text, "| {} |", cells.join(" | "));
+        let _ = writeln!(text, "| {} |", cells(row, rows).join(" | "));
     }
     text.push('\n');
     for row in rows {
@@ -121,16 +135,121 @@ pub fn table(load: &Load, rows: &[Row]) -> String {
     text
 }
 
+fn cells(row: &Row, rows: &[Row]) -> Vec<String> {
+    let percent = |value: f64| format!("{:.1}%", value * 100.0);
+    let times = |value: f64| format!("{value:.2}");
+    let ratio_to = |name: &str| {
+        let peer = rows.iter().find(|peer| peer.name.contains(name) && peer.name != row.name);
+        peer.map_or_else(|| "–".to_owned(), |peer| or_noisy(row.ratio_to(peer, WHOLE), times))
+    };
+    let overhead = row.overhead(WHOLE);
+    let (cpu, of) = row.consumer;
+    vec![
+        row.name.clone(),
+        or_noisy(overhead, percent),
+        overhead.map_or_else(
+            || "–".to_owned(),
+            |found| format!("{} to {}", percent(found.low), percent(found.high)),
+        ),
+        or_noisy(row.overhead(QUIET), percent),
+        or_noisy(row.added_ns(WHOLE), |ns| format!("{ns:.0} ns")),
+        ratio_to("floor"),
+        ratio_to("ftrace"),
+        ratio_to("perf"),
+        row.events(),
+        row.lost.map_or_else(|| "–".to_owned(), |lost| lost.to_string()),
+        or_dash(median(&row.bytes), |bytes| format!("{bytes:.0}")),
+        percent(if of > 0.0 { cpu / of } else { 0.0 }),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{median, quantile};
+    use std::time::Duration;
+
+    use super::{Row, TOO_NOISY, cells};
+    use crate::comparison::{QUIET, Turn, WHOLE};
+    use crate::load::Run;
+    use crate::recorders::Recorded;
+
+    /// A row of rounds, each given as the ns of a round trip: alone, and recorded.
+    fn row(name: &str, rounds: &[(f64, f64)]) -> Row {
+        let run = |ns: f64| Run { rate: 1e9 / ns, quiet: 1e9 / ns, count: 1000.0 };
+        let mut row = Row { name: name.to_owned(), ..Row::default() };
+        for &(alone, with) in rounds {
+            let turn = Turn { before: run(alone), with: run(with), after: run(alone) };
+            row.add(turn, Duration::ZERO, Recorded::default());
+        }
+        row
+    }
+
+    /// Twelve rounds; each is slower than the one before, and so is the recorded run in it.
+    fn drifting(name: &str, times: f64) -> Row {
+        let rounds: Vec<_> = (0..12).map(|round| 5000.0 + 100.0 * f64::from(round)).collect();
+        row(name, &rounds.iter().map(|alone| (*alone, alone * times)).collect::<Vec<_>>())
+    }
 
     #[test]
-    fn quantiles_lie_between_neighbours() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
-        assert_eq!(quantile(&[0.0, 1.0, 2.0, 3.0, 4.0], 0.25), Some(1.0));
-        assert_eq!(median(&[7.0]), Some(7.0));
-        assert_eq!(median(&[]), None);
+    fn the_figure_of_a_quiet_day_is_printed() {
+        let cells = cells(&drifting("ours", 1.1), &[]);
+        assert_eq!(&cells[..5], ["ours", "10.0%", "10.0% to 10.0%", "10.0%", "555 ns"]);
+    }
+
+    #[test]
+    fn a_noisy_day_is_said_and_has_no_percentage() {
+        let noisy: Vec<_> = (0..12).map(|at| (5000.0, if at % 2 == 0 { 5100.0 } else { 5900.0 })).collect();
+        let cells = cells(&row("ours", &noisy), &[]);
+        assert_eq!(&cells[1..5], [TOO_NOISY, "–", TOO_NOISY, TOO_NOISY]);
+        assert!(cells[..11].iter().all(|cell| !cell.contains('%')), "{cells:?}");
+    }
+
+    #[test]
+    fn a_negative_overhead_is_never_a_result() {
+        let faster = row("ours", &[(5000.0, 4815.0); 12]);
+        let cells = cells(&faster, &[]);
+        assert_eq!(&cells[1..5], [TOO_NOISY, "–", TOO_NOISY, TOO_NOISY]);
+        assert_eq!((faster.added_ns(WHOLE), faster.added_ns(QUIET)), (None, None));
+    }
+
+    #[test]
+    fn too_few_rounds_judge_nothing() {
+        assert_eq!(cells(&row("ours", &[(5000.0, 5500.0); 5]), &[])[1], TOO_NOISY);
+        assert_eq!(cells(&row("ours", &[(5000.0, 5500.0); 6]), &[])[1], "10.0%");
+    }
+
+    /// The ratio of the medians would be 1.82.
+    #[test]
+    fn a_ratio_is_that_of_the_same_round() {
+        let costs = [(100.0, 200.0), (110.0, 198.0), (120.0, 240.0)].repeat(4);
+        let of = |name, cost: fn(&(f64, f64)) -> f64| {
+            row(name, &costs.iter().map(|both| (5000.0, 5000.0 + cost(both))).collect::<Vec<_>>())
+        };
+        let rows = [of("the floor", |both| both.0), of("ours", |both| both.1)];
+        assert_eq!(cells(&rows[1], &rows)[5], "2.00");
+        assert_eq!(cells(&rows[0], &rows)[5], "–");
+    }
+
+    /// A recorder that had not begun costs nothing, and has no events.
+    #[test]
+    fn rounds_without_all_events_are_left_out() {
+        let run = |ns: f64| Run { rate: 1e9 / ns, quiet: 1e9 / ns, count: 1000.0 };
+        let mut row = Row { name: "ours".to_owned(), ..Row::default() };
+        for round in 0..12 {
+            let late = round % 3 == 0;
+            let with = run(if late { 5000.0 } else { 5500.0 });
+            let events = Some(if late { 1500 } else { 4000 });
+            let recorded = Recorded { events, ..Recorded::default() };
+            row.add(Turn { before: run(5000.0), with, after: run(5000.0) }, Duration::ZERO, recorded);
+        }
+        let cells = cells(&row, &[]);
+        assert_eq!((cells[1].as_str(), cells[2].as_str()), ("10.0%", "10.0% to 10.0%"));
+        assert_eq!(cells[8], "4.00 (4 rounds with fewer left out)");
+    }
+
+    #[test]
+    fn no_ratio_is_printed_to_a_peer_whose_cost_is_not_known() {
+        let noisy: Vec<_> = (0..12).map(|at| (5000.0, if at % 2 == 0 { 4900.0 } else { 5400.0 })).collect();
+        let rows = [row("the floor", &noisy), drifting("ours", 1.1)];
+        assert_eq!(cells(&rows[1], &rows)[5], TOO_NOISY);
     }
 }

@@ -12,8 +12,8 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::figures::{median, or_dash, quantile};
 use crate::places::Places;
+use crate::statistics::{median, or_dash, quantile};
 use crate::{machine, progress};
 use tools::{Question, Tool};
 

@@ -22,6 +22,7 @@ pub enum Name {
 
 /// A load, ready to run.
 pub struct Load {
+    pub kind: Name,
     /// For people.
     pub name: &'static str,
     program: PathBuf,
@@ -43,12 +44,12 @@ pub struct Run {
 /// about `seconds` where a switch takes a microsecond.
 pub fn chosen(names: &[Name], folder: &Path, seconds: f64) -> Vec<Load> {
     let names = if names.is_empty() { &[Name::Schedfreq, Name::Tcpping] } else { names };
-    let load = |name: &Name| {
-        let (name, file, nominal) = match name {
+    let load = |kind: &Name| {
+        let (name, file, nominal) = match kind {
             Name::Schedfreq => ("semaphore ping-pong on one CPU", "schedfreq", 350e3),
             Name::Tcpping => ("TCP request and response of 32 bytes on one CPU", "tcpping", 140e3),
         };
-        Load { name, program: folder.join(file), trips: (seconds * nominal).max(1.0) as u64 }
+        Load { kind: *kind, name, program: folder.join(file), trips: (seconds * nominal).max(1.0) as u64 }
     };
     names.iter().map(load).collect()
 }

@@ -29,8 +29,12 @@ pub fn describe() -> String {
     } else {
         ""
     };
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("Machine: {model}, {} CPUs{guest}; Linux {}; {}", cpus(), kernel.trim(), perf())
+    format!("Machine: {model}, {} CPUs{guest}; Linux {}; {}", cpus(), kernel(), perf())
+}
+
+/// The kernel's release.
+pub fn kernel() -> String {
+    fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned()
 }
 
 fn perf() -> String {

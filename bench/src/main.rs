@@ -2,16 +2,20 @@
 //! peers, what counting latencies costs, and how fast recordings are analysed.
 
 mod analysis;
+mod comparison;
 mod cost;
 mod ctf;
 mod figures;
+mod history;
 mod latency;
 mod load;
 mod machine;
 mod places;
 mod processes;
+mod programs;
 mod reads;
 mod recorders;
+mod statistics;
 mod tracepoints;
 
 use std::io::{IsTerminal, Write};
@@ -24,6 +28,8 @@ use clap::Parser;
 enum Command {
     /// The cost of recording: a load alone and under each recorder, in turns.
     Cost(cost::Options),
+    /// The time of each BPF program by the kernel's statistics, of one build or of several in turns.
+    Programs(programs::Options),
     /// The cost of counting latencies, per call: a load alone and under each tool, in turns.
     Latency(latency::Options),
     /// The cost of what is read at each wait and wake-up, beside its budget.
@@ -38,6 +44,7 @@ fn main() -> Result<()> {
     match Command::parse() {
         Command::Cost(options) => cost::run(&options),
         Command::Reads(options) => reads::run(&options),
+        Command::Programs(options) => programs::run(&options),
         Command::Latency(options) => latency::run(&options),
         Command::Analysis(options) => analysis::run(&options),
         Command::Ctf(options) => ctf::run(&options),

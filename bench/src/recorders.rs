@@ -7,7 +7,7 @@ mod wakepath;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -69,15 +69,35 @@ pub fn chosen(names: &[Name], program: &Path, output: &Path) -> Vec<Box<dyn Reco
     recorders
 }
 
-/// Neither perf nor wakepath says when it records; both do well before this.
-const START: Duration = Duration::from_secs(1);
+/// `wakepath record -a` of a build, with what is recorded by default.
+pub fn by_default(program: &Path, output: &Path) -> Box<dyn Recorder> {
+    wakepath::by_default(program, output)
+}
 
-/// Starts the recorder called `name`, and returns once it records.
-fn started(command: &mut Command, name: &str) -> Result<Child> {
+/// How long a recorder that seems ready has for the rest of its start.
+const AFTER_READY: Duration = Duration::from_millis(200);
+
+/// A start that takes longer has failed.
+const MAX_START: Duration = Duration::from_secs(20);
+
+/// Starts the recorder called `name`, and returns soon after `is_ready` says of its process that it records.
+fn started(command: &mut Command, name: &str, is_ready: impl Fn(u32) -> bool) -> Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let program = command.get_program().to_owned();
     let mut child = command.spawn().with_context(|| format!("cannot run {}", program.display()))?;
-    std::thread::sleep(START);
+    let end = Instant::now() + MAX_START;
+    while !is_ready(child.id()) {
+        if child.try_wait()?.is_some() {
+            break;
+        }
+        if Instant::now() > end {
+            child.kill()?;
+            child.wait()?;
+            bail!("{name} did not begin to record within {} s", MAX_START.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(AFTER_READY);
     if child.try_wait()?.is_some() {
         let output = child.wait_with_output()?;
         bail!("{name} ended at once: {}", String::from_utf8_lossy(&output.stderr).trim());

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -12,6 +12,9 @@ use crate::{processes, tracepoints};
 
 /// Large enough that nothing is lost at a million events a second.
 const BUFFER: &str = "64M";
+
+/// Its events count well before this time.
+const START: Duration = Duration::from_millis(800);
 
 pub struct Perf {
     output: PathBuf,
@@ -40,7 +43,9 @@ impl Recorder for Perf {
     fn start(&mut self) -> Result<Box<dyn Recording>> {
         let mut command = Command::new("perf");
         command.args(["record", "-a", "-m", BUFFER, "-e", &tracepoints::here().join(",")]);
-        let child = started(command.arg("-o").arg(&self.output), "perf")?;
+        let begun = Instant::now();
+        // Its files do not show when its events count.
+        let child = started(command.arg("-o").arg(&self.output), "perf", |_| begun.elapsed() > START)?;
         Ok(Box::new(Running { child, output: self.output.clone() }))
     }
 }

@@ -6,6 +6,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use libbpf_rs::query::ProgInfoIter;
 use serde_json::Value;
 
 use super::{Recorded, Recorder, Recording, started};
@@ -26,15 +27,42 @@ struct Running {
 
 /// The rows of the table: what a person gets who asks for nothing, and the least that makes a path.
 pub fn rows(program: &Path, folder: &Path) -> Vec<Box<dyn Recorder>> {
-    let row = |name, options| -> Box<dyn Recorder> {
-        let output = folder.join("wakepath.rec");
-        Box::new(Wakepath { name, program: program.to_path_buf(), options, output })
-    };
     vec![
-        row("wakepath, path events alone", &["--path-only"]),
-        row("wakepath", &[]),
-        row("wakepath --stacks", &["--stacks"]),
+        row("wakepath, path events alone", &["--path-only"], program, folder),
+        by_default(program, folder),
+        row("wakepath --stacks", &["--stacks"], program, folder),
     ]
+}
+
+/// The row of a person who asks for nothing.
+pub fn by_default(program: &Path, folder: &Path) -> Box<dyn Recorder> {
+    row("wakepath", &[], program, folder)
+}
+
+fn row(
+    name: &'static str,
+    options: &'static [&'static str],
+    program: &Path,
+    folder: &Path,
+) -> Box<dyn Recorder> {
+    let output = folder.join("wakepath.rec");
+    Box::new(Wakepath { name, program: program.to_path_buf(), options, output })
+}
+
+/// Whether the process has attached its program for switches, which is among the last.
+fn records(pid: u32) -> bool {
+    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return false };
+    let texts = files.filter_map(|file| fs::read_to_string(file.ok()?.path()).ok());
+    let attached: Vec<u32> =
+        texts.filter(|text| text.contains("link_type:")).filter_map(|text| program_of_link(&text)).collect();
+    !attached.is_empty()
+        && ProgInfoIter::default()
+            .any(|program| attached.contains(&program.id) && program.name == "sched_switch")
+}
+
+/// The program of a link, as the kernel describes the link's descriptor.
+fn program_of_link(text: &str) -> Option<u32> {
+    text.lines().find_map(|line| line.strip_prefix("prog_id:"))?.trim().parse().ok()
 }
 
 impl Recorder for Wakepath {
@@ -49,7 +77,7 @@ impl Recorder for Wakepath {
     fn start(&mut self) -> Result<Box<dyn Recording>> {
         let mut command = Command::new(&self.program);
         command.arg("record").arg("-a").args(self.options).arg("-o").arg(&self.output);
-        let child = started(&mut command, "wakepath")?;
+        let child = started(&mut command, "wakepath", records)?;
         Ok(Box::new(Running { child, program: self.program.clone(), output: self.output.clone() }))
     }
 }
