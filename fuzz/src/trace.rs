@@ -21,8 +21,39 @@ pub fn check(input: &[u8]) {
     let none = items(metadata.clone(), &Selection::Fields(&nothing), stream);
     assert_eq!(Some(&all), none.as_ref(), "what is asked for changes nothing else");
     let even = |event: &EventClass| event.id.is_multiple_of(2).then(Vec::new);
-    let some = items(metadata, &Selection::Fields(&even), stream);
+    let some = items(metadata.clone(), &Selection::Fields(&even), stream);
     assert_eq!(Some(all.even), some.map(|some| some.even), "events that are passed over change no others");
+    check_rows(&metadata, stream);
+}
+
+/// Of events in a row, the last one is there: the others may be left out, and nothing else is.
+fn check_rows(metadata: &Metadata, stream: &[u8]) {
+    let even = |event: &EventClass| event.id.is_multiple_of(2);
+    let read = |of_rows: bool| {
+        let plans = Plans::new(metadata.clone(), &Selection::Fields(&|_| Some(Vec::new()))).ok()?;
+        let plans = if of_rows { plans.with_last_of(even) } else { plans };
+        let in_row = |class| plans.class(class).is_some_and(|class| even(class.event));
+        let mut reader = Reader::new(&plans, stream).expect("memory has no errors");
+        let mut items = Vec::new();
+        // Memory is counted: these are enough to see a difference.
+        while let Some(item) = reader.next().filter(|_| items.len() < 1000) {
+            let row = matches!(&item, Item::Event(head) if in_row(head.class));
+            let fault = matches!(item, Item::Event(_)).then(|| reader.fields(&mut Ignore).is_err());
+            items.push((item, row, fault));
+        }
+        (items.len() < 1000).then_some(items)
+    };
+    let (Some(every), Some(last)) = (read(false), read(true)) else { return };
+    let mut last = last.into_iter().peekable();
+    let mut every = every.into_iter().peekable();
+    while let Some(item) = every.next() {
+        if last.next_if_eq(&item).is_some() {
+            continue;
+        }
+        assert!(item.1, "only events of rows are left out");
+        assert!(every.peek().is_some_and(|next| next.1), "the last event of a row is left out");
+    }
+    assert_eq!(last.next(), None, "nothing is added");
 }
 
 /// The items of a stream, in short.

@@ -88,6 +88,12 @@ impl Kind {
         entry.or_else(|| name.strip_suffix("_exit").map(|vector| Self::Leave(source(vector))))
     }
 
+    /// Whether it says nothing but the call that the current thread is in, which the next such tracepoint on its CPU
+    /// replaces.
+    pub const fn replaces_earlier(self) -> bool {
+        matches!(self, Self::CallEntry(_) | Self::CallExit)
+    }
+
     /// The tracepoint of a kind that is known by its first field, and by a name where an interrupt of a device
     /// begins; `None` where the number makes no sense, and for all other kinds.
     #[inline]

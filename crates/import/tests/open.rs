@@ -1,7 +1,7 @@
 //! Directories that are no trace of a kernel.
 
 use wakepath_ctf::stream::FaultKind;
-use wakepath_event::{Call, EventKind, EventSource, RecordingFormat};
+use wakepath_event::{Call, Context, EventKind, EventSource, RecordingFormat, Softirq};
 use wakepath_import::{Damage, DamageKind, Fault, Lttng};
 
 /// A trace of this metadata and these stream files, with its folder.
@@ -136,4 +136,59 @@ fn the_call_that_a_thread_waits_in_is_known_with_its_first_argument() {
         }
     });
     assert_eq!(waits, [(7, 0, 0x105), (8, 35, Call::NO_ARGUMENT)]);
+}
+
+/// With LTTng's own headers, calls in a row are passed over up to the last one.
+#[test]
+fn of_calls_in_a_row_the_last_one_is_the_one_that_a_thread_waits_in() {
+    let text = "typealias integer { size = 8; } := u8; typealias integer { size = 32; } := u32;
+        typealias integer { size = 27; align = 1; map = clock.c.value; } := stamp27;
+        typealias integer { size = 64; map = clock.c.value; } := stamp64;
+        env { domain = kernel; };
+        trace { major = 1; packet.header := struct { u32 magic; }; };
+        stream { packet.context := struct { u8 cpu_id; };
+            event.header := struct { enum : integer { size = 5; align = 1; } { compact = 0 ... 30, extended = 31 } id;
+                variant <id> { struct { stamp27 timestamp; } compact; struct { u32 id; stamp64 timestamp; } extended; } v;
+            } align(8); };
+        clock { name = c; };
+        event { name = sched_switch; id = 1; fields := struct { u8 _prev_tid; u8 _prev_state; u8 _next_tid; }; };
+        event { name = syscall_entry_read; id = 2; fields := struct { u8 _fd; }; };
+        event { name = syscall_exit_read; id = 3; fields := struct { u8 _ret; }; };
+        event { name = irq_softirq_entry; id = 4; fields := struct { u8 _vec; }; };
+        event { name = sched_waking; id = 5; fields := struct { u8 _tid; }; };";
+    let events: [(u32, u32, &[u8]); 13] = [
+        (2, 10, &[5]),
+        (3, 20, &[0]),
+        (2, 30, &[6]),
+        (1, 40, &[7, 1, 8]),
+        (2, 50, &[9]),
+        (3, 60, &[0]),
+        (1, 70, &[8, 1, 9]),
+        (2, 80, &[3]),
+        (3, 90, &[0]),
+        // The entry of an interrupt ends a row: what comes behind it does not replace what was before.
+        (4, 100, &[3]),
+        (5, 110, &[7]),
+        (2, 120, &[4]),
+        (1, 130, &[9, 1, 7]),
+    ];
+    let mut stream = b"\xc1\x1f\xfc\xc1\x00".to_vec();
+    for (id, stamp, fields) in events {
+        stream.extend((id | stamp << 5).to_le_bytes());
+        stream.extend(fields);
+    }
+    let (_folder, trace) = trace(text, &[("k_0", &stream)]);
+    let (mut waits, mut begun, mut wakings) = (Vec::new(), None, Vec::new());
+    let damages = trace.for_each(|event| match &event.kind {
+        EventKind::Switch { call, .. } => {
+            waits.push((event.current.0, call.map(|call| (call.number, call.arg0))))
+        }
+        EventKind::Mark(_) => begun = Some(event.at.ns()),
+        EventKind::Waking { target, .. } => wakings.push((target.0, event.context)),
+        _ => {}
+    });
+    assert_eq!(damages, []);
+    assert_eq!(waits, [(7, Some((0, 6))), (8, None), (9, Some((0, 4)))]);
+    assert_eq!(begun, Some(10), "the first call of a trace is when it begins");
+    assert_eq!(wakings, [(7, Context::Softirq(Softirq::NetRx))]);
 }

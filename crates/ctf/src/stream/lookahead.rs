@@ -62,6 +62,8 @@ impl Lookahead {
     ) -> (u64, u64) {
         self.clear();
         let end = end.min(bytes.len() as u64 * 8);
+        // Whether the event found last gives its place to a next one of the row.
+        let mut in_row = false;
         while self.len < MAX_AHEAD && at < end {
             let Ok((heading, begin)) = head.read(bytes, at, registers, stamp) else { break };
             let Some(size) = sizes.get(heading.id) else { break };
@@ -69,8 +71,11 @@ impl Lookahead {
             if behind > end {
                 break;
             }
-            self.found[self.len] = FoundEvent { class: size.class, stamp: heading.stamp, at: begin };
-            self.len += usize::from(size.wanted);
+            let index = self.len - usize::from(in_row & size.in_row);
+            self.found[index % MAX_AHEAD] = FoundEvent { class: size.class, stamp: heading.stamp, at: begin };
+            // The first event stays, so that a stream begins where it begins.
+            in_row = if size.wanted { size.in_row && index > 0 } else { in_row };
+            self.len = index + usize::from(size.wanted || index < self.len);
             (at, stamp) = (behind, heading.stamp);
         }
         (at, stamp)

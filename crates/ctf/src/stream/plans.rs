@@ -62,6 +62,8 @@ pub(super) struct Size {
     /// The size of the fields behind the header.
     pub bits: u32,
     pub wanted: bool,
+    /// Of such events in a row, only the last one is needed.
+    pub in_row: bool,
 }
 
 impl Sizes {
@@ -73,13 +75,20 @@ impl Sizes {
         let size = |&class: &u32| {
             let plan = classes.get(class as usize)?;
             let bits = u32::try_from(plan.plan.size()?).ok()?;
-            Some(Size { class, bits, wanted: !plan.ignored })
+            Some(Size { class, bits, wanted: !plan.ignored, in_row: false })
         };
         Self(table.iter().map(size).collect())
     }
 
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Of wanted events of these classes in a row, only the last one is needed.
+    fn need_last(&mut self, in_row: impl Fn(u32) -> bool) {
+        for size in self.0.iter_mut().flatten() {
+            size.in_row = size.wanted && in_row(size.class);
+        }
     }
 
     #[inline]
@@ -194,6 +203,22 @@ impl Plans {
         }
         let signature = signature(&metadata);
         Ok(Self { metadata, packet_header, signature, streams, classes })
+    }
+
+    /// The same plans for a reader that needs only the last of the events of these classes that follow each other in a
+    /// stream, with no other wanted event in between: [`super::Reader::next`] passes over earlier ones where that is
+    /// cheaper than to report them.
+    #[must_use]
+    pub fn with_last_of(mut self, in_row: impl Fn(&EventClass) -> bool) -> Self {
+        let Self { metadata, streams, classes, .. } = &mut self;
+        let event = |class: u32| {
+            let EventPlan { stream, event, .. } = classes.get(class as usize)?;
+            metadata.streams.get(*stream)?.events.get(*event)
+        };
+        for stream in streams {
+            stream.sizes.need_last(|class| event(class).is_some_and(&in_row));
+        }
+        self
     }
 
     /// The metadata of the trace.

@@ -113,6 +113,63 @@ fn events_that_nobody_asked_for_count_for_the_stamps_of_others() {
     assert_eq!((stamps, reader.stamp()), (vec![3 * round + 4], 3 * round + 5));
 }
 
+/// A packet of events without a size of their own between events of a fixed size: `n` is a `number`, `w` is `words`.
+fn mixed(sequence: u64, begin: u64, kinds: &str) -> Vec<u8> {
+    let stamps: Vec<u64> = (begin..).take(kinds.len()).collect();
+    let mut bytes = packet(sequence, 0, &stamps);
+    let first = 76;
+    for (index, kind) in kinds.chars().enumerate() {
+        let at = first + index * 6;
+        if kind == 'w' {
+            // A number of words of 0, and an empty text: two bytes, as those of `number`.
+            let header = bytes[at..].first_chunk_mut::<4>().expect("a header");
+            *header = (u32::from_le_bytes(*header) ^ 3).to_le_bytes();
+            bytes[at + 4..at + 6].fill(0);
+        }
+    }
+    bytes
+}
+
+#[test]
+fn of_events_in_a_row_the_first_of_a_part_and_the_last_are_reported() {
+    let all = |_: &EventClass| Some(Vec::new());
+    let plans = || plans_of(&Selection::Fields(&all)).with_last_of(|event| event.name == "number");
+    for (kinds, reported) in [
+        ("nnnnnn", [0, 5].as_slice()),
+        ("nwnnnw", &[0, 1, 2, 4, 5]),
+        ("wnnnnn", &[0, 1, 5]),
+        ("n", &[0]),
+        ("nn", &[0, 1]),
+    ] {
+        let bytes = mixed(0, 10, kinds);
+        let stamps: Vec<u64> = reported.iter().map(|index| 10 + index).collect();
+        assert_eq!(read_all(&plans(), &bytes), (stamps, vec![]), "{kinds}");
+    }
+    // A row ends with its packet, before which records may have been lost.
+    let two = [mixed(0, 10, "nnnn"), mixed(1, 20, "nnn")].concat();
+    assert_eq!(read_all(&plans(), &two).0, [10, 13, 20, 22]);
+    // The fields are those of the event that is reported.
+    let bytes = mixed(0, 30, "nnnn");
+    let plans = plans_of(&Selection::All).with_last_of(|event| event.name == "number");
+    let mut reader = Reader::new(&plans, bytes.as_slice()).expect("memory");
+    let mut numbers = Numbers::default();
+    while let Some(item) = reader.next() {
+        if matches!(item, Item::Event(_)) {
+            reader.fields(&mut numbers).expect("fields");
+        }
+    }
+    assert_eq!(numbers.0, [30, 33]);
+}
+
+#[test]
+fn events_that_are_not_wanted_do_not_end_a_row() {
+    let numbers = |event: &EventClass| (event.name == "number").then(Vec::new);
+    let plans = plans_of(&Selection::Fields(&numbers)).with_last_of(|_| true);
+    assert_eq!(read_all(&plans, &mixed(0, 10, "nnnn")).0, [10, 13]);
+    // Their size is not fixed, so that looking ahead ends before them.
+    assert_eq!(read_all(&plans, &mixed(0, 10, "nnwnn")).0, [10, 11, 13, 14]);
+}
+
 /// Keeps the numbers that it gets.
 #[derive(Default)]
 struct Numbers(Vec<u64>);

@@ -144,7 +144,8 @@ impl Lttng {
             return Err(OpenError::unsupported(&self.description.path, why));
         }
         let plans = Plans::new(directory.metadata, &Selection::Fields(&wanted))
-            .map_err(|source| OpenError::Plans { path: folder.join("metadata"), source })?;
+            .map_err(|source| OpenError::Plans { path: folder.join("metadata"), source })?
+            .with_last_of(|event| Kind::from_event(&event.name).replaces_earlier());
         let name = |class| plans.class(class).map_or("", |class| class.event.name.as_str());
         let kinds = (0..plans.len() as u32).map(|class| Kind::from_event(name(class))).collect();
         let mut streams = Vec::new();
