@@ -1,16 +1,18 @@
 //! How fast traces of other tracers are read, as CPU time, beside `babeltrace2 -o dummy` in the same run:
-//! every field, then what the graph needs, then the graph too. A checksum over the values shows that they
-//! were decoded; babeltrace2's text makes the same.
+//! every field, then what the graph needs, then the graph too. A checksum over all bits of the values shows that they
+//! were decoded; it is that of another run in which each value was compared with babeltrace2's text.
+
+mod checksum;
+mod peer;
+mod text;
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
-use wakepath_ctf::plan::Visitor;
 use wakepath_ctf::stream::{Item, Plans, Reader, Selection};
 use wakepath_ctf::trace::Trace;
 use wakepath_event::{EventSource, RecordingFormat};
@@ -18,6 +20,7 @@ use wakepath_wait_graph::{Builder, Graph};
 
 use crate::statistics::median;
 use crate::{machine, processes, progress};
+use checksum::{Checksum, Sum};
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -35,72 +38,23 @@ pub struct Options {
     program: PathBuf,
 }
 
-/// A checksum of the decoded events, so that the compiler cannot leave out the decoding. Numbers count by their lowest 32 bits: a negative one
-/// that is shown in base 16 is cut to its width there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Checksum {
-    events: u64,
-    stamps: u64,
-    numbers: u64,
-}
-
-impl Checksum {
-    const fn plus(self, other: Self) -> Self {
-        Self {
-            events: self.events + other.events,
-            stamps: self.stamps.wrapping_add(other.stamps),
-            numbers: self.numbers.wrapping_add(other.numbers),
-        }
-    }
-}
-
-/// Takes every field.
-#[derive(Default)]
-struct Sum {
-    numbers: u64,
-    /// Apart: babeltrace2 2.0 shows another text in the place of an empty one.
-    texts: u64,
-}
-
-impl Visitor for Sum {
-    #[inline]
-    fn unsigned(&mut self, _: u16, value: u64) {
-        self.numbers = self.numbers.wrapping_add(value & 0xffff_ffff);
-    }
-
-    #[inline]
-    fn signed(&mut self, _: u16, value: i64) {
-        self.numbers = self.numbers.wrapping_add(value as u64 & 0xffff_ffff);
-    }
-
-    #[inline]
-    fn float(&mut self, _: u16, value: f64) {
-        self.texts = self.texts.wrapping_add(value.to_bits());
-    }
-
-    #[inline]
-    fn bytes(&mut self, _: u16, value: &[u8]) {
-        let ends = value.first().zip(value.last()).map_or(0, |(a, b)| u64::from(*a) << 8 | u64::from(*b));
-        self.texts = self.texts.wrapping_add(ends + value.len() as u64);
-    }
-}
-
 /// Prints the table.
 pub fn run(options: &Options) -> Result<()> {
     ensure!(options.rounds > 0, "nothing to run: no rounds");
     println!("## Reading traces of other tracers\n\n{}\n", machine::describe());
     println!(
         "| trace | events | babeltrace2 s | every field s | | what the graph needs s | | made events of s | and \
-         the graph s | a path, as a process s | all CPUs, wall s |"
+         the graph s | a path, as a process s | | all CPUs, wall s |"
     );
-    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     for trace in &options.traces {
         row(trace, options)?;
     }
     println!(
         "\nMedians of {} rounds, CPU time; the last column is every field again, a thread a stream, as time \
-         on the wall. babeltrace2: `babeltrace2 -o dummy`, the whole process. `=` behind a time: the \
-         checksum is that of babeltrace2's text. A path: `wakepath path --tid` of the thread that was \
+         on the wall. babeltrace2: `babeltrace2 -o dummy`, the whole process. `=` behind a time: its \
+         checksum over all 64 bits of numbers, texts and fractions is that of a run in which each value was compared \
+         with babeltrace2's text. A path: `wakepath path --tid` of the thread that was \
          switched most often, from the trace's folder to the answer.",
         options.rounds
     );
@@ -118,7 +72,7 @@ fn row(path: &Path, options: &Options) -> Result<()> {
     let (mut theirs, mut all, mut needed, mut events) = (vec![], vec![], vec![], vec![]);
     let (mut graph, mut whole, mut wall) = (vec![], vec![], vec![]);
     let tid = busiest(path)?;
-    let mut checksum = Checksum::default();
+    let (mut checksum, mut selected) = (Checksum::default(), Checksum::default());
     for round in 1..=options.rounds {
         progress(&format!("{name}, round {round} of {}", options.rounds));
         let child = Command::new("babeltrace2")
@@ -136,7 +90,7 @@ fn row(path: &Path, options: &Options) -> Result<()> {
         ensure!(decode(path, &Selection::All, true)? == checksum, "threads decode something else");
         wall.push(began.elapsed().as_secs_f64());
         let wanted = Selection::Fields(&wakepath_import::wanted);
-        let selected = timed(&mut needed, || decode(path, &wanted, false))?;
+        selected = timed(&mut needed, || decode(path, &wanted, false))?;
         ensure!(selected.events <= checksum.events, "more events than there are");
         timed(&mut events, || {
             let mut sum = 0_u64;
@@ -160,8 +114,12 @@ fn row(path: &Path, options: &Options) -> Result<()> {
         ""
     } else {
         progress(&format!("{name}: the text of babeltrace2"));
-        let text = of_text(path)?;
-        ensure!(text == checksum, "{name}: {checksum:?} is not babeltrace2's {text:?}");
+        let (all, graph) = peer::checksums(path)?;
+        ensure!(all == checksum, "{name}: {checksum:?} is not babeltrace2's {all:?}");
+        ensure!(
+            graph == selected,
+            "{name}: {selected:?} of what the graph needs is not babeltrace2's {graph:?}"
+        );
         " ="
     };
     progress("");
@@ -171,7 +129,7 @@ fn row(path: &Path, options: &Options) -> Result<()> {
         None => "–".to_owned(),
     };
     println!(
-        "| {name} | {} | {:.3} | {:.3}{same} | {} | {:.3} | {} | {:.3} | {:.3} | {:.3} | {:.3} |",
+        "| {name} | {} | {:.3} | {:.3}{same} | {} | {:.3}{same} | {} | {:.3} | {:.3} | {:.3} | {} | {:.3} |",
         checksum.events,
         middle(&theirs),
         middle(&all),
@@ -181,6 +139,7 @@ fn row(path: &Path, options: &Options) -> Result<()> {
         middle(&events),
         middle(&graph),
         middle(&whole),
+        times(&whole),
         middle(&wall),
     );
     Ok(())
@@ -234,70 +193,12 @@ fn stream(plans: &Plans, path: &Path) -> Result<Checksum> {
         match item {
             Item::Event(head) => {
                 reader.fields(&mut sum).map_err(|fault| anyhow!("{}: {fault}", path.display()))?;
-                checksum.events += 1;
-                checksum.stamps = checksum.stamps.wrapping_add(head.stamp);
+                checksum.count(head.stamp);
             }
             Item::Packet(_) | Item::Lost(_) => {}
             Item::Fault(fault) => return Err(anyhow!("{}: {fault}", path.display())),
         }
     }
-    std::hint::black_box(sum.texts);
-    checksum.numbers = sum.numbers;
+    checksum.values = sum;
     Ok(checksum)
-}
-
-/// The checksum that babeltrace2's text gives: all numbers behind the packet's context.
-fn of_text(path: &Path) -> Result<Checksum> {
-    let mut child = Command::new("babeltrace2")
-        .args(["run", "--component=in:source.ctf.fs"])
-        .arg(format!("--params=inputs=[\"{}\"]", path.display()))
-        .args(["--component=mux:filter.utils.muxer", "--component=out:sink.text.pretty"])
-        .args(["--params=no-delta=yes,clock-cycles=yes,field-trace:hostname=no"])
-        .args(["--connect=in:mux", "--connect=mux:out"])
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let text = BufReader::new(child.stdout.take().context("no pipe")?);
-    let mut checksum = Checksum::default();
-    for line in text.split(b'\n') {
-        let line = line?;
-        let stamp = line.get(1..21).and_then(|digits| std::str::from_utf8(digits).ok());
-        let stamp: u64 = stamp.and_then(|digits| digits.parse().ok()).context("a line without a stamp")?;
-        checksum.events += 1;
-        checksum.stamps = checksum.stamps.wrapping_add(stamp);
-        // The CPU of the packet's context is no field of the event.
-        let fields = line.windows(4).position(|four| four == b" }, ").map_or(line.len(), |at| at + 4);
-        checksum.numbers = checksum.numbers.wrapping_add(numbers(&line[fields..]));
-    }
-    ensure!(child.wait()?.success(), "babeltrace2 cannot read {} whole", path.display());
-    Ok(checksum)
-}
-
-/// The sum of what stands behind each ` = `, unless it is a text or a group.
-fn numbers(mut text: &[u8]) -> u64 {
-    let mut sum = 0_u64;
-    loop {
-        // Texts may hold anything.
-        let Some(next) = text.iter().position(|&byte| byte == b'"' || byte == b'=') else { return sum };
-        let quoted = text[next] == b'"';
-        text = &text[next + 1..];
-        if quoted {
-            let mut escaped = false;
-            let end = text.iter().position(|&byte| {
-                let ends = byte == b'"' && !escaped;
-                escaped = byte == b'\\' && !escaped;
-                ends
-            });
-            text = &text[end.map_or(text.len(), |end| end + 1)..];
-            continue;
-        }
-        let word = text.get(1..).unwrap_or_default();
-        let len = word.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'-').count();
-        let word = std::str::from_utf8(&word[..len]).unwrap_or_default();
-        let value = match word.strip_prefix("0x") {
-            Some(digits) => u64::from_str_radix(digits, 16).ok(),
-            None if word.len() > 1 && word.starts_with('0') => u64::from_str_radix(word, 8).ok(),
-            None => word.parse::<i128>().ok().map(|value| value as u64),
-        };
-        sum = sum.wrapping_add(value.unwrap_or(0) & 0xffff_ffff);
-    }
 }
