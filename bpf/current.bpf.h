@@ -119,6 +119,14 @@ static __always_inline __u64 current_address(void)
 	return (__u64)bpf_get_current_task();
 }
 
+/* The same as `current_tid`. */
+static __always_inline __u32 current_tid_by_loads(void)
+{
+	if (bpf_ksym_exists(bpf_rdonly_cast))
+		return bpf_core_cast((void *)current_address(), struct task_struct)->pid;
+	return current_tid();
+}
+
 /* The registers of `task` when it entered the kernel. */
 static __always_inline struct pt_regs *registers_of(struct task_struct *task)
 {

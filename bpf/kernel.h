@@ -77,6 +77,11 @@ struct list_head {
 	struct list_head *next;
 };
 
+/* A number of 64 bits in memory, with a type that every kernel has. */
+struct timespec64 {
+	__s64 tv_sec;
+};
+
 struct upid {
 	int nr;
 };
