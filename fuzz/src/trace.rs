@@ -44,14 +44,16 @@ fn check_rows(metadata: &Metadata, stream: &[u8]) {
         (items.len() < 1000).then_some(items)
     };
     let (Some(every), Some(last)) = (read(false), read(true)) else { return };
-    let mut last = last.into_iter().peekable();
-    let mut every = every.into_iter().peekable();
-    while let Some(item) = every.next() {
-        if last.next_if_eq(&item).is_some() {
-            continue;
+    // From the end: where events of a row are equal, the last one of them is the one that is there.
+    let mut last = last.into_iter().rev().peekable();
+    let mut next_is_of_row = false;
+    for item in every.into_iter().rev() {
+        let of_row = item.1;
+        if last.next_if_eq(&item).is_none() {
+            assert!(of_row, "only events of rows are left out");
+            assert!(next_is_of_row, "the last event of a row is left out");
         }
-        assert!(item.1, "only events of rows are left out");
-        assert!(every.peek().is_some_and(|next| next.1), "the last event of a row is left out");
+        next_is_of_row = of_row;
     }
     assert_eq!(last.next(), None, "nothing is added");
 }
