@@ -26,7 +26,7 @@ pub fn check(input: &[u8]) {
     check_rows(&metadata, stream);
 }
 
-/// Of events in a row, the last one is there: the others may be left out, and nothing else is.
+/// The last of the events of a row is there: the others may be left out, and nothing else is.
 fn check_rows(metadata: &Metadata, stream: &[u8]) {
     let even = |event: &EventClass| event.id.is_multiple_of(2);
     let read = |of_rows: bool| {

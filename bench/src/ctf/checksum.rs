@@ -29,7 +29,7 @@ impl Checksum {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sum {
     pub numbers: u64,
-    /// Of texts, and of arrays of numbers that are passed on as they stand in the file.
+    /// The sum over texts, and over arrays of numbers that are passed on as they stand in the file.
     pub texts: u64,
     pub fractions: u64,
 }

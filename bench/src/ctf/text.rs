@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(number(b"x"), None);
     }
 
-    /// What C's `printf("%g")` prints.
+    /// The texts are those that C's `printf("%g")` prints.
     #[test]
     fn fractions_are_compared_as_they_are_printed() {
         for (value, printed) in [

@@ -62,7 +62,7 @@ pub(super) struct Size {
     /// The size of the fields behind the header.
     pub bits: u32,
     pub wanted: bool,
-    /// Of such events in a row, only the last one is needed.
+    /// Only the last of such events in a row is needed.
     pub in_row: bool,
 }
 
@@ -84,7 +84,7 @@ impl Sizes {
         self.0.is_empty()
     }
 
-    /// Of wanted events of these classes in a row, only the last one is needed.
+    /// Marks these classes: only the last of their wanted events in a row is needed.
     fn need_last(&mut self, in_row: impl Fn(u32) -> bool) {
         for size in self.0.iter_mut().flatten() {
             size.in_row = size.wanted && in_row(size.class);
