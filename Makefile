@@ -70,6 +70,14 @@ incidents: program ## plant incidents of known cause and size, ask as a newcomer
 	{ cat incidents/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make incidents\`."; echo; \
 	  cat target/incidents.md; } >docs/incidents.md; cat target/incidents.md; exit $$code
 
+.PHONY: cost
+cost: program workloads ## the cost of recording that is printed, beside runs of loads alone and recorded: writes docs/cost.md (root)
+	$(CARGO) build $(LOCKED) --release --package wakepath-truth
+	@$(AS_ROOT) target/release/wakepath-truth cost >target/cost.md; code=$$?; \
+	commit=$$(git describe --always --dirty --exclude='*'); \
+	{ cat crates/truth/cost-head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make cost\`."; echo; \
+	  cat target/cost.md; } >docs/cost.md; cat target/cost.md; exit $$code
+
 .PHONY: peers
 peers: ## the states of threads in the traces of WAKEPATH_TRACES, beside those that the traces prove: writes docs/peers.md
 	@[ -d "$(WAKEPATH_TRACES)" ] || { echo "peers: set WAKEPATH_TRACES to the folder of the traces"; exit 1; }

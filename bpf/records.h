@@ -65,6 +65,7 @@ enum wp_kind {
 	WP_MAPPING = 51,
 	WP_MARK = 52,
 	WP_STACK_COUNTS = 53,
+	WP_KERNEL_COST = 54,
 };
 
 /* The context of the CPU when a record was made. Softirq vectors have the kernel's numbers. */

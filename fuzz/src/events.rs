@@ -2,9 +2,10 @@
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event,
-    EventKind, FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet,
-    Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
+    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
+    Event, EventKind, FileName, Flow, FlowId, FunctionCall, KernelCost, KernelLock, LockWord, Mapping, Mark,
+    NameSpace, Packet, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity,
+    Tid,
 };
 
 /// Bytes, taken one by one; 0 behind their end.
@@ -304,6 +305,12 @@ impl Bytes<'_> {
                 checked: self.wild(),
                 disagreed: self.wild(),
                 doubtful: self.wild(),
+            }),
+            46 if self.below(2) == 0 => EventKind::KernelCost(KernelCost {
+                kind: CostKind::ALL[usize::from(self.below(8))],
+                count: Some(self.wild()).filter(|&count| count != u64::MAX),
+                from_ns: self.wild() / 2,
+                to_ns: Some(u64::MAX / 2),
             }),
             46 => EventKind::Stolen(if self.below(2) == 0 { u64::from(self.next()) } else { self.wild() }),
             _ => EventKind::Clocks(Clocks {

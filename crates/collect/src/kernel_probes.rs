@@ -9,7 +9,7 @@ use libbpf_rs::btf::types::Func;
 use libbpf_rs::{Object, OpenObject, libbpf_sys};
 
 use crate::error::Error;
-use crate::libbpf::{kernel_types, load_error, owned, program, recursion_misses};
+use crate::libbpf::{kernel_types, load_error, owned, program, program_info};
 use crate::probes::NEVER;
 
 /// The kernel's own function for trying such programs: it does nothing, and nothing else calls it.
@@ -120,14 +120,14 @@ impl KernelProbes {
     pub fn unseen(&self, is_asked: impl Fn(u32) -> bool, returned: u64) -> u64 {
         let skipped = |returns| -> u64 {
             let copies = self.0.iter().filter(|copy| is_asked(copy.target) && copy.returns == returns);
-            copies.map(|copy| recursion_misses(copy.program.as_fd())).sum()
+            copies.map(|copy| program_info(copy.program.as_fd()).recursion_misses).sum()
         };
         skipped(false) + skipped(true).max(returned)
     }
 
     /// How often the kernel skipped a program because it was already running on that CPU.
     pub fn skipped(&self) -> u64 {
-        self.0.iter().map(|copy| recursion_misses(copy.program.as_fd())).sum()
+        self.0.iter().map(|copy| program_info(copy.program.as_fd()).recursion_misses).sum()
     }
 }
 

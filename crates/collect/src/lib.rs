@@ -7,6 +7,7 @@
 
 mod child;
 mod clocks;
+mod cost;
 mod doctor;
 mod error;
 mod kernel_probes;

@@ -82,8 +82,9 @@ pub(crate) fn sum_per_cpu(map: &impl MapCore, entry: u32) -> Result<u64, libbpf_
     Ok(per_cpu(map, entry)?.iter().map(|value| word(value, 0)).sum())
 }
 
-/// How often the kernel skipped a program because it was already running on that CPU.
-pub(crate) fn recursion_misses(program: BorrowedFd<'_>) -> u64 {
+/// The kernel's counts of a program, all 0 where it does not give them: how often it skipped the program because it was
+/// already running on that CPU (`recursion_misses`); while statistics are on, how often it ran and for how long.
+pub(crate) fn program_info(program: BorrowedFd<'_>) -> libbpf_sys::bpf_prog_info {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut len = size_of_val(&info) as u32;
     // SAFETY: `info` is plain data of `len` bytes that the call fills; its array fields are zero,
@@ -91,7 +92,7 @@ pub(crate) fn recursion_misses(program: BorrowedFd<'_>) -> u64 {
     let failed = unsafe {
         libbpf_sys::bpf_obj_get_info_by_fd(program.as_raw_fd(), (&raw mut info).cast(), &raw mut len)
     };
-    if failed == 0 { info.recursion_misses } else { 0 }
+    if failed == 0 { info } else { libbpf_sys::bpf_prog_info::default() }
 }
 
 /// Takes ownership of the descriptor that a call of libbpf returned; a negative one is an error number.

@@ -9,6 +9,7 @@ use libbpf_rs::{Link, OpenObject, RingBuffer, RingBufferBuilder};
 use wakepath_event::StackCounts;
 use wakepath_functions::Runtime;
 
+use crate::cost::Runs;
 use crate::error::Error;
 use crate::kernel_probes::{self, KernelProbes, KernelTypes};
 use crate::libbpf::{
@@ -259,8 +260,19 @@ impl<'obj> Programs<'obj> {
     /// How often the kernel skipped one of our programs because it was already running on that CPU.
     pub(crate) fn skipped(&self) -> u64 {
         let loaded = self.skeleton.object().progs().filter(|program| program.autoload());
-        let skipped: u64 = loaded.map(|program| libbpf::recursion_misses(program.as_fd())).sum();
+        let skipped: u64 = loaded.map(|program| libbpf::program_info(program.as_fd()).recursion_misses).sum();
         skipped + self.kernel_probes.skipped()
+    }
+
+    /// The runs of each program so far and their time, as far as the kernel's statistics were on.
+    pub(crate) fn runs(&self) -> Vec<Runs> {
+        let loaded = self.skeleton.object().progs().filter(|program| program.autoload());
+        let runs = loaded.map(|program| {
+            let info = libbpf::program_info(program.as_fd());
+            let program = program.name().to_string_lossy().into_owned();
+            Runs { program, runs: info.run_cnt, ns: info.run_time_ns }
+        });
+        runs.collect()
     }
 
     /// Stops recording: calls first, while their waits are still recorded.

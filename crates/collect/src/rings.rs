@@ -17,6 +17,8 @@ const HEAD: usize = 0;
 const LOST: usize = 72;
 const KSOFTIRQD: usize = 48;
 const TAIL: usize = 64;
+const TIMED: usize = 88;
+const TIMED_NS: usize = 96;
 
 /// All rings of one class, one a CPU, in memory shared with the kernel.
 pub(crate) struct Rings {
@@ -75,6 +77,23 @@ impl Rings {
     /// The number of records that `cpu` lost so far since its ring was full.
     pub(crate) fn lost(&self, cpu: usize) -> u64 {
         self.word(cpu, LOST).load(Ordering::Relaxed)
+    }
+
+    /// The number of switches on all CPUs whose program was timed, and the sum of these times, ns.
+    pub(crate) fn timed(&self) -> (u64, u64) {
+        let sum = |offset| {
+            let words = (0..self.cpus).map(|cpu| self.word(cpu, offset).load(Ordering::Relaxed));
+            words.fold(0, u64::wrapping_add)
+        };
+        (sum(TIMED), sum(TIMED_NS))
+    }
+
+    /// Drops what the rings hold.
+    pub(crate) fn discard(&self) {
+        for cpu in 0..self.cpus {
+            let head = self.word(cpu, HEAD).load(Ordering::Acquire);
+            self.word(cpu, TAIL).store(head, Ordering::Release);
+        }
     }
 
     /// Names `cpu`'s softirq thread, so that its own work is not counted as interruption.
@@ -155,8 +174,10 @@ mod tests {
             #include "records.h"
             #include "ring.h"
             int main(void) {
-                printf("%zu %zu %zu %zu %d %d", offsetof(struct wp_ring, head), offsetof(struct wp_ring, lost),
-                       offsetof(struct wp_ring, ksoftirqd), offsetof(struct wp_ring, tail), WP_RING_DATA,
+                printf("%zu %zu %zu %zu %zu %zu %d %d", offsetof(struct wp_ring, head),
+                       offsetof(struct wp_ring, lost),
+                       offsetof(struct wp_ring, ksoftirqd), offsetof(struct wp_ring, tail),
+                       offsetof(struct wp_ring, timed), offsetof(struct wp_ring, timed_ns), WP_RING_DATA,
                        WP_RING_SLACK);
             }"#;
         let folder = std::env::temp_dir().join(format!("wakepath-ring-{}", std::process::id()));
@@ -168,7 +189,7 @@ mod tests {
         assert!(compiled.unwrap().success(), "the C compiler refused bpf/ring.h");
         let printed = Command::new(&program).output().unwrap().stdout;
         std::fs::remove_dir_all(&folder).unwrap();
-        let expected = format!("{HEAD} {LOST} {KSOFTIRQD} {TAIL} {DATA} {SLACK}");
+        let expected = format!("{HEAD} {LOST} {KSOFTIRQD} {TAIL} {TIMED} {TIMED_NS} {DATA} {SLACK}");
         assert_eq!(String::from_utf8(printed).unwrap(), expected);
     }
 

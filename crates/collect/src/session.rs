@@ -14,6 +14,7 @@ use wakepath_kernel_records::{Buffer, Header, Kind};
 use wakepath_recording::{Place, WriteError, Writer};
 
 use crate::child::{Held, Running};
+use crate::cost::{self, Calibration};
 use crate::error::Error;
 use crate::mapped_code::MappedCode;
 use crate::mappings::{MappedFile, Mappings};
@@ -107,7 +108,10 @@ pub fn record(
     for pid in options.targets.iter().copied().chain(held.as_ref().map(|held| held.pid as u32)) {
         programs.follow(pid)?;
     }
+    let calibration = Calibration::begin();
     programs.attach(options)?;
+    let costs = calibration.and_then(|calibration| calibration.finish(&programs, &sched, &net));
+    let costs = costs.map(|costs| cost::Recorded::new(costs, &sched, options.records_functions()));
 
     let (began, spent) = (Instant::now(), cpu_time());
     let mut session = Session {
@@ -120,6 +124,7 @@ pub fn record(
         commands: Vec::new(),
         mappings: Mappings::new(),
         mapped_files: Vec::new(),
+        costs,
         life_lost: vec![0; cpus],
         skipped: 0,
         stacks: options.stacks != Stacks::None,
@@ -189,6 +194,8 @@ struct Session<'a, 'obj> {
     mappings: Mappings,
     /// Files that only their mappings lead to; there at the end.
     mapped_files: Vec<MappedFile>,
+    /// The cost of the programs, where it could be measured.
+    costs: Option<cost::Recorded>,
     /// Each CPU's number of lost rare records at the last check.
     life_lost: Vec<u64>,
     /// How often the kernel had skipped programs at the last check.
@@ -236,6 +243,7 @@ impl Session<'_, '_> {
                 self.add_event(EventKind::Rename { tid, comm: Comm::new(name.as_bytes()) });
             }
         }
+        self.add_costs();
         let started = clocks::now();
         self.add_event_at(started, Cpu::UNKNOWN, EventKind::Mark(Mark::Started));
         self.drain()?;
@@ -266,6 +274,7 @@ impl Session<'_, '_> {
             if Instant::now() >= next_check {
                 next_check += CHECK_INTERVAL;
                 self.check();
+                self.add_costs();
                 self.commands.push(WriteCommand::CheckSpace);
             }
             if let Some(ended) = watch.ended(stop) {
@@ -276,6 +285,8 @@ impl Session<'_, '_> {
 
     /// Stops recording and writes the rest.
     fn end(&mut self, status: Option<i32>) -> Result<(), Error> {
+        // Detaching makes interrupts of its own, which no program sees any more.
+        self.add_costs();
         self.programs.detach();
         // The rest of the rings must not take the room that was kept for the end.
         self.drain_rings();
@@ -389,6 +400,14 @@ impl Session<'_, '_> {
         self.add_event_at(at, Cpu::UNKNOWN, EventKind::Clocks(clocks));
     }
 
+    /// Records the costs of the programs, and how often they did what leaves no record.
+    fn add_costs(&mut self) {
+        let costs = self.costs.as_ref().map_or_else(Vec::new, |costs| costs.now(&self.sched));
+        for cost in costs {
+            self.add_event(EventKind::KernelCost(cost));
+        }
+    }
+
     fn add_loss(&mut self, cpu: Cpu, count: u64) {
         self.add_event_at(clocks::now(), cpu, EventKind::Loss { from: self.last_check, count });
     }
@@ -408,13 +427,13 @@ impl Session<'_, '_> {
 /// Gives this thread, and the writing thread that it starts, priority over others until it is dropped: people record
 /// when CPUs are busy, and a recorder that waits for a CPU lets the rings overflow. It needs a few hundredths of
 /// a CPU. The command was started before and keeps its own priority.
-struct RaisedPriority {
+pub(crate) struct RaisedPriority {
     before: libc::c_int,
 }
 
 impl RaisedPriority {
     /// Without the privilege, nothing changes.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // SAFETY: reads and sets one number of this thread.
         unsafe {
             let before = libc::getpriority(libc::PRIO_PROCESS, 0);

@@ -4,9 +4,9 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Contributor, Hang, JoinedSum, Path};
 use wakepath_event::HostIndex;
 use wakepath_findings::Evidence;
-use wakepath_wait_graph::{Loss, ThreadIndex, ThreadState};
+use wakepath_wait_graph::{Loss, ThreadIndex};
 
-use crate::{Host, Name, Problem, Recorded, Sampled, Stacks, ThreadInfo};
+use crate::{Cost, Host, Name, Problem, Recorded, Sampled, Stacks, ThreadInfo};
 
 /// The part that all answers have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,36 +29,8 @@ pub struct Head {
     pub losses: Vec<Loss>,
     /// On which host each of them, by its place among `host` and `others`; `None` where that is not known.
     pub loss_hosts: Vec<Option<HostIndex>>,
-    /// The recorder's own CPU time, where its threads were recorded.
+    /// The cost of the whole recording, where the recorder's threads were recorded.
     pub cost: Option<Cost>,
-}
-
-/// The cost of recording.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cost {
-    /// CPU time of the recorder's own threads, ns.
-    pub observer_ns: u64,
-    /// The time it was measured over, ns.
-    pub over_ns: u64,
-}
-
-impl Cost {
-    /// The cost of the recorder's own threads; `None` where it did not note which threads they are.
-    pub(crate) fn of_recorder(recorded: &Recorded) -> Option<Self> {
-        let (from, to) = (recorded.from(), recorded.to());
-        let observers = &recorded.survey.session.observers;
-        if observers.is_empty() || to <= from {
-            return None;
-        }
-        let threads = observers.iter().flat_map(|&tid| recorded.with_tid(tid));
-        let running = threads
-            .flat_map(|&index| recorded.graph.state_intervals(index).overlapping(from, to))
-            .filter_map(|interval| {
-                let ran = matches!(interval.state, ThreadState::Running { .. });
-                ran.then(|| interval.to.min(to).since(interval.from.max(from)))
-            });
-        Some(Self { observer_ns: running.fold(0, u64::saturating_add), over_ns: to.since(from) })
-    }
 }
 
 /// How the window was chosen.
@@ -137,24 +109,5 @@ impl PathAnswer<'_> {
     /// The identity of a thread when the window closed.
     pub fn thread(&self, index: ThreadIndex) -> ThreadInfo {
         self.evidence().thread(index)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use wakepath_event::{EventKind, Mark, Tid};
-    use wakepath_names::testing::{event, read};
-
-    #[test]
-    fn observers_may_have_taken_longer_than_fits() {
-        let marks = [Mark::Started, Mark::Observer(Tid(7)), Mark::Observer(Tid(8))];
-        let mut events = marks.map(|mark| event(0, 0, 0, EventKind::Mark(mark))).to_vec();
-        for at in [1, u64::MAX] {
-            events.extend([7, 8].map(|tid| event(at, tid as u16, tid, EventKind::Current)));
-        }
-        let recorded = read(&events);
-        let cost = Cost::of_recorder(&recorded).expect("there are observers");
-        assert_eq!((cost.observer_ns, cost.over_ns), (u64::MAX, u64::MAX));
     }
 }

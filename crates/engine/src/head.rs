@@ -33,6 +33,6 @@ pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Refere
         problems,
         losses,
         loss_hosts,
-        cost: Cost::of_recorder(recorded),
+        cost: Cost::of(recorded),
     }
 }

@@ -7,6 +7,7 @@ mod answer;
 mod calls;
 mod clocks;
 mod comparison;
+mod cost;
 #[cfg(feature = "collect")]
 pub mod doctor;
 mod head;
@@ -23,9 +24,10 @@ pub mod record;
 mod source;
 mod time_spec;
 
-pub use answer::{Cost, Head, IfJoined, PathAnswer, Question};
+pub use answer::{Head, IfJoined, PathAnswer, Question};
 pub use calls::{CallsAnswer, CallsError, CallsQuery, Group, MAX_CALLS, Which, calls, has_calls_of};
 pub use comparison::{Compared, Comparison, Profile, compare};
+pub use cost::{Cost, CostInKernel, CostOfKind};
 pub use info::{InfoAnswer, info};
 pub use open::{Synchronised, open, open_all, sync};
 pub use overview::Overview;

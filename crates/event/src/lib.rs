@@ -7,6 +7,7 @@
 mod call;
 mod call_names;
 mod context;
+mod cost;
 mod identity;
 mod net;
 mod signal;
@@ -16,6 +17,7 @@ mod state;
 
 pub use call::{Call, LockWord, WaitEnd};
 pub use context::{Context, Softirq};
+pub use cost::{CostKind, KernelCost};
 pub use identity::{CgroupId, Comm, Cpu, HostIndex, ThreadIdentity, Tid};
 pub use net::{Address, Direction, Flow, FlowId, Packet};
 pub use signal::{Signal, SignalAction, SignalEffect};
@@ -150,6 +152,8 @@ pub enum EventKind {
     StackOf(StackId),
     /// How the stacks came about so far.
     StackCounts(StackCounts),
+    /// The cost of a kind of the recorder's work in the kernel. The last one of its kind counts.
+    KernelCost(KernelCost),
     /// A descriptor's meaning.
     File(FileName),
     /// A descriptor belongs to a set that a thread polls.

@@ -4,12 +4,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event,
-    EventKind, FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet,
-    SetMember, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
+    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
+    Event, EventKind, FileName, Flow, FlowId, FunctionCall, KernelCost, KernelLock, LockWord, Mapping, Mark,
+    NameSpace, Packet, SetMember, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut,
+    ThreadIdentity, Tid,
 };
 
-use crate::layout::{CALL_NONE, Layout, NOTHING_READY};
+use crate::layout::{CALL_NONE, Layout, NONE, NOTHING_READY};
 use crate::length::number;
 use crate::{Header, Kind, TaskStates, record_length};
 
@@ -253,6 +254,7 @@ impl Decoder {
                 disagreed: r.u64(40),
                 doubtful: r.u64(48),
             }),
+            Kind::KernelCost => EventKind::KernelCost(kernel_cost(&r)?),
         };
         Ok((event(header, cpu, what), length))
     }
@@ -465,6 +467,18 @@ fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {
         8 => NameSpace::Target,
         other => return Err(r.bad("space", other.into())),
     })
+}
+
+fn kernel_cost(r: &Record<'_>) -> Result<KernelCost, DecodeError> {
+    let number = r.u32(16);
+    let place = (number as usize).wrapping_sub(1);
+    let kind = *CostKind::ALL.get(place).ok_or_else(|| r.bad("cost_kind", number.into()))?;
+    let given = |number| Some(number).filter(|&number| number != NONE);
+    let (count, from_ns, to_ns) = (given(r.u64(24)), r.u64(32), given(r.u64(40)));
+    if to_ns.is_some_and(|to_ns| to_ns < from_ns) {
+        return Err(r.bad("to_ns", r.u64(40)));
+    }
+    Ok(KernelCost { kind, count, from_ns, to_ns })
 }
 
 fn mark(r: &Record<'_>) -> Result<Mark, DecodeError> {

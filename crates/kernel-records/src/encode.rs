@@ -3,14 +3,14 @@
 use std::net::IpAddr;
 
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CallEnd, Direction, Event, EventKind, Flow, KernelLock, LockWord,
-    Mapping, Mark, Packet, Stack, SwitchOut, ThreadIdentity,
+    BlockRequest, BlockedState, Call, CallEnd, CostKind, Direction, Event, EventKind, Flow, KernelLock,
+    LockWord, Mapping, Mark, Packet, Stack, SwitchOut, ThreadIdentity,
 };
 
 use crate::decode::{
     LOCK_CLAIM, LOCK_VALUE, PREEMPT, THREAD_KERNEL, THREAD_RUNNING, THROTTLED, context_number,
 };
-use crate::layout::{CALL_NONE, MAX_FRAMES, MAX_RECORD_BYTES, NOTHING_READY};
+use crate::layout::{CALL_NONE, MAX_FRAMES, MAX_RECORD_BYTES, NONE, NOTHING_READY};
 use crate::{Kind, TaskStates};
 
 /// Why an event cannot be written as a record.
@@ -165,6 +165,15 @@ impl Encoder {
                     w.u64(count);
                 }
                 Kind::StackCounts
+            }
+            EventKind::KernelCost(cost) => {
+                let place = CostKind::ALL.iter().position(|kind| *kind == cost.kind).unwrap_or(0);
+                w.u32(place as u32 + 1);
+                w.u32(0);
+                for number in [cost.count.unwrap_or(NONE), cost.from_ns, cost.to_ns.unwrap_or(NONE)] {
+                    w.u64(number);
+                }
+                Kind::KernelCost
             }
             EventKind::File(file) => {
                 w.u32(file.tgid.0);

@@ -44,6 +44,7 @@ pub enum Kind {
     Mapping = 51,
     Mark = 52,
     StackCounts = 53,
+    KernelCost = 54,
 }
 
 impl Kind {

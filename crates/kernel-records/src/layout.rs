@@ -10,7 +10,7 @@
 
 mod choices;
 
-pub use choices::{CONTEXTS, MARKS, NAME_SPACES};
+pub use choices::{CONTEXTS, COST_KINDS, MARKS, NAME_SPACES};
 use choices::{DIRECTIONS, FUNCTION_ENDS, SIGNAL_ACTIONS};
 
 use crate::{Buffer, Kind};
@@ -23,6 +23,9 @@ pub const MAX_RECORD_BYTES: usize = 64 * 1024;
 
 /// Most frames of one stack: `WP_MAX_FRAMES`.
 pub const MAX_FRAMES: usize = 127;
+
+/// A number that is not known, in records that only user space writes.
+pub const NONE: u64 = u64::MAX;
 
 /// `WP_CALL_NONE`: not in a system call.
 pub const CALL_NONE: u32 = u32::MAX;
@@ -381,6 +384,14 @@ const STACK_COUNTS: &[Field] = &[
     f("doubtful", "", 48, Number(8)),
 ];
 
+const KERNEL_COST: &[Field] = &[
+    f("cost_kind", "", 16, Choice(4, COST_KINDS)),
+    f("spare", "", 20, Number(4)),
+    f("runs", "", 24, Number(8)),
+    f("from_ns", "", 32, Number(8)),
+    f("to_ns", "", 40, Number(8)),
+];
+
 const SOCKET_READY: &[Field] = &[f("flow", "flow", 16, Bits(8))];
 
 const STACK_OF: &[Field] = &[f("stack", "stack", 16, Bits(8))];
@@ -450,6 +461,7 @@ pub const LAYOUTS: &[Layout] = &[
     of_user(Kind::Mapping, "mapping", 64, MAPPING, MAPPING_TAIL),
     of_user(Kind::Mark, "mark", 32, MARK, MARK_TAIL),
     of_user(Kind::StackCounts, "stack_counts", 56, STACK_COUNTS, &[]),
+    of_user(Kind::KernelCost, "kernel_cost", 48, KERNEL_COST, &[]),
 ];
 
 #[cfg(test)]

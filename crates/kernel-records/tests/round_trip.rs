@@ -1,7 +1,7 @@
 //! Events become records and events again; other bytes are refused.
 
 use proptest::prelude::*;
-use wakepath_event::{Cpu, Event, EventKind};
+use wakepath_event::{CostKind, Cpu, Event, EventKind, KernelCost};
 use wakepath_kernel_records::layout::{self, LAYOUTS, MAX_RECORD_BYTES};
 use wakepath_kernel_records::{
     Buffer, DecodeError, Decoder, Encoder, Header, Kind, fields, record_length, walk,
@@ -114,6 +114,39 @@ fn nobody_believes_how_long_a_record_says_it_is() {
         let error = record_length(&bytes).expect_err("a length that nothing has");
         assert_eq!(error, DecodeError::BadField { record: layout.name, field, value: claim.into() });
     }
+}
+
+#[test]
+fn a_cost_of_no_kind_or_with_its_ends_the_wrong_way_round_is_refused() {
+    let cost = |number: u32, from_ns: u64, to_ns: u64| {
+        let mut bytes = vec![0; 48];
+        bytes[8] = Kind::KernelCost.number();
+        bytes[16..20].copy_from_slice(&number.to_le_bytes());
+        bytes[32..40].copy_from_slice(&from_ns.to_le_bytes());
+        bytes[40..48].copy_from_slice(&to_ns.to_le_bytes());
+        Decoder::for_release(RELEASE).decode(&bytes, Cpu(0)).map(|(event, _)| event.kind)
+    };
+    let bad = |field, value| Err(DecodeError::BadField { record: "kernel_cost", field, value });
+    for (number, from_ns, to_ns, found) in [
+        (0, 1, 2, bad("cost_kind", 0)),
+        (9, 1, 2, bad("cost_kind", 9)),
+        (u32::MAX, 1, 2, bad("cost_kind", u32::MAX.into())),
+        (1, 3, 2, bad("to_ns", 2)),
+    ] {
+        assert_eq!(cost(number, from_ns, to_ns), found, "{number}, {from_ns} to {to_ns}");
+    }
+    let read =
+        |kind, from_ns, to_ns| Ok(EventKind::KernelCost(KernelCost { kind, count: Some(0), from_ns, to_ns }));
+    assert_eq!(cost(1, 2, 2), read(CostKind::Switch, 2, Some(2)));
+    assert_eq!(cost(8, u64::MAX, u64::MAX), read(CostKind::Other, u64::MAX, None), "not known");
+}
+
+#[test]
+fn the_kinds_of_cost_are_numbered_as_the_metadata_names_them() {
+    let names = layout::COST_KINDS.iter().map(|(name, number)| (name.to_lowercase(), *number as usize));
+    let kinds =
+        CostKind::ALL.iter().zip(1..).map(|(kind, number)| (format!("{kind:?}").to_lowercase(), number));
+    assert!(names.eq(kinds));
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{Discriminant, discriminant};
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Clocks, Event, EventKind, FunctionCall, Mapping, Mark, StackCounts, Tid};
+use wakepath_event::{
+    Clocks, CostKind, Event, EventKind, FunctionCall, KernelCost, Mapping, Mark, StackCounts, Tid,
+};
 
 use crate::intervals::Intervals;
 use crate::{Name, Names};
@@ -26,6 +28,8 @@ pub struct Survey {
     pub intervals: Intervals,
     /// How stacks at switch-outs and wakings came about, by the end.
     pub stacks: Option<StackCounts>,
+    /// The costs of the recorder's work in the kernel, where it measured them.
+    pub costs: BTreeMap<CostKind, KernelCost>,
     /// How many events there are, by kind.
     pub counts: Counts,
 }
@@ -72,6 +76,9 @@ impl Survey {
             EventKind::Mapping(mapping) => self.mappings.push((event.at, mapping.clone())),
             EventKind::Clocks(clocks) => self.clocks.push((event.at, *clocks)),
             EventKind::StackCounts(counts) => self.stacks = Some(*counts),
+            EventKind::KernelCost(cost) => {
+                self.costs.insert(cost.kind, *cost);
+            }
             EventKind::Stack(_) | EventKind::StackOf(_) => {}
             EventKind::Function(call) => self.calls.push((event.at, *call)),
             EventKind::BlockIssue(_)
@@ -190,6 +197,7 @@ const fn kind_name(kind: &EventKind) -> &'static str {
         EventKind::Blocked(_) => "blocked",
         EventKind::StackOf(_) => "stack_of",
         EventKind::StackCounts(_) => "stack_counts",
+        EventKind::KernelCost(_) => "kernel_cost",
         EventKind::Function(_) => "function",
         EventKind::Stolen(_) => "stolen",
         EventKind::Signal(_) => "signal",

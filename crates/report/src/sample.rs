@@ -8,10 +8,13 @@ use wakepath_distribution::{Histogram, Unit};
 use wakepath_engine::latency::recorded::{RecordedQuery, ThreadFilter};
 use wakepath_engine::latency::{self, GroupKey, TimeSlice};
 use wakepath_engine::{
-    Answer, CallsAnswer, CallsQuery, Cost, Head, Host, HostClock, Name, Overview, Pair, PathAnswer,
-    PathQuery, Profile, Question, Recorded, Subject, Synchronisation, Synchronised, Which, calls, path,
+    Answer, CallsAnswer, CallsQuery, Cost, CostInKernel, CostOfKind, Head, Host, HostClock, Name, Overview,
+    Pair, PathAnswer, PathQuery, Profile, Question, Recorded, Subject, Synchronisation, Synchronised, Which,
+    calls, path,
 };
-use wakepath_event::{CallEnd, Event, EventKind, FileName, FunctionCall, Mapping, NameSpace, Stack, Tid};
+use wakepath_event::{
+    CallEnd, CostKind, Event, EventKind, FileName, FunctionCall, KernelCost, Mapping, NameSpace, Stack, Tid,
+};
 use wakepath_findings::testing::{FinishedStory, REALTIME};
 
 /// A finished story as an answer of the engine.
@@ -34,7 +37,7 @@ impl Answered for FinishedStory {
                 clock_error_ns: Some(0),
                 problems: Vec::new(),
                 losses: Vec::new(),
-                cost: Some(Cost { observer_ns: 14_400_000, over_ns: 1_204_000_000 }),
+                cost: Some(cost()),
             },
             question,
             if_joined: None,
@@ -349,4 +352,13 @@ pub fn synchronised() -> Synchronised {
         hosts: names.map(|name| Host { name: Name::from(name), ..Host::default() }).to_vec(),
         clocks: Synchronisation { reference: Some(0), hosts: clocks, pairs },
     }
+}
+
+/// The cost of a recording.
+fn cost() -> Cost {
+    let each = KernelCost { kind: CostKind::Switch, count: None, from_ns: 120, to_ns: Some(170) };
+    let part = CostOfKind { each, count: 50_000 };
+    let (from_ns, to_ns) = (part.from_ns(), part.to_ns());
+    let in_kernel = CostInKernel { from_ns, to_ns, running_ns: 500_000_000, by_kind: vec![part] };
+    Cost { observer_ns: 14_400_000, over_ns: 1_204_000_000, in_kernel: Some(in_kernel) }
 }

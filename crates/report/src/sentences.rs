@@ -10,14 +10,16 @@ use wakepath_clock::{Quality, Stamp};
 use wakepath_critical_path::{
     Basis, ProblemKind as OnPath, Responsible, Rule, SegmentKind, Share, SignalCause, SignalSender,
 };
-use wakepath_engine::{Damage, DamageKind, Fault, Problem, ProblemKind, ReadFault, ReadProblem};
+use wakepath_engine::{
+    Cost, CostInKernel, Damage, DamageKind, Fault, Problem, ProblemKind, ReadFault, ReadProblem,
+};
 use wakepath_event::{Comm, Context, FlowId, SignalEffect, StackCounts, Tid};
 use wakepath_findings::testing::checkout;
 use wakepath_findings::{EndedBy, Row, RowKey};
 use wakepath_names::Object;
 use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
-use crate::{problem, wording};
+use crate::{problem, text, wording};
 
 #[test]
 fn every_code_has_its_sentence() {
@@ -62,7 +64,26 @@ fn every_code_has_its_sentence() {
     );
     section("what time went to", activities());
     section("causes of calls", causes());
+    section("cost of recording", costs());
     expect_file!["../tests/sentences.txt"].assert_eq(&table);
+}
+
+fn costs() -> Vec<(&'static str, String)> {
+    let cost = |to_ns, running_ns| {
+        let in_kernel = CostInKernel { from_ns: 160_000_000, to_ns, running_ns, by_kind: Vec::new() };
+        Cost { observer_ns: 4_000_000, over_ns: 1_000_000_000, in_kernel: Some(in_kernel) }
+    };
+    let unknown = Cost { in_kernel: None, ..cost(None, 0) };
+    let of = |cost: &Cost| text::cost::sentence(cost, false);
+    vec![
+        ("range", of(&cost(Some(207_000_000), 1_900_000_000))),
+        ("range", of(&cost(Some(207_000_000), 100_000_000_000))),
+        ("range", of(&cost(Some(207_000_000), 2_000_000_000_000))),
+        ("at_least", of(&cost(None, 1_900_000_000))),
+        ("no_share", of(&cost(Some(207_000_000), 100_000_000))),
+        ("not_measured", of(&unknown)),
+        ("several_hosts", text::cost::sentence(&unknown, true)),
+    ]
 }
 
 fn problems() -> Vec<(&'static str, String)> {

@@ -2,6 +2,7 @@
 
 mod calls;
 mod comparison;
+pub(crate) mod cost;
 #[cfg(feature = "collect")]
 mod doctor;
 mod explain;

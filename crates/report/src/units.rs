@@ -21,6 +21,45 @@ pub fn duration(ns: u64) -> String {
     if unit == "ns" { format!("{ns} ns") } else { format!("{} {unit}", three_digits(ns as f64 / size)) }
 }
 
+/// A range of durations, rounded outwards to two digits of the larger one, in its unit: `160 to 210 ms`,
+/// `0.9 to 1.3 s`, `up to 2.6 µs`.
+pub fn duration_range(from_ns: u64, to_ns: u64) -> String {
+    const UNITS: [(u64, &str); 4] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns")];
+    let (size, unit) = *UNITS.iter().find(|(size, _)| to_ns >= *size).unwrap_or(&UNITS[3]);
+    let step = match to_ns / size {
+        100.. => size.saturating_mul(10),
+        10.. => size,
+        _ => (size / 10).max(1),
+    };
+    let decimals = usize::from(step < size);
+    let text = |steps: u64| format!("{:.decimals$}", steps as f64 * (step as f64 / size as f64));
+    match (from_ns / step, to_ns.div_ceil(step)) {
+        (from, to) if from == to => format!("{} {unit}", text(to)),
+        (0, to) => format!("up to {} {unit}", text(to)),
+        (from, to) => format!("{} to {} {unit}", text(from), text(to)),
+    }
+}
+
+/// A range of shares, rounded outwards: `9 to 13%`, `0.4 to 0.7%`, `up to 0.1%`.
+pub fn percent_range(from: f64, to: f64) -> String {
+    let (steps, decimals) = if to < 0.02 { (1000.0, 1) } else { (100.0, 0) };
+    let text = |share: f64| format!("{:.decimals$}", share / steps * 100.0);
+    let (low, high) = ((from * steps).floor(), (to * steps).ceil());
+    if to < 0.0005 {
+        String::from("less than 0.1%")
+    } else if low < 1.0 {
+        format!("up to {}%", text(high))
+    } else {
+        format!("{} to {}%", text(low), text(high))
+    }
+}
+
+/// A least share, rounded down: `9%`.
+pub fn percent_least(share: f64) -> String {
+    let (steps, decimals) = if share < 0.02 { (1000.0, 1) } else { (100.0, 0) };
+    format!("{:.decimals$}%", (share * steps).floor() / steps * 100.0)
+}
+
 /// A latency, or a sum of them, in its unit.
 pub fn amount(n: u64, unit: Unit) -> String {
     match unit {
@@ -144,6 +183,35 @@ mod tests {
             (u64::MAX, "5124096 h"),
         ] {
             assert_eq!(duration(ns), expected, "{ns}");
+        }
+    }
+
+    #[test]
+    fn a_range_is_rounded_outwards() {
+        for (from, to, expected) in [
+            (163_000_000, 201_000_000, "160 to 210 ms"),
+            (950_000_000, 1_210_000_000, "0.9 to 1.3 s"),
+            (13_900_000, 21_100_000, "13 to 22 ms"),
+            (0, 7, "up to 7 ns"),
+            (65, 2_600, "up to 2.6 µs"),
+            (300_000, 1_200_000, "0.3 to 1.2 ms"),
+            (0, u64::MAX, "up to 18446744080 s"),
+            (118, 165, "110 to 170 ns"),
+            (0, 0, "0 ns"),
+            (200_000_000, 200_000_000, "200 ms"),
+        ] {
+            assert_eq!(duration_range(from, to), expected, "{from} to {to}");
+        }
+        for (from, to, expected) in [
+            (0.0911, 0.1201, "9 to 13%"),
+            (0.0041, 0.0068, "0.4 to 0.7%"),
+            (0.0004, 0.0011, "up to 0.2%"),
+            (0.0001, 0.0004, "less than 0.1%"),
+        ] {
+            assert_eq!(percent_range(from, to), expected, "{from} to {to}");
+        }
+        for (least, expected) in [(0.099, "9%"), (0.0119, "1.1%"), (0.0, "0.0%")] {
+            assert_eq!(percent_least(least), expected, "{least}");
         }
     }
 

@@ -19,7 +19,7 @@ use std::path::Path;
 
 use wakepath_clock::{Quality, Reference, Stamp};
 use wakepath_critical_path::{Basis, Rule, Segment, SegmentKind, Severity, Via};
-use wakepath_event::{Call, Comm, Context, HostIndex};
+use wakepath_event::{Call, Comm, Context, CostKind, HostIndex};
 use wakepath_names::{
     CallName, Name, Names, Object, Recorded, SetSize, ThreadInfo, Unit, UnitLimit, call_name,
 };
@@ -30,6 +30,34 @@ use crate::units::duration;
 
 /// The words for a segment that no thread has.
 const IN_FLIGHT: &str = "a packet in flight";
+
+/// A kind of the recorder's work in the kernel, as documents name it.
+pub const fn cost_kind(kind: CostKind) -> &'static str {
+    match kind {
+        CostKind::Switch => "switch",
+        CostKind::Waking => "waking",
+        CostKind::Packet => "packet",
+        CostKind::Softirq => "softirq",
+        CostKind::Interrupt => "interrupt",
+        CostKind::Sample => "sample",
+        CostKind::Call => "call",
+        CostKind::Other => "other",
+    }
+}
+
+/// The things that such work is done for.
+pub const fn cost_work(kind: CostKind) -> &'static str {
+    match kind {
+        CostKind::Switch => "switches",
+        CostKind::Waking => "wake-ups",
+        CostKind::Packet => "packets",
+        CostKind::Softirq => "softirqs",
+        CostKind::Interrupt => "interrupts",
+        CostKind::Sample => "samples",
+        CostKind::Call => "calls",
+        CostKind::Other => "other records",
+    }
+}
 
 /// A name as it is shown.
 pub fn name(name: &Name) -> String {

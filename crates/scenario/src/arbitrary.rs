@@ -10,9 +10,10 @@ use proptest::sample::select;
 use proptest::strategy::Union;
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Cpu, Direction, Event,
-    EventKind, FileName, Flow, FlowId, FunctionCall, KernelLock, LockWord, Mapping, Mark, NameSpace, Packet,
-    SetMember, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadIdentity, Tid,
+    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
+    Event, EventKind, FileName, Flow, FlowId, FunctionCall, KernelCost, KernelLock, LockWord, Mapping, Mark,
+    NameSpace, Packet, SetMember, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut,
+    ThreadIdentity, Tid,
 };
 
 /// The largest number of frames of one stack.
@@ -301,7 +302,20 @@ fn life() -> impl Strategy<Value = EventKind> {
         any::<[u64; 5]>().prop_map(|[taken, repeated, checked, disagreed, doubtful]| {
             EventKind::StackCounts(StackCounts { taken, repeated, checked, disagreed, doubtful })
         }),
+        kernel_cost().prop_map(EventKind::KernelCost),
     ]
+}
+
+fn kernel_cost() -> impl Strategy<Value = KernelCost> {
+    // The largest number stands for one that is not known.
+    let number = || 0..u64::MAX;
+    let (count, cost) = (proptest::option::of(number()), (number(), proptest::option::of(number())));
+    (0..CostKind::ALL.len(), count, cost).prop_map(|(kind, count, (from_ns, to_ns))| KernelCost {
+        kind: CostKind::ALL[kind],
+        count,
+        from_ns,
+        to_ns: to_ns.map(|to_ns| to_ns.max(from_ns)),
+    })
 }
 
 /// One bit of `bytes` turned over.

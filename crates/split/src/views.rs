@@ -155,6 +155,7 @@ impl HostViews {
             | EventKind::Stack(_)
             | EventKind::StackOf(_)
             | EventKind::StackCounts(_)
+            | EventKind::KernelCost(_)
             | EventKind::Mapping(_) => return None,
             _ => {}
         }

@@ -129,6 +129,7 @@ impl Numbering {
             EventKind::Stack(_)
             | EventKind::StackOf(_)
             | EventKind::StackCounts(_)
+            | EventKind::KernelCost(_)
             | EventKind::Clocks(_)
             | EventKind::Mark(_) => {
                 return host == HostIndex::default();

@@ -222,6 +222,7 @@ impl Timeline {
             EventKind::Stack(_)
             | EventKind::StackOf(_)
             | EventKind::StackCounts(_)
+            | EventKind::KernelCost(_)
             | EventKind::Function(_)
             | EventKind::Clocks(_)
             | EventKind::Name(..)

@@ -11,6 +11,7 @@ pub mod audit;
 pub mod calls;
 mod checks;
 pub mod compare;
+pub mod cost;
 pub mod dated_back;
 pub mod document;
 pub mod incidents;

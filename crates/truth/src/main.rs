@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 use wakepath_truth::Limits;
 use wakepath_truth::calls::{self, CallsJudgement, Condition};
+use wakepath_truth::cost::{self, Series, TRIALS};
 use wakepath_truth::incidents::{self, Verdict};
 use wakepath_truth::noise::{self, Noise};
 use wakepath_truth::pair;
@@ -86,6 +87,23 @@ enum Verb {
         #[arg(long, value_name = "DIR")]
         keep: Option<PathBuf>,
     },
+    /// Checks the cost of recording that the tool prints: pairs of runs of a load, alone and recorded.
+    Cost {
+        /// The loads, by name; all if none is named.
+        names: Vec<String>,
+        /// The number of pairs.
+        #[arg(long, default_value_t = 8)]
+        pairs: u32,
+        /// About how long a load runs each time; it does a fixed number of round trips.
+        #[arg(long, default_value_t = 1.0)]
+        seconds: f64,
+        /// The tool under judgement.
+        #[arg(long, default_value = "target/release/wakepath")]
+        wakepath: PathBuf,
+        /// The folder with the built workloads.
+        #[arg(long, default_value = "workloads/bin")]
+        programs: PathBuf,
+    },
     /// Compares the states of all threads of LTTng traces with those that a replay of the scheduler's events proves.
     States {
         /// The traces, each with its metadata.
@@ -105,6 +123,10 @@ fn main() -> ExitCode {
     let result = match &options.verb {
         Some(Verb::Incidents { names, wakepath, scripts, keep }) => {
             plant(names, wakepath, scripts, keep.as_ref())
+        }
+        Some(Verb::Cost { names, pairs, seconds, wakepath, programs }) => {
+            let series = Series { wakepath: wakepath.clone(), programs: programs.clone(), seconds: *seconds };
+            check_cost(names, *pairs, &series)
         }
         Some(Verb::States { traces, wakepath, threads }) => compare_states(traces, wakepath, *threads),
         None => run(&options),
@@ -187,6 +209,20 @@ fn compare_states(traces: &[PathBuf], wakepath: &Path, list: bool) -> Result<boo
     );
     lines.iter().for_each(|line| println!("{line}"));
     Ok(same)
+}
+
+/// Runs pairs of each load and prints the table. True if enough of them lie in the range that is printed.
+fn check_cost(names: &[String], pairs: u32, series: &Series) -> Result<bool> {
+    let (folder, _temporary) = place(None)?;
+    println!("{}", cost::HEAD);
+    let mut all_right = true;
+    for trial in TRIALS.iter().filter(|trial| names.is_empty() || names.iter().any(|name| name == trial.load))
+    {
+        let pairs = (0..pairs).map(|_| series.pair(trial, &folder)).collect::<Result<Vec<_>>>()?;
+        println!("{}", cost::row(trial, &pairs));
+        all_right &= cost::is_right(&pairs);
+    }
+    Ok(all_right)
 }
 
 /// Plants each incident once and prints the table. True if no answer is wrong.

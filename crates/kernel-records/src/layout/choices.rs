@@ -40,6 +40,18 @@ pub const NAME_SPACES: &[(&str, u64)] = &[
 pub const MARKS: &[(&str, u64)] =
     &[("STARTED", 1), ("STOPPED", 2), ("COMMAND", 3), ("TARGET", 4), ("OBSERVER", 5), ("ENDED", 6)];
 
+/// The kinds of the recorder's work in the kernel, by `event::CostKind`.
+pub const COST_KINDS: &[(&str, u64)] = &[
+    ("SWITCH", 1),
+    ("WAKING", 2),
+    ("PACKET", 3),
+    ("SOFTIRQ", 4),
+    ("INTERRUPT", 5),
+    ("SAMPLE", 6),
+    ("CALL", 7),
+    ("OTHER", 8),
+];
+
 /// The ends of a call: `enum wp_function_end`.
 pub(super) const SIGNAL_ACTIONS: &[(&str, u64)] =
     &[("DEFAULT", 0), ("IGNORED", 1), ("HANDLED", 2), ("PROCESS_ENDS", 3)];

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
-use wakepath_engine::{Cost, Head, Host, Problem};
+use wakepath_engine::{Cost, CostInKernel, CostOfKind, Head, Host, Problem};
 use wakepath_event::Cpu;
 use wakepath_wait_graph::Loss;
 
@@ -73,6 +73,21 @@ struct LossJson {
 struct CostJson {
     observer_ns: u64,
     over_ns: u64,
+    /// Null where it was not measured, as the next three.
+    kernel_ns_from: Option<u64>,
+    kernel_ns_to: Option<u64>,
+    running_ns: Option<u64>,
+    by_kind: Option<Vec<CostOfKindJson>>,
+}
+
+#[derive(Serialize)]
+struct CostOfKindJson {
+    kind: &'static str,
+    count: u64,
+    each_ns_from: u64,
+    each_ns_to: Option<u64>,
+    kernel_ns_from: u64,
+    kernel_ns_to: Option<u64>,
 }
 
 impl HeadJson {
@@ -92,7 +107,36 @@ impl HeadJson {
             origin_realtime_ns: head.origin_realtime_ns.map(|ns| ns.to_string()),
             problems: head.problems.iter().map(|problem| ProblemJson::new(head, problem)).collect(),
             losses: losses.map(|(nth, loss)| LossJson::new(head, nth, loss)).collect(),
-            cost: head.cost.map(|Cost { observer_ns, over_ns }| CostJson { observer_ns, over_ns }),
+            cost: head.cost.as_ref().map(CostJson::new),
+        }
+    }
+}
+
+impl CostJson {
+    fn new(cost: &Cost) -> Self {
+        let Cost { observer_ns, over_ns, in_kernel } = cost;
+        let in_kernel = in_kernel.as_ref();
+        let by_kind = |cost: &CostInKernel| cost.by_kind.iter().map(CostOfKindJson::new).collect();
+        Self {
+            observer_ns: *observer_ns,
+            over_ns: *over_ns,
+            kernel_ns_from: in_kernel.map(|cost| cost.from_ns),
+            kernel_ns_to: in_kernel.and_then(|cost| cost.to_ns),
+            running_ns: in_kernel.map(|cost| cost.running_ns),
+            by_kind: in_kernel.map(by_kind),
+        }
+    }
+}
+
+impl CostOfKindJson {
+    fn new(part: &CostOfKind) -> Self {
+        Self {
+            kind: wording::cost_kind(part.each.kind),
+            count: part.count,
+            each_ns_from: part.each.from_ns,
+            each_ns_to: part.each.to_ns,
+            kernel_ns_from: part.from_ns(),
+            kernel_ns_to: part.to_ns(),
         }
     }
 }

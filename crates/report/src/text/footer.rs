@@ -4,9 +4,10 @@ use wakepath_critical_path::{Basis, Severity};
 use wakepath_engine::{Head, PathAnswer, Recorded};
 use wakepath_wait_graph::Loss;
 
+use super::cost;
 use crate::problem::sentence;
 use crate::screen::{Line, Screen, Style};
-use crate::units::{count, duration, percent_text};
+use crate::units::{count, duration};
 use crate::wording;
 
 /// Maximum number of problems on the first screen.
@@ -54,7 +55,7 @@ pub fn trust(answer: &PathAnswer) -> Line {
     if ambiguous > 0 {
         line.push(Style::Warning, format!(", {} ambiguous", duration(ambiguous)));
     }
-    if let Some(cost) = cost(head) {
+    if let Some(cost) = cost::cost(head) {
         line.push(Style::Faint, format!("; {cost}"));
     }
     line
@@ -63,12 +64,6 @@ pub fn trust(answer: &PathAnswer) -> Line {
 /// The meaning of `~`.
 pub fn sampled() -> Line {
     Line::faint("~ from samples; all other times are measured at each task switch")
-}
-
-/// The cost of recording.
-pub fn cost(head: &Head) -> Option<String> {
-    let cost = head.cost.filter(|cost| cost.over_ns > 0)?;
-    Some(format!("recording took {} of a CPU", percent_text(cost.observer_ns, cost.over_ns)))
 }
 
 /// The recording that an answer is from, as further questions name it.

@@ -3,7 +3,7 @@
 use wakepath_critical_path::Severity;
 use wakepath_engine::InfoAnswer;
 
-use super::{footer, when};
+use super::{cost, footer, when};
 use crate::screen::{Layout, Line, Screen};
 use crate::units::{bytes, count, duration};
 use crate::{problem, wording};
@@ -68,7 +68,10 @@ pub fn info(info: &InfoAnswer, layout: Layout) -> String {
     }
     let lost = footer::lost(&info.head.losses);
     row("lost", lost.strip_prefix("lost ").unwrap_or(&lost).to_owned());
-    row("cost", footer::cost(&info.head).unwrap_or_else(|| String::from("not recorded")));
+    row("cost", cost::cost(&info.head).unwrap_or_else(|| String::from("not recorded")));
+    for part in cost::parts(&info.head) {
+        row("", part);
+    }
     if let Some(counts) = recorded.survey.stacks {
         let mut text = format!(
             "{} taken, {} repeated; the stack cache was wrong in {} of {}",

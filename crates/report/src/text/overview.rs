@@ -8,7 +8,7 @@ use wakepath_event::Tid;
 use wakepath_findings::{ThreadTimes, thread_to_ask};
 
 use super::hangs::{deadlocks, open_wait};
-use super::{Source, footer, when};
+use super::{Source, cost, footer, when};
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{count, duration};
 use crate::wording;
@@ -33,7 +33,7 @@ pub fn overview(overview: &Overview, source: Source<'_>, layout: Layout) -> Stri
     screen.blank();
     footer::problems(&mut screen, &overview.head, "--explain");
     let mut trust = Line::faint(footer::lost(&overview.head.losses));
-    if let Some(cost) = footer::cost(&overview.head) {
+    if let Some(cost) = cost::cost(&overview.head) {
         trust.push(Style::Faint, format!("; {cost}"));
     }
     screen.wrapped(0, trust);

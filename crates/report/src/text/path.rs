@@ -265,7 +265,8 @@ mod tests {
                   0.2%  2.10 ms  waiting for a CPU
                                  its CPU meanwhile: stress 2.00 ms, idle 100 µs
 
-                lost 0 records; recording took 1.2% of a CPU
+                lost 0 records; recording took 1.2% of a CPU itself; threads ran 1.2 to 1.8% longer for it (6.0 to
+                8.5 ms)
                 ~ from samples; all other times are measured at each task switch
                 next: wakepath path --tree
             "#]],
@@ -304,7 +305,8 @@ mod tests {
                  50.0%    10 ns  waiting for a CPU
                                  its CPU meanwhile: \u{9b}2J\u{202e} 10 ns
 
-                lost 0 records; recording took 1.2% of a CPU
+                lost 0 records; recording took 1.2% of a CPU itself; threads ran 1.2 to 1.8% longer for it (6.0 to
+                8.5 ms)
                 next: wakepath path --tree
             "#]],
         );
@@ -448,7 +450,8 @@ mod tests {
 
                  share     time  what the time went to, largest first
 
-                lost 0 records; recording took 1.2% of a CPU
+                lost 0 records; recording took 1.2% of a CPU itself; threads ran 1.2 to 1.8% longer for it (6.0 to
+                8.5 ms)
                 next: wakepath path --tree
             "#]],
         );

@@ -1,0 +1,114 @@
+//! The cost of recording, on the machine that runs the tests: both figures are there and add up, and where one was not
+//! measured, that is said. `wakepath-truth cost` compares the figures with runs of loads alone and recorded.
+
+use serde_json::Value;
+use wakepath_harness::live::{command, document, list, number, place, record, texts, workload};
+
+/// Some ten thousand switches and wake-ups: bytes one by one through a pipe, on one CPU.
+const PIPE: &str = "taskset -c 0 sh -c 'dd if=/dev/zero bs=1 count=30000 2>/dev/null | cat >/dev/null'";
+
+/// The words of the first screen without line breaks.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn part<'v>(cost: &'v Value, kind: &str) -> &'v Value {
+    let mut parts = list(&cost["by_kind"]).iter();
+    parts.find(|part| part["kind"] == kind).unwrap_or_else(|| panic!("no {kind} in {cost}"))
+}
+
+#[test]
+fn both_costs_are_said_and_the_parts_of_the_second_add_up() {
+    let Some(folder) = place("recording says what it took itself and what it took from threads") else {
+        return;
+    };
+    let (_, screen) = record(&folder, &["--", "sh", "-c", PIPE], 0);
+    let screen = words(&screen);
+    assert!(screen.contains("of a CPU itself; threads ran "), "{screen}");
+    assert!(screen.contains("% longer for it ("), "{screen}");
+    let info = document(&folder, &["info"]);
+    let cost = &info["cost"];
+    assert!(number(&cost["observer_ns"]) > 0 && number(&cost["over_ns"]) > 0, "{cost}");
+    let ends = |value: &Value| (number(&value["kernel_ns_from"]), number(&value["kernel_ns_to"]));
+    let (from, to) = ends(cost);
+    assert!(0 < from && from < to, "{cost}");
+    assert!(to < number(&cost["running_ns"]), "{cost}");
+    let mut sum = (0, 0);
+    for part in list(&cost["by_kind"]) {
+        let count = number(&part["count"]);
+        let (each_from, each_to) = (number(&part["each_ns_from"]), number(&part["each_ns_to"]));
+        assert!(0 < each_from && each_from < each_to, "{part}");
+        assert_eq!(ends(part), (count * each_from, count * each_to), "{part}");
+        sum = (sum.0 + ends(part).0, sum.1 + ends(part).1);
+    }
+    assert_eq!(sum, (from, to), "{cost}");
+    for (kind, event) in [("switch", "switch"), ("waking", "waking"), ("sample", "sample")] {
+        assert_eq!(part(cost, kind)["count"], info["events"][event], "{kind}");
+    }
+    // Programs that load, call and store some hundred instructions; emulated machines take 50 times as long.
+    let switch = part(cost, "switch");
+    assert!(number(&switch["each_ns_from"]) >= 20 && number(&switch["each_ns_to"]) <= 50_000, "{switch}");
+    // There are a tick in some milliseconds, and the load's own: not those of detaching the programs.
+    let interrupts = number(&part(cost, "interrupt")["count"]);
+    assert!(interrupts > 0 && interrupts < number(&info["events"]["switch"]), "{interrupts}");
+}
+
+#[test]
+fn stacks_make_a_switch_cost_more() {
+    let Some(folder) = place("the cost is that of the options") else { return };
+    let switch = |options: &[&str]| {
+        record(&folder, &[options, &["--", "sh", "-c", PIPE]].concat(), 0);
+        let cost = document(&folder, &["info"])["cost"].clone();
+        number(&part(&cost, "switch")["each_ns_from"])
+    };
+    let (plain, with_stacks) = (switch(&[]), switch(&["--stacks"]));
+    // A stack that is remembered takes a third as long as the rest; one that is read, many times as long.
+    assert!(with_stacks > plain, "{plain} and {with_stacks}");
+}
+
+#[test]
+fn a_cost_that_cannot_be_measured_is_said_to_be_unknown() {
+    let Some(folder) = place("an unknown cost is no number") else { return };
+    // Too small for the records of the calibration.
+    let (_, screen) = record(&folder, &["--buffer", "16K", "--", "true"], 0);
+    let screen = words(&screen);
+    assert!(
+        screen.contains("of a CPU itself; how much longer threads ran for it was not measured"),
+        "{screen}"
+    );
+    let cost = document(&folder, &["info"])["cost"].clone();
+    assert!(number(&cost["observer_ns"]) > 0, "{cost}");
+    assert!(
+        cost["kernel_ns_from"].is_null() && cost["kernel_ns_to"].is_null() && cost["by_kind"].is_null(),
+        "{cost}"
+    );
+}
+
+#[test]
+fn with_probes_the_cost_is_a_least_one() {
+    let Some(folder) = place("the cost of probes is not part of the range") else { return };
+    workload(&folder, "calls");
+    let load = ["--call", "./calls:counted", "--", "./calls", "functions=1000"];
+    let (_, screen) = record(&folder, &load, 0);
+    let screen = words(&screen);
+    assert!(screen.contains("; threads ran at least "), "{screen}");
+    let cost = document(&folder, &["info"])["cost"].clone();
+    assert!(number(&cost["kernel_ns_from"]) > 0 && cost["kernel_ns_to"].is_null(), "{cost}");
+    assert_eq!(part(&cost, "call")["count"], 1000);
+}
+
+#[test]
+fn without_the_right_to_the_kernels_statistics_the_cost_is_not_measured() {
+    let Some(folder) = place("a recording without a right lacks one figure") else { return };
+    let own = command(&folder, &[]);
+    let mut recorder = std::process::Command::new("setpriv");
+    recorder.args(["--bounding-set", "-sys_admin", "--inh-caps", "-all"]).arg(own.get_program());
+    let output = recorder.args(["record", "--", "true"]).current_dir(&*folder).output().expect("setpriv");
+    let (_, screen) = texts(&output);
+    assert!(output.status.success(), "{screen}");
+    assert!(
+        words(&screen).contains("itself; how much longer threads ran for it was not measured"),
+        "{screen}"
+    );
+    assert!(document(&folder, &["info"])["cost"]["by_kind"].is_null());
+}

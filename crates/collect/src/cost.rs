@@ -1,0 +1,198 @@
+//! The cost of the recorder's programs in the kernel on this machine, measured before a recording begins.
+//!
+//! 1. Two threads send each other bytes through pipes, then datagrams over the loopback interface, on one CPU: without
+//!    the programs and, once they are attached, with them. The difference is all that the programs add.
+//! 2. The kernel's own statistics of BPF programs, switched on for some more round trips, give the time in each
+//!    program. The difference that they do not explain is the *dispatch*: the cost of being called at all.
+//! 3. A record costs its program's time and the dispatch. The programs time each 32nd switch, here and while
+//!    recording: where caches, calls and stacks make it slower there, the range reaches up to that.
+//!
+//! Round trips are made in short slices, of which the quick ones count: a neighbour on the same core, or
+//! another thread on this CPU, slows a part of the slices down.
+
+mod arithmetic;
+mod ping_pong;
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use wakepath_event::KernelCost;
+
+pub(crate) use self::arithmetic::{Costs, Interrupts, Runs};
+use self::arithmetic::{Deltas, Load, Slices};
+use self::ping_pong::{PingPong, Pinned};
+use crate::libbpf;
+use crate::programs::Programs;
+use crate::rings::Rings;
+
+/// Round trips of a slice, through pipes and over the loopback interface: some 100 µs.
+const TRIPS: [u64; 2] = [25, 10];
+/// Slices of a load, without the programs and with them.
+const SLICES: [usize; 2] = [80, 40];
+/// Slices before the first that counts, with the programs: stacks are read anew more often at first (`bpf/stack.h`).
+const WARM_SLICES: usize = 20;
+/// How often the statistics are read, and the slices between two readings.
+const GROUPS: usize = 6;
+const SLICES_OF_GROUP: usize = 5;
+/// A load is cut short after this time, but has some slices in any case.
+const MAX_TIME: Duration = Duration::from_millis(20);
+const MIN_SLICES: usize = 8;
+/// The least size of a ring for a slice of round trips with stacks, bytes.
+const MIN_RING_BYTES: usize = 64 << 10;
+
+/// A calibration that has measured the loads without the programs.
+pub(crate) struct Calibration {
+    loads: Vec<(PingPong, u64, Slices)>,
+    pinned: Pinned,
+}
+
+impl Calibration {
+    /// Measures without the programs. `None` where the threads cannot be pinned to a CPU.
+    pub(crate) fn begin() -> Option<Self> {
+        let pinned = Pinned::new()?;
+        let found = [PingPong::through_pipes().ok()?].into_iter().chain(PingPong::over_loopback().ok());
+        let mut loads = Vec::new();
+        for ((mut load, trips), slices) in found.zip(TRIPS).zip(SLICES) {
+            // The first round trips fill caches.
+            let warm = load.slice(trips).is_some();
+            match slices_of(&mut load, trips, slices, || ()).filter(|_| warm) {
+                Some(bare) => loads.push((load, trips, bare)),
+                // Packets do not pass here.
+                None if !loads.is_empty() => {}
+                None => return None,
+            }
+        }
+        Some(Self { loads, pinned })
+    }
+
+    /// Measures with the programs, which are attached now. `None` where the kernel keeps no statistics, or the
+    /// measurement is too noisy to show a cost. The records of all this are dropped.
+    pub(crate) fn finish(self, programs: &Programs<'_>, sched: &Rings, net: &Rings) -> Option<Costs> {
+        let Self { loads, pinned } = self;
+        if sched.size().min(net.size()) < MIN_RING_BYTES {
+            return None;
+        }
+        let discard = || {
+            sched.discard();
+            net.discard();
+        };
+        let mut measured = Vec::new();
+        for ((mut load, trips, bare), slices) in loads.into_iter().zip(SLICES) {
+            for _ in 0..WARM_SLICES {
+                load.slice(trips);
+                discard();
+            }
+            // Packets that are slow once on a busy machine do not spoil the rest.
+            if let Some(attached) = slices_of(&mut load, trips, slices, discard) {
+                measured.push((load, trips, bare, attached));
+            }
+        }
+        let statistics = Statistics::enable()?;
+        let timed_before = sched.timed();
+        let mut found = Vec::new();
+        for (mut load, trips, bare, attached) in measured {
+            let mut deltas = Deltas::default();
+            for _ in 0..GROUPS {
+                let before = programs.runs();
+                let mut whole = true;
+                for _ in 0..SLICES_OF_GROUP {
+                    whole &= load.slice(trips).is_some();
+                    discard();
+                }
+                if whole {
+                    deltas.add(&before, &programs.runs(), trips * SLICES_OF_GROUP as u64);
+                }
+            }
+            found.push(Load { bare, attached, deltas });
+        }
+        drop(statistics);
+        drop(pinned);
+        discard();
+        Costs::new(&found, mean_since(timed_before, sched.timed())?)
+    }
+}
+
+/// The times of slices of round trips, ns a round trip.
+fn slices_of(load: &mut PingPong, trips: u64, slices: usize, mut after: impl FnMut()) -> Option<Slices> {
+    let began = Instant::now();
+    let mut times = Vec::with_capacity(slices);
+    while times.len() < slices && (times.len() < MIN_SLICES || began.elapsed() < MAX_TIME) {
+        times.push(load.slice(trips)?.as_nanos() as f64 / trips as f64);
+        after();
+    }
+    Some(Slices::new(times))
+}
+
+/// The mean of times, from their number and sum before and after.
+pub(crate) fn mean_since(before: (u64, u64), after: (u64, u64)) -> Option<f64> {
+    let count = after.0.checked_sub(before.0).filter(|&count| count > 0)?;
+    Some(after.1.saturating_sub(before.1) as f64 / count as f64)
+}
+
+/// The kernel's statistics of BPF programs, while this exists.
+struct Statistics {
+    _descriptor: OwnedFd,
+}
+
+impl Statistics {
+    fn enable() -> Option<Self> {
+        let kind = libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME;
+        // SAFETY: takes a number, returns a descriptor or an error number.
+        let descriptor = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(kind) };
+        Some(Self { _descriptor: libbpf::owned(descriptor).ok()? })
+    }
+}
+
+/// The number of interrupts on all CPUs since boot; `None` where the kernel does not report them.
+pub(crate) fn interrupts() -> Option<Interrupts> {
+    interrupts_in(&fs::read_to_string("/proc/stat").ok()?)
+}
+
+fn interrupts_in(stat: &str) -> Option<Interrupts> {
+    let total = |name: &str| {
+        let mut lines = stat.lines().map(str::split_whitespace);
+        let mut words = lines.find(|words| words.clone().next() == Some(name))?;
+        words.nth(1)?.parse().ok()
+    };
+    Some(Interrupts { hard: total("intr")?, soft: total("softirq")? })
+}
+
+/// The costs to be recorded now: those of the calibration, and the counts of what leaves no record.
+pub(crate) struct Recorded {
+    costs: Costs,
+    interrupts: Option<Interrupts>,
+    timed: (u64, u64),
+    calls: bool,
+}
+
+impl Recorded {
+    /// Counts from now on. `calls`: calls of functions are recorded, whose cost is not calibrated.
+    pub(crate) fn new(costs: Costs, sched: &Rings, calls: bool) -> Self {
+        Self { costs, interrupts: interrupts(), timed: sched.timed(), calls }
+    }
+
+    pub(crate) fn now(&self, sched: &Rings) -> Vec<KernelCost> {
+        let since = interrupts().zip(self.interrupts).map(|(now, before)| now.since(before));
+        self.costs.now(since, mean_since(self.timed, sched.timed()), self.calls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupts_are_the_first_numbers_of_two_lines() {
+        let stat = "cpu  1 2 3\nintr 100 1 2 3\nctxt 5\nsoftirq 70 8 9\n";
+        assert_eq!(interrupts_in(stat), Some(Interrupts { hard: 100, soft: 70 }));
+        assert_eq!(interrupts_in("cpu 1\nintr 100 1\n"), None, "no softirqs: some containers hide them");
+    }
+
+    #[test]
+    fn the_mean_of_no_times_is_not_known() {
+        assert_eq!(mean_since((4, 100), (6, 180)), Some(40.0));
+        assert_eq!(mean_since((4, 100), (4, 100)), None);
+        assert_eq!(mean_since((4, 100), (3, 90)), None, "a counter that went back");
+    }
+}

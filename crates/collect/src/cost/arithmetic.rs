@@ -1,0 +1,408 @@
+//! From the times of a calibration to the cost of each kind of work.
+
+use std::collections::BTreeMap;
+
+use wakepath_event::{CostKind, KernelCost};
+
+/// The share of a cost by which the range begins below it, and ends above it: what differs from one load to the next, and
+/// above also what the programs do to the caches and branch predictors of the code around them, which no calibration sees.
+const BELOW: f64 = 0.1;
+const ABOVE: f64 = 0.3;
+/// The factors of a range around the mean of a program that ran only now and then while calibrating: its caches were as
+/// cold or warm as it happened.
+const RARE: (f64, f64) = (0.5, 2.0);
+/// The range of a cost that the calibration did not meet, in costs of a switch record: the least and the most of what
+/// other kinds were seen to cost.
+const UNSEEN: (f64, f64) = (0.5, 10.0);
+/// The same of a sample, which walks two stacks.
+const UNSEEN_SAMPLE: (f64, f64) = (10.0, 150.0);
+/// Runs of a program in one group of slices from which its mean is worth a median.
+const MANY_RUNS: u64 = 20;
+
+/// Times of slices, ns a round trip, in order.
+#[derive(Debug)]
+pub(super) struct Slices(Vec<f64>);
+
+impl Slices {
+    pub(super) fn new(mut times: Vec<f64>) -> Self {
+        times.sort_unstable_by(f64::total_cmp);
+        Self(times)
+    }
+
+    /// The time that this share of the slices stays below.
+    fn quantile(&self, share: f64) -> f64 {
+        let place = (self.0.len() as f64 * share) as usize;
+        self.0.get(place).or(self.0.last()).copied().unwrap_or(0.0)
+    }
+}
+
+/// A program's runs, and the time that they took, ns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Runs {
+    pub(crate) program: String,
+    pub(crate) runs: u64,
+    pub(crate) ns: u64,
+}
+
+/// The runs of programs in several groups of slices.
+#[derive(Debug, Default)]
+pub(super) struct Deltas {
+    trips: u64,
+    programs: BTreeMap<String, Vec<(u64, u64)>>,
+}
+
+impl Deltas {
+    pub(super) fn add(&mut self, before: &[Runs], after: &[Runs], trips: u64) {
+        self.trips += trips;
+        for (before, after) in before.iter().zip(after) {
+            let delta = (after.runs.saturating_sub(before.runs), after.ns.saturating_sub(before.ns));
+            if delta.0 > 0 {
+                self.programs.entry(after.program.clone()).or_default().push(delta);
+            }
+        }
+    }
+
+    /// Runs in a round trip.
+    fn per_trip(&self, program: &str) -> f64 {
+        let runs = self.programs.get(program).map_or(0, |groups| groups.iter().map(|(runs, _)| runs).sum());
+        runs as f64 / self.trips.max(1) as f64
+    }
+
+    /// The time of one run of a program that runs in each group, ns: the median of the groups' means.
+    fn steady(&self, program: &str) -> Option<f64> {
+        let groups = self.programs.get(program)?.iter().filter(|(runs, _)| *runs >= MANY_RUNS);
+        let means = Slices::new(groups.map(|(runs, ns)| *ns as f64 / *runs as f64).collect());
+        (!means.0.is_empty()).then(|| means.quantile(0.5))
+    }
+}
+
+/// A load of the calibration: without the programs, with them, and with their times.
+#[derive(Debug)]
+pub(super) struct Load {
+    pub(super) bare: Slices,
+    pub(super) attached: Slices,
+    pub(super) deltas: Deltas,
+}
+
+impl Load {
+    /// The cost of calling a program at all, ns a run, by the quick slices and by the usual ones: what the programs
+    /// add to a round trip and their own times do not explain. `None` if noise hides that they add anything.
+    fn dispatch(&self) -> Option<(f64, f64)> {
+        let (mut runs, mut explained) = (0.0, 0.0);
+        for program in self.deltas.programs.keys() {
+            if let Some(ns) = self.deltas.steady(program) {
+                runs += self.deltas.per_trip(program);
+                explained += self.deltas.per_trip(program) * ns;
+            }
+        }
+        let added = [0.1, 0.25, 0.5].map(|share| self.attached.quantile(share) - self.bare.quantile(share));
+        let least = added.into_iter().fold(f64::INFINITY, f64::min);
+        let most = added.into_iter().fold(0.0, f64::max);
+        let of = |added: f64| ((added - explained) / runs).max(0.0);
+        (runs > 0.0 && most > 0.0).then(|| (of(least), of(most)))
+    }
+}
+
+/// A number of interrupts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Interrupts {
+    pub(crate) hard: u64,
+    pub(crate) soft: u64,
+}
+
+impl Interrupts {
+    pub(super) fn since(self, before: Self) -> Self {
+        Self { hard: self.hard.saturating_sub(before.hard), soft: self.soft.saturating_sub(before.soft) }
+    }
+}
+
+/// The cost of each kind of work done once, ns.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Costs {
+    ranges: BTreeMap<CostKind, (f64, f64)>,
+    /// The mean time of a switch's program while calibrating, ns, as the program itself timed it.
+    timed: f64,
+}
+
+/// The program that begins, or is, one piece of work of a kind; the others belong to it.
+const PROGRAMS: [(CostKind, &[&str], &[&str]); 6] = [
+    (CostKind::Switch, &["sched_switch"], &[]),
+    (CostKind::Waking, &["sched_waking"], &[]),
+    (CostKind::Packet, &["net_dev_queue", "netif_receive_skb"], &["sk_data_ready", "sock_def_readable"]),
+    (CostKind::Softirq, &["softirq_entry"], &["softirq_exit"]),
+    (
+        CostKind::Interrupt,
+        &[
+            "irq_handler_entry",
+            "local_timer_entry",
+            "reschedule_entry",
+            "call_function_entry",
+            "call_function_single_entry",
+            "irq_work_entry",
+        ],
+        &[
+            "irq_handler_exit",
+            "local_timer_exit",
+            "reschedule_exit",
+            "call_function_exit",
+            "call_function_single_exit",
+            "irq_work_exit",
+            "hrtimer_expire_entry",
+        ],
+    ),
+    (CostKind::Sample, &["sample"], &[]),
+];
+
+impl Costs {
+    /// `timed`: the mean of the switches that the program timed. `None` if no load has the time of a switch.
+    pub(super) fn new(loads: &[Load], timed: f64) -> Option<Self> {
+        let dispatches = loads.iter().filter_map(Load::dispatch);
+        let dispatch = dispatches.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        // Where noise hides it, it is between nothing and the longest program's own time, which it was never seen to exceed.
+        let longest = loads.iter().filter_map(|load| load.deltas.steady("sched_switch")).fold(0.0, f64::max);
+        let dispatch = dispatch.unwrap_or((0.0, longest));
+        let mut ranges = BTreeMap::new();
+        for (kind, first, others) in PROGRAMS {
+            if let Some(range) = range_of(loads, first, others, dispatch) {
+                ranges.insert(kind, range);
+            }
+        }
+        let switch = *ranges.get(&CostKind::Switch)?;
+        let in_switches = |(least, most): (f64, f64)| (switch.0 * least, switch.1 * most);
+        for kind in CostKind::ALL {
+            let unseen = if kind == CostKind::Sample { UNSEEN_SAMPLE } else { UNSEEN };
+            ranges.entry(kind).or_insert_with(|| in_switches(unseen));
+        }
+        Some(Self { ranges, timed })
+    }
+
+    /// The costs as they are recorded. `interrupts`: since the recording began. `timed`: the mean of the switches that
+    /// were timed since then. `calls`: functions are probed.
+    pub(super) fn now(
+        &self,
+        interrupts: Option<Interrupts>,
+        timed: Option<f64>,
+        calls: bool,
+    ) -> Vec<KernelCost> {
+        let slower = timed.map_or(0.0, |timed| timed - self.timed);
+        let (least, most) = self.ranges.get(&CostKind::Switch).copied().unwrap_or_default();
+        // The other programs meet the same caches.
+        let factor = if most > 0.0 { (1.0 + slower / most).max(1.0) } else { 1.0 };
+        let mut costs = Vec::new();
+        for (&kind, &range) in &self.ranges {
+            let (from, to) = match kind {
+                CostKind::Switch => (least + slower.min(0.0), most + slower.max(0.0)),
+                _ => (range.0, range.1 * factor),
+            };
+            let count = match kind {
+                CostKind::Softirq => Some(interrupts.map_or(0, |counts| counts.soft)),
+                CostKind::Interrupt => Some(interrupts.map_or(0, |counts| counts.hard)),
+                _ => None,
+            };
+            let from_ns = (from.max(0.0) * (1.0 - BELOW)) as u64;
+            let to_ns = (to * (1.0 + ABOVE)).ceil() as u64;
+            // The kernel's statistics do not count the time of the exception that a probe raises.
+            let is_known = kind != CostKind::Call || !calls;
+            costs.push(KernelCost { kind, count, from_ns, to_ns: is_known.then_some(to_ns.max(from_ns)) });
+        }
+        costs
+    }
+}
+
+/// The cost of one piece of work: the programs that begin it, with their share of the others, and a dispatch for each.
+/// By the loads in which it is usual; else by all runs together, in a wide range.
+fn range_of(loads: &[Load], first: &[&str], others: &[&str], dispatch: (f64, f64)) -> Option<(f64, f64)> {
+    let all = || first.iter().chain(others);
+    let mut range: Option<(f64, f64)> = None;
+    for load in loads {
+        let steady = all().filter_map(|program| Some((load.deltas.steady(program)?, program)));
+        let steady: Vec<_> = steady.map(|(ns, program)| (ns, load.deltas.per_trip(program))).collect();
+        let works: f64 = first
+            .iter()
+            .filter(|program| load.deltas.steady(program).is_some())
+            .map(|program| load.deltas.per_trip(program))
+            .sum();
+        if works > 0.0 {
+            let of = |dispatch: f64| {
+                steady.iter().map(|(ns, per_trip)| (ns + dispatch) * per_trip).sum::<f64>() / works
+            };
+            let (least, most) = range.unwrap_or((f64::INFINITY, 0.0));
+            range = Some((least.min(of(dispatch.0)), most.max(of(dispatch.1))));
+        }
+    }
+    range.or_else(|| {
+        let sum = |programs: &mut dyn Iterator<Item = &&str>| {
+            let groups = programs.flat_map(|program| {
+                loads.iter().filter_map(|load| load.deltas.programs.get(*program)).flatten().copied()
+            });
+            groups.fold((0, 0), |sum: (u64, u64), group| (sum.0 + group.0, sum.1 + group.1))
+        };
+        let (works, (runs, ns)) = (sum(&mut first.iter()).0, sum(&mut all()));
+        let of = |dispatch: f64, factor: f64| (ns as f64 + dispatch * runs as f64) / works as f64 * factor;
+        (works > 0).then(|| (of(dispatch.0, RARE.0), of(dispatch.1, RARE.1)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(figures: &[(&str, u64, u64)]) -> Vec<Runs> {
+        let of = |&(program, runs, ns): &(&str, u64, u64)| Runs { program: program.to_owned(), runs, ns };
+        figures.iter().map(of).collect()
+    }
+
+    /// Slices of round trips that take `usual` ns, a quarter of them `quick` less.
+    fn slices(usual: f64, quick: f64) -> Slices {
+        Slices::new((0..40).map(|n| if n % 4 == 0 { usual - quick } else { usual }).collect())
+    }
+
+    /// 100 round trips in each of three groups, with these runs and ns of each program in a group.
+    fn deltas(of_group: &[(&str, u64, u64)]) -> Deltas {
+        let nothing: Vec<_> = of_group.iter().map(|&(program, ..)| (program, 5, 70)).collect();
+        let then: Vec<_> = of_group.iter().map(|&(program, runs, ns)| (program, 5 + runs, 70 + ns)).collect();
+        let mut deltas = Deltas::default();
+        for _ in 0..3 {
+            deltas.add(&runs(&nothing), &runs(&then), 100);
+        }
+        deltas
+    }
+
+    /// Two switches of 100 ns and two wake-ups of 80 ns a round trip, which takes 480 ns longer: 30 ns of dispatch each.
+    fn pipes() -> Load {
+        let of_group =
+            [("sched_switch", 200, 20_000), ("sched_waking", 200, 16_000), ("local_timer_entry", 2, 1_400)];
+        Load { bare: slices(4000.0, 0.0), attached: slices(4480.0, 0.0), deltas: deltas(&of_group) }
+    }
+
+    fn range(costs: &Costs, kind: CostKind) -> (u64, u64) {
+        let (least, most) = costs.ranges[&kind];
+        (least.round() as u64, most.round() as u64)
+    }
+
+    #[test]
+    fn a_record_costs_its_program_and_the_dispatch() {
+        let costs = Costs::new(&[pipes()], 60.0).expect("costs");
+        assert_eq!(range(&costs, CostKind::Switch), (130, 130));
+        assert_eq!(range(&costs, CostKind::Waking), (110, 110));
+    }
+
+    #[test]
+    fn the_dispatch_is_a_range_where_quick_slices_and_usual_ones_disagree() {
+        // The quick quarter of the slices adds 440 ns, the usual ones 480 ns.
+        let load = Load { attached: slices(4480.0, 40.0), ..pipes() };
+        assert_eq!(load.dispatch(), Some((20.0, 30.0)));
+        let costs = Costs::new(&[load], 60.0).expect("costs");
+        assert_eq!(range(&costs, CostKind::Switch), (120, 130));
+    }
+
+    #[test]
+    fn noise_that_hides_the_dispatch_makes_a_wide_range() {
+        let load = Load { attached: slices(3990.0, 500.0), ..pipes() };
+        assert_eq!(load.dispatch(), None, "all slices are quicker than without the programs");
+        let costs = Costs::new(&[load], 60.0).expect("costs");
+        assert_eq!(range(&costs, CostKind::Switch), (100, 200), "the program's time is known");
+        let load = Load { attached: slices(4480.0, 500.0), ..pipes() };
+        assert_eq!(load.dispatch(), Some((0.0, 30.0)), "the quick slices are, the usual ones are not");
+        assert_eq!(Costs::new(&[], 60.0), None);
+        let silent = Load { deltas: Deltas::default(), ..pipes() };
+        assert_eq!(Costs::new(&[silent], 60.0), None, "no program ran");
+    }
+
+    #[test]
+    fn less_than_the_programs_own_time_is_no_dispatch_rather_than_a_negative_one() {
+        let load = Load { attached: slices(4300.0, 0.0), ..pipes() };
+        assert_eq!(load.dispatch(), Some((0.0, 0.0)));
+    }
+
+    #[test]
+    fn two_loads_make_the_range_of_both() {
+        let of_group = [
+            ("sched_switch", 200, 24_000),
+            ("sched_waking", 200, 16_000),
+            ("net_dev_queue", 200, 30_000),
+            ("netif_receive_skb", 200, 26_000),
+            ("sk_data_ready", 200, 12_000),
+            ("softirq_entry", 200, 16_000),
+            ("softirq_exit", 200, 16_000),
+        ];
+        // 1400 ns explained, 14 runs: 40 ns of dispatch each.
+        let packets =
+            Load { bare: slices(9000.0, 0.0), attached: slices(10_960.0, 0.0), deltas: deltas(&of_group) };
+        let costs = Costs::new(&[pipes(), packets], 60.0).expect("costs");
+        assert_eq!(range(&costs, CostKind::Switch), (100 + 30, 120 + 40));
+        // A packet has half of the search for the socket, and one and a half dispatches.
+        assert_eq!(range(&costs, CostKind::Packet), (140 + 30 + 45, 140 + 30 + 60));
+        assert_eq!(range(&costs, CostKind::Softirq), (160 + 60, 160 + 80));
+    }
+
+    #[test]
+    fn a_program_that_ran_now_and_then_has_a_wide_range_and_one_that_never_ran_a_wider_one() {
+        let costs = Costs::new(&[pipes()], 60.0).expect("costs");
+        // 700 ns each, and a dispatch of 30 ns.
+        assert_eq!(range(&costs, CostKind::Interrupt), (365, 1460));
+        assert_eq!(range(&costs, CostKind::Other), (65, 1300));
+        assert_eq!(range(&costs, CostKind::Sample), (1300, 19_500));
+    }
+
+    #[test]
+    fn a_group_with_a_pause_in_it_does_not_move_the_median() {
+        let mut load = pipes();
+        load.deltas.add(&runs(&[("sched_switch", 0, 0)]), &runs(&[("sched_switch", 200, 5_000_000)]), 100);
+        assert_eq!(load.deltas.steady("sched_switch"), Some(100.0));
+    }
+
+    fn recorded(costs: &Costs, kind: CostKind, timed: Option<f64>) -> (u64, Option<u64>) {
+        let interrupts = Some(Interrupts { hard: 7, soft: 5 });
+        let costs = costs.now(interrupts, timed, false);
+        let cost = costs.iter().find(|cost| cost.kind == kind).expect("each kind has a cost");
+        (cost.from_ns, cost.to_ns)
+    }
+
+    #[test]
+    fn a_range_reaches_to_what_switches_took_in_the_recorded_load() {
+        let costs = Costs::new(&[pipes()], 60.0).expect("costs");
+        for (timed, switch, waking) in [
+            (None, (130.0, 130.0), (110.0, 110.0)),
+            (Some(60.0), (130.0, 130.0), (110.0, 110.0)),
+            // 65 ns more: half of a switch.
+            (Some(125.0), (130.0, 195.0), (110.0, 165.0)),
+            // Quicker than while calibrating.
+            (Some(50.0), (120.0, 130.0), (110.0, 110.0)),
+        ] {
+            let bounds = |(least, most): (f64, f64)| {
+                ((least * (1.0 - BELOW)) as u64, Some((most * (1.0 + ABOVE)).ceil() as u64))
+            };
+            assert_eq!(recorded(&costs, CostKind::Switch, timed), bounds(switch), "{timed:?}");
+            assert_eq!(recorded(&costs, CostKind::Waking, timed), bounds(waking), "{timed:?}");
+        }
+    }
+
+    #[test]
+    fn interrupts_are_counted_and_records_are_not() {
+        let costs = Costs::new(&[pipes()], 60.0).expect("costs").now(
+            Some(Interrupts { hard: 7, soft: 5 }),
+            None,
+            false,
+        );
+        let count = |kind| costs.iter().find(|cost| cost.kind == kind).and_then(|cost| cost.count);
+        assert_eq!(count(CostKind::Interrupt), Some(7));
+        assert_eq!(count(CostKind::Softirq), Some(5));
+        assert_eq!(count(CostKind::Switch), None);
+        assert_eq!(costs.len(), CostKind::ALL.len());
+    }
+
+    #[test]
+    fn a_probes_cost_has_no_upper_limit() {
+        let costs = Costs::new(&[pipes()], 60.0).expect("costs");
+        let call = |calls| costs.now(None, None, calls).into_iter().find(|cost| cost.kind == CostKind::Call);
+        assert_eq!(call(true).expect("a cost").to_ns, None);
+        assert!(call(false).expect("a cost").to_ns.is_some());
+    }
+
+    #[test]
+    fn counters_that_went_back_count_nothing() {
+        let now = Interrupts { hard: 3, soft: 9 };
+        assert_eq!(now.since(Interrupts { hard: 5, soft: 2 }), Interrupts { hard: 0, soft: 7 });
+    }
+}

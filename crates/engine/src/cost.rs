@@ -1,0 +1,259 @@
+//! The cost of recording: what the recorder took itself, and what its programs in the kernel took from other threads.
+
+use wakepath_event::{CostKind, KernelCost};
+use wakepath_names::Counts;
+use wakepath_wait_graph::{Occupant, ThreadState};
+
+use crate::Recorded;
+
+/// The cost of recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cost {
+    /// CPU time of the recorder's own threads, ns.
+    pub observer_ns: u64,
+    /// The time it was measured over, ns.
+    pub over_ns: u64,
+    /// The cost in the kernel; `None` where the recorder did not measure it.
+    pub in_kernel: Option<CostInKernel>,
+}
+
+/// The CPU time that the recorder's programs took in the kernel, from the threads that they recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CostInKernel {
+    /// The least, ns.
+    pub from_ns: u64,
+    /// The most, ns; `None` where a part of it was not measured. Never more than all CPUs have.
+    pub to_ns: Option<u64>,
+    /// CPU time of all threads but the recorder's, with this cost in it, ns.
+    pub running_ns: u64,
+    /// The parts by kind of work, those that occurred; they add up to the least and, but for the limit, to the most.
+    pub by_kind: Vec<CostOfKind>,
+}
+
+/// The cost of one kind of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CostOfKind {
+    /// The cost of doing it once, as the recorder measured it.
+    pub each: KernelCost,
+    /// How often it was done.
+    pub count: u64,
+}
+
+impl CostOfKind {
+    /// The least time of all of it, ns.
+    pub const fn from_ns(&self) -> u64 {
+        self.each.from_ns.saturating_mul(self.count)
+    }
+
+    /// The most time of all of it, ns.
+    pub fn to_ns(&self) -> Option<u64> {
+        self.each.to_ns.map(|to_ns| to_ns.saturating_mul(self.count))
+    }
+}
+
+impl Cost {
+    /// The cost of a recording; `None` where the recorder did not note which threads are its own.
+    pub(crate) fn of(recorded: &Recorded) -> Option<Self> {
+        let (from, to) = (recorded.from(), recorded.to());
+        let observers = &recorded.survey.session.observers;
+        if observers.is_empty() || to <= from {
+            return None;
+        }
+        let threads = observers.iter().flat_map(|&tid| recorded.with_tid(tid));
+        let running = threads
+            .flat_map(|&index| recorded.graph.state_intervals(index).overlapping(from, to))
+            .filter_map(|interval| {
+                let ran = matches!(interval.state, ThreadState::Running { .. });
+                ran.then(|| interval.to.min(to).since(interval.from.max(from)))
+            });
+        let observer_ns = running.fold(0, u64::saturating_add);
+        let over_ns = to.since(from);
+        Some(Self { observer_ns, over_ns, in_kernel: CostInKernel::of(recorded, observer_ns, over_ns) })
+    }
+}
+
+impl CostInKernel {
+    /// Only a recording of one host has it: events are not counted by host.
+    fn of(recorded: &Recorded, observer_ns: u64, over_ns: u64) -> Option<Self> {
+        let costs = &recorded.survey.costs;
+        if costs.is_empty() || recorded.numbering.is_some() {
+            return None;
+        }
+        let count =
+            |cost: &KernelCost| cost.count.unwrap_or_else(|| records(&recorded.survey.counts, cost.kind));
+        let by_kind = costs.values().map(|cost| CostOfKind { each: *cost, count: count(cost) });
+        let by_kind: Vec<_> = by_kind.filter(|part| part.count > 0).collect();
+        let graph = &recorded.graph;
+        let cpus = graph.cpus().count() as u64;
+        let occupancies = graph.cpus().flat_map(|cpu| graph.occupancies(cpu, recorded.from(), recorded.to()));
+        let busy = occupancies.filter(|occupancy| matches!(occupancy.occupant, Occupant::Thread(_)));
+        let busy = busy.map(|occupancy| occupancy.to.since(occupancy.from)).fold(0, u64::saturating_add);
+        let all_cpus = over_ns.saturating_mul(cpus);
+        let from_ns = by_kind.iter().map(CostOfKind::from_ns).fold(0, u64::saturating_add);
+        let to_ns = by_kind.iter().map(CostOfKind::to_ns);
+        let to_ns = to_ns.reduce(|sum, part| Some(sum?.saturating_add(part?))).unwrap_or(Some(0));
+        Some(Self {
+            from_ns: from_ns.min(all_cpus),
+            to_ns: to_ns.map(|to_ns| to_ns.min(all_cpus)),
+            running_ns: busy.saturating_sub(observer_ns),
+            by_kind,
+        })
+    }
+
+    /// How much longer threads ran, as shares of the time that they would have taken: the least, and the most where it
+    /// is known. `None` where nothing ran, or the cost is not below the running time: no share is right then.
+    pub fn longer(&self) -> Option<(f64, Option<f64>)> {
+        let share = |cost: u64| {
+            let rest = self.running_ns.checked_sub(cost).filter(|&rest| rest > 0)?;
+            Some(cost as f64 / rest as f64)
+        };
+        let most = match self.to_ns {
+            Some(to_ns) => Some(share(to_ns)?),
+            None => None,
+        };
+        Some((share(self.from_ns)?, most))
+    }
+}
+
+/// The number of records of a kind of work. Records that the program of another kind writes on its way, such as stacks
+/// and names of files, are in that kind's cost.
+fn records(counts: &Counts, kind: CostKind) -> u64 {
+    let names: &[&str] = match kind {
+        CostKind::Switch => &["switch"],
+        CostKind::Waking => &["waking"],
+        CostKind::Packet => &["packet"],
+        CostKind::Sample => &["sample"],
+        CostKind::Call => &["function"],
+        CostKind::Softirq | CostKind::Interrupt => &[],
+        CostKind::Other => &[
+            "fork",
+            "exec",
+            "exit",
+            "rename",
+            "move",
+            "refill",
+            "block_issue",
+            "block_complete",
+            "lock_begin",
+            "lock_end",
+            "signal",
+        ],
+    };
+    let by_name = counts.by_name();
+    names.iter().filter_map(|name| by_name.get(name)).fold(0, |sum, count| sum.saturating_add(*count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_clock::Stamp;
+    use wakepath_event::{CallEnd, EventKind, FunctionCall, Mark, SwitchOut, Tid};
+    use wakepath_names::testing::{event, read};
+    use wakepath_timeline::Numbering;
+
+    fn cost(kind: CostKind, count: Option<u64>, from_ns: u64, to_ns: Option<u64>) -> EventKind {
+        EventKind::KernelCost(KernelCost { kind, count, from_ns, to_ns })
+    }
+
+    /// One CPU: the recorder (7) runs 0 to 1 µs, thread 3 to 5 µs, then nothing until 10 µs. Three switches.
+    fn recorded(more: &[EventKind]) -> Recorded {
+        let mut events = [Mark::Started, Mark::Observer(Tid(7))]
+            .map(|mark| event(0, 0, 0, EventKind::Mark(mark)))
+            .to_vec();
+        let switch = |at, from, next, out| {
+            event(at, 0, from, EventKind::Switch { next: Tid(next), out, interrupts_ns: 0, call: None })
+        };
+        events.push(event(0, 0, 7, EventKind::Current));
+        events.push(switch(1_000, 7, 3, SwitchOut::Runnable));
+        events.push(switch(5_000, 3, 0, SwitchOut::Runnable));
+        events.push(switch(9_999, 0, 3, SwitchOut::Runnable));
+        events.extend(more.iter().map(|kind| event(10_000, 0, 3, kind.clone())));
+        read(&events)
+    }
+
+    fn in_kernel(more: &[EventKind]) -> CostInKernel {
+        Cost::of(&recorded(more)).expect("there are observers").in_kernel.expect("there are costs")
+    }
+
+    #[test]
+    fn the_cost_is_counts_times_costs_and_its_parts_add_up() {
+        let found = in_kernel(&[
+            cost(CostKind::Switch, None, 100, Some(150)),
+            cost(CostKind::Softirq, Some(2), 40, Some(60)),
+            cost(CostKind::Sample, None, 5_000, Some(9_000)),
+        ]);
+        assert_eq!((found.from_ns, found.to_ns), (3 * 100 + 2 * 40, Some(3 * 150 + 2 * 60)));
+        let parts =
+            found.by_kind.iter().map(|part| (part.each.kind, part.count, part.from_ns(), part.to_ns()));
+        assert_eq!(
+            parts.collect::<Vec<_>>(),
+            [(CostKind::Switch, 3, 300, Some(450)), (CostKind::Softirq, 2, 80, Some(120))],
+            "no part for samples, since there are none"
+        );
+        assert_eq!(found.running_ns, 4_001, "not the recorder's, not the idle thread's");
+        let (least, most) = found.longer().expect("a share");
+        assert_eq!((least, most), (380.0 / 3_621.0, Some(570.0 / 3_431.0)));
+    }
+
+    #[test]
+    fn the_last_cost_of_a_kind_counts() {
+        let found = in_kernel(&[
+            cost(CostKind::Softirq, Some(1), 40, Some(60)),
+            cost(CostKind::Softirq, Some(5), 41, Some(61)),
+        ]);
+        assert_eq!((found.from_ns, found.to_ns), (205, Some(305)));
+    }
+
+    #[test]
+    fn a_cost_that_is_not_known_makes_the_most_unknown_only_if_it_occurred() {
+        let call = cost(CostKind::Call, None, 10, None);
+        let switch = cost(CostKind::Switch, None, 100, Some(150));
+        assert_eq!(in_kernel(&[call.clone(), switch.clone()]).to_ns, Some(450));
+        let called =
+            FunctionCall { target: 0, thread: Tid(3), from: Stamp::from_ns(9_999), end: CallEnd::Returned };
+        let found = in_kernel(&[call, switch, EventKind::Function(called)]);
+        assert_eq!((found.from_ns, found.to_ns), (310, None));
+        assert!(matches!(found.longer(), Some((least, None)) if least > 0.0));
+    }
+
+    #[test]
+    fn absurd_costs_never_exceed_the_time_of_all_cpus() {
+        let found = in_kernel(&[
+            cost(CostKind::Switch, None, u64::MAX - 1, Some(u64::MAX - 1)),
+            cost(CostKind::Softirq, Some(u64::MAX - 1), u64::MAX - 1, Some(u64::MAX - 1)),
+        ]);
+        assert_eq!((found.from_ns, found.to_ns), (10_000, Some(10_000)));
+        assert_eq!(found.longer(), None, "more than ran");
+    }
+
+    #[test]
+    fn a_recording_without_costs_has_no_cost_in_the_kernel() {
+        let cost = Cost::of(&recorded(&[])).expect("there are observers");
+        assert_eq!((cost.observer_ns, cost.in_kernel), (1_000, None));
+    }
+
+    #[test]
+    fn a_recording_of_several_hosts_has_no_cost_in_the_kernel() {
+        let mut recorded = recorded(&[cost(CostKind::Switch, None, 100, Some(150))]);
+        assert!(Cost::of(&recorded).is_some_and(|cost| cost.in_kernel.is_some()));
+        recorded.numbering = Some(Numbering::default());
+        assert!(
+            Cost::of(&recorded).is_some_and(|cost| cost.in_kernel.is_none()),
+            "events of all, costs of one"
+        );
+    }
+
+    #[test]
+    fn observers_may_have_taken_longer_than_fits() {
+        let marks = [Mark::Started, Mark::Observer(Tid(7)), Mark::Observer(Tid(8))];
+        let mut events = marks.map(|mark| event(0, 0, 0, EventKind::Mark(mark))).to_vec();
+        for at in [1, u64::MAX] {
+            events.extend([7, 8].map(|tid| event(at, tid as u16, tid, EventKind::Current)));
+        }
+        events.push(event(u64::MAX, 0, 0, cost(CostKind::Switch, Some(1), 1, Some(2))));
+        let recorded = read(&events);
+        let cost = Cost::of(&recorded).expect("there are observers");
+        assert_eq!((cost.observer_ns, cost.over_ns), (u64::MAX, u64::MAX));
+        assert_eq!(cost.in_kernel.expect("a cost").running_ns, 0);
+    }
+}
