@@ -184,3 +184,36 @@ fn other_tools_read_the_streams() {
         assert_eq!(theirs.count() as u64, number(&info["events"][kind]), "{kind}");
     }
 }
+
+/// The recorder marks the end of each CPU's stream, so that one that lacks it is noticed, wherever it was cut.
+#[test]
+fn a_stream_that_was_cut_between_packets_is_noticed() {
+    let Some(folder) = place("a CPU whose stream ends early is unknown from there on") else { return };
+    record(&folder, &["-a", "-d", "2"], 0);
+    let whole = document(&folder, &["path"]);
+    let damaged = |document: &serde_json::Value| {
+        list(&document["problems"]).iter().filter(|problem| problem["code"] == "recording_damaged").count()
+    };
+    assert_eq!(damaged(&whole), 0, "{}", whole["problems"]);
+    let stream = folder.join("wakepath.rec/kernel/sched_1");
+    let bytes = std::fs::read(&stream).expect("a stream");
+    // The size of a packet, bits, stands 48 bytes behind its beginning.
+    let mut ends = vec![0];
+    while let Some(size) = bytes.get(ends[ends.len() - 1] + 48..).and_then(|rest| rest.first_chunk()) {
+        ends.push(ends[ends.len() - 1] + usize::try_from(u64::from_le_bytes(*size) / 8).expect("a size"));
+    }
+    assert_eq!(ends.last(), Some(&bytes.len()));
+    assert!(ends.len() > 4, "{ends:?}");
+    std::fs::write(&stream, &bytes[..ends[ends.len() / 2]]).expect("room");
+    let cut = document(&folder, &["path"]);
+    assert_eq!(damaged(&cut), 1, "{}", cut["problems"]);
+    assert!(
+        cut["problems"].to_string().contains("nothing is known of its CPU in the last "),
+        "{}",
+        cut["problems"]
+    );
+    let unknown = |document: &serde_json::Value| -> u64 {
+        list(&document["threads"]).iter().map(|thread| number(&thread["unknown_ns"])).sum()
+    };
+    assert!(unknown(&cut) > unknown(&whole) + 500_000_000, "{} {}", unknown(&cut), unknown(&whole));
+}

@@ -53,6 +53,24 @@ const INTERRUPTED: &str = r#"
     }
 "#;
 
+/// Waits for ever: for a pipe or a socket, or in a sleep.
+const SILENT: &str = r#"
+    #include <sys/socket.h>
+    #include <unistd.h>
+    int main(int count, char **words)
+    {
+        int ends[2];
+        char byte;
+        if (words[1][0] == 'p')
+            pipe(ends);
+        else if (words[1][1] == 'o')
+            socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+        else
+            sleep(60);
+        return read(ends[0], &byte, 1) != count;
+    }
+"#;
+
 /// `wakepath record` of a command in a process group of its own, all of which gets SIGINT a second after the
 /// command has said that it is stuck.
 fn interrupted_from_the_keyboard(folder: &Path, of: &str) -> Output {
@@ -113,6 +131,34 @@ fn a_deadlock_that_another_process_ends_is_a_cycle_until_then() {
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(said.contains(&format!("was killed by {name}")), "{said}");
         check_cycle(&document(&folder), name);
+    }
+}
+
+/// Nothing comes through any of them. `timeout` ends the program: nothing else answers.
+#[test]
+fn what_a_killed_program_waited_for_is_named_and_no_answer_of_the_killer() {
+    let Some(folder) = place("whoever kills a program does not answer what that waited for") else { return };
+    let silent = program(&folder, "silent", SILENT, &[]);
+    for signal in ["TERM", "QUIT"] {
+        for (what, object) in
+            [("pipe", "read on a pipe"), ("socket", "read on a socket"), ("sleep", "clock_nanosleep")]
+        {
+            let command = ["record", "--", "timeout", "-s", signal, "1", &silent, what];
+            let (said, problems) = run(&folder, &command, 124);
+            let said = format!("{said}{problems}");
+            let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            let (who, rest) =
+                said.split_once(&format!(" was killed by SIG{signal} from timeout (")).expect(&said);
+            assert!(who.contains("; silent ("), "{said}");
+            let (_, waits) = rest.split_once(") while waiting ").expect(&said);
+            let first = waits.split(';').next().unwrap_or_default();
+            assert!(first.ends_with(&format!("in {object}")), "{said}");
+            let killed = &document(&folder)["killed"];
+            assert_eq!(killed["signal"]["name"], format!("SIG{signal}"), "{killed}");
+            assert_eq!(killed["signal"]["sender"]["comm"], "timeout", "{killed}");
+            let waited = killed["signal"]["at_ns"].as_i64().unwrap() - killed["since_ns"].as_i64().unwrap();
+            assert!((500_000_000..1_100_000_000).contains(&waited), "{killed}");
+        }
     }
 }
 

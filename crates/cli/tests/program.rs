@@ -8,7 +8,7 @@ use expect_test::{Expect, expect};
 use serde_json::Value;
 use wakepath_event::{EventKind, Mark, Tid};
 use wakepath_harness::live::{document, length, of_kind};
-use wakepath_harness::made::{Made, made};
+use wakepath_harness::made::{Made, made, made_with_ends};
 use wakepath_recording::FORMAT;
 
 /// A worker waits for a helper, which waits in a read whose end has no known cause.
@@ -474,4 +474,113 @@ fn recordings_of_all_formats_so_far_are_read() {
         assert!((390_000_000..450_000_000).contains(&of("timer")), "{name}: {}", of("timer"));
         assert!(of("running") > window / 2 && of("unknown") * 100 < window, "{name}");
     }
+}
+
+/// Threads in each class of blocked time, one of them until the end, and one that a signal cut short.
+const CLASSES: &str = "
+thread sleeper tid=10
+thread server tid=11
+thread writer tid=12
+thread worker tid=13
+        0 c0 idle    started
+        0 c0 idle    switch sleeper
+        0 c1 idle    switch server
+ 10000000 c0 sleeper switch writer blocked call=230:0
+ 10000000 c1 server  switch worker blocked call=43:3
+ 20000000 c0 writer  switch idle blocked=uninterruptible call=74:3
+ 20000000 c1 worker  switch idle blocked call=202:0x1000
+ 50000000 c1 idle/timer waking sleeper
+ 50000000 c1 idle    switch sleeper
+ 60000000 c1 sleeper waking worker
+ 60000100 c0 idle    switch worker
+ 60000200 c0 worker  signal 10 handled cut=202 sent=60000000 by=sleeper
+ 80000000 c0 worker  switch idle blocked call=0:0
+ 90000000 c1 sleeper switch idle blocked call=230:0
+100000000 c0 idle    stopped
+";
+
+#[test]
+fn the_classes_of_blocked_time_add_up_in_text_and_document() {
+    let made = made(CLASSES, &[]);
+    let document = made.document(["path", "--json"]);
+    let (code, text, _) = made.run(["path"]);
+    assert_eq!(code, 0);
+    for (comm, classes, open) in [
+        // Waiting, undecided, sleeping, idle, ms.
+        ("sleeper", [0, 0, 50, 0], "sleeping_at_end"),
+        ("server", [0, 0, 0, 90], "idle_at_end"),
+        ("writer", [80, 0, 0, 0], ""),
+        ("worker", [0, 60, 0, 0], "undecided_at_end"),
+    ] {
+        let threads = document["threads"].as_array().expect("threads");
+        let thread = threads.iter().find(|thread| thread["comm"] == comm).expect("a thread");
+        let ns = ["waiting_ns", "undecided_ns", "sleeping_ns", "idle_ns"].map(|key| &thread[key]);
+        let ms = |ns: &Value| (ns.as_f64().expect("ns") / 1e6).round() as u64;
+        assert_eq!(ns.map(ms), classes, "{thread}");
+        let row = text
+            .lines()
+            .rev()
+            .find(|line| line.contains(&format!(" {comm} (")))
+            .unwrap_or_else(|| panic!("{text}"));
+        let words: Vec<_> = row.split_whitespace().collect();
+        let of_text: Vec<String> = words.chunks(2).take(6).map(|words| words.join(" ")).collect();
+        for (column, ms) in [0, 1, 4, 5].into_iter().zip(classes) {
+            let figure = if ms == 0 { String::from("–") } else { format!("{ms}.0 ms") };
+            assert!(row.contains(&figure), "{comm}, column {column} of {of_text:?}: {figure}");
+        }
+        assert!(open.is_empty() || document[open] == 1, "{open}: {}", document[open]);
+    }
+    assert_eq!(document["still_waiting"].as_array().map(Vec::len), Some(1));
+}
+
+/// A stream of CPU 1 without its end: its last packet, or the mark alone, is missing.
+#[test]
+fn a_cpu_whose_stream_ends_early_is_unknown_from_there_on() {
+    let made = made_with_ends(CLASSES);
+    let asked = ["path", "--json"];
+    let thread = |document: &Value, comm: &str| {
+        let threads = document["threads"].as_array().expect("threads");
+        threads.iter().find(|thread| thread["comm"] == comm).expect("a thread").clone()
+    };
+    let whole = made.document(asked);
+    assert_eq!(whole["problems"], Value::Array(Vec::new()));
+    let stream = made.recording().join("kernel/sched_1");
+    let bytes = std::fs::read(&stream).expect("a stream");
+    std::fs::write(&stream, &bytes[..bytes.len() - 80]).expect("room");
+    let (code, out, err) = made.run(asked);
+    assert_eq!(code, 0, "{out}{err}");
+    let cut: Value = serde_json::from_str(&out).expect("JSON");
+    // The server and the sleeper were on that CPU last, whose last record is at 90 ms.
+    for (comm, ms) in [("server", 10), ("sleeper", 10), ("worker", 0), ("writer", 0)] {
+        let unknown = thread(&cut, comm)["unknown_ns"].as_u64().expect("ns") / 1_000_000;
+        assert_eq!(unknown, ms, "{comm}: {}", thread(&cut, comm));
+        assert_eq!(thread(&whole, comm)["unknown_ns"], 0);
+    }
+    let said = cut["problems"].to_string();
+    assert!(said.contains("kernel/sched_1"), "{said}");
+    assert!(said.contains("nothing is known of its CPU in the last 0.010 s of the recording"), "{said}");
+}
+
+/// The bundled recordings have no marks: what a cut in the middle of a packet lost is known all the same.
+#[test]
+fn a_bundled_recording_whose_stream_was_cut_is_unknown_from_there_on() {
+    let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/backup/kernel");
+    let copy = tempfile::tempdir().expect("a temporary directory");
+    let kernel = copy.path().join("backup/kernel");
+    std::fs::create_dir_all(&kernel).expect("a directory");
+    for entry in std::fs::read_dir(bundled).expect("a recording") {
+        let entry = entry.expect("an entry");
+        std::fs::write(kernel.join(entry.file_name()), std::fs::read(entry.path()).expect("a file"))
+            .expect("room");
+    }
+    let whole = document(copy.path(), &["path", "backup"]);
+    let bytes = std::fs::read(kernel.join("sched_1")).expect("a stream");
+    std::fs::write(kernel.join("sched_1"), &bytes[..bytes.len() / 2 + 4]).expect("room");
+    let cut = document(copy.path(), &["path", "backup"]);
+    let [unknown, before] = [&cut, &whole].map(|document| of_kind(document, "unknown"));
+    assert!(before < 1_000_000 && unknown > length(&cut["window"]) / 10, "{unknown} {before}");
+    let last = cut["segments"].as_array().and_then(|segments| segments.last()).expect("a segment");
+    assert_eq!((&last["kind"], &last["cause"]["type"]), (&"unknown".into(), &"lost".into()), "{last}");
+    let said = cut["problems"].to_string();
+    assert!(said.contains("damaged recording: kernel/sched_1"), "{said}");
 }

@@ -152,3 +152,60 @@ fn threads_ran_could_run_and_were_blocked_as_the_schedulers_events_alone_prove()
         assert_eq!(of(Verdict::Same).count(), same, "{trace}");
     }
 }
+
+/// The end of each packet in a stream file of LTTng, bytes: `packet_size` stands 56 bytes behind the packet's beginning.
+fn packet_ends(bytes: &[u8]) -> Vec<usize> {
+    let size = |at: usize| {
+        let bits = u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        usize::try_from(bits / 8).expect("a size")
+    };
+    let mut ends = Vec::new();
+    while ends.last().is_none_or(|&end| end < bytes.len()) {
+        let begin = ends.last().copied().unwrap_or(0);
+        ends.push(begin + size(begin + 56));
+    }
+    ends
+}
+
+#[test]
+fn nothing_is_known_of_a_cpu_after_the_end_of_its_stream() {
+    let Some(folder) = traces("a CPU whose stream ends early is unknown from there on") else { return };
+    let copy = tempfile::tempdir().expect("a temporary directory");
+    let trace = copy.path().join("many-threads");
+    std::fs::create_dir(&trace).expect("a directory");
+    for entry in std::fs::read_dir(folder.join("many-threads")).expect("a trace") {
+        let entry = entry.expect("an entry");
+        if entry.path().is_file() {
+            std::fs::write(trace.join(entry.file_name()), std::fs::read(entry.path()).expect("a file"))
+                .expect("room");
+        }
+    }
+    let asked = ["path", "many-threads"];
+    let whole = document(copy.path(), &asked);
+    assert!(list(&whole["problems"]).iter().all(|problem| problem["code"] != "end_missing"));
+    let stream = trace.join("channel0_4");
+    let bytes = std::fs::read(&stream).expect("a stream");
+    let ends = packet_ends(&bytes);
+    assert_eq!(ends.last(), Some(&bytes.len()), "all packets are found");
+    let unknown = |document: &serde_json::Value| -> i64 {
+        list(&document["threads"]).iter().map(|thread| thread["unknown_ns"].as_i64().unwrap_or(0)).sum()
+    };
+    let ran = |document: &serde_json::Value| -> i64 {
+        list(&document["threads"]).iter().map(|thread| thread["running_ns"].as_i64().unwrap_or(0)).sum()
+    };
+    // Without its last three packets, which hold 187 ms of the trace, and in the middle of the one before.
+    let last = ends[ends.len() - 4];
+    for cut in [last, last - 9_000] {
+        std::fs::write(&stream, &bytes[..cut]).expect("room");
+        let document = document(copy.path(), &asked);
+        let problems = list(&document["problems"]);
+        let of_end: Vec<_> = problems.iter().filter(|problem| problem["code"] == "end_missing").collect();
+        assert_eq!(of_end.len(), 1, "{problems:#?}");
+        let said = of_end[0]["text"].as_str().expect("a text");
+        assert!(said.starts_with("channel0_4: the stream ends "), "{said}");
+        assert!(said.ends_with(" before the trace: from there on nothing is known of CPU 4"), "{said}");
+        // No thread goes on as it was there.
+        assert!(unknown(&document) > unknown(&whole) + 100_000_000, "{}", unknown(&document));
+        assert!(ran(&document) <= ran(&whole), "{} {}", ran(&document), ran(&whole));
+    }
+}

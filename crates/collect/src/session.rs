@@ -288,6 +288,7 @@ impl Session<'_, '_> {
         // Detaching makes interrupts of its own, which no program sees any more.
         self.add_costs();
         self.programs.detach();
+        let detached = clocks::now();
         // The rest of the rings must not take the room that was kept for the end.
         self.drain_rings();
         let drained = self.hand_over();
@@ -319,7 +320,8 @@ impl Session<'_, '_> {
         }
         self.check();
         let lost = self.life_lost.iter().sum();
-        self.commands.push(WriteCommand::End { lost });
+        let complete = full.is_none().then_some(detached);
+        self.commands.push(WriteCommand::End { lost, complete });
         self.hand_over()?;
         full.map_or(Ok(()), |error| Err(Error::Write(error)))
     }

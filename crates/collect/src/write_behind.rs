@@ -28,8 +28,9 @@ pub(crate) enum WriteCommand {
     CheckSpace,
     /// Use the room that was kept for the end.
     UseAllRoom,
-    /// Write all that waits; if there is no room for it, at least how the recording ended.
-    End { lost: u64 },
+    /// Write all that waits; if there is no room for it, at least how the recording ended. The rings were drained up to
+    /// `complete`, where nothing of them was dropped.
+    End { lost: u64, complete: Option<Stamp<Local>> },
 }
 
 impl WriteCommand {
@@ -174,11 +175,15 @@ impl Writer {
                 self.flushed = *until;
                 Ok(())
             }
-            WriteCommand::End { lost } => {
+            WriteCommand::End { lost, complete } => {
                 let life = self.recording.life();
                 let flushed = life.flush(u64::MAX, *lost);
                 if flushed.as_ref().is_err_and(WriteError::is_out_of_room) {
                     life.shed().and_then(|()| life.flush(u64::MAX, *lost))?;
+                }
+                if let (Ok(()), Some(at)) = (&flushed, complete) {
+                    // Without room no stream has its end, and a reader concludes nothing from that.
+                    let _ = self.recording.close_streams(*at);
                 }
                 flushed
             }

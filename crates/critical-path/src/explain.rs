@@ -3,8 +3,8 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockedState, Context, FlowId, SignalEffect, Softirq, WaitEnd};
 use wakepath_wait_graph::{
-    Completion, ContendedLock, Cut, Evidence, Graph, Occupant, PacketTimer, Received, Sender, StateInterval,
-    ThreadIndex, TimerPurpose, Wait, WakeUp, Waker,
+    Completion, ContendedLock, Cut, Evidence, Graph, Late, Occupant, PacketTimer, Received, Sender,
+    StateInterval, ThreadIndex, TimerPurpose, Wait, WakeUp, Waker,
 };
 
 use crate::tiles::Trust;
@@ -50,10 +50,78 @@ impl Part {
             Self::Thread { to, .. } | Self::Other { to, .. } | Self::InFlight { to, .. } => to,
         }
     }
+
+    /// Whether it is a wait for a timer, a device or a packet.
+    fn ends_by_interrupt(&self) -> bool {
+        use SegmentKind::{BlockDevice, Network, OtherDevice, Timer};
+        match self {
+            Self::Other { kind, .. } => matches!(kind, Timer | BlockDevice | Network | OtherDevice),
+            Self::InFlight { .. } => true,
+            Self::Thread { .. } => false,
+        }
+    }
+
+    /// Its beginning up to `until`, by that basis where one is given.
+    fn until(mut self, until: Stamp<Reference>, by: Option<Basis>) -> Self {
+        match &mut self {
+            Self::Thread { to, .. } => *to = until,
+            Self::Other { to, basis, .. } | Self::InFlight { to, basis, .. } => {
+                *to = until;
+                *basis = by.unwrap_or(*basis);
+            }
+        }
+        self
+    }
 }
 
 /// The parts of a wait from `from` to `to`, both within its state interval.
 pub(crate) fn explain(
+    graph: &Graph,
+    waiter: ThreadIndex,
+    interval: &StateInterval,
+    wait: &Wait,
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+) -> Vec<Part> {
+    let parts = explain_end(graph, waiter, interval, wait, from, to);
+    match wait.end {
+        Waker::Woken(WakeUp { late: Some(late), .. }) => with_late(parts, &late, from),
+        _ => parts,
+    }
+}
+
+/// The parts of a wait for a timer or device whose interrupt came late, since the hypervisor did not let its CPU run.
+/// An idle CPU was not let run because that interrupt was due. Another one may have been stopped long before.
+fn with_late(parts: Vec<Part>, late: &Late, from: Stamp<Reference>) -> Vec<Part> {
+    let mut split = Vec::with_capacity(parts.len() + 2);
+    let mut begin = from;
+    for part in parts {
+        let end = part.to().max(begin);
+        let [stolen_from, stolen_to] = [late.from, late.to].map(|at| at.clamp(begin, end));
+        if !part.ends_by_interrupt() || stolen_from == stolen_to {
+            split.push(part);
+        } else {
+            if begin < stolen_from {
+                split.push(part.clone().until(stolen_from, None));
+            }
+            split.push(match late.idle {
+                true => {
+                    let (kind, cause) = (SegmentKind::Stolen, Cause::None);
+                    Part::Other { to: stolen_to, kind, cause, basis: Basis::Inferred(Rule::LateInterrupt) }
+                }
+                false => part.clone().until(stolen_to, Some(Basis::Inferred(Rule::PerhapsLate))),
+            });
+            if stolen_to < end {
+                split.push(part);
+            }
+        }
+        begin = end;
+    }
+    split
+}
+
+/// The same, of an interrupt that came in time.
+fn explain_end(
     graph: &Graph,
     waiter: ThreadIndex,
     interval: &StateInterval,
@@ -66,7 +134,7 @@ pub(crate) fn explain(
         one_part(SegmentKind::Lock, Cause::Lock(link.into()), Basis::measured_unless(!link.proved))
     };
     let stopped = wait.state == Some(BlockedState::Stopped);
-    let WakeUp { at: woken, current, context, irq, evidence } = match wait.end {
+    let WakeUp { at: woken, current, context, irq, evidence, .. } = match wait.end {
         Waker::Woken(woken) if stopped => {
             let cause = Cause::Signal(SignalCause::of_continuation(wait.cut, &woken));
             return one_part(SegmentKind::Stopped, cause, Basis::Measured);

@@ -3,7 +3,7 @@
 use wakepath_event::Call;
 use wakepath_wait_graph::{Graph, Loss};
 
-use crate::{Basis, Cause, Problem, ProblemKind, Segment, Share, Wait, Window};
+use crate::{Basis, Cause, Problem, ProblemKind, Rule, Segment, Share, Wait, Window};
 
 /// The problems of a path.
 pub(crate) fn problems(graph: &Graph, window: &Window, segments: &[Segment], waits: &[Wait]) -> Vec<Problem> {
@@ -43,14 +43,14 @@ pub(crate) fn problems(graph: &Graph, window: &Window, segments: &[Segment], wai
         }
     }
     problems.extend(io_uring(window, segments, waits));
-    let ambiguous = |segment: &Segment| segment.basis == Basis::Ambiguous;
-    if let (Some(first), Some(last)) = (
-        segments.iter().find(|segment| ambiguous(segment)),
-        segments.iter().rfind(|segment| ambiguous(segment)),
-    ) {
-        let kind = ProblemKind::Ambiguous(share(&ambiguous));
-        problems.push(Problem { kind, from: first.from, to: last.to, thread });
-    }
+    let of_basis = |basis: Basis, kind: fn(Share) -> ProblemKind| {
+        let has_it = |segment: &&Segment| segment.basis == basis;
+        let (first, last) = (segments.iter().find(has_it)?, segments.iter().rfind(has_it)?);
+        let kind = kind(share(&|segment| segment.basis == basis));
+        Some(Problem { kind, from: first.from, to: last.to, thread })
+    };
+    problems.extend(of_basis(Basis::Ambiguous, ProblemKind::Ambiguous));
+    problems.extend(of_basis(Basis::Inferred(Rule::PerhapsLate), ProblemKind::PerhapsLate));
     problems
 }
 

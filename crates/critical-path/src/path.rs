@@ -414,4 +414,8 @@ pub enum Rule {
     DelayedAcknowledgement,
     /// Stolen time is found as a sum when the CPU looks; it counts as the time right before.
     StolenBefore,
+    /// The interrupt was due on an idle CPU that the hypervisor did not let run.
+    LateInterrupt,
+    /// The hypervisor did not let the interrupt's CPU run before it: it may have been due at any time since.
+    PerhapsLate,
 }

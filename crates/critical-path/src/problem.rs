@@ -46,6 +46,9 @@ pub enum ProblemKind {
     },
     /// The time of the path that has several explanations, or none that is sure.
     Ambiguous(Share),
+    /// The time of waits for timers and devices in which the hypervisor did not let the CPU of their interrupt run, though
+    /// it was not idle: they may have been late by up to that.
+    PerhapsLate(Share),
 }
 
 /// A share of a window.
@@ -74,7 +77,10 @@ impl ProblemKind {
         match self {
             Self::RecordsLost { .. } => Severity::Loss,
             Self::IoUring { .. } => Severity::Note,
-            Self::WindowOutside | Self::SwitchesUnrecorded { .. } | Self::Ambiguous(_) => Severity::Doubt,
+            Self::WindowOutside
+            | Self::SwitchesUnrecorded { .. }
+            | Self::Ambiguous(_)
+            | Self::PerhapsLate(_) => Severity::Doubt,
         }
     }
 }

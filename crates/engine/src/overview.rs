@@ -4,10 +4,11 @@
 //! is one: a blocked thread is idle only where that is shown.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_findings::{OpenWaits, ThreadTimes, open_waits_of_threads, threads as thread_times};
+use wakepath_findings::{OpenWaits, Pools, ThreadTimes, open_waits_of_threads, threads as thread_times};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::head::head;
+use crate::path::code_names;
 use crate::query::Scope;
 use crate::{Head, Recorded};
 
@@ -41,13 +42,15 @@ pub(crate) fn overview<'r>(
     let observers = &recorded.survey.session.observers;
     let shown = |thread: &&ThreadIndex| !observers.contains(&recorded.graph.thread(**thread).tid());
     let threads: Vec<_> = threads.iter().filter(shown).copied().collect();
+    let mut pools =
+        if recorded.graph.has_stacks() { Pools::new(code_names(recorded)) } else { Pools::unknown() };
     Overview {
         head: head(recorded, from, to),
         scope,
         from,
         to,
-        threads: thread_times(recorded, &threads, from, to),
-        open: open_waits_of_threads(recorded, &threads, to),
+        threads: thread_times(recorded, &threads, from, to, &mut pools),
+        open: open_waits_of_threads(recorded, &threads, to, &mut pools),
         recorded,
     }
 }

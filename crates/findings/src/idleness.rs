@@ -1,12 +1,15 @@
 //! The class of a blocked thread: idle, sleeping, waiting for an answer, or undecided between work and answer.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::Hang;
-use wakepath_event::{BlockedState, Call, FlowId};
-use wakepath_names::{CallSet, Recorded, ThreadInfo};
-use wakepath_wait_graph::{Evidence, Wait, Waker};
+use wakepath_event::{BlockedState, Call, Direction, FlowId};
+use wakepath_names::{CallSet, CodeNames, Peer, Recorded, ThreadInfo, waits_for_job};
+use wakepath_wait_graph::{
+    ContendedLock, Dialogue, End, Evidence, StackAt, StackIndex, StateInterval, ThreadIndex, Waker,
+};
 
 /// The class of the time in which a thread is blocked. Only idle and sleeping threads are not slowed for sure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,14 +29,45 @@ pub enum BlockedClass {
 pub struct Classified {
     /// The class.
     pub class: BlockedClass,
-    /// Ports say which end opened a connection; the memory of a futex names its owner. Otherwise it is measured,
-    /// or undecided.
+    /// The packets of a connection, or its ports, say which end waits for the other; the memory of a futex names its
+    /// owner; a stack shows that a pool's thread waits for its next job; a kernel thread without work sleeps lightly. Otherwise it is measured, or undecided.
     pub inferred: bool,
+}
+
+/// The waits whose stacks show that a pool's thread waits for its next job; each stack is put into names once.
+pub struct Pools<'a> {
+    names: Option<CodeNames<'a>>,
+    known: HashMap<StackIndex, bool>,
+}
+
+impl<'a> Pools<'a> {
+    /// No stack is looked up yet.
+    pub fn new(names: CodeNames<'a>) -> Self {
+        Self { names: Some(names), known: HashMap::new() }
+    }
+
+    /// Without stacks: no wait is one of those.
+    pub fn unknown() -> Self {
+        Self { names: None, known: HashMap::new() }
+    }
+
+    /// Whether the wait that a thread began at `at` is one of those.
+    fn show_idleness(&mut self, recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> bool {
+        let Some(names) = self.names.as_mut() else { return false };
+        let Some(StackAt::Recorded(index, _)) = recorded.graph.stack_at(thread, at) else { return false };
+        *self
+            .known
+            .entry(index)
+            .or_insert_with(|| names.stack_at(thread, at).is_some_and(|frames| waits_for_job(&frames)))
+    }
 }
 
 /// The part of a wait that decides its class.
 #[derive(Debug, Clone, Copy)]
 pub struct Blocked {
+    thread: ThreadIndex,
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
     call: Option<Call>,
     state: Option<BlockedState>,
     /// The lock has an owner, who is proved or not.
@@ -43,10 +77,14 @@ pub struct Blocked {
 }
 
 impl Blocked {
-    /// That of a wait in the graph.
-    pub fn of_wait(recorded: &Recorded, wait: Option<Wait>) -> Self {
+    /// That of a wait in the graph, which is this state interval of its thread.
+    pub fn of_wait(recorded: &Recorded, thread: ThreadIndex, interval: &StateInterval) -> Self {
+        let wait = recorded.graph.wait(interval);
         let lock = wait.and_then(|wait| wait.lock);
-        let packet = wait.and_then(|wait| match wait.end {
+        let cut = wait.and_then(|wait| wait.cut);
+        // A signal from the owner proves no ownership.
+        let proved = |lock: ContendedLock| lock.proved && (cut.is_none() || lock.kernel);
+        let packet = wait.filter(|_| cut.is_none()).and_then(|wait| match wait.end {
             Waker::Woken(waking) => match recorded.graph.evidence(waking.evidence)? {
                 Evidence::Packet(packet) => Some(packet.flow).filter(|_| packet.alone && !packet.doubtful),
                 _ => None,
@@ -54,17 +92,23 @@ impl Blocked {
             _ => None,
         });
         Self {
+            thread,
+            from: interval.from,
+            to: interval.to,
             call: wait.and_then(|wait| wait.call),
             state: wait.and_then(|wait| wait.state),
-            owner_proved: lock.filter(|lock| lock.owner.is_some()).map(|lock| lock.proved),
+            owner_proved: lock.filter(|lock| lock.owner.is_some()).map(proved),
             ended_by: packet,
         }
     }
 
-    /// That of an open wait.
-    pub fn of_hang(hang: &Hang) -> Self {
+    /// That of an open wait, up to `to`.
+    pub fn of_hang(hang: &Hang, to: Stamp<Reference>) -> Self {
         let owned = hang.lock.is_some_and(|lock| lock.owner.is_some());
         Self {
+            thread: hang.thread,
+            from: hang.since,
+            to,
             call: hang.call,
             state: hang.state,
             owner_proved: owned.then_some(hang.proved),
@@ -72,8 +116,8 @@ impl Blocked {
         }
     }
 
-    /// Its class at `at`, as a wait of `thread`.
-    pub fn class(&self, recorded: &Recorded, thread: &ThreadInfo, at: Stamp<Reference>) -> Classified {
+    /// Its class, as a wait of `thread`.
+    pub fn class(&self, recorded: &Recorded, thread: &ThreadInfo, pools: &mut Pools<'_>) -> Classified {
         use BlockedClass::{Idle, Sleeping, Undecided, Waiting};
         let measured = |class| Classified { class, inferred: false };
         if let Some(proved) = self.owner_proved {
@@ -103,36 +147,88 @@ impl Blocked {
             };
         };
         let names = &recorded.survey.names;
-        let peer = || names.peer(names.call_key(&call, thread.tgid, Stamp::<Local>::from_ns(at.ns())));
+        let key = names.call_key(&call, thread.tgid, Stamp::<Local>::from_ns(self.to.ns()));
         let number = call.number;
         if ACCEPTS.contains(number) {
             measured(Idle)
-        } else if SLEEPS.contains(number) {
+        } else if call.is_sleep() {
             measured(Sleeping)
         } else if READS.contains(number) {
-            match peer() {
-                Some(peer) if peer.called_us() => Classified { class: Idle, inferred: true },
-                Some(peer) if peer.called_by_us() => Classified { class: Waiting, inferred: true },
-                _ => measured(Undecided),
-            }
+            inferred_or_undecided(names.socket(key).and_then(|socket| self.of_read(recorded, socket)))
+        } else if Call::POLLS.contains(&number) {
+            let ended_by = self.ended_by.filter(|&flow| {
+                let outgoing = names.other_direction(flow);
+                outgoing.is_some_and(|outgoing| names.polls(key, outgoing))
+            });
+            let of_end = ended_by.and_then(|flow| self.of_event(recorded, flow));
+            let of_one = || match self.of_read(recorded, names.socket(key)?) {
+                // It may wait until the other end takes more data.
+                Some(Idle) => None,
+                other => other,
+            };
+            inferred_or_undecided(of_end.or_else(of_one))
         } else if EVENT_LOOPS.contains(number) {
-            match self.ended_by.and_then(|flow| names.sender(flow)) {
-                Some(peer) if peer.called_us() => Classified { class: Idle, inferred: true },
-                _ => measured(Undecided),
-            }
+            inferred_or_undecided(self.ended_by.and_then(|flow| self.of_event(recorded, flow)))
+        } else if number == Call::FUTEX {
+            let is_idle = pools.show_idleness(recorded, self.thread, self.from);
+            inferred_or_undecided(is_idle.then_some(Idle))
         } else if ANYTHING.contains(number) {
             measured(Undecided)
         } else {
             measured(Waiting)
         }
     }
+
+    /// The class of a read of the socket that sends `flow`, where it is shown.
+    fn of_read(&self, recorded: &Recorded, flow: FlowId) -> Option<BlockedClass> {
+        let peer = recorded.survey.names.receiver(flow);
+        let Dialogue { opened, last_data } = recorded.graph.dialogue(flow, Direction::Out, self.from);
+        match (opener(opened, peer)?, last_data) {
+            // The rest of the answer may be missing.
+            (End::Own, _) => Some(BlockedClass::Waiting),
+            // It answered, or nothing was asked yet: the next request is to come.
+            (End::Other, None | Some((End::Own, _))) => Some(BlockedClass::Idle),
+            // The rest of the request may be missing, or another thread answers.
+            (End::Other, Some((End::Other, _))) => None,
+        }
+    }
+
+    /// The class of a wait for several descriptors, which a packet of `flow` ended, where it is shown.
+    fn of_event(&self, recorded: &Recorded, flow: FlowId) -> Option<BlockedClass> {
+        let dialogue = |at| recorded.graph.dialogue(flow, Direction::In, at);
+        let (before, after) = (dialogue(self.from), dialogue(self.to));
+        let peer = recorded.survey.names.sender(flow);
+        let came = matches!(after.last_data, Some((End::Other, _)));
+        match (opener(after.opened, peer)?, before.last_data) {
+            // A connection that was opened meanwhile.
+            (End::Other, _) if after.opened.is_some_and(|(_, at)| at > self.from) => Some(BlockedClass::Idle),
+            // A request. An acknowledgement may end a wait too: for the other end to take more data.
+            (End::Other, None | Some((End::Own, _))) if came => Some(BlockedClass::Idle),
+            // An answer: the own end spoke last.
+            (End::Own, Some((End::Own, _))) => Some(BlockedClass::Waiting),
+            // The answer to the own SYN.
+            (End::Own, None) if before.opened.is_some() => Some(BlockedClass::Waiting),
+            _ => None,
+        }
+    }
+}
+
+/// The end that opened a connection: by its handshake, else by its ports.
+fn opener(opened: Option<(End, Stamp<Reference>)>, peer: Option<Peer>) -> Option<End> {
+    let by_ports = || match peer? {
+        peer if peer.called_us() => Some(End::Other),
+        peer if peer.called_by_us() => Some(End::Own),
+        _ => None,
+    };
+    opened.map(|(end, _)| end).or_else(by_ports)
+}
+
+fn inferred_or_undecided(class: Option<BlockedClass>) -> Classified {
+    Classified { class: class.unwrap_or(BlockedClass::Undecided), inferred: class.is_some() }
 }
 
 /// Calls that wait for the next connection.
 static ACCEPTS: LazyLock<CallSet> = LazyLock::new(|| CallSet::named("accept accept4"));
-
-/// Calls that wait for nothing but a time.
-static SLEEPS: LazyLock<CallSet> = LazyLock::new(|| CallSet::named("clock_nanosleep nanosleep"));
 
 /// Calls that read the next line, message or event of one descriptor.
 static READS: LazyLock<CallSet> =
@@ -146,7 +242,7 @@ static EVENT_LOOPS: LazyLock<CallSet> =
 /// pool's idle worker and the thread that waits for that worker's result wait in a futex.
 static ANYTHING: LazyLock<CallSet> = LazyLock::new(|| {
     CallSet::named(
-        "futex futex_requeue futex_wait futex_waitv futex_wake io_getevents io_pgetevents io_uring_enter msgrcv \
-         mq_timedreceive pause poll ppoll pselect6 rt_sigsuspend rt_sigtimedwait select semop semtimedop wait4 waitid",
+        "futex_requeue futex_wait futex_waitv futex_wake io_getevents io_pgetevents io_uring_enter msgrcv \
+         mq_timedreceive pause rt_sigsuspend rt_sigtimedwait semop semtimedop wait4 waitid",
     )
 });

@@ -6,7 +6,7 @@ use wakepath_critical_path::{Hang, Window, deadlocks, hangs, killed};
 use wakepath_names::Recorded;
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::idleness::{Blocked, BlockedClass};
+use crate::idleness::{Blocked, BlockedClass, Pools};
 
 /// The open waits of several threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,6 +33,7 @@ pub fn open_waits_of_threads(
     recorded: &Recorded,
     threads: &[ThreadIndex],
     to: Stamp<Reference>,
+    pools: &mut Pools<'_>,
 ) -> OpenWaits {
     let graph = &recorded.graph;
     let mut chosen = vec![false; graph.threads().len()];
@@ -47,7 +48,7 @@ pub fn open_waits_of_threads(
     let mut waits = OpenWaits { deadlocks, ..OpenWaits::default() };
     for hang in open.into_iter().filter(is_chosen) {
         let thread = recorded.thread_at(hang.thread, to);
-        match Blocked::of_hang(&hang).class(recorded, &thread, to).class {
+        match Blocked::of_hang(&hang, to).class(recorded, &thread, pools).class {
             BlockedClass::Idle => waits.idle += 1,
             BlockedClass::Sleeping => waits.sleeping += 1,
             BlockedClass::Undecided => waits.undecided += 1,
@@ -123,7 +124,7 @@ mod tests {
         );
         let recorded = read(&trace.expect("a trace").events);
         let threads: Vec<_> = recorded.graph.threads().map(|(index, _)| index).collect();
-        let open = open_waits_of_threads(&recorded, &threads, recorded.to());
+        let open = open_waits_of_threads(&recorded, &threads, recorded.to(), &mut Pools::unknown());
         let tids = |hangs: &[Hang]| {
             hangs.iter().map(|hang| recorded.graph.thread(hang.thread).tid().0).collect::<Vec<_>>()
         };
@@ -145,7 +146,7 @@ mod tests {
         );
         let recorded = read(&trace.expect("a trace").events);
         let threads: Vec<_> = recorded.graph.threads().map(|(index, _)| index).collect();
-        let open = open_waits_of_threads(&recorded, &threads, recorded.to());
+        let open = open_waits_of_threads(&recorded, &threads, recorded.to(), &mut Pools::unknown());
         assert_eq!([open.idle, open.sleeping, open.undecided, open.still_waiting.len()], [1, 1, 2, 1]);
     }
 }

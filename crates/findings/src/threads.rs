@@ -6,7 +6,7 @@ use wakepath_event::Call;
 use wakepath_names::Recorded;
 use wakepath_wait_graph::{ThreadIndex, ThreadState};
 
-use crate::idleness::{Blocked, BlockedClass, Classified};
+use crate::idleness::{Blocked, BlockedClass, Classified, Pools};
 
 /// The times of a thread, ns. The parts add up to the time from `from` to `to` in which the thread lived.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,10 +74,11 @@ pub fn threads(
     threads: &[ThreadIndex],
     from: Stamp<Reference>,
     to: Stamp<Reference>,
+    pools: &mut Pools<'_>,
 ) -> Vec<ThreadTimes> {
     let mut times: Vec<_> = threads
         .iter()
-        .map(|&thread| thread_times(recorded, thread, from, to))
+        .map(|&thread| thread_times(recorded, thread, from, to, pools))
         .filter(|times| times.total_ns() > 0)
         .collect();
     times.sort_by_key(|times| {
@@ -97,6 +98,7 @@ fn thread_times(
     thread: ThreadIndex,
     from: Stamp<Reference>,
     to: Stamp<Reference>,
+    pools: &mut Pools<'_>,
 ) -> ThreadTimes {
     let graph = &recorded.graph;
     let mut times = ThreadTimes {
@@ -125,7 +127,7 @@ fn thread_times(
                 let wait = graph.wait(&interval);
                 let info = recorded.thread_at(thread, end);
                 let Classified { class, inferred } =
-                    Blocked::of_wait(recorded, wait).class(recorded, &info, end);
+                    Blocked::of_wait(recorded, thread, &interval).class(recorded, &info, pools);
                 let inferred_ns = if inferred { ns } else { 0 };
                 match class {
                     BlockedClass::Idle => {
@@ -157,8 +159,9 @@ fn thread_times(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_event::Tid;
+    use wakepath_event::{EventKind, EventSource, RecordingFormat, SetMember, Tid};
     use wakepath_names::testing::{event, file, flow, read};
+    use wakepath_recording::Recording;
 
     const SERVER: &str = "10.0.0.3:5432";
     const CLIENT: &str = "10.0.0.2:40000";
@@ -180,7 +183,13 @@ mod tests {
         let socket = ends.map(|[own, other]| [flow(1, own, other), file(7, 3, 0o140_777, Some(1), "")]);
         events.splice(1..1, socket.into_iter().flatten().map(|what| event(0, 0, 0, what)));
         let recorded = read(&events);
-        let of_server = threads(&recorded, recorded.with_tid(Tid(7)), Stamp::from_ns(0), Stamp::from_ns(100));
+        let of_server = threads(
+            &recorded,
+            recorded.with_tid(Tid(7)),
+            Stamp::from_ns(0),
+            Stamp::from_ns(100),
+            &mut Pools::unknown(),
+        );
         of_server.into_iter().next().expect("a thread")
     }
 
@@ -269,10 +278,220 @@ mod tests {
             ));
             let recorded = read(&trace.expect("a trace").events);
             let from_to = [0, 100].map(Stamp::from_ns);
-            let times = threads(&recorded, recorded.with_tid(Tid(7)), from_to[0], from_to[1]);
+            let times =
+                threads(&recorded, recorded.with_tid(Tid(7)), from_to[0], from_to[1], &mut Pools::unknown());
             let times = times.first().expect("a thread");
             assert_eq!((times.idle_ns, times.undecided_ns), (idle_ns, 80 - idle_ns), "{what}");
             assert_eq!(times.idle_inferred_ns, idle_ns, "{what}");
+        }
+    }
+
+    /// Ends of a connection whose ports do not show which end opened it.
+    const EQUALS: [&str; 2] = ["10.0.0.2:40000", "10.0.0.3:40001"];
+    const PORTS: [&str; 2] = [CLIENT, SERVER];
+
+    /// The times of a thread that blocks from 10 to 90 in `call`, of which descriptor 3, alone or as the one or other
+    /// member of a set, is its end of a connection with packets. The connection's other end has the first address.
+    fn connected(ends: [&str; 2], call: &str, members: &[u32], lines: &str) -> ThreadTimes {
+        let trace = wakepath_scenario::text::parse(&format!(
+            "thread server tid=7
+             flow their {} > {}
+             flow own {} > {}
+             0 c0 idle switch server
+             {}
+             10 c0 server switch idle blocked call={call}
+             {}
+             90 c0 idle switch server
+             100 c0 server switch idle",
+            ends[0],
+            ends[1],
+            ends[1],
+            ends[0],
+            lines.split_once('|').map_or("", |(before, _)| before),
+            lines.split_once('|').map_or("", |(_, during)| during),
+        ));
+        let mut events = trace.expect("a trace").events;
+        let flows = events.iter().position(|event| matches!(event.kind, EventKind::Switch { .. }));
+        let mut more = vec![event(0, 0, 7, file(7, 3, 0o140_777, Some(2), ""))];
+        more.push(event(0, 0, 7, file(7, 4, 0o010_600, None, "")));
+        let set = |&fd| SetMember { set: SET, tgid: Tid(7), fd, total: members.len() as u32 };
+        more.extend(members.iter().map(|fd| event(0, 0, 7, EventKind::SetMember(set(fd)))));
+        events.splice(flows.unwrap_or(0)..flows.unwrap_or(0), more);
+        let recorded = read(&events);
+        let [from, to] = [0, 100].map(Stamp::from_ns);
+        threads(&recorded, recorded.with_tid(Tid(7)), from, to, &mut Pools::unknown())
+            .into_iter()
+            .next()
+            .expect("a thread")
+    }
+
+    const SET: u64 = Call::EMPTY_SET | 5;
+
+    #[test]
+    fn a_read_is_idle_where_the_own_end_of_an_accepted_connection_spoke_last() {
+        use BlockedClass::{Idle, Undecided, Waiting};
+        const WOKEN: &str = "89 c0 idle/net_rx in their len=9\n 90 c0 idle/net_rx waking server";
+        let cases = [
+            ("answered", PORTS, "1 c0 server/net_rx in their len=5\n 5 c0 server out own len=5", Idle),
+            ("part of a request", PORTS, "5 c0 server/net_rx in their len=5", Undecided),
+            ("nothing was asked yet", PORTS, "", Idle),
+            (
+                "an acknowledgement is no answer",
+                PORTS,
+                "1 c0 server/net_rx in their len=5\n 5 c0 server out own",
+                Undecided,
+            ),
+            (
+                "answered; acknowledged",
+                PORTS,
+                "1 c0 server out own len=5\n 5 c0 server/net_rx in their",
+                Idle,
+            ),
+            (
+                "the handshake decides, not the ports",
+                PORTS,
+                "1 c0 server out own flags=2\n 5 c0 server out own flags=16 len=5",
+                Waiting,
+            ),
+            (
+                "they opened it",
+                EQUALS,
+                "1 c0 server/net_rx in their flags=2\n 5 c0 server out own flags=16 len=5",
+                Idle,
+            ),
+            (
+                "we opened it, and asked",
+                EQUALS,
+                "1 c0 server out own flags=2\n 5 c0 server out own flags=16 len=5",
+                Waiting,
+            ),
+            (
+                "we opened it; the rest of the answer",
+                EQUALS,
+                "1 c0 server out own flags=2\n 5 c0 server/net_rx in their len=5",
+                Waiting,
+            ),
+            (
+                "we opened it, and wait for its greeting",
+                EQUALS,
+                "1 c0 server/net_rx in their flags=18",
+                Waiting,
+            ),
+            ("nothing shows which end opened it", EQUALS, "5 c0 server out own len=5", Undecided),
+        ];
+        let of = |times: &ThreadTimes| [times.idle_ns, times.waiting_ns, times.undecided_ns];
+        let all = |class, ns| [Idle, Waiting, Undecided].map(|other| if class == other { ns } else { 0 });
+        for (what, ends, before, class) in cases {
+            let ends_of_wait = [
+                ("a packet", WOKEN),
+                ("no wake-up", ""),
+                (
+                    "a signal",
+                    "80 c1 #99 waking server\n 90 c0 idle switch server\n 91 c0 server signal 10 handled cut=0 sent=80 by=#99\n",
+                ),
+            ];
+            for (how, during) in ends_of_wait {
+                let times = connected(ends, "0:3", &[], &format!("{before}|{during}"));
+                let blocked = 80 - times.runnable_ns;
+                assert_eq!(of(&times), all(class, blocked), "{what}; ended by {how}");
+                let inferred = times.idle_inferred_ns + times.waiting_inferred_ns;
+                assert_eq!(inferred, if class == Undecided { 0 } else { blocked }, "{what}");
+                assert_eq!(times.total_ns(), 100, "{what}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_poll_has_the_class_of_the_connection_that_ended_it() {
+        use BlockedClass::{Idle, Sleeping, Undecided, Waiting};
+        const DATA: &str = "89 c0 idle/net_rx in their len=9\n 90 c0 idle/net_rx waking server";
+        const ROOM: &str = "89 c0 idle/net_rx in their\n 90 c0 idle/net_rx waking server";
+        const TIMER: &str = "90 c0 idle/timer waking server";
+        const OPENED: &str = "1 c0 server/net_rx in their flags=2";
+        let poll = format!("7:{SET}");
+        let (poll, empty) = (poll.as_str(), format!("7:{}", Call::EMPTY_SET));
+        let asked = "1 c0 server out own flags=2\n 5 c0 server out own flags=16 len=5";
+        let answered = "1 c0 server/net_rx in their len=5\n 5 c0 server out own len=5";
+        let part = "5 c0 server/net_rx in their len=5";
+        for (what, call, members, before, during, class) in [
+            ("a request", poll, &[3, 4][..], answered, DATA, Idle),
+            ("a request for one descriptor", poll, &[3], answered, DATA, Idle),
+            ("its end takes more data", poll, &[3], answered, ROOM, Undecided),
+            ("time-out of one descriptor", poll, &[3], answered, TIMER, Undecided),
+            ("time-out of a question", poll, &[3], asked, TIMER, Waiting),
+            ("time-out of one question among others", poll, &[3, 4], asked, TIMER, Undecided),
+            ("the answer to a question", poll, &[3, 4], asked, DATA, Waiting),
+            ("not of this set", poll, &[4], answered, DATA, Undecided),
+            ("a set that is not known", poll, &[], answered, DATA, Undecided),
+            ("no descriptors", &empty, &[], "", TIMER, Sleeping),
+            ("a request in two parts", "232:5", &[], part, DATA, Undecided),
+            ("a request, in epoll_wait", "232:5", &[], answered, DATA, Idle),
+            ("an answer, in epoll_wait", "232:5", &[], asked, DATA, Waiting),
+            (
+                "an answer that was not asked for",
+                "232:5",
+                &[],
+                "1 c0 server out own flags=2\n 5 c0 server/net_rx in their len=5",
+                DATA,
+                Undecided,
+            ),
+            ("its end takes more data, in epoll_wait", "232:5", &[], answered, ROOM, Undecided),
+            ("a timer, in epoll_wait", "232:5", &[], answered, TIMER, Undecided),
+            (
+                "the answer to a SYN",
+                "232:5",
+                &[],
+                "1 c0 server out own flags=2",
+                "89 c0 idle/net_rx in their flags=18\n 90 c0 idle/net_rx waking server",
+                Waiting,
+            ),
+            (
+                "a new connection",
+                "232:5",
+                &[],
+                "",
+                "88 c0 idle/net_rx in their flags=2\n 89 c0 idle/net_rx in their\n 90 c0 idle/net_rx waking server",
+                Idle,
+            ),
+            ("a connection without a request so far", "232:5", &[], OPENED, DATA, Idle),
+        ] {
+            let times = connected(PORTS, call, members, &format!("{before}|{during}"));
+            let of = [Idle, Sleeping, Waiting, Undecided].map(|other| if class == other { 80 } else { 0 });
+            let found = [times.idle_ns, times.sleeping_ns, times.waiting_ns, times.undecided_ns];
+            assert_eq!(found, of, "{what}");
+        }
+    }
+
+    /// The blocked time of a thread in a window, by its states alone.
+    fn blocked_ns(recorded: &Recorded, thread: ThreadIndex, [from, to]: [Stamp<Reference>; 2]) -> u64 {
+        let intervals = recorded.graph.state_intervals(thread).overlapping(from, to);
+        let blocked = intervals.filter(|interval| matches!(interval.state, ThreadState::Blocked(_)));
+        blocked.map(|interval| interval.to.min(to).since(interval.from.max(from))).sum()
+    }
+
+    #[test]
+    fn the_four_classes_add_up_to_the_blocked_time_of_each_thread_of_bundled_recordings() {
+        let bundled = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings");
+        for name in ["backup", "backup-of-format-1"] {
+            let recording = Recording::open(&bundled.join(name)).expect("a recording");
+            let mut events = Vec::new();
+            assert_eq!(recording.for_each(|event| events.push(event.clone())), []);
+            let recorded = read(&events);
+            let all: Vec<_> = recorded.graph.threads().map(|(thread, _)| thread).collect();
+            let (from, to) = (recorded.from(), recorded.to());
+            let third = to.since(from) / 3;
+            let mut classes = [0; 4];
+            for [from, to] in [[from, to], [from, from.plus(third)], [from.plus(third), to.minus(third)]] {
+                for times in threads(&recorded, &all, from, to, &mut Pools::unknown()) {
+                    let of = [times.idle_ns, times.sleeping_ns, times.waiting_ns, times.undecided_ns];
+                    let blocked = blocked_ns(&recorded, times.thread, [from, to]);
+                    assert_eq!(of.iter().sum::<u64>(), blocked, "{name} {times:?}");
+                    assert!(times.idle_inferred_ns <= times.idle_ns, "{name} {times:?}");
+                    assert!(times.waiting_inferred_ns <= times.waiting_ns, "{name} {times:?}");
+                    classes.iter_mut().zip(of).for_each(|(sum, ns)| *sum += ns);
+                }
+            }
+            assert!(classes.iter().all(|&ns| ns > 0), "{name}: {classes:?}");
         }
     }
 }

@@ -24,8 +24,17 @@ pub fn made(trace: &str, more: &[EventKind]) -> Made {
     made_on(("web3", "67e2237c-99e6-488f-b6e0-82e34227d61c"), trace, more)
 }
 
-/// The same, of a host of this name and boot.
-pub fn made_on((name, boot_id): (&str, &str), trace: &str, more: &[EventKind]) -> Made {
+/// The same, with the mark at the end of each stream that a recorder writes when it ends properly.
+pub fn made_with_ends(trace: &str) -> Made {
+    write(("web3", "67e2237c-99e6-488f-b6e0-82e34227d61c"), trace, &[], true)
+}
+
+/// The same as [`made`], of a host of this name and boot.
+pub fn made_on(host: (&str, &str), trace: &str, more: &[EventKind]) -> Made {
+    write(host, trace, more, false)
+}
+
+fn write((name, boot_id): (&str, &str), trace: &str, more: &[EventKind], with_ends: bool) -> Made {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let host = HostIdentity {
         name: String::from(name),
@@ -79,6 +88,9 @@ pub fn made_on((name, boot_id): (&str, &str), trace: &str, more: &[EventKind]) -
             let (first, last, count) = (first.at.ns(), last.at.ns(), events.len() as u64);
             stream.expect("a stream").append(&[&bytes], first, last, count, 0).expect("room");
         }
+    }
+    if with_ends {
+        writer.close_streams(end).expect("room");
     }
     Made { folder }
 }

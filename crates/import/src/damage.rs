@@ -52,6 +52,13 @@ pub enum DamageKind {
         /// The number of events.
         count: u64,
     },
+    /// The stream of a CPU ends long before the others.
+    EndMissing {
+        /// The CPU.
+        cpu: u32,
+        /// The time from its end to the last event of the trace, ns.
+        early_ns: u64,
+    },
     /// The clock advances only with the timer tick.
     CoarseClock,
 }

@@ -238,8 +238,23 @@ impl Names {
 
     /// The other end of the socket that a call is about, where it is one, connected and known.
     pub fn peer(&self, key: CallKey) -> Option<Peer> {
-        let meaning = self.meaning(key.descriptor?).filter(|meaning| meaning.mode == S_IFSOCK)?;
-        self.receiver(meaning.flow?)
+        self.receiver(self.socket(key)?)
+    }
+
+    /// The flow that the socket of a call sends, where the call is about one and it is connected; also of a call that
+    /// polls this socket alone.
+    pub fn socket(&self, key: CallKey) -> Option<FlowId> {
+        self.meaning(key.descriptor?).filter(|meaning| meaning.mode == S_IFSOCK)?.flow
+    }
+
+    /// Whether a call polls the socket that sends a flow, alone or among others.
+    pub fn polls(&self, key: CallKey, flow: FlowId) -> bool {
+        let among = |(tgid, set): (Tid, u64)| {
+            let members = self.files.sets.get(&(tgid, set)).map_or(&[][..], |set| &set.members);
+            let meaning = |&(fd, meaning): &(u32, Option<usize>)| self.meaning((tgid, fd, meaning?));
+            members.iter().filter_map(meaning).any(|meaning| meaning.flow == Some(flow))
+        };
+        self.socket(key) == Some(flow) || key.set.is_some_and(among)
     }
 
     fn meaning(&self, (tgid, fd, meaning): (Tid, u32, usize)) -> Option<&Meaning> {
@@ -369,6 +384,12 @@ mod tests {
         names.observe(&event(20, 0, 7, file(7, 7, 0o100_644, None, "later.db")));
         let all = vec![Object::File("orders.db".into()), Object::Pipe];
         assert_eq!(object(&names), Some(Object::AnyOf(all.clone(), SetSize::Known(4))));
+        let key = |names: &Names| names.call_key(&call(7, SET), Some(Tid(7)), Stamp::from_ns(99));
+        assert!(!names.polls(key(&names), FlowId(9)));
+        names.observe(&event(12, 0, 7, file(7, 30, 0o140_600, Some(9), "")));
+        names.observe(&member(12, SET, 30, 5));
+        assert!(names.polls(key(&names), FlowId(9)));
+        assert!(!names.polls(key(&names), FlowId(8)));
         for fd in 9..40 {
             names.observe(&event(21, 0, 7, file(7, fd, 0o140_600, None, "")));
             names.observe(&member(22, SET, fd, 17));
@@ -390,5 +411,7 @@ mod tests {
         assert_eq!(socket(&names), Some(Object::Socket(Some(end))));
         let own = own.parse().expect("an address");
         assert_eq!(names.peer(read(&names)), Some(Peer { own, end, process: None }));
+        assert_eq!(names.socket(read(&names)), Some(FlowId(1)));
+        assert_eq!(names.socket(names.call_key(&call(0, 4), Some(Tid(7)), Stamp::from_ns(10))), None);
     }
 }

@@ -85,6 +85,11 @@ impl Names {
         Some(self.flows.peer(Some(&flow), *self.flows.by_id.get(&flow)?))
     }
 
+    /// The other direction of a flow, where that is defined.
+    pub fn other_direction(&self, flow: FlowId) -> Option<FlowId> {
+        self.flows.by_ends.get(&self.flows.by_id.get(&flow)?.reversed()).copied()
+    }
+
     /// Where a flow leads: its receiver, which is the sender of its other direction.
     pub fn receiver(&self, flow: FlowId) -> Option<Peer> {
         let back = self.flows.by_id.get(&flow)?.reversed();
@@ -115,6 +120,10 @@ mod tests {
         assert!(!names.receiver(FlowId(1)).unwrap().called_us());
         assert!(!names.receiver(FlowId(2)).unwrap().called_by_us());
         assert!(names.receiver(FlowId(2)).unwrap().called_us());
+        assert_eq!(
+            [1, 2, 3].map(|flow| names.other_direction(FlowId(flow))),
+            [Some(FlowId(2)), Some(FlowId(1)), None]
+        );
         assert_eq!(names.receiver(FlowId(3)), None, "a flow that nobody defined has no ends");
     }
 }

@@ -208,6 +208,17 @@ impl Reader<'_, '_> {
     }
 }
 
+impl CodeNames<'_> {
+    /// The frames, innermost first, of the stack with which a thread left its CPU at exactly `at`; `None` where no stack
+    /// is recorded.
+    pub fn stack_at(&mut self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Vec<Frame>> {
+        match self.recorded.graph.stack_at(thread, at)? {
+            StackAt::Recorded(_, stack) => Some(named(self, at, stack)),
+            StackAt::Lost => None,
+        }
+    }
+}
+
 /// The frames of a stack with names. Among the addresses that were found on the stack, those up to the
 /// first outside of the C library are kept: only its functions have no frame.
 fn named(names: &mut CodeNames<'_>, at: Stamp<Reference>, stack: &RecordedStack) -> Vec<Frame> {
@@ -259,7 +270,7 @@ fn site_of(frames: &[Frame]) -> Site {
 }
 
 /// Whether a function is one of the C library: what programs call to wait, and what calls their `main`.
-fn is_c_library(found: &Found) -> bool {
+pub(crate) fn is_c_library(found: &Found) -> bool {
     const NAMES: [&[u8]; 6] = [b"libc.so", b"libc-", b"libpthread", b"ld-linux", b"ld-musl", b"[vdso]"];
     module(found).is_some_and(|name| NAMES.iter().any(|known| name.starts_with(known)))
 }

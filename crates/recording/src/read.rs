@@ -200,10 +200,15 @@ impl Recording {
     fn cursors(&self, streams: &[usize], problems: &mut Vec<ReadProblem>) -> Vec<Cursor<File>> {
         let decoder = Decoder::for_release(&self.description.host.kernel_release);
         let end = self.description.extent.map_or(0, |(_, last)| last.ns());
+        // Recordings that were cut off have no such marks, nor have those of earlier versions.
+        let marked = self.streams.iter().any(|stream| stream.closed);
         let mut cursors = Vec::new();
         for stream in streams.iter().filter_map(|&index| self.streams.get(index)) {
             let file = self.kernel.open_file(OsStr::new(&stream.name));
             match file.and_then(|file| Cursor::new(stream, file, self.uuid, decoder, end)) {
+                Ok(cursor) if marked && stream.buffer.counts() && !stream.closed => {
+                    cursors.push(cursor.without_end());
+                }
                 Ok(cursor) => cursors.push(cursor),
                 Err(e) => problems.push(ReadProblem {
                     file: format!("kernel/{}", stream.name),

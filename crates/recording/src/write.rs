@@ -10,6 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use wakepath_caller::{Caller, Directory};
+use wakepath_clock::{Local, Stamp};
+use wakepath_ctf::packet::HEADER_BYTES;
 use wakepath_ctf::tsdl;
 use wakepath_event::Cpu;
 use wakepath_kernel_records::{Buffer, Encoder};
@@ -152,6 +154,17 @@ impl Writer {
     /// The stream of everything rarer.
     pub const fn life(&mut self) -> &mut Life {
         &mut self.life
+    }
+
+    /// Ends the streams of all CPUs: each holds all records up to `at`. A stream without this end was cut off.
+    ///
+    /// # Errors
+    /// When there is no room for the ends of all: then none has one.
+    pub fn close_streams(&mut self, at: Stamp<Local>) -> Result<(), WriteError> {
+        let streams = || self.sched.iter().chain(&self.net).flatten();
+        self.files.budget.take((streams().count() * HEADER_BYTES) as u64)?;
+        let mut streams = self.sched.iter_mut().chain(&mut self.net).flatten();
+        streams.try_for_each(|stream| stream.close(at.ns()))
     }
 
     /// Bytes written to all streams.

@@ -25,6 +25,7 @@ pub const fn code(kind: &ProblemKind) -> &'static str {
         ProblemKind::Path(OnPath::SwitchesUnrecorded { .. }) => "switches_unrecorded",
         ProblemKind::Path(OnPath::Ambiguous(_)) => "ambiguous",
         ProblemKind::Path(OnPath::IoUring { .. }) => "io_uring",
+        ProblemKind::Path(OnPath::PerhapsLate(_)) => "perhaps_late",
         ProblemKind::ClockSet(_) => "clock_set",
         ProblemKind::Suspended(_) => "suspended",
         ProblemKind::Stolen(_) => "stolen",
@@ -44,6 +45,7 @@ pub const fn code(kind: &ProblemKind) -> &'static str {
             DamageKind::SomeThreads => "some_threads",
             DamageKind::OtherBuffers(_) => "other_buffers",
             DamageKind::BufferFull { .. } => "buffer_full",
+            DamageKind::EndMissing { .. } => "end_missing",
             DamageKind::CoarseClock => "coarse_clock",
         },
         ProblemKind::OneOfSeveral(_, kind) => code(kind),
@@ -131,6 +133,10 @@ fn on_path(problem: &OnPath) -> String {
         OnPath::Ambiguous(Share { ns, .. }) => {
             format!("{} could not be explained with certainty", duration(ns))
         }
+        OnPath::PerhapsLate(Share { ns, .. }) => format!(
+            "up to {} of the waits for timers and devices may be stolen: the hypervisor took that from the CPUs of their interrupts",
+            duration(ns)
+        ),
     }
 }
 
@@ -176,6 +182,10 @@ fn in_trace(damage: &DamageKind) -> String {
             "{} of CPU {cpu} found no room in the buffer, and when is not known: record with a larger one \
              (trace-cmd record -b KIB)",
             count(*events, "event")
+        ),
+        DamageKind::EndMissing { cpu, early_ns } => format!(
+            "the stream ends {} before the trace: from there on nothing is known of CPU {cpu}",
+            duration(*early_ns)
         ),
         DamageKind::CoarseClock => String::from(
             "the clock advances only with the timer tick: shorter times read as 0 (record with -C mono)",

@@ -51,6 +51,8 @@ fn every_code_has_its_sentence() {
         Rule::WakingBeforeSwitch,
         Rule::TakenUp,
         Rule::StolenBefore,
+        Rule::LateInterrupt,
+        Rule::PerhapsLate,
         Rule::DelayedAcknowledgement,
     ];
     let inferred = |rule| (wording::rule_word(rule).expect("a rule"), meaning(rule));
@@ -109,6 +111,7 @@ fn problems() -> Vec<(&'static str, String)> {
         ProblemKind::ClockSet(3_600_000_000_000),
         ProblemKind::ClockSet(-20_000_000),
         ProblemKind::Suspended(2_000_000_000),
+        ProblemKind::Path(OnPath::PerhapsLate(unexplained)),
         ProblemKind::Stolen(31_000_000),
         ProblemKind::StackCache(counts),
         ProblemKind::CutOff,
@@ -118,6 +121,7 @@ fn problems() -> Vec<(&'static str, String)> {
         read(ReadFault::UnknownFile),
         read(ReadFault::PacketCount { claimed: 90, found: 89 }),
         read(ReadFault::RecordEnd(Box::new(ReadFault::ForeignRecord(200)))),
+        read(ReadFault::EndMissing { early_ns: 2_300_000_000 }),
         read(ReadFault::More(7)),
         ProblemKind::Trace(damage(Some(3), Some(4096), fault(Fault::EventSize(3)))),
         trace(DamageKind::More(7)),
@@ -133,6 +137,7 @@ fn problems() -> Vec<(&'static str, String)> {
         trace(DamageKind::SomeThreads),
         trace(DamageKind::OtherBuffers(vec![String::from("other")])),
         trace(DamageKind::BufferFull { cpu: 1, count: 9 }),
+        trace(DamageKind::EndMissing { cpu: 1, early_ns: 2_300_000_000 }),
         trace(DamageKind::CoarseClock),
         ProblemKind::OneOfSeveral("b.data".into(), Box::new(trace(DamageKind::NoWakings))),
     ];

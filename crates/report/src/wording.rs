@@ -249,7 +249,9 @@ pub const fn kind_meaning(kind: SegmentKind) -> &'static str {
             "the CPU limit of a cgroup was used up, so the scheduler took the thread off the CPU"
         }
         SegmentKind::Interrupted => "the thread was on a CPU that interrupts used in that time",
-        SegmentKind::Stolen => "the thread was on a CPU that the hypervisor did not let run (steal time)",
+        SegmentKind::Stolen => {
+            "the hypervisor did not let the CPU run that the thread had, or from which its wake-up had to come (steal time)"
+        }
         SegmentKind::Timer => "the thread was blocked until a timer expired",
         SegmentKind::BlockDevice => {
             "the thread was blocked until a disk request completed; the request is in the queue before it goes \
@@ -345,6 +347,14 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
         Rule::StolenBefore => (
             "stolen_before",
             "the time that the hypervisor took is measured; that it ended when the CPU looked is assumed",
+        ),
+        Rule::LateInterrupt => (
+            "late_interrupt",
+            "the hypervisor did not let an idle CPU run: the interrupt that ended the wait was due there",
+        ),
+        Rule::PerhapsLate => (
+            "perhaps_late",
+            "the hypervisor did not let the interrupt's CPU run meanwhile: the interrupt may have been late by up to that",
         ),
         Rule::DelayedAcknowledgement => (
             "delayed_acknowledgement",

@@ -3,8 +3,8 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Context, Tid};
 
-use crate::Occupant;
 use crate::instance::Instance;
+use crate::{Late, Occupant};
 
 /// The present state of a CPU.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub(crate) struct CpuState {
     pub(crate) pending_loss: Option<PendingLoss>,
     /// The end of the last time that the hypervisor stole.
     pub(crate) stolen_until: Stamp<Reference>,
+    /// The beginning of that time, if the same thread has the CPU since.
+    pub(crate) stolen_since: Option<Stamp<Reference>>,
     pub(crate) instance: Instance,
     /// The instance that continues after `instance`, if that is a hard interrupt.
     pub(crate) interrupted: Instance,
@@ -67,8 +69,18 @@ impl CpuState {
         self.instance.begin(context, current, lost);
     }
 
+    /// The stolen time right before an interrupt that wakes a thread at `at`. The CPU looks for it when the interrupt
+    /// begins, and a wake-up follows within microseconds, also in the softirq behind it.
+    pub(crate) fn late(&self, at: Stamp<Reference>) -> Option<Late> {
+        const MAX_AFTER_ENTRY_NS: u64 = 500_000;
+        let (from, to) = (self.stolen_since?, self.stolen_until);
+        let is_its = at.since(to) <= MAX_AFTER_ENTRY_NS;
+        is_its.then_some(Late { from, to, idle: self.occupant == Occupant::Idle })
+    }
+
     /// Ends both instances at a switch.
     pub(crate) fn end_instances(&mut self) {
+        self.stolen_since = None;
         self.instance.end();
         self.interrupted.end();
     }

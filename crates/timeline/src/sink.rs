@@ -140,6 +140,19 @@ pub struct WakeUp {
     pub irq: u16,
     /// Further evidence in that context.
     pub evidence: EvidenceIndex,
+    /// The hypervisor did not let the CPU of that interrupt run right before.
+    pub late: Option<Late>,
+}
+
+/// Stolen time right before an interrupt that woke a thread: the interrupt may have been due since its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Late {
+    /// Its first nanosecond.
+    pub from: Stamp<Reference>,
+    /// The beginning of the interrupt.
+    pub to: Stamp<Reference>,
+    /// The CPU was idle. A hypervisor takes no time from an idle CPU unless an interrupt is due there.
+    pub idle: bool,
 }
 
 /// A number that a [`Sink`] gave to an [`Evidence`].

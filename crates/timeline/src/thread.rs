@@ -25,6 +25,8 @@ pub(crate) struct Thread {
     pub(crate) lock: Option<ContendedLock>,
     /// Since its last wait it has sent a packet or woken a thread of a program.
     pub(crate) acted: bool,
+    /// The CPU that it left last.
+    pub(crate) last_cpu: Option<Cpu>,
     /// It belongs to the kernel.
     pub(crate) kernel: bool,
     /// It began to exit.

@@ -80,14 +80,15 @@ impl Timeline {
             }
             EventKind::Waking { target, irq, newborn, socket } => {
                 let current = self.observe(event, at, sink);
-                let mut evidence = EvidenceIndex::NONE;
+                let (mut evidence, mut late) = (EvidenceIndex::NONE, None);
                 if let (Some(cpu_state), true) = (self.cpu_state(event.cpu), event.context.is_interrupt()) {
                     if let Some(flow) = socket {
                         cpu_state.instance.ready(*flow, at);
                     }
                     evidence = cpu_state.instance.evidence(at, sink);
+                    late = cpu_state.late(at);
                 }
-                let woken = WakeUp { at, current, context: event.context, irq: *irq, evidence };
+                let woken = WakeUp { at, current, context: event.context, irq: *irq, evidence, late };
                 self.waking(*target, woken, *newborn, sink);
             }
             EventKind::Thread { identity, blocked, call } => {
@@ -193,6 +194,7 @@ impl Timeline {
                 if let Some(cpu_state) = self.cpu_state(event.cpu) {
                     let from = Stamp::from_ns(at.ns().saturating_sub(*ns)).max(cpu_state.stolen_until);
                     cpu_state.stolen_until = at;
+                    cpu_state.stolen_since = Some(from);
                     sink.stolen(event.cpu, from, at);
                 }
             }
@@ -257,6 +259,7 @@ impl Timeline {
             // One without a record of a thread is unknown as it is.
             if usize::from(cpu.0) < self.cpus.len() {
                 self.close_cpu(cpu, sink);
+                self.lose_sight(cpu, sink);
                 self.cpus[usize::from(cpu.0)] = CpuState::default();
                 sink.occupant(cpu, self.now, Occupant::Unknown);
             }
@@ -273,6 +276,7 @@ impl Timeline {
     pub fn finish(mut self, sink: &mut impl Sink) -> Counts {
         for cpu in 0..self.cpus.len() {
             self.close_cpu(Cpu(cpu as u16), sink);
+            self.lose_sight(Cpu(cpu as u16), sink);
         }
         for index in 0..self.threads.len() {
             self.close(ThreadIndex(index as u32), Waker::Open, sink);

@@ -251,6 +251,29 @@ impl Timeline {
         }
     }
 
+    /// Where the last records of a CPU are lost, nothing is known of the threads that were there last and are blocked or
+    /// runnable: they may have been woken there, and have run.
+    pub(crate) fn lose_sight(&mut self, cpu: Cpu, sink: &mut impl Sink) {
+        // A single record is too few for a thread to come and go.
+        let loss = self.cpus[usize::from(cpu.0)].pending_loss.filter(|loss| loss.count != 1);
+        let Some(loss) = loss else { return };
+        for index in 0..self.threads.len() {
+            let row = &self.threads[index];
+            if row.last_cpu != Some(cpu) {
+                continue;
+            }
+            let (thread, from) = (ThreadIndex(index as u32), row.since.max(loss.from));
+            match row.state {
+                CurrentState::Blocked => self.end_wait(thread, from, Waker::Unseen, sink),
+                CurrentState::Runnable => {
+                    self.emit(thread, from, State::Runnable { cpu: Cpu::UNKNOWN }, sink);
+                }
+                _ => continue,
+            }
+            self.threads[index].state = CurrentState::Unknown { lost_until: Some(loss.to) };
+        }
+    }
+
     /// Emits a thread's present state interval, up to now.
     pub(crate) fn close(&mut self, thread: ThreadIndex, end: Waker, sink: &mut impl Sink) {
         let at = self.now;

@@ -45,6 +45,7 @@ impl Timeline {
                 None
             };
             let row = &mut self.threads[thread.0 as usize];
+            row.last_cpu = Some(cpu);
             row.state = match out {
                 SwitchOut::Runnable => CurrentState::Runnable,
                 SwitchOut::Throttled => CurrentState::Throttled(cpu),

@@ -64,6 +64,11 @@ impl Builder {
             EventKind::Stack(stack) => graph.stacks.define(stack),
             EventKind::Flow(id, flow) => {
                 graph.flows.insert(*id, *flow);
+                graph.dialogues.define(*id, *flow);
+            }
+            EventKind::Packet(packet) => {
+                let flow = graph.flows.get(&packet.flow);
+                graph.dialogues.packet(graph.to, packet, flow);
             }
             _ => {}
         }
@@ -142,7 +147,8 @@ impl Store {
         for index in (0..list.intervals.len()).rev() {
             let interval = list.intervals.get(index)?;
             match interval.state() {
-                State::Unknown(_) => return None,
+                // A signal whose sending was seen is taken as soon as the thread runs, even if a switch was not recorded.
+                State::Unknown(_) if sent.is_none() => return None,
                 State::Blocked(index) => {
                     let wait = self.graph.waits.get(index, to)?;
                     let Waker::Woken(WakeUp { at: woken, current, .. }) = wait.end else { return None };

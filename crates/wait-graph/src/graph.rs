@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{Cpu, Flow, FlowId, HostIndex, Tid};
+use wakepath_event::{Cpu, Direction, Flow, FlowId, HostIndex, Tid};
 
+use crate::dialogue::Dialogues;
 use crate::occupancy::Occupancies;
 use crate::samples::Samples;
 use crate::stacks::Stacks;
 use crate::wait::Waits;
 use crate::{
-    Counts, Evidence, EvidenceIndex, Losses, Occupancy, Sample, StackAt, StateInterval, StateIntervals,
-    Stolen, Thread, ThreadIndex, ThreadState, Wait,
+    Counts, Dialogue, Evidence, EvidenceIndex, Losses, Occupancy, Sample, StackAt, StateInterval,
+    StateIntervals, Stolen, Thread, ThreadIndex, ThreadState, Wait,
 };
 
 /// The execution graph of one recording.
@@ -24,6 +25,7 @@ pub struct Graph {
     pub(crate) stolen: Vec<Stolen>,
     pub(crate) losses: Losses,
     pub(crate) flows: HashMap<FlowId, Flow>,
+    pub(crate) dialogues: Dialogues,
     pub(crate) samples: Samples,
     pub(crate) stacks: Stacks,
     /// Times at which a thread got a contended kernel lock, sorted by lock and time.
@@ -147,6 +149,11 @@ impl Graph {
         self.flows.get(&flow)
     }
 
+    /// The connection of a flow up to and including `at`, seen from the end that sends the flow (`Out`) or receives it.
+    pub fn dialogue(&self, flow: FlowId, of: Direction, at: Stamp<Reference>) -> Dialogue {
+        self.dialogues.at(flow, of, at)
+    }
+
     /// A thread's samples within a window, in time order.
     pub fn samples(
         &self,
@@ -187,7 +194,7 @@ impl Graph {
         let occupancies: usize = self.occupancies.iter().map(Occupancies::bytes).sum();
         let stolen: usize = self.stolen.iter().map(Stolen::bytes).sum();
         let evidence = size_of_val(&*self.evidence) + size_of_val(&*self.acquisitions);
-        let samples = self.samples.bytes() + self.stacks.bytes();
+        let samples = self.samples.bytes() + self.stacks.bytes() + self.dialogues.bytes();
         threads + self.waits.bytes() + evidence + occupancies + stolen + samples + self.losses.bytes()
     }
 }

@@ -10,6 +10,7 @@
 mod bookmarks;
 mod builder;
 mod chunks;
+mod dialogue;
 mod graph;
 mod losses;
 mod occupancy;
@@ -22,6 +23,7 @@ mod wait;
 
 pub use bookmarks::Bookmarks;
 pub use builder::Builder;
+pub use dialogue::{Dialogue, End};
 pub use graph::Graph;
 pub use losses::Losses;
 pub use occupancy::Occupancy;
@@ -32,6 +34,6 @@ pub use stolen::Stolen;
 pub use thread::Thread;
 pub use wait::WaitIndex;
 pub use wakepath_timeline::{
-    Completion, ContendedLock, Counts, Cut, Evidence, EvidenceIndex, Loss, Occupant, PacketTimer, Received,
-    Sender, Sent, ThreadIndex, TimerPurpose, UnknownReason, Wait, WakeUp, Waker,
+    Completion, ContendedLock, Counts, Cut, Evidence, EvidenceIndex, Late, Loss, Occupant, PacketTimer,
+    Received, Sender, Sent, ThreadIndex, TimerPurpose, UnknownReason, Wait, WakeUp, Waker,
 };

@@ -4,7 +4,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockedState, Call, Context, Softirq};
 
 use crate::chunks::Chunks;
-use crate::{ContendedLock, Cut, EvidenceIndex, Occupant, ThreadIndex, Wait, WakeUp, Waker};
+use crate::{ContendedLock, Cut, EvidenceIndex, Late, Occupant, ThreadIndex, Wait, WakeUp, Waker};
 
 /// The index of a wait of the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,6 +21,8 @@ pub(crate) struct Waits {
     states: Vec<(u32, u32)>,
     /// The waits that a wake-up before their switch-out may have ended, too.
     woken_before: Vec<(u32, ())>,
+    /// The stolen times before the interrupts that ended waits.
+    lates: Vec<(u32, Late)>,
     /// The waits that signals cut short.
     cuts: Vec<(u32, Cut)>,
 }
@@ -105,7 +107,8 @@ impl Waits {
             self.words.push((index, word));
         }
         let (mut context, current, irq, evidence) = match wait.end {
-            Waker::Woken(WakeUp { at, current, context, irq, evidence }) => {
+            Waker::Woken(WakeUp { at, current, context, irq, evidence, late }) => {
+                self.lates.extend(late.map(|late| (index, late)));
                 if at != to {
                     state |= EARLY;
                     self.early.push((index, at.ns()));
@@ -166,6 +169,7 @@ impl Waits {
                 },
                 irq: packed.irq,
                 evidence: EvidenceIndex(packed.evidence),
+                late: find(&self.lates, index),
             }),
         };
         Some(Wait {
@@ -197,6 +201,7 @@ impl Waits {
         self.words.shrink_to_fit();
         self.states.shrink_to_fit();
         self.woken_before.shrink_to_fit();
+        self.lates.shrink_to_fit();
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -206,6 +211,7 @@ impl Waits {
             + size_of_val(&*self.words)
             + size_of_val(&*self.states)
             + size_of_val(&*self.woken_before)
+            + size_of_val(&*self.lates)
             + size_of_val(&*self.cuts)
     }
 }
@@ -225,7 +231,8 @@ mod tests {
     fn a_wait_comes_back_as_it_went_in() {
         let woken = |ns, context| {
             let (at, current) = (Stamp::from_ns(ns), Occupant::Thread(ThreadIndex(3)));
-            Waker::Woken(WakeUp { at, current, context, irq: 24, evidence: EvidenceIndex(5) })
+            let late = (ns == 90).then(|| Late { from: Stamp::from_ns(70), to: at, idle: true });
+            Waker::Woken(WakeUp { at, current, context, irq: 24, evidence: EvidenceIndex(5), late })
         };
         let plain = Wait {
             state: Some(BlockedState::Interruptible),

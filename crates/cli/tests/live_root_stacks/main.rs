@@ -123,3 +123,60 @@ fn no_stack_is_taken_that_was_not_asked_for() {
     assert!(info["stacks"].is_null() && info["events"].get("stack_of").is_none(), "{info}");
     record(&folder, &["--stacks", "--path-only", "--", "true"], 2);
 }
+
+/// Two threads wait in the same function, one of them for the next job: it is called as libuv calls it.
+const POOL: &str = r#"
+    #define _GNU_SOURCE
+    #include <linux/futex.h>
+    #include <pthread.h>
+    #include <sys/syscall.h>
+    #include <unistd.h>
+    static int never;
+    __attribute__((noinline)) void uv_cond_wait(void)
+    {
+        syscall(SYS_futex, &never, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
+    }
+    __attribute__((noinline)) void *worker(void *unused)
+    {
+        pthread_setname_np(pthread_self(), "pool");
+        for (;;)
+            uv_cond_wait();
+        return unused;
+    }
+    __attribute__((noinline)) void *job(void *unused)
+    {
+        pthread_setname_np(pthread_self(), "job");
+        for (;;)
+            uv_cond_wait();
+        return unused;
+    }
+    int main(void)
+    {
+        pthread_t thread;
+        pthread_create(&thread, 0, worker, 0);
+        pthread_create(&thread, 0, job, 0);
+        /* A wait that began before the recording has no stack. */
+        for (;;) {
+            usleep(10000);
+            syscall(SYS_futex, &never, FUTEX_WAKE_PRIVATE, 2, 0, 0, 0);
+        }
+    }
+"#;
+
+#[test]
+fn a_pools_thread_is_idle_where_its_stack_shows_that_it_has_no_job() {
+    let Some(folder) = place("a pool's thread without a job is idle, by its stack") else { return };
+    let node = program(&folder, "node", POOL, &["-O1", "-pthread", "-fno-omit-frame-pointer"]);
+    let mut pool = std::process::Command::new(node).spawn().expect("it starts");
+    record(&folder, &["--stacks", "-p", &pool.id().to_string(), "-d", "1"], 0);
+    pool.kill().and_then(|()| pool.wait()).expect("an end");
+    let document = document(&folder, &["path"]);
+    for (comm, key) in [("pool", "idle_ns"), ("job", "undecided_ns")] {
+        let thread = list(&document["threads"]).iter().find(|thread| thread["comm"] == comm);
+        let ns = |key: &str| number(&thread.expect(comm)[key]);
+        let blocked: u64 = ["waiting_ns", "sleeping_ns", "undecided_ns", "idle_ns"].map(ns).iter().sum();
+        assert!(ns(key) > blocked / 10 * 8 && blocked > 200_000_000, "{comm}: {thread:?}");
+        assert!(key == "idle_ns" || ns("idle_ns") == 0, "{comm}: {thread:?}");
+        assert_eq!(ns("idle_inferred_ns"), ns("idle_ns"), "{comm}");
+    }
+}

@@ -30,6 +30,8 @@ pub(super) struct Cursor<'a> {
     event_behind_loss: Option<Next>,
     /// Something could not be read since this stamp, ticks.
     faulted: Option<u64>,
+    /// The last packet says that the stream holds all events up to this stamp, ticks.
+    complete_until: Option<u64>,
     /// The current thread was looked for in later events since records were lost last.
     looked_ahead: bool,
     damages: Vec<Damage>,
@@ -62,6 +64,7 @@ impl<'a> Cursor<'a> {
             next: None,
             event_behind_loss: None,
             faulted: None,
+            complete_until: None,
             looked_ahead: false,
             damages: Vec::new(),
             more_damages: 0,
@@ -109,10 +112,13 @@ impl<'a> Cursor<'a> {
                 Some(Item::Packet(packet)) => {
                     let cpu = packet.cpu.and_then(|cpu| u32::try_from(cpu).ok()).or(self.cpu_of_name);
                     self.cpu = cpu.map_or(Cpu::UNKNOWN, Cpu::numbered);
+                    self.complete_until = packet.end;
                 }
                 Some(Item::Fault(fault)) => {
                     self.damaged(*fault);
                     self.faulted.get_or_insert(self.reader.stamp());
+                    // The end that a packet names counts for a whole packet.
+                    self.complete_until = Some(self.reader.stamp());
                 }
             }
         };
@@ -199,6 +205,11 @@ impl<'a> Cursor<'a> {
         None
     }
 
+    /// The stamp up to which the stream holds all events of its CPU.
+    fn complete_until(&self) -> Option<Stamp<Local>> {
+        self.complete_until.map(|ticks| self.ns(ticks))
+    }
+
     pub fn damages(mut self) -> Vec<Damage> {
         if self.more_damages > 0 {
             self.damages.push(Damage::of_file(Path::new(self.name), DamageKind::More(self.more_damages)));
@@ -242,6 +253,28 @@ pub(super) fn merge(
         runs += 1;
         if runs % PROGRESS_RUNS == 0 {
             progress(cursors.iter().map(|cursor| cursor.reader.offset()).sum());
+        }
+    }
+}
+
+/// Emits a loss for each stream that ends long before the others, up to the last event, `end`. LTTng ends all streams one
+/// right after another, with a packet that says up to when it holds all events: without events, too.
+pub(super) fn emit_missing_ends(
+    cursors: &mut [Cursor<'_>],
+    end: Stamp<Local>,
+    normaliser: &mut Normaliser,
+    emit: &mut impl FnMut(&Event),
+) {
+    /// The time within which all streams end.
+    const MAX_APART_NS: u64 = 100_000_000;
+    for cursor in cursors {
+        let Some(from) = cursor.complete_until() else { continue };
+        let early_ns = end.ns().saturating_sub(from.ns());
+        if early_ns > MAX_APART_NS && cursor.cpu != Cpu::UNKNOWN {
+            let what = Tracepoint::Lost { from, count: 0 };
+            normaliser.push(&Record { at: end, cpu: cursor.cpu, current: None, level: None, what }, emit);
+            let kind = DamageKind::EndMissing { cpu: cursor.cpu.0.into(), early_ns };
+            cursor.damages.push(Damage::of_file(Path::new(cursor.name), kind));
         }
     }
 }

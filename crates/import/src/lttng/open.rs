@@ -1,16 +1,18 @@
 //! A directory of LTTng as a recording: the kernel's traces in it, and their metadata.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use wakepath_clock::Stamp;
 use wakepath_ctf::schema::Metadata;
 use wakepath_ctf::stream::{Item, Plans, Reader, Selection};
 use wakepath_ctf::trace::Trace as Directory;
 use wakepath_ctf::tsdl::uuid_text;
 use wakepath_event::{ClockId, Description, Event, EventSource, HostIdentity, RecordingFormat};
 
-use super::cursor::{Cursor, merge};
+use super::cursor::{Cursor, emit_missing_ends, merge};
 use super::fields::wanted;
 use crate::kind::Kind;
 use crate::normalise::{Normaliser, RecordedEvents, WakeupBy};
@@ -18,6 +20,9 @@ use crate::{Damage, DamageKind, Fault, OpenError};
 
 /// The largest depth below the given directory at which traces are found.
 const MAX_DEPTH: usize = 6;
+
+/// The tracer whose packets say up to when they hold all events. Others may note the last event's stamp there.
+const LTTNG: &str = "lttng-modules ";
 
 /// A trace of LTTng, or of another tracer that writes CTF 1.8, opened for reading.
 #[derive(Debug)]
@@ -113,7 +118,15 @@ impl EventSource for Lttng {
         let asked = self.kernel.iter().flat_map(|part| &part.kinds).copied();
         let mut normaliser = Normaliser::new(&self.description.host.kernel_release, self.wakeup_by)
             .with_events(RecordedEvents::among(asked));
+        let end = Cell::new(Stamp::MIN);
+        let mut emit = |event: &Event| {
+            end.set(end.get().max(event.at));
+            emit(event);
+        };
         merge(&mut cursors, &mut normaliser, &mut emit, &mut progress);
+        if self.description.tracer.as_ref().is_some_and(|tracer| tracer.starts_with(LTTNG)) {
+            emit_missing_ends(&mut cursors, end.get(), &mut normaliser, &mut emit);
+        }
         for cursor in cursors {
             damages.extend(cursor.damages());
         }

@@ -55,6 +55,8 @@ pub(super) struct Cursor<S> {
     /// The losses behind the last record, which are emitted at the recording's end.
     tail: Vec<Loss>,
     end: u64,
+    /// The mark of the recorder at the end of the stream is missing, and with it any number of records.
+    lacks_end: bool,
     problems: Problems,
 }
 
@@ -117,8 +119,14 @@ impl<S: Source> Cursor<S> {
             losses: Losses::default(),
             tail: Vec::new(),
             end,
+            lacks_end: false,
             problems: Problems::new(format!("kernel/{}", stream.name)),
         })
+    }
+
+    /// The same, of a stream whose end is missing: its records since the last one are lost.
+    pub fn without_end(self) -> Self {
+        Self { lacks_end: true, ..self }
     }
 
     /// Emits every event up to and including stamp `limit`, and returns the stamp of the next one.
@@ -365,6 +373,11 @@ impl<S: Source> Cursor<S> {
     /// Ends the stream: the losses behind its last record are emitted at the recording's end.
     fn finish(&mut self, limit: u64, emit: &mut impl FnMut(&Event)) -> Step {
         self.tail.extend(self.losses.end());
+        if std::mem::take(&mut self.lacks_end) && self.last < self.end {
+            let early_ns = self.end - self.last;
+            self.problems.add(self.window.offset(), ReadFault::EndMissing { early_ns });
+            self.tail.push(Loss { from: self.last, count: 0 });
+        }
         let at = self.end.max(self.last);
         if self.tail.is_empty() {
             return Step::Stop(Head::End);

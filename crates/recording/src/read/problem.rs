@@ -51,6 +51,11 @@ pub enum ReadFault {
     RecordInside,
     #[error("this record ends where none begins: {0}")]
     RecordEnd(Box<Self>),
+    #[error(
+        "the stream's end is missing: nothing is known of its CPU in the last {:.3} s of the recording",
+        *early_ns as f64 / 1e9
+    )]
+    EndMissing { early_ns: u64 },
     #[error("and {0} more problems behind this one")]
     More(u64),
 }

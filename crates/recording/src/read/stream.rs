@@ -27,6 +27,8 @@ pub struct StreamInfo {
     pub first: Option<u64>,
     /// Stamp of the last record, ns; `None` without any.
     pub last: Option<u64>,
+    /// The recorder's mark stands at its end: nothing of it is missing behind the last record.
+    pub closed: bool,
 }
 
 impl StreamInfo {
@@ -52,10 +54,15 @@ impl StreamInfo {
             discarded: 0,
             first: None,
             last: None,
+            closed: false,
         };
         while let Some(found) = packets.next(source)? {
             let Finding::Packet(packet) = found else { continue };
             let header = packet.header;
+            info.closed = header.events == 0 && header.content == 0;
+            if info.closed {
+                continue;
+            }
             info.packets += 1;
             info.records += u64::from(header.events);
             info.discarded = info.discarded.max(header.discarded);

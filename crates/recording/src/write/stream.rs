@@ -123,6 +123,24 @@ impl Stream {
         Ok(())
     }
 
+    /// Writes an empty packet: the stream holds all records up to `at`, and no more come.
+    pub(super) fn close(&mut self, at: u64) -> Result<(), WriteError> {
+        let at = at.max(self.header.end);
+        let header = PacketHeader {
+            begin: at,
+            end: at,
+            content: 0,
+            number: if self.bytes == 0 { 0 } else { self.header.number + 1 },
+            events: 0,
+            ..self.header
+        };
+        let closed = self.file.write_all(&header.to_bytes());
+        closed.map_err(|e| WriteError::from_io(&self.path, e))?;
+        self.bytes += HEADER_BYTES as u64;
+        self.header = header;
+        Ok(())
+    }
+
     /// Bytes written.
     pub const fn bytes(&self) -> u64 {
         self.bytes

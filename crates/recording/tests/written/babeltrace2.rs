@@ -43,6 +43,15 @@ fn expect_lines(printed: &[u8], expected: &[Vec<u8>]) {
     assert_eq!(printed.len(), expected.len());
 }
 
+#[test]
+fn the_marks_at_the_ends_of_streams_are_nothing_to_another_reader() {
+    let event = |at, cpu| (Buffer::Sched, wakepath_scenario::event(at, cpu, 7, EventKind::Current));
+    let (_folder, path) = made::place();
+    made::record_with_ends(&path, &[event(100, 0), event(200, 1), event(300, 0)], 1, true);
+    let Some(printed) = babeltrace2(&[], &path) else { return };
+    assert_eq!(printed.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count(), 3);
+}
+
 /// A record as babeltrace2 prints it, from what our own table says about it.
 fn line(record: &[u8], cpu: Option<Cpu>, events: usize) -> Vec<u8> {
     let header = Header::read(record).expect("a header");

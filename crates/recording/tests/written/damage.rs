@@ -51,6 +51,72 @@ fn events() -> Vec<(Buffer, Event)> {
     events
 }
 
+/// The losses that a recording's reader emits, as CPU, first and last stamp and number, and its faults.
+fn losses(path: &std::path::Path) -> (Vec<(u16, u64, u64, u64)>, Vec<(String, ReadFault)>) {
+    let mut losses = Vec::new();
+    let problems = Recording::open(path).expect("a recording").for_each(|event| {
+        if let EventKind::Loss { from, count } = event.kind {
+            losses.push((event.cpu.0, from.ns(), event.at.ns(), count));
+        }
+    });
+    (losses, problems.into_iter().map(|problem| (problem.file, problem.fault)).collect())
+}
+
+/// A recorder that ends properly marks the end of each CPU's stream. Where one lacks it, all behind its last record is
+/// lost; where all lack it, nothing is known.
+#[test]
+fn a_stream_without_its_end_lost_all_behind_its_last_record() {
+    let sample = |at, cpu| (Buffer::Sched, wakepath_scenario::event(at, cpu, 1000, EventKind::Current));
+    let events: Vec<_> = (0..8).map(|i| sample(100 + i * 100, i as u16 % 2)).collect();
+    for (ends, cut, lost, faults) in [
+        (true, 0, vec![], 0),
+        // Without the mark alone: the last record of CPU 1 is the recording's last, that of CPU 0 is not.
+        (true, 80, vec![(0, 700, 800, 0)], 1),
+        // Without the last packet, too.
+        (true, 81, vec![(0, 500, 800, 0)], 1),
+        (false, 0, vec![], 0),
+        (false, 1, vec![], 0),
+    ] {
+        let (_folder, path) = made::place();
+        made::record_with_ends(&path, &events, 1, ends);
+        let name = path.join("kernel/sched_0");
+        let bytes = std::fs::read(&name).expect("a stream");
+        let packet = (bytes.len() - if ends { 80 } else { 0 }) / 4;
+        let left = match cut {
+            0 => bytes.len(),
+            80 => bytes.len() - 80,
+            _ => packet * 3,
+        };
+        std::fs::write(&name, &bytes[..left]).expect("room");
+        let (found, problems) = losses(&path);
+        assert_eq!(found, lost, "{ends} {cut}");
+        assert_eq!(problems.len(), faults, "{ends} {cut}: {problems:?}");
+        for (file, fault) in problems {
+            let early_ns = lost[0].2 - lost[0].1;
+            assert_eq!((file.as_str(), fault), ("kernel/sched_0", ReadFault::EndMissing { early_ns }));
+        }
+    }
+}
+
+#[test]
+fn the_mark_at_the_end_of_a_stream_is_no_record_of_it() {
+    let (_folder, path) = made::place();
+    made::record_with_ends(&path, &events(), PER_PACKET, true);
+    let recording = Recording::open(&path).expect("a recording");
+    let (_other, unmarked) = made::place();
+    made::record(&unmarked, &events(), PER_PACKET);
+    let plain = Recording::open(&unmarked).expect("a recording");
+    assert_eq!(recording.description().extent, plain.description().extent);
+    let of = |recording: &Recording| {
+        let mut read = Vec::new();
+        assert_eq!(recording.for_each(|event| read.push(event.clone())), []);
+        read
+    };
+    assert_eq!(of(&recording), of(&plain));
+    assert!(recording.streams().iter().all(|stream| stream.closed == stream.buffer.counts()));
+    assert!(plain.streams().iter().all(|stream| !stream.closed));
+}
+
 /// The small recording's files and what is in them, by stream.
 fn written() -> Vec<(&'static str, Vec<u8>, Vec<Event>)> {
     let (_folder, path) = made::place();

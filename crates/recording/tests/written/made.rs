@@ -60,6 +60,11 @@ pub fn append(writer: &mut Writer, buffer: Buffer, cpu: Cpu, records: &[Vec<u8>]
 
 /// Writes a recording of these events, `per_packet` to a packet.
 pub fn record(path: &Path, events: &[(Buffer, Event)], per_packet: usize) {
+    record_with_ends(path, events, per_packet, false);
+}
+
+/// The same, `with_ends`: with the mark of a recorder that ended properly at the end of each CPU's stream.
+pub fn record_with_ends(path: &Path, events: &[(Buffer, Event)], per_packet: usize, with_ends: bool) {
     let mut writer = Writer::create(path, &host(), &options()).expect("a new recording");
     let mut cpus: Vec<Cpu> = events.iter().map(|(_, event)| event.cpu).collect();
     cpus.sort();
@@ -83,5 +88,9 @@ pub fn record(path: &Path, events: &[(Buffer, Event)], per_packet: usize) {
                 append(&mut writer, buffer, cpu.unwrap_or(Cpu(0)), packet, 0);
             }
         }
+    }
+    if with_ends {
+        let end = events.iter().map(|(_, event)| event.at).max().unwrap_or_default();
+        writer.close_streams(end.plus(50)).expect("room");
     }
 }

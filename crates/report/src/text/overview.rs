@@ -246,7 +246,7 @@ mod tests {
                    500 ns         –    200 ns    200 ns         –         –   writer (30), 500 ns in fsync
                         –         –         –         –         –    900 ns   server (20)
 
-                idle: waiting for the next connection or request
+                idle: waiting for the next connection, request or job
                 threads blocked at the end: 1 idle
 
                 lost 0 records
@@ -288,7 +288,7 @@ mod tests {
 
                 undecided: blocked for work or for an answer, and the recording does not show which (a futex without
                 an owner, epoll_wait, poll)
-                idle: waiting for the next connection or request
+                idle: waiting for the next connection, request or job
                 threads blocked at the end: 1 undecided, 1 idle
 
                 lost 0 records

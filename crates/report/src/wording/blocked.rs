@@ -8,8 +8,12 @@ pub const CLASSES: [(&str, &str); 4] = [
          epoll_wait, poll)",
     ),
     ("sleeping", "in a sleeping call"),
-    ("idle", "waiting for the next connection or request"),
-    ("idle, inferred", "the ports show that the other end opened the connection, and so has the next word"),
+    ("idle", "waiting for the next connection, request or job"),
+    (
+        "idle, inferred",
+        "the other end opened the connection, and has the next word by the packets or ports; or the stack shows a \
+         pool's thread without a job",
+    ),
 ];
 
 /// The meanings of those classes that occur, and the numbers of threads that were undecided, sleeping and idle at the

@@ -1,0 +1,224 @@
+//! Connections as dialogues: which end opened each, and which end's data crossed last.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+use wakepath_clock::{Reference, Stamp};
+use wakepath_event::{Direction, Flow, FlowId, Packet};
+
+/// An end of a connection, seen from one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// This end.
+    Own,
+    /// The other one.
+    Other,
+}
+
+/// A connection up to some time, seen from one of its ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Dialogue {
+    /// The end that opened it, and the time; `None` where its handshake was not recorded.
+    pub opened: Option<(End, Stamp<Reference>)>,
+    /// The end whose data crossed the edge of this host last, since it was opened, and the time of the first data of
+    /// this end without data of the other end between.
+    pub last_data: Option<(End, Stamp<Reference>)>,
+}
+
+/// The dialogues of all connections, 16 bytes for each change of the end that speaks.
+#[derive(Debug, Default)]
+pub(crate) struct Dialogues {
+    /// The two directions of one connection are numbers 2n and 2n + 1.
+    numbers: HashMap<FlowId, u32, FixedState>,
+    by_ends: HashMap<Flow, u32, FixedState>,
+    /// Seen from the end that sends the direction with this number.
+    sides: Vec<Side>,
+}
+
+#[derive(Debug, Default)]
+struct Side {
+    openings: Vec<(Stamp<Reference>, End)>,
+    turns: Vec<(Stamp<Reference>, End)>,
+}
+
+const TCP: u8 = 6;
+const SYN: u16 = 2;
+const ACK: u16 = 16;
+
+impl Dialogues {
+    pub fn define(&mut self, id: FlowId, flow: Flow) {
+        let next = self.sides.len() as u32;
+        let number = *self.by_ends.entry(flow).or_insert(next);
+        if number == next {
+            self.by_ends.insert(flow.reversed(), next + 1);
+            self.sides.resize_with(self.sides.len() + 2, Side::default);
+        }
+        self.numbers.insert(id, number);
+    }
+
+    /// Notes a packet; `flow` is its flow, where that is defined.
+    pub fn packet(&mut self, at: Stamp<Reference>, packet: &Packet, flow: Option<&Flow>) {
+        let is_syn = packet.tcp_flags & SYN != 0 && flow.is_some_and(|flow| flow.protocol == TCP);
+        if packet.len == 0 && !is_syn {
+            return;
+        }
+        let Some(&number) = self.numbers.get(&packet.flow) else { return };
+        let (number, speaker) = match packet.direction {
+            Direction::Out => (number, End::Own),
+            Direction::In => (number ^ 1, End::Other),
+        };
+        let Some(side) = self.sides.get_mut(number as usize) else { return };
+        if is_syn {
+            // The answer to a SYN goes to the end that opens the connection.
+            let opener = match (speaker, packet.tcp_flags & ACK != 0) {
+                (speaker, false) => speaker,
+                (End::Own, true) => End::Other,
+                (End::Other, true) => End::Own,
+            };
+            // One that is sent again, and its answer, open nothing.
+            let spoken = side.turns.last().map(|&(at, _)| at);
+            if side.openings.last().is_none_or(|&(at, last)| last != opener || spoken.is_some_and(|s| s > at))
+            {
+                side.openings.push((at, opener));
+            }
+        }
+        if packet.len > 0 {
+            let begun = side.openings.last().map(|&(at, _)| at);
+            let goes_on = side
+                .turns
+                .last()
+                .is_some_and(|&(at, last)| last == speaker && begun.is_none_or(|begun| begun <= at));
+            if !goes_on {
+                side.turns.push((at, speaker));
+            }
+        }
+    }
+
+    /// The dialogue up to and including `at`, seen from the end that sends `flow`, or receives it.
+    pub fn at(&self, flow: FlowId, of: Direction, at: Stamp<Reference>) -> Dialogue {
+        let Some(&number) = self.numbers.get(&flow) else { return Dialogue::default() };
+        let number = if of == Direction::Out { number } else { number ^ 1 };
+        let Some(side) = self.sides.get(number as usize) else { return Dialogue::default() };
+        let last = |list: &[(Stamp<Reference>, End)]| {
+            let until = list.partition_point(|&(when, _)| when <= at);
+            until.checked_sub(1).map(|last| (list[last].1, list[last].0))
+        };
+        let opened = last(&side.openings);
+        let begun = opened.map(|(_, at)| at);
+        let last_data = last(&side.turns).filter(|&(_, at)| begun.is_none_or(|begun| begun <= at));
+        Dialogue { opened, last_data }
+    }
+
+    pub fn bytes(&self) -> usize {
+        let of_side = |side: &Side| size_of_val(&*side.openings) + size_of_val(&*side.turns);
+        size_of_val(&*self.sides) + self.sides.iter().map(of_side).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUT: FlowId = FlowId(1);
+    const IN: FlowId = FlowId(2);
+
+    /// Dialogues of one connection with these packets: `AT DIRECTION FLAGS LENGTH`, seen from the end that sends `OUT`.
+    fn dialogues(protocol: u8, packets: &[(u64, Direction, u16, u32)]) -> Dialogues {
+        let [source, target] = ["10.0.0.2:40000", "10.0.0.3:80"].map(|end| end.parse().expect("an address"));
+        let flow = Flow { source, target, protocol };
+        let mut dialogues = Dialogues::default();
+        dialogues.define(OUT, flow);
+        dialogues.define(IN, flow.reversed());
+        for &(at, direction, tcp_flags, len) in packets {
+            let id = if direction == Direction::Out { OUT } else { IN };
+            let packet =
+                Packet { flow: id, direction, seq: 0, ack: 0, len, tcp_flags, netns: 0, interface: 0 };
+            let flow = if direction == Direction::Out { flow } else { flow.reversed() };
+            dialogues.packet(Stamp::from_ns(at), &packet, Some(&flow));
+        }
+        dialogues
+    }
+
+    #[test]
+    fn the_last_data_and_the_opening_end_are_those_up_to_a_time() {
+        use Direction::{In, Out};
+        use End::{Other, Own};
+        const SYN_ACK: u16 = SYN | ACK;
+        let look = |dialogues: &Dialogues, ns: u64| {
+            let Dialogue { opened, last_data } = dialogues.at(OUT, Out, Stamp::from_ns(ns));
+            assert_eq!(dialogues.at(IN, In, Stamp::from_ns(ns)), Dialogue { opened, last_data });
+            let ns = |one: Option<(End, Stamp<Reference>)>| one.map(|(end, at)| (end, at.ns()));
+            (ns(opened), ns(last_data))
+        };
+        // Own end opens, asks, gets an answer in two packets, and the acknowledgements say nothing.
+        let asked = dialogues(
+            TCP,
+            &[
+                (10, Out, SYN, 0),
+                (11, Out, SYN, 0),
+                (12, In, SYN_ACK, 0),
+                (13, Out, ACK, 0),
+                (20, Out, ACK, 5),
+                (25, In, ACK, 0),
+                (30, In, ACK, 9),
+                (31, In, ACK, 9),
+                (32, Out, ACK, 0),
+            ],
+        );
+        let own = Some((Own, 10));
+        for (ns, expected) in [
+            (9, (None, None)),
+            (10, (own, None)),
+            (19, (own, None)),
+            (20, (own, Some((Own, 20)))),
+            (29, (own, Some((Own, 20)))),
+            (30, (own, Some((Other, 30)))),
+            (99, (own, Some((Other, 30)))),
+        ] {
+            assert_eq!(look(&asked, ns), expected, "{ns}");
+        }
+        // The other end opens; either half of the handshake shows it.
+        for first in [(5, In, SYN, 0), (5, Out, SYN_ACK, 0)] {
+            let called = dialogues(TCP, &[first, (6, In, ACK, 3)]);
+            assert_eq!(look(&called, 9), (Some((Other, 5)), Some((Other, 6))), "{first:?}");
+        }
+        let answered = dialogues(TCP, &[(5, In, SYN_ACK, 0)]);
+        assert_eq!(look(&answered, 9), (Some((Own, 5)), None));
+        // The same ports are used again: the data of the connection before says nothing.
+        let again = dialogues(TCP, &[(1, Out, SYN, 0), (2, Out, ACK, 5), (5, Out, SYN, 0), (9, Out, ACK, 5)]);
+        for (ns, expected) in [
+            (4, (Some((Own, 1)), Some((Own, 2)))),
+            (8, (Some((Own, 5)), None)),
+            (9, (Some((Own, 5)), Some((Own, 9)))),
+        ] {
+            assert_eq!(look(&again, ns), expected, "{ns}");
+        }
+        // A packet of UDP has no flags.
+        let udp = dialogues(17, &[(5, In, SYN, 3)]);
+        assert_eq!(look(&udp, 9), (None, Some((Other, 5))));
+        assert_eq!(asked.at(FlowId(3), Out, Stamp::MAX), Dialogue::default(), "not defined");
+    }
+
+    #[test]
+    fn on_one_host_each_end_has_its_own_side() {
+        let both = dialogues(TCP, &[(5, Direction::Out, ACK, 3)]);
+        let other = both.at(IN, Direction::Out, Stamp::from_ns(9));
+        assert_eq!(other.last_data, None, "it has not arrived");
+        let [source, target] = ["10.0.0.2:40000", "10.0.0.3:80"].map(|end| end.parse().expect("an address"));
+        let mut both = both;
+        let arrives = Packet {
+            flow: OUT,
+            direction: Direction::In,
+            seq: 0,
+            ack: 0,
+            len: 3,
+            tcp_flags: ACK,
+            netns: 0,
+            interface: 0,
+        };
+        both.packet(Stamp::from_ns(7), &arrives, Some(&Flow { source, target, protocol: TCP }));
+        let [other, own] = [IN, OUT].map(|flow| both.at(flow, Direction::Out, Stamp::from_ns(9)).last_data);
+        assert_eq!(other, Some((End::Other, Stamp::from_ns(7))));
+        assert_eq!(own, Some((End::Own, Stamp::from_ns(5))));
+    }
+}
