@@ -85,7 +85,8 @@ fn decode(record: &[u8]) -> Option<Made> {
     }
     let path = record.get(72..)?;
     let path = &path[..path.iter().position(|&b| b == 0)?];
-    if !(path.starts_with(b"/") && !path.starts_with(b"//")) && path != b"[vdso]" {
+    let is_file = path.starts_with(b"/") && !path.starts_with(b"//");
+    if !is_file && path != b"[vdso]" {
         return None;
     }
     let (from, length) = (u64_at(16)?, u64_at(24)?);

@@ -12,11 +12,14 @@ use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
+/// A recorded path, and the build id of its file.
+type FileKey = (Box<[u8]>, Box<[u8]>);
+
 /// Files that were opened while this process had the rights to. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Kept {
     kernel: Option<Arc<File>>,
-    files: Arc<HashMap<(Box<[u8]>, Box<[u8]>), File>>,
+    files: Arc<HashMap<FileKey, File>>,
 }
 
 impl Kept {
