@@ -114,7 +114,7 @@ full disk), the answer is printed at once; wakepath then waits for the command a
 Ctrl-C and the signals INT, TERM and HUP end the recording, and the answer is printed. The command gets \
 them as it would without wakepath, and is recorded for up to 2 more seconds while it ends.";
 
-/// Recording stops before the disk has less free space than this, percent.
+/// Recording stops before the disk has less free space than this, percent, or less than 4 GiB.
 const MIN_FREE_PERCENT: u8 = 10;
 
 /// Records, and prints the answer.

@@ -46,7 +46,7 @@ pub struct Options {
     pub most_bytes: Option<u64>,
     /// The part of these bytes that is kept for [`Writer::use_all_room`].
     pub kept_for_end: u64,
-    /// The share of the file system that has to stay free, in percent.
+    /// The share of the file system that has to stay free, in percent; at most 4 GiB.
     pub least_free_percent: Option<u8>,
 }
 

@@ -5,6 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::WriteError;
 
+/// The most that has to stay free, in bytes. On a large disk, a share would refuse a recording of 2 GiB beside 20 GiB of
+/// free space.
+const MAX_RESERVE_BYTES: u64 = 4 << 30;
+
 /// The bytes that a recording may take, and has taken. Shared by its streams, which several threads may write.
 #[derive(Debug)]
 pub(super) struct Budget {
@@ -58,10 +62,31 @@ impl Budget {
 
     pub fn check(&self, path: &Path, space: Space) -> Result<Space, WriteError> {
         let Space { free, total } = space;
-        if u128::from(free) * 100 < u128::from(total) * u128::from(self.least_free_percent) {
-            let least_percent = self.least_free_percent;
-            return Err(WriteError::DiskReserve { path: path.to_owned(), free, total, least_percent });
+        let share = u128::from(total) * u128::from(self.least_free_percent) / 100;
+        let least = u64::try_from(share).unwrap_or(u64::MAX).min(MAX_RESERVE_BYTES);
+        if free < least {
+            return Err(WriteError::DiskReserve { path: path.to_owned(), free, total, least });
         }
         Ok(space)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_a_small_disk_stays_free_and_4_gib_of_a_large_one() {
+        const GIB: u64 = 1 << 30;
+        let budget = Budget::new(None, 0, Some(10));
+        let least = |free, total| match budget.check(Path::new("rec"), Space { free, total }) {
+            Err(WriteError::DiskReserve { least, .. }) => Some(least),
+            _ => None,
+        };
+        assert_eq!(least(GIB, 10 * GIB), None);
+        assert_eq!(least(GIB - 1, 10 * GIB), Some(GIB));
+        assert_eq!(least(4 * GIB, 252 * GIB), None);
+        assert_eq!(least(4 * GIB - 1, 252 * GIB), Some(4 * GIB));
+        assert_eq!(least(0, u64::MAX), Some(4 * GIB));
     }
 }

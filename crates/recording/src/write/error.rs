@@ -16,10 +16,10 @@ pub enum WriteError {
     #[error("the recording has reached its limit of {limit} bytes")]
     SizeLimit { limit: u64 },
     #[error(
-        "the disk of {} has only {free} of {total} bytes free, and {least_percent}% are to stay so",
+        "the disk of {} has only {free} of {total} bytes free, and {least} are to stay so",
         .path.display()
     )]
-    DiskReserve { path: PathBuf, free: u64, total: u64, least_percent: u8 },
+    DiskReserve { path: PathBuf, free: u64, total: u64, least: u64 },
     #[error("{}: stamp {stamp} comes after stamp {after}", .path.display())]
     Backwards { path: PathBuf, stamp: u64, after: u64 },
     #[error("{}: a packet of {bytes} bytes in {chunks} pieces is not made of records", .path.display())]

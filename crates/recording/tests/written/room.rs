@@ -81,7 +81,7 @@ fn needs_root_a_full_disk_takes_back_the_packet_that_did_not_fit() {
     // There was no room for the second one's metadata, or its first look at the disk refused.
     match reserved {
         Ok(Err(error)) => {
-            assert!(matches!(error, WriteError::DiskReserve { least_percent: 10, .. }), "{error}")
+            assert!(matches!(error, WriteError::DiskReserve { least: 26214, .. }), "{error}")
         }
         Ok(Ok(space)) => panic!("{space:?} is less than a tenth"),
         Err(error) => assert!(matches!(error, WriteError::DiskFull(_)), "{error}"),
