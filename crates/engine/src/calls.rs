@@ -321,6 +321,18 @@ mod tests {
     }
 
     #[test]
+    fn a_peak_has_its_first_bucket_and_its_last_one() {
+        let longer: Vec<_> =
+            (0..12).map(|i| (0, 30_000 + 1000 * i, 30_150 + 1000 * i, CallEnd::Returned)).collect();
+        let recorded = recorded(&["./app:f"], &longer);
+        let answer = calls(&recorded, &ask(None, Which::Peak(1))).expect("calls");
+        let found: Vec<u64> = answer.asked.paths.iter().map(PathAnswer::window_ns).collect();
+        assert_eq!(found, [[100; 20].as_slice(), &[150; 12]].concat());
+        let error = calls(&recorded, &ask(None, Which::Peak(2))).expect_err("there is one").to_string();
+        assert_eq!(error, "there is no peak 2: the histogram has 1");
+    }
+
+    #[test]
     fn calls_that_ended_in_another_thread_are_counted_and_have_no_path() {
         let moved: Vec<_> = (0..20).map(|i| (0, 30_000, 50_000 + i, CallEnd::Moved)).collect();
         let recorded = recorded(&["./app:main.f"], &moved);

@@ -391,6 +391,37 @@ mod tests {
     }
 
     #[test]
+    fn a_reused_tid_is_the_last_thread_that_had_it_at_that_time() {
+        const REUSED: &str = "
+            thread A tid=10
+            thread old tid=12
+            0 c0 idle started
+            0 c0 idle switch old
+            0 c1 idle switch A
+            100 c0 old exit
+            110 c0 old switch idle dead
+            200 c1 A fork new tid=12
+            210 c1 A waking new newborn
+            220 c0 idle switch new
+            300 c0 new stopped
+        ";
+        let recorded = read(&wakepath_scenario::text::parse(REUSED).expect("a trace").events);
+        let &[old, new] = recorded.with_tid(Tid(12)) else { panic!("two threads had the number") };
+        for (from, to, expected) in [
+            (0, 50, old),
+            (110, 199, old),
+            (105, 250, new),
+            (300, 400, new),
+            // None of them lived then.
+            (150, 180, new),
+        ] {
+            let found = thread_between(&recorded, Tid(12), Stamp::from_ns(from), Stamp::from_ns(to));
+            assert_eq!(found, Some(expected), "{from} to {to}");
+        }
+        assert_eq!(thread_between(&recorded, Tid(99), Stamp::MIN, Stamp::from_ns(300)), None);
+    }
+
+    #[test]
     fn a_cgroup_is_named_by_its_path_or_as_systemctl_does() {
         let name = EventKind::Name(NameSpace::Cgroup, 7, b"/system.slice/shop.service".as_slice().into());
         let cgroup = CgroupId(7);
