@@ -252,4 +252,22 @@ mod tests {
         let rows = [row("the floor", &noisy), drifting("ours", 1.1)];
         assert_eq!(cells(&rows[1], &rows)[5], TOO_NOISY);
     }
+
+    /// The ratios are within a quarter of 2, and one of the two costs is not known to a quarter of itself.
+    #[test]
+    fn a_steady_ratio_needs_both_costs_known() {
+        let of = |name, costs: [f64; 6]| row(name, &costs.map(|cost| (5000.0, 5000.0 + cost)));
+        let floor = of("the floor", [70.0, 100.0, 100.0, 100.0, 100.0, 100.0]);
+        let rows = [floor, of("ours", [160.0, 200.0, 200.0, 200.0, 200.0, 200.0])];
+        assert_eq!(
+            (cells(&rows[1], &rows)[5].as_str(), cells(&rows[1], &rows)[4].as_str()),
+            (TOO_NOISY, "200 ns")
+        );
+        let floor = of("the floor", [80.0, 100.0, 100.0, 100.0, 100.0, 100.0]);
+        let rows = [floor, of("ours", [140.0, 200.0, 200.0, 200.0, 200.0, 200.0])];
+        assert_eq!(
+            (cells(&rows[1], &rows)[5].as_str(), cells(&rows[0], &rows)[4].as_str()),
+            (TOO_NOISY, "100 ns")
+        );
+    }
 }

@@ -155,8 +155,9 @@ fn of_calls_in_a_row_the_last_one_is_the_one_that_a_thread_waits_in() {
         event { name = syscall_entry_read; id = 2; fields := struct { u8 _fd; }; };
         event { name = syscall_exit_read; id = 3; fields := struct { u8 _ret; }; };
         event { name = irq_softirq_entry; id = 4; fields := struct { u8 _vec; }; };
+        event { name = irq_softirq_exit; id = 6; fields := struct { u8 _vec; }; };
         event { name = sched_waking; id = 5; fields := struct { u8 _tid; }; };";
-    let events: [(u32, u32, &[u8]); 13] = [
+    let events: [(u32, u32, &[u8]); 15] = [
         (2, 10, &[5]),
         (3, 20, &[0]),
         (2, 30, &[6]),
@@ -166,8 +167,10 @@ fn of_calls_in_a_row_the_last_one_is_the_one_that_a_thread_waits_in() {
         (1, 70, &[8, 1, 9]),
         (2, 80, &[3]),
         (3, 90, &[0]),
-        // The entry of an interrupt ends a row: what comes behind it does not replace what was before.
+        // Entries of interrupts replace nothing, neither calls nor each other.
         (4, 100, &[3]),
+        (4, 102, &[1]),
+        (6, 104, &[1]),
         (5, 110, &[7]),
         (2, 120, &[4]),
         (1, 130, &[9, 1, 7]),

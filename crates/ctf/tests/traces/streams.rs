@@ -35,7 +35,8 @@ fn plans_of(wanted: &Selection<'_>) -> Plans {
                                  struct {{ uint32_t id; stamp64 timestamp; }} extended; }} v; }} align(8);
          }};
          event {{ name = number; id = 1; stream_id = 0; fields := struct {{ uint16_t n; }}; }};
-         event {{ name = words; id = 2; stream_id = 0; fields := struct {{ uint8_t n; uint16_t w[n]; string s; }}; }};"
+         event {{ name = words; id = 2; stream_id = 0; fields := struct {{ uint8_t n; uint16_t w[n]; string s; }}; }};
+         event {{ name = other; id = 9; stream_id = 0; fields := struct {{ uint16_t n; }}; }};"
     );
     Plans::new(read(&text).expect("metadata"), wanted).expect("plans")
 }
@@ -113,7 +114,7 @@ fn events_that_nobody_asked_for_count_for_the_stamps_of_others() {
     assert_eq!((stamps, reader.stamp()), (vec![3 * round + 4], 3 * round + 5));
 }
 
-/// A packet of events without a size of their own between events of a fixed size: `n` is a `number`, `w` is `words`.
+/// A packet of these events: `n` is a `number`, `o` is `other`, of the same size, and `w` is `words`, whose size is not fixed.
 fn mixed(sequence: u64, begin: u64, kinds: &str) -> Vec<u8> {
     let stamps: Vec<u64> = (begin..).take(kinds.len()).collect();
     let mut bytes = packet(sequence, 0, &stamps);
@@ -125,6 +126,10 @@ fn mixed(sequence: u64, begin: u64, kinds: &str) -> Vec<u8> {
             let header = bytes[at..].first_chunk_mut::<4>().expect("a header");
             *header = (u32::from_le_bytes(*header) ^ 3).to_le_bytes();
             bytes[at + 4..at + 6].fill(0);
+        }
+        if kind == 'o' {
+            let header = bytes[at..].first_chunk_mut::<4>().expect("a header");
+            *header = (u32::from_le_bytes(*header) ^ 8).to_le_bytes();
         }
     }
     bytes
@@ -165,7 +170,7 @@ fn of_events_in_a_row_the_first_of_a_part_and_the_last_are_reported() {
 fn events_that_are_not_wanted_do_not_end_a_row() {
     let numbers = |event: &EventClass| (event.name == "number").then(Vec::new);
     let plans = plans_of(&Selection::Fields(&numbers)).with_last_of(|_| true);
-    assert_eq!(read_all(&plans, &mixed(0, 10, "nnnn")).0, [10, 13]);
+    assert_eq!(read_all(&plans, &mixed(0, 10, "nnonon")).0, [10, 15]);
     // Their size is not fixed, so that looking ahead ends before them.
     assert_eq!(read_all(&plans, &mixed(0, 10, "nnwnn")).0, [10, 11, 13, 14]);
 }
