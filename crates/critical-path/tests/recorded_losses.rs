@@ -60,8 +60,11 @@ fn threads(graph: &Graph) -> Vec<(ThreadIndex, (Tid, u64))> {
     named.collect()
 }
 
-/// The explanation of each stretch of a path: its end, and thread and kind where they are claimed for certain.
-fn claims(graph: &Graph, path: &Path) -> Vec<(u64, Option<(SegmentKind, Option<Tid>)>)> {
+/// The end of a stretch of a path, and its kind and thread where they are claimed for certain.
+type Claim = (u64, Option<(SegmentKind, Option<Tid>)>);
+
+/// The explanation of each stretch of a path.
+fn claims(graph: &Graph, path: &Path) -> Vec<Claim> {
     let claim = |segment: &Segment| {
         // By that rule another wait is chosen where records are missing; it says so.
         let taken_up = segment.basis == Basis::Inferred(Rule::TakenUp);
@@ -78,10 +81,7 @@ fn claims(graph: &Graph, path: &Path) -> Vec<(u64, Option<(SegmentKind, Option<T
 }
 
 /// The first time at which both claim something, and not the same.
-fn disagreement(
-    whole: &[(u64, Option<(SegmentKind, Option<Tid>)>)],
-    lossy: &[(u64, Option<(SegmentKind, Option<Tid>)>)],
-) -> Option<String> {
+fn disagreement(whole: &[Claim], lossy: &[Claim]) -> Option<String> {
     let mut next = 0;
     for &(to, claim) in lossy {
         loop {

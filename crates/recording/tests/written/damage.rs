@@ -51,8 +51,11 @@ fn events() -> Vec<(Buffer, Event)> {
     events
 }
 
-/// The losses that a recording's reader emits, as CPU, first and last stamp and number, and its faults.
-fn losses(path: &std::path::Path) -> (Vec<(u16, u64, u64, u64)>, Vec<(String, ReadFault)>) {
+/// The CPU of a loss, its first and last stamp, and the number of its records.
+type Lost = (u16, u64, u64, u64);
+
+/// The losses that a recording's reader emits, and its faults.
+fn losses(path: &std::path::Path) -> (Vec<Lost>, Vec<(String, ReadFault)>) {
     let mut losses = Vec::new();
     let problems = Recording::open(path).expect("a recording").for_each(|event| {
         if let EventKind::Loss { from, count } = event.kind {
