@@ -33,8 +33,8 @@ pub(crate) fn identify(flows: &Flows, packet: &Packet) -> (StreamKey, Identity) 
     let identity = if stream.is_tcp() && len > 0 {
         Identity::Bytes { seq: packet.seq, len }
     } else {
-        // Beyond the header's 12 bits there are remarks of the recorder, which another tracer does not make.
-        let flags = flags & 0xfff;
+        // All 16 bits distinguish packets: some tracers write the flags into the upper half. The remark of our recorder there
+        // is the same at both ends.
         let numbers = u64::from(packet.seq) << 32 | u64::from(packet.ack);
         Identity::Exact(hash((stream.0, numbers, u64::from(flags) << 32 | u64::from(packet.len))))
     };

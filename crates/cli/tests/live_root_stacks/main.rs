@@ -27,7 +27,8 @@ fn functions(stack: &Value) -> Vec<&str> {
 fn by_function(document: &Value, call: &str) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     let items = list(&document["waits"]).iter().chain(list(&document["segments"]));
-    for item in items.filter(|item| item["call"] == call) {
+    // The time that the hypervisor took before a late wake-up is one more segment of the same wait.
+    for item in items.filter(|item| item["call"] == call && item["kind"] != "stolen") {
         // Each wait has a stack.
         let own =
             list(&item["stack"]).iter().filter_map(Value::as_str).find(|frame| frame.contains("(shop)"));
