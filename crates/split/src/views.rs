@@ -153,11 +153,9 @@ impl HostViews {
             EventKind::Mark(Mark::Observer(_))
             | EventKind::Sample(_)
             | EventKind::Stack(_)
-            | EventKind::StackLater(..)
             | EventKind::StackOf(_)
             | EventKind::StackCounts(_)
             | EventKind::KernelCost(_)
-            | EventKind::UnwindCounts(_)
             | EventKind::Mapping(_) => return None,
             _ => {}
         }
