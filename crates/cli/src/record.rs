@@ -84,6 +84,12 @@ pub struct RecordArguments {
     /// Record only what a path needs, at the least cost: no system calls, lock words or stacks
     #[arg(long)]
     path_only: bool,
+    /// Begin at once: do not first measure, for some 60 ms, what recording costs on this machine
+    ///
+    /// The answer then does not say how much longer threads ran for the recording. The measurement loads one CPU, which
+    /// another recorder sees.
+    #[arg(long)]
+    no_calibration: bool,
     /// Run the command as root, not as the user who called sudo
     #[arg(long)]
     as_root: bool,
@@ -135,6 +141,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         calls: !arguments.path_only,
         samples_per_second: if arguments.path_only { 0 } else { arguments.samples },
         stacks: arguments.stacks.unwrap_or(Stacks::None),
+        calibrate: !arguments.no_calibration,
         duration: arguments.duration,
         command: arguments.command.clone(),
         targets: arguments.pids.clone(),

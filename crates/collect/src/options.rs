@@ -26,6 +26,8 @@ pub struct Options {
     pub functions: Vec<(String, Probe)>,
     /// Functions of the kernel whose calls are recorded, with their names as targets.
     pub kernel_functions: Vec<(String, KernelFunction)>,
+    /// Measure the cost of the programs before the recording begins: some 60 ms.
+    pub calibrate: bool,
     /// Stop after this long.
     pub duration: Option<Duration>,
     /// The command to run, with its arguments; without one, recording lasts until the duration ends or a signal comes.
@@ -60,6 +62,7 @@ impl Default for Options {
             stacks: Stacks::None,
             functions: Vec::new(),
             kernel_functions: Vec::new(),
+            calibrate: true,
             duration: None,
             command: Vec::new(),
             targets: Vec::new(),

@@ -27,6 +27,8 @@ pub(crate) struct Rings {
     stride: usize,
     size: usize,
     cpus: usize,
+    /// The number of records that each CPU had lost when its ring was last discarded.
+    lost_before: Vec<AtomicU64>,
 }
 
 // SAFETY: the mapping is owned by this value and reached through atomics and through slices that
@@ -55,7 +57,8 @@ impl Rings {
         let stride = value_size(size);
         let mapped = stride * cpus;
         let base = map(mapped, libc::MAP_SHARED, fd.as_raw_fd())?;
-        Ok(Self { base, mapped, stride, size, cpus })
+        let lost_before = (0..cpus).map(|_| AtomicU64::new(0)).collect();
+        Ok(Self { base, mapped, stride, size, cpus, lost_before })
     }
 
     pub(crate) fn cpus(&self) -> usize {
@@ -74,9 +77,11 @@ impl Rings {
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(cpu * self.stride + offset).cast()) }
     }
 
-    /// The number of records that `cpu` lost so far since its ring was full.
+    /// The number of records that `cpu` lost so far since its ring was full, without those that would have been
+    /// discarded.
     pub(crate) fn lost(&self, cpu: usize) -> u64 {
-        self.word(cpu, LOST).load(Ordering::Relaxed)
+        let before = self.lost_before[cpu].load(Ordering::Relaxed);
+        self.word(cpu, LOST).load(Ordering::Relaxed).wrapping_sub(before)
     }
 
     /// The number of switches on all CPUs whose program was timed, and the sum of these times, ns.
@@ -93,6 +98,7 @@ impl Rings {
         for cpu in 0..self.cpus {
             let head = self.word(cpu, HEAD).load(Ordering::Acquire);
             self.word(cpu, TAIL).store(head, Ordering::Release);
+            self.lost_before[cpu].store(self.word(cpu, LOST).load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
@@ -203,7 +209,8 @@ mod tests {
         fn new(size: usize) -> Self {
             let mapped = value_size(size);
             let base = map(mapped, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).unwrap();
-            Self { rings: Rings { base, mapped, stride: mapped, size, cpus: 1 }, size }
+            let lost_before = vec![AtomicU64::new(0)];
+            Self { rings: Rings { base, mapped, stride: mapped, size, cpus: 1, lost_before }, size }
         }
 
         /// Puts a record of `kind` there; false when the ring is full.

@@ -108,7 +108,7 @@ pub fn record(
     for pid in options.targets.iter().copied().chain(held.as_ref().map(|held| held.pid as u32)) {
         programs.follow(pid)?;
     }
-    let calibration = Calibration::begin();
+    let calibration = options.calibrate.then(Calibration::begin).flatten();
     programs.attach(options)?;
     let costs = calibration.and_then(|calibration| calibration.finish(&programs, &sched, &net));
     let costs = costs.map(|costs| cost::Recorded::new(costs, &sched, options.records_functions()));

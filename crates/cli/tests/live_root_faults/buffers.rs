@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-use wakepath_harness::live::{
-    adds_up, document, length, list, number, of_kind, path, place, record, run, workload,
-};
+use wakepath_harness::live::{adds_up, document, length, list, number, of_kind, path, place, run, workload};
+
+use crate::record;
 
 #[test]
 fn lost_records_are_counted_by_cpu_and_time_and_the_answer_warns_of_them() {

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use wakepath_harness::live::{Place, adds_up, list, number, place, program, record, run, skip};
+use crate::record;
+use wakepath_harness::live::{Place, adds_up, list, number, place, program, run, skip};
 
 const THREADS: u64 = 10_000;
 /// A debug build beside other tests on a busy machine; a release build takes a tenth of it.

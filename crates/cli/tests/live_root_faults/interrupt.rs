@@ -10,7 +10,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use wakepath_harness::live::{WAKEPATH, command, document, length, place, record, texts};
+use wakepath_harness::live::{WAKEPATH, command, document, length, place, texts};
+
+use crate::record;
 
 /// Ends with 5 when it is terminated, and with 0 by itself, before any test gives up.
 const WAITS: &str = "trap 'exit 5' TERM; : >began; while [ $((i=i+1)) -lt 1000 ]; do sleep 0.01; done";
@@ -18,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 fn start(folder: &Path, arguments: &[&str]) -> Child {
     let _ = fs::remove_file(folder.join("began"));
-    let mut record = command(folder, &[&["record"], arguments].concat());
+    let mut record = command(folder, &[&["record", "--no-calibration"], arguments].concat());
     record.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     in_the_foreground(&mut record).spawn().expect("wakepath")
 }
@@ -86,7 +88,8 @@ fn under_sudo_a_signal_reaches_the_command_as_root_and_as_the_caller() {
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("its mode");
     for flags in [&[][..], &["--as-root"]] {
         let _ = fs::remove_file(folder.join("began"));
-        let mut record = command(&folder, &[&["record"], flags, &["--", "sh", "-c", WAITS]].concat());
+        let mut record =
+            command(&folder, &[&["record", "--no-calibration"], flags, &["--", "sh", "-c", WAITS]].concat());
         record.env("SUDO_UID", "65534").env("SUDO_GID", "65534").env("SUDO_USER", "nobody");
         let recorder = in_the_foreground(record.stderr(Stdio::piped())).spawn().expect("wakepath");
         until("it does not begin", || folder.join("began").exists());

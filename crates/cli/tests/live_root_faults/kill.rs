@@ -116,7 +116,7 @@ fn old(folder: &Path) -> PathBuf {
 
 fn start(folder: &Path) -> Child {
     let _ = fs::remove_file(folder.join("done"));
-    command(folder, &["record", "--", "sh", "-c", COMMAND])
+    command(folder, &["record", "--no-calibration", "--", "sh", "-c", COMMAND])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .process_group(0)

@@ -5,7 +5,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-use wakepath_harness::live::{Beside, document, list, place, record, run, skip};
+use wakepath_harness::live::{Beside, document, list, place, run, skip};
+
+use crate::record;
 
 #[test]
 fn an_earlier_recording_stays_where_it_is_until_the_next_one_really_begins() {

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use wakepath_harness::live::{
-    Place, command, list, number, place, record, run, skip, texts, wakepath, workload,
-};
+use wakepath_harness::live::{Place, command, list, number, place, run, skip, texts, wakepath, workload};
+
+use crate::record;
 
 /// Switches, as fast as they come.
 const BUSY: &str = "i=0; while [ $i -lt 1500 ]; do echo $i | cat >/dev/null; i=$((i+1)); done; exit 7";
@@ -162,7 +162,7 @@ fn a_disk_that_stands_still_for_seconds_costs_no_record() {
 
 /// A recorder with these arguments in a folder, whose recording has begun.
 fn begun(folder: &Path, arguments: &[&str]) -> Child {
-    let mut recorder = command(folder, &[&["record"], arguments].concat());
+    let mut recorder = command(folder, &[&["record", "--no-calibration"], arguments].concat());
     let recorder = recorder.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("wakepath");
     let began = Instant::now();
     while fs::read_dir(folder.join("wakepath.rec/kernel")).map_or(0, Iterator::count) < 2 {

@@ -26,9 +26,14 @@ fn functions(stack: &Value) -> Vec<&str> {
 /// How many waits and waiting segments of `call` there are by the function of the shop nearest to it.
 fn by_function(document: &Value, call: &str) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
+    // Time that the hypervisor took before a late wake-up divides a sleep: its segments follow each other.
+    let mut until = BTreeMap::new();
     let items = list(&document["waits"]).iter().chain(list(&document["segments"]));
-    // The time that the hypervisor took before a late wake-up is one more segment of the same wait.
-    for item in items.filter(|item| item["call"] == call && item["kind"] != "stolen") {
+    for item in items.filter(|item| item["call"] == call) {
+        let began = item["from_ns"].as_i64();
+        if until.insert(number(&item["tid"]), item["to_ns"].as_i64()) == Some(began) {
+            continue;
+        }
         // Each wait has a stack.
         let own =
             list(&item["stack"]).iter().filter_map(Value::as_str).find(|frame| frame.contains("(shop)"));
