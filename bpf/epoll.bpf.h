@@ -15,15 +15,8 @@
 #define WAKEPATH_EPOLL_H
 
 #include "file.bpf.h"
-#include "current.bpf.h"
 
 enum { SYS_epoll_wait = 232, SYS_epoll_pwait = 281, SYS_epoll_pwait2 = 441 };
-
-/* The load of a pointer, where loads need a type. */
-static __always_inline __u64 pointer_at(__u64 address)
-{
-	return (__u64)bpf_core_cast((void *)address, struct list_head)->next;
-}
 
 static __always_inline bool is_epoll(__u64 call)
 {
@@ -33,7 +26,7 @@ static __always_inline bool is_epoll(__u64 call)
 /* The file that is open as `fd`; 0 for none. */
 static __always_inline __u64 open_file(struct fdtable *table, __u64 fd)
 {
-	return fd < table->max_fds ? pointer_at((__u64)(table->fd + fd)) : 0;
+	return fd < table->max_fds ? word_at(table->fd + fd) : 0;
 }
 
 /* The newest entry of the ready lists, NO_ENTRY or NOT_KNOWN. */
@@ -46,7 +39,7 @@ static __always_inline __u64 newest_entry(struct eventpoll *ep)
 
 	if ((__u64)ep->ovflist != inactive)
 		return ep->ovflist ? (__u64)ep->ovflist : NOT_KNOWN;
-	newest = pointer_at(list + sizeof(void *));
+	newest = word_at((void *)list + sizeof(void *));
 	if (!newest)
 		return NOT_KNOWN;
 	return newest == list ? NO_ENTRY : newest - bpf_core_field_offset(struct epitem, rdllink);
@@ -74,7 +67,7 @@ static __noinline __u64 ready_descriptor(struct task_struct *task, struct pt_reg
 		return WP_READY_UNKNOWN;
 	item = (__u64)ep + bpf_core_field_offset(struct eventpoll, wq) +
 	       bpf_core_field_offset(struct wait_queue_head, head);
-	item = pointer_at(item) - bpf_core_field_offset(struct wait_queue_entry, entry);
+	item = word_at((void *)item) - bpf_core_field_offset(struct wait_queue_entry, entry);
 	first = bpf_core_cast((void *)item, struct wait_queue_entry);
 	if ((__u64)first->private != (__u64)task)
 		return WP_READY_UNKNOWN;

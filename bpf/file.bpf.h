@@ -6,6 +6,7 @@
 #ifndef WAKEPATH_FILE_H
 #define WAKEPATH_FILE_H
 
+#include "current.bpf.h"
 #include "flow.bpf.h"
 
 #define FILE_CACHE 1024
@@ -49,13 +50,6 @@ struct descriptor {
 	__u32 device;
 };
 
-/* A load as a number: the verifier allows no arithmetic on pointers. The type is one that has a number of 64 bits. */
-static __always_inline __u64 number_at(__u64 address)
-{
-	address -= bpf_core_field_offset(struct kernfs_node, id);
-	return bpf_core_cast((void *)address, struct kernfs_node)->id;
-}
-
 /* The file behind a descriptor. Each step is a load if the kernel lets us name types, else a call. */
 static __always_inline void find_file(struct descriptor *d, struct fdtable *table, __u64 fd)
 {
@@ -66,7 +60,7 @@ static __always_inline void find_file(struct descriptor *d, struct fdtable *tabl
 		d->file = bpf_core_cast(bpf_core_cast(table->fd + fd, struct list_head)->next, struct file);
 		d->inode = d->file->f_inode;
 		d->number = d->inode->i_ino;
-		d->kind = number_at((__u64)d->file + bpf_core_field_offset(struct file, f_op));
+		d->kind = word_at((void *)d->file + bpf_core_field_offset(struct file, f_op));
 		d->device = d->inode->i_sb->s_dev;
 		return;
 	}

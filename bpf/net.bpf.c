@@ -90,7 +90,7 @@ static __always_inline bool read_words(__u64 *words, const int count, const unsi
 		return !bpf_probe_read_kernel(words, count * sizeof(*words), from);
 #pragma unroll
 	for (i = 0; i < count; i++)
-		words[i] = bpf_core_cast((void *)from + i * sizeof(*words), struct timespec64)->tv_sec;
+		words[i] = word_at(from + i * sizeof(*words));
 	return true;
 }
 
