@@ -1,13 +1,10 @@
 //! The names a function goes by: as the linker has it, and as its language writes it.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write};
+
+use wakepath_symbols::demangle;
 
 use crate::pattern::Pattern;
-
-/// Longer names are not written out in their language, bytes. A short mangled name can stand for a
-/// text that is exponentially longer; a file from elsewhere may hold such a name.
-const MAX_BYTES: usize = 4 << 10;
 
 /// The suffixes that compilers put on a copy of a function: `foo.constprop.0` is called where the
 /// source calls `foo`.
@@ -80,35 +77,7 @@ pub(crate) fn readable(name: &str) -> Cow<'_, str> {
 
 /// With and without parameters, if it is a C++ or Rust name.
 fn forms(name: &str) -> Option<[String; 2]> {
-    if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        // `#` leaves out the hash, which nobody types.
-        let mut text = Bounded(String::new());
-        return write!(text, "{rust:#}").ok().map(|()| [text.0.clone(), text.0]);
-    }
-    if !name.starts_with("_Z") {
-        return None;
-    }
-    let symbol = cpp_demangle::Symbol::new(name).ok()?;
-    let options = cpp_demangle::DemangleOptions::new().recursion_limit(128);
-    let mut full = Bounded(String::new());
-    symbol.structured_demangle(&mut full, &options).ok()?;
-    let mut short = Bounded(String::new());
-    let options = options.no_params().no_return_type();
-    symbol.structured_demangle(&mut short, &options).ok()?;
-    Some([full.0, short.0])
-}
-
-/// A text that refuses to grow beyond [`MAX_BYTES`].
-struct Bounded(String);
-
-impl Write for Bounded {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if self.0.len() + text.len() > MAX_BYTES {
-            return Err(fmt::Error);
-        }
-        self.0.push_str(text);
-        Ok(())
-    }
+    Some([demangle::with_parameters(name)?, demangle::without_parameters(name)?])
 }
 
 #[cfg(test)]
@@ -176,6 +145,6 @@ mod tests {
         }
         name.push_str("Evv");
         let text = readable(&name);
-        assert!(text.len() <= super::MAX_BYTES.max(name.len()), "{}", text.len());
+        assert!(text.len() <= wakepath_symbols::demangle::MAX_BYTES.max(name.len()), "{}", text.len());
     }
 }

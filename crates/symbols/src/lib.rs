@@ -4,12 +4,13 @@
 //! replaced since, would give names that look right and are wrong, so it is reported as such. The paths come from a
 //! recording, which is not trusted: only regular files are opened.
 
+pub mod demangle;
 mod kept;
 mod vdso;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -233,36 +234,7 @@ fn function(symbol: &Sym, module: Option<Vec<u8>>) -> Function {
     };
     let line = place.and_then(|place| Some((place.file.to_string_lossy().into_owned(), place.line?)));
     let line = line.map(|(file, line)| (file.rsplit('/').next().unwrap_or_default().to_owned(), line));
-    Function { name: readable(name), module, line }
-}
-
-/// A function's name as its source has it. A name that is not mangled stays as it is.
-fn readable(name: &str) -> String {
-    let mut text = Bounded(String::new());
-    let is_whole = match rustc_demangle::try_demangle(name) {
-        Ok(rust) => write!(text, "{rust:#}").is_ok(),
-        Err(_) => {
-            name.starts_with("_Z") && {
-                let options = cpp_demangle::DemangleOptions::new().recursion_limit(128);
-                let symbol = cpp_demangle::Symbol::new(name);
-                symbol.is_ok_and(|symbol| symbol.structured_demangle(&mut text, &options).is_ok())
-            }
-        }
-    };
-    if is_whole { text.0 } else { name.to_owned() }
-}
-
-/// A text that refuses to grow beyond 64 KiB: a short mangled name may stand for an endless one.
-struct Bounded(String);
-
-impl Write for Bounded {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if self.0.len() + text.len() > 64 << 10 {
-            return Err(fmt::Error);
-        }
-        self.0.push_str(text);
-        Ok(())
-    }
+    Function { name: demangle::with_parameters(name).unwrap_or_else(|| name.to_string()), module, line }
 }
 
 fn last_component(path: &[u8]) -> Vec<u8> {
@@ -430,21 +402,6 @@ mod tests {
         });
         let found = receiver.recv_timeout(std::time::Duration::from_secs(20));
         assert_eq!(found, Ok(Found::Unreadable(b"pipe".to_vec())));
-    }
-
-    #[test]
-    fn only_mangled_names_are_demangled() {
-        for (name, expected) in [
-            ("f", "f"),
-            ("i", "i"),
-            ("main", "main"),
-            ("_Z3fooi", "foo(int)"),
-            ("_ZN3app6handle17h0123456789abcdefE", "app::handle"),
-            ("_RNvCs15kBYyAo9fc_7mycrate7example", "mycrate::example"),
-            ("_Zx", "_Zx"),
-        ] {
-            assert_eq!(readable(name), expected);
-        }
     }
 
     #[test]
