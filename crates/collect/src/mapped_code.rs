@@ -103,7 +103,8 @@ fn decode(record: &[u8]) -> Option<Made> {
 
 /// The records of one CPU, in memory that the kernel writes.
 struct Ring {
-    event: OwnedFd,
+    /// The kernel writes while it is open.
+    _event: OwnedFd,
     /// A page of positions, then [`DATA_BYTES`].
     memory: NonNull<u8>,
     page: usize,
@@ -136,7 +137,7 @@ impl Ring {
             return Err(io::Error::last_os_error());
         }
         let memory = NonNull::new(memory.cast()).ok_or_else(io::Error::last_os_error)?;
-        Ok(Self { event, memory, page, record: Vec::new() })
+        Ok(Self { _event: event, memory, page, record: Vec::new() })
     }
 
     /// Passes on each record since the last call.
@@ -182,7 +183,6 @@ impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: the mapping that `new` made, which nothing else refers to.
         unsafe { libc::munmap(self.memory.as_ptr().cast(), self.page + DATA_BYTES) };
-        let _ = &self.event;
     }
 }
 
