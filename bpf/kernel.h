@@ -196,6 +196,14 @@ struct mm_struct {
 	struct rw_semaphore mmap_lock;
 };
 
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
+
+struct sigpending {
+	sigset_t signal;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	void *stack;
@@ -215,12 +223,17 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct css_set *cgroups;
 	struct signal_struct *signal;
+	struct sighand_struct *sighand;
+	sigset_t blocked;
+	struct sigpending pending;
+	int exit_state;
 };
 
 struct signal_struct {
 	atomic_t live; /* threads that have not ended */
 	int group_exit_code;
 	unsigned int flags;
+	struct sigpending shared_pending;
 };
 
 struct kernel_siginfo {
@@ -233,6 +246,10 @@ struct sigaction {
 
 struct k_sigaction {
 	struct sigaction sa;
+};
+
+struct sighand_struct {
+	struct k_sigaction action[64];
 };
 
 struct linux_binprm {

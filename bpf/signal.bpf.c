@@ -16,6 +16,7 @@
 
 #define SIG_DFL 0
 #define SIG_IGN 1
+#define SIGKILL 9
 #define SIGNAL_GROUP_EXIT 4
 /* Results of signal_generate: the signal was ignored, or was pending already. */
 #define WAS_IGNORED 1
@@ -98,6 +99,42 @@ int BPF_PROG(signal_deliver, int number, struct kernel_siginfo *info, struct k_s
 	r->sender = sending ? sending->sender : 0;
 	r->spare = 0;
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* The signals whose default ends a process with a core dump: QUIT ILL TRAP ABRT BUS FPE SEGV XCPU XFSZ SYS. */
+#define BIT(signal) (1UL << ((signal) - 1))
+#define DUMPS_CORE                                                                                          \
+	(BIT(3) | BIT(4) | BIT(5) | BIT(6) | BIT(7) | BIT(8) | BIT(11) | BIT(24) | BIT(25) | BIT(31))
+
+/*
+ * Whether a signal will end this thread that it has not taken yet. The kernel marks a process that a signal ends when it
+ * is sent: each thread then has SIGKILL pending. A signal that dumps core marks nothing until a thread takes it.
+ */
+static __always_inline bool is_being_ended(const struct task_struct *task)
+{
+	unsigned long pending = task->pending.signal.sig[0], dumps;
+
+	if (pending & BIT(SIGKILL) || task->signal->flags & SIGNAL_GROUP_EXIT)
+		return true;
+	dumps = (pending | task->signal->shared_pending.signal.sig[0]) & ~task->blocked.sig[0] & DUMPS_CORE;
+	for (int signal = 3; dumps && signal <= 31; signal++)
+		if (dumps & BIT(signal) && task->sighand->action[signal - 1].sa.sa_handler == (void *)SIG_DFL)
+			return true;
+	return false;
+}
+
+/* The start of each thread that a signal ends and that has not ended. */
+SEC("iter/task")
+int dying(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	__u64 start;
+
+	if (!task || task->exit_state || !is_being_ended(task))
+		return 0;
+	start = task->start_time;
+	bpf_seq_write(ctx->meta->seq, &start, sizeof(start));
 	return 0;
 }
 

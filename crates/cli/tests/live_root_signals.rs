@@ -123,7 +123,7 @@ fn a_deadlock_that_another_process_ends_is_a_cycle_until_then() {
     for (name, command, code) in [
         ("SIGTERM", ["timeout", "-s", "TERM", "1", &deadlocked].as_slice(), 124),
         ("SIGQUIT", &["timeout", "-s", "QUIT", "1", &deadlocked], 124),
-        // With KILL, timeout kills itself too, and with that ends the recording.
+        ("SIGKILL", &["timeout", "-s", "KILL", "1", &deadlocked], 137),
         ("SIGKILL", &["sh", "-c", &kill], 137),
     ] {
         let (said, problems) = run(&folder, &[&["record", "--"], command].concat(), code);
@@ -139,12 +139,13 @@ fn a_deadlock_that_another_process_ends_is_a_cycle_until_then() {
 fn what_a_killed_program_waited_for_is_named_and_no_answer_of_the_killer() {
     let Some(folder) = place("whoever kills a program does not answer what that waited for") else { return };
     let silent = program(&folder, "silent", SILENT, &[]);
-    for signal in ["TERM", "QUIT"] {
+    // With KILL, `timeout` kills itself right after, before the program runs and takes its signal.
+    for (signal, code) in [("TERM", 124), ("QUIT", 124), ("KILL", 137)] {
         for (what, object) in
             [("pipe", "read on a pipe"), ("socket", "read on a socket"), ("sleep", "clock_nanosleep")]
         {
             let command = ["record", "--", "timeout", "-s", signal, "1", &silent, what];
-            let (said, problems) = run(&folder, &command, 124);
+            let (said, problems) = run(&folder, &command, code);
             let said = format!("{said}{problems}");
             let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
             let (who, rest) =

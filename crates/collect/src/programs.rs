@@ -257,6 +257,13 @@ impl<'obj> Programs<'obj> {
         run_iterator(self.skeleton.object(), "blocked").map_err(|source| Error::Snapshot { source })
     }
 
+    /// The start of each thread that a signal ends and that has not ended yet, ns on the clock of all records. None where the
+    /// kernel refuses to say.
+    pub(crate) fn dying(&self) -> Vec<u64> {
+        let starts = run_iterator(self.skeleton.object(), "dying").unwrap_or_default();
+        starts.as_chunks().0.iter().map(|start| u64::from_ne_bytes(*start)).collect()
+    }
+
     /// How often the kernel skipped one of our programs because it was already running on that CPU.
     pub(crate) fn skipped(&self) -> u64 {
         let loaded = self.skeleton.object().progs().filter(|program| program.autoload());

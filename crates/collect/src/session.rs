@@ -42,6 +42,11 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const THREAD_BYTES: usize = 88;
 /// Size of `struct wp_blocked`, what a thread is blocked in, bytes.
 const BLOCKED_BYTES: usize = 48;
+/// The longest time that recording goes on after the command has ended, for threads that a signal ends as well. They only
+/// need a CPU, unless they wait for a disk or write a core dump.
+const MAX_DYING: Duration = Duration::from_millis(100);
+/// The interval at which it is looked whether they have ended.
+const DYING_INTERVAL: Duration = Duration::from_millis(1);
 /// How long a rare record is held back so that an earlier one can still come before it, ns: far
 /// longer than a tracepoint's program runs, though a virtual CPU may be stopped for as long.
 const HOLD_NS: u64 = 200_000_000;
@@ -129,12 +134,14 @@ pub fn record(
         skipped: 0,
         stacks: options.stacks != Stacks::None,
         last_check: clocks::now(),
+        released: clocks::now(),
     };
     session.begin(options, held.as_ref())?;
     // Without it, processes that end at once have no names of code.
     let takes_stacks = options.samples_per_second > 0 || options.stacks != Stacks::None;
     let code = if takes_stacks { MappedCode::watch().ok() } else { None };
     let command = held.as_ref().map(|held| held.pid);
+    session.released = clocks::now();
     if let Some(Err(source)) = held.map(Held::release) {
         return Err(Error::Exec { command: options.command[0].clone(), source });
     }
@@ -204,6 +211,8 @@ struct Session<'a, 'obj> {
     stacks: bool,
     /// When clocks and losses were last recorded.
     last_check: Stamp<Local>,
+    /// When the command was let go.
+    released: Stamp<Local>,
 }
 
 impl Session<'_, '_> {
@@ -278,9 +287,24 @@ impl Session<'_, '_> {
                 self.commands.push(WriteCommand::CheckSpace);
             }
             if let Some(ended) = watch.ended(stop) {
+                if ended.1.is_some() {
+                    self.record_the_dying()?;
+                }
                 return Ok(ended);
             }
         }
+    }
+
+    /// Goes on until no thread that began beside the command is being ended by a signal: `timeout -s KILL` kills its
+    /// child and then itself, and its end is seen before the child runs and takes the signal.
+    fn record_the_dying(&mut self) -> Result<(), Error> {
+        let began = Instant::now();
+        let is_dying = |programs: &Programs<'_>, since| programs.dying().iter().any(|&start| start > since);
+        while is_dying(&self.programs, self.released.ns()) && began.elapsed() < MAX_DYING {
+            std::thread::sleep(DYING_INTERVAL);
+            self.drain()?;
+        }
+        Ok(())
     }
 
     /// Stops recording and writes the rest.
