@@ -14,6 +14,7 @@ mod arithmetic;
 mod ping_pong;
 
 use std::fs;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -88,7 +89,7 @@ impl Calibration {
                 measured.push((load, trips, bare, attached));
             }
         }
-        let statistics = Statistics::enable()?;
+        let statistics = Statistics::enable().ok()?;
         let timed_before = sched.timed();
         let mut found = Vec::new();
         for (mut load, trips, bare, attached) in measured {
@@ -131,16 +132,17 @@ pub(crate) fn mean_since(before: (u64, u64), after: (u64, u64)) -> Option<f64> {
 }
 
 /// The kernel's statistics of BPF programs, while this exists.
-struct Statistics {
+pub(crate) struct Statistics {
     _descriptor: OwnedFd,
 }
 
 impl Statistics {
-    fn enable() -> Option<Self> {
+    /// Switches them on. The kernel refuses without `CAP_SYS_ADMIN`, whatever other rights there are.
+    pub(crate) fn enable() -> io::Result<Self> {
         let kind = libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME;
         // SAFETY: takes a number, returns a descriptor or an error number.
         let descriptor = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(kind) };
-        Some(Self { _descriptor: libbpf::owned(descriptor).ok()? })
+        Ok(Self { _descriptor: libbpf::owned(descriptor)? })
     }
 }
 

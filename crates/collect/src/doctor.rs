@@ -7,12 +7,13 @@ use std::path::Path;
 
 use libbpf_rs::libbpf_sys;
 
+use crate::cost::Statistics;
 use crate::error::Error;
 use crate::latency::try_kernel_functions;
 use crate::libbpf::{kernel_types, owned};
 use crate::options::{Options, Stacks};
 use crate::programs::{Missing, Programs};
-use crate::rights::{BPF, Capability, PERFMON, SYS_PTRACE, SYSLOG};
+use crate::rights::{BPF, Capability, PERFMON, SYS_ADMIN, SYS_PTRACE, SYSLOG};
 use crate::sampling;
 use crate::steal::{StealTime, steal_time};
 
@@ -75,6 +76,7 @@ pub fn examine(options: &Options) -> Vec<Check> {
     if !blocked(&checks) {
         checks.push(check("stacks at switches and wake-ups", stacks(options)));
         checks.push(check("probes on functions of the kernel", kernel_functions()));
+        checks.push(check("the kernel's statistics of BPF programs", statistics()));
     }
     checks.push(check("reading other processes' mappings", other_processes()));
     checks.push(check("reading the kernel's symbols", kernel_symbols()));
@@ -180,6 +182,17 @@ fn stacks(options: &Options) -> Verdict {
 fn kernel_functions() -> Verdict {
     let consequence = "latency and record --call cannot probe kernel:NAME";
     works(try_kernel_functions(), consequence, "syscall:NAME, lock:kernel or disk, which need no such probes")
+}
+
+/// The time that each program takes, from which the cost of recording is calibrated.
+fn statistics() -> Verdict {
+    let Err(error) = Statistics::enable() else { return WORKS };
+    let hint = if SYS_ADMIN.is_held() {
+        "Linux 5.8 or later; with one, a container's filter or a security module refuses it".into()
+    } else {
+        grant(SYS_ADMIN)
+    };
+    lacking(error.to_string(), "how much longer threads ran for a recording is not measured", hint)
 }
 
 fn other_processes() -> Verdict {

@@ -35,7 +35,7 @@ pub(crate) struct Capability {
 
 pub(crate) const PERFMON: Capability = Capability { number: 38, name: "CAP_PERFMON" };
 pub(crate) const BPF: Capability = Capability { number: 39, name: "CAP_BPF" };
-const SYS_ADMIN: Capability = Capability { number: 21, name: "CAP_SYS_ADMIN" };
+pub(crate) const SYS_ADMIN: Capability = Capability { number: 21, name: "CAP_SYS_ADMIN" };
 pub(crate) const SYS_PTRACE: Capability = Capability { number: 19, name: "CAP_SYS_PTRACE" };
 pub(crate) const SYSLOG: Capability = Capability { number: 34, name: "CAP_SYSLOG" };
 const CHECKPOINT_RESTORE: Capability = Capability { number: 40, name: "CAP_CHECKPOINT_RESTORE" };
