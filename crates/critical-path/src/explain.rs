@@ -355,11 +355,13 @@ fn sent_by_timer(
     }
     let basis = match purpose {
         TimerPurpose::Acknowledgement => Trust::By(Rule::DelayedAcknowledgement).basis(Basis::Measured),
+        TimerPurpose::WindowProbe => Trust::By(Rule::WindowProbe).basis(Basis::Measured),
         _ => trust.basis(Basis::Measured),
     };
-    // The network lost what is sent again; any other packet was held back until the timer expired.
+    // The network lost what is sent again, and the other end took nothing while its window was closed; any other packet was
+    // held back until the timer expired.
     let kind = match purpose {
-        TimerPurpose::Syn { .. } | TimerPurpose::Data => SegmentKind::Network,
+        TimerPurpose::Syn { .. } | TimerPurpose::Data | TimerPurpose::WindowProbe => SegmentKind::Network,
         TimerPurpose::Acknowledgement | TimerPurpose::Other => SegmentKind::Timer,
     };
     let cause = Cause::SentByTimer { flow, purpose };

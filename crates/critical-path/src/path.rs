@@ -412,6 +412,8 @@ pub enum Rule {
     CallWithoutTimeout,
     /// The data came with the acknowledgement that a timer sent. Something else may have held it back.
     DelayedAcknowledgement,
+    /// The receiver's window was closed when a timer sent it a packet without data: a probe of that window.
+    WindowProbe,
     /// Stolen time is found as a sum when the CPU looks; it counts as the time right before.
     StolenBefore,
     /// The interrupt was due on an idle CPU that the hypervisor did not let run.

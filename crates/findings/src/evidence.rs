@@ -99,11 +99,12 @@ impl Evidence<'_> {
         Some(self.recorded.survey.names.sender(flow?)?.end)
     }
 
-    /// The end that made a wait long which a timer's packet ended: the one that did not answer a SYN, else the sender.
+    /// The end that made a wait long which a timer's packet ended: the one that did not answer a SYN, or had closed its
+    /// window, else the sender.
     pub fn slow_end(&self, flow: FlowId, purpose: TimerPurpose) -> Option<Endpoint> {
         let names = &self.recorded.survey.names;
         let peer = match purpose {
-            TimerPurpose::Syn { .. } => names.receiver(flow),
+            TimerPurpose::Syn { .. } | TimerPurpose::WindowProbe => names.receiver(flow),
             _ => names.sender(flow),
         };
         Some(peer?.end)

@@ -85,7 +85,8 @@ pub enum RowKey {
     TimeOutOrTimer,
     /// Room in a connection, by its other end, which had closed its window; whether a time-out ended that.
     Window(Option<Object>, bool),
-    /// A packet that a timer sent: the end that sent it, or for a SYN the end that did not answer.
+    /// A packet that a timer sent: the end that sent it; for a SYN the end that did not answer, for a probe of a window the
+    /// end that had closed it.
     SentByTimer(Option<Endpoint>, TimerPurpose),
     /// The network: the other end, where it is known.
     Network(Option<Endpoint>),

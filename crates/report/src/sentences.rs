@@ -54,6 +54,7 @@ fn every_code_has_its_sentence() {
         Rule::LateInterrupt,
         Rule::PerhapsLate,
         Rule::DelayedAcknowledgement,
+        Rule::WindowProbe,
     ];
     let inferred = |rule| (wording::rule_word(rule).expect("a rule"), meaning(rule));
     section("rules of inference", rules.map(Basis::Inferred).map(inferred).to_vec());
@@ -180,6 +181,7 @@ fn activities() -> Vec<(&'static str, String)> {
         (SegmentKind::Network, sent_by_timer(TimerPurpose::Syn { repeats: 2 })),
         (SegmentKind::Network, sent_by_timer(TimerPurpose::Data)),
         (SegmentKind::Timer, sent_by_timer(TimerPurpose::Acknowledgement)),
+        (SegmentKind::Network, sent_by_timer(TimerPurpose::WindowProbe)),
         (SegmentKind::Timer, sent_by_timer(TimerPurpose::Other)),
         (SegmentKind::Lock, Responsible::Lock { address: 0x2000, kernel: false, owner: None }),
         (SegmentKind::UserInput, interrupt),
@@ -235,6 +237,7 @@ fn causes() -> Vec<(&'static str, String)> {
         RowKey::SentByTimer(None, TimerPurpose::Syn { repeats: 2 }),
         RowKey::SentByTimer(None, TimerPurpose::Data),
         RowKey::SentByTimer(None, TimerPurpose::Acknowledgement),
+        RowKey::SentByTimer(None, TimerPurpose::WindowProbe),
         RowKey::SentByTimer(None, TimerPurpose::Other),
         RowKey::Network(None),
         RowKey::Lock,

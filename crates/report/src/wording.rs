@@ -360,6 +360,10 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
             "delayed_acknowledgement",
             "the data was sent when a delayed acknowledgement came, by Nagle's algorithm or for a full window",
         ),
+        Rule::WindowProbe => (
+            "window_probe",
+            "the receiver's window was closed when a timer sent it a packet without data: a probe of that window",
+        ),
         Rule::UnrecordedTimer => (
             "unrecorded_timer",
             "the wake-up came in an interrupt that the trace does not show, and of no device: a timer's",

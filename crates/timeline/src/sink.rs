@@ -242,7 +242,9 @@ pub enum TimerPurpose {
     Data,
     /// An acknowledgement of new bytes, which had been delayed.
     Acknowledgement,
-    /// Another one, such as a probe, or a packet that is not of TCP.
+    /// A probe of the receive window that the other end had closed.
+    WindowProbe,
+    /// Another one, such as a probe whether the other end is there, or a packet that is not of TCP.
     Other,
 }
 

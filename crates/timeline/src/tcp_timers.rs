@@ -46,8 +46,8 @@ impl Senders {
         }
     }
 
-    /// The timer that sends this packet of TCP's.
-    pub(crate) fn timer(&self, header: &Packet, outgoing: &Outgoing) -> PacketTimer {
+    /// The timer that sends this packet of TCP's, to an end whose receive window is closed or not.
+    pub(crate) fn timer(&self, header: &Packet, outgoing: &Outgoing, closed: bool) -> PacketTimer {
         let progress = self.0.get(&header.flow);
         let timer = |purpose, first: Option<Sent>| PacketTimer {
             flow: header.flow,
@@ -68,8 +68,12 @@ impl Senders {
             };
         }
         let is_new = |progress: &Progress| header.ack.wrapping_sub(progress.ack).cast_signed() > 0;
-        let acknowledges = header.tcp_flags & (FIN | RST) == 0 && progress.is_some_and(is_new);
-        timer(if acknowledges { TimerPurpose::Acknowledgement } else { TimerPurpose::Other }, None)
+        let purpose = match header.tcp_flags & (FIN | RST) == 0 {
+            true if progress.is_some_and(is_new) => TimerPurpose::Acknowledgement,
+            true if closed => TimerPurpose::WindowProbe,
+            _ => TimerPurpose::Other,
+        };
+        timer(purpose, None)
     }
 }
 

@@ -48,6 +48,11 @@ impl Windows {
         }
     }
 
+    /// Whether the last packet of a flow closed its sender's window.
+    pub(crate) fn is_closed(&self, flow: FlowId) -> bool {
+        self.closed.get(&flow).is_some_and(|closed| closed.to.is_none())
+    }
+
     /// Whether a call of this process sent, from `from` to `to`, to an end whose window was closed for most of that
     /// time. `reversed` has the other direction of each flow.
     pub(crate) fn closed_for(

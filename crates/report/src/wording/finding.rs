@@ -247,6 +247,10 @@ fn sent_by_timer(purpose: TimerPurpose, end: Option<&Endpoint>) -> (&'static str
         }
         TimerPurpose::Data => ("sent_again", format!("{}: lost data was sent again", from("packets"))),
         TimerPurpose::Acknowledgement => ("delayed_acknowledgement", from("a delayed acknowledgement")),
+        TimerPurpose::WindowProbe => {
+            let end = end.map_or(String::from("the receiver"), Endpoint::to_string);
+            ("window_probe", format!("{end} to read: its window was closed until a probe found it open"))
+        }
         TimerPurpose::Other => ("sent_by_timer", format!("{}, which a timer sent", from("a packet"))),
     }
 }

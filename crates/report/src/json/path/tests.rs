@@ -52,6 +52,7 @@ fn everything() -> FinishedStory {
             SegmentKind::Network,
             Cause::SentByTimer { flow: FlowId(1), purpose: TimerPurpose::Acknowledgement },
         ),
+        (SegmentKind::Network, Cause::SentByTimer { flow: FlowId(1), purpose: TimerPurpose::WindowProbe }),
         (SegmentKind::Lock, Cause::Lock(lock)),
         (SegmentKind::UserInput, Cause::Interrupt { context: Context::Device, irq: Some(1) }),
         (SegmentKind::OtherDevice, Cause::Interrupt { context: Context::Device, irq: Some(9) }),
