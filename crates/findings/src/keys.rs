@@ -2,7 +2,7 @@
 //! belongs together.
 
 use wakepath_critical_path::{Responsible, SegmentKind, SignalCause};
-use wakepath_event::{Comm, HostIndex};
+use wakepath_event::{Call, Comm, HostIndex};
 use wakepath_names::{CallName, Endpoint, Object, UnitLimit};
 use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
@@ -78,7 +78,7 @@ pub enum RowKey {
     /// A timer for which own threads slept, or which ended a wait in an unknown call.
     Timer,
     /// The end of a time-out: what own threads waited for did not come.
-    TimedOut,
+    TimedOut(Expected),
     /// A descriptor that a timer made ready: a timer itself, or something that timed out.
     TimerReady(Option<Object>),
     /// A timer: the end of a time-out, or one of the things that were waited for.
@@ -124,7 +124,7 @@ impl RowKey {
                 | Self::Cpu
                 | Self::CpuLimit(_)
                 | Self::Timer
-                | Self::TimedOut
+                | Self::TimedOut(_)
                 | Self::Stopped(_)
         )
     }
@@ -132,6 +132,32 @@ impl RowKey {
     /// Whether the time is that of threads that the waiting thread waited for; its parts say what they did.
     pub const fn is_of_others(&self) -> bool {
         matches!(self, Self::Process(..) | Self::Thread(..))
+    }
+}
+
+/// The thing that did not come in a wait that timed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Expected {
+    /// An answer to the request for a connection.
+    Answer,
+    /// Room to send.
+    Room,
+    /// Anything on a descriptor, or on any of a set.
+    Input,
+    /// Something else: a lock, a condition, a signal.
+    Event,
+}
+
+impl Expected {
+    /// The thing that a system call waits for.
+    pub fn by(call: &CallName) -> Self {
+        const CONNECT: u32 = 42;
+        match call.number {
+            CONNECT => Self::Answer,
+            number if Call::SENDS.contains(&number) => Self::Room,
+            _ if call.is_for_descriptors() => Self::Input,
+            _ => Self::Event,
+        }
     }
 }
 

@@ -23,7 +23,7 @@ pub use evidence::Evidence;
 pub use groups::PerGroup;
 pub use headline::{Awaited, Doers, Headline, awaited, doers, headline, joined_if_alike};
 pub use idleness::Pools;
-pub use keys::{Activity, Blamed, EndKey, EndedBy, PartKey, RowKey, ThreadKey, ThreadName};
+pub use keys::{Activity, Blamed, EndKey, EndedBy, Expected, PartKey, RowKey, ThreadKey, ThreadName};
 pub use open_waits::{OpenWaits, WindowWaits, open_waits_of_threads, waits_of_window};
 pub use rows::{BasisMix, Certainty, End, Row, Waits, rows};
 pub use tally::{Code, Seen, Sites, Tally};

@@ -16,7 +16,7 @@ use wakepath_event::{Comm, Tid};
 use wakepath_names::{CallKey, CallName, Object, ThreadInfo, TimerEnd, worker_family};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::{Activity, Blamed, EndKey, Evidence, PartKey, RowKey, Sites, ThreadName};
+use crate::{Activity, Blamed, EndKey, Evidence, Expected, PartKey, RowKey, Sites, ThreadName};
 use classes::{Class, Sum, classes};
 
 /// A row: the time of its key in the window, and its details.
@@ -258,7 +258,7 @@ impl RowBuilder<'_> {
                 (Responsible::SentByTimer { flow, purpose }, _) => by_timer(flow, purpose),
                 (_, Some(call)) if !call.is_sleep() => match call.timer_end() {
                     _ if call.waits_for_window() => RowKey::Window(evidence.spell(call).object, true),
-                    TimerEnd::TimedOut => RowKey::TimedOut,
+                    TimerEnd::TimedOut => RowKey::TimedOut(Expected::by(&evidence.spell(call))),
                     TimerEnd::Descriptor => RowKey::TimerReady(evidence.spell(call).object),
                     TimerEnd::Either => RowKey::TimeOutOrTimer,
                 },

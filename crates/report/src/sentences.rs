@@ -15,7 +15,7 @@ use wakepath_engine::{
 };
 use wakepath_event::{Comm, Context, FlowId, SignalEffect, StackCounts, Tid};
 use wakepath_findings::testing::checkout;
-use wakepath_findings::{EndedBy, Row, RowKey};
+use wakepath_findings::{EndedBy, Expected, Row, RowKey};
 use wakepath_names::Object;
 use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
@@ -226,7 +226,10 @@ fn causes() -> Vec<(&'static str, String)> {
         RowKey::CpuLimit(None),
         RowKey::Disk(Some(8 << 20)),
         RowKey::Timer,
-        RowKey::TimedOut,
+        RowKey::TimedOut(Expected::Answer),
+        RowKey::TimedOut(Expected::Room),
+        RowKey::TimedOut(Expected::Input),
+        RowKey::TimedOut(Expected::Event),
         RowKey::TimerReady(Some(Object::Anonymous("[timerfd]".into()))),
         RowKey::TimerReady(Some(Object::Pipe)),
         RowKey::TimerReady(None),

@@ -1,10 +1,13 @@
 //! The words for findings: rows, causes, their parts, and what time went to.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use wakepath_critical_path::{Responsible, Segment, SegmentKind, SignalCause};
 use wakepath_event::{Call, SignalEffect};
 use wakepath_findings::{
-    Activity, Blamed, CausePart, Certainty, Doers, EndedBy, Evidence, Leaf, PartKey, Row, RowKey, ThreadKey,
-    ThreadName,
+    Activity, Blamed, CausePart, Certainty, Doers, EndedBy, Evidence, Expected, Leaf, PartKey, Row, RowKey,
+    ThreadKey, ThreadName,
 };
 use wakepath_names::{CallName, Endpoint, Object, UnitLimit};
 use wakepath_wait_graph::TimerPurpose;
@@ -13,6 +16,7 @@ use super::{
     call, comm, disk, interrupt, kind_phrase, limit, list, lock, named, object_name, on_host, signal_sent,
     thread, unit,
 };
+use crate::units::count;
 
 /// Threads of one name: `postgres`, `kernel thread kworker`, `postgres on db1`.
 fn thread_name(evidence: &Evidence<'_>, name: &ThreadName) -> String {
@@ -195,7 +199,7 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
             let (code, words) = sent_by_timer(*purpose, end.as_ref());
             (code, format!("waiting for {words}"))
         }
-        RowKey::TimedOut => ("timed_out", timed_out(row)),
+        RowKey::TimedOut(expected) => ("timed_out", timed_out(*expected, row)),
         RowKey::Window(object, timed_out) => {
             let end = object.as_ref().map_or(String::from("the receiver"), object_name);
             let timed_out = if *timed_out { ": timed out," } else { ":" };
@@ -255,19 +259,6 @@ fn sent_by_timer(purpose: TimerPurpose, end: Option<&Endpoint>) -> (&'static str
     }
 }
 
-/// The thing that did not come in waits for descriptors that timed out.
-fn missing(row: &Row) -> &'static str {
-    const CONNECT: u32 = 42;
-    let all = |is: &dyn Fn(u32) -> bool| row.calls.keys().all(|call| is(call.number));
-    if all(&|call| call == CONNECT) {
-        "no answer came"
-    } else if all(&|call| Call::SENDS.contains(&call)) {
-        "no room to send"
-    } else {
-        "nothing came"
-    }
-}
-
 /// Waits for any of a set, which a descriptor ended that a timer had made ready: `waiting until a timerfd expired`.
 fn timer_ready(object: Option<&Object>) -> String {
     match object {
@@ -279,18 +270,28 @@ fn timer_ready(object: Option<&Object>) -> String {
     }
 }
 
-/// Waits that timed out: `waiting for udp 10.0.0.53:53: timed out, nothing came`.
-fn timed_out(row: &Row) -> String {
-    let mut objects: Vec<_> = row.calls.keys().map(|call| call.object.as_ref()).collect();
-    objects.dedup();
-    match &objects[..] {
-        _ if row.calls.is_empty() || !row.calls.keys().all(CallName::is_for_descriptors) => {
-            String::from("waiting until a time-out")
+/// Waits that timed out, by the object that took most of their time: `waiting for udp 10.0.0.53:53 and 2 others: timed
+/// out, nothing came`.
+fn timed_out(expected: Expected, row: &Row) -> String {
+    let missing = match expected {
+        Expected::Answer => "no answer came",
+        Expected::Room => "no room to send",
+        Expected::Input => "nothing came",
+        Expected::Event => return String::from("waiting until a time-out"),
+    };
+    let mut objects: BTreeMap<Option<&Object>, u64> = BTreeMap::new();
+    for (call, waits) in &row.calls {
+        *objects.entry(call.object.as_ref()).or_default() += waits.ns;
+    }
+    let others = match objects.len() {
+        0 | 1 => String::new(),
+        many => format!(" and {}", count(many as u64 - 1, "other")),
+    };
+    match objects.into_iter().max_by_key(|&(object, ns)| (ns, Reverse(object))) {
+        Some((Some(object), _)) if !matches!(object, Object::Anonymous(_)) => {
+            format!("waiting for {}{others}: timed out, {missing}", object_name(object))
         }
-        [Some(object)] if !matches!(object, Object::Anonymous(_)) => {
-            format!("waiting for {}: timed out, {}", object_name(object), missing(row))
-        }
-        _ => format!("waiting until a time-out: {}", missing(row)),
+        _ => format!("waiting until a time-out: {missing}"),
     }
 }
 
