@@ -21,7 +21,8 @@ pub struct CodeNames<'a> {
     symbols: Option<Symbols>,
     /// The code that each process had mapped, and since when, in time order.
     mappings: HashMap<Tid, Vec<(Stamp<Local>, &'a Mapping)>>,
-    user: HashMap<(&'a [u8], u64), Found>,
+    /// By file, the name of the link under which it runs, and offset.
+    user: HashMap<(&'a [u8], Option<Comm>, u64), Found>,
     /// Whether a link of this name lies beside this file and leads to it.
     links: HashMap<(Comm, &'a [u8]), bool>,
     kernel: HashMap<u64, Found>,
@@ -92,22 +93,23 @@ impl<'a> CodeNames<'a> {
     pub(crate) fn user(&mut self, tgid: Tid, at: Stamp<Reference>, address: u64) -> Option<Found> {
         let mapping = self.mapping(tgid, Stamp::from_ns(at.ns()), address)?;
         let offset = address - mapping.from + mapping.offset;
-        let known = self.user.get(&(&*mapping.path, offset)).cloned();
-        let mut found = known.unwrap_or_else(|| {
-            let code = Code { path: &mapping.path, offset, build_id: &mapping.build_id };
-            let found = self.symbols().in_file(code);
-            self.user.insert((&mapping.path, offset), found.clone());
-            found
-        });
-        if let (Some(link), Some(file)) = (self.link(tgid, at, &mapping.path), module_mut(&mut found)) {
-            *file = link;
+        let link = self.link(tgid, at, &mapping.path);
+        let place = (&*mapping.path, link, offset);
+        if let Some(known) = self.user.get(&place) {
+            return Some(known.clone());
         }
+        let code = Code { path: &mapping.path, offset, build_id: &mapping.build_id };
+        let found = match link {
+            Some(link) => self.symbols().in_file_named(code, link.bytes()),
+            None => self.symbols().in_file(code),
+        };
+        self.user.insert(place, found.clone());
         Some(found)
     }
 
     /// The name of the link under which a process runs a file: `redis-server`, though its code lies in
     /// `redis-check-rdb`. The kernel names the process after the link, which must lie beside the file and lead to it.
-    fn link(&mut self, tgid: Tid, at: Stamp<Reference>, path: &'a [u8]) -> Option<Vec<u8>> {
+    fn link(&mut self, tgid: Tid, at: Stamp<Reference>, path: &'a [u8]) -> Option<Comm> {
         if self.boot == Boot::Another {
             return None;
         }
@@ -120,7 +122,7 @@ impl<'a> CodeNames<'a> {
             Some(leads_to.as_os_str().as_bytes() == path)
         };
         let is_link = *self.links.entry((comm, path)).or_insert_with(|| leads_to_it().unwrap_or(false));
-        is_link.then(|| comm.bytes().to_vec())
+        is_link.then_some(comm)
     }
 
     /// The mapping of a process that contains an address.
@@ -154,19 +156,6 @@ impl<'a> CodeNames<'a> {
 }
 
 /// The name of the file that code is in.
-fn module_mut(found: &mut Found) -> Option<&mut Vec<u8>> {
-    match found {
-        Found::Function(function) => function.module.as_mut(),
-        Found::Unnamed(file)
-        | Found::Replaced(file)
-        | Found::Another(file)
-        | Found::Unproved(file)
-        | Found::Unreadable(file) => Some(file),
-        Found::Unmapped | Found::Kernel | Found::AnotherKernel => None,
-    }
-}
-
-/// The file that a function is in.
 pub(crate) fn module(found: &Found) -> Option<&[u8]> {
     match found {
         Found::Function(function) => function.module.as_deref(),

@@ -139,9 +139,14 @@ impl Symbols {
         }
     }
 
-    /// The function at a place in a file.
+    /// The function at a place in a file, which has the name of its path's last component.
     pub fn in_file(&mut self, code: Code) -> Found {
-        let file = || last_component(code.path);
+        self.in_file_named(code, &last_component(code.path))
+    }
+
+    /// The same in a file that has another name: that of a link to it.
+    pub fn in_file_named(&mut self, code: Code, name: &[u8]) -> Found {
+        let file = || name.to_vec();
         if code.path == VDSO {
             return self.in_vdso(code.offset);
         }
@@ -155,11 +160,9 @@ impl Symbols {
         };
         let source = Source::Elf(Elf::new(path));
         match self.symbolizer.symbolize_single(&source, Input::FileOffset(code.offset)) {
-            Ok(Symbolized::Sym(symbol)) => {
-                Found::Function(function(&symbol, Some(last_component(code.path))))
-            }
-            Ok(Symbolized::Unknown(_)) => Found::Unnamed(last_component(code.path)),
-            Err(_) => Found::Unreadable(last_component(code.path)),
+            Ok(Symbolized::Sym(symbol)) => Found::Function(function(&symbol, Some(file()))),
+            Ok(Symbolized::Unknown(_)) => Found::Unnamed(file()),
+            Err(_) => Found::Unreadable(file()),
         }
     }
 
