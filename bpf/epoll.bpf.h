@@ -39,7 +39,7 @@ static __always_inline __u64 newest_entry(struct eventpoll *ep)
 
 	if ((__u64)ep->ovflist != inactive)
 		return ep->ovflist ? (__u64)ep->ovflist : NOT_KNOWN;
-	newest = word_at((void *)list + sizeof(void *));
+	newest = word_at((void *)list + bpf_core_field_offset(struct list_head, prev));
 	if (!newest)
 		return NOT_KNOWN;
 	return newest == list ? NO_ENTRY : newest - bpf_core_field_offset(struct epitem, rdllink);

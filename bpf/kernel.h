@@ -75,6 +75,7 @@ struct thread_info {
 /* A pointer in memory, with a type that every kernel has. */
 struct list_head {
 	struct list_head *next;
+	struct list_head *prev;
 };
 
 /* A number of 64 bits in memory, with a type that every kernel has. */

@@ -14,6 +14,7 @@
 #include "current.bpf.h"
 #include "polled.bpf.h"
 #include "epoll.bpf.h"
+#include "fault.h"
 #include "futex.h"
 #include "stack.bpf.h"
 #include "steal.bpf.h"
@@ -61,21 +62,6 @@ static __always_inline bool fill_lock(struct wp_switch_lock *r, const struct pt_
 	return false;
 }
 
-/* The flags of a thread that ends, that writes a core dump, and that a signal killed. */
-#define PF_EXITING 0x00000004
-#define PF_DUMPCORE 0x00000200
-#define PF_SIGNALED 0x00000400
-#define TASK_UNINTERRUPTIBLE 0x2
-
-/*
- * Whether a thread that waits outside a system call is in a page fault. Little else makes user code wait there without
- * accepting signals but the end of the thread, which writes a core dump and frees its memory.
- */
-static __always_inline bool is_page_fault(const struct task_struct *prev, unsigned int prev_state)
-{
-	return prev_state & TASK_UNINTERRUPTIBLE && !(prev->flags & (PF_EXITING | PF_DUMPCORE | PF_SIGNALED));
-}
-
 /* Fills the tail of the record and returns the whole length of the record. */
 static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_struct *prev, unsigned int prev_state)
 {
@@ -89,7 +75,7 @@ static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_str
 	r->c.spare = 0;
 	/* Negative: an interrupt or a fault entered the kernel, not a system call. */
 	if ((long)regs->orig_ax < 0) {
-		r->c.call = is_page_fault(prev, prev_state) ? WP_CALL_FAULT : WP_CALL_NONE;
+		r->c.call = is_page_fault(prev->flags, prev_state) ? WP_CALL_FAULT : WP_CALL_NONE;
 		r->c.arg0 = -1;
 		return sizeof(struct wp_switch_call);
 	}

@@ -156,12 +156,11 @@ impl Solver {
             return Solution { quality: Quality::Approximate, ..Solution::NOTHING };
         };
         let inversions = self.binding().filter(|&packet| inverted(packet, &transform)).count() as u64;
-        let quality = match (one_way, contradicted || inversions > 0) {
-            (true, _) => Quality::OneWay,
-            (false, true) => Quality::Approximate,
-            (false, false) => Quality::Exact,
-        };
-        Solution { quality, transform: Some(transform), inversions }
+        Solution {
+            quality: quality(one_way, contradicted, inversions),
+            transform: Some(transform),
+            inversions,
+        }
     }
 
     /// The cells as corridors, those without that contradict themselves, and whether any did.
@@ -176,6 +175,16 @@ impl Solver {
         });
         let cells = cells.collect();
         (Cells { cells, shift: SHIFT + self.coarser, origin, window, limits }, contradicted)
+    }
+}
+
+/// The quality of clocks that packets link. A contradiction nearly always shows as an inversion too, but either proves that
+/// something is wrong: packets that no line within the limits fits, or a line that some packet does not fit.
+fn quality(one_way: bool, contradicted: bool, inversions: u64) -> Quality {
+    match (one_way, contradicted || inversions > 0) {
+        (true, _) => Quality::OneWay,
+        (false, true) => Quality::Approximate,
+        (false, false) => Quality::Exact,
     }
 }
 
@@ -221,4 +230,22 @@ fn through(joints: &[Joint], origin: (u64, u64)) -> Option<Transform<Local, Peer
 fn distance(origin: u64, stamp: u64) -> Option<i64> {
     let distance = i128::from(stamp) - i128::from(origin);
     i64::try_from(distance).ok().filter(|distance| (-REACH..=REACH).contains(distance))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_are_exact_only_without_a_contradiction_and_without_an_inversion() {
+        for (contradicted, inversions, expected) in [
+            (false, 0, Quality::Exact),
+            (true, 0, Quality::Approximate),
+            (false, 1, Quality::Approximate),
+            (true, 1, Quality::Approximate),
+        ] {
+            assert_eq!(quality(false, contradicted, inversions), expected, "{contradicted} {inversions}");
+            assert_eq!(quality(true, contradicted, inversions), Quality::OneWay);
+        }
+    }
 }

@@ -227,6 +227,31 @@ mod tests {
     }
 
     #[test]
+    fn a_cost_that_is_all_of_the_running_time_has_no_share() {
+        let shares = |from_ns, to_ns, running_ns| {
+            CostInKernel { from_ns, to_ns, running_ns, by_kind: Vec::new() }.longer()
+        };
+        assert_eq!(shares(100, Some(100), 100), None, "no number is the share of nothing");
+        assert_eq!(shares(50, Some(100), 100), None);
+        assert_eq!(shares(100, None, 100), None);
+        assert_eq!(shares(50, Some(99), 100), Some((1.0, Some(99.0))));
+        assert_eq!(shares(50, None, 100), Some((1.0, None)));
+    }
+
+    #[test]
+    fn the_cost_of_a_kind_stays_at_the_largest_number() {
+        let part = |from_ns, to_ns, count| CostOfKind {
+            each: KernelCost { kind: CostKind::Switch, count: None, from_ns, to_ns },
+            count,
+        };
+        let large = part(1 << 40, Some(1 << 41), 1 << 30);
+        assert_eq!((large.from_ns(), large.to_ns()), (u64::MAX, Some(u64::MAX)));
+        let small = part(3, Some(4), 5);
+        assert_eq!((small.from_ns(), small.to_ns()), (15, Some(20)));
+        assert_eq!(part(3, None, 5).to_ns(), None);
+    }
+
+    #[test]
     fn a_recording_without_costs_has_no_cost_in_the_kernel() {
         let cost = Cost::of(&recorded(&[])).expect("there are observers");
         assert_eq!((cost.observer_ns, cost.in_kernel), (1_000, None));

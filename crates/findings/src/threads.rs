@@ -250,6 +250,8 @@ mod tests {
     }
 
     const SEVERAL: &str = "one of several packets";
+    /// The signal of a descriptor that is ready (SIGIO) is sent in the interrupt that receives the packet.
+    const CUT: &str = "a signal that a packet made";
 
     #[test]
     fn an_event_loop_is_idle_where_a_request_ended_its_wait() {
@@ -259,6 +261,7 @@ mod tests {
             ("an answer", "232:3", [SERVER, CLIENT], "net_rx", 0),
             ("no port shows who called", "232:3", [CLIENT, "10.0.0.3:40001"], "net_rx", 0),
             ("a timer", "232:3", [CLIENT, SERVER], "timer", 0),
+            (CUT, "232:3", [CLIENT, SERVER], "net_rx", 0),
             ("poll, whose descriptors are not known", "7:0x1000", [CLIENT, SERVER], "net_rx", 0),
         ] {
             let trace = wakepath_scenario::text::parse(&format!(
@@ -271,10 +274,12 @@ mod tests {
                  89 c0 idle/net_rx in packet seq=1 len=32
                  90 c0 idle/{context} waking server
                  90 c0 idle switch server
+                 {}
                  100 c0 server switch idle",
                 flow[0],
                 flow[1],
-                if what == SEVERAL { "88 c0 idle/net_rx in other seq=1 len=32" } else { "" }
+                if what == SEVERAL { "88 c0 idle/net_rx in other seq=1 len=32" } else { "" },
+                if what == CUT { "91 c0 server signal 29 handled cut=232 sent=90 by=idle" } else { "" }
             ));
             let recorded = read(&trace.expect("a trace").events);
             let from_to = [0, 100].map(Stamp::from_ns);

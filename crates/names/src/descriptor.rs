@@ -390,6 +390,13 @@ mod tests {
         names.observe(&member(12, SET, 30, 5));
         assert!(names.polls(key(&names), FlowId(9)));
         assert!(!names.polls(key(&names), FlowId(8)));
+        // The same socket alone, in another set.
+        const ALONE: u64 = SET + 16;
+        let of_one = |names: &Names| names.call_key(&call(7, ALONE), Some(Tid(7)), Stamp::from_ns(99));
+        assert!(!names.polls(of_one(&names), FlowId(9)), "the set is not known");
+        names.observe(&member(13, ALONE, 30, 1));
+        assert!(names.polls(of_one(&names), FlowId(9)));
+        assert!(!names.polls(of_one(&names), FlowId(8)));
         for fd in 9..40 {
             names.observe(&event(21, 0, 7, file(7, fd, 0o140_600, None, "")));
             names.observe(&member(22, SET, fd, 17));

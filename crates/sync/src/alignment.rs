@@ -40,10 +40,7 @@ impl Alignment {
         let windows: Vec<Window> = hosts
             .iter()
             .zip(&sketches)
-            .map(|(host, sketch)| match (host.window, sketch.window()) {
-                (Some(given), Some(seen)) => Some((given.0.min(seen.0), given.1.max(seen.1))),
-                (given, seen) => given.or(seen),
-            })
+            .map(|(host, sketch)| with_packets(host.window, sketch.window()))
             .collect();
         let mut pairs = Vec::new();
         for a in 0..hosts.len() {
@@ -115,6 +112,15 @@ impl Alignment {
     }
 }
 
+/// The window of a host with its packets, which may lie outside the one that is given: an offset found there has to hold
+/// for them too.
+fn with_packets(given: Window, packets: Window) -> Window {
+    match (given, packets) {
+        (Some(given), Some(packets)) => Some((given.0.min(packets.0), given.1.max(packets.1))),
+        (given, packets) => given.or(packets),
+    }
+}
+
 /// A host's traffic, and where it stands.
 struct HostTraffic<'a> {
     traffic: Box<dyn Iterator<Item = Traffic> + 'a>,
@@ -182,4 +188,24 @@ fn groups(hosts: usize, pairs: &[Pair], windows: &[Window]) -> Vec<Group> {
         groups.push(group);
     }
     groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hosts_window_holds_the_given_one_and_all_packets() {
+        let window = |from, to| Some((Stamp::from_ns(from), Stamp::from_ns(to)));
+        for (given, packets, expected) in [
+            (window(10, 20), window(12, 18), window(10, 20)),
+            (window(10, 20), window(5, 15), window(5, 20)),
+            (window(10, 20), window(15, 25), window(10, 25)),
+            (window(10, 20), None, window(10, 20)),
+            (None, window(12, 18), window(12, 18)),
+            (None, None, None),
+        ] {
+            assert_eq!(with_packets(given, packets), expected);
+        }
+    }
 }

@@ -56,6 +56,34 @@ fn a_thread_has_names_programs_and_an_end() {
     assert_eq!((graph.has_stacks(), samples), (false, 0));
 }
 
+/// A CPU limit takes a thread off its CPU and keeps it there until it lets it go, though it may get another one then.
+#[test]
+fn a_thread_is_throttled_on_the_cpu_that_it_had_and_waits_for_the_one_that_it_gets() {
+    const LIMITED: &str = "
+        thread A tid=10
+        thread B tid=11
+        thread C tid=12
+        0 c0 idle started
+        0 c0 idle switch A
+        0 c1 idle switch C
+        100 c0 A switch B throttled
+        200 c0 B refill
+        300 c1 C switch A runnable
+        400 c1 A stopped
+    ";
+    let graph = graph(LIMITED, &[]);
+    let intervals = graph.state_intervals(index(&graph, Tid(10))).overlapping(graph.from(), graph.to());
+    let states: Vec<_> = intervals
+        .map(|interval| match interval.state {
+            ThreadState::Running { cpu, .. } => (interval.from.ns(), "runs", cpu.0),
+            ThreadState::Throttled { cpu } => (interval.from.ns(), "throttled", cpu.0),
+            ThreadState::Runnable { cpu } => (interval.from.ns(), "runnable", cpu.0),
+            _ => (interval.from.ns(), "?", 0),
+        })
+        .collect();
+    assert_eq!(states, [(0, "runs", 0), (100, "throttled", 0), (200, "runnable", 1), (300, "runs", 1)]);
+}
+
 /// A thread that is not the leader executes a program, and has the leader's tid from then on.
 #[test]
 fn a_tid_is_that_of_a_time() {

@@ -171,6 +171,8 @@ fn events_that_are_not_wanted_do_not_end_a_row() {
     let numbers = |event: &EventClass| (event.name == "number").then(Vec::new);
     let plans = plans_of(&Selection::Fields(&numbers)).with_last_of(|_| true);
     assert_eq!(read_all(&plans, &mixed(0, 10, "nnonon")).0, [10, 15]);
+    // Nor do they take the place of an event of the row.
+    assert_eq!(read_all(&plans, &mixed(0, 10, "nnono")).0, [10, 13]);
     // Their size is not fixed, so that looking ahead ends before them.
     assert_eq!(read_all(&plans, &mixed(0, 10, "nnwnn")).0, [10, 11, 13, 14]);
 }

@@ -101,6 +101,23 @@ fn a_stream_without_its_end_lost_all_behind_its_last_record() {
     }
 }
 
+/// The buffer that all CPUs share has no such mark. Where a stream's last record is that of the recording, nothing is
+/// missing behind it.
+#[test]
+fn only_a_stream_of_a_cpu_that_ends_before_the_others_lacks_its_end() {
+    let sample = |at, cpu| (Buffer::Sched, wakepath_scenario::event(at, cpu, 1000, EventKind::Current));
+    let exit = (Buffer::Life, wakepath_scenario::event(150, 0, 1000, EventKind::Exit));
+    let mut events: Vec<_> = (0..8).map(|i| sample(100 + i * 100, i as u16 % 2)).collect();
+    events.push(exit);
+    let (_folder, path) = made::place();
+    made::record_with_ends(&path, &events, 1, true);
+    assert_eq!(losses(&path), (vec![], vec![]), "the shared buffer ends at 150");
+    let name = path.join("kernel/sched_1");
+    let bytes = std::fs::read(&name).expect("a stream");
+    std::fs::write(&name, &bytes[..bytes.len() - 80]).expect("room");
+    assert_eq!(losses(&path), (vec![], vec![]), "the last record is at 800, as the recording's");
+}
+
 #[test]
 fn the_mark_at_the_end_of_a_stream_is_no_record_of_it() {
     let (_folder, path) = made::place();
