@@ -9,6 +9,8 @@ DENY := $(if $(filter $(LINTED_WITH).%,$(shell rustc --version 2>/dev/null)),-D 
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # The dependencies of a recorded version; a build never changes them behind one's back.
 LOCKED := --locked
+# The program of `make mutants` is a workspace of its own.
+MUTANTS := --manifest-path mutants/Cargo.toml --target-dir target/mutants/program
 
 .DEFAULT_GOAL := help
 
@@ -36,9 +38,13 @@ program: setup ## build the program alone, for release: target/release/wakepath
 test: setup ## formatter, lints, all tests, licences, layers: at most 20 minutes on 2 CPUs
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path fuzz/libfuzzer/Cargo.toml
+	$(CARGO) fmt --check --manifest-path mutants/Cargo.toml
 	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST)
 	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST) --manifest-path fuzz/libfuzzer/Cargo.toml
+	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST) --manifest-path mutants/Cargo.toml
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- $(DENY)
+	$(CARGO) clippy $(LOCKED) $(MUTANTS) --all-targets -- $(DENY)
+	$(CARGO) test $(LOCKED) --quiet $(MUTANTS)
 	@packaging/test $(CARGO) $(LOCKED)
 
 .PHONY: tries
@@ -123,8 +129,8 @@ fuzz: setup ## search for input that breaks a decoder, TIME=30m of CPU each, DEC
 	@packaging/fuzz $(or $(TIME),30m) $(DECODER)
 
 .PHONY: mutants
-mutants: setup ## break the crates that decide and count what no test notices, CRATE=: writes docs/mutants.md
-	@packaging/mutants $(CRATE)
+mutants: setup ## break the crates that decide and count what no test notices, CRATE=, ONLY=: writes docs/mutants.md
+	@CARGO=$(CARGO) packaging/mutants $(if $(ONLY),--only "$(ONLY)") $(CRATE)
 
 .PHONY: faults
 faults: setup ## recordings killed, without room, interrupted, KILLS=200: writes docs/faults.md (root)

@@ -44,6 +44,14 @@ fn the_fuzzers_dependencies_may_be_used_as_all_others() {
     assert_none(licences::check(metadata.theirs().filter(|package| !ours(&package.name))));
 }
 
+/// So has that of `make mutants`.
+#[test]
+fn the_dependencies_of_what_breaks_the_crates_may_be_used_as_all_others() {
+    let metadata = Metadata::read(&tree().root().join("mutants"), TARGET).unwrap();
+    assert!(metadata.theirs().any(|package| package.name == "syn"), "it is read from its own lock");
+    assert_none(licences::check(metadata.theirs()));
+}
+
 #[test]
 fn notices_name_what_is_linked_in_and_not_what_only_tests_or_builds() {
     let metadata = Metadata::read(tree().root(), TARGET).unwrap();

@@ -1,0 +1,292 @@
+//! Runs tests: once without a mutant, to know which switches each test reaches, and then for each mutant those that reach it.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::compile::TestProgram;
+use crate::rewrite::VARIABLE;
+
+/// A mutant that allocates without end is stopped before the machine is out of memory.
+const MAX_MEMORY_KIB: u64 = 4 << 20;
+/// A test that waits takes no CPU time: it is stopped after this multiple of its limit.
+const WAITS_PER_LIMIT: u32 = 60;
+/// The CPU time that a test may take without a mutant.
+const MAX_WITHOUT_MUTANT: Duration = Duration::from_secs(60);
+/// With a mutant a test may take this multiple of what it takes without one, or the limit of the list if that is more.
+const SLOWER_WITH_MUTANT: u32 = 10;
+/// A mutant is late when this number of tests ran into the limit, and none failed before.
+const MAX_LATE_TESTS: u32 = 2;
+
+/// One test that passes without a mutant.
+#[derive(Debug)]
+pub struct Test<'a> {
+    pub program: &'a TestProgram,
+    pub name: String,
+    took: Duration,
+    /// The mutants whose switches it reaches.
+    reaches: HashSet<u32>,
+}
+
+/// The judgement of one mutant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// A test failed, by its name.
+    Noticed(String),
+    /// Tests ran into the limit, and none failed.
+    Late(String),
+    /// The number of tests that reached the mutant, and passed.
+    Missed(usize),
+}
+
+/// The end of one run of a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Passed,
+    Failed,
+    Late,
+}
+
+/// The tests of the programs, each run alone without a mutant: all of them must pass.
+pub fn tests<'a>(programs: &[&'a TestProgram], scratch: &Path) -> Result<Vec<Test<'a>>> {
+    let mut names = Vec::new();
+    for program in programs {
+        let list = Command::new(&program.path)
+            .args(["--list", "--format=terse"])
+            .current_dir(&program.folder)
+            .output()
+            .with_context(|| format!("cannot run {}", program.path.display()))?;
+        ensure!(list.status.success(), "{} does not list its tests", program.name);
+        let list = String::from_utf8_lossy(&list.stdout).into_owned();
+        names.extend(
+            list.lines().filter_map(|line| Some((*program, line.strip_suffix(": test")?.to_owned()))),
+        );
+    }
+    ensure!(!names.is_empty(), "there is no test");
+    fs::create_dir_all(scratch)?;
+    let one = |index: usize| -> Result<Test<'a>> {
+        let (program, name) = &names[index];
+        let reached = scratch.join(format!("reached-{index}"));
+        let _ = fs::remove_file(&reached);
+        let begun = Instant::now();
+        let end = run(program, name, reached.as_os_str(), MAX_WITHOUT_MUTANT)?;
+        let took = begun.elapsed();
+        match end {
+            End::Passed => {}
+            End::Failed => bail!("without a mutant `{name}` of {} fails", program.name),
+            End::Late => {
+                bail!("without a mutant `{name}` of {} takes more than {MAX_WITHOUT_MUTANT:?}", program.name)
+            }
+        }
+        let text = fs::read_to_string(&reached).unwrap_or_default();
+        let reaches = text.lines().map(|line| line.parse().context("a number of a switch"));
+        Ok(Test { program, name: name.clone(), took, reaches: reaches.collect::<Result<_>>()? })
+    };
+    in_parallel(names.len(), one)
+}
+
+/// Judges each mutant, and hands on each verdict as it comes.
+pub fn judge(
+    tests: &[Test],
+    mutants: &[u32],
+    limit: Duration,
+    hand_on: impl Fn(u32, &Verdict) + Sync,
+) -> Result<BTreeMap<u32, Verdict>> {
+    let order = Order { noticed: tests.iter().map(|_| AtomicUsize::new(0)).collect(), tests };
+    let one = |index: usize| {
+        let verdict = judge_one(tests, &order, mutants[index], limit)?;
+        hand_on(mutants[index], &verdict);
+        Ok((mutants[index], verdict))
+    };
+    Ok(in_parallel(mutants.len(), one)?.into_iter().collect())
+}
+
+fn judge_one(tests: &[Test], order: &Order, number: u32, limit: Duration) -> Result<Verdict> {
+    let reaching = order.of(number);
+    let count = reaching.len();
+    let mut late = Vec::new();
+    for index in reaching {
+        let test = &tests[index];
+        let limit = limit.max(test.took * SLOWER_WITH_MUTANT);
+        match run(test.program, &test.name, number.to_string().as_ref(), limit)? {
+            End::Passed => {}
+            End::Failed => {
+                order.noticed[index].fetch_add(1, Ordering::Relaxed);
+                return Ok(Verdict::Noticed(test.name.clone()));
+            }
+            End::Late => late.push(test.name.clone()),
+        }
+        if late.len() as u32 >= MAX_LATE_TESTS {
+            break;
+        }
+    }
+    Ok(late.into_iter().next().map_or(Verdict::Missed(count), Verdict::Late))
+}
+
+/// The order in which tests judge a mutant decides about the time it takes, not about the verdict.
+struct Order<'a> {
+    tests: &'a [Test<'a>],
+    /// The number of mutants that each test has noticed.
+    noticed: Vec<AtomicUsize>,
+}
+
+impl Order<'_> {
+    /// The tests that reach a mutant: first those that noticed many for the time they take.
+    fn of(&self, number: u32) -> Vec<usize> {
+        let reaching = (0..self.tests.len()).filter(|index| self.tests[*index].reaches.contains(&number));
+        let mut reaching: Vec<_> = reaching.collect();
+        reaching.sort_by_cached_key(|index| {
+            let noticed = 1 + self.noticed[*index].load(Ordering::Relaxed) as u128;
+            Reverse(noticed * 1_000_000_000 / self.tests[*index].took.as_micros().max(1))
+        });
+        reaching
+    }
+}
+
+/// Runs one test, with the variable of the switches.
+fn run(program: &TestProgram, test: &str, variable: &std::ffi::OsStr, limit: Duration) -> Result<End> {
+    let runner = std::env::var("MUTANTS_RUNNER").unwrap_or_else(|_| String::from("nice"));
+    let mut words = runner.split_whitespace();
+    let limits = format!("ulimit -t {} && ulimit -v {MAX_MEMORY_KIB} && exec \"$@\"", limit.as_secs());
+    let mut child = Command::new(words.next().context("MUTANTS_RUNNER is empty")?)
+        .args(words)
+        .args(["sh", "-c", &limits, "sh"])
+        .arg(&program.path)
+        .args(["--exact", test, "--test-threads=1", "--quiet"])
+        .current_dir(&program.folder)
+        .env("CARGO_MANIFEST_DIR", &program.folder)
+        .env(VARIABLE, variable)
+        // The same cases of properties each time, fewer of them than in `make test`, and the first that fails is enough.
+        .env("PROPTEST_CASES", "40")
+        .env("PROPTEST_RNG_SEED", "1")
+        .env("PROPTEST_MAX_SHRINK_ITERS", "0")
+        .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
+        .env_remove("WAKEPATH_BLESS")
+        .env_remove("UPDATE_EXPECT")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot run a test")?;
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        let elapsed = begun.elapsed();
+        if elapsed > limit * WAITS_PER_LIMIT {
+            child.kill()?;
+            child.wait()?;
+            return Ok(End::Late);
+        }
+        std::thread::sleep((elapsed / 20).clamp(Duration::from_micros(300), Duration::from_millis(20)));
+    };
+    Ok(match status.signal() {
+        // The kernel's, when the CPU time is used up.
+        Some(SIGKILL | SIGXCPU) => End::Late,
+        _ if status.success() => End::Passed,
+        _ => End::Failed,
+    })
+}
+
+const SIGKILL: i32 = 9;
+const SIGXCPU: i32 = 24;
+
+/// Calls a function for each number below `count`, as many at once as `MUTANTS_JOBS` says, or as there are CPUs.
+fn in_parallel<T: Send>(count: usize, one: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let asked = std::env::var("MUTANTS_JOBS").ok().and_then(|jobs| jobs.parse().ok());
+    let jobs = asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<(usize, Result<T>)>> = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= count {
+                        break;
+                    }
+                    let result = one(index);
+                    results.lock().expect("no thread panics").push((index, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().expect("no thread panics");
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use super::{Verdict, judge, tests};
+    use crate::compile::TestProgram;
+
+    /// A program of tests that is a script: `case` has what it does for a test and a mutant.
+    fn check(name: &str, case: &str, body: impl FnOnce(&TestProgram, &PathBuf)) {
+        let folder = std::env::temp_dir().join(format!("wakepath-mutants-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("program");
+        let script = format!(
+            "#!/bin/sh\nif [ \"$1\" = --list ]; then printf 'a: test\\nb: test\\nf: benchmark\\n'; exit; fi\n\
+             case $WAKEPATH_MUTANT in */*) printf '1\\n2\\n3\\n' >\"$WAKEPATH_MUTANT\" ;; esac\n\
+             case $2-$WAKEPATH_MUTANT in {case} esac\n"
+        );
+        fs::write(&path, script).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&path, mode).unwrap();
+        let program = TestProgram {
+            crate_name: "clock".to_owned(),
+            name: "program".to_owned(),
+            path,
+            folder: folder.clone(),
+        };
+        body(&program, &folder);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_mutant_is_noticed_late_or_missed() {
+        let case = "a-2) exit 1 ;; b-2) exit 0 ;; ?-3) while :; do :; done ;;";
+        check("verdicts", case, |program, folder| {
+            let limit = Duration::from_secs(2);
+            let tests = tests(&[program], folder).unwrap();
+            assert_eq!(tests.iter().map(|test| &*test.name).collect::<Vec<_>>(), ["a", "b"]);
+            let verdicts = judge(&tests, &[1, 2, 3, 4], limit, |_, _| ()).unwrap();
+            assert_eq!(verdicts[&1], Verdict::Missed(2));
+            assert_eq!(verdicts[&2], Verdict::Noticed("a".to_owned()));
+            assert!(matches!(&verdicts[&3], Verdict::Late(_)), "{verdicts:?}");
+            assert_eq!(verdicts[&4], Verdict::Missed(0), "no test reaches it");
+        });
+    }
+
+    #[test]
+    fn a_mutant_that_runs_into_the_limit_in_one_test_may_be_noticed_by_another() {
+        let case = "a-1) while :; do :; done ;; b-1) exit 1 ;;";
+        check("another", case, |program, folder| {
+            let limit = Duration::from_secs(2);
+            let tests = tests(&[program], folder).unwrap();
+            assert_eq!(judge(&tests, &[1], limit, |_, _| ()).unwrap()[&1], Verdict::Noticed("b".to_owned()));
+        });
+    }
+
+    #[test]
+    fn a_test_that_fails_without_a_mutant_judges_nothing() {
+        check("fails", "b-*/*) exit 1 ;;", |program, folder| {
+            let error = tests(&[program], folder).unwrap_err();
+            assert_eq!(error.to_string(), "without a mutant `b` of program fails");
+        });
+    }
+}

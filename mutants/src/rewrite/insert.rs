@@ -1,0 +1,116 @@
+//! Text that is put into a file, in an order that keeps what is nested nested.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use super::{Extent, Piece, on};
+use crate::mutant::Mutant;
+
+/// The order of what is inserted at one byte: first the ends of ranges, inner ones before outer ones; then what has no end;
+/// then the beginnings, outer ones before inner ones. Ranges that are equal were found from the outside in.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    End(Reverse<usize>, Reverse<usize>),
+    Point(usize),
+    Begin(Reverse<usize>, usize),
+}
+
+#[derive(Debug)]
+enum Part {
+    Text(String),
+    Begin(usize),
+    End(usize),
+}
+
+/// All that is put into one file.
+#[derive(Default)]
+pub struct Inserts {
+    inserts: Vec<(usize, Rank, Vec<Part>)>,
+    pieces: Vec<Piece>,
+}
+
+impl Inserts {
+    fn piece(&mut self, extent: Extent, mutants: Vec<u32>) -> usize {
+        self.pieces.push(Piece { extent, bytes: (0, 0), mutants });
+        self.pieces.len() - 1
+    }
+
+    /// Text at one byte.
+    pub fn point(&mut self, at: usize, text: impl Into<String>) {
+        self.inserts.push((at, Rank::Point(self.inserts.len()), vec![Part::Text(text.into())]));
+    }
+
+    /// Text around a range, which becomes a piece together with it.
+    pub fn around(&mut self, range: Range<usize>, extent: Extent, mutants: &[&Mutant], texts: (&str, &str)) {
+        self.enclose(range, extent, mutants, vec![Part::Text(texts.0.to_owned())], texts.1);
+    }
+
+    fn enclose(
+        &mut self,
+        range: Range<usize>,
+        extent: Extent,
+        mutants: &[&Mutant],
+        begin: Vec<Part>,
+        end: &str,
+    ) {
+        let piece = self.piece(extent, mutants.iter().map(|mutant| mutant.number).collect());
+        let order = self.inserts.len();
+        let begin = std::iter::once(Part::Begin(piece)).chain(begin).collect();
+        self.inserts.push((range.start, Rank::Begin(Reverse(range.end), order), begin));
+        let end = vec![Part::Text(end.to_owned()), Part::End(piece)];
+        self.inserts.push((range.end, Rank::End(Reverse(range.start), Reverse(order)), end));
+    }
+
+    /// Chooses between an expression and its alternatives, each the code of a mutant.
+    pub fn choose(&mut self, range: Range<usize>, mutants: &[&Mutant], code: impl Fn(&Mutant) -> String) {
+        let mut begin = vec![Part::Text("(".to_owned())];
+        for mutant in mutants {
+            let piece = self.piece(Extent::Alternative, vec![mutant.number]);
+            begin.extend([
+                Part::Text(format!("if {} {{ ", on(mutant.number))),
+                Part::Begin(piece),
+                Part::Text(code(mutant)),
+                Part::End(piece),
+                Part::Text(" } else ".to_owned()),
+            ]);
+        }
+        begin.push(Part::Text("{ ".to_owned()));
+        self.enclose(range, Extent::Choice, mutants, begin, " })");
+    }
+
+    /// Statements in front of all others of a body, each of which returns the value of a mutant.
+    pub fn returns(&mut self, at: usize, mutants: &[&Mutant]) {
+        let mut parts = Vec::new();
+        for mutant in mutants {
+            let piece = self.piece(Extent::Alternative, vec![mutant.number]);
+            parts.extend([
+                Part::Text(format!(" if {} {{ ", on(mutant.number))),
+                Part::Begin(piece),
+                Part::Text(format!("return {};", mutant.replacement)),
+                Part::End(piece),
+                Part::Text(" } ".to_owned()),
+            ]);
+        }
+        self.inserts.push((at, Rank::Point(self.inserts.len()), parts));
+    }
+
+    /// The source with everything inserted, and the pieces of the result.
+    pub fn apply(mut self, source: &str) -> (String, Vec<Piece>) {
+        self.inserts.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+        let mut text = String::with_capacity(source.len() * 2);
+        let mut copied = 0;
+        for (at, _, parts) in self.inserts {
+            text.push_str(&source[copied..at]);
+            copied = at;
+            for part in parts {
+                match part {
+                    Part::Text(more) => text.push_str(&more),
+                    Part::Begin(piece) => self.pieces[piece].bytes.0 = text.len(),
+                    Part::End(piece) => self.pieces[piece].bytes.1 = text.len(),
+                }
+            }
+        }
+        text.push_str(&source[copied..]);
+        (text, self.pieces)
+    }
+}
