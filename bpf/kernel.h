@@ -194,6 +194,7 @@ struct rw_semaphore {
 struct mm_struct {
 	unsigned long start_code;
 	unsigned long end_code;
+	unsigned long start_stack;
 	struct rw_semaphore mmap_lock;
 };
 
@@ -222,6 +223,7 @@ struct task_struct {
 	char comm[16];
 	struct files_struct *files;
 	struct mm_struct *mm;
+	__u64 self_exec_id;
 	struct css_set *cgroups;
 	struct signal_struct *signal;
 	struct sighand_struct *sighand;
@@ -267,6 +269,7 @@ struct pt_regs {
 	unsigned long di;
 	unsigned long orig_ax;
 	unsigned long ip;
+	unsigned long cs;
 	unsigned long sp;
 };
 
@@ -395,7 +398,16 @@ struct bpf_iter__task {
 
 #pragma clang attribute pop
 
-struct bpf_perf_event_data;
+/* The registers of a sample, in the layout of x86-64 in which the kernel passes them to programs. */
+struct user_registers {
+	__u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+};
+
+struct bpf_perf_event_data {
+	struct user_registers regs;
+	__u64 sample_period;
+	__u64 addr;
+};
 
 /* In the layout in which the kernel passes it to programs. */
 struct bpf_perf_event_value {
@@ -406,8 +418,11 @@ struct bpf_perf_event_value {
 
 /* Values, not offsets that the loader relocates. */
 enum cgroup_subsys_id { cpu_cgrp_id = 1 };
+enum bpf_func_id { BPF_FUNC_loop = 181 };
 
 #define PF_KTHREAD 0x00200000
+#define BPF_RB_AVAIL_DATA 0
+#define BPF_RB_RING_SIZE 1
 #define AF_INET 2
 #define AF_INET6 10
 #define ETH_P_IP 0x0800

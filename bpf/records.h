@@ -58,6 +58,7 @@ enum wp_kind {
 	WP_FUNCTION = 35,
 	WP_SIGNAL = 36,
 	WP_SET_MEMBER = 37,
+	WP_STACK_LATER = 38,
 	/* Only user space writes these. */
 	WP_LOSS = 48,
 	WP_CLOCKS = 49,
@@ -66,6 +67,7 @@ enum wp_kind {
 	WP_MARK = 52,
 	WP_STACK_COUNTS = 53,
 	WP_KERNEL_COST = 54,
+	WP_UNWIND_COUNTS = 55,
 };
 
 /* The context of the CPU when a record was made. Softirq vectors have the kernel's numbers. */
@@ -316,17 +318,32 @@ struct wp_sample {
 	__u32 tgid;
 	__u16 kernel_frames; /* first in frames, innermost first */
 	__u16 user_frames;   /* behind them */
-	__u32 scanned; /* number of user_frames after the first that are not in the chain of frame pointers,
+	__u16 scanned; /* number of user_frames after the first that are not in the chain of frame pointers,
 			* but were found on the stack as addresses after a call */
+	__u16 proved;  /* number of user_frames, from the first on, to which tables of the files led */
 	__u32 frames_len; /* kernel_frames + user_frames */
 	__u64 frames[];
 };
 _Static_assert(sizeof(struct wp_sample) == 32, "sample");
 
+/* A stack whose id was given before its frames were known: user space found them. */
+struct wp_stack_later {
+	struct wp_header h;
+	__u64 stack; /* the id in struct wp_stack_of */
+	__u32 tgid;  /* from here on as in struct wp_sample */
+	__u16 kernel_frames;
+	__u16 user_frames;
+	__u16 scanned;
+	__u16 proved;
+	__u32 frames_len;
+	__u64 frames[];
+};
+_Static_assert(sizeof(struct wp_stack_later) == 40, "stack_later");
+
 /* Directly after a switch-out or a wake-up, with the same stamp: the stack of it. */
 struct wp_stack_of {
 	struct wp_header h;
-	__u64 stack; /* its id, a hash of the content of WP_STACK after the header: bpf/stack.h */
+	__u64 stack; /* its id, a hash of the content of WP_STACK after the header, or the id of a WP_STACK_LATER: bpf/stack.h */
 };
 _Static_assert(sizeof(struct wp_stack_of) == 24, "stack_of");
 

@@ -3,55 +3,87 @@
  * Samples of running threads: their stacks, by frame pointers, at a fixed rate.
  */
 #include "ring.bpf.h"
-
-/* A sample record with room for its frames. */
-union scratch {
-	struct wp_sample r;
-	__u8 bytes[sizeof(struct wp_sample) + WP_MAX_FRAMES * sizeof(__u64)];
-};
+#include "unwind.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, union scratch);
+	__type(value, struct stack_room);
 } scratches SEC(".maps");
+
+/* The registers of the thread in its own code; false if it has none. */
+static __always_inline bool begin(struct bpf_perf_event_data *ctx, struct task_struct *task, struct stack_room *room)
+{
+	struct pt_regs *regs;
+
+	if (task->flags & PF_KTHREAD || !task->mm)
+		return false;
+	if (ctx->regs.cs & 3) {
+		begin_walk(room, task, ctx->regs.ip, ctx->regs.sp, ctx->regs.bp);
+		return true;
+	}
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	begin_walk(room, task, BPF_CORE_READ(regs, ip), BPF_CORE_READ(regs, sp), BPF_CORE_READ(regs, bp));
+	return true;
+}
 
 SEC("perf_event")
 int sample(struct bpf_perf_event_data *ctx)
 {
-	__u64 who = bpf_get_current_pid_tgid();
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 who = bpf_get_current_pid_tgid(), size, *lost;
 	struct wp_ring *ring = sched_ring();
-	long kernel, user, size;
-	union scratch *s;
-	__u32 zero = 0;
-	__u64 *lost;
+	struct stack_room *room;
+	__u32 zero = 0, at, frames;
+	struct wp_sample *r;
+	long kernel, user;
 
 	if (!(__u32)who)
 		return 0;
-	s = bpf_map_lookup_elem(&scratches, &zero);
-	if (!s || !ring)
+	room = bpf_map_lookup_elem(&scratches, &zero);
+	if (!room || !ring)
 		return 0;
-	fill_header(&s->r.h, WP_SAMPLE, (__u32)who, context_of(ring));
-	s->r.h.seq = bpf_get_smp_processor_id();
-	s->r.tgid = who >> 32;
-	s->r.scanned = 0;
-	kernel = bpf_get_stack(ctx, s->r.frames, WP_MAX_KERNEL_FRAMES * sizeof(__u64), 0);
+	r = sample_in(room);
+	fill_header(&r->h, WP_SAMPLE, (__u32)who, context_of(ring));
+	r->h.seq = bpf_get_smp_processor_id();
+	r->tgid = who >> 32;
+	r->scanned = 0;
+	r->proved = 0;
+	kernel = bpf_get_stack(ctx, room->copy.frames, WP_MAX_KERNEL_FRAMES * sizeof(__u64), 0);
 	if (kernel < 0)
 		kernel = 0;
-	if (kernel > WP_MAX_KERNEL_FRAMES * (long)sizeof(__u64))
+	at = kernel / sizeof(__u64);
+	if (at > WP_MAX_KERNEL_FRAMES)
 		return 0;
-	user = bpf_get_stack(ctx, (void *)s->r.frames + kernel,
-			     (WP_MAX_FRAMES - WP_MAX_KERNEL_FRAMES) * sizeof(__u64), BPF_F_USER_STACK);
-	if (user < 0)
-		user = 0;
-	s->r.kernel_frames = kernel / sizeof(__u64);
-	s->r.user_frames = user / sizeof(__u64);
-	s->r.frames_len = s->r.kernel_frames + s->r.user_frames;
-	size = sizeof(s->r) + kernel + user;
-	if (size < 0 || size > sizeof(*s))
+	r->kernel_frames = at;
+	frames = at;
+	if (begin(ctx, task, room)) {
+		room->copy.frames[at] = room->walk.ip;
+		at++;
+		walk_stack(room, at);
+		r->proved = 1 + room->walk.proved;
+		frames = at + room->walk.count;
+		if (room->walk.unknown && !room->walk.count) {
+			/* By frame pointers, where user space does not know better. */
+			user = bpf_get_stack(ctx, &room->copy.frames[at],
+					     (WP_MAX_FRAMES - WP_MAX_KERNEL_FRAMES - 1) * sizeof(__u64),
+					     BPF_F_USER_STACK | 1);
+			if (user > 0)
+				frames += user / sizeof(__u64);
+		}
+	}
+	if (frames > WP_MAX_FRAMES)
 		return 0;
-	if (bpf_ringbuf_output(&life, s, size, BPF_RB_NO_WAKEUP)) {
+	r->frames_len = frames;
+	r->user_frames = frames - r->kernel_frames;
+	if (r->proved && room->walk.unknown && hand_over(room, task, 0))
+		return 0;
+	size = sizeof(*r) + (__u64)frames * sizeof(__u64);
+	asm volatile("" : "+r"(size));
+	if (size > sizeof(*r) + WP_MAX_FRAMES * sizeof(__u64))
+		return 0;
+	if (bpf_ringbuf_output(&life, r, size, BPF_RB_NO_WAKEUP)) {
 		lost = bpf_map_lookup_elem(&life_lost, &zero);
 		if (lost)
 			(*lost)++;

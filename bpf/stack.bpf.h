@@ -5,23 +5,24 @@
  *
  * 1. A stack has an id, the hash of its content. A switch-out or a wake-up is followed by a small
  *    record with that id; the stack itself is recorded once, in the ring buffer of rare records.
- * 2. Reading a stack costs some microseconds, many times the cost of the rest. A thread that waits in the same
- *    place as before has the same user registers, is in the same system call and state, and the function of its
- *    frame pointer returns to the same address: then the earlier stack is assumed. This is a heuristic
- *    (functions with equal frames that are called through one pointer look the same, and a system call may
- *    wait in several places), so it is checked, often at first and later at each 64th time: stack.h. An entry
- *    that was wrong once is not used again. The numbers of such entries, and of ids that may be
- *    wrong for it, are counted.
- * 3. User frames are found by frame pointers. The functions of the C library have none, so that the
- *    first step skips their caller: the caller of fsync() is not in that chain. So the words between
- *    the stack pointer and the frame pointer are searched for addresses after a call instruction; the reader
- *    chooses those that fit.
+ * 2. User frames are found by the tables of the files: unwind.bpf.h. Where a rule is missing, the stack gets an id at
+ *    once and its frames later, from user space. If that cannot be, frames are found by frame pointers, and in
+ *    the words above the stack pointer by addresses after a call instruction; none of these is proved.
+ * 3. Reading a stack costs some microseconds, many times the cost of the rest. A thread that waits in the same
+ *    place as before has the same user registers, is in the same system call and state, and the first two return
+ *    addresses outside of the C library are the same, at the places where the tables showed them to be: then the
+ *    earlier stack is assumed. The frame pointer counts only if the tables measure a frame from it; elsewhere it may
+ *    hold anything. Until the places are known, the frame pointer and the return address of its frame are used.
+ *    This is a heuristic (a system call may wait in several places, and callers further up may differ), so it is
+ *    checked, often at first and later at each 64th time: stack.h. An entry that was wrong once is not used again. The
+ *    numbers of such entries, and of ids that may be wrong for it, are counted.
  */
 #ifndef WAKEPATH_STACK_BPF_H
 #define WAKEPATH_STACK_BPF_H
 
 #include "current.bpf.h"
 #include "stack.h"
+#include "unwind.bpf.h"
 
 __weak const volatile bool record_stacks = false;
 /* If false, each stack is read anew. */
@@ -37,16 +38,31 @@ struct stack_entry {
 	__u64 stack;
 	__u32 hits;
 	__u32 unchecked; /* hits since the last check */
-	__u64 unreliable; /* it was wrong once: read anew each time */
+	__u32 unreliable; /* it was wrong once: read anew each time */
+	__u32 settled;	  /* no rule was missing */
 };
 
-/* Both have STACK_CACHE entries for each CPU, or a single one without `--stacks`; set before loading. */
+/* Where a thread with these registers had its return addresses. */
+struct stack_places {
+	__u64 key;	   /* of registers and call */
+	__u16 words[2]; /* above the stack pointer; 0: none */
+	__u32 bp_used;
+};
+
+/* All have STACK_CACHE entries for each CPU, or a single one without `--stacks`; set before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct stack_entry);
 } stack_cache SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct stack_places);
+} stack_places SEC(".maps") __weak;
 
 /* The ids of the stacks that this CPU has recorded. */
 struct {
@@ -62,6 +78,8 @@ struct stack_counts {
 	__u64 checked;   /* read to check an assumption */
 	__u64 disagreed; /* checks that found another stack */
 	__u64 doubtful;  /* assumed between the last good check and such a one */
+	__u64 ns;	 /* in which those of `taken` were read */
+	__u64 copied;	 /* of those in `taken`: handed over to user space */
 };
 
 struct {
@@ -74,10 +92,7 @@ struct {
 struct stack_scratch {
 	volatile __u64 depth;
 	__u64 words[WP_SCAN_WORDS];
-	union {
-		struct wp_sample r;
-		__u8 bytes[sizeof(struct wp_sample) + WP_MAX_FRAMES * sizeof(__u64)];
-	};
+	struct stack_room room;
 };
 
 struct {
@@ -93,7 +108,7 @@ struct {
  */
 static __always_inline void scan(struct stack_scratch *s, __u32 at, __u64 sp, __u64 bp)
 {
-	volatile __u32 *found = &s->r.scanned;
+	volatile __u16 *found = &sample_in(&s->room)->scanned;
 	__u32 limit = WP_SCAN_WORDS, n;
 	__u64 code, word;
 
@@ -115,62 +130,95 @@ static __always_inline void scan(struct stack_scratch *s, __u32 at, __u64 sp, __
 			continue;
 		if (bpf_probe_read_user(&code, sizeof(code), (void *)word - sizeof(code)) || !ends_in_call(code))
 			continue;
-		s->r.frames[at + n] = word;
+		s->room.copy.frames[at + n] = word;
 		*found = n + 1;
 	}
 }
 
-/* Reads the current thread's stack, records it if it is new, and returns its id; 0 if there is none. */
-static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, __u64 who)
+/* The fallback: by frame pointers, and by what the stack holds. Returns the number of all frames. */
+static __always_inline __u32 guess(void *ctx, struct stack_scratch *s, __u32 at, struct pt_regs *regs)
 {
-	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), at, scanned, slot;
+	__u32 scanned;
+	long user;
+
+	scan(s, at, BPF_CORE_READ(regs, sp), BPF_CORE_READ(regs, bp));
+	scanned = *(volatile __u16 *)&sample_in(&s->room)->scanned;
+	if (scanned > WP_MOST_SCANNED || at > WP_MAX_KERNEL_FRAMES + 1)
+		return at;
+	at += scanned;
+	/* All but the innermost, which is there already. */
+	user = bpf_get_stack(ctx, &s->room.copy.frames[at],
+			     (WP_MAX_FRAMES - WP_MAX_KERNEL_FRAMES - 1 - WP_MOST_SCANNED) * sizeof(__u64),
+			     BPF_F_USER_STACK | 1);
+	if (user > 0)
+		at += user / sizeof(__u64);
+	return at;
+}
+
+/*
+ * Reads the current thread's stack, records it if it is new, and returns its id; 0 if there is none. Sets
+ * `walk.unknown` if the stack would be another one with more rules.
+ */
+static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, struct task_struct *task, __u64 who)
+{
+	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), at, slot, frames;
 	struct stack_scratch *s = bpf_map_lookup_elem(&stack_scratches, &zero);
-	long kernel, user = 0;
+	struct stack_counts *counts = bpf_map_lookup_elem(&stack_counters, &zero);
+	struct wp_sample *r;
+	long kernel;
 	__u64 id, size, *told, *lost;
 
-	if (!s)
+	if (!s || !counts)
 		return 0;
-	kernel = bpf_get_stack(ctx, s->r.frames, WP_MAX_KERNEL_FRAMES * sizeof(__u64), SKIPPED_FRAMES);
+	r = sample_in(&s->room);
+	kernel = bpf_get_stack(ctx, s->room.copy.frames, WP_MAX_KERNEL_FRAMES * sizeof(__u64), SKIPPED_FRAMES);
 	if (kernel < 0)
 		kernel = 0;
 	at = kernel / sizeof(__u64);
 	if (at > WP_MAX_KERNEL_FRAMES)
 		return 0;
-	s->r.kernel_frames = at;
-	s->r.scanned = 0;
+	r->kernel_frames = at;
+	r->scanned = 0;
+	r->proved = 0;
+	s->room.walk.unknown = 0;
+	s->room.walk.places = 0;
+	frames = at;
 	if (regs) {
-		s->r.frames[at] = BPF_CORE_READ(regs, ip);
-		scan(s, at + 1, BPF_CORE_READ(regs, sp), BPF_CORE_READ(regs, bp));
-		scanned = *(volatile __u32 *)&s->r.scanned;
-		if (scanned > WP_MOST_SCANNED)
-			return 0;
-		at += 1 + scanned;
-		/* All but the innermost, which is there already. */
-		user = bpf_get_stack(ctx, &s->r.frames[at],
-				     (WP_MAX_FRAMES - WP_MAX_KERNEL_FRAMES - 1 - WP_MOST_SCANNED) * sizeof(__u64),
-				     BPF_F_USER_STACK | 1);
-		if (user < 0)
-			user = 0;
-		at += user / sizeof(__u64);
+		s->room.copy.frames[at] = BPF_CORE_READ(regs, ip);
+		at++;
+		begin_walk(&s->room, task, BPF_CORE_READ(regs, ip), BPF_CORE_READ(regs, sp), BPF_CORE_READ(regs, bp));
+		walk_stack(&s->room, at);
+		r->proved = 1 + s->room.walk.proved;
+		frames = at + s->room.walk.count;
+		if (s->room.walk.unknown && !s->room.walk.count)
+			frames = guess(ctx, s, at, regs);
 	}
-	s->r.frames_len = at;
-	s->r.user_frames = at - s->r.kernel_frames;
-	s->r.tgid = who >> 32;
-	if (!at)
+	if (!frames || frames > WP_MAX_FRAMES)
 		return 0;
-	id = stack_id(&s->r);
+	r->frames_len = frames;
+	r->user_frames = frames - r->kernel_frames;
+	r->tgid = who >> 32;
+	fill_header(&r->h, WP_STACK, (__u32)who, WP_CTX_TASK);
+	r->h.seq = cpu;
+	if (s->room.walk.unknown) {
+		/* No other one has this stamp on this CPU. */
+		id = mix(mix(who, r->h.stamp), cpu) | 1;
+		if (hand_over(&s->room, task, id)) {
+			counts->copied++;
+			return id;
+		}
+	}
+	id = stack_id(r);
 	slot = cpu * STACK_CACHE + id % STACK_CACHE;
 	told = bpf_map_lookup_elem(&stacks_told, &slot);
 	if (!told || *told == id)
 		return id;
-	fill_header(&s->r.h, WP_STACK, (__u32)who, WP_CTX_TASK);
-	s->r.h.seq = cpu;
-	size = sizeof(s->r) + at * sizeof(__u64);
+	size = sizeof(*r) + (__u64)frames * sizeof(__u64);
 	/* Makes the bound that of the register that is passed on: the verifier of 6.1 forgets the bounds of others. */
 	asm volatile("" : "+r"(size));
-	if (size > sizeof(s->r) + WP_MAX_FRAMES * sizeof(__u64))
+	if (size > sizeof(*r) + WP_MAX_FRAMES * sizeof(__u64))
 		return 0;
-	if (!bpf_ringbuf_output(&life, &s->r, size, BPF_RB_NO_WAKEUP)) {
+	if (!bpf_ringbuf_output(&life, r, size, BPF_RB_NO_WAKEUP)) {
 		*told = id;
 		return id;
 	}
@@ -201,16 +249,47 @@ static __always_inline __u64 mix_frame(__u64 key, struct task_struct *task, stru
 	return key;
 }
 
+/* Adds what the stack holds at the places of its return addresses. */
+static __always_inline __u64 mix_places(__u64 key, struct stack_places *places, struct pt_regs *regs)
+{
+	__u64 word;
+
+	if (places->bp_used)
+		key = mix(key, regs->bp);
+	for (int i = 0; i < 2; i++) {
+		if (!places->words[i] ||
+		    bpf_probe_read_user(&word, sizeof(word), (void *)regs->sp + 8ull * places->words[i]))
+			break;
+		key = mix(key, word);
+	}
+	return key;
+}
+
+/* Keeps where the walk found the return addresses. */
+static __always_inline void keep_places(struct stack_places *places, const struct walk *w, __u64 key, __u64 sp)
+{
+	__u64 words;
+
+	places->key = key;
+	places->bp_used = w->bp_used;
+	for (int i = 0; i < 2; i++) {
+		/* The word itself may be at the stack pointer: then it is no place, and the key lacks it. */
+		words = i < w->places ? (w->place[i] - sp) / 8 : 0;
+		places->words[i] = words < 0x10000 ? words : 0;
+	}
+}
+
 /* The id of the current thread's stack; the earlier one, if everything looks the same. */
 static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64 how)
 {
-	__u64 who = (__u64)task->tgid << 32 | (__u32)task->pid, key, id;
+	__u64 who = (__u64)task->tgid << 32 | (__u32)task->pid, key, id, look = 0, began;
 	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), slot;
 	struct stack_scratch *s = bpf_map_lookup_elem(&stack_scratches, &zero);
 	struct stack_counts *counts = bpf_map_lookup_elem(&stack_counters, &zero);
+	struct stack_places *places = NULL;
 	struct pt_regs *regs = NULL;
 	struct stack_entry *e;
-	bool known;
+	bool known, settled;
 
 	if (!s || !counts)
 		return 0;
@@ -227,7 +306,13 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64
 			regs = registers_of(task);
 		else
 			regs = (struct pt_regs *)bpf_task_pt_regs(task);
-		key = mix_frame(mix(mix(mix(key, regs->ip), regs->sp), regs->orig_ax), task, regs);
+		look = mix(mix(mix(key, regs->ip), regs->sp), regs->orig_ax);
+		slot = cpu * STACK_CACHE + look % STACK_CACHE;
+		places = bpf_map_lookup_elem(&stack_places, &slot);
+		if (places && places->key == look)
+			key = mix_places(look, places, regs);
+		else
+			key = mix_frame(look, task, regs);
 	}
 	slot = cpu * STACK_CACHE + key % STACK_CACHE;
 	e = bpf_map_lookup_elem(&stack_cache, &slot);
@@ -236,20 +321,31 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64
 	known = e->key == key;
 	if (known) {
 		e->hits++;
-		if (remember_stacks && !e->unreliable && !is_checked(e->hits)) {
+		/* Until rules are known, the key lacks return addresses: nothing is assumed. */
+		if (remember_stacks && e->settled && !e->unreliable && !is_checked(e->hits)) {
 			e->unchecked++;
 			counts->repeated++;
 			return e->stack;
 		}
 	}
 	counts->taken++;
-	id = take_stack(ctx, regs, who);
+	began = bpf_ktime_get_ns();
+	id = take_stack(ctx, regs, task, who);
+	counts->ns += bpf_ktime_get_ns() - began;
+	settled = !s->room.walk.unknown;
+	if (settled && places && s->room.walk.places)
+		keep_places(places, &s->room.walk, look, regs->sp);
 	if (!known) {
 		e->key = key;
 		e->stack = id;
 		e->hits = 0;
 		e->unreliable = 0;
-	} else if (!e->unreliable) {
+		e->settled = settled;
+	} else if (!e->settled) {
+		/* More is known by now: another id does not mean another stack. */
+		e->stack = id;
+		e->settled = settled;
+	} else if (!e->unreliable && settled) {
 		counts->checked++;
 		if (id != e->stack) {
 			counts->disagreed++;

@@ -17,7 +17,7 @@ static inline __attribute__((always_inline)) __u64 stack_id(const struct wp_samp
 {
 	__u64 h = mix(0, (__u64)r->tgid << 32 | (__u64)r->kernel_frames << 16 | r->user_frames);
 
-	h = mix(h, r->scanned);
+	h = mix(h, (__u32)r->proved << 16 | r->scanned);
 	for (__u32 i = 0; i < WP_MAX_FRAMES; i++) {
 		if (i >= r->frames_len)
 			break;
@@ -41,7 +41,10 @@ static inline __attribute__((always_inline)) int ends_in_call(__u64 code)
 	if ((code >> 48 & 0xff) == 0xff)
 		return (last & 0xf8) == 0xd0 || ((last & 0xf8) == 0x10 && last != 0x14 && last != 0x15);
 	/* call *disp8(%reg); call *disp32(%reg) */
-	return (code >> 40 & 0xf8ff) == 0x50ff || (code >> 16 & 0xf8ff) == 0x90ff;
+	if ((code >> 40 & 0xf8ff) == 0x50ff || (code >> 16 & 0xf8ff) == 0x90ff)
+		return 1;
+	/* the same with an index register, which takes one byte more */
+	return (code >> 40 & 0xffff) == 0x14ff || (code >> 32 & 0xffff) == 0x54ff || (code >> 8 & 0xffff) == 0x94ff;
 }
 
 /*

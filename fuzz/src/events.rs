@@ -225,6 +225,7 @@ impl Bytes<'_> {
             kernel: frames(kernel),
             user: frames(user),
             scanned: u16::from(self.below(user.max(1))),
+            proved: u16::from(user / 2),
         }
     }
 

@@ -25,7 +25,10 @@ mod sampling;
 mod session;
 mod signals;
 mod skeleton;
+mod stack_copy;
 mod steal;
+mod unwind_rules;
+mod unwinder;
 mod watch;
 mod write_behind;
 

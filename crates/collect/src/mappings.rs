@@ -204,17 +204,8 @@ impl BuildIds {
         if let Some(known) = self.known.get(&inode) {
             return Some(known.clone());
         }
-        // Through the mapping itself: by now the path may name another file, or a file of another mount namespace.
-        let link = format!("/proc/{tgid}/map_files/{:x}-{:x}", mapping.from, mapping.to);
-        let by_name = || {
-            let path = Path::new(OsStr::from_bytes(&mapping.path));
-            let data = path.metadata().ok().filter(|data| path.is_absolute() && data.is_file())?;
-            let device = data.dev();
-            let is_it = (libc::major(device), libc::minor(device), data.ino()) == inode;
-            if is_it { fs::File::open(path).ok() } else { None }
-        };
-        let through_mapping = fs::File::open(link).ok();
-        let named = by_name();
+        let through_mapping = open_mapping(tgid, mapping);
+        let named = open_named(mapping, inode);
         // The names of its code are read later, with fewer rights.
         let to_keep =
             through_mapping.as_ref().filter(|_| named.is_none()).and_then(|file| file.try_clone().ok());
@@ -227,11 +218,30 @@ impl BuildIds {
     }
 }
 
+/// The file that a process has mapped; `None` if it cannot be read, as when the process ended meanwhile.
+pub(crate) fn open_mapped(tgid: u32, mapping: &Mapping, inode: Inode) -> Option<fs::File> {
+    open_mapping(tgid, mapping).or_else(|| open_named(mapping, inode))
+}
+
+/// Through the mapping itself: by now the path may name another file, or a file of another mount namespace.
+fn open_mapping(tgid: u32, mapping: &Mapping) -> Option<fs::File> {
+    fs::File::open(format!("/proc/{tgid}/map_files/{:x}-{:x}", mapping.from, mapping.to)).ok()
+}
+
+/// By the path, if it names that file.
+fn open_named(mapping: &Mapping, inode: Inode) -> Option<fs::File> {
+    let path = Path::new(OsStr::from_bytes(&mapping.path));
+    let data = path.metadata().ok().filter(|data| path.is_absolute() && data.is_file())?;
+    let device = data.dev();
+    let is_it = (libc::major(device), libc::minor(device), data.ino()) == inode;
+    if is_it { fs::File::open(path).ok() } else { None }
+}
+
 /// A file: the numbers of its device (major, minor), and its inode.
 pub(crate) type Inode = (u32, u32, u64);
 
 /// The mapping and the file of a line in `/proc/PID/maps`; `None` unless it maps a file as code.
-fn parse(line: &[u8]) -> Option<(Mapping, Inode)> {
+pub(crate) fn parse(line: &[u8]) -> Option<(Mapping, Inode)> {
     let mut fields = line.splitn(6, |&b| b == b' ');
     let mut text = || std::str::from_utf8(fields.next()?).ok();
     let (from, to) = text()?.split_once('-')?;

@@ -21,6 +21,7 @@ use crate::rings::{Rings, value_size};
 use crate::sampling;
 use crate::skeleton::{WakepathSkel, WakepathSkelBuilder};
 use crate::steal;
+use crate::unwind_rules::UnwindRules;
 
 /// The programs without which no wait can be explained.
 const REQUIRED: [&str; 3] = ["sched_switch", "sched_waking", "sched_wakeup_new"];
@@ -58,6 +59,11 @@ fn consequence(program: &str) -> &'static str {
         "sample" => "running time cannot be split by function",
         _ => "wake-ups from interrupts cannot name the interrupt",
     }
+}
+
+/// Whether stacks are taken, at waits or in samples.
+fn takes_stacks(options: &Options) -> bool {
+    options.stacks != Stacks::None || options.samples_per_second > 0
 }
 
 /// Whether the options need a program.
@@ -136,8 +142,11 @@ impl<'obj> Programs<'obj> {
             map.set_max_entries(cpus as u32).map_err(load_error)?;
         }
         let cached = if options.stacks == Stacks::None { 1 } else { STACK_CACHE * cpus as u32 };
-        for map in [&mut maps.stack_cache, &mut maps.stacks_told] {
+        for map in [&mut maps.stack_cache, &mut maps.stack_places, &mut maps.stacks_told] {
             map.set_max_entries(cached).map_err(load_error)?;
+        }
+        if takes_stacks(options) {
+            maps.unwind_rules.set_max_entries(wakepath_unwind::RULES as u32).map_err(load_error)?;
         }
         maps.current_places.set_max_entries(cpus as u32).map_err(load_error)?;
         maps.life.set_max_entries(options.life_bytes as u32).map_err(load_error)?;
@@ -153,6 +162,12 @@ impl<'obj> Programs<'obj> {
             map(self.skeleton.maps.sched_rings.as_fd(), options.sched_ring_bytes)?,
             map(self.skeleton.maps.net_rings.as_fd(), options.net_ring_bytes)?,
         ))
+    }
+
+    /// Maps the rules for unwinding; `None` if no stacks are taken.
+    pub(crate) fn unwind_rules(&self, options: &Options) -> Result<Option<UnwindRules>, Error> {
+        let map = || UnwindRules::map(self.skeleton.maps.unwind_rules.as_fd());
+        takes_stacks(options).then(map).transpose().map_err(|source| Error::MapRings { source })
     }
 
     /// A reader of the rare records, which passes each to `take`.
@@ -185,6 +200,13 @@ impl<'obj> Programs<'obj> {
             }
         }
         sum
+    }
+
+    /// The time in which stacks were taken so far, over all CPUs, ns.
+    pub(crate) fn stacks_taken_ns(&self) -> u64 {
+        let values = per_cpu(&self.skeleton.maps.stack_counters, 0).unwrap_or_default();
+        // Behind the counts of `stack_counts`.
+        values.iter().map(|value| word(value, 40)).sum()
     }
 
     /// Begins to record. The programs for the interrupt context come first, so that the first wake-up has it right.

@@ -41,7 +41,7 @@ pub(crate) const fn value_size(size: usize) -> usize {
 }
 
 /// Maps memory to read and write.
-fn map(bytes: usize, flags: libc::c_int, fd: libc::c_int) -> io::Result<NonNull<u8>> {
+pub(crate) fn map(bytes: usize, flags: libc::c_int, fd: libc::c_int) -> io::Result<NonNull<u8>> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a fresh mapping at an address of the kernel's choosing; nothing of ours is replaced.
     let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, fd, 0) };

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::RingBuffer;
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{CallEnd, Comm, Context, Cpu, Event, EventKind, FunctionCall, Mark, NameSpace, Tid};
+use wakepath_event::{
+    CallEnd, Comm, Context, Cpu, Event, EventKind, FunctionCall, Mark, NameSpace, Tid, UnwindCounts,
+};
 use wakepath_kernel_records::{Buffer, Header, Kind};
 use wakepath_recording::{Place, WriteError, Writer};
 
@@ -23,6 +25,8 @@ use crate::probes::OpenCall;
 use crate::programs::{Missing, Programs};
 use crate::rings::Rings;
 use crate::signals::Signals;
+use crate::stack_copy::StackCopy;
+use crate::unwinder::Unwinder;
 use crate::watch::{EndReason, Watch, pidfd};
 use crate::write_behind::{WriteBehind, WriteCommand};
 use crate::{clocks, names, rights, sampling};
@@ -98,6 +102,7 @@ pub fn record(
     let mut storage = MaybeUninit::uninit();
     let mut programs = Programs::load(&mut storage, options, cpus)?;
     let (sched, net) = programs.rings(options, cpus)?;
+    let unwind_rules = programs.unwind_rules(options)?;
     let arrived = Rc::new(RefCell::new(Vec::new()));
     let incoming = Rc::clone(&arrived);
     let buffer = programs.life(move |record| incoming.borrow_mut().push(Box::from(record)))?;
@@ -130,6 +135,7 @@ pub fn record(
         mappings: Mappings::new(),
         mapped_files: Vec::new(),
         costs,
+        unwinder: Unwinder::new(unwind_rules),
         life_lost: vec![0; cpus],
         skipped: 0,
         stacks: options.stacks != Stacks::None,
@@ -153,6 +159,7 @@ pub fn record(
         .map_err(|source| Error::Rights { source })?;
     // Threads inherit privileges: they start after these were dropped.
     session.mappings = std::mem::replace(&mut session.mappings, Mappings::new()).start(code);
+    session.unwinder = std::mem::replace(&mut session.unwinder, Unwinder::new(None)).start();
     session.out.start();
     let mut out_of_room = None;
     let (mut reason, status) = match session.run(options, command, stop, began) {
@@ -203,6 +210,7 @@ struct Session<'a, 'obj> {
     mapped_files: Vec<MappedFile>,
     /// The cost of the programs, where it could be measured.
     costs: Option<cost::Recorded>,
+    unwinder: Unwinder,
     /// Each CPU's number of lost rare records at the last check.
     life_lost: Vec<u64>,
     /// How often the kernel had skipped programs at the last check.
@@ -333,6 +341,7 @@ impl Session<'_, '_> {
         self.add_event(EventKind::Mark(Mark::Stopped));
         // Without a flush, which could take or lack the room that the end needs.
         self.take_rare();
+        self.commands.extend(self.unwinder.finish().into_iter().map(WriteCommand::Record));
         let (mappings, files) = std::mem::replace(&mut self.mappings, Mappings::new()).finish();
         self.mapped_files = files;
         for mapping in mappings {
@@ -357,7 +366,9 @@ impl Session<'_, '_> {
         let now = clocks::now();
         self.take_rare();
         let lost = self.life_lost.iter().sum();
-        self.commands.push(WriteCommand::Flush { until: now.minus(HOLD_NS), lost });
+        // A sample keeps its stamp, so that what came after it waits for it.
+        let until = now.minus(HOLD_NS).ns().min(self.unwinder.oldest_sample().unwrap_or(u64::MAX));
+        self.commands.push(WriteCommand::Flush { until: Stamp::from_ns(until), lost });
         self.hand_over()?;
         Ok(fullest)
     }
@@ -394,7 +405,17 @@ impl Session<'_, '_> {
         for (tgid, address) in arrived.iter().filter_map(|record| sampled_address(record)) {
             self.mappings.sampled(tgid, address);
         }
-        self.commands.extend(arrived.into_iter().map(WriteCommand::Record));
+        for record in arrived {
+            let record = match StackCopy::new(record) {
+                Ok(copy) => {
+                    self.mappings.sampled(copy.tgid(), copy.address());
+                    self.unwinder.take(copy)
+                }
+                Err(record) => Some(record),
+            };
+            self.commands.extend(record.map(WriteCommand::Record));
+        }
+        self.commands.extend(self.unwinder.finished().into_iter().map(WriteCommand::Record));
         for mapping in self.mappings.found() {
             self.add_event(EventKind::Mapping(mapping));
         }
@@ -412,6 +433,12 @@ impl Session<'_, '_> {
         }
         if self.stacks {
             self.add_event(EventKind::StackCounts(self.programs.stack_counts()));
+        }
+        let [copied, refused, unwound_ns] = self.unwinder.counts();
+        let taken_ns = self.programs.stacks_taken_ns();
+        let counts = UnwindCounts { taken_ns, copied, refused, unwound_ns };
+        if counts != UnwindCounts::default() {
+            self.add_event(EventKind::UnwindCounts(counts));
         }
         let skipped = self.programs.skipped();
         if skipped > self.skipped {

@@ -109,7 +109,7 @@ fn what() -> impl Strategy<Value = EventKind> {
         3 => request().prop_map(EventKind::BlockComplete),
         2 => lock().prop_map(EventKind::LockBegin),
         2 => lock().prop_map(EventKind::LockEnd),
-        2 => Just(EventKind::Sample(Stack { tgid: Tid(1), kernel: [1].into(), user: [2, 3].into(), scanned: 0 })),
+        2 => Just(EventKind::Sample(Stack { tgid: Tid(1), kernel: [1].into(), user: [2, 3].into(), scanned: 0, proved: 0 })),
         3 => (stamp(), 0..4u64).prop_map(|(from, count)| EventKind::Loss { from: Stamp::from_ns(from), count }),
         1 => Just(EventKind::Mark(Mark::Started)),
     ]

@@ -22,7 +22,7 @@ pub use identity::{CgroupId, Comm, Cpu, HostIndex, ThreadIdentity, Tid};
 pub use net::{Address, Direction, Flow, FlowId, Packet};
 pub use signal::{Signal, SignalAction, SignalEffect};
 pub use source::{ClockId, Description, EventSource, Format, HostIdentity, RecordingFormat};
-pub use stack::{Stack, StackCounts, StackId};
+pub use stack::{Stack, StackCounts, StackId, UnwindCounts};
 pub use state::{BlockedState, SwitchOut};
 
 use wakepath_clock::{Local, Stamp};
@@ -147,6 +147,8 @@ pub enum EventKind {
     Sample(Stack),
     /// A stack that [`EventKind::StackOf`] refers to by its id. It may come before or after.
     Stack(Stack),
+    /// The same with an id that was given before the frames were known, and is no hash of them.
+    StackLater(StackId, Stack),
     /// Where the switch-out or the waking came from that [`Event::current`] did just before, at the same
     /// stamp and on the same CPU.
     StackOf(StackId),
@@ -154,6 +156,8 @@ pub enum EventKind {
     StackCounts(StackCounts),
     /// The cost of a kind of the recorder's work in the kernel. The last one of its kind counts.
     KernelCost(KernelCost),
+    /// How stacks were unwound so far.
+    UnwindCounts(UnwindCounts),
     /// A descriptor's meaning.
     File(FileName),
     /// A descriptor belongs to a set that a thread polls.

@@ -15,9 +15,12 @@ pub struct Stack {
     /// the stack with a call before them. They are return addresses, though perhaps of calls that ended long ago. Where the
     /// innermost function has no frame, the first one that fits is its caller; the chain passes over it.
     pub scanned: u16,
+    /// The number of frames in `user`, from the first one on, to which the thread's registers and the tables of the files
+    /// led, each with a call before it. The others are a guess: by a frame pointer that may be none, or by what the stack holds.
+    pub proved: u16,
 }
 
-/// The id of a stack: a hash of its content, so that equal ids mean equal stacks.
+/// The id of a stack: a hash of its content, or a number of its own; equal ids mean equal stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StackId(pub u64);
 
@@ -25,7 +28,8 @@ impl Stack {
     /// Its id, as `stack_id` of `bpf/stack.h` computes it.
     pub fn id(&self) -> StackId {
         let counts = (self.kernel.len() as u64) << 16 | self.user.len() as u64;
-        let hash = mix(mix(0, u64::from(self.tgid.0) << 32 | counts), self.scanned.into());
+        let found = u64::from(self.proved) << 16 | u64::from(self.scanned);
+        let hash = mix(mix(0, u64::from(self.tgid.0) << 32 | counts), found);
         StackId(self.kernel.iter().chain(&self.user).fold(hash, |hash, &frame| mix(hash, frame)))
     }
 }
@@ -50,4 +54,17 @@ pub struct StackCounts {
     pub disagreed: u64,
     /// The number of those in `repeated` since the last check before one that disagreed: at most these are wrong.
     pub doubtful: u64,
+}
+
+/// How stacks were unwound, since the recording began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UnwindCounts {
+    /// The time in which the kernel side read the stacks of [`StackCounts::taken`], ns.
+    pub taken_ns: u64,
+    /// Stacks and samples of which memory was copied, for user space to finish.
+    pub copied: u64,
+    /// The number of those in `copied` that user space did not finish: the process was gone, or too many waited.
+    pub refused: u64,
+    /// CPU time of the thread that finished the others, ns.
+    pub unwound_ns: u64,
 }

@@ -56,7 +56,9 @@ impl Tally {
         let says = match caller {
             Caller::Nobody => false,
             // A caller without a name in the same file says nothing.
-            Caller::Function(caller) => *caller != function.found || matches!(caller, Found::Function(_)),
+            Caller::Function(caller) | Caller::Guess(caller) => {
+                *caller != function.found || matches!(caller, Found::Function(_))
+            }
             Caller::Unknown => true,
         };
         let mut function = function.clone();

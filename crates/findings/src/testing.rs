@@ -292,6 +292,7 @@ pub fn checkout_stacks(path: &Path) -> Stacks {
     let function = |name: &str, module: Option<&str>, line: Option<u32>| Frame {
         found: function(name, module, line.map(|line| ("checkout.c", line))),
         in_kernel: module.is_none(),
+        proved: true,
     };
     let of_program = |call: &str, name: &str| {
         vec![
@@ -314,7 +315,7 @@ pub fn checkout_stacks(path: &Path) -> Stacks {
                 .to_vec()
         })
     };
-    let replaced = Frame { found: Found::Replaced(b"postgres".to_vec()), in_kernel: false };
+    let replaced = Frame { found: Found::Replaced(b"postgres".to_vec()), in_kernel: false, proved: true };
     let waited = |segment: &Segment| segment.call.map(|_| vec![replaced.clone()]);
     Stacks::told(path, began, ended, waited)
 }

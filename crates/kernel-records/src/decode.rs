@@ -7,7 +7,7 @@ use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
     Event, EventKind, FileName, Flow, FlowId, FunctionCall, KernelCost, KernelLock, LockWord, Mapping, Mark,
     NameSpace, Packet, SetMember, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut,
-    ThreadIdentity, Tid,
+    ThreadIdentity, Tid, UnwindCounts,
 };
 
 use crate::layout::{CALL_NONE, Layout, NONE, NOTHING_READY};
@@ -180,8 +180,9 @@ impl Decoder {
             }
             Kind::Current => EventKind::Current,
             Kind::LockEnd => EventKind::LockEnd(lock(&r)),
-            Kind::Sample => EventKind::Sample(stack(&r)?),
-            Kind::Stack => EventKind::Stack(stack(&r)?),
+            Kind::Sample => EventKind::Sample(stack(&r, 16)?),
+            Kind::Stack => EventKind::Stack(stack(&r, 16)?),
+            Kind::StackLater => EventKind::StackLater(StackId(r.u64(16)), stack(&r, 24)?),
             Kind::StackOf => EventKind::StackOf(StackId(r.u64(16))),
             Kind::File => EventKind::File(FileName {
                 tgid: Tid(r.u32(16)),
@@ -255,6 +256,12 @@ impl Decoder {
                 doubtful: r.u64(48),
             }),
             Kind::KernelCost => EventKind::KernelCost(kernel_cost(&r)?),
+            Kind::UnwindCounts => EventKind::UnwindCounts(UnwindCounts {
+                taken_ns: r.u64(16),
+                copied: r.u64(24),
+                refused: r.u64(32),
+                unwound_ns: r.u64(40),
+            }),
         };
         Ok((event(header, cpu, what), length))
     }
@@ -438,21 +445,24 @@ fn lock(r: &Record<'_>) -> KernelLock {
     KernelLock { address: r.u64(16), flags: r.u32(24), owner: (owner != 0).then_some(Tid(owner)) }
 }
 
-fn stack(r: &Record<'_>) -> Result<Stack, DecodeError> {
-    let (kernel, user, scanned, all) = (r.u16(20), r.u16(22), r.u32(24), r.u32(28));
+/// The stack whose fields begin at an offset.
+fn stack(r: &Record<'_>, at: usize) -> Result<Stack, DecodeError> {
+    let (kernel, user, all) = (r.u16(at + 4), r.u16(at + 6), r.u32(at + 12));
+    let (scanned, proved) = (r.u16(at + 8), r.u16(at + 10));
     if u32::from(kernel) + u32::from(user) != all {
         return Err(r.bad("frames_len", all.into()));
     }
     // The innermost was not looked for.
-    let bad = || r.bad("scanned", scanned.into());
-    let scanned = u16::try_from(scanned).map_err(|_| bad())?;
     if scanned > 0 && scanned >= user {
-        return Err(bad());
+        return Err(r.bad("scanned", scanned.into()));
     }
-    let frames: Vec<u64> = r.bytes[32..].chunks_exact(8).map(|frame| number(frame, 0, 8)).collect();
+    if proved > user {
+        return Err(r.bad("proved", proved.into()));
+    }
+    let frames: Vec<u64> = r.bytes[at + 16..].chunks_exact(8).map(|frame| number(frame, 0, 8)).collect();
     let (kernel, user) =
         frames.split_at_checked(kernel.into()).ok_or(r.bad("kernel_frames", kernel.into()))?;
-    Ok(Stack { tgid: Tid(r.u32(16)), kernel: kernel.into(), user: user.into(), scanned })
+    Ok(Stack { tgid: Tid(r.u32(at)), kernel: kernel.into(), user: user.into(), scanned, proved })
 }
 
 fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {

@@ -157,6 +157,10 @@ impl Encoder {
             EventKind::LockEnd(l) => lock(l, Kind::LockEnd, w),
             EventKind::Sample(s) => stack(s, Kind::Sample, w)?,
             EventKind::Stack(s) => stack(s, Kind::Stack, w)?,
+            EventKind::StackLater(id, s) => {
+                w.u64(id.0);
+                stack(s, Kind::StackLater, w)?
+            }
             EventKind::StackOf(stack) => w.number(stack.0, Kind::StackOf),
             EventKind::StackCounts(counts) => {
                 for count in
@@ -174,6 +178,12 @@ impl Encoder {
                     w.u64(number);
                 }
                 Kind::KernelCost
+            }
+            EventKind::UnwindCounts(counts) => {
+                for count in [counts.taken_ns, counts.copied, counts.refused, counts.unwound_ns] {
+                    w.u64(count);
+                }
+                Kind::UnwindCounts
             }
             EventKind::File(file) => {
                 w.u32(file.tgid.0);
@@ -338,10 +348,11 @@ fn stack(stack: &Stack, kind: Kind, w: &mut Record<'_>) -> Result<Kind, EncodeEr
         return Err(EncodeError::TooMany { what: "frames", found, most: MAX_FRAMES });
     }
     w.u32(stack.tgid.0);
-    // All three are at most MAX_FRAMES.
+    // All are at most MAX_FRAMES.
     w.u16(stack.kernel.len() as u16);
     w.u16(stack.user.len() as u16);
-    w.u32(stack.scanned.into());
+    w.u16(stack.scanned);
+    w.u16(stack.proved);
     w.u32(found as u32);
     for &frame in stack.kernel.iter().chain(&stack.user) {
         w.u64(frame);

@@ -38,6 +38,7 @@ pub enum Kind {
     Function = 35,
     Signal = 36,
     SetMember = 37,
+    StackLater = 38,
     Loss = 48,
     Clocks = 49,
     Name = 50,
@@ -45,6 +46,7 @@ pub enum Kind {
     Mark = 52,
     StackCounts = 53,
     KernelCost = 54,
+    UnwindCounts = 55,
 }
 
 impl Kind {

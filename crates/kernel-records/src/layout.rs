@@ -200,8 +200,19 @@ const SAMPLE: &[Field] = &[
     f("tgid", "tgid", 16, Number(4)),
     f("kernel_frames", "kernel_frames", 20, Number(2)),
     f("user_frames", "user_frames", 22, Number(2)),
-    f("scanned", "scanned", 24, Number(4)),
+    f("scanned", "scanned", 24, Number(2)),
+    f("proved", "proved", 26, Number(2)),
     f("frames_len", "frames_len", 28, Number(4)),
+];
+
+const STACK_LATER: &[Field] = &[
+    f("stack", "stack", 16, Bits(8)),
+    f("tgid", "tgid", 24, Number(4)),
+    f("kernel_frames", "kernel_frames", 28, Number(2)),
+    f("user_frames", "user_frames", 30, Number(2)),
+    f("scanned", "scanned", 32, Number(2)),
+    f("proved", "proved", 34, Number(2)),
+    f("frames_len", "frames_len", 36, Number(4)),
 ];
 
 const FRAMES: &[Tail] = &[Tail { name: "frames", count: "frames_len", element: Address }];
@@ -392,6 +403,13 @@ const KERNEL_COST: &[Field] = &[
     f("to_ns", "", 40, Number(8)),
 ];
 
+const UNWIND_COUNTS: &[Field] = &[
+    f("taken_ns", "", 16, Number(8)),
+    f("copied", "", 24, Number(8)),
+    f("refused", "", 32, Number(8)),
+    f("unwound_ns", "", 40, Number(8)),
+];
+
 const SOCKET_READY: &[Field] = &[f("flow", "flow", 16, Bits(8))];
 
 const STACK_OF: &[Field] = &[f("stack", "stack", 16, Bits(8))];
@@ -455,6 +473,7 @@ pub const LAYOUTS: &[Layout] = &[
     of_c(Kind::Function, "function", "wp_function", 40, FUNCTION),
     of_c(Kind::Signal, "signal", "wp_signal", 48, SIGNAL),
     of_c(Kind::SetMember, "set_member", "wp_set_member", 40, SET_MEMBER),
+    Layout { tail: FRAMES, ..of_c(Kind::StackLater, "stack_later", "wp_stack_later", 40, STACK_LATER) },
     of_user(Kind::Loss, "loss", 40, LOSS, &[]),
     of_user(Kind::Clocks, "clocks", 40, CLOCKS, &[]),
     of_user(Kind::Name, "name", 40, NAME, NAME_TAIL),
@@ -462,6 +481,7 @@ pub const LAYOUTS: &[Layout] = &[
     of_user(Kind::Mark, "mark", 32, MARK, MARK_TAIL),
     of_user(Kind::StackCounts, "stack_counts", 56, STACK_COUNTS, &[]),
     of_user(Kind::KernelCost, "kernel_cost", 48, KERNEL_COST, &[]),
+    of_user(Kind::UnwindCounts, "unwind_counts", 48, UNWIND_COUNTS, &[]),
 ];
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ fn odd_length(bytes: &[u8], kind: u8) -> Result<usize, DecodeError> {
         return Err(short(layout.bytes));
     }
     let most_tail = match layout.kind {
-        Kind::Sample | Kind::Stack => MAX_FRAMES * 8,
+        Kind::Sample | Kind::Stack | Kind::StackLater => MAX_FRAMES * 8,
         _ => MAX_RECORD_BYTES - layout.bytes,
     };
     let mut length = layout.bytes;

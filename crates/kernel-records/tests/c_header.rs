@@ -117,13 +117,31 @@ fn a_stack_is_called_the_same_by_who_records_and_who_reads() {
     use wakepath_event::{Stack, Tid};
 
     let stacks = [
-        Stack { tgid: Tid(0), kernel: [].into(), user: [].into(), scanned: 0 },
-        Stack { tgid: Tid(7), kernel: [0xffff_ffff_8100_0001].into(), user: [].into(), scanned: 0 },
-        Stack { tgid: Tid(7), kernel: [].into(), user: [0xffff_ffff_8100_0001].into(), scanned: 0 },
-        Stack { tgid: Tid(u32::MAX), kernel: [1; 47].into(), user: [u64::MAX; 80].into(), scanned: 6 },
+        Stack { tgid: Tid(0), kernel: [].into(), user: [].into(), scanned: 0, proved: 0 },
+        Stack {
+            tgid: Tid(7),
+            kernel: [0xffff_ffff_8100_0001].into(),
+            user: [].into(),
+            scanned: 0,
+            proved: 0,
+        },
+        Stack {
+            tgid: Tid(7),
+            kernel: [].into(),
+            user: [0xffff_ffff_8100_0001].into(),
+            scanned: 0,
+            proved: 0,
+        },
+        Stack {
+            tgid: Tid(u32::MAX),
+            kernel: [1; 47].into(),
+            user: [u64::MAX; 80].into(),
+            scanned: 6,
+            proved: 3,
+        },
     ];
     // Bytes before an address, the last of them the nearest.
-    let calls: [(&[u8], bool); 14] = [
+    let calls: [(&[u8], bool); 17] = [
         (&[0xe8, 1, 2, 3, 4], true),
         (&[0xff, 0x15, 1, 2, 3, 4], true),
         (&[0xff, 0xd0], true),
@@ -131,6 +149,9 @@ fn a_stack_is_called_the_same_by_who_records_and_who_reads() {
         (&[0xff, 0x10], true),
         (&[0xff, 0x50, 8], true),
         (&[0xff, 0x93, 1, 2, 3, 4], true),
+        (&[0xff, 0x14, 0xc8], true),
+        (&[0xff, 0x54, 0xc8, 8], true),
+        (&[0xff, 0x94, 0xc8, 1, 2, 3, 4], true),
         (&[0xe9, 1, 2, 3, 4], false),
         (&[0xff, 0x25, 1, 2, 3, 4], false),
         (&[0xff, 0xe0], false),
@@ -148,7 +169,8 @@ fn a_stack_is_called_the_same_by_who_records_and_who_reads() {
             "s.r.tgid = {}u; s.r.kernel_frames = {kernel}; s.r.user_frames = {user};",
             stack.tgid.0
         );
-        let _ = writeln!(c, "s.r.scanned = {}; s.r.frames_len = {};", stack.scanned, kernel + user);
+        let _ = writeln!(c, "s.r.scanned = {}; s.r.proved = {};", stack.scanned, stack.proved);
+        let _ = writeln!(c, "s.r.frames_len = {};", kernel + user);
         for (i, frame) in stack.kernel.iter().chain(&stack.user).enumerate() {
             let _ = writeln!(c, "s.r.frames[{i}] = {frame}ull;");
         }

@@ -10,7 +10,7 @@ use wakepath_event::{Comm, Mapping, Tid};
 use wakepath_symbols::{Boot, Code, Found, Symbols};
 use wakepath_wait_graph::Sample;
 
-use crate::{Recorded, Site};
+use crate::{Caller, Recorded, Site};
 
 /// The functions of a recording's code, for all paths of a question: each file is read once, and only when an
 /// address lies in it.
@@ -47,7 +47,7 @@ impl<'a> CodeNames<'a> {
         self.symbols.get_or_insert_with(|| Symbols::new(boot, kept.clone()))
     }
 
-    pub(crate) fn site(&mut self, Sample { at, tgid, kernel, user, .. }: Sample) -> Site {
+    pub(crate) fn site(&mut self, Sample { at, tgid, kernel, user, proved }: Sample) -> Site {
         // A caller's frame holds where it goes on: the call lies before that.
         let address =
             |n: usize| user.get(n).map(|&address| if n == 0 { address } else { address.wrapping_sub(1) });
@@ -63,13 +63,18 @@ impl<'a> CodeNames<'a> {
             let Some(found) = address(n).and_then(|address| self.user(tgid, at, address)) else { continue };
             let elsewhere = module(&found) != module(&leaf);
             if caller.is_none() || elsewhere {
-                caller = Some(found);
+                caller = Some((n, found));
             }
             if elsewhere {
                 break;
             }
         }
-        Site::new(leaf, false, caller)
+        let site = Site::new(leaf, false, None);
+        match caller {
+            Some((n, caller)) if n < proved => Site { caller: Caller::Function(caller), ..site },
+            Some((_, caller)) => Site { caller: Caller::Guess(caller), ..site },
+            None => site,
+        }
     }
 
     /// The code of a process at an address that lies in no file that the process is known to have mapped: a runtime may

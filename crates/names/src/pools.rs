@@ -82,7 +82,7 @@ mod tests {
                 "?" => Found::Unnamed(file.as_bytes().to_vec()),
                 name => Found::Function(Function { name: name.to_owned(), module, line: None }),
             };
-            Frame { found, in_kernel: file == "kernel" }
+            Frame { found, in_kernel: file == "kernel", proved: true }
         };
         frames.iter().map(frame).collect()
     }

@@ -52,7 +52,8 @@ mod tests {
     use wakepath_symbols::Found;
 
     fn sample(at: u64, cpu: u16, current: u32, kernel: &[u64], user: &[u64]) -> Event {
-        let stack = Stack { tgid: Tid(current), kernel: kernel.into(), user: user.into(), scanned: 0 };
+        let stack =
+            Stack { tgid: Tid(current), kernel: kernel.into(), user: user.into(), scanned: 0, proved: 0 };
         event(at, cpu, current, EventKind::Sample(stack))
     }
 
@@ -82,7 +83,8 @@ mod tests {
         ];
         let sampled = sampled_from(&trace(text, &more), 7, 0);
         let gone = |file: &str| Found::Unreadable(file.as_bytes().to_vec());
-        let in_library = Site::new(gone("lib"), false, Some(gone("program")));
+        let caller = crate::Caller::Guess(gone("program"));
+        let in_library = Site { caller, ..Site::new(gone("lib"), false, None) };
         let in_kernel = Site::new(Found::AnotherKernel, true, Some(gone("program")));
         let own = Comm::new(b"own");
         assert_eq!(sampled, Sampled::from([((0, own, in_library), 2), ((0, own, in_kernel), 1)]));

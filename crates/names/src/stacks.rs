@@ -48,6 +48,8 @@ pub struct Frame {
     pub found: Found,
     /// It is in the kernel.
     pub in_kernel: bool,
+    /// The thread stood there, or tables for unwinding led there and a call stands before its return address.
+    pub proved: bool,
 }
 
 /// A function in which a thread was seen, and its caller.
@@ -70,7 +72,9 @@ pub enum Caller {
     Nobody,
     /// This one.
     Function(Found),
-    /// The chain of frame pointers does not lead there.
+    /// Perhaps this one: a frame pointer that may be none led there, or a word on the stack.
+    Guess(Found),
+    /// The stack could not be unwound that far.
     Unknown,
 }
 
@@ -78,7 +82,7 @@ impl Site {
     /// The site of a function that may have a caller.
     pub fn new(found: Found, in_kernel: bool, caller: Option<Found>) -> Self {
         let caller = caller.map_or(Caller::Nobody, Caller::Function);
-        Self { function: Frame { found, in_kernel }, caller }
+        Self { function: Frame { found, in_kernel, proved: true }, caller }
     }
 }
 
@@ -219,23 +223,35 @@ impl CodeNames<'_> {
     }
 }
 
-/// The frames of a stack with names. Among the addresses that were found on the stack, those up to the
+/// The frames of a stack with names. Among the addresses that were found on the stack without proof, those up to the
 /// first outside of the C library are kept: only its functions have no frame.
 fn named(names: &mut CodeNames<'_>, at: Stamp<Reference>, stack: &RecordedStack) -> Vec<Frame> {
-    let RecordedStack { tgid, kernel, user, scanned } = stack;
-    let kernel = kernel.iter().map(|&address| Frame { found: names.in_kernel(address), in_kernel: true });
+    let RecordedStack { tgid, kernel, user, scanned, proved } = stack;
+    let kernel = kernel.iter().map(|&address| Frame {
+        found: names.in_kernel(address),
+        in_kernel: true,
+        proved: true,
+    });
     let mut all: Vec<Frame> = kernel.skip_while(|frame| is_tracing(&frame.found)).collect();
     let Some((&innermost, rest)) = user.split_first() else { return all };
     let outside = names.outside_of_files(*tgid);
-    let mut program = |address| names.user(*tgid, at, address).map(|found| Frame { found, in_kernel: false });
-    let innermost = program(innermost).unwrap_or(Frame { found: outside, in_kernel: false });
+    let mut program = |address, proved| {
+        names.user(*tgid, at, address).map(|found| Frame { found, in_kernel: false, proved })
+    };
+    let nameless = Frame { found: outside, in_kernel: false, proved: true };
+    // Where the thread stood, its registers say.
+    let innermost = program(innermost, true).unwrap_or_else(|| nameless.clone());
     let frameless = is_c_library(&innermost.found);
     all.push(innermost);
+    let (proved, rest) = rest.split_at(usize::from(*proved).saturating_sub(1).min(rest.len()));
+    for &address in proved {
+        all.push(program(address.wrapping_sub(1), true).unwrap_or_else(|| nameless.clone()));
+    }
     let (scanned, chain) = rest.split_at(usize::from(*scanned).min(rest.len()));
     if frameless {
         for &address in scanned {
             // A caller's frame holds where it goes on: the call lies before that.
-            let Some(frame) = program(address.wrapping_sub(1)) else { continue };
+            let Some(frame) = program(address.wrapping_sub(1), false) else { continue };
             let library = is_c_library(&frame.found);
             all.push(frame);
             if !library {
@@ -244,7 +260,7 @@ fn named(names: &mut CodeNames<'_>, at: Stamp<Reference>, stack: &RecordedStack)
         }
     }
     // Where there is no frame pointer, what stands in its place leads to what is no code.
-    all.extend(chain.iter().map_while(|&address| program(address.wrapping_sub(1))));
+    all.extend(chain.iter().map_while(|&address| program(address.wrapping_sub(1), false)));
     all
 }
 
@@ -263,7 +279,8 @@ fn site_of(frames: &[Frame]) -> Site {
             Caller::Nobody
         }
         Some(caller) if is_c_library(&caller.found) && !is_c_library(&frames[own].found) => Caller::Nobody,
-        Some(caller) => Caller::Function(caller.found.clone()),
+        Some(caller) if caller.proved => Caller::Function(caller.found.clone()),
+        Some(caller) => Caller::Guess(caller.found.clone()),
         None => Caller::Unknown,
     };
     Site { function: frames[own].clone(), caller }
@@ -305,8 +322,9 @@ mod tests {
     }
 
     /// The site of a wait of a thread with this stack; its record comes after the wait, as from other CPUs.
-    fn site(user: &[u64], scanned: u16) -> Option<(Site, Vec<Found>)> {
-        let stack = RecordedStack { tgid: Tid(7), kernel: [0xffff_8000].into(), user: user.into(), scanned };
+    fn site(user: &[u64], scanned: u16, proved: u16) -> Option<(Site, Vec<Found>)> {
+        let stack =
+            RecordedStack { tgid: Tid(7), kernel: [0xffff_8000].into(), user: user.into(), scanned, proved };
         let text = "thread own tid=7
             0 c0 idle switch own
             10 c0 own switch idle blocked
@@ -333,25 +351,52 @@ mod tests {
     #[test]
     fn the_function_that_waited_is_the_first_outside_of_the_c_library() {
         let (libc, program, other) = (file("libc.so.6"), file("program"), file("other"));
+        let guess = |found: &Found| Caller::Guess(found.clone());
         let calls = |found: &Found| Caller::Function(found.clone());
-        for (user, scanned, function, caller, frames) in [
+        let away = [LIBC + 8, PROGRAM + 9, 0xdead_0000, OTHER + 1];
+        for (user, scanned, proved, function, in_proof, caller, frames) in [
             // The chain skips the caller of the library; the address found on the stack shows it.
-            (&[LIBC + 8, PROGRAM + 9, PROGRAM + 99, OTHER + 1][..], 1, &program, calls(&program), 4),
+            (
+                &[LIBC + 8, PROGRAM + 9, PROGRAM + 99, OTHER + 1][..],
+                1,
+                1,
+                &program,
+                false,
+                guess(&program),
+                4,
+            ),
             // Among the found addresses, the first outside is used, and none behind it.
-            (&[LIBC + 8, LIBC + 9, PROGRAM + 9, OTHER + 5, OTHER + 9], 3, &program, calls(&other), 4),
+            (
+                &[LIBC + 8, LIBC + 9, PROGRAM + 9, OTHER + 5, OTHER + 9],
+                3,
+                1,
+                &program,
+                false,
+                guess(&other),
+                4,
+            ),
             // A function with a frame: what lies in it says nothing.
-            (&[PROGRAM + 8, OTHER + 9, LIBC + 1], 1, &program, Caller::Nobody, 2),
+            (&[PROGRAM + 8, OTHER + 9, LIBC + 1], 1, 1, &program, true, Caller::Nobody, 2),
             // Neither frame pointers nor anything found: the leaf, and that no more is known.
-            (&[LIBC + 8], 0, &libc, Caller::Unknown, 1),
-            (&[LIBC + 8, PROGRAM + 9], 1, &program, Caller::Unknown, 2),
+            (&[LIBC + 8], 0, 1, &libc, true, Caller::Unknown, 1),
+            (&[LIBC + 8, PROGRAM + 9], 1, 1, &program, false, Caller::Unknown, 2),
             // A value at the place of a frame pointer that is none ends the chain.
-            (&[LIBC + 8, PROGRAM + 9, 0xdead_0000, OTHER + 1], 1, &program, Caller::Unknown, 2),
+            (&away, 1, 1, &program, false, Caller::Unknown, 2),
             // The library's start is nobody's call.
-            (&[LIBC + 8, PROGRAM + 9, LIBC + 99], 1, &program, Caller::Nobody, 3),
+            (&[LIBC + 8, PROGRAM + 9, LIBC + 99], 1, 0, &program, false, Caller::Nobody, 3),
+            // Frames that tables led to are all kept.
+            (&[LIBC + 8, LIBC + 9, PROGRAM + 9, OTHER + 5], 0, 4, &program, true, calls(&other), 4),
+            // A proved frame in code of no known file is a gap; what lies behind it is not its caller's.
+            (&away, 0, 4, &program, true, calls(&Found::Unnamed(Vec::new())), 4),
+            // Proved up to the waiting function, and up to the library.
+            (&[LIBC + 8, PROGRAM + 9, OTHER + 5], 0, 2, &program, true, guess(&other), 3),
+            (&[LIBC + 8, PROGRAM + 9, OTHER + 5], 0, 1, &program, false, guess(&other), 3),
+            // Recordings of before say of none that it is proved; the leaf is.
+            (&[PROGRAM + 8, OTHER + 5], 0, 0, &program, true, guess(&other), 2),
         ] {
-            let (site, found) = site(user, scanned).expect("a stack");
-            let expected = Site { caller, ..Site::new(function.clone(), false, None) };
-            assert_eq!(site, expected, "{user:x?}");
+            let (site, found) = site(user, scanned, proved).expect("a stack");
+            let function = Frame { found: function.clone(), in_kernel: false, proved: in_proof };
+            assert_eq!(site, Site { function, caller }, "{user:x?}");
             assert_eq!(found.len(), frames + 1, "{user:x?} {found:?}");
         }
     }

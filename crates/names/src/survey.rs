@@ -5,7 +5,8 @@ use std::mem::{Discriminant, discriminant};
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    Clocks, CostKind, Event, EventKind, FunctionCall, KernelCost, Mapping, Mark, StackCounts, Tid,
+    Clocks, CostKind, Event, EventKind, FunctionCall, KernelCost, Mapping, Mark, Stack, StackCounts, Tid,
+    UnwindCounts,
 };
 
 use crate::intervals::Intervals;
@@ -30,8 +31,31 @@ pub struct Survey {
     pub stacks: Option<StackCounts>,
     /// The costs of the recorder's work in the kernel, where it measured them.
     pub costs: BTreeMap<CostKind, KernelCost>,
+    /// How they were unwound, by the end.
+    pub unwinding: Option<UnwindCounts>,
+    /// The frames of the different stacks of waits and wake-ups.
+    pub stack_frames: FrameCounts,
+    /// The frames of all samples.
+    pub sample_frames: FrameCounts,
     /// How many events there are, by kind.
     pub counts: Counts,
+}
+
+/// How many frames of programs there are, and how many of them are proved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FrameCounts {
+    /// Those that are proved.
+    pub proved: u64,
+    /// All.
+    pub total: u64,
+}
+
+impl FrameCounts {
+    fn add(&mut self, stack: &Stack) {
+        // Where the thread stood, its registers say; other recorders do not mark it.
+        self.proved += stack.user.len().min(usize::from(stack.proved).max(1)) as u64;
+        self.total += stack.user.len() as u64;
+    }
 }
 
 /// Notes of the recording session about itself.
@@ -79,7 +103,13 @@ impl Survey {
             EventKind::KernelCost(cost) => {
                 self.costs.insert(cost.kind, *cost);
             }
-            EventKind::Stack(_) | EventKind::StackOf(_) => {}
+            EventKind::UnwindCounts(counts) => self.unwinding = Some(*counts),
+            EventKind::Stack(stack) | EventKind::StackLater(_, stack) => self.stack_frames.add(stack),
+            EventKind::Sample(stack) => {
+                self.sample_frames.add(stack);
+                self.names.observe(event);
+            }
+            EventKind::StackOf(_) => {}
             EventKind::Function(call) => self.calls.push((event.at, *call)),
             EventKind::BlockIssue(_)
             | EventKind::BlockComplete(_)
@@ -184,6 +214,7 @@ const fn kind_name(kind: &EventKind) -> &'static str {
         EventKind::LockEnd(_) => "lock_end",
         EventKind::Sample(_) => "sample",
         EventKind::Stack(_) => "stack",
+        EventKind::StackLater(..) => "stack_later",
         EventKind::File(_) => "file",
         EventKind::SetMember(_) => "set_member",
         EventKind::Loss { .. } => "loss",
@@ -198,6 +229,7 @@ const fn kind_name(kind: &EventKind) -> &'static str {
         EventKind::StackOf(_) => "stack_of",
         EventKind::StackCounts(_) => "stack_counts",
         EventKind::KernelCost(_) => "kernel_cost",
+        EventKind::UnwindCounts(_) => "unwind_counts",
         EventKind::Function(_) => "function",
         EventKind::Stolen(_) => "stolen",
         EventKind::Signal(_) => "signal",

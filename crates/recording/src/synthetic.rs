@@ -277,6 +277,7 @@ impl Run {
             kernel: [0xffff_8000_0000_0000].into(),
             user: [0x40_1000].into(),
             scanned: 0,
+            proved: 0,
         };
         self.life(now, index as u16, tid(Some(thread)), EventKind::Sample(stack))?;
         let clocks = Clocks { boottime_ns: now, realtime_ns: 1_749_999_000_000_000_000 + now, steal_ns: 0 };

@@ -178,7 +178,8 @@ pub fn calls_of_a_chain(files: u64, look: impl FnOnce(&CallsAnswer)) {
             (100_000, String::from("c0 idle switch worker")),
         ]
     };
-    let stack = Stack { tgid: Tid(20), kernel: [].into(), user: [0x1010, 0x1020].into(), scanned: 0 };
+    let stack =
+        Stack { tgid: Tid(20), kernel: [].into(), user: [0x1010, 0x1020].into(), scanned: 0, proved: 2 };
     let mut more = Vec::new();
     for nth in 0..20 {
         let on = |after, what| wakepath_scenario::event(slow_call(nth) + after, 1, 20, what);

@@ -13,7 +13,7 @@ use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
     Event, EventKind, FileName, Flow, FlowId, FunctionCall, KernelCost, KernelLock, LockWord, Mapping, Mark,
     NameSpace, Packet, SetMember, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut,
-    ThreadIdentity, Tid,
+    ThreadIdentity, Tid, UnwindCounts,
 };
 
 /// The largest number of frames of one stack.
@@ -188,7 +188,8 @@ fn stack() -> impl Strategy<Value = Stack> {
         |(tgid, frames, split)| {
             let (kernel, user) = frames.split_at(split.index(frames.len() + 1));
             let scanned = split.index(user.len().max(1)) as u16;
-            Stack { tgid, kernel: kernel.into(), user: user.into(), scanned }
+            let proved = split.index(user.len() + 1) as u16;
+            Stack { tgid, kernel: kernel.into(), user: user.into(), scanned, proved }
         },
     )
 }
@@ -289,6 +290,7 @@ fn life() -> impl Strategy<Value = EventKind> {
         kernel_lock().prop_map(EventKind::LockEnd),
         stack().prop_map(EventKind::Sample),
         stack().prop_map(EventKind::Stack),
+        (any::<u64>(), stack()).prop_map(|(id, stack)| EventKind::StackLater(StackId(id), stack)),
         file().prop_map(EventKind::File),
         function().prop_map(EventKind::Function),
         signal().prop_map(EventKind::Signal),
@@ -303,6 +305,9 @@ fn life() -> impl Strategy<Value = EventKind> {
             EventKind::StackCounts(StackCounts { taken, repeated, checked, disagreed, doubtful })
         }),
         kernel_cost().prop_map(EventKind::KernelCost),
+        any::<[u64; 4]>().prop_map(|[taken_ns, copied, refused, unwound_ns]| {
+            EventKind::UnwindCounts(UnwindCounts { taken_ns, copied, refused, unwound_ns })
+        }),
     ]
 }
 

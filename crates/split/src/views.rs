@@ -153,9 +153,11 @@ impl HostViews {
             EventKind::Mark(Mark::Observer(_))
             | EventKind::Sample(_)
             | EventKind::Stack(_)
+            | EventKind::StackLater(..)
             | EventKind::StackOf(_)
             | EventKind::StackCounts(_)
             | EventKind::KernelCost(_)
+            | EventKind::UnwindCounts(_)
             | EventKind::Mapping(_) => return None,
             _ => {}
         }

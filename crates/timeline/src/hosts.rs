@@ -127,9 +127,11 @@ impl Numbering {
             EventKind::Mark(Mark::Started) => event.current = Tid(1).on(host),
             // Clocks, command and stacks: only those of the first host are used.
             EventKind::Stack(_)
+            | EventKind::StackLater(..)
             | EventKind::StackOf(_)
             | EventKind::StackCounts(_)
             | EventKind::KernelCost(_)
+            | EventKind::UnwindCounts(_)
             | EventKind::Clocks(_)
             | EventKind::Mark(_) => {
                 return host == HostIndex::default();

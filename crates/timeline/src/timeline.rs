@@ -222,9 +222,11 @@ impl Timeline {
             EventKind::SetMember(member) => self.timer_files.observe_member(member),
             EventKind::Mark(Mark::Started) => self.complete_since.push((event.current.host(), at)),
             EventKind::Stack(_)
+            | EventKind::StackLater(..)
             | EventKind::StackOf(_)
             | EventKind::StackCounts(_)
             | EventKind::KernelCost(_)
+            | EventKind::UnwindCounts(_)
             | EventKind::Function(_)
             | EventKind::Clocks(_)
             | EventKind::Name(..)

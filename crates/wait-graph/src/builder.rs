@@ -61,7 +61,8 @@ impl Builder {
                 let current = self.timeline.current(event);
                 graph.stacks.push(at, current, *id);
             }
-            EventKind::Stack(stack) => graph.stacks.define(stack),
+            EventKind::Stack(stack) => graph.stacks.define(stack.id(), stack),
+            EventKind::StackLater(id, stack) => graph.stacks.define(*id, stack),
             EventKind::Flow(id, flow) => {
                 graph.flows.insert(*id, *flow);
                 graph.dialogues.define(*id, *flow);

@@ -16,7 +16,12 @@ pub struct Sample<'a> {
     pub kernel: &'a [u64],
     /// User addresses, innermost first.
     pub user: &'a [u64],
+    /// The number of user addresses, from the first on, that are proved.
+    pub proved: usize,
 }
+
+/// More frames of one kind than any recorder takes.
+const MAX_FRAMES: usize = u16::MAX as usize;
 
 /// All samples, sorted by thread and time.
 #[derive(Debug, Default)]
@@ -31,18 +36,27 @@ struct Row {
     at: Stamp<Reference>,
     tgid: Tid,
     frames: usize,
-    kernel: u32,
-    user: u32,
+    kernel: u16,
+    user: u16,
+    proved: u16,
 }
 
 impl Samples {
     pub(crate) fn push(&mut self, at: Stamp<Reference>, current: Occupant, stack: &Stack) {
         let Occupant::Thread(thread) = current else { return };
-        let (kernel, user) = (stack.kernel.len() as u32, stack.user.len() as u32);
+        let [kernel, user] = [&stack.kernel, &stack.user].map(|frames| frames.len().min(MAX_FRAMES) as u16);
         let frames = self.frames.len();
-        self.rows.push(Row { thread: thread.0, at, tgid: stack.tgid, frames, kernel, user });
-        self.frames.extend_from_slice(&stack.kernel);
-        self.frames.extend_from_slice(&stack.user);
+        self.rows.push(Row {
+            thread: thread.0,
+            at,
+            tgid: stack.tgid,
+            frames,
+            kernel,
+            user,
+            proved: stack.proved,
+        });
+        self.frames.extend_from_slice(&stack.kernel[..kernel.into()]);
+        self.frames.extend_from_slice(&stack.user[..user.into()]);
     }
 
     pub(crate) fn sort(&mut self) {
@@ -60,8 +74,9 @@ impl Samples {
         let begin = self.rows.partition_point(|row| (row.thread, row.at) < (thread.0, from));
         let end = self.rows.partition_point(|row| (row.thread, row.at) < (thread.0, to));
         self.rows[begin..end.max(begin)].iter().map(|row| {
-            let (kernel, rest) = self.frames[row.frames..].split_at(row.kernel as usize);
-            Sample { at: row.at, tgid: row.tgid, kernel, user: &rest[..row.user as usize] }
+            let (kernel, rest) = self.frames[row.frames..].split_at(row.kernel.into());
+            let user = &rest[..row.user.into()];
+            Sample { at: row.at, tgid: row.tgid, kernel, user, proved: row.proved.into() }
         })
     }
 

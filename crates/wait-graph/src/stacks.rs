@@ -36,8 +36,8 @@ struct Use {
 }
 
 impl Stacks {
-    pub(crate) fn define(&mut self, stack: &Stack) {
-        let index = self.index(stack.id());
+    pub(crate) fn define(&mut self, id: StackId, stack: &Stack) {
+        let index = self.index(id);
         self.stacks[index as usize].get_or_insert_with(|| stack.clone());
     }
 
@@ -95,15 +95,15 @@ mod tests {
 
     #[test]
     fn a_stack_defined_once_is_found_at_each_use_and_one_never_defined_is_lost() {
-        let stack = Stack { tgid: Tid(7), kernel: [9].into(), user: [1, 2].into(), scanned: 1 };
+        let stack = Stack { tgid: Tid(7), kernel: [9].into(), user: [1, 2].into(), scanned: 1, proved: 1 };
         let mut stacks = Stacks::default();
         let thread = |index| Occupant::Thread(ThreadIndex(index));
         let at = Stamp::from_ns;
         stacks.push(at(10), thread(1), stack.id());
         stacks.push(at(20), thread(0), StackId(5));
         // The records of two CPUs come in no order; each may define the same stack.
-        stacks.define(&stack);
-        stacks.define(&stack);
+        stacks.define(stack.id(), &stack);
+        stacks.define(stack.id(), &stack);
         stacks.push(at(30), thread(1), stack.id());
         stacks.push(at(30), Occupant::Idle, stack.id());
         stacks.sort();

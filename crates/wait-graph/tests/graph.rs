@@ -153,7 +153,8 @@ fn a_process_moves_with_its_living_threads() {
 
 #[test]
 fn samples_and_stacks_are_those_of_a_thread_and_a_time() {
-    let stack = |frame| Stack { tgid: Tid(10), kernel: [1].into(), user: [frame, 3].into(), scanned: 0 };
+    let stack =
+        |frame| Stack { tgid: Tid(10), kernel: [1].into(), user: [frame, 3].into(), scanned: 0, proved: 1 };
     let sample = |cpu, current, ns, frame| event(ns, cpu, current, EventKind::Sample(stack(frame)));
     let used = stack(9);
     let graph = graph(

@@ -75,7 +75,8 @@ fn the_functions_that_wait_and_wake_are_named_with_their_counts() {
     assert_eq!(for_lock.len(), 5, "{waits:?}");
     for wait in for_lock {
         let (waited, woke) = (functions(&wait["stack"]), functions(&wait["waker_stack"]));
-        assert!(waited.ends_with(&["take_lock", "shop", "main", "__libc_start_call_main"]), "{waited:?}");
+        let chain = ["take_lock", "shop", "main", "__libc_start_call_main"];
+        assert!(waited.windows(chain.len()).any(|frames| frames == chain), "{waited:?}");
         assert!(woke.contains(&"hold_lock") && woke.contains(&"holder"), "{woke:?}");
         assert!(woke.contains(&"futex_wake") || woke.contains(&"the"), "the kernel's are before: {woke:?}");
     }
@@ -94,19 +95,25 @@ fn the_functions_that_wait_and_wake_are_named_with_their_counts() {
 }
 
 #[test]
-fn without_frame_pointers_only_the_leaf_is_named_and_the_answer_says_so() {
-    let Some(folder) = place("a program without frame pointers is told so") else { return };
+fn without_frame_pointers_callers_are_named_all_the_same() {
+    let Some(folder) = place("callers without frame pointers are named") else { return };
     shop(&folder, "-fomit-frame-pointer");
     let said = unbroken(&record(&folder, &["--stacks", "--", "./shop"], 0).1);
-    // The function is found after the C library's; its caller is not.
-    assert!(said.contains("waits in one (shop), callers unknown (no frame pointers)"), "{said}");
+    // Each of the twins has half of the waits.
+    let named = |twin| said.contains(&format!("waits in {twin} (shop), from twins shop.c:"));
+    assert!(named("one") || named("two"), "{said}");
 }
 
 #[test]
 fn functions_that_wait_alike_are_distinguished_though_most_stacks_are_repeated() {
     let Some(folder) = place("repeated stacks are those of the same place") else { return };
-    shop(&folder, "-fno-omit-frame-pointer");
-    for how in ["--stacks", "--stacks=each"] {
+    let ways = [
+        ("-fno-omit-frame-pointer", "--stacks"),
+        ("-fno-omit-frame-pointer", "--stacks=each"),
+        ("-fomit-frame-pointer", "--stacks"),
+    ];
+    for (frame_pointers, how) in ways {
+        shop(&folder, frame_pointers);
         record(&folder, &[how, "--", "./shop"], 0);
         let waits = by_function(&path(&folder), "clock_nanosleep");
         let info = document(&folder, &["info"]);
@@ -115,7 +122,10 @@ fn functions_that_wait_alike_are_distinguished_though_most_stacks_are_repeated()
         let [one, two] = ["one", "two"].map(|name| waits.get(name).copied().unwrap_or(0));
         let untraced = list(&info["losses"]).iter().filter(|loss| loss["reported"] == false).count() as u64;
         let least = 295_u64.saturating_sub(untraced);
-        assert!((least..=300).contains(&one) && (least..=300).contains(&two), "{how}: {waits:?} {info}");
+        assert!(
+            (least..=300).contains(&one) && (least..=300).contains(&two),
+            "{how} {frame_pointers}: {waits:?} {info}"
+        );
         assert_eq!(how == "--stacks", count("repeated") > 400, "{how}: {info}");
         assert!(count("checked") > 0 && count("disagreed") <= count("checked"), "{info}");
     }

@@ -303,7 +303,7 @@ fn stack(tgid: Option<Tid>, ip: Option<u64>, chain: &[u8], misc: u16) -> Stack {
         (IN_USER, Some(ip)) if user.is_empty() => user.push(ip),
         _ => {}
     }
-    Stack { tgid: tgid.unwrap_or_default(), kernel: kernel.into(), user: user.into(), scanned: 0 }
+    Stack { tgid: tgid.unwrap_or_default(), kernel: kernel.into(), user: user.into(), scanned: 0, proved: 0 }
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ fn events() -> Vec<(Buffer, Event)> {
                     kernel: [1, 2].into(),
                     user: [3].into(),
                     scanned: 0,
+                    proved: 0,
                 }),
             }),
         ));
@@ -242,7 +243,9 @@ fn a_recording_whose_files_are_all_cut_is_still_read() {
 #[test]
 fn a_late_record_that_means_nothing_does_not_hold_up_what_stands_behind_it() {
     let at = |ns, what| wakepath_scenario::event(ns, 0, 7, what);
-    let stack = || EventKind::Sample(Stack { tgid: Tid(7), kernel: [].into(), user: [].into(), scanned: 0 });
+    let stack = || {
+        EventKind::Sample(Stack { tgid: Tid(7), kernel: [].into(), user: [].into(), scanned: 0, proved: 0 })
+    };
     let (_folder, path) = made::place();
     let mut writer =
         wakepath_recording::Writer::create(&path, &made::host(), &made::options()).expect("a new recording");

@@ -8,6 +8,8 @@ use super::text;
 /// `found` is `named`, or why there is no name.
 #[derive(Serialize)]
 pub(super) struct FunctionJson {
+    /// The thread stood there, or tables for unwinding led there.
+    proved: bool,
     found: &'static str,
     function: Option<String>,
     module: Option<String>,
@@ -16,12 +18,13 @@ pub(super) struct FunctionJson {
 }
 
 /// The function at an address.
-pub(super) fn function(found: &Found) -> FunctionJson {
+pub(super) fn function(found: &Found, proved: bool) -> FunctionJson {
     let (found, module) = match found {
         Found::Function(function) => {
             let (file, line) = function.line.clone().unzip();
             let module = function.module.as_ref().map(|module| text(module));
             return FunctionJson {
+                proved,
                 found: "named",
                 function: Some(function.name.clone()),
                 module,
@@ -39,5 +42,5 @@ pub(super) fn function(found: &Found) -> FunctionJson {
         Found::AnotherKernel => ("another_kernel", None),
     };
     let module = module.map(|module| text(module));
-    FunctionJson { found, function: None, module, file: None, line: None }
+    FunctionJson { proved, found, function: None, module, file: None, line: None }
 }

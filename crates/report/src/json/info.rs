@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use wakepath_engine::InfoAnswer;
+use wakepath_names::Survey;
 
 use super::head::{HeadJson, since_origin};
 use super::{text, write};
@@ -29,6 +30,7 @@ pub fn info(info: &InfoAnswer, out: &mut dyn Write) -> io::Result<()> {
                 disagreed: counts.disagreed,
                 doubtful: counts.doubtful,
             }),
+            frames: FramesJson::new(&recorded.survey),
             threads: recorded.graph.threads().len(),
             processes: info.processes,
             cpus: recorded.graph.cpus().count(),
@@ -60,6 +62,7 @@ struct InfoJson {
     cut_off: bool,
     events: BTreeMap<&'static str, u64>,
     stacks: Option<StacksJson>,
+    frames: FramesJson,
     threads: usize,
     processes: usize,
     cpus: usize,
@@ -76,6 +79,34 @@ struct StacksJson {
     checked: u64,
     disagreed: u64,
     doubtful: u64,
+}
+
+#[derive(Serialize)]
+struct FramesJson {
+    of_stacks: u64,
+    of_stacks_proved: u64,
+    of_samples: u64,
+    of_samples_proved: u64,
+    taken_ns: Option<u64>,
+    copied: Option<u64>,
+    refused: Option<u64>,
+    unwound_ns: Option<u64>,
+}
+
+impl FramesJson {
+    fn new(survey: &Survey) -> Self {
+        let counts = survey.unwinding;
+        Self {
+            of_stacks: survey.stack_frames.total,
+            of_stacks_proved: survey.stack_frames.proved,
+            of_samples: survey.sample_frames.total,
+            of_samples_proved: survey.sample_frames.proved,
+            taken_ns: counts.map(|counts| counts.taken_ns),
+            copied: counts.map(|counts| counts.copied),
+            refused: counts.map(|counts| counts.refused),
+            unwound_ns: counts.map(|counts| counts.unwound_ns),
+        }
+    }
 }
 
 #[derive(Serialize)]

@@ -255,9 +255,10 @@ impl<'a> Documents<'a> {
             let document = |(place, count): (&Site, u64)| PlaceJson {
                 count,
                 in_kernel: place.function.in_kernel,
-                leaf: function(&place.function.found),
+                leaf: function(&place.function.found, place.function.proved),
                 caller: match &place.caller {
-                    Caller::Function(caller) => Some(function(caller)),
+                    Caller::Function(caller) => Some(function(caller, true)),
+                    Caller::Guess(caller) => Some(function(caller, false)),
                     Caller::Nobody | Caller::Unknown => None,
                 },
             };

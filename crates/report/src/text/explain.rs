@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_critical_path::{Algorithm, SegmentKind};
 use wakepath_engine::{PathAnswer, Stack};
+use wakepath_names::Frame;
 
 use super::segments::describe;
 use super::{cost, footer, part};
 use crate::problem::sentence;
 use crate::screen::{Layout, Line, Screen};
-use crate::units::{count, duration};
+use crate::units::{count, duration, part_of};
 use crate::wording;
 
 /// Maximum number of the largest segments that are shown with their evidence.
@@ -145,7 +146,14 @@ fn stack(screen: &mut Screen, lead: &str, taken: Option<&Stack>) {
     let Some(Stack { frames, site }) = taken else { return };
     let text = match site {
         None => String::from("a stack that was lost"),
-        Some(_) => frames.iter().map(wording::frame).collect::<Vec<_>>().join(" < "),
+        Some(_) => {
+            let named = |frames: &[Frame]| frames.iter().map(wording::frame).collect::<Vec<_>>().join(" < ");
+            let proved = frames.iter().take_while(|frame| frame.proved).count();
+            match frames.split_at(proved) {
+                (proved, []) => named(proved),
+                (proved, rest) => format!("{}; not proved: {}", named(proved), named(rest)),
+            }
+        }
     };
     screen.indented(6, format!("{lead} {text}"));
 }
@@ -157,10 +165,14 @@ fn stacks(screen: &mut Screen, answer: &PathAnswer) {
     }
     heading(screen, "Where in the code");
     let mut text = String::from(
-        "A stack was taken when a thread began to wait and when it woke another one, except in interrupts. Frame \
-         pointers lead from one function of a program to the next. The C library has none: from its functions, the \
-         first return address on the stack leads to the program.",
+        "A stack was taken when a thread began to wait and when it woke another one, except in interrupts. Tables in \
+         the files of a program lead from one function to its caller. Where there are none, frame pointers do, or \
+         return addresses that are found on the stack: such a frame is not proved.",
     );
+    let seen = answer.recorded.survey.stack_frames;
+    if seen.total > 0 {
+        text += &format!(" {} are proved.", part_of(seen.proved, seen.total, "the programs' frames"));
+    }
     if let Some(counts) = answer.recorded.survey.stacks {
         text += &format!(
             " The stack cache repeated {} of {} stacks: a thread with the same registers in the same system call \

@@ -2,10 +2,11 @@
 
 use wakepath_critical_path::Severity;
 use wakepath_engine::InfoAnswer;
+use wakepath_names::Survey;
 
 use super::{cost, footer, when};
 use crate::screen::{Layout, Line, Screen};
-use crate::units::{bytes, count, duration};
+use crate::units::{bytes, count, duration, part_of};
 use crate::{problem, wording};
 
 /// The hosts, events and rates of a recording, its losses and its cost.
@@ -85,6 +86,9 @@ pub fn info(info: &InfoAnswer, layout: Layout) -> String {
         }
         row("stacks", text);
     }
+    if let Some(text) = unwinding(&recorded.survey) {
+        row("frames", text);
+    }
     screen.blank();
     screen.unwrapped(Line::faint("     events     per second  kind"));
     let mut events: Vec<_> = recorded.survey.counts.by_name().into_iter().collect();
@@ -108,4 +112,27 @@ fn ended(status: u32) -> String {
         (0, code) => format!("exit code {code}"),
         (signal, _) => format!("killed by signal {signal}"),
     }
+}
+/// The frames of programs that are proved, and the time that a stack took.
+fn unwinding(survey: &Survey) -> Option<String> {
+    let frames = [(survey.stack_frames, "those of waits"), (survey.sample_frames, "those of samples")];
+    let mut parts: Vec<String> = frames
+        .iter()
+        .filter(|(frames, _)| frames.total > 0)
+        .map(|(frames, what)| part_of(frames.proved, frames.total, what))
+        .collect();
+    if let Some(last) = parts.last_mut() {
+        last.push_str(" proved");
+    }
+    if let Some(counts) = survey.unwinding {
+        let taken = survey.stacks.map_or(0, |stacks| stacks.taken);
+        if let Some(ns) = counts.taken_ns.checked_div(taken) {
+            parts.push(format!("{ns} ns to read a stack"));
+        }
+        if let Some(ns) = counts.unwound_ns.checked_div(counts.copied.saturating_sub(counts.refused)) {
+            let finished = count(counts.copied, "stack");
+            parts.push(format!("{ns} ns to finish one of {finished} whose rules were not known yet"));
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
 }

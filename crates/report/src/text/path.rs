@@ -260,8 +260,8 @@ mod tests {
                                  1 of 1 waits in ask_bank (checkout), from main checkout.c:88
                                  ~ 3 of 3 samples in XLogInsert (libz.so.1), from main postgres.c:88
                   0.3%  4.00 ms  unknown: the wait began before the recording, 1 wait in read
-                                 1 of 1 waits in postgres (replaced since the recording), callers unknown (no frame
-                                 pointers)
+                                 1 of 1 waits in postgres (replaced since the recording), callers unknown (not
+                                 unwound)
                   0.2%  2.10 ms  waiting for a CPU
                                  its CPU meanwhile: stress 2.00 ms, idle 100 µs
 
@@ -280,7 +280,7 @@ mod tests {
         story.stacks = checkout_stacks(&story.path);
         let with = path(&story.answer(command()), Source::Read(""), Layout::PLAIN);
         let of_stacks = |line: &&str| {
-            ["13 of 14 waits", "1 of 1 waits", "pointers)"].iter().any(|lead| line.trim().starts_with(lead))
+            ["13 of 14 waits", "1 of 1 waits", "unwound)"].iter().any(|lead| line.trim().starts_with(lead))
         };
         assert_eq!(with.lines().filter(of_stacks).count(), 4, "{with}");
         let rest: Vec<_> = with.lines().filter(|line| !of_stacks(line)).collect();

@@ -286,10 +286,10 @@ mod tests {
               7.4%  88.0 ms  ├─ in read on tcp 10.0.0.3:5432 for postgres (912) in postgresql.service  [packet]
                              │  1 of 1 waits in ask_bank (checkout), from main checkout.c:88
               5.1%  61.0 ms  │  ├─ waiting for disk sda, in fdatasync of pg_wal: 1 of 1 segments in postgres
-                             │  │  (replaced since the recording), callers unknown (no frame pointers)
+                             │  │  (replaced since the recording), callers unknown (not unwound)
               2.3%  27.0 ms  │  └─ running
               0.3%  4.00 ms  ├─ unknown: the wait began before the recording, in read: 1 of 1 segments in
-                             │  postgres (replaced since the recording), callers unknown (no frame pointers)
+                             │  postgres (replaced since the recording), callers unknown (not unwound)
               0.2%  2.00 ms  ├─ waiting for a CPU that stress (555) had
              <0.1%   100 µs  └─ could run while its CPU was idle
         "#]]

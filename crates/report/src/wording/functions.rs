@@ -35,14 +35,18 @@ pub fn code_lines(code: &Code) -> Vec<String> {
 
 /// A function with its file: `compress_block (libz.so.1)`.
 pub fn function(key: &Frame) -> String {
-    found(&key.found, key.in_kernel)
+    format!("{}{}", found(&key.found, key.in_kernel), if key.proved { "" } else { NOT_PROVED })
 }
+
+/// Behind a function that is a guess.
+const NOT_PROVED: &str = " (not proved)";
 
 /// A function's caller: `from main checkout.c:88`.
 pub fn function_caller(caller: &Caller) -> Option<String> {
     match caller {
         Caller::Function(caller) => Some(format!("from {}", with_line(caller))),
-        Caller::Unknown => Some(String::from("callers unknown (no frame pointers)")),
+        Caller::Guess(caller) => Some(format!("from {}{NOT_PROVED}", with_line(caller))),
+        Caller::Unknown => Some(String::from("callers unknown (not unwound)")),
         Caller::Nobody => None,
     }
 }

@@ -86,9 +86,13 @@ impl Reader {
             "complete" => EventKind::BlockComplete(request(words)?),
             "lock" => EventKind::LockBegin(self.lock(words)?),
             "unlock" => EventKind::LockEnd(self.lock(words)?),
-            "sample" => {
-                EventKind::Sample(Stack { tgid: Tid(0), kernel: [].into(), user: [].into(), scanned: 0 })
-            }
+            "sample" => EventKind::Sample(Stack {
+                tgid: Tid(0),
+                kernel: [].into(),
+                user: [].into(),
+                scanned: 0,
+                proved: 0,
+            }),
             "loss" => EventKind::Loss {
                 from: Stamp::from_ns(words.option("from")?.ok_or("a loss needs from=")?),
                 count: words.option("count")?.unwrap_or(0),

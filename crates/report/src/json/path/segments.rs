@@ -33,6 +33,7 @@ pub struct SegmentJson<'a> {
     rule: Option<&'static str>,
     error_ns: Option<u64>,
     stack: Option<Vec<String>>,
+    stack_proved: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -54,7 +55,9 @@ pub struct WaitJson<'a> {
     basis: &'static str,
     rule: Option<&'static str>,
     stack: Option<Vec<String>>,
+    stack_proved: Option<usize>,
     waker_stack: Option<Vec<String>>,
+    waker_stack_proved: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -112,6 +115,7 @@ impl<'a> Documents<'a> {
             rule: wording::rule_word(segment.basis),
             error_ns: self.0.recorded.clock_error(segment.thread, segment.from, segment.to),
             stack: stack(self.0.stacks.of_segment(number)),
+            stack_proved: proved(self.0.stacks.of_segment(number)),
         }
     }
 
@@ -134,7 +138,9 @@ impl<'a> Documents<'a> {
             basis: wording::basis_word(wait.basis),
             rule: wording::rule_word(wait.basis),
             stack: stack(self.0.stacks.of_wait(WaitId(id as u32))),
+            stack_proved: proved(self.0.stacks.of_wait(WaitId(id as u32))),
             waker_stack: stack(self.0.stacks.of_waker(WaitId(id as u32))),
+            waker_stack_proved: proved(self.0.stacks.of_waker(WaitId(id as u32))),
         }
     }
 
@@ -205,4 +211,9 @@ impl<'a> Documents<'a> {
 /// Frames, innermost first; none where the stack is lost.
 fn stack(taken: Option<&Stack>) -> Option<Vec<String>> {
     Some(taken?.frames.iter().map(wording::frame).collect())
+}
+
+/// The number of its frames that are proved, from the first on.
+fn proved(taken: Option<&Stack>) -> Option<usize> {
+    Some(taken?.frames.iter().take_while(|frame| frame.proved).count())
 }

@@ -1,0 +1,19 @@
+//! Unwinds the stacks of other processes by the tables of their files (`.eh_frame`, else `.debug_frame`).
+//!
+//! A frame is proved if a table leads to it from the thread's registers and a call stands before its return
+//! address. Every frame behind one that is not proved is not proved either. Files and stacks are written by others: any bytes give an
+//! answer, and none a panic.
+
+mod code;
+mod module;
+mod rule;
+mod rules;
+mod table;
+mod walk;
+
+pub use code::ends_in_call;
+pub use module::Module;
+pub use rule::{Base, Rule, SavedBp};
+pub use rules::{RULES, entry, hash, rule_in};
+pub use table::Table;
+pub use walk::{Place, Registers, Unwound, walk};

@@ -1,0 +1,45 @@
+//! The table of rules that is shared with the BPF programs: one word for each address, by a hash.
+
+use crate::rule::Rule;
+
+/// The number of words of the table: `WP_RULES` of `bpf/unwind.h`.
+pub const RULES: usize = 1 << 16;
+
+/// The hash of an address in an address space: its low bits are the place in the table. The instruction at which
+/// a thread stands has another rule than the same address as a return address.
+pub const fn hash(space: u64, address: u64, stands: bool) -> u64 {
+    mix(mix(space, address), if stands { 1 } else { 2 })
+}
+
+/// The word of a rule: the upper half of the hash, and the bits of [`Rule::bits`].
+pub const fn entry(hash: u64, bits: u32) -> u64 {
+    hash & 0xffff_ffff_0000_0000 | bits as u64
+}
+
+/// The rule in a word of the table, if it is that of this hash.
+pub const fn rule_in(word: u64, hash: u64) -> Option<(Rule, bool)> {
+    if word >> 32 == hash >> 32 { Rule::of_bits(word as u32) } else { None }
+}
+
+const fn mix(hash: u64, word: u64) -> u64 {
+    let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash ^ (hash >> 29)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::{Base, SavedBp};
+
+    #[test]
+    fn a_rule_is_found_by_its_own_hash_alone() {
+        let rule = Rule::frame(Base::Sp, 3, SavedBp::At(2));
+        let own = hash(7, 0x1000, false);
+        let word = entry(own, rule.bits(false, true));
+        assert_eq!(rule_in(word, own), Some((rule, true)));
+        for other in [hash(7, 0x1000, true), hash(8, 0x1000, false), hash(7, 0x1001, false)] {
+            assert_eq!(rule_in(word, other), None);
+        }
+        assert_eq!(rule_in(0, own), None);
+    }
+}

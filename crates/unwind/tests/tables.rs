@@ -1,0 +1,140 @@
+//! Tables of real files, whole and damaged: the rules that they hold, and that no bytes make a panic.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use object::{Object, ObjectSection, ObjectSymbol};
+use wakepath_unwind::{Base, Module, Rule, SavedBp, Table};
+
+/// Functions whose frames are known.
+const SOURCE: &str = "
+    __attribute__((noinline)) int leaf(int n) { __asm__ volatile(\"\"); return n + 1; }
+    __attribute__((noinline)) int caller(int n) { int found = leaf(n); __asm__ volatile(\"\"); return found + 2; }
+    int main(int argc, char **argv) { return caller(argc) - 4; }
+";
+
+fn program(name: &str, options: &[&str]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (source, binary) = (folder.join(format!("{name}.c")), folder.join(name));
+    std::fs::write(&source, SOURCE).expect("a writable folder");
+    let built = Command::new("cc").args(["-O2", "-o"]).arg(&binary).arg(&source).args(options).status();
+    assert!(built.expect("a C compiler").success());
+    binary
+}
+
+/// The address of a function, and the offset in the file behind its only call.
+fn function(file: &Path, name: &str) -> u64 {
+    let data = std::fs::read(file).expect("the program");
+    let elf = object::File::parse(&*data).expect("an ELF file");
+    elf.symbols().find(|symbol| symbol.name() == Ok(name)).expect("the function").address()
+}
+
+#[test]
+fn the_rules_of_compiled_functions_are_those_of_their_frames() {
+    for (name, options) in
+        [("whole", &["-fomit-frame-pointer"][..]), ("unlisted", &["-Wl,--no-eh-frame-hdr"])]
+    {
+        let path = program(name, options);
+        let table = Table::of(&File::open(&path).expect("the program")).expect("a table");
+        let entry = Rule::frame(Base::Sp, 1, SavedBp::Unchanged);
+        for of in ["leaf", "caller", "main"] {
+            assert_eq!(table.rule(function(&path, of)), entry, "{name} {of}");
+        }
+        assert_eq!(table.rule(0x10), Rule::NoTable, "{name}");
+        assert_eq!(table.rule(u64::MAX), Rule::NoTable, "{name}");
+        assert_eq!(table.rule(function(&path, "_start")), Rule::Outermost, "{name}");
+        assert!(table.bytes() > 100);
+    }
+    let path = program("pointers", &["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"]);
+    let table = Table::of(&File::open(&path).expect("the program")).expect("a table");
+    let from = function(&path, "caller");
+    let with_frame = Rule::frame(Base::Bp, 2, SavedBp::At(2));
+    assert!((from..from + 32).any(|address| table.rule(address) == with_frame));
+    assert!((from..from + 32).any(|address| table.rule(address) == Rule::frame(Base::Sp, 2, SavedBp::At(2))));
+}
+
+#[test]
+fn only_an_address_behind_a_call_is_called() {
+    let path = program("called", &["-fomit-frame-pointer"]);
+    let module = Module::new(File::open(&path).expect("the program"), false);
+    let data = std::fs::read(&path).expect("the program");
+    let elf = object::File::parse(&*data).expect("an ELF file");
+    let text = elf.section_by_name(".text").expect("code");
+    let (file_offset, _) = text.file_range().expect("in the file");
+    let from = function(&path, "caller") - text.address() + file_offset;
+    // call rel32
+    let call = (from..from + 64).find(|&at| data[at as usize] == 0xe8).expect("a call");
+    assert!(module.place(call + 5, false).called);
+    assert!(!module.place(call + 4, false).called && !module.place(call, false).called);
+    assert!(module.place(call, true).called, "where a thread stands, no call needs to be");
+    // A return address behind the last instruction of a function has the rule of its call.
+    assert_eq!(module.place(call + 5, false).rule, module.place(call + 4, true).rule);
+    for offset in [0, 3, 8, data.len() as u64, u64::MAX] {
+        assert!(!module.place(offset, false).called, "{offset}");
+    }
+    assert!(module.bytes() > data.len() / 100);
+}
+
+#[test]
+fn no_damage_of_a_file_makes_a_panic() {
+    let path = program("damaged", &["-fomit-frame-pointer"]);
+    let whole = std::fs::read(&path).expect("the program");
+    let addresses = ["leaf", "caller", "main"].map(|name| function(&path, name));
+    let broken = Path::new(env!("CARGO_TARGET_TMPDIR")).join("broken");
+    let elf = object::File::parse(&*whole).expect("an ELF file");
+    let ranges: Vec<_> = [".eh_frame", ".eh_frame_hdr"]
+        .iter()
+        .filter_map(|name| elf.section_by_name(name)?.file_range())
+        .chain([
+            (0, 64),
+            (elf.section_by_name(".shstrtab").map_or(0, |names| names.file_range().unwrap().0), 64),
+        ])
+        .collect();
+    let mut seed = 7_u64;
+    let mut random = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        seed >> 33
+    };
+    let mut rules = 0;
+    for round in 0..600 {
+        let mut bytes = whole.clone();
+        let (from, length) = ranges[round % ranges.len()];
+        for _ in 0..1 + round % 5 {
+            let at = (from + random() % length.max(1)) as usize % bytes.len();
+            bytes[at] = random() as u8;
+        }
+        if round % 7 == 0 {
+            bytes.truncate(random() as usize % bytes.len());
+        }
+        std::fs::write(&broken, &bytes).expect("a writable folder");
+        let module = Module::new(File::open(&broken).expect("the file"), false);
+        for address in addresses {
+            for at in [0, 5, 17] {
+                rules +=
+                    u32::from(matches!(module.place(address + at, round % 2 == 0).rule, Rule::Frame { .. }));
+            }
+        }
+    }
+    assert!(rules > 600, "most damage is elsewhere: {rules}");
+}
+
+#[test]
+fn a_table_of_any_bytes_is_read() {
+    let mut seed = 11_u64;
+    for length in 0..400_usize {
+        let bytes: Vec<u8> = (0..length * 3)
+            .map(|_| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (seed >> 40) as u8 & if length % 2 == 0 { 0x0f } else { 0xff }
+            })
+            .collect();
+        for list in [None, Some((0x4000, bytes.clone()))] {
+            let table = Table::of_eh_frame(0x1000, bytes.clone(), list);
+            for address in [0, 0x1000, 0x1008, 0x4000, u64::MAX] {
+                let _ = table.rule(address);
+            }
+        }
+    }
+    assert!(Table::of(&File::open("/dev/null").expect("it")).is_none());
+}
