@@ -421,8 +421,6 @@ enum cgroup_subsys_id { cpu_cgrp_id = 1 };
 enum bpf_func_id { BPF_FUNC_loop = 181 };
 
 #define PF_KTHREAD 0x00200000
-#define BPF_RB_AVAIL_DATA 0
-#define BPF_RB_RING_SIZE 1
 #define AF_INET 2
 #define AF_INET6 10
 #define ETH_P_IP 0x0800

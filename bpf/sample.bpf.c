@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Samples of running threads: their stacks, by frame pointers, at a fixed rate.
+ * Samples of running threads: their stacks, at a fixed rate.
  */
 #include "ring.bpf.h"
 #include "unwind.bpf.h"
@@ -20,11 +20,12 @@ static __always_inline bool begin(struct bpf_perf_event_data *ctx, struct task_s
 	if (task->flags & PF_KTHREAD || !task->mm)
 		return false;
 	if (ctx->regs.cs & 3) {
-		begin_walk(room, task, ctx->regs.ip, ctx->regs.sp, ctx->regs.bp);
+		begin_walk(room, task, ctx->regs.cs, ctx->regs.ip, ctx->regs.sp, ctx->regs.bp);
 		return true;
 	}
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	begin_walk(room, task, BPF_CORE_READ(regs, ip), BPF_CORE_READ(regs, sp), BPF_CORE_READ(regs, bp));
+	begin_walk(room, task, BPF_CORE_READ(regs, cs), BPF_CORE_READ(regs, ip), BPF_CORE_READ(regs, sp),
+		   BPF_CORE_READ(regs, bp));
 	return true;
 }
 
@@ -64,7 +65,7 @@ int sample(struct bpf_perf_event_data *ctx)
 		walk_stack(room, at);
 		r->proved = 1 + room->walk.proved;
 		frames = at + room->walk.count;
-		if (room->walk.unknown && !room->walk.count) {
+		if ((room->walk.unknown || room->walk.by_pointers) && !room->walk.count) {
 			/* By frame pointers, where user space does not know better. */
 			user = bpf_get_stack(ctx, &room->copy.frames[at],
 					     (WP_MAX_FRAMES - WP_MAX_KERNEL_FRAMES - 1) * sizeof(__u64),

@@ -39,13 +39,14 @@ struct stack_entry {
 	__u32 hits;
 	__u32 unchecked; /* hits since the last check */
 	__u32 unreliable; /* it was wrong once: read anew each time */
-	__u32 settled;	  /* no rule was missing */
+	__u16 settled;	  /* no rule was missing, or none is looked for */
+	__u16 for_now;	  /* it is a guess, which tables may change later */
 };
 
 /* Where a thread with these registers had its return addresses. */
 struct stack_places {
 	__u64 key;	   /* of registers and call */
-	__u16 words[2]; /* above the stack pointer; 0: none */
+	__u16 words[WP_PLACES]; /* from the stack pointer on, counted from 1; 0: none */
 	__u32 bp_used;
 };
 
@@ -103,20 +104,29 @@ struct {
 } stack_scratches SEC(".maps") __weak;
 
 /*
+ * The next two are functions of their own, which the verifier follows once for all values: otherwise it would follow their
+ * loops for each way that leads to them, which takes it half a second.
+ */
+
+/*
  * Looks for return addresses above the stack pointer, and writes them after frame `at`. Their number is kept only
  * in memory: the verifier then does not need to follow each number separately.
  */
-static __always_inline void scan(struct stack_scratch *s, __u32 at, __u64 sp, __u64 bp)
+__noinline int scan_words(__u64 sp, __u64 bp, __u32 at)
 {
-	volatile __u16 *found = &sample_in(&s->room)->scanned;
-	__u32 limit = WP_SCAN_WORDS, n;
+	__u32 limit = WP_SCAN_WORDS, n, zero = 0;
+	struct stack_scratch *s = bpf_map_lookup_elem(&stack_scratches, &zero);
+	volatile __u16 *found;
 	__u64 code, word;
 
+	if (!s || at > WP_MAX_KERNEL_FRAMES + 1)
+		return 0;
+	found = &sample_in(&s->room)->scanned;
 	if (bpf_probe_read_user(s->words, sizeof(s->words), (void *)sp)) {
 		/* Near the end of the stack. */
 		limit = 8;
 		if (bpf_probe_read_user(s->words, 8 * sizeof(__u64), (void *)sp))
-			return;
+			return 0;
 	}
 	if (bp > sp && bp - sp < limit * sizeof(__u64))
 		limit = (bp - sp) / sizeof(__u64);
@@ -133,6 +143,16 @@ static __always_inline void scan(struct stack_scratch *s, __u32 at, __u64 sp, __
 		s->room.copy.frames[at + n] = word;
 		*found = n + 1;
 	}
+	return 0;
+}
+
+/* The id of the stack in the scratch memory. */
+__noinline __u64 id_of_stack(void)
+{
+	__u32 zero = 0;
+	struct stack_scratch *s = bpf_map_lookup_elem(&stack_scratches, &zero);
+
+	return s ? stack_id(sample_in(&s->room)) : 0;
 }
 
 /* The fallback: by frame pointers, and by what the stack holds. Returns the number of all frames. */
@@ -141,7 +161,7 @@ static __always_inline __u32 guess(void *ctx, struct stack_scratch *s, __u32 at,
 	__u32 scanned;
 	long user;
 
-	scan(s, at, BPF_CORE_READ(regs, sp), BPF_CORE_READ(regs, bp));
+	scan_words(BPF_CORE_READ(regs, sp), BPF_CORE_READ(regs, bp), at);
 	scanned = *(volatile __u16 *)&sample_in(&s->room)->scanned;
 	if (scanned > WP_MOST_SCANNED || at > WP_MAX_KERNEL_FRAMES + 1)
 		return at;
@@ -181,16 +201,18 @@ static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, struct task_
 	r->scanned = 0;
 	r->proved = 0;
 	s->room.walk.unknown = 0;
+	s->room.walk.by_pointers = 0;
 	s->room.walk.places = 0;
 	frames = at;
 	if (regs) {
 		s->room.copy.frames[at] = BPF_CORE_READ(regs, ip);
 		at++;
-		begin_walk(&s->room, task, BPF_CORE_READ(regs, ip), BPF_CORE_READ(regs, sp), BPF_CORE_READ(regs, bp));
+		begin_walk(&s->room, task, BPF_CORE_READ(regs, cs), BPF_CORE_READ(regs, ip), BPF_CORE_READ(regs, sp),
+			   BPF_CORE_READ(regs, bp));
 		walk_stack(&s->room, at);
 		r->proved = 1 + s->room.walk.proved;
 		frames = at + s->room.walk.count;
-		if (s->room.walk.unknown && !s->room.walk.count)
+		if ((s->room.walk.unknown || s->room.walk.by_pointers) && !s->room.walk.count)
 			frames = guess(ctx, s, at, regs);
 	}
 	if (!frames || frames > WP_MAX_FRAMES)
@@ -208,7 +230,7 @@ static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, struct task_
 			return id;
 		}
 	}
-	id = stack_id(r);
+	id = id_of_stack();
 	slot = cpu * STACK_CACHE + id % STACK_CACHE;
 	told = bpf_map_lookup_elem(&stacks_told, &slot);
 	if (!told || *told == id)
@@ -256,9 +278,9 @@ static __always_inline __u64 mix_places(__u64 key, struct stack_places *places, 
 
 	if (places->bp_used)
 		key = mix(key, regs->bp);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < WP_PLACES; i++) {
 		if (!places->words[i] ||
-		    bpf_probe_read_user(&word, sizeof(word), (void *)regs->sp + 8ull * places->words[i]))
+		    bpf_probe_read_user(&word, sizeof(word), (void *)regs->sp + 8ull * (places->words[i] - 1)))
 			break;
 		key = mix(key, word);
 	}
@@ -272,9 +294,8 @@ static __always_inline void keep_places(struct stack_places *places, const struc
 
 	places->key = key;
 	places->bp_used = w->bp_used;
-	for (int i = 0; i < 2; i++) {
-		/* The word itself may be at the stack pointer: then it is no place, and the key lacks it. */
-		words = i < w->places ? (w->place[i] - sp) / 8 : 0;
+	for (int i = 0; i < WP_PLACES; i++) {
+		words = i < w->places ? (w->place[i] - sp) / 8 + 1 : 0;
 		places->words[i] = words < 0x10000 ? words : 0;
 	}
 }
@@ -289,7 +310,7 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64
 	struct stack_places *places = NULL;
 	struct pt_regs *regs = NULL;
 	struct stack_entry *e;
-	bool known, settled;
+	bool known, settled, for_now;
 
 	if (!s || !counts)
 		return 0;
@@ -321,7 +342,7 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64
 	known = e->key == key;
 	if (known) {
 		e->hits++;
-		/* Until rules are known, the key lacks return addresses: nothing is assumed. */
+		/* Until rules are known, the key lacks return addresses: nothing is assumed, but where none is looked for. */
 		if (remember_stacks && e->settled && !e->unreliable && !is_checked(e->hits)) {
 			e->unchecked++;
 			counts->repeated++;
@@ -333,6 +354,7 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64
 	id = take_stack(ctx, regs, task, who);
 	counts->ns += bpf_ktime_get_ns() - began;
 	settled = !s->room.walk.unknown;
+	for_now = unwind_by_tables && s->room.walk.by_pointers;
 	if (settled && places && s->room.walk.places)
 		keep_places(places, &s->room.walk, look, regs->sp);
 	if (!known) {
@@ -341,10 +363,12 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64
 		e->hits = 0;
 		e->unreliable = 0;
 		e->settled = settled;
-	} else if (!e->settled) {
+		e->for_now = for_now;
+	} else if (!e->settled || e->for_now) {
 		/* More is known by now: another id does not mean another stack. */
 		e->stack = id;
 		e->settled = settled;
+		e->for_now = for_now;
 	} else if (!e->unreliable && settled) {
 		counts->checked++;
 		if (id != e->stack) {

@@ -5,43 +5,37 @@
  * 1. The tables are large, and reading them is not for the kernel. User space looks up the rule of each address that
  *    was once on a stack, and puts it into a table of one word for each: `unwind_rules`. A walk here reads one
  *    such word and one or two words of the stack for each frame.
- * 2. Where a rule is missing, the walk stops, and up to 8 KiB of the stack go through the ring buffer to a
+ * 2. Where a rule is missing, the walk stops, and up to 8 KiB of the stack go through a ring buffer to a
  *    thread of user space, which finishes the walk and adds the rules. They are in memory alone.
- * 3. Copies may take half of the ring buffer, so that no other rare record is lost for them.
+ * 3. That ring buffer is for copies alone, and wakes its reader: each stack is copied until its rules are there.
+ *    Where a process makes too many, as generated code can that keeps no frame pointer, user space says so by a rule, and
+ *    its stacks are found by frame pointers for a while.
+ * 4. Kernels without bpf_loop (before 5.17) cannot walk: an ordinary loop takes their verifier seconds. There
+ *    `unwind_by_tables` is false.
  */
 #ifndef WAKEPATH_UNWIND_BPF_H
 #define WAKEPATH_UNWIND_BPF_H
 
 #include "ring.bpf.h"
-#include "unwind.h"
+#include "unwind_walk.h"
 
-/* WP_RULES words, or a single one where no stack is taken; set before loading. User space writes it. */
+/* If false, callers are found by frame pointers alone, and nothing is copied. */
+__weak const volatile bool unwind_by_tables = false;
+
+/* WP_RULE_SETS sets, or a single one where no stack is unwound; set before loading. User space writes it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct wp_rule_set);
 } unwind_rules SEC(".maps") __weak;
 
-#define WP_NO_PLACES 2
-
-struct walk {
-	__u64 space;
-	__u64 ip;
-	__u64 sp;
-	__u64 bp;
-	__u64 pair[2];
-	__u32 stands;
-	__u32 count;   /* frames that were found */
-	__u32 proved;  /* the first of them */
-	__u32 certain; /* nothing but tables led here */
-	__u32 unknown; /* it ended at an address whose rule is missing */
-	__u32 bp_used; /* the thread's own frame pointer led on */
-	__u32 bp_own;  /* `bp` is still that of the thread */
-	__u32 places;
-	__u64 place[WP_NO_PLACES]; /* where the first return addresses outside of the C library are */
-};
+/* Its size is set before loading. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} stack_copies SEC(".maps") __weak;
 
 /* Room for a stack. The memory has room for one page more than is ever filled, for the verifier. */
 struct stack_room {
@@ -65,100 +59,44 @@ static __always_inline __u64 space_of(struct walk *w, struct task_struct *task)
 
 static __always_inline __u32 rule_of(__u64 space, __u64 address, __u32 stands)
 {
-	__u64 hash = wp_rule_hash(space, address, stands), *word;
-	__u32 slot = hash & (WP_RULES - 1);
+	__u64 hash = wp_rule_hash(space, address, stands), word;
+	__u32 slot = hash & (WP_RULE_SETS - 1);
+	volatile struct wp_rule_set *set = bpf_map_lookup_elem(&unwind_rules, &slot);
 
-	word = bpf_map_lookup_elem(&unwind_rules, &slot);
-	if (!word)
+	if (!set)
 		return 0;
-	hash ^= *(volatile __u64 *)word;
-	return hash >> 32 ? 0 : (__u32)*(volatile __u64 *)word;
-}
-
-struct step {
-	struct stack_room *room;
-	__u32 at;
-};
-
-/* One frame of a walk; 1 if it was the last one. */
-static int step(__u32 i, struct step *step)
-{
-	struct stack_room *room = step->room;
-	volatile struct walk *w = &room->walk;
-	__u64 frame, ip = w->ip, word, sp = w->sp;
-	__u32 rule, n, kind, saved, at = step->at;
-
-	rule = rule_of(w->space, ip, w->stands);
-	if (!rule) {
-		w->unknown = 1;
-		return 1;
+#pragma unroll
+	for (int i = 0; i < WP_RULE_WAYS; i++) {
+		word = set->words[i];
+		if (!((word ^ hash) >> 32))
+			return word;
 	}
-	if (!w->stands) {
-		n = w->count;
-		if (n >= WP_MAX_WALK || at + n >= WP_MAX_FRAMES)
-			return 1;
-		if (rule & WP_RULE_NO_CALL)
-			w->certain = 0;
-		room->copy.frames[at + n] = ip;
-		w->count = n + 1;
-		if (w->certain)
-			w->proved = n + 1;
-		n = w->places;
-		if (!(rule & WP_RULE_LIBRARY) && n < WP_NO_PLACES) {
-			w->place[n] = sp - sizeof(word);
-			w->places = n + 1;
-		}
-	}
-	kind = rule & WP_RULE_KIND;
-	if (kind == WP_RULE_OUTERMOST || kind == WP_RULE_UNSUPPORTED)
-		return 1;
-	frame = sp;
-	if (kind != WP_RULE_FROM_SP) {
-		frame = w->bp;
-		if (frame < sp)
-			return 1;
-		if (w->bp_own)
-			w->bp_used = 1;
-	}
-	saved = wp_rule_bp(rule);
-	if (kind == WP_RULE_NO_TABLE) {
-		w->certain = 0;
-		frame += 16;
-		saved = 2;
-	} else {
-		frame += wp_rule_bytes(rule);
-	}
-	/* A stack grows downwards: the caller's frame lies above. */
-	if (frame <= sp || bpf_probe_read_user(room->walk.pair, sizeof(room->walk.pair), (void *)frame - 16))
-		return 1;
-	ip = w->pair[1];
-	if (ip < 0x1000)
-		return 1;
-	if (saved) {
-		word = w->pair[0];
-		if (saved != 2 && bpf_probe_read_user(&word, sizeof(word), (void *)frame - 8ull * saved))
-			word = 0;
-		w->bp = saved == WP_RULE_BP_LOST ? 0 : word;
-		w->bp_own = 0;
-	}
-	w->ip = ip;
-	w->sp = frame;
-	w->stands = 0;
 	return 0;
 }
 
-/*
- * Walks from the registers in `walk`, and writes the frames behind frame `at`. Before 5.17 the kernel has no such
- * loop, and to verify an ordinary one takes it seconds: there user space does all walks.
- */
+static __always_inline bool read_user(void *to, __u32 bytes, __u64 address)
+{
+	return !bpf_probe_read_user(to, bytes, (void *)address);
+}
+
+#include "unwind_step.h"
+
+/* Walks from the registers in `walk`, and writes the frames behind frame `at`. */
 static __always_inline void walk_stack(struct stack_room *room, __u32 at)
 {
 	struct step all = { .room = room, .at = at };
+	volatile struct walk *w = &room->walk;
 
-	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_loop))
-		bpf_loop(WP_MAX_WALK, step, &all, 0);
-	else
-		room->walk.unknown = 1;
+	/* The second condition is for libbpf: it removes what this kernel does not know. */
+	if (!unwind_by_tables || !bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_loop) || w->by_pointers) {
+		w->by_pointers = 1;
+		return;
+	}
+	bpf_loop(WP_MAX_WALK, step, &all, 0);
+	if (w->unknown && rule_of(w->space, WP_QUIET_ADDRESS, 1)) {
+		w->unknown = 0;
+		w->by_pointers = 1;
+	}
 }
 
 /* Copies the stack from an address on: as much of it as there is. Returns the number of bytes. */
@@ -183,8 +121,6 @@ static __noinline bool hand_over(struct stack_room *room, struct task_struct *ta
 	__u64 size;
 	__u32 bytes;
 
-	if (bpf_ringbuf_query(&life, BPF_RB_AVAIL_DATA) > bpf_ringbuf_query(&life, BPF_RB_RING_SIZE) / 2)
-		return false;
 	c->h = sample_in(room)->h;
 	c->h.kind = WP_STACK_COPY;
 	c->id = id;
@@ -202,10 +138,15 @@ static __noinline bool hand_over(struct stack_room *room, struct task_struct *ta
 	asm volatile("" : "+r"(size));
 	if (size > sizeof(*c) + WP_COPY_BYTES)
 		return false;
-	return !bpf_ringbuf_output(&life, c, size, BPF_RB_NO_WAKEUP);
+	/* Wakes the reader if it has seen all before. */
+	return !bpf_ringbuf_output(&stack_copies, c, size, 0);
 }
 
-static __always_inline void begin_walk(struct stack_room *room, struct task_struct *task, __u64 ip, __u64 sp, __u64 bp)
+/* The code segment of programs of 32 bits, whose frames are other ones. */
+#define USER32_CS 0x23
+
+static __always_inline void begin_walk(struct stack_room *room, struct task_struct *task, __u64 cs, __u64 ip, __u64 sp,
+				       __u64 bp)
 {
 	struct walk *w = &room->walk;
 
@@ -218,6 +159,7 @@ static __always_inline void begin_walk(struct stack_room *room, struct task_stru
 	w->proved = 0;
 	w->certain = 1;
 	w->unknown = 0;
+	w->by_pointers = cs == USER32_CS;
 	w->bp_used = 0;
 	w->bp_own = 1;
 	w->places = 0;

@@ -10,8 +10,12 @@
 #include "records.h"
 #include "mix.h"
 
-/* Words of the table of rules. */
-#define WP_RULES (1 << 16)
+/* The table of rules: sets, each of some words, one for an address. */
+#define WP_RULE_SETS (1 << 14)
+#define WP_RULE_WAYS 4
+struct wp_rule_set {
+	__u64 words[WP_RULE_WAYS];
+};
 /* The most frames that one walk finds. */
 #define WP_MAX_WALK (WP_MAX_FRAMES - WP_MAX_KERNEL_FRAMES - 1)
 /* The most bytes of a stack that are copied. */
@@ -25,6 +29,7 @@ enum wp_rule_kind {
 	WP_RULE_NO_TABLE = 3,
 	WP_RULE_OUTERMOST = 4,
 	WP_RULE_UNSUPPORTED = 5,
+	WP_RULE_NO_CODE = 6,
 };
 #define WP_RULE_LIBRARY 8
 #define WP_RULE_NO_CALL 16
@@ -41,6 +46,9 @@ static inline __attribute__((always_inline)) __u32 wp_rule_bp(__u32 rule)
 	return rule >> 18;
 }
 #define WP_RULE_BP_LOST 0x3fff
+
+/* While this address has a rule, at which no thread stands, no stack of that address space is copied. */
+#define WP_QUIET_ADDRESS 0
 
 /* `stands`: the thread stands at this address; otherwise it is a return address. */
 static inline __attribute__((always_inline)) __u64 wp_rule_hash(__u64 space, __u64 address, __u32 stands)

@@ -9,7 +9,7 @@ use clap::Args;
 use wakepath_caller::Caller;
 use wakepath_engine::PathQuery;
 use wakepath_engine::record::{
-    AllowedProbes, Kept, Made, Options, Place, RecordError, Request, Stacks, record,
+    AllowedProbes, Callers, Kept, Made, Options, Place, RecordError, Request, Stacks, record,
 };
 use wakepath_report::text;
 
@@ -68,6 +68,12 @@ pub struct RecordArguments {
         conflicts_with = "path_only"
     )]
     stacks: Option<Stacks>,
+    /// Find the callers in stacks and samples by frame pointers alone: no part of a stack's memory is copied
+    ///
+    /// Functions that keep no frame pointer then have wrong callers, or none. Without this, callers are found by the
+    /// tables for unwinding in the files.
+    #[arg(long, conflicts_with = "path_only")]
+    frame_pointers: bool,
     /// Record each call of this function (libc:malloc, ./app:handle_*, kernel:vfs_read) as a window of its own
     ///
     /// `wakepath path --call` then shows what the slow calls waited for.
@@ -141,6 +147,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         calls: !arguments.path_only,
         samples_per_second: if arguments.path_only { 0 } else { arguments.samples },
         stacks: arguments.stacks.unwrap_or(Stacks::None),
+        callers: if arguments.frame_pointers { Callers::ByFramePointers } else { Callers::ByTables },
         calibrate: !arguments.no_calibration,
         duration: arguments.duration,
         command: arguments.command.clone(),

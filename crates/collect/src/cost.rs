@@ -68,15 +68,23 @@ impl Calibration {
     }
 
     /// Measures with the programs, which are attached now. `None` where the kernel keeps no statistics, or the
-    /// measurement is too noisy to show a cost. The records of all this are dropped.
-    pub(crate) fn finish(self, programs: &Programs<'_>, sched: &Rings, net: &Rings) -> Option<Costs> {
+    /// measurement is too noisy to show a cost. The records of all this are dropped. Calls `meanwhile` behind
+    /// each slice.
+    pub(crate) fn finish(
+        self,
+        programs: &Programs<'_>,
+        sched: &Rings,
+        net: &Rings,
+        mut meanwhile: impl FnMut(),
+    ) -> Option<Costs> {
         let Self { loads, pinned } = self;
         if sched.size().min(net.size()) < MIN_RING_BYTES {
             return None;
         }
-        let discard = || {
+        let mut discard = || {
             sched.discard();
             net.discard();
+            meanwhile();
         };
         let mut measured = Vec::new();
         for ((mut load, trips, bare), slices) in loads.into_iter().zip(SLICES) {
@@ -85,7 +93,7 @@ impl Calibration {
                 discard();
             }
             // Packets that are slow once on a busy machine do not spoil the rest.
-            if let Some(attached) = slices_of(&mut load, trips, slices, discard) {
+            if let Some(attached) = slices_of(&mut load, trips, slices, &mut discard) {
                 measured.push((load, trips, bare, attached));
             }
         }

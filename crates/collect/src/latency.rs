@@ -80,7 +80,7 @@ pub fn count(options: &LatencyOptions, stop: &Signals) -> Result<LatencyOutcome,
     let mut next = options.every;
     let (reason, status) = loop {
         let due = next.map(|next| next.saturating_sub(began.elapsed()));
-        watch.sleep(due.unwrap_or(CHECK_INTERVAL).min(CHECK_INTERVAL));
+        watch.sleep(due.unwrap_or(CHECK_INTERVAL).min(CHECK_INTERVAL), None);
         if let (Some(at), Some(every)) = (next, options.every)
             && began.elapsed() >= at
         {

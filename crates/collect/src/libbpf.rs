@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Func, Typedef};
+use libbpf_rs::btf::types::{Enum, Func, Typedef};
 use libbpf_rs::{Iter, IterOpts, MapCore, MapFlags, Object, Program, ProgramMut, libbpf_sys};
 
 use crate::error::Error;
@@ -46,6 +46,12 @@ pub(crate) fn has_tracepoint(kernel: &Btf<'_>, name: &str) -> bool {
 /// Whether the kernel has a function of this name that BPF programs can name.
 pub(crate) fn has_function(kernel: &Btf<'_>, name: &str) -> bool {
     kernel.type_by_name::<Func<'_>>(name).is_some()
+}
+
+/// Whether the kernel has a helper function of this name for BPF programs (`BPF_FUNC_loop`).
+pub(crate) fn has_helper(kernel: &Btf<'_>, name: &str) -> bool {
+    let helpers = kernel.type_by_name::<Enum<'_>>("bpf_func_id");
+    helpers.is_some_and(|helpers| helpers.iter().any(|helper| helper.name.is_some_and(|it| it == name)))
 }
 
 /// The program of this name.

@@ -55,12 +55,13 @@ impl MappedCode {
         Ok(Self { rings, made: VecDeque::new() })
     }
 
-    /// Takes what was reported since the last call.
-    pub(crate) fn take(&mut self) {
+    /// Takes what was reported since the last call, and passes each on to `see`.
+    pub(crate) fn take(&mut self, mut see: impl FnMut(&Made)) {
         let Self { rings, made } = self;
         for ring in rings {
             ring.drain(|record| {
                 if let Some(one) = decode(record) {
+                    see(&one);
                     if made.len() == MAX_MADE {
                         made.pop_front();
                     }
@@ -227,7 +228,9 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().expect("a program");
         let tgid = child.id();
         child.wait().expect("its end");
-        code.take();
+        let mut seen = 0;
+        code.take(|_| seen += 1);
+        assert!(seen >= 3);
         let paths: Vec<_> = code.of(tgid).map(|made| String::from_utf8_lossy(&made.mapping.path)).collect();
         for part in ["/true", "/libc", "[vdso]"] {
             assert!(paths.iter().any(|path| path.contains(part)), "{part}: {paths:?}");

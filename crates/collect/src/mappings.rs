@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use wakepath_event::{Mapping, Tid};
 
-use crate::mapped_code::MappedCode;
+use crate::mapped_code::{Made, MappedCode};
 
 /// A program file that was mapped, and that this process may open through its mapping alone: its path leads through a
 /// directory of another user, or belongs to a container.
@@ -51,8 +51,8 @@ impl Mappings {
     }
 
     /// From now on questions are answered, with the privileges of this thread and at normal priority. `code` has what
-    /// processes mapped that are gone by then.
-    pub(crate) fn start(self, code: Option<MappedCode>) -> Self {
+    /// processes mapped that are gone by then; each of its mappings is passed on to `see`.
+    pub(crate) fn start(self, code: Option<MappedCode>, see: impl Fn(&Made) + Send + 'static) -> Self {
         let Self { questions, answers, reader } = self;
         let reader = match reader {
             Reader::Idle(asked, found) => Reader::At(std::thread::spawn(move || {
@@ -60,7 +60,7 @@ impl Mappings {
                 unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 0) };
                 let mut known = Mapped { code, ..Mapped::default() };
                 let mut pending = Pending::default();
-                while let Some((tgid, address)) = pending.next(&asked, || known.take_code()) {
+                while let Some((tgid, address)) = pending.next(&asked, || known.take_code(&see)) {
                     if known.sampled(tgid, address).into_iter().any(|mapping| found.send(mapping).is_err()) {
                         break;
                     }
@@ -148,9 +148,9 @@ struct Known {
 const MAX_READS: u32 = 20;
 
 impl Mapped {
-    fn take_code(&mut self) {
+    fn take_code(&mut self, see: impl Fn(&Made)) {
         if let Some(code) = &mut self.code {
-            code.take();
+            code.take(see);
         }
     }
 
@@ -289,7 +289,7 @@ mod tests {
         let mappings = Mappings::new();
         let here = a_question_asked_before_the_reader_began_is_answered_by_the_end as fn() as usize as u64;
         mappings.sampled(std::process::id(), here);
-        let (found, _) = mappings.start(None).finish();
+        let (found, _) = mappings.start(None, |_| ()).finish();
         let mine = found.iter().find(|mapping| (mapping.from..mapping.to).contains(&here)).unwrap();
         assert_eq!(&*mine.path, std::env::current_exe().unwrap().as_os_str().as_encoded_bytes());
         assert_eq!(mine.tgid, Tid(std::process::id()));

@@ -22,6 +22,8 @@ pub struct Options {
     pub samples_per_second: u32,
     /// Stacks where threads begin to wait, and where threads wake others.
     pub stacks: Stacks,
+    /// How the callers in stacks and samples are found.
+    pub callers: Callers,
     /// User functions whose calls are recorded, with their names.
     pub functions: Vec<(String, Probe)>,
     /// Functions of the kernel whose calls are recorded, with their names as targets.
@@ -51,6 +53,15 @@ pub enum Stacks {
     Each,
 }
 
+/// How the callers of the innermost function of a stack are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Callers {
+    /// By the tables for unwinding of the files. Where a table was not looked up yet, parts of a stack pass through memory.
+    ByTables,
+    /// By frame pointers, and by the words on the stack.
+    ByFramePointers,
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -60,6 +71,7 @@ impl Default for Options {
             calls: true,
             samples_per_second: 99,
             stacks: Stacks::None,
+            callers: Callers::ByTables,
             functions: Vec::new(),
             kernel_functions: Vec::new(),
             calibrate: true,
@@ -84,6 +96,11 @@ impl Options {
         self.net_ring_bytes = bytes / 2;
         self.life_bytes = bytes;
         bytes
+    }
+
+    /// Whether stacks are taken, at waits or in samples.
+    pub(crate) fn takes_stacks(&self) -> bool {
+        self.stacks != Stacks::None || self.samples_per_second > 0
     }
 
     /// Whether calls of functions are recorded in all processes.

@@ -1,7 +1,8 @@
 //! The BPF programs of a recording session: those that the kernel and the options allow are loaded and attached.
 
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
@@ -13,9 +14,10 @@ use crate::cost::Runs;
 use crate::error::Error;
 use crate::kernel_probes::{self, KernelProbes, KernelTypes};
 use crate::libbpf::{
-    self, has_function, has_tracepoint, into_io, load_error, per_cpu, run_iterator, sum_per_cpu, word,
+    self, has_function, has_helper, has_tracepoint, into_io, load_error, per_cpu, run_iterator, sum_per_cpu,
+    word,
 };
-use crate::options::{Options, Stacks};
+use crate::options::{Callers, Options, Stacks};
 use crate::probes::{self, OpenCall};
 use crate::rings::{Rings, value_size};
 use crate::sampling;
@@ -32,6 +34,9 @@ const STAND_INS: [(&str, &str); 1] = [("sock_def_readable", "sk_data_ready")];
 
 /// Entries of each CPU's cache of stacks: `STACK_CACHE` of `bpf/stack.bpf.h`.
 const STACK_CACHE: u32 = 4096;
+
+/// Size of the ring buffer for copies of stacks, bytes: some 220 of them.
+const COPY_BYTES: u32 = 2 << 20;
 
 /// Something that this kernel does not let us record, and its consequence for an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,9 +66,15 @@ fn consequence(program: &str) -> &'static str {
     }
 }
 
-/// Whether stacks are taken, at waits or in samples.
-fn takes_stacks(options: &Options) -> bool {
-    options.stacks != Stacks::None || options.samples_per_second > 0
+/// Whether stacks are unwound by the tables of the files, and what is missing if they are not though they could be: the
+/// programs walk in a loop of the kernel's, `bpf_loop`.
+fn unwinding(options: &Options, has_loop: bool) -> (bool, Option<Missing>) {
+    let wanted = options.takes_stacks() && options.callers == Callers::ByTables;
+    let missing = Missing {
+        what: "bpf_loop (Linux 5.17)".into(),
+        consequence: "callers are found by frame pointers alone; functions that keep none have wrong ones, marked as not proved",
+    };
+    (wanted && has_loop, (wanted && !has_loop).then_some(missing))
 }
 
 /// Whether the options need a program.
@@ -89,6 +100,8 @@ pub(crate) struct Programs<'obj> {
     links: Vec<Link>,
     kernel_probes: KernelProbes,
     pub(crate) missing: Vec<Missing>,
+    /// Stacks are unwound by the tables of the files.
+    unwinds: bool,
 }
 
 impl<'obj> Programs<'obj> {
@@ -134,6 +147,9 @@ impl<'obj> Programs<'obj> {
         rodata.record_calls = options.calls;
         rodata.record_stacks = options.stacks != Stacks::None;
         rodata.remember_stacks = options.stacks == Stacks::Remembered;
+        let (unwinds, not_unwound) = unwinding(options, has_helper(&kernel, "BPF_FUNC_loop"));
+        rodata.unwind_by_tables = unwinds;
+        missing.extend(not_unwound);
         let maps = &mut open.maps;
         for (map, size) in
             [(&mut maps.sched_rings, options.sched_ring_bytes), (&mut maps.net_rings, options.net_ring_bytes)]
@@ -145,14 +161,16 @@ impl<'obj> Programs<'obj> {
         for map in [&mut maps.stack_cache, &mut maps.stack_places, &mut maps.stacks_told] {
             map.set_max_entries(cached).map_err(load_error)?;
         }
-        if takes_stacks(options) {
-            maps.unwind_rules.set_max_entries(wakepath_unwind::RULES as u32).map_err(load_error)?;
+        if unwinds {
+            maps.unwind_rules.set_max_entries(wakepath_unwind::RULE_SETS as u32).map_err(load_error)?;
+            maps.stack_copies.set_max_entries(COPY_BYTES).map_err(load_error)?;
         }
         maps.current_places.set_max_entries(cpus as u32).map_err(load_error)?;
         maps.life.set_max_entries(options.life_bytes as u32).map_err(load_error)?;
 
         let skeleton = open.load().map_err(load_error)?;
-        Ok(Self { skeleton, links: Vec::new(), kernel_probes: KernelProbes::default(), missing })
+        let kernel_probes = KernelProbes::default();
+        Ok(Self { skeleton, links: Vec::new(), kernel_probes, missing, unwinds })
     }
 
     /// Maps the rings: those for switches and wake-ups, and those for packets.
@@ -164,23 +182,33 @@ impl<'obj> Programs<'obj> {
         ))
     }
 
-    /// Maps the rules for unwinding; `None` if no stacks are taken.
-    pub(crate) fn unwind_rules(&self, options: &Options) -> Result<Option<UnwindRules>, Error> {
+    /// Maps the rules for unwinding; `None` if no stacks are unwound.
+    pub(crate) fn unwind_rules(&self) -> Result<Option<UnwindRules>, Error> {
         let map = || UnwindRules::map(self.skeleton.maps.unwind_rules.as_fd());
-        takes_stacks(options).then(map).transpose().map_err(|source| Error::MapRings { source })
+        self.unwinds.then(map).transpose().map_err(|source| Error::MapRings { source })
     }
 
-    /// A reader of the rare records, which passes each to `take`.
-    pub(crate) fn life<'cb>(&self, mut take: impl FnMut(&[u8]) + 'cb) -> Result<RingBuffer<'cb>, Error> {
+    /// A reader of the rare records and of the copies of stacks, which passes each to `take`.
+    pub(crate) fn life<'cb>(&self, take: impl Fn(&[u8]) + 'cb) -> Result<RingBuffer<'cb>, Error> {
+        let take = Rc::new(take);
         let mut builder = RingBufferBuilder::new();
-        builder
-            .add(&self.skeleton.maps.life, move |record| {
-                take(record);
-                0
-            })
-            .map(|_| ())
-            .map_err(load_error)?;
+        let maps = &self.skeleton.maps;
+        for ring in [&maps.life, &maps.stack_copies] {
+            let take = Rc::clone(&take);
+            builder
+                .add(ring, move |record| {
+                    take(record);
+                    0
+                })
+                .map(|_| ())
+                .map_err(load_error)?;
+        }
         builder.build().map_err(load_error)
+    }
+
+    /// A descriptor that can be read while copies of stacks wait.
+    pub(crate) fn copies(&self) -> BorrowedFd<'_> {
+        self.skeleton.maps.stack_copies.as_fd()
     }
 
     /// The number of rare records that were lost so far for want of room, by CPU.
@@ -318,5 +346,41 @@ fn has_target(kernel: &Btf<'_>, section: &str) -> bool {
         Some(("tp_btf", tracepoint)) => has_tracepoint(kernel, tracepoint),
         Some(("fentry", function)) => has_function(kernel, function),
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_the_kernels_loop_callers_are_found_by_frame_pointers_and_it_is_said() {
+        let asked = |stacks, samples_per_second, callers| Options {
+            stacks,
+            samples_per_second,
+            callers,
+            ..Options::default()
+        };
+        for (options, wanted) in [
+            (asked(Stacks::None, 99, Callers::ByTables), true),
+            (asked(Stacks::Each, 0, Callers::ByTables), true),
+            (asked(Stacks::None, 0, Callers::ByTables), false),
+            (asked(Stacks::Remembered, 99, Callers::ByFramePointers), false),
+        ] {
+            assert_eq!(unwinding(&options, true), (wanted, None), "{options:?}");
+            let (unwinds, missing) = unwinding(&options, false);
+            assert!(!unwinds && missing.is_some() == wanted, "{options:?}");
+        }
+    }
+
+    #[test]
+    fn a_helper_is_one_of_those_that_the_kernel_describes() {
+        let Ok(kernel) = libbpf::kernel_types() else {
+            return eprintln!(
+                "skipped: no kernel types here; would show that the kernel describes its helpers"
+            );
+        };
+        assert!(has_helper(&kernel, "BPF_FUNC_map_lookup_elem"));
+        assert!(!has_helper(&kernel, "BPF_FUNC_of_no_kernel"));
     }
 }

@@ -26,7 +26,7 @@ use crate::programs::{Missing, Programs};
 use crate::rings::Rings;
 use crate::signals::Signals;
 use crate::stack_copy::StackCopy;
-use crate::unwinder::Unwinder;
+use crate::unwinder::{Spaces, Unwinder};
 use crate::watch::{EndReason, Watch, pidfd};
 use crate::write_behind::{WriteBehind, WriteCommand};
 use crate::{clocks, names, rights, sampling};
@@ -37,6 +37,8 @@ use crate::{clocks, names, rights, sampling};
 const MAX_SLEEP: Duration = Duration::from_millis(50);
 /// The shortest sleep between drains, when a ring was more than a quarter full.
 const MIN_SLEEP: Duration = Duration::from_millis(5);
+/// The shortest sleep between drains while stacks are copied.
+const COPY_SLEEP: Duration = Duration::from_millis(2);
 /// Bytes that may always wait to be written: several seconds of a busy machine, since a busy disk makes even a write
 /// to memory wait that long.
 const MIN_WAITING_BYTES: usize = 64 << 20;
@@ -102,7 +104,7 @@ pub fn record(
     let mut storage = MaybeUninit::uninit();
     let mut programs = Programs::load(&mut storage, options, cpus)?;
     let (sched, net) = programs.rings(options, cpus)?;
-    let unwind_rules = programs.unwind_rules(options)?;
+    let mut spaces = programs.unwind_rules()?.map(Spaces::new);
     let arrived = Rc::new(RefCell::new(Vec::new()));
     let incoming = Rc::clone(&arrived);
     let buffer = programs.life(move |record| incoming.borrow_mut().push(Box::from(record)))?;
@@ -120,7 +122,11 @@ pub fn record(
     }
     let calibration = options.calibrate.then(Calibration::begin).flatten();
     programs.attach(options)?;
-    let costs = calibration.and_then(|calibration| calibration.finish(&programs, &sched, &net));
+    let costs = calibration.and_then(|calibration| {
+        calibration.finish(&programs, &sched, &net, || {
+            learn_own_stacks(spaces.as_mut(), &buffer, &arrived);
+        })
+    });
     let costs = costs.map(|costs| cost::Recorded::new(costs, &sched, options.records_functions()));
 
     let (began, spent) = (Instant::now(), cpu_time());
@@ -135,7 +141,7 @@ pub fn record(
         mappings: Mappings::new(),
         mapped_files: Vec::new(),
         costs,
-        unwinder: Unwinder::new(unwind_rules),
+        unwinder: Unwinder::new(spaces),
         life_lost: vec![0; cpus],
         skipped: 0,
         stacks: options.stacks != Stacks::None,
@@ -144,8 +150,7 @@ pub fn record(
     };
     session.begin(options, held.as_ref())?;
     // Without it, processes that end at once have no names of code.
-    let takes_stacks = options.samples_per_second > 0 || options.stacks != Stacks::None;
-    let code = if takes_stacks { MappedCode::watch().ok() } else { None };
+    let code = if options.takes_stacks() { MappedCode::watch().ok() } else { None };
     let command = held.as_ref().map(|held| held.pid);
     session.released = clocks::now();
     if let Some(Err(source)) = held.map(Held::release) {
@@ -158,7 +163,8 @@ pub fn record(
     rights::keep_for_session(options.caller.as_ref(), command_is_roots)
         .map_err(|source| Error::Rights { source })?;
     // Threads inherit privileges: they start after these were dropped.
-    session.mappings = std::mem::replace(&mut session.mappings, Mappings::new()).start(code);
+    let see = session.unwinder.mapped();
+    session.mappings = std::mem::replace(&mut session.mappings, Mappings::new()).start(code, see);
     session.unwinder = std::mem::replace(&mut session.unwinder, Unwinder::new(None)).start();
     session.out.start();
     let mut out_of_room = None;
@@ -281,7 +287,10 @@ impl Session<'_, '_> {
         let mut sleep = MIN_SLEEP;
         let mut next_check = began + CHECK_INTERVAL;
         loop {
-            watch.sleep(sleep);
+            // Where rules are missing, each stack is copied until they are there.
+            if watch.sleep(COPY_SLEEP, None) {
+                watch.sleep(sleep - COPY_SLEEP, Some(self.programs.copies()));
+            }
             let fullest = self.drain()?;
             sleep = match fullest {
                 full if full > 0.25 => MIN_SLEEP,
@@ -341,9 +350,10 @@ impl Session<'_, '_> {
         self.add_event(EventKind::Mark(Mark::Stopped));
         // Without a flush, which could take or lack the room that the end needs.
         self.take_rare();
-        self.commands.extend(self.unwinder.finish().into_iter().map(WriteCommand::Record));
+        // First this thread, which has work for the other one.
         let (mappings, files) = std::mem::replace(&mut self.mappings, Mappings::new()).finish();
         self.mapped_files = files;
+        self.commands.extend(self.unwinder.finish().into_iter().map(WriteCommand::Record));
         for mapping in mappings {
             self.add_event(EventKind::Mapping(mapping));
         }
@@ -407,10 +417,11 @@ impl Session<'_, '_> {
         }
         for record in arrived {
             let record = match StackCopy::new(record) {
-                Ok(copy) => {
+                Ok(Some(copy)) => {
                     self.mappings.sampled(copy.tgid(), copy.address());
                     self.unwinder.take(copy)
                 }
+                Ok(None) => None,
                 Err(record) => Some(record),
             };
             self.commands.extend(record.map(WriteCommand::Record));
@@ -501,6 +512,26 @@ impl Drop for RaisedPriority {
         // SAFETY: sets one number of this thread.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, self.before) };
     }
+}
+
+/// During the calibration: finds the rules for the stacks of its own threads, since it measures what a stack costs
+/// whose rules are known. The stacks themselves are dropped, as all records from then that only it needs.
+fn learn_own_stacks(spaces: Option<&mut Spaces>, buffer: &RingBuffer<'_>, arrived: &RefCell<Vec<Box<[u8]>>>) {
+    let Some(spaces) = spaces else { return };
+    // Errors would be those of the callback, which has none.
+    buffer.consume_raw();
+    let own = std::process::id();
+    let mut others = Vec::new();
+    for record in arrived.take() {
+        match StackCopy::new(record) {
+            Ok(Some(copy)) if copy.tgid() == own && !spaces.knows(&copy) => {
+                spaces.finish(&copy);
+            }
+            Ok(_) => {}
+            Err(record) => others.push(record),
+        }
+    }
+    arrived.replace(others);
 }
 
 /// The process and the innermost user address of a stack, at the offsets of `struct wp_sample`; `None` for other

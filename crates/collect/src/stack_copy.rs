@@ -19,9 +19,13 @@ const MEMORY: usize = FRAMES + MAX_FRAMES * 8;
 pub(crate) struct StackCopy(Box<[u8]>);
 
 impl StackCopy {
-    /// `record`, if it is a whole one of this kind; else the record itself.
-    pub(crate) fn new(record: Box<[u8]>) -> Result<Self, Box<[u8]>> {
-        if record.len() >= MEMORY && record[8] == KIND { Ok(Self(record)) } else { Err(record) }
+    /// `record`, if it is of this kind, or `None` if it is not whole; else the record itself. No record of this kind
+    /// is returned, since it would get onto a disk.
+    pub(crate) fn new(record: Box<[u8]>) -> Result<Option<Self>, Box<[u8]>> {
+        match record.get(8) {
+            Some(&KIND) => Ok((record.len() >= MEMORY).then_some(Self(record))),
+            _ => Err(record),
+        }
     }
 
     fn u16(&self, at: usize) -> u16 {
@@ -181,7 +185,7 @@ pub(crate) mod tests {
             set(FRAMES + n * 8, &frame.to_le_bytes());
         }
         bytes.extend([3; 16]);
-        StackCopy::new(bytes.into()).ok().expect("a copy")
+        StackCopy::new(bytes.into()).ok().flatten().expect("a copy")
     }
 
     /// A copy of a thread of this process with these registers.
@@ -195,7 +199,7 @@ pub(crate) mod tests {
         }
         set(72, &(memory.len() as u32).to_le_bytes());
         set(SAMPLE + HEADER, &std::process::id().to_le_bytes());
-        StackCopy::new(bytes.into()).ok().expect("a copy")
+        StackCopy::new(bytes.into()).ok().flatten().expect("a copy")
     }
 
     pub(crate) fn decoded(record: &[u8]) -> (u64, EventKind) {
@@ -263,9 +267,12 @@ pub(crate) mod tests {
         assert_eq!((stack.user.len(), stack.proved), (80, 80));
         assert_eq!((full.memory(), full.registers().bp, full.address()), (&[3; 16][..], 0x3000, 2));
         assert_eq!((full.space(), full.start_stack(), full.tgid()), (77, 88, 7));
-        // Too short, or of another kind.
+        // Another kind; and too short, which must not get onto a disk either.
         assert!(StackCopy::new(vec![0; MEMORY].into()).is_err());
-        assert!(StackCopy::new(vec![KIND; MEMORY - 1].into()).is_err());
+        assert!(StackCopy::new(vec![KIND; 8].into()).is_err());
+        for bytes in [9, MEMORY - 1] {
+            assert!(matches!(StackCopy::new(vec![KIND; bytes].into()), Ok(None)));
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The end of a session: its command or processes ended, its time is over, or it was asked to stop.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::child;
@@ -56,10 +56,11 @@ impl Watch {
         self.duration.map(|duration| duration.saturating_sub(self.began.elapsed()))
     }
 
-    /// Sleeps until one of the events may have come, `at_most` this long.
-    pub fn sleep(&mut self, at_most: Duration) {
+    /// Sleeps until one of the events may have come, or `input` can be read; `at_most` this long. Returns whether nothing
+    /// came.
+    pub fn sleep(&mut self, at_most: Duration, input: Option<BorrowedFd<'_>>) -> bool {
         let time = self.remaining().map_or(at_most, |remaining| remaining.min(at_most));
-        wait(&mut self.processes, time);
+        wait(&mut self.processes, input, time)
     }
 
     /// The reason why the session is over, and the command's wait status if it ended; `None` while it goes on.
@@ -98,20 +99,43 @@ pub(crate) fn pidfd(pid: u32) -> Option<OwnedFd> {
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Sleeps until a process ends, a signal comes or the time is over; removes processes that ended.
-fn wait(processes: &mut Vec<OwnedFd>, at_most: Duration) {
-    let mut polled: Vec<libc::pollfd> = processes
-        .iter()
-        .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-        .collect();
+/// Sleeps until a process ends, `input` can be read, a signal comes or the time is over, and returns whether it is over;
+/// removes processes that ended.
+fn wait(processes: &mut Vec<OwnedFd>, input: Option<BorrowedFd<'_>>, at_most: Duration) -> bool {
+    let descriptors = processes.iter().map(AsRawFd::as_raw_fd).chain(input.map(|fd| fd.as_raw_fd()));
+    let mut polled: Vec<libc::pollfd> =
+        descriptors.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
     let time = libc::timespec {
         tv_sec: at_most.as_secs() as libc::time_t,
         tv_nsec: libc::c_long::from(at_most.subsec_nanos() as i32),
     };
     // SAFETY: `polled` and `time` live across the call, the count is that of `polled`; no signal mask.
-    unsafe {
+    let ready = unsafe {
         libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, &raw const time, std::ptr::null())
     };
     let mut ended = polled.iter().map(|poll| poll.revents != 0);
     processes.retain(|_| !ended.next().unwrap_or(false));
+    ready == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_sleep_ends_early_where_a_process_ends_or_input_is_there() {
+        let long = Duration::from_secs(20);
+        let mut child = std::process::Command::new("true").spawn().expect("a program");
+        let mut watch = Watch::new(None, &[child.id()], None);
+        let began = Instant::now();
+        assert!(!watch.sleep(long, None) && watch.processes.is_empty());
+        child.wait().expect("its end");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        assert!(watch.sleep(Duration::from_millis(1), Some(reader.as_fd())), "nothing came");
+        drop(writer);
+        assert!(!watch.sleep(long, Some(reader.as_fd())));
+        assert!(began.elapsed() < long);
+    }
 }

@@ -7,11 +7,11 @@ use crate::latency::OtherProcesses;
 pub use crate::latency::live::AllowedProbes;
 use crate::latency::live::{LiveLatencyError, LiveTarget, kernel_functions, other_processes, user_functions};
 use crate::query::is_meant;
-use wakepath_collect::{Counted, MAX_TARGETS, MappedFile};
 pub use wakepath_collect::{
-    EndReason, Error as CollectError, GRACE, Options, Outcome, Running, Signals, Stacks, drop_rights,
-    exit_code,
+    Callers, EndReason, Error as CollectError, GRACE, Options, Outcome, Running, Signals, Stacks,
+    drop_rights, exit_code,
 };
+use wakepath_collect::{Counted, MAX_TARGETS, MappedFile};
 use wakepath_functions::{Pattern, Runtime};
 pub use wakepath_recording::Place;
 pub use wakepath_recording::WriteError;

@@ -5,6 +5,7 @@
 //! answer, and none a panic.
 
 mod code;
+mod elf_file;
 mod module;
 mod rule;
 mod rules;
@@ -14,6 +15,6 @@ mod walk;
 pub use code::ends_in_call;
 pub use module::Module;
 pub use rule::{Base, Rule, SavedBp};
-pub use rules::{RULES, entry, hash, rule_in};
+pub use rules::{RULE_SETS, RULE_WAYS, entry, hash, rule_in};
 pub use table::Table;
 pub use walk::{Place, Registers, Unwound, walk};

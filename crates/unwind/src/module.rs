@@ -1,39 +1,47 @@
 //! A mapped file: its code and its table.
 
-use std::cell::OnceCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 
-use object::read::elf::{ElfFile64, ProgramHeader};
-use object::{Endianness, ReadCache, elf};
+use object::ReadCache;
 
 use crate::code::ends_in_call;
+use crate::elf_file::{Elf, Part};
 use crate::rule::Rule;
 use crate::table::Table;
 use crate::walk::Place;
 
-/// A file whose code is mapped.
+/// A file whose code is mapped. Nothing of it is read until an address needs it.
 #[derive(Debug)]
 pub struct Module {
     file: File,
-    /// Read when the first address needs it.
-    table: OnceCell<Option<Table>>,
-    /// The parts that are loaded: where they stand in the file, how long they are, and the address they are for.
-    loaded: Vec<(u64, u64, u64)>,
+    content: OnceLock<Content>,
     /// It is the C library, or the program that loads it.
     pub library: bool,
 }
 
+#[derive(Debug, Default)]
+struct Content {
+    table: Option<Table>,
+    parts: Vec<Part>,
+}
+
 impl Module {
-    /// A file, of which only the beginning is read now.
-    pub fn new(file: File, library: bool) -> Self {
-        let loaded = loaded(&file).unwrap_or_default();
-        Self { file, table: OnceCell::new(), loaded, library }
+    /// A file.
+    pub const fn new(file: File, library: bool) -> Self {
+        Self { file, content: OnceLock::new(), library }
     }
 
     /// The bytes that it takes in memory.
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.table.get().and_then(Option::as_ref).map_or(0, Table::bytes)
+        let table = self.content.get().and_then(|content| content.table.as_ref());
+        size_of::<Self>() + table.map_or(0, Table::bytes)
+    }
+
+    /// Its table was read.
+    pub fn is_read(&self) -> bool {
+        self.content.get().is_some()
     }
 
     /// The place at an offset in the file. `stands`: a thread stands at this instruction; otherwise it is a return
@@ -41,11 +49,11 @@ impl Module {
     pub fn place(&self, offset: u64, stands: bool) -> Place {
         let called = stands || self.is_called(offset);
         let offset = if stands { offset } else { offset.wrapping_sub(1) };
-        let address = self.loaded.iter().find_map(|&(from, length, address)| {
-            let behind = offset.checked_sub(from).filter(|&behind| behind < length)?;
-            address.checked_add(behind)
+        let Content { table, parts } = self.content.get_or_init(|| Content::of(&self.file));
+        let address = parts.iter().find_map(|part| {
+            let behind = offset.checked_sub(part.offset).filter(|&behind| behind < part.bytes)?;
+            part.address.checked_add(behind)
         });
-        let table = self.table.get_or_init(|| Table::of(&self.file));
         let rule = match (table, address) {
             (Some(table), Some(address)) => table.rule(address),
             _ => Rule::NoTable,
@@ -60,11 +68,11 @@ impl Module {
     }
 }
 
-/// The loaded parts of a file.
-fn loaded(file: &File) -> Option<Vec<(u64, u64, u64)>> {
-    let cache = ReadCache::new(file.try_clone().ok()?);
-    let parsed = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
-    let endian = parsed.endian();
-    let parts = parsed.elf_program_headers().iter().filter(|part| part.p_type(endian) == elf::PT_LOAD);
-    Some(parts.map(|part| (part.p_offset(endian), part.p_filesz(endian), part.p_vaddr(endian))).collect())
+impl Content {
+    fn of(file: &File) -> Self {
+        let Ok(file) = file.try_clone() else { return Self::default() };
+        let cache = ReadCache::new(file);
+        let Some(elf) = Elf::parse(&cache) else { return Self::default() };
+        Self { table: Table::of_elf(&elf), parts: elf.parts() }
+    }
 }

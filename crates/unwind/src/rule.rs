@@ -19,6 +19,8 @@ pub enum Rule {
     Outermost,
     /// A table has the address, with a rule that is not of these forms.
     Unsupported,
+    /// The process has no code there, so that no call returns there either.
+    NoCode,
 }
 
 /// The register that a frame is measured from.
@@ -52,6 +54,7 @@ const FROM_BP: u32 = 2;
 const NO_TABLE: u32 = 3;
 const OUTERMOST: u32 = 4;
 const UNSUPPORTED: u32 = 5;
+const NO_CODE: u32 = 6;
 /// The address is in the C library.
 const LIBRARY: u32 = 8;
 /// No call stands before the address, though it is a return address.
@@ -79,6 +82,7 @@ impl Rule {
             Self::NoTable => NO_TABLE,
             Self::Outermost => OUTERMOST,
             Self::Unsupported => UNSUPPORTED,
+            Self::NoCode => NO_CODE,
         };
         let distances = match self {
             Self::Frame { words, bp, .. } => {
@@ -110,6 +114,7 @@ impl Rule {
             NO_TABLE => Self::NoTable,
             OUTERMOST => Self::Outermost,
             UNSUPPORTED => Self::Unsupported,
+            NO_CODE => Self::NoCode,
             _ => return None,
         };
         Some((rule, bits & NO_CALL == 0))
@@ -131,6 +136,7 @@ mod tests {
             Rule::NoTable,
             Rule::Outermost,
             Rule::Unsupported,
+            Rule::NoCode,
         ] {
             for (library, called) in [(false, true), (true, false)] {
                 assert_eq!(Rule::of_bits(rule.bits(library, called)), Some((rule, called)), "{rule:?}");

@@ -1,11 +1,14 @@
-//! The table of rules that is shared with the BPF programs: one word for each address, by a hash.
+//! The table of rules that is shared with the BPF programs: one word for each address, by a hash, in sets of some words,
+//! so that two addresses with the same place in it do not drive each other out.
 
 use crate::rule::Rule;
 
-/// The number of words of the table: `WP_RULES` of `bpf/unwind.h`.
-pub const RULES: usize = 1 << 16;
+/// The number of sets of the table: `WP_RULE_SETS` of `bpf/unwind.h`.
+pub const RULE_SETS: usize = 1 << 14;
+/// The number of words of a set: `WP_RULE_WAYS` of `bpf/unwind.h`.
+pub const RULE_WAYS: usize = 4;
 
-/// The hash of an address in an address space: its low bits are the place in the table. The instruction at which
+/// The hash of an address in an address space: its low bits are the set in the table. The instruction at which
 /// a thread stands has another rule than the same address as a return address.
 pub const fn hash(space: u64, address: u64, stands: bool) -> u64 {
     mix(mix(space, address), if stands { 1 } else { 2 })

@@ -3,22 +3,18 @@
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry,
     LittleEndian, ParsedEhFrameHdr, RegisterRule, UnwindContext, UnwindSection, UnwindTableRow, X86_64,
 };
-use object::read::elf::{ElfFile64, SectionHeader};
-use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadCache, elf};
+use object::{ReadCache, elf};
 
+use crate::elf_file::{Elf, MAX_READ_BYTES, SectionOf};
 use crate::rule::{Base, Rule, SavedBp};
 
 type Reader<'a> = EndianSlice<'a, LittleEndian>;
-type Elf<'a> = ElfFile64<'a, Endianness, &'a ReadCache<File>>;
 
-/// Most bytes of a table that are read; the largest of browsers have a quarter of it.
-const MAX_TABLE_BYTES: u64 = 64 << 20;
 /// Most entries of a table.
 const MAX_ENTRIES: usize = 1 << 20;
 /// Most bytes of one entry: longer ones are left out, since each unwinding would read them again.
@@ -64,28 +60,22 @@ impl Table {
     /// The table of an ELF file for x86-64; `None` if it has none that can be read.
     pub fn of(file: &File) -> Option<Self> {
         let cache = ReadCache::new(file.try_clone().ok()?);
-        let elf = Elf::parse(&cache).ok()?;
-        if elf.architecture() != object::Architecture::X86_64 {
-            return None;
+        Self::of_elf(&Elf::parse(&cache)?)
+    }
+
+    pub(crate) fn of_elf(elf: &Elf<'_>) -> Option<Self> {
+        let frames =
+            elf.section(b".eh_frame").and_then(|section| Some((section.address(), section.bytes()?)));
+        // A terminator alone is no table.
+        if let Some((address, bytes)) = frames.filter(|(_, bytes)| bytes.len() > 16) {
+            let list =
+                elf.section(b".eh_frame_hdr").and_then(|list| Some((list.address(), list.bytes()?.to_vec())));
+            return Some(Self::new(TableKind::EhFrame, address, bytes.to_vec(), list));
         }
-        if let Some(section) = elf.section_by_name(".eh_frame").filter(|section| section.size() > 16) {
-            let bytes = read_section(file, section.file_range()?, false)?;
-            let list = elf
-                .section_by_name(".eh_frame_hdr")
-                .and_then(|list| Some((list.address(), read_section(file, list.file_range()?, false)?)));
-            return Some(Self::new(TableKind::EhFrame, section.address(), bytes, list));
-        }
-        let section = elf.section_by_name(".debug_frame")?;
-        let header = section.elf_section_header();
-        let compressed = header.sh_flags(elf.endian()) & u64::from(elf::SHF_COMPRESSED) != 0;
-        let bytes = read_section(
-            file,
-            (header.sh_offset.get(elf.endian()), header.sh_size.get(elf.endian())),
-            compressed,
-        )?;
+        let bytes = inflated(&elf.section(b".debug_frame")?)?;
         let mut table = Self::new(TableKind::DebugFrame, 0, bytes, None);
-        if elf.section_by_name(".gopclntab").is_some() {
-            table.switches = switches(&elf);
+        if elf.section(b".gopclntab").is_some() {
+            table.switches = switches(elf);
         }
         Some(table)
     }
@@ -261,26 +251,20 @@ fn rule_of(row: &UnwindTableRow<usize>) -> Rule {
 /// The functions at which Go's entries end.
 fn switches(elf: &Elf<'_>) -> Vec<Range<u64>> {
     let mut found = Vec::new();
-    for symbol in elf.symbols() {
-        let Ok(name) = symbol.name_bytes() else { continue };
+    for (name, addresses) in elf.symbols() {
         let name = name.strip_suffix(b".abi0").unwrap_or(name);
         if SWITCHES.contains(&name) || OUTERMOST.contains(&name) {
-            found.push(symbol.address()..symbol.address().saturating_add(symbol.size()));
+            found.push(addresses);
         }
     }
     found
 }
 
-/// The bytes of a section, at most [`MAX_TABLE_BYTES`].
-fn read_section(file: &File, (offset, size): (u64, u64), compressed: bool) -> Option<Vec<u8>> {
-    let length = file.metadata().ok()?.len();
-    if size > MAX_TABLE_BYTES || offset.checked_add(size)? > length {
-        return None;
-    }
-    let mut bytes = vec![0; size as usize];
-    file.read_exact_at(&mut bytes, offset).ok()?;
-    if !compressed {
-        return Some(bytes);
+/// The bytes of a section, which may be compressed.
+fn inflated(section: &SectionOf<'_>) -> Option<Vec<u8>> {
+    let bytes = section.bytes()?;
+    if !section.is_compressed() {
+        return Some(bytes.to_vec());
     }
     // Elf64_Chdr: type, reserved, size, alignment.
     let kind = u32::from_le_bytes(*bytes.first_chunk()?);
@@ -288,6 +272,7 @@ fn read_section(file: &File, (offset, size): (u64, u64), compressed: bool) -> Op
         return None;
     }
     let mut inflated = Vec::new();
-    flate2::read::ZlibDecoder::new(bytes.get(24..)?).take(MAX_TABLE_BYTES).read_to_end(&mut inflated).ok()?;
+    // A few bytes may stand for many: the size that they claim is not used.
+    flate2::read::ZlibDecoder::new(bytes.get(24..)?).take(MAX_READ_BYTES).read_to_end(&mut inflated).ok()?;
     Some(inflated)
 }

@@ -52,6 +52,9 @@ pub fn walk(
         memory.get(from..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
     };
     let mut at = place(registers.ip, stands);
+    if !stands && at.rule == Rule::NoCode {
+        return unwound;
+    }
     if !stands && most > 0 {
         proved &= at.called;
         unwound.push(registers.ip, proved);
@@ -59,7 +62,8 @@ pub fn walk(
     while unwound.frames.len() < most {
         let (base, words, bp) = match at.rule {
             Rule::Frame { base, words, bp } => (base, words, bp),
-            Rule::NoTable => {
+            // A thread stands there all the same: its mappings have changed.
+            Rule::NoTable | Rule::NoCode => {
                 proved = false;
                 (Base::Bp, 2, SavedBp::At(2))
             }
@@ -82,13 +86,20 @@ pub fn walk(
         match bp {
             SavedBp::Unchanged => {}
             SavedBp::Lost => bp_known = false,
-            SavedBp::At(at) => match word(frame.wrapping_sub(u64::from(at) * 8)) {
-                Some(saved) => (registers.bp, bp_known) = (saved, true),
-                None => bp_known = false,
-            },
+            SavedBp::At(at) => {
+                // Below the stack pointer nothing is kept.
+                let saved = frame.checked_sub(u64::from(at) * 8).filter(|&saved| saved >= registers.sp);
+                match saved.and_then(word) {
+                    Some(saved) => (registers.bp, bp_known) = (saved, true),
+                    None => bp_known = false,
+                }
+            }
         }
         (registers.ip, registers.sp) = (ip, frame);
         at = place(ip, false);
+        if at.rule == Rule::NoCode {
+            break;
+        }
         proved &= at.called;
         unwound.push(ip, proved);
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use wakepath_unwind::{Base, RULES, Rule, SavedBp, hash};
+use wakepath_unwind::{Base, RULE_SETS, RULE_WAYS, Rule, SavedBp, hash};
 
 #[test]
 fn rules_mean_the_same_to_both_sides() {
@@ -17,6 +17,7 @@ fn rules_mean_the_same_to_both_sides() {
         (Rule::NoTable, "3 0 0"),
         (Rule::Outermost, "4 0 0"),
         (Rule::Unsupported, "5 0 0"),
+        (Rule::NoCode, "6 0 0"),
     ];
     let hashes = [(0, 0, true), (7, 0x1000, false), (u64::MAX, 0x7fff_ffff_f000, true)];
     let mut c = String::from("#include <stdio.h>\n#include \"unwind.h\"\nint main(void) {\n");
@@ -40,8 +41,9 @@ fn rules_mean_the_same_to_both_sides() {
         );
         expected.push(hash(space, address, stands).to_string());
     }
-    c.push_str("printf(\"%d %d %d\\n\", WP_RULES, WP_RULE_NO_TABLE, WP_RULE_BP_LOST);\nreturn 0;\n}\n");
-    expected.push(format!("{RULES} 3 16383"));
+    c.push_str("printf(\"%d %d %zu %d\\n\", WP_RULE_SETS, WP_RULE_WAYS, sizeof(struct wp_rule_set), WP_RULE_BP_LOST);\n");
+    c.push_str("return 0;\n}\n");
+    expected.push(format!("{RULE_SETS} {RULE_WAYS} {} 16383", RULE_WAYS * 8));
 
     let here = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (source, binary) = (here.join("rules.c"), here.join("rules"));

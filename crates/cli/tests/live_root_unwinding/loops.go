@@ -14,7 +14,7 @@ func innerLoop(n int, p *[64]int) int {
 //go:noinline
 func outerLoop(p *[64]int) int {
 	s := 0
-	for i := 0; i < 3000; i++ {
+	for i := 0; i < 12000; i++ {
 		s += innerLoop(100000, p)
 	}
 	return s

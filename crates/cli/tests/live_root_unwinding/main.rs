@@ -27,6 +27,12 @@ fn chains(document: &Value, call: &str, file: &str) -> BTreeMap<String, u64> {
     chains
 }
 
+/// How many switches the kernel left unrecorded: a wait whose end is one of them is unknown.
+fn unrecorded(folder: &Path) -> u64 {
+    let info = document(folder, &["info"]);
+    list(&info["losses"]).iter().filter(|loss| loss["reported"] == false).count() as u64
+}
+
 /// Most of these waits have this chain, and none has a function that was never there.
 fn is_chain(found: &BTreeMap<String, u64>, expected: &str, least: u64) {
     assert!(found.get(expected).is_some_and(|&count| count >= least), "{expected}: {found:#?}");
@@ -50,7 +56,7 @@ fn functions_without_frame_pointers_are_the_planted_chain() {
             let mut found = chains(&document, call, "(chain) chain.c");
             // The last sleep.
             found.remove("main");
-            is_chain(&found, "wait_here inner middle outer main", 55);
+            is_chain(&found, "wait_here inner middle outer main", 55_u64.saturating_sub(unrecorded(&folder)));
         }
     }
 }
@@ -62,7 +68,7 @@ fn a_stack_longer_than_what_is_copied_is_walked_to_its_end() {
     record(&folder, &["--stacks", "--", "./chain", "deep", "600"], 0);
     let found = chains(&path(&folder), "clock_nanosleep", "(chain) chain.c");
     let deep = format!("wait_here inner middle outer {}main", "deep ".repeat(41));
-    is_chain(&found, &deep, 200);
+    is_chain(&found, &deep, 200_u64.saturating_sub(unrecorded(&folder)));
 }
 
 #[test]

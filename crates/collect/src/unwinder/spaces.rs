@@ -1,0 +1,538 @@
+//! The address spaces of processes, the files that are mapped there, and the stacks that are walked with them.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wakepath_event::{Mapping, Tid};
+use wakepath_unwind::{Module, Place, Rule, walk};
+
+use crate::clocks;
+use crate::mapped_code::Made;
+use crate::mappings::{Inode, open_mapped, parse};
+use crate::stack_copy::StackCopy;
+use crate::unwind_rules::UnwindRules;
+
+/// How often the mappings of a process are read at once, and the interval at which they are read after that: a process
+/// may make code, or load libraries, for as long as it runs.
+const MAX_READS: u32 = 20;
+const READ_INTERVAL: Duration = Duration::from_millis(250);
+/// Most copies of one process in [`COPIES_INTERVAL`]; then none for as long. A process whose registers and stacks lead to
+/// other words each time has no end of them.
+const MAX_COPIES: u32 = 1000;
+const COPIES_INTERVAL: Duration = Duration::from_secs(1);
+/// Most processes that are remembered.
+const MAX_PROCESSES: usize = 4096;
+/// Most files that are open. There may be no more than 1024 descriptors.
+const MAX_MODULES: usize = 256;
+/// Most bytes of tables that are kept, if none is added.
+const MAX_TABLE_BYTES: usize = 256 << 20;
+
+/// The address spaces that were seen.
+pub(crate) struct Spaces {
+    pub(super) rules: UnwindRules,
+    spaces: HashMap<u64, Space>,
+    /// The last address space of each process.
+    latest: HashMap<u32, u64>,
+    modules: HashMap<Inode, Arc<Module>>,
+    /// Bytes of the tables in `modules`.
+    table_bytes: usize,
+    /// Address spaces of which nothing is copied, each with the time until which.
+    silent: VecDeque<(Instant, u64)>,
+}
+
+#[derive(Default)]
+struct Space {
+    /// The files, in order of address.
+    mapped: Vec<Mapped>,
+    /// All code, also that of no file.
+    code: Vec<Range<u64>>,
+    reads: u32,
+    last_read: Option<Instant>,
+    /// It was gone, or ran another program, whenever it was looked for.
+    gone: bool,
+    /// A stack was walked with it.
+    used: bool,
+    /// The number of copies since a time.
+    copies: Option<(Instant, u32)>,
+}
+
+struct Mapped {
+    mapping: Mapping,
+    inode: Inode,
+}
+
+/// A finished copy.
+pub(crate) struct Finished {
+    pub(crate) record: Box<[u8]>,
+    /// The process was gone: only what the programs themselves found is in the record.
+    pub(crate) refused: bool,
+}
+
+impl Spaces {
+    pub(crate) fn new(rules: UnwindRules) -> Self {
+        Self {
+            rules,
+            spaces: HashMap::new(),
+            latest: HashMap::new(),
+            modules: HashMap::new(),
+            table_bytes: 0,
+            silent: VecDeque::new(),
+        }
+    }
+
+    /// The rule of the address at which a copy's walk stopped is known by now.
+    pub(crate) fn knows(&self, copy: &StackCopy) -> bool {
+        self.rules.get(copy.space(), copy.registers().ip, copy.stands()).is_some()
+    }
+
+    /// Reads the mappings of the process of a stack, if it is new.
+    pub(super) fn look_at(&mut self, copy: &StackCopy) {
+        // A program that is just being started may look like another one: it is looked at again.
+        let known = self.spaces.remove(&copy.space());
+        let mut space = known.unwrap_or(Space { gone: true, ..Space::default() });
+        if space.gone && space.may_be_read() {
+            space.gone = !self.read(&mut space, copy);
+        }
+        self.latest.insert(copy.tgid(), copy.space());
+        self.spaces.insert(copy.space(), space);
+    }
+
+    /// A process mapped code: rules of what was there before are forgotten.
+    pub(super) fn mapped(&mut self, Made { mapping, inode }: Made) {
+        let Some(id) = self.latest.get(&mapping.tgid.0) else { return };
+        let Some(space) = self.spaces.get_mut(id).filter(|space| !space.gone) else { return };
+        let new = Mapped { mapping, inode };
+        if space.mapped.iter().any(|known| known.is_same(&new)) {
+            return;
+        }
+        let range = new.range();
+        space.mapped.retain(|known| known.range().end <= range.start || range.end <= known.range().start);
+        let behind = space.mapped.partition_point(|known| known.mapping.from < range.start);
+        space.mapped.insert(behind, new);
+        space.code.push(range.clone());
+        self.rules.forget(*id, &[range]);
+    }
+
+    /// Address spaces whose time is over are listened to again. Returns whether others are left.
+    pub(super) fn listen(&mut self) -> bool {
+        let now = Instant::now();
+        while let Some((_, space)) = self.silent.pop_front_if(|(until, _)| *until <= now) {
+            self.rules.listen(space);
+        }
+        !self.silent.is_empty()
+    }
+
+    fn silence(&mut self, space: u64, time: Duration) {
+        if self.rules.is_silent(space) {
+            return;
+        }
+        self.rules.silence(space);
+        self.silent.push_back((Instant::now() + time, space));
+    }
+
+    /// Forgets what is too much.
+    fn forget(&mut self) {
+        let tables = self.table_bytes > MAX_TABLE_BYTES || self.modules.len() > MAX_MODULES;
+        if self.spaces.len() > MAX_PROCESSES || tables {
+            self.spaces.clear();
+            self.latest.clear();
+            self.modules.clear();
+            self.table_bytes = 0;
+        }
+    }
+
+    /// Finishes a stack, and adds the rules of its addresses.
+    pub(crate) fn finish(&mut self, copy: &StackCopy) -> Finished {
+        self.forget();
+        self.look_at(copy);
+        let id = copy.space();
+        let mut space = self.spaces.remove(&id).unwrap_or_default();
+        if space.gone {
+            if !space.may_be_read() {
+                self.silence(id, READ_INTERVAL);
+            }
+            self.spaces.insert(id, space);
+            return Finished { record: copy.unfinished(clocks::now().ns()), refused: true };
+        }
+        if space.is_too_much() {
+            self.silence(id, COPIES_INTERVAL);
+        }
+        let mut fresh = !space.used;
+        space.used = true;
+        let registers = copy.registers();
+        let unwound =
+            walk(registers, copy.stands(), copy.certain(), copy.memory(), copy.room(), |address, stands| {
+                if let Some(known) = self.rules.get(id, address, stands) {
+                    return known;
+                }
+                // A library may have been loaded since, so the mappings are read again, once for each stack.
+                let is_code = |space: &Space| space.code.iter().any(|code| code.contains(&address));
+                let mut certain = fresh;
+                if !is_code(&space) && !fresh && space.may_be_read() {
+                    fresh = true;
+                    certain = self.read(&mut space, copy);
+                }
+                let Some(mapped) = space.find(address) else {
+                    let rule = if is_code(&space) || !certain { Rule::NoTable } else { Rule::NoCode };
+                    let place = Place { rule, called: stands };
+                    // Code may be there since the mappings were read: it is looked for again.
+                    if is_code(&space) || certain {
+                        self.rules.set(id, address, stands, place, false);
+                    }
+                    return place;
+                };
+                match self.place(copy.tgid(), mapped, address, stands) {
+                    Some((place, library)) => {
+                        self.rules.set(id, address, stands, place, library);
+                        place
+                    }
+                    None => Place { rule: Rule::NoTable, called: stands },
+                }
+            });
+        self.spaces.insert(id, space);
+        Finished { record: copy.finished(&unwound, clocks::now().ns()), refused: false }
+    }
+
+    /// The place of an address in a file, and whether that is the C library; `None` if there is no room for the file's
+    /// table.
+    fn place(&mut self, tgid: u32, mapped: &Mapped, address: u64, stands: bool) -> Option<(Place, bool)> {
+        let Mapped { mapping, inode } = mapped;
+        let module = match self.modules.get(inode) {
+            Some(known) => Some(Arc::clone(known)),
+            None => open_mapped(tgid, mapping, *inode).map(|file| {
+                let module = Arc::new(Module::new(file, is_c_library(&mapping.path)));
+                self.modules.insert(*inode, Arc::clone(&module));
+                module
+            }),
+        };
+        let Some(module) = module else {
+            return Some((Place { rule: Rule::NoTable, called: stands }, false));
+        };
+        // One stack may lead through as many files as it has frames.
+        if !module.is_read() && self.table_bytes > MAX_TABLE_BYTES {
+            return None;
+        }
+        let before = module.bytes();
+        let place = module.place(address - mapping.from + mapping.offset, stands);
+        self.table_bytes += module.bytes() - before;
+        Some((place, module.library))
+    }
+
+    /// Reads the mappings of the process; false if it is gone, or runs another program by now.
+    fn read(&mut self, space: &mut Space, copy: &StackCopy) -> bool {
+        space.reads = space.reads.saturating_add(1);
+        space.last_read = Some(Instant::now());
+        let tgid = copy.tgid();
+        let Ok(maps) = fs::read(format!("/proc/{tgid}/maps")) else { return false };
+        let (mut mapped, mut code) = (Vec::new(), Vec::new());
+        for line in maps.split(|&b| b == b'\n') {
+            code.extend(code_of(line));
+            let Some((mut mapping, inode)) = parse(line) else { continue };
+            mapping.tgid = Tid(tgid);
+            mapped.push(Mapped { mapping, inode });
+        }
+        // Only after the mappings: then they are those of this program.
+        if start_stack(tgid).is_none_or(|now| now != copy.start_stack()) || code.is_empty() {
+            return false;
+        }
+        self.rules.forget(copy.space(), &space.changes(&mapped, &code));
+        (space.mapped, space.code) = (mapped, code);
+        true
+    }
+
+    /// How often the mappings of an address space were read.
+    #[cfg(test)]
+    pub(super) fn reads(&self, space: u64) -> u32 {
+        self.spaces[&space].reads
+    }
+}
+
+impl Space {
+    fn may_be_read(&self) -> bool {
+        self.reads < MAX_READS || self.last_read.is_none_or(|at| at.elapsed() >= READ_INTERVAL)
+    }
+
+    /// Counts a copy; true if that was one more than a process may have.
+    fn is_too_much(&mut self) -> bool {
+        let (since, copies) = self
+            .copies
+            .filter(|(since, _)| since.elapsed() < COPIES_INTERVAL)
+            .unwrap_or_else(|| (Instant::now(), 0));
+        self.copies = Some((since, copies + 1));
+        copies == MAX_COPIES
+    }
+
+    fn find(&self, address: u64) -> Option<&Mapped> {
+        let behind = self.mapped.partition_point(|mapped| mapped.mapping.from <= address);
+        self.mapped[..behind].last().filter(|mapped| address < mapped.mapping.to)
+    }
+
+    /// Where other code is by now than at the last time: rules from then are of no use.
+    fn changes(&self, mapped: &[Mapped], code: &[Range<u64>]) -> Vec<Range<u64>> {
+        let new = mapped.iter().filter(|new| !self.mapped.iter().any(|old| old.is_same(new)));
+        let gone = self.mapped.iter().filter(|old| !mapped.iter().any(|new| new.is_same(old)));
+        // Where there was no code, a rule may say so.
+        let more = code.iter().filter(|new| !self.code.contains(new)).cloned();
+        new.chain(gone).map(Mapped::range).chain(more).collect()
+    }
+}
+
+impl Mapped {
+    fn range(&self) -> Range<u64> {
+        self.mapping.from..self.mapping.to
+    }
+
+    /// The same part of the same file at the same place.
+    fn is_same(&self, other: &Self) -> bool {
+        self.range() == other.range()
+            && self.inode == other.inode
+            && self.mapping.offset == other.mapping.offset
+    }
+}
+
+/// The range of a line in `/proc/PID/maps`, if code is there.
+fn code_of(line: &[u8]) -> Option<Range<u64>> {
+    let mut fields = line.split(|&b| b == b' ');
+    let (from, to) = std::str::from_utf8(fields.next()?).ok()?.split_once('-')?;
+    let hex = |digits| u64::from_str_radix(digits, 16).ok();
+    let is_code = fields.next()?.get(2) == Some(&b'x');
+    is_code.then_some(hex(from)?..hex(to)?)
+}
+
+/// Where the first stack of a process begins: the 28th field of its `stat`.
+pub(super) fn start_stack(tgid: u32) -> Option<u64> {
+    let stat = fs::read(format!("/proc/{tgid}/stat")).ok()?;
+    // The name may hold anything.
+    let behind = stat.iter().rposition(|&b| b == b')')?;
+    let fields = std::str::from_utf8(&stat[behind + 1..]).ok()?;
+    fields.split_ascii_whitespace().nth(25)?.parse().ok()
+}
+
+/// Whether a file is the C library, or loads it.
+fn is_c_library(path: &[u8]) -> bool {
+    const NAMES: [&[u8]; 5] = [b"libc.so", b"libc-", b"libpthread", b"ld-linux", b"ld-musl"];
+    let name = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
+    NAMES.iter().any(|known| name.starts_with(known))
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_event::{EventKind, Stack};
+    use wakepath_unwind::Registers;
+
+    use super::*;
+    use crate::stack_copy::tests::{decoded, of_this_process};
+
+    /// The address space of the copies here.
+    const SPACE: u64 = 77;
+
+    fn spaces() -> Spaces {
+        Spaces::new(UnwindRules::own().expect("memory"))
+    }
+
+    /// The registers here, and the stack above them.
+    #[inline(never)]
+    pub(in crate::unwinder) fn here() -> (Registers, Vec<u8>) {
+        let (ip, sp, bp): (u64, u64, u64);
+        // SAFETY: reads registers alone. The stack of a test's thread is megabytes long, and this many bytes of it
+        // are in use.
+        let memory = unsafe {
+            std::arch::asm!("lea {0}, [rip]", "mov {1}, rsp", "mov {2}, rbp", out(reg) ip, out(reg) sp, out(reg) bp);
+            std::slice::from_raw_parts(sp as *const u8, 1024).to_vec()
+        };
+        (Registers { ip, sp, bp }, memory)
+    }
+
+    /// Where the stack of this process begins.
+    fn start() -> u64 {
+        start_stack(std::process::id()).expect("this process")
+    }
+
+    fn stack(Finished { record, .. }: Finished) -> Stack {
+        match decoded(&record).1 {
+            EventKind::StackLater(_, stack) => stack,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_stack_of_a_process_that_lives_is_proved_and_its_rules_are_there_for_the_next() {
+        let mut spaces = spaces();
+        let (registers, memory) = here();
+        let copy = of_this_process(registers, start(), &memory);
+        assert!(!spaces.knows(&copy));
+        let found = stack(spaces.finish(&copy));
+        assert!(found.user.len() >= 2 && usize::from(found.proved) == found.user.len(), "{found:x?}");
+        let own =
+            a_stack_of_a_process_that_lives_is_proved_and_its_rules_are_there_for_the_next as fn() as u64;
+        let caller = found.user[1];
+        assert!(caller > own && caller - own < 0x4000, "{caller:x} is in this test, which begins at {own:x}");
+        assert!(spaces.knows(&copy));
+        assert!(spaces.rules.get(SPACE, caller, false).is_some());
+        assert!(spaces.rules.get(SPACE, caller, true).is_none());
+        // The process is not read again for addresses that are known.
+        assert_eq!(stack(spaces.finish(&copy)), found);
+        assert_eq!(spaces.reads(SPACE), 1, "all was known");
+        assert!(spaces.modules.len() <= 3, "only files that an address needs are opened");
+    }
+
+    #[test]
+    fn a_process_that_runs_another_program_by_now_is_not_read_for_the_old_one() {
+        let mut spaces = spaces();
+        let (registers, memory) = here();
+        let copy = of_this_process(registers, start() + 16, &memory);
+        let began = Instant::now();
+        for tries in 1..=MAX_READS {
+            let finished = spaces.finish(&copy);
+            assert!(finished.refused);
+            assert_eq!(stack(finished).user.len(), 1);
+            // It may be just being started.
+            let is_last = tries == MAX_READS;
+            assert!(spaces.rules.is_silent(SPACE) == is_last || began.elapsed() > READ_INTERVAL);
+        }
+        assert!(!spaces.knows(&copy));
+        // Later it is tried again.
+        std::thread::sleep(READ_INTERVAL);
+        assert!(!spaces.listen() && !spaces.rules.is_silent(SPACE));
+    }
+
+    #[test]
+    fn the_mappings_of_a_process_are_read_again_for_unknown_addresses_but_not_all_the_time() {
+        let mut spaces = spaces();
+        let began = Instant::now();
+        for n in 0..2 * u64::from(MAX_READS) {
+            let registers = Registers { ip: 0x10_0000 + n * 64, sp: 0x7000, bp: 0 };
+            let copy = of_this_process(registers, start(), &[0; 64]);
+            let found = stack(spaces.finish(&copy));
+            assert_eq!((found.user.len(), found.proved), (1, 1));
+            // Where the mappings were not read again, there may be code by now.
+            assert!(spaces.knows(&copy) == (n < MAX_READS.into()) || began.elapsed() > READ_INTERVAL);
+        }
+        let more = began.elapsed().as_millis() / READ_INTERVAL.as_millis();
+        assert!((MAX_READS..=MAX_READS + more as u32).contains(&spaces.reads(SPACE)));
+    }
+
+    #[test]
+    fn a_process_with_too_many_copies_is_not_heard_for_a_while() {
+        let mut spaces = spaces();
+        let (registers, memory) = here();
+        let copy = of_this_process(registers, start(), &memory);
+        let mut space = Space::default();
+        let began = Instant::now();
+        let too_much = (0..2 * MAX_COPIES).filter(|_| space.is_too_much()).count();
+        assert!(too_much == 1 || began.elapsed() > COPIES_INTERVAL, "{too_much}");
+        spaces.finish(&copy);
+        spaces.spaces.get_mut(&SPACE).expect("it").copies = Some((Instant::now(), MAX_COPIES - 1));
+        spaces.finish(&copy);
+        assert!(!spaces.rules.is_silent(SPACE) && !spaces.listen());
+        spaces.finish(&copy);
+        assert!(spaces.rules.is_silent(SPACE) && spaces.listen());
+    }
+
+    #[test]
+    fn an_address_that_is_no_code_is_no_frame_and_code_of_no_file_is_one_without_proof() {
+        let mut spaces = spaces();
+        let value = Box::new(7_u64);
+        let no_code = &raw const *value as u64;
+        // Code of no file.
+        let made = crate::rings::map(4096, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).expect("memory");
+        // SAFETY: the page that was just made.
+        assert_eq!(
+            unsafe { libc::mprotect(made.as_ptr().cast(), 4096, libc::PROT_READ | libc::PROT_EXEC) },
+            0
+        );
+        for (word, frames) in [(no_code, 1), (made.as_ptr() as u64 + 64, 2)] {
+            // The thread stands in code of no file, which has a frame pointer.
+            let at = Registers { ip: made.as_ptr() as u64, sp: 0x7000, bp: 0x7000 };
+            let memory = [0x7010, word, 0, 0].map(u64::to_le_bytes).concat();
+            let found = stack(spaces.finish(&of_this_process(at, start(), &memory)));
+            assert_eq!((found.user.len(), found.proved), (frames, 1), "{found:x?}");
+        }
+        // SAFETY: nothing refers to the page.
+        unsafe { libc::munmap(made.as_ptr().cast(), 4096) };
+    }
+
+    #[test]
+    fn rules_are_forgotten_where_another_file_or_code_is_by_now() {
+        let mapped = |from, to, offset, inode| Mapped {
+            mapping: Mapping {
+                tgid: Tid(7),
+                from,
+                to,
+                offset,
+                build_id: Box::default(),
+                path: Box::default(),
+            },
+            inode: (8, 1, inode),
+        };
+        let space = Space {
+            mapped: vec![
+                mapped(0x1000, 0x2000, 0, 1),
+                mapped(0x3000, 0x4000, 0, 2),
+                mapped(0x5000, 0x6000, 0, 3),
+            ],
+            code: vec![0x1000..0x2000, 0x3000..0x4000, 0x5000..0x6000],
+            ..Space::default()
+        };
+        assert!(space.find(0xfff).is_none() && space.find(0x2000).is_none());
+        assert_eq!(space.find(0x1fff).expect("it").inode.2, 1);
+        assert_eq!(space.find(0x5000).expect("it").inode.2, 3);
+        let changes = |mapped: &[Mapped], code| {
+            let mut changes = space.changes(mapped, code);
+            changes.sort_by_key(|range| range.start);
+            changes.dedup();
+            changes
+        };
+        assert_eq!(changes(&space.mapped, &space.code), []);
+        // Another file, another part of the same file, gone, and new.
+        let now =
+            [mapped(0x1000, 0x2000, 0, 9), mapped(0x3000, 0x4000, 0x1000, 2), mapped(0x7000, 0x8000, 0, 4)];
+        let all = [0x1000..0x2000, 0x3000..0x4000, 0x5000..0x6000, 0x7000..0x8000];
+        assert_eq!(changes(&now, &space.code), all);
+        // Code of no file.
+        let made = 0xa000..0xb000;
+        assert_eq!(changes(&space.mapped, &[&space.code[..], &[made.clone()]].concat()), [made]);
+    }
+
+    #[test]
+    fn rules_are_forgotten_where_a_process_maps_another_file() {
+        let mut spaces = spaces();
+        let (registers, memory) = here();
+        let copy = of_this_process(registers, start(), &memory);
+        let found = stack(spaces.finish(&copy));
+        let caller = found.user[1];
+        let known = spaces.spaces[&SPACE].find(registers.ip).expect("this program");
+        let made = Made { mapping: known.mapping.clone(), inode: known.inode };
+        let mut another = made.clone();
+        another.inode.2 += 1;
+        let elsewhere = Mapping { tgid: Tid(0), ..made.mapping.clone() };
+        for nothing_new in [made, Made { mapping: elsewhere, ..another.clone() }] {
+            spaces.mapped(nothing_new);
+            assert!(spaces.knows(&copy));
+        }
+        // Only a part of it is another file by now.
+        let beside = caller + 0x1000;
+        spaces.rules.set(SPACE, beside, false, Place { rule: Rule::NoTable, called: true }, false);
+        another.mapping.from = caller & !0xfff;
+        another.mapping.to = another.mapping.from + 0x1000;
+        spaces.mapped(another.clone());
+        let rule = |address| spaces.rules.get(SPACE, address, false);
+        assert!(rule(caller).is_none() && rule(beside).is_some());
+        let now = spaces.spaces[&SPACE].find(caller).expect("it");
+        assert_eq!((now.range(), now.inode), (another.mapping.from..another.mapping.to, another.inode));
+    }
+
+    #[test]
+    fn the_code_of_a_process_is_also_that_of_no_file() {
+        assert_eq!(
+            code_of(b"7f1000-7f2000 r-xp 00001000 fe:00 1234   /usr/lib/libz.so.1"),
+            Some(0x7f1000..0x7f2000)
+        );
+        assert_eq!(code_of(b"7f1000-7f2000 rwxp 00000000 00:00 0"), Some(0x7f1000..0x7f2000));
+        assert_eq!(code_of(b"7f1000-7f2000 rw-p 00000000 00:00 0 [heap]"), None);
+        assert_eq!(code_of(b""), None);
+    }
+}
