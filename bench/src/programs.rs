@@ -119,7 +119,7 @@ fn times(load: &Load, recorder: &mut dyn Recorder) -> Result<BTreeMap<String, (f
 }
 
 /// The ns and runs so far, by the name of a program.
-fn totals() -> BTreeMap<String, (u64, u64)> {
+pub fn totals() -> BTreeMap<String, (u64, u64)> {
     let mut totals = BTreeMap::<_, (u64, u64)>::new();
     for program in ProgInfoIter::default() {
         let total = totals.entry(program.name.to_string_lossy().into_owned()).or_default();
@@ -129,10 +129,10 @@ fn totals() -> BTreeMap<String, (u64, u64)> {
 }
 
 /// The kernel's statistics, on until this is dropped.
-struct Statistics(String);
+pub struct Statistics(String);
 
 impl Statistics {
-    fn on() -> Result<Self> {
+    pub fn on() -> Result<Self> {
         let before = fs::read_to_string(STATISTICS).with_context(|| format!("cannot read {STATISTICS}"))?;
         fs::write(STATISTICS, "1").with_context(|| format!("cannot write {STATISTICS}"))?;
         Ok(Self(before))

@@ -51,6 +51,19 @@ pub struct Recorded {
     pub lost: Option<u64>,
     /// Bytes written.
     pub bytes: Option<u64>,
+    /// The stacks of waits and wake-ups.
+    pub stacks: Option<Stacks>,
+}
+
+/// Stacks that were read or repeated.
+#[derive(Debug, Clone, Copy)]
+pub struct Stacks {
+    /// Read.
+    pub taken: u64,
+    /// Assumed to be the same as before.
+    pub repeated: u64,
+    /// The time of those in `taken`, ns.
+    pub taken_ns: u64,
 }
 
 /// The chosen recorders; all if none is chosen.
@@ -74,8 +87,13 @@ pub fn by_default(program: &Path, output: &Path) -> Box<dyn Recorder> {
     wakepath::by_default(program, output)
 }
 
+/// `wakepath record -a` of a build with these options.
+pub fn with(options: &'static [&'static str], program: &Path, output: &Path) -> Box<dyn Recorder> {
+    wakepath::with("wakepath", options, program, output)
+}
+
 /// How long a recorder that seems ready has for the rest of its start.
-const AFTER_READY: Duration = Duration::from_millis(200);
+pub const AFTER_READY: Duration = Duration::from_millis(200);
 
 /// A start that takes longer has failed.
 const MAX_START: Duration = Duration::from_secs(20);

@@ -83,7 +83,7 @@ impl Recording for Running {
     fn stop(self: Box<Self>) -> Result<Recorded> {
         self.instance.write("tracing_on", "0")?;
         self.stop.store(true, Ordering::Relaxed);
-        let mut recorded = Recorded { events: Some(0), lost: Some(0), bytes: Some(0) };
+        let mut recorded = Recorded { events: Some(0), lost: Some(0), bytes: Some(0), ..Recorded::default() };
         for (cpu, reader) in self.readers.into_iter().enumerate() {
             let bytes =
                 reader.join().map_err(|_| anyhow!("a reader panicked"))?.context("a reader failed")?;

@@ -61,7 +61,8 @@ impl Recording for Running {
         let said = String::from_utf8_lossy(&output.stderr);
         let bytes = fs::metadata(&self.output).ok().map(|metadata| metadata.len());
         fs::remove_file(&self.output).context("perf left no recording")?;
-        Ok(Recorded { events: number_before(&said, "samples)"), lost: Some(lost(&said)), bytes })
+        let events = number_before(&said, "samples)");
+        Ok(Recorded { events, lost: Some(lost(&said)), bytes, ..Recorded::default() })
     }
 }
 

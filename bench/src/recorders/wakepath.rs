@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use libbpf_rs::query::ProgInfoIter;
 use serde_json::Value;
 
-use super::{Recorded, Recorder, Recording, started};
+use super::{Recorded, Recorder, Recording, Stacks, started};
 use crate::processes;
 
 pub struct Wakepath {
@@ -28,18 +28,20 @@ struct Running {
 /// The rows of the table: what a person gets who asks for nothing, and the least that makes a path.
 pub fn rows(program: &Path, folder: &Path) -> Vec<Box<dyn Recorder>> {
     vec![
-        row("wakepath, path events alone", &["--path-only"], program, folder),
+        with("wakepath, path events alone", &["--path-only"], program, folder),
         by_default(program, folder),
-        row("wakepath --stacks", &["--stacks"], program, folder),
+        with("wakepath --stacks", &["--stacks"], program, folder),
+        with("wakepath --stacks, by frame pointers", &["--stacks", "--frame-pointers"], program, folder),
     ]
 }
 
 /// The row of a person who asks for nothing.
 pub fn by_default(program: &Path, folder: &Path) -> Box<dyn Recorder> {
-    row("wakepath", &[], program, folder)
+    with("wakepath", &[], program, folder)
 }
 
-fn row(
+/// `wakepath record -a` with these options.
+pub fn with(
     name: &'static str,
     options: &'static [&'static str],
     program: &Path,
@@ -63,6 +65,13 @@ fn records(pid: u32) -> bool {
 /// The program of a link, as the kernel describes the link's descriptor.
 fn program_of_link(text: &str) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix("prog_id:"))?.trim().parse().ok()
+}
+
+/// The stacks of a recording, from the document of `info`.
+fn stacks(info: &Value) -> Option<Stacks> {
+    let taken = info["stacks"]["taken"].as_u64()?;
+    let repeated = info["stacks"]["repeated"].as_u64()?;
+    Some(Stacks { taken, repeated, taken_ns: info["frames"]["taken_ns"].as_u64()? })
 }
 
 impl Recorder for Wakepath {
@@ -101,6 +110,7 @@ impl Recording for Running {
             events: Some(events.values().filter_map(Value::as_u64).sum()),
             lost: losses.map(Iterator::sum),
             bytes: info["recording"]["bytes"].as_u64(),
+            stacks: stacks(&info),
         })
     }
 }
