@@ -13,6 +13,7 @@
 EMPTY(sched_switch)
 EMPTY(sched_waking)
 EMPTY(sched_wakeup_new)
+EMPTY(sched_migrate_task)
 EMPTY(sched_process_fork)
 EMPTY(sched_process_exec)
 EMPTY(sched_process_exit)

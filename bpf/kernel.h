@@ -212,6 +212,7 @@ struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
 	int on_cpu;
+	int on_rq;
 	struct sched_entity se;
 	bool throttled; /* 6.18 */
 	int pid;

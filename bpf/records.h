@@ -39,6 +39,7 @@ enum wp_kind {
 	WP_FLOW = 10,
 	WP_STACK_OF = 11,
 	WP_READY = 12,
+	WP_MIGRATE = 13,
 	WP_THREAD = 16,
 	WP_FORK = 17,
 	WP_EXEC = 18,
@@ -161,6 +162,15 @@ struct wp_ready {
 	__u32 fd; /* or WP_NOTHING_READY: a time-out or a signal ends the wait */
 };
 _Static_assert(sizeof(struct wp_ready) == 24, "ready");
+
+/* A runnable thread was moved to another CPU's queue. A thread that is only being woken has no such record. */
+struct wp_migrate {
+	struct wp_header h;
+	__u32 target_tid;
+	__u16 from_cpu;
+	__u16 to_cpu;
+};
+_Static_assert(sizeof(struct wp_migrate) == 24, "migrate");
 
 /* At a tick: header.tid runs here, but no switch to it was recorded. Some kernels leave switches untraced. */
 struct wp_current {

@@ -10,6 +10,8 @@
  * 2. sched_waking, in the waker's context, with the current interrupt. (sched_wakeup may run on the
  *    sleeper's CPU, in an interrupt that has nothing to do with the waker.) Before it, for a thread in
  *    epoll_wait, what became ready: epoll.bpf.h.
+ * 3. sched_migrate_task, for a runnable thread that is moved from one CPU's queue to another's: while it waits,
+ *    these are the CPUs that it waits for.
  */
 #include "current.bpf.h"
 #include "polled.bpf.h"
@@ -223,6 +225,36 @@ SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 {
 	return waking(ctx, task, current_tid(), WP_WAKING_NEW);
+}
+
+/* `on_rq` of a thread that is on its way from one queue to another; a thread that is woken has 0. */
+#define TASK_ON_RQ_MIGRATING 2
+
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
+{
+	struct wp_ring *ring;
+	struct wp_migrate *r;
+
+	/* Wake-ups that change the CPU are many more; the switch-in shows where they led. */
+	if (task->on_rq != TASK_ON_RQ_MIGRATING)
+		return 0;
+	ring = sched_ring();
+	if (!ring)
+		return 0;
+	r = ring_reserve(ring, sched_ring_mask);
+	if (!r)
+		return 0;
+	r->h.stamp = bpf_ktime_get_ns();
+	r->h.seq = ring->seq;
+	r->h.kind = WP_MIGRATE;
+	r->h.context = context_of(ring);
+	r->h.tid = current_tid();
+	r->target_tid = task->pid;
+	r->from_cpu = task->thread_info.cpu;
+	r->to_cpu = to_cpu;
+	ring_commit(ring, sizeof(*r));
+	return 0;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -10,10 +10,11 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 
 /// The events as perf and ftrace name them, `SYSTEM:EVENT`.
-pub const RECORDED: [&str; 17] = [
+pub const RECORDED: [&str; 18] = [
     "sched:sched_switch",
     "sched:sched_waking",
     "sched:sched_wakeup_new",
+    "sched:sched_migrate_task",
     "sched:sched_process_fork",
     "sched:sched_process_exec",
     "sched:sched_process_exit",

@@ -253,7 +253,8 @@ impl Bytes<'_> {
                 newborn: self.below(8) == 1,
                 socket: self.maybe(Self::flow),
             },
-            18 => EventKind::Current,
+            18 if self.below(2) == 0 => EventKind::Current,
+            18 => EventKind::Migrate { target: self.tid(), from: self.cpu(), to: self.cpu() },
             19 | 20 => EventKind::Thread {
                 identity: self.identity(at),
                 blocked: self.maybe(Self::blocked),

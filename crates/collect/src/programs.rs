@@ -60,6 +60,9 @@ fn consequence(program: &str) -> &'static str {
         }
         "contention_begin" | "contention_end" => "waits for kernel locks cannot name the holder",
         "hrtimer_expire_entry" => "time throttled by a CPU limit may include waiting for a CPU afterwards",
+        "sched_migrate_task" => {
+            "a runnable thread that moves to another CPU counts as waiting for the one that it left"
+        }
         "signal_generate" | "signal_deliver" => "a wait that a signal cut short is charged to its sender",
         "sample" => "running time cannot be split by function",
         _ => "wake-ups from interrupts cannot name the interrupt",

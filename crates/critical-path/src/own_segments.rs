@@ -3,8 +3,8 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Cpu;
 use wakepath_wait_graph::{
-    Bookmarks, Graph, Occupant, StateInterval, StateIntervals, Stolen, ThreadIndex, ThreadState,
-    UnknownReason, Waker,
+    Bookmarks, Graph, Occupancy, Occupant, QueueExit, StateInterval, StateIntervals, Stolen, ThreadIndex,
+    ThreadState, UnknownReason, Waker,
 };
 
 use crate::tiles::{Position, Trust};
@@ -43,7 +43,7 @@ pub(crate) fn own_segments(
                 push(position.segment(middle, to, SegmentKind::Interrupted, Cause::None, inferred));
             }
         }
-        ThreadState::Runnable { cpu } => match woken_before_switch_out(graph, intervals, index) {
+        ThreadState::Runnable { cpu, left } => match woken_before_switch_out(graph, intervals, index) {
             // A wake-up before the switch-out counts if there is no other; another one may be lost.
             true if graph.losses().touch(interval.from, interval.to) => {
                 let cause = Cause::missing(graph, interval.from, interval.to);
@@ -51,20 +51,24 @@ pub(crate) fn own_segments(
             }
             early => {
                 let trust = if early { Trust::By(Rule::WakingBeforeSwitch) } else { Trust::Sure };
+                let trust = match left {
+                    QueueExit::MovedUnseen(_) => trust.and(Trust::By(Rule::QueueThatItLeft)),
+                    QueueExit::Stayed | QueueExit::Moved => trust,
+                };
                 let basis = trust.basis(Basis::measured_unless(may_hide_a_run()));
                 let cpu = if cpu == Cpu::UNKNOWN { last_cpu(intervals, index) } else { cpu };
                 for occupancy in bookmarks.occupancies(cpu, from, to) {
-                    let cause =
-                        competitor(graph, position.thread, occupancy.occupant, occupancy.from, occupancy.to);
-                    let basis =
-                        if occupancy.occupant == Occupant::Unknown { Basis::Ambiguous } else { basis };
-                    // An idle CPU that the hypervisor does not let run is not the cause.
-                    let idle = occupancy.occupant == Occupant::Idle;
-                    for (from, to, taken) in graph.stolen(cpu).parts(occupancy.from, occupancy.to) {
-                        push(match taken && idle {
-                            true => stolen_segment(position, from, to),
-                            false => position.segment(from, to, SegmentKind::Runnable, cause.clone(), basis),
-                        });
+                    // While its old CPU was idle it was not in that queue any more.
+                    let moved_to = match left {
+                        QueueExit::MovedUnseen(to) if occupancy.occupant == Occupant::Idle => Some(to),
+                        _ => None,
+                    };
+                    let Some(cpu) = moved_to else {
+                        queue_segments(graph, position, cpu, occupancy, basis, &mut push);
+                        continue;
+                    };
+                    for occupancy in bookmarks.occupancies(cpu, occupancy.from, occupancy.to) {
+                        queue_segments(graph, position, cpu, occupancy, basis, &mut push);
                     }
                 }
             }
@@ -81,6 +85,27 @@ pub(crate) fn own_segments(
             push(position.segment(from, to, SegmentKind::Unknown, cause, Basis::Ambiguous));
         }
         ThreadState::Blocked(_) => {}
+    }
+}
+
+/// Pushes the segments of time in the queue of `cpu` while it has one occupant.
+fn queue_segments(
+    graph: &Graph,
+    position: &Position,
+    cpu: Cpu,
+    occupancy: Occupancy,
+    basis: Basis,
+    mut push: impl FnMut(Segment),
+) {
+    let Occupancy { from, to, occupant } = occupancy;
+    let cause = competitor(graph, position.thread, occupant, from, to);
+    let basis = if occupant == Occupant::Unknown { Basis::Ambiguous } else { basis };
+    for (from, to, taken) in graph.stolen(cpu).parts(from, to) {
+        // An idle CPU that the hypervisor does not let run is not the cause.
+        push(match taken && occupant == Occupant::Idle {
+            true => stolen_segment(position, from, to),
+            false => position.segment(from, to, SegmentKind::Runnable, cause.clone(), basis),
+        });
     }
 }
 

@@ -402,6 +402,9 @@ pub enum Rule {
     ReadyDescriptor,
     /// The wake-up came before its own switch-out.
     WakingBeforeSwitch,
+    /// The thread left one CPU and went on on another, and its move between their queues is not recorded: it waited where it
+    /// had left, except while that CPU was idle.
+    QueueThatItLeft,
     /// A kernel worker's time before it picked up the work has nothing to do with the wait.
     TakenUp,
     /// The wake-up came in a hard interrupt that was not recorded; those of devices were.

@@ -75,6 +75,15 @@ pub enum EventKind {
         /// The descriptor; `None` if none was ready.
         fd: Option<u32>,
     },
+    /// A runnable thread was moved from one CPU's queue to another's.
+    Migrate {
+        /// The thread.
+        target: Tid,
+        /// The CPU in whose queue it was.
+        from: Cpu,
+        /// The CPU in whose queue it is now.
+        to: Cpu,
+    },
     /// [`Event::current`] runs here, though no switch to it may have been recorded.
     Current,
     /// A thread as the snapshot at the start of the recording found it.

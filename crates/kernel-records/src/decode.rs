@@ -196,6 +196,9 @@ impl Decoder {
                 let fd = r.u32(20);
                 EventKind::Ready { target: Tid(r.u32(16)), fd: (fd != NOTHING_READY).then_some(fd) }
             }
+            Kind::Migrate => {
+                EventKind::Migrate { target: Tid(r.u32(16)), from: Cpu(r.u16(20)), to: Cpu(r.u16(22)) }
+            }
             Kind::SetMember => EventKind::SetMember(SetMember {
                 set: r.u64(16),
                 tgid: Tid(r.u32(24)),

@@ -90,6 +90,12 @@ impl Encoder {
                 w.u32(fd.unwrap_or(NOTHING_READY));
                 Kind::Ready
             }
+            EventKind::Migrate { target, from, to } => {
+                w.u32(target.0);
+                w.u16(from.0);
+                w.u16(to.0);
+                Kind::Migrate
+            }
             EventKind::Thread { identity, blocked, call } => {
                 let state = match blocked {
                     None => 0,

@@ -19,6 +19,7 @@ pub enum Kind {
     Flow = 10,
     StackOf = 11,
     Ready = 12,
+    Migrate = 13,
     Thread = 16,
     Fork = 17,
     Exec = 18,
@@ -103,7 +104,7 @@ impl Buffer {
         // Records that stand in a CPU's ring of switches alone.
         let is_of_ring = matches!(
             kind,
-            Switch | SwitchCall | SwitchLock | WakingNew | WakingSocket | Current | StackOf | Ready
+            Switch | SwitchCall | SwitchLock | WakingNew | WakingSocket | Current | StackOf | Ready | Migrate
         );
         match self {
             Self::Sched => is_of_ring || matches!(kind, Waking | Stolen),

@@ -167,6 +167,12 @@ const WAKING_SOCKET: &[Field] = &[
 
 const READY: &[Field] = &[f("target_tid", "target_tid", 16, Number(4)), f("fd", "fd", 20, Number(4))];
 
+const MIGRATE: &[Field] = &[
+    f("target_tid", "target_tid", 16, Number(4)),
+    f("from_cpu", "from_cpu", 20, Number(2)),
+    f("to_cpu", "to_cpu", 22, Number(2)),
+];
+
 const THREAD: &[Field] = &[
     f("thread_tid", "tid", 16, Number(4)),
     f("tgid", "tgid", 20, Number(4)),
@@ -454,6 +460,7 @@ pub const LAYOUTS: &[Layout] = &[
     of_c(Kind::Flow, "flow", "wp_flow", 64, FLOW),
     of_c(Kind::StackOf, "stack_of", "wp_stack_of", 24, STACK_OF),
     of_c(Kind::Ready, "ready", "wp_ready", 24, READY),
+    of_c(Kind::Migrate, "migrate", "wp_migrate", 24, MIGRATE),
     of_c(Kind::Thread, "thread", "wp_thread", 88, THREAD),
     of_c(Kind::Fork, "fork", "wp_thread", 88, THREAD),
     of_c(Kind::Exec, "exec", "wp_exec", 168, EXEC),

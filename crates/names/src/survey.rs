@@ -95,6 +95,7 @@ impl Survey {
             EventKind::Switch { .. }
             | EventKind::Waking { .. }
             | EventKind::Ready { .. }
+            | EventKind::Migrate { .. }
             | EventKind::Packet(_)
             | EventKind::SocketReady(_) => {}
             EventKind::Mapping(mapping) => self.mappings.push((event.at, mapping.clone())),
@@ -200,6 +201,7 @@ const fn kind_name(kind: &EventKind) -> &'static str {
         EventKind::Switch { .. } => "switch",
         EventKind::Waking { .. } => "waking",
         EventKind::Ready { .. } => "ready",
+        EventKind::Migrate { .. } => "migrate",
         EventKind::Thread { .. } => "thread",
         EventKind::Fork { .. } => "fork",
         EventKind::Exec { .. } => "exec",

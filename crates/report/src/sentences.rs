@@ -49,6 +49,7 @@ fn every_code_has_its_sentence() {
         Rule::ResumedAfterSignal,
         Rule::ReadyDescriptor,
         Rule::WakingBeforeSwitch,
+        Rule::QueueThatItLeft,
         Rule::TakenUp,
         Rule::StolenBefore,
         Rule::LateInterrupt,

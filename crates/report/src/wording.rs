@@ -344,6 +344,10 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
             "waking_before_switch",
             "the wake-up came before the CPU had switched away from the thread that went to sleep",
         ),
+        Rule::QueueThatItLeft => (
+            "queue_that_it_left",
+            "when the thread was moved to another CPU is not recorded: it counts as waiting for the one that it left",
+        ),
         Rule::StolenBefore => (
             "stolen_before",
             "the time that the hypervisor took is measured; that it ended when the CPU looked is assumed",

@@ -94,6 +94,11 @@ fn sched() -> impl Strategy<Value = EventKind> {
         Just(EventKind::Current),
         any::<u64>().prop_map(|id| EventKind::StackOf(StackId(id))),
         (tid(), option::of(0..u32::MAX)).prop_map(|(target, fd)| EventKind::Ready { target, fd }),
+        (tid(), any::<u16>(), any::<u16>()).prop_map(|(target, from, to)| EventKind::Migrate {
+            target,
+            from: Cpu(from),
+            to: Cpu(to),
+        }),
         (tid(), any::<u16>(), option::of(any::<bool>())).prop_map(|(target, irq, how)| EventKind::Waking {
             target,
             irq,

@@ -161,12 +161,7 @@ impl Reader {
     }
 
     fn event(&mut self, ns: u64, words: &mut Words<'_>) -> Result<(), String> {
-        let cpu = words.need("a CPU")?;
-        let number = cpu.strip_prefix('c').ok_or("a CPU is c0, c1, … or c?")?;
-        let cpu = match number {
-            "?" => Cpu::UNKNOWN,
-            number => Cpu(number.parse().map_err(|_| "a CPU is c0, c1, … or c?")?),
-        };
+        let cpu = cpu_named(words.need("a CPU")?)?;
         let current = words.need("the current thread")?;
         let (current, context) = self.current(current);
         let context = event::context(context)?;
@@ -221,6 +216,15 @@ fn identity(name: &str, words: &mut Words<'_>, born: u64) -> Result<ThreadIdenti
         kernel: words.flag("kernel"),
         ..unnamed
     })
+}
+
+/// The CPU of `c0`, `c1` and so on; `c?` is one that is not known.
+fn cpu_named(text: &str) -> Result<Cpu, String> {
+    const BAD: &str = "a CPU is c0, c1, … or c?";
+    match text.strip_prefix('c').ok_or(BAD)? {
+        "?" => Ok(Cpu::UNKNOWN),
+        number => Ok(Cpu(number.parse().map_err(|_| BAD)?)),
+    }
 }
 
 #[cfg(test)]

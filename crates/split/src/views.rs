@@ -124,7 +124,9 @@ impl HostViews {
             {
                 return None;
             }
-            EventKind::Ready { target, .. } if !is_its(*target) => return None,
+            EventKind::Ready { target, .. } | EventKind::Migrate { target, .. } if !is_its(*target) => {
+                return None;
+            }
             EventKind::Rename { tid, .. } if !is_its(*tid) => return None,
             EventKind::Move { tgid, .. } if !has_process(tgid) => return None,
             EventKind::File(file) if !has_process(&file.tgid) => return None,

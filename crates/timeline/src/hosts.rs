@@ -63,6 +63,11 @@ impl Numbering {
                 }
             }
             EventKind::Ready { target, .. } => on(target),
+            EventKind::Migrate { target, from, to } => {
+                on(target);
+                *from = self.cpu(host, *from);
+                *to = self.cpu(host, *to);
+            }
             EventKind::Thread { identity: who, .. } => identity(who),
             EventKind::Fork { child } => identity(child),
             EventKind::Exec { old, .. } => on(old),

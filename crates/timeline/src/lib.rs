@@ -47,7 +47,7 @@ mod windows;
 pub use hosts::Numbering;
 pub use merge::merge;
 pub use sink::{
-    Completion, ContendedLock, Cut, Evidence, EvidenceIndex, Late, Loss, Occupant, PacketTimer, Received,
-    Sender, Sent, Sink, State, ThreadIndex, TimerPurpose, UnknownReason, Wait, WakeUp, Waker,
+    Completion, ContendedLock, Cut, Evidence, EvidenceIndex, Late, Loss, Occupant, PacketTimer, QueueExit,
+    Received, Sender, Sent, Sink, State, ThreadIndex, TimerPurpose, UnknownReason, Wait, WakeUp, Waker,
 };
 pub use timeline::{Counts, Timeline};

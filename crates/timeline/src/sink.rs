@@ -44,8 +44,10 @@ pub enum State<W> {
     },
     /// Waiting for a CPU.
     Runnable {
-        /// The CPU on which it next ran; [`Cpu::UNKNOWN`] if it did not.
+        /// The CPU in whose queue it was: where it left, or where it next ran; [`Cpu::UNKNOWN`] if neither is known.
         cpu: Cpu,
+        /// The way in which it left that queue.
+        left: QueueExit,
     },
     /// Kept off the CPU by a cgroup's limit.
     Throttled {
@@ -56,6 +58,17 @@ pub enum State<W> {
     Blocked(W),
     /// Not known.
     Unknown(UnknownReason),
+}
+
+/// The way in which a runnable thread left a CPU's queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueExit {
+    /// It ran there, or its state is not known from then on.
+    Stayed,
+    /// It was moved to another CPU's queue, where the next state begins.
+    Moved,
+    /// It ran on this other CPU: it was moved, at a time that is not recorded.
+    MovedUnseen(Cpu),
 }
 
 /// The reason why a state is not known.

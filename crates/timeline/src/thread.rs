@@ -42,7 +42,8 @@ pub(crate) enum CurrentState {
     #[default]
     Ready,
     Running(Cpu),
-    Runnable,
+    /// In the queue of this CPU; `None` where that is not known.
+    Runnable(Option<Cpu>),
     Throttled(Cpu),
     Blocked,
     /// Its switch-out is missing and was between `since` and `lost_until`; `None` if no record showed it yet.

@@ -40,6 +40,8 @@ pub struct Timeline {
     pub(crate) cpus: Vec<CpuState>,
     /// The time from which all sources of a host are recorded.
     complete_since: Vec<(HostIndex, Stamp<Reference>)>,
+    /// The time of the last loss that may have been on any CPU.
+    pub(crate) lost_anywhere: Option<Stamp<Reference>>,
     pub(crate) now: Stamp<Reference>,
     pub(crate) counts: Counts,
     pub(crate) sends: Recent<(Option<FlowId>, u32, u32, u32), Sent>,
@@ -206,7 +208,10 @@ impl Timeline {
                 match self.cpu_state(event.cpu) {
                     Some(cpu_state) => cpu_state.lose(from, at, *count),
                     // It may have been the evidence in the interrupt of any CPU.
-                    None => self.cpus.iter_mut().for_each(CpuState::lose_evidence),
+                    None => {
+                        self.lost_anywhere = Some(at);
+                        self.cpus.iter_mut().for_each(CpuState::lose_evidence);
+                    }
                 }
                 sink.loss(Loss { cpu: event.cpu, from, to: at, count: *count, reported: true });
             }
@@ -214,6 +219,10 @@ impl Timeline {
                 if let Some(thread) = self.alive(*target) {
                     self.threads[thread.0 as usize].ready = Some((at, *fd));
                 }
+            }
+            EventKind::Migrate { target, from, to } => {
+                self.observe(event, at, sink);
+                self.migrate(*target, at, (*from, *to), sink);
             }
             EventKind::File(file) => {
                 self.timer_files.observe(file);

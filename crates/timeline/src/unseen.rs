@@ -5,7 +5,7 @@ use wakepath_event::{Cpu, Event, Tid};
 
 use crate::cpu::CpuState;
 use crate::thread::CurrentState;
-use crate::{Loss, Occupant, Sink, State, ThreadIndex, Timeline, UnknownReason, Waker};
+use crate::{Loss, Occupant, QueueExit, Sink, State, ThreadIndex, Timeline, UnknownReason, Wait, Waker};
 
 impl Timeline {
     #[inline]
@@ -73,9 +73,11 @@ impl Timeline {
             (Some(loss), Some(last)) => loss.from.max(last),
             (Some(loss), None) => loss.from,
             (None, Some(last)) => last,
-            // No record of this CPU yet: no switch since the sources were attached.
+            // No record of this CPU yet: no switch since the sources were attached, or since the last loss that may have been here.
             (None, None) => {
-                let since = self.complete_since(tid).unwrap_or(at).min(at);
+                let since =
+                    self.complete_since(tid).unwrap_or(at).max(self.lost_anywhere.unwrap_or_default());
+                let since = since.min(at);
                 return self.place_on_cpu(tid, cpu, since, at, true, sink);
             }
         };
@@ -133,7 +135,7 @@ impl Timeline {
             CurrentState::Ready if first && from <= row.since => {}
             _ if new => {}
             // It could not run before the last record that showed another thread there.
-            CurrentState::Runnable => self.emit(thread, begin, State::Runnable { cpu }, sink),
+            CurrentState::Runnable(queue) => self.leave_queue(thread, queue, cpu, begin, sink),
             CurrentState::Throttled(kept_on) => self.end_throttling(thread, kept_on, cpu, begin, sink),
             CurrentState::Blocked => self.end_wait(thread, at, Waker::Unseen, sink),
             _ => self.close(thread, Waker::Unseen, sink),
@@ -265,9 +267,7 @@ impl Timeline {
             let (thread, from) = (ThreadIndex(index as u32), row.since.max(loss.from));
             match row.state {
                 CurrentState::Blocked => self.end_wait(thread, from, Waker::Unseen, sink),
-                CurrentState::Runnable => {
-                    self.emit(thread, from, State::Runnable { cpu: Cpu::UNKNOWN }, sink);
-                }
+                CurrentState::Runnable(queue) => self.emit(thread, from, in_queue(queue), sink),
                 _ => continue,
             }
             self.threads[index].state = CurrentState::Unknown { lost_until: Some(loss.to) };
@@ -279,7 +279,7 @@ impl Timeline {
         let at = self.now;
         let state = match self.threads[thread.0 as usize].state {
             CurrentState::Running(cpu) => State::Running { cpu, interrupts_ns: 0 },
-            CurrentState::Runnable => State::Runnable { cpu: Cpu::UNKNOWN },
+            CurrentState::Runnable(queue) => in_queue(queue),
             CurrentState::Throttled(cpu) => return self.end_throttling(thread, cpu, cpu, at, sink),
             CurrentState::Unknown { lost_until: Some(_) } => State::Unknown(UnknownReason::Lost),
             CurrentState::Ready | CurrentState::Unknown { lost_until: None } => {
@@ -290,4 +290,9 @@ impl Timeline {
         };
         self.emit(thread, at, state, sink);
     }
+}
+
+/// The state of a runnable thread that did not run any more.
+fn in_queue(queue: Option<Cpu>) -> State<&'static Wait> {
+    State::Runnable { cpu: queue.unwrap_or(Cpu::UNKNOWN), left: QueueExit::Stayed }
 }

@@ -6,7 +6,8 @@ use wakepath_event::{Call, Context, Cpu, Event, SwitchOut, Tid, WaitEnd};
 use crate::locks::{Holding, futex_owner};
 use crate::thread::CurrentState;
 use crate::{
-    ContendedLock, Occupant, Sink, State, ThreadIndex, Timeline, UnknownReason, Wait, WakeUp, Waker,
+    ContendedLock, Occupant, QueueExit, Sink, State, ThreadIndex, Timeline, UnknownReason, Wait, WakeUp,
+    Waker,
 };
 
 /// The call in which a thread waits. `restart_syscall` goes on with the call before it, which a stop interrupted, and
@@ -47,7 +48,7 @@ impl Timeline {
             let row = &mut self.threads[thread.0 as usize];
             row.last_cpu = Some(cpu);
             row.state = match out {
-                SwitchOut::Runnable => CurrentState::Runnable,
+                SwitchOut::Runnable => CurrentState::Runnable(Some(cpu)),
                 SwitchOut::Throttled => CurrentState::Throttled(cpu),
                 SwitchOut::Blocked(state) => {
                     let acted = std::mem::take(&mut row.acted);
@@ -87,15 +88,15 @@ impl Timeline {
         let row = &self.threads[thread.0 as usize];
         let (since, pending) = (row.since, row.pending);
         match row.state {
-            CurrentState::Runnable => self.emit(thread, at, State::Runnable { cpu }, sink),
+            CurrentState::Runnable(queue) => self.leave_queue(thread, queue, cpu, at, sink),
             // It was not running at the snapshot: its switch-out would have a record.
             CurrentState::Ready if self.complete_since(tid).is_some_and(|started| started <= since) => {
-                self.emit(thread, at, State::Runnable { cpu }, sink);
+                self.leave_queue(thread, None, cpu, at, sink);
             }
             CurrentState::Blocked => match pending {
                 Some(woken) => {
                     self.end_wait(thread, since, Waker::Woken(woken), sink);
-                    self.emit(thread, at, State::Runnable { cpu }, sink);
+                    self.leave_queue(thread, None, cpu, at, sink);
                 }
                 None => self.end_wait(thread, at, Waker::Unseen, sink),
             },
@@ -119,13 +120,61 @@ impl Timeline {
         at: Stamp<Reference>,
         sink: &mut impl Sink,
     ) {
-        let row = &self.threads[thread.0 as usize];
-        let refilled = self.refills.get(&row.cpu_cgroup).copied();
-        let refilled = refilled.filter(|&refilled| row.since < refilled && refilled < at);
+        let refilled = self.refilled(thread, at);
         self.emit(thread, refilled.unwrap_or(at), State::Throttled { cpu: kept_on }, sink);
         if refilled.is_some() {
-            self.emit(thread, at, State::Runnable { cpu }, sink);
+            self.leave_queue(thread, None, cpu, at, sink);
         }
+    }
+
+    /// The last time before `at` at which the limit of a throttled thread handed out time, if it has since.
+    fn refilled(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Stamp<Reference>> {
+        let row = &self.threads[thread.0 as usize];
+        let refilled = self.refills.get(&row.cpu_cgroup).copied();
+        refilled.filter(|&refilled| row.since < refilled && refilled < at)
+    }
+
+    /// Emits the time of a runnable thread in a queue up to `at`, when it ran on `cpu`, or turned out to be in that CPU's queue.
+    pub(crate) fn leave_queue(
+        &mut self,
+        thread: ThreadIndex,
+        queue: Option<Cpu>,
+        cpu: Cpu,
+        at: Stamp<Reference>,
+        sink: &mut impl Sink,
+    ) {
+        let state = match queue.filter(|&queue| queue != cpu) {
+            None => State::Runnable { cpu, left: QueueExit::Stayed },
+            Some(queue) => State::Runnable { cpu: queue, left: QueueExit::MovedUnseen(cpu) },
+        };
+        self.emit(thread, at, state, sink);
+    }
+
+    /// Moves a runnable thread from one CPU's queue to another's.
+    pub(crate) fn migrate(
+        &mut self,
+        target: Tid,
+        at: Stamp<Reference>,
+        (from, to): (Cpu, Cpu),
+        sink: &mut impl Sink,
+    ) {
+        let Some(thread) = self.alive(target) else { return };
+        let mut queue = None;
+        match self.threads[thread.0 as usize].state {
+            CurrentState::Runnable(known) => queue = known,
+            CurrentState::Throttled(kept_on) => {
+                // It is in a queue only once the limit has let it go.
+                let Some(refilled) = self.refilled(thread, at) else { return };
+                self.emit(thread, refilled, State::Throttled { cpu: kept_on }, sink);
+            }
+            _ => return,
+        }
+        match queue.filter(|&queue| queue != from) {
+            // It was moved before, at a time that is not recorded.
+            Some(_) => self.leave_queue(thread, queue, from, at, sink),
+            None => self.emit(thread, at, State::Runnable { cpu: from, left: QueueExit::Moved }, sink),
+        }
+        self.threads[thread.0 as usize].state = CurrentState::Runnable(Some(to));
     }
 
     pub(crate) fn waking(&mut self, target: Tid, woken: WakeUp, newborn: bool, sink: &mut impl Sink) {
@@ -148,7 +197,7 @@ impl Timeline {
             // A new thread under a used tid: the tid was given again, and the fork has no record.
             _ if newborn && row.since < at && !matches!(row.state, CurrentState::Ready) => {
                 self.end_thread(thread, at, sink);
-                let thread = self.create(target, at, CurrentState::Runnable, sink);
+                let thread = self.create(target, at, CurrentState::Runnable(None), sink);
                 sink.born(thread, at, Occupant::Unknown);
                 return;
             }
@@ -157,7 +206,7 @@ impl Timeline {
                 row.pending = Some(woken);
                 return;
             }
-            CurrentState::Runnable | CurrentState::Throttled(_) | CurrentState::Dead => {
+            CurrentState::Runnable(_) | CurrentState::Throttled(_) | CurrentState::Dead => {
                 self.counts.spurious_wakings += 1;
                 return;
             }
@@ -188,7 +237,7 @@ impl Timeline {
         }
         let row = &mut self.threads[thread.0 as usize];
         row.since = woken.at;
-        row.state = CurrentState::Runnable;
+        row.state = CurrentState::Runnable(None);
         row.pending = None;
     }
 

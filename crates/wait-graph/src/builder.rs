@@ -240,7 +240,7 @@ impl Sink for Store {
     ) {
         let state = match state {
             State::Running { cpu, interrupts_ns } => State::Running { cpu, interrupts_ns },
-            State::Runnable { cpu } => State::Runnable { cpu },
+            State::Runnable { cpu, left } => State::Runnable { cpu, left },
             State::Throttled { cpu } => State::Throttled { cpu },
             State::Blocked(wait) => State::Blocked(self.graph.waits.push(wait, to)),
             State::Unknown(reason) => State::Unknown(reason),

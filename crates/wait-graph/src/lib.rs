@@ -35,5 +35,5 @@ pub use thread::Thread;
 pub use wait::WaitIndex;
 pub use wakepath_timeline::{
     Completion, ContendedLock, Counts, Cut, Evidence, EvidenceIndex, Late, Loss, Occupant, PacketTimer,
-    Received, Sender, Sent, ThreadIndex, TimerPurpose, UnknownReason, Wait, WakeUp, Waker,
+    QueueExit, Received, Sender, Sent, ThreadIndex, TimerPurpose, UnknownReason, Wait, WakeUp, Waker,
 };

@@ -2,7 +2,7 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Cpu;
-use wakepath_timeline::State;
+use wakepath_timeline::{QueueExit, State};
 
 use crate::chunks::Chunks;
 use crate::{UnknownReason, WaitIndex};
@@ -37,6 +37,8 @@ const _: () = assert!(size_of::<Packed>() == 16);
 enum Tag {
     Running,
     Runnable,
+    Moved,
+    MovedUnseen,
     Throttled,
     Blocked,
     NotYet,
@@ -48,7 +50,11 @@ impl Packed {
         const NO_CPU: u16 = Cpu::UNKNOWN.0;
         let (tag, cpu, value) = match state {
             ThreadState::Running { cpu, interrupts_ns } => (Tag::Running, cpu.0, interrupts_ns),
-            ThreadState::Runnable { cpu } => (Tag::Runnable, cpu.0, 0),
+            ThreadState::Runnable { cpu, left: QueueExit::Stayed } => (Tag::Runnable, cpu.0, 0),
+            ThreadState::Runnable { cpu, left: QueueExit::Moved } => (Tag::Moved, cpu.0, 0),
+            ThreadState::Runnable { cpu, left: QueueExit::MovedUnseen(to) } => {
+                (Tag::MovedUnseen, cpu.0, u32::from(to.0))
+            }
             ThreadState::Throttled { cpu } => (Tag::Throttled, cpu.0, 0),
             ThreadState::Blocked(wait) => (Tag::Blocked, NO_CPU, wait.0),
             ThreadState::Unknown(UnknownReason::NotSeenYet) => (Tag::NotYet, NO_CPU, 0),
@@ -65,7 +71,11 @@ impl Packed {
         let cpu = Cpu(self.cpu);
         match self.tag {
             Tag::Running => ThreadState::Running { cpu, interrupts_ns: self.value },
-            Tag::Runnable => ThreadState::Runnable { cpu },
+            Tag::Runnable => ThreadState::Runnable { cpu, left: QueueExit::Stayed },
+            Tag::Moved => ThreadState::Runnable { cpu, left: QueueExit::Moved },
+            Tag::MovedUnseen => {
+                ThreadState::Runnable { cpu, left: QueueExit::MovedUnseen(Cpu(self.value as u16)) }
+            }
             Tag::Throttled => ThreadState::Throttled { cpu },
             Tag::Blocked => ThreadState::Blocked(WaitIndex(self.value)),
             Tag::NotYet => ThreadState::Unknown(UnknownReason::NotSeenYet),

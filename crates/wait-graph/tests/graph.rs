@@ -77,7 +77,7 @@ fn a_thread_is_throttled_on_the_cpu_that_it_had_and_waits_for_the_one_that_it_ge
         .map(|interval| match interval.state {
             ThreadState::Running { cpu, .. } => (interval.from.ns(), "runs", cpu.0),
             ThreadState::Throttled { cpu } => (interval.from.ns(), "throttled", cpu.0),
-            ThreadState::Runnable { cpu } => (interval.from.ns(), "runnable", cpu.0),
+            ThreadState::Runnable { cpu, .. } => (interval.from.ns(), "runnable", cpu.0),
             _ => (interval.from.ns(), "?", 0),
         })
         .collect();

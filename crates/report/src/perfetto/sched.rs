@@ -106,7 +106,7 @@ fn wakings(graph: &Graph) -> HashMap<Cpu, Vec<Waking>> {
                 continue;
             }
             let target_cpu = match intervals.get(n + 1).map(|next| next.state) {
-                Some(ThreadState::Runnable { cpu } | ThreadState::Running { cpu, .. })
+                Some(ThreadState::Runnable { cpu, .. } | ThreadState::Running { cpu, .. })
                     if cpu != Cpu::UNKNOWN =>
                 {
                     cpu

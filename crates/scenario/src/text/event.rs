@@ -8,7 +8,7 @@ use wakepath_event::{
 };
 
 use super::words::{Words, number};
-use super::{Reader, identity};
+use super::{Reader, cpu_named, identity};
 
 impl Reader {
     /// | line | meaning |
@@ -16,6 +16,7 @@ impl Reader {
     /// | `switch NEXT [runnable, throttled, dead, blocked[=STATE]] [irq=NS] [call=N:ARG [op= value= claim=]]` | |
     /// | `waking TARGET [irq=N] [newborn] [socket=FLOW]` | |
     /// | `descriptor THREAD FD`, FD `none` | directly before a waking from epoll_wait: the descriptor that is ready |
+    /// | `migrate TARGET FROM TO` | it was moved from the queue of one CPU to another's |
     /// | `file FD NAME [flow=FLOW]`, `member SET FD` | what a descriptor of the thread's process is, and of which set it is a member |
     /// | `blocked call=N:ARG [op= value= claim=]` | it was so when the recording began |
     /// | `fork NAME tid=N [tgid=N] [parent=N] [ns=N/N] [start=NS]` | declares NAME |
@@ -51,6 +52,11 @@ impl Reader {
                 };
                 EventKind::Ready { target, fd }
             }
+            "migrate" => EventKind::Migrate {
+                target: self.named(words)?,
+                from: cpu_named(words.need("the CPU that it leaves")?)?,
+                to: cpu_named(words.need("the CPU that it goes to")?)?,
+            },
             "file" => EventKind::File(self.file(current, words)?),
             "member" => EventKind::SetMember(SetMember {
                 set: number(words.need("a set")?).ok_or("a set is a number")?,

@@ -1,7 +1,7 @@
 //! Counts the waits of threads from their state intervals.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_wait_graph::{ThreadIndex, ThreadState, Waker};
+use wakepath_wait_graph::{QueueExit, ThreadIndex, ThreadState, Waker};
 
 use super::counting::{Counters, Ending};
 use super::resolve::TargetKind;
@@ -17,6 +17,8 @@ struct Queued {
     throttled: u64,
     /// Whether the limit still does.
     limited: bool,
+    /// Whether it goes on in another CPU's queue.
+    moved: bool,
 }
 
 /// Counts a thread's waits.
@@ -34,13 +36,15 @@ pub(super) fn count(recorded: &Recorded, thread: ThreadIndex, counters: &mut Cou
         let limited = matches!(interval.state, ThreadState::Throttled { .. });
         match interval.state {
             ThreadState::Runnable { .. } | ThreadState::Throttled { .. } => {
-                // A thread that the limit releases still waits; otherwise it ran in between, if for 0 ns.
-                if let Some(before) = queued.filter(|before| !before.limited || limited) {
+                // A thread that the limit releases still waits, and so does one that was moved to another queue; otherwise it ran
+                // in between, if for 0 ns.
+                if let Some(before) = queued.filter(|before| (!before.limited && !before.moved) || limited) {
                     count_queued(before, interval.from, Ending::Seen, counters);
                     queued = None;
                 }
-                let wait = queued.get_or_insert(Queued { since, throttled: 0, limited });
+                let wait = queued.get_or_insert(Queued { since, throttled: 0, limited, moved: false });
                 wait.limited = limited;
+                wait.moved = matches!(interval.state, ThreadState::Runnable { left: QueueExit::Moved, .. });
                 if limited {
                     wait.throttled += interval.to.since(interval.from);
                 }
