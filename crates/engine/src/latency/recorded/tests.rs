@@ -19,6 +19,8 @@ thread kernel tid=30
    0 c1 idle   switch b
  100 c0 a      switch idle blocked call=202:0x1000 op=0 value=2 claim=b
  164 c1 b      waking a                    # 64 in a futex
+ 170 c1 b      migrate a c0 c1             # one wait, in two queues
+ 172 c1 b      migrate a c1 c0
  180 c0 idle   switch a                    # waited 16 for a CPU
  300 c0 a      switch other                # who waited for it since before the recording
  400 c0 other  switch a                    # 100
