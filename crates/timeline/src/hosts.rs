@@ -413,4 +413,17 @@ mod tests {
             assert_eq!(numbering.number(host, &mut event, |at| at), kept);
         }
     }
+
+    #[test]
+    fn cpus_behind_the_last_number_are_unknown_ones_of_no_host() {
+        let mut numbering = Numbering::default();
+        for number in 0..u16::MAX {
+            assert_eq!(numbering.cpu(A, Cpu(number)), Cpu(number));
+        }
+        for number in 0..2 {
+            assert_eq!(numbering.cpu(B, Cpu(number)), Cpu::UNKNOWN);
+        }
+        assert_eq!(numbering.cpu_of(Cpu(u16::MAX - 1)), Some((A, Cpu(u16::MAX - 1))));
+        assert_eq!(numbering.cpu_of(Cpu::UNKNOWN), None);
+    }
 }

@@ -106,4 +106,14 @@ mod tests {
         assert_eq!(recent.remove(&4), Some(40));
         assert_eq!(recent.get(&4), None);
     }
+
+    /// Each set has places of its own: keys that are spread over the sets use all of them.
+    #[test]
+    fn nearly_as_many_entries_as_there_is_room_for_are_kept() {
+        let mut recent = Recent::new(4096);
+        (0..2048).for_each(|key| recent.insert(key, key));
+        let kept = (0..2048).filter(|key| recent.get(key) == Some(*key)).count();
+        assert!(kept > 1900, "{kept} of 2048 in 4096 places");
+        assert_eq!(recent.forgotten, 2048 - kept as u64);
+    }
 }

@@ -83,3 +83,48 @@ fn thread(sent: Sent) -> Option<ThreadIndex> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wakepath_clock::Stamp;
+    use wakepath_event::Direction;
+
+    use super::*;
+
+    fn header(tcp_flags: u16, ack: u32) -> Packet {
+        Packet { tcp_flags, ack, ..wakepath_scenario::packet(FlowId(1), Direction::Out, 0) }
+    }
+
+    fn sent(ns: u64, by: Sender) -> Sent {
+        Sent { at: Stamp::from_ns(ns), by }
+    }
+
+    #[test]
+    fn the_first_sending_of_a_syn_is_not_that_of_a_packet_behind_it() {
+        let mut senders = Senders::default();
+        let thread = Sender::Thread(ThreadIndex(3));
+        senders.note(&header(SYN, 0), sent(10, thread));
+        senders.note(&header(ACK, 1), sent(20, thread));
+        senders.note(
+            &header(SYN, 0),
+            sent(30, Sender::Timer(senders.timer(&header(SYN, 0), &Outgoing::default(), false))),
+        );
+        let timer = senders.timer(&header(SYN, 0), &Outgoing::default(), false);
+        assert_eq!(timer.purpose, TimerPurpose::Syn { repeats: 2 });
+        assert_eq!(timer.first, Some((Stamp::from_ns(10), Some(ThreadIndex(3)))));
+    }
+
+    #[test]
+    fn a_packet_that_ends_a_connection_is_no_delayed_acknowledgement() {
+        let mut senders = Senders::default();
+        senders.note(&header(ACK, 100), sent(10, Sender::Thread(ThreadIndex(3))));
+        let purpose =
+            |flags, ack, closed| senders.timer(&header(flags, ack), &Outgoing::default(), closed).purpose;
+        assert_eq!(purpose(ACK, 101, true), TimerPurpose::Acknowledgement);
+        assert_eq!(purpose(ACK, 100, true), TimerPurpose::WindowProbe);
+        assert_eq!(purpose(ACK, 100, false), TimerPurpose::Other);
+        for flags in [ACK | FIN, ACK | RST] {
+            assert_eq!(purpose(flags, 101, true), TimerPurpose::Other);
+        }
+    }
+}

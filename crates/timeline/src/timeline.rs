@@ -385,3 +385,6 @@ impl Timeline {
         (thread, known.is_none())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,6 +56,105 @@ fn a_thread_has_names_programs_and_an_end() {
     assert_eq!((graph.has_stacks(), samples), (false, 0));
 }
 
+/// The beginning and the kind of each state of a thread.
+fn states(graph: &Graph, tid: Tid) -> Vec<(u64, &'static str)> {
+    let intervals = graph.state_intervals(index(graph, tid)).overlapping(graph.from(), graph.to());
+    let states = intervals.map(|interval| match interval.state {
+        ThreadState::Running { .. } => (interval.from.ns(), "runs"),
+        ThreadState::Runnable { .. } => (interval.from.ns(), "runnable"),
+        ThreadState::Blocked(_) => (interval.from.ns(), "blocked"),
+        _ => (interval.from.ns(), "?"),
+    });
+    states.collect()
+}
+
+/// A CPU without a switch since all is recorded had the thread that its first record shows, unless that was elsewhere.
+#[test]
+fn the_thread_of_a_first_record_had_the_cpu_since_all_is_recorded() {
+    let states = |started: u64, first: &str, tid| {
+        let trace = format!(
+            "thread A tid=10
+             thread B tid=11 blocked=interruptible
+             thread C tid=12
+             {started} c0 idle started
+             10 c0 idle waking B
+             20 c1 {first} waking C
+             50 c0 idle stopped"
+        );
+        states(&graph(&trace, &[]), Tid(tid))
+    };
+    assert_eq!(states(0, "A", 10), [(0, "runs")]);
+    assert_eq!(states(5, "A", 10), [(0, "?"), (20, "runs")], "it may have waited before all was recorded");
+    assert_eq!(states(0, "#77", 77), [(0, "runs")], "without an identity as well");
+    assert_eq!(
+        states(0, "B", 11),
+        [(0, "blocked"), (10, "?"), (20, "runs")],
+        "it was woken without a switch-in"
+    );
+}
+
+#[test]
+fn an_identity_that_comes_late_is_that_of_the_thread_unless_it_was_just_born() {
+    const SEEN: &str = "
+        thread A tid=10
+        0 c0 idle started
+        10 c0 idle switch #77
+        50 c0 #77 stopped
+    ";
+    let seen = graph(
+        SEEN,
+        &[event(20, 0, 77, EventKind::Thread { identity: identity(77, "x"), blocked: None, call: None })],
+    );
+    assert_eq!(seen.with_tid(Tid(77)).count(), 1);
+    let born = graph(SEEN, &[event(20, 1, 10, EventKind::Fork { child: identity(77, "x") })]);
+    assert_eq!(born.with_tid(Tid(77)).count(), 2, "the one before died without a record");
+}
+
+/// A thread of the snapshot that was not recorded from there on may have run before it is first seen to.
+#[test]
+fn a_thread_of_the_snapshot_is_unknown_up_to_its_first_switch_unless_all_is_recorded() {
+    let states = |started: &str| states(&graph(&LIVES.replace("5 c0 idle started", started), &[]), Tid(10));
+    assert_eq!(states("5 c0 idle started"), [(0, "?"), (10, "runs")]);
+    assert_eq!(states("0 c0 idle started"), [(0, "runnable"), (10, "runs")]);
+}
+
+#[test]
+fn a_wait_that_began_before_the_recording_has_the_state_of_the_snapshot() {
+    let graph = graph(
+        "thread A tid=10 blocked=uninterruptible
+         thread B tid=11 blocked=interruptible
+         0 c0 idle started
+         50 c0 idle stopped",
+        &[],
+    );
+    let state = |tid| {
+        let mut intervals =
+            graph.state_intervals(index(&graph, Tid(tid))).overlapping(graph.from(), graph.to());
+        graph.wait(&intervals.next().expect("a wait")).expect("a wait").state
+    };
+    assert_eq!(state(10), Some(BlockedState::Uninterruptible));
+    assert_eq!(state(11), Some(BlockedState::Interruptible));
+}
+
+#[test]
+fn no_state_of_any_case_is_empty_but_a_wait_whose_end_came_first() {
+    let cases = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases");
+    let mut count = 0;
+    for case in std::fs::read_dir(cases).expect("the folder cases/") {
+        let path = case.expect("a case").path();
+        let Ok(trace) = std::fs::read_to_string(path.join("trace.txt")) else { continue };
+        let graph = graph(&trace, &[]);
+        for (thread, _) in graph.threads() {
+            for interval in graph.state_intervals(thread).overlapping(Stamp::MIN, graph.to()) {
+                count += 1;
+                let is_wait = matches!(interval.state, ThreadState::Blocked(_));
+                assert!(is_wait || interval.from < interval.to, "{}: {interval:?}", path.display());
+            }
+        }
+    }
+    assert!(count > 1000, "{count} states");
+}
+
 /// A CPU limit takes a thread off its CPU and keeps it there until it lets it go, though it may get another one then.
 #[test]
 fn a_thread_is_throttled_on_the_cpu_that_it_had_and_waits_for_the_one_that_it_gets() {
