@@ -36,7 +36,7 @@ use serde_json::Value;
 use crate::assertion::BadAssertion;
 use crate::audit;
 use crate::checks;
-use crate::dated_back;
+use crate::dated_back::{Basis, DatedBack, Shifts, corrections};
 use crate::document::{PathDocument, Segment, Truth, clip, length};
 use crate::kernel_threads;
 use crate::tries::Outcome;
@@ -89,10 +89,10 @@ pub struct Verdict {
     pub window_ns: i64,
     /// Half the sum of absolute differences, as a fraction of it.
     pub error: f64,
-    /// The same without what preemptions explain that the program's clocks date back; this one is limited.
+    /// The same without what the program's clocks date back; this one is limited.
     pub remains: f64,
-    /// The number of preemptions in the recording that could explain something.
-    pub preemptions: usize,
+    /// How that is known, and the number of the switches; none if the judge did not look.
+    pub dated_back: Option<(Basis, usize)>,
     /// The unknown time of the path, as a fraction of it.
     pub unknown: f64,
     /// The path's time of threads outside of the workload, as a fraction of it.
@@ -148,6 +148,8 @@ pub enum BadDocument {
     Assertion(#[from] BadAssertion),
 }
 
+/// A contributor: its thread and its kind.
+pub(crate) type Key<'a> = (u32, &'a str);
 type Sums = BTreeMap<(u32, String), i64>;
 
 /// The tid of a packet in flight between hosts.
@@ -181,15 +183,23 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
 
     let own: BTreeSet<u32> = truth.threads.iter().map(|thread| thread.tid).collect();
     let mut expected = sums_of_truth(&truth, window_ns);
-    let found = sums_of_path(&clipped, &truth, &own);
+    let keys = keys_of_path(&clipped, &truth, &own);
+    let mut found = Sums::new();
+    for (segment, &(tid, kind)) in clipped.iter().zip(&keys) {
+        *found.entry((tid, kind.to_owned())).or_default() += length(segment);
+    }
 
     let share = |ns: i64| ns as f64 / window_ns as f64;
     let difference = |parts: &[Part]| {
         share(parts.iter().map(|part| (part.truth_ns - part.path_ns).abs()).sum::<i64>()) / 2.0
     };
     let error = difference(&align(&truth, &clipped, &expected, &found));
-    for ((tid, kind), ns) in dated_back::corrections(&truth.preemptions, &own, &clipped, origin) {
-        *expected.entry((tid, kind.to_owned())).or_default() += ns;
+    if let Some(DatedBack { switches, .. }) = &truth.dated_back {
+        let shifts =
+            if truth.hosts.is_empty() { Shifts::default() } else { Shifts::find(&clipped, switches, origin) };
+        for ((tid, kind), ns) in corrections(switches, &own, &clipped, &keys, origin, &shifts) {
+            *expected.entry((tid, kind.to_owned())).or_default() += ns;
+        }
     }
     let parts = align(&truth, &clipped, &expected, &found);
     let total = |wanted: &dyn Fn(u32, &str) -> bool| -> f64 {
@@ -199,7 +209,7 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
         window_ns,
         error,
         remains: difference(&parts),
-        preemptions: truth.preemptions.len(),
+        dated_back: truth.dated_back.as_ref().map(|found| (found.basis.clone(), found.switches.len())),
         unknown: total(&|_, kind| kind == "unknown"),
         outside: total(&|tid, kind| !own.contains(&tid) && tid != NO_THREAD && kind != "unknown"),
         ends_ns: (path.window.to_ns - path.window.from_ns) - window_ns,
@@ -265,7 +275,8 @@ fn is_kernel_thread(comm: &str) -> bool {
     NAMES.iter().chain(DISKS).any(|name| comm.starts_with(name))
 }
 
-fn sums_of_path(segments: &[Segment], truth: &Truth, own: &BTreeSet<u32>) -> Sums {
+/// The contributor of each segment.
+fn keys_of_path<'a>(segments: &'a [Segment], truth: &Truth, own: &BTreeSet<u32>) -> Vec<Key<'a>> {
     let disk = || truth.contributors.iter().filter(|part| part.kind == "block_device");
     let disk_waiter = disk().next().map(|part| part.thread.tid);
     let disk_calls: BTreeSet<&str> = disk().filter_map(|part| part.call.as_deref()).collect();
@@ -273,14 +284,13 @@ fn sums_of_path(segments: &[Segment], truth: &Truth, own: &BTreeSet<u32>) -> Sum
         Some(threads) => threads.iter().any(|thread| thread.tid == tid),
         None => is_kernel_thread(comm),
     };
-    let mut sums = Sums::new();
-    for (index, segment) in segments.iter().enumerate() {
+    let key_of = |(index, segment): (usize, &'a Segment)| {
         let tid = segment.tid.unwrap_or(NO_THREAD);
         let kernels =
             || !own.contains(&tid) && segment.comm.as_deref().is_some_and(|comm| of_kernel(tid, comm));
         let in_disk_call = || segment.call.as_deref().is_some_and(|call| disk_calls.contains(call));
         let still_waiting = segment.cause.as_ref().is_some_and(|cause| cause.kind == "still_waiting");
-        let key = match (disk_waiter, segment.kind.as_str()) {
+        match (disk_waiter, segment.kind.as_str()) {
             _ if still_waiting => (tid, "still_waiting"),
             (_, "unknown") => (tid, "unknown"),
             // Without the sending of a packet, the network's time and the sender's are not distinguished; without the
@@ -296,10 +306,9 @@ fn sums_of_path(segments: &[Segment], truth: &Truth, own: &BTreeSet<u32>) -> Sum
                 (tid, if beside.into_iter().flatten().any(waits) { "runnable" } else { "running" })
             }
             (_, kind) => (tid, kind),
-        };
-        *sums.entry((key.0, key.1.to_owned())).or_default() += length(segment);
-    }
-    sums
+        }
+    };
+    segments.iter().enumerate().map(key_of).collect()
 }
 
 fn sums_of_truth(truth: &Truth, window_ns: i64) -> Sums {

@@ -1,139 +1,122 @@
-//! Time that the kernel's clocks give to the wrong thread around a preemption: what it explains of a difference.
+//! Time that the kernel's clocks give to the wrong side of a switch: what it explains of a difference.
 //!
-//! A wake-up that preempts lets the run queue's clock stand still until the switch (`rq_clock_skip_update()`). So by the
-//! kernel's clocks, of which a program's log is made, the woken thread has had the CPU since its wake-up; by the stamps of
-//! the switches, the other one ran on until the interrupt came to its CPU, some 15 µs later. A path goes by the switches.
+//! A program's log is made of the kernel's counts, which go by the clock of the run queue. That clock is read now and then
+//! and stands still between. At a switch it has last been read at the begin of the switch, a microsecond ago, or, if a
+//! wake-up preempts, at the wake-up, some 10 µs ago (`rq_clock_skip_update()`). A path goes by the stamps of the switches.
 //!
 //! ```text
-//!                      wake-up   switch
-//!     preempted   ========|=======|            running until the switch, by its clock until the wake-up
-//!     woken               |.......|=======     runnable until the switch, by its clock running since the wake-up
+//!                     clock   switch              clock   switch
+//!     preempted   ======|=======|...................|.......|======     by the switches
+//!     preempted   ======|.......|...................|=======|======     by the clock
 //! ```
 //!
-//! The events are those of the recording, as babeltrace2 prints them; the sum is taken preemption by preemption.
+//! Both ends of a preemption count: the thread ran longer by the time that the first switch is dated back, and shorter by
+//! that of the second one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use crate::compare::Key;
 use crate::document::Segment;
 
-/// The longest time from a wake-up to the switch that counts as one preemption, ns. An interrupt comes to a running CPU
-/// within some 15 µs; a thread that is switched in later than this did not preempt, but waited for its turn.
-const MAX_DELAY_NS: i64 = 100_000;
+mod assumed;
+mod measured;
+mod run_queue;
+mod shifts;
 
-/// A preemption: the time, ns of CLOCK_MONOTONIC, that one thread had by the switches and the other by its clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Preemption {
-    /// The wake-up.
-    pub from_ns: i64,
-    /// The switch.
-    pub to_ns: i64,
-    /// The thread that ran on until the switch.
-    pub preempted: u32,
-    /// The thread that was woken.
-    pub woken: u32,
+pub use run_queue::Readings;
+pub(crate) use shifts::Shifts;
+
+/// The kinds of time in which a thread has a CPU.
+const RUNNING: &[&str] = &["running", "interrupted", "stolen"];
+
+/// The switches that the kernel's clocks date back in a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatedBack {
+    /// How it is known.
+    pub basis: Basis,
+    /// The switches to and from the program's threads, in the order of their stamps.
+    pub switches: Vec<Dated>,
 }
 
-/// Reads the preemptions of a recording.
+/// How it is known what is dated back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// The run queue's clock was read at each switch.
+    Measured,
+    /// It could not be, for this reason: each preemption is dated back to the wake-up, and nothing else is.
+    Assumed(String),
+}
+
+/// A switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dated {
+    /// Its stamp, ns of CLOCK_MONOTONIC.
+    pub at_ns: i64,
+    /// The time before it, ns, that the kernel does not count as running time of `prev` any more, but as that of `next`.
+    pub back_ns: i64,
+    /// The thread that ran until the switch.
+    pub prev: u32,
+    /// By the kernel's count it waited for a CPU in that time; otherwise it was blocked.
+    pub is_preempted: bool,
+    /// The thread that ran from the switch on.
+    pub next: u32,
+}
+
+/// The switches of these threads and by how much they are dated back: measured by the readings, or assumed by the recording
+/// where there are none.
 ///
 /// # Errors
 ///
-/// If babeltrace2 cannot be run, or cannot read the recording.
-pub fn read(recording: &Path) -> Result<Vec<Preemption>> {
-    let output = Command::new("babeltrace2")
-        .arg("--clock-cycles")
-        .arg(recording.join("kernel"))
-        .output()
-        .context("cannot run babeltrace2: `make setup` installs it")?;
-    ensure!(
-        output.status.success(),
-        "babeltrace2 cannot read `{}`: {}",
-        recording.display(),
-        String::from_utf8_lossy(&output.stderr).trim_end()
-    );
-    Ok(preemptions(&String::from_utf8_lossy(&output.stdout)))
+/// If babeltrace2 is needed and cannot be run, or cannot read the recording.
+pub fn of_run(readings: Result<Readings>, recording: &Path, threads: &BTreeSet<u32>) -> Result<DatedBack> {
+    let (basis, mut switches) = match readings.and_then(Readings::end) {
+        Ok(read) => (Basis::Measured, measured::dated(&read)),
+        Err(reason) => (Basis::Assumed(format!("{reason:#}")), assumed::read(recording)?),
+    };
+    switches.retain(|switch| threads.contains(&switch.prev) || threads.contains(&switch.next));
+    Ok(DatedBack { basis, switches })
 }
 
-/// The preemptions among the lines that babeltrace2 printed, which are in the order of their stamps.
-fn preemptions(text: &str) -> Vec<Preemption> {
-    let mut woken_at: BTreeMap<u64, i64> = BTreeMap::new();
-    let mut since: BTreeMap<u64, i64> = BTreeMap::new();
-    let mut found = Vec::new();
-    for line in text.lines() {
-        let Some((stamp, name, rest)) = parts(line) else { continue };
-        let field = |key: &str| number(rest, key);
-        if name.starts_with("waking") {
-            if let Some(target) = field("target_tid") {
-                woken_at.insert(target, stamp);
-            }
-        } else if let ("switch" | "switch_call" | "switch_lock", Some(cpu), Some(prev), Some(next)) =
-            (name, field("cpu_id"), field("tid"), field("next_tid"))
-        {
-            let had_cpu = since.insert(cpu, stamp);
-            let woken = woken_at.remove(&next);
-            if let (Some(had_cpu), Some(woken)) = (had_cpu, woken)
-                && prev != 0
-                && next != 0
-                && woken > had_cpu
-                && stamp - woken <= MAX_DELAY_NS
-            {
-                let tid = |tid: u64| u32::try_from(tid).unwrap_or(0);
-                found.push(Preemption {
-                    from_ns: woken,
-                    to_ns: stamp,
-                    preempted: tid(prev),
-                    woken: tid(next),
-                });
-            }
-        }
-    }
-    found
-}
-
-/// The stamp, the name and the fields of a line `[CYCLES] (+…) HOST NAME: { FIELDS }`.
-fn parts(line: &str) -> Option<(i64, &str, &str)> {
-    let (stamp, rest) = line.strip_prefix('[')?.split_once(']')?;
-    let (head, fields) = rest.split_once(": {")?;
-    Some((stamp.trim().parse().ok()?, head.rsplit(' ').next()?, fields))
-}
-
-/// The whole number of the field with this key.
-fn number(fields: &str, key: &str) -> Option<u64> {
-    let pattern = format!(" {key} = ");
-    let value = fields.split_once(&pattern)?.1;
-    value.split([',', ' ']).next()?.parse().ok()
-}
-
-/// The time that preemptions explain, by thread and kind of time: what has to be added to a truth by the kernel's clocks
-/// to make it one by the switches. `segments` are those of the path, which count from `origin`: only there is the time
-/// of these threads part of the window.
-pub(crate) fn corrections(
-    preemptions: &[Preemption],
+/// The time that this explains, by thread and kind of time: what has to be added to a truth by the kernel's clocks to make
+/// it one by the switches. `segments` are those of the path, with their contributors; they count from `origin`. Only there
+/// is the time of these threads part of the window.
+pub(crate) fn corrections<'a>(
+    switches: &[Dated],
     own: &BTreeSet<u32>,
     segments: &[Segment],
+    keys: &[Key<'a>],
     origin: i64,
-) -> Vec<((u32, &'static str), i64)> {
+    shifts: &Shifts,
+) -> Vec<(Key<'a>, i64)> {
     let mut found = Vec::new();
-    for preemption in preemptions {
-        let (from, to) = (preemption.from_ns - origin, preemption.to_ns - origin);
-        let of_path = |tid: u32, kinds: &[&str]| -> i64 {
+    for switch in switches {
+        // The time of the thread on the path between the two, and the place of its last segment.
+        let of_path = |tid: u32, kinds: &[&str]| {
+            let at = shifts.on_path(tid, switch.at_ns - origin);
+            let from = at - switch.back_ns;
             let first = segments.partition_point(|segment| segment.to_ns <= from);
-            let touched = segments[first..].iter().take_while(|segment| segment.from_ns < to);
-            let its = touched.filter(|segment| segment.tid == Some(tid) && kinds.contains(&&*segment.kind));
-            its.map(|segment| segment.to_ns.min(to) - segment.from_ns.max(from)).sum()
+            let touched = (first..segments.len()).take_while(|&index| segments[index].from_ns < at);
+            let is_its = |segment: &Segment| segment.tid == Some(tid) && kinds.contains(&&*segment.kind);
+            let its: Vec<usize> = touched.filter(|&index| is_its(&segments[index])).collect();
+            let overlap = |segment: &Segment| segment.to_ns.min(at) - segment.from_ns.max(from);
+            (its.iter().map(|&index| overlap(&segments[index])).sum::<i64>(), its.last().copied())
         };
-        let (preempted, woken) = (preemption.preempted, preemption.woken);
-        if own.contains(&preempted) {
-            let ns = of_path(preempted, &["running", "interrupted", "stolen"]);
-            found.extend([((preempted, "running"), ns), ((preempted, "runnable"), -ns)]);
+        if own.contains(&switch.prev) {
+            let (ns, last) = of_path(switch.prev, RUNNING);
+            found.push(((switch.prev, "running"), ns));
+            // A thread that blocks has waited since then, for what the path has behind it.
+            let behind = last.and_then(|last| keys.get(last + 1)).copied();
+            let instead = if switch.is_preempted { Some((switch.prev, "runnable")) } else { behind };
+            found.extend(instead.map(|key| (key, -ns)));
         }
-        if own.contains(&woken) {
-            let ns = of_path(woken, &["runnable"]);
-            found.extend([((woken, "running"), -ns), ((woken, "runnable"), ns)]);
+        if own.contains(&switch.next) {
+            let (ns, _) = of_path(switch.next, &["runnable"]);
+            found.extend([((switch.next, "running"), -ns), ((switch.next, "runnable"), ns)]);
         }
     }
     found.retain(|&(_, ns)| ns != 0);
@@ -147,60 +130,6 @@ mod tests {
     use crate::made;
     use serde_json::json;
 
-    /// The lines of babeltrace2 for events, each CPU, stamp, thread on it, and `>TID` for a switch to it, `!TID` for its
-    /// wake-up.
-    fn printed(events: &str) -> String {
-        let line = |event: &str| {
-            let words: Vec<&str> = event.split_whitespace().collect();
-            let (name, field) = match words[3].split_at(1) {
-                (">", _) => ("switch_call", "next_tid"),
-                _ => ("waking", "target_tid"),
-            };
-            format!(
-                "[{:020}] (+0000000002) vm {name}: {{ event_count = 9, cpu_id = {} }}, {{ context = ( \"TASK\" : container = 0 ), \
-                 seq = 1, tid = {} }}, {{ {field} = {}, prev_state = 0x1, arg0 = 0x5 }}\n",
-                words[1].parse::<u64>().unwrap() * 1000,
-                words[0],
-                words[2],
-                &words[3][1..],
-            )
-        };
-        events.split(", ").map(line).collect()
-    }
-
-    /// The preemptions, in us and as `FROM-TO PREEMPTED<WOKEN`.
-    fn check(events: &str, expected: &[&str]) {
-        let found = preemptions(&printed(events));
-        let text = |one: &Preemption| {
-            format!("{}-{} {}<{}", one.from_ns / 1000, one.to_ns / 1000, one.preempted, one.woken)
-        };
-        assert_eq!(found.iter().map(text).collect::<Vec<_>>(), expected, "{events}");
-    }
-
-    #[test]
-    fn a_thread_that_is_woken_from_another_cpu_preempts_some_microseconds_later() {
-        check("0 10 5 >7, 1 500 8 !9, 0 515 7 >9", &["500-515 7<9"]);
-        check("0 10 5 >7, 1 500 8 !9, 0 515 7 >9, 1 600 8 !7, 0 620 9 >7", &["500-515 7<9", "600-620 9<7"]);
-    }
-
-    #[test]
-    fn a_thread_that_waits_for_its_turn_preempts_nobody() {
-        check("0 10 5 >7, 1 500 8 !9, 0 601 7 >9", &[]);
-        check("0 10 5 >7, 1 500 8 !9, 0 600 7 >9", &["500-600 7<9"]);
-    }
-
-    #[test]
-    fn an_idle_cpu_and_a_thread_that_came_after_the_wakeup_are_not_preempted() {
-        check("0 10 5 >0, 1 500 8 !9, 0 515 0 >9", &[]);
-        check("0 10 5 >7, 1 500 8 !9, 0 510 7 >6, 0 515 6 >9", &[]);
-        check("0 10 5 >7, 1 500 8 !0, 0 515 7 >0", &[]);
-    }
-
-    #[test]
-    fn a_wakeup_explains_one_switch() {
-        check("0 10 5 >7, 1 500 8 !9, 0 515 7 >9, 0 520 9 >7, 0 530 7 >9", &["500-515 7<9"]);
-    }
-
     #[test]
     fn only_time_of_the_workload_that_is_on_the_path_is_explained() {
         let segment = |from: i64, to: i64, tid: u32, kind: &str| json!({"from_ns": from, "to_ns": to, "kind": kind, "tid": tid, "comm": "prog", "call": null, "cause": null});
@@ -212,25 +141,67 @@ mod tests {
                 segment(200, 300, 8, "running"),
                 segment(300, 400, 60, "running"),
                 segment(400, 500, 61, "runnable"),
+                segment(500, 550, 7, "interrupted"),
+                segment(550, 600, 7, "stolen"),
             ],
         );
         let segments = PathDocument::deserialize(path).unwrap().segments;
+        let key = |segment: &'_ Segment| (segment.tid.unwrap(), segment.kind.clone());
+        let keys: Vec<(u32, String)> = segments.iter().map(key).collect();
+        let keys: Vec<Key<'_>> = keys.iter().map(|(tid, kind)| (*tid, kind.as_str())).collect();
         let own = BTreeSet::from([7, 8]);
-        let check =
-            |from: i64, to: i64, preempted: u32, woken: u32, expected: &[((u32, &'static str), i64)]| {
-                let one = Preemption { from_ns: 1000 + from, to_ns: 1000 + to, preempted, woken };
-                assert_eq!(corrections(&[one], &own, &segments, 1000), expected, "{one:?}");
-            };
+        let check_of = |is_preempted: bool,
+                        (from, to): (i64, i64),
+                        prev: u32,
+                        next: u32,
+                        expected: &[(Key<'_>, i64)]| {
+            let one = Dated { at_ns: 1000 + to, back_ns: to - from, prev, is_preempted, next };
+            assert_eq!(
+                corrections(&[one], &own, &segments, &keys, 1000, &Shifts::default()),
+                expected,
+                "{one:?}"
+            );
+        };
+        let check = |from, to, prev, next, expected: &[(Key<'_>, i64)]| {
+            check_of(true, (from, to), prev, next, expected)
+        };
         check(80, 100, 7, 50, &[((7, "running"), 20), ((7, "runnable"), -20)]);
         check(90, 130, 7, 50, &[((7, "running"), 10), ((7, "runnable"), -10)]);
         check(180, 200, 50, 7, &[((7, "running"), -20), ((7, "runnable"), 20)]);
+        check(540, 560, 7, 50, &[((7, "running"), 20), ((7, "runnable"), -20)]);
         // By another thread of the path, or at a time that is not on it.
         check(80, 100, 50, 51, &[]);
         check(80, 100, 8, 50, &[]);
+        check(0, 0, 7, 8, &[]);
         // Threads of other programs explain nothing.
         check(350, 400, 60, 50, &[]);
         check(450, 500, 50, 61, &[]);
         check(250, 280, 50, 8, &[]);
         check(250, 280, 8, 50, &[((8, "running"), 30), ((8, "runnable"), -30)]);
+        // A thread that blocks has waited for what the path has next; at its end that is not known.
+        check_of(false, (280, 300), 8, 50, &[((8, "running"), 20), ((60, "running"), -20)]);
+        check_of(false, (290, 305), 8, 50, &[((8, "running"), 10), ((60, "running"), -10)]);
+        check_of(false, (590, 600), 7, 50, &[((7, "running"), 10)]);
+        check_of(false, (350, 400), 60, 50, &[]);
+    }
+
+    /// In the bundled recording the second of these threads preempts the first one 200 times.
+    const PREEMPTED: u32 = 30075;
+    const PREEMPTING: u32 = 26910;
+
+    #[test]
+    fn without_readings_the_preemptions_of_the_recording_are_dated_back_and_the_reason_is_kept() {
+        let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/backup");
+        let found = |threads: &[u32]| {
+            let none = Err(anyhow::anyhow!("no rights").context("cannot load"));
+            of_run(none, &bundled, &threads.iter().copied().collect()).expect("babeltrace2 reads it")
+        };
+        let all = found(&[PREEMPTED, PREEMPTING]);
+        assert_eq!(all.basis, Basis::Assumed("cannot load: no rights".to_owned()));
+        let [by_prev, by_next] = [found(&[PREEMPTED]), found(&[PREEMPTING])];
+        assert!(by_prev.switches.iter().any(|one| (one.prev, one.next) == (PREEMPTED, PREEMPTING)));
+        assert!(by_next.switches.iter().any(|one| (one.prev, one.next) == (PREEMPTED, PREEMPTING)));
+        assert!(by_prev.switches.iter().all(|one| [one.prev, one.next].contains(&PREEMPTED)));
+        assert_eq!(found(&[]).switches, []);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::dated_back::Preemption;
+use crate::dated_back::DatedBack;
 use crate::kernel_threads::KernelThread;
 
 /// A workload's account of its own time (`wakepath.truth/1`). Times are ns of CLOCK_MONOTONIC.
@@ -36,9 +36,9 @@ pub struct Truth {
     /// Added by the judge: all kernel threads, with their CPU time in the run; none if it was not taken.
     #[serde(default)]
     pub kernel_threads: Option<Vec<KernelThread>>,
-    /// Added by the judge: the preemptions that the clocks of the program date back.
+    /// Added by the judge: what the clocks of the program date back; none if the judge did not look.
     #[serde(default)]
-    pub preemptions: Vec<Preemption>,
+    pub dated_back: Option<DatedBack>,
 }
 
 /// One end of a link, as a host.

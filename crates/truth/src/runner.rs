@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::compare::{Limits, Verdict, compare};
-use crate::dated_back;
+use crate::dated_back::{self, Readings};
 use crate::document::{PathDocument, Truth};
 use crate::kernel_threads;
 use crate::noise::{self, Noise};
@@ -23,8 +23,8 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(90);
 /// The file with the CPU time of kernel threads in a run.
 const KERNEL_THREADS: &str = "kernel-threads.json";
 
-/// The file with the preemptions of a run beside [`Noise::Chatter`].
-const PREEMPTIONS: &str = "preemptions.json";
+/// The file with what the kernel's clocks date back in a run beside [`Noise::Chatter`].
+const DATED_BACK: &str = "dated-back.json";
 
 /// The programs and settings of a run.
 #[derive(Debug)]
@@ -68,9 +68,14 @@ impl Runner {
             View::Host => "--truth",
             View::TwoHosts => "--truth-hosts",
         };
+        // Before the recorder, whose stamps of the switches are then the later ones.
+        let readings = (self.noise == Noise::Chatter).then(Readings::begin);
         self.record(command.arg(which), folder, TIMEOUT, workload.record_for.is_some())?;
-        if self.noise == Noise::Chatter {
-            write(&folder.join(PREEMPTIONS), &dated_back::read(&folder.join("recording"))?)?;
+        if let Some(readings) = readings {
+            let truth = Truth::deserialize(&read(&folder.join("truth.json"))?)?;
+            let threads = truth.threads.iter().map(|thread| thread.tid).collect();
+            let found = dated_back::of_run(readings, &folder.join("recording"), &threads)?;
+            write(&folder.join(DATED_BACK), &found)?;
         }
         self.replay(workload, folder)
     }
@@ -119,7 +124,7 @@ impl Runner {
             ..Limits::with_error(workload.limit).slower(self.slowness)
         };
         let mut truth = read(&folder.join("truth.json"))?;
-        for (file, key) in [(KERNEL_THREADS, "kernel_threads"), (PREEMPTIONS, "preemptions")] {
+        for (file, key) in [(KERNEL_THREADS, "kernel_threads"), (DATED_BACK, "dated_back")] {
             // Kept runs of an earlier judge lack them.
             if folder.join(file).exists() {
                 truth[key] = read(&folder.join(file))?;

@@ -1,6 +1,7 @@
 //! Verdicts as text.
 
 use crate::compare::Verdict;
+use crate::dated_back::Basis;
 use crate::runner::Judgement;
 
 /// The head of the table.
@@ -22,13 +23,16 @@ pub fn line(name: &str, limit: f64, judged: &Judgement) -> String {
         verdict.ends_ns as f64 / 1e6,
         verdict.outcome().word(),
     );
-    if verdict.preemptions > 0 {
-        text.push_str(&format!(
-            "\n    {:.3}% by the program's clocks; they date {} preemptions back, which leaves {:.3}%",
-            verdict.error * 100.0,
-            verdict.preemptions,
-            verdict.remains * 100.0
-        ));
+    let (error, remains) = (verdict.error * 100.0, verdict.remains * 100.0);
+    match &verdict.dated_back {
+        Some((Basis::Measured, switches)) => text.push_str(&format!(
+            "\n    {error:.3}% by the program's clocks; what they date back at {switches} switches, measured, leaves {remains:.3}%"
+        )),
+        Some((Basis::Assumed(reason), preemptions)) => text.push_str(&format!(
+            "\n    {error:.3}% by the program's clocks; what they date back at {preemptions} preemptions, assumed, leaves \
+             {remains:.3}%\n    not measured: {reason}"
+        )),
+        None => {}
     }
     for reason in &verdict.void {
         text.push_str("\n    void: ");
@@ -60,4 +64,45 @@ pub fn parts(verdict: &Verdict) -> String {
         ));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Limits;
+    use crate::made;
+    use crate::runner::judge;
+    use serde_json::{Value, json};
+
+    const MAIN: made::Named<'_> = (10, "prog");
+
+    /// The lines of a run of 100 ms whose program has 3 ms too few of running by its clocks.
+    fn lines(dated_back: &Value) -> Vec<String> {
+        const MS: i64 = 1_000_000;
+        let mut truth =
+            made::truth(&[MAIN], 0, &[(MAIN, "running", None, 57 * MS), (MAIN, "runnable", None, 43 * MS)]);
+        truth["dated_back"] = dated_back.clone();
+        let segment = |from: i64, to: i64, kind: &str| json!({"from_ns": from * MS, "to_ns": to * MS, "kind": kind, "tid": 10, "comm": "prog", "call": null, "cause": null});
+        let path = made::path(MAIN, &[segment(0, 60, "running"), segment(60, 100, "runnable")]);
+        let judged = judge(Limits::with_error(0.01), &truth, &path).expect("they can be compared");
+        line("prog", 0.01, &judged).lines().skip(1).map(|line| line.trim().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_run_beside_chatter_shows_both_errors_and_how_it_is_known_what_is_dated_back() {
+        let switch =
+            json!({"at_ns": 60_000_000, "back_ns": 2_500_000, "prev": 10, "is_preempted": true, "next": 99});
+        assert_eq!(
+            lines(&json!({"basis": "measured", "switches": [switch]})),
+            ["3.000% by the program's clocks; what they date back at 1 switches, measured, leaves 0.500%"]
+        );
+        assert_eq!(
+            lines(&json!({"basis": {"assumed": "no rights"}, "switches": [switch]})),
+            [
+                "3.000% by the program's clocks; what they date back at 1 preemptions, assumed, leaves 0.500%",
+                "not measured: no rights"
+            ]
+        );
+        assert_eq!(lines(&json!(null)), ["contributors differ by 3.000% of the window, more than 1.0%"]);
+    }
 }

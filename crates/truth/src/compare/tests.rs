@@ -204,28 +204,73 @@ fn a_program_with_the_name_of_a_kernel_thread_does_no_disk_work() {
     check(&truth, &path(BY_JBD2), 0.1, &["contributors differ by", outside]);
 }
 
+/// The truth of a path with 60 ms of running and 40 ms runnable, by clocks that date switches back: each from, to, the
+/// thread that leaves the CPU and the one that gets it, in ms.
+fn truth_dated_back(running_ms: i64, switches: &[(i64, i64, u32, u32)], is_preempted: bool) -> Value {
+    let mut truth =
+        truth_of(&[("main", "running", None, running_ms), ("main", "runnable", None, 100 - running_ms)]);
+    let ns = |ms: i64| ORIGIN + (ms + 1) * 1_000_000;
+    let dated = |&(from, to, prev, next): &(i64, i64, u32, u32)| json!({"at_ns": ns(to), "back_ns": ns(to) - ns(from), "prev": prev, "is_preempted": is_preempted, "next": next});
+    truth["dated_back"] =
+        json!({"basis": "measured", "switches": switches.iter().map(dated).collect::<Vec<_>>()});
+    truth
+}
+
 #[test]
-fn preemptions_that_the_kernel_dates_back_explain_a_difference_and_no_more() {
-    let truth = |preemptions: &[(i64, i64, u32, u32)]| {
-        let mut truth = truth_of(&[("main", "running", None, 55), ("main", "runnable", None, 45)]);
-        let origin = ORIGIN + 1_000_000;
-        let ns = |ms: i64| origin + ms * 1_000_000;
-        truth["preemptions"] = preemptions
-            .iter()
-            .map(|&(from, to, preempted, woken)| json!({"from_ns": ns(from), "to_ns": ns(to), "preempted": preempted, "woken": woken}))
-            .collect();
-        truth
-    };
+fn switches_that_the_kernel_dates_back_explain_a_difference_and_no_more() {
+    let truth = |switches: &[(i64, i64, u32, u32)]| truth_dated_back(55, switches, true);
     let path = path("60 main running, 40 main runnable");
     check(&truth(&[]), &path, 0.05, &["contributors differ by 5.000%"]);
     let explained = truth(&[(56, 60, 10, 99), (50, 51, 10, 99)]);
     check(&explained, &path, 0.05, &[]);
-    assert_eq!((judge(&explained, &path).remains, judge(&explained, &path).preemptions), (0.0, 2));
+    let verdict = judge(&explained, &path);
+    assert_eq!((verdict.remains, verdict.dated_back), (0.0, Some((Basis::Measured, 2))));
     // 3 of the 5 ms are explained; those of another thread explain nothing, those of a woken one the contrary.
     let part = truth(&[(57, 60, 10, 99), (50, 51, 11, 99)]);
     check(&part, &path, 0.05, &["contributors differ by 2.000% of the window, more than 1.0%"]);
     let woken = truth(&[(95, 100, 99, 10)]);
     check(&woken, &path, 0.05, &["contributors differ by 10.000%"]);
+    // The second switch of a preemption takes back a part of what the first one explains.
+    let both_ends = truth_dated_back(58, &[(56, 60, 10, 99), (98, 100, 99, 10)], true);
+    check(&both_ends, &path, 0.02, &[]);
+}
+
+#[test]
+fn a_thread_that_blocks_when_the_kernel_dates_back_waited_for_what_comes_next() {
+    let runs = path("60 main running, 40 main runnable");
+    // The runnable time comes next here.
+    check(&truth_dated_back(55, &[(55, 60, 10, 99)], false), &runs, 0.05, &[]);
+    let mut truth = truth_of(&[("main", "running", None, 55), ("main", "block_device", Some("fsync"), 45)]);
+    truth["dated_back"] = truth_dated_back(55, &[(55, 60, 10, 99)], false)["dated_back"].clone();
+    let waits = path("60 main running, 30 jbd2 running, 10 main block_device/fsync");
+    check(&truth, &waits, 0.05, &[]);
+}
+
+#[test]
+fn a_path_of_two_hosts_may_have_its_times_by_a_clock_that_is_shifted() {
+    let (mut drawing, mut switches, mut at) = (Vec::new(), Vec::new(), 0);
+    for ran in [3, 5, 2, 7, 4, 6, 1, 8, 3, 5, 9, 2] {
+        drawing.push(format!("{ran} main running, 2 main runnable"));
+        at += ran;
+        // By the clock of the machine each is 1 ms later, and dated back by 1 ms.
+        switches.push((at, at + 1, 10, 99));
+        at += 2;
+    }
+    let path = path(&format!("{}, 21 main running", drawing.join(", ")));
+    let mut truth = truth_dated_back(76 - 12, &switches, true);
+    check(&truth, &path, 0.12, &["contributors differ by 12.000%"]);
+    truth["hosts"] = json!([{"name": "near", "netns": 1, "pids": [10]}]);
+    check(&truth, &path, 0.12, &[]);
+}
+
+#[test]
+fn a_run_in_which_nothing_was_looked_at_has_no_basis() {
+    let plain = judge(&truth(), &path(EXACT));
+    assert_eq!((plain.dated_back, plain.remains), (None, 0.0));
+    let mut assumed = truth();
+    assumed["dated_back"] = json!({"basis": {"assumed": "no rights"}, "switches": []});
+    let assumed = judge(&assumed, &path(EXACT));
+    assert_eq!(assumed.dated_back, Some((Basis::Assumed("no rights".to_owned()), 0)));
 }
 
 #[test]

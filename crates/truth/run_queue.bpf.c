@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * At each switch, the run queue's clock, by which the kernel counts until when the one thread ran and from when the other
+ * one does.
+ *
+ * The kernel reads that clock now and then; between, it stands still. A program's log is made of times by it, a path of
+ * stamps of the switches. The judge has its own types here, so that it shares no mistake with the recorder.
+ */
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u64 __be64;
+typedef __u32 __wsum;
+typedef _Bool bool;
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+enum { BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_RINGBUF = 27 };
+/* A wake-up of the reader would be a switch more. */
+enum { BPF_RB_NO_WAKEUP = 1 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct rq {
+	__u64 clock;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+};
+
+struct task_struct {
+	int pid;
+	struct sched_entity se;
+};
+
+#pragma clang attribute pop
+
+/* `Switch` in src/dated_back/run_queue.rs, in ns. */
+struct reading {
+	__u64 stamp; /* of CLOCK_MONOTONIC */
+	__u64 clock; /* of the run queue */
+	__u32 cpu;
+	__u32 prev;
+	__u32 next;
+	__u32 is_preempted; /* `prev` goes on waiting for a CPU */
+};
+
+/* Room for 700,000 switches. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 25);
+} readings SEC(".maps");
+
+/* The number of switches for which there was no room. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} lost SEC(".maps");
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(read_clocks, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
+{
+	__u64 stamp = bpf_ktime_get_ns();
+	struct reading *reading = bpf_ringbuf_reserve(&readings, sizeof(*reading), 0);
+	__u32 zero = 0;
+
+	if (!reading) {
+		__u64 *count = bpf_map_lookup_elem(&lost, &zero);
+
+		if (count)
+			__sync_fetch_and_add(count, 1);
+		return 0;
+	}
+	reading->stamp = stamp;
+	/* Both threads are of this CPU's run queue; the idle thread may have no queue of its class. */
+	reading->clock = BPF_CORE_READ(prev->pid ? prev : next, se.cfs_rq, rq, clock);
+	reading->cpu = bpf_get_smp_processor_id();
+	reading->prev = prev->pid;
+	reading->next = next->pid;
+	reading->is_preempted = preempt || !prev_state;
+	bpf_ringbuf_submit(reading, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,148 @@
+//! Reads the run queues' clocks at each switch, by a program in the kernel (`run_queue.bpf.c`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, RingBufferBuilder};
+
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/run_queue.bpf.o"));
+
+/// The time between two looks into the buffer, which has room for 700,000 switches.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A switch, as the program reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Switch {
+    /// Its time, ns of CLOCK_MONOTONIC.
+    pub(super) stamp: i64,
+    /// The run queue's clock, ns: by the kernel's counts the one thread ran until then, and the other one from then on.
+    pub(super) clock: i64,
+    /// The CPU.
+    pub(super) cpu: u32,
+    /// The thread that leaves it; 0 is the idle one.
+    pub(super) prev: u32,
+    /// The thread that gets it.
+    pub(super) next: u32,
+    /// `prev` goes on waiting for a CPU.
+    pub(super) is_preempted: bool,
+}
+
+/// The attached program, and the thread that drains its buffer.
+#[derive(Debug)]
+pub struct Readings {
+    is_over: Arc<AtomicBool>,
+    reader: JoinHandle<Result<Vec<Switch>>>,
+}
+
+impl Readings {
+    /// Attaches the program. A recorder that attaches later runs after it at each switch, so that its stamps are later by
+    /// the same time each.
+    ///
+    /// # Errors
+    ///
+    /// If this kernel does not take the program.
+    pub fn begin() -> Result<Self> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (attached, answer) = mpsc::channel();
+        let reader = thread::spawn({
+            let is_over = Arc::clone(&is_over);
+            move || match attach() {
+                Ok((object, _link)) => {
+                    let _ = attached.send(Ok(()));
+                    drain(&object, &is_over)
+                }
+                Err(error) => {
+                    let _ = attached.send(Err(error));
+                    Ok(Vec::new())
+                }
+            }
+        });
+        answer.recv().context("the reader of the run queues' clocks ended")??;
+        Ok(Self { is_over, reader })
+    }
+
+    /// Detaches it and returns the switches of each CPU in their order.
+    ///
+    /// # Errors
+    ///
+    /// If some were lost.
+    pub(super) fn end(self) -> Result<Vec<Switch>> {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.reader.join().map_err(|_| anyhow!("the reader of the run queues' clocks failed"))?
+    }
+}
+
+/// Loads the program and attaches it; it runs until the link is dropped.
+fn attach() -> Result<(Object, Link)> {
+    let open = ObjectBuilder::default().open_memory(OBJECT).context("cannot open the object")?;
+    let object = open.load().context("cannot load the program that reads the run queues' clocks")?;
+    let program = object.progs_mut().next().context("the object has no program")?;
+    let link = program.attach().context("cannot attach the program that reads the run queues' clocks")?;
+    Ok((object, link))
+}
+
+/// The map of this name.
+fn map<'a>(object: &'a Object, name: &str) -> Result<libbpf_rs::Map<'a>> {
+    object.maps().find(|map| map.name() == name).with_context(|| format!("the object has no map `{name}`"))
+}
+
+fn drain(object: &Object, is_over: &AtomicBool) -> Result<Vec<Switch>> {
+    let (readings, lost) = (map(object, "readings")?, map(object, "lost")?);
+    let mut switches = Vec::new();
+    {
+        let mut builder = RingBufferBuilder::new();
+        builder.add(&readings, |bytes| {
+            switches.extend(decode(bytes));
+            0
+        })?;
+        let buffer = builder.build()?;
+        loop {
+            let is_last = is_over.load(Ordering::Relaxed);
+            buffer.consume()?;
+            if is_last {
+                break;
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+    let count = lost.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
+    let count = u64::from_ne_bytes(count.try_into().map_err(|_| anyhow!("the count has another size"))?);
+    ensure!(count == 0, "{count} switches found no room in the buffer");
+    Ok(switches)
+}
+
+/// The bytes of `struct reading`; `None` if there are fewer.
+fn decode(bytes: &[u8]) -> Option<Switch> {
+    let long = |at: usize| Some(i64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+    let int = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    Some(Switch {
+        stamp: long(0)?,
+        clock: long(8)?,
+        cpu: int(16)?,
+        prev: int(20)?,
+        next: int(24)?,
+        is_preempted: int(28)? != 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reading_is_decoded_and_fewer_bytes_are_none() {
+        let mut bytes: Vec<u8> =
+            [5_000_000_i64, 4_000_000].iter().flat_map(|long| long.to_ne_bytes()).collect();
+        bytes.extend([1_u32, 7, 9, 1].iter().flat_map(|int| int.to_ne_bytes()));
+        let expected =
+            Switch { stamp: 5_000_000, clock: 4_000_000, cpu: 1, prev: 7, next: 9, is_preempted: true };
+        assert_eq!(decode(&bytes), Some(expected));
+        assert_eq!(decode(&bytes[..31]), None);
+        bytes[28] = 0;
+        assert_eq!(decode(&bytes), Some(Switch { is_preempted: false, ..expected }));
+    }
+}
