@@ -62,6 +62,51 @@ struct {
 	__type(value, __u64);
 } life_lost SEC(".maps") __weak;
 
+/*
+ * The programs of rare records: how often they ran on a CPU, and the time of each seventh run (not of each eighth, since
+ * the beginnings and ends of requests take turns). The calibration does not meet them.
+ */
+struct wp_rare {
+	__u64 runs;
+	__u64 timed;
+	__u64 ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wp_rare);
+} rare SEC(".maps") __weak;
+
+/* Counts a run of such a program, and returns when it began if it is timed, else 0. */
+static __always_inline __u64 begin_rare(void)
+{
+	__u32 zero = 0;
+	struct wp_rare *counts = bpf_map_lookup_elem(&rare, &zero);
+
+	return counts && counts->runs++ % 7 == 0 ? bpf_ktime_get_ns() : 0;
+}
+
+/* Longer than such a program runs: the hypervisor stopped this CPU, or an interrupt came. */
+#define MAX_RARE_NS 50000
+
+static __always_inline int end_rare(__u64 began)
+{
+	__u64 took = began ? bpf_ktime_get_ns() - began : MAX_RARE_NS;
+	__u32 zero = 0;
+	struct wp_rare *counts;
+
+	if (took >= MAX_RARE_NS)
+		return 0;
+	counts = bpf_map_lookup_elem(&rare, &zero);
+	if (counts) {
+		counts->timed++;
+		counts->ns += took;
+	}
+	return 0;
+}
+
 static __always_inline struct wp_ring *sched_ring(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();

@@ -22,7 +22,7 @@ struct wp_ring {
 	__u16 irq;  /* number of the current device interrupt */
 	__u8 hard;  /* enum wp_context of the current hard interrupt, or 0 */
 	__u8 soft;  /* the same for the current softirq, or 0 */
-	__u8 untimed; /* switches, modulo 256: each 32nd is timed */
+	__u8 untimed; /* switches until the next one that is timed */
 	__u8 pad;
 	__u32 current_tid; /* the running thread by the records so far */
 	/* The consumer's cache line. */
@@ -32,7 +32,9 @@ struct wp_ring {
 	__u64 stolen; /* total stolen time of this CPU at the last check */
 	__u64 timed; /* number of switches whose program was timed */
 	__u64 timed_ns; /* their total time from the stamp to the end of the program */
-	__u8 pad2[24];
+	__u64 switches; /* records of switches and of wake-ups; counted only with `--stacks` */
+	__u64 wakings;
+	__u8 pad2[8];
 };
 _Static_assert(sizeof(struct wp_ring) == WP_RING_DATA, "ring head");
 

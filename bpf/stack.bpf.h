@@ -81,6 +81,7 @@ struct stack_counts {
 	__u64 doubtful;  /* assumed between the last good check and such a one */
 	__u64 ns;	 /* in which those of `taken` were read */
 	__u64 copied;	 /* of those in `taken`: handed over to user space */
+	__u64 waking_ns; /* the part of `ns` of those read at wake-ups */
 };
 
 struct {
@@ -300,8 +301,11 @@ static __always_inline void keep_places(struct stack_places *places, const struc
 	}
 }
 
-/* The id of the current thread's stack; the earlier one, if everything looks the same. */
-static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64 how)
+/*
+ * The id of the current thread's stack; the earlier one, if everything looks the same. Adds the time of reading it anew
+ * to `ns`.
+ */
+static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64 how, __u32 *ns)
 {
 	__u64 who = (__u64)task->tgid << 32 | (__u32)task->pid, key, id, look = 0, began;
 	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), slot;
@@ -352,7 +356,10 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64
 	counts->taken++;
 	began = bpf_ktime_get_ns();
 	id = take_stack(ctx, regs, task, who);
-	counts->ns += bpf_ktime_get_ns() - began;
+	*ns = bpf_ktime_get_ns() - began;
+	counts->ns += *ns;
+	if (!how)
+		counts->waking_ns += *ns;
 	settled = !s->room.walk.unknown;
 	for_now = unwind_by_tables && s->room.walk.by_pointers;
 	if (settled && places && s->room.walk.places)
@@ -383,19 +390,20 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64
 
 /*
  * Adds the stack after the record of a switch-out or a wake-up with this stamp. `how`: the state in which
- * the thread goes to sleep, 0 for a wake-up.
+ * the thread goes to sleep, 0 for a wake-up. Returns the time that reading it anew took, ns.
  */
-static __always_inline void tell_stack(void *ctx, struct task_struct *task, struct wp_ring *ring, __u64 stamp,
-				       __u64 how)
+static __always_inline __u32 tell_stack(void *ctx, struct task_struct *task, struct wp_ring *ring, __u64 stamp,
+					__u64 how)
 {
-	__u64 stack = stack_of(ctx, task, how);
+	__u32 ns = 0;
+	__u64 stack = stack_of(ctx, task, how, &ns);
 	struct wp_stack_of *r;
 
 	if (!stack)
-		return;
+		return ns;
 	r = ring_reserve(ring, sched_ring_mask);
 	if (!r)
-		return;
+		return ns;
 	r->h.stamp = stamp;
 	r->h.kind = WP_STACK_OF;
 	r->h.context = WP_CTX_TASK;
@@ -403,6 +411,7 @@ static __always_inline void tell_stack(void *ctx, struct task_struct *task, stru
 	r->h.tid = task->pid;
 	r->stack = stack;
 	ring_commit(ring, sizeof(*r));
+	return ns;
 }
 
 /* These two are separate functions, so that they cost nothing if they are not called. */
@@ -414,7 +423,7 @@ static __noinline int stack_of_switch(unsigned long long *ctx, __u64 stamp)
 
 	/* A preempted thread continues where it was: samples show its place. */
 	if (ring && !ctx[0] && state && !(state & TASK_DEAD))
-		tell_stack(ctx, prev, ring, stamp, state);
+		return tell_stack(ctx, prev, ring, stamp, state);
 	return 0;
 }
 

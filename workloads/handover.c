@@ -6,9 +6,11 @@
  *     handover KIND ROUNDS      KIND is read, poll, poll16, select, epoll, condition or lock
  *
  * `read`, `poll`, `poll16` (16 descriptors), `select` and `epoll` wait for a descriptor; `condition` in a futex that is
- * no lock; `lock` in a futex with the value that a contended glibc mutex has. Prints `waits COUNT`.
+ * no lock; `lock` in a futex with the value that a contended glibc mutex has. Prints `waits COUNT`, and the rate of rate.h.
  */
 #define _GNU_SOURCE
+#include "rate.h"
+
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
@@ -130,11 +132,15 @@ int main(int argc, char **argv)
 	}
 	if (pthread_create(&thread, NULL, peer, NULL))
 		return 1;
+	static struct rate rate;
+	rate_begin(&rate, 4000);
 	for (long i = 0; i < rounds; i++) {
 		put(&sides[1]);
 		get(&sides[0]);
+		rate_trip(&rate);
 	}
 	pthread_join(thread, NULL);
 	printf("waits %ld\n", 2 * rounds);
+	rate_print(&rate, "handover");
 	return 0;
 }

@@ -4,8 +4,12 @@
 //!    the programs and, once they are attached, with them. The difference is all that the programs add.
 //! 2. The kernel's own statistics of BPF programs, switched on for some more round trips, give the time in each
 //!    program. The difference that they do not explain is the *dispatch*: the cost of being called at all.
-//! 3. A record costs its program's time and the dispatch. The programs time each 32nd switch, here and while
-//!    recording: where caches, calls and stacks make it slower there, the range reaches up to that.
+//! 3. A record costs its program's time and the dispatch. The programs time each 31st switch, here and while
+//!    recording, which shifts the range of a switch by the difference; the ranges of the others reach up to what the same
+//!    caches would make of them.
+//! 4. The time of stacks that are read anew depends on the load alone, and is many times that of the rest: with `--stacks`
+//!    the programs time each of them, here and while recording. The programs of rare records (disks, kernel locks,
+//!    threads), which the round trips do not meet, time each seventh of their runs while recording.
 //!
 //! Round trips are made in short slices, of which the quick ones count: a neighbour on the same core, or
 //! another thread on this CPU, slows a part of the slices down.
@@ -21,7 +25,7 @@ use std::time::{Duration, Instant};
 use wakepath_event::KernelCost;
 
 pub(crate) use self::arithmetic::{Costs, Interrupts, Runs};
-use self::arithmetic::{Deltas, Load, Slices};
+use self::arithmetic::{Deltas, Load, Measured, Slices};
 use self::ping_pong::{PingPong, Pinned};
 use crate::libbpf;
 use crate::programs::Programs;
@@ -29,6 +33,9 @@ use crate::rings::Rings;
 
 /// Round trips of a slice, through pipes and over the loopback interface: some 100 µs.
 const TRIPS: [u64; 2] = [25, 10];
+/// The same with stacks: each place that waits or wakes is met once a round trip, and its stack is read anew each 64th time
+/// (`bpf/stack.h`), once in each slice. In shorter slices the quick ones would be those without.
+const TRIPS_WITH_STACKS: [u64; 2] = [64, 64];
 /// Slices of a load, without the programs and with them.
 const SLICES: [usize; 2] = [80, 40];
 /// Slices before the first that counts, with the programs: stacks are read anew more often at first (`bpf/stack.h`).
@@ -49,12 +56,14 @@ pub(crate) struct Calibration {
 }
 
 impl Calibration {
-    /// Measures without the programs. `None` where the threads cannot be pinned to a CPU.
-    pub(crate) fn begin() -> Option<Self> {
+    /// Measures without the programs, for a recording with stacks or without. `None` where the threads cannot be pinned to a
+    /// CPU.
+    pub(crate) fn begin(stacks: bool) -> Option<Self> {
         let pinned = Pinned::new()?;
         let found = [PingPong::through_pipes().ok()?].into_iter().chain(PingPong::over_loopback().ok());
         let mut loads = Vec::new();
-        for ((mut load, trips), slices) in found.zip(TRIPS).zip(SLICES) {
+        let trips = if stacks { TRIPS_WITH_STACKS } else { TRIPS };
+        for ((mut load, trips), slices) in found.zip(trips).zip(SLICES) {
             // The first round trips fill caches.
             let warm = load.slice(trips).is_some();
             match slices_of(&mut load, trips, slices, || ()).filter(|_| warm) {
@@ -168,23 +177,70 @@ fn interrupts_in(stat: &str) -> Option<Interrupts> {
     Some(Interrupts { hard: total("intr")?, soft: total("softirq")? })
 }
 
-/// The costs to be recorded now: those of the calibration, and the counts of what leaves no record.
+/// The costs to be recorded now: those of the calibration, and the counts and times of what the programs measure
+/// themselves.
 pub(crate) struct Recorded {
     costs: Costs,
-    interrupts: Option<Interrupts>,
-    timed: (u64, u64),
+    before: Counters,
     calls: bool,
+}
+
+/// The counters of the programs, at one time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Counters {
+    interrupts: Option<Interrupts>,
+    /// The number of switches that were timed, and their time, ns.
+    timed: (u64, u64),
+    /// The numbers of records of switches and of wake-ups, where stacks are recorded.
+    records: (u64, u64),
+    /// The time of reading stacks at them, ns.
+    stacks_ns: (u64, u64),
+    /// The runs of the programs of rare records, those that were timed, and their time, ns.
+    rare: (u64, u64, u64),
+}
+
+impl Counters {
+    fn now(programs: &Programs<'_>, sched: &Rings) -> Self {
+        Self {
+            interrupts: interrupts(),
+            timed: sched.timed(),
+            records: sched.counted(),
+            stacks_ns: programs.stacks_ns(),
+            rare: programs.rare(),
+        }
+    }
+
+    fn since(&self, before: &Self) -> Measured {
+        let stacks = |records: (u64, u64), ns: (u64, u64)| {
+            mean_since((records.0, ns.0), (records.1, ns.1)).unwrap_or(0.0)
+        };
+        let (rare, rare_before) = (self.rare, before.rare);
+        Measured {
+            interrupts: self.interrupts.zip(before.interrupts).map(|(now, before)| now.since(before)),
+            switch: mean_since(before.timed, self.timed),
+            stacks_of_switch: stacks(
+                (before.records.0, self.records.0),
+                (before.stacks_ns.0, self.stacks_ns.0),
+            ),
+            stacks_of_waking: stacks(
+                (before.records.1, self.records.1),
+                (before.stacks_ns.1, self.stacks_ns.1),
+            ),
+            rare: rare.0.saturating_sub(rare_before.0),
+            rare_timed: rare.1.saturating_sub(rare_before.1),
+            rare_ns: mean_since((rare_before.1, rare_before.2), (rare.1, rare.2)),
+        }
+    }
 }
 
 impl Recorded {
     /// Counts from now on. `calls`: calls of functions are recorded, whose cost is not calibrated.
-    pub(crate) fn new(costs: Costs, sched: &Rings, calls: bool) -> Self {
-        Self { costs, interrupts: interrupts(), timed: sched.timed(), calls }
+    pub(crate) fn new(costs: Costs, programs: &Programs<'_>, sched: &Rings, calls: bool) -> Self {
+        Self { costs, before: Counters::now(programs, sched), calls }
     }
 
-    pub(crate) fn now(&self, sched: &Rings) -> Vec<KernelCost> {
-        let since = interrupts().zip(self.interrupts).map(|(now, before)| now.since(before));
-        self.costs.now(since, mean_since(self.timed, sched.timed()), self.calls)
+    pub(crate) fn now(&self, programs: &Programs<'_>, sched: &Rings) -> Vec<KernelCost> {
+        self.costs.now(&Counters::now(programs, sched).since(&self.before), self.calls)
     }
 }
 
@@ -197,6 +253,36 @@ mod tests {
         let stat = "cpu  1 2 3\nintr 100 1 2 3\nctxt 5\nsoftirq 70 8 9\n";
         assert_eq!(interrupts_in(stat), Some(Interrupts { hard: 100, soft: 70 }));
         assert_eq!(interrupts_in("cpu 1\nintr 100 1\n"), None, "no softirqs: some containers hide them");
+    }
+
+    #[test]
+    fn counters_become_means_of_what_happened_in_between() {
+        let before = Counters {
+            interrupts: Some(Interrupts { hard: 1, soft: 2 }),
+            timed: (1, 100),
+            records: (10, 20),
+            stacks_ns: (1_000, 4_000),
+            rare: (7, 1, 400),
+        };
+        let after = Counters {
+            interrupts: Some(Interrupts { hard: 4, soft: 9 }),
+            timed: (3, 260),
+            records: (110, 220),
+            stacks_ns: (6_000, 5_000),
+            rare: (28, 4, 2_200),
+        };
+        let expected = Measured {
+            interrupts: Some(Interrupts { hard: 3, soft: 7 }),
+            switch: Some(80.0),
+            stacks_of_switch: 50.0,
+            stacks_of_waking: 5.0,
+            rare: 21,
+            rare_timed: 3,
+            rare_ns: Some(600.0),
+        };
+        assert_eq!(after.since(&before), expected);
+        let nothing = after.since(&after);
+        assert_eq!((nothing.switch, nothing.stacks_of_switch, nothing.rare_ns), (None, 0.0, None));
     }
 
     #[test]

@@ -240,6 +240,22 @@ impl<'obj> Programs<'obj> {
         values.iter().map(|value| word(value, 40)).sum()
     }
 
+    /// The time of reading stacks anew so far, over all CPUs, at switch-outs and at wake-ups, ns.
+    pub(crate) fn stacks_ns(&self) -> (u64, u64) {
+        let values = per_cpu(&self.skeleton.maps.stack_counters, 0).unwrap_or_default();
+        let (all, wakings) =
+            values.iter().fold((0, 0), |sum, value| (sum.0 + word(value, 40), sum.1 + word(value, 56)));
+        (all.saturating_sub(wakings), wakings)
+    }
+
+    /// The runs so far of the programs of rare records, over all CPUs; the number of those that were timed, and their time, ns.
+    pub(crate) fn rare(&self) -> (u64, u64, u64) {
+        let values = per_cpu(&self.skeleton.maps.rare, 0).unwrap_or_default();
+        values.iter().fold((0, 0, 0), |sum, value| {
+            (sum.0 + word(value, 0), sum.1 + word(value, 8), sum.2 + word(value, 16))
+        })
+    }
+
     /// Begins to record. The programs for the interrupt context come first, so that the first wake-up has it right.
     pub(crate) fn attach(&mut self, options: &Options) -> Result<(), Error> {
         let object = self.skeleton.object();
@@ -330,9 +346,18 @@ impl<'obj> Programs<'obj> {
         let runs = loaded.map(|program| {
             let info = libbpf::program_info(program.as_fd());
             let program = program.name().to_string_lossy().into_owned();
-            Runs { program, runs: info.run_cnt, ns: info.run_time_ns }
+            Runs { program, runs: info.run_cnt, ns: info.run_time_ns, stacks_ns: 0 }
         });
-        runs.collect()
+        let mut runs: Vec<_> = runs.collect();
+        let (of_switches, of_wakings) = self.stacks_ns();
+        for Runs { program, stacks_ns, .. } in &mut runs {
+            match program.as_str() {
+                "sched_switch" => *stacks_ns = of_switches,
+                "sched_waking" => *stacks_ns = of_wakings,
+                _ => {}
+            }
+        }
+        runs
     }
 
     /// Stops recording: calls first, while their waits are still recorded.

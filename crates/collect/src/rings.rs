@@ -19,6 +19,8 @@ const KSOFTIRQD: usize = 48;
 const TAIL: usize = 64;
 const TIMED: usize = 88;
 const TIMED_NS: usize = 96;
+const SWITCHES: usize = 104;
+const WAKINGS: usize = 112;
 
 /// All rings of one class, one a CPU, in memory shared with the kernel.
 pub(crate) struct Rings {
@@ -86,11 +88,17 @@ impl Rings {
 
     /// The number of switches on all CPUs whose program was timed, and the sum of these times, ns.
     pub(crate) fn timed(&self) -> (u64, u64) {
-        let sum = |offset| {
-            let words = (0..self.cpus).map(|cpu| self.word(cpu, offset).load(Ordering::Relaxed));
-            words.fold(0, u64::wrapping_add)
-        };
-        (sum(TIMED), sum(TIMED_NS))
+        (self.sum(TIMED), self.sum(TIMED_NS))
+    }
+
+    /// The number of records of switches and of wake-ups on all CPUs, where stacks are recorded.
+    pub(crate) fn counted(&self) -> (u64, u64) {
+        (self.sum(SWITCHES), self.sum(WAKINGS))
+    }
+
+    fn sum(&self, offset: usize) -> u64 {
+        let words = (0..self.cpus).map(|cpu| self.word(cpu, offset).load(Ordering::Relaxed));
+        words.fold(0, u64::wrapping_add)
     }
 
     /// Drops what the rings hold.
@@ -180,10 +188,11 @@ mod tests {
             #include "records.h"
             #include "ring.h"
             int main(void) {
-                printf("%zu %zu %zu %zu %zu %zu %d %d", offsetof(struct wp_ring, head),
+                printf("%zu %zu %zu %zu %zu %zu %zu %zu %d %d", offsetof(struct wp_ring, head),
                        offsetof(struct wp_ring, lost),
                        offsetof(struct wp_ring, ksoftirqd), offsetof(struct wp_ring, tail),
-                       offsetof(struct wp_ring, timed), offsetof(struct wp_ring, timed_ns), WP_RING_DATA,
+                       offsetof(struct wp_ring, timed), offsetof(struct wp_ring, timed_ns),
+                       offsetof(struct wp_ring, switches), offsetof(struct wp_ring, wakings), WP_RING_DATA,
                        WP_RING_SLACK);
             }"#;
         let folder = std::env::temp_dir().join(format!("wakepath-ring-{}", std::process::id()));
@@ -195,7 +204,9 @@ mod tests {
         assert!(compiled.unwrap().success(), "the C compiler refused bpf/ring.h");
         let printed = Command::new(&program).output().unwrap().stdout;
         std::fs::remove_dir_all(&folder).unwrap();
-        let expected = format!("{HEAD} {LOST} {KSOFTIRQD} {TAIL} {TIMED} {TIMED_NS} {DATA} {SLACK}");
+        let expected = format!(
+            "{HEAD} {LOST} {KSOFTIRQD} {TAIL} {TIMED} {TIMED_NS} {SWITCHES} {WAKINGS} {DATA} {SLACK}"
+        );
         assert_eq!(String::from_utf8(printed).unwrap(), expected);
     }
 

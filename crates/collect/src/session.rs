@@ -120,14 +120,15 @@ pub fn record(
     for pid in options.targets.iter().copied().chain(held.as_ref().map(|held| held.pid as u32)) {
         programs.follow(pid)?;
     }
-    let calibration = options.calibrate.then(Calibration::begin).flatten();
+    let stacks = options.stacks != Stacks::None;
+    let calibration = options.calibrate.then(|| Calibration::begin(stacks)).flatten();
     programs.attach(options)?;
     let costs = calibration.and_then(|calibration| {
         calibration.finish(&programs, &sched, &net, || {
             learn_own_stacks(spaces.as_mut(), &buffer, &arrived);
         })
     });
-    let costs = costs.map(|costs| cost::Recorded::new(costs, &sched, options.records_functions()));
+    let costs = costs.map(|costs| cost::Recorded::new(costs, &programs, &sched, options.records_functions()));
 
     let (began, spent) = (Instant::now(), cpu_time());
     let mut session = Session {
@@ -144,7 +145,7 @@ pub fn record(
         unwinder: Unwinder::new(spaces),
         life_lost: vec![0; cpus],
         skipped: 0,
-        stacks: options.stacks != Stacks::None,
+        stacks,
         last_check: clocks::now(),
         released: clocks::now(),
     };
@@ -466,7 +467,8 @@ impl Session<'_, '_> {
 
     /// Records the costs of the programs, and how often they did what leaves no record.
     fn add_costs(&mut self) {
-        let costs = self.costs.as_ref().map_or_else(Vec::new, |costs| costs.now(&self.sched));
+        let costs = self.costs.as_ref();
+        let costs = costs.map_or_else(Vec::new, |costs| costs.now(&self.programs, &self.sched));
         for cost in costs {
             self.add_event(EventKind::KernelCost(cost));
         }

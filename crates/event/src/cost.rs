@@ -17,7 +17,8 @@ pub enum CostKind {
     Sample,
     /// The record of a call of a function.
     Call,
-    /// Any other record: disk requests, waits for kernel locks, forks, names, stacks.
+    /// Any other record: disk requests, waits for kernel locks, forks, names. Recorders that count them count the runs of
+    /// their programs, also those that find nothing to record.
     Other,
 }
 

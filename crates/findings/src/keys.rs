@@ -201,3 +201,19 @@ impl EndKey {
         self.activity.as_ref().is_some_and(|activity| *activity == Activity::plain(SegmentKind::Running))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_shows_what_did_not_come() {
+        let by = |number| Expected::by(&CallName { number, object: None });
+        // read, poll, epoll_wait, recvfrom, accept
+        assert!([0, 7, 232, 45, 43].into_iter().all(|number| by(number) == Expected::Input));
+        assert_eq!(by(42), Expected::Answer, "connect");
+        assert!(Call::SENDS.into_iter().all(|number| by(number) == Expected::Room));
+        // futex, semtimedop, a call without a name
+        assert!([202, 220, 9_999].into_iter().all(|number| by(number) == Expected::Event));
+    }
+}

@@ -16,7 +16,7 @@ const MIN_INSIDE: f64 = 0.875;
 /// A load, and the options of the recorder.
 #[derive(Debug, Clone, Copy)]
 pub struct Trial {
-    /// The program of `workloads/`.
+    /// The program of `workloads/`, with the arguments before the number of round trips.
     pub load: &'static str,
     /// Its round trips in about a second.
     trips: u32,
@@ -24,15 +24,37 @@ pub struct Trial {
     pub options: &'static [&'static str],
 }
 
-/// Every trial.
-pub const TRIALS: [Trial; 6] = [
-    Trial { load: "schedfreq", trips: 200_000, options: &[] },
-    Trial { load: "schedfreq", trips: 200_000, options: &["--path-only"] },
-    Trial { load: "schedfreq", trips: 200_000, options: &["--stacks"] },
-    Trial { load: "tcpping", trips: 70_000, options: &[] },
-    Trial { load: "tcpping", trips: 70_000, options: &["--path-only"] },
-    Trial { load: "tcpping", trips: 70_000, options: &["--stacks"] },
+const PING: &str = "schedfreq --rounds";
+const TCP: &str = "tcpping --rounds";
+const LOCK: &str = "handover lock";
+const DISK: &str = "diskreads";
+
+/// Every trial. The loads differ from those of the calibration: bytes through pipes, and datagrams.
+pub const TRIALS: [Trial; 11] = [
+    Trial { load: PING, trips: 200_000, options: &[] },
+    Trial { load: PING, trips: 200_000, options: &["--path-only"] },
+    Trial { load: PING, trips: 200_000, options: &["--stacks"] },
+    Trial { load: TCP, trips: 70_000, options: &[] },
+    Trial { load: TCP, trips: 70_000, options: &["--path-only"] },
+    Trial { load: TCP, trips: 70_000, options: &["--stacks"] },
+    Trial { load: LOCK, trips: 200_000, options: &[] },
+    Trial { load: LOCK, trips: 200_000, options: &["--path-only"] },
+    Trial { load: LOCK, trips: 200_000, options: &["--stacks"] },
+    Trial { load: DISK, trips: 20_000, options: &[] },
+    Trial { load: DISK, trips: 20_000, options: &["--stacks"] },
 ];
+
+impl Trial {
+    /// Whether its pairs are judged. The time of one disk request scatters from run to run by more than recording adds.
+    pub fn is_judged(&self) -> bool {
+        self.load != DISK
+    }
+
+    /// The program of its load.
+    pub fn program(&self) -> &'static str {
+        self.load.split(' ').next().unwrap_or_default()
+    }
+}
 
 /// A pair of runs, alone and recorded; ns a round trip.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -76,12 +98,13 @@ impl Series {
     /// If a program cannot be run, or the recording gives no range.
     pub fn pair(&self, trial: &Trial, folder: &Path) -> Result<Pair> {
         let recording = folder.join("recording");
-        let program = self.programs.join(trial.load);
+        let program = self.programs.join(trial.program());
         let trips = (f64::from(trial.trips) * self.seconds).ceil();
         let rounds = trips.to_string();
         // Alone on its CPU under a real-time priority: as in `make bench`.
-        let load = ["chrt", "-f", "50", "taskset", "-c", "1"].map(Path::new);
-        let load = load.into_iter().chain([&*program, Path::new("--rounds"), Path::new(&rounds)]);
+        let load = ["chrt", "-f", "50", "taskset", "-c", "1"].map(Path::new).into_iter();
+        let arguments = trial.load.split(' ').skip(1).map(Path::new);
+        let load = load.chain([&*program]).chain(arguments).chain([Path::new(&rounds)]);
         let load: Vec<&Path> = load.collect();
         let alone = output(Command::new(load[0]).args(&load[1..]))?;
         let mut recorder = Command::new(&self.wakepath);
@@ -128,17 +151,19 @@ pub fn row(trial: &Trial, pairs: &[Pair]) -> String {
     let added = pairs.iter().map(Pair::added);
     let (least, most) =
         added.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), ns| (least.min(ns), most.max(ns)));
+    let inside = pairs.iter().filter(|pair| pair.is_inside()).count();
     format!(
-        "| {} | {} | {:.0} ns | {:.0} ns | {:.0} ns ({least:.0} to {most:.0}) | {:.0} to {:.0} ns | {} of {} |",
-        trial.load,
+        "| {} | {} | {:.0} ns | {:.0} ns | {:.0} ns ({least:.0} to {most:.0}) | {:.0} to {:.0} ns | {} of {}{} |",
+        trial.load.trim_end_matches(" --rounds"),
         if trial.options.is_empty() { String::from("–") } else { trial.options.join(" ") },
         of(&|pair| pair.alone),
         of(&|pair| pair.recorded),
         of(&Pair::added),
         of(&|pair| pair.range.0),
         of(&|pair| pair.range.1),
-        pairs.iter().filter(|pair| pair.is_inside()).count(),
+        inside,
         pairs.len(),
+        if trial.is_judged() { "" } else { ", not judged" },
     )
 }
 
@@ -185,6 +210,10 @@ mod tests {
             line,
             "| schedfreq | – | 5000 ns | 5650 ns | 650 ns (600 to 800) | 500 to 700 ns | 2 of 3 |"
         );
+        let disk = TRIALS.iter().find(|trial| trial.load == DISK).expect("a load");
+        assert!(!disk.is_judged() && trial.is_judged());
+        assert!(row(disk, &[pair(800.0)]).ends_with("| 0 of 1, not judged |"));
+        assert_eq!(trial.program(), "schedfreq");
     }
 
     #[test]

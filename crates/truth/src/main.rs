@@ -216,11 +216,12 @@ fn check_cost(names: &[String], pairs: u32, series: &Series) -> Result<bool> {
     let (folder, _temporary) = place(None)?;
     println!("{}", cost::HEAD);
     let mut all_right = true;
-    for trial in TRIALS.iter().filter(|trial| names.is_empty() || names.iter().any(|name| name == trial.load))
+    for trial in
+        TRIALS.iter().filter(|trial| names.is_empty() || names.iter().any(|name| name == trial.program()))
     {
         let pairs = (0..pairs).map(|_| series.pair(trial, &folder)).collect::<Result<Vec<_>>>()?;
         println!("{}", cost::row(trial, &pairs));
-        all_right &= cost::is_right(&pairs);
+        all_right &= cost::is_right(&pairs) || !trial.is_judged();
     }
     Ok(all_right)
 }

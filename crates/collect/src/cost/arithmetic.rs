@@ -36,28 +36,35 @@ impl Slices {
     }
 }
 
-/// A program's runs, and the time that they took, ns.
+/// A program's runs, and the time that they took, ns; the part of that for stacks that were read anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Runs {
     pub(crate) program: String,
     pub(crate) runs: u64,
     pub(crate) ns: u64,
+    pub(crate) stacks_ns: u64,
 }
 
 /// The runs of programs in several groups of slices.
 #[derive(Debug, Default)]
 pub(super) struct Deltas {
     trips: u64,
+    /// The runs in each group and their time, without stacks that were read anew, ns.
     programs: BTreeMap<String, Vec<(u64, u64)>>,
+    /// The time of those in all groups.
+    stacks_ns: u64,
 }
 
 impl Deltas {
     pub(super) fn add(&mut self, before: &[Runs], after: &[Runs], trips: u64) {
         self.trips += trips;
         for (before, after) in before.iter().zip(after) {
-            let delta = (after.runs.saturating_sub(before.runs), after.ns.saturating_sub(before.ns));
-            if delta.0 > 0 {
-                self.programs.entry(after.program.clone()).or_default().push(delta);
+            let runs = after.runs.saturating_sub(before.runs);
+            let stacks_ns = after.stacks_ns.saturating_sub(before.stacks_ns);
+            let ns = after.ns.saturating_sub(before.ns).saturating_sub(stacks_ns);
+            self.stacks_ns += stacks_ns;
+            if runs > 0 {
+                self.programs.entry(after.program.clone()).or_default().push((runs, ns));
             }
         }
     }
@@ -88,7 +95,7 @@ impl Load {
     /// The cost of calling a program at all, ns a run, by the quick slices and by the usual ones: what the programs
     /// add to a round trip and their own times do not explain. `None` if noise hides that they add anything.
     fn dispatch(&self) -> Option<(f64, f64)> {
-        let (mut runs, mut explained) = (0.0, 0.0);
+        let (mut runs, mut explained) = (0.0, self.deltas.stacks_ns as f64 / self.deltas.trips.max(1) as f64);
         for program in self.deltas.programs.keys() {
             if let Some(ns) = self.deltas.steady(program) {
                 runs += self.deltas.per_trip(program);
@@ -116,10 +123,31 @@ impl Interrupts {
     }
 }
 
-/// The cost of each kind of work done once, ns.
+/// The programs' own measurements while recording.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Measured {
+    /// The number of interrupts.
+    pub(super) interrupts: Option<Interrupts>,
+    /// The mean of the switches that were timed, ns.
+    pub(super) switch: Option<f64>,
+    /// The mean time of reading stacks anew for a record of a switch, whether its stack was read or not, ns.
+    pub(super) stacks_of_switch: f64,
+    /// The same for a record of a wake-up.
+    pub(super) stacks_of_waking: f64,
+    /// The number of runs of the programs of rare records.
+    pub(super) rare: u64,
+    /// Those that were timed.
+    pub(super) rare_timed: u64,
+    /// And their mean, ns.
+    pub(super) rare_ns: Option<f64>,
+}
+
+/// The cost of each kind of work done once, ns, without stacks that are read anew.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Costs {
     ranges: BTreeMap<CostKind, (f64, f64)>,
+    /// The cost of calling a program.
+    dispatch: (f64, f64),
     /// The mean time of a switch's program while calibrating, ns, as the program itself timed it.
     timed: f64,
 }
@@ -173,39 +201,49 @@ impl Costs {
             let unseen = if kind == CostKind::Sample { UNSEEN_SAMPLE } else { UNSEEN };
             ranges.entry(kind).or_insert_with(|| in_switches(unseen));
         }
-        Some(Self { ranges, timed })
+        Some(Self { ranges, dispatch, timed })
     }
 
-    /// The costs as they are recorded. `interrupts`: since the recording began. `timed`: the mean of the switches that
-    /// were timed since then. `calls`: functions are probed.
-    pub(super) fn now(
-        &self,
-        interrupts: Option<Interrupts>,
-        timed: Option<f64>,
-        calls: bool,
-    ) -> Vec<KernelCost> {
-        let slower = timed.map_or(0.0, |timed| timed - self.timed);
-        let (least, most) = self.ranges.get(&CostKind::Switch).copied().unwrap_or_default();
+    /// The costs as they are recorded. `calls`: functions are probed.
+    pub(super) fn now(&self, measured: &Measured, calls: bool) -> Vec<KernelCost> {
+        let slower = measured.switch.map_or(0.0, |timed| timed - self.timed);
+        let (_, most) = self.ranges.get(&CostKind::Switch).copied().unwrap_or_default();
         // The other programs meet the same caches.
         let factor = if most > 0.0 { (1.0 + slower / most).max(1.0) } else { 1.0 };
         let mut costs = Vec::new();
-        for (&kind, &range) in &self.ranges {
+        for (&kind, &(least, most)) in &self.ranges {
             let (from, to) = match kind {
-                CostKind::Switch => (least + slower.min(0.0), most + slower.max(0.0)),
-                _ => (range.0, range.1 * factor),
+                CostKind::Switch => {
+                    let measured = slower + measured.stacks_of_switch;
+                    (least + measured, most + measured)
+                }
+                CostKind::Waking => {
+                    (least + measured.stacks_of_waking, most * factor + measured.stacks_of_waking)
+                }
+                CostKind::Other => self.rare(measured).unwrap_or((least, most * factor)),
+                _ => (least, most * factor),
             };
             let count = match kind {
-                CostKind::Softirq => Some(interrupts.map_or(0, |counts| counts.soft)),
-                CostKind::Interrupt => Some(interrupts.map_or(0, |counts| counts.hard)),
+                CostKind::Softirq => Some(measured.interrupts.map_or(0, |counts| counts.soft)),
+                CostKind::Interrupt => Some(measured.interrupts.map_or(0, |counts| counts.hard)),
+                CostKind::Other => Some(measured.rare),
                 _ => None,
             };
             let from_ns = (from.max(0.0) * (1.0 - BELOW)) as u64;
-            let to_ns = (to * (1.0 + ABOVE)).ceil() as u64;
+            let to_ns = (to.max(0.0) * (1.0 + ABOVE)).ceil() as u64;
             // The kernel's statistics do not count the time of the exception that a probe raises.
             let is_known = kind != CostKind::Call || !calls;
             costs.push(KernelCost { kind, count, from_ns, to_ns: is_known.then_some(to_ns.max(from_ns)) });
         }
         costs
+    }
+
+    /// A run of a program of rare records: the mean of those that were timed and a dispatch; in a wide range where these
+    /// are few, since the programs differ.
+    fn rare(&self, measured: &Measured) -> Option<(f64, f64)> {
+        let ns = measured.rare_ns?;
+        let (below, above) = if measured.rare_timed < MANY_RUNS { RARE } else { (1.0, 1.0) };
+        Some(((ns + self.dispatch.0) * below, (ns + self.dispatch.1) * above))
     }
 }
 
@@ -248,7 +286,12 @@ mod tests {
     use super::*;
 
     fn runs(figures: &[(&str, u64, u64)]) -> Vec<Runs> {
-        let of = |&(program, runs, ns): &(&str, u64, u64)| Runs { program: program.to_owned(), runs, ns };
+        let of = |&(program, runs, ns): &(&str, u64, u64)| Runs {
+            program: program.to_owned(),
+            runs,
+            ns,
+            stacks_ns: 0,
+        };
         figures.iter().map(of).collect()
     }
 
@@ -352,42 +395,80 @@ mod tests {
         assert_eq!(load.deltas.steady("sched_switch"), Some(100.0));
     }
 
-    fn recorded(costs: &Costs, kind: CostKind, timed: Option<f64>) -> (u64, Option<u64>) {
-        let interrupts = Some(Interrupts { hard: 7, soft: 5 });
-        let costs = costs.now(interrupts, timed, false);
+    fn recorded(costs: &Costs, kind: CostKind, measured: &Measured) -> (u64, Option<u64>) {
+        let costs = costs.now(measured, false);
         let cost = costs.iter().find(|cost| cost.kind == kind).expect("each kind has a cost");
         (cost.from_ns, cost.to_ns)
     }
 
+    fn bounds((least, most): (f64, f64)) -> (u64, Option<u64>) {
+        ((least * (1.0 - BELOW)) as u64, Some((most * (1.0 + ABOVE)).ceil() as u64))
+    }
+
     #[test]
-    fn a_range_reaches_to_what_switches_took_in_the_recorded_load() {
+    fn a_switch_costs_what_it_took_in_the_recorded_load_and_the_others_perhaps_as_much_more() {
         let costs = Costs::new(&[pipes()], 60.0).expect("costs");
-        for (timed, switch, waking) in [
+        for (switch, of_switch, of_waking) in [
             (None, (130.0, 130.0), (110.0, 110.0)),
             (Some(60.0), (130.0, 130.0), (110.0, 110.0)),
             // 65 ns more: half of a switch.
-            (Some(125.0), (130.0, 195.0), (110.0, 165.0)),
+            (Some(125.0), (195.0, 195.0), (110.0, 165.0)),
             // Quicker than while calibrating.
-            (Some(50.0), (120.0, 130.0), (110.0, 110.0)),
+            (Some(50.0), (120.0, 120.0), (110.0, 110.0)),
         ] {
-            let bounds = |(least, most): (f64, f64)| {
-                ((least * (1.0 - BELOW)) as u64, Some((most * (1.0 + ABOVE)).ceil() as u64))
-            };
-            assert_eq!(recorded(&costs, CostKind::Switch, timed), bounds(switch), "{timed:?}");
-            assert_eq!(recorded(&costs, CostKind::Waking, timed), bounds(waking), "{timed:?}");
+            let measured = Measured { switch, ..Measured::default() };
+            assert_eq!(recorded(&costs, CostKind::Switch, &measured), bounds(of_switch), "{switch:?}");
+            assert_eq!(recorded(&costs, CostKind::Waking, &measured), bounds(of_waking), "{switch:?}");
         }
     }
 
     #[test]
-    fn interrupts_are_counted_and_records_are_not() {
-        let costs = Costs::new(&[pipes()], 60.0).expect("costs").now(
-            Some(Interrupts { hard: 7, soft: 5 }),
-            None,
-            false,
+    fn stacks_that_are_read_anew_are_no_part_of_the_calibrated_cost_and_added_as_they_were_timed() {
+        // 10,000 ns in each of three groups of 100 round trips: 100 ns a round trip.
+        let group = |runs, ns, stacks_ns| Runs { program: "sched_switch".to_owned(), runs, ns, stacks_ns };
+        let mut deltas = Deltas::default();
+        for _ in 0..3 {
+            deltas.add(&[group(5, 70, 3)], &[group(205, 30_070, 10_003)], 100);
+        }
+        assert_eq!(deltas.steady("sched_switch"), Some(100.0));
+        // 200 ns of programs, 100 ns of stacks and two dispatches a round trip.
+        let load = Load { bare: slices(4000.0, 0.0), attached: slices(4360.0, 0.0), deltas };
+        assert_eq!(load.dispatch(), Some((30.0, 30.0)));
+        let costs = Costs::new(&[load], 60.0).expect("costs");
+        assert_eq!(range(&costs, CostKind::Switch), (130, 130));
+        let measured = Measured { stacks_of_switch: 900.0, stacks_of_waking: 400.0, ..Measured::default() };
+        assert_eq!(recorded(&costs, CostKind::Switch, &measured), bounds((1030.0, 1030.0)));
+        let costs = Costs::new(&[pipes()], 60.0).expect("costs");
+        let slower = Measured { switch: Some(125.0), ..measured };
+        assert_eq!(
+            recorded(&costs, CostKind::Waking, &slower),
+            bounds((510.0, 565.0)),
+            "no factor of theirs"
         );
+    }
+
+    #[test]
+    fn rare_records_cost_what_their_programs_took_and_are_counted_by_their_runs() {
+        let costs = Costs::new(&[pipes()], 60.0).expect("costs");
+        let measured = Measured { rare: 700, rare_timed: 100, rare_ns: Some(370.0), ..Measured::default() };
+        assert_eq!(recorded(&costs, CostKind::Other, &measured), bounds((400.0, 400.0)));
+        let few = Measured { rare_timed: MANY_RUNS - 1, ..measured };
+        assert_eq!(recorded(&costs, CostKind::Other, &few), bounds((200.0, 800.0)));
+        let many = Measured { rare_timed: MANY_RUNS, ..measured };
+        assert_eq!(recorded(&costs, CostKind::Other, &many), bounds((400.0, 400.0)));
+        let none = Measured { rare_timed: 0, rare_ns: None, ..measured };
+        assert_eq!(recorded(&costs, CostKind::Other, &none), bounds((65.0, 1300.0)));
+    }
+
+    #[test]
+    fn interrupts_and_rare_records_are_counted_and_other_records_are_not() {
+        let interrupts = Some(Interrupts { hard: 7, soft: 5 });
+        let measured = Measured { interrupts, rare: 3, ..Measured::default() };
+        let costs = Costs::new(&[pipes()], 60.0).expect("costs").now(&measured, false);
         let count = |kind| costs.iter().find(|cost| cost.kind == kind).and_then(|cost| cost.count);
         assert_eq!(count(CostKind::Interrupt), Some(7));
         assert_eq!(count(CostKind::Softirq), Some(5));
+        assert_eq!(count(CostKind::Other), Some(3));
         assert_eq!(count(CostKind::Switch), None);
         assert_eq!(costs.len(), CostKind::ALL.len());
     }
@@ -395,7 +476,9 @@ mod tests {
     #[test]
     fn a_probes_cost_has_no_upper_limit() {
         let costs = Costs::new(&[pipes()], 60.0).expect("costs");
-        let call = |calls| costs.now(None, None, calls).into_iter().find(|cost| cost.kind == CostKind::Call);
+        let call = |calls| {
+            costs.now(&Measured::default(), calls).into_iter().find(|cost| cost.kind == CostKind::Call)
+        };
         assert_eq!(call(true).expect("a cost").to_ns, None);
         assert!(call(false).expect("a cost").to_ns.is_some());
     }
