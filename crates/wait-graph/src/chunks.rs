@@ -139,4 +139,25 @@ mod tests {
         chunks.shrink();
         assert_eq!(chunks.get(3 * CHUNK + 1), Some(&(2 * (3 * CHUNK + 1))));
     }
+
+    /// The number of looks grows with the logarithm of the distance, not with the length of the list.
+    #[test]
+    fn a_close_item_is_found_in_few_looks() {
+        let mut chunks = Chunks::new();
+        (0..4 * CHUNK).for_each(|n| chunks.push(n));
+        let near = 2 * CHUNK;
+        for distance in [0_usize, 1, 2, 3, 5, 10, 30, 100, 1000] {
+            let most = 2 + 2 * (usize::BITS - distance.leading_zeros());
+            // It is the first of those behind, or the last of those in front.
+            for expected in [near + distance + 1, near - distance] {
+                let mut looks = 0;
+                let found = chunks.partition_point_near(near, |&item| {
+                    looks += 1;
+                    item < expected
+                });
+                assert_eq!(found, expected);
+                assert!(looks <= most, "{looks} looks for {expected} near {near}, not {most}");
+            }
+        }
+    }
 }

@@ -2,12 +2,12 @@
 
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockedState, Call, CgroupId, Comm, Cpu, Event, EventKind, HostIndex, LockWord, Stack, SwitchOut,
-    ThreadIdentity, Tid,
+    BlockedState, Call, CgroupId, Comm, Cpu, Direction, Event, EventKind, FlowId, HostIndex, LockWord, Stack,
+    SwitchOut, ThreadIdentity, Tid,
 };
 use wakepath_scenario::{event, identity, text};
 use wakepath_wait_graph::{
-    Bookmarks, Builder, Graph, Occupant, StackAt, Thread, ThreadIndex, ThreadState, Waker,
+    Bookmarks, Builder, End, Graph, Occupant, StackAt, Thread, ThreadIndex, ThreadState, Waker,
 };
 
 /// The graph of a trace as text, with more events behind those of the same stamp.
@@ -108,6 +108,21 @@ fn an_identity_that_comes_late_is_that_of_the_thread_unless_it_was_just_born() {
     assert_eq!(seen.with_tid(Tid(77)).count(), 1);
     let born = graph(SEEN, &[event(20, 1, 10, EventKind::Fork { child: identity(77, "x") })]);
     assert_eq!(born.with_tid(Tid(77)).count(), 2, "the one before died without a record");
+}
+
+#[test]
+fn the_packets_of_a_flow_are_a_dialogue() {
+    let graph = graph(
+        "thread A tid=10
+         flow ask 127.0.0.1:40000 > 127.0.0.1:80
+         0 c0 idle started
+         0 c0 idle switch A
+         10 c0 A out ask seq=1 len=32
+         50 c0 A stopped",
+        &[],
+    );
+    let said = |ns| graph.dialogue(FlowId(1), Direction::Out, Stamp::from_ns(ns)).last_data;
+    assert_eq!([said(9), said(10)], [None, Some((End::Own, Stamp::from_ns(10)))]);
 }
 
 /// A thread of the snapshot that was not recorded from there on may have run before it is first seen to.
