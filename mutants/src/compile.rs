@@ -36,13 +36,7 @@ pub struct Built {
 }
 
 /// Puts the switches of the mutants into the tree and builds the tests of some crates, as often as it takes.
-pub fn compile(
-    checkout: &Path,
-    tree: &Tree,
-    mutants: &[Mutant],
-    crates: &[String],
-    target: &Path,
-) -> Result<Built> {
+pub fn compile(tree: &Tree, mutants: &[Mutant], crates: &[String], target: &Path) -> Result<Built> {
     let (mut not_building, mut no_switch, mut keep_const) =
         (BTreeSet::new(), BTreeSet::new(), HashSet::new());
     for number in 1..=MAX_BUILDS {
@@ -52,8 +46,8 @@ pub fn compile(
         for mutant in mutants.iter().filter(|mutant| !is_out(mutant)) {
             by_file.entry(&mutant.file).or_default().push(mutant);
         }
-        let files = rewrite_all(checkout, &by_file, &keep_const)?;
-        write(checkout, tree, &files, mutants.last().map_or(0, |mutant| mutant.number))?;
+        let files = rewrite_all(tree, &by_file, &keep_const)?;
+        write(tree, &files, mutants.last().map_or(0, |mutant| mutant.number))?;
         let switched: usize = files.values().map(|file| file.switched.len()).sum();
         say!("build {number}, with {switched} switches");
         let (programs, blame) = build(tree, &files, crates, target)?;
@@ -77,29 +71,28 @@ pub fn compile(
 }
 
 fn rewrite_all(
-    checkout: &Path,
+    tree: &Tree,
     by_file: &BTreeMap<&str, Vec<&Mutant>>,
     keep_const: &HashSet<String>,
 ) -> Result<BTreeMap<String, Rewritten>> {
     let one = |(file, mutants): (&&str, &Vec<&Mutant>)| {
-        let source =
-            std::fs::read_to_string(checkout.join(file)).with_context(|| format!("cannot read {file}"))?;
-        let rewritten = rewrite(&source, mutants, keep_const).with_context(|| (*file).to_owned())?;
+        let source = tree.source(file).with_context(|| format!("cannot read {file}"))?;
+        let rewritten = rewrite(source, mutants, keep_const).with_context(|| (*file).to_owned())?;
         Ok(((*file).to_owned(), rewritten))
     };
     by_file.iter().map(one).collect()
 }
 
 /// Writes the files with switches; each crate gets the module of the switches.
-fn write(checkout: &Path, tree: &Tree, files: &BTreeMap<String, Rewritten>, max_number: u32) -> Result<()> {
+fn write(tree: &Tree, files: &BTreeMap<String, Rewritten>, max_number: u32) -> Result<()> {
     let root = |file: &str| file.split_once("/src/").map(|(folder, _)| format!("{folder}/src/lib.rs"));
     let roots: BTreeSet<_> = files.keys().filter_map(|file| root(file)).collect();
-    tree.write_sources(checkout, |file| {
+    tree.write_sources(|file| {
         let text = files.get(file).map(|file| file.text.clone());
         if !roots.contains(file) {
             return text;
         }
-        let text = text.or_else(|| std::fs::read_to_string(checkout.join(file)).ok())?;
+        let text = text.or_else(|| tree.source(file).map(str::to_owned))?;
         Some(text + &switch_module(max_number))
     })
 }

@@ -122,7 +122,7 @@ fn run(asked: &Asked) -> Result<bool> {
     let judges: BTreeSet<_> = asked.subjects.iter().flat_map(|subject| &subject.judges).cloned().collect();
     let judges: Vec<_> = judges.into_iter().collect();
     let tree = tree::Tree::copy(&checkout, &out.join("tree"))?;
-    let built = compile::compile(&checkout, &tree, &mutants, &judges, &out.join("build"))?;
+    let built = compile::compile(&tree, &mutants, &judges, &out.join("build"))?;
     let mut is_complete = true;
     for (subject, range) in asked.subjects.iter().zip(ranges) {
         let mutants: Vec<_> = mutants[range].iter().collect();

@@ -1,6 +1,6 @@
 //! The copy of the tree that gets the switches: the tree itself is never changed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,8 @@ use anyhow::{Context, Result, ensure};
 /// A folder with the files of a checkout.
 pub struct Tree {
     pub folder: PathBuf,
-    files: BTreeSet<PathBuf>,
+    /// The sources as they were when the tree was copied: what is edited meanwhile is not tried.
+    sources: BTreeMap<PathBuf, Vec<u8>>,
 }
 
 impl Tree {
@@ -30,30 +31,34 @@ impl Tree {
         let files: BTreeSet<_> = names.filter(|name| checkout.join(name).is_file()).collect();
         fs::create_dir_all(folder)?;
         remove_others(folder, folder, &files)?;
-        let tree = Self { folder: folder.to_owned(), files };
-        for file in &tree.files {
-            let from = checkout.join(file);
-            if is_rust(file) {
+        let mut sources = BTreeMap::new();
+        for file in files {
+            let from = checkout.join(&file);
+            if is_rust(&file) {
+                sources.insert(file, fs::read(&from)?);
                 continue;
             }
-            let to = folder.join(file);
+            let to = folder.join(&file);
             if fs::read(&to).ok() != Some(fs::read(&from)?) {
                 fs::create_dir_all(to.parent().unwrap_or(folder))?;
                 fs::copy(&from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
             }
         }
-        Ok(tree)
+        Ok(Self { folder: folder.to_owned(), sources })
+    }
+
+    /// A source as it is in the checkout.
+    pub fn source(&self, file: &str) -> Option<&str> {
+        self.sources.get(Path::new(file)).and_then(|bytes| std::str::from_utf8(bytes).ok())
     }
 
     /// Writes the sources: those for which `text` has another text with it, the others as they are in the checkout.
-    pub fn write_sources(&self, checkout: &Path, text: impl Fn(&str) -> Option<String>) -> Result<()> {
-        for file in self.files.iter().filter(|file| is_rust(file)) {
-            let text = match file.to_str().and_then(&text) {
-                Some(text) => text.into_bytes(),
-                None => fs::read(checkout.join(file))?,
-            };
+    pub fn write_sources(&self, text: impl Fn(&str) -> Option<String>) -> Result<()> {
+        for (file, source) in &self.sources {
+            let text = file.to_str().and_then(&text).map(String::into_bytes);
+            let text = text.as_ref().unwrap_or(source);
             let to = self.folder.join(file);
-            if fs::read(&to).ok().as_ref() != Some(&text) {
+            if fs::read(&to).ok().as_ref() != Some(text) {
                 fs::create_dir_all(to.parent().unwrap_or(&self.folder))?;
                 fs::write(&to, text).with_context(|| format!("cannot write {}", to.display()))?;
             }
@@ -113,8 +118,7 @@ mod tests {
         assert!(Command::new("git").args(["init", "-q"]).arg(&checkout).status().unwrap().success());
         let fill = |checkout: &Path| {
             let tree = Tree::copy(checkout, &copy).unwrap();
-            tree.write_sources(checkout, |file| (file == "src/lib.rs").then(|| "fn h() {}".to_owned()))
-                .unwrap();
+            tree.write_sources(|file| (file == "src/lib.rs").then(|| "fn h() {}".to_owned())).unwrap();
         };
         fill(&checkout);
         let all = ["src/lib.rs", "src/other.rs", "cases/a", "target/b"].map(read);
