@@ -112,16 +112,16 @@ impl Timeline {
         sink: &mut impl Sink,
     ) {
         self.observe(event, at, sink);
-        let issue = self.issues.remove(&request.id);
-        let seen = issue.map(|(_, at)| at);
         let noted = |stamp: Option<Stamp<_>>| stamp.map(Stamp::on_reference_host);
-        let issued = noted(request.issued).or(seen);
-        let start = noted(request.start).or(issued);
+        let start = noted(request.start);
+        // A request starts before its issue. Ids are addresses: an earlier issue is of another request, whose completion is lost.
+        let issue =
+            self.issues.remove(&request.id).filter(|&(_, seen)| start.is_none_or(|start| start <= seen));
+        let issued = noted(request.issued).or(issue.map(|(_, seen)| seen));
         let completion = Completion {
             request: *request,
             at,
-            // A request starts before its issue; a later stamp is not the kernel's.
-            start: seen.map_or(start, |seen| start.map(|start| start.min(seen))),
+            start: start.or(issued),
             issued,
             submitter: issue.and_then(|(submitter, _)| submitter),
             alone: true,
