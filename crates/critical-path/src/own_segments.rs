@@ -26,7 +26,13 @@ pub(crate) fn own_segments(
     // timeline ends the state there.
     let may_hide_the_end =
         index + 1 == intervals.len() && graph.losses().touch_without_cpu(interval.from, interval.to);
-    let may_hide_a_run = || may_hide_the_end || graph.losses().may_hide_a_run(interval.from, interval.to);
+    // Its first state is that of the snapshot: it may have been running then, and its switch-out is one record.
+    let may_hide_the_beginning = index == 0 && graph.losses().touch(interval.from, interval.to);
+    let may_hide_a_run = || {
+        may_hide_the_end
+            || may_hide_the_beginning
+            || graph.losses().may_hide_a_run(interval.from, interval.to)
+    };
     match interval.state {
         ThreadState::Running { cpu, interrupts_ns } => {
             let stolen = graph.stolen(cpu);

@@ -14,7 +14,7 @@ pub struct Losses {
     /// Reported losses of possibly more than one record. A switch that the kernel did not report is not
     /// among them: it is missing alone, and a thread needs two switches to run in between.
     several: SortedLosses,
-    /// By CPU the losses there and those of an unknown CPU: `several`, and `reported`.
+    /// By CPU the losses there and those of an unknown CPU: `several`, and `all`.
     on: Vec<(Cpu, [SortedLosses; 2])>,
     /// Reported losses of an unknown CPU.
     without_cpu: SortedLosses,
@@ -41,14 +41,14 @@ impl Losses {
         losses.sort_by_key(|loss| (loss.from, loss.to, loss.cpu));
         let reported: Vec<_> = losses.iter().copied().filter(|loss| loss.reported).collect();
         let several: Vec<_> = reported.iter().copied().filter(|loss| loss.count != 1).collect();
-        let mut cpus: Vec<_> = reported.iter().map(|loss| loss.cpu).collect();
+        let mut cpus: Vec<_> = losses.iter().map(|loss| loss.cpu).collect();
         cpus.sort_unstable();
         cpus.dedup();
         let of = |losses: &[Loss], cpu| {
             let on = losses.iter().copied().filter(|loss| loss.cpu == cpu || loss.cpu == Cpu::UNKNOWN);
             SortedLosses::new(on.collect())
         };
-        let on = cpus.into_iter().map(|cpu| (cpu, [of(&several, cpu), of(&reported, cpu)])).collect();
+        let on = cpus.into_iter().map(|cpu| (cpu, [of(&several, cpu), of(&losses, cpu)])).collect();
         let without_cpu = reported.iter().copied().filter(|loss| loss.cpu == Cpu::UNKNOWN).collect();
         let [all, reported, several, without_cpu] =
             [losses, reported, several, without_cpu].map(SortedLosses::new);
@@ -76,19 +76,21 @@ impl Losses {
     }
 
     /// Whether the losses between `from` and `to`, on any CPU, may hold two records or more: enough for a
-    /// thread to have come and gone, or to have been woken and to have come. With a coarse clock that takes no time, so a
+    /// thread to have come and gone, or to have been woken and to have come; of two, one may be a switch that the kernel did
+    /// not report. With a coarse clock that takes no time, so a
     /// loss that ends at `from` counts: its records may come after the one at `from`.
     pub fn may_hide_a_run(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
-        self.several.intersect(from, to, Ends::From) || self.reported.are_two(from, to)
+        let one_reported = self.touch_reported(from, to);
+        self.several.intersect(from, to, Ends::From) || (one_reported && self.all.are_two(from, to))
     }
 
     /// The same on one CPU. Its records have an order, so only losses inside count, and of two losses of one record each
     /// one must be of an unknown CPU: between two of this CPU, a record shows the thread that it runs.
     pub fn may_hide_a_run_on(&self, cpu: Cpu, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
         let on = |cpu| self.on.iter().find(|(c, _)| *c == cpu).map(|(_, losses)| losses);
-        on(cpu).or_else(|| on(Cpu::UNKNOWN)).is_some_and(|[several, reported]| {
+        on(cpu).or_else(|| on(Cpu::UNKNOWN)).is_some_and(|[several, all]| {
             several.intersect(from, to, Ends::Neither)
-                || (self.without_cpu.intersect(from, to, Ends::Neither) && reported.are_two(from, to))
+                || (self.without_cpu.intersect(from, to, Ends::Neither) && all.are_two(from, to))
         })
     }
 
@@ -206,5 +208,14 @@ mod tests {
         let at = Stamp::from_ns;
         assert!(losses.touch(at(50), at(60)));
         assert!(!losses.may_hide_a_run(at(0), at(100)));
+        let unreported = |from, to| Loss { reported: false, ..loss(0, from, to, 0) };
+        let losses = Losses::new(vec![unreported(10, 20), unreported(15, 40), loss(1, 30, 50, 1)]);
+        assert!(!losses.may_hide_a_run(at(0), at(29)), "two of them");
+        assert!(losses.may_hide_a_run(at(25), at(30)), "one of them, and a record that was lost");
+        assert!(!losses.may_hide_a_run(at(41), at(60)), "the record alone");
+        let no_cpu = Loss { cpu: Cpu::UNKNOWN, ..loss(0, 30, 50, 1) };
+        let losses = Losses::new(vec![unreported(10, 20), no_cpu]);
+        assert!(losses.may_hide_a_run_on(Cpu(0), at(15), at(35)), "the same on its CPU");
+        assert!(!losses.may_hide_a_run_on(Cpu(1), at(15), at(35)), "on another CPU it is the record alone");
     }
 }
