@@ -254,13 +254,12 @@ impl Timeline {
 
     /// The time from which all sources are recorded on the host of this thread.
     pub(crate) fn complete_since(&self, tid: Tid) -> Option<Stamp<Reference>> {
-        let of = |host| self.complete_since.iter().rev().find(|&&(of, _)| of == host).map(|&(_, at)| at);
-        match self.complete_since.as_slice() {
-            // All hosts share the id of the idle thread.
-            [_, _, ..] if tid == Tid::IDLE => None,
-            _ if tid.0 >= Tid::LIMIT => of(tid.host()),
-            _ => of(HostIndex::default()),
+        // All hosts share the id of the idle thread.
+        if tid == Tid::IDLE && self.complete_since.len() > 1 {
+            return None;
         }
+        let of_host = self.complete_since.iter().rev().find(|&&(host, _)| host == tid.host());
+        of_host.map(|&(_, at)| at)
     }
 
     /// Closes everything of a host whose last event was just pushed: its recording ends here, and nothing is

@@ -127,11 +127,11 @@ impl Timeline {
         }
     }
 
-    /// The last time before `at` at which the limit of a throttled thread handed out time, if it has since.
+    /// The last time up to `at` at which the limit of a throttled thread handed out time, if it has since.
     fn refilled(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Stamp<Reference>> {
         let row = &self.threads[thread.0 as usize];
         let refilled = self.refills.get(&row.cpu_cgroup).copied();
-        refilled.filter(|&refilled| row.since < refilled && refilled < at)
+        refilled.filter(|&refilled| row.since < refilled && refilled <= at)
     }
 
     /// Emits the time of a runnable thread in a queue up to `at`, when it ran on `cpu`, or turned out to be in that CPU's queue.

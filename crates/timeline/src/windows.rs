@@ -70,7 +70,7 @@ impl Windows {
         let back = socket.and_then(|socket| reversed.get(socket));
         back.and_then(|back| self.closed.get(back)).is_some_and(|closed| {
             let (since, until) = (closed.from.max(from), closed.to.map_or(to, |opened| opened.min(to)));
-            since < until && until.since(since) > to.since(from) / 2
+            until.since(since) > to.since(from) / 2
         })
     }
 }

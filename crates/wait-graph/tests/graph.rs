@@ -255,12 +255,19 @@ fn a_process_moves_with_its_living_threads() {
     let left = ThreadIdentity { tgid: Tid(20), ..identity(21, "left") };
     let left = event(6, 0, 0, EventKind::Thread { identity: left, blocked: None, call: None });
     let child = event(80, 0, 10, EventKind::Fork { child: identity(20, "new") });
-    let graph = graph(LIVES, &[left, moved(55, 10), child, moved(85, 20)]);
+    // A snapshot may find the leader behind another thread. A thread that is born later belongs to its process too.
+    let thread = |tid, leader| ThreadIdentity { tgid: Tid(leader), ..identity(tid, "t") };
+    let [second, leader] = [thread(31, 30), thread(30, 30)]
+        .map(|identity| event(6, 0, 0, EventKind::Thread { identity, blocked: None, call: None }));
+    let born = event(45, 0, 10, EventKind::Fork { child: thread(13, 10) });
+    let more = [left, second, leader, born, moved(55, 10), moved(56, 30), child, moved(85, 20)];
+    let graph = graph(LIVES, &more);
     let cgroups = |tid| {
         let row = graph.thread(index(&graph, Tid(tid)));
         row.cgroups.iter().skip(1).map(|&(at, cgroup, cpu)| (at.ns(), cgroup.0, cpu.0)).collect::<Vec<_>>()
     };
-    assert_eq!((cgroups(10), cgroups(12)), (vec![(55, 7, 8)], vec![(55, 7, 8)]));
+    assert_eq!([10, 12, 13].map(cgroups), [(); 3].map(|()| vec![(55, 7, 8)]));
+    assert_eq!([30, 31].map(cgroups), [(); 2].map(|()| vec![(56, 7, 8)]));
     assert_eq!((cgroups(11), cgroups(21)), (vec![], vec![]), "the dead, and those of another process");
     assert_eq!(cgroups(20), [(85, 7, 8)]);
 }
