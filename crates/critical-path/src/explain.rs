@@ -61,6 +61,14 @@ impl Part {
         }
     }
 
+    /// The same without a packet's way before `begin`, which another part has.
+    fn sent_not_before(mut self, begin: Stamp<Reference>) -> Self {
+        if let Self::InFlight { sent, .. } = &mut self {
+            *sent = (*sent).max(begin);
+        }
+        self
+    }
+
     /// Its beginning up to `until`, by that basis where one is given.
     fn until(mut self, until: Stamp<Reference>, by: Option<Basis>) -> Self {
         match &mut self {
@@ -101,9 +109,9 @@ fn with_late(parts: Vec<Part>, late: &Late, from: Stamp<Reference>) -> Vec<Part>
         if !part.ends_by_interrupt() || stolen_from == stolen_to {
             split.push(part);
         } else {
-            if begin < stolen_from {
-                split.push(part.clone().until(stolen_from, None));
-            }
+            // Each of these may be empty. The first has a packet's way since it was sent.
+            split.push(part.clone().until(stolen_from, None));
+            let part = part.sent_not_before(stolen_from);
             split.push(match late.idle {
                 true => {
                     let (kind, cause) = (SegmentKind::Stolen, Cause::None);
@@ -111,9 +119,7 @@ fn with_late(parts: Vec<Part>, late: &Late, from: Stamp<Reference>) -> Vec<Part>
                 }
                 false => part.clone().until(stolen_to, Some(Basis::Inferred(Rule::PerhapsLate))),
             });
-            if stolen_to < end {
-                split.push(part);
-            }
+            split.push(part.sent_not_before(stolen_to));
         }
         begin = end;
     }
@@ -348,10 +354,10 @@ fn sent_by_timer(
 ) -> Vec<Part> {
     let PacketTimer { flow, purpose, first } = *timer;
     let mut parts = Vec::with_capacity(3);
-    if let Some((first, Some(thread))) = first.filter(|&(first, _)| from < first && first < at)
+    if let Some((acted, Some(thread))) = first.filter(|&(first, _)| from < first)
         && thread != waiter
     {
-        parts.push(Part::Thread { thread, to: first, acted: first, via: Via::Packet, lock: None, trust });
+        parts.push(Part::Thread { thread, to: acted.min(at), acted, via: Via::Packet, lock: None, trust });
     }
     let basis = match purpose {
         TimerPurpose::Acknowledgement => Trust::By(Rule::DelayedAcknowledgement).basis(Basis::Measured),
