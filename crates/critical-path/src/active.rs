@@ -211,8 +211,7 @@ impl Walk<'_> {
                     });
                     under = Position { parent: Some(id), ..below };
                     let mut follow = Follow { position: under, joined: *joined, ..follow };
-                    if let Some(WorkPickUp { next, interval, wait }) = find_pick_up(graph, thread, at, acted)
-                    {
+                    if let Some(WorkPickUp { interval, wait }) = find_pick_up(graph, thread, at, acted) {
                         let early = interval.from > at;
                         let trust = if early { Trust::By(Rule::TakenUp).and(trust) } else { trust };
                         let position = Position { trust, ..under };
@@ -220,7 +219,7 @@ impl Walk<'_> {
                         let queued = WaitToExplain { position, interval, wait, joined: *joined, began };
                         let until = interval.to.min(to);
                         self.todo.push(Task::Wait(Box::new(queued), at, until));
-                        follow = Follow { at: until, next, ..follow };
+                        follow.at = until;
                     }
                     self.todo.push(Task::Follow(follow));
                 }
@@ -270,7 +269,7 @@ impl Walk<'_> {
         if let Some(next) = self.graph.successor(follow.position.thread) {
             let position = Position { thread: next, ..follow.position };
             if let Some(next) = self.begin(position, follow.at, to) {
-                return self.todo.push(Task::Follow(Follow { joined: follow.joined, ..next }));
+                return self.todo.push(Task::Follow(next));
             }
         }
         let cause = Cause::after_last(self.graph, self.graph.thread(follow.position.thread));

@@ -149,7 +149,7 @@ fn interrupt_share(
 fn woken_before_switch_out(graph: &Graph, intervals: StateIntervals<'_>, index: usize) -> bool {
     let Some(before) = index.checked_sub(1).and_then(|before| intervals.get(before)) else { return false };
     let Some(Waker::Woken(woken)) = graph.wait(&before).map(|wait| wait.end) else { return false };
-    woken.at < before.from || (woken.at == before.from && before.from == before.to)
+    woken.at <= before.from
 }
 
 /// The CPU on which a thread last ran, for one that waits for a CPU until the recording ends.

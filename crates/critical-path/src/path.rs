@@ -424,3 +424,55 @@ pub enum Rule {
     /// The hypervisor did not let the interrupt's CPU run before it: it may have been due at any time since.
     PerhapsLate,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::tiles::Position;
+
+    #[test]
+    fn a_path_tiles_its_window_without_a_gap_an_overlap_or_an_empty_segment() {
+        let at = Stamp::from_ns;
+        let window = Window { thread: ThreadIndex(0), from: at(10), to: at(30) };
+        assert_eq!(window.length(), 20);
+        let tiles = |segments: &[(u64, u64)]| {
+            let segment = |&(from, to): &(u64, u64)| {
+                Position::of(&window).segment(
+                    at(from),
+                    at(to),
+                    SegmentKind::Running,
+                    Cause::None,
+                    Basis::Measured,
+                )
+            };
+            let segments = segments.iter().map(segment).collect();
+            let (waits, problems) = (Vec::new(), Vec::new());
+            let (algorithm, joined) = (Algorithm::Active, JoinedSum::default());
+            Path { window, algorithm, segments, waits, joined, problems }.tiles_window()
+        };
+        assert!(tiles(&[(10, 30)]));
+        assert!(tiles(&[(10, 20), (20, 30)]));
+        for wrong in [
+            &[][..],
+            &[(10, 29)],
+            &[(11, 30)],
+            &[(10, 31)],
+            &[(10, 20), (21, 30)],
+            &[(10, 20), (19, 30)],
+            &[(10, 20), (20, 20), (20, 30)],
+            &[(10, 35), (35, 30)],
+        ] {
+            assert!(!tiles(wrong), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn each_kind_has_a_word_of_its_own() {
+        let words: BTreeSet<_> = SegmentKind::ALL.into_iter().map(SegmentKind::name).collect();
+        assert_eq!(words.len(), SegmentKind::ALL.len());
+        let fits = |word: &&str| word.len() > 3 && word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+        assert!(words.iter().all(fits), "{words:?}");
+    }
+}

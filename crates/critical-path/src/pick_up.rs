@@ -11,8 +11,6 @@ const MAX_INTERVALS: usize = 256;
 /// A kernel worker's wait for the work that it then picked up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkPickUp {
-    /// The index of the state interval after the wait.
-    pub(crate) next: usize,
     pub(crate) interval: StateInterval,
     pub(crate) wait: Wait,
 }
@@ -33,13 +31,9 @@ pub(crate) fn find_pick_up(
     is_worker(graph, thread, acted).then_some(())?;
     let intervals = graph.state_intervals(thread);
     let last = intervals.find_before(acted)?;
-    let back =
-        (0..=last).rev().take(MAX_INTERVALS).map_while(|index| Some((index + 1, intervals.get(index)?)));
-    let mut waits =
-        back.take_while(|(_, interval)| interval.to > since).filter(|(_, interval)| interval.to <= acted);
-    waits.find_map(|(next, interval)| {
-        Some(WorkPickUp { next, interval, wait: for_work(graph.wait(&interval)?)? })
-    })
+    let back = (0..=last).rev().take(MAX_INTERVALS).map_while(|index| intervals.get(index));
+    let mut waits = back.take_while(|interval| interval.to > since).filter(|interval| interval.to <= acted);
+    waits.find_map(|interval| Some(WorkPickUp { interval, wait: for_work(graph.wait(&interval)?)? }))
 }
 
 fn for_work(wait: Wait) -> Option<Wait> {
