@@ -79,7 +79,7 @@ incidents: program ## plant incidents of known cause and size, ask as a newcomer
 .PHONY: cost
 cost: program workloads ## the cost of recording that is printed, beside runs of loads alone and recorded: writes docs/cost.md (root)
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth
-	@$(AS_ROOT) target/release/wakepath-truth cost >target/cost.md; code=$$?; \
+	@$(AS_ROOT) target/release/wakepath-truth cost --seconds 0.6 >target/cost.md; code=$$?; \
 	commit=$$(git describe --always --dirty --exclude='*'); \
 	{ cat crates/truth/cost-head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make cost\`."; echo; \
 	  cat target/cost.md; } >docs/cost.md; cat target/cost.md; exit $$code
