@@ -74,3 +74,42 @@ impl Headers {
         self.first.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wakepath_event::{Direction, Packet};
+
+    use super::*;
+
+    const PACKET: Packet = Packet {
+        flow: FlowId(7),
+        direction: Direction::Out,
+        seq: 0,
+        ack: 0,
+        len: 0,
+        tcp_flags: 16,
+        netns: 1,
+        interface: 1,
+    };
+
+    #[test]
+    fn a_header_is_settled_when_it_is_old_enough_and_forgotten_only_behind_that() {
+        let mut headers = Headers::default();
+        for (header, at) in [(1, 10), (2, 20)] {
+            headers.add(header, (at + 1000, at), PACKET.flow, Place::of(&PACKET));
+        }
+        assert!(headers.next_due(9).is_none());
+        let due = headers.next_due(10).map(|(header, first)| (header, first.at, first.common));
+        assert_eq!(due, Some((1, 1010, 10)));
+        assert!(headers.next_due(19).is_none());
+        headers.forget(9);
+        assert_eq!((headers.len(), headers.get(1).is_some()), (2, true));
+        headers.forget(10);
+        assert_eq!((headers.len(), headers.get(1).is_some()), (1, false));
+        headers.forget(20);
+        assert_eq!((headers.len(), headers.get(2).is_some()), (1, true), "it is not settled");
+        assert_eq!(headers.next_due(30).map(|(header, _)| header), Some(2));
+        headers.forget(30);
+        assert_eq!(headers.len(), 0);
+    }
+}

@@ -66,3 +66,44 @@ impl Flows {
 pub(crate) fn hash(of: impl std::hash::Hash) -> u64 {
     FixedState::with_seed(0x7761_6b65).hash_one(of)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn flow(port: u16, protocol: u8) -> Flow {
+        let address = |text: &str| text.parse().expect("an address");
+        Flow { source: address(&format!("10.0.0.1:{port}")), target: address("10.0.0.2:80"), protocol }
+    }
+
+    #[test]
+    fn a_stream_is_a_word_of_its_own_that_says_tcp() {
+        let keys: HashSet<_> = (0..64)
+            .flat_map(|port| [StreamKey::of(flow(port, TCP)), StreamKey::of(flow(port, 17))])
+            .collect();
+        assert_eq!(keys.len(), 128);
+        assert_eq!(keys.iter().filter(|key| key.is_tcp()).count(), 64);
+        assert!((0..64).all(|port| StreamKey::of(flow(port, TCP)).is_tcp()));
+    }
+
+    #[test]
+    fn the_oldest_flows_are_forgotten_when_twice_as_many_are_newer() {
+        let mut flows = Flows::default();
+        let define = |flows: &mut Flows, ids: std::ops::Range<usize>| {
+            ids.for_each(|id| flows.define(FlowId(id as u64), flow(1, TCP)));
+        };
+        let knows = |flows: &Flows, id: usize| flows.defines(FlowId(id as u64), flow(1, TCP));
+        define(&mut flows, 0..MIN_FLOWS);
+        define(&mut flows, 0..1);
+        assert_eq!(flows.streams().count(), MIN_FLOWS, "another definition of a known id makes no room");
+        assert!(knows(&flows, 0) && knows(&flows, 1));
+        assert!(!flows.defines(FlowId(0), flow(2, TCP)) && !knows(&flows, MIN_FLOWS));
+        define(&mut flows, MIN_FLOWS..2 * MIN_FLOWS);
+        assert!(knows(&flows, 1));
+        assert!(flows.old.len() == MIN_FLOWS && flows.young.len() == MIN_FLOWS);
+        define(&mut flows, 2 * MIN_FLOWS..2 * MIN_FLOWS + 1);
+        assert!(!knows(&flows, 1) && knows(&flows, MIN_FLOWS));
+    }
+}
