@@ -168,14 +168,18 @@ fn a_condition_with_a_let_stays() {
 
 #[test]
 fn a_const_function_loses_its_const_unless_it_is_needed() {
-    let source = "const fn f() -> bool { true }\nconst fn g() -> bool { true }\nconst fn h() {}\n";
-    let mutants = [mutant(1, Genre::FnValue, (1, 24), "false"), mutant(2, Genre::FnValue, (2, 24), "false")];
+    let source = "const fn f() -> bool { true }\nconst fn g() -> bool { 1 < 2 }\nconst fn h() {}\n";
+    let mutants = [
+        mutant(1, Genre::FnValue, (1, 24), "false"),
+        mutant(2, Genre::FnValue, (2, 24), "false"),
+        mutant(3, Genre::BinaryOperator, (2, 26), "=="),
+    ];
     let keep = HashSet::from(["g".to_owned()]);
     let result = rewrite(source, &mutants.iter().collect::<Vec<_>>(), &keep).unwrap();
     assert_eq!(
         result.text.replace("crate::mutant_switch::on", "ON"),
         "/*const*/ fn f() -> bool { if ON(1) { return false; }  true }\n\
-         const fn g() -> bool { true }\nconst fn h() {}\n"
+         const fn g() -> bool { 1 < 2 }\nconst fn h() {}\n"
     );
     assert_eq!(result.freed.into_iter().collect::<Vec<_>>(), ["f"]);
     assert_eq!(result.switched.into_iter().collect::<Vec<_>>(), [1]);
