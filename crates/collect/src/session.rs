@@ -351,7 +351,6 @@ impl Session<'_, '_> {
         self.add_event(EventKind::Mark(Mark::Stopped));
         // Without a flush, which could take or lack the room that the end needs.
         self.take_rare();
-        // First this thread, which has work for the other one.
         let (mappings, files) = std::mem::replace(&mut self.mappings, Mappings::new()).finish();
         self.mapped_files = files;
         self.commands.extend(self.unwinder.finish().into_iter().map(WriteCommand::Record));

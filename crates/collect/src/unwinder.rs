@@ -3,10 +3,10 @@
 
 mod spaces;
 
-use std::collections::{BTreeMap, VecDeque, btree_map};
+use std::collections::{BTreeMap, HashSet, VecDeque, btree_map};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,30 +19,44 @@ use crate::stack_copy::StackCopy;
 
 /// Most copies that wait, of some 9 KiB each.
 const MAX_WAITING: usize = 1024;
-/// While stacks of some process are not copied: the longest time after which they may be copied again.
+/// Most copies that wait, if others wait that stopped at the same addresses.
+const MAX_ALIKE: usize = MAX_WAITING / 2;
+/// Most addresses at which copies stopped that are remembered.
+const MAX_STOPPED: usize = 65_536;
+/// The priority of the thread: until a rule is there, each stack that needs it is copied, and where CPUs are short, that is
+/// long. Below that of the thread that drains the rings.
+const NICE: libc::c_int = -10;
+/// The longest time after which the thread looks at what processes have mapped, and at processes that are not copied.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The front of the thread.
 pub(crate) struct Unwinder {
-    questions: SyncSender<Question>,
+    copies: SyncSender<StackCopy>,
+    /// The code that processes map, on its way to the thread.
+    mapped: Sender<Made>,
     finished: Receiver<Box<[u8]>>,
     thread: Thread,
     counts: Arc<Counts>,
     /// The stamps of samples that are on their way, ns, each with their number.
     samples: BTreeMap<u64, u32>,
-}
-
-/// Work for the thread.
-enum Question {
-    /// Finish this.
-    Copy(StackCopy),
-    /// A process mapped code.
-    Mapped(Made),
+    /// Copies that are on their way.
+    waiting: usize,
+    /// Where they stopped, since the last time that none was on its way: the address spaces and addresses.
+    stopped: HashSet<(u64, u64)>,
 }
 
 enum Thread {
-    Idle(Receiver<Question>, SyncSender<Box<[u8]>>, Option<Spaces>),
+    Idle(Box<Idle>),
     At(JoinHandle<()>),
+    Ended,
+}
+
+/// The ends of the channels that the thread takes over when it begins, and its address spaces.
+struct Idle {
+    asked: Receiver<StackCopy>,
+    seen: Receiver<Made>,
+    found: SyncSender<Box<[u8]>>,
+    spaces: Option<Spaces>,
 }
 
 /// Counts of [`wakepath_event::UnwindCounts`].
@@ -56,59 +70,74 @@ struct Counts {
 impl Unwinder {
     /// Without address spaces there are no copies either.
     pub(crate) fn new(spaces: Option<Spaces>) -> Self {
-        let (questions, asked) = mpsc::sync_channel(MAX_WAITING);
-        // Room for what waits here and in the thread, and more: at the end nobody takes it while the mappings are finished.
-        let (found, finished) = mpsc::sync_channel(3 * MAX_WAITING);
-        let thread = Thread::Idle(asked, found, spaces);
-        Self { questions, finished, thread, counts: Arc::default(), samples: BTreeMap::new() }
+        let (copies, asked) = mpsc::sync_channel(MAX_WAITING);
+        let (mapped, seen) = mpsc::channel();
+        let (found, finished) = mpsc::sync_channel(2 * MAX_WAITING);
+        let thread = Thread::Idle(Box::new(Idle { asked, seen, found, spaces }));
+        Self {
+            copies,
+            mapped,
+            finished,
+            thread,
+            counts: Arc::default(),
+            samples: BTreeMap::new(),
+            waiting: 0,
+            stopped: HashSet::new(),
+        }
     }
 
-    /// From now on copies are finished, with the privileges of this thread and at normal priority.
-    pub(crate) fn start(self) -> Self {
-        let Self { questions, finished, thread, counts, samples } = self;
-        let thread = match thread {
-            Thread::Idle(asked, found, Some(spaces)) => {
-                let counted = Arc::clone(&counts);
-                Thread::At(std::thread::spawn(move || {
-                    // SAFETY: sets one number of this thread, which may have inherited a raised priority.
-                    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 0) };
-                    finish_all(spaces, &asked, &found, &counted);
-                }))
-            }
-            other => other,
-        };
-        Self { questions, finished, thread, counts, samples }
+    /// From now on copies are finished, with the privileges of this thread.
+    pub(crate) fn start(mut self) -> Self {
+        if let Thread::Idle(idle) = self.thread {
+            let Idle { asked, seen, found, spaces } = *idle;
+            self.thread = match spaces {
+                Some(spaces) => {
+                    let counts = Arc::clone(&self.counts);
+                    Thread::At(std::thread::spawn(move || {
+                        // SAFETY: sets one number of this thread, which may have inherited a higher priority.
+                        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+                        finish_all(spaces, &asked, &seen, &found, &counts);
+                    }))
+                }
+                None => Thread::Idle(Box::new(Idle { asked, seen, found, spaces })),
+            };
+        }
+        self
     }
 
-    /// Takes a copy. Returns the unfinished record if too many wait.
+    /// Takes a copy. Returns the unfinished record if too many wait. Where many do, those come first that stopped at
+    /// an address of their own: one of a kind is enough to find the rule, and all processes shall have their turn.
     pub(crate) fn take(&mut self, copy: StackCopy) -> Option<Box<[u8]>> {
         self.counts.copied.fetch_add(1, Ordering::Relaxed);
+        let is_first = self.stopped.insert((copy.space(), copy.registers().ip));
+        if !is_first && self.waiting > MAX_ALIKE {
+            self.counts.refused.fetch_add(1, Ordering::Relaxed);
+            return Some(copy.unfinished(clocks::now().ns()));
+        }
         let sample = copy.is_sample().then(|| copy.stamp());
-        match self.questions.try_send(Question::Copy(copy)) {
+        match self.copies.try_send(copy) {
             Ok(()) => {
+                self.waiting += 1;
                 if let Some(stamp) = sample {
                     *self.samples.entry(stamp).or_default() += 1;
                 }
                 None
             }
-            Err(mpsc::TrySendError::Full(question) | mpsc::TrySendError::Disconnected(question)) => {
+            Err(mpsc::TrySendError::Full(copy) | mpsc::TrySendError::Disconnected(copy)) => {
                 self.counts.refused.fetch_add(1, Ordering::Relaxed);
-                question.unfinished()
+                Some(copy.unfinished(clocks::now().ns()))
             }
         }
     }
 
-    /// Passes on what a process mapped; waits while there is no room, so that no rule of earlier code stays. To be
-    /// dropped before [`Self::finish`].
+    /// Passes on what a process mapped, without waiting.
     pub(crate) fn mapped(&self) -> impl Fn(&Made) + Send + 'static {
-        // Nobody takes the question where no stack is unwound.
-        let questions = match self.thread {
-            Thread::Idle(_, _, None) => None,
-            _ => Some(self.questions.clone()),
-        };
+        // Nobody takes it where no stack is unwound.
+        let unwinds = !matches!(&self.thread, Thread::Idle(idle) if idle.spaces.is_none());
+        let mapped = unwinds.then(|| self.mapped.clone());
         move |made| {
-            if let Some(questions) = &questions {
-                let _ = questions.send(Question::Mapped(made.clone()));
+            if let Some(mapped) = &mapped {
+                let _ = mapped.send(made.clone());
             }
         }
     }
@@ -116,6 +145,10 @@ impl Unwinder {
     /// The records that were finished since the last call.
     pub(crate) fn finished(&mut self) -> Vec<Box<[u8]>> {
         let finished: Vec<_> = self.finished.try_iter().collect();
+        self.waiting = self.waiting.saturating_sub(finished.len());
+        if self.waiting == 0 || self.stopped.len() > MAX_STOPPED {
+            self.stopped.clear();
+        }
         for stamp in finished.iter().filter_map(|record| stamp_of_sample(record)) {
             if let btree_map::Entry::Occupied(mut waits) = self.samples.entry(stamp) {
                 *waits.get_mut() -= 1;
@@ -140,59 +173,47 @@ impl Unwinder {
 
     /// The remaining records, once all copies are finished.
     pub(crate) fn finish(&mut self) -> Vec<Box<[u8]>> {
-        let (nowhere, _) = mpsc::sync_channel(0);
-        self.questions = nowhere;
-        let (_, nothing) = mpsc::channel();
-        let rest = match std::mem::replace(&mut self.thread, Thread::Idle(nothing_asked(), closed(), None)) {
+        // Nothing is taken any more.
+        (self.copies, self.mapped) = (mpsc::sync_channel(0).0, mpsc::channel().0);
+        self.samples.clear();
+        match std::mem::replace(&mut self.thread, Thread::Ended) {
             Thread::At(thread) => {
                 let rest = self.finished.iter().collect();
                 // The thread does not panic; if it did, what it finished before is here.
                 let _ = thread.join();
                 rest
             }
-            Thread::Idle(asked, ..) => asked.try_iter().filter_map(Question::unfinished).collect(),
-        };
-        self.finished = nothing;
-        self.samples.clear();
-        rest
-    }
-}
-
-impl Question {
-    /// The record without what the thread would have found.
-    fn unfinished(self) -> Option<Box<[u8]>> {
-        match self {
-            Self::Copy(copy) => Some(copy.unfinished(clocks::now().ns())),
-            Self::Mapped(_) => None,
+            Thread::Idle(idle) => {
+                idle.asked.try_iter().map(|copy| copy.unfinished(clocks::now().ns())).collect()
+            }
+            Thread::Ended => Vec::new(),
         }
     }
 }
-
 /// Finishes copies until there will be no more.
 fn finish_all(
     mut spaces: Spaces,
-    asked: &Receiver<Question>,
+    asked: &Receiver<StackCopy>,
+    seen: &Receiver<Made>,
     found: &SyncSender<Box<[u8]>>,
     counts: &Counts,
 ) {
     let mut pending = VecDeque::new();
     let mut youngest = false;
     loop {
-        let some_are_silent = spaces.listen();
+        spaces.listen();
+        seen.try_iter().for_each(|made| spaces.mapped(made));
+        let known = pending.len();
         if pending.is_empty() {
-            let question = if some_are_silent {
-                asked.recv_timeout(PATIENCE)
-            } else {
-                asked.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            };
-            match question {
-                Ok(question) => pending.extend(spaces.ask(question)),
+            match asked.recv_timeout(PATIENCE) {
+                Ok(copy) => pending.push_back(copy),
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
-        let more = MAX_WAITING.saturating_sub(pending.len());
-        pending.extend(asked.try_iter().take(more).filter_map(|question| spaces.ask(question)));
+        pending.extend(asked.try_iter().take(MAX_WAITING.saturating_sub(known)));
+        // A process may end soon, and its mappings with it.
+        pending.iter().skip(known).for_each(|copy| spaces.look_at(copy));
         youngest = !youngest;
         let Some(copy) = next(&mut pending, youngest) else { continue };
         let finished = spaces.finish(&copy);
@@ -205,34 +226,9 @@ fn finish_all(
     }
 }
 
-fn nothing_asked() -> Receiver<Question> {
-    mpsc::channel().1
-}
-
-fn closed() -> SyncSender<Box<[u8]>> {
-    mpsc::sync_channel(0).0
-}
-
 fn stamp_of_sample(record: &[u8]) -> Option<u64> {
     let header = Header::read(record)?;
     (header.kind == Kind::Sample.number()).then_some(header.stamp)
-}
-
-impl Spaces {
-    /// Takes note of what can be known at once. Returns the copy, if the question is one.
-    fn ask(&mut self, question: Question) -> Option<StackCopy> {
-        match question {
-            Question::Copy(copy) => {
-                // The process may end soon, and its mappings with it.
-                self.look_at(&copy);
-                Some(copy)
-            }
-            Question::Mapped(made) => {
-                self.mapped(made);
-                None
-            }
-        }
-    }
 }
 
 /// Takes the next copy from `pending`: in turns that of the youngest process, since such processes may end soon, and
@@ -278,8 +274,9 @@ mod tests {
         };
         assert_eq!(stack.user.len(), 1);
         let mut full = Unwinder::new(spaces());
-        for _ in 0..MAX_WAITING {
-            assert!(full.take(copy()).is_none());
+        for n in 0..MAX_WAITING as u64 {
+            let elsewhere = Registers { ip: REGISTERS.ip + n, ..REGISTERS };
+            assert!(full.take(of_this_process(elsewhere, 0, &[0; 64])).is_none());
         }
         assert!(full.take(copy()).is_some());
         assert_eq!(full.counts()[..2], [MAX_WAITING as u64 + 1, 1]);
@@ -287,5 +284,23 @@ mod tests {
         assert_eq!(full.finish().len(), MAX_WAITING);
         // This process has another stack.
         assert_eq!(full.counts()[..2], [MAX_WAITING as u64 + 1, MAX_WAITING as u64 + 1]);
+    }
+
+    #[test]
+    fn copies_that_stopped_at_one_address_leave_room_for_those_of_others() {
+        let mut unwinder = Unwinder::new(spaces());
+        let copy = |ip| of_this_process(Registers { ip, ..REGISTERS }, 0, &[0; 64]);
+        for _ in 0..=MAX_ALIKE {
+            assert!(unwinder.take(copy(0x1000)).is_none());
+        }
+        assert!(unwinder.take(copy(0x1000)).is_some());
+        assert!(unwinder.take(copy(0x2000)).is_none(), "the first of its kind");
+        assert!(unwinder.take(copy(0x2000)).is_some());
+        // Once none waits, all is as at first.
+        let mut unwinder = unwinder.start();
+        while unwinder.waiting > 0 {
+            assert!(unwinder.finished().len() <= MAX_ALIKE + 2);
+        }
+        assert!(unwinder.take(copy(0x1000)).is_none());
     }
 }

@@ -14,10 +14,32 @@ const SOURCE: &str = "
     int main(int argc, char **argv) { return caller(argc) - 4; }
 ";
 
+/// Functions whose tables say what compilers seldom do.
+const ODD: &str = r#"
+    #define FUNCTION(name, table) \
+        ".globl " name "\n.type " name ", @function\n" name ":\n.cfi_startproc\n" table "\nnop\n.cfi_endproc\n"
+    __asm__(
+        ".text\n"
+        FUNCTION("elsewhere", ".cfi_offset rip, -16")
+        FUNCTION("outermost", ".cfi_undefined rip")
+        FUNCTION("handler", ".cfi_signal_frame")
+        FUNCTION("of_rbx", ".cfi_def_cfa rbx, 16")
+        FUNCTION("uneven", ".cfi_def_cfa_offset 12")
+        FUNCTION("bp_in_rbx", ".cfi_register rbp, rbx")
+        FUNCTION("bp_saved", ".cfi_def_cfa_offset 32\n.cfi_offset rbp, -24")
+        FUNCTION("ends_in_call", ".cfi_def_cfa_offset 48\ncall abort")
+        FUNCTION("behind", ".cfi_def_cfa_offset 96"));
+    int main(void) { return 0; }
+"#;
+
 fn program(name: &str, options: &[&str]) -> PathBuf {
+    program_of(SOURCE, name, options)
+}
+
+fn program_of(text: &str, name: &str, options: &[&str]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (source, binary) = (folder.join(format!("{name}.c")), folder.join(name));
-    std::fs::write(&source, SOURCE).expect("a writable folder");
+    std::fs::write(&source, text).expect("a writable folder");
     let built = Command::new("cc").args(["-O2", "-o"]).arg(&binary).arg(&source).args(options).status();
     assert!(built.expect("a C compiler").success());
     binary
@@ -52,6 +74,60 @@ fn the_rules_of_compiled_functions_are_those_of_their_frames() {
     let with_frame = Rule::frame(Base::Bp, 2, SavedBp::At(2));
     assert!((from..from + 32).any(|address| table.rule(address) == with_frame));
     assert!((from..from + 32).any(|address| table.rule(address) == Rule::frame(Base::Sp, 2, SavedBp::At(2))));
+}
+
+#[test]
+fn a_table_that_says_something_else_leads_nowhere() {
+    let path = program_of(ODD, "odd", &["-no-pie"]);
+    let table = Table::of(&File::open(&path).expect("the program")).expect("a table");
+    for (name, rule) in [
+        ("elsewhere", Rule::Unsupported),
+        ("outermost", Rule::Outermost),
+        ("handler", Rule::Unsupported),
+        ("of_rbx", Rule::Unsupported),
+        ("uneven", Rule::Unsupported),
+        ("bp_in_rbx", Rule::frame(Base::Sp, 1, SavedBp::Lost)),
+        ("bp_saved", Rule::frame(Base::Sp, 4, SavedBp::At(3))),
+    ] {
+        assert_eq!(table.rule(function(&path, name)), rule, "{name}");
+    }
+}
+
+#[test]
+fn a_call_at_the_end_of_a_function_has_the_rule_of_that_function() {
+    let path = program_of(ODD, "ends", &["-no-pie"]);
+    let data = std::fs::read(&path).expect("the program");
+    let elf = object::File::parse(&*data).expect("an ELF file");
+    let text = elf.section_by_name(".text").expect("code");
+    let in_file = |address: u64| address - text.address() + text.file_range().expect("in the file").0;
+    let module = Module::new(File::open(&path).expect("the program"), false);
+    // Behind the call and a nop stands the next function.
+    let behind = in_file(function(&path, "behind"));
+    let returns = behind - 1;
+    assert!(module.place(returns, false).called);
+    assert_eq!(module.place(returns, false).rule, Rule::frame(Base::Sp, 6, SavedBp::Unchanged));
+    assert_eq!(module.place(behind, false).rule, Rule::frame(Base::Sp, 6, SavedBp::Unchanged));
+    assert_eq!(module.place(behind, true).rule, Rule::frame(Base::Sp, 12, SavedBp::Unchanged));
+}
+
+#[test]
+fn a_table_of_more_bytes_than_any_honest_file_has_is_not_read() {
+    let path = program("sparse", &["-fomit-frame-pointer"]);
+    let mut bytes = std::fs::read(&path).expect("the program");
+    let elf = object::File::parse(&*bytes).expect("an ELF file");
+    let index = elf.section_by_name(".eh_frame").expect("a table").index().0;
+    let headers = u64::from_le_bytes(bytes[0x28..0x30].try_into().expect("8 bytes")) as usize;
+    let (offset, size) = (headers + index * 64 + 0x18, headers + index * 64 + 0x20);
+    let whole = bytes.len() as u64;
+    for (claimed, is_read) in [(60_u64 << 20, true), (100 << 20, false), (u64::MAX, false)] {
+        bytes[offset..offset + 8].copy_from_slice(&whole.to_le_bytes());
+        bytes[size..size + 8].copy_from_slice(&claimed.to_le_bytes());
+        std::fs::write(&path, &bytes).expect("a writable folder");
+        let file = File::options().write(true).read(true).open(&path).expect("the program");
+        // A hole takes no room on the disk.
+        file.set_len(whole + (200 << 20)).expect("a sparse file");
+        assert_eq!(Table::of(&file).is_some(), is_read, "{claimed:x}");
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ const SOURCE: &str = r#"
     #include <string.h>
     #include "unwind_walk.h"
     #define SP 0x7000ull
-    static __u64 rules[64][2], words[64], nrules, nwords;
+    static __u64 rules[64][2], words[1 << 15], nrules, nwords;
     static __u32 rule_of(__u64 space, __u64 address, __u32 stands)
     {
         (void)space; (void)stands;
@@ -256,9 +256,23 @@ fn the_places_are_those_of_the_first_return_addresses_outside_of_the_c_library()
 }
 
 #[test]
+fn a_frame_pointer_that_is_lost_is_not_looked_for_in_a_large_frame() {
+    let lost = Rule::frame(Base::Bp, 2, SavedBp::Lost);
+    // Each word but the return addresses would be a frame pointer.
+    let mut words = vec![SP + 8 * 0x6800; 0x7000];
+    (words[0x6001], words[0x6801]) = (0x2000, 0x3000);
+    let with_frame = Rule::frame(Base::Bp, 2, SavedBp::At(2));
+    let rules = [(0x1000, lost), (0x2000, with_frame), (0x3000, Rule::Outermost)];
+    let walk = drawn(&rules, &words, SP + 8 * 0x6000);
+    let found = in_c("lost", std::slice::from_ref(&walk));
+    assert_eq!(found[0].frames, [0x2000]);
+    assert_eq!(here(&walk, Rule::NoTable).frames, [0x2000]);
+}
+
+#[test]
 fn no_walk_in_c_is_longer_than_what_has_room() {
     let walk = drawn(&[(0x1000, from_sp(1))], &[0x1000; 64], 0);
-    let found = in_c("longest", &[walk.clone()]);
+    let found = in_c("longest", std::slice::from_ref(&walk));
     assert_eq!(found[0].frames.len(), 64);
     assert_eq!(here(&walk, Rule::NoTable).frames, found[0].frames);
 }

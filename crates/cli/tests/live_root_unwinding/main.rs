@@ -43,6 +43,48 @@ fn is_chain(found: &BTreeMap<String, u64>, expected: &str, least: u64) {
     }
 }
 
+/// A library whose function waits in a frame of a given size.
+const LIBRARY: &str = "
+    #include <time.h>
+    void wait_in_library(void)
+    {
+        volatile char room[ROOM];
+        struct timespec time = { 0, 1000000 };
+        room[0] = 1;
+        nanosleep(&time, 0);
+        room[1] = 2;
+    }
+";
+
+/// Loads libraries one after the other, and waits in each.
+const LOADS: &str = "
+    #include <dlfcn.h>
+    #include <stdlib.h>
+    #include <unistd.h>
+    __attribute__((noinline)) static void call_it(void (*wait)(void))
+    {
+        volatile char room[64];
+        room[0] = 1;
+        wait();
+        room[1] = 2;
+    }
+    int main(int argc, char **argv)
+    {
+        for (int i = 1; i < argc; i++) {
+            void *library = dlopen(argv[i], RTLD_NOW), *wait = library ? dlsym(library, \"wait_in_library\") : 0;
+            if (!wait)
+                abort();
+            /* The recorder looks at what was mapped ten times a second. */
+            usleep(300000);
+            for (int n = 0; n < 40; n++)
+                call_it(wait);
+            dlclose(library);
+        }
+        usleep(500000);
+        return 0;
+    }
+";
+
 #[test]
 fn functions_without_frame_pointers_are_the_planted_chain() {
     let Some(folder) = place("callers are found by the tables of the files") else { return };
@@ -59,6 +101,43 @@ fn functions_without_frame_pointers_are_the_planted_chain() {
             is_chain(&found, "wait_here inner middle outer main", 55_u64.saturating_sub(unrecorded(&folder)));
         }
     }
+}
+
+#[test]
+fn by_frame_pointers_no_memory_is_copied_and_callers_are_a_guess() {
+    let Some(folder) = place("with --frame-pointers nothing is copied") else { return };
+    program(&folder, "chain", include_str!("chain.c"), &["-g", "-O2", "-fomit-frame-pointer"]);
+    record(&folder, &["--stacks", "--frame-pointers", "--", "./chain", "sleep"], 0);
+    let info = document(&folder, &["info"]);
+    let count = |key: &str| number(&info["frames"][key]);
+    assert_eq!((count("copied"), count("unwound_ns")), (0, 0), "{info}");
+    assert!(info["events"]["stack_later"].is_null() && number(&info["stacks"]["repeated"]) > 0, "{info}");
+    let found = chains(&path(&folder), "clock_nanosleep", "(chain) chain.c");
+    assert!(!found.contains_key("wait_here inner middle outer main"), "{found:#?}");
+    // The innermost function is where the thread stood; nothing of the program is proved.
+    assert!(
+        found.keys().flat_map(|chain| chain.split_whitespace()).all(|frame| frame.ends_with('?')),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn code_that_takes_the_place_of_other_code_is_walked_by_its_own_table() {
+    let Some(folder) = place("libraries that take each other's place are walked by their own tables") else {
+        return;
+    };
+    // The same code, but for the size of its frame.
+    for (name, room) in [("one.so", "200"), ("two.so", "400")] {
+        let size = format!("-DROOM={room}");
+        program(&folder, name, LIBRARY, &["-O2", "-fomit-frame-pointer", "-shared", "-fPIC", &size]);
+    }
+    program(&folder, "loads", LOADS, &["-g", "-O2", "-fomit-frame-pointer", "-ldl"]);
+    record(&folder, &["--stacks", "--", "./loads", "./one.so", "./two.so", "./one.so"], 0);
+    let found = chains(&path(&folder), "clock_nanosleep", "(loads) loads.c");
+    // All but the pauses of main itself come through a library; a walk by the table of the other one leads nowhere.
+    assert!(found.keys().all(|chain| matches!(chain.as_str(), "call_it main" | "main")), "{found:#?}");
+    let least = 120_u64.saturating_sub(unrecorded(&folder) + 6);
+    assert!(found.get("call_it main").is_some_and(|&waits| waits >= least), "{found:#?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ receiver, sender = socket.socketpair()
 
 def answer():
     for _ in range(200):
-        time.sleep(0.002)
+        time.sleep(0.008)
         sender.send(b"x")
 
 

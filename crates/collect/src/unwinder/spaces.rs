@@ -113,14 +113,16 @@ impl Spaces {
         let behind = space.mapped.partition_point(|known| known.mapping.from < range.start);
         space.mapped.insert(behind, new);
         space.code.push(range.clone());
-        self.rules.forget(*id, &[range]);
+        self.rules.forget(*id, std::slice::from_ref(&range));
     }
 
     /// Address spaces whose time is over are listened to again. Returns whether others are left.
     pub(super) fn listen(&mut self) -> bool {
         let now = Instant::now();
-        while let Some((_, space)) = self.silent.pop_front_if(|(until, _)| *until <= now) {
-            self.rules.listen(space);
+        while self.silent.front().is_some_and(|(until, _)| *until <= now) {
+            if let Some((_, space)) = self.silent.pop_front() {
+                self.rules.listen(space);
+            }
         }
         !self.silent.is_empty()
     }
@@ -366,8 +368,8 @@ mod tests {
         assert!(!spaces.knows(&copy));
         let found = stack(spaces.finish(&copy));
         assert!(found.user.len() >= 2 && usize::from(found.proved) == found.user.len(), "{found:x?}");
-        let own =
-            a_stack_of_a_process_that_lives_is_proved_and_its_rules_are_there_for_the_next as fn() as u64;
+        let own = a_stack_of_a_process_that_lives_is_proved_and_its_rules_are_there_for_the_next as fn()
+            as usize as u64;
         let caller = found.user[1];
         assert!(caller > own && caller - own < 0x4000, "{caller:x} is in this test, which begins at {own:x}");
         assert!(spaces.knows(&copy));
@@ -440,10 +442,8 @@ mod tests {
         // Code of no file.
         let made = crate::rings::map(4096, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).expect("memory");
         // SAFETY: the page that was just made.
-        assert_eq!(
-            unsafe { libc::mprotect(made.as_ptr().cast(), 4096, libc::PROT_READ | libc::PROT_EXEC) },
-            0
-        );
+        let failed = unsafe { libc::mprotect(made.as_ptr().cast(), 4096, libc::PROT_READ | libc::PROT_EXEC) };
+        assert_eq!(failed, 0);
         for (word, frames) in [(no_code, 1), (made.as_ptr() as u64 + 64, 2)] {
             // The thread stands in code of no file, which has a frame pointer.
             let at = Registers { ip: made.as_ptr() as u64, sp: 0x7000, bp: 0x7000 };
@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(changes(&now, &space.code), all);
         // Code of no file.
         let made = 0xa000..0xb000;
-        assert_eq!(changes(&space.mapped, &[&space.code[..], &[made.clone()]].concat()), [made]);
+        assert_eq!(changes(&space.mapped, &[&space.code[..], std::slice::from_ref(&made)].concat()), [made]);
     }
 
     #[test]
