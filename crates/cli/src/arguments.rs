@@ -64,7 +64,7 @@ Examples:
 const GLOSSARY: &str = "The words of the output are defined in docs/glossary.md.";
 
 /// The program's version and the newest recording that it reads.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (recording format ", "9", ")");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (recording format ", "11", ")");
 
 #[cfg(test)]
 mod tests {
