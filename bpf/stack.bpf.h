@@ -115,7 +115,7 @@ struct {
  */
 __noinline int scan_words(__u64 sp, __u64 bp, __u32 at)
 {
-	__u32 limit = WP_SCAN_WORDS, n, zero = 0;
+	__u32 limit = WP_SCAN_WORDS, n, next, zero = 0;
 	struct stack_scratch *s = bpf_map_lookup_elem(&stack_scratches, &zero);
 	volatile __u16 *found;
 	__u64 code, word;
@@ -141,7 +141,12 @@ __noinline int scan_words(__u64 sp, __u64 bp, __u32 at)
 			continue;
 		if (bpf_probe_read_user(&code, sizeof(code), (void *)word - sizeof(code)) || !ends_in_call(code))
 			continue;
-		s->room.copy.frames[at + n] = word;
+		/* Older kernels lose the bound of a sum whose parts were checked: this register is checked, and used. */
+		next = at + n;
+		asm volatile("" : "+r"(next));
+		if (next >= WP_MAX_FRAMES)
+			break;
+		s->room.copy.frames[next] = word;
 		*found = n + 1;
 	}
 	return 0;
