@@ -88,9 +88,11 @@ fn a_connect_whose_syn_was_lost_waits_until_it_is_sent_again() {
     let document = path(&folder);
     adds_up(&document);
     let (segments, ns) = caused(&document, "syn_sent_again");
-    let [segment] = segments[..] else { panic!("one SYN was lost: {document}") };
-    assert!((900_000_000..1_200_000_000).contains(&ns), "{segment}");
-    assert_eq!((&segment["call"], &segment["kind"]), (&"connect".into(), &"network".into()), "{segment}");
+    // Time that the hypervisor took at its end is a segment of its own, and may divide it.
+    assert!((900_000_000..1_200_000_000).contains(&ns), "one SYN was lost: {document}");
+    for segment in segments {
+        assert_eq!((&segment["call"], &segment["kind"]), (&"connect".into(), &"network".into()), "{segment}");
+    }
     let (screen, _) = run(&folder, &["path"], 0);
     let screen = screen.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(screen.contains(": mostly waiting for an answer from tcp 127.0.0.1:"), "{screen}");
