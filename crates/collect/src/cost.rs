@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use wakepath_event::KernelCost;
 
-pub(crate) use self::arithmetic::{Costs, Interrupts, Runs};
+pub(crate) use self::arithmetic::{Costs, Interrupts};
 use self::arithmetic::{Deltas, Load, Measured, Slices};
 use self::ping_pong::{PingPong, Pinned};
 use crate::libbpf;

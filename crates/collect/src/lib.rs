@@ -17,6 +17,7 @@ mod mapped_code;
 mod mappings;
 mod names;
 mod options;
+mod priority;
 mod probes;
 mod programs;
 mod rights;

@@ -10,7 +10,6 @@ use libbpf_rs::{Link, OpenObject, RingBuffer, RingBufferBuilder};
 use wakepath_event::StackCounts;
 use wakepath_functions::Runtime;
 
-use crate::cost::Runs;
 use crate::error::Error;
 use crate::kernel_probes::{self, KernelProbes, KernelTypes};
 use crate::libbpf::{
@@ -95,6 +94,15 @@ fn is_wanted(program: &str, options: &Options) -> bool {
         "follow_fork" | "follow_free" => options.records_functions() && !options.everyone(),
         _ => true,
     }
+}
+
+/// A program's runs, and the time that they took, ns; the part of that for stacks that were read anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Runs {
+    pub(crate) program: String,
+    pub(crate) runs: u64,
+    pub(crate) ns: u64,
+    pub(crate) stacks_ns: u64,
 }
 
 /// The loaded programs. They record until this is dropped.
@@ -231,13 +239,6 @@ impl<'obj> Programs<'obj> {
             }
         }
         sum
-    }
-
-    /// The time in which stacks were taken so far, over all CPUs, ns.
-    pub(crate) fn stacks_taken_ns(&self) -> u64 {
-        let values = per_cpu(&self.skeleton.maps.stack_counters, 0).unwrap_or_default();
-        // Behind the counts of `stack_counts`.
-        values.iter().map(|value| word(value, 40)).sum()
     }
 
     /// The time of reading stacks anew so far, over all CPUs, at switch-outs and at wake-ups, ns.

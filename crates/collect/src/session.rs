@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::mapped_code::MappedCode;
 use crate::mappings::{MappedFile, Mappings};
 use crate::options::{Options, Stacks};
+use crate::priority::RaisedPriority;
 use crate::probes::OpenCall;
 use crate::programs::{Missing, Programs};
 use crate::rings::Rings;
@@ -446,7 +447,8 @@ impl Session<'_, '_> {
             self.add_event(EventKind::StackCounts(self.programs.stack_counts()));
         }
         let [copied, refused, unwound_ns] = self.unwinder.counts();
-        let taken_ns = self.programs.stacks_taken_ns();
+        let (of_switches, of_wakings) = self.programs.stacks_ns();
+        let taken_ns = of_switches + of_wakings;
         let counts = UnwindCounts { taken_ns, copied, refused, unwound_ns };
         if counts != UnwindCounts::default() {
             self.add_event(EventKind::UnwindCounts(counts));
@@ -486,32 +488,6 @@ impl Session<'_, '_> {
         let current = Tid(std::process::id());
         let event = Event { at, cpu, context: Context::Task, current, kind };
         self.commands.push(WriteCommand::Event(event));
-    }
-}
-
-/// Gives this thread, and the writing thread that it starts, priority over others until it is dropped: people record
-/// when CPUs are busy, and a recorder that waits for a CPU lets the rings overflow. It needs a few hundredths of
-/// a CPU. The command was started before and keeps its own priority.
-pub(crate) struct RaisedPriority {
-    before: libc::c_int,
-}
-
-impl RaisedPriority {
-    /// Without the privilege, nothing changes.
-    pub(crate) fn new() -> Self {
-        // SAFETY: reads and sets one number of this thread.
-        unsafe {
-            let before = libc::getpriority(libc::PRIO_PROCESS, 0);
-            libc::setpriority(libc::PRIO_PROCESS, 0, -20);
-            Self { before }
-        }
-    }
-}
-
-impl Drop for RaisedPriority {
-    fn drop(&mut self) {
-        // SAFETY: sets one number of this thread.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, self.before) };
     }
 }
 

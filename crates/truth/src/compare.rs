@@ -36,8 +36,8 @@ use serde_json::Value;
 use crate::assertion::BadAssertion;
 use crate::audit;
 use crate::checks;
-use crate::dated_back::{Basis, DatedBack, Shifts, corrections};
-use crate::document::{PathDocument, Segment, Truth, clip, length};
+use crate::dated_back::{Shifts, corrections};
+use crate::document::{Basis, DatedBack, Key, PathDocument, Segment, Truth, clip, length};
 use crate::kernel_threads;
 use crate::tries::Outcome;
 
@@ -148,8 +148,6 @@ pub enum BadDocument {
     Assertion(#[from] BadAssertion),
 }
 
-/// A contributor: its thread and its kind.
-pub(crate) type Key<'a> = (u32, &'a str);
 type Sums = BTreeMap<(u32, String), i64>;
 
 /// The tid of a packet in flight between hosts.

@@ -17,10 +17,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
 
-use crate::compare::Key;
-use crate::document::Segment;
+use crate::document::{Basis, Dated, DatedBack, Key, Segment};
 
 mod assumed;
 mod measured;
@@ -32,40 +30,6 @@ pub(crate) use shifts::Shifts;
 
 /// The kinds of time in which a thread has a CPU.
 const RUNNING: &[&str] = &["running", "interrupted", "stolen"];
-
-/// The switches that the kernel's clocks date back in a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DatedBack {
-    /// How it is known.
-    pub basis: Basis,
-    /// The switches to and from the program's threads, in the order of their stamps.
-    pub switches: Vec<Dated>,
-}
-
-/// How it is known what is dated back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Basis {
-    /// The run queue's clock was read at each switch.
-    Measured,
-    /// It could not be, for this reason: each preemption is dated back to the wake-up, and nothing else is.
-    Assumed(String),
-}
-
-/// A switch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dated {
-    /// Its stamp, ns of CLOCK_MONOTONIC.
-    pub at_ns: i64,
-    /// The time before it, ns, that the kernel does not count as running time of `prev` any more, but as that of `next`.
-    pub back_ns: i64,
-    /// The thread that ran until the switch.
-    pub prev: u32,
-    /// By the kernel's count it waited for a CPU in that time; otherwise it was blocked.
-    pub is_preempted: bool,
-    /// The thread that ran from the switch on.
-    pub next: u32,
-}
 
 /// The switches of these threads and by how much they are dated back: measured by the readings, or assumed by the recording
 /// where there are none.
@@ -128,6 +92,7 @@ mod tests {
     use super::*;
     use crate::document::PathDocument;
     use crate::made;
+    use serde::Deserialize;
     use serde_json::json;
 
     #[test]

@@ -1,9 +1,6 @@
 //! The two documents that are compared, with only the keys that the judge needs.
 
-use serde::Deserialize;
-
-use crate::dated_back::DatedBack;
-use crate::kernel_threads::KernelThread;
+use serde::{Deserialize, Serialize};
 
 /// A workload's account of its own time (`wakepath.truth/1`). Times are ns of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Deserialize)]
@@ -40,6 +37,54 @@ pub struct Truth {
     #[serde(default)]
     pub dated_back: Option<DatedBack>,
 }
+
+/// A kernel thread in a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelThread {
+    /// Its number.
+    pub tid: u32,
+    /// Its name.
+    pub comm: String,
+    /// Its CPU time in the run, ns; `None` if it ended in it.
+    pub ran_ns: Option<i64>,
+}
+
+/// The switches that the kernel's clocks date back in a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatedBack {
+    /// How it is known.
+    pub basis: Basis,
+    /// The switches to and from the program's threads, in the order of their stamps.
+    pub switches: Vec<Dated>,
+}
+
+/// How it is known what is dated back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// The run queue's clock was read at each switch.
+    Measured,
+    /// It could not be, for this reason: each preemption is dated back to the wake-up, and nothing else is.
+    Assumed(String),
+}
+
+/// A switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dated {
+    /// Its stamp, ns of CLOCK_MONOTONIC.
+    pub at_ns: i64,
+    /// The time before it, ns, that the kernel does not count as running time of `prev` any more, but as that of `next`.
+    pub back_ns: i64,
+    /// The thread that ran until the switch.
+    pub prev: u32,
+    /// By the kernel's count it waited for a CPU in that time; otherwise it was blocked.
+    pub is_preempted: bool,
+    /// The thread that ran from the switch on.
+    pub next: u32,
+}
+
+/// A contributor: its thread and its kind.
+pub(crate) type Key<'a> = (u32, &'a str);
 
 /// One end of a link, as a host.
 #[derive(Debug, Clone, Deserialize)]

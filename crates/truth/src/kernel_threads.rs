@@ -7,20 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use serde::{Deserialize, Serialize};
-
-use crate::document::{Segment, length};
-
-/// A kernel thread in a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KernelThread {
-    /// Its number.
-    pub tid: u32,
-    /// Its name.
-    pub comm: String,
-    /// Its CPU time in the run, ns; `None` if it ended in it.
-    pub ran_ns: Option<i64>,
-}
+use crate::document::{KernelThread, Segment, length};
 
 /// All kernel threads at one time: the name and the CPU time, ns, of each by its number and start.
 pub type Snapshot = BTreeMap<(u32, u64), (String, i64)>;
@@ -111,6 +98,7 @@ mod tests {
     use super::*;
     use crate::document::PathDocument;
     use crate::made;
+    use serde::Deserialize;
     use serde_json::json;
 
     const MS: i64 = 1_000_000;

@@ -1,7 +1,7 @@
 //! Verdicts as text.
 
 use crate::compare::Verdict;
-use crate::dated_back::Basis;
+use crate::document::Basis;
 use crate::runner::Judgement;
 
 /// The head of the table.

@@ -8,7 +8,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use wakepath_truth::dated_back::{self, Basis, Dated, Readings};
+use wakepath_truth::dated_back::{self, Readings};
+use wakepath_truth::document::{Basis, Dated};
 use wakepath_truth::noise::Noise;
 
 /// How long the thread works.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use wakepath_event::{CostKind, KernelCost};
 
+use crate::programs::Runs;
+
 /// The share of a cost by which the range begins below it, and ends above it: what differs from one load to the next, and
 /// above also what the programs do to the caches and branch predictors of the code around them, which no calibration sees.
 const BELOW: f64 = 0.1;
@@ -34,15 +36,6 @@ impl Slices {
         let place = (self.0.len() as f64 * share) as usize;
         self.0.get(place).or(self.0.last()).copied().unwrap_or(0.0)
     }
-}
-
-/// A program's runs, and the time that they took, ns; the part of that for stacks that were read anew.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Runs {
-    pub(crate) program: String,
-    pub(crate) runs: u64,
-    pub(crate) ns: u64,
-    pub(crate) stacks_ns: u64,
 }
 
 /// The runs of programs in several groups of slices.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::session::RaisedPriority;
+use crate::priority::RaisedPriority;
 
 /// A datagram that does not come back within this time never will.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::Dated;
+use crate::document::Dated;
 
 /// The longest time from a wake-up to the switch that counts as one preemption, ns. An interrupt comes to a running CPU
 /// within some 15 µs; a thread that is switched in later than this did not preempt, but waited for its turn.

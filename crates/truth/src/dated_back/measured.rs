@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Dated;
 use super::run_queue::Switch;
+use crate::document::Dated;
 
 /// The time, ns, in which the two clocks may part by one ns: 100 ppm.
 const MAX_DRIFT_NS: i64 = 10_000;

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Dated, RUNNING};
-use crate::document::Segment;
+use super::RUNNING;
+use crate::document::{Dated, Segment};
 
 /// The largest shift, ns: more than a link of these programs delays packets.
 const MAX_SHIFT_NS: i64 = 20_000_000;

@@ -1,0 +1,27 @@
+//! The priority of the recorder's threads.
+
+/// Gives this thread, and the writing thread that it starts, priority over others until it is dropped: people record
+/// when CPUs are busy, and a recorder that waits for a CPU lets the rings overflow. It needs a few hundredths of
+/// a CPU. The command was started before and keeps its own priority.
+pub(crate) struct RaisedPriority {
+    before: libc::c_int,
+}
+
+impl RaisedPriority {
+    /// Without the privilege, nothing changes.
+    pub(crate) fn new() -> Self {
+        // SAFETY: reads and sets one number of this thread.
+        unsafe {
+            let before = libc::getpriority(libc::PRIO_PROCESS, 0);
+            libc::setpriority(libc::PRIO_PROCESS, 0, -20);
+            Self { before }
+        }
+    }
+}
+
+impl Drop for RaisedPriority {
+    fn drop(&mut self) {
+        // SAFETY: sets one number of this thread.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, self.before) };
+    }
+}
