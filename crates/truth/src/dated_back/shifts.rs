@@ -16,11 +16,10 @@ const MAX_SHIFT_NS: i64 = 20_000_000;
 /// The width of a group of distances, ns.
 const GROUP_NS: i64 = 4_000;
 
-/// The number of preemptions that are compared at once, some 5 ms: few enough that a drift does not count in them.
+/// The number of preemptions that are compared at once, some 5 ms: few enough that a drift does not count in them. Fewer have no
+/// shift of their own: with stamps every 40 µs each pair of groups holds some two distances by chance, so that of ten
+/// places more than half agree with unrelated stamps almost always, of thirty at times, and of fifty never.
 const PREEMPTIONS: usize = 50;
-
-/// The smallest number that has a shift of its own.
-const MIN_PREEMPTIONS: usize = 10;
 
 /// The shifts of threads: for each, from which time of the path on it has which, ns.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -57,7 +56,7 @@ impl Shifts {
 /// The distance, ns, that more than half of the places have to some stamp; `None` if there is none, or too few places.
 /// Both are in their order.
 fn shift(places: &[i64], stamps: &[i64]) -> Option<i64> {
-    if places.len() < MIN_PREEMPTIONS {
+    if places.len() < PREEMPTIONS {
         return None;
     }
     let mut groups: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
@@ -84,7 +83,11 @@ mod tests {
 
     /// Irregular times, ns: 40 µs apart on average.
     fn times(count: i64) -> Vec<i64> {
-        let mut random = 1_i64;
+        times_of(1, count)
+    }
+
+    fn times_of(seed: i64, count: i64) -> Vec<i64> {
+        let mut random = seed;
         let mut next = || {
             random = random * 48_271 % 2_147_483_647;
             random % 40_000
@@ -113,15 +116,24 @@ mod tests {
     #[test]
     fn too_few_places_and_places_without_switches_have_no_shift() {
         let stamps = times(500);
-        let places: Vec<i64> = stamps[200..210].iter().map(|stamp| stamp - 9_000).collect();
+        let places: Vec<i64> = stamps[200..250].iter().map(|stamp| stamp - 9_000).collect();
         assert_eq!(shift(&places, &stamps), Some(9_000));
-        assert_eq!(shift(&places[..9], &stamps), None);
+        assert_eq!(shift(&places[..49], &stamps), None);
         let far: Vec<i64> = stamps.iter().map(|stamp| stamp + 60_000_000).collect();
         assert_eq!(shift(&far[..100], &stamps), None);
         let few: Vec<i64> =
             (0..100).map(|index| stamps[200 + index] + if index % 5 < 2 { 0 } else { 70_000_000 }).collect();
         assert_eq!(shift(&few, &stamps), None);
         assert_eq!(shift(&places, &[]), None);
+    }
+
+    #[test]
+    fn places_that_have_nothing_to_do_with_the_switches_have_no_shift() {
+        let stamps = times(2_000);
+        for seed in 2..52 {
+            let places = &times_of(seed * 7_919, 1_050)[1_000..];
+            assert_eq!(shift(places, &stamps), None, "{seed}");
+        }
     }
 
     #[test]
