@@ -15,8 +15,9 @@ use wakepath_truth::noise::Noise;
 /// How long the thread works.
 const WORK: Duration = Duration::from_millis(500);
 
-/// The number of runs until the kernel reports all switches of one.
-const MAX_TRIES: usize = 20;
+/// The number of runs until the kernel reports all switches of one: it left one out in none of six runs of a quiet machine, and in
+/// three of six of a busy one. With one in two, one test in 256 ends without an answer. A wrong answer is never repeated.
+const MAX_TRIES: usize = 8;
 
 /// The calling thread's waits for a CPU by the kernel: their time, ns, and how often it has got a CPU.
 fn waits() -> (i64, usize) {
@@ -85,7 +86,7 @@ fn waits_by_the_kernels_count_are_those_between_the_switches_and_what_they_are_d
     let workloads = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
     let made = Command::new("make").arg("-s").arg("-C").arg(&workloads).status().expect("make");
     assert!(made.success(), "the workloads do not build");
-    for _ in 0..MAX_TRIES {
+    for run in 1..=MAX_TRIES {
         let readings = match Readings::begin() {
             Ok(readings) => readings,
             Err(error) => return println!("skipped: {error:#}; {would_show}"),
@@ -94,10 +95,12 @@ fn waits_by_the_kernels_count_are_those_between_the_switches_and_what_they_are_d
             continue;
         };
         println!(
-            "{count} waits: {between} ns by the switches, {dated} ns dated back, {counted} ns by the kernel"
+            "run {run}: {count} waits: {between} ns by the switches, {dated} ns dated back, {counted} ns by the kernel"
         );
         assert!(count > 100 && dated > 100_000, "chatter preempted the thread too rarely");
-        assert!((counted - between - dated).abs() < dated / 50, "these are not the same");
+        // Some µs of these ms differ. Half a hundredth notices what was wrong once: to take each switch back to its wake-up, which
+        // is a seventh too much, or to leave out those that preempt nobody.
+        assert!((counted - between - dated).abs() < dated / 200, "these are not the same");
         return;
     }
     panic!("a switch was not reported in each of {MAX_TRIES} runs");
