@@ -167,12 +167,15 @@ pub fn row(trial: &Trial, pairs: &[Pair]) -> String {
     )
 }
 
-/// Whether enough pairs lie inside, and no range is without width.
-pub fn is_right(pairs: &[Pair]) -> bool {
+/// Whether enough pairs lie inside.
+pub fn is_inside(pairs: &[Pair]) -> bool {
     let inside = pairs.iter().filter(|pair| pair.is_inside()).count();
-    !pairs.is_empty()
-        && inside as f64 >= pairs.len() as f64 * MIN_INSIDE
-        && pairs.iter().all(|pair| pair.range.0 > 0.0 && pair.range.0 < pair.range.1)
+    !pairs.is_empty() && inside as f64 >= pairs.len() as f64 * MIN_INSIDE
+}
+
+/// Whether each pair has a range that says something: it begins above zero, and has a width and an end.
+pub fn has_a_range(pairs: &[Pair]) -> bool {
+    pairs.iter().all(|pair| pair.range.0 > 0.0 && pair.range.0 < pair.range.1 && pair.range.1.is_finite())
 }
 
 #[cfg(test)]
@@ -186,20 +189,23 @@ mod tests {
     #[test]
     fn one_of_eight_pairs_may_lie_outside() {
         let mut pairs = vec![pair(600.0); 8];
-        assert!(is_right(&pairs));
+        assert!(is_inside(&pairs));
         pairs[3] = pair(701.0);
-        assert!(is_right(&pairs));
+        assert!(is_inside(&pairs));
         pairs[4] = pair(499.0);
-        assert!(!is_right(&pairs));
-        assert!(!is_right(&[]));
+        assert!(!is_inside(&pairs));
+        assert!(!is_inside(&[]));
     }
 
     #[test]
     fn a_range_without_width_or_from_nothing_proves_nothing() {
         let exact = Pair { range: (600.0, 600.0), ..pair(600.0) };
-        assert!(!is_right(&[exact]));
+        assert!(!has_a_range(&[exact]));
         let all = Pair { range: (0.0, 700.0), ..pair(600.0) };
-        assert!(!is_right(&[all]));
+        assert!(!has_a_range(&[all]));
+        let endless = Pair { range: (500.0, f64::INFINITY), ..pair(600.0) };
+        assert!(!has_a_range(&[endless]));
+        assert!(has_a_range(&[pair(600.0), pair(900.0)]), "whether they lie inside is another question");
     }
 
     #[test]

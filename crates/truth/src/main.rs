@@ -221,7 +221,7 @@ fn check_cost(names: &[String], pairs: u32, series: &Series) -> Result<bool> {
     {
         let pairs = (0..pairs).map(|_| series.pair(trial, &folder)).collect::<Result<Vec<_>>>()?;
         println!("{}", cost::row(trial, &pairs));
-        all_right &= cost::is_right(&pairs) || !trial.is_judged();
+        all_right &= cost::has_a_range(&pairs) && (cost::is_inside(&pairs) || !trial.is_judged());
     }
     Ok(all_right)
 }
