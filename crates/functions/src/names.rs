@@ -48,7 +48,9 @@ impl<'a> NameMatcher<'a> {
         if self.identifier.is_some_and(|identifier| !name.contains(identifier)) {
             return false;
         }
-        forms(base).is_some_and(|forms| forms.iter().any(|form| self.pattern.matches(form)))
+        [demangle::with_parameters, demangle::without_parameters]
+            .into_iter()
+            .any(|form| form(base).is_some_and(|form| self.pattern.matches(&form)))
     }
 }
 
@@ -69,15 +71,10 @@ pub(crate) fn cold_part_of(name: &str) -> Option<&str> {
 /// The name for output: in its language with parameters, or unchanged.
 pub(crate) fn readable(name: &str) -> Cow<'_, str> {
     let base = without_clone(name);
-    match forms(base) {
-        Some([full, _]) => Cow::Owned(full + &name[base.len()..]),
+    match demangle::with_parameters(base) {
+        Some(full) => Cow::Owned(full + &name[base.len()..]),
         None => Cow::Borrowed(name),
     }
-}
-
-/// With and without parameters, if it is a C++ or Rust name.
-fn forms(name: &str) -> Option<[String; 2]> {
-    Some([demangle::with_parameters(name)?, demangle::without_parameters(name)?])
 }
 
 #[cfg(test)]
