@@ -113,6 +113,7 @@ fn ended(status: u32) -> String {
         (signal, _) => format!("killed by signal {signal}"),
     }
 }
+
 /// The frames of programs that are proved, and the time that a stack took.
 fn unwinding(survey: &Survey) -> Option<String> {
     let frames = [(survey.stack_frames, "those of waits"), (survey.sample_frames, "those of samples")];
@@ -129,8 +130,9 @@ fn unwinding(survey: &Survey) -> Option<String> {
         if let Some(ns) = counts.taken_ns.checked_div(taken) {
             parts.push(format!("{ns} ns to read a stack"));
         }
-        if let Some(ns) = counts.unwound_ns.checked_div(counts.copied.saturating_sub(counts.refused)) {
-            let finished = count(counts.copied, "stack");
+        let finished = counts.copied.saturating_sub(counts.refused);
+        if let Some(ns) = counts.unwound_ns.checked_div(finished) {
+            let finished = count(finished, "stack");
             parts.push(format!("{ns} ns to finish one of {finished} whose rules were not known yet"));
         }
     }
