@@ -8,7 +8,7 @@ use wakepath_wait_graph::{
 };
 
 use crate::tiles::Trust;
-use crate::timeouts::has_timeout;
+use crate::timeouts::{has_timeout, is_for_signals};
 use crate::{Basis, Cause, LockCause, Rule, SegmentKind, SignalCause, Via};
 
 /// A part of a wait with its explanation. The parts of a wait follow each other without gaps.
@@ -242,13 +242,6 @@ pub(crate) fn is_run_hidden(graph: &Graph, interval: &StateInterval, wait: &Wait
     let losses = graph.losses();
     losses.may_hide_a_run(interval.from, interval.to)
         || (wait.woken_before && losses.touch(interval.from, interval.to))
-}
-
-/// Whether a wait in this call waits for a signal, whose sender then answers it: `pause`, `rt_sigsuspend`. A signal
-/// that kills answers nothing.
-pub(crate) fn is_for_signals(wait: &Wait) -> bool {
-    let goes_on = wait.cut.is_some_and(|cut| cut.effect == SignalEffect::GoesOn);
-    goes_on && wait.call.is_some_and(|call| matches!(call.number, 34 | 130))
 }
 
 /// The kind and cause of a wake-up by an interrupt with no evidence but its context.

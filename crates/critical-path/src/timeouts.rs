@@ -8,7 +8,6 @@ use wakepath_wait_graph::{
 };
 
 use crate::Rule;
-use crate::explain::is_for_signals;
 use crate::tiles::Trust;
 
 /// The treatment of waits that end in a time-out.
@@ -246,6 +245,13 @@ pub const fn may_go_on(call: u32) -> bool {
             | IO_URING_ENTER
             | EPOLL_PWAIT2
     )
+}
+
+/// Whether a wait in this call waits for a signal, whose sender then answers it: `pause`, `rt_sigsuspend`. A signal
+/// that kills answers nothing.
+pub(crate) fn is_for_signals(wait: &Wait) -> bool {
+    let goes_on = wait.cut.is_some_and(|cut| cut.effect == SignalEffect::GoesOn);
+    goes_on && wait.call.is_some_and(|call| matches!(call.number, 34 | 130))
 }
 
 /// Whether a system call may end by a time-out: the waits for several things, for locks and for completions, and

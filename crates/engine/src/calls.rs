@@ -7,8 +7,9 @@ use wakepath_distribution::{Histogram, Peak, Unit, bucket_of, peaks};
 use wakepath_event::CallEnd;
 use wakepath_findings::{Evidence, PerGroup};
 
+use crate::code_names::code_names;
 use crate::head::head;
-use crate::path::{code_names, explain};
+use crate::path::explain;
 use crate::query::thread_between;
 use crate::{CodeNames, Head, Name, PathAnswer, Question, Recorded, problem};
 

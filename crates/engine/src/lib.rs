@@ -6,6 +6,7 @@
 mod answer;
 mod calls;
 mod clocks;
+mod code_names;
 mod comparison;
 mod cost;
 #[cfg(feature = "collect")]

@@ -7,8 +7,8 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_findings::{OpenWaits, Pools, ThreadTimes, open_waits_of_threads, threads as thread_times};
 use wakepath_wait_graph::ThreadIndex;
 
+use crate::code_names::code_names;
 use crate::head::head;
-use crate::path::code_names;
 use crate::query::Scope;
 use crate::{Head, Recorded};
 

@@ -2,8 +2,8 @@
 
 use wakepath_critical_path::{Algorithm, Segment, Timeouts, Window, active, active_by, contributors, exact};
 use wakepath_findings::{WindowWaits, joined_if_alike, waits_of_window};
-use wakepath_recording::this_host;
 
+use crate::code_names::code_names;
 use crate::head::head;
 use crate::overview::overview;
 use crate::query::{Selection, range, select};
@@ -40,12 +40,6 @@ pub fn path<'r>(recorded: &'r Recorded, query: &PathQuery) -> Result<Answer<'r>,
             Ok(Answer::Overview(Box::new(overview(recorded, scope, &threads, range.start, range.end))))
         }
     }
-}
-
-/// The functions of a recording's code, found as they are asked for.
-pub(crate) fn code_names(recorded: &Recorded) -> CodeNames<'_> {
-    let boot = this_host().boot_id;
-    CodeNames::new(recorded, !boot.is_empty() && boot == recorded.host.boot_id)
 }
 
 /// Explains one window.
