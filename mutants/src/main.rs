@@ -70,7 +70,7 @@ fn read(file: &str) -> Result<String> {
 }
 
 /// The mutants of one line of the list.
-fn mutants_of(subject: &Subject, first: u32) -> Result<Vec<Mutant>> {
+fn mutants_of(subject: &Subject) -> Result<Vec<Mutant>> {
     let tool = "target/tools/bin/cargo-mutants";
     let output = Command::new(tool)
         .args(["mutants", "--list", "--json", "--colors=never", "--package"])
@@ -82,7 +82,7 @@ fn mutants_of(subject: &Subject, first: u32) -> Result<Vec<Mutant>> {
         .output()
         .with_context(|| format!("cannot run {tool}: packaging/mutants installs it"))?;
     ensure!(output.status.success(), "{tool}: {}", String::from_utf8_lossy(&output.stderr));
-    let mutants = mutant::parse(&String::from_utf8_lossy(&output.stdout), first)?;
+    let mutants = mutant::parse(&String::from_utf8_lossy(&output.stdout))?;
     ensure!(!mutants.is_empty(), "{} has no mutant: are its files in {LIST} still there?", subject.name);
     Ok(mutants)
 }
@@ -107,16 +107,16 @@ fn run(asked: &Asked) -> Result<bool> {
     let mut ranges = Vec::new();
     for subject in &asked.subjects {
         let begin = mutants.len();
-        let mut listed = mutants_of(subject, begin as u32 + 1)?;
+        let mut listed = mutants_of(subject)?;
         if let Some(only) = &asked.only {
             listed.retain(|mutant| only.contains(&mutant.name));
         }
         mutants.extend(listed);
-        // Numbers grow by one from mutant to mutant, those that are not tried left out.
-        for (number, mutant) in (1..).zip(&mut mutants).skip(begin) {
-            mutant.number = number;
-        }
         ranges.push(begin..mutants.len());
+    }
+    // Those of several lists have numbers of their own.
+    for (number, mutant) in (1..).zip(&mut mutants) {
+        mutant.number = number;
     }
     ensure!(!mutants.is_empty(), "none of the mutants that --only names is there");
     let judges: BTreeSet<_> = asked.subjects.iter().flat_map(|subject| &subject.judges).cloned().collect();

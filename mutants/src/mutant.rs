@@ -68,8 +68,8 @@ struct Start {
     column: usize,
 }
 
-/// Reads a list; the numbers begin at `first`.
-pub fn parse(json: &str, first: u32) -> Result<Vec<Mutant>> {
+/// Reads a list; the numbers are those of this list, from 1 on.
+pub fn parse(json: &str) -> Result<Vec<Mutant>> {
     let mut listed: Vec<Listed> = serde_json::from_str(json).context("the list of mutants")?;
     listed.sort_by(|a, b| {
         (&a.file, a.span.start.line, a.span.start.column).cmp(&(
@@ -79,7 +79,7 @@ pub fn parse(json: &str, first: u32) -> Result<Vec<Mutant>> {
         ))
     });
     let mut seen: HashMap<String, u32> = HashMap::new();
-    Ok((first..)
+    Ok((1..)
         .zip(listed)
         .map(|(number, Listed { file, genre, name, replacement, span: Span { start } })| {
             let name = unplaced(&name);
@@ -117,14 +117,14 @@ mod tests {
 
     #[test]
     fn equal_changes_of_a_file_have_names_of_their_own() {
-        let mutants = parse(LIST, 7).unwrap();
+        let mutants = parse(LIST).unwrap();
         let names: Vec<_> = mutants.iter().map(|mutant| (mutant.number, mutant.name.as_str())).collect();
         assert_eq!(
             names,
             [
-                (7, "a.rs: replace < with <= in f"),
-                (8, "a.rs: something new in f"),
-                (9, "a.rs: replace < with <= in f [2]")
+                (1, "a.rs: replace < with <= in f"),
+                (2, "a.rs: something new in f"),
+                (3, "a.rs: replace < with <= in f [2]")
             ]
         );
         assert_eq!(mutants[2].placed_name(), "a.rs:9:4: replace < with <= in f [2]");
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_genre_of_a_later_version_is_read_too() {
-        assert_eq!(parse(LIST, 1).unwrap()[1].genre, Genre::Other);
+        assert_eq!(parse(LIST).unwrap()[1].genre, Genre::Other);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub struct Outcome<'a> {
     argued: Vec<&'a Mutant>,
     not_building: Vec<&'a Mutant>,
     no_switch: Vec<&'a Mutant>,
-    /// Argued mutants that a test notices, and names that are no mutant.
+    /// Argued mutants that a test notices.
     stale: Vec<String>,
 }
 
