@@ -4,13 +4,14 @@
  */
 #include "ring.bpf.h"
 
-static __always_inline void block(struct request *rq, __u8 kind)
+static __always_inline int block(struct request *rq, __u8 kind)
 {
+	TIME_RARE;
 	struct wp_block *r = life_reserve(sizeof(*r), kind, current_tid());
 	struct gendisk *disk;
 
 	if (!r)
-		return;
+		return 0;
 	disk = BPF_CORE_READ(rq, q, disk);
 	r->request = (__u64)rq;
 	r->sector = rq->__sector;
@@ -21,24 +22,19 @@ static __always_inline void block(struct request *rq, __u8 kind)
 	r->operation = rq->cmd_flags & 0xff;
 	r->error = 0;
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
 }
 
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(block_rq_issue, struct request *rq)
 {
-	__u64 began = begin_rare();
-
-	block(rq, WP_BLOCK_ISSUE);
-	return end_rare(began);
+	return block(rq, WP_BLOCK_ISSUE);
 }
 
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(block_rq_complete, struct request *rq)
 {
-	__u64 began = begin_rare();
-
-	block(rq, WP_BLOCK_COMPLETE);
-	return end_rare(began);
+	return block(rq, WP_BLOCK_COMPLETE);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

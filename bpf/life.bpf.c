@@ -39,94 +39,71 @@ static __always_inline void fill_thread(struct wp_thread *r, struct task_struct 
 	BPF_CORE_READ_INTO(&r->comm, task, comm);
 }
 
-static __always_inline void forked(struct task_struct *parent, struct task_struct *child)
-{
-	struct wp_thread *r = life_reserve(sizeof(*r), WP_FORK, parent->pid);
-
-	if (!r)
-		return;
-	fill_thread(r, child);
-	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
-}
-
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
 {
-	__u64 began = begin_rare();
+	TIME_RARE;
+	struct wp_thread *r = life_reserve(sizeof(*r), WP_FORK, parent->pid);
 
-	forked(parent, child);
-	return end_rare(began);
+	if (!r)
+		return 0;
+	fill_thread(r, child);
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
 }
 
-static __always_inline void executed(struct task_struct *task, int old_pid, struct linux_binprm *bprm)
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(sched_process_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
+	TIME_RARE;
 	struct wp_exec *r = life_reserve(sizeof(*r), WP_EXEC, task->pid);
 
 	if (!r)
-		return;
+		return 0;
 	r->old_tid = old_pid;
 	r->tgid = task->tgid;
 	BPF_CORE_READ_INTO(&r->comm, task, comm);
 	__builtin_memset(r->path, 0, sizeof(r->path));
 	bpf_probe_read_kernel_str(r->path, sizeof(r->path), BPF_CORE_READ(bprm, filename));
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
-}
-
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(sched_process_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
-{
-	__u64 began = begin_rare();
-
-	executed(task, old_pid, bprm);
-	return end_rare(began);
-}
-
-static __always_inline void exited(struct task_struct *task)
-{
-	struct wp_exit *r = life_reserve(sizeof(*r), WP_EXIT, task->pid);
-
-	if (!r)
-		return;
-	r->tgid = task->tgid;
-	r->group_dead = 0;
-	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
 }
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(sched_process_exit, struct task_struct *task)
 {
-	__u64 began = begin_rare();
-
-	exited(task);
-	return end_rare(began);
-}
-
-static __always_inline void renamed(struct task_struct *task, const char *comm)
-{
-	struct wp_rename *r = life_reserve(sizeof(*r), WP_RENAME, current_tid());
+	TIME_RARE;
+	struct wp_exit *r = life_reserve(sizeof(*r), WP_EXIT, task->pid);
 
 	if (!r)
-		return;
-	r->tid = task->pid;
-	r->spare = 0;
-	__builtin_memset(r->comm, 0, sizeof(r->comm));
-	bpf_probe_read_kernel_str(r->comm, sizeof(r->comm), comm);
+		return 0;
+	r->tgid = task->tgid;
+	r->group_dead = 0;
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
 }
 
 SEC("tp_btf/task_rename")
 int BPF_PROG(task_rename, struct task_struct *task, const char *comm)
 {
-	__u64 began = begin_rare();
+	TIME_RARE;
+	struct wp_rename *r = life_reserve(sizeof(*r), WP_RENAME, current_tid());
 
-	renamed(task, comm);
-	return end_rare(began);
+	if (!r)
+		return 0;
+	r->tid = task->pid;
+	r->spare = 0;
+	__builtin_memset(r->comm, 0, sizeof(r->comm));
+	bpf_probe_read_kernel_str(r->comm, sizeof(r->comm), comm);
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
 }
 
 SEC("tp_btf/cgroup_attach_task")
 int BPF_PROG(cgroup_attach_task, struct cgroup *to, const char *path, struct task_struct *task,
 	     bool threadgroup)
 {
+	TIME_RARE;
 	struct wp_move *r = life_reserve(sizeof(*r), WP_MOVE, current_tid());
 
 	if (!r)

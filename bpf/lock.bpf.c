@@ -27,19 +27,21 @@ struct {
 	__type(value, __u64);
 } contended SEC(".maps");
 
-static __always_inline void begin_wait(void *lock, unsigned int flags)
+SEC("tp_btf/contention_begin")
+int BPF_PROG(contention_begin, void *lock, unsigned int flags)
 {
+	TIME_RARE;
 	__u64 address = (__u64)lock;
 	__u32 tid = current_tid();
 	struct wp_lock *r;
 
 	if (flags & (LCB_F_SPIN | LCB_F_PERCPU))
-		return;
+		return 0;
 	if (bpf_map_update_elem(&contended, &tid, &address, BPF_ANY))
-		return;
+		return 0;
 	r = life_reserve(sizeof(*r), WP_LOCK_BEGIN, tid);
 	if (!r)
-		return;
+		return 0;
 	r->lock = (__u64)lock;
 	r->flags = flags;
 	r->owner = 0;
@@ -52,42 +54,28 @@ static __always_inline void begin_wait(void *lock, unsigned int flags)
 		r->owner = owner & 1 ? 0 : owner_tid(owner);
 	}
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
-}
-
-SEC("tp_btf/contention_begin")
-int BPF_PROG(contention_begin, void *lock, unsigned int flags)
-{
-	__u64 began = begin_rare();
-
-	begin_wait(lock, flags);
-	return end_rare(began);
-}
-
-static __always_inline void end_wait(void *lock)
-{
-	__u32 tid = current_tid();
-	__u64 *waited = bpf_map_lookup_elem(&contended, &tid);
-	struct wp_lock *r;
-
-	if (!waited || *waited != (__u64)lock)
-		return;
-	bpf_map_delete_elem(&contended, &tid);
-	r = life_reserve(sizeof(*r), WP_LOCK_END, tid);
-	if (!r)
-		return;
-	r->lock = (__u64)lock;
-	r->flags = 0;
-	r->owner = 0;
-	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
 }
 
 SEC("tp_btf/contention_end")
 int BPF_PROG(contention_end, void *lock, int error)
 {
-	__u64 began = begin_rare();
+	TIME_RARE;
+	__u32 tid = current_tid();
+	__u64 *waited = bpf_map_lookup_elem(&contended, &tid);
+	struct wp_lock *r;
 
-	end_wait(lock);
-	return end_rare(began);
+	if (!waited || *waited != (__u64)lock)
+		return 0;
+	bpf_map_delete_elem(&contended, &tid);
+	r = life_reserve(sizeof(*r), WP_LOCK_END, tid);
+	if (!r)
+		return 0;
+	r->lock = (__u64)lock;
+	r->flags = 0;
+	r->owner = 0;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -88,24 +88,26 @@ static __always_inline __u64 begin_rare(void)
 	return counts && counts->runs++ % 7 == 0 ? bpf_ktime_get_ns() : 0;
 }
 
-/* Longer than such a program runs: the hypervisor stopped this CPU, or an interrupt came. */
-#define MAX_RARE_NS 50000
+/* Longer than one of our programs runs: the hypervisor stopped this CPU, or an interrupt came. */
+#define MAX_TIMED_NS 50000
 
-static __always_inline int end_rare(__u64 began)
+static __always_inline void end_rare(const __u64 *began)
 {
-	__u64 took = began ? bpf_ktime_get_ns() - began : MAX_RARE_NS;
+	__u64 took = *began ? bpf_ktime_get_ns() - *began : MAX_TIMED_NS;
 	__u32 zero = 0;
 	struct wp_rare *counts;
 
-	if (took >= MAX_RARE_NS)
-		return 0;
+	if (took >= MAX_TIMED_NS)
+		return;
 	counts = bpf_map_lookup_elem(&rare, &zero);
 	if (counts) {
 		counts->timed++;
 		counts->ns += took;
 	}
-	return 0;
 }
+
+/* First in each program of rare records: its time ends where the program returns. */
+#define TIME_RARE __u64 began __attribute__((cleanup(end_rare), unused)) = begin_rare()
 
 static __always_inline struct wp_ring *sched_ring(void)
 {

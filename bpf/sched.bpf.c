@@ -97,9 +97,6 @@ static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_str
 	return sizeof(struct wp_switch_lock);
 }
 
-/* Longer than the program runs: the hypervisor stopped this CPU meanwhile. */
-#define MAX_TIMED_NS 50000
-
 /*
  * A prime, so that what happens at regular distances is timed as often as it happens. With 32, in a ping-pong of two
  * threads, only one of them was timed, and its stacks were read anew at each fourth timed switch or at none, instead of at
@@ -253,6 +250,7 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 	/* Wake-ups that change the CPU are many more; the switch-in shows where they led. */
 	if (task->on_rq != TASK_ON_RQ_MIGRATING)
 		return 0;
+	TIME_RARE;
 	ring = sched_ring();
 	if (!ring)
 		return 0;

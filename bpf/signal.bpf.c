@@ -43,6 +43,7 @@ SEC("tp_btf/signal_generate")
 int BPF_PROG(signal_generate, int signal, struct kernel_siginfo *info, struct task_struct *target, int group,
 	     int result)
 {
+	TIME_RARE;
 	struct sending sending = { .stamp = bpf_ktime_get_ns(), .sender = current_tid() };
 	struct sending_key key = { .target = group ? target->tgid : target->pid, .signal = signal };
 
@@ -60,6 +61,7 @@ static __always_inline bool is_cut_short(long result)
 SEC("tp_btf/signal_deliver")
 int BPF_PROG(signal_deliver, int number, struct kernel_siginfo *info, struct k_sigaction *action)
 {
+	TIME_RARE;
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	struct sending_key key = { .target = task->pid };

@@ -80,7 +80,6 @@ struct stack_counts {
 	__u64 disagreed; /* checks that found another stack */
 	__u64 doubtful;  /* assumed between the last good check and such a one */
 	__u64 ns;	 /* in which those of `taken` were read */
-	__u64 copied;	 /* of those in `taken`: handed over to user space */
 	__u64 waking_ns; /* the part of `ns` of those read at wake-ups */
 };
 
@@ -189,12 +188,11 @@ static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, struct task_
 {
 	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), at, slot, frames;
 	struct stack_scratch *s = bpf_map_lookup_elem(&stack_scratches, &zero);
-	struct stack_counts *counts = bpf_map_lookup_elem(&stack_counters, &zero);
 	struct wp_sample *r;
 	long kernel;
 	__u64 id, size, *told, *lost;
 
-	if (!s || !counts)
+	if (!s)
 		return 0;
 	r = sample_in(&s->room);
 	kernel = bpf_get_stack(ctx, s->room.copy.frames, WP_MAX_KERNEL_FRAMES * sizeof(__u64), SKIPPED_FRAMES);
@@ -231,10 +229,8 @@ static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, struct task_
 	if (s->room.walk.unknown) {
 		/* No other one has this stamp on this CPU. */
 		id = mix(mix(who, r->h.stamp), cpu) | 1;
-		if (hand_over(&s->room, task, id)) {
-			counts->copied++;
+		if (hand_over(&s->room, task, id))
 			return id;
-		}
 	}
 	id = id_of_stack();
 	slot = cpu * STACK_CACHE + id % STACK_CACHE;

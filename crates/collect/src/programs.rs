@@ -245,7 +245,7 @@ impl<'obj> Programs<'obj> {
     pub(crate) fn stacks_ns(&self) -> (u64, u64) {
         let values = per_cpu(&self.skeleton.maps.stack_counters, 0).unwrap_or_default();
         let (all, wakings) =
-            values.iter().fold((0, 0), |sum, value| (sum.0 + word(value, 40), sum.1 + word(value, 56)));
+            values.iter().fold((0, 0), |sum, value| (sum.0 + word(value, 40), sum.1 + word(value, 48)));
         (all.saturating_sub(wakings), wakings)
     }
 
