@@ -11,14 +11,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use libbpf_rs::libbpf_sys;
 use wakepath_event::{Mapping, Tid};
 
-use crate::mappings::Inode;
-use crate::sampling;
+use crate::{rings, sampling};
 
 /// Mappings that were made lately, the latest ones of all processes.
 pub(crate) struct MappedCode {
     rings: Vec<Ring>,
     made: VecDeque<Made>,
 }
+
+/// A file: the numbers of its device (major, minor), and its inode.
+pub(crate) type Inode = (u32, u32, u64);
 
 /// A file that a process mapped as code; the build id is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,22 +124,7 @@ impl Ring {
     fn new(event: OwnedFd) -> io::Result<Self> {
         // SAFETY: takes a plain number.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping of an event, of a page and a power of two of pages, at a place that the kernel chooses.
-        let memory = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                page + DATA_BYTES,
-                protection,
-                libc::MAP_SHARED,
-                event.as_raw_fd(),
-                0,
-            )
-        };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let memory = NonNull::new(memory.cast()).ok_or_else(io::Error::last_os_error)?;
+        let memory = rings::map(page + DATA_BYTES, libc::MAP_SHARED, event.as_raw_fd())?;
         Ok(Self { _event: event, memory, page, record: Vec::new() })
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use wakepath_event::{Mapping, Tid};
 
-use crate::mapped_code::{Made, MappedCode};
+use crate::mapped_code::{Inode, Made, MappedCode};
 
 /// A program file that was mapped, and that this process may open through its mapping alone: its path leads through a
 /// directory of another user, or belongs to a container.
@@ -236,9 +236,6 @@ fn open_named(mapping: &Mapping, inode: Inode) -> Option<fs::File> {
     let is_it = (libc::major(device), libc::minor(device), data.ino()) == inode;
     if is_it { fs::File::open(path).ok() } else { None }
 }
-
-/// A file: the numbers of its device (major, minor), and its inode.
-pub(crate) type Inode = (u32, u32, u64);
 
 /// The mapping and the file of a line in `/proc/PID/maps`; `None` unless it maps a file as code.
 pub(crate) fn parse(line: &[u8]) -> Option<(Mapping, Inode)> {

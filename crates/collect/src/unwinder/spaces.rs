@@ -10,8 +10,9 @@ use wakepath_event::{Mapping, Tid};
 use wakepath_unwind::{Module, Place, Rule, walk};
 
 use crate::clocks;
+use crate::mapped_code::Inode;
 use crate::mapped_code::Made;
-use crate::mappings::{Inode, open_mapped, parse};
+use crate::mappings::{open_mapped, parse};
 use crate::stack_copy::StackCopy;
 use crate::unwind_rules::UnwindRules;
 
