@@ -52,6 +52,7 @@ struct task_struct;
 struct rq {
 	int cpu;
 	struct task_struct *curr;
+	__u64 clock;
 	__u64 prev_steal_time_rq;
 };
 

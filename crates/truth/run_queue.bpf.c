@@ -4,50 +4,12 @@
  * one does.
  *
  * The kernel reads that clock now and then; between, it stands still. A program's log is made of times by it, a path of
- * stamps of the switches. The judge has its own types here, so that it shares no mistake with the recorder.
+ * stamps of the switches.
  */
-typedef unsigned char __u8;
-typedef unsigned short __u16;
-typedef unsigned int __u32;
-typedef unsigned long long __u64;
-typedef signed char __s8;
-typedef short __s16;
-typedef int __s32;
-typedef long long __s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u64 __be64;
-typedef __u32 __wsum;
-typedef _Bool bool;
-
+#include "kernel.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
-
-enum { BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_RINGBUF = 27 };
-/* A wake-up of the reader would be a switch more. */
-enum { BPF_RB_NO_WAKEUP = 1 };
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct rq {
-	__u64 clock;
-};
-
-struct cfs_rq {
-	struct rq *rq;
-};
-
-struct sched_entity {
-	struct cfs_rq *cfs_rq;
-};
-
-struct task_struct {
-	int pid;
-	struct sched_entity se;
-};
-
-#pragma clang attribute pop
 
 /* `Switch` in src/dated_back/run_queue.rs, in ns. */
 struct reading {
@@ -94,6 +56,7 @@ int BPF_PROG(read_clocks, bool preempt, struct task_struct *prev, struct task_st
 	reading->prev = prev->pid;
 	reading->next = next->pid;
 	reading->is_preempted = preempt || !prev_state;
+	/* A wake-up of the reader would be a switch more. */
 	bpf_ringbuf_submit(reading, BPF_RB_NO_WAKEUP);
 	return 0;
 }
