@@ -79,6 +79,11 @@ pub fn collect_failure(error: &CollectError) -> Failure {
         CollectError::Cycles { .. } => {
             Failure::new(Code::Rights, text).hint("without --cycles, nanoseconds are counted")
         }
+        _ if error.is_refusal_of_a_program() => {
+            Failure::new(Code::Rights, text).hint(
+                "this kernel refuses one of the programs, whatever the rights; wakepath doctor shows what it allows",
+            )
+        }
         CollectError::Load { source }
         | CollectError::Attach { source, .. }
         | CollectError::MapRings { source }
@@ -131,5 +136,25 @@ pub fn target_failure(error: LiveLatencyError) -> Failure {
             Failure::new(Code::Usage, error.to_string()).hint("--slow-probes probes it all the same")
         }
         other => Failure::new(Code::Usage, other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Error;
+
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_refuses_a_program_is_not_asked_for_rights() {
+        let says = |number| {
+            let error = CollectError::Load { source: Error::from_raw_os_error(number) };
+            format!("{:?}", collect_failure(&error))
+        };
+        assert!(
+            says(libc::EACCES).contains("this kernel refuses one of the programs"),
+            "the verifier's answer"
+        );
+        assert!(says(libc::EPERM).contains("run with sudo"));
     }
 }

@@ -50,3 +50,11 @@ pub enum Error {
     #[error(transparent)]
     Write(#[from] WriteError),
 }
+
+impl Error {
+    /// Whether this kernel's verifier refused one of the programs, which no right changes. Without the rights to load
+    /// programs the error would be EPERM.
+    pub fn is_refusal_of_a_program(&self) -> bool {
+        matches!(self, Self::Load { source } if source.raw_os_error() == Some(libc::EACCES))
+    }
+}
