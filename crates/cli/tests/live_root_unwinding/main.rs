@@ -33,7 +33,7 @@ fn unrecorded(folder: &Path) -> u64 {
     list(&info["losses"]).iter().filter(|loss| loss["reported"] == false).count() as u64
 }
 
-/// At least so many of these waits have this chain, and what is proved of the others is its beginning.
+/// At least `least` of these waits have this chain, and what is proved of the others is its beginning.
 fn is_chain(found: &BTreeMap<String, u64>, expected: &str, least: u64) {
     assert!(found.get(expected).is_some_and(|&count| count >= least), "{expected}: {found:#?}");
     // Where the process was not looked at in time, a guess is left, and says so.
