@@ -228,7 +228,9 @@ fn in_parallel<T: Send>(count: usize, one: impl Fn(usize) -> Result<T> + Sync) -
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::Write;
     use std::path::PathBuf;
+    use std::process::{Command, Stdio};
     use std::time::Duration;
 
     use super::{Verdict, judge, tests};
@@ -244,9 +246,16 @@ mod tests {
              case $WAKEPATH_MUTANT in */*) printf '1\\n2\\n3\\n' >\"$WAKEPATH_MUTANT\" ;; esac\n\
              case $2-$WAKEPATH_MUTANT in {case} esac\n"
         );
-        fs::write(&path, script).unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(&path, mode).unwrap();
+        // A process of its own writes it: a file that is open for writing cannot be run, and what another test starts meanwhile would
+        // have it open too.
+        let mut writer = Command::new("sh")
+            .args(["-c", "cat >\"$0\" && chmod 755 \"$0\""])
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        writer.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+        assert!(writer.wait().unwrap().success());
         let program = TestProgram {
             crate_name: "clock".to_owned(),
             name: "program".to_owned(),
