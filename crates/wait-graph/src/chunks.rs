@@ -72,32 +72,23 @@ impl<T> Chunks<T> {
     /// The same, searched from `near` outwards: close items are found fast.
     pub(crate) fn partition_point_near(&self, near: usize, mut before: impl FnMut(&T) -> bool) -> usize {
         let mut is_before = |index: usize| self.get(index).is_some_and(&mut before);
-        let near = near.min(self.len());
-        let mut step = 1;
-        // Steps double until the item at `low` comes before and the one at `high` does not.
-        let (mut low, mut high) = (near, near);
-        if is_before(near) {
-            high += 1;
-            while is_before(high) {
-                (low, high) = (high, high + step);
-                step *= 2;
-            }
-        } else {
-            loop {
-                let Some(last) = high.checked_sub(1) else { return 0 };
-                low = last.saturating_sub(step - 1);
-                if is_before(low) {
-                    break;
-                }
-                high = low;
-                step *= 2;
-            }
+        let mut at = near.min(self.len());
+        let forwards = is_before(at);
+        // The item that many steps further, unless the searched place is passed on the way.
+        let mut further = |at: usize, steps: usize| {
+            let next = if forwards { at + steps } else { at.checked_sub(steps)? };
+            (is_before(next) == forwards).then_some(next)
+        };
+        // Steps double up to the first that is too long, and halve behind it.
+        let mut doubled = 0;
+        for bit in 0..usize::BITS {
+            let Some(next) = further(at, 1 << bit) else { break };
+            (at, doubled) = (next, bit + 1);
         }
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if is_before(middle) { low = middle } else { high = middle }
+        for bit in (0..doubled).rev() {
+            at = further(at, 1 << bit).unwrap_or(at);
         }
-        high
+        at + usize::from(forwards)
     }
 
     /// Frees the memory for further items.
@@ -138,6 +129,8 @@ mod tests {
         }
         chunks.shrink();
         assert_eq!(chunks.get(3 * CHUNK + 1), Some(&(2 * (3 * CHUNK + 1))));
+        // A number of eight bytes each, and a pointer and a length for each of three full chunks.
+        assert_eq!(chunks.bytes(), 8 * (3 * CHUNK + 2) + 3 * 16);
     }
 
     /// The number of looks grows with the logarithm of the distance, not with the length of the list.

@@ -218,4 +218,25 @@ mod tests {
         assert!(losses.may_hide_a_run_on(Cpu(0), at(15), at(35)), "the same on its CPU");
         assert!(!losses.may_hide_a_run_on(Cpu(1), at(15), at(35)), "on another CPU it is the record alone");
     }
+
+    #[test]
+    fn losses_that_touch_a_window_are_those_of_it() {
+        let at = Stamp::from_ns;
+        let losses = Losses::new(vec![loss(0, 30, 40, 1), loss(1, 10, 20, 0), loss(0, 15, 90, 2)]);
+        let begins =
+            |losses: &mut dyn Iterator<Item = &Loss>| losses.map(|l| l.from.ns()).collect::<Vec<_>>();
+        assert_eq!(begins(&mut losses.all().iter()), [10, 15, 30]);
+        for (from, to, expected) in [
+            (0, 9, &[][..]),
+            (0, 10, &[10]),
+            (20, 20, &[10, 15]),
+            (21, 29, &[15]),
+            (21, 30, &[15, 30]),
+            (40, 50, &[15, 30]),
+            (41, 99, &[15]),
+            (91, 99, &[]),
+        ] {
+            assert_eq!(begins(&mut losses.overlapping(at(from), at(to))), expected, "{from} to {to}");
+        }
+    }
 }

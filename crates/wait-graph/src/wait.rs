@@ -270,4 +270,20 @@ mod tests {
         }
         assert_eq!(waits.get(WaitIndex(all.len() as u32), to), None);
     }
+
+    #[test]
+    fn the_first_signal_cut_a_wait_short_in_whatever_order_waits_ended() {
+        let mut waits = Waits::default();
+        let to = Stamp::from_ns(100);
+        for _ in 0..4 {
+            waits.push(&Wait::default(), to);
+        }
+        let cut = |signal| Cut { signal, effect: wakepath_event::SignalEffect::GoesOn };
+        for (index, signal) in [(3, 10), (1, 11), (3, 12), (0, 13)] {
+            waits.cut_short(WaitIndex(index), cut(signal));
+        }
+        waits.finish();
+        let found = [0, 1, 2, 3].map(|index| waits.get(WaitIndex(index), to).expect("a wait").cut);
+        assert_eq!(found, [Some(cut(13)), Some(cut(11)), None, Some(cut(10))]);
+    }
 }
