@@ -120,22 +120,22 @@ impl Walk<'_> {
         let graph = self.graph;
         let intervals = graph.state_intervals(follow.position.thread);
         while follow.at < follow.to {
-            let Some(interval) = intervals.get(follow.next) else {
+            let mut rest =
+                (follow.next..intervals.len()).filter_map(|index| Some((index, intervals.get(index)?)));
+            let Some((index, interval)) = rest.find(|(_, interval)| interval.to > follow.at) else {
                 return self.follow_after_last(&follow, follow.to);
             };
+            follow.next = index;
             if follow.at < interval.from {
                 let until = interval.from.min(follow.to);
+                debug_assert!(follow.at < until, "the walk goes on");
                 let before = Follow { to: until, ..follow };
                 follow.at = until;
                 self.todo.push(Task::Follow(follow));
                 return self.follow_before_first(before);
             }
             let (from, to) = (follow.at, interval.to.min(follow.to));
-            if from >= to {
-                follow.next += 1;
-                continue;
-            }
-            let index = follow.next;
+            debug_assert!(from < to, "the walk goes on");
             follow.at = to;
             if let (ThreadState::Blocked(_), Some(wait)) = (interval.state, graph.wait(&interval)) {
                 let (position, began) = (follow.position, interval.from);

@@ -45,6 +45,7 @@ pub fn contributors(graph: &Graph, path: &Path) -> Vec<Contributor> {
                     (row.name_at(from), change.min(segment.to))
                 }
             };
+            debug_assert!(from < to, "a name has a time");
             let sum = sums
                 .entry((segment.thread, comm, segment.kind, Responsible::from(&segment.cause), call))
                 .or_insert_with(|| Contributor {

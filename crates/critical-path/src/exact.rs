@@ -67,6 +67,7 @@ impl Backward<'_> {
                 continue;
             }
             let floor = returns.last().map_or(self.from, |back| back.at).max(self.from);
+            debug_assert!(floor < at, "the walk goes back");
             let intervals = graph.state_intervals(position.thread);
             let thread = graph.thread(position.thread);
             if at > thread.last
@@ -77,6 +78,7 @@ impl Backward<'_> {
             }
             if at > thread.last {
                 let from = thread.last.max(floor);
+                debug_assert!(from < at, "the walk goes back");
                 let cause = Cause::after_last(graph, thread);
                 self.push(position.segment(from, at, SegmentKind::Unknown, cause, Basis::Measured));
                 at = from;
