@@ -469,3 +469,24 @@ fn block(request: &Request) -> BlockRequest {
         issued: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_events_that_a_tracer_was_asked_for_are_known_by_their_tracepoints() {
+        let none = RecordedEvents::default();
+        for (kind, expected) in [
+            (Kind::WakeupNew, RecordedEvents { first_wakeups: true, ..none }),
+            (Kind::Enter(Source::Device), RecordedEvents { devices: true, ..none }),
+            (Kind::Enter(Source::Softirq), RecordedEvents { softirqs: true, ..none }),
+            (Kind::Enter(Source::Hrtimer), RecordedEvents { timers: true, ..none }),
+            (Kind::Enter(Source::Vector(Context::LocalTimer)), RecordedEvents { timers: true, ..none }),
+            (Kind::Enter(Source::Vector(Context::Reschedule)), none),
+            (Kind::Switch, none),
+        ] {
+            assert_eq!(RecordedEvents::among([kind, Kind::Waking]), expected, "{kind:?}");
+        }
+    }
+}

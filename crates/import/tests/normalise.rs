@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 
 use wakepath_clock::Stamp;
 use wakepath_event::{Comm, Context, Cpu, Event, EventKind, Softirq, Tid};
+use wakepath_import::DamageKind;
 use wakepath_import::normalise::{Normaliser, RecordedEvents, WakeupBy};
 use wakepath_import::tracepoint::{Interrupt, Level, PacketHeader, Record, Tracepoint};
 
@@ -273,31 +275,48 @@ fn a_new_thread_can_run_from_its_fork_on_where_first_wake_ups_were_not_recorded(
 }
 
 /// The context of a wake-up, by the wake-up's tracepoint, the level that its head notes, and the interrupt around it
-/// that the trace shows; where the tracer was asked for all interrupts, all but timers, softirqs alone, and none.
+/// that the trace shows; where the tracer was asked for all interrupts, all but timers, softirqs alone, none, all but softirqs, all but devices.
 #[test]
 fn a_wake_up_in_an_interrupt_that_was_not_recorded_is_no_threads() {
     use Context::{
         Device, Softirq as Soft, Task, TaskOrUnrecorded as Either, Unrecorded, UnrecordedTimer as Timer,
     };
     let asked = |devices, softirqs, timers| RecordedEvents { devices, softirqs, timers, first_wakeups: true };
-    let sets = [(true, true, true), (true, true, false), (false, true, false), (false, false, false)];
+    let sets = [
+        (true, true, true),
+        (true, true, false),
+        (false, true, false),
+        (false, false, false),
+        (true, false, true),
+        (false, true, true),
+    ];
     let device = Interrupt::Device(9, None);
     let net = Soft(Softirq::NetRx);
     let target = Tid(9);
     let (waking, wakeup) = (Tracepoint::Waking { target }, Tracepoint::Wakeup { target });
     for (what, level, around, expected) in [
-        (&waking, None, None, [Task, Either, Either, Either]),
-        (&waking, None, Some(NET_RX), [net; 4]),
-        (&waking, None, Some(device), [Device; 4]),
-        (&waking, Some(Level::Task), None, [Task; 4]),
-        (&waking, Some(Level::Softirq), None, [Unrecorded; 4]),
-        (&waking, Some(Level::Softirq), Some(NET_RX), [net; 4]),
-        (&waking, Some(Level::Hard), None, [Unrecorded, Timer, Unrecorded, Unrecorded]),
-        (&waking, Some(Level::Hard), Some(NET_RX), [Unrecorded, Timer, Unrecorded, Unrecorded]),
-        (&waking, Some(Level::Hard), Some(device), [Device; 4]),
+        (&waking, None, None, [Task, Either, Either, Either, Either, Either]),
+        (&waking, None, Some(NET_RX), [net; 6]),
+        (&waking, None, Some(device), [Device; 6]),
+        (&waking, Some(Level::Task), None, [Task; 6]),
+        (&waking, Some(Level::Softirq), None, [Unrecorded; 6]),
+        (&waking, Some(Level::Softirq), Some(NET_RX), [net; 6]),
+        (
+            &waking,
+            Some(Level::Hard),
+            None,
+            [Unrecorded, Timer, Unrecorded, Unrecorded, Unrecorded, Unrecorded],
+        ),
+        (
+            &waking,
+            Some(Level::Hard),
+            Some(NET_RX),
+            [Unrecorded, Timer, Unrecorded, Unrecorded, Unrecorded, Unrecorded],
+        ),
+        (&waking, Some(Level::Hard), Some(device), [Device; 6]),
         // It may be hit in the interrupt of another CPU's request.
-        (&wakeup, Some(Level::Hard), None, [Unrecorded; 4]),
-        (&wakeup, None, None, [Task, Either, Either, Either]),
+        (&wakeup, Some(Level::Hard), None, [Unrecorded; 6]),
+        (&wakeup, None, None, [Task, Either, Either, Either, Either, Either]),
     ] {
         let wakeup_by = if *what == waking { WakeupBy::Waking } else { WakeupBy::Wakeup };
         let found = sets.map(|(devices, softirqs, timers)| {
@@ -313,4 +332,93 @@ fn a_wake_up_in_an_interrupt_that_was_not_recorded_is_no_threads() {
         });
         assert_eq!(found, expected.map(Some), "{what:?}, {level:?} in {around:?}");
     }
+}
+
+#[test]
+fn a_softirq_in_its_own_thread_interrupts_nothing() {
+    let entered = |interrupt| [Tracepoint::Enter(interrupt), Tracepoint::Leave(interrupt)];
+    for (name, taken) in [("ksoftirqd/0", 10), ("ksoftirqd", 20), ("sh", 20)] {
+        let mut records = vec![switch_to_named(0, 7, name)];
+        records.extend([NET_RX, TIMER].into_iter().flat_map(entered));
+        records.push(switch(7, 1, 0));
+        let lines = event_lines(WakeupBy::Waking, records);
+        let last = format!("50 7 Task: to 0 Blocked(Interruptible) {taken}\n");
+        assert!(lines.ends_with(&last), "{name}: {lines}");
+    }
+}
+
+#[test]
+fn a_thread_that_a_thread_of_the_kernel_makes_is_one_too() {
+    let mut normaliser = Normaliser::new("6.1.0", WakeupBy::Waking);
+    let mut made = Vec::new();
+    for (parent, child) in [(2, 8), (8, 9), (7, 10), (10, 11)] {
+        let (parent, child) = (Tid(parent), Tid(child));
+        let what =
+            Tracepoint::Fork { parent, child, child_tgid: None, child_ns_tid: None, comm: Comm::new(b"x") };
+        let record = Record { at: Stamp::from_ns(10), cpu: Cpu(0), current: None, level: None, what };
+        normaliser.push(&record, &mut |event| {
+            if let EventKind::Fork { child } = &event.kind {
+                made.push((child.tid.0, child.parent.0, child.kernel));
+            }
+        });
+    }
+    assert_eq!(made, [(8, 2, true), (9, 8, true), (10, 7, false), (11, 10, false)]);
+}
+
+#[test]
+fn an_interrupt_is_named_when_its_name_changes() {
+    let names = [(5, "a"), (5, "a"), (5, "b"), (5, ""), (6, "b")];
+    let named = |(irq, name): (u16, &'static str)| Tracepoint::InterruptName { irq, name: name.as_bytes() };
+    assert_eq!(
+        event_lines(WakeupBy::Waking, names.map(named).to_vec()),
+        "0 ? Task: Interrupt 5 a\n20 ? Task: Interrupt 5 b\n40 ? Task: Interrupt 6 b\n"
+    );
+}
+
+#[test]
+fn a_later_record_may_name_the_thread_of_a_cpu() {
+    let mut normaliser = Normaliser::new("6.1.0", WakeupBy::Waking);
+    let mut lines = String::new();
+    let mut push = |normaliser: &mut Normaliser, ns| {
+        let record =
+            Record { at: Stamp::from_ns(ns), cpu: Cpu(1), current: None, level: None, what: waking(9) };
+        normaliser.push(&record, &mut |event| line(event, &mut lines));
+    };
+    assert!(normaliser.wants_current(Cpu(1)), "no record yet");
+    push(&mut normaliser, 10);
+    assert!(normaliser.wants_current(Cpu(1)));
+    normaliser.set_current(Cpu(1), Tid(7));
+    normaliser.set_current(Cpu::UNKNOWN, Tid(8));
+    assert!(!normaliser.wants_current(Cpu(1)));
+    assert!(normaliser.wants_current(Cpu(0)));
+    push(&mut normaliser, 20);
+    assert_eq!(lines, "10 ? Task: wakes 9\n20 7 Task: wakes 9\n");
+}
+
+/// A CPU may be in an interrupt of each kind when recording begins; more than eight on each are doubtful. So are wake-ups that
+/// are recorded where the thread will run.
+#[test]
+fn a_trace_of_half_interrupts_or_of_late_wake_ups_is_doubtful() {
+    let doubts = |wakeup_by, records: Vec<Tracepoint<'static>>| {
+        let mut normaliser = Normaliser::new("6.1.0", wakeup_by);
+        for (index, what) in records.into_iter().enumerate() {
+            let cpu = Cpu(index as u16 % 2);
+            let record = Record { at: Stamp::from_ns(10), cpu, current: None, level: None, what };
+            normaliser.push(&record, &mut |_| ());
+        }
+        let doubts = normaliser.doubts(Path::new("/traces/one"), 2);
+        doubts.map(|damage| (damage.file, damage.kind)).collect::<Vec<_>>()
+    };
+    let exits = |count| vec![Tracepoint::Leave(NET_RX); count];
+    assert_eq!(doubts(WakeupBy::Waking, exits(16)), []);
+    let kinds =
+        |wakeup_by, records| doubts(wakeup_by, records).into_iter().map(|(_, kind)| kind).collect::<Vec<_>>();
+    assert_eq!(kinds(WakeupBy::Waking, exits(17)), [DamageKind::UnmatchedInterrupts(17)]);
+    assert_eq!(kinds(WakeupBy::Wakeup, vec![]), [DamageKind::NoWakings]);
+    let woken = |count| [exits(count), vec![Tracepoint::Wakeup { target: Tid(8) }]].concat();
+    assert_eq!(kinds(WakeupBy::Wakeup, woken(16)), [DamageKind::LateWakings]);
+    assert_eq!(
+        kinds(WakeupBy::Wakeup, woken(17)),
+        [DamageKind::LateWakings, DamageKind::UnmatchedInterrupts(17)]
+    );
 }
