@@ -37,13 +37,9 @@ struct File {
 impl File {
     fn of(open: &Path, shown: &Path) -> Self {
         let found = open.metadata().ok();
-        let (major, minor) = found.as_ref().map_or((0, 0), |found| {
-            let device = found.dev();
-            ((device >> 8) & 0xfff | (device >> 32) & !0xfff, device & 0xff | (device >> 12) & !0xff)
-        });
         Self {
+            device: kernels_form(found.as_ref().map_or(0, MetadataExt::dev)),
             inode: found.map(|found| found.ino()),
-            device: format!("{major:02x}:{:02x}", minor & 0xffff_ffff),
             shown: shown.canonicalize().unwrap_or_else(|_| shown.to_owned()),
         }
     }
@@ -55,11 +51,18 @@ impl File {
     }
 }
 
+/// A device's number as C's library packs it, in the form of the kernel's list of mappings.
+fn kernels_form(device: u64) -> String {
+    let major = (device >> 8) & 0xfff | (device >> 32) & !0xfff;
+    let minor = device & 0xff | (device >> 12) & !0xff;
+    format!("{major:02x}:{:02x}", minor & 0xffff_ffff)
+}
+
 #[cfg(test)]
 mod tests {
     use std::process::Command;
 
-    use super::{File, other_processes};
+    use super::{File, kernels_form, other_processes};
     use crate::mappings::mapping;
 
     #[test]
@@ -94,5 +97,14 @@ mod tests {
         assert_eq!(found("1000-2000 r-xp 00000000 fe:00 7 /elsewhere/lib/a.so"), [true, false]);
         assert_eq!(found("1000-2000 r-xp 00000000 00:2a 7 /lib/a.so"), [true, true]);
         assert_eq!(found("1000-2000 r-xp 00000000 fe:00 8 /lib/a.so"), [false, false]);
+    }
+
+    #[test]
+    fn a_device_has_the_two_numbers_that_the_kernel_writes() {
+        for (device, written) in
+            [(0, "00:00"), (0xfe03, "fe:03"), (0x0010_002a, "00:12a"), (0x1_2000_abc3_45de, "12345:abcde")]
+        {
+            assert_eq!(kernels_form(device), written, "{device:#x}");
+        }
     }
 }

@@ -56,7 +56,7 @@ fn distance(wanted: &str, name: &str) -> Option<usize> {
 mod tests {
     use std::borrow::Cow;
 
-    use super::similar;
+    use super::{distance, similar};
 
     #[test]
     fn slips_and_parts_are_suggested_most_similar_first() {
@@ -88,5 +88,40 @@ mod tests {
         let names: Vec<String> = (0..50).map(|n| format!("handle_{}", n % 10)).collect();
         let suggested = similar("handle_x", names.iter().map(Cow::from));
         assert_eq!(suggested, ["handle_0", "handle_1", "handle_2", "handle_3", "handle_4"]);
+    }
+
+    #[test]
+    fn a_distance_is_in_edits_and_a_quarter_of_what_stands_around() {
+        let long = |length| "a".repeat(length);
+        for (wanted, name, expected) in [
+            ("handle", "handle", Some(0)),
+            ("handle", "Handle", Some(0)),
+            // The wanted text in a name, from three letters on.
+            ("get", "get_x", Some(1)),
+            ("get", "handle_get_all", Some(3)),
+            ("get", "get_all_of_them", Some(4)),
+            ("ab", "abcdefgh", None),
+            // A name in the wanted text, from four letters and half of it on.
+            ("handle_get", "handle", Some(2)),
+            ("handle_put_x", "handle", Some(2)),
+            ("handle_put_xy", "handle", None),
+            ("get_ab", "get", None),
+            ("handle_x", "malloc", None),
+            // One edit in four letters.
+            ("abc", "xyz", None),
+            ("abcd", "abdc", Some(1)),
+            ("abcd", "abcdx", Some(1)),
+            ("abcd", "axdx", None),
+            ("abcdefgh", "abcdefxy", Some(2)),
+            ("abcdefgh", "abcdexyz", None),
+            ("abcdefghi", "abcdefxyz", Some(3)),
+            ("g", "", None),
+            ("aaa", &long(1024), Some(256)),
+            ("aaa", &long(1025), None),
+            (&long(1024), &long(1023), Some(1)),
+            (&long(1025), &long(1024), None),
+        ] {
+            assert_eq!(distance(wanted, name), expected, "{wanted} {name}");
+        }
     }
 }
