@@ -6,3 +6,4 @@ mod directory;
 mod made;
 mod room;
 mod round_trip;
+mod synthetic;
