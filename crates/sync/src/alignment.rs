@@ -173,18 +173,21 @@ fn shared_streams(sketches: &[Sketch]) -> HashSet<StreamKey> {
 /// The hosts that hang together, each group on the clock of its first host.
 fn groups(hosts: usize, pairs: &[Pair], windows: &[Window]) -> Vec<Group> {
     let graph = Graph::new(hosts, pairs, windows);
-    let mut remaining: Vec<usize> = (0..hosts).collect();
+    let mut grouped = vec![false; hosts];
     let mut groups = Vec::new();
-    while let Some(&root) = remaining.first() {
+    for root in 0..hosts {
+        if grouped[root] {
+            continue;
+        }
         let mut group = Group { hosts: Vec::new(), transforms: Vec::new(), error: 0 };
         for (host, clock) in graph.clocks(root).into_iter().enumerate() {
             if let Some(transform) = clock.transform {
+                grouped[host] = true;
                 group.hosts.push(host);
                 group.transforms.push(transform);
                 group.error = group.error.max(clock.error.ns().unwrap_or(ROUGH_ERROR_NS));
             }
         }
-        remaining.retain(|host| !group.hosts.contains(host));
         groups.push(group);
     }
     groups

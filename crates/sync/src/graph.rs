@@ -135,3 +135,97 @@ impl<'a> Graph<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use wakepath_clock::Line;
+
+    use super::*;
+
+    const ALWAYS: Window = Some((Stamp::MIN, Stamp::MAX));
+
+    /// A pair whose clocks read the same, within this error; without one, traffic went one way.
+    fn pair((a, b, error): (usize, usize, Option<u64>)) -> Pair {
+        let (quality, error) = error
+            .map_or((Quality::OneWay, ErrorBound::Unbounded), |ns| (Quality::Exact, ErrorBound::Within(ns)));
+        let transform = Some(Transform::line(Line::IDENTITY, error));
+        Pair { a, b, matched: [1; 2], ambiguous: 0, inversions: 0, quality, error, transform }
+    }
+
+    /// The least cost of all ways without a circle from a host: unbounded steps, sum of errors, steps.
+    fn least(at: usize, to: usize, pairs: &[(usize, usize, Option<u64>)], seen: &[usize]) -> Option<Cost> {
+        if at == to {
+            return Some(Cost::default());
+        }
+        let steps = pairs.iter().filter_map(|&(a, b, error)| match at {
+            _ if at == a => Some((b, error)),
+            // The way back errs by a ns more.
+            _ if at == b => Some((a, error.map(|error| error + 1))),
+            _ => None,
+        });
+        let ways = steps.filter(|(next, _)| !seen.contains(next)).filter_map(|(next, error)| {
+            let rest = least(next, to, pairs, &[seen, &[next]].concat())?;
+            Some(Cost {
+                unbounded: rest.unbounded + u32::from(error.is_none()),
+                error: rest.error + error.unwrap_or(0),
+                steps: rest.steps + 1,
+            })
+        });
+        ways.min()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn each_host_takes_the_way_of_the_fewest_unbounded_steps_then_least_error_then_fewest_steps(
+            pairs in prop::collection::vec((0..5_usize, 0..5_usize, prop::option::weighted(0.7, 0..4_u64)), 0..10),
+            reference in 0..5_usize,
+        ) {
+            let pairs: Vec<_> = pairs.into_iter().filter(|pair| pair.0 != pair.1).collect();
+            let linked: Vec<Pair> = pairs.iter().copied().map(pair).collect();
+            let windows = [ALWAYS; 5];
+            let ways = Graph::new(5, &linked, &windows).ways(reference);
+            for (host, way) in ways.iter().enumerate() {
+                prop_assert_eq!(way.map(|way| way.0), least(host, reference, &pairs, &[host]), "host {}", host);
+            }
+        }
+    }
+
+    #[test]
+    fn of_equal_ways_the_one_of_fewer_steps_is_taken_then_the_first() {
+        let way = |host: usize, pairs: &[(usize, usize, Option<u64>)]| {
+            let pairs: Vec<Pair> = pairs.iter().copied().map(pair).collect();
+            Graph::new(5, &pairs, &[ALWAYS; 5]).clocks(0)[host].way.clone()
+        };
+        let square = [(1, 0, Some(2)), (2, 0, Some(2)), (3, 1, Some(2)), (3, 2, Some(2))];
+        assert_eq!(way(3, &square), [3, 1, 0]);
+        // Three steps of 2 ns are found before the two of 5 and 1.
+        let longer = [(1, 0, Some(2)), (2, 1, Some(2)), (3, 2, Some(2)), (4, 0, Some(5)), (3, 4, Some(1))];
+        assert_eq!(way(3, &longer), [3, 4, 0]);
+        let unbounded = [(1, 0, None), (2, 1, None), (2, 3, Some(900)), (3, 4, Some(900)), (4, 0, None)];
+        assert_eq!(way(2, &unbounded), [2, 3, 4, 0]);
+    }
+
+    #[test]
+    fn a_step_to_the_reference_is_the_pairs_own_conversion_and_each_further_one_adds_its_error() {
+        let pairs = [(1, 0, Some(10)), (2, 1, Some(5)), (3, 2, None)].map(pair);
+        let clocks = Graph::new(5, &pairs, &[ALWAYS; 5]).clocks(0);
+        let found: Vec<_> = clocks.iter().map(|clock| (clock.quality, clock.error)).collect();
+        assert_eq!(
+            found,
+            [
+                (Quality::Exact, ErrorBound::ZERO),
+                (Quality::Exact, ErrorBound::Within(10)),
+                // A ns of rounding.
+                (Quality::Exact, ErrorBound::Within(16)),
+                (Quality::OneWay, ErrorBound::Unbounded),
+                (Quality::None, ErrorBound::Unbounded),
+            ]
+        );
+        let pieces = |host: usize| clocks[host].transform.as_ref().map(Transform::pieces);
+        assert_eq!(pieces(1), pairs[0].transform.as_ref().map(Transform::pieces));
+        assert!(clocks[4].transform.is_none() && clocks[4].way.is_empty());
+    }
+}

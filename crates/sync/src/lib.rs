@@ -165,3 +165,28 @@ fn inverted(
 fn peers(stamp: Stamp<Local>) -> Stamp<Peer> {
     Stamp::from_ns(stamp.ns())
 }
+
+#[cfg(test)]
+mod tests {
+    use wakepath_clock::{ErrorBound, Line};
+
+    use super::*;
+
+    #[test]
+    fn a_packet_is_inverted_if_it_arrives_before_it_was_sent_on_the_clock_of_the_reference() {
+        let same = Transform::identity();
+        // The second host's clock is 100 ns ahead.
+        let ahead = Transform::line(Line::through((100, 0), (300, 200)).expect("in range"), ErrorBound::ZERO);
+        for (exchange, a, b, expected) in [
+            (Exchange::Forward, 50, 149, true),
+            (Exchange::Forward, 50, 150, false),
+            (Exchange::Forward, 50, 151, false),
+            (Exchange::Backward, 50, 149, false),
+            (Exchange::Backward, 50, 150, false),
+            (Exchange::Backward, 50, 151, true),
+        ] {
+            let packet = (exchange, Stamp::from_ns(a), Stamp::from_ns(b));
+            assert_eq!(inverted(packet, &same, &ahead), expected, "{packet:?}");
+        }
+    }
+}

@@ -1,10 +1,12 @@
 //! Hosts on one clock: the bound holds, effects follow causes, and what nothing links is said.
 
+use std::cell::Cell;
+
 use proptest::prelude::*;
 use wakepath_clock::{ErrorBound, Local, Quality, Stamp};
 use wakepath_drift::{Chance, TrueClock};
 use wakepath_event::Direction;
-use wakepath_packets::Traffic;
+use wakepath_packets::{Source, Traffic};
 use wakepath_sync::{Host, Options, Synchronisation, synchronise};
 
 use crate::network::{Network, Sighting, Wire};
@@ -179,6 +181,53 @@ fn all_hosts_of_a_star_come_onto_the_clock_of_its_centre() {
         judge(&network, &sync, host, 2.0).expect("the bound holds");
         assert_eq!(sync.hosts[host].quality, Quality::Exact);
     }
+    // The conversion of a pair with the centre is that of the host.
+    for pair in sync.pairs.iter().filter(|pair| pair.b == 3) {
+        assert_eq!(pair.error, sync.hosts[pair.a].error);
+    }
+    assert_eq!(sync.pairs.iter().filter(|pair| pair.b == 3).count(), 3);
+    // There is no sixth host to be the reference.
+    let beyond = solve(&network, 2.0, &Options { reference: Some(5), ..Options::default() });
+    assert_eq!(format!("{beyond:?}"), format!("{sync:?}"));
+}
+
+/// Traffic that counts how often it is read.
+struct Counted {
+    traffic: Vec<Traffic>,
+    readings: Cell<u32>,
+}
+
+impl Source for Counted {
+    fn traffic(&self) -> Box<dyn Iterator<Item = Traffic> + '_> {
+        self.readings.set(self.readings.get() + 1);
+        self.traffic.traffic()
+    }
+}
+
+#[test]
+fn traffic_is_read_twice_and_once_where_no_other_host_has_any_of_it() {
+    let mut chance = Chance(71);
+    let mut network = Network::new(clocks(3, 0.0, 4.0, &mut chance), 72);
+    network.connection((0, 2), Wire::LOOPBACK, (0.0, 1e9), 50.0, 1000);
+    network.connection((1, 1), Wire::LOOPBACK, (0.0, 1e9), 50.0, 1000);
+    let hosts =
+        [0, 1, 2].map(|host| Counted { traffic: network.traffic(host, true), readings: Cell::new(0) });
+    synchronise(&hosts.each_ref().map(|source| Host { source, window: None }), &Options::default());
+    assert_eq!(hosts.map(|host| host.readings.get()), [2, 1, 2]);
+}
+
+#[test]
+fn packets_that_are_one_of_several_are_counted_and_not_used() {
+    let mut chance = Chance(73);
+    let mut network = Network::new(clocks(2, 0.0, 4.0, &mut chance), 74);
+    network.connection((0, 1), Wire::LOOPBACK, (0.0, 1e9), 100.0, 1000);
+    let certain = solve(&network, 1.0, &Options::default()).pairs[0].clone();
+    assert_eq!(certain.ambiguous, 0);
+    // Each of two ids is sent three times.
+    let sends: Vec<(f64, u32)> = (0..6).map(|i| (f64::from(i) * 1e8, i % 2)).collect();
+    network.datagrams((0, 1), Wire::LOOPBACK, &sends);
+    let pair = solve(&network, 1.0, &Options::default()).pairs[0].clone();
+    assert_eq!((pair.matched, pair.ambiguous), (certain.matched, 2));
 }
 
 #[test]
