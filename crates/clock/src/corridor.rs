@@ -128,9 +128,10 @@ impl Corridor {
     ///
     /// Newton's method on the height of the corridor at a slope, which is concave in it: each step goes
     /// to the slope at which the two corners that are in the way let a line pass, and never beyond the
-    /// extreme one. Slopes come from a finite set, so the end is reached exactly.
+    /// extreme one. Each step leaves a corner behind for good, so the end is reached exactly, in less steps than there are
+    /// corners.
     fn extreme(&self, mut slope: Slope, end: Ordering, other: Slope) -> Option<Slope> {
-        loop {
+        for _ in self.above.iter().chain(&self.below) {
             let (Some(above), Some(below)) = (self.highest(slope), self.lowest(slope)) else {
                 return Some(slope);
             };
@@ -141,12 +142,13 @@ impl Corridor {
             if above.x.cmp(&below.x) != end {
                 return None;
             }
-            let (left, right) = if above.x < below.x { (above, below) } else { (below, above) };
+            let (left, right) = if end.is_lt() { (above, below) } else { (below, above) };
             slope = Slope { rise: right.y - left.y, run: right.x - left.x };
             if compare(slope, other) == end.reverse() {
                 return None;
             }
         }
+        Some(slope)
     }
 
     /// The corner that a line of this slope touches, where points lie on one side only.
@@ -180,4 +182,121 @@ fn value(corner: Point, slope: Slope, at: i64, up: bool) -> i64 {
     let moved = product.div_euclid(run) + i128::from(up && product.rem_euclid(run) > 0);
     let value = i128::from(corner.y) + moved;
     value.clamp((i64::MIN / 2).into(), (i64::MAX / 2).into()) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use num_rational::Ratio;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Number = Ratio<i128>;
+
+    fn whole(value: i64) -> Number {
+        Number::from(i128::from(value))
+    }
+
+    fn number(slope: Slope) -> Number {
+        Number::new(slope.rise.into(), slope.run.into())
+    }
+
+    /// The corners of the set of possible lines, as slope and offset: two of the limits meet there, and all others hold.
+    fn corners(corridor: &Corridor, (least, most): (Slope, Slope)) -> Vec<(Number, Number)> {
+        let points: Vec<Point> = corridor.above.iter().chain(&corridor.below).copied().collect();
+        let through = |slope: Number, p: &Point| (slope, whole(p.y) - slope * whole(p.x));
+        let mut lines: Vec<_> = points
+            .iter()
+            .flat_map(|p| [number(least), number(most)].map(|slope| through(slope, p)))
+            .collect();
+        for (i, p) in points.iter().enumerate() {
+            let others = points[..i].iter().filter(|q| q.x != p.x);
+            lines.extend(others.map(|q| through((whole(q.y) - whole(p.y)) / (whole(q.x) - whole(p.x)), p)));
+        }
+        lines.retain(|&(slope, offset)| {
+            let at = |p: &Point| slope * whole(p.x) + offset;
+            (number(least)..=number(most)).contains(&slope)
+                && corridor.above.iter().all(|p| at(p) <= whole(p.y))
+                && corridor.below.iter().all(|p| at(p) >= whole(p.y))
+        });
+        lines
+    }
+
+    /// The range of all possible lines at one time, by those corners.
+    fn range(lines: &[(Number, Number)], corridor: &Corridor, at: i64, rounding: Rounding) -> Range {
+        let values = || lines.iter().map(|&(slope, offset)| slope * whole(at) + offset);
+        let (low, high) = match rounding {
+            Rounding::Outward => (values().min().map(|v| v.floor()), values().max().map(|v| v.ceil())),
+            Rounding::Inward => (values().min().map(|v| v.ceil()), values().max().map(|v| v.floor())),
+        };
+        let ns = |value: Option<Number>| value.map(|value| value.to_integer() as i64);
+        Range {
+            low: ns(low).filter(|_| !corridor.below.is_empty()),
+            high: ns(high).filter(|_| !corridor.above.is_empty()),
+        }
+    }
+
+    fn points() -> impl Strategy<Value = Vec<Point>> {
+        prop::collection::vec((0..9_i64, -5..14_i64).prop_map(|(x, y)| Point { x, y }), 0..5)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn the_ends_of_a_corridor_are_those_of_all_lines_that_fit(
+            above in points(), below in points(), lift in 0..9_i64, off in (0..5_i64, 0..5_i64),
+            around in (0..3_i64, 0..30_i64), inward in any::<bool>(),
+        ) {
+            let above = above.into_iter().map(|p| Point { y: p.y + lift, ..p }).collect();
+            let corridor = Corridor { above, below };
+            let slope = |rise: i64| Slope { rise, run: 10 };
+            let slopes = (slope(10 - off.0), slope(10 + off.1));
+            let rounding = if inward { Rounding::Inward } else { Rounding::Outward };
+            let (from, to) = (-around.0, 8 + around.1);
+            let lines = corners(&corridor, slopes);
+            let is_free = corridor.above.is_empty() && corridor.below.is_empty();
+            let expected = (is_free || !lines.is_empty())
+                .then(|| (range(&lines, &corridor, from, rounding), range(&lines, &corridor, to, rounding)));
+            prop_assert_eq!(corridor.ends((from, to), slopes, rounding), expected, "{:?}", corridor);
+        }
+    }
+
+    #[test]
+    fn a_corridor_is_widened_on_both_sides_and_pinned_at_a_time() {
+        let p = |x, y| Point { x, y };
+        let mut corridor = Corridor { above: vec![p(1, 10), p(2, i64::MAX)], below: vec![p(3, -4)] };
+        let wider = corridor.widened(7);
+        assert_eq!(wider.above, [p(1, 17), p(2, i64::MAX)]);
+        assert_eq!(wider.below, [p(3, -11)]);
+        corridor.pin(5, Range { low: Some(6), high: None });
+        corridor.pin(8, Range { low: None, high: Some(9) });
+        assert_eq!(corridor.above, [p(1, 10), p(2, i64::MAX), p(8, 9)]);
+        assert_eq!(corridor.below, [p(3, -4), p(5, 6)]);
+    }
+
+    #[test]
+    fn a_range_has_a_middle_if_it_has_both_ends_and_is_empty_if_they_have_passed_each_other() {
+        let range = |low, high| Range { low, high };
+        for (low, high, is_empty, middle, nearest_to_5, widened) in [
+            (Some(1), Some(9), false, Some(5), 5, range(Some(-1), Some(11))),
+            (Some(-9), Some(4), false, Some(-3), 4, range(Some(-11), Some(6))),
+            (Some(7), Some(7), false, Some(7), 7, range(Some(5), Some(9))),
+            (Some(8), Some(7), true, Some(8), 7, range(Some(6), Some(9))),
+            (None, Some(4), false, None, 4, range(None, Some(6))),
+            (Some(6), None, false, None, 6, range(Some(4), None)),
+            (None, None, false, None, 5, range(None, None)),
+        ] {
+            let one = range(low, high);
+            assert_eq!(
+                (one.is_empty(), one.middle(), one.nearest(5)),
+                (is_empty, middle, nearest_to_5),
+                "{one:?}"
+            );
+            assert_eq!(one.widened(2), widened);
+            assert_eq!((one.and(Range::OPEN), Range::OPEN.and(one)), (one, one));
+        }
+        assert_eq!(range(Some(1), Some(9)).and(range(Some(3), Some(12))), range(Some(3), Some(9)));
+        assert_eq!(range(Some(1), None).and(range(None, Some(12))), range(Some(1), Some(12)));
+    }
 }

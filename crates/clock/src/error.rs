@@ -41,3 +41,37 @@ impl ErrorBound {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_bounds_add_up_and_one_without_bound_leaves_none() {
+        let within = ErrorBound::Within;
+        for (a, b, sum) in [
+            (within(3), within(4), Some(7)),
+            (within(3), within(u64::MAX), Some(u64::MAX)),
+            (ErrorBound::ZERO, within(9), Some(9)),
+            (within(3), ErrorBound::Unbounded, None),
+            (ErrorBound::Unbounded, within(3), None),
+        ] {
+            assert_eq!(a.plus(b).ns(), sum, "{a:?} and {b:?}");
+        }
+    }
+
+    #[test]
+    fn behind_a_line_a_bound_grows_with_its_slope_and_is_rounded_up() {
+        let one = 1 << 60;
+        for (ns, slope, expected) in [
+            (10, one, 10),
+            (10, one + 1, 11),
+            (10, one / 2, 5),
+            (11, one / 2, 6),
+            (u64::MAX, 2 * one - 1, u64::MAX),
+        ] {
+            assert_eq!(ErrorBound::Within(ns).scaled(slope), ErrorBound::Within(expected), "{ns} by {slope}");
+        }
+        assert_eq!(ErrorBound::Unbounded.scaled(one), ErrorBound::Unbounded);
+    }
+}

@@ -30,9 +30,8 @@ pub(crate) struct Chain {
 
 /// The chain for a window that holds all packets.
 pub(crate) fn chain(cells: &Cells, mut parts: Vec<Part>, window: (i64, i64)) -> Chain {
-    let (reach, mut contradicted) = reachable(cells, &mut parts);
-    let (truth, impossible) = bounds(cells, &parts);
-    contradicted |= impossible;
+    let (reach, contradicted) = reachable(cells, &mut parts);
+    let truth = bounds(cells, &parts);
     let slopes = cells.limits.slopes();
 
     let mut y = vec![0; truth.len()];
@@ -79,8 +78,10 @@ fn reachable(cells: &Cells, parts: &mut Vec<Part>) -> (Vec<Range>, bool) {
             reach.push(if right.is_empty() { Range { low: right.high, ..right } } else { right });
         } else if let Some((left, right)) = cells.halves(part) {
             parts.splice(i..=i, [left, right]);
-        } else if let Some((left, right)) = i.checked_sub(1).and_then(|before| cells.halves(&parts[before])) {
-            parts.splice(i - 1..i, [left, right]);
+        } else if let Some(before) = i.checked_sub(1)
+            && let Some((left, right)) = cells.halves(&parts[before])
+        {
+            parts.splice(before..=before, [left, right]);
             reach.pop();
         } else {
             contradicted = true;
@@ -90,25 +91,19 @@ fn reachable(cells: &Cells, parts: &mut Vec<Part>) -> (Vec<Range>, bool) {
     (reach, contradicted)
 }
 
-/// The bounds of the truth at each joint, by all packets before and after it.
-fn bounds(cells: &Cells, parts: &[Part]) -> (Vec<Range>, bool) {
+/// The bounds of the truth at each joint, by all packets before and after it. A chain passes all of these parts, and its values
+/// lie within the bounds.
+fn bounds(cells: &Cells, parts: &[Part]) -> Vec<Range> {
     let mut truth = vec![Range::OPEN];
-    let mut contradicted = false;
     for (i, part) in parts.iter().enumerate() {
         let ends = truth_at_ends(cells, part, truth[i], Range::OPEN);
-        contradicted |= ends.is_none();
         truth.push(ends.map_or(Range::OPEN, |(_, right)| right));
     }
     for (i, part) in parts.iter().enumerate().rev() {
         let ends = truth_at_ends(cells, part, truth[i], truth[i + 1]);
-        let both = truth[i].and(ends.map_or(Range::OPEN, |(left, _)| left));
-        if both.is_empty() {
-            contradicted = true;
-        } else {
-            truth[i] = both;
-        }
+        truth[i] = truth[i].and(ends.map_or(Range::OPEN, |(left, _)| left));
     }
-    (truth, contradicted)
+    truth
 }
 
 fn truth_at_ends(cells: &Cells, part: &Part, left: Range, right: Range) -> Option<(Range, Range)> {
@@ -130,56 +125,36 @@ fn within(cells: &Cells, corridor: &Corridor, from: i64, to: i64) -> Option<(Ran
 fn prolong(cells: &Cells, parts: &[Part], truth: &[Range], window: (i64, i64), joints: &mut Vec<Joint>) {
     let (Some(&first), Some(&last)) = (joints.first(), joints.last()) else { return };
     if window.1 > last.x {
-        let (range, error) = beyond(cells, parts, truth, last, window.1);
+        let (y, error) = beyond(cells, parts, truth, last, window.1, true);
         if let Some(joint) = joints.last_mut() {
             joint.error = error;
         }
-        joints.push(Joint { x: window.1, y: range, error: None });
+        joints.push(Joint { x: window.1, y, error: None });
     }
     if window.0 < first.x {
-        let (y, error) = beyond(cells, parts, truth, first, window.0);
+        let (y, error) = beyond(cells, parts, truth, first, window.0, false);
         joints.insert(0, Joint { x: window.0, y, error });
     }
 }
 
-/// The value at a time outside of all packets, and the largest distance of the truth from the line to there.
-/// The slope comes from the number of adjacent parts that bounds the value best.
-fn beyond(cells: &Cells, parts: &[Part], truth: &[Range], end: Joint, at: i64) -> (i64, Option<u64>) {
-    let after = at > end.x;
-    let mut best: Option<(Range, Range)> = None;
-    let mut count = 1;
-    loop {
-        let count_now = count.min(parts.len());
-        let among = if after { parts.len() - count_now..parts.len() } else { 0..count_now };
-        let corridors: Vec<&Corridor> = parts[among.clone()].iter().map(|part| &part.corridor).collect();
-        let mut corridor = merged(&corridors);
-        for joint in among.start..=among.end {
-            let x = parts.get(joint).map_or_else(|| parts[joint - 1].to, |part| part.from);
-            corridor.pin(x, truth[joint]);
-        }
-        let far = if after { parts[among.start].from } else { parts[among.end - 1].to };
-        let (from, to) = (far.min(at), far.max(at));
-        if let Some((left, right)) = within(cells, &corridor, from, to) {
-            let (near, there) = if after { (left, right) } else { (right, left) };
-            let chord = Range {
-                low: chord((far, near.low), (at, there.low), end.x, false),
-                high: chord((far, near.high), (at, there.high), end.x, true),
-            };
-            let width = |range: Range| Some(range.high?.saturating_sub(range.low?));
-            let better = match (width(there), best.map(|(_, best)| width(best))) {
-                (_, None) => true,
-                (None, Some(_)) => false,
-                (Some(this), Some(that)) => that.is_none_or(|that| this < that),
-            };
-            if better {
-                best = Some((chord, there));
-            }
-        }
-        if count >= parts.len() {
-            break;
-        }
-        count *= 2;
-    }
+/// The value at a time before all packets or after them, and the largest distance of the truth from the line to there.
+/// The slope comes from the number of adjacent parts that bounds the value best: 1, 2, 4, …, all.
+fn beyond(
+    cells: &Cells,
+    parts: &[Part],
+    truth: &[Range],
+    end: Joint,
+    at: i64,
+    after: bool,
+) -> (i64, Option<u64>) {
+    let counts =
+        (0..=parts.len().next_power_of_two().ilog2()).map(|doublings| parts.len().min(1 << doublings));
+    let found = counts.filter_map(|count| {
+        let among = if after { parts.len() - count..parts.len() } else { 0..count };
+        by_parts(cells, parts, truth, among, (end.x, at), after)
+    });
+    let width = |range: Range| Some(range.high?.saturating_sub(range.low?));
+    let best = found.min_by_key(|&(_, there)| width(there).unwrap_or(i64::MAX));
     let mut corridor = Corridor::default();
     corridor.pin(end.x, exactly(end.y));
     let (from, to) = (end.x.min(at), end.x.max(at));
@@ -189,6 +164,31 @@ fn beyond(cells: &Cells, parts: &[Part], truth: &[Range], end: Joint, at: i64) -
     let y = possible.nearest(middle.or(possible.middle()).unwrap_or(end.y));
     let error = best.and_then(|(near, there)| Some(off(near, end.y)?.max(off(there, y)?)));
     (y, error)
+}
+
+/// The bounds of the truth by these parts and those of their joints: at the end of all packets and at a time beyond it.
+fn by_parts(
+    cells: &Cells,
+    parts: &[Part],
+    truth: &[Range],
+    among: std::ops::Range<usize>,
+    (end, at): (i64, i64),
+    after: bool,
+) -> Option<(Range, Range)> {
+    let corridors: Vec<&Corridor> = parts[among.clone()].iter().map(|part| &part.corridor).collect();
+    let mut corridor = merged(&corridors);
+    for joint in among.start..=among.end {
+        let x = parts.get(joint).map_or_else(|| parts[joint - 1].to, |part| part.from);
+        corridor.pin(x, truth[joint]);
+    }
+    let far = if after { parts[among.start].from } else { parts[among.end - 1].to };
+    let (left, right) = within(cells, &corridor, far.min(at), far.max(at))?;
+    let (near, there) = if after { (left, right) } else { (right, left) };
+    let chord = Range {
+        low: chord((far, near.low), (at, there.low), end, false),
+        high: chord((far, near.high), (at, there.high), end, true),
+    };
+    Some((chord, there))
 }
 
 /// The straight line between two values, at a time between them: a convex bound lies below it.
@@ -232,4 +232,43 @@ pub(crate) fn one_way(cells: &Cells, corridor: &Corridor, window: (i64, i64)) ->
     let left_y = left.middle().or(left.low).or(left.high)? + aside;
     let right_y = right.middle().or(right.low).or(right.high)? + aside;
     Some([Joint { x: from, y: left_y, error: None }, Joint { x: to, y: right_y, error: None }])
+}
+
+#[cfg(test)]
+mod tests {
+    use num_rational::Ratio;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_chord_is_the_straight_line_rounded_to_the_asked_side(
+            a in (-20..20_i64, -50..50_i64), b in (-20..20_i64, -50..50_i64), at in -20..20_i64, up in any::<bool>(),
+        ) {
+            prop_assume!(a.0 != b.0);
+            let number = |value: i64| Ratio::from(i128::from(value));
+            let value = number(a.1) + number(at - a.0) * number(b.1 - a.1) / number(b.0 - a.0);
+            let expected = if up { value.ceil() } else { value.floor() }.to_integer() as i64;
+            prop_assert_eq!(chord((a.0, Some(a.1)), (b.0, Some(b.1)), at, up), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_chord_without_an_end_is_none_and_between_equal_times_it_is_the_value() {
+        assert_eq!(chord((0, None), (10, Some(3)), 5, true), None);
+        assert_eq!(chord((0, Some(3)), (10, None), 5, true), None);
+        assert_eq!(chord((7, Some(3)), (7, Some(4)), 7, true), Some(3));
+    }
+
+    #[test]
+    fn the_farthest_value_of_a_range_counts() {
+        let range = |low, high| Range { low, high };
+        assert_eq!(off(range(Some(-5), Some(3)), 0), Some(5));
+        assert_eq!(off(range(Some(-5), Some(8)), 0), Some(8));
+        assert_eq!(off(range(Some(10), Some(20)), 3), Some(17));
+        assert_eq!((off(range(None, Some(3)), 0), off(range(Some(3), None), 0)), (None, None));
+    }
 }

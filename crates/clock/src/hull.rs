@@ -105,3 +105,83 @@ fn bends(before: Point, middle: Point, after: Point, side: Exchange) -> bool {
         Exchange::Backward => turn < 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SIDES: [Exchange; 2] = [Exchange::Forward, Exchange::Backward];
+
+    /// By brute force: the points that no other one, and no straight line between two others, is as near to the line as.
+    fn corners(points: &[Point], side: Exchange) -> Vec<Point> {
+        let height = |p: &Point| i128::from(if side == Exchange::Forward { p.y } else { -p.y });
+        let binds = |p: &Point| {
+            let nearer = points.iter().any(|q| q.x == p.x && height(q) < height(p));
+            let between = points.iter().filter(|q| q.x < p.x).any(|q| {
+                points.iter().filter(|r| r.x > p.x).any(|r| {
+                    let run = i128::from(r.x - q.x);
+                    run * (height(p) - height(q)) >= (height(r) - height(q)) * i128::from(p.x - q.x)
+                })
+            });
+            !nearer && !between
+        };
+        let mut corners: Vec<Point> = points.iter().copied().filter(binds).collect();
+        corners.sort_unstable();
+        corners.dedup();
+        corners
+    }
+
+    fn hull(points: &[Point], side: Exchange) -> Hull {
+        let mut hull = Hull::default();
+        points.iter().for_each(|&point| hull.add(point, side));
+        hull
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_hull_keeps_the_corners_in_any_order_and_when_it_takes_in_another_one(
+            points in prop::collection::vec((0..8_i64, -6..6_i64), 1..40), at in 0..40_usize,
+        ) {
+            let points: Vec<Point> = points.into_iter().map(|(x, y)| Point { x, y }).collect();
+            for side in SIDES {
+                let expected = corners(&points, side);
+                let mut whole = hull(&points, side);
+                whole.settle(side);
+                prop_assert_eq!(whole.corners(), &expected[..], "{:?} of {:?}", side, points);
+                let (some, others) = points.split_at(at.min(points.len()));
+                let mut joined = hull(some, side);
+                joined.absorb(hull(others, side), side);
+                prop_assert_eq!(joined.corners(), &expected[..], "{:?} of {:?}", side, points);
+            }
+        }
+    }
+
+    #[test]
+    fn fifteen_points_wait_and_the_sixteenth_settles_all() {
+        let mut hull = Hull::default();
+        let mut waiting = Vec::new();
+        for x in 0..17 {
+            hull.add(Point { x, y: x * x }, Exchange::Forward);
+            waiting.push(hull.fresh.len());
+        }
+        assert_eq!(waiting[..15], (1..16).collect::<Vec<_>>());
+        assert_eq!(waiting[15..], [0, 1]);
+    }
+
+    #[test]
+    fn beyond_4096_corners_every_other_one_is_kept() {
+        let bow = |count: i64| -> Vec<Point> { (0..count).map(|x| Point { x, y: x * x }).collect() };
+        let kept = |count: i64| {
+            let mut hull = hull(&bow(count), Exchange::Forward);
+            hull.settle(Exchange::Forward);
+            hull.corners().to_vec()
+        };
+        assert_eq!(kept(4096), bow(4096));
+        let expected: Vec<Point> = bow(4097).into_iter().step_by(2).collect();
+        assert_eq!(kept(4097), expected);
+    }
+}

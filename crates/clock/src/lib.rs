@@ -112,6 +112,12 @@ mod tests {
     }
 
     #[test]
+    fn the_reference_hosts_own_stamps_are_those_of_the_reference() {
+        let stamp = Stamp::<Local>::from_ns(1234);
+        assert_eq!((stamp.on_reference_host().ns(), format!("{stamp:?}")), (1234, "1234 ns".to_owned()));
+    }
+
+    #[test]
     fn stamps_saturate_instead_of_wrapping() {
         assert_eq!(Stamp::<Local>::MAX.plus(1), Stamp::MAX);
         assert_eq!(Stamp::<Local>::MIN.minus(1), Stamp::MIN);

@@ -41,3 +41,37 @@ impl Limits {
         sag.min(REACH as u128 / 2) as i64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sag_is_the_bend_times_the_square_of_the_time_and_rounded_up() {
+        const SECOND: u64 = 1_000_000_000;
+        for (bend_ppb_per_s, time, expected) in [
+            (0, SECOND, 0),
+            (1000, 0, 1),
+            (1000, SECOND, 84),
+            (1000, 60 * SECOND, 300_001),
+            // Each of the two quotients is rounded up.
+            (1_000_000_000, 0, 2),
+            (1_000_000_000, SECOND, 83_333_335),
+            (u32::MAX, u64::MAX, REACH / 2),
+        ] {
+            let limits = Limits { bend_ppb_per_s, ..Limits::default() };
+            assert_eq!(limits.sag(time), expected, "{bend_ppb_per_s} ppb/s over {time} ns");
+        }
+    }
+
+    #[test]
+    fn slopes_lie_on_either_side_of_one_and_never_farther_off_than_a_tenth() {
+        for (rate_ppm, expected) in
+            [(0, (1_000_000, 1_000_000)), (1200, (998_800, 1_001_200)), (u32::MAX, (900_000, 1_100_000))]
+        {
+            let (least, most) = Limits { rate_ppm, ..Limits::default() }.slopes();
+            assert_eq!((least.rise, most.rise), expected);
+            assert_eq!((least.run, most.run), (1_000_000, 1_000_000));
+        }
+    }
+}

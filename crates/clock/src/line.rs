@@ -65,6 +65,13 @@ impl Line {
         product(self.slope, stamp) + self.offset
     }
 
+    /// The first stamp that this line, before rounding, puts at `target` or behind; at the ends of `u64` it stops.
+    pub(crate) fn reaches(&self, target: u64) -> u64 {
+        let distance = (i128::from(target) << BITS) - self.offset;
+        let slope = i128::from(self.slope);
+        clamp((distance + slope - 1).div_euclid(slope))
+    }
+
     /// m and k of the slope m / 2^k.
     pub const fn slope(&self) -> (u64, u32) {
         (self.slope, BITS)
@@ -130,7 +137,10 @@ fn decimal(value: i128) -> String {
     if rest > 0 {
         text.push('.');
     }
-    while rest > 0 {
+    for _ in 0..BITS {
+        if rest == 0 {
+            break;
+        }
         // Below 10 × 2^60, which fits.
         rest *= 10;
         text.push(char::from(b'0' + (rest >> BITS) as u8));
@@ -150,6 +160,51 @@ mod tests {
         assert_eq!(line.slope_decimal(), "1.125");
         assert_eq!(line.offset_decimal(), "-0.75");
         assert_eq!(Line::new(ONE + 1, 0).expect("in range").slope_decimal().len(), 62, "60 digits");
+    }
+
+    #[test]
+    fn zero_has_no_sign_and_no_digits_behind_the_point() {
+        assert_eq!(Line::IDENTITY.offset_decimal(), "0");
+        assert_eq!(
+            Line::new(ONE, -1).expect("in range").offset_decimal().len(),
+            63,
+            "sign, zero, point, 60 digits"
+        );
+    }
+
+    #[test]
+    fn through_two_points_of_one_time_or_that_step_back_there_is_no_line() {
+        for (first, second) in
+            [((5, 5), (5, 9)), ((5, 5), (4, 9)), ((5, 5), (9, 4)), ((5, 5), (15, 9)), ((5, 5), (15, 25))]
+        {
+            assert_eq!(Line::through(first, second), None, "{first:?}, {second:?}");
+        }
+        assert!(Line::through((5, 5), (15, 10)).is_some() && Line::through((5, 5), (15, 24)).is_some());
+    }
+
+    #[test]
+    fn a_line_of_lifted_points_passes_them_where_they_lay() {
+        for (lift, y) in [(0, 0), (1, -1), (700, -700), (5000, -700), (5000, 80)] {
+            let at = |x: i128, y: i128| ((x + lift) as u64, (y + lift) as u64);
+            let line = Line::lifted(at(5000, y), at(6000, y + 1001), lift).expect("in range");
+            assert_eq!(line.exact(5000), y << BITS, "lifted by {lift}");
+            assert_eq!(line.at(6000), clamp(y + 1001));
+        }
+    }
+
+    #[test]
+    fn a_line_reaches_a_target_at_the_first_stamp_that_is_not_before_it() {
+        let offsets = [0, 1, -1, ONE.into(), i128::from(ONE) * -7 + 3, i128::from(ONE) * 20 - 5];
+        for slope in [ONE / 2, ONE - 1, ONE, ONE + 1, ONE / 10 * 11, ONE * 2 - 1] {
+            for line in offsets.map(|offset| Line::new(slope, offset).expect("in range")) {
+                for target in 0..60 {
+                    let expected = (0..200).find(|&stamp| line.exact(stamp) >= i128::from(target) << BITS);
+                    assert_eq!(Some(line.reaches(target)), expected, "{line:?} at {target}");
+                }
+            }
+        }
+        let late = Line::new(ONE / 2, -OFFSET_LIMIT).expect("in range");
+        assert_eq!(late.reaches(u64::MAX), u64::MAX);
     }
 
     #[test]

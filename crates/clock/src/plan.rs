@@ -47,12 +47,11 @@ struct Plan {
 impl Cells {
     /// The stretches, in order and without a gap.
     pub(crate) fn plan(&self) -> Vec<Part> {
-        let (Some(first), Some(last)) = (self.cells.first(), self.cells.last()) else { return Vec::new() };
-        let mut level = 0;
-        while level + self.shift < 63 && first.0 >> level != last.0 >> level {
-            level += 1;
+        if self.cells.is_empty() {
+            return Vec::new();
         }
-        self.stretch(0..self.cells.len(), level, first.0 >> level).parts
+        // From all stamps that there are down to those of the window.
+        self.stretch(0..self.cells.len(), u64::BITS - self.shift, 0).parts
     }
 
     /// The two halves of a part, where it has any.
@@ -66,10 +65,12 @@ impl Cells {
         };
         let left = half(middle - 1, part.cells.start..at);
         let right = half(middle, at..part.cells.end);
+        // A packet at the end of the window may lie in the first cell behind it.
+        let cells = part.cells.clone();
         if left.from >= left.to {
-            self.halves(&right)
+            self.halves(&Part { cells, ..right })
         } else if right.from >= right.to {
-            self.halves(&left)
+            self.halves(&Part { cells, ..left })
         } else {
             Some((left, right))
         }
@@ -167,4 +168,124 @@ pub(crate) fn merged(corridors: &[&Corridor]) -> Corridor {
 
 fn joined(left: Corridor, right: Corridor) -> Corridor {
     merged(&[&left, &right])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::hull::Point;
+
+    /// A cell lasts 1024 ns here.
+    const SHIFT: u32 = 10;
+    const LASTS: i64 = 1 << SHIFT;
+
+    /// Cells by their index, each with the points above and below, ns within the cell and from the line of equal rates.
+    fn cells(of: &[(u64, [Vec<(i64, i64)>; 2])], limits: Limits) -> Cells {
+        let mut ends: Option<(i64, i64)> = None;
+        let cells = of.iter().map(|(index, sides)| {
+            let sides = sides.each_ref().map(|side| {
+                side.iter()
+                    .map(|&(within, off)| {
+                        let x = *index as i64 * LASTS + within;
+                        let (first, last) = ends.unwrap_or((x, x));
+                        ends = Some((first.min(x), last.max(x)));
+                        Point { x, y: x + off }
+                    })
+                    .collect()
+            });
+            let [above, below] = sides;
+            (*index, Corridor { above, below })
+        });
+        let cells = cells.collect();
+        let (first, last) = ends.unwrap_or_default();
+        Cells { cells, shift: SHIFT, origin: 0, window: (first, last.max(first + 1)), limits }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn the_parts_of_a_plan_and_their_halves_tile_the_window_and_its_cells(
+            drawn in prop::collection::btree_map(0..40_u64, (prop_oneof![Just(0), 0..LASTS], -300..300_i64, 0..60_i64), 1..12),
+            bend_ppb_per_s in prop_oneof![Just(0), Just(u32::MAX)],
+        ) {
+            let drawn: Vec<_> = drawn.into_iter().map(|(index, (within, off, room))| {
+                (index, [vec![(within, off + room)], vec![(within, off)]])
+            }).collect();
+            let cells = cells(&drawn, Limits { rate_ppm: 1200, bend_ppb_per_s });
+            let parts = cells.plan();
+            let ends = |parts: &[Part]| (parts[0].from, parts[parts.len() - 1].to);
+            let halves = |part: &Part| match cells.halves(part) {
+                Some((left, right)) => vec![left, right],
+                None => vec![part.clone()],
+            };
+            // Six times: all of the 64 shortest.
+            let mut halved = vec![parts];
+            for times in 0..6 {
+                halved.push(halved[times].iter().flat_map(halves).collect());
+            }
+            prop_assert!(halved[6].iter().all(|part| cells.halves(part).is_none()));
+            for parts in &halved {
+                prop_assert_eq!(ends(parts), cells.window);
+                prop_assert_eq!((parts[0].cells.start, parts[parts.len() - 1].cells.end), (0, drawn.len()));
+                for pair in parts.windows(2) {
+                    prop_assert_eq!((pair[0].to, pair[0].cells.end), (pair[1].from, pair[1].cells.start));
+                }
+                for part in parts.iter() {
+                    prop_assert!(part.from < part.to);
+                    for (_, corridor) in &cells.cells[part.cells.clone()] {
+                        let x = corridor.above[0].x;
+                        prop_assert!(part.from <= x && x <= part.to);
+                    }
+                    prop_assert_eq!(&part.corridor.above, &cells.merged(part.cells.clone()).above);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_costs_its_largest_error_over_its_time_or_the_time_that_nothing_bounds() {
+        let straight = Limits { rate_ppm: 0, bend_ppb_per_s: 0 };
+        let cost = |above: &[(i64, i64)], below: &[(i64, i64)], limits: Limits| {
+            let cells = cells(&[(0, [above.to_vec(), below.to_vec()])], limits);
+            cells.cost(&cells.cells[0].1, 0, 1000).map(|cost| (cost.0, cost.1))
+        };
+        assert_eq!(cost(&[(0, 100)], &[(0, -100)], straight), Some((0, 100 * 1000)));
+        // 2 ns of sag, by which the corridor widens on either side, and once more beside it.
+        let bent = Limits { bend_ppb_per_s: 1_000_000_000, ..straight };
+        assert_eq!(bent.sag(1000), 2);
+        assert_eq!(cost(&[(0, 100)], &[(0, -100)], bent), Some((0, 104 * 1000)));
+        // A rate that is off by up to a tenth widens the far end by 100 ns on either side.
+        let fast = Limits { rate_ppm: 100_000, ..straight };
+        assert_eq!(cost(&[(0, 100)], &[(0, -100)], fast), Some((0, 200 * 1000)));
+        assert_eq!(cost(&[(0, 100)], &[], straight), Some((1000, 0)));
+        assert_eq!(cost(&[(0, -100)], &[(0, 100)], straight), None);
+    }
+
+    #[test]
+    fn a_plan_is_one_line_where_that_costs_no_more_than_two() {
+        let exchange = |within: i64, off: i64, room: i64| [vec![(within, off + room)], vec![(within, off)]];
+        let limits = Limits { rate_ppm: 1200, bend_ppb_per_s: 0 };
+        let parts = |of: &[(u64, [Vec<(i64, i64)>; 2])]| -> Vec<(i64, i64)> {
+            cells(of, limits).plan().iter().map(|part| (part.from, part.to)).collect()
+        };
+        let (first, last) = (exchange(100, 0, 10), exchange(900, 0, 10));
+        assert_eq!(parts(&[(5, first.clone()), (6, last.clone())]), [(5 * LASTS + 100, 6 * LASTS + 900)]);
+        // A step of 20 ns within 1824 ns is more than the rates allow.
+        let stepped = exchange(900, 20, 10);
+        assert_eq!(
+            parts(&[(5, first.clone()), (6, stepped.clone())]),
+            [(5 * LASTS + 100, 6 * LASTS), (6 * LASTS, 6 * LASTS + 900)]
+        );
+        // Time without packets is covered with the packets beside it, though no line fits these.
+        let sparse = parts(&[(0, first), (1, stepped), (9, last)]);
+        assert_eq!(sparse, [(100, 8 * LASTS), (8 * LASTS, 9 * LASTS + 900)]);
+    }
+
+    #[test]
+    fn without_cells_there_is_no_plan() {
+        assert!(cells(&[], Limits::default()).plan().is_empty());
+    }
 }

@@ -125,7 +125,7 @@ impl Solver {
     /// Where packets contradict the limit of the rate, but not each other, the widest limit is taken.
     pub fn solve(&self, from: Stamp<Local>, to: Stamp<Local>) -> Solution {
         let solution = self.solve_within(self.limits, from, to);
-        if solution.quality == Quality::Approximate && self.limits.rate_ppm < Limits::MAX_WIDTH {
+        if solution.quality == Quality::Approximate {
             let limits = Limits { rate_ppm: Limits::MAX_WIDTH, ..self.limits };
             let wider = self.solve_within(limits, from, to);
             if wider.quality == Quality::Exact {
@@ -211,18 +211,15 @@ fn through(joints: &[Joint], origin: (u64, u64)) -> Option<Transform<Local, Peer
     for pair in joints.windows(2) {
         let ((x, y), (to_x, to_y)) = (place(&pair[0]), place(&pair[1]));
         // A clock that began later than this piece: its stamps before that are none.
-        let lift = (-y).max(-x).max(0);
+        let lift = (-y).max(0);
         let u = |value: i128| u64::try_from(value).ok();
-        let line = match (u(x), u(y)) {
-            (Some(x), Some(y)) => Line::through((x, y), (u(to_x)?, u(to_y)?))?,
-            _ => Line::lifted((u(x + lift)?, u(y + lift)?), (u(to_x + lift)?, u(to_y + lift)?), lift)?,
-        };
+        let line = Line::lifted((u(x + lift)?, u(y + lift)?), (u(to_x + lift)?, u(to_y + lift)?), lift)?;
         let error = match pair[0].error {
             // Rounding, of the line's slope and of each stamp.
             Some(ns) => ErrorBound::Within(ns.saturating_add(2)),
             None => ErrorBound::Unbounded,
         };
-        pieces.push(Piece { from: u(x.max(0))?, to: u(to_x)?, line, error });
+        pieces.push(Piece { from: u(x)?, to: u(to_x)?, line, error });
     }
     Transform::new(pieces)
 }
@@ -247,5 +244,42 @@ mod tests {
             assert_eq!(quality(false, contradicted, inversions), expected, "{contradicted} {inversions}");
             assert_eq!(quality(true, contradicted, inversions), Quality::OneWay);
         }
+    }
+
+    /// The first stamp of a cell.
+    fn cell(index: u64) -> u64 {
+        index << SHIFT
+    }
+
+    #[test]
+    fn with_more_than_8192_cells_each_lasts_twice_as_long_and_no_packet_is_lost() {
+        let mut solver = Solver::new(Limits::default());
+        let add = |solver: &mut Solver, index: u64| {
+            solver.forward(Stamp::from_ns(cell(index)), Stamp::from_ns(cell(index) + 10));
+            solver.backward(Stamp::from_ns(cell(index) - 10), Stamp::from_ns(cell(index)));
+        };
+        (1..8193).for_each(|index| add(&mut solver, index));
+        assert_eq!((solver.cells.len(), solver.coarser), (8192, 0));
+        add(&mut solver, 8193);
+        assert_eq!((solver.cells.len(), solver.coarser), (4097, 1));
+        assert_eq!((solver.binding().count(), solver.counts()), (2 * 8193, [8193, 8193]));
+    }
+
+    #[test]
+    fn a_cell_that_no_line_passes_is_left_out_and_said() {
+        let mut solver = Solver::new(Limits::default());
+        let settled = |solver: &Solver| {
+            let (cells, contradicted) = solver.settled(Limits::default(), 0, solver.ends);
+            (cells.cells.iter().map(|cell| cell.0).collect::<Vec<_>>(), contradicted)
+        };
+        for index in [0, 1, 2] {
+            solver.forward(Stamp::from_ns(cell(index)), Stamp::from_ns(cell(index) + 100));
+            solver.backward(Stamp::from_ns(cell(index)), Stamp::from_ns(cell(index)));
+        }
+        assert_eq!(settled(&solver), (vec![0, 1, 2], false));
+        solver.backward(Stamp::from_ns(cell(1) + 1101), Stamp::from_ns(cell(1) + 1000));
+        assert_eq!(settled(&solver), (vec![0, 1, 2], false), "a slope of 1.001 is within the limit");
+        solver.backward(Stamp::from_ns(cell(1) + 1102), Stamp::from_ns(cell(1) + 1000));
+        assert_eq!(settled(&solver), (vec![0, 2], true));
     }
 }

@@ -89,21 +89,21 @@ impl<F, T> Transform<F, T> {
         let mut pieces = Vec::with_capacity(self.pieces.len() + next.pieces.len());
         for piece in &self.pieces {
             let mut from = piece.from;
-            let mut place = next.place(piece.line.at(from));
-            while from < piece.to {
+            let first = next.place(piece.line.at(from));
+            for (place, follow) in next.pieces.iter().enumerate().skip(first) {
                 // Where the next clock's following piece begins, on this clock.
-                let end = match next.pieces.get(place + 1) {
-                    Some(following) => first_at(piece, from, following.from),
-                    None => piece.to,
-                };
+                let following = next.pieces.get(place + 1);
+                let end = following
+                    .map_or(piece.to, |following| piece.line.reaches(following.from).clamp(from, piece.to));
                 if end > from {
-                    let follow = &next.pieces[place];
                     let line = piece.line.then(&follow.line, from)?;
                     let error = composed_error(piece, from, end, next);
                     pieces.push(Piece { from, to: end, line, error });
                 }
                 from = end;
-                place += 1;
+                if from == piece.to {
+                    break;
+                }
             }
         }
         Transform::new(pieces)
@@ -112,11 +112,10 @@ impl<F, T> Transform<F, T> {
     /// The way back. `None` where it leaves the range of [`Line`]s.
     pub fn inverse(&self) -> Option<Transform<T, F>> {
         let mut pieces: Vec<Piece> = Vec::with_capacity(self.pieces.len());
-        let last = self.pieces.len() - 1;
-        for (index, piece) in self.pieces.iter().enumerate() {
+        for piece in &self.pieces {
             let from = pieces.last().map_or_else(|| piece.line.at(piece.from), |before| before.to);
-            let meeting = ceiling(&self.pieces[(index + 1).min(last)].line, piece.to);
-            let to = if index == last { piece.line.at(piece.to) } else { meeting };
+            // The first stamp that the following piece reaches: before it, this one puts nothing behind where they meet.
+            let to = ceiling(&piece.line, piece.to);
             if to <= from {
                 continue;
             }
@@ -170,7 +169,7 @@ impl<F, T> Cursor<'_, F, T> {
     /// Like [`Transform::convert`].
     pub fn convert(&mut self, stamp: Stamp<F>) -> (Stamp<T>, ErrorBound) {
         let ns = stamp.ns();
-        if ns < self.piece.from || ns >= self.piece.to {
+        if !(self.piece.from..self.piece.to).contains(&ns) {
             self.piece = self.transform.pieces[self.transform.place(ns)];
             return by(&self.piece, ns);
         }
@@ -187,17 +186,6 @@ fn by<T>(piece: &Piece, ns: u64) -> (Stamp<T>, ErrorBound) {
 /// The additional error at this distance from all pieces, ns.
 fn beyond(distance: u64) -> ErrorBound {
     ErrorBound::Within(distance.div_ceil(4))
-}
-
-/// The first stamp from `from` on that a piece puts at `target` or behind; at most the piece's end.
-fn first_at(piece: &Piece, from: u64, target: u64) -> u64 {
-    let reached = |stamp: u64| piece.line.exact(stamp) >= i128::from(target) << BITS;
-    let (mut low, mut high) = (from, piece.to);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if reached(middle) { high = middle } else { low = middle + 1 }
-    }
-    low
 }
 
 /// The true stamp on the middle clock lies off by the first error, and the second error is that of
@@ -220,5 +208,20 @@ fn ceiling(line: &Line, stamp: u64) -> u64 {
 impl<F, T> fmt::Debug for Transform<F, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.pieces).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_rounded_up_to_the_next_whole_ns() {
+        let one = 1_u64 << BITS;
+        for (offset, expected) in
+            [(0, 5), (1, 6), (i128::from(one) - 1, 6), (one.into(), 6), (-1, 5), (i128::from(one) * -9, 0)]
+        {
+            assert_eq!(ceiling(&Line::new(one, offset).expect("in range"), 5), expected, "{offset}");
+        }
     }
 }

@@ -87,6 +87,8 @@ proptest! {
         let back = f.inverse(near).expect("in range");
         let there = whole(near + away);
         prop_assert!(apart(&value(&f, &value(&back, &there)), &there) <= 1);
+        let off = value(&f, &value(&back, &whole(near))) - whole(near);
+        prop_assert!(off <= rational(0) && off > rational(-2), "rounded down by less than 2^-59 ns: {off}");
     }
 
     #[test]
@@ -120,6 +122,88 @@ proptest! {
             prop_assert_eq!(both.cursor().convert(stamp), (at, error));
             last = (at.ns(), home.ns());
         }
+    }
+}
+
+/// Pieces of a few ns, which meet; all stamps are small.
+fn short_pieces<F, T>() -> impl Strategy<Value = Transform<F, T>>
+where
+    Transform<F, T>: std::fmt::Debug,
+{
+    let piece = (1..8_u64, 0..3_u64, 0..9_u64);
+    prop::collection::vec(piece, 1..20).prop_map(|legs| {
+        let (mut x, mut y) = (10, 10);
+        let pieces = legs.into_iter().map(|(run, more, error)| {
+            // Not off by more than a quarter, so that no two of them leave the range of lines.
+            let to = (x + run, y + if run < 4 { run } else { run - 1 + more });
+            let line = Line::through((x, y), to).expect("in range");
+            let piece = Piece { from: x, to: to.0, line, error: ErrorBound::Within(error) };
+            (x, y) = to;
+            piece
+        });
+        Transform::new(pieces.collect()).expect("they meet")
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn transforms_of_pieces_of_a_few_ns_are_composed_and_inverted_too(f in short_pieces(), g in short_pieces()) {
+        let (f, g): (Transform<Local, Peer>, Transform<Peer, Reference>) = (f, g);
+        let end = f.pieces()[f.pieces().len() - 1].to;
+        let both = f.then(&g).expect("in range");
+        prop_assert_eq!((both.pieces()[0].from, both.pieces()[both.pieces().len() - 1].to), (10, end));
+        let back = f.inverse().expect("in range");
+        prop_assert_eq!(back.pieces()[0].from, f.convert(Stamp::from_ns(10)).0.ns());
+        for x in 10..end {
+            let stamp = Stamp::<Local>::from_ns(x);
+            let there = f.convert(stamp).0;
+            // A half of a ns each, and the second line may double the first one.
+            prop_assert!(both.convert(stamp).0.ns().abs_diff(g.convert(there).0.ns()) <= 2, "at {x}");
+            prop_assert!(back.convert(there).0.ns().abs_diff(x) <= 2, "back at {x}");
+        }
+    }
+}
+
+#[test]
+fn the_way_back_changes_its_line_at_the_first_stamp_behind_that_of_the_way_there() {
+    let piece = |from: u64, to: u64, slope: u64, y: u64, fraction: u64, error: u64| {
+        let offset = (i128::from(y) << 60) + i128::from(fraction) - i128::from(slope) * i128::from(from);
+        let line = Line::new(slope, offset).expect("in range");
+        Piece { from, to, line, error: ErrorBound::Within(error) }
+    };
+    let (steep, flat) = (ONE * 2 - ONE / 64, ONE / 2 + ONE / 64);
+    for (fraction, meeting, end) in
+        [(0, 304, 370), (1, 305, 371), (ONE / 1000, 305, 371), (ONE / 10 * 9, 305, 371)]
+    {
+        let (first, second) =
+            (piece(100, 228, steep, 50, fraction, 10), piece(228, 356, flat, 304, fraction, 40));
+        let forth = Transform::<Local, Peer>::new(vec![first, second]).expect("they meet");
+        let back = forth.inverse().expect("in range");
+        let [before, behind] = back.pieces() else { panic!("{back:?}") };
+        assert_eq!((before.to, behind.from, behind.to), (meeting, meeting, end), "fraction {fraction}");
+        // The error on the other clock, and a ns of rounding.
+        assert_eq!((before.error, behind.error), (ErrorBound::Within(7), ErrorBound::Within(79)));
+        assert!((50..end).map(|y| back.convert(Stamp::from_ns(y)).0).collect::<Vec<_>>().is_sorted());
+    }
+}
+
+#[test]
+fn a_transform_is_shown_by_its_pieces_and_no_stamp_is_converted_by_a_piece_that_ended() {
+    let line = |from: u64, y: u64| Line::through((from, y), (from + 100, y + 110)).expect("in range");
+    let pieces = [0, 1, 2].map(|i| Piece {
+        from: i * 100,
+        to: i * 100 + 100,
+        line: line(i * 100, i * 110),
+        error: ErrorBound::Within(i),
+    });
+    let transform = Transform::<Local, Reference>::new(pieces.to_vec()).expect("they meet");
+    assert_eq!(format!("{transform:?}"), format!("{pieces:?}"));
+    let mut cursor = transform.cursor();
+    for ns in [0, 99, 100, 250, 299, 300, 450, 199, 200, 100, 99, 0] {
+        let stamp = Stamp::from_ns(ns);
+        assert_eq!(cursor.convert(stamp), transform.convert(stamp), "{ns}");
     }
 }
 
