@@ -6,6 +6,7 @@
 //! REC/kernel/net_0       packets of CPU 0
 //! REC/kernel/life        everything rarer, of all CPUs
 //! REC/kernel/life_late   records that came too late for the order of `life`
+//! REC/spans              spans that applications sent; only if they were asked for
 //! ```
 //!
 //! A packet is written in one piece and never touched again, so that a writer that is killed
@@ -16,6 +17,7 @@ mod metadata;
 mod place;
 mod read;
 mod rotate;
+mod spans;
 mod stream_name;
 pub mod synthetic;
 mod write;
@@ -25,6 +27,7 @@ pub use metadata::FORMAT;
 pub use place::Place;
 pub use read::{OpenError, ReadFault, ReadProblem, Recording, StreamInfo, read_stream};
 pub use rotate::{RotateError, rotate};
+pub use spans::{FramesEnd, MAX_FRAME_BYTES, SpanFrames, TornFrame};
 pub use wakepath_caller::Caller;
 pub use wakepath_event::HostIdentity;
-pub use write::{Life, Options, Space, Stream, WriteError, Writer};
+pub use write::{Life, Options, Space, SpanWriter, Stream, WriteError, Writer};

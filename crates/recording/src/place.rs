@@ -1,6 +1,7 @@
 //! The place of a recording while it is written and answered for: its directory, locked, under whatever name.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,6 +39,11 @@ impl Place {
             }
         }
         Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// Makes a private file in it, which must not exist.
+    pub(crate) fn create_file(&self, name: &str) -> io::Result<File> {
+        self.directory.create_file(name)
     }
 
     /// The new path of the recording that had the name before, if that one was still being written.

@@ -17,6 +17,7 @@ use wakepath_event::{ClockId, Cpu, Description, Event, EventSource, Format, Reco
 use wakepath_kernel_records::{Buffer, Decoder};
 
 use crate::metadata::{FORMAT, MAX_METADATA_BYTES, MetadataError, TRACER, recording_facts};
+use crate::spans::{SPANS, SpanFrames};
 use crate::stream_name::stream_of_name;
 use cursor::Cursor;
 pub use problem::{ReadFault, ReadProblem};
@@ -42,6 +43,7 @@ pub enum OpenError {
 pub struct Recording {
     description: Description,
     uuid: [u8; 16],
+    directory: Directory,
     kernel: Directory,
     streams: Vec<StreamInfo>,
     problems: Vec<ReadProblem>,
@@ -55,7 +57,7 @@ impl RecordingFormat for Recording {
 
     fn recognises(path: &Path) -> bool {
         match read_facts(path) {
-            Ok((_, facts)) => facts.text("tracer_name") == Some(TRACER),
+            Ok((_, _, facts)) => facts.text("tracer_name") == Some(TRACER),
             Err(error) => !matches!(error, OpenError::NotARecording { .. }),
         }
     }
@@ -63,7 +65,7 @@ impl RecordingFormat for Recording {
     /// Opens the recording in the directory `path` and goes through the headers of its packets.
     fn open(path: &Path) -> Result<Self, OpenError> {
         let not_ours = |why: String| OpenError::NotARecording { path: path.to_owned(), why };
-        let (kernel, facts) = read_facts(path)?;
+        let (directory, kernel, facts) = read_facts(path)?;
         let facts = recording_facts(&facts).map_err(|why| match why {
             MetadataError::Foreign => not_ours("something else wrote its metadata".to_owned()),
             MetadataError::Newer(format) => OpenError::Newer { path: path.to_owned(), format },
@@ -87,8 +89,14 @@ impl RecordingFormat for Recording {
                 discarded: 0,
             }),
         };
-        let mut opened =
-            Self { description, uuid: facts.uuid, kernel, streams: Vec::new(), problems: Vec::new() };
+        let mut opened = Self {
+            description,
+            uuid: facts.uuid,
+            directory,
+            kernel,
+            streams: Vec::new(),
+            problems: Vec::new(),
+        };
         opened.scan()?;
         opened.describe_streams();
         Ok(opened)
@@ -189,6 +197,19 @@ impl Recording {
         &self.streams
     }
 
+    /// The spans that applications sent while it was made; `None` where they were not asked for, as in all recordings
+    /// of earlier versions.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be opened.
+    pub fn spans(&self) -> io::Result<Option<SpanFrames>> {
+        match self.directory.open_file(OsStr::new(SPANS)) {
+            Ok(file) => Ok(Some(SpanFrames::of_file(file))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Emits the events of one stream, by its index in [`Recording::streams`], as [`EventSource::for_each`] does
     /// those of all.
     pub fn for_each_of(&self, stream: usize, mut emit: impl FnMut(&Event)) -> Vec<ReadProblem> {
@@ -221,8 +242,8 @@ impl Recording {
     }
 }
 
-/// Opens the directory of the streams of the recording at `path`, and reads its metadata.
-fn read_facts(path: &Path) -> Result<(Directory, Facts), OpenError> {
+/// Opens the recording at `path` and the directory of its streams, and reads its metadata.
+fn read_facts(path: &Path) -> Result<(Directory, Directory, Facts), OpenError> {
     let not_ours = |why: String| OpenError::NotARecording { path: path.to_owned(), why };
     let recording = Directory::at(path).map_err(|source| match source.kind() {
         io::ErrorKind::NotADirectory => not_ours("it is not a directory".to_owned()),
@@ -234,7 +255,7 @@ fn read_facts(path: &Path) -> Result<(Directory, Facts), OpenError> {
     let text = text.map_err(|e| not_ours(format!("kernel/metadata cannot be read: {e}")))?;
     let facts = tsdl::read_facts(&text)
         .map_err(|source| OpenError::Metadata { path: kernel.path.join("metadata"), source })?;
-    Ok((kernel, facts))
+    Ok((recording, kernel, facts))
 }
 
 /// Reads one stream from memory, of a file that would be called `name`, in a recording with this

@@ -10,6 +10,7 @@ use wakepath_ctf::tsdl;
 
 use crate::metadata::{MetadataError, recording_facts};
 use crate::place::old_name;
+use crate::spans::SPANS;
 use crate::stream_name::is_stream_name;
 
 /// Why an earlier recording cannot make room.
@@ -75,6 +76,7 @@ struct Inspected {
     recording: Directory,
     kernel: Directory,
     kernel_files: Vec<OsString>,
+    has_spans: bool,
 }
 
 /// Checks the recording `name` and holds it open, so that the files deleted later are those checked now.
@@ -88,8 +90,11 @@ fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, RotateError> {
     let cannot = |what: &str, e: io::Error| foreign(format!("{what}: {e}"));
     let recording = parent.open(name).map_err(|e| cannot("it cannot be opened as a directory", e))?;
     let names = recording.names().map_err(|e| cannot("it cannot be listed", e))?;
+    let mut has_spans = false;
     for (name, kind) in names {
-        if name != "kernel" || kind != FileType::Directory {
+        let is_spans = name == SPANS && kind == FileType::RegularFile;
+        has_spans |= is_spans;
+        if !is_spans && !(name == "kernel" && kind == FileType::Directory) {
             return Err(foreign(format!("it holds {}", name.to_string_lossy().escape_debug())));
         }
     }
@@ -110,10 +115,13 @@ fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, RotateError> {
         }
         kernel_files.push(name);
     }
-    Ok(Inspected { recording, kernel, kernel_files })
+    Ok(Inspected { recording, kernel, kernel_files, has_spans })
 }
 
 fn delete(inspected: &Inspected) -> io::Result<()> {
+    if inspected.has_spans {
+        inspected.recording.remove_file(OsStr::new(SPANS))?;
+    }
     // The metadata goes last: the rest of an interrupted deletion still shows that it is a recording.
     let (last, streams): (Vec<_>, Vec<_>) =
         inspected.kernel_files.iter().partition(|name| *name == "metadata");

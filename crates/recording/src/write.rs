@@ -4,6 +4,7 @@ mod budget;
 mod create;
 mod error;
 mod life;
+mod spans;
 mod stream;
 
 use std::path::Path;
@@ -17,6 +18,7 @@ use wakepath_event::Cpu;
 use wakepath_kernel_records::{Buffer, Encoder};
 
 use crate::metadata::{RecordingFacts, metadata, offset_ns};
+use crate::spans::SPANS;
 use crate::stream_name::MAX_CPUS;
 use crate::{ClockReading, HostIdentity, Place};
 use budget::Budget;
@@ -24,6 +26,7 @@ pub use budget::Space;
 use create::ExistingRecording;
 pub use error::WriteError;
 pub use life::Life;
+pub use spans::SpanWriter;
 pub use stream::Stream;
 use stream::StreamFiles;
 
@@ -42,7 +45,7 @@ pub struct Options {
     pub uuid: Option<[u8; 16]>,
     /// The user with whose rights it is written; the user who runs us when `None`.
     pub caller: Option<Caller>,
-    /// The number of bytes that the streams may take together.
+    /// The number of bytes that the streams and the spans may take together.
     pub most_bytes: Option<u64>,
     /// The part of these bytes that is kept for [`Writer::use_all_room`].
     pub kept_for_end: u64,
@@ -156,6 +159,17 @@ impl Writer {
         &mut self.life
     }
 
+    /// The file for the spans that applications send; to be asked for once. It may outlive this writer.
+    ///
+    /// # Errors
+    /// When its file cannot be made.
+    pub fn spans(&self) -> Result<SpanWriter, WriteError> {
+        let path = self.path().join(SPANS);
+        let file = Caller::act(self.files.caller.as_ref()).and_then(|_acting| self.place.create_file(SPANS));
+        let file = file.map_err(|source| WriteError::from_io(&path, source))?;
+        Ok(SpanWriter::new(file, path, Arc::clone(&self.files), self.place()))
+    }
+
     /// Ends the streams of all CPUs: each holds all records up to `at`. A stream without this end was cut off.
     ///
     /// # Errors
@@ -167,7 +181,7 @@ impl Writer {
         streams.try_for_each(|stream| stream.close(at.ns()))
     }
 
-    /// Bytes written to all streams.
+    /// Bytes written to all streams and to the file of spans.
     pub fn bytes(&self) -> u64 {
         self.files.budget.written()
     }

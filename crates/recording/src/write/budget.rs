@@ -42,6 +42,10 @@ impl Budget {
         self.kept.store(0, Ordering::Relaxed);
     }
 
+    pub const fn most(&self) -> u64 {
+        self.most
+    }
+
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }

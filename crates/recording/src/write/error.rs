@@ -15,6 +15,10 @@ pub enum WriteError {
     DiskFull(PathBuf),
     #[error("the recording has reached its limit of {limit} bytes")]
     SizeLimit { limit: u64 },
+    #[error("the spans have reached a quarter of the recording's largest size, {limit} bytes")]
+    SpansLimit { limit: u64 },
+    #[error("{}: a message of {bytes} bytes is too long for a frame", .path.display())]
+    LargeFrame { path: PathBuf, bytes: usize },
     #[error(
         "the disk of {} has only {free} of {total} bytes free, and {least} are to stay so",
         .path.display()
@@ -46,6 +50,9 @@ impl WriteError {
 
     /// Whether there is no room: the records written so far are good, and no more can be written.
     pub const fn is_out_of_room(&self) -> bool {
-        matches!(self, Self::DiskFull(_) | Self::SizeLimit { .. } | Self::DiskReserve { .. })
+        matches!(
+            self,
+            Self::DiskFull(_) | Self::SizeLimit { .. } | Self::SpansLimit { .. } | Self::DiskReserve { .. }
+        )
     }
 }

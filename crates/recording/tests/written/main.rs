@@ -6,4 +6,5 @@ mod directory;
 mod made;
 mod room;
 mod round_trip;
+mod spans;
 mod synthetic;

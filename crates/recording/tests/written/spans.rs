@@ -1,0 +1,116 @@
+//! The file of spans beside the streams: what is written is read, its room is bounded, and old recordings have none.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use wakepath_event::{EventSource as _, RecordingFormat as _};
+use wakepath_recording::{FramesEnd, MAX_FRAME_BYTES, Options, Recording, WriteError, Writer, rotate};
+
+use crate::made;
+
+fn create(path: &Path, most_bytes: Option<u64>) -> Writer {
+    let options = Options { most_bytes, ..made::options() };
+    Writer::create(path, &made::host(), &options).expect("a new recording")
+}
+
+fn read(path: &Path) -> (Vec<Vec<u8>>, FramesEnd) {
+    let recording = Recording::open(path).expect("a recording");
+    assert_eq!(recording.for_each(|_| {}), [], "the spans are no problem of the streams");
+    let mut frames = recording.spans().expect("readable").expect("it has spans");
+    let messages = frames.by_ref().collect();
+    (messages, frames.end().expect("an end").clone())
+}
+
+#[test]
+fn messages_are_read_as_they_were_written() {
+    let (_folder, path) = made::place();
+    let writer = create(&path, None);
+    let mut spans = writer.spans().expect("a file");
+    assert_eq!(read(&path), (vec![], FramesEnd::Whole), "none came yet");
+    let long = vec![7; 70_000];
+    for message in [b"first", &long[..], b"", b"last"] {
+        spans.append(message).expect("room");
+    }
+    assert_eq!(read(&path), (vec![b"first".to_vec(), long, b"last".to_vec()], FramesEnd::Whole));
+    let file = path.join("spans");
+    let bytes = fs::read(&file).expect("the file");
+    assert_eq!(bytes[..9], *b"\0\0\0\x05first", "as the Collector's file exporter writes it");
+    assert_eq!((spans.bytes(), writer.bytes()), (bytes.len() as u64, bytes.len() as u64));
+    assert_eq!(fs::metadata(&file).expect("the file").permissions().mode() & 0o7777, 0o600);
+    fs::write(&file, &bytes[..bytes.len() - 1]).expect("cut");
+    let (messages, end) = read(&path);
+    assert_eq!(messages.len(), 2);
+    assert!(matches!(end, FramesEnd::Torn { offset: 70_013, .. }), "{end:?}");
+}
+
+#[test]
+fn a_recording_without_spans_has_none() {
+    let (_folder, path) = made::place();
+    made::record(&path, &[], 1);
+    assert!(Recording::open(&path).expect("a recording").spans().expect("nothing to fail").is_none());
+    fs::create_dir(path.join("spans")).expect("a directory");
+    let recording = Recording::open(&path).expect("its streams are as before");
+    assert!(recording.spans().is_err(), "only a regular file is read");
+}
+
+#[test]
+fn spans_take_a_quarter_of_the_room_at_most_and_leave_the_rest_to_the_streams() {
+    let (_folder, path) = made::place();
+    let writer = create(&path, Some(4000));
+    let mut spans = writer.spans().expect("a file");
+    spans.append(&[1; 596]).expect("600 of 1000 bytes");
+    let error = spans.append(&[2; 397]).expect_err("1001 bytes");
+    assert!(matches!(error, WriteError::SpansLimit { limit: 1000 }) && error.is_out_of_room(), "{error}");
+    spans.append(&[3; 396]).expect("1000 bytes");
+    assert_eq!(writer.bytes(), 1000, "what was refused is not counted");
+    let (messages, end) = read(&path);
+    assert_eq!((messages, end), (vec![vec![1; 596], vec![3; 396]], FramesEnd::Whole));
+}
+
+#[test]
+fn spans_do_not_take_what_the_streams_have_taken_or_what_the_disk_keeps() {
+    let (_folder, path) = made::place();
+    let options = Options { most_bytes: Some(4000), kept_for_end: 3500, ..made::options() };
+    let writer = Writer::create(&path, &made::host(), &options).expect("a new recording");
+    let mut spans = writer.spans().expect("a file");
+    let error = spans.append(&[1; 600]).expect_err("only 500 bytes are not kept for the end");
+    assert!(matches!(error, WriteError::SizeLimit { limit: 4000 }), "{error}");
+
+    let (_folder, path) = made::place();
+    // Nowhere more than 4 GiB are reserved, and no disk of a test is free to the last byte.
+    let options = Options { least_free_percent: Some(100), ..made::options() };
+    let writer = Writer::create(&path, &made::host(), &options).expect("a new recording");
+    let free = rustix::fs::statvfs(&path).expect("a file system");
+    let (free, total) = (free.f_bavail * free.f_frsize, free.f_blocks * free.f_frsize);
+    let refused = writer.spans().expect("a file").append(&[1]).is_err();
+    assert_eq!(refused, free < total.min(4 << 30));
+}
+
+#[test]
+fn a_message_that_no_reader_accepts_is_refused() {
+    let (_folder, path) = made::place();
+    let mut spans = create(&path, None).spans().expect("a file");
+    let mut message = vec![5; MAX_FRAME_BYTES + 1];
+    let error = spans.append(&message).expect_err("too long");
+    assert!(matches!(error, WriteError::LargeFrame { bytes, .. } if bytes == message.len()), "{error}");
+    message.pop();
+    spans.append(&message).expect("the longest");
+    assert_eq!(read(&path), (vec![message], FramesEnd::Whole));
+}
+
+#[test]
+fn a_recording_with_spans_moves_aside_and_is_deleted_as_any_other() {
+    let (folder, path) = made::place();
+    for round in 0..3 {
+        create(&path, None).spans().expect("a file").append(&[round]).expect("room");
+        assert!(rotate(&path).expect("a recording"));
+        let old = folder.path().join("wakepath.rec.old");
+        assert_eq!(read(&old).0, [[round]]);
+        assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1);
+    }
+    // A directory that only has its name is somebody's own.
+    made::record(&path, &[], 1);
+    fs::create_dir(path.join("spans")).expect("a directory");
+    assert!(rotate(&path).expect_err("something foreign").to_string().contains("it holds spans"));
+}
