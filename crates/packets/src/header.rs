@@ -35,8 +35,7 @@ pub(crate) fn identify(flows: &Flows, packet: &Packet) -> (StreamKey, Identity) 
     } else {
         // All 16 bits distinguish packets: some tracers write the flags into the upper half. The remark of our recorder there
         // is the same at both ends.
-        let numbers = u64::from(packet.seq) << 32 | u64::from(packet.ack);
-        Identity::Exact(hash((stream.0, numbers, u64::from(flags) << 32 | u64::from(packet.len))))
+        Identity::Exact(hash((stream.0, packet.seq, packet.ack, flags, packet.len)))
     };
     (stream, identity)
 }

@@ -66,3 +66,37 @@ impl Source for Vec<Traffic> {
         Box::new(self.iter().copied())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wakepath_event::{Context, Cpu, Direction, Tid};
+
+    use super::*;
+
+    #[test]
+    fn packets_and_flows_are_traffic_and_nothing_else_is() {
+        let event = |kind| Event {
+            at: Stamp::from_ns(5),
+            cpu: Cpu(1),
+            context: Context::Task,
+            current: Tid(7),
+            kind,
+        };
+        let address = "10.0.0.1:80".parse().expect("an address");
+        let flow = Flow { source: address, target: address, protocol: 6 };
+        let packet = Packet {
+            flow: FlowId(3),
+            direction: Direction::Out,
+            seq: 1,
+            ack: 2,
+            len: 3,
+            tcp_flags: 16,
+            netns: 1,
+            interface: 2,
+        };
+        let of = |kind| Traffic::of(&event(kind));
+        assert_eq!(of(EventKind::Packet(packet)), Some(Traffic::Packet(Stamp::from_ns(5), packet)));
+        assert_eq!(of(EventKind::Flow(FlowId(3), flow)), Some(Traffic::Flow(FlowId(3), flow)));
+        assert_eq!(of(EventKind::Exit), None);
+    }
+}

@@ -208,3 +208,36 @@ fn unwrapped(near: u64, seq: u32) -> u64 {
     let ahead = seq.wrapping_sub(near as u32).cast_signed();
     near.saturating_add_signed(ahead.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use wakepath_event::{Direction, Packet};
+
+    use super::*;
+
+    #[test]
+    fn a_stream_that_was_long_gives_its_memory_back() {
+        let (flow, direction) = (FlowId(1), Direction::Out);
+        let packet =
+            Packet { flow, direction, seq: 0, ack: 0, len: 10, tcp_flags: 16, netns: 1, interface: 1 };
+        let key = StreamKey(3);
+        let mut streams = Streams::default();
+        for i in 0..4096_u32 {
+            streams.add((key, flow), (i * 10, 10), (i.into(), i.into()), Place::of(&packet));
+        }
+        while streams.next_due(u64::MAX).is_some() {}
+        let capacity = |streams: &Streams| streams.streams[&key].ranges.capacity();
+        let mut expected = capacity(&streams);
+        for forgotten in 1..4096 {
+            streams.forget(forgotten - 1);
+            let remaining = 4096 - forgotten as usize;
+            // Less than a quarter of it is in use: half of the rest is let go.
+            if remaining < expected / 4 {
+                expected = remaining * 2;
+            }
+            assert_eq!((streams.len(), capacity(&streams)), (remaining, expected));
+        }
+        streams.forget(4095);
+        assert!(streams.len() == 0 && streams.streams.is_empty());
+    }
+}

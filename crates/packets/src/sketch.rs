@@ -200,3 +200,95 @@ impl Stream {
 fn hash_of(key: StreamKey) -> u64 {
     hash(key.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+    use wakepath_event::{Direction, Flow, FlowId, Packet};
+
+    use super::*;
+
+    fn packet(flow: u64, seq: u32, interface: u32) -> Traffic {
+        let (flow, direction) = (FlowId(flow), Direction::Out);
+        let packet = Packet { flow, direction, seq, ack: 0, len: 10, tcp_flags: 16, netns: 1, interface };
+        Traffic::Packet(Stamp::from_ns(seq.into()), packet)
+    }
+
+    /// The hashes of a stream's samples, in order.
+    fn kept(stream: &Stream) -> Vec<u64> {
+        stream.samples.iter().map(|sample| sample.hash).collect()
+    }
+
+    /// The hashes of all packets by stream, in order.
+    fn hashes(traffic: &[Traffic], flows: &Flows) -> HashMap<StreamKey, Vec<u64>> {
+        let mut hashes: HashMap<StreamKey, Vec<u64>> = HashMap::new();
+        for item in traffic {
+            let Traffic::Packet(_, packet) = item else { continue };
+            let (stream, identity) = identify(flows, packet);
+            let hash = match identity {
+                Identity::Bytes { seq, len } => hash(seq.wrapping_add(len)),
+                Identity::Exact(hash) => hash,
+            };
+            hashes.entry(stream).or_default().push(hash);
+        }
+        hashes.values_mut().for_each(|hashes| hashes.sort_unstable());
+        hashes
+    }
+
+    /// Those up to the limit of a sketch's stream.
+    fn expected(hashes: &[u64], limit: u64) -> &[u64] {
+        &hashes[..hashes.partition_point(|&hash| hash <= limit)]
+    }
+
+    #[test]
+    fn a_sketch_holds_65536_packets_and_one_more_halves_it_to_those_of_the_smallest_hashes() {
+        for (count, samples) in [(65_536, 65_536), (65_537, 32_768)] {
+            let traffic: Vec<Traffic> = (0..count).map(|seq| packet(0, seq, 1)).collect();
+            let sketch = Sketch::of(&traffic, None);
+            let stream = &sketch.streams[&StreamKey::UNDEFINED];
+            assert_eq!((stream.samples.len(), sketch.overflowed()), (samples, false), "{count} packets");
+            let hashes = hashes(&traffic, &sketch.flows);
+            assert_eq!(kept(stream), expected(&hashes[&StreamKey::UNDEFINED], stream.limit));
+        }
+    }
+
+    #[test]
+    fn a_packet_that_is_kept_is_kept_each_time_up_to_the_fourth() {
+        // Through six interfaces, one after the other, so that most are seen when the sketch was halved already.
+        let traffic: Vec<Traffic> =
+            (0..6).flat_map(|interface| (0..20_000).map(move |seq| packet(0, seq, interface))).collect();
+        let sketch = Sketch::of(&traffic, None);
+        let stream = &sketch.streams[&StreamKey::UNDEFINED];
+        assert!(stream.limit < u64::MAX);
+        let hashes = hashes(&traffic[..20_000], &sketch.flows);
+        let once = expected(&hashes[&StreamKey::UNDEFINED], stream.limit);
+        let four_times: Vec<u64> = once.iter().flat_map(|&hash| [hash; MAX_SIGHTINGS]).collect();
+        assert_eq!(kept(stream), four_times);
+    }
+
+    #[test]
+    fn of_too_many_streams_those_of_the_smallest_hashes_are_kept() {
+        let address = |port: u16| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+        let flow = |id: u64| Flow { source: address(id as u16), target: address(80), protocol: 6 };
+        let defined = (0..2100).map(|id| Traffic::Flow(FlowId(id), flow(id)));
+        let packets = (0..36).flat_map(|turn| (0..2100).map(move |id| packet(id, turn * 10, 1)));
+        let traffic: Vec<Traffic> = defined.chain(packets).collect();
+        let sketch = Sketch::of(&traffic, None);
+        assert!(sketch.overflowed());
+        // Half of the 2048 that fit, and the limit's own.
+        assert_eq!(sketch.streams.len(), 1025);
+        let mut streams: Vec<u64> = sketch.streams().map(hash_of).collect();
+        streams.sort_unstable();
+        assert_eq!((streams.len(), streams[1024]), (2100, sketch.limit));
+        let hashes = hashes(&traffic, &sketch.flows);
+        for (&key, stream) in &sketch.streams {
+            assert!(hash_of(key) <= sketch.limit);
+            assert_eq!(kept(stream), expected(&hashes[&key], stream.limit));
+        }
+        let few: HashSet<StreamKey> = sketch.streams().take(5).collect();
+        let sketch = Sketch::of(&traffic, Some(&few));
+        assert_eq!((sketch.streams.len(), sketch.overflowed()), (5, false));
+        assert!(sketch.streams.values().all(|stream| stream.samples.len() == 36));
+    }
+}

@@ -30,7 +30,7 @@ fn outcomes<'a>(error: u64, drawing: impl IntoIterator<Item = &'a str>) -> Strin
             seq: seq.parse().expect("seq"),
             ack: 1,
             len: len.parse().expect("len"),
-            tcp_flags: flag("ack", 16) | flag("syn", 2) | flag("fin", 1),
+            tcp_flags: flag("ack", 16) | flag("psh", 8) | flag("syn", 2) | flag("fin", 1),
             netns: 1,
             interface,
         };
@@ -83,6 +83,23 @@ sequence numbers wrap:
     1 A out 4+100
     5 B in 4294967200+200
     = 1 A > 5 B
+
+of segments that arrive out of order the first ones may lie before the end of all sequence numbers:
+    0 A out 4294967200+100
+    1 A out 4+100
+    5 B in 4+100
+    6 B in 4294967200+100
+    = 0 A > 6 B, 1 A > 5 B
+
+a segment with old bytes and new ones is ambiguous, and those before and behind it are not:
+    0 A out 0+100
+    1 A out 100+100
+    2 A out 150+100
+    3 A out 250+100
+    5 B in 0+100
+    6 B in 200+50
+    7 B in 250+100
+    = 0 A > 5 B, 3 A > 7 B, A ? B
 
 segments that were sent again are ambiguous:
     0 A out 0+100
@@ -144,6 +161,13 @@ bare acknowledgements match where they occur once:
     4 B in 60+0 ack
     = 0 A > 1 B, A ? B
 
+of two acknowledgements of one number the flags decide:
+    0 A out 50+0 ack
+    1 A out 50+0 ack psh
+    2 B in 50+0 ack psh
+    3 B in 50+0 ack
+    = 0 A > 3 B, 1 A > 2 B
+
 a segment that two hosts may have sent is ambiguous:
     0 A out 0+100
     1 C out 0+100
@@ -188,7 +212,7 @@ fn each_receive_waits_for_the_send_that_it_can_have_come_from() {
         assert_eq!(format!("= {}", outcomes(0, lines)).trim(), expected.trim(), "{name}");
         situations += 1;
     }
-    assert_eq!(situations, 16);
+    assert_eq!(situations, 19);
 }
 
 #[test]
@@ -207,4 +231,49 @@ fn clocks_of_which_nothing_is_known_hold_up_no_answer() {
     let often: String = (0..100).map(|i| format!("{i} A out {}+10\n{i} B in {0}+10\n", 10 * i)).collect();
     let found = outcomes(u64::MAX, often.lines());
     assert_eq!(found.split(", ").count(), 100, "{found}");
+}
+
+#[test]
+fn an_id_of_a_flow_stands_for_another_connection_from_some_time_on() {
+    let address = |port: u16| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+    let flow = |port: u16| Flow { source: address(port), target: address(80), protocol: 6 };
+    let packet = |direction, seq: u32, len: u32| {
+        let flow = FlowId(7);
+        Packet { flow, direction, seq, ack: 1, len, tcp_flags: 16, netns: 1, interface: 2 }
+    };
+    // The same bytes and acknowledgements pass over both connections; a sketch knows the last one of an id alone.
+    let traffic = |direction, begin: u64| -> Vec<Traffic> {
+        let of = |port: u16, at: u64| {
+            let packets = [packet(direction, 0, 100), packet(direction, 100, 0)];
+            let [data, bare] = packets.map(|packet| Traffic::Packet(Stamp::from_ns(begin + at), packet));
+            [Traffic::Flow(FlowId(7), flow(port)), data, bare]
+        };
+        [of(1, 10), of(2, 20)].concat()
+    };
+    let hosts = [traffic(Direction::Out, 0), traffic(Direction::In, 5)];
+    let sketches = hosts.each_ref().map(|traffic| Sketch::of(traffic, None));
+    let mut matcher = Matcher::new(&sketches.each_ref(), 0);
+    let mut found = Vec::new();
+    // In order of time: three of each host by turns.
+    for turn in 0..2 {
+        for (host, traffic) in hosts.iter().enumerate() {
+            for item in &traffic[turn * 3..turn * 3 + 3] {
+                match *item {
+                    Traffic::Flow(id, flow) => matcher.flow(host, id, flow),
+                    Traffic::Packet(at, packet) => {
+                        matcher.packet(host, at, at.ns(), &packet, &mut |outcome| found.push(outcome));
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(matcher.remembered(), 8, "on each host two ranges of bytes and two headers");
+    matcher.finish(&mut |outcome| found.push(outcome));
+    let pair = |outcome: &Outcome| match outcome {
+        Outcome::Matched(m) => (m.sent.ns(), m.received.ns()),
+        Outcome::Ambiguous(_) => (0, 0),
+    };
+    let mut pairs: Vec<_> = found.iter().map(pair).collect();
+    pairs.sort_unstable();
+    assert_eq!(pairs, [(10, 15), (10, 15), (20, 25), (20, 25)]);
 }
