@@ -350,14 +350,13 @@ thread b tid=20 blocked
     }
 }
 
-#[test]
-fn disks_that_two_hosts_call_alike_are_told_apart() {
+/// The recordings of the hosts `web` and `db`, which do the same; on `db` it takes twice the time.
+fn on_two_hosts(trace: &str) -> Recorded {
     let mut numbering = Numbering::default();
     let mut events = Vec::new();
-    let trace = "0 c0 idle started\n100 c0 idle issue 1\n164 c0 idle complete 1\n500 c0 idle stopped";
     for host in [0, 1] {
         let mut of_host = wakepath_scenario::text::parse(trace).expect("a trace").events;
-        of_host.truncate(if host == 0 { 4 } else { 3 });
+        of_host.truncate(of_host.len() - usize::from(host == 1));
         for mut event in of_host {
             let later = |at: Stamp<Local>| Stamp::from_ns((1 + u64::from(host)) * at.ns());
             if numbering.number(HostIndex(host), &mut event, later) {
@@ -369,6 +368,13 @@ fn disks_that_two_hosts_call_alike_are_told_apart() {
     let mut recorded = read(&events);
     let named = |name: &str| Host { name: Name::from(name), ..Host::default() };
     (recorded.host, recorded.others, recorded.numbering) = (named("web"), vec![named("db")], Some(numbering));
+    recorded
+}
+
+#[test]
+fn disks_that_two_hosts_call_alike_are_told_apart() {
+    let recorded =
+        on_two_hosts("0 c0 idle started\n100 c0 idle issue 1\n164 c0 idle complete 1\n500 c0 idle stopped");
     for (host, target, expected) in [
         (None, "disk", "disk 2 of 192"),
         (None, "disk:8:0", "disk:8:0 of web 1 of 64, disk:8:0 of db 1 of 128"),
@@ -425,4 +431,125 @@ fn what_a_recording_does_not_hold_is_refused_with_what_it_holds() {
     let told = recorded_latency(&of_another, &of(ThreadFilter::All, &["lock:user"])).expect("an answer");
     let note = &told.targets[0].notes[0];
     assert!(note.starts_with("the trace does not name the owners of futexes"), "{note}");
+}
+
+#[test]
+fn threads_are_those_of_the_host_that_is_meant() {
+    let recorded = on_two_hosts(
+        "thread a tid=10
+         thread b tid=11
+         0 c0 idle started
+         0 c0 idle switch a
+         100 c0 a switch b runnable
+         164 c0 b switch a blocked
+         500 c0 a stopped",
+    );
+    let first = ThreadFilter::Processes(vec![Tid(10)]);
+    let (web, db) =
+        (Population::Processes(vec![Tid(10)]), Population::Processes(vec![Tid(10).on(HostIndex(1))]));
+    for (host, whom, expected, population) in [
+        (None, ThreadFilter::All, "runqueue 2 of 192 2 unseen", Population::All),
+        (None, ThreadFilter::Recorded, "runqueue 2 of 192 2 unseen", Population::All),
+        (Some("db"), ThreadFilter::All, "runqueue 1 of 128 1 unseen", Population::Threads(2)),
+        (Some("web"), ThreadFilter::Recorded, "runqueue 1 of 64 1 unseen", Population::Threads(2)),
+        (None, first.clone(), "runqueue 1 of 64", web),
+        (Some("db"), first, "runqueue 1 of 128", db),
+    ] {
+        let query = RecordedQuery { host: host.map(Name::from), ..of(whom.clone(), &["runqueue"]) };
+        assert_eq!(ask(&recorded, &query), expected, "{host:?} {whom:?}");
+        let found = recorded_latency(&recorded, &query).expect("an answer").population;
+        assert_eq!(found, population, "{host:?} {whom:?}");
+    }
+}
+
+#[test]
+fn what_limits_the_meaning_of_a_target_is_noted() {
+    const FUTEXES: &str = "futexes count only if their word names an owner: mutexes of glibc, and mutexes with priority inheritance";
+    const KERNEL: &str = "kernel locks count only while the waiting thread sleeps: spinning is not recorded";
+    let notes = |recorded: &Recorded, target: &str| {
+        let asked = of(ThreadFilter::All, &[target]);
+        recorded_latency(recorded, &asked).expect("an answer").targets[0].notes.clone()
+    };
+    let mut empty = read(&[
+        event(0, 0, 0, EventKind::Mark(Mark::Started)),
+        event(900, 0, 0, EventKind::Mark(Mark::Stopped)),
+    ]);
+    for (target, expected) in [
+        ("runqueue", &[][..]),
+        ("disk", &["the recording holds no disk requests"]),
+        ("blocked:read", &["the recording does not name the system calls in which threads waited"]),
+        ("lock:user", &["the recording does not say which waits were for a futex", FUTEXES]),
+        ("lock", &["the recording does not say which waits were for a futex", FUTEXES, KERNEL]),
+        ("lock:kernel", &[KERNEL]),
+    ] {
+        assert_eq!(notes(&empty, target), expected, "{target}");
+    }
+    empty.tracer = Some(Name::from("lttng-modules"));
+    assert_eq!(notes(&empty, "lock:user").len(), 2);
+    assert_eq!(notes(&empty, "lock:kernel"), [KERNEL]);
+    // The recording holds what was asked for, or would show it.
+    let recorded = recorded(&[]);
+    for (target, expected) in [
+        ("disk", &[][..]),
+        ("disk:sda", &[]),
+        ("blocked:futex", &[]),
+        ("blocked:fsync", &[]),
+        ("lock:user", &[FUTEXES]),
+        ("lock", &[FUTEXES, KERNEL]),
+    ] {
+        assert_eq!(notes(&recorded, target), expected, "{target}");
+    }
+    let held = "
+thread a tid=10
+  0 c0 idle started
+  0 c0 idle switch a
+100 c0 a    issue 1
+200 c0 a    switch idle blocked call=0:3
+300 c0 idle switch a
+400 c0 a    complete 1
+500 c0 a    stopped
+";
+    let held = read(&wakepath_scenario::text::parse(held).expect("a trace").events);
+    let mut early = of(ThreadFilter::All, &["disk", "lock:user"]);
+    early.to = Some(TimeSpec::AfterStart(50));
+    let found = recorded_latency(&held, &early).expect("an answer").targets;
+    assert_eq!(found.iter().map(|target| target.notes.len()).collect::<Vec<_>>(), [0, 1], "it holds some");
+}
+
+#[test]
+fn segments_of_more_than_one_explanation_are_noted() {
+    let lost = "
+thread a tid=10
+  0 c0 idle started
+  0 c0 idle switch a
+100 c0 a    switch idle blocked call=0:3
+250 c1 idle loss from=150 count=9
+300 c0 idle switch a
+400 c0 a    switch idle blocked call=0:3
+500 c0 idle loss from=450 count=9
+600 c0 idle switch a
+700 c0 a    stopped
+";
+    let lost = read(&wakepath_scenario::text::parse(lost).expect("a trace").events);
+    let told = recorded_latency(&lost, &of(thread_of(10), &["segment:unknown"])).expect("an answer");
+    assert_eq!(
+        told.targets[0].notes,
+        ["2 of all segments of these paths may be of another kind: more than one explanation fits"]
+    );
+    let told = recorded_latency(&recorded(&[]), &of(thread_of(20), &["segment:running"])).expect("an answer");
+    assert_eq!(told.targets[0].notes, [""; 0]);
+}
+
+#[test]
+fn as_many_slices_as_are_shown_are_allowed() {
+    let long = read(&[
+        event(0, 0, 0, EventKind::Mark(Mark::Started)),
+        event(MAX_SLICES + 1, 0, 0, EventKind::Mark(Mark::Stopped)),
+    ]);
+    let mut query = of(ThreadFilter::All, &["disk"]);
+    (query.every, query.to) = (Some(Duration::from_nanos(1)), Some(TimeSpec::AfterStart(MAX_SLICES)));
+    let told = recorded_latency(&long, &query).expect("an answer");
+    assert_eq!(told.targets[0].slices.len() as u64, MAX_SLICES);
+    query.to = None;
+    assert_eq!(ask(&long, &query), "100001 time slices are too many: at most 100000 are shown");
 }
