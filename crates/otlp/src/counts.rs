@@ -1,0 +1,186 @@
+//! The number of spans and requests that came, by what became of them.
+
+use std::collections::HashSet;
+use std::hash::BuildHasher as _;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::filter::Kept;
+
+/// The spans and requests that a receiver got.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Received {
+    /// Where it listened.
+    pub addresses: Vec<SocketAddr>,
+    /// Spans that were written.
+    pub spans: u64,
+    /// The number of services that they are of; [`MAX_SERVICES`] stands for that and more.
+    pub services: usize,
+    /// Spans that were refused since their ids are not valid.
+    pub invalid: u64,
+    /// Requests with spans that were refused: not readable as such.
+    pub malformed: u64,
+    /// Requests that were refused: larger than the largest.
+    pub too_large: u64,
+    /// Requests that were refused since too much waited already; clients send them again.
+    pub busy: u64,
+    /// Requests that took too long to come.
+    pub slow: u64,
+    /// Connections that were closed at once, since there were too many.
+    pub connections_refused: u64,
+    /// Spans that were accepted and could not be written.
+    pub unwritten: u64,
+    /// Why they could not.
+    pub why_unwritten: Option<String>,
+    /// Requests with metrics or logs that were dropped.
+    pub dropped: u64,
+    /// The requests that were sent on, where that was asked for.
+    pub forwarded: Option<Forwarded>,
+}
+
+/// The requests that were sent on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Forwarded {
+    /// Where they were sent.
+    pub url: String,
+    /// Requests that got an answer.
+    pub answered: u64,
+    /// Those of them whose answer was an error.
+    pub refused: u64,
+    /// Requests that got none.
+    pub failed: u64,
+    /// Why the last of these got none.
+    pub why_failed: Option<String>,
+}
+
+/// The largest number of services that are counted.
+pub const MAX_SERVICES: usize = 4096;
+
+/// The counts of a running receiver.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    spans: AtomicU64,
+    invalid: AtomicU64,
+    malformed: AtomicU64,
+    too_large: AtomicU64,
+    busy: AtomicU64,
+    slow: AtomicU64,
+    connections_refused: AtomicU64,
+    unwritten: AtomicU64,
+    dropped: AtomicU64,
+    answered: AtomicU64,
+    refused: AtomicU64,
+    failed: AtomicU64,
+    rest: Mutex<Rest>,
+}
+
+#[derive(Debug, Default)]
+struct Rest {
+    /// Hashes of names: names may be long.
+    services: HashSet<u64>,
+    hasher: foldhash::fast::RandomState,
+    why_unwritten: Option<String>,
+    why_failed: Option<String>,
+}
+
+fn one_more(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Counts {
+    fn rest(&self) -> MutexGuard<'_, Rest> {
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn written(&self, kept: &Kept) {
+        self.spans.fetch_add(kept.spans, Ordering::Relaxed);
+        let mut rest = self.rest();
+        for name in &kept.services {
+            if rest.services.len() < MAX_SERVICES {
+                let hash = rest.hasher.hash_one(name);
+                rest.services.insert(hash);
+            }
+        }
+    }
+
+    pub(crate) fn unwritten(&self, spans: u64) {
+        self.unwritten.fetch_add(spans, Ordering::Relaxed);
+    }
+
+    pub(crate) fn cannot_write(&self, why: String) {
+        self.rest().why_unwritten.get_or_insert(why);
+    }
+
+    /// Why nothing can be written any more.
+    pub(crate) fn why_unwritten(&self) -> Option<String> {
+        self.rest().why_unwritten.clone()
+    }
+
+    pub(crate) fn invalid(&self, spans: u64) {
+        self.invalid.fetch_add(spans, Ordering::Relaxed);
+    }
+
+    pub(crate) fn malformed(&self) {
+        one_more(&self.malformed);
+    }
+
+    pub(crate) fn too_large(&self) {
+        one_more(&self.too_large);
+    }
+
+    pub(crate) fn busy(&self) {
+        one_more(&self.busy);
+    }
+
+    pub(crate) fn slow(&self) {
+        one_more(&self.slow);
+    }
+
+    pub(crate) fn connection_refused(&self) {
+        one_more(&self.connections_refused);
+    }
+
+    pub(crate) fn dropped(&self) {
+        one_more(&self.dropped);
+    }
+
+    pub(crate) fn answered(&self, is_error: bool) {
+        one_more(&self.answered);
+        if is_error {
+            one_more(&self.refused);
+        }
+    }
+
+    pub(crate) fn failed(&self, why: String) {
+        one_more(&self.failed);
+        self.rest().why_failed = Some(why);
+    }
+
+    /// The counts so far, without what only the receiver knows.
+    pub(crate) fn received(&self) -> Received {
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let rest = self.rest();
+        Received {
+            addresses: Vec::new(),
+            spans: get(&self.spans),
+            services: rest.services.len(),
+            invalid: get(&self.invalid),
+            malformed: get(&self.malformed),
+            too_large: get(&self.too_large),
+            busy: get(&self.busy),
+            slow: get(&self.slow),
+            connections_refused: get(&self.connections_refused),
+            unwritten: get(&self.unwritten),
+            why_unwritten: rest.why_unwritten.clone(),
+            dropped: get(&self.dropped),
+            forwarded: Some(Forwarded {
+                url: String::new(),
+                answered: get(&self.answered),
+                refused: get(&self.refused),
+                failed: get(&self.failed),
+                why_failed: rest.why_failed.clone(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Sending on what comes, unchanged, so that the user's own backend loses nothing.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+use hyper::header::{CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE};
+use hyper::http::request::Parts;
+use hyper::http::uri::{Authority, PathAndQuery, Scheme};
+use hyper::{Request, Response, Uri, Version};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tonic::body::Body;
+
+use crate::address::STANDARD_PORTS;
+use crate::service::{Protocol, whole};
+
+/// How long the backend may take to answer.
+const MAX_ANSWER_TIME: Duration = Duration::from_secs(10);
+/// How long a connection to it may take to come about.
+const MAX_CONNECT_TIME: Duration = Duration::from_secs(5);
+/// The largest answer, bytes.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+/// Connections without a request that are kept.
+const MAX_IDLE_CONNECTIONS: usize = 4;
+/// How long a connection without a request is kept.
+const MAX_IDLE_TIME: Duration = Duration::from_secs(30);
+
+/// A backend's address, as people write it.
+///
+/// A backend has a port for gRPC and one for HTTP. With one of the standard ports, or none, requests of gRPC go to 4317 and those of HTTP
+/// to 4318; any other port takes both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForwardUrl {
+    text: String,
+    host: String,
+    grpc: Authority,
+    http: Authority,
+    /// Before the paths of the protocol, over HTTP alone.
+    path: String,
+}
+
+impl ForwardUrl {
+    /// The URL as it was given.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it leads to one of these ports of this host by the loopback interface.
+    pub(crate) fn is_own(&self, ports: &[u16]) -> bool {
+        let host = self.host.trim_matches(['[', ']']);
+        let loopback = host == "localhost"
+            || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified());
+        let own = |authority: &Authority| authority.port_u16().is_some_and(|port| ports.contains(&port));
+        loopback && (own(&self.grpc) || own(&self.http))
+    }
+
+    /// Where a request of this protocol with this path goes.
+    fn of(&self, protocol: Protocol, path: &PathAndQuery) -> Option<Uri> {
+        let uri = Uri::builder().scheme(Scheme::HTTP);
+        let uri = match protocol {
+            Protocol::Grpc => uri.authority(self.grpc.clone()).path_and_query(path.clone()),
+            Protocol::Http(_) => {
+                uri.authority(self.http.clone()).path_and_query(format!("{}{path}", self.path))
+            }
+        };
+        uri.build().ok()
+    }
+}
+
+impl FromStr for ForwardUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected =
+            || format!("`{text}` is no address of a backend: expected a URL such as http://10.0.0.3:4318");
+        let uri: Uri = text.parse().map_err(|_| expected())?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => {
+                return Err(
+                    "wakepath sends on over http alone: a collector on this host can send on with TLS"
+                        .to_owned(),
+                );
+            }
+            _ => return Err(expected()),
+        }
+        let authority = uri.authority().filter(|it| !it.host().is_empty() && !it.as_str().contains('@'));
+        let host = authority.ok_or_else(expected)?.host().to_owned();
+        if uri.query().is_some() {
+            return Err(expected());
+        }
+        let given = uri.port_u16().unwrap_or(STANDARD_PORTS[1]);
+        let ports = if STANDARD_PORTS.contains(&given) { STANDARD_PORTS } else { [given; 2] };
+        let at = |port: u16| format!("{host}:{port}").parse().map_err(|_| expected());
+        let (grpc, http) = (at(ports[0])?, at(ports[1])?);
+        Ok(Self {
+            text: text.to_owned(),
+            host,
+            grpc,
+            http,
+            path: uri.path().trim_end_matches('/').to_owned(),
+        })
+    }
+}
+
+/// Sends requests on.
+#[derive(Debug)]
+pub(crate) struct Forward {
+    url: ForwardUrl,
+    http: Client<HttpConnector, Full<Bytes>>,
+    grpc: Client<HttpConnector, Full<Bytes>>,
+}
+
+impl Forward {
+    pub(crate) fn to(url: ForwardUrl) -> Self {
+        let client = |http2| {
+            let mut connector = HttpConnector::new();
+            connector.set_connect_timeout(Some(MAX_CONNECT_TIME));
+            connector.set_nodelay(true);
+            Client::builder(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .pool_timer(TokioTimer::new())
+                .pool_idle_timeout(MAX_IDLE_TIME)
+                .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
+                .http2_only(http2)
+                .build(connector)
+        };
+        Self { url, http: client(false), grpc: client(true) }
+    }
+
+    /// Sends a request on. Returns the backend's answer, and whether it is an error.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub(crate) async fn send(
+        &self,
+        parts: Parts,
+        body: Bytes,
+        protocol: Protocol,
+    ) -> Result<(Response<Body>, bool), String> {
+        let path = parts.uri.path_and_query().cloned();
+        let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let uri = self.url.of(protocol, &path).ok_or("the path does not fit into a URL")?;
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = parts.method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = end_to_end(parts.headers);
+        request.headers_mut().remove(HOST);
+        request.headers_mut().remove(EXPECT);
+        let client = match protocol {
+            Protocol::Grpc => {
+                *request.version_mut() = Version::HTTP_2;
+                request.headers_mut().insert(TE, HeaderValue::from_static("trailers"));
+                &self.grpc
+            }
+            Protocol::Http(_) => &self.http,
+        };
+        let answer = async {
+            let response = client.request(request).await.map_err(|error| innermost(&error))?;
+            let (head, body) = response.into_parts();
+            let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+            let body = body.map_err(|error| format!("its answer is cut off: {error}"))?;
+            let trailers = body.trailers().cloned();
+            let is_error = !head.status.is_success() || grpc_status(&head.headers, trailers.as_ref()) != 0;
+            let mut response = Response::new(whole(body.to_bytes(), trailers));
+            *response.status_mut() = head.status;
+            *response.headers_mut() = end_to_end(head.headers);
+            Ok((response, is_error))
+        };
+        match tokio::time::timeout(MAX_ANSWER_TIME, answer).await {
+            Ok(answer) => answer,
+            Err(_) => Err(format!("no answer within {} s", MAX_ANSWER_TIME.as_secs())),
+        }
+    }
+}
+
+/// The status of an answer of gRPC, which is in its trailers, or in its headers where it has no message.
+fn grpc_status(headers: &HeaderMap, trailers: Option<&HeaderMap>) -> i32 {
+    let status = trailers.and_then(|it| it.get("grpc-status")).or_else(|| headers.get("grpc-status"));
+    status.and_then(|it| it.to_str().ok()?.parse().ok()).unwrap_or(0)
+}
+
+/// Headers that concern one connection (RFC 9110, section 7.6.1), and the length, which is made anew.
+const OF_A_CONNECTION: [&str; 9] = [
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "content-length",
+];
+
+/// Without the headers that concern one connection.
+fn end_to_end(mut headers: HeaderMap) -> HeaderMap {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    headers.remove(CONNECTION);
+    for name in OF_A_CONNECTION {
+        headers.remove(name);
+    }
+    headers
+}
+
+/// The innermost of the errors that explain each other: `connection refused`.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::Encoding;
+
+    #[test]
+    fn a_standard_port_stands_for_both_and_another_takes_both_protocols() {
+        for (url, grpc, http) in [
+            ("http://h:4317", "http://h:4317/p", "http://h:4318/p"),
+            ("http://h:4318", "http://h:4317/p", "http://h:4318/p"),
+            ("http://h/", "http://h:4317/p", "http://h:4318/p"),
+            ("http://h:9000", "http://h:9000/p", "http://h:9000/p"),
+            ("http://h:9000/otlp/", "http://h:9000/p", "http://h:9000/otlp/p"),
+            ("http://[::1]:7", "http://[::1]:7/p", "http://[::1]:7/p"),
+        ] {
+            let parsed: ForwardUrl = url.parse().expect(url);
+            let path = PathAndQuery::from_static("/p");
+            let to = |protocol| parsed.of(protocol, &path).expect("a URL").to_string();
+            assert_eq!([to(Protocol::Grpc), to(Protocol::Http(Encoding::Json))], [grpc, http], "{url}");
+        }
+    }
+
+    #[test]
+    fn other_urls_are_refused_with_what_to_write() {
+        for url in [
+            "",
+            "h",
+            "h:4317",
+            "ftp://h",
+            "http://",
+            "http://:4317",
+            "http://u:p@h:1",
+            "http://h/?a=b",
+            "//h",
+        ] {
+            let error = url.parse::<ForwardUrl>().expect_err(url);
+            assert!(error.contains("http://10.0.0.3:4318"), "{error}");
+        }
+        let error = "https://h:4317".parse::<ForwardUrl>().expect_err("TLS");
+        assert!(error.contains("over http alone"), "{error}");
+    }
+
+    #[test]
+    fn a_receiver_recognises_itself() {
+        for (url, own) in [
+            ("http://127.0.0.1:4317", true),
+            ("http://localhost:4318", true),
+            ("http://127.0.0.2:4318", true),
+            ("http://[::1]:4317", true),
+            ("http://0.0.0.0:4317", true),
+            ("http://localhost:4319", false),
+            ("http://10.0.0.3:4317", false),
+        ] {
+            assert_eq!(url.parse::<ForwardUrl>().expect(url).is_own(&[4317, 4318]), own, "{url}");
+        }
+        assert!(
+            "http://localhost:4318".parse::<ForwardUrl>().expect("a URL").is_own(&[4317]),
+            "gRPC would come back"
+        );
+    }
+
+    #[test]
+    fn headers_of_one_connection_are_not_sent_on() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("authorization", "Bearer x"),
+            ("content-type", "application/json"),
+            ("x-tenant", "7"),
+            ("connection", "keep-alive, X-Hop"),
+            ("x-hop", "1"),
+            ("te", "trailers"),
+            ("transfer-encoding", "chunked"),
+            ("content-length", "9"),
+        ] {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        let mut left: Vec<_> = end_to_end(headers).keys().map(ToString::to_string).collect();
+        left.sort();
+        assert_eq!(left, ["authorization", "content-type", "x-tenant"]);
+    }
+}

@@ -1,0 +1,46 @@
+//! An OTLP receiver: spans come over the network, and the part of them that may be kept is handed to a writer.
+//!
+//! It serves gRPC, HTTP with protobuf and HTTP with JSON on each of its ports, and may send all that it gets on, unchanged.
+//! The protocols are those of `hyper` and `tonic`; this crate bounds what they may take (memory, connections,
+//! time), and decides what is kept of a message ([`KEPT_ATTRIBUTES`]). It knows no recording.
+//!
+//! ```text
+//! connection ─► service ─► body (bounded) ─► filter ─► queue (bounded) ─► writer's thread
+//!                  └─────────────────────► forward ─► the backend's answer
+//! ```
+
+mod address;
+mod allow;
+mod answer;
+mod body;
+mod connection;
+mod counts;
+mod filter;
+mod forward;
+mod grpc;
+mod json;
+mod priority;
+mod queue;
+mod receiver;
+mod room;
+mod service;
+mod wire;
+
+pub use address::{ListenAt, STANDARD_PORTS};
+pub use allow::KEPT_ATTRIBUTES;
+pub use connection::MAX_CONNECTIONS;
+pub use counts::{Forwarded, MAX_SERVICES, Received};
+pub use filter::Kept;
+pub use forward::ForwardUrl;
+pub use queue::Sink;
+pub use receiver::{Options, Receiver, ReceiverError, Running};
+pub use service::MAX_MESSAGE_BYTES;
+pub use wire::Malformed;
+
+/// Keeps of a message with spans what [`KEPT_ATTRIBUTES`] and `more` allow: what a receiver does with each message.
+///
+/// # Errors
+/// When the bytes are no such message.
+pub fn keep(message: &[u8], more: &[String]) -> Result<Kept, Malformed> {
+    filter::filter(message, &allow::AllowList::with(more))
+}
