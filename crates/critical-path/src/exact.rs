@@ -106,6 +106,7 @@ impl Backward<'_> {
                 continue;
             };
             let from = interval.from.max(floor);
+            debug_assert!(from < at, "the walk goes back");
             if let (ThreadState::Blocked(_), Some(wait)) = (interval.state, graph.wait(&interval)) {
                 let hidden = is_run_hidden(graph, &interval, &wait);
                 let here = Position { trust: position.trust.doubtful_if(hidden), ..position };

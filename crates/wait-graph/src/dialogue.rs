@@ -197,6 +197,9 @@ mod tests {
         let byte = dialogues(TCP, &[(1, Out, SYN, 0), (2, Out, ACK, 5), (3, In, ACK, 1), (4, Out, ACK, 1)]);
         assert_eq!(look(&byte, 3), (Some((Own, 1)), Some((Other, 3))));
         assert_eq!(look(&byte, 4), (Some((Own, 1)), Some((Own, 4))));
+        // The first packet may carry data already; sent again, it opens nothing.
+        let fast = dialogues(TCP, &[(10, Out, SYN, 5), (11, Out, SYN, 0)]);
+        assert_eq!(look(&fast, 12), (Some((Own, 10)), Some((Own, 10))));
         // A packet of UDP has no flags.
         let udp = dialogues(17, &[(5, In, SYN, 3)]);
         assert_eq!(look(&udp, 9), (None, Some((Other, 5))));

@@ -85,6 +85,7 @@ impl Occupancies {
             }
             let following = self.packed.get(next);
             let end = following.map_or(to, |occupancy| Stamp::from_ns(occupancy.from).min(to));
+            debug_assert!(at < end, "the tiles go on");
             let occupancy = Occupancy { from: at, to: end, occupant };
             at = end;
             if let Some(following) = following {

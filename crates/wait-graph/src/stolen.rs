@@ -54,6 +54,7 @@ impl Stolen {
             let is_taken = time.is_some_and(|time| time.from <= begun.ns());
             let end = time.map_or(to.ns(), |time| if is_taken { time.to } else { time.from });
             at = Stamp::from_ns(end).min(to);
+            debug_assert!(begun < at, "the parts go on");
             next += usize::from(is_taken);
             Some((begun, at, is_taken))
         })

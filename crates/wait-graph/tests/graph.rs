@@ -3,7 +3,7 @@
 use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockedState, Call, CgroupId, Comm, Cpu, Direction, Event, EventKind, FlowId, HostIndex, LockWord, Stack,
-    SwitchOut, ThreadIdentity, Tid,
+    StackId, SwitchOut, ThreadIdentity, Tid,
 };
 use wakepath_scenario::{event, identity, text};
 use wakepath_wait_graph::{
@@ -201,22 +201,27 @@ fn a_thread_is_throttled_on_the_cpu_that_it_had_and_waits_for_the_one_that_it_ge
 /// A thread that is not the leader executes a program, and has the leader's tid from then on.
 #[test]
 fn a_tid_is_that_of_a_time() {
-    let graph = graph(
+    const DEATH: &str = "20 c1 A switch idle dead";
+    let trace = format!(
         "thread A tid=10
          thread B tid=11 tgid=10
          0 c0 idle started
          0 c0 idle switch B
          0 c1 idle switch A
          10 c1 A exit
-         20 c1 A switch idle dead
+         {DEATH}
          30 c0 A exec sh from=B
-         50 c0 A stopped",
-        &[],
+         50 c0 A stopped"
     );
+    let unseen = graph(&trace.replace(DEATH, ""), &[]);
+    let graph = graph(&trace, &[]);
     let (first, last) = (graph.with_tid(Tid(10)).next().expect("A").0, index(&graph, Tid(11)));
     let tid = |ns| graph.thread(last).tid_at(Stamp::from_ns(ns));
     assert_eq!([tid(0), tid(29), tid(30), tid(99)], [Tid(11), Tid(11), Tid(10), Tid(10)]);
     assert_eq!((graph.successor(first), graph.successor(last)), (Some(last), None));
+    // Without a record of its death, the first one is there as long as the other.
+    let (first, _) = unseen.with_tid(Tid(10)).next().expect("A");
+    assert_eq!((unseen.thread(first).last.ns(), unseen.successor(first)), (50, None));
     assert_eq!(Thread::default().tid_at(Stamp::MIN), Tid::IDLE);
 }
 
@@ -224,7 +229,7 @@ fn a_tid_is_that_of_a_time() {
 fn events_that_go_back_and_switches_without_a_record_are_counted() {
     let current = |ns| event(ns, 0, 0, EventKind::Current);
     let back: Graph = [current(10), current(10), current(9), current(8), current(11)].iter().collect();
-    assert_eq!((back.counts().inversions, back.to().ns()), (2, 11));
+    assert_eq!((back.counts().inversions, back.from().ns(), back.to().ns()), (2, 10, 11));
     let graph = graph(
         "thread A tid=10
          thread B tid=11
@@ -288,6 +293,8 @@ fn samples_and_stacks_are_those_of_a_thread_and_a_time() {
             sample(1, 0, 80, 8),
             event(30, 0, 10, EventKind::StackOf(used.id())),
             event(32, 0, 10, EventKind::Stack(used.clone())),
+            event(33, 0, 10, EventKind::StackOf(StackId(77))),
+            event(90, 0, 0, EventKind::StackLater(StackId(77), used.clone())),
         ],
     );
     let a = index(&graph, Tid(10));
@@ -302,6 +309,7 @@ fn samples_and_stacks_are_those_of_a_thread_and_a_time() {
     assert!(graph.has_stacks());
     let at = |ns| graph.stack_at(a, Stamp::from_ns(ns));
     assert!(matches!(at(30), Some(StackAt::Recorded(_, stack)) if *stack == used));
+    assert!(matches!(at(33), Some(StackAt::Recorded(_, stack)) if *stack == used), "unwound later");
     assert_eq!((at(29), at(31)), (None, None));
 }
 
@@ -313,6 +321,8 @@ fn intervals_are_found_by_time() {
     let all = (0..intervals.len()).filter_map(|index| intervals.get(index));
     assert_eq!(all.map(|found| (found.from.ns(), found.to.ns())).collect::<Vec<_>>(), [(0, 10), (10, 50)]);
     assert!(!intervals.is_empty());
+    let seen_once = self::graph("thread A tid=10", &[]);
+    assert!(seen_once.state_intervals(index(&seen_once, Tid(10))).is_empty());
     let mut bookmarks = Bookmarks::new(&graph);
     for (ns, expected) in [(0, 0), (9, 0), (10, 1), (49, 1), (50, 2), (70, 2), (3, 0)] {
         let at = Stamp::from_ns(ns);
