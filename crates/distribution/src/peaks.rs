@@ -33,6 +33,8 @@
 //! calls there. Beyond two empty buckets, calls that vanish beside the peak are strays, and in no peak; a
 //! single empty bucket is a hole in the tail.
 
+use std::cmp::Reverse;
+
 use crate::histogram::{BUCKETS, Histogram};
 
 /// The logarithm of how many times likelier a valley has to make the counts: e⁹ is about 8000.
@@ -91,7 +93,8 @@ struct Hump {
 }
 
 /// The humps that valleys separate, in order. Begins with every place where bars rise and fall again, and joins the
-/// two with the least valley between them, until there is a valley between any two.
+/// two with the least valley between them, until there is a valley between any two. Among equal valleys it is the one between the smallest
+/// humps: on which side the larger ones stand does not matter.
 ///
 /// Humps that a valley separates stay separate in any order: tops only grow, and the valley stays between them.
 fn humps(counts: &Counts) -> Vec<Hump> {
@@ -104,15 +107,13 @@ fn humps(counts: &Counts) -> Vec<Hump> {
         from = to;
     }
     loop {
-        let mut least: Option<(f64, usize)> = None;
-        for (i, pair) in humps.windows(2).enumerate() {
+        let joined = humps.windows(2).enumerate().filter_map(|(i, pair)| {
             let found = evidence_between(counts, pair[0].top, pair[1].top);
             let parted = found >= EVIDENCE || gap_parts(counts, pair[0], pair[1]);
-            if !parted && least.is_none_or(|(least, _)| found < least) {
-                least = Some((found, i));
-            }
-        }
-        let Some((_, i)) = least else { return humps };
+            (!parted).then_some((found, pair[0].calls.max(pair[1].calls), i))
+        });
+        let least = joined.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let Some((_, _, i)) = least else { return humps };
         let right = humps.remove(i + 1);
         let left = &mut humps[i];
         left.calls += right.calls;
@@ -140,19 +141,16 @@ fn tops(counts: &Counts) -> Vec<usize> {
 /// The first bucket that is no longer the left one's: between two tops, the lowest buckets, of equal ones
 /// the longest run, go to the side that is higher beside them.
 fn cut(counts: &Counts, left: usize, right: usize) -> usize {
-    let lowest = counts[left + 1..right].iter().min();
-    let mut longest = left + 1..left + 1;
-    let mut run = longest.clone();
-    for (i, count) in counts.iter().enumerate().take(right).skip(left + 1) {
-        if Some(count) != lowest {
-            run = i + 1..i + 1;
-            continue;
-        }
-        run.end = i + 1;
-        if run.len() > longest.len() {
-            longest = run.clone();
-        }
-    }
+    let between = &counts[left..right];
+    let lowest = between.iter().min();
+    let mut end = left;
+    let runs = between.chunk_by(|a, b| a == b).map(|run| {
+        end += run.len();
+        (run, end - run.len()..end)
+    });
+    // The first of the longest; the top on the left is higher, so that none begins there.
+    let longest = runs.filter(|(run, _)| run.first() == lowest).min_by_key(|(run, _)| Reverse(run.len()));
+    let Some((_, longest)) = longest else { return right };
     if counts[longest.start - 1] >= counts[longest.end] { longest.end } else { longest.start }
 }
 
@@ -199,7 +197,7 @@ fn without_strays(counts: &Counts, top: usize, from: usize, to: usize) -> Peak {
     let (mut first, mut last) = (top, top);
     // Left and right by turns until neither grows: what is added on one side is what the other's next
     // group has to stand beside.
-    loop {
+    for _ in from..to {
         let before = (first, last);
         let held = sum(&counts[first..=last]);
         first -= beyond(counts[from..first].iter().rev(), held);

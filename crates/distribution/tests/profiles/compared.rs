@@ -157,3 +157,9 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn measures_have_the_names_of_the_paper() {
+    let names = Measure::ALL.map(|measure| format!("{measure:>10}"));
+    assert_eq!(names, ["    TOTOPS", "    TOTLAT", " CHISQUARE", "EARTHMOVER", "  GROUPOPS", "  GROUPLAT"]);
+}

@@ -212,6 +212,9 @@ fn a_valley_parts_humps_that_touch() {
         ("the lowest bucket is the higher flank's", 10, &[90_000, 8000, 600, 900, 50_000], "10-12 13-14"),
         ("and here the other one's", 10, &[9000, 300, 200, 8000, 50_000], "10-11 12-14"),
         ("a wide floor", 10, &[90_000, 40, 50, 45, 60_000], "10-11 12-14"),
+        ("two floors of one depth", 10, &[9, 0, 1, 0, 9], "10-10 12-14"),
+        ("a floor of two buckets, of few calls", 10, &[20, 2, 5, 20], "10-11 12-13"),
+        ("a slow fall and a steep rise", 10, &[30, 10, 7, 30_000], "10-11 12-13"),
         ("a small bump on a steep flank", 10, &[1_000_000, 30_000, 500, 1100, 40], "10-12 13-14"),
         ("a bump of noise on a steep flank", 10, &[1_000_000, 30_000, 50, 61, 4], "10-14"),
         ("three in a row", 5, &[10, 800, 30, 4000, 100, 900, 20], "5-6 7-9 10-11"),
@@ -269,6 +272,18 @@ fn with_a_handful_of_calls_the_eye_goes_by_the_gap() {
         ("five and a stray", 20, &[2, 3, 0, 0, 1], "20-21"),
         ("strays on both sides", 20, &[1, 0, 0, 4, 9, 3, 0, 0, 0, 0, 1], "23-25"),
         ("two calls in neighbouring buckets", 20, &[1, 1], "20-21"),
+        ("nine, and three together", 20, &[9, 0, 0, 0, 0, 1, 0, 2], "20-20 25-27"),
+        ("two together, and five", 20, &[1, 0, 1, 0, 0, 0, 0, 5], "20-22 27-27"),
+        ("three and two strays, which stand beside them together", 20, &[3, 0, 0, 1, 0, 1], "20-25"),
+        ("two and a stray", 20, &[1, 1, 0, 0, 1], "20-24"),
+        (
+            "a stray between joins the smaller hump",
+            20,
+            &[2, 60, 5, 0, 0, 0, 0, 1, 0, 0, 0, 0, 5],
+            "20-22 32-32",
+        ),
+        ("of two equal tops the first is the middle of the peak", 20, &[1, 0, 0, 2, 0, 2], "20-25"),
+        ("and of a level one the first bucket", 20, &[1, 0, 0, 2, 2], "20-24"),
         ("ten calls, each in another bucket", 20, &[1; 10], "20-29"),
     ]);
 }
