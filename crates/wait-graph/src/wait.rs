@@ -55,6 +55,8 @@ const BEGAN_BEFORE: u8 = 0x80;
 const OTHER: u8 = 14;
 const NO_STATE: u8 = 15;
 
+/// The code of a context that has none.
+const NO_CONTEXT: u8 = 15;
 /// The code of the first softirq; the codes below are those of the other contexts. Two further codes stand for
 /// waits without a recorded wake-up.
 const SOFTIRQS: u8 = 16;
@@ -115,10 +117,10 @@ impl Waits {
                 }
                 let code = match context {
                     Context::Softirq(vector) => SOFTIRQS + vector as u8,
-                    _ => Context::OTHERS
-                        .iter()
-                        .position(|&c| c == context)
-                        .unwrap_or(Context::OTHERS.len() - 1) as u8,
+                    _ => {
+                        let code = Context::OTHERS.iter().position(|&other| other == context);
+                        code.map_or(NO_CONTEXT, |code| code as u8)
+                    }
                 };
                 (code, pack_occupant(current), irq, evidence)
             }
