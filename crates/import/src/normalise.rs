@@ -89,7 +89,7 @@ const UNKNOWN_TID: Tid = Tid(u32::MAX);
 pub(crate) const KTHREADD: Tid = Tid(2);
 
 /// The number of names and flows that are kept of each kind: a trace of nothing else does not fill memory.
-const MAX_NAMES: usize = 1 << 20;
+const MAX_NAMES: usize = if cfg!(test) { 4 } else { 1 << 20 };
 
 impl Normaliser {
     /// A converter for the tracepoints of a kernel of this release.
@@ -458,9 +458,9 @@ const fn direction(out: bool) -> Direction {
 
 /// A request is identified by its place: tracepoints do not hold its address.
 fn block(request: &Request) -> BlockRequest {
-    let id = (request.sector ^ u64::from(request.device) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let place = request.sector.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     BlockRequest {
-        id: id.rotate_left(32) ^ u64::from(request.device),
+        id: place.rotate_left(32) ^ u64::from(request.device),
         device: request.device,
         sector: request.sector,
         bytes: request.bytes,
@@ -488,5 +488,50 @@ mod tests {
         ] {
             assert_eq!(RecordedEvents::among([kind, Kind::Waking]), expected, "{kind:?}");
         }
+    }
+
+    #[test]
+    fn a_request_is_identified_by_its_device_and_its_sector() {
+        let id = |device, sector| block(&Request { device, sector, bytes: 4096, operation: 0 }).id;
+        let devices = [8 << 20, 8 << 20 | 1, 9 << 20, u32::MAX];
+        let places =
+            devices.into_iter().flat_map(|device| [0, 8, 16, 1 << 40].map(|sector| (device, sector)));
+        let ids: std::collections::BTreeSet<_> = places.map(|(device, sector)| id(device, sector)).collect();
+        assert_eq!(ids.len(), 16);
+        assert_eq!(id(8 << 20, 8) ^ id(u32::MAX, 8), u64::from(8 << 20 ^ u32::MAX), "by nothing else");
+    }
+
+    #[test]
+    fn no_more_flows_and_interfaces_are_kept_than_there_is_room_for() {
+        let mut normaliser = Normaliser::new("6.1.0", WakeupBy::Waking);
+        let (mut flows, mut interfaces, mut packets) = (Vec::new(), Vec::new(), Vec::new());
+        for number in 0..6_u8 {
+            let interface = [b'a' + number];
+            let local = std::net::IpAddr::from([127, 0, 0, 1]);
+            let header = PacketHeader {
+                out: true,
+                interface: &interface,
+                source: local,
+                target: local,
+                protocol: 6,
+                source_port: number.into(),
+                target_port: 80,
+                seq: 1,
+                ack: 2,
+                len: 3,
+                tcp_flags: 0,
+            };
+            let what = Tracepoint::Packet(header);
+            let record =
+                Record { at: Stamp::from_ns(10), cpu: Cpu(0), current: Some(Tid(7)), level: None, what };
+            normaliser.push(&record, &mut |event| match &event.kind {
+                EventKind::Flow(id, _) => flows.push(id.0),
+                EventKind::Name(NameSpace::Interface, number, _) => interfaces.push(*number),
+                EventKind::Packet(packet) => packets.push(packet.interface),
+                _ => {}
+            });
+        }
+        assert_eq!((flows, interfaces), (vec![1, 2, 3, 4], vec![1, 2, 3, 4]));
+        assert_eq!(packets, [1, 2, 3, 4, 0, 0]);
     }
 }

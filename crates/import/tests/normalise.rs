@@ -366,6 +366,37 @@ fn a_thread_that_a_thread_of_the_kernel_makes_is_one_too() {
 }
 
 #[test]
+fn a_thread_with_another_name_stays_in_its_process_and_a_dead_one_takes_its_name_along() {
+    let mut normaliser = Normaliser::new("6.1.0", WakeupBy::Waking);
+    let fork = |parent, child, child_tgid| Tracepoint::Fork {
+        parent: Tid(parent),
+        child: Tid(child),
+        child_tgid,
+        child_ns_tid: None,
+        comm: Comm::new(b"sh"),
+    };
+    let (mut parents, mut names) = (Vec::new(), Vec::new());
+    for what in [
+        fork(7, 8, Some(Tid(7))),
+        switch_to_named(0, 8, "worker"),
+        fork(8, 9, None),
+        switch_to_named(8, 9, "sh"),
+        Tracepoint::Exit { tid: Tid(9) },
+        switch(9, 0x10, 0),
+        switch_to_named(0, 9, "sh"),
+    ] {
+        let record = Record { at: Stamp::from_ns(10), cpu: Cpu(0), current: None, level: None, what };
+        normaliser.push(&record, &mut |event| match &event.kind {
+            EventKind::Fork { child } => parents.push((child.tid.0, child.parent.0)),
+            EventKind::Rename { tid, comm } => names.push((tid.0, comm.lossy().into_owned())),
+            _ => {}
+        });
+    }
+    assert_eq!(parents, [(8, 7), (9, 7)]);
+    assert_eq!(names, [(8, "worker".to_owned()), (9, "sh".to_owned())], "it is another one");
+}
+
+#[test]
 fn an_interrupt_is_named_when_its_name_changes() {
     let names = [(5, "a"), (5, "a"), (5, "b"), (5, ""), (6, "b")];
     let named = |(irq, name): (u16, &'static str)| Tracepoint::InterruptName { irq, name: name.as_bytes() };

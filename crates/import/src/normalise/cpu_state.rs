@@ -146,6 +146,7 @@ mod tests {
             state.enter(at(n), NET_RX);
         }
         assert!(state.stack.len() <= MAX_DEPTH);
+        assert_eq!(state.unmatched, 3 + 1000 - MAX_DEPTH as u64, "the exits of the others were lost");
     }
 
     #[test]
@@ -156,6 +157,9 @@ mod tests {
         state.enter(at(2), Interrupt::Softirq(8));
         state.enter(at(3), Interrupt::Hrtimer);
         assert_eq!(state.context().0, Context::Softirq(Softirq::Hrtimer));
+        state.enter(at(4), Interrupt::Softirq(1));
+        state.enter(at(5), Interrupt::Hrtimer);
+        assert_eq!(state.context().0, Context::Softirq(Softirq::Timer));
         // Amid another softirq it is the local timer's interrupt, traced or not.
         for around in [&[Interrupt::Softirq(7), TIMER][..], &[Interrupt::Softirq(7)]] {
             let mut state = CpuState::default();
@@ -171,5 +175,14 @@ mod tests {
         state.enter(at(0), NET_RX);
         state.leave(at(50), NET_RX, true);
         assert_eq!(state.switch(Tid(1)), 0);
+    }
+
+    #[test]
+    fn user_code_ends_all_interrupts() {
+        let mut state = CpuState::default();
+        state.enter(at(1), NET_RX);
+        state.enter(at(2), TIMER);
+        state.in_task();
+        assert_eq!((state.context().0, state.unmatched), (Context::Task, 2));
     }
 }

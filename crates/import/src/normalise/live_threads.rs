@@ -34,15 +34,9 @@ impl LiveThreads {
         self.threads.remove(&tid);
     }
 
-    /// Notes a name, and returns whether it is a new one of a known thread.
+    /// Notes a name, and returns whether the thread is known.
     pub fn rename(&mut self, tid: Tid, comm: Comm) -> bool {
-        match self.threads.get_mut(&tid) {
-            Some(thread) if thread.comm != comm => {
-                thread.comm = comm;
-                true
-            }
-            _ => false,
-        }
+        self.threads.get_mut(&tid).map(|thread| thread.comm = comm).is_some()
     }
 
     /// Notes that a thread goes on as the leader of its process.
@@ -69,5 +63,28 @@ impl LiveThread {
             kernel: self.kernel,
             comm: self.comm,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_leader_in_its_namespace_is_that_of_its_process_there() {
+        let thread = LiveThread {
+            tgid: Tid(7),
+            parent: Tid(1),
+            ns_tid: Tid(5),
+            comm: Comm::default(),
+            kernel: false,
+            start: Stamp::MIN,
+        };
+        let numbers = |tid| {
+            let identity = thread.identity(Tid(tid));
+            (identity.ns_tid, identity.ns_tgid)
+        };
+        assert_eq!(numbers(7), (Tid(5), Tid(5)));
+        assert_eq!(numbers(8), (Tid(5), Tid(7)), "another thread does not know it");
     }
 }

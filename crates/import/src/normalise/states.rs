@@ -56,7 +56,6 @@ impl ReportedStates {
             preempted,
             dead: 0x10 | 0x20 | 0x40,
             parked,
-            idle: 0,
             noload,
             modifiers: 0x80 | 0x100,
             ..LETTERS
@@ -137,7 +136,10 @@ mod tests {
             ("6.1.0-56-amd64", 0x80, blocked(Idle)),
             ("6.1.0-56-amd64", 3, blocked(Other(3))),
             ("4.14.0", 0x40, blocked(Parked)),
+            ("4.13.0", 0x10, SwitchOut::Dead),
+            ("4.13.0", 0x20, SwitchOut::Dead),
             ("4.13.0", 0x40, SwitchOut::Dead),
+            ("4.13.0", 0x101, blocked(Interruptible)),
             ("4.13.0", 0x402, blocked(Idle)),
             ("4.13.0", 0x82, blocked(Uninterruptible)),
             ("4.13.0", 0x1001, SwitchOut::Runnable),
@@ -156,5 +158,12 @@ mod tests {
                 "{release} {state:#x}"
             );
         }
+    }
+
+    #[test]
+    fn a_flag_that_a_table_has_twice_counts_once() {
+        let states = ReportedStates::of_flags(&[(1, 'S'), (0x20, 'X'), (0x20, 'Z')], 0x100);
+        assert_eq!(states.switch_out(0x20), SwitchOut::Dead);
+        assert_eq!(states.switch_out(1), SwitchOut::Blocked(Interruptible));
     }
 }
