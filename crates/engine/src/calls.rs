@@ -343,8 +343,19 @@ mod tests {
             let error = calls(&recorded, &ask(None, which)).expect_err("they have no path").to_string();
             assert!(error.contains("in another thread than they began in"), "{which:?}: {error}");
         }
-        let error = calls(&recorded, &ask(None, Which::Above(25_000))).expect_err("none is").to_string();
-        assert!(error.contains("no call took that long"), "{error}");
+        for above in [20_019, 25_000] {
+            let error = calls(&recorded, &ask(None, Which::Above(above))).expect_err("none is").to_string();
+            assert!(error.contains("no call took that long"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_function_of_which_every_call_moved_has_no_path() {
+        let recorded = recorded(&FUNCTIONS, &[(1, 30_000, 50_000, CallEnd::Moved)]);
+        let error = calls(&recorded, &ask(Some("g"), Which::Slowest(1))).expect_err("none is").to_string();
+        assert!(error.ends_with("(goroutines), as 1 calls of it did"), "{error}");
+        assert!(has_calls_of(&recorded, "g") && has_calls_of(&recorded, "./app:f"));
+        assert!(!has_calls_of(&recorded, "h"));
     }
 
     #[test]
