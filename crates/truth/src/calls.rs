@@ -20,9 +20,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use serde::Deserialize;
 
+use crate::dated_back::{self, Readings};
+use crate::document::DatedBack;
 use crate::noise::Noise;
-use crate::runner::{Runner, answer, read};
+use crate::runner::{DATED_BACK, Runner, answer, read, write};
 use crate::tries::Outcome;
 use judge::{CallsVerdict, PeakVerdict};
 pub use lines::lines;
@@ -106,7 +109,15 @@ impl Runner {
         if condition.ahead {
             command.arg("--ahead");
         }
+        // Before the recorder, whose stamps of the switches are then the later ones. Ahead of its neighbours, the server's
+        // runnable time is not judged.
+        let readings = (!condition.ahead).then(Readings::begin);
         self.record(command.arg("--truth"), folder, TIMEOUT, false)?;
+        if let Some(readings) = readings {
+            let threads = CallLog::read(&read(&folder.join("truth.json"))?)?.threads();
+            let found = dated_back::of_run(readings, &folder.join("recording"), &threads)?;
+            write(&folder.join(DATED_BACK), &found)?;
+        }
         self.replay_calls(condition, folder)
     }
 
@@ -116,7 +127,10 @@ impl Runner {
     ///
     /// If the tool fails, or a document has the wrong form.
     pub fn replay_calls(&self, condition: Condition, folder: &Path) -> Result<CallsJudgement> {
-        let log = CallLog::read(&read(&folder.join("truth.json"))?)?;
+        let mut log = CallLog::read(&read(&folder.join("truth.json"))?)?;
+        if folder.join(DATED_BACK).exists() {
+            log.correct(&DatedBack::deserialize(&read(&folder.join(DATED_BACK))?)?.switches);
+        }
         let ask = |which: [&str; 2]| {
             let mut command = Command::new(&self.wakepath);
             command.arg("path").arg(folder.join("recording")).args(["--call", "handle"]).args(which);

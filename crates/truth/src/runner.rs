@@ -24,7 +24,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(90);
 const KERNEL_THREADS: &str = "kernel-threads.json";
 
 /// The file with what the kernel's clocks date back in a run beside [`Noise::Chatter`].
-const DATED_BACK: &str = "dated-back.json";
+pub(crate) const DATED_BACK: &str = "dated-back.json";
 
 /// The programs and settings of a run.
 #[derive(Debug)]
@@ -182,7 +182,7 @@ pub fn read(file: &Path) -> Result<Value> {
 }
 
 /// Writes a document.
-fn write(file: &Path, value: &impl Serialize) -> Result<()> {
+pub(crate) fn write(file: &Path, value: &impl Serialize) -> Result<()> {
     fs::write(file, serde_json::to_vec(value)?).with_context(|| format!("cannot write `{}`", file.display()))
 }
 

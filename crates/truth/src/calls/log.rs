@@ -1,10 +1,12 @@
 //! The server's own log of its calls, and the tool's document about them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::document::Dated;
 
 /// The cause of a call's time: a planted one, or a neighbour on the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -160,6 +162,36 @@ impl CallLog {
             calls.sort_by_key(|call| call.from_ns);
         }
         Ok(Self { left_out: truth.left_out, calls })
+    }
+
+    /// Corrects the times that the kernel's clocks date back at switches within calls. A preempted thread ran on for that
+    /// time, which the log has as runnable; a thread that gets a CPU was still runnable then. The threads that a call
+    /// waited for are not in the log: their switches correct nothing.
+    pub fn correct(&mut self, switches: &[Dated]) {
+        for switch in switches {
+            for (tid, gets_cpu) in [(switch.prev, false), (switch.next, true)] {
+                let Ok(at) = u64::try_from(switch.at_ns) else { continue };
+                let Some(calls) = self.calls.get_mut(&tid).filter(|_| gets_cpu || switch.is_preempted) else {
+                    continue;
+                };
+                let place = calls.partition_point(|call| call.to_ns < at);
+                let Some(call) = calls.get_mut(place).filter(|call| call.from_ns <= at) else { continue };
+                let ns = u64::try_from(switch.back_ns).unwrap_or(0).min(at - call.from_ns);
+                let (more, less) = match gets_cpu {
+                    true => (&mut call.runnable_ns, &mut call.cpu_ns),
+                    false => (&mut call.cpu_ns, &mut call.runnable_ns),
+                };
+                // Where the log has less, the switch of another thread that it waited for is in it.
+                let ns = ns.min(*less);
+                *more += ns;
+                *less -= ns;
+            }
+        }
+    }
+
+    /// The threads of the calls.
+    pub fn threads(&self) -> BTreeSet<u32> {
+        self.calls.keys().copied().collect()
     }
 
     /// All calls.
@@ -335,5 +367,47 @@ impl CallsDocument {
         ensure!(document.schema == "wakepath.calls/1", "the answer has schema `{}`", document.schema);
         let origin = document.origin_ns.parse().context("the answer's origin_ns is no number")?;
         Ok((document, origin))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_that_the_kernel_dates_back_goes_to_the_side_of_the_switch_on_which_it_was() {
+        let call = |from_ns: u64, to_ns: u64| LoggedCall {
+            tid: 7,
+            from_ns,
+            to_ns,
+            cause: Cause::Compute,
+            planted_ns: 0,
+            cpu_ns: 60,
+            runnable_ns: 40,
+        };
+        let corrected = |prev: u32, next: u32, is_preempted: bool, at_ns: i64, back_ns: i64| {
+            let calls = BTreeMap::from([(7, vec![call(100, 200), call(300, 400)])]);
+            let mut log = CallLog { left_out: BTreeMap::new(), calls };
+            log.correct(&[Dated { at_ns, back_ns, prev, is_preempted, next }]);
+            let times = log.all().map(|call| (call.cpu_ns, call.runnable_ns));
+            times.collect::<Vec<_>>()
+        };
+        let none = (60, 40);
+        // It was preempted: it ran until the switch.
+        assert_eq!(corrected(7, 8, true, 350, 5), [none, (65, 35)]);
+        // It blocks: the log has the time of its wait by its own stamps.
+        assert_eq!(corrected(7, 8, false, 350, 5), [none, none]);
+        // It gets the CPU: it was runnable until the switch.
+        assert_eq!(corrected(8, 7, true, 350, 5), [none, (55, 45)]);
+        assert_eq!(corrected(8, 7, false, 350, 5), [none, (55, 45)]);
+        // Only within a call, and no more than there is.
+        assert_eq!(corrected(8, 7, true, 302, 5), [none, (58, 42)]);
+        assert_eq!(corrected(8, 7, true, 400, 5), [none, (55, 45)]);
+        assert_eq!(corrected(8, 7, true, 200, 5), [(55, 45), none]);
+        assert_eq!(corrected(8, 7, true, 250, 5), [none, none]);
+        assert_eq!(corrected(8, 7, true, 300, 5), [none, none]);
+        assert_eq!(corrected(7, 8, true, 350, 50), [none, (100, 0)]);
+        assert_eq!(corrected(8, 9, true, 350, 5), [none, none]);
+        assert_eq!(corrected(8, 7, true, 350, -5), [none, none]);
     }
 }

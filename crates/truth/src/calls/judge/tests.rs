@@ -351,3 +351,23 @@ fn the_type_of_a_cause_decides_and_its_words_do_not() {
         assert_eq!(Cause::Timer.is_named(&cause), is_timer, "{kind}: {what}");
     }
 }
+
+#[test]
+fn a_neighbour_between_a_probe_and_the_servers_own_stamp_is_in_the_log_too() {
+    let call = LoggedCall {
+        tid: 7,
+        from_ns: 1_000_000,
+        to_ns: 1_030_000,
+        cause: Cause::None,
+        planted_ns: 0,
+        cpu_ns: 20_000,
+        runnable_ns: 10_000,
+    };
+    let neighbours = |window: u64| {
+        let share = super::logged(&[(&call, window)])[&Cause::Neighbour];
+        (share * window as f64).round()
+    };
+    assert_eq!(neighbours(30_000), 10_000.0);
+    assert_eq!(neighbours(33_000), 10_000.0, "the probes took that");
+    assert_eq!(neighbours(433_000), 410_000.0);
+}
