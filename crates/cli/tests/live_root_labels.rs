@@ -177,7 +177,8 @@ fn a_program_behind_a_directory_that_the_caller_may_not_enter_has_its_names() {
 fn a_recording_that_ends_at_once_names_its_command() {
     let Some(folder) = place("the record of a command's exec may be lost") else { return };
     let mut ended_early = 0;
-    for kib in (36..=72).step_by(2) {
+    // The size of what is known at the start depends on the machine: from too little room to enough.
+    for kib in 16.. {
         let size = format!("{kib}K");
         let arguments = ["record", "--max-size", &size, "--", "sh", "-c", "sleep 0.1"];
         let output = command(&folder, &arguments).output().expect("wakepath");
@@ -189,7 +190,10 @@ fn a_recording_that_ends_at_once_names_its_command() {
         assert_eq!(output.status.code(), Some(0), "{size}: {screen}");
         let first = screen.lines().find(|line| !line.starts_with("warning: ")).unwrap_or_default();
         assert!(first.starts_with("sh "), "{size}: {screen}");
-        ended_early += u32::from(screen.contains("recording ended early"));
+        if !screen.contains("recording ended early") {
+            break;
+        }
+        ended_early += 1;
     }
     assert!(ended_early > 0, "one of them ends early");
 }
