@@ -11,6 +11,7 @@ use wakepath_engine::PathQuery;
 use wakepath_engine::record::{
     AllowedProbes, Callers, Kept, Made, Options, Place, RecordError, Request, Stacks, record,
 };
+use wakepath_engine::spans::{self, ForwardUrl, ListenAt, ReceiverError, SpanReceiver};
 use wakepath_report::text;
 
 use crate::exit_code::Code;
@@ -87,6 +88,22 @@ pub struct RecordArguments {
     /// The program may also crash if it switches stacks within a probed function, as coroutines do.
     #[arg(long, requires = "calls")]
     no_exceptions: bool,
+    /// Also receive the spans that services send (OTLP: gRPC and HTTP), at PORT of this host or at HOST:PORT
+    ///
+    /// Without ADDR, at the standard ports 4317 and 4318 of this host; each port takes every protocol. The command
+    /// gets OTEL_EXPORTER_OTLP_ENDPOINT with the address, unless it knows where to send its spans. The recording keeps names, times and
+    /// ids of spans, and those attributes that docs/security.md lists.
+    #[arg(long, value_name = "ADDR", num_args = 0..=1)]
+    otlp: Option<Option<ListenAt>>,
+    /// With --otlp: send everything that arrives on to this backend, unchanged (http://10.0.0.3:4317)
+    ///
+    /// The backend's answer goes to the client. With one of the standard ports, gRPC goes to 4317 and HTTP to 4318; any other port takes
+    /// both.
+    #[arg(long, value_name = "URL", requires = "otlp")]
+    otlp_forward: Option<ForwardUrl>,
+    /// With --otlp: also keep this attribute of spans and resources (db.statement, shop.*)
+    #[arg(long = "otlp-attribute", value_name = "KEY", requires = "otlp")]
+    otlp_attributes: Vec<String>,
     /// Record only what a path needs, at the least cost: no system calls, lock words or stacks
     #[arg(long)]
     path_only: bool,
@@ -118,6 +135,7 @@ Examples:
   sudo wakepath record --call ./it:handle -p 912 -d 10
                                          each call; then: wakepath path --call handle --peak 2
   sudo wakepath record --stacks -- ./it  which functions wait?
+  sudo wakepath record --otlp -a -d 60   with the spans that the services of this host send
 
 With a command, its own exit code is passed on. 125 means that wakepath failed, 126 that the command \
 cannot be run, 127 that it was not found. If recording ends before the command does (-d, --max-size, a \
@@ -172,11 +190,15 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         calls: arguments.calls.clone(),
         allowed: AllowedProbes { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions },
     };
+    let receiver = arguments.otlp.as_ref().map(|at| receiver(arguments, at.as_ref())).transpose()?;
+    if let Some(receiver) = &receiver {
+        output.complain("note", &text::spans_awaited(&receiver.nothing_yet()));
+    }
     let stop = collecting::watch_signals(!arguments.command.is_empty())?;
     if arguments.command.is_empty() {
         output.note("recording; press Ctrl-C to stop and see the answer");
     }
-    let mut made = record(&request, &stop).map_err(record_failure)?;
+    let mut made = record(&request, receiver, &stop).map_err(record_failure)?;
     collecting::drop_privileges(arguments.as_root && !arguments.command.is_empty())?;
     warn(&made, output);
     let kept = made.take_kept_files();
@@ -192,8 +214,11 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
     Ok(collecting::code_of_command(status))
 }
 
-/// Prints what the recording lacks, and which other processes its probes slowed.
-fn warn(Made { outcome, other_processes, of_goroutines }: &Made, output: &Output) {
+/// Prints which spans came, what the recording lacks, and which other processes its probes slowed.
+fn warn(Made { outcome, other_processes, spans, of_goroutines }: &Made, output: &Output) {
+    for (label, text) in spans.as_ref().map(text::spans_received).unwrap_or_default() {
+        output.complain(label, &text);
+    }
     for missing in &outcome.missing {
         output.complain("warning", &format!("this kernel has no {}: {}", missing.what, missing.consequence));
     }
@@ -255,6 +280,29 @@ fn answer(arguments: &RecordArguments, place: &Place, kept: Kept, output: &Outpu
     let source = text::Source::Made(&input.argument());
     path::answer(&recorded, &PathQuery::default(), view, source, output)?;
     Ok(())
+}
+
+/// Opens the sockets for spans.
+fn receiver(arguments: &RecordArguments, at: Option<&ListenAt>) -> Result<SpanReceiver, Failure> {
+    let options = spans::Options {
+        listen: at.cloned().unwrap_or_default(),
+        forward: arguments.otlp_forward.clone(),
+        attributes: arguments.otlp_attributes.clone(),
+    };
+    SpanReceiver::open(options).map_err(|error| {
+        let hint = match &error {
+            ReceiverError::InUse { address } => format!(
+                "--otlp PORT chooses another port; with --otlp-forward http://{address} that program still gets all spans"
+            ),
+            ReceiverError::Listen { .. } => {
+                String::from("--otlp PORT listens on this host alone; ports below 1024 need root")
+            }
+            ReceiverError::ToItself { .. } => {
+                String::from("name another backend, or let this receiver listen on another port: --otlp PORT")
+            }
+        };
+        Failure::new(Code::Usage, &error).hint(hint)
+    })
 }
 
 fn record_failure(error: RecordError) -> Failure {

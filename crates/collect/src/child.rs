@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use wakepath_caller::Caller;
 
 use crate::error::Error;
+use crate::options::DefaultVariable;
 use crate::signals::{self, Signals};
 
 /// The environment from which sudo was called: that of the sudo process. `None` if our parent is no sudo.
@@ -30,9 +31,16 @@ fn environment_before_sudo() -> Option<Vec<(OsString, OsString)>> {
     Some(pairs.collect())
 }
 
+/// Whether an environment has none of these variables.
+fn lacks(environment: &[(OsString, OsString)], names: &[&str]) -> bool {
+    !environment.iter().any(|(name, _)| names.iter().any(|unless| name == unless))
+}
+
 /// A command that waits, before its exec, for [`Held::release`].
 pub(crate) struct Held {
     pub(crate) pid: i32,
+    /// Whether it got the default variable.
+    pub(crate) has_default: bool,
     /// A byte written here lets the child exec.
     release: File,
     /// The error number if the exec failed.
@@ -42,12 +50,18 @@ pub(crate) struct Held {
 impl Held {
     /// Forks; the child becomes `identity`, if given, and waits. Running the command as root instead would change what is
     /// measured.
-    pub(crate) fn spawn(words: &[OsString], identity: Option<&Caller>) -> Result<Self, Error> {
+    pub(crate) fn spawn(
+        words: &[OsString],
+        identity: Option<&Caller>,
+        variable: Option<&DefaultVariable>,
+    ) -> Result<Self, Error> {
         let failed = |source| Error::Fork { source };
-        let environment = match identity {
+        let mut environment = match identity {
             Some(_) => environment_before_sudo().unwrap_or_else(|| std::env::vars_os().collect()),
             None => std::env::vars_os().collect(),
         };
+        let added = variable.filter(|variable| lacks(&environment, variable.unless));
+        environment.extend(added.map(|variable| (variable.name.into(), variable.value.clone().into())));
         let program = find(&words[0], &environment)?;
         // All of the child's memory is made before the fork: after it, only calls that are safe in a
         // signal handler are allowed.
@@ -98,7 +112,12 @@ impl Held {
             _ => {}
         }
         drop((release_read, failure_write));
-        Ok(Self { pid, release: release_write.into(), failure: failure_read.into() })
+        Ok(Self {
+            pid,
+            has_default: added.is_some(),
+            release: release_write.into(),
+            failure: failure_read.into(),
+        })
     }
 
     /// Lets the child exec. Returns why it could not.

@@ -59,7 +59,10 @@ pub fn count(options: &LatencyOptions, stop: &Signals) -> Result<LatencyOutcome,
     let calibrations = counters.calibrations(options);
     let held = match options.command.as_slice() {
         [] => None,
-        words => Some(Held::spawn(words, options.caller.as_ref().filter(|_| !options.as_root))?),
+        words => {
+            let identity = options.caller.as_ref().filter(|_| !options.as_root);
+            Some(Held::spawn(words, identity, None)?)
+        }
     };
     let command = held.as_ref().map(|held| held.pid);
     for pid in options.processes.iter().copied().chain(command.map(|pid| pid as u32)) {

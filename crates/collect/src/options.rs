@@ -34,12 +34,25 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// The command to run, with its arguments; without one, recording lasts until the duration ends or a signal comes.
     pub command: Vec<OsString>,
+    /// A variable that the command gets, unless it has one of its own.
+    pub variable: Option<DefaultVariable>,
     /// The processes to explain.
     pub targets: Vec<u32>,
     /// The user who called sudo: the command runs as that user, and so does the recorder once it is attached.
     pub caller: Option<wakepath_caller::Caller>,
     /// Run the command as root nevertheless.
     pub as_root: bool,
+}
+
+/// A variable for the environment of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefaultVariable {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+    /// Where the command has a variable of one of these names, it does not get this one.
+    pub unless: &'static [&'static str],
 }
 
 /// The stacks that are taken at switch-outs and wake-ups.
@@ -77,6 +90,7 @@ impl Default for Options {
             calibrate: true,
             duration: None,
             command: Vec::new(),
+            variable: None,
             targets: Vec::new(),
             caller: None,
             as_root: false,

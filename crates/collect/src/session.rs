@@ -63,6 +63,8 @@ const HOLD_NS: u64 = 200_000_000;
 pub struct Outcome {
     /// Where the recording is.
     pub place: Place,
+    /// Whether the command got [`Options::variable`].
+    pub variable_given: bool,
     /// Why it ended.
     pub reason: EndReason,
     /// The command's wait status, if it ran and ended.
@@ -89,13 +91,15 @@ pub struct Outcome {
 
 /// Runs a session: records until the command ends, the time is over or `stop` asks for it. `open` creates the
 /// recording, and is called when all is ready: an impossible question, missing privileges or a missing command
-/// leave the disk as it was.
+/// leave the disk as it was. `beside` is called when the command runs and this process has no more rights than it needs: to
+/// start threads of other kinds.
 ///
 /// # Errors
 /// When recording could not start, the command could not run, or the recording could not be written.
 pub fn record(
     options: &Options,
     open: impl FnOnce() -> Result<Writer, WriteError>,
+    beside: impl FnOnce(),
     stop: &Signals,
 ) -> Result<Outcome, Error> {
     if let Some(&pid) = options.targets.iter().find(|&&pid| pidfd(pid).is_none()) {
@@ -111,8 +115,12 @@ pub fn record(
     let buffer = programs.life(move |record| incoming.borrow_mut().push(Box::from(record)))?;
     let held = match options.command.as_slice() {
         [] => None,
-        words => Some(Held::spawn(words, options.caller.as_ref().filter(|_| !options.as_root))?),
+        words => {
+            let identity = options.caller.as_ref().filter(|_| !options.as_root);
+            Some(Held::spawn(words, identity, options.variable.as_ref())?)
+        }
     };
+    let variable_given = held.as_ref().is_some_and(|held| held.has_default);
     // At least as much as the rings hold.
     let ring_bytes = (sched.size() + net.size()) * cpus;
     let recording = open()?;
@@ -169,6 +177,7 @@ pub fn record(
     session.mappings = std::mem::replace(&mut session.mappings, Mappings::new()).start(code, see);
     session.unwinder = std::mem::replace(&mut session.unwinder, Unwinder::new(None)).start();
     session.out.start();
+    beside();
     let mut out_of_room = None;
     let (mut reason, status) = match session.run(options, command, stop, began) {
         Err(Error::Write(error)) if error.is_out_of_room() => {
@@ -188,6 +197,7 @@ pub fn record(
         other => other?,
     }
     Ok(Outcome {
+        variable_given,
         place,
         reason,
         status,

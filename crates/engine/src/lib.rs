@@ -23,6 +23,8 @@ mod query;
 #[cfg(feature = "collect")]
 pub mod record;
 mod source;
+#[cfg(feature = "collect")]
+pub mod spans;
 mod time_spec;
 
 pub use answer::{Head, IfJoined, PathAnswer, Question};

@@ -1,5 +1,6 @@
 //! Recording a session: where the collector is built in.
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -7,6 +8,7 @@ use crate::latency::OtherProcesses;
 pub use crate::latency::live::AllowedProbes;
 use crate::latency::live::{LiveLatencyError, LiveTarget, kernel_functions, other_processes, user_functions};
 use crate::query::is_meant;
+use crate::spans::{ReceivedSpans, SpanReceiver};
 pub use wakepath_collect::{
     Callers, EndReason, Error as CollectError, GRACE, Options, Outcome, Running, Signals, Stacks,
     drop_rights, exit_code,
@@ -49,6 +51,8 @@ pub struct Made {
     /// For each probed file, the processes that paid for its probes without having been asked about. Their cost
     /// per call is not measured.
     pub other_processes: Vec<OtherProcesses>,
+    /// The spans that came, where they were asked for.
+    pub spans: Option<ReceivedSpans>,
     /// Functions whose calls belong to goroutines, while paths belong to threads.
     pub of_goroutines: Vec<String>,
 }
@@ -76,11 +80,11 @@ pub enum RecordError {
 
 /// Records until the command ends, the time is over, there is no more room, or `stop` is set. The records
 /// so far are in the request's destination in any case; an earlier recording there is
-/// moved aside only when all is ready to begin.
+/// moved aside only when all is ready to begin. Spans come from `spans`, from the command's start until the last drain.
 ///
 /// # Errors
 /// When recording could not begin or not go on.
-pub fn record(request: &Request, stop: &Signals) -> Result<Made, RecordError> {
+pub fn record(request: &Request, spans: Option<SpanReceiver>, stop: &Signals) -> Result<Made, RecordError> {
     if let Some(cgroup) = &request.cgroup {
         let there = wakepath_collect::cgroup_paths();
         // Where no hierarchy can be seen, the events may know more.
@@ -118,11 +122,23 @@ pub fn record(request: &Request, stop: &Signals) -> Result<Made, RecordError> {
     options.cgroup = request.cgroup.clone();
     options.most_bytes = Some(request.most_bytes);
     options.least_free_percent = Some(request.least_free_percent);
-    let open = || Writer::replace(&request.destination, &this_host(), &options);
-    let outcome = wakepath_collect::record(&recorder, open, stop)?;
+    recorder.variable = spans.as_ref().map(SpanReceiver::variable);
+    let (wanted, file) = (spans.is_some(), RefCell::new(None));
+    let open = || {
+        let writer = Writer::replace(&request.destination, &this_host(), &options)?;
+        if wanted {
+            file.replace(Some(writer.spans()?));
+        }
+        Ok(writer)
+    };
+    let mut receiving = None;
+    let receive = || receiving = spans.zip(file.take()).map(|(spans, file)| spans.start(file));
+    let outcome = wakepath_collect::record(&recorder, open, receive, stop)?;
+    // Behind the last drain; it returns when all that was accepted is written.
+    let spans = receiving.map(|receiving| receiving.stop(outcome.variable_given));
     let of_goroutines = recorder.functions.iter().filter(|(_, probe)| probe.runtime == Runtime::Go);
     let of_goroutines = of_goroutines.map(|(name, _)| name.clone()).collect();
-    Ok(Made { outcome, other_processes, of_goroutines })
+    Ok(Made { outcome, other_processes, spans, of_goroutines })
 }
 
 /// The part of a recording's largest size that is kept for its end, bytes: names, and the rare records (births, names

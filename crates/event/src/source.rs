@@ -135,4 +135,6 @@ pub struct Format {
     pub streams: usize,
     /// Records that the recorder lost, by its own count.
     pub discarded: u64,
+    /// Bytes of the spans that were received; `None` where they were not asked for.
+    pub span_bytes: Option<u64>,
 }

@@ -1,5 +1,6 @@
 //! Runs the program `wakepath` for its tests: [`live`] on the machine that runs them, and on recordings [`made`] of
-//! scenarios. It uses nothing of the program but its file, which `cargo test` builds beside the tests.
+//! scenarios; sends [`spans`]. It uses nothing of the program but its file, which `cargo test` builds beside the tests.
 
 pub mod live;
 pub mod made;
+pub mod spans;

@@ -87,6 +87,7 @@ impl RecordingFormat for Recording {
                 bytes: 0,
                 streams: 0,
                 discarded: 0,
+                span_bytes: None,
             }),
         };
         let mut opened = Self {
@@ -99,6 +100,10 @@ impl RecordingFormat for Recording {
         };
         opened.scan()?;
         opened.describe_streams();
+        if let Some(format) = &mut opened.description.format {
+            let file = opened.directory.open_file(OsStr::new(SPANS));
+            format.span_bytes = file.and_then(|file| file.metadata()).ok().map(|found| found.len());
+        }
         Ok(opened)
     }
 }

@@ -69,7 +69,46 @@ fn every_code_has_its_sentence() {
     section("what time went to", activities());
     section("causes of calls", causes());
     section("cost of recording", costs());
+    #[cfg(feature = "collect")]
+    section("spans that came", spans());
     expect_file!["../tests/sentences.txt"].assert_eq(&table);
+}
+
+#[cfg(feature = "collect")]
+fn spans() -> Vec<(&'static str, String)> {
+    use wakepath_engine::spans::{Forwarded, Received, ReceivedSpans};
+    let port = |port| std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    let none = Received { addresses: vec![port(4317), port(4318)], ..Received::default() };
+    let endpoint = String::from("http://127.0.0.1:4318");
+    let said = |received: Received, given| {
+        text::spans_received(&ReceivedSpans { received, endpoint: endpoint.clone(), given })
+    };
+    let forwarded = |answered, refused, failed| {
+        let why_failed = (failed > 0).then(|| String::from("Connection refused (os error 111)"));
+        Some(Forwarded { url: String::from("http://10.0.0.3:4317"), answered, refused, failed, why_failed })
+    };
+    let some = Received { spans: 312, services: 4, ..none.clone() };
+    let all = Received {
+        spans: 1,
+        services: 4096,
+        invalid: 1,
+        malformed: 2,
+        too_large: 1,
+        busy: 3,
+        slow: 1,
+        connections_refused: 9,
+        unwritten: 7,
+        why_unwritten: Some(String::from("the recording has reached its limit of 1000 bytes")),
+        dropped: 12,
+        forwarded: forwarded(5, 2, 1),
+        ..none.clone()
+    };
+    let mut lines = vec![("note", text::spans_awaited(&none))];
+    lines.extend(said(none.clone(), false));
+    lines.extend(said(none, true));
+    lines.extend(said(Received { forwarded: forwarded(1, 0, 0), ..some }, true));
+    lines.extend(said(all, false));
+    lines
 }
 
 fn costs() -> Vec<(&'static str, String)> {

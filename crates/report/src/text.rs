@@ -14,6 +14,8 @@ mod latency;
 mod overview;
 mod path;
 mod segments;
+#[cfg(feature = "collect")]
+mod spans;
 mod sync;
 mod time_outs;
 mod tree;
@@ -31,6 +33,8 @@ pub use latency::{other_processes, recorded_latency};
 pub use overview::{candidate, overview};
 pub use path::path;
 pub use segments::segments;
+#[cfg(feature = "collect")]
+pub use spans::{spans_awaited, spans_received};
 pub use sync::sync;
 pub use tree::{merged, tree};
 

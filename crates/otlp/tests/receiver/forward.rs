@@ -5,10 +5,11 @@ use std::sync::mpsc;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message as _;
 use tonic::Code;
+use wakepath_harness::spans::{GZIP, JSON, PROTOBUF, export, gzip, post, request, span};
 use wakepath_otlp::{Forwarded, Options, Receiver, ReceiverError};
 
 use crate::backend::Backend;
-use crate::made::{GZIP, JSON, PROTOBUF, Served, export, gzip, post, request, span};
+use crate::made::Served;
 
 fn to(address: std::net::SocketAddr) -> Options {
     let url = format!("http://{address}").parse().expect("a URL");

@@ -5,9 +5,10 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
+use wakepath_harness::spans::{PROTOBUF, export, post, raw, read, request, span};
 use wakepath_otlp::MAX_CONNECTIONS;
 
-use crate::made::{PROTOBUF, Served, export, post, raw, read, request, span};
+use crate::made::Served;
 
 const HEAD: &str = "POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-protobuf\r\n";
 

@@ -2,8 +2,9 @@
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message as _;
+use wakepath_harness::spans::{GZIP, JSON, PROTOBUF, export, gzip, post, request, span};
 
-use crate::made::{GZIP, JSON, PROTOBUF, Served, export, gzip, post, request, span};
+use crate::made::Served;
 
 const AS_JSON: &str = r#"{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"json"}}]},
     "scopeSpans":[{"spans":[{"traceId":"05050505050505050505050505050505","spanId":"0505050505050505","name":"e",
@@ -63,7 +64,7 @@ fn a_connection_serves_many_requests() {
     );
     let one = |close| [format!("{head}{close}\r\n").as_bytes(), &body].concat();
     let bytes = [one(""), one(""), one("connection: close\r\n")].concat();
-    let answer = crate::made::raw(served.address, &bytes);
+    let answer = wakepath_harness::spans::raw(served.address, &bytes);
     assert_eq!(answer.status, 200);
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 2, "{text}");

@@ -6,8 +6,9 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse
 use prost::Message as _;
 use tonic::Code;
 use tonic_types::StatusExt as _;
+use wakepath_harness::spans::{GZIP, JSON, PROTOBUF, export, gzip, post, raw, request, span};
 
-use crate::made::{GZIP, JSON, PROTOBUF, Served, export, gzip, post, raw, request, span};
+use crate::made::Served;
 
 #[test]
 fn a_wrong_request_is_answered_with_what_is_wrong() {

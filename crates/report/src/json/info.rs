@@ -48,6 +48,7 @@ pub fn info(info: &InfoAnswer, out: &mut dyn Write) -> io::Result<()> {
                 bytes: format.bytes,
                 streams: format.streams,
                 discarded: format.discarded,
+                span_bytes: format.span_bytes,
             }),
         },
     )
@@ -124,6 +125,7 @@ struct RecordingJson {
     bytes: u64,
     streams: usize,
     discarded: u64,
+    span_bytes: Option<u64>,
 }
 
 #[cfg(test)]

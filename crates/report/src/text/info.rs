@@ -64,6 +64,9 @@ pub fn info(info: &InfoAnswer, layout: Layout) -> String {
         let each = if total == 0 { String::new() } else { format!(", {mean:.1} bytes per event") };
         let streams = count(format.streams as u64, "stream");
         row("on disk", format!("{} in {streams}{each}", bytes(format.bytes)));
+        if let Some(received) = format.span_bytes {
+            row("spans", if received == 0 { String::from("none came") } else { bytes(received) });
+        }
         let writer = crate::escape(format.writer.as_bytes());
         row("written by", format!("wakepath {writer}, format {}", format.number));
     }

@@ -1,0 +1,75 @@
+//! Spans that applications send while a recording is made: the receiver, and the recording's file for them.
+
+use wakepath_collect::DefaultVariable;
+pub use wakepath_otlp::{
+    ForwardUrl, Forwarded, KEPT_ATTRIBUTES, ListenAt, MAX_CONNECTIONS, MAX_SERVICES, Received,
+};
+pub use wakepath_otlp::{Options, ReceiverError};
+use wakepath_otlp::{Receiver, Running};
+use wakepath_recording::SpanWriter;
+
+/// The variable that sends the spans of a program to a receiver.
+pub const ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+/// A program with one of these knows where to send its spans.
+const KNOWN_ENDPOINT: [&str; 2] = [ENDPOINT_VARIABLE, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
+
+/// A receiver of spans whose sockets are open.
+#[derive(Debug)]
+pub struct SpanReceiver(Receiver);
+
+/// The spans that came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceivedSpans {
+    /// The counts.
+    pub received: Received,
+    /// The URL by which programs on this host reached the receiver.
+    pub endpoint: String,
+    /// Whether the command got this URL in its environment.
+    pub given: bool,
+}
+
+impl SpanReceiver {
+    /// Opens the sockets of a receiver.
+    ///
+    /// # Errors
+    /// When an address is in use or not one of this host, or the forwarded spans would come back.
+    pub fn open(options: Options) -> Result<Self, ReceiverError> {
+        Receiver::open(options).map(Self)
+    }
+
+    /// The counts of a receiver that got nothing yet: where it listens.
+    pub fn nothing_yet(&self) -> Received {
+        Received { addresses: self.0.addresses().to_vec(), ..Received::default() }
+    }
+
+    /// The variable by which a command learns of it.
+    pub(crate) fn variable(&self) -> DefaultVariable {
+        DefaultVariable { name: ENDPOINT_VARIABLE, value: self.0.endpoint(), unless: &KNOWN_ENDPOINT }
+    }
+
+    /// Receives into this file.
+    pub(crate) fn start(self, mut file: SpanWriter) -> Receiving {
+        let (endpoint, nothing) = (self.0.endpoint(), self.nothing_yet());
+        let write = move |message: &[u8]| file.append(message).map_err(|error| error.to_string());
+        let running = self.0.start(Box::new(write)).map_err(|error| Received {
+            why_unwritten: Some(format!("cannot start a thread: {error}")),
+            ..nothing
+        });
+        Receiving { running, endpoint }
+    }
+}
+
+/// A receiver that runs, or what is known of one that cannot.
+#[derive(Debug)]
+pub(crate) struct Receiving {
+    running: Result<Running, Received>,
+    endpoint: String,
+}
+
+impl Receiving {
+    /// Waits until all that was accepted is written. `given`: the command got its address.
+    pub(crate) fn stop(self, given: bool) -> ReceivedSpans {
+        let received = self.running.map_or_else(|nothing| nothing, Running::stop);
+        ReceivedSpans { received, endpoint: self.endpoint, given }
+    }
+}

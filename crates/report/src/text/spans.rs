@@ -1,0 +1,113 @@
+//! The spans that came while a recording was made, in sentences.
+
+use std::net::SocketAddr;
+
+use wakepath_engine::spans::{
+    ENDPOINT_VARIABLE, Forwarded, MAX_CONNECTIONS, MAX_SERVICES, Received, ReceivedSpans,
+};
+
+use crate::units::count;
+
+/// Where spans are received, before any came.
+pub fn spans_awaited(received: &Received) -> String {
+    format!("spans are received on {}", addresses(&received.addresses))
+}
+
+/// The sentences on the spans that came, with their labels. Texts of a backend are in them as they came.
+pub fn spans_received(spans: &ReceivedSpans) -> Vec<(&'static str, String)> {
+    let ReceivedSpans { received, endpoint, given } = spans;
+    let at = addresses(&received.addresses);
+    let mut lines = Vec::new();
+    let mut say = |label, text: String| lines.push((label, text));
+    if *given {
+        say("note", format!("the command got {ENDPOINT_VARIABLE}={endpoint}"));
+    }
+    if received.spans > 0 {
+        let or_more = if received.services == MAX_SERVICES { " or more" } else { "" };
+        let services = count(received.services as u64, "service");
+        say("note", format!("{} of {services}{or_more} received on {at}", count(received.spans, "span")));
+    } else {
+        say("warning", format!("no spans came to {at}"));
+        let next = if *given {
+            String::from(
+                "the command must be instrumented with OpenTelemetry, and send its last spans before it ends",
+            )
+        } else {
+            format!(
+                "an instrumented service sends its spans here after: export {ENDPOINT_VARIABLE}={endpoint}"
+            )
+        };
+        say("hint", next);
+    }
+    for (n, what) in [
+        (received.busy, "refused for the moment, since too much waited: clients send them again"),
+        (received.malformed, "refused: not readable as spans"),
+        (received.too_large, "refused: larger than 4 MiB; OTEL_BSP_MAX_EXPORT_BATCH_SIZE makes them smaller"),
+        (received.slow, "refused: not whole within 10 s"),
+    ] {
+        if n > 0 {
+            say("warning", format!("{} {} {what}", count(n, "request"), was(n)));
+        }
+    }
+    if received.connections_refused > 0 {
+        let n = received.connections_refused;
+        say(
+            "warning",
+            format!("{} {} refused, since {MAX_CONNECTIONS} were open", count(n, "connection"), was(n)),
+        );
+    }
+    if received.invalid > 0 {
+        let n = received.invalid;
+        say("warning", format!("{} {} refused: without a valid id", count(n, "span"), was(n)));
+    }
+    if let Some(why) = &received.why_unwritten {
+        let n = received.unwritten;
+        say("warning", format!("{} {} not written: {why}", count(n, "span"), was(n)));
+    }
+    if received.dropped > 0 {
+        let n = received.dropped;
+        let text = "with metrics, logs or profiles";
+        say(
+            "note",
+            format!("{} {text} {} dropped; --otlp-forward sends them on", count(n, "request"), was(n)),
+        );
+    }
+    if let Some(forwarded) = &received.forwarded {
+        lines.extend(sent_on(forwarded));
+    }
+    lines
+}
+
+fn sent_on(
+    Forwarded { url, answered, refused, failed, why_failed }: &Forwarded,
+) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if *answered > 0 {
+        let errors =
+            if *refused > 0 { format!("; {refused} of the answers were errors") } else { String::new() };
+        let label = if *refused > 0 { "warning" } else { "note" };
+        lines.push((label, format!("{} sent on to {url}{errors}", count(*answered, "request"))));
+    }
+    if *failed > 0 {
+        let why = why_failed.as_deref().unwrap_or("no answer");
+        let text = format!("{} {} not sent on to {url}: {why}", count(*failed, "request"), was(*failed));
+        lines.push(("warning", text));
+    }
+    lines
+}
+
+const fn was(n: u64) -> &'static str {
+    if n == 1 { "was" } else { "were" }
+}
+
+/// `127.0.0.1:4317, 4318`: an address once with its ports.
+fn addresses(addresses: &[SocketAddr]) -> String {
+    let mut text = String::new();
+    for (index, address) in addresses.iter().enumerate() {
+        let same = index > 0 && addresses[index - 1].ip() == address.ip();
+        let separator = if index > 0 { ", " } else { "" };
+        text += separator;
+        text += &if same { address.port().to_string() } else { address.to_string() };
+    }
+    text
+}
